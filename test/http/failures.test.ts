@@ -14,9 +14,15 @@ import { type Answer, ask, from } from '../support/answer.ts'
 import { overwriteRoots } from '../support/damage.ts'
 import { ASK, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
 import { type Exchange, startInProcess } from '../support/in-process.ts'
-import { type ServeOptions, type Service, startChild, startService } from '../support/service.ts'
+import {
+  SERVICES,
+  type ServeOptions,
+  type Service,
+  startChild,
+  startService,
+} from '../support/service.ts'
 import { NO_STREAMER } from '../support/streamer.ts'
-import { cleanUp } from '../support/temporary.ts'
+import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -70,34 +76,35 @@ async function expectUnavailable(service: Service, path = ASK, init?: RequestIni
 /** Another process's connection to a database file, and what it can do to the service. */
 function otherProcess(dir: string, file: string) {
   const db = new Database(join(dir, file), { create: false, readwrite: true })
+  onCleanUp(() => db.close(true))
   db.run('pragma busy_timeout = 10000')
   const tables = db
     .query<{ name: string }, []>(
       "select name from sqlite_schema where type = 'table' and name not like 'sqlite_%'",
     )
     .all()
-    .map(({ name }) => name)
   const all = (sql: (table: string) => string) => {
     db.transaction(() => {
-      for (const table of tables) db.run(sql(table))
+      for (const { name } of tables) db.run(sql(name))
     }).immediate()
   }
-  const refusing = (verb: string) => (table: string) =>
-    `create trigger no_${verb}_${table} before ${verb} on ${table}
-     begin select raise(abort, 'disk /tmp/full.db is locked'); end`
-  const refused = ['insert', 'update', 'delete']
+  const verbs = ['insert', 'update', 'delete']
   return {
     lock: () => void db.run('begin immediate'),
     unlock: () => void db.run('rollback'),
     takeTables: () => all(table => `alter table ${table} rename to taken_${table}`),
     giveTablesBack: () => all(table => `alter table taken_${table} rename to ${table}`),
-    refuseWrites: () => {
-      for (const verb of refused) all(refusing(verb))
+    refuseWrites() {
+      for (const verb of verbs) {
+        all(
+          table => `create trigger no_${verb}_${table} before ${verb} on ${table}
+            begin select raise(abort, 'disk /tmp/full.db is locked'); end`,
+        )
+      }
     },
-    takeWrites: () => {
-      for (const verb of refused) all(table => `drop trigger no_${verb}_${table}`)
+    takeWrites() {
+      for (const verb of verbs) all(table => `drop trigger no_${verb}_${table}`)
     },
-    close: () => db.close(true),
   }
 }
 type OtherProcess = ReturnType<typeof otherProcess>
@@ -113,104 +120,55 @@ const TROUBLES: readonly (readonly [
   ['without its tables', 'takeTables', 'giveTablesBack'],
 ]
 
-type Course = {
-  limits?: Parameters<typeof dataDirectory>[1]
-  start?: (dir: string) => Promise<Service>
-  before?: (service: Service) => Promise<void>
-  during: (service: Service) => Promise<void>
-  after?: (service: Service) => Promise<void>
-}
-
-/** One service before, during and after a trouble with `access.db`; gives what it wrote. */
-async function inTrouble(
-  begin: keyof OtherProcess,
-  end: keyof OtherProcess,
-  { limits = {}, start = startService, before, during, after }: Course,
-): Promise<string> {
-  const dir = directoryOf(limits)
-  const service = await start(dir)
-  const other = otherProcess(dir, ACCESS_FILE)
-  await before?.(service)
-  other[begin]()
-  await during(service)
-  other[end]()
-  await after?.(service)
-  other.close()
-  await service.stop()
-  return service.output()
-}
-
 describe.each(TROUBLES)('while access.db is %s', (_, begin, end) => {
-  test('every kind of key is answered 503', async () => {
-    await inTrouble(begin, end, {
-      async during(service) {
-        await expectUnavailable(service)
-        await expectUnavailable(service, '/api?key=demo')
-        await expectUnavailable(service, `/api?key=${TEMPORARY}`)
-        await expectUnavailable(service, `${ASK}&get=json.file`)
-        await expectUnavailable(service, `${ASK}&type=socks4`) // nothing matches: it counts too
-        expect(await ask(service, '/api')).toBe('400 KEY_MISSING') // needs no database
-        expect(await ask(service, '/nowhere')).toBe('404 NOT_FOUND')
-        expect(await ask(service, ASK, { method: 'POST' })).toBe('405 METHOD_NOT_ALLOWED')
-        const { status, headers } = await service.request(ASK, { method: 'HEAD' })
-        expect([status, headers.get('retry-after')]).toEqual([503, '1'])
-      },
-      async after(service) {
-        expect(await ask(service)).toBe(GOOD)
-        expect(await ask(service, '/api?key=demo')).toBe('200 192.0.0.0:80\n')
-        expect(await ask(service, `/api?key=${TEMPORARY}`)).toBe(GOOD)
-      },
-    })
+  test('every kind of key is answered 503, and nothing is counted, in no window and no day', async () => {
+    const dir = directoryOf({ burst: { requests: 3, seconds: 3600 }, daily: 4 })
+    const service = await startService(dir)
+    const other = otherProcess(dir, ACCESS_FILE)
+    const demo = ['/api?key=demo', from('203.0.113.7')] as const
+    const temporary = [`/api?key=${TEMPORARY}`] as const
+    expect(await ask(service)).toBe(GOOD)
+    other[begin]()
+    await Promise.all(Array.from({ length: 5 }, () => expectUnavailable(service)))
+    for (const [path, init] of [demo, demo, temporary]) await expectUnavailable(service, path, init)
+    await expectUnavailable(service, `${ASK}&get=json.file`)
+    await expectUnavailable(service, `${ASK}&type=socks4`) // nothing matches: it counts too
+    expect(await ask(service, '/api')).toBe('400 KEY_MISSING') // needs no database
+    expect(await ask(service, '/nowhere')).toBe('404 NOT_FOUND')
+    expect(await ask(service, ASK, { method: 'POST' })).toBe('405 METHOD_NOT_ALLOWED')
+    const head = await service.request(ASK, { method: 'HEAD' })
+    expect([head.status, head.headers.get('retry-after')]).toEqual([503, '1'])
+    other[end]()
+    const { status, headers } = await service.request(ASK)
+    expect([status, headers.get('ratelimit')]).toEqual([
+      ...[200, '"burst";r=1;t=3600, "daily";r=2;t=43200'],
+    ])
+    expect(await ask(service)).toBe(GOOD)
+    expect(await ask(service)).toBe('429 RATE_LIMIT_EXCEEDED')
+    for (const [[path, init], found] of [
+      [demo, '200 192.0.0.0:80\n'],
+      [temporary, GOOD],
+    ] as const) {
+      for (const _ of [1, 2]) expect(await ask(service, path, init)).toBe(found)
+      expect(await ask(service, path, init)).toMatch(/^429 /)
+    }
+    await service.stop()
   })
 
-  test('nothing is counted, in no window and no day', async () => {
-    const limits = { burst: { requests: 3, seconds: 3600 }, daily: 4 }
-    const demo = (client: string) => ['/api?key=demo', from(client)] as const
-    await inTrouble(begin, end, {
-      limits,
-      async before(service) {
-        expect(await ask(service)).toBe(GOOD)
-      },
-      async during(service) {
-        await Promise.all(Array.from({ length: 5 }, () => expectUnavailable(service)))
-        await expectUnavailable(service, ...demo('203.0.113.7'))
-        await expectUnavailable(service, ...demo('203.0.113.7'))
-        await expectUnavailable(service, `/api?key=${TEMPORARY}`)
-      },
-      async after(service) {
-        const { status, headers } = await service.request(ASK)
-        expect([status, headers.get('ratelimit')]).toEqual([
-          200,
-          '"burst";r=1;t=3600, "daily";r=2;t=43200',
-        ])
-        expect(await ask(service)).toBe(GOOD)
-        expect(await ask(service)).toBe('429 RATE_LIMIT_EXCEEDED')
-        for (const [path, init] of [demo('203.0.113.7'), [`/api?key=${TEMPORARY}`] as const]) {
-          for (const _ of [1, 2]) expect(await ask(service, path, init)).toMatch(/^200 /)
-          expect(await ask(service, path, init)).toMatch(/^429 /)
-        }
-      },
-    })
-  })
-})
-
-describe.each(TROUBLES)('beside /api, while access.db is %s', (_, begin, end) => {
   test('the operator reads once why, the access log has the request, and /readyz says 503', async () => {
-    let id = ''
-    const output = await inTrouble(begin, end, {
-      start: startChild,
-      async during(service) {
-        id = (await service.request('/api?key=demo')).headers.get('x-request-id') ?? ''
-        for (const _ of [1, 2, 3]) await service.request(ASK)
-        await expectUnavailable(service, '/readyz')
-        expect(await ask(service, '/healthz')).toBe('200 ok\n')
-      },
-      async after(service) {
-        expect(await ask(service, '/readyz')).toBe('200 ready\n')
-        expect(await ask(service, '/healthz')).toBe('200 ok\n')
-        while (!service.output().includes('works again')) await Bun.sleep(5)
-      },
-    })
+    const dir = directoryOf()
+    const service = await startChild(dir)
+    const other = otherProcess(dir, ACCESS_FILE)
+    other[begin]()
+    const id = (await service.request('/api?key=demo')).headers.get('x-request-id') ?? ''
+    for (const _ of [1, 2, 3]) await service.request(ASK)
+    await expectUnavailable(service, '/readyz')
+    expect(await ask(service, '/healthz')).toBe('200 ok\n')
+    other[end]()
+    expect(await ask(service, '/readyz')).toBe('200 ready\n')
+    while (!service.output().includes('works again')) await Bun.sleep(5)
+    await service.stop()
+    const output = service.output()
     const sentences = output.split('\n').filter(line => line.includes('access.db'))
     expect(sentences).toEqual([
       expect.stringMatching(/access\.db .*(?:locked|no such table).*; answering 503/),
@@ -223,89 +181,52 @@ describe.each(TROUBLES)('beside /api, while access.db is %s', (_, begin, end) =>
   })
 })
 
-describe('while proxies.db', () => {
-  test('is locked by an import, everything is answered as before', async () => {
-    const dir = directoryOf()
-    const service = await startChild(dir)
-    const other = otherProcess(dir, PROXY_FILE)
-    other.lock()
-    expect(await ask(service)).toBe(GOOD)
-    expect(await ask(service, '/readyz')).toBe('200 ready\n')
-    other.unlock()
-    other.close()
-    await service.stop()
-  })
-
-  test('lacks its tables, /api and /readyz say 503, and 200 when they are back', async () => {
-    const dir = directoryOf()
-    const service = await startChild(dir)
-    const other = otherProcess(dir, PROXY_FILE)
-    expect(await ask(service)).toBe(GOOD)
-    other.takeTables()
-    await expectUnavailable(service)
-    await expectUnavailable(service, `${ASK}&get=json&city=berlin`)
-    await expectUnavailable(service, '/api?key=demo')
-    await expectUnavailable(service, '/readyz')
-    expect(await ask(service, '/healthz')).toBe('200 ok\n')
-    other.giveTablesBack()
-    expect(await ask(service)).toBe(GOOD)
-    expect(await ask(service, '/readyz')).toBe('200 ready\n')
-    other.close()
-    await service.stop()
-  })
-
-  test('lacks its tables, a cached answer is not given', async () => {
-    const dir = directoryOf()
-    const service = await startService(dir)
+test('while proxies.db is locked by an import all is as before; without its tables it is 503, also of what was cached', async () => {
+  const dir = directoryOf()
+  const service = await startChild(dir)
+  const other = otherProcess(dir, PROXY_FILE)
+  const expectGood = async () => {
     for (const _ of [1, 2]) expect(await ask(service)).toBe(GOOD)
-    const other = otherProcess(dir, PROXY_FILE)
-    other.takeTables()
-    await expectUnavailable(service)
-    other.close()
-    await service.stop()
-  })
+    expect(await ask(service, '/readyz')).toBe('200 ready\n')
+  }
+  other.lock()
+  await expectGood()
+  other.unlock()
+  other.takeTables()
+  for (const path of [ASK, `${ASK}&get=json&city=berlin`, '/api?key=demo', '/readyz']) {
+    await expectUnavailable(service, path)
+  }
+  expect(await ask(service, '/healthz')).toBe('200 ok\n')
+  other.giveTablesBack()
+  await expectGood()
+  await service.stop()
 })
 
-const damage = (dir: string): void => overwriteRoots(join(dir, PROXY_FILE))
-
-describe('a damaged proxies.db', () => {
-  const MANY: readonly TestRow[] = Array.from({ length: 600 }, (_, i) => ({
-    ip: `10.0.${i >> 8}.${i & 255}:80`,
-    type: 'http',
-    anon: 'elite',
-    city: `Город ${i}`,
-    works: 95,
-    age: i % 500,
-  }))
-
-  test.each([
-    ['on any service', startService],
-    ['on a child with all it does beside', startChild],
-  ])('gives 503, never what is inside, %s', async (_, start) => {
-    const dir = dataDirectory(MANY)
-    damage(dir)
-    const service = await start(dir)
+test.each(SERVICES)(
+  'a damaged proxies.db gives 503, never what is inside, %s',
+  async (_, start) => {
+    const rows: readonly TestRow[] = Array.from({ length: 600 }, (_, i) => ({
+      ...{ ip: `10.0.${i >> 8}.${i & 255}:80`, type: 'http', anon: 'elite' },
+      ...{ city: `Город ${i}`, works: 95, age: i % 500 },
+    }))
+    const dir = dataDirectory(rows)
+    overwriteRoots(join(dir, PROXY_FILE))
+    const service = await start(dir, {})
     for (const query of ['', '&get=json', '&anon=transparent', '&port=81&get=json&wrap=1']) {
       await expectUnavailable(service, ASK + query)
     }
     await expectUnavailable(service, '/api?key=demo')
     expect(await ask(service, '/healthz')).toBe('200 ok\n')
     expect(await ask(service, '/api?key=nobody')).toBe('403 INVALID_KEY')
-    await service.stop()
-  })
-
-  test('is reported to the operator', async () => {
-    const dir = dataDirectory(MANY)
-    damage(dir)
-    const service = await startChild(dir)
+    if (start !== startChild) return
     while (!service.output().includes('is damaged')) await expectUnavailable(service)
     await expectUnavailable(service, '/readyz')
     await service.stop()
     expect(service.output()).toMatch(
       /proxies\.db is damaged; import .* --replace FILE, .*; answering 503/,
     )
-  })
-})
+  },
+)
 
 const SECRET = `SELECT * FROM keys at /tmp/access.db with ${KEY}`
 const failing = (): never => {
