@@ -145,6 +145,8 @@ const REFUSED = {
 const CARRIERS: { [name: string]: (key: string) => Ask } = {
   'in the query': key => [`/api?key=${key}`],
   'in the header': key => ['/api', headers({ authorization: `Bearer ${key}` })],
+  'at /key': key => ['/key', headers({ authorization: `Bearer ${key}` })],
+  'at /key, with a parameter': key => ['/key?x=1', headers({ authorization: `Bearer ${key}` })],
   'with HEAD': key => [`/api?key=${key}`, { method: 'HEAD' }],
   'with bad parameters': key => [`/api?key=${key}&works=101&nonsense=1`],
   'with filters': key => [`/api?key=${key}&get=json.file&city=none&wrap=1`],
@@ -167,6 +169,7 @@ describe.each(['json', 'text'] as const)('with errors in %s', errors => {
   test.each(Object.entries(REFUSED))(
     '%s does not tell whether a key was ever known',
     async (_, keys) => {
+      const seen = new Map<string, string>()
       for (const [how, carrier] of Object.entries(CARRIERS)) {
         const answers: string[] = []
         // Twice: the second time, a key that was found once may come from memory.
@@ -176,6 +179,10 @@ describe.each(['json', 'text'] as const)('with errors in %s', errors => {
           answers.push(bytesOf(answer))
         }
         expect([how, ...new Set(answers)]).toHaveLength(2)
+        seen.set(how, answers[0] ?? '')
+      }
+      for (const how of ['at /key', 'at /key, with a parameter']) {
+        expect(seen.get(how)).toBe(seen.get('in the header'))
       }
     },
   )

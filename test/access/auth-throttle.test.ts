@@ -181,18 +181,23 @@ async function startThrottled() {
   ])
   const { later, timers, ring } = timersByHand()
   const service = await startInProcess(dir, { later })
-  const ask = async (key: string, client = CLIENT): Promise<string> => {
-    const { status, text } = await service.request(`/api?key=${key}`, from(client))
+  const ask = async (key: string, client = CLIENT, path = '/api'): Promise<string> => {
+    const headers = { ...from(client).headers, authorization: `Bearer ${key}` }
+    const { status, text } = await (path === '/api'
+      ? service.request(`/api?key=${key}`, from(client))
+      : service.request(path, { headers }))
     return `${status} ${/"code":"(\w+)"/.exec(text)?.[1] ?? ''}`
   }
   return { ask, timers, ring, valid, wrong }
 }
 
 describe('behind the endpoint', () => {
-  test('every kind of wrong key is counted and delayed alike', async () => {
+  test('every kind of wrong key is counted and delayed alike, at /api and /key together', async () => {
     const { ask, timers, ring, wrong } = await startThrottled()
     const kinds = Object.values(wrong)
-    for (let n = 0; n < FAILURES_FREE; n += 1) await ask(kinds[n % kinds.length] ?? '')
+    for (let n = 0; n < FAILURES_FREE; n += 1) {
+      await ask(kinds[n % kinds.length] ?? '', CLIENT, n % 2 === 0 ? '/key' : '/api')
+    }
     for (const [kind, key] of Object.entries(wrong)) {
       const answer = ask(key)
       await settle()

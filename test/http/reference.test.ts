@@ -5,7 +5,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { gunzipSync } from 'node:zlib'
 import { STATUS } from '../../src/api/errors.ts'
 import { createDocument } from '../../src/api/openapi/document.ts'
 import { EXAMPLE_RECORDS } from '../../src/api/openapi/examples.ts'
@@ -87,36 +86,6 @@ describe('/openapi.json', () => {
     const expected = createDocument({ version: VERSION, provider, errors, stats, lang: 'en' })
     expect(await documentOf(other)).toEqual(expected)
     await other.stop()
-  })
-
-  test('may be kept for a while, has an entity tag, and is compressed', async () => {
-    const path = '/openapi.json'
-    const plain = await service.request(path, { headers: { 'accept-encoding': 'identity' } })
-    expect(Object.fromEntries(plain.headers)).toMatchObject({
-      'content-type': 'application/json; charset=utf-8',
-      'cache-control': 'public, max-age=300',
-      'x-content-type-options': 'nosniff',
-      vary: 'Accept-Encoding',
-    })
-    const etag = plain.headers.get('etag') ?? ''
-    const again = await service.request(path, { headers: { 'if-none-match': etag } })
-    expect([again.status, again.text]).toEqual([304, ''])
-    const small = await service.request(path, { headers: { 'accept-encoding': 'gzip' } })
-    expect(small.headers.get('content-encoding')).toBe('gzip')
-    expect(gunzipSync(small.bytes).toString()).toBe(plain.text)
-    const head = await service.request(path, { method: 'HEAD' })
-    expect([head.status, head.text, head.headers.get('etag')]).toEqual([200, '', etag])
-    const post = await service.request(path, { method: 'POST' })
-    expect([post.status, post.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
-  })
-
-  test('may be read by the pages of --cors', async () => {
-    const other = await startService(seeded(), { cors: 'https://app.example.com' })
-    const { headers } = await other.request('/openapi.json', {
-      headers: { origin: 'https://app.example.com' },
-    })
-    expect(headers.get('access-control-allow-origin')).toBe('https://app.example.com')
-    expect(headers.get('vary')).toBe('Accept-Encoding, Origin')
   })
 })
 
