@@ -21,7 +21,17 @@ export type Totals = { records: number; subnets: readonly number[] }
 export type Answer = Totals & {
   kind: 'answer'
   /** The body. The time of the response (the envelope's) goes between the chunks, if two. */
-  chunks: readonly Uint8Array[]
+  chunks: readonly Content[]
+}
+
+/** A body or a part of one: short ASCII as text, which a `Response` takes in less time than bytes. */
+export type Content = string | Uint8Array
+/** Longer ones go a way of their own, see `http/reply.ts`. */
+const TEXT_MAX = 14 * 1024
+
+function contentOf(byteText: string): Content {
+  const isText = byteText.length < TEXT_MAX && Buffer.byteLength(byteText) === byteText.length
+  return isText ? byteText : encodeByteText(byteText)
 }
 
 /** A rendered answer. `oldestSeconds`: its oldest check, Unix seconds; without one, `Infinity`. */
@@ -44,7 +54,7 @@ export function renderAnswer<R extends EndpointRow>(
     if (row[AT.checkedAt] < oldestSeconds) oldestSeconds = row[AT.checkedAt]
   }
   for (const subnet of subnets) seen[subnet] = 0
-  const chunks = renderChunks(writer, rows).map(encodeByteText)
+  const chunks = renderChunks(writer, rows).map(contentOf)
   return { answer: { kind: 'answer', records: rows.length, subnets, chunks }, oldestSeconds }
 }
 
@@ -91,10 +101,10 @@ export function createAnswerFinder<Large extends string>(
 }
 
 /** The body of an answer at `nowMs`. */
-export function bodyOf({ chunks }: Answer, nowMs: number): Uint8Array {
-  const [first = new Uint8Array(), second] = chunks
+export function bodyOf({ chunks }: Answer, nowMs: number): Content {
+  const [first = '', second] = chunks
   if (second === undefined) return first
-  return Buffer.concat([first, Buffer.from(formatInstant(nowMs)), second])
+  return Buffer.concat([first, formatInstant(nowMs), second].map(part => Buffer.from(part)))
 }
 
 /**

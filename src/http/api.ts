@@ -14,7 +14,7 @@ import {
   type Encoding,
 } from './compression.ts'
 import { createCredentialReader } from './credentials.ts'
-import { type Body, bodyHeaders, type HeaderFields, type Route } from './reply.ts'
+import { type Body, bodyHeaders, type Route } from './reply.ts'
 
 export type ApiRouteParts = { handle: Handler; cache: ResponseCache; clock: Clock }
 
@@ -51,7 +51,7 @@ export function apiRoute({ handle, cache, clock }: ApiRouteParts): Route {
 const recordsOf = (answer: Answer | AnswerStream): number =>
   (answer.kind === 'answer' ? answer : answer.totals)?.records ?? 0
 
-type Sendable = { body: Body; fields: HeaderFields }
+type Sendable = { body: Body; fields: Headers }
 
 const encodingFor = (headers: Headers): Encoding | null =>
   chooseEncoding(headers.get('accept-encoding'))

@@ -5,7 +5,7 @@
  */
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import type { Answer } from '../api/answer.ts'
+import type { Answer, Content } from '../api/answer.ts'
 import type { Query } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
 
@@ -18,7 +18,7 @@ export const COMPRESS_MIN_BYTES = 1024
 const ENCODINGS: readonly Encoding[] = ['zstd', 'gzip']
 
 const gzipAsync = promisify(gzip)
-const COMPRESS: { [E in Encoding]: (body: Uint8Array) => Promise<Uint8Array> } = {
+const COMPRESS: { [E in Encoding]: (body: Content) => Promise<Uint8Array> } = {
   zstd: body => Bun.zstdCompress(body),
   gzip: body => gzipAsync(body),
 }
@@ -48,7 +48,7 @@ export function chooseEncoding(accept: string | null): Encoding | null {
  */
 export function createCompressor(cache: Pick<ResponseCache, 'reserve'>) {
   const known = new WeakMap<Answer, Map<Encoding, Uint8Array>>()
-  return async (query: Query, answer: Answer, body: Uint8Array, encoding: Encoding) => {
+  return async (query: Query, answer: Answer, body: Content, encoding: Encoding) => {
     const found = known.get(answer)?.get(encoding)
     if (found) return found
     const compressed = await COMPRESS[encoding](body)

@@ -44,12 +44,12 @@ export function createCors(origins: Origins) {
 const PREFLIGHT: Reply = {
   kind: 'reply',
   status: 204,
-  headers: {
+  headers: new Headers({
     ...COMMON_HEADERS,
     'access-control-allow-methods': METHODS.join(', '),
     'access-control-allow-headers': 'Authorization, *',
     'access-control-max-age': '7200', // Chromium accepts no more
-  },
+  }),
   body: { kind: 'whole', content: '' },
   keyId: null,
   limits: [],

@@ -23,7 +23,7 @@ const isKnown = (given: string | null, etag: string): boolean =>
 
 /** The reply with a document, in the coding that suits the client, or that it has it already. */
 export function documentReply({ fields, etag, coded }: Document, request: Headers): Reply {
-  const headers = { ...fields, etag, vary: 'Accept-Encoding' }
+  const headers = new Headers({ ...fields, etag, vary: 'Accept-Encoding' })
   const rest = { kind: 'reply', keyId: null, limits: [], records: 0 } as const
   if (isKnown(request.get('if-none-match'), etag)) {
     return { ...rest, status: 304, headers, body: { kind: 'none' } }
@@ -31,6 +31,6 @@ export function documentReply({ fields, etag, coded }: Document, request: Header
   const encoding = chooseEncoding(request.get('accept-encoding'))
   const content = coded[encoding ?? 'identity']
   const body = { kind: 'whole', content } as const
-  if (encoding === null) return { ...rest, status: 200, headers, body }
-  return { ...rest, status: 200, headers: { ...headers, 'content-encoding': encoding }, body }
+  if (encoding !== null) headers.set('content-encoding', encoding)
+  return { ...rest, status: 200, headers, body }
 }

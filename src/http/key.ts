@@ -18,7 +18,7 @@ import { COMMON_HEADERS, type Reply, type Route } from './reply.ts'
 
 export type KeyRouteParts = { access: Access; usage: Pick<UsageStore, 'history'> }
 
-const HEADERS = { ...COMMON_HEADERS, 'content-type': FORMS.json.contentType }
+const HEADERS = new Headers({ ...COMMON_HEADERS, 'content-type': FORMS.json.contentType })
 const IN_HEADER = 'send the key in the header Authorization: Bearer KEY'
 
 /** @throws ApiError KEY_MISSING; INVALID_PARAMETER when the URL holds a key, even besides the header. */

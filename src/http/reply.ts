@@ -32,12 +32,14 @@ const CODINGS: { [C in Coding]: HeaderFields } = {
 }
 
 /** The fields of a body by its kind and coding: content type, and the file name of a download. */
-type Fields = { [K in Output['kind']]: { [C in Coding]: HeaderFields } }
+type Fields = { [K in Output['kind']]: { [C in Coding]: Headers } }
 function allFields(isDownload: boolean): Fields {
   const kinds = OUTPUT_KINDS.map(kind => {
     const own: HeaderFields = { ...COMMON_HEADERS, 'content-type': FORMS[kind].contentType }
     if (isDownload) own['content-disposition'] = `attachment; filename="proxies.${kind}"`
-    const coded = Object.entries(CODINGS).map(([coding, fields]) => [coding, { ...own, ...fields }])
+    const coded = Object.entries(CODINGS).map(([coding, fields]) => {
+      return [coding, new Headers({ ...own, ...fields })]
+    })
     return [kind, Object.fromEntries(coded)]
   })
   return Object.fromEntries(kinds) // of all kinds and codings
@@ -45,12 +47,12 @@ function allFields(isDownload: boolean): Fields {
 const INLINE = allFields(false)
 const DOWNLOAD = allFields(true)
 
-/** The fields of a body in one coding. The object is shared: do not change it. */
-export const bodyHeaders = ({ kind, isDownload }: Output, coding: Coding): HeaderFields =>
+/** The fields of a body in one coding, see `Reply`. */
+export const bodyHeaders = ({ kind, isDownload }: Output, coding: Coding): Headers =>
   (isDownload ? DOWNLOAD : INLINE)[kind][coding]
 
-/** `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). */
-export function addRateLimit(headers: HeaderFields, limits: readonly LimitStatus[]): void {
+/** The values of `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). */
+export function rateLimitOf(limits: readonly LimitStatus[]): { policy: string; limit: string } {
   let policy = ''
   let limit = ''
   for (const { name, quota, windowSeconds, remaining, resetSeconds } of limits) {
@@ -58,8 +60,7 @@ export function addRateLimit(headers: HeaderFields, limits: readonly LimitStatus
     policy += `${comma}"${name}";q=${quota};w=${windowSeconds}`
     limit += `${comma}"${name}";r=${remaining};t=${resetSeconds}`
   }
-  headers['ratelimit-policy'] = policy
-  headers.ratelimit = limit
+  return { policy, limit }
 }
 
 export type Body =
@@ -81,14 +82,19 @@ export type StreamBody = {
 export type Reply = {
   kind: 'reply'
   status: number
-  /** With `COMMON_HEADERS`. */
-  headers: HeaderFields
+  /**
+   * With `COMMON_HEADERS`. One object for many replies: what a response has besides is set on it, and
+   * `Response` copies it, which takes a third of the time that it takes to read an object of fields.
+   */
+  headers: Headers
   body: Body
   /** The public id of the key, `null` when no known key was given. */
   keyId: string | null
   /** The status of the limits that apply to the key; empty when they were not determined. */
   limits: readonly LimitStatus[]
   records: number
+  /** `Retry-After`, if there is any. */
+  retryAfter?: string
 }
 
 export const METHODS: readonly string[] = ['GET', 'HEAD']
@@ -106,12 +112,25 @@ type ResponseParts = {
 export const plainText = (content: string): Reply => ({
   kind: 'reply',
   status: 200,
-  headers: { ...COMMON_HEADERS, 'content-type': FORMS.txt.contentType },
+  headers: new Headers({ ...COMMON_HEADERS, 'content-type': FORMS.txt.contentType }),
   body: { kind: 'whole', content },
   keyId: null,
   limits: [],
   records: 0,
 })
+
+const allErrors = (contentType: string) => ({
+  method: new Headers({
+    ...COMMON_HEADERS,
+    'content-type': contentType,
+    allow: METHODS.join(', '),
+  }),
+  other: new Headers({ ...COMMON_HEADERS, 'content-type': contentType }),
+})
+const ERROR_HEADERS = {
+  json: allErrors(FORMS.json.contentType),
+  text: allErrors(FORMS.txt.contentType),
+}
 
 /** A refusal for the client: JSON (spec 2.3), or `Error: ` and the message in the older variant. */
 export function errorReply(
@@ -119,34 +138,45 @@ export function errorReply(
   form: 'json' | 'text',
   nowMs: number,
 ): Reply {
-  const { retryAfterSeconds } = error.context
+  const { retryAfterSeconds: seconds } = error.context
   const isText = form === 'text'
-  const contentType = FORMS[isText ? 'txt' : 'json'].contentType
-  const headers: HeaderFields = { ...COMMON_HEADERS, 'content-type': contentType }
-  if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds)
-  if (error.code === 'METHOD_NOT_ALLOWED') headers.allow = METHODS.join(', ')
   const content = isText ? `Error: ${error.message}` : errorBody(error, nowMs)
-  const body = { kind: 'whole', content } as const
-  return { kind: 'reply', status: error.status, headers, body, keyId, limits, records: 0 }
+  return {
+    kind: 'reply',
+    status: error.status,
+    headers: ERROR_HEADERS[form][error.code === 'METHOD_NOT_ALLOWED' ? 'method' : 'other'],
+    body: { kind: 'whole', content },
+    keyId,
+    limits,
+    records: 0,
+    retryAfter: seconds === undefined ? '' : String(seconds),
+  }
 }
+
+/** Sets a field, or removes it where its value is empty. */
+const put = (headers: Headers, name: string, value: string): void =>
+  value === '' ? headers.delete(name) : headers.set(name, value)
 
 /** The response that a reply becomes. */
 export function responseOf(
   reply: Reply,
   { requestId, isHead, clock, cors }: ResponseParts,
 ): Response {
-  const { status, limits, body } = reply
-  const headers: HeaderFields = { ...reply.headers, 'x-request-id': requestId }
-  if (limits.length > 0) addRateLimit(headers, limits)
-  if (cors !== null) {
-    const { vary } = headers
-    Object.assign(headers, cors)
-    if (vary !== undefined && cors.vary !== undefined) headers.vary = `${vary}, ${cors.vary}`
+  const { status, limits, body, retryAfter = '' } = reply
+  const headers = isHead || cors !== null ? new Headers(reply.headers) : reply.headers
+  const { policy, limit } = rateLimitOf(limits)
+  headers.set('x-request-id', requestId)
+  put(headers, 'ratelimit-policy', policy)
+  put(headers, 'ratelimit', limit)
+  put(headers, 'retry-after', retryAfter)
+  for (const [name, value] of Object.entries(cors ?? {})) {
+    if (name === 'vary') headers.append(name, value)
+    else headers.set(name, value)
   }
   if (!isHead) return new Response(contentOf(body), { status, headers })
-  headers.date = formatHttpDate(clock()) // Bun 1.4.4 adds it to all others
-  if (body.kind === 'unsent-stream') headers['transfer-encoding'] = 'chunked'
-  else if (body.kind === 'whole') headers['content-length'] = String(lengthOf(body))
+  headers.set('date', formatHttpDate(clock())) // Bun 1.4.4 adds it to all others
+  if (body.kind === 'unsent-stream') headers.set('transfer-encoding', 'chunked')
+  else if (body.kind === 'whole') headers.set('content-length', String(lengthOf(body)))
   return new Response(null, { status, headers })
 }
 

@@ -124,7 +124,7 @@ test.each([
   expect(stream.totals).toEqual({ records: answer.records, subnets: answer.subnets })
   const sent = Promise.withResolvers<Sent>()
   const body = await new Response(stream.open(sent.resolve)).bytes()
-  expect(Buffer.from(body).equals(bodyOf(answer, T0))).toBeTrue()
+  expect(Buffer.from(body).equals(Buffer.from(bodyOf(answer, T0)))).toBeTrue()
   expect(await sent.promise).toEqual({
     ...{ records: answer.records, bytes: body.length, isTruncated: false },
   })

@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Caller } from '../../../../src/access/key.ts'
 import type { Decision } from '../../../../src/access/rate-limit.ts'
-import { addRateLimit } from '../../../../src/http/reply.ts'
+import { rateLimitOf } from '../../../../src/http/reply.ts'
 import { addKeys, type Limits, UNLIMITED } from '../../../support/fixtures.ts'
 import type { Server } from '../../../support/launch.ts'
 import { dayOf } from '../../../support/limiter-oracle.ts'
@@ -51,9 +51,7 @@ export function openLimiter() {
     /** Admits a request or refuses it; gives all that a client sees of the decision. */
     admit(caller: Caller, ip: string, nowMs: number) {
       const { limits, ...decision }: Decision = admit(caller, ip, nowMs)
-      const headers: { ratelimit?: string } = {}
-      addRateLimit(headers, limits)
-      return { ...decision, rateLimit: headers.ratelimit ?? '' }
+      return { ...decision, rateLimit: rateLimitOf(limits).limit }
     },
     ask: (asked: Asked, nowMs: number): Outcome => take(asked, nowMs, admit, consume),
     /** Whether a refused request would come further at another instant; counts nothing. */
