@@ -1,7 +1,7 @@
 /**
  * Holds what the server does when the files of its databases are damaged, deleted or replaced
  * under it: 503 from the next request on, one sentence, and right answers once that is repaired.
- * What needs a full disk or another user is in `test/lab/torture/faults/`.
+ * What needs a full disk or another user is in `test/lab/torture/faults.ts`.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'

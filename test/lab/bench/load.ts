@@ -1,15 +1,14 @@
 /**
- * Full load on a server from another process: wrk with one thread if it is installed, else
- * the Bun client of `closed-loop.ts`; both send the same requests.
+ * Full load on a server from another process: wrk with one thread if it is installed, else a Bun client;
+ * both send the same requests.
  */
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { type Client, openClient, requestOf } from '../support/client.ts'
 import { cpuPerUnit, readCpu } from '../support/process.ts'
-import { DISTINCT } from '../support/queries.ts'
-import { startScript } from '../support/script.ts'
-import type { ClosedLoopInput, ClosedLoopResult } from './clients/closed-loop.ts'
-import type { Workspace } from './workspace.ts'
-import { runCommand } from './workspace.ts'
+import { DISTINCT, distinctBounds } from '../support/queries.ts'
+import { script } from '../support/script.ts'
+import { runCommand, type Workspace } from './workspace.ts'
 
 type Answers = {
   perSecond: number
@@ -76,14 +75,58 @@ export async function load(workspace: Workspace, pid: number, input: LoadInput):
   return { ...answers, cpu: cpuPerUnit(pid, before, answers.requests) }
 }
 
+type ClosedLoopInput = {
+  port: number
+  targetsFile: string
+  /** Whether each request has bounds of its own. */
+  isDistinct: boolean
+  /** Number of the first request. */
+  startAt: number
+  connections: number
+  /** Runs until one of these is reached; without `requests`, for `seconds`. */
+  seconds: number
+  requests?: number
+}
+type ClosedLoopResult = {
+  seconds: number
+  requests: number
+  not2xx: number
+  broken: number
+}
+
+/**
+ * A load generator for machines without wrk: every connection sends its next request as soon as the
+ * last one is answered.
+ */
+async function closedLoop(input: ClosedLoopInput): Promise<ClosedLoopResult> {
+  const { port, isDistinct, startAt, connections, requests: most = Infinity } = input
+  const where = { kind: 'tcp', hostname: '127.0.0.1', port } as const
+  const targets = readFileSync(input.targetsFile, 'utf8').trimEnd().split('\n')
+  const result: ClosedLoopResult = { seconds: 0, requests: 0, not2xx: 0, broken: 0 }
+  const targetOf = (n: number): string =>
+    `${targets[n % targets.length]}${isDistinct ? distinctBounds(n) : ''}`
+  let next = startAt
+  let isOver = false
+  async function ask(client: Client): Promise<void> {
+    while (next - startAt < most && client.isOpen()) {
+      const { answer } = await client.exchange(requestOf(targetOf(next++)))
+      if (isOver) return
+      if (answer === null) result.broken += 1
+      else result.requests += 1
+      if (answer !== null && answer.status >= 300) result.not2xx += 1
+    }
+  }
+  const startMs = performance.now()
+  const clients = await Promise.all(Array.from({ length: connections }, () => openClient(where)))
+  await Promise.race([Promise.all(clients.map(ask)), Bun.sleep(input.seconds * 1000)])
+  isOver = true
+  for (const client of clients) client.close()
+  return { ...result, seconds: (performance.now() - startMs) / 1000 }
+}
+
 export async function loadByBun(input: ClosedLoopInput): Promise<Answers> {
-  const deadlineSeconds = input.seconds + GRACE_SECONDS
-  const script = startScript<ClosedLoopResult>(
-    'bench/clients/closed-loop.ts',
-    input,
-    deadlineSeconds,
-  )
-  const { requests, seconds, not2xx, broken } = await script.result
+  const { result } = startClosedLoop(input, input.seconds + GRACE_SECONDS)
+  const { requests, seconds, not2xx, broken } = await result
   return { perSecond: requests / seconds, requests, not2xx, broken, latency: null }
 }
 
@@ -121,3 +164,5 @@ async function loadByWrk(
     broken: (errors?.slice(1) ?? []).reduce((sum, text) => sum + Number(text), 0),
   }
 }
+
+const startClosedLoop = script(import.meta, closedLoop)

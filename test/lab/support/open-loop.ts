@@ -1,11 +1,11 @@
 /**
- * The open-loop client: requests are due at fixed times, whether or not earlier ones are answered.
- * Latency counts from the real send, and beside it from the intended one: on a busy machine this
- * process itself may run late. A script, see `runAsScript`.
+ * The open-loop client, a process of its own: requests are due at fixed times, whether or not earlier ones
+ * are answered. Latency counts from the real send, and beside it from the intended one: on a busy
+ * machine this process itself may run late.
  */
 import { readFileSync } from 'node:fs'
-import { type Connection, connect } from './connection.ts'
-import { runAsScript } from './script.ts'
+import { type Client, openClient, requestOf } from './client.ts'
+import { script } from './script.ts'
 import { percentile } from './table.ts'
 
 /** Longest wait for answers after the last request. */
@@ -15,7 +15,7 @@ const REOPEN_MS = 100
 /** Time to open the connections before the schedule starts. */
 const LEAD_MS = 500
 
-export type OpenLoopInput = {
+type OpenLoopInput = {
   port: number
   targetsFile: string
   ratePerSecond: number
@@ -42,25 +42,19 @@ export type OpenLoopResult = {
   lateP99Ms: number
 }
 
-/** The counts of a run; times in milliseconds. */
-type Tally = {
-  latencies: number[]
-  dues: number[]
-  lates: number[]
-  /** Answers of other statuses than 200. */
-  wrong: Map<number, number>
-  lost: number
-}
-
-function run(input: OpenLoopInput): Promise<OpenLoopResult> {
+async function run(input: OpenLoopInput): Promise<OpenLoopResult> {
   const { port, ratePerSecond, seconds, connections } = input
+  const where = { kind: 'tcp', hostname: '127.0.0.1', port } as const
   const targets = readFileSync(input.targetsFile, 'utf8').trimEnd().split('\n')
   const total = ratePerSecond * seconds
-  const tally: Tally = { latencies: [], dues: [], lates: [], wrong: new Map(), lost: 0 }
-  const { promise, resolve } = Promise.withResolvers<OpenLoopResult>()
-  const idle: Connection[] = []
-  /** The request on its way over a connection: when it was due, and when the client turned to it. */
-  const underWay = new Map<Connection, { dueMs: number; turnedMs: number }>()
+  /** Times in milliseconds, see `OpenLoopResult`. */
+  const latencies: number[] = []
+  const dues: number[] = []
+  const lates: number[] = []
+  /** Answers of other statuses than 200. */
+  const wrong = new Map<number, number>()
+  let lost = 0
+  const idle: Client[] = []
   const startMs = performance.now() + LEAD_MS
   const endMs = startMs + seconds * 1000 + LAST_ANSWER_MS_MAX
   /** When the client turned to each request. */
@@ -69,70 +63,63 @@ function run(input: OpenLoopInput): Promise<OpenLoopResult> {
 
   const dueMs = (n: number): number => startMs + (n * 1000) / ratePerSecond
 
+  async function open(): Promise<void> {
+    const client = await openClient(where).catch(() => null)
+    if (client === null) return void setTimeout(open, REOPEN_MS)
+    idle.push(client)
+  }
+
+  async function ask(client: Client, n: number, turnedAtMs: number): Promise<void> {
+    const { answer } = await client.exchange(requestOf(targets[n % targets.length] ?? '/'))
+    const nowMs = performance.now()
+    if (answer === null) {
+      lost += 1
+      client.close()
+      return void setTimeout(open, REOPEN_MS)
+    }
+    latencies.push(nowMs - turnedAtMs)
+    dues.push(nowMs - dueMs(n))
+    if (answer.status !== 200) wrong.set(answer.status, (wrong.get(answer.status) ?? 0) + 1)
+    idle.push(client)
+    sendDue(nowMs)
+  }
+
   /** Sends the requests that are due; without an idle connection they wait, and latency grows. */
   function sendDue(nowMs: number): void {
     while (turnedMs.length < total && dueMs(turnedMs.length) <= nowMs) {
-      tally.lates.push(nowMs - dueMs(turnedMs.length))
+      lates.push(nowMs - dueMs(turnedMs.length))
       turnedMs.push(nowMs)
     }
     while (sent < turnedMs.length) {
-      const connection = idle.pop()
-      if (!connection) return
-      underWay.set(connection, { dueMs: dueMs(sent), turnedMs: turnedMs[sent] ?? nowMs })
-      connection.send(targets[sent % targets.length] ?? '/')
+      const client = idle.pop()
+      if (!client) return
+      if (!client.isOpen()) {
+        void open()
+        continue
+      }
+      void ask(client, sent, turnedMs[sent] ?? nowMs)
       sent += 1
     }
   }
 
-  const listeners = {
-    open: (connection: Connection): void => void idle.push(connection),
-    answer(connection: Connection, status: number): void {
-      const nowMs = performance.now()
-      const request = underWay.get(connection)
-      tally.latencies.push(nowMs - (request?.turnedMs ?? nowMs))
-      tally.dues.push(nowMs - (request?.dueMs ?? nowMs))
-      if (status !== 200) tally.wrong.set(status, (tally.wrong.get(status) ?? 0) + 1)
-      idle.push(connection)
-      sendDue(nowMs)
-    },
-    closed(connection: Connection, wasBusy: boolean): void {
-      if (wasBusy) tally.lost += 1
-      const at = idle.indexOf(connection)
-      if (at >= 0) idle.splice(at, 1)
-      underWay.delete(connection)
-      setTimeout(() => void connect(port, listeners), REOPEN_MS)
-    },
-  }
-
-  function tick(): void {
-    const nowMs = performance.now()
+  for (let n = 0; n < connections; n += 1) void open()
+  await Bun.sleep(LEAD_MS)
+  for (let nowMs = performance.now(); nowMs < endMs; nowMs = performance.now()) {
     sendDue(nowMs)
-    const isDone = tally.latencies.length + tally.lost === total
-    if (isDone || nowMs >= endMs) resolve(summary(tally, sent, total))
-    else setTimeout(tick, 1)
+    if (latencies.length + lost === total) break
+    await Bun.sleep(1)
   }
-
-  for (let n = 0; n < connections; n += 1) void connect(port, listeners)
-  setTimeout(tick, LEAD_MS)
-  return promise
-}
-
-/** What went wrong, and how often. */
-const describe = ({ latencies, wrong, lost }: Tally, total: number): string =>
-  [
-    ...[...wrong].map(([status, times]) => `${times} × ${status}`),
-    ...(lost > 0 ? [`${lost} lost connections`] : []),
-    ...(total > latencies.length + lost ? [`${total - latencies.length - lost} unanswered`] : []),
-  ].join(', ')
-
-function summary(tally: Tally, sent: number, total: number): OpenLoopResult {
-  const { latencies, dues, lates, wrong } = tally
   const wrongs = [...wrong.values()].reduce((all, times) => all + times, 0)
+  const unanswered = total - latencies.length - lost
   return {
     sent,
     answered: latencies.length,
     errors: wrongs + total - latencies.length,
-    what: describe(tally, total),
+    what: [
+      ...[...wrong].map(([status, times]) => `${times} × ${status}`),
+      ...(lost > 0 ? [`${lost} lost connections`] : []),
+      ...(unanswered > 0 ? [`${unanswered} unanswered`] : []),
+    ].join(', '),
     p50Ms: percentile(latencies, 0.5),
     p99Ms: percentile(latencies, 0.99),
     p999Ms: percentile(latencies, 0.999),
@@ -142,4 +129,4 @@ function summary(tally: Tally, sent: number, total: number): OpenLoopResult {
   }
 }
 
-if (import.meta.main) await runAsScript(run)
+export const startOpenLoop = script(import.meta, run)

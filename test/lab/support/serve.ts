@@ -1,6 +1,14 @@
-/** Starting the compiled program's server, and where the files of a data directory are. */
+/** Starting the program's server, also again and again, and where the files of a data directory are. */
 import { join } from 'node:path'
-import { launchServer, type Server } from '../../support/launch.ts'
+import {
+  type Child,
+  freePort,
+  launch,
+  launchServer,
+  type Server,
+  type Where,
+} from '../../support/launch.ts'
+import { statusOf } from './client.ts'
 
 export type ServeOptions = {
   data: string
@@ -31,3 +39,71 @@ export const files = (data: string) => ({
   list: join(data, 'proxies.db'),
   access: join(data, 'access.db'),
 })
+
+/** Longest wait for a server that has its data; far above what is promised. */
+const READY_MS_MAX = 20_000
+/** Between two requests for /readyz. */
+const PROBE_EVERY_MS = 2
+
+export type Restartable = {
+  where: Where
+  child: () => Child
+  /** Starts it, the first time or again. */
+  start: () => void
+  /** Resolves to the milliseconds from the start to the first 200 of /readyz, `mostMs` at most. */
+  ready: (mostMs?: number) => Promise<number>
+}
+
+export type RestartOptions = {
+  /** The program, as the beginning of a command. */
+  program: readonly string[]
+  data: string
+  /** The path of its unix socket; by default it listens on a port. */
+  socket?: string | null
+  /** Further options. */
+  more?: readonly string[]
+  env?: { readonly [name: string]: string }
+}
+
+/**
+ * A server of `data`, not started yet, on a port of its own or on a unix socket. Not `startServe`:
+ * it can be killed before it listens.
+ */
+export function createRestartable({
+  program,
+  data,
+  socket = null,
+  more = [],
+  env = {},
+}: RestartOptions): Restartable {
+  const port = freePort()
+  const where: Where =
+    socket === null ? { kind: 'tcp', hostname: '127.0.0.1', port } : { kind: 'unix', path: socket }
+  const command = [
+    ...[...program, 'serve', '--data', data, '--trust-proxy', '127.0.0.1', '--grace', '1s'],
+    ...['--listen', socket === null ? `127.0.0.1:${port}` : `unix:${socket}`, ...more],
+  ]
+  let startMs = 0
+  let child: Child | null = null
+  const running = (): Child => {
+    if (child === null) throw new Error('the server was never started')
+    return child
+  }
+  return {
+    where,
+    child: running,
+    start(): void {
+      startMs = performance.now()
+      child = launch(command, { env, stdout: 'ignore' })
+    },
+    async ready(mostMs = READY_MS_MAX): Promise<number> {
+      while (performance.now() - startMs < mostMs) {
+        if ((await statusOf(where, '/readyz')) === 200) return performance.now() - startMs
+        const { isRunning, ended, written } = running()
+        if (!isRunning()) throw new Error(`serve exited with ${await ended}: ${written.stderr}`)
+        await Bun.sleep(PROBE_EVERY_MS)
+      }
+      throw new Error(`a server was not ready within ${mostMs} ms`)
+    },
+  }
+}

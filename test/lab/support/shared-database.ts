@@ -9,6 +9,7 @@ import { addKeys, type Limits } from '../../support/fixtures.ts'
 import { succeed } from '../../support/launch.ts'
 import { PACKAGE_BIN, startPostgres } from '../../support/postgres.ts'
 import { onCleanUp } from '../../support/temporary.ts'
+import { createRestartable, type Restartable, type RestartOptions } from './serve.ts'
 
 /** The folder with the programs of PostgreSQL. */
 export const postgresBin = (): string =>
@@ -115,4 +116,24 @@ export async function addSharedCustomers(
   }
   await command(shared, ['keys', 'import', file])
   return ids
+}
+
+/** Longest wait for the first copy of a long list, on a machine that copies several. */
+const FIRST_COPY_MS_MAX = 300_000
+
+/** Nodes of the database, each with a directory of its own, ready. */
+export async function startNodes(
+  shared: Shared,
+  directories: readonly string[],
+  { env = {}, more = [] }: Pick<RestartOptions, 'env' | 'more'> = {},
+): Promise<Restartable[]> {
+  const nodes = directories.map(data =>
+    createRestartable({
+      ...{ program: shared.program, data, more },
+      env: { ...environmentOf(shared), ...env },
+    }),
+  )
+  for (const node of nodes) node.start()
+  for (const node of nodes) await node.ready(FIRST_COPY_MS_MAX)
+  return nodes
 }

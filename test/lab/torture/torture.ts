@@ -27,17 +27,17 @@ import {
 import { markdown } from '../support/table.ts'
 import { addresses } from './addresses/addresses.ts'
 import { backup } from './backup.ts'
-import { crowd } from './crowd/crowd.ts'
-import { faults } from './faults/faults.ts'
-import { feeds } from './feeds/feeds.ts'
+import { crowd } from './crowd.ts'
+import { faults } from './faults.ts'
+import { feeds } from './feeds.ts'
 import { fuzz } from './fuzz/fuzz.ts'
 import { killImport } from './kill-import.ts'
-import { killServe } from './kill-serve/kill-serve.ts'
+import { killServe } from './kill-serve.ts'
 import { limiter } from './limiter/limiter.ts'
 import { nodesImports } from './nodes/imports.ts'
 import { nodes } from './nodes/nodes.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
-import { slow } from './slow/slow.ts'
+import { slow } from './slow.ts'
 
 /** The parts in the order in which they run. */
 const PARTS = {

@@ -5,10 +5,9 @@
  */
 import { join } from 'node:path'
 import type { Server } from '../../../support/launch.ts'
-import type { OpenLoopInput, OpenLoopResult } from '../../support/open-loop.ts'
+import { type OpenLoopResult, startOpenLoop } from '../../support/open-loop.ts'
 import { cpuPerUnit, readCpu } from '../../support/process.ts'
 import { repeat } from '../../support/repeat.ts'
-import { startScript } from '../../support/script.ts'
 import { count, median, megabytes, type Row, shown } from '../../support/table.ts'
 import type { Build, Workspace } from '../workspace.ts'
 import { startDownloads } from './whole.ts'
@@ -40,9 +39,8 @@ type Beside = (build: Build, server: Server) => Promise<{ finish: () => Promise<
 async function openLoop(workspace: Workspace, { port }: Server, seconds: number) {
   const { ratePerSecond, connections } = workspace.options
   const { repeated: targetsFile } = await workspace.targets()
-  const input: OpenLoopInput = { port, targetsFile, ratePerSecond, seconds, connections }
-  const script = 'support/open-loop.ts'
-  return startScript<OpenLoopResult>(script, input, seconds + GRACE_SECONDS, CLIENT).result
+  const input = { port, targetsFile, ratePerSecond, seconds, connections }
+  return startOpenLoop(input, seconds + GRACE_SECONDS, CLIENT).result
 }
 
 /** Runs the open-loop client on a warm server, beside another load. */

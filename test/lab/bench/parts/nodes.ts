@@ -13,11 +13,11 @@ import {
   addSharedCustomers,
   command,
   sharedAt,
+  startNodes,
   startShared,
   type UsedDatabase,
 } from '../../support/shared-database.ts'
 import { count, median, type Row, shown } from '../../support/table.ts'
-import { startNodes } from '../../torture/nodes/world.ts'
 import { ask, type BenchServer } from '../baselines/baselines.ts'
 import { type Load, load } from '../load.ts'
 import type { Workspace } from '../workspace.ts'

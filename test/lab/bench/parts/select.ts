@@ -1,9 +1,13 @@
 /** The figures of single selects: for ROWS rows, for SMALL_ROWS rows, and their ratio. */
-
-import { startScript } from '../../support/script.ts'
+import { createParamsParser } from '../../../../src/api/query.ts'
+import { splitQueryString } from '../../../../src/lib/query-string.ts'
+import type { Filter } from '../../../../src/proxies/filter.ts'
+import type { FindOptions } from '../../../../src/proxies/store.ts'
+import { type List, openList } from '../../../../src/sqlite/stores.ts'
+import { SELECT_CASES, type SelectCase } from '../../support/queries.ts'
+import { script } from '../../support/script.ts'
 import { count, markdown, median, percentile, type Row, shown } from '../../support/table.ts'
 import type { Workspace } from '../workspace.ts'
-import type { SelectTiming, SelectTimingInput } from './select-timing.ts'
 
 /** Long enough for a thousand slow selects. */
 const DEADLINE_SECONDS = 300
@@ -12,9 +16,77 @@ const P50_MAX_MS = 0.3
 const P99_MAX_MS = 5
 const GROWTH_MAX = 2
 
-function timingsOf(data: string, loops: number): Promise<SelectTiming[]> {
-  const input: SelectTimingInput = { data, loops }
-  return startScript<SelectTiming[]>('bench/parts/select-timing.ts', input, DEADLINE_SECONDS).result
+/**
+ * Times of one filter's variants in milliseconds; `rows`: the most its answers hold; `plan`: how
+ * SQLite reads the rows of the statements it needed, each way once.
+ */
+type SelectTiming = { name: string; timesMs: number[]; rows: number; plan: string[] }
+
+/** The server's select, without its cache; gives the number of records. */
+type Select = (filter: Filter, options: FindOptions) => number
+
+/** Variants asked before the measurement, to warm up the code and the pages of the file. */
+const WARM_UP = 5
+
+/** The server hands slow selects to its worker; their time counts too. */
+function selectOf({ proxies: { records } }: List): Select {
+  return (...asked) => (records.findQuickly(...asked) ?? records.findAll(...asked)).length
+}
+
+/** Records every statement that is prepared on a list from now on; gives those since the last call. */
+function noteStatements({ db }: List): () => string[] {
+  let noted: string[] = []
+  const prepare = db.prepare.bind(db)
+  db.prepare = ((sql: string) => {
+    noted.push(sql)
+    return prepare(sql)
+  }) as typeof db.prepare // the same, and records
+  return () => {
+    const given = noted
+    noted = []
+    return given
+  }
+}
+
+/** How SQLite would read: `SEARCH proxies USING COVERING INDEX …`, each line once. */
+function planOf({ db }: List, statements: readonly string[]): string[] {
+  const lines = statements.flatMap(sql =>
+    db.query<{ detail: string }, []>(`explain query plan ${sql}`).all(),
+  )
+  return [...new Set(lines.map(({ detail }) => detail))]
+}
+
+function time(
+  select: Select,
+  { name, masked = false, query }: SelectCase,
+  loops: number,
+): SelectTiming {
+  const parse = createParamsParser('the service')
+  const timing: SelectTiming = { name, timesMs: [], rows: 0, plan: [] }
+  for (let i = -WARM_UP; i < loops; i += 1) {
+    const { filter } = parse(splitQueryString(query(i + WARM_UP)))
+    const startMs = performance.now()
+    const records = select(filter, { nowMs: Date.now(), addressBits: masked ? 16 : 32 })
+    const elapsedMs = performance.now() - startMs
+    if (i < 0) continue
+    timing.timesMs.push(elapsedMs)
+    timing.rows = Math.max(timing.rows, records)
+  }
+  return timing
+}
+
+/** Times single selects of the program in process, without a cache: each variant of a filter is selected once. */
+function timeSelects({ data, loops }: { data: string; loops: number }): SelectTiming[] {
+  const [list, planned] = [openList(data, { isServer: true }), openList(data, { isServer: true })]
+  const statements = noteStatements(planned)
+  try {
+    return SELECT_CASES.map(one => {
+      time(selectOf(planned), one, 1)
+      return { ...time(selectOf(list), one, loops), plan: planOf(planned, statements()) }
+    })
+  } finally {
+    for (const { close } of [list, planned]) close()
+  }
 }
 
 /** A filter at both sizes. */
@@ -43,8 +115,10 @@ function detail(pairs: readonly Pair[], rows: number, smallRows: number): string
 /** One select, nothing cached; `print` is given the table of the single filters. */
 export async function select(workspace: Workspace, print: (text: string) => void): Promise<Row[]> {
   const { rows, smallRows, selectLoops } = workspace.options
-  const smallTimings = await timingsOf(await workspace.smallData(), selectLoops)
-  const largeTimings = await timingsOf(await workspace.program.data(), selectLoops)
+  const timingsOf = (data: string): Promise<SelectTiming[]> =>
+    startTiming({ data, loops: selectLoops }, DEADLINE_SECONDS).result
+  const smallTimings = await timingsOf(await workspace.smallData())
+  const largeTimings = await timingsOf(await workspace.program.data())
   const pairs = largeTimings.flatMap((large, i) => {
     const small = smallTimings[i]
     return small ? [{ large, small }] : []
@@ -73,3 +147,5 @@ export async function select(workspace: Workspace, print: (text: string) => void
     },
   ]
 }
+
+const startTiming = script(import.meta, timeSelects)

@@ -3,7 +3,7 @@
  * the usage, and memory when idle. A bare `Bun.serve`, compiled too, is started in the same rounds.
  */
 import { freePort, launch } from '../../../support/launch.ts'
-import { connect } from '../../support/connection.ts'
+import { statusOf } from '../../support/client.ts'
 import { keyOf } from '../../support/customers.ts'
 import { readMemory } from '../../support/process.ts'
 import { TYPICAL } from '../../support/queries.ts'
@@ -34,20 +34,6 @@ const LONG_WINDOW = ['--burst', '1000/1h']
 /** What is started, and its times in milliseconds. */
 type Started = { key: string; command: (port: number) => string[]; timesMs: number[] }
 
-/** Asks once; gives the status, or 0 without a connection. */
-function tryOnce(port: number, target: string): Promise<number> {
-  const { promise, resolve } = Promise.withResolvers<number>()
-  void connect(port, {
-    open: connection => connection.send(target),
-    answer(connection, status) {
-      resolve(status)
-      connection.close()
-    },
-    closed: () => resolve(0),
-  })
-  return promise
-}
-
 /** One start: milliseconds to the first 200, and resident bytes after `idleMs`. */
 async function startOnce(command: (port: number) => string[], n: number, idleMs = 0) {
   const port = freePort()
@@ -56,7 +42,8 @@ async function startOnce(command: (port: number) => string[], n: number, idleMs 
   // Not `startServe`: that waits for a line which is written after the server listens.
   const server = launch(command(port), { stdout: 'ignore', stderr: 'ignore' })
   try {
-    while ((await tryOnce(port, target)) !== 200) {
+    const where = { kind: 'tcp', hostname: '127.0.0.1', port } as const
+    while ((await statusOf(where, target)) !== 200) {
       if (performance.now() - startMs > FIRST_ANSWER_MS_MAX)
         throw new Error('no answer after the start')
       await Bun.sleep(RETRY_MS)

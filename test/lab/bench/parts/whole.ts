@@ -1,5 +1,5 @@
 /** The figures of streamed answers: speed, the server's memory, and clients that do not read. */
-
+import { readFileSync } from 'node:fs'
 import type { Server } from '../../../support/launch.ts'
 import { keyOf } from '../../support/customers.ts'
 import {
@@ -11,11 +11,10 @@ import {
   resetPeak,
 } from '../../support/process.ts'
 import { TYPICAL } from '../../support/queries.ts'
-import { type Script, startScript } from '../../support/script.ts'
+import { type Script, script } from '../../support/script.ts'
+import { startSlow } from '../../support/slow-client.ts'
 import { count, median, megabytes, type Row, shown } from '../../support/table.ts'
 import { ask } from '../baselines/baselines.ts'
-import type { StuckInput, StuckResult } from '../clients/stuck.ts'
-import type { WholeInput, WholeResult } from '../clients/whole.ts'
 import type { Build, Workspace } from '../workspace.ts'
 
 const DOWNLOADS = 5
@@ -29,16 +28,83 @@ const WARM_UP_REQUESTS = 200
 const GROWTH_MAX_BYTES = 80e6
 const BEFORE_MIN = 2.5
 
+type WholeInput = {
+  port: number
+  targetsFile: string
+  /** Downloads until one of these is reached. */
+  downloads: number
+  seconds: number
+}
+type WholeResult = {
+  /** Bytes a second of each complete download. */
+  bytesPerSecond: number[]
+  /** Size of the full list; 0 without a complete download. */
+  bytes: number
+  /** Downloads that were truncated, or had another status. */
+  errors: number
+  /** All bytes, also of the download that is truncated at the end, and their time. */
+  totalBytes: number
+  seconds: number
+}
+
+const CLOSING_BRACKET = 0x5d
+/** A server that fails at once is not asked in a tight loop. */
+const AFTER_ERROR_MS = 100
+
+/** One download; `count` is called with the size of every chunk. Gives its bytes, 0 on failure. */
+async function download(url: string, signal: AbortSignal, count: (bytes: number) => void) {
+  let bytes = 0
+  let last = 0
+  const response = await fetch(url, { headers: { 'accept-encoding': 'identity' }, signal })
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.length
+    count(chunk.length)
+    last = chunk.at(-1) ?? last
+  }
+  return response.status === 200 && last === CLOSING_BRACKET ? bytes : 0
+}
+
+/** Downloads the full list a few times, or repeatedly for some seconds. */
+async function downloadWhole({
+  port,
+  targetsFile,
+  downloads,
+  seconds,
+}: WholeInput): Promise<WholeResult> {
+  const targets = readFileSync(targetsFile, 'utf8').trimEnd().split('\n')
+  const result: WholeResult = {
+    ...{ bytesPerSecond: [], bytes: 0, errors: 0, totalBytes: 0, seconds: 0 },
+  }
+  const signal = AbortSignal.timeout(seconds * 1000)
+  const count = (bytes: number): void => {
+    result.totalBytes += bytes
+  }
+  const startMs = performance.now()
+  for (let n = 0; n < downloads && !signal.aborted; n += 1) {
+    const url = `http://127.0.0.1:${port}${targets[n % targets.length]}`
+    const beganMs = performance.now()
+    const bytes = await download(url, signal, count).catch(() => 0)
+    if (bytes > 0) {
+      result.bytes = bytes
+      result.bytesPerSecond.push((bytes * 1000) / (performance.now() - beganMs))
+    } else if (!signal.aborted) {
+      result.errors += 1
+      await Bun.sleep(AFTER_ERROR_MS)
+    }
+  }
+  result.seconds = (performance.now() - startMs) / 1000
+  return result
+}
+
 /** Starts the client that downloads the full list until one of the limits is reached. */
 export async function startDownloads(
   workspace: Workspace,
   { port }: Server,
-  { downloads, seconds }: { downloads: number; seconds: number },
+  limits: { downloads: number; seconds: number },
   wrapper: readonly string[] = [],
 ): Promise<Script<WholeResult>> {
   const { whole: targetsFile } = await workspace.targets()
-  const input: WholeInput = { port, targetsFile, downloads, seconds }
-  return startScript('bench/clients/whole.ts', input, seconds + DOWNLOAD_SECONDS, wrapper)
+  return start({ port, targetsFile, ...limits }, limits.seconds + DOWNLOAD_SECONDS, wrapper)
 }
 
 /** A new server after some small requests, and its memory then. */
@@ -142,13 +208,19 @@ export async function stuck(workspace: Workspace): Promise<Row[]> {
   const { server, before } = await warmServer(workspace.program)
   try {
     const { whole: targetsFile } = await workspace.targets()
-    const input: StuckInput = {
-      port: server.port,
-      targetsFile,
-      clients: STUCK_CLIENTS,
-      seconds: STUCK_SECONDS,
-    }
-    const { result } = startScript<StuckResult>('bench/clients/stuck.ts', input, STUCK_SECONDS + 60)
+    const targets = readFileSync(targetsFile, 'utf8').split('\n').slice(0, STUCK_CLIENTS)
+    const { where } = server
+    const { result } = startSlow(
+      {
+        where,
+        manner: 'stall',
+        clients: STUCK_CLIENTS,
+        targets,
+        seconds: STUCK_SECONDS,
+        again: false,
+      },
+      STUCK_SECONDS + 60,
+    )
     const held = await lastMemory(server, result)
     const { begun } = await result
     const peak = growthOf(server, before)
@@ -158,7 +230,7 @@ export async function stuck(workspace: Workspace): Promise<Row[]> {
         case: `${STUCK_CLIENTS} clients stop reading the whole list`,
         this: `server holds ${megabytes(grown)} more`,
         that: `at most ${megabytes(peak)} more`,
-        figure: `${begun} of them had begun`,
+        figure: `${begun.length} of them had begun`,
         target: 'nothing but their sockets',
         holds: null,
       },
@@ -167,3 +239,5 @@ export async function stuck(workspace: Workspace): Promise<Row[]> {
     await server.stop()
   }
 }
+
+const start = script(import.meta, downloadWhole)

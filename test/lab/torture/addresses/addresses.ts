@@ -8,9 +8,9 @@ import { join } from 'node:path'
 import { addKeys } from '../../../support/fixtures.ts'
 import type { Where } from '../../../support/launch.ts'
 import { between, pick, randomOf } from '../../../support/random.ts'
+import { exchange, type RawAnswer } from '../../support/client.ts'
 import { startServe } from '../../support/serve.ts'
 import { type Finding, type Part, type Run, scaled } from '../part.ts'
-import { exchange, type RawAnswer } from '../support/client.ts'
 import {
   anyCombination,
   bucketOf,
@@ -121,7 +121,7 @@ async function sample(run: Run, random: () => number, isUnix: boolean): Promise<
     const request = requestOf(random, socketCombination(random, ranges, isUnix))
     for (let time = 0; request && time < TIMES; time += 1) {
       const expected = statusOf(request.bucket)
-      const { status } = await exchange(server.where, request.text, request.from)
+      const { status } = await exchange(server.where, request.text, request)
       sampled.statuses.push(status)
       if (status === expected) continue
       sampled.wrong.push(`${status} is not ${expected}: ${request.text.slice(0, 300)}`)
@@ -171,7 +171,9 @@ const TIMER_MS = 5
 const ANSWER_MS_MAX = 1_000
 
 const ask = (where: Where, key: string): Promise<RawAnswer> =>
-  exchange(where, `GET /api?key=${key} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`, PEER)
+  exchange(where, `GET /api?key=${key} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`, {
+    from: PEER,
+  })
 
 /** Adds an unlimited key to a data directory; gives it, and wrong keys of every kind. */
 function addThrottleKeys(data: string, random: () => number) {

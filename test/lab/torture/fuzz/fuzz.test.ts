@@ -3,9 +3,8 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { addList, T0 } from '../../../support/fixtures.ts'
 import { startChild } from '../../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../../support/temporary.ts'
-import { readAnswer } from '../support/client.ts'
-import { fuzz } from './client.ts'
-import { listRows, probesOf } from './fuzz.ts'
+import { readAnswer } from '../../support/client.ts'
+import { listRows, sendAll } from './fuzz.ts'
 import { judge } from './judge.ts'
 import { addFuzzKeys, isReflected, keysOf } from './keys.ts'
 
@@ -19,9 +18,8 @@ test('hostile requests get an answer of the contract, and none holds a key', asy
   addFuzzKeys(dir, keys, T0)
   const server = await startChild(dir)
   const amounts = { grammar: 1_500, mutated: 1_000, raw: 400 }
-  const probes = probesOf(keys.free[0] ?? '')
   const port = Number(new URL(server.url).port)
-  const result = await fuzz({ port, seed, client: 0, amounts, connections: 8, probes })
+  const result = await sendAll({ port, seed, client: 0, amounts })
   await server.stop()
   expect(result.examples.filter(example => !example.startsWith('slow'))).toEqual([])
   expect({ ...result.wrong, slow: 0 }).toEqual({

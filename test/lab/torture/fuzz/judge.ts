@@ -3,7 +3,7 @@
  * or an unexpected status. Knows nothing of connections.
  */
 import { gunzipSync } from 'node:zlib'
-import type { HttpAnswer } from '../support/client.ts'
+import type { HttpAnswer } from '../../support/client.ts'
 import { isReflected } from './keys.ts'
 
 /** What can be wrong. */

@@ -15,20 +15,25 @@ import {
   rateLimitOf,
   setName,
 } from '../../../support/limiter-oracle.ts'
-import type { Run } from '../part.ts'
+import { count } from '../../support/table.ts'
+import type { Finding, Run } from '../part.ts'
 import {
   type Asked,
   countBelow,
   type Histories,
+  historiesOf,
+  type JournalRows,
   type Outcome,
   outcomeOf,
   quotasOf,
+  readAsked,
   type Shown,
+  type Step,
   shownOf,
   type Written,
   type WrittenSet,
 } from './records.ts'
-import { networksOf } from './traffic.ts'
+import { type Ids, networksOf } from './traffic.ts'
 
 /**
  * How long after the end of its connection, or after a 503, a request may still be counted: the server
@@ -151,7 +156,7 @@ function matchSubject(
 }
 
 /** Admissions over a limit by what the clients saw alone: all of them within less than the window. */
-export function overSeen(rule: Rule, admitted: readonly Asked[], { offsetsBetween }: Histories) {
+function overSeen(rule: Rule, admitted: readonly Asked[], { offsetsBetween }: Histories) {
   const { window } = rule
   if (window === null) return 0
   const ordered = [...admitted].sort((a, b) => a.receivedMs - b.receivedMs)
@@ -186,7 +191,7 @@ export const CODES = {
 } as const
 
 /** How a refusal is wrong: no limit was full, or a field is not what the model says. */
-export type Fault = 'not-full' | 'fields'
+type Fault = 'not-full' | 'fields'
 
 /** How many changes of each subject of a request were counted at some time, and until when, by the real clock. */
 type State = { toMs: number; changes: number[] }
@@ -324,7 +329,7 @@ function* judgedBy(asked: Asked, histories: Histories): Generator<Place> {
 }
 
 /** How a refusal by window or day is wrong; `null` when it is right. */
-export function faultOf(asked: Asked, histories: Histories): Fault | null {
+function faultOf(asked: Asked, histories: Histories): Fault | null {
   const { sentMs, nowMs } = asked
   const shown = shownOf(asked)
   const places = [...judgedBy(asked, histories)].map(place => ({
@@ -350,7 +355,7 @@ export function faultOf(asked: Asked, histories: Histories): Fault | null {
 }
 
 /** What the model says of a refused request, and what was counted around it: for people who look for a fault. */
-export function explain(asked: Asked, histories: Histories): string[] {
+function explain(asked: Asked, histories: Histories): string[] {
   const { rules, sentMs, receivedMs } = asked
   const decisions = [...judgedBy(asked, histories)].map(judged => {
     const { state, offsetMs } = judged
@@ -572,20 +577,85 @@ export function judge(all: readonly Asked[], histories: Histories): Judged {
 const EXAMPLES_MAX = 3
 const EXPLAINED_MAX = 40
 
-/** Names examples of what is wrong, and what the oracle expects of refusals that are; `more` are others. */
-export function sayJudged(
-  { say }: Pick<Run, 'say'>,
-  { lost, notFull, wrongFields, wrong }: Judged,
-  histories: Histories,
-  more: { [what: string]: readonly Asked[] } = {},
-): void {
-  for (const [what, all] of Object.entries({ lost, notFull, wrongFields, wrong, ...more })) {
-    for (const { rules: _, caller: __, of, fields: ___, ...one } of all.slice(0, EXAMPLES_MAX)) {
-      say(`${what}: ${JSON.stringify({ ...one, kind: of.name }).slice(0, 500)}`)
-    }
+/** Names examples of requests. */
+export function sayExamples({ say }: Pick<Run, 'say'>, what: string, all: readonly Asked[]): void {
+  for (const { rules: _, caller: __, of, fields: ___, ...one } of all.slice(0, EXAMPLES_MAX)) {
+    say(`${what}: ${JSON.stringify({ ...one, kind: of.name }).slice(0, 500)}`)
+  }
+}
+
+/**
+ * Judges what clients noted against a journal, and says the results of every kind of request, examples
+ * of what is wrong, and what the oracle expects of refusals that are. `logs` and `steps` are those of
+ * `readAsked` and `historiesOf`; `ids` the keys.
+ */
+export async function judgeNotes(
+  run: Pick<Run, 'say'>,
+  notes: readonly string[],
+  ids: Ids,
+  journal: JournalRows,
+  { logs = [], steps }: { logs?: readonly string[]; steps?: readonly Step[] } = {},
+) {
+  const { all, unpaired } = await readAsked(notes, ids, logs)
+  const histories = historiesOf(journal, steps)
+  const judged = judge(all, histories)
+  for (const [of, its] of Map.groupBy(all, one => one.of)) {
+    const counts = Map.groupBy(its, ({ status, code }) => code || String(status))
+    const list = [...counts].map(([what, some]) => `${count(some.length)} ${what}`).sort()
+    run.say(`${of.name}: ${list.join(', ')}`)
+  }
+  const { lost, notFull, wrongFields, wrong } = judged
+  for (const [what, some] of Object.entries({ lost, notFull, wrongFields, wrong })) {
+    sayExamples(run, what, some)
   }
   for (const asked of [...notFull, ...wrongFields].slice(0, EXAMPLES_MAX)) {
-    say(`${asked.id}: ${asked.rateLimit}`)
-    for (const line of explain(asked, histories).slice(0, EXPLAINED_MAX)) say(`  ${line}`)
+    run.say(`${asked.id}: ${asked.rateLimit}`)
+    for (const line of explain(asked, histories).slice(0, EXPLAINED_MAX)) run.say(`  ${line}`)
   }
+  return { all, unpaired, judged }
+}
+
+/** What the limits promise (contract B3 to B6), of `least` admissions; `where` says what admitted. */
+export function findingsOf(judged: Judged, least: number, where: string): Finding[] {
+  const { admissions, over, overSeen, notFull, wrongFields, networkRefusals, requests } = judged
+  const { lost, double, halves, networksMissing, networksUnshown } = judged
+  const refusals = requests.refused + networkRefusals
+  return [
+    {
+      promise: 'No window, day or set of networks ever holds more than its limit',
+      figure:
+        `${over} over-admissions in ${count(admissions)} admissions, ` +
+        `${overSeen} by the clients’ clocks alone; ${where}`,
+      bound: `0; ≥ ${count(least)} admissions`,
+      holds: over === 0 && overSeen === 0 && admissions >= least,
+    },
+    {
+      promise: 'Every refusal is right, with its code, retry_after and RateLimit',
+      figure:
+        `${notFull.length} while no limit was full, ${wrongFields.length} with a wrong field, ` +
+        `of ${count(refusals)} (${count(networkRefusals)} for networks)`,
+      bound: '0; 0',
+      holds: notFull.length === 0 && wrongFields.length === 0 && refusals > 0,
+    },
+    {
+      promise: 'An answered admission is counted, exactly once, whatever failed',
+      figure:
+        `${lost.length} of ${count(requests.admitted)} lost, ${double} double, ` +
+        `${halves} with one of two limits; ${count(requests.unknown)} not answered`,
+      bound: '0; 0; 0',
+      holds: lost.length + double + halves === 0,
+    },
+    {
+      promise: 'Networks of answers are counted before the answer, and no others',
+      figure: `${networksMissing} answers before their networks, ${networksUnshown} never shown`,
+      bound: '0; 0',
+      holds: networksMissing + networksUnshown === 0,
+    },
+    {
+      promise: 'Every other answer is one that the contract names',
+      figure: `${requests.wrong} others`,
+      bound: '0',
+      holds: requests.wrong === 0,
+    },
+  ]
 }

@@ -17,8 +17,7 @@ import {
   setName,
 } from '../../../support/limiter-oracle.ts'
 import type { Note } from './client.ts'
-import { addressOf, CALLERS, type Kind } from './traffic.ts'
-import type { Ids } from './world.ts'
+import { addressOf, CALLERS, type Ids, type Kind, kindAt } from './traffic.ts'
 
 /** A request as its client saw it; `node` is the number of the server or node that it was sent to. */
 export type Asked = Note & {
@@ -81,19 +80,13 @@ const isLoggedSo = (asked: Asked, entry: Logged | undefined): boolean =>
  * With access logs, joins them by request id; `unpaired`: requests that only one side recorded, or that
  * the sides recorded differently.
  */
-export async function readAsked(
-  files: readonly string[],
-  kinds: readonly Kind[],
-  ids: Ids,
-  logs: readonly string[] = [],
-) {
+export async function readAsked(files: readonly string[], ids: Ids, logs: readonly string[] = []) {
   const logged = await readLogs(logs)
   const callerOf = createCallers(ids)
   const all: Asked[] = []
   let unpaired = 0
   const add = (note: Note, node: number): void => {
-    const of = kinds[note.kind]
-    if (!of) throw new Error(`there is no kind ${note.kind}`)
+    const of = kindAt(note.kind)
     const isError = note.status !== 200 && note.body !== ''
     const { code = '', ...fields } = isError ? JSON.parse(note.body) : {}
     const entry = logged.get(note.id)

@@ -12,10 +12,10 @@ import type { Server } from '../../../support/launch.ts'
 import { dayOf } from '../../../support/limiter-oracle.ts'
 import { DEMO, openUsage, temp } from '../../../support/limits.ts'
 import { between, pick, randomOf } from '../../../support/random.ts'
+import { exchange } from '../../support/client.ts'
 import { startServe } from '../../support/serve.ts'
 import { count } from '../../support/table.ts'
 import { type Finding, type Run, scaled } from '../part.ts'
-import { exchange } from '../support/client.ts'
 
 export type { Caller }
 

@@ -31,25 +31,33 @@ export const regular = (
 
 /** Every kind of limit of contract B2 to B6. */
 export const KINDS: readonly Kind[] = [
-  regular('one', 5, 10_000, burst(1, 1)),
-  regular('five', 5, 10_000, burst(5, 5)),
-  regular('many', 5, 10_000, burst(40, 2)),
-  regular('long', 5, 2_000, burst(3, 20)),
-  regular('daily', 20, 150, { daily: 30 }),
-  regular('both', 10, 100, { ...burst(4, 2), daily: 25 }),
-  regular('subnets', 10, 80, { subnets: 6 }),
-  regular('clients', 10, 80, { clients: 3 }),
-  regular('all', 10, 100, { ...burst(10, 1), daily: 60, subnets: 8, clients: 4 }),
-  { name: 'demo', caller: 'demo', limits: UNLIMITED, share: 10, each: 30 },
-  { name: 'temp', caller: 'temp', limits: UNLIMITED, share: 10, each: 20 },
+  regular('one', 4, 20_000, burst(1, 1)),
+  regular('five', 4, 20_000, burst(5, 5)),
+  regular('many', 8, 20_000, burst(40, 2)),
+  regular('wide', 12, 20_000, burst(300, 1)),
+  regular('vast', 8, 6_000, burst(1_000, 60)),
+  regular('long', 4, 4_000, burst(3, 20)),
+  regular('daily', 16, 600, { daily: 300 }),
+  regular('both', 8, 400, { ...burst(20, 1), daily: 200 }),
+  regular('subnets', 8, 300, { subnets: 6 }),
+  regular('clients', 8, 300, { clients: 3 }),
+  regular('all', 8, 300, { ...burst(30, 1), daily: 200, subnets: 8, clients: 4 }),
+  { name: 'demo', caller: 'demo', limits: UNLIMITED, share: 6, each: 10 },
+  { name: 'temp', caller: 'temp', limits: UNLIMITED, share: 6, each: 8 },
 ]
 
+export function kindAt(n: number): Kind {
+  const kind = KINDS[n]
+  if (kind === undefined) throw new Error(`there is no kind ${n}`)
+  return kind
+}
+
 /** How many subjects a kind has in a run of so many requests. */
-export const subjectsOf = ({ share, each }: Kind, requests: number): number =>
+const subjectsOf = ({ share, each }: Kind, requests: number): number =>
   Math.max(2, Math.ceil((requests * share) / 100 / each))
 
 /** The `n`-th key of a kind. */
-export const keyText = ({ name, caller }: Kind, n: number): string => {
+const keyText = ({ name, caller }: Kind, n: number): string => {
   if (caller === 'demo') return 'demo'
   return `${caller === 'temp' ? 'temp' : 'pl'}_${name}_${n}`
 }
@@ -102,20 +110,16 @@ const WAVE_WIDTH = 4
 const LAPS = 3
 
 /** A function from the progress of a run (0 to 1) to the next request. */
-export function createTraffic(
-  kinds: readonly Kind[],
-  requests: number,
-  random: Random,
-): (progress: number) => Request {
-  const pools = kinds.map(kind => subjectsOf(kind, requests))
-  const tickets = kinds.flatMap(({ share }, kind) => new Array<number>(share).fill(kind))
+export function createTraffic(requests: number, random: Random): (progress: number) => Request {
+  const pools = KINDS.map(kind => subjectsOf(kind, requests))
+  const tickets = KINDS.flatMap(({ share }, kind) => new Array<number>(share).fill(kind))
   return progress => {
     const kind = pick(random, tickets)
     const pool = pools[kind] ?? 1
     const near = (): number =>
       (Math.floor(progress * LAPS * pool) + between(random, 0, WAVE_WIDTH - 1)) % pool
     const subject = near()
-    const caller = kinds[kind]?.caller
+    const caller = kindAt(kind).caller
     // demo is counted by address alone; a temporary key also uses the addresses of its neighbours.
     const place =
       caller === 'demo'
@@ -130,14 +134,33 @@ export function createTraffic(
 }
 
 /** The head of a request; `inHeader`: its key is in a header, not in the query. */
-export function headOf(
-  of: Kind,
-  { subject, port, from }: Omit<Request, 'kind'>,
-  inHeader: boolean,
-): string {
-  const key = keyText(of, subject)
+export function headOf({ kind, subject, port, from }: Request, inHeader: boolean): string {
+  const key = keyText(kindAt(kind), subject)
   const query = `port=${port}&time=86400${inHeader ? '' : `&key=${key}`}`
   const authorization = inHeader ? `Authorization: Bearer ${key}\r\n` : ''
   const fields = `Host: 127.0.0.1\r\nX-Forwarded-For: ${from}\r\n${authorization}`
   return `GET /api?${query} HTTP/1.1\r\n${fields}\r\n`
+}
+
+/** Ids of the keys: of each kind, by subject. */
+export type Ids = string[][]
+
+/** The plans and keys of a run of so many requests. */
+export function customersOf(requests: number) {
+  const withPlans = KINDS.filter(({ caller }) => caller === 'regular')
+  const numbers = KINDS.map(kind => (kind.caller === 'demo' ? 0 : subjectsOf(kind, requests)))
+  const keys = KINDS.flatMap((kind, i) =>
+    Array.from({ length: numbers[i] ?? 0 }, (_, n) => ({
+      ...{ key: keyText(kind, n), plan: kind.caller === 'temp' ? null : kind.name },
+    })),
+  )
+  return {
+    plans: Object.fromEntries(withPlans.map(({ name, limits }) => [name, limits])),
+    keys,
+    /** The ids of the keys, in their order, by kind. */
+    byKind(ids: readonly string[]): Ids {
+      const left = [...ids]
+      return numbers.map(number => left.splice(0, number))
+    },
+  }
 }

@@ -9,7 +9,7 @@ import { addKeys } from '../../../support/fixtures.ts'
 import { succeed } from '../../../support/launch.ts'
 import { files } from '../../support/serve.ts'
 import type { AdmissionRow, JournalRows, NetworksRow } from './records.ts'
-import { KINDS, type Kind, keyText, listText, subjectsOf } from './traffic.ts'
+import { customersOf, type Ids, listText } from './traffic.ts'
 
 const REAL_MS = "cast(round(unixepoch('subsec') * 1000) as integer)"
 const JOURNAL = `
@@ -43,34 +43,11 @@ export function addJournal(data: string): void {
   db.close()
 }
 
-/** Ids of the keys: of each kind, by subject. */
-export type Ids = string[][]
-
-/** The plans and keys of requests of these kinds. */
-export function customersOf(kinds: readonly Kind[], requests: number) {
-  const regular = kinds.filter(({ caller }) => caller === 'regular')
-  const numbers = kinds.map(kind => (kind.caller === 'demo' ? 0 : subjectsOf(kind, requests)))
-  const keys = kinds.flatMap((kind, i) =>
-    Array.from({ length: numbers[i] ?? 0 }, (_, n) => ({
-      ...{ key: keyText(kind, n), plan: kind.caller === 'temp' ? null : kind.name },
-    })),
-  )
-  return {
-    plans: Object.fromEntries(regular.map(({ name, limits }) => [name, limits])),
-    keys,
-    /** The ids of the keys, in their order, by kind. */
-    byKind(ids: readonly string[]): Ids {
-      const left = [...ids]
-      return numbers.map(number => left.splice(0, number))
-    },
-  }
-}
-
 export async function makeWorld(binary: string, data: string, requests: number): Promise<Ids> {
   const file = join(data, 'list.txt')
   writeFileSync(file, listText())
   await succeed([binary, 'import', file, '--data', data])
-  const { plans, keys, byKind } = customersOf(KINDS, requests)
+  const { plans, keys, byKind } = customersOf(requests)
   const ids = byKind(addKeys(data, plans, keys))
   addJournal(data)
   return ids

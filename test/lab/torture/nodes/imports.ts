@@ -7,17 +7,18 @@ import { join } from 'node:path'
 import { UNLIMITED } from '../../../support/fixtures.ts'
 import { repeat } from '../../support/repeat.ts'
 import { addressOf } from '../../support/rows.ts'
+import type { Restartable } from '../../support/serve.ts'
 import {
   addSharedCustomers,
   command,
   type Shared,
+  startNodes,
   startShared,
 } from '../../support/shared-database.ts'
 import { count, median, shown } from '../../support/table.ts'
-import type { Restartable } from '../kill-serve/restart.ts'
 import { type Finding, type Part, scaled } from '../part.ts'
 import { summaryOf } from '../support/kill.ts'
-import { type NodesRun, startNodes } from './world.ts'
+import type { NodesRun } from './world.ts'
 
 /** The rows that small imports change; so many are seen by every node within a second (contract I3). */
 const FEW_ROWS = 5_000

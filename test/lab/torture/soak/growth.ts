@@ -14,10 +14,10 @@
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Server, Where } from '../../../support/launch.ts'
+import { openClient } from '../../support/client.ts'
 import { readMemory } from '../../support/process.ts'
 import { files } from '../../support/serve.ts'
 import { count, median, shown } from '../../support/table.ts'
-import { openClient } from '../support/client.ts'
 import type { Span } from './load.ts'
 
 /** A measured value, `atSeconds` after the beginning. */

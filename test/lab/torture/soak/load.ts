@@ -6,11 +6,11 @@
 
 import type { Where } from '../../../support/launch.ts'
 import { between, pick, randomOf } from '../../../support/random.ts'
+import { type Client, openClient, type Reply } from '../../support/client.ts'
 import { keyOf, SPENT_KEY } from '../../support/customers.ts'
 import { messageOf } from '../../support/main.ts'
 import { distinctBounds, TYPICAL, UNBOUNDED } from '../../support/queries.ts'
 import { percentile } from '../../support/table.ts'
-import { type Client, openClient, type Reply } from '../support/client.ts'
 
 export type SoakLoad = {
   port: number

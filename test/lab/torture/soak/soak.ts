@@ -10,7 +10,7 @@
  */
 
 import { join } from 'node:path'
-import { succeed } from '../../../support/launch.ts'
+import { launch, succeed } from '../../../support/launch.ts'
 import { temporaryDirectory } from '../../../support/temporary.ts'
 import { addCustomers } from '../../support/customers.ts'
 import {
@@ -24,7 +24,6 @@ import {
 } from '../../support/main.ts'
 import { repeat } from '../../support/repeat.ts'
 import { writeRows } from '../../support/rows.ts'
-import { launchScript } from '../../support/script.ts'
 import { startServe } from '../../support/serve.ts'
 import { markdown } from '../../support/table.ts'
 import { growthTable, measure, type Sample, timeTable } from './growth.ts'
@@ -60,7 +59,8 @@ function startImports(binary: string, dir: string, data: string) {
 
 /** What the clients write, span by span. */
 async function* spansOf(load: SoakLoad): AsyncGenerator<Span> {
-  const child = launchScript('torture/soak/load.ts', load, { stdout: 'pipe' })
+  const command = [process.execPath, join(import.meta.dir, 'load.ts'), JSON.stringify(load)]
+  const child = launch(command, { stdout: 'pipe', stderr: 'inherit' })
   let text = ''
   const decoder = new TextDecoder()
   for await (const chunk of child.stdout ?? []) {

@@ -3,20 +3,18 @@
  * hardly affects others. Clients are processes of their own; the kernel says what is open.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
-import { connect } from 'node:net'
 import { join } from 'node:path'
-import { type Server, succeed, type Where } from '../../../support/launch.ts'
-import { addCustomers, keyOf, writeTargets } from '../../support/customers.ts'
-import type { OpenLoopInput, OpenLoopResult } from '../../support/open-loop.ts'
-import { readMemory, resetPeak } from '../../support/process.ts'
-import { writeRows } from '../../support/rows.ts'
-import { startScript } from '../../support/script.ts'
-import { startServe } from '../../support/serve.ts'
-import { count, median, megabytes, shown } from '../../support/table.ts'
-import { type Finding, type Part, type Run, scaled } from '../part.ts'
-import { readAnswer } from '../support/client.ts'
-import type { Manner, SlowInput, SlowResult } from './client.ts'
-import type { ControlInput, ControlResult } from './control.ts'
+import { type Server, succeed, type Where } from '../../support/launch.ts'
+import { connectTo, exchange, readAnswer } from '../support/client.ts'
+import { addCustomers, keyOf, writeTargets } from '../support/customers.ts'
+import { type OpenLoopResult, startOpenLoop } from '../support/open-loop.ts'
+import { readMemory, resetPeak } from '../support/process.ts'
+import { writeRows } from '../support/rows.ts'
+import { script } from '../support/script.ts'
+import { startServe } from '../support/serve.ts'
+import { type Manner, startSlow } from '../support/slow-client.ts'
+import { count, median, megabytes, shown } from '../support/table.ts'
+import { type Finding, type Part, type Run, scaled } from './part.ts'
 
 /** `statuses` of the first answer; 0 is none before the end. `rightBody`: its body is the list. */
 type Odd = {
@@ -35,39 +33,23 @@ const get = (target: string, fields = 'Host: a\r\n', version = 'HTTP/1.1'): stri
 function oddRequests(target: string): Odd[] {
   const sizes = [9, 16, 64, 1024]
   const right = (name: string, bytes: string): Odd => ({
-    name,
-    bytes,
-    statuses: [200],
-    rightBody: true,
+    ...{ name, bytes, statuses: [200], rightBody: true },
   })
+  const tooLarge = (name: string, bytes: string): Odd => ({ name, bytes, statuses: TOO_LARGE })
   return [
     ...sizes.flatMap(size => [
-      {
-        name: `a target of ${size} KiB`,
-        bytes: get(`${target}&city=${'x'.repeat(size * KIB)}`),
-        statuses: TOO_LARGE,
-      },
-      {
-        name: `a header field of ${size} KiB`,
-        bytes: get(target, `Host: a\r\nX: ${'x'.repeat(size * KIB)}\r\n`),
-        statuses: TOO_LARGE,
-      },
-      {
-        name: `a header field of ${size} KiB without an end`,
-        bytes: `GET ${target} HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(size * KIB)}`,
-        statuses: TOO_LARGE,
-      },
+      tooLarge(`a target of ${size} KiB`, get(`${target}&city=${'x'.repeat(size * KIB)}`)),
+      tooLarge(
+        `a header field of ${size} KiB`,
+        get(target, `Host: a\r\nX: ${'x'.repeat(size * KIB)}\r\n`),
+      ),
+      tooLarge(
+        `a header field of ${size} KiB without an end`,
+        `GET ${target} HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(size * KIB)}`,
+      ),
     ]),
-    {
-      name: '1,000 header fields',
-      bytes: get(target, `Host: a\r\n${'X: x\r\n'.repeat(1000)}`),
-      statuses: TOO_LARGE,
-    },
-    {
-      name: 'a method of 64 KiB',
-      bytes: `${'G'.repeat(64 * KIB)} ${target} HTTP/1.1\r\nHost: a\r\n\r\n`,
-      statuses: TOO_LARGE,
-    },
+    tooLarge('1,000 header fields', get(target, `Host: a\r\n${'X: x\r\n'.repeat(1000)}`)),
+    tooLarge('a method of 64 KiB', `${'G'.repeat(64 * KIB)} ${target} HTTP/1.1\r\nHost: a\r\n\r\n`),
     {
       name: 'a body of 64 KiB',
       bytes: `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 65536\r\n\r\n${'b'.repeat(65536)}`,
@@ -88,30 +70,9 @@ function oddRequests(target: string): Odd[] {
   ]
 }
 
-/** Longest silence of a connection. */
-const SILENCE_MS = 5_000
-
-/** Everything a server on `port` answers to these bytes; half-closes the connection after them. */
-function exchange(port: number, bytes: string): Promise<{ text: string; isClosed: boolean }> {
-  const { promise, resolve } = Promise.withResolvers<{ text: string; isClosed: boolean }>()
-  let text = ''
-  const socket = connect(port, '127.0.0.1', () => socket.end(bytes, 'latin1'))
-  const finish = (isClosed: boolean): void => {
-    socket.destroy()
-    resolve({ text, isClosed })
-  }
-  socket.setTimeout(SILENCE_MS, () => finish(false))
-  socket.on('data', piece => {
-    text += piece.toString('latin1')
-  })
-  socket.on('error', () => finish(true)) // it may be reset while we still send
-  socket.on('close', () => finish(true))
-  return promise
-}
-
-/** What is wrong with the answer of the server on `port`, or `null`. */
-async function tryOdd(port: number, odd: Odd, body: string): Promise<string | null> {
-  const { text, isClosed } = await exchange(port, odd.bytes)
+/** What is wrong with the answer to a request, or `null`. */
+async function tryOdd({ where }: Server, odd: Odd, body: string): Promise<string | null> {
+  const { text, isClosed } = await exchange(where, odd.bytes, { isEnded: true })
   if (!isClosed) return `${odd.name}: no answer, not closed`
   const first = text === '' ? null : readAnswer(text, false)
   const status = first?.answer.status ?? 0
@@ -217,6 +178,8 @@ const CLOSED_MORE_MS_MAX = 2_000
 /** For how long connections of the control begin: as long as those of the clients do. */
 const CONTROL_SECONDS = 10
 const CONTROL_DEADLINE_SECONDS = 120
+/** Time for clients to start and end, beside the run. */
+const GRACE_SECONDS = 30
 /** Slow clients last a little longer than the server may let them. */
 const SLOW_SECONDS = 34
 const READER_SECONDS = 60
@@ -243,9 +206,6 @@ const longTarget = (n: number): string => `/api?key=${keyOf(n % KEYS)}&get=json&
 const cachedTarget = (n: number): string =>
   `/api?key=${keyOf(n % KEYS)}&get=json&time=86400&count=1000`
 
-const startSlow = (input: SlowInput) =>
-  startScript<SlowResult>('torture/slow/client.ts', input, input.seconds + 30)
-
 /** Starts `clients` of a kind, in as many processes as they need. */
 function startClients(where: Where, manner: Manner, clients: number, targets: readonly string[]) {
   const again = manner === 'drip'
@@ -254,19 +214,47 @@ function startClients(where: Where, manner: Manner, clients: number, targets: re
   return Array.from({ length: processes }, (_, n) => {
     const own = Math.ceil((clients - n) / processes)
     const input = { where, manner, clients: own, targets, seconds, again }
-    return startSlow(input).result
+    return startSlow(input, seconds + GRACE_SECONDS).result
   })
 }
 
-/** How long connections to a bare server last at the same time, see control.ts. */
-function startControl(): Promise<number> {
-  const input: ControlInput = { seconds: CONTROL_SECONDS }
-  const script = startScript<ControlResult>(
-    'torture/slow/control.ts',
-    input,
-    CONTROL_DEADLINE_SECONDS,
-  )
-  return script.result.then(({ longestMs }) => longestMs)
+/** That of the server under test, see src/http/listen.ts. */
+const IDLE_TIMEOUT_SECONDS = 28
+
+/**
+ * A control for the times after which a server closes connections: a bare `Bun.serve` with the same
+ * idle timeout, and a connection to it every second that asks once and idles. What they last longer
+ * than the timeout is the delay of the machine, not of the server under test.
+ */
+async function control(seconds: number): Promise<number> {
+  const server = Bun.serve({
+    ...{ hostname: '127.0.0.1', port: 0, development: false, idleTimeout: IDLE_TIMEOUT_SECONDS },
+    fetch: () => new Response('ok'),
+  })
+  const where = { kind: 'tcp', hostname: '127.0.0.1', port: server.port ?? 0 } as const
+
+  /** One connection; resolves to how long it lasts after its answer. */
+  async function idle(): Promise<number> {
+    const closed = Promise.withResolvers<number>()
+    let answeredMs = performance.now()
+    await connectTo(where, {
+      open: socket => void socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n'),
+      data() {
+        answeredMs = performance.now()
+      },
+      close: () => closed.resolve(performance.now() - answeredMs),
+    })
+    return closed.promise
+  }
+
+  const lasted: Promise<number>[] = []
+  for (let n = 0; n < seconds; n += 1) {
+    lasted.push(idle())
+    await Bun.sleep(1_000)
+  }
+  const longestMs = Math.max(...(await Promise.all(lasted)))
+  await server.stop(true)
+  return longestMs
 }
 
 /** Waits until `isOver`, for `seconds` at most. */
@@ -282,7 +270,7 @@ async function manyIdle({ run, server }: Place): Promise<Finding[]> {
   const before = readMemory(server.pid)
   resetPeak(server.pid)
   const watch = watchConnections(server.port)
-  const control = startControl()
+  const control = startControl(CONTROL_SECONDS, CONTROL_DEADLINE_SECONDS)
   const results = await Promise.all(startClients(server.where, 'idle', clients, ['/healthz']))
   await waitFor(() => watch.open() === 0, SLOW_SECONDS)
   watch.stop()
@@ -294,7 +282,7 @@ async function manyIdle({ run, server }: Place): Promise<Finding[]> {
     watch.ended,
     results.flatMap(({ begun }) => begun),
   )
-  const controlMs = await control
+  const controlMs = await control.result
   return [
     {
       promise: 'Idle connections cost little',
@@ -326,11 +314,10 @@ function closed(promise: string, left: number, lasted: Lasted, all: number): Fin
 
 /** The latency of a steady client, measured a few times. */
 async function steadily({ targetsFile, server }: Place): Promise<OpenLoopResult[]> {
-  const input: OpenLoopInput = { port: server.port, targetsFile, ...STEADY }
   const results: OpenLoopResult[] = []
   for (let n = 0; n < MEASURES; n += 1) {
-    const script = startScript<OpenLoopResult>('support/open-loop.ts', input, STEADY.seconds + 30)
-    results.push(await script.result)
+    const input = { port: server.port, targetsFile, ...STEADY }
+    results.push(await startOpenLoop(input, STEADY.seconds + GRACE_SECONDS).result)
   }
   return results
 }
@@ -346,7 +333,7 @@ async function slowRound(place: Place, round: number) {
   const targets = Array.from({ length: half }, (_, n) =>
     n < full ? longTarget(number(n)) : cachedTarget(number(n)),
   )
-  const control = startControl()
+  const control = startControl(CONTROL_SECONDS, CONTROL_DEADLINE_SECONDS)
   const clients = [
     ...startClients(server.where, 'drip', half, ['/healthz']),
     ...startClients(server.where, 'stall', half, targets),
@@ -364,7 +351,7 @@ async function slowRound(place: Place, round: number) {
     watch.ended,
     results.flatMap(({ begun }) => begun),
   )
-  const controlMs = await control
+  const controlMs = await control.result
   const { open, most } = watch
   return { alone, beside, opened, left: open(), longestMs, controlMs, most: most() }
 }
@@ -418,17 +405,16 @@ async function onUnixSocket({ run, data }: Place): Promise<Finding> {
     ...{ data, listen: `unix:${path}`, more: ['--log', 'off'] },
   })
   const before = socketsOf(server.pid)
-  const control = startControl()
+  const control = startControl(CONTROL_SECONDS, CONTROL_DEADLINE_SECONDS)
   const targets = Array.from({ length: UNIX }, (_, n) => longTarget(KEYS - 1 - n))
   const start = (manner: Manner, targets: readonly string[]) =>
-    startSlow({
-      where: server.where,
-      manner,
-      clients: UNIX,
-      targets,
-      seconds: SLOW_SECONDS,
-      again: false,
-    })
+    startSlow(
+      {
+        ...{ where: server.where, manner, clients: UNIX, targets },
+        ...{ seconds: SLOW_SECONDS, again: false },
+      },
+      SLOW_SECONDS + GRACE_SECONDS,
+    )
   const all = [start('drip', ['/healthz']), start('stall', targets), start('idle', ['/healthz'])]
   let most = 0
   /** When the last was opened: the start of the clients is not counted. */
@@ -443,7 +429,7 @@ async function onUnixSocket({ run, data }: Place): Promise<Finding> {
   const left = socketsOf(server.pid) - before
   await Promise.all(all.map(script => script.stop()))
   await server.stop()
-  const lasted = { longestMs, controlMs: await control }
+  const lasted = { longestMs, controlMs: await control.result }
   return closed('The same connections are closed on a unix socket', left, lasted, most)
 }
 
@@ -453,7 +439,7 @@ async function odd({ server }: Place): Promise<Finding> {
   const requests = oddRequests(target)
   const wrong: string[] = []
   for (const request of requests) {
-    const found = await tryOdd(server.port, request, body)
+    const found = await tryOdd(server, request, body)
     if (found !== null) wrong.push(found)
     await Bun.sleep(CHECK_EVERY_MS) // the plan admits 5 requests a second
   }
@@ -478,3 +464,5 @@ export const slow: Part = async run => {
   await server.stop()
   return [...findings, reader, unix]
 }
+
+const startControl = script(import.meta, control)

@@ -6,16 +6,16 @@
 import { Database } from 'bun:sqlite'
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { reply, startFeedServer } from '../../../support/feed-server.ts'
-import { type Server, succeed } from '../../../support/launch.ts'
-import { addCustomers, writeTargets } from '../../support/customers.ts'
-import type { OpenLoopInput, OpenLoopResult } from '../../support/open-loop.ts'
-import { writeRows } from '../../support/rows.ts'
-import { startScript } from '../../support/script.ts'
-import { files, startServe } from '../../support/serve.ts'
-import { count, shown } from '../../support/table.ts'
-import { type Finding, type Part, type Run, scaled } from '../part.ts'
-import { faultsOf } from './faults.ts'
+import { Readable, type Transform } from 'node:stream'
+import { createGzip, createZstdCompress, gzipSync } from 'node:zlib'
+import { type Answerer, reply, startFeedServer } from '../../support/feed-server.ts'
+import { type Server, succeed } from '../../support/launch.ts'
+import { addCustomers, writeTargets } from '../support/customers.ts'
+import { startOpenLoop } from '../support/open-loop.ts'
+import { writeRows } from '../support/rows.ts'
+import { files, startServe } from '../support/serve.ts'
+import { count, shown } from '../support/table.ts'
+import { type Finding, type Part, type Run, scaled } from './part.ts'
 
 const ROWS = 100_000
 const FEED_ROWS = 20_000
@@ -59,14 +59,58 @@ function rowsIn(data: string): number {
 const feedsOf = async ({ binary }: Run, data: string): Promise<Shown[]> =>
   JSON.parse(await succeed([binary, 'feeds', '--json', '--data', data]))
 
-/** A list that each answer continues, so that it changes every time. */
-function growing() {
-  let from = 0
-  return () => {
-    from += 1
-    return reply(200, {}, linesOf(FEED_ROWS, from))
-  }
+/** A billion bytes and some more than a feed may have. */
+const BOMB_BYTES = 2 ** 30 + 2 ** 20
+
+/** A bomb: many bytes of one kind, compressed to few. */
+async function bomb(compress: Transform, byte: string): Promise<Buffer> {
+  const piece = Buffer.alloc(2 ** 20, byte)
+  const pieces = Array.from({ length: BOMB_BYTES / piece.length }, () => piece)
+  const compressed: Buffer[] = []
+  for await (const chunk of Readable.from(pieces).pipe(compress)) compressed.push(chunk)
+  return Buffer.concat(compressed)
 }
+
+const head = (socket: Parameters<Answerer>[1], fields = ''): void =>
+  void socket.write(`HTTP/1.1 200 OK\r\n${fields}\r\n`)
+
+const endless: Answerer = (_, socket) => {
+  head(socket)
+  const more = Buffer.from('# more\n'.repeat(20_000))
+  const write = (): void => {
+    while (!socket.destroyed && socket.write(more)) {}
+  }
+  socket.on('drain', write)
+  write()
+}
+
+/** Each fault by its path; `lines` are rows of TXT. Those that hang end after a minute. */
+const faultsOf = async (lines: string): Promise<{ [path: string]: Answerer }> => ({
+  '/answers-500': reply(500),
+  '/asks-to-wait': reply(429, { 'Retry-After': '3' }),
+  '/empty': reply(200),
+  '/empty-list': reply(200, {}, '[]'),
+  '/web-page': reply(200, {}, '<!doctype html>'),
+  '/circle': reply(302, { Location: '/circle' }),
+  '/lies-about-length': (_, socket) => {
+    head(socket, 'Content-Length: 1000000\r\n')
+    socket.end(lines)
+  },
+  '/breaks-off': (_, socket) => {
+    head(socket, 'Transfer-Encoding: chunked\r\n')
+    socket.end(`ffff\r\n${lines}`)
+  },
+  '/gzip-breaks-off': reply(200, { 'Content-Encoding': 'gzip' }, gzipSync(lines).subarray(0, 500)),
+  '/zeros': reply(200, { 'Content-Encoding': 'gzip' }, await bomb(createGzip(), '\0')),
+  '/empty-lines': reply(
+    200,
+    { 'Content-Encoding': 'zstd' },
+    await bomb(createZstdCompress(), '\n'),
+  ),
+  '/endless': endless,
+  '/slow': (_, socket) => head(socket),
+  '/silent': () => {},
+})
 
 /** A list, requests for it, and a file of feeds that fail, with one that works. */
 async function prepare(run: Run) {
@@ -80,10 +124,10 @@ async function prepare(run: Run) {
     addCustomers(place, KEYS)
   }
   const faults = await faultsOf(linesOf(1_000))
-  const next = growing()
+  let from = 0
   const source = await startFeedServer({
     ...faults,
-    '/good': (asked, socket) => next()(asked, socket),
+    '/good': (asked, socket) => reply(200, {}, linesOf(FEED_ROWS, ++from))(asked, socket),
   })
   const feedsFile = join(dir, 'feeds.conf')
   const lines = ['/good', ...Object.keys(faults)].map(
@@ -115,16 +159,12 @@ async function timedStop(server: Server): Promise<{ ms: number; exitCode: number
 
 async function failing(run: Run): Promise<Finding[]> {
   const { data, control, feedsFile, targetsFile, bad } = await prepare(run)
-  const measure = (port: number, seconds: number): Promise<OpenLoopResult> => {
-    const input: OpenLoopInput = { port, targetsFile, seconds, ...STEADY }
-    return startScript<OpenLoopResult>('support/open-loop.ts', input, seconds + 60).result
-  }
+  const seconds = scaled(SECONDS, run)
+  const measure = ({ port }: Server) =>
+    startOpenLoop({ port, targetsFile, seconds, ...STEADY }, seconds + 60).result
   const without = await startServe(run.binary, { data: control })
   const server = await startServe(run.binary, { data, more: ['--feeds', feedsFile] })
-  const [beside, alone] = await Promise.all([
-    measure(server.port, scaled(SECONDS, run)),
-    measure(without.port, scaled(SECONDS, run)),
-  ])
+  const [beside, alone] = await Promise.all([measure(server), measure(without)])
   const states = await statesAfter(run, data, bad)
   const [stopped, controlStopped] = await Promise.all([timedStop(server), timedStop(without)])
   const laterMs = stopped.ms - controlStopped.ms

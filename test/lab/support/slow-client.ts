@@ -1,11 +1,8 @@
-/**
- * Slow clients, many in one process. A script, see `runAsScript`; it ends when all its connections
- * are closed, or after `seconds`.
- */
+/** Slow clients, many in a process of their own, which ends when all connections are closed, or after `seconds`. */
 import type { Socket } from 'bun'
-import type { Where } from '../../../support/launch.ts'
-import { runAsScript } from '../../support/script.ts'
-import { connectTo } from '../support/client.ts'
+import type { Where } from '../../support/launch.ts'
+import { connectTo } from './client.ts'
+import { script } from './script.ts'
 
 /**
  * `idle`: asks once, then nothing. `drip`: sends a head byte by byte, every second client after a
@@ -13,7 +10,7 @@ import { connectTo } from '../support/client.ts'
  * `steady`: reads a long answer slowly, to its end.
  */
 export type Manner = 'idle' | 'drip' | 'stall' | 'steady'
-export type SlowInput = {
+type SlowInput = {
   where: Where
   manner: Manner
   clients: number
@@ -23,10 +20,8 @@ export type SlowInput = {
   /** Whether a client opens a new connection when its own is closed. */
   again: boolean
 }
-export type SlowResult = {
-  /** Connections that were opened, and how many of them the server closed. */
+type SlowResult = {
   opened: number
-  closed: number
   /** Connections that could not be opened. */
   failed: number
   /** When the first bytes of an answer arrived (Unix milliseconds), by the client's port. */
@@ -44,15 +39,6 @@ const LAST_CHUNK = '\r\n0\r\n\r\n'
 const STEADY_BYTES_PER_SECOND = 500_000
 
 const request = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`
-
-const nothing = (): SlowResult => ({
-  opened: 0,
-  closed: 0,
-  failed: 0,
-  begun: [],
-  bytes: 0,
-  isComplete: false,
-})
 
 /** Reads at the rate of a steady reader; gives whether the end of the answer has arrived. */
 function createSlowReader(result: SlowResult): (socket: Socket, chunk: Buffer) => boolean {
@@ -74,7 +60,9 @@ function createSlowReader(result: SlowResult): (socket: Socket, chunk: Buffer) =
 
 async function run(input: SlowInput): Promise<SlowResult> {
   const { where, manner, clients, targets, seconds, again } = input
-  const result = nothing()
+  const result: SlowResult = {
+    ...{ opened: 0, failed: 0, begun: [], bytes: 0, isComplete: false },
+  }
   const over = Promise.withResolvers<void>()
   const dripping = new Map<Socket, ReturnType<typeof setInterval>>()
   const readSlowly = createSlowReader(result)
@@ -97,7 +85,6 @@ async function run(input: SlowInput): Promise<SlowResult> {
   }
 
   function ended(socket: Socket, n: number): void {
-    result.closed += 1
     live -= 1
     clearInterval(dripping.get(socket))
     dripping.delete(socket)
@@ -139,4 +126,4 @@ async function run(input: SlowInput): Promise<SlowResult> {
   return result
 }
 
-if (import.meta.main) await runAsScript(run)
+export const startSlow = script(import.meta, run)

@@ -22,26 +22,129 @@ import {
   writeSync,
 } from 'node:fs'
 import type { Socket } from 'bun'
-import { between, randomOf } from '../../../support/random.ts'
-import { type Connection, connect } from '../../support/connection.ts'
-import { addressOf } from '../../support/rows.ts'
-import { files } from '../../support/serve.ts'
-import { type Finding, type Part, type Run, scaled } from '../part.ts'
-import {
-  answersOf,
-  importList,
-  isAllowed,
-  KEY,
-  makeData,
-  QUERIES,
-  type Seen,
-  startLoad,
-  startWatched,
-  untilRight,
-  type Watched,
-} from './server.ts'
+import { addKeys } from '../../support/fixtures.ts'
+import { succeed } from '../../support/launch.ts'
+import { between, randomOf } from '../../support/random.ts'
+import { type Client, openClient, requestOf } from '../support/client.ts'
+import { repeat } from '../support/repeat.ts'
+import { addressOf, writeRows } from '../support/rows.ts'
+import { files, startServe } from '../support/serve.ts'
+import { type Finding, type Part, type Run, scaled } from './part.ts'
 
-export type Scene = {
+const KEY = `pl_${'F'.repeat(32)}`
+/** Longest wait for an answer. */
+const ANSWER_MS_MAX = 20_000
+/** Between two requests of a client. */
+const PAUSE_MS = 15
+/** Longest wait for a recovery. */
+const RECOVERY_MS_MAX = 15_000
+
+/** Queries that read indexes, rows, names, and one with a long answer; none depends on the time. */
+const QUERIES = [
+  'get=json&count=40',
+  'country=de,us&count=30',
+  'country=fr&get=json&ping=900',
+  'port=8080&count=50&get=json',
+  `city=${encodeURIComponent('Город DE 3')},City%20US%201&get=json`,
+  'type=socks5&works=80&get=json&count=25&lang=en',
+  'cm=except&country=us,cn&anon=elite&count=60',
+  'get=json&fields=ip,ip_out,city',
+].map(query => `${query}&time=999999999`)
+
+/** Imports `rows` into `dir` and adds an unlimited key; gives the file they came from. */
+async function makeData(binary: string, dir: string, rows: number): Promise<string> {
+  const source = `${dir}.ndjson`
+  await writeRows(source, { rows, nowMs: Date.now() })
+  await succeed([binary, 'import', source, '--data', dir])
+  addKeys(dir, { free: {} }, [{ key: KEY, plan: 'free' }])
+  return source
+}
+
+const TRUNCATED = '(truncated)'
+
+type Seen = { status: number; body: string; retryAfter: string | null; ms: number }
+type Watched = Awaited<ReturnType<typeof startWatched>>
+
+/** Starts a server; `wrapper` is a command that runs it. */
+async function startWatched(binary: string, dir: string, wrapper: readonly string[] = []) {
+  const more = ['--log', 'off', '--grace', '1s']
+  const server = await startServe(binary, { data: dir, more, wrapper })
+  const url = `http://127.0.0.1:${server.port}`
+
+  async function get(path: string): Promise<Seen> {
+    const startMs = performance.now()
+    const taken = () => performance.now() - startMs
+    try {
+      const signal = AbortSignal.timeout(ANSWER_MS_MAX)
+      const response = await fetch(`${url}${path}`, { signal })
+      // A stream that fails is truncated: its status is sent already.
+      const body = await response.text().catch(() => TRUNCATED)
+      const retryAfter = response.headers.get('retry-after')
+      return { status: response.status, body, retryAfter, ms: taken() }
+    } catch (error) {
+      return { status: 0, body: String(error), retryAfter: null, ms: taken() }
+    }
+  }
+  return {
+    ...server,
+    get,
+    ask: (query: string) => get(`/api?key=${KEY}&${query}`),
+  }
+}
+
+/** The right answers, from a server without a fault. */
+async function answersOf(server: Watched): Promise<Map<string, string>> {
+  const right = new Map<string, string>()
+  for (const query of QUERIES) {
+    const { status, body } = await server.ask(query)
+    if (status !== 200) throw new Error(`${query}: ${status} ${body}`)
+    right.set(query, body)
+  }
+  return right
+}
+
+/** Whether an answer is allowed: the right one, or 503. */
+const isAllowed = ({ status, body, retryAfter }: Seen, right: string | undefined) =>
+  (status === 200 && (body === right || body === TRUNCATED)) ||
+  (status === 503 && retryAfter === '1' && body.includes('"DB_EXECUTE_FAILED"'))
+
+/** Clients that ask until they are stopped. */
+function startLoad(server: Watched, right: ReadonlyMap<string, string>, clients = 3) {
+  const seen = { answers: 0, refused: 0, wrong: [] as string[], slowestMs: 0 }
+  const { stop } = repeat(async (turn, client) => {
+    const query = QUERIES[(client * 3 + turn) % QUERIES.length] ?? ''
+    const answer = await server.ask(query)
+    seen.answers += 1
+    if (answer.status === 503) seen.refused += 1
+    seen.slowestMs = Math.max(seen.slowestMs, answer.ms)
+    if (!isAllowed(answer, right.get(query))) {
+      seen.wrong.push(`${query}: ${answer.status} ${answer.body.slice(0, 80)}`)
+    }
+    await Bun.sleep(PAUSE_MS)
+  }, clients)
+  return {
+    seen,
+    async end() {
+      await stop()
+      return seen
+    },
+  }
+}
+
+/** Milliseconds until every query has its right answer again and /readyz is 200, or null. */
+async function untilRight(server: Watched, right: ReadonlyMap<string, string>) {
+  const startMs = performance.now()
+  while (performance.now() - startMs < RECOVERY_MS_MAX) {
+    const answers = await Promise.all(QUERIES.map(server.ask))
+    const ready = await server.get('/readyz')
+    const isRight = answers.every(({ body }, i) => body === right.get(QUERIES[i] ?? ''))
+    if (isRight && ready.status === 200) return performance.now() - startMs
+    await Bun.sleep(20)
+  }
+  return null
+}
+
+type Scene = {
   binary: string
   dir: string
   /** The list as a file to import. */
@@ -68,13 +171,13 @@ type Fault = readonly [
 class Unavailable extends Error {}
 
 /** @throws Unavailable when the command fails. */
-export function run(...command: string[]): void {
+function run(...command: string[]): void {
   const { exitCode, stderr } = Bun.spawnSync(command)
   if (exitCode !== 0) throw new Unavailable(`${command[0]}: ${stderr.toString().trim()}`)
 }
 
 const importAgain = async ({ binary, dir, source }: Scene): Promise<void> => {
-  await importList(binary, dir, source)
+  await succeed([binary, 'import', source, '--replace', '--data', dir])
 }
 
 /** Renames a copy over the file, as an operator would restore a backup. */
@@ -357,48 +460,21 @@ const IDLE = 300
 const ASKED = 300
 /** By then a server checks its list, and needs a thread for that. */
 const UNTIL_CHECK_MS = 11_000
-/** Queries whose answers have a Content-Length. */
-const SHORT = QUERIES.slice(0, -1)
-
 /** Sends requests one after the other on one connection; gives statuses and the slowest answer. */
-function askInTurn(port: number, times: number) {
+async function askInTurn(client: Client, times: number) {
   const statuses = new Map<number, number>()
   let slowestMs = 0
-  let left = times
-  let startMs = 0
-  let open: Connection | null = null
-  const opened = Promise.withResolvers<void>()
-  const done = Promise.withResolvers<void>()
-  const next = (): void => {
-    startMs = performance.now()
-    left -= 1
-    open?.send(`/api?key=${KEY}&${SHORT[left % SHORT.length]}`)
+  for (let n = 0; n < times && client.isOpen(); n += 1) {
+    const startMs = performance.now()
+    const { answer } = await client.exchange(
+      requestOf(`/api?key=${KEY}&${QUERIES[n % QUERIES.length]}`),
+    )
+    const status = answer?.status ?? 0
+    statuses.set(status, (statuses.get(status) ?? 0) + 1)
+    slowestMs = Math.max(slowestMs, performance.now() - startMs)
+    await Bun.sleep(5)
   }
-  void connect(port, {
-    open(connection) {
-      open = connection
-      opened.resolve()
-    },
-    answer(connection, status) {
-      statuses.set(status, (statuses.get(status) ?? 0) + 1)
-      slowestMs = Math.max(slowestMs, performance.now() - startMs)
-      if (left > 0) return void setTimeout(next, 5)
-      connection.close()
-      done.resolve()
-    },
-    closed(_, wasBusy) {
-      if (wasBusy) statuses.set(0, (statuses.get(0) ?? 0) + 1)
-      done.resolve()
-    },
-  })
-  return {
-    opened: opened.promise,
-    async start() {
-      next()
-      await done.promise
-      return { statuses, slowestMs }
-    },
-  }
+  return { statuses, slowestMs }
 }
 
 async function exhaust(run: Run, pristine: string): Promise<Finding[]> {
@@ -411,8 +487,7 @@ async function exhaust(run: Run, pristine: string): Promise<Finding[]> {
   ])
   try {
     const right = await answersOf(server)
-    const asking = askInTurn(server.port, ASKED)
-    await asking.opened
+    const client = await openClient(server.where)
     await Bun.sleep(100)
     const idle: Socket[] = []
     for (let n = 0; n < IDLE; n += 1) {
@@ -421,7 +496,7 @@ async function exhaust(run: Run, pristine: string): Promise<Finding[]> {
       )
     }
     await Bun.sleep(500)
-    const { statuses, slowestMs } = await asking.start()
+    const { statuses, slowestMs } = await askInTurn(client, ASKED)
     await Bun.sleep(UNTIL_CHECK_MS)
     for (const socket of idle) socket.end()
     const recoveryMs = await untilRight(server, right)

@@ -4,15 +4,13 @@
  * server, and for comparison another one on the same data.
  */
 import { join } from 'node:path'
-import { addKeys } from '../../../support/fixtures.ts'
-import { type Server, succeed } from '../../../support/launch.ts'
-import { startScript } from '../../support/script.ts'
-import { startServe } from '../../support/serve.ts'
-import { count, percentile, shown } from '../../support/table.ts'
-import { type Finding, type Part, type Run, scaled } from '../part.ts'
-import type { SlowInput, SlowResult } from '../slow/client.ts'
-import type { DemoInput, DemoResult } from './demo.ts'
-import type { Pair, ProbeInput, ProbeResult } from './probe.ts'
+import { addKeys } from '../../support/fixtures.ts'
+import { type Server, succeed } from '../../support/launch.ts'
+import { script } from '../support/script.ts'
+import { startServe } from '../support/serve.ts'
+import { startSlow } from '../support/slow-client.ts'
+import { count, percentile, shown } from '../support/table.ts'
+import { type Finding, type Part, type Run, scaled } from './part.ts'
 
 const ROWS = 1_000_000
 const NETWORKS = 16
@@ -61,14 +59,90 @@ async function prepare(run: Run): Promise<string> {
   return data
 }
 
+type ProbeInput = { attacked: number; control: number; seconds: number }
+/** How long an answer took on both servers, in milliseconds. */
+type Pair = [attackedMs: number, controlMs: number]
+type ProbeResult = { small: Pair[]; long: Pair[]; refused: number }
+
+const PAUSE_MS = 20
+
+/**
+ * A paying customer, who asks the server under attack and another one on the same data at the same time:
+ * what is slow on both is the machine. It ends after `seconds`.
+ */
+async function probe({ attacked, control, seconds }: ProbeInput): Promise<ProbeResult> {
+  const result: ProbeResult = { small: [], long: [], refused: 0 }
+  const endMs = performance.now() + seconds * 1000
+  let sent = 0
+
+  /** Asks for an answer that is not cached; gives the time to its first bytes. */
+  async function timeOf(port: number, query: string): Promise<number> {
+    const startMs = performance.now()
+    const reading = new AbortController()
+    const { signal } = reading
+    const response = await fetch(`http://127.0.0.1:${port}/api?key=${PAYING}&${query}`, { signal })
+    await response.body?.getReader().read()
+    const ms = performance.now() - startMs
+    if (response.status !== 200) result.refused += 1
+    reading.abort()
+    return ms
+  }
+  async function both(query: string): Promise<Pair> {
+    const timed = `${query}&time=${86_400 + sent++}`
+    return await Promise.all([timeOf(attacked, timed), timeOf(control, timed)])
+  }
+  while (performance.now() < endMs) {
+    result.small.push(await both('count=1'))
+    result.long.push(await both('get=json'))
+    await Bun.sleep(PAUSE_MS)
+  }
+  return result
+}
+
 /** What the customer saw while `attack` went on. */
 async function probeDuring(servers: { attacked: Server; control: Server }, seconds: number) {
   const { attacked, control } = servers
   await Bun.sleep(SETTLE_MS)
-  const input: ProbeInput = {
-    ...{ attacked: attacked.port, control: control.port, key: PAYING, seconds },
+  const ports = { attacked: attacked.port, control: control.port }
+  return startProbe({ ...ports, seconds }, seconds + 60).result
+}
+
+type DemoResult = { answered: number; refused: number; failed: number }
+
+const REQUESTS_EACH = 2
+
+/** The `n`-th address of a documentation network, or of one made up when those are used up. */
+const demoAddress = (n: number): string => `198.${51 + (n >> 16)}.${(n >> 8) & 255}.${n & 255}`
+
+/**
+ * A crowd of client addresses with the key `demo`, each with two requests that nobody asked before; it ends
+ * after `seconds`.
+ */
+async function demo({ port, seconds }: { port: number; seconds: number }): Promise<DemoResult> {
+  const result: DemoResult = { answered: 0, refused: 0, failed: 0 }
+  const endMs = performance.now() + seconds * 1000
+  let sent = 0
+  async function ask(): Promise<void> {
+    while (performance.now() < endMs) {
+      const n = sent++
+      const from = demoAddress(Math.floor(n / REQUESTS_EACH))
+      try {
+        const url = `http://127.0.0.1:${port}/api?key=demo&time=${86_400 + n}`
+        const left = Math.max(1, endMs - performance.now())
+        const response = await fetch(url, {
+          headers: { 'x-forwarded-for': from },
+          signal: AbortSignal.timeout(left),
+        })
+        await response.bytes()
+        if (response.status === 200) result.answered += 1
+        else result.refused += 1
+      } catch {
+        result.failed += 1
+      }
+    }
   }
-  return await startScript<ProbeResult>('torture/crowd/probe.ts', input, seconds + 60).result
+  await Promise.all(Array.from({ length: ADDRESSES * REQUESTS_EACH }, ask))
+  return result
 }
 
 const longestOf = (pairs: readonly Pair[], server: 0 | 1): number =>
@@ -112,12 +186,10 @@ function findings(
 }
 
 /** Slow readers with these keys; no two ask for the same. */
-function startSlow({ where }: Server, keys: readonly string[], seconds: number) {
+function startReaders({ where }: Server, keys: readonly string[], seconds: number) {
   const targets = keys.map((key, n) => `/api?key=${key}&get=json&time=${90_000 + n}`)
-  const input: SlowInput = {
-    ...{ where, manner: 'steady', clients: keys.length, targets, seconds, again: true },
-  }
-  return startScript<SlowResult>('torture/slow/client.ts', input, seconds + 30)
+  const how = { where, manner: 'steady', clients: keys.length, targets, seconds } as const
+  return startSlow({ ...how, again: true }, seconds + 30)
 }
 
 export const crowd: Part = async run => {
@@ -129,19 +201,18 @@ export const crowd: Part = async run => {
   const seconds = Math.max(3, scaled(SECONDS, run))
   const attackSeconds = SETTLE_MS / 1000 + seconds + 1
 
-  const greedy = startSlow(attacked, new Array(GREEDY).fill(slowKey(0)), attackSeconds)
+  const greedy = startReaders(attacked, new Array(GREEDY).fill(slowKey(0)), attackSeconds)
   const besideGreedy = await probeDuring(servers, seconds)
   await greedy.stop()
 
   const keys = Array.from({ length: SLOW_KEYS * SLOW_EACH }, (_, n) => slowKey(n % SLOW_KEYS))
-  const slow = startSlow(attacked, keys, attackSeconds)
+  const slow = startReaders(attacked, keys, attackSeconds)
   const besideSlow = await probeDuring(servers, seconds)
   await slow.stop()
 
-  const input: DemoInput = { port: attacked.port, addresses: ADDRESSES, seconds: attackSeconds }
-  const demo = startScript<DemoResult>('torture/crowd/demo.ts', input, attackSeconds + 30)
+  const crowding = startDemo({ port: attacked.port, seconds: attackSeconds }, attackSeconds + 30)
   const besideDemo = await probeDuring(servers, seconds)
-  const { answered, refused, failed } = await demo.result
+  const { answered, refused, failed } = await crowding.result
   run.say(`demo: ${answered} answered, ${refused} refused, ${failed} given up`)
 
   await Promise.all([attacked.stop(), control.stop()])
@@ -151,3 +222,6 @@ export const crowd: Part = async run => {
     ...findings(`demo from ${ADDRESSES} addresses at a time`, besideDemo),
   ]
 }
+
+const startProbe = script(import.meta, probe)
+const startDemo = script(import.meta, demo)
