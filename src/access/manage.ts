@@ -17,10 +17,17 @@ import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from './plan.ts'
 import type { Registry } from './ports.ts'
 import { UNUSED, type UsagePart } from './rate-limit.ts'
 
-/** Why a rule refuses: a wrong value, nothing there, or a state of things that does not allow it. */
-export type RuleCode = 'invalid' | 'not-found' | 'conflict'
+/** Why a rule refuses: a wrong value, nothing there, or (the rest) a state of things that does not allow it. */
+export type RuleCode =
+  | 'invalid'
+  | 'unknown-key'
+  | 'unknown-plan'
+  | 'expired-key'
+  | 'key-not-revoked'
+  | 'built-in-plan'
+  | 'conflict'
 
-/** What a rule refuses. Commands turn the code into an exit status, the console into one of HTTP. */
+/** What a rule refuses. Commands turn the code into an exit status and a hint, the console into a status of HTTP. */
 export class RuleError extends Error {
   readonly code: RuleCode
 
@@ -30,8 +37,7 @@ export class RuleError extends Error {
   }
 }
 
-const unknownKey = (): RuleError =>
-  new RuleError('not-found', 'there is no key with this id; see proxylist keys list')
+const unknownKey = (): RuleError => new RuleError('unknown-key', 'there is no key with this id')
 
 const FOREVER_MS = 100 * 365 * DAY_MS
 
@@ -112,7 +118,7 @@ export async function rotateKey(
   const state = keyState(known, nowMs)
   if (state === 'revoked') throw new RuleError('conflict', 'this key is revoked: make a new one')
   if (state === 'expired') {
-    throw new RuleError('conflict', 'this key is expired: first extend it with keys set --expires')
+    throw new RuleError('expired-key', 'this key is expired: first extend it')
   }
   const key = newKey(known.plan === null ? 'temp' : 'regular')
   if (!(await keys.rotate(id, key, untilMs, nowMs))) throw unknownKey()
@@ -135,7 +141,7 @@ export async function removeKey({ keys }: Registry, id: string): Promise<void> {
   const removal = await keys.remove(id)
   if (removal === 'unknown') throw unknownKey()
   if (removal === 'removed') return
-  throw new RuleError('conflict', `key ${id} is not revoked; first: proxylist keys revoke ${id}`)
+  throw new RuleError('key-not-revoked', `key ${id} is not revoked`)
 }
 
 /** A key with its plan, what it has used, and its use by day. @throws RuleError without one. */
@@ -175,7 +181,7 @@ export function requireUseful(name: string, changed: readonly string[], option: 
 /** @throws RuleError for a built-in plan. */
 export function refuseBuiltIn(name: string): void {
   if (!BUILT_IN_PLANS.some(plan => plan.name === name)) return
-  throw new RuleError('conflict', `plan ${name} is built in and stays; plans set can change it`)
+  throw new RuleError('built-in-plan', `plan ${name} is built in and stays`)
 }
 
 /** Removes a plan that no key uses. @throws RuleError when that is not possible, and why. */
@@ -187,6 +193,6 @@ export async function removePlan(plans: Registry['plans'], name: string): Promis
     throw new RuleError('conflict', `plan ${name} is used by keys (${keys}); it stays`)
   }
   if (removal.kind === 'unknown') {
-    throw new RuleError('not-found', 'there is no plan of this name; see proxylist plans list')
+    throw new RuleError('unknown-plan', 'there is no plan of this name')
   }
 }

@@ -53,17 +53,17 @@ function tokenOf({ headers }: Request): string {
 }
 
 /** What rules refuse; all else is a state of things that does not allow it. */
-const RULES: { readonly [code in RuleCode]: AdminCode } = {
+const RULES: { readonly [code in RuleCode]?: AdminCode } = {
   invalid: 'INVALID_PARAMETER',
-  'not-found': 'NOT_FOUND',
-  conflict: 'CONFLICT',
+  'unknown-key': 'NOT_FOUND',
+  'unknown-plan': 'NOT_FOUND',
 }
 
 /** The error that a client may see, for anything thrown while it is answered. */
 function toAdminError(thrown: unknown): AdminError {
   if (thrown instanceof AdminError) return thrown
   if (thrown instanceof RuleError) {
-    return new AdminError(RULES[thrown.code], thrown.message)
+    return new AdminError(RULES[thrown.code] ?? 'CONFLICT', thrown.message)
   }
   if (thrown instanceof StoreError) {
     const message = 'the data cannot be used now; stderr of the server says more'

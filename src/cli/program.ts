@@ -1,6 +1,6 @@
 /** The command line as a whole: the table of commands, dispatch, help, and error lines. */
 import { Command as Commander, CommanderError, Option } from 'commander'
-import { RuleError } from '../access/manage.ts'
+import { type RuleCode, RuleError } from '../access/manage.ts'
 import type { Environment } from '../config/environment.ts'
 import {
   defaultOf,
@@ -148,10 +148,20 @@ function toOptions([first, ...words]: readonly string[]): string[] {
   throw new CommandError(`unknown topic '${withoutPassword(name)}'; ${hint}`, 2)
 }
 
+/** What to do where a rule refuses; ID is the argument of the command. */
+const HINTS: { readonly [code in RuleCode]?: string } = {
+  'unknown-key': '; see proxylist keys list',
+  'unknown-plan': '; see proxylist plans list',
+  'expired-key': ' with keys set --expires',
+  'key-not-revoked': '; first: proxylist keys revoke ID',
+  'built-in-plan': '; plans set can change it',
+}
+
 /** Rules refuse a wrong value as wrong usage, all else as a failure. */
-function exitCodeOf(error: unknown): number {
-  if (error instanceof RuleError) return error.code === 'invalid' ? 2 : 1
-  return error instanceof CommandError ? error.exitCode : 1
+function withHint(error: unknown, [id = '']: readonly string[]): unknown {
+  if (!(error instanceof RuleError)) return error
+  const hint = (HINTS[error.code] ?? '').replace('ID', () => id)
+  return new CommandError(error.message + hint, error.code === 'invalid' ? 2 : 1)
 }
 
 /** Runs the program; returns the exit status. Every failure is one line on stderr. */
@@ -167,7 +177,9 @@ export async function run(argv: readonly string[], env: Environment, clock: Cloc
     const kept = isShared
       ? 'the database has made its change or not, but no part of it'
       : 'nothing was changed'
-    await run(command.kept ?? kept, work)
+    await run(command.kept ?? kept, work).catch(error => {
+      throw withHint(error, args)
+    })
   }
   try {
     await createProgram(start).parseAsync(toOptions(argv), { from: 'user' })
@@ -179,6 +191,6 @@ export async function run(argv: readonly string[], env: Environment, clock: Cloc
       return 2
     }
     say(`proxylist: ${messageOf(error)}`)
-    return exitCodeOf(error)
+    return error instanceof CommandError ? error.exitCode : 1
   }
 }
