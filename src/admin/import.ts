@@ -6,6 +6,7 @@
 import { closeSync, openSync, unlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { SettingName } from '../config/settings.ts'
+import { orAfter } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { refuseForms } from './csrf.ts'
@@ -148,10 +149,7 @@ function linesOf(
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        const { promise: pause, resolve } = Promise.withResolvers<null>()
-        const timer = setTimeout(() => resolve(null), PROGRESS_MS)
-        const line = await Promise.race([over, pause])
-        clearTimeout(timer)
+        const line = await orAfter(over, PROGRESS_MS)
         controller.enqueue(lineOf(line ?? { kind: 'progress', bytes: bytesRead() }))
         if (line !== null) controller.close()
       },

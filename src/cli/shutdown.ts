@@ -3,6 +3,7 @@
  * a second signal ends the process at once.
  */
 import type { App } from '../app.ts'
+import { orAfter } from '../lib/clock.ts'
 import { CommandError, orAborted } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 
@@ -22,14 +23,6 @@ function onSignal(stop: (signal: Signal) => void): () => void {
   }
   for (const signal of signals) process.on(signal, once)
   return off
-}
-
-/** Resolves when `signal` is aborted. */
-export function untilAborted(signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  signal.addEventListener('abort', () => resolve())
-  if (signal.aborted) resolve()
-  return promise
 }
 
 /**
@@ -75,10 +68,7 @@ export async function shutDown(
   app.releaseDelayed()
   app.refuseWaiting()
   const drain = async (server: Server): Promise<void> => {
-    const { promise: deadline, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, Math.min(graceMs, TIMER_MS_MAX))
-    await Promise.race([server.stop(), deadline])
-    clearTimeout(timer)
+    await orAfter(server.stop(), Math.min(graceMs, TIMER_MS_MAX))
     await server.stop(true)
   }
   await Promise.all(servers.map(server => server && drain(server)))

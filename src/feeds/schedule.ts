@@ -3,9 +3,9 @@
  * server that makes attempts again and again and says what is worth a sentence. How a feed is fetched
  * is in `attempt.ts`; a server gives that to another process, so that requests do not notice.
  */
-import type { Clock, Later } from '../lib/clock.ts'
+import { type Clock, type Later, orAfter } from '../lib/clock.ts'
 import { counted } from '../lib/counted.ts'
-import { messageOf, orAborted } from '../lib/errors.ts'
+import { messageOf, orAborted, untilAborted } from '../lib/errors.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Outcome } from './attempt.ts'
 import type { Feed } from './feed.ts'
@@ -162,9 +162,9 @@ function keepFeed(
   previous: Promise<void> | undefined,
 ) {
   const { clock, say, later } = options
-  const { promise: stopped, resolve: resolveStopped } = Promise.withResolvers<void>()
   const controller = new AbortController()
   const { signal } = controller
+  const stopped = untilAborted(signal)
   let reported: FeedState | null = null
   let failures = 0
   let when: 'now' | 'if due' = 'now'
@@ -193,11 +193,8 @@ function keepFeed(
     while (!signal.aborted) {
       const waitMs = await attempt()
       if (signal.aborted) return
-      const { promise: passed, resolve } = Promise.withResolvers<void>()
       // A clock that steps is noticed after an hour at most.
-      const cancel = later(resolve, Math.min(Math.max(waitMs, 1), HOUR_MS))
-      await Promise.race([passed, stopped])
-      cancel()
+      await orAfter(stopped, Math.min(Math.max(waitMs, 1), HOUR_MS), later)
     }
   })()
   return {
@@ -205,7 +202,6 @@ function keepFeed(
     /** Resolves once no attempt is running. */
     stop(): Promise<void> {
       controller.abort()
-      resolveStopped()
       return ended
     },
   }

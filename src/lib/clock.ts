@@ -31,3 +31,10 @@ export const timerLater: Later = (run, ms) => {
   const timer = setTimeout(run, ms)
   return () => clearTimeout(timer)
 }
+
+/** Settles as `promise` does, or resolves to `null` after `ms` milliseconds. */
+export function orAfter<T>(promise: Promise<T>, ms: number, later = timerLater): Promise<T | null> {
+  const { promise: passed, resolve } = Promise.withResolvers<null>()
+  const cancel = later(() => resolve(null), ms)
+  return Promise.race([promise, passed]).finally(cancel)
+}

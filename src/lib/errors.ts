@@ -75,6 +75,14 @@ export async function nextTurn(signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted()
 }
 
+/** Resolves when `signal` is aborted. */
+export function untilAborted(signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  signal.addEventListener('abort', () => resolve())
+  if (signal.aborted) resolve()
+  return promise
+}
+
 /** Settles as `promise` does, or rejects with the reason of `signal` once that is aborted. */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>()

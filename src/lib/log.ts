@@ -3,6 +3,7 @@
  * loop and written at once, and sentences for the operator on stderr. Both are bounded: lines that
  * nobody reads are dropped and counted, and sentences that repeat are said once, then counted.
  */
+import { orAfter } from './clock.ts'
 import { codeOf, reasonOf } from './errors.ts'
 
 export type Log = {
@@ -58,10 +59,7 @@ export function createLog({ hasLines }: { hasLines: boolean }): Log {
     say,
     sayRepeated,
     async close() {
-      const { promise: deadline, resolve } = Promise.withResolvers<void>()
-      const timer = setTimeout(resolve, CLOSE_MS_MAX)
-      await Promise.race([lines.drain(), deadline])
-      clearTimeout(timer)
+      await orAfter(lines.drain(), CLOSE_MS_MAX)
       lines.close()
       finish()
     },

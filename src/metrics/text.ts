@@ -9,9 +9,8 @@ import type { Admissions } from '../api/handler.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
 import { BUN_VERSION, COMMIT, SQLITE_VERSION, VERSION } from '../config/version.ts'
 import type { FeedState } from '../feeds/store.ts'
-import type { Clock, Later } from '../lib/clock.ts'
+import { type Clock, orAfter } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
-import type { Breakdown } from '../proxies/stats.ts'
 import { FAMILIES, type Reading } from './families.ts'
 import type { Observed } from './observed.ts'
 import { readProcess, type Timing, watchEventLoop } from './process.ts'
@@ -56,23 +55,6 @@ function shownFeeds(feeds: readonly FeedState[]): Reading['feeds'] {
   return labelled.sort((a, b) => b.state.failures - a.state.failures).slice(0, FEEDS_MAX)
 }
 
-/** The list by type and age; `null` when it cannot be read, or one scrape would wait for long. */
-async function breakdownOf(
-  { breakdown }: Observed,
-  nowMs: number,
-  later: Later,
-): Promise<Breakdown | null> {
-  const { promise: late, resolve } = Promise.withResolvers<null>()
-  const cancelTimer = later(() => resolve(null), WAIT_MS_MAX)
-  try {
-    return await Promise.race([breakdown(nowMs), late])
-  } catch {
-    return null // its supervisor reports it
-  } finally {
-    cancelTimer()
-  }
-}
-
 /** The text of a reading, by prom-client's registry. */
 function textOf(reading: Reading): Promise<string> {
   const registry = new Registry()
@@ -102,8 +84,8 @@ export function createMetricsText(parts: MetricsParts) {
   async function write(): Promise<string> {
     const nowMs = clock()
     const [breakdown, feeds] = await Promise.all([
-      breakdownOf(observed, nowMs, timing.later),
-      // None when they cannot be read.
+      // Left out where it cannot be read, which is reported elsewhere, or one scrape would wait for long.
+      orAfter(Promise.try(observed.breakdown, nowMs), WAIT_MS_MAX, timing.later).catch(() => null),
       (async () => shownFeeds(await observed.feeds()))().catch(() => []),
     ])
     return textOf({

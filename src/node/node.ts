@@ -5,7 +5,7 @@
  */
 import { mkdirSync } from 'node:fs'
 import type { KeyReader } from '../access/ports.ts'
-import { type Clock, stopwatch } from '../lib/clock.ts'
+import { type Clock, orAfter, stopwatch } from '../lib/clock.ts'
 import { CommandError, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { startTask, startWorker, type Task } from '../lib/worker.ts'
@@ -112,9 +112,7 @@ export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: F
       clearTimeout(restart)
       if (worker === null) return
       send({ kind: 'stop' })
-      const timer = setTimeout(stopped.resolve, STOP_MS_MAX)
-      await stopped.promise
-      clearTimeout(timer)
+      await orAfter(stopped.promise, STOP_MS_MAX)
       worker?.terminate()
     },
   }
