@@ -2,7 +2,7 @@
 import { TOKEN_FILE } from './admin/token.ts'
 import type { Environment } from './config/environment.ts'
 import { environmentProblems, readSettings, type Settings } from './config/settings.ts'
-import { feedProblems } from './feeds/examine.ts'
+import { feedProblems } from './feeds/feeds-file.ts'
 import type { FeedState } from './feeds/store.ts'
 import { openGeoip } from './import/geoip.ts'
 import type { Clock } from './lib/clock.ts'

@@ -38,7 +38,7 @@ const DOCS = [readmeOf('.'), ...TOPICS.map(manual)].join('\n')
 
 /** The paths of the tables of routes in the source of the admin listener. */
 const adminPaths = (): string[] =>
-  ['admin/keys', 'admin/plans', 'admin/import', 'console'].flatMap(name => {
+  ['admin/keys', 'admin/import', 'console'].flatMap(name => {
     const source = readFileSync(join(ROOT, `src/${name}.ts`), 'utf8')
     return [...source.matchAll(/'(\/console\/[^']*)'/g)].map(([, path = '']) => path)
   })

@@ -1,16 +1,19 @@
 /**
- * The feeds that settings name, and reading their file again when the operator asks for it (SIGHUP). A
- * file with a mistake changes nothing. It must be a regular file: opening a named pipe would wait for
+ * The feeds that settings name, reading their file again when the operator asks for it (SIGHUP), and what
+ * `doctor` says of them. A file with a mistake changes nothing. It must be a regular file: opening a named pipe would wait for
  * somebody who writes, and reading another file could last forever.
  */
-import { constants } from 'node:fs'
+import { constants, statSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import type { Settings } from '../config/settings.ts'
 import { checkMapping } from '../import/columns.ts'
-import { CommandError, unreadable } from '../lib/errors.ts'
+import { CommandError, reasonOf, unreadable } from '../lib/errors.ts'
+import { problemOf } from '../lib/examination.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from './feed.ts'
+import { readHeaders } from './fetch.ts'
 import type { FeedChanges } from './schedule.ts'
+import type { FeedState } from './store.ts'
 
 type FeedSettings = Settings<'feed' | 'feeds' | 'feedEvery' | 'providerService'>
 
@@ -79,4 +82,47 @@ export async function openFeeds(settings: FeedSettings, say: (sentence: string) 
       return last
     },
   }
+}
+
+/** Where systemd puts the credentials of a service, with access lists that their modes do not show. */
+const CREDENTIALS = '/run/credentials/'
+
+function openToOthers(file: string): string[] {
+  if (file.startsWith(CREDENTIALS)) return []
+  const mode = statSync(file, { throwIfNoEntry: false })?.mode ?? 0
+  return (mode & 0o077) === 0 ? [] : [`${file} is open to others; chmod 600`]
+}
+
+/** What is wrong with a feed as it is written, before it is fetched. */
+function problemsOf({ kind, source, shown, headersFile }: Feed): string[] {
+  const path = kind === 'path' ? problemOf(() => statSync(source)) : []
+  if (headersFile === null) return path.map(reason => `feed ${shown}: ${reason}`)
+  const headers = problemOf(() => readHeaders(headersFile))
+  return [...headers, ...openToOthers(headersFile)]
+}
+
+/** The problems of the feeds that the settings name; `states`: of their last attempts. */
+export async function feedProblems(
+  settings: FeedSettings,
+  states: readonly FeedState[],
+): Promise<string[]> {
+  let feeds: readonly Feed[] = []
+  const unread: string[] = []
+  try {
+    feeds = await readFeeds(settings)
+  } catch (error) {
+    unread.push(reasonOf(error))
+  }
+  const hasSecrets = feeds.some(({ kind, source, shown }) => kind === 'url' && source !== shown)
+  const found = feeds.flatMap(problemsOf)
+  /** Whether this feed cannot be read now, whatever its last attempt said. */
+  const isNamed = (source: string): boolean => found.some(it => it.startsWith(`feed ${source}: `))
+  return [
+    ...unread,
+    ...(settings.feeds !== undefined && hasSecrets ? openToOthers(settings.feeds) : []),
+    ...found,
+    ...states
+      .filter(({ source, error }) => error !== '' && !isNamed(source))
+      .map(({ source, error }) => `feed ${source}: ${error}`),
+  ]
 }
