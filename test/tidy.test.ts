@@ -185,6 +185,13 @@ describe('everything has one home', () => {
     expect(outside).toEqual([])
   })
 
+  test('pages use nothing that browsers lack', () => {
+    const isPage = ({ name }: File): boolean => /^web\/(?:console|page|parts)\//.test(name)
+    const lacking = /\b(?:Bun|Buffer|setImmediate)\b|from '(?:node|bun)/
+    const found = SOURCES.filter(isPage).filter(({ text }) => lacking.test(code(text)))
+    expect(found.map(({ name }) => name)).toEqual([])
+  })
+
   test('SQL reads no clock: the clock is passed in', () => {
     const clock =
       /\b(?:unixepoch|julianday|strftime|datetime|current_(?:timestamp|time|date))\b|\b(?:date|time)\('now/i

@@ -2,7 +2,14 @@
  * The shapes that the admin listener answers with, which its page reads: types alone, so that nothing of
  * the server is in a page. Times are ISO 8601 UTC, durations seconds.
  */
+import type { KeyState } from '../access/key.ts'
 import type { Plan as StoredPlan } from '../access/plan.ts'
+import type { operatorReport } from '../api/key-report.ts'
+import type { describeState } from '../feeds/store.ts'
+import type { ImportCounts as Changes } from '../proxies/store.ts'
+import type { createOverview } from './overview.ts'
+
+export type { KeyState }
 
 /** One value per point of time; `null` where the server was down or nothing was measured. */
 export type Values = readonly (number | null)[]
@@ -25,30 +32,8 @@ export type History = {
   rss_bytes: Values
 }
 
-export type Overview = {
-  version: string
-  now: string
-  uptime_seconds: number
-  ready: boolean
-  problem: string | null
-  list: {
-    rows: number
-    fresh: number
-    newest_seconds: number | null
-    types: readonly { type: string; count: number }[]
-  }
-  requests: {
-    per_second: number
-    refused_share: number
-    p50_ms: number | null
-    p99_ms: number | null
-  }
-  keys: { total: number; used_today: number }
-  process: { rss_bytes: number; data_bytes: number }
-  history: History
-}
-
-export type KeyState = 'active' | 'expired' | 'revoked' | 'off'
+export type Overview = Omit<Read, 'history'> & { history: History }
+type Read = Awaited<ReturnType<ReturnType<typeof createOverview>['read']>>
 
 export type Key = {
   id: string
@@ -64,25 +49,10 @@ export type Key = {
   last_seen: string | null
 }
 
-export type Limit = { name: string; quota: number; window: number; left: number; reset: number }
-export type Day = { day: string; requests: number; records: number; refused: number }
-
 /** Everything known of one key. */
-export type KeyReport = {
-  id: string
-  prefix: string
-  label: string
-  plan: string
-  state: KeyState
-  created: string
-  expires: string | null
-  old_secret_until: string | null
-  last_seen: string | null
-  limits: readonly Limit[]
-  /** `hours` are the 24 of the UTC day. */
-  today: { requests: number; records: number; refused: number; hours: readonly number[] }
-  days: readonly Day[]
-}
+export type KeyReport = ReturnType<typeof operatorReport>
+export type Limit = KeyReport['limits'][number]
+export type Day = KeyReport['days'][number]
 
 /** A key that was just made: the only answer that holds its secret. */
 export type MadeKey = Key & { key: string }
@@ -98,22 +68,10 @@ export type RotatedKey = {
 /** A plan, and how many keys have it. */
 export type Plan = StoredPlan & { keys: number }
 
-export type Feed = {
-  source: string
-  last_success: string | null
-  rows: number | null
-  error: string | null
-  next_try: string | null
-}
+export type Feed = ReturnType<typeof describeState>
 
-export type ImportCounts = {
-  read: number
-  added: number
-  updated: number
-  unchanged: number
-  rejected: number
-  removed: number
-}
+/** What an import has done, in rows. */
+export type ImportCounts = Changes & { read: number; rejected: number }
 
 /** A line of the answer to an import. */
 export type ImportLine =
