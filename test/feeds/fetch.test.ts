@@ -5,22 +5,43 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { FETCH_MS_MAX } from '../../src/feeds/attempt.ts'
+import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
+import { openFeed } from '../../src/feeds/fetch.ts'
 import type { FeedState } from '../../src/feeds/store.ts'
 import { MINUTE_MS } from '../../src/lib/time.ts'
 import { type Answerer, reply, startFeedServer } from '../support/feed-server.ts'
 import { createFetcher, lines } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
-import { cleanUp } from '../support/temporary.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterEach(cleanUp)
 afterAll(cleanUp)
 
 const SUCCESS = { error: '', failures: 0, lastSuccessAt: T0, nextTryAt: T0 + MINUTE_MS }
+
+/** A server that gives this answer to `/a`, and attempts at a feed from there. */
+async function feedOf(answer: Answerer) {
+  const server = await startFeedServer({ '/a': answer })
+  const fetcher = createFetcher()
+  const fetch = (options = '', more?: Parameters<typeof fetcher.fetch>[1]): Promise<FeedState> =>
+    fetcher.fetch(`${server.url}/a ${options}`, more)
+  return { server, fetcher, fetch }
+}
 
 /** Nothing but the two databases is left in a data directory. */
 const expectNoTraces = (dir: string): void =>
@@ -41,8 +62,8 @@ describe('a feed from a URL', () => {
   })
 
   test('names the program, and asks for what it can read', async () => {
-    const server = await startFeedServer({ '/a': reply(200, {}, lines(1)) })
-    await createFetcher().fetch(`${server.url}/a`)
+    const { server, fetch } = await feedOf(reply(200, {}, lines(1)))
+    await fetch()
     const [{ headers } = { headers: new Map() }] = server.asked
     expect(headers.get('user-agent')).toBe('proxylist/test')
     expect(headers.get('accept-encoding')).toBe('gzip, zstd')
@@ -55,12 +76,11 @@ describe('a feed from a URL', () => {
   ])(
     'is asked for only when it has changed, by %s; 304 is a success',
     async (field, value, ask) => {
-      const server = await startFeedServer({ '/a': reply(200, { [field]: value }, lines(3)) })
-      const fetcher = createFetcher()
-      await fetcher.fetch(`${server.url}/a`)
+      const { server, fetcher, fetch } = await feedOf(reply(200, { [field]: value }, lines(3)))
+      await fetch()
       server.answers['/a'] = reply(304)
       fetcher.pass(MINUTE_MS)
-      const state = await fetcher.fetch(`${server.url}/a`)
+      const state = await fetch()
       expect(server.asked[1]?.headers.get(ask)).toBe(value)
       const success = { error: '', rows: 3, lastSuccessAt: T0 + MINUTE_MS, attempts: 2 }
       expect(state).toMatchObject(success)
@@ -68,25 +88,23 @@ describe('a feed from a URL', () => {
   )
 
   test('without validators is not imported again while its content is the same', async () => {
-    const server = await startFeedServer({ '/a': reply(200, {}, lines(3)) })
-    const fetcher = createFetcher()
-    await fetcher.fetch(`${server.url}/a`)
+    const { server, fetcher, fetch } = await feedOf(reply(200, {}, lines(3)))
+    await fetch()
     const { notImported } = fetcher
-    expect(await fetcher.fetch(`${server.url}/a`, notImported)).toMatchObject({ rows: 3 })
+    expect(await fetch('', notImported)).toMatchObject({ rows: 3 })
     server.answers['/a'] = reply(200, {}, lines(4))
-    expect(await fetcher.fetch(`${server.url}/a`)).toMatchObject({ rows: 4 })
+    expect(await fetch()).toMatchObject({ rows: 4 })
     expect(fetcher.rowCount()).toBe(4)
   })
 })
 
 describe('a feed from a URL is read', () => {
   test('in full when its options change, or when the list is empty', async () => {
-    const server = await startFeedServer({ '/a': reply(200, { ETag: '"v1"' }, lines(3)) })
-    const fetcher = createFetcher()
-    await fetcher.fetch(`${server.url}/a`)
-    await fetcher.fetch(`${server.url}/a type=socks5`)
-    await fetcher.fetch(`${server.url}/a type=socks5`, { provider: 'another' })
-    await fetcher.fetch(`${server.url}/a type=socks5`, {
+    const { server, fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, lines(3)))
+    await fetch()
+    await fetch('type=socks5')
+    await fetch('type=socks5', { provider: 'another' })
+    await fetch('type=socks5', {
       provider: 'another',
       list: { ...fetcher.list, isEmpty: async () => true },
     })
@@ -100,18 +118,16 @@ describe('a feed from a URL is read', () => {
     ['x-gzip', gzipSync],
     ['zstd', zstdCompressSync],
   ])('when it is sent as %s', async (name, compress) => {
-    const server = await startFeedServer({
-      '/a': reply(200, { 'Content-Encoding': name }, compress(lines(300))),
-    })
-    const fetcher = createFetcher()
-    expect(await fetcher.fetch(`${server.url}/a`)).toMatchObject({ ...SUCCESS, rows: 300 })
+    const { fetcher, fetch } = await feedOf(
+      reply(200, { 'Content-Encoding': name }, compress(lines(300))),
+    )
+    expect(await fetch()).toMatchObject({ ...SUCCESS, rows: 300 })
     expect(fetcher.rowCount()).toBe(300)
   })
 
   test('row by row: good ones are imported, bad ones counted', async () => {
-    const server = await startFeedServer({ '/a': reply(200, {}, `${lines(3)}http://1.2.3.4:0\n`) })
-    const fetcher = createFetcher()
-    expect(await fetcher.fetch(`${server.url}/a`)).toMatchObject({
+    const { fetch } = await feedOf(reply(200, {}, `${lines(3)}http://1.2.3.4:0\n`))
+    expect(await fetch()).toMatchObject({
       ...SUCCESS,
       rows: 3,
       rejected: 1,
@@ -158,15 +174,15 @@ describe('redirects', () => {
   })
 
   test.each([301, 302, 303, 307, 308])('with %d but without Location are named', async status => {
-    const server = await startFeedServer({ '/a': reply(status) })
-    const { error } = await createFetcher().fetch(`${server.url}/a`)
+    const { server, fetch } = await feedOf(reply(status))
+    const { error } = await fetch()
     expect(error).toBe(`redirects with status ${status}, but not to a URL`)
     expect(server.asked).toHaveLength(1)
   })
 
   test.each(['file:///etc/passwd', 'ftp://127.0.0.1/'])('to %p are refused', async location => {
-    const server = await startFeedServer({ '/a': to(location) })
-    const { error } = await createFetcher().fetch(`${server.url}/a`)
+    const { fetch } = await feedOf(to(location))
+    const { error } = await fetch()
     expect(error).toBe('redirects to something that is no web page')
   })
 })
@@ -312,21 +328,19 @@ const HINTED: readonly (readonly [
 test.each(HINTED)(
   'a feed of %s says why nothing was imported, and an option of its line helps',
   async (_, text, error, option, rows, first = '') => {
-    const server = await startFeedServer({ '/a': reply(200, { ETag: '"v1"' }, text) })
-    const fetcher = createFetcher()
-    const state = await fetcher.fetch(`${server.url}/a ${first}`)
+    const { fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, text))
+    const state = await fetch(first)
     expect(state).toMatchObject({ error, failures: 1 })
-    expect(await fetcher.fetch(`${server.url}/a ${option}`)).toMatchObject({ ...SUCCESS, rows })
+    expect(await fetch(option)).toMatchObject({ ...SUCCESS, rows })
     expect(fetcher.rowCount()).toBe(rows)
   },
 )
 
 test('a feed whose line gets another ping-unit or map is imported again', async () => {
   const text = 'ip,type,ping\n192.0.2.1:80,http,30\n'
-  const server = await startFeedServer({ '/a': reply(200, { ETag: '"v1"' }, text) })
-  const fetcher = createFetcher()
+  const { server, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, text))
   const OPTIONS = ['', '', 'ping-unit=ms', 'ping-unit=ms', 'ping-unit=ms map=ping=-']
-  for (const options of OPTIONS) await fetcher.fetch(`${server.url}/a ${options}`)
+  for (const options of OPTIONS) await fetch(options)
   expect(server.asked.map(({ headers }) => headers.has('if-none-match'))).toEqual([
     ...[false, true, false, true, false],
   ])
@@ -341,8 +355,8 @@ describe('a server that asks to wait', () => {
   ])(
     'with %d and Retry-After: %s is asked again after %d minutes',
     async (status, wait, minutes) => {
-      const server = await startFeedServer({ '/a': reply(status, { 'Retry-After': wait }) })
-      const { error, nextTryAt } = await createFetcher().fetch(`${server.url}/a`)
+      const { fetch } = await feedOf(reply(status, { 'Retry-After': wait }))
+      const { error, nextTryAt } = await fetch()
       expect((nextTryAt - T0) / MINUTE_MS).toBe(minutes)
       expect(error).toStartWith(`answers with status ${status}`)
     },
@@ -375,9 +389,8 @@ describe('a server that is slow', () => {
 
   test('is given up at once when the program ends', async () => {
     const asked = Promise.withResolvers<void>()
-    const server = await startFeedServer({ '/a': () => asked.resolve() })
-    const fetcher = createFetcher()
-    const fetched = fetcher.fetch(`${server.url}/a`)
+    const { fetcher, fetch } = await feedOf(() => asked.resolve())
+    const fetched = fetch()
     await asked.promise
     fetcher.controller.abort(new Error('interrupted'))
     expect(fetched).rejects.toThrow('interrupted')
@@ -405,11 +418,10 @@ describe('a server that is slow', () => {
 
 describe('an only feed that replaces', () => {
   test('removes what it no longer has', async () => {
-    const server = await startFeedServer({ '/a': reply(200, {}, lines(300)) })
-    const fetcher = createFetcher()
-    await fetcher.fetch(`${server.url}/a replace`)
+    const { server, fetcher, fetch } = await feedOf(reply(200, {}, lines(300)))
+    await fetch('replace')
     server.answers['/a'] = reply(200, {}, lines(200, 100))
-    expect(await fetcher.fetch(`${server.url}/a replace`)).toMatchObject({ rows: 200, error: '' })
+    expect(await fetch('replace')).toMatchObject({ rows: 200, error: '' })
     expect(fetcher.rowCount()).toBe(200)
   })
 
@@ -420,19 +432,17 @@ describe('an only feed that replaces', () => {
     ['no row', '', /^holds no proxy$/],
     ['an empty list', '[]', /^holds no proxy$/],
   ])('and brings %s keeps the list as it was', async (_, body, error) => {
-    const server = await startFeedServer({ '/a': reply(200, {}, lines(300)) })
-    const fetcher = createFetcher()
-    await fetcher.fetch(`${server.url}/a replace`)
+    const { server, fetcher, fetch } = await feedOf(reply(200, {}, lines(300)))
+    await fetch('replace')
     server.answers['/a'] = reply(200, {}, body)
-    const state = await fetcher.fetch(`${server.url}/a replace`)
+    const state = await fetch('replace')
     expect(state.error).toMatch(error)
     expect(fetcher.rowCount()).toBe(300)
   })
 
   test('and fills a first list', async () => {
-    const server = await startFeedServer({ '/a': reply(200, {}, lines(1)) })
-    const fetcher = createFetcher()
-    expect(await fetcher.fetch(`${server.url}/a replace`)).toMatchObject({ rows: 1, error: '' })
+    const { fetch } = await feedOf(reply(200, {}, lines(1)))
+    expect(await fetch('replace')).toMatchObject({ rows: 1, error: '' })
   })
 })
 
@@ -512,4 +522,35 @@ describe('several processes on one data directory', () => {
     respond()
     expect(await first).toMatchObject({ error: '', rows: 1 })
   })
+})
+
+const TEXT = lines(10_000)
+
+/** A feed of `TEXT` from a URL, opened. */
+async function open() {
+  const server = await startFeedServer({ '/a': reply(200, {}, TEXT) })
+  const [feed] = parseFeeds(`${server.url}/a`, 60_000, '--feed')
+  const { signal } = new AbortController()
+  const context = {
+    dir: temporaryDirectory(),
+    userAgent: 'x',
+    nowMs: T0,
+    bytesMax: 2 ** 20,
+    signal,
+  }
+  const opened = await openFeed(feed as Feed, null, context)
+  if (opened.kind !== 'changed') throw new Error('it has not changed')
+  return opened
+}
+
+test('an import that ends before its source closes no file but that', async () => {
+  const { sources, close } = await open()
+  const reading = sources[0]?.bytes[Symbol.asyncIterator]()
+  await reading?.next()
+  void reading?.return?.()
+  close()
+  const fd = openSync(import.meta.path, 'r') // has the number of the one that was closed
+  for (let n = 0; n < 10; n += 1) await readFile(import.meta.path) // by threads, as what is asynchronous
+  expect(fstatSync(fd).isFile()).toBeTrue()
+  closeSync(fd)
 })

@@ -4,9 +4,16 @@ import { limitRulesOf } from '../../src/access/entitlements.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import { createReporter, type Node, openNode, startFollower } from '../../src/node/node.ts'
 import type { Connection } from '../../src/postgres/connection.ts'
+import { createJobLock } from '../../src/postgres/nodes.ts'
 import { T0 } from '../support/fixtures.ts'
 import { burst, IP, regular } from '../support/limits.ts'
-import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import {
+  connectTo,
+  emptyDatabase,
+  HAS_POSTGRES,
+  migratedDatabase,
+  optionsFor,
+} from '../support/postgres.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
 
@@ -223,3 +230,20 @@ describe('that requests are counted again', () => {
     ])
   })
 })
+
+test.skipIf(!HAS_POSTGRES)(
+  'the jobs of a node that is frozen, with its connections open, are run by another one',
+  async () => {
+    const options = optionsFor((await migratedDatabase()).url)
+    const frozen = createJobLock(options, 1_000) // time enough for the other one to connect
+    const other = createJobLock(options)
+    await frozen.tick()
+    await other.tick()
+    expect([frozen.isHeld(), other.isHeld()]).toEqual([true, false])
+    while (!other.isHeld()) await other.tick()
+    await frozen.tick()
+    if (frozen.isHeld()) await frozen.tick() // the first one found its connection closed
+    expect([frozen.isHeld(), other.isHeld()]).toEqual([false, true])
+    for (const { close } of [frozen, other]) await close()
+  },
+)

@@ -1,9 +1,13 @@
-/** Changes of keys and plans are numbered, marked and announced, so that other machines can follow. */
+/**
+ * The schema (with a made-up second version), and that changes of keys and plans are numbered, marked and
+ * announced, so that other machines can follow.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { hashKey } from '../../src/access/key.ts'
 import { createChangeSource } from '../../src/postgres/changes.ts'
-import { migrate, schemaState } from '../../src/postgres/schema.ts'
-import { pruneKeyVersions } from '../../src/postgres/versions.ts'
+import { examineDatabase } from '../../src/postgres/examine.ts'
+import { migrate, SCHEMA, schemaState } from '../../src/postgres/schema.ts'
+import { lockList, pruneKeyVersions } from '../../src/postgres/versions.ts'
 import { T0 } from '../support/fixtures.ts'
 import { builtIn } from '../support/limits.ts'
 import {
@@ -174,4 +178,60 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
     await connection.query('update proxylist.installation set schema = 99')
     expect(schemaState(connection)).rejects.toThrow('newer proxylist (schema 99')
   })
+})
+
+/** A made-up second version. */
+const SECOND = [
+  ...SCHEMA,
+  ['create table proxylist.made_up (n integer)', 'insert into proxylist.made_up values (1)'],
+]
+
+describe.skipIf(!HAS_POSTGRES)('the schema', () => {
+  test('is made and migrated by many processes at once, each time once', async () => {
+    const url = await emptyDatabase()
+    const connections = Array.from({ length: 8 }, () => connectTo(url))
+    const [one] = connections
+    for (const scripts of [SCHEMA, SECOND]) {
+      await Promise.all(connections.map(each => migrate(each, scripts)))
+      const rows = await one?.query('select schema from proxylist.installation')
+      expect(rows).toEqual([{ schema: scripts.length }])
+    }
+    expect(await one?.query('select n from proxylist.made_up')).toEqual([{ n: 1 }])
+    if (one) expect(migrate(one)).rejects.toThrow('newer proxylist (schema 2, this one knows 1)')
+    for (const { close } of connections) await close()
+  })
+
+  test('stays whole as it was when a script fails', async () => {
+    const { connection } = await migratedDatabase()
+    expect(migrate(connection, [...SECOND, ['no sql']])).rejects.toThrow('cannot be used')
+    expect(await connection.query('select schema from proxylist.installation')).toEqual([
+      { schema: 1 },
+    ])
+    expect(connection.query('select from proxylist.made_up')).rejects.toThrow('is missing')
+  })
+
+  test('of a build before the first release is refused', async () => {
+    const { connection } = await migratedDatabase()
+    await connection.query('alter table proxylist.installation rename schema to version')
+    expect(migrate(connection)).rejects.toThrow(
+      'before its first release: export the keys with that build (keys export), remove the schema (drop schema proxylist cascade), and import the keys (keys import) and the list with this one',
+    )
+  })
+
+  test.each(['installation', 'list'])(
+    'whose table %s somebody has emptied is said to be so, also by doctor',
+    async table => {
+      const { url, connection } = await migratedDatabase()
+      await connection.query(`truncate proxylist.${table}`)
+      const found = await examineDatabase(
+        { url, timeoutMs: 20_000, origin: '' },
+        Date.now,
+        new AbortController().signal,
+      )
+      expect(found[0]).toMatchObject({ check: 'database', ok: false })
+      expect(found[0]?.found).toStartWith('a table of the schema proxylist was emptied')
+      const read = table === 'list' ? lockList(connection.query) : migrate(connection)
+      expect(read).rejects.toThrow('a table of the schema proxylist was emptied')
+    },
+  )
 })

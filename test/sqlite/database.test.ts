@@ -1,8 +1,9 @@
 /** Opening and closing databases: what is closed leaves no open file. */
-import { afterAll, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { openAccessFile } from '../../src/sqlite/access/file.ts'
+import { ACCESS_FILE } from '../../src/sqlite/data-directory.ts'
 import { requireHeader } from '../../src/sqlite/database.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -26,4 +27,24 @@ test('a header that is read every second leaves no open file', () => {
   for (let n = 0; n < 50; n += 1) requireHeader(file, 'access')
   expect(openAt(file)).toBe(before)
   db.close()
+})
+
+describe('access.db', () => {
+  test('delays a server only briefly while another process writes, a command longer', () => {
+    const file = join(temporaryDirectory(), ACCESS_FILE)
+    const waits = [openAccessFile(file, { isServer: true }), openAccessFile(file)].map(db => {
+      const row = db.query<{ timeout: number }, []>('pragma busy_timeout').get()
+      db.close()
+      return row?.timeout ?? Number.NaN
+    })
+    expect(waits[0]).toBeLessThanOrEqual(500)
+    expect(waits[1]).toBeGreaterThanOrEqual(5000)
+  })
+
+  test('has small pages: each admission writes one', () => {
+    const db = openAccessFile(':memory:')
+    const row = db.query<{ page_size: number }, []>('pragma page_size').get()
+    expect(row?.page_size).toBeLessThanOrEqual(1024)
+    db.close()
+  })
 })

@@ -11,7 +11,7 @@ import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { checkListFile } from '../../src/sqlite/proxies/store.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'
-import { walBytes } from '../../src/sqlite/wal.ts'
+import { missingBytes, walBytes } from '../../src/sqlite/wal.ts'
 import { addList, dataDirectory, T0 } from '../support/fixtures.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -154,4 +154,17 @@ test('nothing is taken from a transaction under way, which then commits all of i
   writer.run('drop table junk') // the check of the list does not know it
   writer.close()
   expectIntact()
+})
+
+test.each([
+  ['nothing is missing where the list does not grow', [0, 0, 0], 0],
+  ['nor where it becomes smaller', [-1600, 0, 0], 0],
+  ['new pages are written twice, with a margin', [1600, 0, 0], 3400],
+  ['once, where they are in the WAL already', [1600, 1600, 0], 1700],
+  ['pages that were written to the WAL twice need no less', [1600, 9999, 0], 1700],
+  ['what is free is enough', [1600, 0, 3400], 0],
+  ['or not, by one byte', [1600, 0, 3399], 1],
+  ['some file systems do not count', [1600, 0, Number.POSITIVE_INFINITY], -Infinity],
+] as const)('%s', (_, [growth, written, free], missing) => {
+  expect(missingBytes({ growth, written, free })).toBe(missing)
 })

@@ -30,6 +30,8 @@ export type ListEngine = {
   isThere: boolean
   /** Runs of a property, each of which opens lists. */
   runs: number
+  /** More rows than it writes at once. */
+  many: number
   /** Opens an empty list; one in a file, or a database, when others open it too. */
   open(options?: { isShared?: boolean }): Promise<TestList>
 }
@@ -107,12 +109,14 @@ export const LIST_ENGINES: readonly ListEngine[] = [
     name: 'SQLite',
     isThere: true,
     runs: 60,
+    many: 140_000,
     open: async ({ isShared = false } = {}) => openSqlite(isShared ? temporaryDirectory() : null),
   },
   {
     name: 'PostgreSQL',
     isThere: HAS_POSTGRES,
     runs: 10,
+    many: 40_000,
     open: async () => {
       const place = free.pop() ?? (await newPlace())
       await place.connection.query(EMPTY)
