@@ -1,7 +1,7 @@
 /**
  * Holds the documentation to the code: the manual has every parameter, error, member, command, option,
  * limit and metric, examples show what the program prints, and links lead somewhere. The lists of
- * the manual that `reference.ts` makes are written again by GOLDEN=write.
+ * the manual that are made here of the tables of the program are written again by GOLDEN=write.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -11,26 +11,105 @@ import { entitlementsOf, limitRulesOf } from '../src/access/entitlements.ts'
 import { type Caller, DEMO_KEY, TEMP_PREFIX } from '../src/access/key.ts'
 import type { Plan } from '../src/access/plan.ts'
 import { ADMIN_STATUS } from '../src/admin/errors.ts'
+import { ERRORS } from '../src/api/errors.ts'
 import { COMMANDS } from '../src/cli/program.ts'
-import { flagOf, SETTINGS, type SettingName } from '../src/config/settings.ts'
+import { defaultOf, flagOf, SETTINGS, type SettingName } from '../src/config/settings.ts'
+import { FAMILIES } from '../src/metrics/families.ts'
 import { builtIn, DEMO, temp } from './support/limits.ts'
 import { fileOf, listBelow, manual, TOPICS } from './support/manual.ts'
 import { proxylist, ROOT } from './support/program.ts'
 import { HAS_PROMTOOL, promtool } from './support/promtool.ts'
-import {
-  COLUMNS_MAX,
-  commandList,
-  errorList,
-  GRANTED,
-  memberList,
-  metricList,
-  parameterList,
-  settingList,
-} from './support/reference.ts'
 import { startChild } from './support/service.ts'
 import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 
 afterAll(cleanUp)
+
+/** The manual is read in a terminal, too. */
+const COLUMNS_MAX = 100
+
+const quoted = (text: string): string => `\`${text}\``
+const withoutDot = (text: string): string => text.replace(/\.$/, '')
+
+/** An item of a list, in lines of at most COLUMNS_MAX characters; a code span is never divided. */
+function item(text: string): string {
+  const lines = ['-']
+  for (const word of text.match(/(?:`[^`]*`|\S)+/g) ?? []) {
+    const line = `${lines.at(-1)} ${word}`
+    if (line.length <= COLUMNS_MAX) lines[lines.length - 1] = line
+    else lines.push(`  ${word}`)
+  }
+  return lines.join('\n')
+}
+const list = (texts: readonly string[]): string => texts.map(item).join('\n')
+
+/** The parts of the OpenAPI document that the manual has too. */
+type Schema = {
+  type: string
+  enum?: readonly string[]
+  items?: { enum?: readonly string[] }
+  default?: unknown
+}
+type Document = {
+  paths: {
+    '/api': { get: { parameters: { name: string; description: string; schema: Schema }[] } }
+  }
+  components: { schemas: { Proxy: { properties: { [name: string]: { description: string } } } } }
+}
+
+/** Options that every command has which uses data. */
+const GRANTED: readonly SettingName[] = ['data', 'database', 'databaseTimeout']
+
+const commandList = list(
+  COMMANDS.map(({ name, arguments: given, summary }) => {
+    return `${quoted(given === undefined ? name : `${name} ${given}`)}: ${summary}`
+  }),
+)
+
+const settingList = list(
+  (Object.keys(SETTINGS) as SettingName[]).map(name => {
+    const usual = defaultOf(name)
+    return `${quoted(flagOf(name))}: ${SETTINGS[name].help}${usual && ` (default: ${usual})`}`
+  }),
+)
+
+const metricList = list(
+  FAMILIES.map(({ name, type, labels, help }) => {
+    const kind = [type, ...labels.map(quoted)].join(', ')
+    return `${quoted(name)} (${kind}): ${withoutDot(help)}`
+  }),
+)
+
+function parameterList({ paths, components }: Document): string {
+  const members = Object.keys(components.schemas.Proxy.properties)
+  const valuesOf = (values: readonly string[]): string =>
+    values.length === members.length ? 'members' : values.join(', ')
+  /** What a parameter accepts, where its description does not say so. */
+  function formOf({ type, enum: values, items, default: usual }: Schema): string {
+    const form = values === undefined ? type : valuesOf(values)
+    const list = items?.enum === undefined ? 'list' : `list of ${valuesOf(items.enum)}`
+    return `${type === 'array' ? list : form}${usual === undefined ? '' : `; default ${usual}`}`
+  }
+  return list(
+    paths['/api'].get.parameters.map(
+      ({ name, description, schema }) =>
+        `${quoted(name)} (${formOf(schema)}): ${withoutDot(description)}`,
+    ),
+  )
+}
+
+const memberList = ({ components }: Document): string =>
+  list(
+    Object.entries(components.schemas.Proxy.properties).map(
+      ([name, { description }]) => `${quoted(name)}: ${withoutDot(description)}`,
+    ),
+  )
+
+/** The errors of the public listener, by their status. */
+const errorList = list(
+  Object.entries(ERRORS)
+    .sort(([, one], [, other]) => one.status - other.status)
+    .map(([code, { status, en }]) => `${status} ${quoted(code)}: ${withoutDot(en)}`),
+)
 
 const readmeOf = (folder: string): string => readFileSync(join(ROOT, folder, 'README.md'), 'utf8')
 /** What users read: README.md and the topics of the manual. */
@@ -45,10 +124,10 @@ const adminPaths = (): string[] =>
 
 describe('the manual', () => {
   const lists = [
-    ['commands', 'All commands', commandList()],
-    ['settings', 'All options', settingList()],
-    ['metrics', 'All metrics', metricList()],
-    ['api', 'Errors', errorList()],
+    ['commands', 'All commands', commandList],
+    ['settings', 'All options', settingList],
+    ['metrics', 'All metrics', metricList],
+    ['api', 'Errors', errorList],
   ] as const
   test.each(lists)('%s: %s', (topic, heading, expected) =>
     expect(listBelow(topic, heading, expected)).toBe(expected),
@@ -125,7 +204,6 @@ function tableOf(...header: readonly string[]): string[][] {
   )
 }
 
-const quoted = (text: string): string => `\`${text}\``
 const TEMPORARY = temp('')
 
 /** A plan's row of the table of limits. */

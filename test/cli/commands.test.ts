@@ -2,15 +2,14 @@
  * Commands on keys, plans, lists and feeds, and on data directories: status, stdout and stderr, of the
  * program from source or of the binary.
  */
+import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdirSync, statSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
-import { openRegistry } from '../../src/sqlite/stores.ts'
+import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { directoryOf, take, testTranscripts } from '../support/transcript.ts'
-import { CONSOLE } from './console.cases.ts'
-import { DAMAGES, READERS } from './data.cases.ts'
 import { BAD_FEEDS, FEEDS } from './feeds.cases.ts'
 import { LISTS } from './list.cases.ts'
 import { KEYS, PLAN_STEPS, TWINS } from './registry.cases.ts'
@@ -22,8 +21,58 @@ testTranscripts('feeds that are refused', BAD_FEEDS)
 testTranscripts('list', LISTS)
 testTranscripts('keys', KEYS)
 testTranscripts('plans', PLAN_STEPS)
-testTranscripts('console', CONSOLE)
 testTranscripts('environment twins', TWINS)
+
+/** A port that nothing listens on: discard. */
+const NOWHERE = '127.0.0.1:9'
+const urlAt = (origin: string): RegExp =>
+  new RegExp(`^http://${origin.replaceAll('.', '\\.')}/#token=[\\w-]{43}\\n$`)
+const hint = (where: string): string =>
+  `no console answers there yet; start it with: proxylist serve --admin-listen ${where}\n`
+
+testTranscripts('console', [
+  {
+    name: 'prints the address with a new token alone on stdout, and how to start and reach the server',
+    files: { 'data/.keep': '' },
+    steps: [
+      {
+        args: ['console', '--admin-listen', NOWHERE],
+        stdout: urlAt(NOWHERE),
+        stderr: hint(NOWHERE),
+      },
+      {
+        args: 'console --admin-listen :9', // printed as an address that a browser can open
+        stdout: urlAt(NOWHERE),
+        stderr: `the former token is not valid any more\n${hint('[::]:9')}`,
+      },
+      {
+        args: 'console --admin-listen unix:/run/none/admin.sock',
+        stdout: urlAt('127.0.0.1:8081'),
+        stderr: `the former token is not valid any more\n${hint('unix:/run/none/admin.sock')}from your own machine: ssh -N -L 8081:/run/none/admin.sock USER@HOST, then open:\n`,
+      },
+      {
+        args: 'console --admin-listen 127.0.0.1:0',
+        exitCode: 2,
+        stderr: 'proxylist: --admin-listen must name the port that serve has printed, not 0\n',
+      },
+    ],
+  },
+  {
+    name: 'of serve has another address, and metrics are open on it only',
+    steps: [
+      ...['127.0.0.1:8080', 'unix:a.sock'].map(where => ({
+        args: ['serve', '--listen', where, '--admin-listen', where],
+        exitCode: 2,
+        stderr: 'proxylist: --admin-listen must be another address than --listen\n',
+      })),
+      {
+        args: 'serve --metrics-open',
+        exitCode: 2,
+        stderr: 'proxylist: --metrics-open is for the admin listener: give --admin-listen, too\n',
+      },
+    ],
+  },
+])
 
 describe('keys over their life', () => {
   const inFull = '$KEY1234567890123456789012345678901234567890'
@@ -73,20 +122,6 @@ describe('keys over their life', () => {
     }
   })
 
-  test('a key is nowhere in the files, and never printed twice', async () => {
-    const cwd = directoryOf()
-    await take(cwd, { args: ['keys', 'add', '--key', inFull], stdout: `${inFull}\n`, stderr: /./ })
-    const again = await take(cwd, {
-      args: ['keys', 'add', '--key', inFull],
-      exitCode: 1,
-      stderr: /./,
-    })
-    expect(again.stderr).not.toContain(inFull.slice(0, 12))
-    const bytes = await Bun.file(join(cwd, 'data', ACCESS_FILE)).text()
-    expect(bytes).toContain('$KEY1234')
-    expect(bytes).not.toContain(inFull.slice(0, 12))
-  })
-
   test('a key past its end is expired', async () => {
     const cwd = directoryOf()
     const registry = openRegistry(join(cwd, 'data'))
@@ -97,17 +132,102 @@ describe('keys over their life', () => {
   })
 })
 
-describe.each(DAMAGES)('%s is named in one sentence', (_, damage, says) => {
-  test.each(READERS)('by %s', async (line, file) => {
+type Damage = readonly [name: string, make: (dir: string) => void, says: RegExp]
+const DAMAGES: readonly Damage[] = [
+  [
+    'a file that is not a database',
+    dir => {
+      for (const file of [PROXY_FILE, ACCESS_FILE]) writeFileSync(join(dir, file), 'x'.repeat(9999))
+    },
+    / is not a database; .*restore a backup with: proxylist restore --force FILE$/,
+  ],
+  [
+    'a database of another program',
+    dir => {
+      for (const file of [PROXY_FILE, ACCESS_FILE]) {
+        const db = new Database(join(dir, file))
+        db.run('create table songs (title text)')
+        db.close()
+      }
+    },
+    / is a database of another program$/,
+  ],
+  [
+    'a newer schema',
+    dir => {
+      for (const { db, close } of [openList(dir), openAccess(dir)]) {
+        db.run('pragma user_version = 99')
+        close()
+      }
+    },
+    / was written by a newer proxylist \(schema 99, /,
+  ],
+  [
+    'a damaged database',
+    dir => {
+      openList(dir).close()
+      openRegistry(dir).close()
+      for (const file of [PROXY_FILE, ACCESS_FILE]) overwrite(join(dir, file), 4096)
+    },
+    / is damaged; .*restore a backup with: proxylist restore --force FILE$/,
+  ],
+  [
+    'the two files in each other’s place',
+    dir => {
+      openList(dir).close()
+      openRegistry(dir).close()
+      renameSync(join(dir, PROXY_FILE), join(dir, 'other'))
+      renameSync(join(dir, ACCESS_FILE), join(dir, PROXY_FILE))
+      renameSync(join(dir, 'other'), join(dir, ACCESS_FILE))
+    },
+    / is another database of proxylist under this name$/,
+  ],
+  [
+    'directories where files should be',
+    dir => {
+      for (const file of [PROXY_FILE, ACCESS_FILE]) mkdirSync(join(dir, file))
+    },
+    / cannot be opened or created/,
+  ],
+]
+
+const openAccess = (dir: string) => {
+  openRegistry(dir).close()
+  const db = new Database(join(dir, ACCESS_FILE))
+  return { db, close: () => db.close() }
+}
+
+function overwrite(file: string, from: number): void {
+  const bytes = readFileSync(file)
+  writeFileSync(file, bytes.fill(255, from))
+}
+
+/** A command for each way to open a file, and that file. */
+const READERS = [
+  ['list', PROXY_FILE],
+  ['import a.txt', PROXY_FILE],
+  ['keys list', ACCESS_FILE],
+  ['plans set x', ACCESS_FILE],
+  ['serve --listen 127.0.0.1:0', ACCESS_FILE],
+] as const
+
+/** Both files by what only reads, and the other ways to open them for the first damage. */
+const NAMED = DAMAGES.flatMap((damage, i) =>
+  READERS.filter(([line]) => i === 0 || line === 'list' || line === 'keys list').map(
+    reader => [...damage, ...reader] as const,
+  ),
+)
+test.each(NAMED)(
+  '%s is named in one sentence (%p, %p): %s',
+  async (_, damage, says, line, file) => {
     const cwd = directoryOf({ 'a.txt': 'http://192.0.2.1:80\n' })
     mkdirSync(join(cwd, 'data'))
     damage(join(cwd, 'data'))
-    const step = { args: line.split(' '), exitCode: 1, stderr: /^proxylist: [^\n]+\n$/ }
-    const { stderr } = await take(cwd, step)
+    const { stderr } = await take(cwd, { args: line, exitCode: 1, stderr: /^proxylist: [^\n]+\n$/ })
     expect(stderr).toContain(join('data', file))
     expect(stderr.trimEnd()).toMatch(says)
-  })
-})
+  },
+)
 
 describe('data directories', () => {
   test.each(READERS)('one that cannot be made is named: %s', async line => {

@@ -40,33 +40,34 @@ export const NDJSON =
 const JSON_ARRAY = `[${NDJSON.trim().replace('\n', ',')}]`
 const JSON_OBJECT = '{"192.0.2.1:8080":{"type":"http"},"192.0.2.2:1080":{"type":"socks5"}}'
 
-/** Every format, named, recognised by its content, from a file and from stdin. */
-export const FORMATS: readonly Transcript[] = [
+/** One list in every format. */
+const IN_FORMATS = [
   { format: 'txt', text: TXT },
   { format: 'csv', text: CSV },
   { format: 'ndjson', text: NDJSON },
   { format: 'json', text: JSON_ARRAY },
   { format: 'json', text: JSON_OBJECT },
   { format: 'json', text: `{"status":"ok","count":2,"data":${JSON_ARRAY}}` },
-].flatMap(({ format, text }) => {
-  const added = counts({ read: 2, added: 2 })
-  const list = { args: ['list', ALL], stdout: BOTH }
-  const shown = `${format} ${JSON.stringify(text.slice(0, 24))}…`
-  return [
-    {
-      name: `${shown} is recognised by its content, also when its name says nothing`,
-      files: { list: text },
-      steps: [{ args: 'import list --json', stdout: added }, list],
-    },
-    {
-      name: `${shown} is read from stdin with its format named`,
-      steps: [
-        { args: ['import', '-', '--format', format, '--json'], stdin: text, stdout: added },
-        list,
-      ],
-    },
-  ]
-})
+]
+
+export const FORMATS: readonly Transcript[] = [
+  {
+    name: 'recognised by its content, also when its name says nothing',
+    files: Object.fromEntries(IN_FORMATS.map(({ text }, i) => [`list-${i}`, text])),
+    steps: IN_FORMATS.flatMap((_, i) => [
+      imports(`list-${i} --data data-${i}`, { read: 2, added: 2 }),
+      { args: ['list', ALL, '--data', `data-${i}`], stdout: BOTH },
+    ]),
+  },
+  {
+    name: 'named, from stdin',
+    steps: IN_FORMATS.slice(0, 4).map(({ format, text }, i) => ({
+      args: ['import', '-', '--format', format, '--json', '--data', `data-${i}`],
+      stdin: text,
+      stdout: counts({ read: 2, added: 2 }),
+    })),
+  },
+]
 
 const BARE = '192.0.2.1:8080\n192.0.2.2:1080\n'
 const bad = (from: number, to: number): string =>
@@ -135,19 +136,22 @@ export const ROWS: readonly Transcript[] = [
   },
   {
     name: 'the first 20 rejected rows are named, the rest is counted',
-    files: { 'a.txt': `http://192.0.2.1:80\n${bad(2, 26)}` },
+    files: {
+      'a.txt': `http://192.0.2.1:80\n${bad(2, 26)}`,
+      'b.txt': `http://192.0.2.2:80\n${bad(2, 21)}`,
+    },
     steps: [
       imports(
         'a.txt',
         { read: 26, added: 1, rejected: 25 },
         `${badLines(2, 21)}… and 5 more rejected rows\n`,
       ),
+      imports(
+        'b.txt',
+        { read: 21, added: 1, rejected: 20 },
+        badLines(2, 21).replaceAll('a.txt', 'b.txt'),
+      ),
     ],
-  },
-  {
-    name: 'with exactly 20 rejected rows nothing is left to count',
-    files: { 'a.txt': `http://192.0.2.1:80\n${bad(2, 21)}` },
-    steps: [imports('a.txt', { read: 21, added: 1, rejected: 20 }, badLines(2, 21))],
   },
 ]
 
@@ -158,24 +162,25 @@ const many = (rows: number): string =>
 
 /** What `--replace` refuses, and how an operator says that it is meant. */
 export const GUARDS: readonly Transcript[] = [
-  ...['[]', '{"status":"ok","count":0,"data":[]}', '', '# none today\n', 'ip,type\n'].map(
-    empty => ({
-      name: `--replace by a file without a row keeps the list: ${JSON.stringify(empty)}`,
-      files: { 'a.txt': TXT, empty },
-      steps: [
-        imports('a.txt', { read: 2, added: 2 }),
-        refused(
-          'empty --replace',
-          'proxylist: empty holds no row, and would remove the whole list; nothing was imported (--allow-empty if that is meant)\n',
-        ),
-        lists('', BOTH),
-        imports('empty --replace --allow-empty', { removed: 2 }, 'empty: note: no row was found\n'),
-      ],
-    }),
-  ),
   {
-    name: '--replace that would shrink a list of 100 rows to under half keeps the list',
-    files: { 'a.txt': many(100), 'b.txt': many(49), 'c.txt': `${many(49)}x\n`, 'd.txt': many(50) },
+    name: '--replace by a file without a row keeps the list; --allow-empty says that it is meant',
+    files: { 'a.txt': TXT, 'empty.json': '[]', empty: '' },
+    steps: [
+      imports('a.txt', { read: 2, added: 2 }),
+      ...['empty.json', 'empty'].map(file =>
+        refused(
+          `${file} --replace`,
+          `proxylist: ${file} holds no row, and would remove the whole list; nothing was imported (--allow-empty if that is meant)\n`,
+        ),
+      ),
+      refused('empty --replace --allow-shrink', /holds no row.*--allow-empty/),
+      lists('', BOTH),
+      imports('empty --replace --allow-empty', { removed: 2 }, 'empty: note: no row was found\n'),
+    ],
+  },
+  {
+    name: '--replace that would shrink a list of 100 rows to under half keeps it; --allow-shrink says that it is meant',
+    files: { 'a.txt': many(100), 'b.txt': many(49), 'c.txt': `${many(49)}x\n`, empty: '' },
     steps: [
       imports('a.txt', { read: 100, added: 100 }),
       refused(
@@ -183,60 +188,41 @@ export const GUARDS: readonly Transcript[] = [
         'proxylist: this would shrink the list from 100 rows to 49; nothing was imported (--allow-shrink if that is meant)\n',
       ),
       refused('c.txt --replace', /^c\.txt:50: .*\nproxylist: this would/),
-      { args: 'list count=1000', stdout: many(100).replaceAll('http://', '') },
-      imports('b.txt', { read: 49, unchanged: 49 }),
-      imports('d.txt --replace', { read: 50, unchanged: 50, removed: 50 }),
-      imports('b.txt --replace', { read: 49, unchanged: 49, removed: 1 }),
-    ],
-  },
-  {
-    name: '--allow-empty alone empties a list of 100 rows, but lets no list shrink that keeps a row',
-    files: { 'a.txt': many(100), 'b.txt': 'http://192.0.2.1:80\n', empty: '' },
-    steps: [
-      imports('a.txt', { read: 100, added: 100 }),
       refused(
         'b.txt empty --replace --allow-empty',
-        /shrink the list from 100 rows to 1; nothing was imported \(--allow-shrink/,
+        /shrink the list from 100 rows to 49; nothing was imported \(--allow-shrink/,
       ),
-      refused('empty --replace --allow-shrink', /holds no row.*--allow-empty/),
+      { args: 'list count=1000', stdout: many(100).replaceAll('http://', '') },
+      imports('b.txt', { read: 49, unchanged: 49 }),
+      imports('b.txt --replace --allow-shrink', { read: 49, unchanged: 49, removed: 51 }),
+      imports('a.txt', { read: 100, added: 51, unchanged: 49 }),
       imports('empty --replace --allow-empty', { removed: 100 }, 'empty: note: no row was found\n'),
-    ],
-  },
-  {
-    name: '--allow-shrink says that it is meant',
-    files: { 'a.txt': many(200), 'b.txt': many(1) },
-    steps: [
-      imports('a.txt', { read: 200, added: 200 }),
-      imports('b.txt --replace --allow-shrink', { read: 1, unchanged: 1, removed: 199 }),
     ],
   },
 ]
 
 /** Lists as they are found: what the command line adds to `test/import/found-lists.test.ts`. */
 export const FOUND: readonly Transcript[] = [
-  ...(
-    [
-      ['a column that is not there', 'a.csv', 'Nope=country', "'Nope'; there are ip, type"],
-      ['a misspelled column', 'a.csv', 'typ=country', "'typ'; did you mean 'type'?"],
-      ['a number where a header has names', 'a.csv', '2=country', "'2'; there are ip, type"],
-      ['a number that is too high', 'a.txt', '9=country', "'9'; there are ip, port, type"],
-      ['a member that no record has', 'a.ndjson', 'where=country', "'where'; there are ip, type"],
-    ] as const
-  ).map(([what, file, map, says]) => ({
-    name: `--map with ${what} is refused`,
+  {
+    name: '--map with a column or member that is not there is refused',
     files: {
       'a.csv': 'ip,type\n192.0.2.1:80,http\n',
       'a.txt': '192.0.2.1,80,http\n192.0.2.2,80,http\n',
       'a.ndjson': '{"ip":"192.0.2.1:80","type":"http"}\n',
     },
     steps: [
-      {
-        args: ['import', file, '--map', map],
-        exitCode: 1,
-        stderr: `proxylist: --map: no column or member is called ${says}; nothing was imported\n`,
-      },
-    ],
-  })),
+      ['a.csv --map Nope=country', "'Nope'; there are ip, type"],
+      ['a.csv --map typ=country', "'typ'; did you mean 'type'?"],
+      ['a.csv --map 2=country', "'2'; there are ip, type"],
+      ['a.txt --map 9=country', "'9'; there are ip, port, type"],
+      ['a.ndjson --map where=country', "'where'; there are ip, type"],
+    ].map(([args = '', says]) =>
+      refused(
+        args,
+        `proxylist: --map: no column or member is called ${says}; nothing was imported\n`,
+      ),
+    ),
+  },
   {
     name: '--map with a column that one of the files has is right, and so is a member of one record',
     files: {
@@ -248,16 +234,7 @@ export const FOUND: readonly Transcript[] = [
     },
     steps: [
       {
-        args: [
-          'import',
-          'a.csv',
-          'b.csv',
-          'c.ndjson',
-          '--map',
-          'kind=type',
-          '--map',
-          'land=country',
-        ],
+        args: 'import a.csv b.csv c.ndjson --map kind=type --map land=country',
         stderr: summary({ read: 4, added: 4 }),
       },
       lists('country=de', '192.0.2.4:80\n'),
@@ -280,10 +257,7 @@ export const FOUND: readonly Transcript[] = [
     files: { 'a.csv': 'Where,Kind,Lag\n192.0.2.1:80,http,530\n' },
     steps: [
       {
-        args: [
-          ...['import', 'a.csv', '--map', 'where=ip', '--map', 'Kind=type', '--map', 'Lag=ping'],
-          ...['--ping-unit', 'ms', '--json'],
-        ],
+        args: 'import a.csv --map where=ip --map Kind=type --map Lag=ping --ping-unit ms --json',
         stdout: counts({ read: 1, added: 1 }),
       },
       {
@@ -316,14 +290,6 @@ export const FOUND: readonly Transcript[] = [
         { read: 1, added: 1 },
         /^(?:a\.csv:2: note: unknown field 'c\d+' is ignored everywhere\n){20}… and 5 more ignored fields\n$/,
       ),
-    ],
-  },
-  {
-    name: '--type SOCKS5 is taken in any case',
-    files: { 'a.txt': BARE },
-    steps: [
-      imports('a.txt --type SOCKS5', { read: 2, added: 2 }),
-      { args: 'list type=socks5', stdout: BOTH },
     ],
   },
   {
@@ -366,62 +332,41 @@ export const WHOLE_LISTS: readonly Transcript[] = [
     ],
   },
   {
-    name: '--replace by a file that is no list keeps the list',
-    files: { 'a.txt': TXT, 'b.html': '<!doctype html><title>Not found</title>\n' },
-    steps: [
-      imports('a.txt', { read: 2, added: 2 }),
-      refused('b.html --replace', /^proxylist: b\.html: /),
-      lists('', BOTH),
-    ],
-  },
-  {
     name: '--strict refuses everything at the first bad row and names it',
     files: { 'a.txt': 'http://192.0.2.1:80\nnonsense\nrubbish\n' },
     steps: [refused('a.txt --strict --json', `proxylist: ${badLines(2, 2)}`), EMPTY],
   },
   {
-    name: 'several files become one import',
+    name: 'several files and stdin become one import',
     files: { 'a.txt': TXT, 'b.txt': OTHERS },
-    steps: [imports('a.txt b.txt', { read: 4, added: 3, updated: 1 })],
-  },
-  {
-    name: 'several files and stdin go in together',
-    files: { 'a.txt': TXT },
     steps: [
       {
-        args: 'import a.txt - --json',
+        args: 'import a.txt b.txt - --json',
         stdin: 'ip,type\n192.0.2.9:80,http\n',
-        stdout: counts({ read: 3, added: 3 }),
+        stdout: counts({ read: 5, added: 4, updated: 1 }),
       },
     ],
   },
   {
-    name: 'of several files none goes in when one is of no known format',
-    files: { 'a.txt': TXT, 'b.bin': '\u0000\u0001\u0002' },
-    steps: [refused('a.txt b.bin', /^proxylist: b\.bin: [^\n]+\n$/), EMPTY],
-  },
-  {
-    name: 'of several files none goes in when one is missing',
-    files: { 'a.txt': TXT },
+    name: 'of several files none goes in when one is missing, of no known format, or has only bad rows',
+    files: {
+      'a.txt': TXT,
+      'b.bin': '\u0000\u0001\u0002',
+      'c.csv': 'ip,type\n192.0.2.9,http\n',
+      'd.html': '<!doctype html><title>Not found</title>\n',
+      'sub/a.txt': TXT,
+    },
     steps: [
       refused('a.txt gone.txt', /cannot read gone\.txt/),
       { args: 'list', exitCode: 1, stderr: /^proxylist: there is no data directory \.\/data; / },
+      refused('a.txt b.bin', /^proxylist: b\.bin: [^\n]+\n$/),
+      refused('a.txt c.csv', /\nproxylist: c\.csv: [^\n]+\n$/),
+      EMPTY,
+      refused('d.html --replace', /^proxylist: d\.html: /),
+      refused('sub', /^proxylist: cannot read sub: [^\n]+\n$/),
+      refused('a.txt --format JSON', /^proxylist: a\.txt: /),
+      EMPTY,
     ],
-  },
-  {
-    name: 'of several files none goes in when a later one has only bad rows',
-    files: { 'a.txt': TXT, 'b.csv': 'ip,type\n192.0.2.9,http\n' },
-    steps: [refused('a.txt b.csv', /\nproxylist: b\.csv: [^\n]+\n$/), EMPTY],
-  },
-  {
-    name: 'a directory is not a file to import',
-    files: { 'sub/a.txt': TXT },
-    steps: [refused('sub', /^proxylist: cannot read sub: [^\n]+\n$/)],
-  },
-  {
-    name: 'a file with the wrong --format is refused',
-    files: { 'a.txt': TXT },
-    steps: [refused('a.txt --format JSON', /^proxylist: a\.txt: /)],
   },
   {
     name: 'the name of the fifth service is the operator’s',
@@ -429,12 +374,7 @@ export const WHOLE_LISTS: readonly Transcript[] = [
     steps: [
       imports('a.ndjson --provider-service acme', { read: 1, added: 1 }),
       {
-        args: [
-          'list',
-          'get=json&pretty=0&fields=ip,acme&service=acme',
-          '--provider-service',
-          'acme',
-        ],
+        args: 'list get=json&pretty=0&fields=ip,acme&service=acme --provider-service acme',
         stdout: '[{"ip":"192.0.2.1:80","acme":true}]',
       },
     ],

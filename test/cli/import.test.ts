@@ -1,19 +1,73 @@
 /**
- * Imports as several processes: the first `import --replace` of a data directory, servers and other
- * imports meanwhile, and signals.
+ * What imports make of files and rows, and say of them; several at once: the first `import --replace` of a data
+ * directory, servers and other imports meanwhile; and signals.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
+import { openList } from '../../src/sqlite/stores.ts'
 import { ask } from '../support/answer.ts'
-import { ASK, addList, dataDirectory } from '../support/fixtures.ts'
+import { ASK, addList, dataDirectory, fillList } from '../support/fixtures.ts'
 import { proxylist, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { directoryOf, take, testTranscripts } from '../support/transcript.ts'
+import { counts, FORMATS, FOUND, GUARDS, ROWS, WHOLE_LISTS } from './import.cases.ts'
+import { MIXED } from './list.cases.ts'
 
 afterAll(cleanUp)
+
+testTranscripts('import reads every format', FORMATS)
+testTranscripts('import takes rows one by one', ROWS)
+testTranscripts('import takes a list whole', WHOLE_LISTS)
+testTranscripts('import --replace is guarded', GUARDS)
+testTranscripts('import takes lists as they are found', FOUND)
+
+describe('what is listed as records can be imported and listed again, byte for byte', () => {
+  const forms = ['json', 'json&format=object&wrap=1&pretty=0&split_ip=1'].concat(
+    'csv',
+    'csv.file&sort=ping&split_ip=1',
+    'ndjson',
+    'ndjson.file&sort=works&split_ip=1',
+  )
+  test.each(forms)('get=%s', async form => {
+    const cwd = directoryOf()
+    const list = openList(join(cwd, 'data'))
+    fillList(list, MIXED)
+    list.close()
+    const query = `time=999999999999999&get=${form}`
+    const first = await take(cwd, { args: ['list', query], stdout: /Омск/ })
+    const copy = ['--data', 'copy']
+    const imported = counts({ read: 4, added: 4 })
+    const args = ['import', '-', '--json', ...copy]
+    await take(cwd, { args, stdin: first.stdout, stdout: imported })
+    await take(cwd, { args: ['list', query, ...copy], stdout: first.stdout })
+    const unchanged = counts({ read: 4, unchanged: 4 })
+    await take(cwd, { args: 'import - --json', stdin: first.stdout, stdout: unchanged })
+  })
+})
+
+test.each([[], ['--replace']])(
+  'an import killed in the middle leaves the list as it was %p',
+  async (...more) => {
+    const cwd = directoryOf()
+    const data = join(cwd, 'data')
+    const before = '192.0.2.1:80\n'
+    await take(cwd, { args: 'import -', stdin: `http://${before}`, stderr: /added 1/ })
+    await using running = startProgram(['import', '-', '--format', 'txt', '--data', data, ...more])
+    const rows = Array.from({ length: 60_000 }, (_, i) => `http://10.0.${i >> 8}.${i & 255}:80\n`)
+    running.stdin.write(`${rows.join('')}halfway\n`)
+    await running.stdin.flush()
+    await running.says(/:60001: ip/)
+    running.kill('SIGKILL')
+    expect(await running.ended).not.toBe(0)
+    await take(cwd, { args: 'list time=999999999', stdout: before })
+    const counted = counts({ read: 1, unchanged: 1 })
+    await take(cwd, { args: 'import - --json', stdin: `http://${before}`, stdout: counted })
+  },
+)
 
 const SHARED = 'http://192.0.2.200:80\n'
 const listOf = (n: number): string =>
@@ -44,39 +98,23 @@ const NO_LIST: readonly (readonly [what: string, make: () => string])[] = [
   ],
 ]
 
-describe.each(NO_LIST)('the first import --replace where there is %s', (_, make) => {
-  test('makes the list, and leaves nothing beside it', async () => {
+test.each(NO_LIST)(
+  'the first import --replace where there is %s takes a lock: of five at once, each sees what the one before has left',
+  async (_, make) => {
     const dir = make()
-    const { exitCode, stdout } = await importOf(dir, listOf(1), '--replace')
-    expect(exitCode).toBe(0)
-    expect(JSON.parse(stdout)).toMatchObject({ read: 3, added: 3 })
-    expect(await listed(dir)).toEqual(lines(listOf(1)))
-    const beside = readdirSync(dir).filter(name => name !== PROXY_FILE && name !== 'access.db')
-    expect(beside).toEqual([])
-  })
-
-  test('takes a lock: of five at once, each sees what the one before has left', async () => {
-    const dir = make()
-    const outcomes = await Promise.all(
-      [1, 2, 3, 4, 5].map(n => importOf(dir, listOf(n), '--replace')),
-    )
+    const numbers = [1, 2, 3, 4, 5]
+    const outcomes = await Promise.all(numbers.map(n => importOf(dir, listOf(n), '--replace')))
     expect(outcomes.map(({ exitCode, stderr }) => (exitCode === 0 ? '' : stderr))).toEqual(
       Array(5).fill(''),
     )
-    const counts = outcomes.map(({ stdout }) => JSON.parse(stdout))
-    expect(
-      counts.map(({ added, unchanged, removed }) => [added, unchanged, removed]).sort(),
-    ).toEqual([
-      [2, 1, 2],
-      [2, 1, 2],
-      [2, 1, 2],
-      [2, 1, 2],
-      [3, 0, 0],
-    ])
-    const found = await listed(dir)
-    expect([1, 2, 3, 4, 5].map(n => lines(listOf(n)))).toContainEqual(found)
-  })
-})
+    const done = outcomes.map(({ stdout }) => JSON.parse(stdout))
+    const changes = done.map(({ added, unchanged, removed }) => [added, unchanged, removed].join())
+    expect(changes.sort()).toEqual([...Array<string>(4).fill('2,1,2'), '3,0,0'])
+    expect(numbers.map(n => lines(listOf(n)))).toContainEqual(await listed(dir))
+    const beside = readdirSync(dir).filter(name => name !== PROXY_FILE && name !== 'access.db')
+    expect(beside).toEqual([])
+  },
+)
 
 test('rows that other imports add to a list that is not there yet do not vanish', async () => {
   const dir = temporaryDirectory()
@@ -84,9 +122,9 @@ test('rows that other imports add to a list that is not there yet do not vanish'
   const outcomes = await Promise.all(
     numbers.map(n => importOf(dir, `http://192.0.2.${n}:80\n`, ...(n === 1 ? ['--replace'] : []))),
   )
-  const counts = outcomes.map(({ stdout }) => JSON.parse(stdout))
-  const removed = counts.reduce((sum, { removed }) => sum + removed, 0)
-  expect(counts.map(({ added }) => added)).toEqual([1, 1, 1, 1, 1, 1])
+  const done = outcomes.map(({ stdout }) => JSON.parse(stdout))
+  const removed = done.reduce((sum, { removed }) => sum + removed, 0)
+  expect(done.map(({ added }) => added)).toEqual([1, 1, 1, 1, 1, 1])
   expect(await listed(dir)).toHaveLength(numbers.length - removed)
 })
 
@@ -134,19 +172,15 @@ test('a server that starts during the first import --replace does not answer 503
   await server.stop()
 })
 
-const SIGNALS = [
-  ['SIGINT', 130],
-  ['SIGTERM', 143],
-] as const
 const KEPT = 'proxylist: interrupted; nothing was imported, the list is as it was\n'
 
-describe.each(SIGNALS)('%s ends an import with status %d and one sentence', (signal, status) => {
+describe('a signal ends an import with one sentence', () => {
   test('while its source is silent, and leaves no WAL', async () => {
     const dir = temporaryDirectory()
     await importOf(dir, listOf(1))
     await using child = await startImport(dir, '--replace', '--allow-shrink')
-    child.kill(signal)
-    expect(await child.ended).toBe(status)
+    child.kill('SIGINT')
+    expect(await child.ended).toBe(130)
     expect(child.written).toEqual({ stdout: '', stderr: KEPT })
     expect(readdirSync(dir)).toEqual([PROXY_FILE])
     expect(await listed(dir)).toEqual(lines(listOf(1)))
@@ -158,10 +192,10 @@ describe.each(SIGNALS)('%s ends an import with status %d and one sentence', (sig
     await using second = startProgram(['import', '-', '--data', dir])
     second.stdin.write(SHARED)
     second.stdin.end()
-    const waiting = 'another import has locked the list; waiting for its end\n'
     await second.says(/waiting for its end\n/)
-    second.kill(signal)
-    expect(await second.ended).toBe(status)
+    second.kill('SIGTERM')
+    expect(await second.ended).toBe(143)
+    const waiting = 'another import has locked the list; waiting for its end\n'
     expect(second.written.stderr).toBe(waiting + KEPT)
     first.stdin.end()
     expect(await first.ended).toBe(0)

@@ -3,46 +3,47 @@ import type { TestRow } from '../support/fixtures.ts'
 import type { Step, Transcript } from '../support/transcript.ts'
 import { BOTH, counts, NDJSON } from './import.cases.ts'
 
-const LISTED = { 'a.ndjson': NDJSON }
-const FILLED: Step = { args: 'import a.ndjson --json', stdout: counts({ read: 2, added: 2 }) }
-const listed = (query: readonly string[], outcome: Omit<Step, 'args'>): Transcript => ({
-  name: JSON.stringify(query),
-  files: LISTED,
-  steps: [FILLED, { args: ['list', ...query], ...outcome }],
+/** What a query lists; a text is its stdout. */
+const listed = (query: string, outcome: string | Omit<Step, 'args'>): Step => ({
+  args: query === '' ? ['list'] : ['list', query],
+  ...(typeof outcome === 'string' ? { stdout: outcome } : outcome),
 })
+const wrong = (query: string, stderr: RegExp): Step => listed(query, { exitCode: 2, stderr })
 
 export const LISTS: readonly Transcript[] = [
-  listed([], { stdout: BOTH }),
-  listed(['type=socks5'], { stdout: '192.0.2.2:1080\n' }),
-  listed(['?type=http&type_prefix=1'], { stdout: 'http://192.0.2.1:8080\n' }),
-  listed(['count=1&get=txt.file'], { stdout: '192.0.2.1:8080\n' }),
-  listed(['get=json&fields=ip,type&pretty=0&port=1080'], {
-    stdout: '[{"ip":"192.0.2.2:1080","type":"socks5"}]',
-  }),
-  listed(['get=csv&fields=ip,type'], {
-    stdout: 'ip,type\r\n192.0.2.1:8080,http\r\n192.0.2.2:1080,socks5\r\n',
-  }),
-  listed(['get=csv.file&fields=ip,port&split_ip=1&port=1080'], {
-    stdout: 'ip,port\r\n192.0.2.2,1080\r\n',
-  }),
-  listed(['get=ndjson&fields=ip,type'], {
-    stdout: '{"ip":"192.0.2.1:8080","type":"http"}\n{"ip":"192.0.2.2:1080","type":"socks5"}\n',
-  }),
-  listed(['sort=works'], { stdout: BOTH }),
-  listed(['sort=random&port=1080'], { stdout: '192.0.2.2:1080\n' }),
-  listed(['get=csv&fields=port'], {
-    exitCode: 2,
-    stderr: /fields=port shows nothing without split_ip=1/,
-  }),
-  listed(['contry='], { exitCode: 2, stderr: /'contry'; did you mean 'country'\?/ }),
-  listed(['country=de'], { exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' }),
-  listed(['contry=de'], { exitCode: 2, stderr: /'contry'; did you mean 'country'\?/ }),
-  listed(['works=101'], {
-    exitCode: 2,
-    stderr: 'proxylist: works must be an integer from 0 to 100\n',
-  }),
-  listed(['type=%ff'], { exitCode: 2, stderr: /type/ }),
-  listed(['type=http\ncountry=de'], { exitCode: 2, stderr: /type must be/ }),
+  {
+    name: 'what matches a query, in its form',
+    files: { 'a.ndjson': NDJSON },
+    steps: [
+      { args: 'import a.ndjson --json', stdout: counts({ read: 2, added: 2 }) },
+      listed('', BOTH),
+      listed('type=socks5', '192.0.2.2:1080\n'),
+      listed('?type=http&type_prefix=1', 'http://192.0.2.1:8080\n'),
+      listed('count=1&get=txt.file', '192.0.2.1:8080\n'),
+      listed(
+        'get=json&fields=ip,type&pretty=0&port=1080',
+        '[{"ip":"192.0.2.2:1080","type":"socks5"}]',
+      ),
+      listed(
+        'get=csv&fields=ip,type',
+        'ip,type\r\n192.0.2.1:8080,http\r\n192.0.2.2:1080,socks5\r\n',
+      ),
+      listed('get=csv.file&fields=ip,port&split_ip=1&port=1080', 'ip,port\r\n192.0.2.2,1080\r\n'),
+      listed(
+        'get=ndjson&fields=ip,type',
+        '{"ip":"192.0.2.1:8080","type":"http"}\n{"ip":"192.0.2.2:1080","type":"socks5"}\n',
+      ),
+      listed('sort=works', BOTH),
+      listed('sort=random&port=1080', '192.0.2.2:1080\n'),
+      listed('country=de', { exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' }),
+      wrong('get=csv&fields=port', /fields=port shows nothing without split_ip=1/),
+      wrong('contry=', /'contry'; did you mean 'country'\?/),
+      wrong('contry=de', /'contry'; did you mean 'country'\?/),
+      wrong('works=101', /^proxylist: works must be an integer from 0 to 100\n$/),
+      wrong('type=%ff', /type/),
+      wrong('type=http\ncountry=de', /type must be/),
+    ],
+  },
 ]
 
 const KNOWN = { ip_out: '2001:db8::1', anon: 'elite', country: 'RU', works: 97, city: 'Омск' }

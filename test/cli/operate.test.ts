@@ -54,23 +54,23 @@ const MANY = Array.from({ length: 5000 }, (_, i) => ({
 const FILES = { 'a.txt': 'http://192.0.2.1:80\n', 'a.tar': 'x', 'file/here': 'x' }
 
 describe('a file as --data is named in one sentence', () => {
-  const commands = COMMANDS.filter(({ settings }) => settings.includes('data'))
-  test.each(commands.map(({ name }) => [name]))('by %s', async name => {
+  const named = async (name: string, data: string, why: string) => {
     const cwd = directoryOf(FILES)
     symlinkSync('gone', join(cwd, 'nowhere'))
-    for (const [data, why] of [
-      ['a.txt', 'it is not a directory'],
-      ['a.txt/deep', 'a part of its path is a file'],
-      ['nowhere', 'it is a link that leads nowhere'],
-    ]) {
-      const { exitCode, stdout, stderr } = await proxylist(
-        [...lineOf(name), '--data', String(data)],
-        { cwd },
-      )
-      expect([exitCode, stdout]).toEqual([1, ''])
-      expect(stderr).toBe(`proxylist: the data directory ${data} cannot be used: ${why}\n`)
-    }
-  })
+    await take(cwd, {
+      args: [...lineOf(name), '--data', data],
+      exitCode: 1,
+      stderr: `proxylist: the data directory ${data} cannot be used: ${why}\n`,
+    })
+  }
+  const commands = COMMANDS.filter(({ settings }) => settings.includes('data'))
+  test.each(commands.map(({ name }) => [name]))('by %s', name =>
+    named(name, 'a.txt', 'it is not a directory'),
+  )
+  test.each([
+    ['a.txt/deep', 'a part of its path is a file'],
+    ['nowhere', 'it is a link that leads nowhere'],
+  ])('whatever it is: %s', (data, why) => named('list', data, why))
 })
 
 describe('a command that only reads or changes makes nothing, and names what is missing', () => {
@@ -80,8 +80,10 @@ describe('a command that only reads or changes makes nothing, and names what is 
     ['keys list', ACCESS_FILE, 'create a key with: proxylist keys add'],
     ['plans list', ACCESS_FILE, 'create a key with: proxylist keys add'],
   ] as const
-  const CHANGERS = ['set', 'rotate', 'reset', 'revoke', 'remove'].map(word => `keys ${word}`)
-  const names = [...READERS.map(([name]) => name), 'backup', ...CHANGERS, 'plans remove']
+  const names = [
+    ...[...READERS.map(([name]) => name), 'backup', 'stats', 'feeds', 'console', 'plans remove'],
+    ...['export', 'show', 'set', 'rotate', 'reset', 'revoke', 'remove'].map(word => `keys ${word}`),
+  ]
   test.each(names)('%s: a mistyped --data', async name => {
     const cwd = directoryOf(FILES)
     await take(cwd, {
@@ -115,19 +117,14 @@ async function interrupt(child: ReturnType<typeof launch>, signal: 'SIGINT' | 'S
 }
 
 describe('a signal ends a command with one sentence', () => {
-  const WAITING = [
-    ['keys add, which waits for a key', ['keys', 'add', '--key', '-'], ''],
-    ['restore, which waits for more', ['restore', '-'], 'access.db'],
-  ] as const
-  const SIGNALS = [
-    ['SIGINT', 130],
-    ['SIGTERM', 143],
-  ] as const
-  test.each(WAITING.flatMap(waiting => SIGNALS.map(signal => [...waiting, ...signal] as const)))(
-    '%s (%p, %p): %s is status %d',
-    async (_, args, input, signal, status) => {
+  test.each([
+    ['keys add --key -', 'SIGINT', 130, ''],
+    ['restore -', 'SIGTERM', 143, 'access.db'],
+  ] as const)(
+    '%s, which waits for its stdin: %s is status %d',
+    async (line, signal, status, input) => {
       const data = join(temporaryDirectory(), 'data')
-      await using running = startProgram([...args, '--data', data])
+      await using running = startProgram([...line.split(' '), '--data', data])
       running.stdin.write(input)
       await running.stdin.flush()
       await interrupt(running, signal)

@@ -1,5 +1,5 @@
 /** Tests of the admin listener of the program itself: its start and end, sockets, uploads, secrets. */
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -58,43 +58,42 @@ async function answerTo(
 /** The value of a JSON answer. */
 const valueOf = async (response: Promise<Response>) => JSON.parse(await (await response).text())
 
-const LIST = { 'content-type': 'application/octet-stream' }
-const lastOf = async (response: Response): Promise<{ [member: string]: unknown }> =>
-  JSON.parse((await response.text()).trim().split('\n').at(-1) ?? '')
+/** The server of the tests that do not mind each other, and its data directory. */
+const dir = dataDirectory()
+let shared: Awaited<ReturnType<typeof start>>
+beforeAll(async () => {
+  shared = await start(dir)
+})
 
 describe('serve --admin-listen', () => {
   test('says where it listens after the first line, and console finds it there', async () => {
-    const server = await start(dataDirectory())
-    expect(server.written.stderr).toMatch(
+    expect(shared.written.stderr).toMatch(
       /^listening on \S+\nadmin listening on http:\/\/127\.0\.0\.1:[1-9]\d*\n/,
     )
-    expect(server.stdout).toBe(`${server.shown}/#token=${server.token}\n`)
-    expect(server.said).toBe('')
-    expect((await server.ask('/console/overview')).status).toBe(200)
-    expect(await server.stop()).toBe(0)
+    expect(shared.stdout).toBe(`${shared.shown}/#token=${shared.token}\n`)
+    expect(shared.said).toBe('')
+    expect((await shared.ask('/console/overview')).status).toBe(200)
   })
 
   test('serves the console’s files without a token, and nothing of it on the public listener', async () => {
-    const server = await start(dataDirectory())
-    const page = await fetch(`${server.shown}/`)
-    expect([page.status, page.headers.get('content-type')]).toEqual([
-      200,
-      'text/html; charset=utf-8',
-    ])
+    const page = await fetch(`${shared.shown}/`)
+    const html = 'text/html; charset=utf-8'
+    expect([page.status, page.headers.get('content-type')]).toEqual([200, html])
     const script = /src="(\/-\/[^"]+\.js)"/.exec(await page.text())?.[1]
-    const file = await fetch(`${server.shown}${script}`)
-    expect([file.status, file.headers.get('content-type')]).toEqual([
-      200,
-      'text/javascript; charset=utf-8',
-    ])
+    const file = await fetch(`${shared.shown}${script}`)
+    const javascript = 'text/javascript; charset=utf-8'
+    expect([file.status, file.headers.get('content-type')]).toEqual([200, javascript])
     for (const path of ['/console/overview', '/metrics', script]) {
-      expect((await fetch(`${server.url}${path}`)).status).toBe(404)
+      expect((await fetch(`${shared.url}${path}`)).status).toBe(404)
     }
-    await server.stop()
   })
-})
 
-describe('where the admin listener is', () => {
+  test('refuses a Host of another name, as sent by a browser that was led here', async () => {
+    const host = `evil.example:${new URL(shared.shown).port}`
+    const answer = await answerTo(shared, host, 'GET /console/overview HTTP/1.1\r\n\r\n')
+    expect(answer).toMatch(/^HTTP\/1\.1 403 .*HOST_REFUSED/s)
+  })
+
   test('on a unix socket is for its owner only, and reached under any loopback name', async () => {
     const socket = join(temporaryDirectory(), 'admin.sock')
     const server = await start(dataDirectory(), [], `unix:${socket}`)
@@ -106,172 +105,127 @@ describe('where the admin listener is', () => {
     expect(readdirSync(join(socket, '..'))).toEqual([])
   })
 
-  test('on an address that is not loopback warns that it has no TLS', async () => {
-    const server = await start(dataDirectory(), [], '0.0.0.0:0')
-    await server.says(/the admin listener is open to other machines, and without TLS/)
-    await server.stop()
-  })
-
-  test('refuses a Host of another name, as sent by a browser that was led here', async () => {
-    const server = await start(dataDirectory())
-    const { port } = new URL(server.shown)
-    const answer = await answerTo(
-      server,
-      `evil.example:${port}`,
-      'GET /console/overview HTTP/1.1\r\n\r\n',
-    )
-    expect(answer).toMatch(/^HTTP\/1\.1 403 .*HOST_REFUSED/s)
-    await server.stop()
-  })
-
-  test('takes a new token within a second, without a restart', async () => {
-    const dir = dataDirectory()
-    const server = await start(dir)
-    const where = server.shown.replace('http://', '')
-    const { stdout, stderr } = await proxylist(['console', '--data', dir, '--admin-listen', where])
-    expect(stderr).toBe('the former token is not valid any more\n')
-    expect((await server.ask('/console/overview')).status).toBe(401)
-    const authorization = `Bearer ${stdout.trim().replace(/^.*#token=/, '')}`
-    expect((await server.ask('/console/overview', { headers: { authorization } })).status).toBe(200)
-    await server.stop()
+  test('that cannot have its address ends the server, and leaves no lock behind', async () => {
+    const other = dataDirectory()
+    const { exitCode, stderr } = await proxylist([
+      ...['serve', '--data', other, '--listen', '127.0.0.1:0'],
+      ...['--admin-listen', `127.0.0.1:${shared.port}`],
+    ])
+    expect(exitCode).toBe(1)
+    expect(stderr).toContain(`port ${shared.port} is in use`)
+    expect(readdirSync(other).filter(name => name.includes('.lock'))).toEqual([])
   })
 })
 
-describe('console', () => {
-  test('says when the server there has another data directory, or is the public listener', async () => {
-    const server = await start(dataDirectory())
-    const other = ['console', '--data', dataDirectory(), '--admin-listen']
-    const made = await proxylist([...other, server.shown.replace('http://', '')])
-    expect(made.stderr).toBe(
-      'the server there has another data directory, and refuses this token: check --data\n',
-    )
-    const { stderr } = await proxylist([...other, `127.0.0.1:${server.port}`])
-    expect(stderr).toContain('no console answers there yet')
-    await server.stop()
-  })
-})
-
-test('a server that cannot have its admin address ends, and leaves no lock behind', async () => {
-  const server = await start(dataDirectory())
-  const dir = dataDirectory()
-  const { exitCode, stderr } = await proxylist([
-    ...['serve', '--data', dir, '--listen', '127.0.0.1:0'],
-    ...['--admin-listen', `127.0.0.1:${server.port}`],
-  ])
-  expect(exitCode).toBe(1)
-  expect(stderr).toContain(`port ${server.port} is in use`)
-  expect(readdirSync(dir).filter(name => name.includes('.lock'))).toEqual([])
-  await server.stop()
+test('console says when the server there has another data directory, or is the public listener', async () => {
+  const other = ['console', '--data', dataDirectory(), '--admin-listen']
+  const made = await proxylist([...other, shared.shown.replace('http://', '')])
+  expect(made.stderr).toBe(
+    'the server there has another data directory, and refuses this token: check --data\n',
+  )
+  const { stderr } = await proxylist([...other, `127.0.0.1:${shared.port}`])
+  expect(stderr).toContain('no console answers there yet')
 })
 
 /** Rows that an import takes a while for. */
 const many = (n: number): string =>
   Array.from({ length: n }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}:80\n`).join('')
 
-describe('an upload to the program', () => {
+const ADMITTED = { method: 'POST', headers: { 'content-type': 'application/octet-stream' } }
+
+describe('an upload', () => {
   test('is imported by a process of its own, and the list is served', async () => {
-    const dir = temporaryDirectory()
-    const server = await start(dir)
-    const response = await server.ask('/console/import?type=socks5&name=a.txt', {
-      ...{ method: 'POST', headers: LIST, body: many(5000) },
-    })
-    expect([response.status, response.headers.get('content-type')]).toEqual([
-      200,
-      'application/x-ndjson',
-    ])
-    expect(await lastOf(response)).toMatchObject({ kind: 'done', read: 5000, added: 5000 })
-    const overview = await valueOf(server.ask('/console/overview'))
-    expect(overview.list.rows).toBe(5000)
-    await server.stop()
+    const path = '/console/import?type=socks5&name=a.txt'
+    const response = await shared.ask(path, { ...ADMITTED, body: many(5000) })
+    const type = response.headers.get('content-type')
+    expect([response.status, type]).toEqual([200, 'application/x-ndjson'])
+    const last = (await response.text()).trim().split('\n').at(-1) ?? ''
+    expect(JSON.parse(last)).toMatchObject({ kind: 'done', read: 5000, added: 5000 })
+    expect((await valueOf(shared.ask('/console/overview'))).list.rows).toBe(5001)
   })
 
   test('that is cut off changes nothing and leaves no file', async () => {
-    const dir = temporaryDirectory()
-    const server = await start(dir)
-    const { port } = new URL(server.shown)
-    const head = `POST /console/import?type=socks5 HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer ${server.token}\r\nContent-Type: application/octet-stream\r\n`
+    const { port, host } = new URL(shared.shown)
+    const before = (await valueOf(shared.ask('/console/overview'))).list.rows
+    const head = `POST /console/import?type=socks5 HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${shared.token}\r\nContent-Type: application/octet-stream\r\n`
     for (const framing of [
       'Content-Length: 1000\r\n\r\n',
       'Transfer-Encoding: chunked\r\n\r\n10\r\n',
     ]) {
       const { promise, resolve } = Promise.withResolvers<void>()
       const socket = connect(Number(port), '127.0.0.1', () => {
-        socket.write(`${head}${framing}192.0.2.1:80\n192`, () => socket.destroy())
+        socket.write(`${head}${framing}192.0.2.99:80\n192`, () => socket.destroy())
       })
       socket.on('close', () => resolve())
       await promise
     }
-    const overview = await valueOf(server.ask('/console/overview'))
-    expect(overview.list.rows).toBe(0)
+    expect((await valueOf(shared.ask('/console/overview'))).list.rows).toBe(before)
     expect(readdirSync(dir).filter(name => name.startsWith('console-upload'))).toEqual([])
-    await server.stop()
   })
-})
 
-describe('an upload that is not imported', () => {
   test('of a gigabyte and a byte is refused before it is sent', async () => {
-    const server = await start(temporaryDirectory())
-    const { host } = new URL(server.shown)
     const head = `POST /console/import HTTP/1.1\r\nContent-Length: ${2 ** 30 + 1}\r\n\r\n`
-    const answer = await answerTo(server, host, head)
+    const answer = await answerTo(shared, new URL(shared.shown).host, head)
     expect(answer).toMatch(/^HTTP\/1\.1 413 .*a list may have at most 1024 MiB/s)
-    await server.stop()
   })
 
   test('whose import runs ends with the server, which ends at once, and the list is as it was', async () => {
-    const dir = temporaryDirectory()
-    const server = await start(dir)
+    const empty = temporaryDirectory()
+    const server = await start(empty)
     const log = await server.ask('/console/log')
     const response = await server.ask('/console/import?type=socks5', {
-      ...{ method: 'POST', headers: LIST, body: many(300_000) },
+      ...{ ...ADMITTED, body: many(300_000) },
     })
     const reader = response.body?.getReader()
     server.kill('SIGTERM')
     expect(await server.ended).toBe(0)
     await log.text().catch(() => '')
     await reader?.cancel().catch(() => {})
-    const { stdout } = await proxylist(['stats', '--data', dir, '--json'])
+    const { stdout } = await proxylist(['stats', '--data', empty, '--json'])
     expect(JSON.parse(stdout).list.total).toBe(0)
-  })
-
-  test('into the sample is refused with a sentence', async () => {
-    const server = await start(temporaryDirectory(), ['--sample'])
-    const response = await server.ask('/console/import', {
-      method: 'POST',
-      headers: LIST,
-      body: 'x',
-    })
-    expect([response.status, (await valueOf(Promise.resolve(response))).message]).toEqual([
-      ...[409, 'the sample list is built in: nothing can be imported into it'],
-    ])
-    await server.stop()
   })
 })
 
-test('the live log has the last requests and those that come, with --log off too, and no query', async () => {
-  for (const more of [[], ['--log', 'off']]) {
-    const server = await start(dataDirectory(), more)
-    await fetch(`${server.url}/api?key=demo&type=http`)
-    const log = await server.ask('/console/log')
-    const reader = log.body?.pipeThrough(new TextDecoderStream() as never).getReader()
-    await fetch(`${server.url}/healthz`)
-    let text = ''
-    while (!text.includes('/healthz')) text += (await reader?.read())?.value ?? ''
-    const lines = text
-      .trim()
-      .split('\n')
-      .map(line => JSON.parse(line))
-    expect(lines.map(({ path }) => path)).toEqual(
-      more.length === 0 ? ['/api', '/healthz'] : ['/healthz'],
-    )
-    expect(Object.keys(lines[0])).toEqual([
-      ...['time', 'id', 'method', 'path', 'status', 'key', 'records', 'bytes', 'ms', 'client'],
-    ])
-    expect(text).not.toContain('type=http')
-    await reader?.cancel()
-    await server.stop()
-    expect(server.written.stdout === '').toBe(more.length > 0)
-  }
+/** The path of the first line of the live log that is not of an earlier request. */
+async function liveLines(server: typeof shared): Promise<{ [member: string]: unknown }[]> {
+  await fetch(`${server.url}/api?key=demo&type=http`)
+  const log = await server.ask('/console/log')
+  const reader = log.body?.pipeThrough(new TextDecoderStream() as never).getReader()
+  await fetch(`${server.url}/healthz`)
+  let text = ''
+  while (!text.includes('/healthz')) text += (await reader?.read())?.value ?? ''
+  await reader?.cancel()
+  expect(text).not.toContain('type=http')
+  const lines = text.trim().split('\n')
+  return lines.map(line => JSON.parse(line))
+}
+
+test('the live log has the last requests and those that come, and no query', async () => {
+  const lines = await liveLines(shared)
+  expect(lines.slice(-2).map(({ path }) => path)).toEqual(['/api', '/healthz'])
+  expect(Object.keys(lines[0] ?? {})).toEqual([
+    ...['time', 'id', 'method', 'path', 'status', 'key', 'records', 'bytes', 'ms', 'client'],
+  ])
+})
+
+test('with --sample and --log off on all addresses: no TLS is warned of, nothing is imported, the live log goes on', async () => {
+  const server = await start(temporaryDirectory(), ['--sample', '--log', 'off'], '0.0.0.0:0')
+  await server.says(/the admin listener is open to other machines, and without TLS/)
+  expect(await valueOf(server.ask('/console/import', { ...ADMITTED, body: 'x' }))).toMatchObject({
+    message: 'the sample list is built in: nothing can be imported into it',
+  })
+  expect((await liveLines(server)).map(({ path }) => path)).toEqual(['/healthz'])
+  await server.stop()
+  expect(server.written.stdout).toBe('')
+})
+
+test('a new token is taken within a second, without a restart', async () => {
+  const where = shared.shown.replace('http://', '')
+  const { stdout, stderr } = await proxylist(['console', '--data', dir, '--admin-listen', where])
+  expect(stderr).toBe('the former token is not valid any more\n')
+  expect((await shared.ask('/console/overview')).status).toBe(401)
+  const authorization = `Bearer ${stdout.trim().replace(/^.*#token=/, '')}`
+  expect((await shared.ask('/console/overview', { headers: { authorization } })).status).toBe(200)
 })
 
 test('neither a token nor a new key is in any log, error or file', async () => {

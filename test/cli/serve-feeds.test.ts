@@ -36,25 +36,28 @@ async function startHangingFeed() {
   return { source, asked, closed }
 }
 
-test('a feed is imported while the server runs, and again when it has changed', async () => {
-  const source = await startFeedServer({ '/a': reply(200, {}, 'socks5://192.0.2.7:1080\n') })
-  const dir = dataDirectory()
-  const server = await start(dir, '--feed', `${source.url}/a every=1s`)
+const SLOW = 'Where,type,ping\n192.0.2.8:80,http,530\n192.0.2.9:80,http,61\n'
+
+test('feeds are imported while the server runs, as their lines say, with places that they do not bring', async () => {
+  const source = await startFeedServer({
+    '/a': reply(200, {}, 'socks5://192.0.2.7:1080\n'),
+    '/b': reply(200, {}, SLOW),
+  })
+  const places = join(temporaryDirectory(), 'city.mmdb')
+  writeFileSync(places, mmdb({ '192.0.2.0/29': cityRecord('DE', 'Berlin', 'Берлин') }))
+  const server = await start(
+    dataDirectory([]),
+    ...['--feed', `${source.url}/a`, '--geoip', places],
+    ...['--feed', `${source.url}/b ping-unit=ms map=Where=ip`],
+  )
   await server.says(/feed http:\/\/127.0.0.1:\d+\/a: 1 rows\n/)
-  expect(await server.ask('&type=socks5')).toBe('192.0.2.7:1080\n')
-  expect(await server.ask('&type=http')).toBe('192.0.2.1:80\n')
-  expect(await server.stop()).toBe(0)
-})
-
-const SLOW = 'Where,type,ping\n192.0.2.7:80,http,530\n192.0.2.8:80,http,61\n'
-
-test('ping-unit and map of a feed’s line are those of its import', async () => {
-  const source = await startFeedServer({ '/a': reply(200, {}, SLOW) })
-  const feed = `${source.url}/a ping-unit=ms map=Where=ip`
-  const server = await start(dataDirectory([]), '--feed', feed)
-  await server.says(/\/a: 2 rows\n/)
-  expect(await server.ask('&get=json&pretty=0&fields=ip,ping')).toBe(
-    '[{"ip":"192.0.2.8:80","ping":0.061},{"ip":"192.0.2.7:80","ping":0.53}]',
+  await server.says(/\/b: 2 rows\n/)
+  const json = '&get=json&pretty=0&fields=ip'
+  const berlin = '[{"ip":"192.0.2.7:1080","country":"DE","city":"Берлин"}]'
+  expect(await server.ask(`${json},country,city&type=socks5`)).toBe(berlin)
+  expect(await server.ask('&country=de&city=berlin&lang=en')).toBe('192.0.2.7:1080\n')
+  expect(await server.ask(`${json},ping&type=http`)).toBe(
+    '[{"ip":"192.0.2.9:80","ping":0.061},{"ip":"192.0.2.8:80","ping":0.53}]',
   )
   expect(await server.stop()).toBe(0)
 })
@@ -164,18 +167,12 @@ test('SIGTERM ends a server at once while a feed hangs', async () => {
 
 test('another proxylist is a feed like any other, its key in the header file', async () => {
   const other = await startChild(
-    dataDirectory([
-      { ip: '192.0.2.9:3128', type: 'https', country: 'de', city: 'Берлин', ping: 1 },
-    ]),
+    dataDirectory([{ ip: '192.0.2.9:3128', type: 'https', country: 'de', ping: 1 }]),
   )
-  const dir = dataDirectory([])
   const headers = join(temporaryDirectory(), 'headers')
   writeFileSync(headers, `Authorization: Bearer ${KEY}\n`)
-  const server = await start(
-    dir,
-    '--feed',
-    `${other.url}/api?get=json&time=9999 headers=${headers}`,
-  )
+  const feed = `${other.url}/api?get=json&time=9999 headers=${headers}`
+  const server = await start(dataDirectory([]), '--feed', feed)
   await server.says(/: 1 rows\n/)
   const json = '&get=json'
   expect(await server.ask(json)).toBe((await other.request(ASK + json)).text)
@@ -184,25 +181,10 @@ test('another proxylist is a feed like any other, its key in the header file', a
   expect(server.written.stderr + other.output()).not.toContain(KEY)
 })
 
-test('places are filled in that the rows of a feed do not bring', async () => {
-  const source = await startFeedServer({ '/a': reply(200, {}, 'socks5://192.0.2.7:1080\n') })
-  const file = join(temporaryDirectory(), 'city.mmdb')
-  writeFileSync(file, mmdb({ '192.0.2.0/24': cityRecord('DE', 'Berlin', 'Берлин') }))
-  const server = await start(dataDirectory([]), '--feed', `${source.url}/a`, '--geoip', file)
-  await server.says(/: 1 rows\n/)
-  const record = '{"ip":"192.0.2.7:1080","country":"DE","city":"Берлин"}'
-  expect(await server.ask('&get=json&pretty=0&fields=ip,country,city')).toBe(`[${record}]`)
-  expect(await server.ask('&country=de&city=berlin&lang=en')).toBe('192.0.2.7:1080\n')
-  await server.stop()
-})
-
 test('two servers on one data directory serve what either fetches', async () => {
   const source = await startFeedServer({ '/a': reply(200, { ETag: '"1"' }, lines(3)) })
   const dir = dataDirectory()
-  const servers = [
-    await start(dir, '--feed', `${source.url}/a`),
-    await start(dir, '--feed', `${source.url}/a`),
-  ]
+  const servers = await Promise.all([1, 2].map(() => start(dir, '--feed', `${source.url}/a`)))
   await Promise.race(servers.map(server => server.says(/: 3 rows\n/)))
   for (const server of servers) expect(await server.ask()).toContain('198.51.0.2:80\n')
   for (const server of servers) await server.stop()

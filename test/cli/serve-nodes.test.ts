@@ -7,7 +7,7 @@ import { addKeys, addList } from '../support/fixtures.ts'
 import { HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
 import { proxylist } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
@@ -39,12 +39,15 @@ async function run(url: string, ...args: string[]): Promise<string> {
 
 let postgres: Server
 let url = ''
+let sql: SQL
 let nodes: Node[] = []
 let keyId = ''
 beforeAll(async () => {
   if (!HAS_POSTGRES) return
   postgres = await startPostgres()
   url = postgres.url('postgres')
+  sql = new SQL({ url, max: 1 })
+  onCleanUp(() => sql.close())
   nodes = await Promise.all([startNode(url), startNode(url)])
   await run(url, 'keys', 'add', '--key', KEY, '--plan', 'standard', '--label', 'shared')
   await run(url, 'keys', 'add', '--key', OTHER, '--plan', 'standard', '--label', 'other')
@@ -59,6 +62,17 @@ async function importList(text: string): Promise<void> {
   const file = join(temporaryDirectory(), 'list.txt')
   writeFileSync(file, text)
   await run(url, 'import', file, '--replace')
+}
+/** The sums of what is written of a key: records and refusals. */
+async function noted(label: string): Promise<string> {
+  const [sums] = await sql`select sum(records)::int as records, sum(refused)::int as refused
+    from proxylist.days join proxylist.keys on id = key_id where label = ${label}`
+  return `${sums.records} ${sums.refused}`
+}
+const addressOf = (node: Node): string => node.url.replace('http://', '')
+async function listedNodes(): Promise<string[]> {
+  const rows = await sql`select address from proxylist.nodes order by address`
+  return rows.map(({ address }: { address: string }) => address)
 }
 const onBoth = async (key: string, status: number): Promise<void> => {
   for (const node of nodes) await until(async () => (await statusOf(node, key)) === status)
@@ -79,21 +93,8 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
     expect(statuses.filter(status => status === 429)).toHaveLength(7)
   })
 
-  test('write records and refusals, within seconds and when they stop', async () => {
-    const sql = new SQL({ url, max: 1 })
-    const noted = async (label: string): Promise<string> => {
-      const [sums] = await sql`select sum(records)::int as records, sum(refused)::int as refused
-        from proxylist.days join proxylist.keys on id = key_id where label = ${label}`
-      return `${sums.records} ${sums.refused}`
-    }
-    await until(async () => (await noted('shared')) === '5 7')
-    const node = await startNode(url)
-    await until(() => isReady(node))
-    expect(await statusOf(node, OTHER)).toBe(200)
-    await node.stop()
-    expect(await noted('other')).toBe('1 0')
-    await sql.close()
-  })
+  test('write records and refusals within seconds', () =>
+    until(async () => (await noted('shared')) === '5 7'))
 
   test('refuse a revoked key within a second', async () => {
     await run(url, 'keys', 'revoke', keyId)
@@ -107,12 +108,7 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
   test('say their version and lag, and are listed in the database', async () => {
     const { text } = await (nodes[0] as Node).request('/readyz')
     expect(text).toMatch(/^ready list_version=\d+ lag_seconds=\d+\.\d\n$/)
-    const sql = new SQL({ url, max: 1 })
-    const listed = await sql`select address from proxylist.nodes order by address`
-    await sql.close()
-    expect(listed.map(({ address }: { address: string }) => address)).toEqual(
-      nodes.map(node => node.url.replace('http://', '')).toSorted(),
-    )
+    expect(await listedNodes()).toEqual(nodes.map(addressOf).toSorted())
   })
 })
 
@@ -130,21 +126,18 @@ describe.skipIf(!HAS_POSTGRES)('nodes', () => {
     await node.stop()
   })
 
-  test('a node that stops removes its row, and one that is killed holds no lock', async () => {
+  test('one that stops writes its records and removes its row, and one that is killed holds no lock', async () => {
     const [killed, stopped] = await Promise.all([startNode(url), startNode(url)])
     await Promise.all([killed, stopped].map(node => until(() => isReady(node))))
+    expect(await statusOf(stopped, OTHER)).toBe(200)
     killed.kill('SIGKILL')
     await stopped.stop()
-    const sql = new SQL({ url, max: 1 })
-    const listed = await sql`select address from proxylist.nodes`
-    expect(listed.map((row: { address: string }) => row.address)).not.toContain(
-      stopped.url.replace('http://', ''),
-    )
+    expect(await noted('other')).toBe('1 0')
+    expect(await listedNodes()).not.toContain(addressOf(stopped))
     await until(async () => {
       const [held] = await sql`select count(*)::int as n from pg_locks where locktype = 'advisory'`
       return held.n === 1 // that of the jobs, of one of the two that live
     })
-    await sql.close()
   })
 
   test('answer 503 with Retry-After while the database is away, and are right within 2 s of its return', async () => {
@@ -171,13 +164,11 @@ describe.skipIf(!HAS_POSTGRES)('nodes', () => {
 describe.skipIf(!HAS_POSTGRES)('a node on a bad day', () => {
   test('what a request fails by is in the log once, also where the copies can be followed', async () => {
     const node = nodes[0] as Node
-    const sql = new SQL({ url, max: 1 })
     await sql`alter function proxylist.admit rename to away`
     for (let n = 0; n < 3; n += 1) expect(await statusOf(node, OTHER)).toBe(503)
     expect((await node.request('/readyz')).status).toBe(503)
     await sql`alter function proxylist.away rename to admit`
     await until(async () => (await statusOf(node, OTHER)) === 200)
-    await sql.close()
     await until(async () => node.output().includes('requests cannot be counted'))
     expect(
       node.output().match(/requests cannot be counted .*: its schema is missing/g),
@@ -187,14 +178,13 @@ describe.skipIf(!HAS_POSTGRES)('a node on a bad day', () => {
   })
 
   test('killed in the middle of a copy, the first or a later one, it makes a whole one', async () => {
+    const ROWS = 24_000
     const rows = (type: string): string =>
       Array.from(
-        { length: 24_000 },
+        { length: ROWS },
         (_, i) => `${type}://10.${i >> 16}.${(i >> 8) & 255}.${i & 255}:80\n`,
       ).join('')
     const dir = temporaryDirectory()
-    const listed = (data: string): Promise<string> =>
-      run(url, 'list', 'type_prefix=1', '--data', data)
     for (const type of ['http', 'socks5']) {
       const killed = type === 'http' ? null : await startNode(url, dir)
       if (killed !== null) await until(() => isReady(killed))
@@ -206,9 +196,9 @@ describe.skipIf(!HAS_POSTGRES)('a node on a bad day', () => {
       node.kill('SIGKILL')
       await node.exited
       const again = await startNode(url, dir)
-      const whole = await listed(join(dir, 'none'))
-      await until(async () => (await isReady(again)) && (await listed(dir)) === whole)
-      expect(whole.split('\n')).toHaveLength(24_001)
+      const listed = () => run(url, 'list', 'type_prefix=1', '--data', dir)
+      await until(() => isReady(again))
+      await until(async () => (await listed()).split(`${type}://`).length === ROWS + 1)
       await again.stop()
       // Nothing of the copy that was killed; a node that ends may leave the WAL of its copies.
       expect(readdirSync(dir).filter(name => !COPIES.test(name))).toEqual([])
@@ -219,33 +209,40 @@ describe.skipIf(!HAS_POSTGRES)('a node on a bad day', () => {
 describe('serve --database', () => {
   const AWAY = 'postgres://nobody:secret@127.0.0.1:1/nothing'
 
-  test('refuses a data directory with keys or a list of its own', async () => {
-    for (const fill of [
-      (dir: string) => addList(dir, [{ ip: '192.0.2.1:80', type: 'http' }]),
-      (dir: string) => addKeys(dir, {}, []),
-    ]) {
-      const dir = temporaryDirectory()
-      fill(dir)
-      const { exitCode, stderr } = await proxylist(['serve', '--data', dir, '--database', AWAY])
-      expect([exitCode, stderr]).toEqual([
-        1,
-        expect.stringContaining('no copy of a shared database'),
-      ])
-      expect(stderr).not.toContain('secret')
-    }
-  })
-
-  test('says that a data directory cannot be made', async () => {
-    const { exitCode, stderr } = await proxylist(['serve', '--data', '/proc/x', '--database', AWAY])
-    expect([exitCode, stderr]).toEqual([
+  const withList = (): string => {
+    const dir = temporaryDirectory()
+    addList(dir, [{ ip: '192.0.2.1:80', type: 'http' }])
+    return dir
+  }
+  const withKeys = (): string => {
+    const dir = temporaryDirectory()
+    addKeys(dir, {}, [])
+    return dir
+  }
+  test.each([
+    [
+      'a directory with a list of its own',
+      () => ['--data', withList()],
       1,
-      'proxylist: cannot use the data directory /proc/x: no such file or directory\n',
-    ])
-  })
-
-  test('with --sample is wrong usage', async () => {
-    const { exitCode, stderr } = await proxylist(['serve', '--sample', '--database', AWAY])
-    expect(exitCode).toBe(2)
-    expect(stderr).toBe('proxylist: --sample serves the built-in list, not one of --database\n')
+      /no copy of a shared da/,
+    ],
+    ['a directory with keys of its own', () => ['--data', withKeys()], 1, /no copy of a shared da/],
+    [
+      'a directory that cannot be made',
+      () => ['--data', '/proc/x'],
+      1,
+      /^proxylist: cannot use the data directory \/proc\/x: no such file or directory\n$/,
+    ],
+    [
+      '--sample',
+      () => ['--sample'],
+      2,
+      /^proxylist: --sample serves the built-in list, not one of --database\n$/,
+    ],
+  ] as const)('refuses %s', async (_, args, status, says) => {
+    const { exitCode, stderr } = await proxylist(['serve', ...args(), '--database', AWAY])
+    expect(stderr).toMatch(says)
+    expect(stderr).not.toContain('secret')
+    expect(exitCode).toBe(status)
   })
 })

@@ -4,38 +4,22 @@ import { type Environment, serviceManager, steeringVariable } from '../../src/co
 
 describe('the service manager', () => {
   const socket = '/run/systemd/notify'
-  const pid = String(process.pid)
-  test.each([
+  test.each<[Environment, number | null]>([
     [{}, null],
-    [{ NOTIFY_SOCKET: '', WATCHDOG_USEC: '1000' }, null],
-    [{ NOTIFY_SOCKET: socket }, { socket, watchdogMs: null }],
-    [
-      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '30000000' },
-      { socket, watchdogMs: 30_000 },
-    ],
-    [
-      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '30000000', WATCHDOG_PID: pid },
-      { socket, watchdogMs: 30_000 },
-    ],
-    [
-      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '1000', WATCHDOG_PID: '1' },
-      { socket, watchdogMs: null },
-    ],
-    [
-      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '0' },
-      { socket, watchdogMs: null },
-    ],
-    [
-      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '-5' },
-      { socket, watchdogMs: null },
-    ],
-    // A timer that long would fire at once, again and again.
-    [
-      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '9'.repeat(19) },
-      { socket, watchdogMs: null },
-    ],
-  ])('of %j is %j', (env: Environment, manager) => {
-    expect(serviceManager(env)).toEqual(manager)
+    [{ WATCHDOG_USEC: '30000000' }, 30_000],
+    [{ WATCHDOG_USEC: '30000000', WATCHDOG_PID: String(process.pid) }, 30_000],
+    [{ WATCHDOG_USEC: '1000', WATCHDOG_PID: '1' }, null],
+    [{ WATCHDOG_USEC: '0' }, null],
+    [{ WATCHDOG_USEC: '-5' }, null],
+    [{ WATCHDOG_USEC: '9'.repeat(19) }, null], // a timer that long would fire at once, again and again
+  ])('of %j: a watchdog every %p ms', (env, watchdogMs) => {
+    expect(serviceManager({ NOTIFY_SOCKET: socket, ...env })).toEqual({ socket, watchdogMs })
+  })
+
+  test('without a socket is none', () => {
+    for (const env of [{}, { NOTIFY_SOCKET: '', WATCHDOG_USEC: '1000' }]) {
+      expect(serviceManager(env)).toBeNull()
+    }
   })
 })
 

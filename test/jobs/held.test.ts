@@ -62,13 +62,7 @@ test('jobs that cannot be started are started again 5 s later, and those that st
       if (failures.length === 0) throw new Error('the database is away')
       isStartedAgain = true
       await slow.promise
-      return [
-        {
-          stop() {
-            stopped += 1
-          },
-        },
-      ]
+      return [{ stop: () => void stopped++ }]
     },
     failure => void failures.push(failure),
     byHand,
