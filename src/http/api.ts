@@ -1,5 +1,4 @@
 /** The route of the list, /api: credentials, the handler's outcome, bodies and their coding. */
-import { DEMO_KEY } from '../access/key.ts'
 import { type Answer, type AnswerStream, bodyOf, type Sent } from '../api/answer.ts'
 import type { Handler, Outcome } from '../api/handler.ts'
 import type { Query } from '../api/query.ts'
@@ -13,26 +12,21 @@ import {
   createCompressor,
   type Encoding,
 } from './compression.ts'
-import { createCredentialReader } from './credentials.ts'
+import { readCredentials } from './credentials.ts'
 import { type Body, bodyHeaders, type Route } from './reply.ts'
 
 export type ApiRouteParts = { handle: Handler; cache: ResponseCache; clock: Clock }
 
 export function apiRoute({ handle, cache, clock }: ApiRouteParts): Route {
-  const credentialReader = createCredentialReader()
   const bodyFor = createBodies(cache, clock)
 
   return ({ request, isHead, ip, nowMs }, end) => {
     const { url, headers } = request
-    const authorization = headers.get('authorization')
-    const credentials = credentialReader.read(url, authorization)
-    const { key, queryString } = credentials
+    const { key, queryString } = readCredentials(url, headers.get('authorization'))
 
     const reply = (outcome: Outcome): Awaitable<Response> => {
       if (outcome.kind === 'refused') return end(outcome)
       const { query, answer, keyId, limits } = outcome
-      // Anyone can send any number of URLs with `demo`: they would displace those of customers.
-      if (authorization === null && keyId !== DEMO_KEY) credentialReader.remember(url, credentials)
       const records = recordsOf(answer)
       const endWith = ({ body, fields }: Sendable): Awaitable<Response> =>
         end({ kind: 'reply', status: 200, headers: fields, body, keyId, limits, records })

@@ -5,57 +5,30 @@
 
 import { ApiError } from '../api/errors.ts'
 import { invalid } from '../api/query.ts'
-import { createBoundedMap, createDoorkeeper } from '../lib/bounded-map.ts'
 import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.ts'
 
-/** A key, and the query string, which may still hold it; `isStored`: they are in memory. */
-type Credentials = { key: string; queryString: string; isStored: boolean }
-
-/** Most URLs whose credentials are in memory, and their longest; longer ones are read each time. */
-const URLS_MAX = 30_000
-const URL_LENGTH_MAX = 512
+/** A key, and the query string, which may still hold it. */
+type Credentials = { key: string; queryString: string }
 
 const PLAIN_KEY = /(?:^|&)key=([\w-]+)(?:&|$)/
 /** Whether a query string may hold another key, perhaps with its name percent-encoded. */
 const MAY_HOLD_KEY = /key(?:=|&|$)|%6b|%65|%79/i
 
-/** Reads credentials. Programs poll with the same URL, so those that proved valid twice are kept. */
-export function createCredentialReader() {
-  const known = createBoundedMap<string, Credentials>(URLS_MAX)
-  const isRepeated = createDoorkeeper()
-
-  return {
-    /** @throws ApiError KEY_MISSING; INVALID_PARAMETER when the key is malformed or given twice. */
-    read(url: string, authorization: string | null): Credentials {
-      if (authorization !== null) return readBoth(queryStringOf(url), authorization)
-      return known.get(url) ?? readUrl(queryStringOf(url))
-    },
-    /** Keeps credentials that proved valid and came without the header, at the second call. */
-    remember(url: string, credentials: Credentials): void {
-      if (credentials.isStored || url.length > URL_LENGTH_MAX || known.has(url)) return
-      if (!isRepeated(url)) return
-      credentials.isStored = true
-      known.set(url, credentials)
-    },
+/**
+ * Reads the credentials of a request. A plain key is removed from its query string, so that keys share parsed
+ * queries. Nothing is kept by URL: with thousands of keys, to find one in memory takes longer than to read it.
+ * @throws ApiError KEY_MISSING; INVALID_PARAMETER when the key is malformed or given twice.
+ */
+export function readCredentials(url: string, authorization: string | null): Credentials {
+  const text = queryStringOf(url)
+  const match = authorization === null ? PLAIN_KEY.exec(text) : null
+  if (match !== null) {
+    const [whole, key = ''] = match
+    const rest = `${text.slice(0, match.index)}&${text.slice(match.index + whole.length)}`
+    if (!MAY_HOLD_KEY.test(rest)) return { key, queryString: rest }
   }
+  return { key: keyOf(splitQueryString(text), authorization), queryString: text }
 }
-
-/** Reads a query string. A plain key is removed from it, so that keys share cached queries. */
-function readUrl(text: string): Credentials {
-  const match = PLAIN_KEY.exec(text)
-  if (match === null) return readBoth(text, null)
-  const [whole, key = ''] = match
-  const rest = `${text.slice(0, match.index)}&${text.slice(match.index + whole.length)}`
-  return MAY_HOLD_KEY.test(rest)
-    ? readBoth(text, null)
-    : { key, queryString: rest, isStored: false }
-}
-
-const readBoth = (queryString: string, authorization: string | null): Credentials => ({
-  key: keyOf(splitQueryString(queryString), authorization),
-  queryString,
-  isStored: false,
-})
 
 const missing = (what: string): ApiError =>
   new ApiError('KEY_MISSING', `${what}: ?key=KEY or Authorization: Bearer KEY`)

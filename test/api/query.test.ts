@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { type Entitlements, entitlementsOf } from '../../src/access/entitlements.ts'
 import { createParamsParser, createQueryReader, type Query } from '../../src/api/query.ts'
 import { OUTPUT_KINDS, type Output } from '../../src/api/render.ts'
-import { createCredentialReader, keyOf } from '../../src/http/credentials.ts'
+import { keyOf, readCredentials } from '../../src/http/credentials.ts'
 import { queryStringOf, splitQueryString } from '../../src/lib/query-string.ts'
 import { describeFilter, type Filter, fold, SORTS } from '../../src/proxies/filter.ts'
 import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
@@ -189,16 +189,12 @@ function outputOf(meaning: Meaning): Output {
 /** Cities by what they are compared by. */
 const folded = (filter: Filter): Filter => ({ ...filter, cities: filter.cities.map(fold).sort() })
 
-/** Reads requests as routes do, and remembers what they may remember. */
+/** Reads requests as routes do. */
 function createRequestReader() {
-  const { read, remember } = createCredentialReader()
   const readQuery = createQueryReader(PROVIDER)
   return (url: string, authorization: string | null, entitlements: Entitlements) => {
-    const credentials = read(url, authorization)
-    const { key, queryString } = credentials
-    const query = readQuery(queryString, key, entitlements)
-    if (authorization === null && entitlements !== DEMO) remember(url, credentials)
-    return { key, query }
+    const { key, queryString } = readCredentials(url, authorization)
+    return { key, query: readQuery(queryString, key, entitlements) }
   }
 }
 
