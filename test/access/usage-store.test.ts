@@ -4,7 +4,7 @@
  * the use of keys is exact, is held by any sequence against an oracle: `sqlite/access/servers.test.ts`,
  * `postgres/usage/any-sequence.test.ts`, `key-use.test.ts`. Here is what those sequences do not reach.
  */
-import { afterAll, afterEach, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test as skippable } from 'bun:test'
 import { consumptionOf, keySubject, limitRulesOf } from '../../src/access/entitlements.ts'
 import { type DayUse, HISTORY_DAYS, type KeyUse, unusedDay } from '../../src/access/history.ts'
 import type { Caller } from '../../src/access/key.ts'
@@ -125,34 +125,18 @@ class World {
   }
 }
 
-for (const { open, name } of ENGINES.filter(({ isHere }) => isHere)) {
-  let opened: TestUsage | null = null
-  afterEach(async () => {
-    await opened?.close()
-    opened = null
-  })
-  async function world(): Promise<World> {
-    opened = await open()
-    return new World(opened)
+/** A test on every engine. */
+function test(name: string, work: (its: World) => Promise<void>): void {
+  for (const engine of ENGINES) {
+    skippable.skipIf(!engine.isHere)(`${engine.name}: ${name}`, async () => {
+      const usage = await engine.open()
+      await work(new World(usage)).finally(() => usage.close())
+    })
   }
-  describe(`${name}: an admission`, () => admissions(world))
-  describe(`${name}: an admission in time`, () => clocks(world))
-  describe(`${name}: a request that is given back`, () => givenBack(world))
-  describe(`${name}: a reset`, () => resets(world))
-  describe(`${name}: networks`, () => networks(world))
-  describe(`${name}: usage`, () => forgetting(world))
-  describe(`${name}: what is used up`, () => usedUp(world))
-  describe(`${name}: the use of a key`, () => keyUse(world))
-  describe(`${name}: records and refusals`, () => notes(world))
-  describe(`${name}: days that are over`, () => daysOver(world))
-  describe(`${name}: days long over`, () => daysLongOver(world))
 }
 
-type Open = () => Promise<World>
-
-function admissions(world: Open): void {
-  test('of a plan with the largest limits counts as every other, alone and in a batch', async () => {
-    const its = await world()
+describe('an admission', () => {
+  test('of a plan with the largest limits counts as every other, alone and in a batch', async its => {
     const caller = regular({ ...burst(1_000, 86_400), daily: LIMIT_MAX })
     expect(await its.outcome(caller, T0)).toBe('ok')
     expect(await its.outcome(caller, T0)).toBe('ok')
@@ -167,57 +151,52 @@ function admissions(world: Open): void {
     expect(await its.consume(quotas, T0, [1])).toMatchObject({ kind: 'consumed' })
   })
 
-  test('an empty batch decides nothing', async () => {
-    const its = await world()
+  test('an empty batch decides nothing', async its => {
     expect(await its.one.admit([])).toEqual([])
     expect(await its.one.consume([])).toEqual([])
     await its.one.giveBack([])
   })
-}
+})
 
-function clocks(world: Open): void {
-  test('is counted at the hour of the latest instant when the clock steps back over its start', async () => {
-    const its = await world()
+describe('an admission in time', () => {
+  test('is counted at the hour of the latest instant when the clock steps back over its start', async its => {
     await its.admit(FREE, T0)
     await its.admit(FREE, T0 - 1_000)
     expect(await its.days()).toEqual([dayWith(TODAY, NOON, 2)])
   })
-}
+})
 
-function givenBack(world: Open): void {
-  test('after it was pruned brings nothing back', async () => {
-    const its = await world()
+describe('a request that is given back', () => {
+  test('after it was pruned brings nothing back', async its => {
     const lost = await its.admitted(both, T0)
     await its.admitted(regular({}, 'other'), T0 + 3 * DAY_MS)
     await its.prune(T0 + 3 * DAY_MS)
     await its.one.giveBack([lost])
     expect((await its.read(K1)).admissions).toEqual([])
   })
-}
+})
 
-function resets(world: Open): void {
-  test.each([
+describe('a reset', () => {
+  for (const [part, expected] of [
     ['window', { admissions: [], requests: 2 }],
     ['day', { admissions: [T0, T0 + 1], requests: 0 }],
     ['all', { admissions: [], requests: 0 }],
-  ] as const)('of the %s gives back that part, on every server', async (part, expected) => {
-    const its = await world()
-    for (const ms of [T0, T0 + 1]) await its.admitted(both, ms)
-    await its.one.reset(K1, part, T0 + 1)
-    expect(await its.read(K1, its.two)).toMatchObject(expected)
-    expect((await its.days())[0]?.requests).toBe(2)
-  })
+  ] as const)
+    test(`of the ${part} gives back that part, on every server`, async its => {
+      for (const ms of [T0, T0 + 1]) await its.admitted(both, ms)
+      await its.one.reset(K1, part, T0 + 1)
+      expect(await its.read(K1, its.two)).toMatchObject(expected)
+      expect((await its.days())[0]?.requests).toBe(2)
+    })
 
-  test('of all addresses leaves keys as they are', async () => {
-    const its = await world()
+  test('of all addresses leaves keys as they are', async its => {
     for (const caller of [DEMO, both]) await its.admitted(caller, T0)
     await its.one.reset({ kind: 'demo', id: null }, 'all', T0)
     expect(await its.read(DEMO_SUBJECT)).toMatchObject({ admissions: [], requests: 0 })
     expect(await its.read(K1)).toMatchObject({ admissions: [T0], requests: 1 })
   })
 
-  test('forgets an instant that lies ahead, but not when the key was last seen', async () => {
-    const its = await world()
+  test('forgets an instant that lies ahead, but not when the key was last seen', async its => {
     await its.usage.addKeys('k1', 'k2')
     await its.admitted(regular({}, 'k2'), T0)
     await its.admitted(both, T0 + 9 * DAY_MS)
@@ -230,8 +209,7 @@ function resets(world: Open): void {
     expect((await its.days()).map(({ day }) => day)).toEqual([TODAY, TODAY + 9])
   })
 
-  test('of the day gives networks back, that of the window does not', async () => {
-    const its = await world()
+  test('of the day gives networks back, that of the window does not', async its => {
     await its.consume({ subnets: 1 }, T0, [1])
     await its.one.reset(K1, 'window', T0)
     expect(await its.networks(TODAY)).toBe(1)
@@ -239,19 +217,17 @@ function resets(world: Open): void {
     expect(await its.networks(TODAY)).toBe(0)
     expect((await its.consume({ subnets: 1 }, T0, [2]))?.kind).toBe('consumed')
   })
-}
+})
 
-function networks(world: Open): void {
-  test('of a plan with the largest quotas are counted as every other', async () => {
-    const its = await world()
+describe('networks', () => {
+  test('of a plan with the largest quotas are counted as every other', async its => {
     const plan = { subnets: LIMIT_MAX, clients: LIMIT_MAX }
     expect((await its.consume(plan, T0, [1, 2]))?.kind).toBe('consumed')
     expect((await its.consume(plan, T0, [2, 3]))?.kind).toBe('consumed')
     expect(await its.networks(TODAY)).toBe(3)
   })
 
-  test('that were known say what is left as before; a lowered quota is asked about again', async () => {
-    const its = await world()
+  test('that were known say what is left as before; a lowered quota is asked about again', async its => {
     const [first, again] = [
       await its.consume({ subnets: 3 }, T0, [1, 2]),
       await its.consume({ subnets: 3 }, T0 + 1, [2]),
@@ -260,8 +236,7 @@ function networks(world: Open): void {
     expect((await its.consume({ subnets: 1 }, T0 + 1, [2]))?.kind).toBe('refused')
   })
 
-  test('of a refused answer wait for midnight, or for a window that lasts longer', async () => {
-    const its = await world()
+  test('of a refused answer wait for midnight, or for a window that lasts longer', async its => {
     const plan = { ...burst(1, 86_400), subnets: 1 }
     await its.admitted(regular(plan), T0)
     for (const [limits, seconds] of [
@@ -272,7 +247,7 @@ function networks(world: Open): void {
       expect(await its.consume(limits, T0, [1, 2])).toMatchObject({ retryAfterSeconds: seconds })
     }
   })
-}
+})
 
 /** How long usage is kept after a subject's last admission, while others go on. */
 const KEPT = [
@@ -280,47 +255,46 @@ const KEPT = [
   ['an address', DEMO, DEMO_SUBJECT, 2 * HOUR_MS],
 ] as const
 
-function forgetting(world: Open): void {
+describe('usage', () => {
   for (const [what, caller, subject, keptMs] of KEPT) {
-    test.each([
-      [keptMs, 'kept'],
-      [keptMs + 1, 'removed'],
-    ] as const)(`of ${what} is, %d ms later, %s`, async (ageMs, fate) => {
-      const its = await world()
-      await its.admitted(caller, T0)
-      await its.admitted(regular({}, 'other'), T0 + ageMs)
-      await its.prune(T0 + ageMs)
-      for (const server of [its.one, its.two]) {
-        expect((await its.read(subject, server)).admissions).toEqual(fate === 'kept' ? [T0] : [])
-      }
-    })
+    for (const [ageMs, kept] of [
+      [keptMs, [T0]],
+      [keptMs + 1, []],
+    ] as const)
+      test(`of ${what} is ${kept.length > 0 ? 'kept' : 'removed'} ${ageMs} ms later`, async its => {
+        await its.admitted(caller, T0)
+        await its.admitted(regular({}, 'other'), T0 + ageMs)
+        await its.prune(T0 + ageMs)
+        for (const server of [its.one, its.two]) {
+          expect((await its.read(subject, server)).admissions).toEqual([...kept])
+        }
+      })
   }
 
-  test.each([
-    ['a window of a day', 'burst_requests = 2, burst_seconds = 86400', 2 * DAY_MS],
-    ['a window of three hours', 'burst_requests = 2, burst_seconds = 10800', 6 * HOUR_MS],
-    ['requests a day', 'daily = 2', 2 * DAY_MS],
-  ])('of addresses is kept as long as plan demo counts it: %s', async (_, limits, keptMs) => {
-    const its = await world()
-    await its.usage.run(
-      `insert into $plans (name, enabled, downloads) values ('demo', true, 1) on conflict do nothing`,
-    )
-    await its.usage.run(`update $plans set ${limits} where name = 'demo'`)
-    await its.admitted(DEMO, T0)
-    for (const [ageMs, requests] of [
-      [keptMs, 1],
-      [keptMs + 1, 0],
-    ] as const) {
-      await its.admitted(regular({}, 'other'), T0 + ageMs)
-      await its.prune(T0 + ageMs)
-      expect((await its.read(DEMO_SUBJECT)).requests).toBe(requests)
-    }
-  })
-}
+  for (const [limits, keptMs] of [
+    ['burst_requests = 2, burst_seconds = 86400', 2 * DAY_MS],
+    ['burst_requests = 2, burst_seconds = 10800', 6 * HOUR_MS],
+    ['daily = 2', 2 * DAY_MS],
+  ] as const)
+    test(`of addresses is kept as long as plan demo counts it: ${limits}`, async its => {
+      await its.usage.run(
+        `insert into $plans (name, enabled, downloads) values ('demo', true, 1) on conflict do nothing`,
+      )
+      await its.usage.run(`update $plans set ${limits} where name = 'demo'`)
+      await its.admitted(DEMO, T0)
+      for (const [ageMs, requests] of [
+        [keptMs, 1],
+        [keptMs + 1, 0],
+      ] as const) {
+        await its.admitted(regular({}, 'other'), T0 + ageMs)
+        await its.prune(T0 + ageMs)
+        expect((await its.read(DEMO_SUBJECT)).requests).toBe(requests)
+      }
+    })
+})
 
-function usedUp(world: Open): void {
-  test('is not removed because the clock runs ahead of every admission', async () => {
-    const its = await world()
+describe('what is used up', () => {
+  test('is not removed because the clock runs ahead of every admission', async its => {
     const plan = { ...burst(1, 86_400), subnets: 1 }
     await its.admitted(regular(plan), T0)
     await its.consume(plan, T0, [1])
@@ -329,8 +303,7 @@ function usedUp(world: Open): void {
     expect(await its.networks(TODAY)).toBe(1)
   })
 
-  test('of networks is kept for its day and two more, then removed', async () => {
-    const its = await world()
+  test('of networks is kept for its day and two more, then removed', async its => {
     for (const day of [0, 1, 2, 3]) {
       await its.admitted(FREE, T0 + day * DAY_MS)
       await its.consume({ subnets: 9 }, T0 + day * DAY_MS, [day])
@@ -341,8 +314,7 @@ function usedUp(world: Open): void {
     expect(kept).toEqual([0, 1, 1, 1])
   })
 
-  test('that is removed never hides what another server admits next', async () => {
-    const its = await world()
+  test('that is removed never hides what another server admits next', async its => {
     const caller = regular(burst(2, 60))
     await its.admitted(caller, T0 + 3 * HOUR_MS)
     await its.admitted(DEMO, T0)
@@ -351,8 +323,7 @@ function usedUp(world: Open): void {
     expect(await its.outcome(caller, T0 + 3 * HOUR_MS, its.one)).toBe('window')
   })
 
-  test('of many subjects is removed, and what still counts is not', async () => {
-    const its = await world()
+  test('of many subjects is removed, and what still counts is not', async its => {
     const callers = Array.from({ length: 5_000 }, (_, n) => regular(burst(1, 60), `k${n}`))
     const rules = (from: number) =>
       callers
@@ -368,11 +339,10 @@ function usedUp(world: Open): void {
     )
     expect(usages.map(({ admissions }) => admissions.length)).toEqual(callers.map((_, n) => n % 2))
   })
-}
+})
 
-function keyUse(world: Open): void {
-  test('is counted by hour and by day: requests admitted, not those refused', async () => {
-    const its = await world()
+describe('the use of a key', () => {
+  test('is counted by hour and by day: requests admitted, not those refused', async its => {
     const twice = regular(burst(2, 5))
     for (const ms of [0, 1, 2, 3]) await its.admit(twice, T0 + ms)
     await its.admit(twice, T0 + 2 * HOUR_MS)
@@ -382,13 +352,11 @@ function keyUse(world: Open): void {
     })
   })
 
-  test('is empty for a key that was never used', async () => {
-    const its = await world()
+  test('is empty for a key that was never used', async its => {
     expect(await its.use('nobody')).toEqual({ lastSeenMs: null, days: [] })
   })
 
-  test('of a temporary key is counted once, that of demo for all addresses together', async () => {
-    const its = await world()
+  test('of a temporary key is counted once, that of demo for all addresses together', async its => {
     await its.admit(temp('t1'), T0)
     await its.admit(DEMO, T0)
     await its.admit(DEMO, T0 + 1, its.one, '198.51.100.8')
@@ -397,8 +365,7 @@ function keyUse(world: Open): void {
     expect(await its.days(IP)).toEqual([])
   })
 
-  test('does not count a request that was given back; last seen stays', async () => {
-    const its = await world()
+  test('does not count a request that was given back; last seen stays', async its => {
     await its.usage.addKeys('k1')
     const lost = await its.admitted(FREE, T0)
     await its.admit(FREE, T0 + 1)
@@ -406,11 +373,10 @@ function keyUse(world: Open): void {
     expect(await its.days()).toEqual([dayWith(TODAY, NOON, 1)])
     expect((await its.use()).lastSeenMs).toBe(T0 + 1)
   })
-}
+})
 
-function notes(world: Open): void {
-  test('are seen at once, and by all servers after a flush', async () => {
-    const its = await world()
+describe('records and refusals', () => {
+  test('are seen at once, and by all servers after a flush', async its => {
     await its.usage.addKeys('k1')
     its.note(7, 0)
     its.note(0, 1)
@@ -422,8 +388,7 @@ function notes(world: Open): void {
     }
   })
 
-  test('of a clock that is ahead do not touch a limit, and no usage is forgotten for them', async () => {
-    const its = await world()
+  test('of a clock that is ahead do not touch a limit, and no usage is forgotten for them', async its => {
     await its.usage.addKeys('k1')
     const once = regular({ daily: 1 })
     await its.admitted(once, T0)
@@ -433,8 +398,7 @@ function notes(world: Open): void {
     expect(await its.outcome(once, T0 + MINUTE_MS)).toBe('daily')
   })
 
-  test('of a key that has the whole list all day are counted beyond 32 bits', async () => {
-    const its = await world()
+  test('of a key that has the whole list all day are counted beyond 32 bits', async its => {
     await its.usage.addKeys('k1')
     const many = 3_000_000_000
     for (const server of [its.one, its.two]) {
@@ -446,8 +410,7 @@ function notes(world: Open): void {
     ])
   })
 
-  test('of many keys are written part by part when that is asked for', async () => {
-    const its = await world()
+  test('of many keys are written part by part when that is asked for', async its => {
     const ids = Array.from({ length: 250 }, (_, n) => `k${n}`)
     await its.usage.addKeys(...ids)
     for (const keyId of ids) its.one.note({ keyId, records: 1, refused: 0, nowMs: T0 })
@@ -459,11 +422,10 @@ function notes(world: Open): void {
     }
     expect(written).toEqual([100, 200, 250])
   })
-}
+})
 
-function daysOver(world: Open): void {
-  test('get what comes later too', async () => {
-    const its = await world()
+describe('days that are over', () => {
+  test('get what comes later too', async its => {
     await its.usage.addKeys('k1')
     await its.admit(FREE, T0)
     await its.admit(FREE, T0 + DAY_MS)
@@ -474,8 +436,7 @@ function daysOver(world: Open): void {
     expect((await its.days())[0]).toEqual(dayWith(TODAY, NOON, 1, { records: 5 }))
   })
 
-  test('of demo addresses that are forgotten stay in the days of demo', async () => {
-    const its = await world()
+  test('of demo addresses that are forgotten stay in the days of demo', async its => {
     await its.admit(DEMO, T0)
     await its.admit(DEMO, T0 + 1, its.one, '198.51.100.8')
     await its.admit(regular({}, 'other'), T0 + 3 * HOUR_MS)
@@ -486,18 +447,16 @@ function daysOver(world: Open): void {
     expect(await its.days('demo')).toEqual([{ ...unusedDay(TODAY), requests: 3, hours }])
   })
 
-  test('of a key that was removed are not kept', async () => {
-    const its = await world()
+  test('of a key that was removed are not kept', async its => {
     await its.admit(regular({}, 'gone'), T0)
     await its.admit(regular({}, 'other'), T0 + 3 * DAY_MS)
     await its.prune(T0 + 3 * DAY_MS)
     expect([await its.usage.count('days'), await its.days('gone')]).toEqual([0, []])
   })
-}
+})
 
-function daysLongOver(world: Open): void {
-  test(`are kept for ${HISTORY_DAYS} days, and no longer; last seen is kept`, async () => {
-    const its = await world()
+describe('days long over', () => {
+  test(`are kept for ${HISTORY_DAYS} days, and no longer; last seen is kept`, async its => {
     await its.usage.addKeys('k1', 'k2', 'k3')
     await its.admit(regular({}, 'k2'), T0)
     for (let day = 0; day < HISTORY_DAYS + 3; day += 1) {
@@ -510,8 +469,7 @@ function daysLongOver(world: Open): void {
     expect(await its.use('k3', its.one, 200)).toEqual({ lastSeenMs: null, days: [] })
   })
 
-  test('are not removed because the clock runs ahead of every admission', async () => {
-    const its = await world()
+  test('are not removed because the clock runs ahead of every admission', async its => {
     await its.usage.addKeys('k1')
     for (const day of [0, 1, 2]) await its.admit(FREE, T0 + day * DAY_MS)
     await its.prune(T0 + 2 * DAY_MS)
@@ -519,8 +477,7 @@ function daysLongOver(world: Open): void {
     expect((await its.days()).map(({ day }) => day - TODAY)).toEqual([0, 1, 2])
   })
 
-  test('are not removed by requests while the clock is more than 90 days ahead', async () => {
-    const its = await world()
+  test('are not removed by requests while the clock is more than 90 days ahead', async its => {
     await its.usage.addKeys('k1')
     for (let day = 0; day < HISTORY_DAYS; day += 1) {
       await its.admit(FREE, T0 + day * DAY_MS)
@@ -535,4 +492,4 @@ function daysLongOver(world: Open): void {
     // Those that would have been removed soon in any case, one for each wrong day.
     expect(await real()).toEqual(before.slice(2))
   })
-}
+})
