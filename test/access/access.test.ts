@@ -12,7 +12,7 @@ import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { T0 } from '../support/fixtures.ts'
 import { burst, DEMO, IP, openUsage, outcomeOf, regular, TODAY, temp } from '../support/limits.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -76,6 +76,7 @@ describe('authenticate', () => {
 /** Access on a store in memory that counts its batches and can be made to fail. */
 function countedAccess() {
   const { db, usage, read, networks, countRows, close } = openUsage()
+  onCleanUp(close)
   const counts = { admit: 0, consume: 0 }
   const access = createAccess(
     { find: () => null },
@@ -100,7 +101,6 @@ function countedAccess() {
     networks,
     countRows,
     setReadOnly: (on: boolean) => db.run(`pragma query_only = ${on ? 'on' : 'off'}`),
-    close,
   }
 }
 
@@ -115,7 +115,7 @@ describe('admissions', () => {
     (await Promise.all(pending)).map(outcomeOf)
 
   test('of one turn are decided in one batch, in order of arrival', async () => {
-    const { access, counts, close } = countedAccess()
+    const { access, counts } = countedAccess()
     const pending = Array.from({ length: 7 }, () => access.admit(FIVE, IP, T0))
     const other = access.admit(regular(burst(1, 1), 'k2'), IP, T0)
     expect(counts.admit).toBe(0)
@@ -125,29 +125,26 @@ describe('admissions', () => {
     expect(counts).toEqual({ admit: 1, consume: 0 })
     const left = (await Promise.all(pending)).map(({ limits }) => limits[0]?.remaining)
     expect(left).toEqual([4, 3, 2, 1, 0, 0, 0])
-    close()
   })
 
   test('are decided each at its own instant, though the batch is later', async () => {
-    const { access, close } = countedAccess()
+    const { access } = countedAccess()
     const once = regular(burst(1, 5))
     const instants = [T0, T0 + 4999, T0 + 5000, T0 + 4000]
     const pending = instants.map(nowMs => access.admit(once, IP, nowMs))
     expect(await outcomes(pending)).toEqual(['ok', 'window', 'ok', 'window'])
-    close()
   })
 
   test('are in the store once they resolve', async () => {
-    const { access, read, close } = countedAccess()
+    const { access, read } = countedAccess()
     const pending = access.admit(FIVE, IP, T0)
     expect(read(K1)).toEqual(UNUSED)
     await pending
     expect(read(K1).admissions).toEqual([T0])
-    close()
   })
 
   test('of a batch that cannot be written are all rejected, and none counts', async () => {
-    const { access, read, setReadOnly, close } = countedAccess()
+    const { access, read, setReadOnly } = countedAccess()
     expect(outcomeOf(await access.admit(FIVE, IP, T0))).toBe('ok')
     setReadOnly(true)
     const settled = await Promise.allSettled([1, 2, 3].map(i => access.admit(FIVE, IP, T0 + i)))
@@ -156,17 +153,15 @@ describe('admissions', () => {
     setReadOnly(false)
     expect(read(K1).admissions).toEqual([T0])
     expect((await access.admit(FIVE, IP, T0 + 4)).limits[0]?.remaining).toBe(3)
-    close()
   })
 
   test('of a batch are one transaction: one that cannot be written undoes those before', async () => {
-    const { access, read, close } = countedAccess()
+    const { access, read } = countedAccess()
     const poisoned: Caller = regular(burst(5, 5), 'bad')
     const pending = [access.admit(FIVE, IP, T0), access.admit(poisoned, IP, Number.NaN)]
     const settled = await Promise.allSettled(pending)
     expect(settled.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
     expect(read(K1)).toEqual(UNUSED)
-    close()
   })
 })
 
@@ -174,7 +169,7 @@ describe('consumption', () => {
   const limited = regular({ subnets: 2 })
 
   test('of one turn is decided in one batch, in order of arrival', async () => {
-    const { access, counts, close } = countedAccess()
+    const { access, counts } = countedAccess()
     const atMs = atOf(await access.admit(limited, IP, T0))
     const consume = (...subnets: number[]) =>
       access.consume(limited, { ip: IP, subnets, atMs, nowMs: T0 })
@@ -185,11 +180,10 @@ describe('consumption', () => {
     ])
     expect(decisions[1]).toMatchObject({ set: 'served', used: 1, added: 2 })
     expect(counts).toEqual({ admit: 1, consume: 1 })
-    close()
   })
 
   test('without a quota touches no store', async () => {
-    const { access, counts, countRows, close } = countedAccess()
+    const { access, counts, countRows } = countedAccess()
     for (const caller of [regular({}), DEMO, temp()]) {
       const atMs = atOf(await access.admit(caller, IP, T0))
       const subnets = Array.from({ length: 100 }, (_, i) => i)
@@ -197,18 +191,16 @@ describe('consumption', () => {
       expect(decision).toEqual({ kind: 'consumed', limits: [] })
     }
     expect([counts.consume, countRows('networks')]).toEqual([0, 0])
-    close()
   })
 
   test('that cannot be written is rejected, and adds nothing', async () => {
-    const { access, networks, setReadOnly, close } = countedAccess()
+    const { access, networks, setReadOnly } = countedAccess()
     const atMs = atOf(await access.admit(limited, IP, T0))
     setReadOnly(true)
     const consuming = access.consume(limited, { ip: IP, subnets: [1], atMs, nowMs: T0 })
     expect(await consuming.catch((error: unknown) => Object(error).name)).toBe('SQLiteError')
     setReadOnly(false)
     expect(networks(K1, 'served', TODAY).size).toBe(0)
-    close()
   })
 })
 
@@ -216,6 +208,7 @@ describe('a request that is given back', () => {
   /** Access on a store that can be locked, with timers that are run by hand. */
   function createWorld() {
     const { usage, read, close } = openUsage()
+    onCleanUp(close)
     const timers: (() => void)[] = []
     let isLocked = false
     const access = createAccess(
@@ -236,7 +229,6 @@ describe('a request that is given back', () => {
       access,
       read,
       timers,
-      close,
       setLocked: (on: boolean) => {
         isLocked = on
       },
@@ -248,7 +240,7 @@ describe('a request that is given back', () => {
   }
 
   test('while the store fails is owed, and given back a second later, once', async () => {
-    const { access, read, timers, setLocked, admit, close } = createWorld()
+    const { access, read, timers, setLocked, admit } = createWorld()
     const instants = await admit(T0)
     setLocked(true)
     expect(await access.giveBack(FIVE, IP, instants).catch(String)).toContain('locked')
@@ -261,31 +253,29 @@ describe('a request that is given back', () => {
     expect(read(K1)).toMatchObject({ admissions: [], requests: 0 })
     await admit(T0 + 1)
     expect([read(K1).requests, timers.length]).toEqual([1, 0])
-    close()
   })
 
   test('while the store fails is given back before the next admission', async () => {
-    const { access, read, setLocked, admit, close } = createWorld()
+    const { access, read, setLocked, admit } = createWorld()
     const instants = await admit(T0)
     setLocked(true)
     await access.giveBack(FIVE, IP, instants).catch(() => {})
     setLocked(false)
     await admit(T0 + 1)
     expect(read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
-    close()
   })
 
   test('of one turn is given back in one batch, several of a key too', async () => {
-    const { access, read, admit, close } = createWorld()
+    const { access, read, admit } = createWorld()
     const sent = [await admit(T0), await admit(T0), await admit(T0 + 1)]
     await Promise.all(sent.slice(0, 2).map(instants => access.giveBack(FIVE, IP, instants)))
     expect(read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
-    close()
   })
 })
 
 test('what is owed keeps the next admission waiting no longer than its store allows', async () => {
   const { usage, close } = openUsage()
+  onCleanUp(close)
   const late = new StoreError('the database took too long for a request')
   let calls = 0
   const access = createAccess(
@@ -303,42 +293,4 @@ test('what is owed keeps the next admission waiting no longer than its store all
   await access.giveBack(FIVE, IP, [T0]).catch(() => {})
   expect(await access.admit(FIVE, IP, T0).catch(String)).toBe(String(late))
   expect(await access.admit(FIVE, IP, T0)).toMatchObject({ kind: 'admitted' })
-  close()
-})
-
-test('the status of limits before any request shows everything unused, and uses nothing', async () => {
-  const { access, close } = openUsage()
-  const both = regular({ ...burst(2, 5), daily: 3 })
-  const fresh = [
-    { name: 'burst', quota: 2, windowSeconds: 5, remaining: 2, resetSeconds: 0 },
-    { name: 'daily', quota: 3, windowSeconds: 86_400, remaining: 3, resetSeconds: 43_200 },
-  ]
-  for (let i = 0; i < 5; i++) expect(await access.limits(both, IP, T0)).toEqual(fresh)
-  expect((await access.admit(both, IP, T0)).limits[0]?.remaining).toBe(1)
-  expect((await access.limits(both, IP, T0))[0]?.remaining).toBe(1)
-  close()
-})
-
-describe('two servers on one data directory', () => {
-  const openServer = (dir: string) => {
-    const { keys, usage, close } = openRegistry(dir, { isServer: true })
-    return { keys, access: createAccess(keys, usage), close }
-  }
-
-  test('enforce every limit together, as exactly as one', async () => {
-    const dir = temporaryDirectory()
-    const servers = [openServer(dir), openServer(dir)]
-    const key = newKey('regular')
-    servers[0]?.keys.add({ key, label: '', plan: 'classic', expiresAt: null }, T0)
-    const admitted: number[] = []
-    for (let i = 0; i < 200; i++) {
-      const nowMs = T0 + i * 100
-      const access = servers[i % 2]?.access
-      const caller = access?.authenticate(key, nowMs)
-      const decision = caller && (await access?.admit(caller, IP, nowMs))
-      if (decision?.kind === 'admitted') admitted.push(nowMs - T0)
-    }
-    expect(admitted).toEqual([0, 100, 5000, 5100, 10_000, 10_100, 15_000, 15_100])
-    for (const server of servers) server.close()
-  })
 })

@@ -1,5 +1,5 @@
 /** What a registry promises of keys and plans (`src/access/ports.ts`), on every engine. */
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test as skippable } from 'bun:test'
 import { consumptionOf, keySubject, limitRulesOf } from '../../src/access/entitlements.ts'
 import { hashKey, type ListedKey, type NewKey, type StoredKey } from '../../src/access/key.ts'
 import { BUILT_IN_PLANS, type Plan } from '../../src/access/plan.ts'
@@ -28,82 +28,68 @@ const stored = (id: string, more: Partial<StoredKey> = {}): StoredKey => ({
   ...more,
 })
 
-/** A new installation for each test of a group. */
-function fixtureOf({ install }: RegistryEngine) {
-  let installation: TestInstallation
-  let registry: Registry
+/** A new installation. */
+async function install({ install: make }: RegistryEngine) {
+  const installation = await make()
   const others: TestInstallation[] = []
-  beforeEach(async () => {
-    installation = await install()
-    registry = installation.open()
-  })
-  afterEach(async () => {
-    for (const each of [installation, ...others.splice(0)]) await each.close()
-  })
-
-  /** Sends requests of a key, each through two networks of proxies, the second one a new one. */
-  async function use(id: string, times: number, atMs: number): Promise<void> {
-    await installation.at(atMs)
-    const caller = regular({ ...burst(1000, 1), subnets: 1000, clients: 1000 }, id)
-    for (let n = 0; n < times; n += 1) {
-      const rules = limitRulesOf(caller, '192.0.2.1')
-      const [decision] = await decideAll(registry.usage, [{ rules, nowMs: atMs }])
-      expect(decision?.kind).toBe('admitted')
-      const served = { ip: '192.0.2.1', subnets: [n, n + 1], atMs, nowMs: atMs }
-      const consumption = consumptionOf(caller, served)
-      if (consumption === null) throw new Error('networks are not counted')
-      await registry.usage.consume([consumption])
-    }
-  }
-
+  const { keys, plans, usage } = installation.open()
   return {
-    use,
+    ...{ keys, plans, usage, at: installation.at },
     /** One more machine. */
     open: () => installation.open(),
     /** Another installation. */
     async another(): Promise<Registry> {
-      const second = await install()
+      const second = await make()
       others.push(second)
       return second.open()
     },
-    at: (nowMs: number) => installation.at(nowMs),
-    get keys(): Registry['keys'] {
-      return registry.keys
-    },
-    get plans(): Registry['plans'] {
-      return registry.plans
-    },
-    get usage(): Registry['usage'] {
-      return registry.usage
+    /** Sends requests of a key, each through two networks of proxies, the second one a new one. */
+    async use(id: string, times: number, atMs: number): Promise<void> {
+      await installation.at(atMs)
+      const caller = regular({ ...burst(1000, 1), subnets: 1000, clients: 1000 }, id)
+      for (let n = 0; n < times; n += 1) {
+        const rules = limitRulesOf(caller, '192.0.2.1')
+        const [decision] = await decideAll(usage, [{ rules, nowMs: atMs }])
+        expect(decision?.kind).toBe('admitted')
+        const served = { ip: '192.0.2.1', subnets: [n, n + 1], atMs, nowMs: atMs }
+        await usage.consume([consumptionOf(caller, served)])
+      }
     },
     async add(key: string, more: Partial<NewKey> = {}): Promise<string> {
       const made = { key, label: '', plan: 'standard', expiresAt: null, ...more }
-      return (await registry.keys.add(made, T0)).id
+      return (await keys.add(made, T0)).id
     },
     async read(id: string, nowMs = T0): Promise<ListedKey> {
-      const key = await registry.keys.read(id, nowMs)
+      const key = await keys.read(id, nowMs)
       if (key === null) throw new Error(`there is no key ${id}`)
       return key
     },
     /** The id of the key that has or had a secret. */
     async ownerOf(key: string): Promise<string | null> {
-      const [problem] = await registry.keys.load([stored('probe', { hash: hashKey(key) })], true)
+      const [problem] = await keys.load([stored('probe', { hash: hashKey(key) })], true)
       return problem?.kind === 'known-secret' ? problem.id : null
+    },
+    async close(): Promise<void> {
+      for (const each of [installation, ...others]) await each.close()
     },
   }
 }
 
-type Fixture = ReturnType<typeof fixtureOf>
-
-/** A group of tests that every engine passes. */
-function onEachEngine(title: string, tests: (on: Fixture) => void): void {
+/** A test on a new installation of every engine. */
+function test(
+  name: string,
+  work: (on: Awaited<ReturnType<typeof install>>) => Promise<void>,
+): void {
   for (const engine of REGISTRY_ENGINES) {
-    describe.skipIf(!engine.isThere)(`${engine.name}: ${title}`, () => tests(fixtureOf(engine)))
+    skippable.skipIf(!engine.isThere)(`${engine.name}: ${name}`, async () => {
+      const on = await install(engine)
+      await work(on).finally(on.close)
+    })
   }
 }
 
-onEachEngine('new keys', on => {
-  test('that are added are listed by their beginning, and stored as hashes', async () => {
+describe('new keys', () => {
+  test('that are added are listed by their beginning, and stored as hashes', async on => {
     const expiresAt = T0 + DAY_MS
     const id = await on.add('secret-of-a-customer', { label: ODD, expiresAt })
     expect(id).toMatch(/^[a-z0-9]{8}$/)
@@ -123,7 +109,7 @@ onEachEngine('new keys', on => {
     expect(await on.keys.read('another', T0)).toBeNull()
   })
 
-  test('are added once, whatever became of them', async () => {
+  test('are added once, whatever became of them', async on => {
     const id = await on.add('one')
     const again = () => on.keys.add({ key: 'one', label: 'x', plan: null, expiresAt: 1 }, T0)
     expect(await again()).toEqual({ id, isNew: false })
@@ -135,7 +121,7 @@ onEachEngine('new keys', on => {
     expect(await on.read(id)).toMatchObject({ label: '', plan: 'standard', expiresAt: null })
   })
 
-  test('are listed in the order in which they were made, then by id', async () => {
+  test('are listed in the order in which they were made, then by id', async on => {
     const keys = [stored('b'), stored('c', { createdAt: T0 - 1 }), stored('a'), stored('B')]
     await on.keys.load(keys, false)
     const ids = (await on.keys.list(T0)).map(({ id }) => id)
@@ -144,8 +130,8 @@ onEachEngine('new keys', on => {
   })
 })
 
-onEachEngine('keys', on => {
-  test('are changed in what is given, and in nothing else', async () => {
+describe('keys', () => {
+  test('are changed in what is given, and in nothing else', async on => {
     const id = await on.add('one', { label: 'first', expiresAt: T0 + 1 })
     const before = await on.read(id)
     expect(await on.keys.set(id, { label: ODD })).toBeTrue()
@@ -162,7 +148,7 @@ onEachEngine('keys', on => {
     expect(await on.keys.set('another', { label: 'x' })).toBeFalse()
   })
 
-  test('keep the instant at which they were revoked first', async () => {
+  test('keep the instant at which they were revoked first', async on => {
     const id = await on.add('one')
     expect(await on.keys.revoke(id, T0 + 5)).toBeTrue()
     expect(await on.keys.revoke(id, T0 + 9)).toBeTrue()
@@ -170,7 +156,7 @@ onEachEngine('keys', on => {
     expect(await on.keys.revoke('another', T0)).toBeFalse()
   })
 
-  test('that are temporary have no plan of their own; plan temp switches them off', async () => {
+  test('that are temporary have no plan of their own; plan temp switches them off', async on => {
     const id = await on.add('temp_1', { plan: null })
     expect(await on.read(id)).toMatchObject({ plan: null, isEnabled: true })
     await on.plans.set({ ...builtIn('temp'), enabled: false })
@@ -178,8 +164,8 @@ onEachEngine('keys', on => {
   })
 })
 
-onEachEngine('a key that is rotated', on => {
-  test('has a new secret; each old one stays until its end', async () => {
+describe('a key that is rotated', () => {
+  test('has a new secret; each old one stays until its end', async on => {
     const id = await on.add('secret one')
     expect(await on.keys.rotate(id, 'secret two', T0 + 100, T0)).toBeTrue()
     expect(await on.keys.rotate(id, 'other three', T0 + 50, T0)).toBeTrue()
@@ -194,7 +180,7 @@ onEachEngine('a key that is rotated', on => {
     ])
   })
 
-  test('forgets the old secrets that have ended', async () => {
+  test('forgets the old secrets that have ended', async on => {
     const id = await on.add('one')
     await on.keys.rotate(id, 'two', T0 + 50, T0)
     await on.keys.rotate(id, 'three', T0 + 200, T0 + 50)
@@ -204,7 +190,7 @@ onEachEngine('a key that is rotated', on => {
     expect(await on.ownerOf('two')).toBe(id)
   })
 
-  test('ends all of them when the present one ends at once', async () => {
+  test('ends all of them when the present one ends at once', async on => {
     const id = await on.add('one')
     await on.keys.rotate(id, 'two', T0 + DAY_MS, T0)
     expect(await on.keys.rotate(id, 'three', T0, T0)).toBeTrue()
@@ -213,14 +199,14 @@ onEachEngine('a key that is rotated', on => {
     expect(await on.ownerOf('two')).toBeNull()
   })
 
-  test('must be there', async () => {
+  test('must be there', async on => {
     expect(await on.keys.rotate('another', 'x', T0 + 1, T0)).toBeFalse()
     expect(await on.keys.list(T0)).toHaveLength(0)
   })
 })
 
-onEachEngine('the use of keys', on => {
-  test('is listed for today: requests, networks of proxies and of clients', async () => {
+describe('the use of keys', () => {
+  test('is listed for today: requests, networks of proxies and of clients', async on => {
     const [id, other] = [await on.add('one'), await on.add('two')]
     await on.use(id, 2, T0 - DAY_MS)
     expect(await on.read(id, T0 - DAY_MS)).toMatchObject({ requestsToday: 2, subnetsToday: 3 })
@@ -233,7 +219,7 @@ onEachEngine('the use of keys', on => {
     expect((await on.keys.list(T0)).find(key => key.id === id)?.requestsToday).toBe(3)
   })
 
-  test('is counted: keys that are not revoked, and those that were used today', async () => {
+  test('is counted: keys that are not revoked, and those that were used today', async on => {
     const [one, two] = [await on.add('one'), await on.add('two')]
     await on.add('three')
     expect(await on.keys.count(T0)).toEqual({ total: 3, usedToday: 0 })
@@ -243,7 +229,7 @@ onEachEngine('the use of keys', on => {
     expect(await on.keys.count(T0)).toEqual({ total: 2, usedToday: 1 })
   })
 
-  test('goes with a key that is removed, which has to be revoked first', async () => {
+  test('goes with a key that is removed, which has to be revoked first', async on => {
     const id = await on.add('one')
     await on.use(id, 2, T0)
     expect(await on.keys.remove(id)).toBe('not-revoked')
@@ -262,14 +248,14 @@ onEachEngine('the use of keys', on => {
   })
 })
 
-onEachEngine('keys of an export', on => {
+describe('keys of an export', () => {
   const ALL: readonly StoredKey[] = [
     stored('aa', { label: ODD, oldSecrets: [secret('old 1'), secret('old 2')] }),
     stored('bb', { plan: null, prefix: '', expiresAt: T0 + 1, revokedAt: 1 }),
     stored('cc', { createdAt: T0 + 1, plan: 'classic', label: 'x'.repeat(200) }),
   ]
 
-  test('are the same in another installation', async () => {
+  test('are the same in another installation', async on => {
     expect(await on.keys.load(ALL, false)).toEqual([])
     const dump = await on.keys.dump()
     const bySecret = (key: StoredKey) => ({
@@ -283,13 +269,13 @@ onEachEngine('keys of an export', on => {
     expect(await on.ownerOf('old 2')).toBe('aa')
   })
 
-  test('are not stored by a trial, nor when there are none', async () => {
+  test('are not stored by a trial, nor when there are none', async on => {
     expect(await on.keys.load(ALL, true)).toEqual([])
     expect(await on.keys.load([], false)).toEqual([])
     expect(await on.keys.dump()).toEqual([])
   })
 
-  test('are stored all or none: every one that cannot be is named with the reason', async () => {
+  test('are stored all or none: every one that cannot be is named with the reason', async on => {
     const id = await on.add('known')
     await on.keys.rotate(id, 'known now', T0 + DAY_MS, T0)
     const before = await on.keys.dump()
@@ -321,7 +307,7 @@ onEachEngine('keys of an export', on => {
     }
   })
 
-  test('may be more than fit into one statement', async () => {
+  test('may be more than fit into one statement', async on => {
     const many = Array.from({ length: 6_000 }, (_, n) =>
       stored(`k${String(n).padStart(4, '0')}`, n === 5_500 ? { oldSecrets: [secret('old')] } : {}),
     )
@@ -333,18 +319,18 @@ onEachEngine('keys of an export', on => {
   })
 })
 
-onEachEngine('plans', on => {
+describe('plans', () => {
   const BIG: Plan = {
     ...{ name: 'big', burst: null, daily: 999_999_999_999, subnets: 999_999_999_999 },
     ...{ clients: null, count: 999_999_999_999, downloads: 999_999_999_999, enabled: false },
   }
 
-  test('that are built in are there from the start, by name', async () => {
+  test('that are built in are there from the start, by name', async on => {
     const byName = BUILT_IN_PLANS.toSorted((a, b) => (a.name < b.name ? -1 : 1))
     expect(await on.plans.list()).toEqual(byName)
   })
 
-  test('are made, and replaced as a whole', async () => {
+  test('are made, and replaced as a whole', async on => {
     await on.plans.set(BIG)
     expect(await on.plans.find('big')).toEqual(BIG)
     const small = {
@@ -360,14 +346,14 @@ onEachEngine('plans', on => {
     expect(await on.plans.find('bi')).toBeNull()
   })
 
-  test('that are switched off refuse their keys, and no others', async () => {
+  test('that are switched off refuse their keys, and no others', async on => {
     const [one, two] = [await on.add('one', { plan: 'classic' }), await on.add('two')]
     await on.plans.set({ ...builtIn('classic'), enabled: false })
     expect((await on.read(one)).isEnabled).toBeFalse()
     expect((await on.read(two)).isEnabled).toBeTrue()
   })
 
-  test('stay while a key is on them, also a revoked one', async () => {
+  test('stay while a key is on them, also a revoked one', async on => {
     await on.plans.set(BIG)
     const ids = [await on.add('one', { plan: 'big' }), await on.add('two', { plan: 'big' })]
     await on.keys.revoke(ids[0] ?? '', T0)
@@ -380,8 +366,8 @@ onEachEngine('plans', on => {
 })
 
 /** What two machines do on the same data. */
-onEachEngine('two machines at once', on => {
-  test('see what the other one has changed', async () => {
+describe('two machines at once', () => {
+  test('see what the other one has changed', async on => {
     const other = on.open()
     const key = { key: 'one', label: '', plan: 'standard', expiresAt: null }
     const { id } = await other.keys.add(key, T0)
@@ -392,7 +378,7 @@ onEachEngine('two machines at once', on => {
     expect((await on.plans.find('classic'))?.count).toBe(7)
   })
 
-  test('add the same key once', async () => {
+  test('add the same key once', async on => {
     const key = { key: 'same', label: '', plan: 'standard', expiresAt: null }
     const machines = [on, on.open(), on.open(), on.open()]
     const added = await Promise.all(machines.map(async ({ keys }) => keys.add(key, T0)))
@@ -401,7 +387,7 @@ onEachEngine('two machines at once', on => {
     expect(await on.keys.list(T0)).toHaveLength(1)
   })
 
-  test('load the same file once, and none of it twice', async () => {
+  test('load the same file once, and none of it twice', async on => {
     const keys = Array.from({ length: 300 }, (_, n) => stored(`k${n}`))
     const problems = await Promise.all(
       [on, on.open()].map(async each => (await each.keys.load(keys, false)).length),
@@ -410,7 +396,7 @@ onEachEngine('two machines at once', on => {
     expect(await on.keys.dump()).toHaveLength(300)
   })
 
-  test('set plans, rotate and revoke one after the other, each of them whole', async () => {
+  test('set plans, rotate and revoke one after the other, each of them whole', async on => {
     const other = on.open()
     const id = await on.add('one')
     const plans = [1, 2, 3, 4].map(daily => ({ ...builtIn('standard'), daily, count: daily }))
