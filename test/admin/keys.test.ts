@@ -10,81 +10,74 @@ afterAll(cleanUp)
 
 const create = () => startConsole(dataDirectory())
 type Service = ReturnType<typeof create>
-const post = (json: object) => ({ method: 'POST', json })
-const put = (json: object) => ({ method: 'PUT', json })
+const post = (json: unknown) => ({ method: 'POST', json })
+const put = (json: unknown) => ({ method: 'PUT', json })
+const DELETE = { method: 'DELETE' }
 
 /** Makes a key; gives its id and secret. */
-async function made(service: Service, json: object = { kind: 'regular' }) {
-  const { status, text } = await service.ask('/console/keys', post(json))
+async function made(on: Service, json: object = { kind: 'regular' }) {
+  const { status, text } = await on.ask('/console/keys', post(json))
   expect(status).toBe(201)
   return JSON.parse(text) as { id: string; key: string }
 }
-const messageOf = async (service: Service, path: string, asking: object): Promise<string> => {
+
+/** For tests that do not mind each other. */
+const service = create()
+const messageOf = async (path: string, asking: object): Promise<string> => {
   const { status, text } = await service.ask(path, asking)
   return `${status} ${JSON.parse(text).message}`
 }
+const isServed = async (key: string): Promise<boolean> =>
+  (await service.api(`/api?key=${key}&time=999999`)).startsWith('200')
 
 describe('a key', () => {
   test('is made, listed, used, and revoked, and the server sees each at once', async () => {
-    const service = create()
     const { id, key } = await made(service, { kind: 'regular', label: 'first', expires: '30d' })
     expect(key).toMatch(/^pl_\w{32}$/)
-    expect(await service.api(`/api?key=${key}&time=999999`)).toStartWith('200')
-    expect(JSON.parse((await service.ask('/console/keys', post({ kind: 'temp' }))).text)).toEqual({
-      ...{ id: expect.any(String), key: expect.stringMatching(/^temp_/), plan: null },
-      ...{ prefix: expect.any(String), label: '', state: 'active', daily_limit: null },
-      ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-11-21T12:00:00.000Z' },
+    expect(await isServed(key)).toBeTrue()
+    const trial = await made(service, { kind: 'temp', ttl: '1h', label: 'trial' })
+    expect<unknown>(trial).toEqual({
+      ...{ id: trial.id, key: expect.stringMatching(/^temp_\w{32}$/), plan: null },
+      ...{ prefix: expect.any(String), label: 'trial', state: 'active', daily_limit: null },
+      ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-11-20T13:00:00.000Z' },
       ...{ requests_today: 0, last_seen: null },
     })
     const { keys } = await service.value('/console/keys')
-    expect(keys.filter((each: { id: string }) => each.id === id)).toEqual([
-      {
-        ...{ id, prefix: key.slice(0, 8), label: 'first', plan: 'standard', state: 'active' },
-        ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-12-20T12:00:00.000Z' },
-        ...{ requests_today: 1, daily_limit: 34_560, last_seen: '2026-11-20T12:00:00.000Z' },
-      },
-    ])
+    const { key: _, ...listed } = trial
+    expect(keys).toContainEqual(listed)
+    expect(keys).toContainEqual({
+      ...{ id, prefix: key.slice(0, 8), label: 'first', plan: 'standard', state: 'active' },
+      ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-12-20T12:00:00.000Z' },
+      ...{ requests_today: 1, daily_limit: 34_560, last_seen: '2026-11-20T12:00:00.000Z' },
+    })
     const revoked = await service.value(`/console/keys/${id}/revoke`, post({}))
     expect(revoked).toMatchObject({ id, label: 'first', state: 'revoked' })
     expect(await service.value(`/console/keys/${id}`)).toEqual(revoked)
     expect(await service.api(`/api?key=${key}`)).toBe('403 INVALID_KEY')
-    expect(await service.short(`/console/keys/${id}`, { method: 'DELETE' })).toBe('200 {}')
+    expect(await service.short(`/console/keys/${id}`, DELETE)).toBe('200 {}')
     expect(await service.short(`/console/keys/${id}`)).toBe('404 NOT_FOUND')
   })
 
   test('of another process is seen, and one made here is seen by others', async () => {
     const dir = dataDirectory()
-    const service = startConsole(dir)
-    const { id } = await made(service)
+    const on = startConsole(dir)
+    const { id } = await made(on)
     const { stdout } = await proxylist(['keys', 'show', id, '--json', '--data', dir])
-    expect(await service.value(`/console/keys/${id}`)).toEqual(JSON.parse(stdout))
+    expect(await on.value(`/console/keys/${id}`)).toEqual(JSON.parse(stdout))
   })
 
-  test('that is temporary has the limits of plan temp', async () => {
-    const service = create()
-    const { id, key } = await made(service, { kind: 'temp', ttl: '1h', label: 'trial' })
-    expect(key).toMatch(/^temp_\w{32}$/)
-    const { keys } = await service.value('/console/keys')
-    const found = keys.find((each: { id: string }) => each.id === id)
-    expect(found).toMatchObject({ plan: null, daily_limit: null, label: 'trial' })
-    expect(found.expires).toBe('2026-11-20T13:00:00.000Z')
-  })
-
-  test('is changed: what is not given stays, null ends its end', async () => {
-    const service = create()
+  test('is changed: what is not given stays, null ends its end, markup in a label is text', async () => {
     const { id } = await made(service, { kind: 'regular', label: 'a', expires: '1d' })
     const path = `/console/keys/${id}`
     const changed = await service.value(path, post({ plan: 'classic' }))
     expect(changed).toMatchObject({ plan: 'classic', label: 'a', state: 'active' })
-    expect(await service.value(path, post({ label: '', expires: null }))).toMatchObject({
-      ...{ plan: 'classic', label: '', expires: null },
+    const label = '<img src=x onerror=alert(1)>"\'&amp;'
+    expect(await service.value(path, post({ label, expires: null }))).toMatchObject({
+      ...{ plan: 'classic', label, expires: null },
     })
   })
-})
 
-describe('the secret of a key', () => {
   test('is rotated: both secrets work until the overlap ends', async () => {
-    const service = create()
     const { id, key } = await made(service)
     const path = `/console/keys/${id}/rotate`
     const rotated = await service.value(path, post({ overlap: '1h' }))
@@ -92,36 +85,22 @@ describe('the secret of a key', () => {
       ...{ id, overlap_until: '2026-11-20T13:00:00.000Z' },
       report: { id, old_secret_until: '2026-11-20T13:00:00.000Z' },
     })
-    for (const secret of [key, rotated.key]) {
-      expect(await service.api(`/api?key=${secret}&time=999999`)).toStartWith('200')
-    }
+    expect([await isServed(key), await isServed(rotated.key)]).toEqual([true, true])
     const last = await service.value(path, post({ overlap: '0s' }))
     expect(last.overlap_until).toBeNull()
-    expect(await service.api(`/api?key=${key}`)).toBe('403 INVALID_KEY')
-    expect(await service.api(`/api?key=${last.key}&time=999999`)).toStartWith('200')
+    expect([await isServed(key), await isServed(last.key)]).toEqual([false, true])
   })
 
   test('is given a fresh start', async () => {
-    const service = create()
     const { id, key } = await made(service)
     for (let n = 0; n < 6; n += 1) await service.api(`/api?key=${key}`)
     expect(await service.api(`/api?key=${key}`)).toBe('429 RATE_LIMIT_EXCEEDED')
     const { limits } = await service.value(`/console/keys/${id}/reset`, post({}))
     for (const { left, quota } of limits) expect(left).toBe(quota)
-    expect(await service.api(`/api?key=${key}&time=999999`)).toStartWith('200')
-  })
-
-  test('keeps markup in its label as it is: what shows it escapes it', async () => {
-    const service = create()
-    const label = '<img src=x onerror=alert(1)>"\'&amp;'
-    const { id } = await made(service, { kind: 'regular', label })
-    const { text, headers } = await service.ask(`/console/keys/${id}`)
-    expect(JSON.parse(text).label).toBe(label)
-    expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
+    expect(await isServed(key)).toBeTrue()
   })
 
   test('shows its secret once: no other answer, line or sentence has it', async () => {
-    const service = create()
     const { id, key } = await made(service)
     const rotated = await service.value(`/console/keys/${id}/rotate`, post({}))
     await service.api(`/api?key=${key}`)
@@ -133,7 +112,7 @@ describe('the secret of a key', () => {
   })
 })
 
-const BAD_KEYS: readonly (readonly [json: unknown, message: string])[] = [
+const BAD_KEYS: readonly (readonly [json: unknown, message: string | RegExp])[] = [
   [{}, 'kind must be regular or temp'],
   [{ kind: 'demo' }, 'kind must be regular or temp'],
   [[], 'the body must be a JSON object'],
@@ -148,45 +127,37 @@ const BAD_KEYS: readonly (readonly [json: unknown, message: string])[] = [
   [{ kind: 'regular', expires: 'soon' }, /^expires must be a duration such as 30d/],
   [{ kind: 'regular', expires: '2020-01-01' }, /^expires must lie in the future/],
   [{ kind: 'temp', ttl: '0s' }, /^ttl must lie in the future/],
-].map(([json, message]) => [json, message] as [unknown, string])
+]
 
 describe('a key that is refused', () => {
   test.each(BAD_KEYS)('is not made of %p', async (json, message) => {
-    const service = create()
     const before = await service.value('/console/keys')
-    const said = await messageOf(service, '/console/keys', { method: 'POST', json })
+    const said = await messageOf('/console/keys', post(json))
     expect(said).toStartWith('400 ')
     expect(said.slice(4)).toMatch(message)
     expect(await service.value('/console/keys')).toEqual(before)
   })
 
-  test('on a plan that there is not is refused with the sentence of the command', async () => {
-    const service = create()
-    const expected = "409 there is no plan 'gold' for keys; plans are classic, free, standard"
-    const json = { kind: 'regular', plan: 'gold' }
-    expect(await messageOf(service, '/console/keys', { method: 'POST', json })).toBe(expected)
-    const { id } = await made(service)
-    expect(await messageOf(service, `/console/keys/${id}`, post({ plan: 'gold' }))).toBe(expected)
-  })
-
-  test('that cannot be changed so is refused, and why', async () => {
-    const service = create()
-    const { id } = await made(service)
-    const { id: temp } = await made(service, { kind: 'temp' })
+  test('says why', async () => {
+    const [{ id }, { id: temp }] = [await made(service), await made(service, { kind: 'temp' })]
     const path = `/console/keys/${id}`
-    expect(await messageOf(service, path, { method: 'DELETE' })).toBe(
-      `409 key ${id} is not revoked`,
-    )
-    expect(await messageOf(service, path, post({}))).toBe(
-      '400 nothing to change: give plan, label or expires',
-    )
-    expect(await messageOf(service, `/console/keys/${temp}`, post({ plan: 'classic' }))).toBe(
-      '409 this is a temporary key: its plan is temp and stays',
-    )
+    const noPlan = "409 there is no plan 'gold' for keys; plans are classic, free, standard"
+    for (const [at, asking, said] of [
+      ['/console/keys', post({ kind: 'regular', plan: 'gold' }), noPlan],
+      [path, post({ plan: 'gold' }), noPlan],
+      [path, DELETE, `409 key ${id} is not revoked`],
+      [path, post({}), '400 nothing to change: give plan, label or expires'],
+      [
+        ...([`/console/keys/${temp}`, post({ plan: 'classic' })] as const),
+        '409 this is a temporary key: its plan is temp and stays',
+      ],
+      ['/console/keys?limit=5', {}, '400 this takes no parameters'],
+    ] as const) {
+      expect(await messageOf(at, asking)).toBe(said)
+    }
     await service.ask(`${path}/revoke`, post({}))
-    expect(await messageOf(service, `${path}/rotate`, post({}))).toBe(
-      '409 this key is revoked: make a new one',
-    )
+    const said = await messageOf(`${path}/rotate`, post({}))
+    expect(said).toBe('409 this key is revoked: make a new one')
     for (const action of ['/rotate', '/revoke', '/reset', '']) {
       const asking = post(action === '' ? { label: 'x' } : {})
       expect(await service.short(`/console/keys/nobody${action}`, asking)).toBe('404 NOT_FOUND')
@@ -194,7 +165,6 @@ describe('a key that is refused', () => {
   })
 
   test('is made by no body that is not JSON, or too long', async () => {
-    const service = create()
     const headers = { 'content-type': 'application/json' }
     const send = (body: string) => service.short('/console/keys', { method: 'POST', body, headers })
     for (const body of ['', '{', '{"kind":"regular"}x', 'null', '\ud800']) {
@@ -206,50 +176,55 @@ describe('a key that is refused', () => {
 })
 
 describe('a plan', () => {
-  test('is made and changed with numbers, nulls or the forms of the command line', async () => {
-    const service = create()
-    const made = await service.value(
-      '/console/plans/gold',
-      put({ burst: { requests: 9, seconds: 3 }, daily: 5, count: null, enabled: false }),
-    )
-    expect(made).toEqual({
-      ...{ name: 'gold', burst: { requests: 9, seconds: 3 }, daily: 5, subnets: null },
+  const GOLD = '/console/plans/gold'
+  const plans = async (): Promise<{ name: string; keys: number }[]> =>
+    (await service.value('/console/plans')).plans
+
+  test('is made and changed with numbers, nulls or the forms of the command line, and removed', async () => {
+    const burst = { requests: 9, seconds: 3 }
+    expect(
+      await service.value(GOLD, put({ burst, daily: 5, count: null, enabled: false })),
+    ).toEqual({
+      ...{ name: 'gold', burst, daily: 5, subnets: null },
       ...{ clients: null, count: null, downloads: 4, enabled: false, keys: 0 },
     })
     const changed = await service.value(
-      '/console/plans/gold',
+      GOLD,
       put({ burst: '2/1m', daily: 'unlimited', subnets: '7', enabled: 'on' }),
     )
     expect(changed).toMatchObject({
       ...{ burst: { requests: 2, seconds: 60 }, daily: null, subnets: 7, enabled: true },
     })
-    const { plans } = await service.value('/console/plans')
-    expect(plans.map(({ name }: { name: string }) => name)).toEqual([
+    expect((await plans()).map(({ name }) => name)).toEqual([
       ...['classic', 'demo', 'free', 'gold', 'standard', 'temp'],
     ])
-    expect(await service.short('/console/plans/gold', { method: 'DELETE' })).toBe('200 {}')
+    expect(await service.short(GOLD, DELETE)).toBe('200 {}')
   })
 
   test('that changes applies to its keys at once', async () => {
-    const service = create()
-    const { key } = await made(service)
-    expect(await service.api(`/api?key=${key}&time=999999`)).toStartWith('200')
-    await service.ask('/console/plans/standard', put({ enabled: false }))
+    await service.ask('/console/plans/own', put({}))
+    const { key } = await made(service, { kind: 'regular', plan: 'own' })
+    expect(await isServed(key)).toBeTrue()
+    await service.ask('/console/plans/own', put({ enabled: false }))
     expect(await service.api(`/api?key=${key}`)).toBe('403 INVALID_KEY')
-    await service.ask('/console/plans/standard', put({ enabled: true, burst: '1/24h' }))
+    await service.ask('/console/plans/own', put({ enabled: true, burst: '1/24h' }))
     expect(await service.api(`/api?key=${key}`)).toBe('429 RATE_LIMIT_EXCEEDED')
   })
 
-  test('counts its keys', async () => {
-    const service = create()
-    const count = async (name: string): Promise<number> =>
-      (await service.value('/console/plans')).plans.find(
-        (plan: { name: string }) => plan.name === name,
-      ).keys
-    const before = await count('classic')
-    await made(service, { kind: 'regular', plan: 'classic' })
+  test('counts its keys, and stays while it has some, or is built in', async () => {
+    await service.ask(GOLD, put({}))
+    await made(service, { kind: 'regular', plan: 'gold' })
+    const { keys = 0 } = (await plans()).find(({ name }) => name === 'temp') ?? {}
     await made(service, { kind: 'temp' })
-    expect([await count('classic'), await count('temp')]).toEqual([before + 1, 1])
+    expect(await plans()).toContainEqual(expect.objectContaining({ name: 'gold', keys: 1 }))
+    expect(await plans()).toContainEqual(expect.objectContaining({ name: 'temp', keys: keys + 1 }))
+    for (const [name, said] of [
+      ['classic', '409 plan classic is built in and stays'],
+      ['gold', '409 plan gold is used by keys (1, revoked ones included); it stays'],
+      ['none', '404 there is no plan of this name'],
+    ] as const) {
+      expect(await messageOf(`/console/plans/${name}`, DELETE)).toBe(said)
+    }
   })
 })
 
@@ -277,31 +252,10 @@ describe('a plan with bad limits', () => {
     ['demo', { subnets: 5 }, '400 plan demo counts no networks: it has no subnets and clients'],
   ] as const
   test.each(BAD)('%s is not set to %p', async (name, json, message) => {
-    const service = create()
     const before = await service.value('/console/plans')
-    expect(await messageOf(service, `/console/plans/${name}`, put(json))).toMatch(message)
+    expect(await messageOf(`/console/plans/${name}`, put(json))).toMatch(message)
     expect(await service.value('/console/plans')).toEqual(before)
   })
-})
-
-describe('a plan that is not changed', () => {
-  test('that is built in, used, or not there is not removed', async () => {
-    const service = create()
-    const remove = (name: string) =>
-      messageOf(service, `/console/plans/${name}`, { method: 'DELETE' })
-    await service.ask('/console/plans/gold', put({}))
-    await made(service, { kind: 'regular', plan: 'gold' })
-    expect(await remove('classic')).toBe('409 plan classic is built in and stays')
-    expect(await remove('gold')).toBe(
-      '409 plan gold is used by keys (1, revoked ones included); it stays',
-    )
-    expect(await remove('none')).toBe('404 there is no plan of this name')
-  })
-})
-
-test('no parameter is taken where none has a meaning', async () => {
-  const service = create()
-  expect(await messageOf(service, '/console/keys?limit=5', {})).toBe('400 this takes no parameters')
 })
 
 test('feeds are those of proxylist feeds, with masked sources', async () => {
