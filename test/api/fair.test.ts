@@ -1,11 +1,10 @@
 /**
  * Fair shares (contract B9), from the request to the worker: streams that nobody reads keep their
- * slots, and only selects take time. How long a request waits is in
- * `test/sqlite/proxies/downloads.test.ts`, the order of turns in `fair-queue.test.ts`.
+ * slots, and only selects take time. Who has how many slots, on all servers together and when one stops, is
+ * in `test/sqlite/proxies/downloads.test.ts`, the order of turns in `fair-queue.test.ts`.
  */
 import { afterAll, expect, spyOn, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
-import { keySubject } from '../../src/access/entitlements.ts'
 import type { AnswerStream } from '../../src/api/answer.ts'
 import { createAdmissions, createHandler, type Outcome } from '../../src/api/handler.ts'
 import { createQueryReader } from '../../src/api/query.ts'
@@ -15,7 +14,7 @@ import type { ProxyReader } from '../../src/proxies/store.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
 import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
 import { addKeys, addList, type Limits, T0, type TestRow } from '../support/fixtures.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -41,15 +40,16 @@ function directoryOf(plans: Plans): string {
 }
 
 /** A server on a data directory; `onSelect` is called before each select on the main thread. */
-function createWorld(
-  plans: Plans,
-  dir = directoryOf(plans),
-  onSelect: (filter: Filter) => void = () => {},
-) {
+function createWorld(plans: Plans, onSelect: (filter: Filter) => void = () => {}) {
+  const dir = directoryOf(plans)
   const registry = openServerRegistry(dir, () => {})
   const clock = () => T0
   const list = openServerList(dir, PROVIDER, clock, () => {})
   const { streamer } = list
+  onCleanUp(() => {
+    list.close()
+    registry.close()
+  })
   const reader: ProxyReader = {
     ...list,
     find(filter, options) {
@@ -61,11 +61,10 @@ function createWorld(
       return list.findEndpoints(filter, options)
     },
   }
-  const access = createAccess(registry.keys, registry.usage)
   const handle = createHandler({
     admissions: createAdmissions(),
     clock,
-    access,
+    access: createAccess(registry.keys, registry.usage),
     readQuery: createQueryReader(PROVIDER),
     cache: createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax: 2 ** 20 }),
   })
@@ -84,19 +83,6 @@ function createWorld(
       })
       return answer
     },
-    stop: () => streamer?.refuseWaiting(),
-    requestsOf: async (key: string): Promise<number> => {
-      const caller = access.authenticate(key, T0)
-      if (caller === null) throw new Error(`${key} is no key`)
-      const {
-        usages: [used],
-      } = await registry.usage.peek([keySubject(caller.id)], 0)
-      return used?.requests ?? 0
-    },
-    close() {
-      list.close()
-      registry.close()
-    },
   }
 }
 
@@ -109,7 +95,7 @@ async function streamOf({ ended }: { ended: Promise<Outcome> }): Promise<AnswerS
 }
 
 test('one key with all the long answers that its plan allows does not keep others from theirs', async () => {
-  const { ask, close } = createWorld({ greedy: { downloads: 4 }, other: { downloads: 4 } })
+  const { ask } = createWorld({ greedy: { downloads: 4 }, other: { downloads: 4 } })
   const all = Array.from({ length: 60 }, () => ask('greedy'))
   const four = await Promise.all(all.slice(0, 4).map(streamOf))
   const other = await streamOf(ask('other'))
@@ -118,41 +104,22 @@ test('one key with all the long answers that its plan allows does not keep other
   await streamOf(all[4] ?? ask('greedy'))
   expect(all.filter(({ outcome }) => outcome !== null)).toHaveLength(5)
   await other.cancel()
-  close()
-})
-
-test('a key has as many long answers as its plan allows on all servers of a data directory together', async () => {
-  const plans = { one: { downloads: 2 } }
-  const dir = directoryOf(plans)
-  const [here, there] = [createWorld(plans, dir), createWorld(plans, dir)]
-  const two = [await streamOf(here.ask('one')), await streamOf(there.ask('one'))]
-  const more = [here.ask('one'), there.ask('one')]
-  for (const { outcome } of more) expect(outcome).toBeNull()
-  await two[0]?.cancel() // here
-  const next = await Promise.race(more.map(streamOf))
-  expect(more.filter(({ outcome }) => outcome !== null)).toHaveLength(1)
-  await Promise.all([two[1], next].map(stream => stream?.cancel()))
-  const last = await Promise.all(more.map(streamOf))
-  await Promise.all(last.map(stream => stream.cancel()))
-  here.close()
-  there.close()
 })
 
 test('a stream that was read to its end makes room for the next', async () => {
-  const { ask, close } = createWorld({ one: { downloads: 1 } })
+  const { ask } = createWorld({ one: { downloads: 1 } })
   const [first, second] = [ask('one'), ask('one')]
   const stream = await streamOf(first)
   expect(second.outcome).toBeNull()
   await new Response(stream.open(() => {})).bytes()
   await (await streamOf(second)).cancel()
-  close()
 })
 
 const TRIAL = { burst: { requests: 99, seconds: 60 }, downloads: 1 }
 const addressOf = (n: number): string => `192.0.2.${n}`
 
 test('an address has one long answer with demo and temporary keys, and others have their own', async () => {
-  const { ask, close } = createWorld({
+  const { ask } = createWorld({
     demo: { ...TRIAL, count: null },
     temp: { ...TRIAL, count: null },
   })
@@ -165,7 +132,6 @@ test('an address has one long answer with demo and temporary keys, and others ha
   expect(waiting.outcome).toBeNull()
   await held.cancel()
   expect((await waiting.ended).kind).toBe('answered')
-  close()
 })
 
 const CROWD = Array.from({ length: 41 }, (_, n) => addressOf(n))
@@ -178,7 +144,7 @@ test.each(['demo', TEMPORARY])(
     try {
       const plans = { demo: TRIAL, temp: TRIAL, paying: {} }
       const selected: (number | null)[] = []
-      const { ask, close } = createWorld(plans, directoryOf(plans), ({ count }) => {
+      const { ask } = createWorld(plans, ({ count }) => {
         selected.push(count)
         nowMs += 12
       })
@@ -187,41 +153,16 @@ test.each(['demo', TEMPORARY])(
       const outcomes = await Promise.all([...crowd, paying].map(({ ended }) => ended))
       for (const { kind } of outcomes) expect(kind).toBe('answered')
       expect(selected).toEqual([30, 1]) // the worker has found the answers of the others
-      close()
     } finally {
       clock.mockRestore()
     }
   },
 )
 
-test('temporary keys that keep all their slots do not keep the long answer of a plan from beginning', async () => {
-  const { ask, close } = createWorld({ temp: { ...TRIAL, count: null }, paying: {} })
-  const crowd = CROWD.map(ip => ask(TEMPORARY, ip))
-  await Promise.all(crowd.slice(0, 4).map(streamOf))
-  const paying = await streamOf(ask('paying', addressOf(1)))
-  expect(crowd.filter(({ outcome }) => outcome !== null)).toHaveLength(4)
-  await paying.cancel()
-  close()
-})
-
-test('a server that stops refuses a waiting long answer with 503, and gives it back', async () => {
-  const { ask, stop, requestsOf, close } = createWorld({ one: { downloads: 1 } })
-  const [first, second] = [ask('one'), ask('one')]
-  const stream = await streamOf(first)
-  expect([second.outcome, await requestsOf('one')]).toEqual([null, 2])
-  stop()
-  const outcome = await second.ended
-  expect(outcome).toMatchObject({ kind: 'refused', error: { status: 503 } })
-  expect(await requestsOf('one')).toBe(1)
-  await stream.cancel()
-  close()
-})
-
 test('a draw of a few is no long answer: it does not wait for those of its key', async () => {
-  const { ask, close } = createWorld({ one: { downloads: 1 } })
+  const { ask } = createWorld({ one: { downloads: 1 } })
   const stream = await streamOf(ask('one'))
   const drawn = await ask('one', undefined, '&sort=random&count=1').ended
   expect(drawn).toMatchObject({ kind: 'answered', answer: { kind: 'answer', records: 1 } })
   await stream.cancel()
-  close()
 })

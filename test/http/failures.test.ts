@@ -216,6 +216,7 @@ test.each(SERVICES)(
       await expectUnavailable(service, ASK + query)
     }
     await expectUnavailable(service, '/api?key=demo')
+    expect(await ask(service, '/stats')).toBe('503 DB_EXECUTE_FAILED')
     expect(await ask(service, '/healthz')).toBe('200 ok\n')
     expect(await ask(service, '/api?key=nobody')).toBe('403 INVALID_KEY')
     if (start !== startChild) return
