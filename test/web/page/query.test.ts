@@ -149,7 +149,7 @@ describe('the hash of the page', () => {
     'country=xxxx',
     'country=%%%',
     '%E0%A4%A',
-    '=&=&&&',
+    ...['=&=&&&', '&&==&', 'time=&works=1e3', `type=${'x'.repeat(5000)}`],
     'ping=fast&works=1000',
     '__proto__=1&constructor=2',
     'my_key',
