@@ -16,7 +16,7 @@ import { repeat } from '../support/repeat.ts'
 import { files, startServe } from '../support/serve.ts'
 import { percentile } from '../support/table.ts'
 import { type Finding, type Part, type Run, scaled } from './part.ts'
-import { integrityFaults } from './support/list-state.ts'
+import { integrityFaults } from './support/kill.ts'
 
 const BACKUPS = 120
 const ROWS = 100_000

@@ -4,29 +4,24 @@
  */
 import { readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Child, launch, succeed } from '../../support/launch.ts'
-import { between, pick, randomOf } from '../../support/random.ts'
+import { addKeys } from '../../support/fixtures.ts'
+import { type Child, launch, run as runCommand, succeed } from '../../support/launch.ts'
+import { randomOf } from '../../support/random.ts'
 import { messageOf } from '../support/main.ts'
-import { ANONS, addressOf, COUNTRIES, cityEnOf, cityOf, TYPES } from '../support/rows.ts'
-import { files } from '../support/serve.ts'
+import { repeat } from '../support/repeat.ts'
+import { addressOf } from '../support/rows.ts'
+import { files, startServe } from '../support/serve.ts'
 import { count } from '../support/table.ts'
-import { type Finding, type Part, type Run, scaled } from './part.ts'
-import { DEADLINE, kill, summaryOf, until } from './support/kill.ts'
-import {
-  type Content,
-  contentOf,
-  fullOf,
-  listFaults,
-  type Watch,
-  watchServer,
-} from './support/list-state.ts'
+import { type Part, type Run, scaled } from './part.ts'
+import { DEADLINE, kill, listFaults, summaryOf, until } from './support/kill.ts'
+import { tagsIn, writeTagged } from './support/tagged.ts'
 
-/** One kind of import. Variant 1 of a `replace` has some other and some more rows. */
-export type Change = {
+/** One kind of import. */
+type Change = {
   name: string
   /** Proxies that only a `replace` changes; without any the directory is missing too. */
   list: number
-  /** Proxies in the files, together. */
+  /** Proxies in the files, together. Every second `replace` has some other and some more. */
   rows: number
   files: number
   replace: boolean
@@ -35,7 +30,7 @@ export type Change = {
 }
 
 /** From 20,000 rows and an eighth of the list, an import rebuilds the indexes. */
-export const CHANGES: readonly Change[] = [
+const CHANGES: readonly Change[] = [
   { name: 'small merge', list: 1000, rows: 300, files: 1, replace: false, kills: 60 },
   { name: 'small replace', list: 1000, rows: 900, files: 1, replace: true, kills: 60 },
   { name: 'merge of 4 small files', list: 1000, rows: 800, files: 4, replace: false, kills: 40 },
@@ -43,89 +38,82 @@ export const CHANGES: readonly Change[] = [
   { name: 'small first import', list: 0, rows: 500, files: 1, replace: false, kills: 36 },
   { name: 'large merge', list: 10_000, rows: 21_000, files: 1, replace: false, kills: 20 },
   { name: 'large replace', list: 10_000, rows: 21_000, files: 1, replace: true, kills: 20 },
-  {
-    name: 'replace by 3 large files',
-    list: 5000,
-    rows: 24_000,
-    files: 3,
-    replace: true,
-    kills: 14,
-  },
+  { name: 'replace by 3 files', list: 5000, rows: 24_000, files: 3, replace: true, kills: 14 },
   { name: 'large first import', list: 0, rows: 25_000, files: 1, replace: false, kills: 10 },
   // More than fits SQLite's cache: the WAL grows long before the commit.
   { name: 'huge first import', list: 0, rows: 180_000, files: 1, replace: false, kills: 4 },
 ]
 
-export type Variant = 0 | 1
-/** The files of a change; `base` is `null` when there is no list to start from. */
-type ChangeFiles = { base: string | null; variants: readonly [string[], string[]] }
-
-/** Rows by which the two variants of a replacement differ, as a share of their size. */
+/** Rows by which two replacements differ, as a share of their size. */
 const SHIFT = 0.1
 
-type Span = { from: number; to: number }
-
-/** Every row has all members, and is as old in both variants: so the later import wins. */
-function rowsOf({ from, to }: Span, random: () => number, name: string, nowMs: number): string {
-  let text = ''
-  for (let n = from; n < to; n += 1) {
-    const country = pick(random, COUNTRIES)
-    const city = between(random, 1, 20)
-    const row = {
-      ip: addressOf(n),
-      ip_out: addressOf(n + 1).replace(/:.*/, ''),
-      type: TYPES[n % TYPES.length],
-      anon: pick(random, ANONS),
-      speed: between(random, 1000, 1e6),
-      ping: between(random, 1, 5000) / 1000,
-      country,
-      city: `${cityOf(country, city)} ${name}`,
-      city_en: `${cityEnOf(country, city)} ${name}`,
-      works: String(between(random, 0, 100)),
-      smtp: random() < 0.5,
-      telegram: random() < 0.5,
-      avito: random() < 0.5,
-      google: random() < 0.5,
-      'the service': random() < 0.5,
-      checked_at: Math.floor(nowMs / 1000) - (n % 600),
-    }
-    text += `${JSON.stringify(row)}\n`
-  }
-  return text
+/** Which addresses the import with a number brings. */
+function spanOf({ rows, replace }: Change, tag: number): { from: number; to: number } {
+  if (!replace || tag % 2 === 0) return { from: 0, to: rows }
+  return { from: Math.round(rows * SHIFT), to: Math.round(rows * (1 + 1.5 * SHIFT)) }
 }
 
-/** The rows of a variant, in as many parts as there are files. */
-function spansOf({ rows, files, replace }: Change, variant: Variant): Span[] {
-  const shift = replace ? Math.round(variant * rows * SHIFT) : 0
-  const more = replace ? Math.round((variant * rows * SHIFT) / 2) : 0
-  const at = (part: number): number => shift + Math.round((part * (rows + more)) / files)
-  return Array.from({ length: files }, (_, part) => ({ from: at(part), to: at(part + 1) }))
+function* addresses(from: number, to: number): Generator<string> {
+  for (let n = from; n < to; n += 1) yield addressOf(n)
 }
 
-/** Writes the files of a change, each row a line of JSON. */
-async function writeChange(
-  dir: string,
-  change: Change,
-  seed: number,
-  nowMs: number,
-): Promise<ChangeFiles> {
-  const random = randomOf(seed, `rows ${change.name}`)
-  const write = async (name: string, span: Span): Promise<string> => {
-    const file = join(dir, `${name}.ndjson`)
-    await Bun.write(file, rowsOf(span, random, name, nowMs))
-    return file
-  }
-  const writeVariant = async (variant: Variant): Promise<string[]> => {
-    const files: string[] = []
-    for (const span of spansOf(change, variant)) {
-      files.push(await write(`variant-${variant}-${files.length + 1}`, span))
-    }
-    return files
-  }
-  const { list } = change
-  const base = list === 0 ? null : await write('base', { from: 0, to: list })
-  return { base, variants: [await writeVariant(0), await writeVariant(1)] }
+const described = (tags: ReadonlyMap<number, number>): string =>
+  [...tags]
+    .sort(([a], [b]) => a - b)
+    .map(([tag, rows]) => `${rows} of import ${tag}`)
+    .join(' and ') || 'nothing'
+
+/** What the list holds after the import with a number; the first list has number 1. */
+function listAfter(change: Change, tag: number): string {
+  const { from, to } = spanOf(change, tag)
+  const others = change.replace ? 0 : Math.max(0, change.list - to)
+  return described(new Map([...(others > 0 ? [[1, others] as const] : []), [tag, to - from]]))
 }
+
+/** Every row of the list: none in a run is older than a day. */
+const EVERYTHING = 'time=86400&get=json&fields=speed'
+/** What says that there is nothing: a first import may be killed before it has made a file. */
+const NOTHING = /no proxies match|there is no /
+
+/** What the program lists. @throws Error when it fails. */
+async function listed(binary: string, data: string): Promise<string> {
+  const command = [binary, 'list', EVERYTHING, '--data', data]
+  const { exitCode, stdout, stderr } = await runCommand(command, DEADLINE)
+  if (exitCode === 0) return described(tagsIn(stdout))
+  if (exitCode === 1 && NOTHING.test(stderr)) return 'nothing'
+  throw new Error(`list exited with ${exitCode}: ${stderr}`)
+}
+
+const KEY = `pl_${'W'.repeat(32)}`
+/** Between two requests to a running server. */
+const ASK_EVERY_MS = 15
+
+/** Starts a server on the data and asks it for the list again and again. */
+async function watchServer(scene: Scene) {
+  const { run, data } = scene
+  addKeys(data, { free: {} }, [{ key: KEY, plan: 'free' }])
+  const server = await startServe(run.binary, { data, more: ['--grace', '1s', '--log', 'off'] })
+  const now = async (): Promise<string> => {
+    const response = await fetch(`http://127.0.0.1:${server.port}/api?key=${KEY}&${EVERYTHING}`)
+    const body = await response.text()
+    return response.status === 200 ? described(tagsIn(body)) : `status ${response.status}`
+  }
+  const seen = { answers: 0, wrong: [] as string[] }
+  const asking = repeat(async () => {
+    const allowed = [scene.tag - 1, scene.tag, scene.tag + 1]
+    const shown = await now().catch(String)
+    seen.answers += 1
+    if (!allowed.some(tag => listAfter(scene.change, tag) === shown)) seen.wrong.push(shown)
+    await Bun.sleep(ASK_EVERY_MS)
+  })
+  const end = async () => {
+    await asking.stop()
+    await server.stop()
+    return seen
+  }
+  return { now, end }
+}
+type Watch = Awaited<ReturnType<typeof watchServer>>
 
 /** Between two checks of a running import's WAL. */
 const CHECK_EVERY_MS = 1
@@ -133,35 +121,37 @@ const CHECK_EVERY_MS = 1
 const DURATION_FACTOR = 1.05
 /** Share of the moments that count from the first write to the WAL, which comes late. */
 const FROM_WRITE_SHARE = 0.5
-
 /** A WAL up to this size holds empty tables, which a first import creates as it starts. */
 const EMPTY_WAL_BYTES = 40_000
 
-/** An import that was not killed; `counts` is what it printed. */
-type Completed = { ms: number; writtenMs: number; counts: string }
-
-/** A killed import: whether it was still running, had written to the WAL, had removed it. */
-type Killed = { wasKilled: boolean; hadWritten: boolean; hadClosed: boolean }
-
-export type Scene = {
+type Scene = {
   run: Run
   change: Change
   data: string
-  /** What the list holds in each variant. */
-  contents: readonly Content[]
-  /** What an import that makes each variant prints. */
-  counts: readonly string[]
-  /** The last import that was not killed. */
-  last: Completed
+  dir: string
+  checkedAt: number
+  /** The number of the last import that was made to its end. */
+  tag: number
+  /** How long it took, and until its first write to the WAL. */
+  ms: number
+  writtenMs: number
 }
 
-/** Whether each import of the change is the first of its directory: then there is one variant. */
-export const isFirst = ({ list }: Change): boolean => list === 0
+/** Whether each import of the change is the first of its directory. */
+const isFirst = ({ list }: Change): boolean => list === 0
 
-const importArgs = (change: Change, files: readonly string[], data: string): string[] => [
-  ...['import', ...files, '--data', data, '--format', 'ndjson', '--json'],
-  ...(change.replace ? ['--replace'] : []),
-]
+/** Writes the files of the import with a number, each row a line of JSON; gives its command. */
+async function writeImport(scene: Scene, tag: number): Promise<string[]> {
+  const { run, change, data, dir, checkedAt } = scene
+  const { from, to } = spanOf(change, tag)
+  const at = (part: number): number => from + Math.round((part * (to - from)) / change.files)
+  const paths = Array.from({ length: change.files }, (_, part) => join(dir, `${part}.ndjson`))
+  for (const [part, path] of paths.entries()) {
+    await writeTagged(path, addresses(at(part), at(part + 1)), tag, checkedAt)
+  }
+  const how = ['--format', 'ndjson', '--json', ...(change.replace ? ['--replace'] : [])]
+  return [run.binary, 'import', ...paths, '--data', data, ...how]
+}
 
 /** A text that changes with every write to the WAL; `''` while it holds no rows. */
 function walState(data: string): string {
@@ -177,74 +167,38 @@ async function untilWritten(data: string, stateBefore: string, child: Child): Pr
   while (child.isRunning() && !isWritten(data, stateBefore)) await Bun.sleep(CHECK_EVERY_MS)
 }
 
-/** Runs an import to its end. @throws Error with its stderr when it fails. */
-async function importFully(
-  binary: string,
-  args: readonly string[],
-  data: string,
-): Promise<Completed> {
+/** Runs the import with a number to its end; gives how many rows it changed. @throws Error when it fails. */
+async function finish(scene: Scene, tag: number, command: readonly string[]): Promise<number> {
+  const { data } = scene
   const [state, startMs] = [walState(data), performance.now()]
-  const child = launch([binary, ...args], DEADLINE)
+  const child = launch(command, DEADLINE)
   await untilWritten(data, state, child)
   const writtenMs = performance.now() - startMs
   const exitCode = await child.ended
   const { stdout, stderr } = child.written
   if (exitCode !== 0) throw new Error(`import exited with ${exitCode}: ${stderr}`)
-  return { ms: performance.now() - startMs, writtenMs, counts: stdout.trim() }
+  const { added, updated }: { added: number; updated: number } = JSON.parse(stdout)
+  scene.tag = tag
+  // One that finds nothing to do says nothing of how long another takes.
+  if (added + updated > 0) Object.assign(scene, { ms: performance.now() - startMs, writtenMs })
+  return added + updated
 }
 
-/** Writes the files of a change and imports the list; gives also what acts on it. */
-async function openScene(run: Run, change: Change) {
-  const data = run.directory('data')
-  const { base, variants }: ChangeFiles = await writeChange(
-    run.directory('files'),
-    change,
-    run.seed,
-    Date.now(),
-  )
-  const argsFor = (variant: Variant): string[] => importArgs(change, variants[variant], data)
-  const importVariant = (variant: Variant) => importFully(run.binary, argsFor(variant), data)
-
-  if (base === null) rmSync(data, { recursive: true })
-  else await succeed([run.binary, 'import', base, '--data', data], DEADLINE)
-  const contents: Content[] = []
-  const counts: string[] = []
-  let last: Completed = { ms: 0, writtenMs: 0, counts: '' }
-  for (const variant of isFirst(change) ? ([0] as const) : ([0, 1, 0] as const)) {
-    last = await importVariant(variant)
-    counts[variant] = last.counts
-    contents[variant] = await contentOf(run.binary, data)
-  }
-  const scene: Scene = { run, change, data, contents, counts, last }
-
-  return {
-    scene,
-    /** Runs an import to its end, which becomes `last`; gives its counts. */
-    async finish(variant: Variant): Promise<string> {
-      scene.last = await importVariant(variant)
-      return scene.last.counts
-    },
-    /** Runs an import and kills it, at a moment within the duration of the last one. */
-    async kill(variant: Variant, random: () => number): Promise<Killed> {
-      const { ms, writtenMs } = scene.last
-      const isFromWrite = random() < FROM_WRITE_SHARE
-      const share = random() * DURATION_FACTOR
-      const [state, startMs] = [walState(data), performance.now()]
-      const child = launch([run.binary, ...argsFor(variant)])
-      if (isFromWrite) await untilWritten(data, state, child)
-      const beganMs = isFromWrite ? performance.now() : startMs
-      await until(beganMs + share * (isFromWrite ? ms - writtenMs : ms))
-      const wasKilled = await kill(child)
-      const hadClosed = state === '' && walState(data) === ''
-      return { wasKilled, hadWritten: isWritten(data, state), hadClosed }
-    },
-    /** Removes the data directory, for a first import. */
-    clear(): void {
-      rmSync(data, { recursive: true, force: true })
-    },
-  }
+/**
+ * Runs an import and kills it, at a moment within the duration of the last one. Gives whether it was
+ * still running, and had written to the WAL.
+ */
+async function killOne({ data, ms, writtenMs }: Scene, command: string[], random: () => number) {
+  const isFromWrite = random() < FROM_WRITE_SHARE
+  const share = random() * DURATION_FACTOR
+  const [state, startMs] = [walState(data), performance.now()]
+  const child = launch(command)
+  if (isFromWrite) await untilWritten(data, state, child)
+  const beganMs = isFromWrite ? performance.now() : startMs
+  await until(beganMs + share * (isFromWrite ? ms - writtenMs : ms))
+  const wasKilled = await kill(child)
+  return { wasKilled, hadWritten: isWritten(data, state) }
 }
-type Stage = Awaited<ReturnType<typeof openScene>>
 
 /** Share of the kills after which another import is the first to open the list. */
 const IMPORT_FIRST_SHARE = 0.25
@@ -253,8 +207,9 @@ const ATTEMPTS_PER_KILL = 4
 
 /** What was seen after the kills; texts say what was wrong. */
 type Tally = {
-  before: { unwritten: number; written: number }
-  after: { open: number; closed: number }
+  unwritten: number
+  written: number
+  after: number
   half: string[]
   checks: number
   faults: string[]
@@ -263,95 +218,65 @@ type Tally = {
   answers: number
   unexpected: string[]
 }
+const killsOf = ({ unwritten, written, after, half }: Tally): number =>
+  unwritten + written + after + half.length
 
-/** The list after an import: as before it, as after it, or wrong. */
-type Result = 'before' | 'after' | `half, ${string}`
-
-const sum = (parts: { [name: string]: number }): number =>
-  Object.values(parts).reduce((total, part) => total + part, 0)
-const killsOf = ({ before, after, half }: Tally): number => sum(before) + sum(after) + half.length
-
-const changedNothing = (counts: string): boolean =>
-  /"added":0,"updated":0,.*"removed":0/.test(counts)
-
-/** What the counts of the next import say of the killed one. */
-function resultByCounts(counts: string, expected: string | undefined): Result {
-  if (counts === expected) return 'before'
-  return changedNothing(counts) ? 'after' : `half, the next import says ${counts}`
+/** What the list holds after a kill, through the program and a server, and what is wrong with its file. */
+async function check({ run, data }: Scene, watch: Watch | null, tally: Tally): Promise<string[]> {
+  tally.checks += 1
+  tally.faults.push(...listFaults(data))
+  return [await listed(run.binary, data), ...(watch ? [await watch.now()] : [])]
 }
 
-/** What a fingerprint says. `before` is undefined where there was no list. */
-function resultByFingerprint(
-  found: string,
-  before: string | undefined,
-  after: string | undefined,
-): Result {
-  if (found === after) return 'after'
-  return found === (before ?? 'nothing') ? 'before' : `half, fingerprint ${found}`
+/** Makes a killed import to its end; gives what it found: as the list was before, after, or else. */
+async function repair(scene: Scene, tag: number, command: string[], before: string, tally: Tally) {
+  const { run, change, data } = scene
+  const changed = await finish(scene, tag, command)
+  const after = listAfter(change, tag)
+  const whole = await listed(run.binary, data)
+  if (whole !== after) tally.failures.push(`after the next import there are ${whole}`)
+  tally.imports += 1
+  const { from, to } = spanOf(change, tag)
+  if (changed === 0) return after
+  return changed === to - from ? before : `the next import changed ${changed} rows`
 }
 
-/** Checks what a kill has left: through the program, a server, and in the file. */
-async function check(scene: Scene, state: Variant, target: Variant, watch: Watch | null) {
-  const { run, change, data, contents } = scene
-  const before = isFirst(change) ? undefined : contents[state]
-  const results = [
-    resultByFingerprint(await fullOf(run.binary, data), before?.full, contents[target]?.full),
-  ]
-  if (watch) {
-    const shown = await watch.now()
-    results.push(resultByFingerprint(shown, before?.addresses, contents[target]?.addresses))
-  }
-  return { results, faults: listFaults(data) }
-}
-
-function countKill(tally: Tally, result: Result, { hadWritten, hadClosed }: Killed): void {
-  if (result === 'before') tally.before[hadWritten ? 'written' : 'unwritten'] += 1
-  else if (result === 'after') tally.after[hadClosed ? 'closed' : 'open'] += 1
-  else tally.half.push(result)
-}
-
-/** One kill, a check of what it left, and the next import. */
-async function killOnce(
-  { scene, kill, finish, clear }: Stage,
-  state: Variant,
+/** One kill, a check of what it left, and the same import to its end. */
+async function killAndCheck(
+  scene: Scene,
   watch: Watch | null,
   random: () => number,
   tally: Tally,
-): Promise<Variant> {
-  const { change, data, counts } = scene
-  if (isFirst(change)) clear()
-  const target: Variant = isFirst(change) || state === 1 ? 0 : 1
-  const killed = await kill(target, random)
-  const results: Result[] = []
-  if (random() >= IMPORT_FIRST_SHARE) {
-    const seen = await check(scene, state, target, watch)
-    results.push(...seen.results)
-    tally.checks += 1
-    tally.faults.push(...seen.faults)
-  }
-  results.push(resultByCounts(await finish(target), counts[target]))
-  tally.imports += 1
+): Promise<void> {
+  const { change, data } = scene
+  if (isFirst(change)) rmSync(data, { recursive: true, force: true })
+  const tag = scene.tag + 1
+  const before = isFirst(change) ? 'nothing' : listAfter(change, scene.tag)
+  const after = listAfter(change, tag)
+  const command = await writeImport(scene, tag)
+  const { wasKilled, hadWritten } = await killOne(scene, command, random)
+  const seen = random() < IMPORT_FIRST_SHARE ? [] : await check(scene, watch, tally)
+  seen.push(await repair(scene, tag, command, before, tally))
   if (!watch) {
     const left = readdirSync(data).filter(name => name !== 'proxies.db')
     tally.faults.push(...left.map(name => `${name} is left behind`))
   }
-  const [first = 'before'] = results
-  const agree = results.every(each => each === first)
-  const result: Result = agree ? first : `half, ${change.name}: ${results.join(', ')}`
-  if (killed.wasKilled) countKill(tally, result, killed)
-  else if (result !== 'after') tally.failures.push(`an import was not killed, yet ${result}`)
-  return target
+  const [first = ''] = new Set(seen)
+  const isWhole = new Set(seen).size === 1 && [before, after].includes(first)
+  if (!isWhole) tally.half.push(`${change.name}: ${seen.join(', ')}`)
+  else if (wasKilled && first === after) tally.after += 1
+  else if (wasKilled) tally[hadWritten ? 'written' : 'unwritten'] += 1
+  else if (first === before) tally.failures.push('an import was not killed, and changed nothing')
 }
 
 /** Kills imports of one kind until there are `kills`. */
-async function killMany(stage: Stage, kills: number, watch: Watch | null, tally: Tally) {
-  const { run, change } = stage.scene
+async function killMany(scene: Scene, kills: number, watch: Watch | null, tally: Tally) {
+  const { run, change } = scene
   const random = randomOf(run.seed, `kills ${change.name} ${watch ? 'served' : 'alone'}`)
   const goal = killsOf(tally) + kills
-  let state: Variant = 0
   for (let n = 0; n < kills * ATTEMPTS_PER_KILL && killsOf(tally) < goal; n += 1) {
     try {
-      state = await killOnce(stage, state, watch, random, tally)
+      await killAndCheck(scene, watch, random, tally)
     } catch (error) {
       tally.failures.push(messageOf(error))
       return
@@ -361,16 +286,22 @@ async function killMany(stage: Stage, kills: number, watch: Watch | null, tally:
 
 /** Kills one kind of import, half of the times beside a running server; not so first imports. */
 async function killChange(run: Run, change: Change, tally: Tally): Promise<void> {
-  const stage = await openScene(run, change)
-  const { data, contents } = stage.scene
+  const [data, dir] = [run.directory('data'), run.directory('files')]
+  const checkedAt = Math.floor(Date.now() / 1000)
+  const scene: Scene = { run, change, data, dir, checkedAt, tag: 1, ms: 0, writtenMs: 0 }
+  if (!isFirst(change)) {
+    const base = join(dir, 'base.ndjson')
+    await writeTagged(base, addresses(0, change.list), 1, checkedAt)
+    await succeed([run.binary, 'import', base, '--data', data], DEADLINE)
+  }
+  await finish(scene, 2, await writeImport(scene, 2))
   const kills = scaled(change.kills, run)
   const alone = isFirst(change) ? kills : Math.ceil(kills / 2)
   const before = killsOf(tally)
-  await killMany(stage, alone, null, tally)
+  await killMany(scene, alone, null, tally)
   if (alone < kills) {
-    const allowed = contents.map(({ addresses }) => addresses)
-    const watch = await watchServer(run.binary, data, allowed)
-    await killMany(stage, kills - alone, watch, tally)
+    const watch = await watchServer(scene)
+    await killMany(scene, kills - alone, watch, tally)
     const { answers, wrong } = await watch.end()
     tally.answers += answers
     tally.unexpected.push(...wrong)
@@ -378,25 +309,29 @@ async function killChange(run: Run, change: Change, tally: Tally): Promise<void>
   run.say(`${change.name}: ${killsOf(tally) - before} kills`)
 }
 
-function findingsOf(tally: Tally, wanted: number): Finding[] {
-  const { before, after, half, checks, faults, imports, failures, answers, unexpected } = tally
+export const killImport: Part = async run => {
+  const tally: Tally = {
+    ...{ unwritten: 0, written: 0, after: 0, half: [], checks: 0, faults: [] },
+    ...{ imports: 0, failures: [], answers: 0, unexpected: [] },
+  }
+  for (const change of CHANGES) await killChange(run, change, tally)
+  const { unwritten, written, after, half, checks, faults, imports, failures } = tally
   const kills = killsOf(tally)
-  const spread =
-    `${sum(before)} before the commit (${before.unwritten} before, ${before.written} after the ` +
-    `WAL's first write), ${sum(after)} after it (${after.open} before, ${after.closed} after ` +
-    'the WAL was removed)'
+  const wanted = CHANGES.reduce((sum, change) => sum + scaled(change.kills, run), 0)
   return [
     {
       promise: 'an import that is killed leaves the list as it was or as it is after',
-      figure: `${kills} kills, ${spread}; ${summaryOf(half)} half lists`,
+      figure:
+        `${kills} kills, ${unwritten + written} before the commit (${unwritten} before, ${written} ` +
+        `after the WAL's first write), ${after} after it; ${summaryOf(half)} half lists`,
       bound: `${wanted} kills, 0 half lists`,
       holds: kills >= wanted && half.length === 0,
     },
     {
       promise: 'a server never shows half of an import, killed or not',
-      figure: `${count(answers)} answers compared, ${summaryOf(unexpected)} unexpected`,
+      figure: `${count(tally.answers)} answers compared, ${summaryOf(tally.unexpected)} unexpected`,
       bound: '0 unexpected',
-      holds: answers > 0 && unexpected.length === 0,
+      holds: tally.answers > 0 && tally.unexpected.length === 0,
     },
     {
       promise: 'the file a killed import leaves is intact, with its indexes and cities',
@@ -411,24 +346,4 @@ function findingsOf(tally: Tally, wanted: number): Finding[] {
       holds: imports > 0 && failures.length === 0,
     },
   ]
-}
-
-export const killImport: Part = async run => {
-  const tally: Tally = {
-    before: { unwritten: 0, written: 0 },
-    after: { open: 0, closed: 0 },
-    half: [],
-    checks: 0,
-    faults: [],
-    imports: 0,
-    failures: [],
-    answers: 0,
-    unexpected: [],
-  }
-  let wanted = 0
-  for (const change of CHANGES) {
-    wanted += scaled(change.kills, run)
-    await killChange(run, change, tally)
-  }
-  return findingsOf(tally, wanted)
 }

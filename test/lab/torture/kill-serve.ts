@@ -14,8 +14,7 @@ import { startClients } from './limiter/client.ts'
 import { findingsOf, judgeNotes } from './limiter/judge.ts'
 import { makeWorld, readJournal } from './limiter/world.ts'
 import { type Finding, type Part, type Run, scaled } from './part.ts'
-import { kill, summaryOf } from './support/kill.ts'
-import { integrityFaults, listFaults } from './support/list-state.ts'
+import { integrityFaults, kill, listFaults, summaryOf } from './support/kill.ts'
 
 /** Ways to run the servers, and the kills of each in a full run. The first server is killed. */
 const SETUPS: readonly { name: string; servers: number; unix: boolean; kills: number }[] = [

@@ -2,7 +2,6 @@
  * Lists are replaced, grown, shrunk and changed in part while three nodes serve: no answer has rows of
  * two imports, no node goes back, and every node ends with the last version.
  */
-import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { UNLIMITED } from '../../../support/fixtures.ts'
 import { repeat } from '../../support/repeat.ts'
@@ -18,6 +17,7 @@ import {
 import { count, median, shown } from '../../support/table.ts'
 import { type Finding, type Part, scaled } from '../part.ts'
 import { summaryOf } from '../support/kill.ts'
+import { FIRST_SPEED, tagsIn, writeTagged } from '../support/tagged.ts'
 import type { NodesRun } from './world.ts'
 
 /** The rows that small imports change; so many are seen by every node within a second (contract I3). */
@@ -25,38 +25,16 @@ const FEW_ROWS = 5_000
 const FEW_PORT = 7777
 /** Ports of the other rows, in `addressOf`. */
 const MANY_PORTS = [8080, 3128, 80, 1080, 8888, 4145]
-/** The number of the first import, as the speed of its rows. */
-const FIRST_SPEED = 1_000
-
-const line = (ip: string, tag: number): string =>
-  `{"ip":"${ip}","type":"http","works":"90","speed":${FIRST_SPEED + tag}}\n`
-
 const fewAddress = (n: number): string => addressOf(n).replace(/:.*/, `:${FEW_PORT}`)
 
-/** Writes a file of `rows` rows, and the few, all with the number of an import. */
-async function writeTagged(file: string, rows: number, tag: number): Promise<void> {
-  rmSync(file, { force: true }) // a writer does not shorten a file
-  const writer = Bun.file(file).writer({ highWaterMark: 1 << 20 })
-  for (let n = 0; n < FEW_ROWS; n += 1) writer.write(line(fewAddress(n), tag))
-  for (let n = 0; n < rows; n += 1) {
-    writer.write(line(addressOf(n), tag))
-    if (n % 10_000 === 0) await writer.flush()
-  }
-  await writer.end()
-}
-
-/** The numbers of the imports that an answer in JSON has rows of, and how many rows of each. */
-function tagsIn(json: string): Map<number, number> {
-  const tags = new Map<number, number>()
-  for (const [, speed] of json.matchAll(/"speed": ?"?(\d+)/g)) {
-    const tag = Number(speed) - FIRST_SPEED
-    tags.set(tag, (tags.get(tag) ?? 0) + 1)
-  }
-  return tags
+/** The addresses of the few rows, and of `rows` more. */
+function* addresses(rows: number): Generator<string> {
+  for (let n = 0; n < FEW_ROWS; n += 1) yield fewAddress(n)
+  for (let n = 0; n < rows; n += 1) yield addressOf(n)
 }
 
 /** The id of an address in the database: IPv4 as 32 bits, then the port as 16. */
-export const idOf = (address: string): number =>
+const idOf = (address: string): number =>
   address.split(/[.:]/).reduce((bits, part, i) => bits * (i === 4 ? 65_536 : 256) + Number(part), 0)
 
 type ImportsSize = {
@@ -144,7 +122,7 @@ async function importMany(
   const file = join(run.directory('rows'), 'rows.ndjson')
   for (let tag = 2; tag < imports + 2; tag += 1) {
     const size = tag % 2 === 0 ? Math.round(rows * SHRUNK) : rows
-    await writeTagged(file, size, tag)
+    await writeTagged(file, addresses(size), tag)
     await command(shared, ['import', file, '--replace', '--allow-shrink'])
     await untilSeen(watched, 'many', tag)
     run.say(`${count(size)} rows imported, and shown by all nodes`)
@@ -157,7 +135,7 @@ function importFew(run: NodesRun, shared: Shared, everyMs: number) {
   let tag = FEW_TAGS
   const importing = repeat(async () => {
     tag += 1
-    await writeTagged(file, 0, tag)
+    await writeTagged(file, addresses(0), tag)
     await command(shared, ['import', file])
     await Bun.sleep(everyMs)
   })
@@ -242,7 +220,7 @@ export async function tortureImports(run: NodesRun, size: ImportsSize): Promise<
   const shared = { program: run.program, database: await startShared() }
   const directory = run.directory('world')
   const file = join(directory, 'first.ndjson')
-  await writeTagged(file, size.rows, 1)
+  await writeTagged(file, addresses(size.rows), 1)
   const keys = [{ key: KEY, plan: 'free' }]
   await addSharedCustomers(shared, directory, { plans: { free: UNLIMITED }, keys })
   await addVersionLog(shared)
