@@ -4,9 +4,8 @@
  * time. A script, started by `soak.ts`.
  */
 
-import type { Where } from '../../../support/launch.ts'
 import { between, pick, randomOf } from '../../../support/random.ts'
-import { type Client, openClient, type Reply } from '../../support/client.ts'
+import { type Client, openClient } from '../../support/client.ts'
 import { keyOf, SPENT_KEY } from '../../support/customers.ts'
 import { messageOf } from '../../support/main.ts'
 import { distinctBounds, TYPICAL, UNBOUNDED } from '../../support/queries.ts'
@@ -34,13 +33,11 @@ export type Span = {
   maxMs: number
 }
 
-/** Most open connections, and so most requests under way. */
-const CONNECTIONS_MAX = 64
+/** Connections, and so most requests under way. */
+const CONNECTIONS = 64
 const DOWNLOAD_EVERY_MS = 2000
 /** Unexpected answers that are named in a span. */
 const NAMED = 5
-
-const localhost = (port: number): Where => ({ kind: 'tcp', hostname: '127.0.0.1', port })
 
 type Kind = readonly [
   name: string,
@@ -53,7 +50,7 @@ type Kind = readonly [
 ]
 
 const FOUND = [200, 404]
-/** The kind whose requests have a connection each. */
+/** The kind whose requests begin a connection. */
 const NEW_CONNECTION = 'new connection'
 const encodings = ['gzip', 'zstd', 'gzip, deflate, br, zstd'] as const
 
@@ -127,70 +124,6 @@ function createTally() {
 }
 type Tally = ReturnType<typeof createTally>
 
-/** Keep-alive connections, each for one request at a time. */
-function createPool(port: number) {
-  const idle: Client[] = []
-  const waiting: ((client: Promise<Client>) => void)[] = []
-  let open = 0
-  /** Opens a connection, in place of one that was closed. */
-  const renew = (): Promise<Client> => openClient(localhost(port))
-  return {
-    take(): Promise<Client> {
-      const known = idle.shift() // the longest idle one: none stays idle for long
-      if (known) return known.isOpen() ? Promise.resolve(known) : renew()
-      if (open >= CONNECTIONS_MAX) return new Promise(resolve => waiting.push(resolve))
-      open += 1
-      return renew()
-    },
-    /** Takes back a connection; a closed one is replaced when it is needed. */
-    give(client: Client): void {
-      const next = waiting.shift()
-      if (next) next(client.isOpen() ? Promise.resolve(client) : renew())
-      else idle.push(client)
-    },
-    /** Notes that a connection could not be opened. */
-    drop(): void {
-      open -= 1
-    },
-  }
-}
-
-/** Sends one request of a random kind and notes its answer. */
-function createSender({ port, keys, seed }: SoakLoad, tally: Tally) {
-  const random = randomOf(seed, 'soak requests')
-  const pool = createPool(port)
-  const kinds = kindsFor(keys).flatMap(kind => new Array<Kind>(kind[1]).fill(kind))
-
-  const alone = async (target: string, fields?: string): Promise<Reply> => {
-    const client = await openClient(localhost(port))
-    return client.ask(target, fields).finally(client.close)
-  }
-  async function pooled(target: string, fields?: string): Promise<Reply> {
-    const client = await pool.take().catch(error => {
-      pool.drop()
-      throw error
-    })
-    return client.ask(target, fields).finally(() => pool.give(client))
-  }
-
-  return async (n: number, dueMs: number): Promise<void> => {
-    const [name, , statuses, ask] = pick(random, kinds)
-    const [target, fields] = ask(n, random)
-    tally.sent()
-    try {
-      const { status, isComplete } = await (name === NEW_CONNECTION ? alone : pooled)(
-        target,
-        fields,
-      )
-      if (!statuses.includes(status)) tally.unexpected(`${name}: status ${status}`)
-      if (!isComplete) tally.unexpected(`${name}: an answer was truncated`)
-      tally.answered(performance.now() - dueMs)
-    } catch (error) {
-      tally.unexpected(`${name}: ${messageOf(error)}`)
-    }
-  }
-}
-
 /** Downloads the full list every DOWNLOAD_EVERY_MS. */
 function startDownloads({ port, keys }: SoakLoad, tally: Tally) {
   const isList = (text: string): boolean => text.startsWith('[') && text.endsWith(']')
@@ -211,29 +144,50 @@ function startDownloads({ port, keys }: SoakLoad, tally: Tally) {
   return setInterval(() => void download(), DOWNLOAD_EVERY_MS)
 }
 
-async function main(input: SoakLoad): Promise<void> {
-  const { ratePerSecond, spanMs, spans } = input
-  const tally = createTally()
-  const send = createSender(input, tally)
-  const downloads = startDownloads(input, tally)
+/**
+ * A worker of the load: takes the next request, waits until it is due, and sends it. While all
+ * workers wait for answers, requests wait, and their latency grows.
+ */
+async function work(input: SoakLoad, tally: Tally, next: () => number, random: () => number) {
+  const where = { kind: 'tcp', hostname: '127.0.0.1', port: input.port } as const
+  const kinds = kindsFor(input.keys).flatMap(kind => new Array<Kind>(kind[1]).fill(kind))
   const startMs = performance.now()
-  const total = (ratePerSecond * spanMs * spans) / 1000
+  const total = (input.ratePerSecond * input.spanMs * input.spans) / 1000
+  let client: Client | null = null
+  for (let n = next(); n < total; n = next()) {
+    const dueMs = startMs + (n * 1000) / input.ratePerSecond
+    await Bun.sleep(Math.max(0, dueMs - performance.now()))
+    const [name, , statuses, ask] = pick(random, kinds)
+    tally.sent()
+    try {
+      if (name === NEW_CONNECTION) client?.close()
+      if (!client?.isOpen()) client = await openClient(where)
+      const { status, isComplete } = await client.ask(...ask(n, random))
+      if (!statuses.includes(status)) tally.unexpected(`${name}: status ${status}`)
+      if (!isComplete) tally.unexpected(`${name}: an answer was truncated`)
+      tally.answered(performance.now() - dueMs)
+    } catch (error) {
+      tally.unexpected(`${name}: ${messageOf(error)}`)
+    }
+  }
+}
+
+async function main(input: SoakLoad): Promise<void> {
+  const { seed, spanMs, spans } = input
+  const tally = createTally()
+  const downloads = startDownloads(input, tally)
+  const random = randomOf(seed, 'soak requests')
   let sent = 0
-  let written = 0
-  while (written < spans) {
-    const nowMs = performance.now()
-    for (; sent < total; sent += 1) {
-      const dueMs = startMs + (sent * 1000) / ratePerSecond
-      if (dueMs > nowMs) break
-      void send(sent, dueMs)
-    }
-    if (nowMs >= startMs + (written + 1) * spanMs) {
-      written += 1
-      process.stdout.write(`${JSON.stringify(tally.take())}\n`)
-    }
-    await Bun.sleep(1)
+  const workers = Array.from({ length: CONNECTIONS }, () =>
+    work(input, tally, () => sent++, random),
+  )
+  const startMs = performance.now()
+  for (let written = 1; written <= spans; written += 1) {
+    await Bun.sleep(startMs + written * spanMs - performance.now())
+    process.stdout.write(`${JSON.stringify(tally.take())}\n`)
   }
   clearInterval(downloads)
+  await Promise.all(workers)
   process.exit(0)
 }
 

@@ -1,30 +1,6 @@
-/** Telling growth from noise (test/lab/torture/soak/growth.ts), which decides a soak. */
+/** Telling growth from noise, which decides a soak. */
 import { describe, expect, test } from 'bun:test'
-import { growthOf, type Point, slopeOf, troughsOf } from './growth.ts'
-
-const points = (...values: number[]): Point[] =>
-  values.map((value, n) => ({ atSeconds: n * 2, value }))
-
-describe('the slope is that of the least-squares line', () => {
-  test.each([
-    ['a rising line', points(1, 3, 5, 7), 1],
-    ['a falling line', points(7, 5, 3, 1), -1],
-    ['a level', points(4, 4, 4), 0],
-    ['up and down', points(0, 6, 0, 6), 0.6],
-    ['one point', points(9), 0],
-    ['none', [], 0],
-  ])('%s', (_, series, slope) => expect(slopeOf(series)).toBeCloseTo(slope, 12))
-})
-
-describe('the troughs are the lowest points of each run', () => {
-  test.each([
-    ['one a run', points(5, 3, 4, 9, 7, 8), 3, [3, 7]],
-    ['a rest of fewer is left out', points(5, 3, 4, 1), 3, [3]],
-    ['runs of one are the points', points(2, 1), 1, [2, 1]],
-  ])('%s', (_, series, size, values) => {
-    expect(troughsOf(series, size).map(({ value }) => value)).toEqual(values)
-  })
-})
+import { growthOf } from './soak.ts'
 
 describe('growth in an hour', () => {
   /** Samples every two seconds for five minutes. */
