@@ -22,7 +22,7 @@ import type { Registry } from '../access/ports.ts'
 import { operatorReport } from '../api/key-report.ts'
 import { Expected } from '../config/parsers.ts'
 import { SETTINGS } from '../config/settings.ts'
-import { formatInstant, utcDay } from '../lib/time.ts'
+import { formatInstant, formatInstantOrNull, utcDay } from '../lib/time.ts'
 import { AdminError } from './errors.ts'
 import {
   type AdminRoutes,
@@ -38,8 +38,6 @@ import type { Key, KeyReport, RotatedKey } from './wire.ts'
 /** The value of a duration that is not given. */
 const durationOf = (name: 'ttl' | 'overlap'): number =>
   SETTINGS[name].read(SETTINGS[name].fallback ?? '')
-
-const orNull = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
 
 /** Keys with their state, use of today and when they were last seen, in their order. */
 async function describe(
@@ -58,10 +56,10 @@ async function describe(
     plan: key.plan,
     state: keyState(key, nowMs),
     created: formatInstant(key.createdAt),
-    expires: orNull(key.expiresAt),
+    expires: formatInstantOrNull(key.expiresAt),
     requests_today: key.requestsToday,
     daily_limit: daily.get(key.plan ?? TEMP_PLAN) ?? null,
-    last_seen: orNull(uses[i]?.lastSeenMs ?? null),
+    last_seen: formatInstantOrNull(uses[i]?.lastSeenMs ?? null),
   }))
 }
 

@@ -9,7 +9,7 @@ import type { Awaitable } from '../lib/turn-batch.ts'
 import { quantileOf } from '../metrics/histogram.ts'
 import type { Observed } from '../metrics/observed.ts'
 import type { Traffic } from '../metrics/traffic.ts'
-import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
+import { freshRows } from '../proxies/stats.ts'
 import { wireName } from './route.ts'
 
 /** Minutes that are kept: 24 hours. */
@@ -152,11 +152,8 @@ type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
  * some seconds old, the rest is not.
  */
 async function figuresOf({ observed }: OverviewParts, nowMs: number) {
-  const { ages, types } = await observed.breakdown(nowMs)
-  const fresh = ages
-    .filter(({ seconds }) => seconds !== null && seconds <= DEFAULT_AGE_MAX_SECONDS)
-    .reduce((sum, { count }) => sum + count, 0)
-  return { ...observed.extent(), fresh, types }
+  const breakdown = await observed.breakdown(nowMs)
+  return { ...observed.extent(), fresh: freshRows(breakdown), types: breakdown.types }
 }
 
 /** The columns of a history as they are written on the wire. */

@@ -12,7 +12,7 @@ import { quotaStatuses } from '../access/network-quota.ts'
 import type { Plan } from '../access/plan.ts'
 import type { UsageStore } from '../access/ports.ts'
 import { type LimitStatus, limitStatus, type Usage } from '../access/rate-limit.ts'
-import { formatDay, formatInstant, utcDay } from '../lib/time.ts'
+import { formatDay, formatInstant, formatInstantOrNull, utcDay } from '../lib/time.ts'
 
 /** A key, its plan, what it has used of its limits by the time `judgedMs`, and its use over time. */
 type KeyFacts = { key: ListedKey; plan: Plan; used: Usage; judgedMs: number; use: KeyUse }
@@ -25,8 +25,6 @@ function limitsOf({ key, plan, used, judgedMs: nowMs }: KeyFacts): LimitStatus[]
   const networks = quotaStatuses(quotasOf(plan), counts, utcDay(nowMs), nowMs)
   return [...rules.flatMap(rule => limitStatus(rule, used, nowMs)), ...networks]
 }
-
-const orNull = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
 
 /** The use of a key on the day of an instant, by hour of UTC. */
 function todayOf(use: KeyUse, nowMs: number) {
@@ -46,7 +44,7 @@ const reportOf = (
   today: ReturnType<typeof todayOf> | null,
 ) => ({
   ...{ id, label, plan, state },
-  expires: orNull(expiresAt),
+  expires: formatInstantOrNull(expiresAt),
   limits: limits.map(
     ({ name, quota, windowSeconds: window, remaining: left, resetSeconds: reset }) => ({
       ...{ name, quota, window, left, reset },
@@ -89,8 +87,8 @@ export const operatorReport = (facts: KeyFacts, nowMs: number) => ({
   ...keyReport(facts, nowMs),
   prefix: facts.key.prefix,
   created: formatInstant(facts.key.createdAt),
-  old_secret_until: orNull(facts.key.oldSecretUntil),
-  last_seen: orNull(facts.use.lastSeenMs),
+  old_secret_until: formatInstantOrNull(facts.key.oldSecretUntil),
+  last_seen: formatInstantOrNull(facts.use.lastSeenMs),
   days: facts.use.days.map(({ day, requests, records, refused }) => ({
     ...{ day: formatDay(day), requests, records, refused },
   })),

@@ -1,5 +1,5 @@
 /** The port of feeds: what fetching them requires of a store. */
-import { formatInstant } from '../lib/time.ts'
+import { formatInstantOrNull } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 
 /** What is known of the content that was imported last; `''` what is not known. */
@@ -55,13 +55,11 @@ export interface FeedStore {
   keepOnly(feeds: readonly FeedKey[], nowMs: number): Awaitable<void>
 }
 
-const instantOf = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
-
 /** A state as operators see it, with times as ISO 8601 (contract G1). */
 export const describeState = (state: FeedState) => ({
   source: state.source,
-  last_success: instantOf(state.lastSuccessAt),
+  last_success: formatInstantOrNull(state.lastSuccessAt),
   rows: state.rows,
   error: state.error === '' ? null : state.error,
-  next_try: instantOf(state.nextTryAt),
+  next_try: formatInstantOrNull(state.nextTryAt),
 })

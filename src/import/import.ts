@@ -4,7 +4,7 @@
  */
 import { createReadStream, type Stats } from 'node:fs'
 import { counted } from '../lib/counted.ts'
-import { CommandError, nextTurn } from '../lib/errors.ts'
+import { CommandError, chunksUntilAborted, nextTurn } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import type { ListSizes } from '../proxies/store.ts'
@@ -82,35 +82,20 @@ const TURN_BYTES = 1024 * 1024
 async function* until(
   bytes: AsyncIterable<Uint8Array>,
   count: (bytes: number) => void,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): AsyncIterable<Uint8Array> {
-  const iterator = bytes[Symbol.asyncIterator]()
   let bytesOfTurn = 0
-  // Promise.race with one promise for all chunks would keep all of them in memory.
-  let giveUp = (_reason: unknown): void => {}
-  const abort = (): void => giveUp(signal?.reason)
-  signal?.addEventListener('abort', abort)
-  try {
-    for (;;) {
-      signal?.throwIfAborted()
-      const { promise, resolve, reject } = Promise.withResolvers<IteratorResult<Uint8Array>>()
-      giveUp = reject
-      iterator.next().then(resolve, reject)
-      const { value, done } = await promise
-      bytesOfTurn += value?.length ?? 0
-      // A file is read without a turn of the event loop, and signals come in one: also before the end.
-      if (done || bytesOfTurn >= TURN_BYTES) {
-        await nextTurn(signal)
-        bytesOfTurn = 0
-      }
-      if (done) return
-      count(value.length)
-      yield value
+  for await (const chunk of chunksUntilAborted(bytes, signal)) {
+    bytesOfTurn += chunk.length
+    if (bytesOfTurn >= TURN_BYTES) {
+      await nextTurn(signal)
+      bytesOfTurn = 0
     }
-  } finally {
-    signal?.removeEventListener('abort', abort)
-    iterator.return?.()?.catch(() => {}) // nobody waits for the end of a source that hangs
+    count(chunk.length)
+    yield chunk
   }
+  // A file is read without a turn of the event loop, and signals come in one: also before the end.
+  await nextTurn(signal)
 }
 
 /** Passes chunks on, each when the rows of those before it are stored. */
@@ -230,12 +215,12 @@ export async function importSources(
     progress: read => observer.progress(read, bytes),
   })
   const { totals } = rows
-  let beforeRows = options.beforeRows
+  let { beforeRows, signal = new AbortController().signal } = options
 
   async function readSource({ name, bytes: given }: Source): Promise<void> {
     try {
       const { head, isComplete, all } = await withLineFeeds(
-        textOf(until(given, count, options.signal), options.bytesMax),
+        textOf(until(given, count, signal), options.bytesMax),
       )
       const { format: asked } = options
       const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked

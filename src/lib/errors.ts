@@ -102,9 +102,13 @@ export async function* chunksUntilAborted(
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const chunks = source[Symbol.asyncIterator]()
-  for (;;) {
-    const next = await orAborted(chunks.next(), signal)
-    if (next.done) return
-    yield next.value
+  try {
+    for (;;) {
+      const next = await orAborted(chunks.next(), signal)
+      if (next.done) return
+      yield next.value
+    }
+  } finally {
+    chunks.return?.()?.catch(() => {}) // nobody waits for the end of a source that hangs
   }
 }

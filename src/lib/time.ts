@@ -37,6 +37,10 @@ function rememberLast(format: (instant: number) => string): (instant: number) =>
 /** ISO 8601 with `Z`, milliseconds included. */
 export const formatInstant = rememberLast(ms => new Date(ms).toISOString())
 
+/** As `formatInstant`; `null` stays `null`. */
+export const formatInstantOrNull = (ms: number | null): string | null =>
+  ms === null ? null : formatInstant(ms)
+
 /** Unix milliseconds as the date of an HTTP header field (RFC 9110, 5.6.7). */
 export const formatHttpDate = rememberLast(ms => new Date(ms).toUTCString())
 

@@ -9,7 +9,7 @@ import type { LoadProblem } from '../../access/ports.ts'
 import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../../config/parsers.ts'
 import { several } from '../../lib/counted.ts'
 import { CommandError, messageOf, unreadable } from '../../lib/errors.ts'
-import { formatInstant, parseInstant } from '../../lib/time.ts'
+import { formatInstant, formatInstantOrNull, parseInstant } from '../../lib/time.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, say } from '../command.ts'
 import { planFlags } from './plans.ts'
@@ -37,8 +37,8 @@ const toLine = (key: FileKey): string =>
     plan: key.plan,
     limits: key.limits.join(' '),
     created: formatInstant(key.createdAt),
-    expires: key.expiresAt === null ? null : formatInstant(key.expiresAt),
-    revoked: key.revokedAt === null ? null : formatInstant(key.revokedAt),
+    expires: formatInstantOrNull(key.expiresAt),
+    revoked: formatInstantOrNull(key.revokedAt),
     old_secrets: key.oldSecrets.map(({ hash, expiresAt }) => ({
       hash: hash.toHex(),
       expires: formatInstant(expiresAt),

@@ -9,7 +9,7 @@ import { operatorReport } from '../../api/key-report.ts'
 import { Expected, readKey } from '../../config/parsers.ts'
 import { counted } from '../../lib/counted.ts'
 import { CommandError, orAborted, reasonOf } from '../../lib/errors.ts'
-import { formatInstant } from '../../lib/time.ts'
+import { formatInstant, formatInstantOrNull } from '../../lib/time.ts'
 import type { Awaitable } from '../../lib/turn-batch.ts'
 import { type Stores, storesOf } from '../../stores.ts'
 import { columns } from '../chart.ts'
@@ -134,7 +134,7 @@ const listKeys = command({
       plan: key.plan,
       kind: key.plan === null ? 'temporary' : 'regular',
       created: formatInstant(key.createdAt),
-      expires: key.expiresAt === null ? null : formatInstant(key.expiresAt),
+      expires: formatInstantOrNull(key.expiresAt),
       state: keyState(key, nowMs),
       requests_today: key.requestsToday,
       subnets_today: key.subnetsToday,
