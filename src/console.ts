@@ -7,7 +7,7 @@ import { createLogTap, type LogTap } from './admin/live-log.ts'
 import { createOverview, openHistory } from './admin/overview.ts'
 import { ok } from './admin/route.ts'
 import { createAdmin } from './admin/server.ts'
-import { newToken, storeToken } from './admin/token.ts'
+import { newToken } from './admin/token.ts'
 import type { App } from './app.ts'
 import type { Listen } from './config/parsers.ts'
 import type { Settings } from './config/settings.ts'
@@ -131,8 +131,7 @@ export function createConsole(parts: ConsoleParts) {
  */
 export function makeToken(dir: string): { token: string; hadOne: boolean } {
   if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
-  const token = newToken()
-  return { token, hadOne: storeToken(dir, token, giveToOwner) }
+  return newToken(dir, giveToOwner)
 }
 
 /** The status with which the listener at `origin` answers a token; `null` when nothing answers. */

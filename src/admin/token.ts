@@ -13,10 +13,6 @@ export const TOKEN_FILE = 'admin-token'
 const TOKEN_BYTES = 32
 const HASH = /^[0-9a-f]{64}\n$/
 
-/** A new random token: 43 characters that need no escaping in a URL. */
-export const newToken = (): string =>
-  Buffer.from(crypto.getRandomValues(new Uint8Array(TOKEN_BYTES))).toString('base64url')
-
 const hashOf = (token: string): string => new Bun.CryptoHasher('sha256').update(token).digest('hex')
 
 /** The hash that is stored in `dir`; `null` when there is none, or something else. @throws StoreError */
@@ -32,10 +28,14 @@ function storedHash(dir: string): string | null {
 }
 
 /**
- * Stores a token in `dir`, in one step; returns whether there was one. `adopt` gives the file to the
- * user of the service. @throws CommandError when it cannot be written; a former token then stays.
+ * Makes a token of 43 characters that need no escaping in a URL, and stores it in `dir`, in one step;
+ * `hadOne`: whether there was another. `adopt` gives the file to the user of the service.
+ * @throws CommandError when it cannot be written; a former token then stays.
  */
-export function storeToken(dir: string, token: string, adopt: (file: string) => void): boolean {
+export function newToken(dir: string, adopt: (file: string) => void) {
+  const token = Buffer.from(crypto.getRandomValues(new Uint8Array(TOKEN_BYTES))).toString(
+    'base64url',
+  )
   const file = join(dir, TOKEN_FILE)
   const fresh = `${file}.new-${process.pid}`
   const hadOne = Bun.file(file).size > 0
@@ -47,7 +47,7 @@ export function storeToken(dir: string, token: string, adopt: (file: string) => 
     if (existsSync(fresh)) rmSync(fresh)
     throw new CommandError(`cannot write ${file}: ${reasonOf(error)}`)
   }
-  return hadOne
+  return { token, hadOne }
 }
 
 /**

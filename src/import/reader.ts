@@ -46,21 +46,30 @@ export const parseJson = (text: string): unknown => {
 /** How many characters of a file are needed to recognise its format. */
 export const HEAD_LENGTH = 64 * 1024
 
-/** The beginning of a text, whether that is all of it, and the complete text, head included. */
-export async function peek(chunks: Chunks) {
-  const iterator = chunks[Symbol.asyncIterator]()
-  let head = ''
+/** The first items of a source, until they are enough or all of it, and all items, these included. */
+async function startOf<T>(source: AsyncIterable<T>, isEnough: (first: readonly T[]) => boolean) {
+  const iterator = source[Symbol.asyncIterator]()
+  const first: T[] = []
   let isComplete = false
-  while (head.length < HEAD_LENGTH && !isComplete) {
+  while (!isComplete && !isEnough(first)) {
     const { value, done } = await iterator.next()
     if (done) isComplete = true
-    else head += value
+    else first.push(value)
   }
-  async function* all(): Chunks {
-    yield head
+  async function* all(): AsyncIterable<T> {
+    yield* first
     if (!isComplete) yield* { [Symbol.asyncIterator]: () => iterator }
   }
-  return { head, isComplete, all: all() }
+  return { first, isComplete, all: all() }
+}
+
+const lengthOf = (parts: readonly { length: number }[]): number =>
+  parts.reduce((sum, { length }) => sum + length, 0)
+
+/** The beginning of a text, whether that is all of it, and the complete text, head included. */
+export async function peek(chunks: Chunks) {
+  const { first, isComplete, all } = await startOf(chunks, each => lengthOf(each) >= HEAD_LENGTH)
+  return { head: first.join(''), isComplete, all }
 }
 
 /**
@@ -118,20 +127,8 @@ const MAGIC_BYTES = 6
 
 /** The first bytes, and all bytes, these included. */
 async function peekBytes(bytes: Bytes) {
-  const iterator = bytes[Symbol.asyncIterator]()
-  const first: Uint8Array[] = []
-  let start = new Uint8Array()
-  while (start.length < MAGIC_BYTES) {
-    const { value, done } = await iterator.next()
-    if (done) break
-    first.push(value)
-    start = Buffer.concat([start, value.subarray(0, MAGIC_BYTES)])
-  }
-  async function* all(): Bytes {
-    yield* first
-    yield* { [Symbol.asyncIterator]: () => iterator }
-  }
-  return { start, all: all() }
+  const { first, all } = await startOf(bytes, each => lengthOf(each) >= MAGIC_BYTES)
+  return { start: Buffer.concat(first.map(chunk => chunk.subarray(0, MAGIC_BYTES))), all }
 }
 
 /** The bytes of a source. @throws UnusableFile when they cannot be read. */
