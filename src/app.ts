@@ -68,8 +68,8 @@ export function createApp(
   log: Log,
   later: Later = timerLater,
 ) {
-  const { keys, usage, proxies, streamer } = stores
-  const { cacheBytes, cors, errors, providerService: provider, trustProxy } = settings
+  const { keys, usage, proxies, streamer, stats } = stores
+  const { cacheBytes, cors, errors, providerService: provider, publicStats, trustProxy } = settings
   const cache = createResponseCache({ reader: proxies, streamer, provider, bytesMax: cacheBytes })
   const access = createAccess(keys, usage)
   const throttle = createAuthThrottle(later)
@@ -90,7 +90,12 @@ export function createApp(
     access,
     usage,
     cache,
-    readiness: () => readinessOf(stores.replication?.() ?? null),
+    /** What `/readyz` says of the copies of a node (contract I3). */
+    readiness() {
+      const copies = stores.replication?.() ?? null
+      if (copies === null) return ''
+      return ` list_version=${copies.listVersion ?? 0} lag_seconds=${copies.lagSeconds.toFixed(1)}`
+    },
     async probe() {
       for (const [, probe] of probes) await probe()
     },
@@ -102,7 +107,13 @@ export function createApp(
     counters,
     note: usage.note,
     cors,
-    stats: readerOfStats(stores, settings),
+    stats:
+      publicStats === 'off'
+        ? null
+        : createStatsCache(
+            nowMs => stats.make({ nowMs, version: VERSION, part: publicStats, provider }),
+            proxies.version,
+          ),
     ...documentsOf(settings),
   })
   return {
@@ -134,20 +145,4 @@ export function createApp(
     /** Writes the log lines of requests whose connections were closed before they were done. */
     logUnfinished: http.logUnfinished,
   }
-}
-
-/** What `/readyz` says of the copies of a node (contract I3). */
-const readinessOf = (copies: ReplicationState | null): string =>
-  copies === null
-    ? ''
-    : ` list_version=${copies.listVersion ?? 0} lag_seconds=${copies.lagSeconds.toFixed(1)}`
-
-/** What `/stats` says of the list, `null` for nothing. */
-function readerOfStats({ stats, proxies }: AppStores, settings: AppSettings) {
-  const { publicStats: part, providerService: provider } = settings
-  if (part === 'off') return null
-  return createStatsCache(
-    nowMs => stats.make({ nowMs, version: VERSION, part, provider }),
-    proxies.version,
-  )
 }

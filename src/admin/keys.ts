@@ -8,7 +8,6 @@ import {
   factsOf,
   findKey,
   futureExpiry,
-  refuseTemporaryName,
   removeKey,
   removePlan,
   requireUseful,
@@ -20,7 +19,7 @@ import {
 import { type Plan, TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/ports.ts'
 import { operatorReport } from '../api/key-report.ts'
-import { Expected } from '../config/parsers.ts'
+import { requirePlanName } from '../config/parsers.ts'
 import { SETTINGS } from '../config/settings.ts'
 import { formatInstant, formatInstantOrNull, utcDay } from '../lib/time.ts'
 import { AdminError } from './errors.ts'
@@ -165,19 +164,8 @@ async function listPlans({ keys, plans }: Registry, nowMs: number) {
   return (await plans.list()).map(plan => ({ ...plan, keys: countOf(plan) }))
 }
 
-/** @throws AdminError for a name that no plan can have. */
-function requireName(name: string): void {
-  refuseTemporaryName(name, 'the name')
-  try {
-    SETTINGS.plan.read(name)
-  } catch (error) {
-    if (!(error instanceof Expected)) throw error
-    throw new AdminError('INVALID_PARAMETER', `the name must be ${error.message}`)
-  }
-}
-
 async function setPlan(registry: Registry, { request, name, nowMs }: Asked): Promise<Replied> {
-  requireName(name)
+  requirePlanName(name, 'the name')
   const { enabled: given, ...limits } = await readObject(request)
   const enabled = typeof given === 'boolean' ? (given ? 'on' : 'off') : given
   const { enabled: state, ...changes } = readMembers(

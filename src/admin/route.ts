@@ -135,7 +135,7 @@ export function readMembers<N extends SettingName>(
   const known = new Map(names.map(name => [wireName(name), name]))
   const read = Object.entries(given).map(([member, value]) => {
     const name = known.get(member)
-    if (name === undefined) throw invalid(unknownMember(member, [...known.keys()]))
+    if (name === undefined) throw invalid(unknown('member', member, [...known.keys()]))
     const text = value === null ? (nullAs[name] ?? null) : spell(value)
     try {
       if (text === null) throw new Expected('a string or a number')
@@ -148,11 +148,11 @@ export function readMembers<N extends SettingName>(
   return Object.fromEntries(read) as Members<N> // the table says what each parser returns
 }
 
-function unknownMember(member: string, names: readonly string[]): string {
-  const near = nearest(member, names)
+function unknown(what: string, name: string, names: readonly string[]): string {
+  const near = nearest(name, names)
   const hint =
     near === null ? `; it may have ${names.join(', ') || 'none'}` : `; did you mean '${near}'?`
-  return `unknown member${shownName(member, '', near !== null)}${hint}`
+  return `unknown ${what}${shownName(name, '', near !== null)}${hint}`
 }
 
 /** The parameters of a query, each given once. @throws AdminError for others. */
@@ -160,14 +160,10 @@ export function readQuery(url: string, names: readonly string[]): { [name: strin
   const found: { [name: string]: string } = {}
   for (const { name, value } of splitQueryString(queryStringOf(url))) {
     if (name === null || value === null) throw invalid('the query must be valid UTF-8')
-    if (!names.includes(name)) throw invalid(unknownParameter(name, names))
+    if (names.length === 0) throw invalid('this takes no parameters')
+    if (!names.includes(name)) throw invalid(unknown('parameter', name, names))
     if (Object.hasOwn(found, name)) throw invalid(`${name} may be given only once`)
     found[name] = value
   }
   return found
-}
-
-function unknownParameter(name: string, names: readonly string[]): string {
-  if (names.length === 0) return 'this takes no parameters'
-  return unknownMember(name, names).replace('member', 'parameter')
 }

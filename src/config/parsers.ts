@@ -5,8 +5,9 @@
 import { accessSync, constants } from 'node:fs'
 import { BlockList, isIP } from 'node:net'
 import { DEMO_KEY, TEMP_PREFIX } from '../access/key.ts'
+import { RuleError, refuseTemporaryName } from '../access/manage.ts'
 import { memberNames } from '../api/render.ts'
-import { reasonOf } from '../lib/errors.ts'
+import { messageOf, reasonOf } from '../lib/errors.ts'
 import { parsePairs } from '../lib/query-string.ts'
 import { DAY_MS, parseDuration, parseDurationWithin, parseInstant } from '../lib/time.ts'
 
@@ -197,6 +198,16 @@ export const readPlanName = (given: string): string =>
   /^[a-z0-9][a-z0-9._-]{0,39}$/.test(given)
     ? given
     : expect('a name of lower-case letters, digits, dots, dashes or underscores')
+
+/** @throws RuleError unless a plan can have this name; `what` names it. */
+export function requirePlanName(name: string, what: string): void {
+  refuseTemporaryName(name, what)
+  try {
+    readPlanName(name)
+  } catch (error) {
+    throw new RuleError('invalid', `${what} must be ${messageOf(error)}`)
+  }
+}
 
 /**
  * A regular key that the operator has chosen: 1 to 256 characters. Rejects strings that no client

@@ -96,28 +96,6 @@ function importFeed(
   return list.change(feed, work, signal)
 }
 
-async function fetchAndImport(
-  feed: Feed,
-  known: Validators | null,
-  context: AttemptContext,
-): Promise<(Imported & { validators: Validators }) | null> {
-  const { dir, userAgent, bytesMax, clock } = context
-  const slow = `takes longer than ${FETCH_MS_MAX / SECOND_MS} s`
-  const opened = await within(context, FETCH_MS_MAX, slow, signal =>
-    openFeed(feed, known, { dir, userAgent, bytesMax, nowMs: clock(), signal }),
-  )
-  if (opened.kind === 'unchanged') return null
-  const long = `takes longer than ${IMPORT_MS_MAX / MINUTE_MS} minutes to import`
-  try {
-    const imported = await within(context, IMPORT_MS_MAX, long, signal =>
-      importFeed(feed, opened.sources, context, signal),
-    )
-    return { ...imported, validators: opened.validators }
-  } finally {
-    opened.close()
-  }
-}
-
 /**
  * Fetches a feed now, and imports it if it has changed since the state `before`.
  * @throws the reason of `signal` once that is aborted.
@@ -127,14 +105,22 @@ export async function attemptFeed(
   before: FeedState,
   context: AttemptContext,
 ): Promise<Outcome> {
-  const { provider, geoip, list, signal } = context
+  const { provider, geoip, list, clock, signal } = context
   const options = `${importOptionsOf(feed)} ${provider} ${geoipStamp(geoip)}`
   const isKnown =
     before.rows !== null && before.options === options && before.validators.digest !== ''
   try {
     const known = isKnown && !(await list.isEmpty()) ? before.validators : null
-    const imported = await fetchAndImport(feed, known, context)
-    return imported === null ? { kind: 'unchanged' } : { kind: 'imported', ...imported, options }
+    const slow = `takes longer than ${FETCH_MS_MAX / SECOND_MS} s`
+    const opened = await within(context, FETCH_MS_MAX, slow, each =>
+      openFeed(feed, known, { ...context, nowMs: clock(), signal: each }),
+    )
+    if (opened.kind === 'unchanged') return opened
+    const long = `takes longer than ${IMPORT_MS_MAX / MINUTE_MS} minutes to import`
+    const imported = await within(context, IMPORT_MS_MAX, long, each =>
+      importFeed(feed, opened.sources, context, each),
+    ).finally(opened.close)
+    return { kind: 'imported', ...imported, validators: opened.validators, options }
   } catch (thrown) {
     signal.throwIfAborted() // this says nothing of the feed
     if (!(thrown instanceof FetchFailure || thrown instanceof CommandError)) throw thrown

@@ -1,8 +1,7 @@
 /** The `plans` commands. */
 import * as manage from '../../access/manage.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
-import { SETTINGS } from '../../config/settings.ts'
-import { CommandError } from '../../lib/errors.ts'
+import { requirePlanName } from '../../config/parsers.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
 
@@ -47,16 +46,6 @@ const listPlans = command({
   },
 })
 
-/** Plan names follow the same rule as `--plan`; none looks like a temporary key. */
-function nameOf(given: string): string {
-  manage.refuseTemporaryName(given, 'NAME')
-  try {
-    return SETTINGS.plan.read(given)
-  } catch (error) {
-    throw new CommandError(`NAME must be ${error instanceof Error ? error.message : ''}`, 2)
-  }
-}
-
 const setPlan = command({
   name: 'plans set',
   summary: 'create or change a plan; limits not given stay, or are those of the built-in standard',
@@ -66,9 +55,9 @@ const setPlan = command({
     ...(['burst', 'daily', 'subnets', 'clients', 'count', 'downloads', 'enabled'] as const),
   ],
   example: 'proxylist plans set small --burst 2/5s --daily 1000 --subnets 10 --count 100',
-  async run({ settings, args: [given = ''], clock }) {
+  async run({ settings, args: [name = ''], clock }) {
     const { data, database, databaseTimeout, enabled, ...limits } = settings
-    const name = nameOf(given)
+    requirePlanName(name, 'NAME')
     const changes = Object.fromEntries(
       Object.entries({
         ...limits,
