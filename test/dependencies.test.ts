@@ -60,8 +60,7 @@ if (BINARY !== undefined) {
   test.each([
     'src/main.ts',
     'src/sqlite/backup.worker.ts',
-    'src/sqlite/check.worker.ts',
-    'src/sqlite/proxies/stats.worker.ts',
+    'src/sqlite/database.worker.ts',
     'src/sqlite/proxies/stream.worker.ts',
     'src/node/follow.worker.ts',
   ])('the maps tell of all of it, %s included', entry =>

@@ -85,16 +85,21 @@ export const checkRegistry = (db: Database): string[] =>
     return orphans === 0 ? problems : [...problems, `${orphans} keys are of no plan`]
   })
 
-export type CheckTask = { file: string; holds: ServerHolds; isInUse: boolean }
+export type CheckTask = { kind: 'check'; file: string; holds: ServerHolds; isInUse: boolean }
 
 /** Finds why a database cannot be used, in a worker; nothing when it can. */
-export const startCheck = (task: CheckTask): Task<string[]> =>
-  startTask<CheckTask, string[]>('sqlite/check.worker.ts', task)
+export const startCheck = (file: string, holds: ServerHolds, isInUse: boolean): Task<string[]> =>
+  startTask<CheckTask, string[]>('sqlite/database.worker.ts', {
+    kind: 'check',
+    file,
+    holds,
+    isInUse,
+  })
 
 /** As `startCheck`, of the list in `file`. @throws CommandError when the list cannot be checked, or the reason of `signal`. */
 export async function checkInWorker(file: string, signal: AbortSignal): Promise<readonly string[]> {
   signal.throwIfAborted()
-  const { result, end } = startCheck({ file, holds: 'proxies', isInUse: false })
+  const { result, end } = startCheck(file, 'proxies', false)
   const keepAlive = setInterval(() => {}, 2 ** 30) // the worker does not
   const abort = (): void => end(signal.reason)
   signal.addEventListener('abort', abort)

@@ -37,7 +37,7 @@ export function superviseChecked<Store>(
   function check(): void {
     if (checking !== null) return
     const state = stateOf(file)
-    checking = startCheck({ file, holds, isInUse: damage === null })
+    checking = startCheck(file, holds, damage === null)
     const end = (found: readonly string[] | Error): void => {
       checking = null
       if (state?.inode === stateOf(file)?.inode) take(found, state?.writtenMs ?? null)

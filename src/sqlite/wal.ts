@@ -63,7 +63,7 @@ export function hasLongWal(db: Database): boolean {
 /** Most calls of `tick` between two attempts that fail: each one changes the version of the list. */
 const TICKS_MAX = 64
 
-export type CheckpointTask = { file: string; holds: ServerHolds }
+export type CheckpointTask = { kind: 'checkpoint'; file: string; holds: ServerHolds }
 
 /** Copies the WAL of `file` in a worker, when `tick` finds much of it pending, and then calls `onEnd`. */
 export function createCheckpointer(file: string, holds: ServerHolds, onEnd: () => void = () => {}) {
@@ -73,7 +73,11 @@ export function createCheckpointer(file: string, holds: ServerHolds, onEnd: () =
 
   function start(): void {
     if (task !== null) return
-    task = startTask<CheckpointTask, void>('sqlite/checkpoint.worker.ts', { file, holds })
+    task = startTask<CheckpointTask, void>('sqlite/database.worker.ts', {
+      kind: 'checkpoint',
+      file,
+      holds,
+    })
     const ended = (): void => {
       task = null
       onEnd()

@@ -1,6 +1,7 @@
 /** Damage to the file of a database that nobody has open, or a running server. */
 import { Database } from 'bun:sqlite'
 import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
+import { checkOpenList, openListFile } from '../../src/sqlite/proxies/store.ts'
 
 /** Flips a bit in an entry of an index: only a comparison of rows and indexes finds it. */
 export function flipLast(file: string): void {
@@ -24,4 +25,14 @@ export function overwriteRoots(file: string, table = 'proxies'): void {
     writeSync(descriptor, Buffer.alloc(bytes, 0xff), 0, bytes, (page - 1) * bytes)
   }
   closeSync(descriptor)
+}
+
+/** The problems of the list in `file`; none when it is intact. */
+export function checkListFile(file: string): string[] {
+  const db = openListFile(file, { isServer: true, mustExist: true })
+  try {
+    return checkOpenList(db)
+  } finally {
+    db.close(true)
+  }
 }

@@ -65,7 +65,7 @@ export function makeStats(db: Database, { nowMs, ...options }: StatsRequest): Co
 }
 
 /** What the worker is sent: to make the statistics of the list in a file, or only to count it. */
-export type StatsTask = { file: string } & (
+export type StatsTask = { file: string; holds: 'proxies' } & (
   | { kind: 'make'; request: StatsRequest }
   | { kind: 'count'; nowMs: number }
 )
@@ -80,11 +80,12 @@ export function createStatsSource(
   later: Later = timerLater,
 ): StatsSource & { close(): void } {
   const tasks = new Set<Task<unknown>>()
+  const list = { file, holds: 'proxies' } as const
   let isClosed = false
 
   /** Has the worker do a task on a list that may be used. @throws StoreError */
   async function run<Result>(input: StatsTask): Promise<Result> {
-    const task = startTask<StatsTask, Result>('sqlite/proxies/stats.worker.ts', input)
+    const task = startTask<StatsTask, Result>('sqlite/database.worker.ts', input)
     tasks.add(task)
     const tooLong = new Error(`they took longer than ${WORK_MS_MAX} ms`)
     const cancelTimer = later(() => task.end(tooLong), WORK_MS_MAX)
@@ -104,8 +105,8 @@ export function createStatsSource(
   }
 
   return {
-    make: request => run<Coded>({ kind: 'make', file, request }),
-    count: nowMs => run<Breakdown>({ kind: 'count', file, nowMs }),
+    make: request => run<Coded>({ kind: 'make', ...list, request }),
+    count: nowMs => run<Breakdown>({ kind: 'count', ...list, nowMs }),
     close(): void {
       isClosed = true
       for (const task of tasks) task.end(new Error('the server is stopping'))

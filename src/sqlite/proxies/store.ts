@@ -57,25 +57,12 @@ export function createIndexUpkeep(db: Database) {
 /** Rows removed at a time, so that no request waits long for it. */
 const REMOVE_SLICE = 2_000
 
-/** A check reads everything once and in order: a large cache would only cost memory. */
-const CHECK_CACHE_KIB = 4 * 1024
-
 const SCRIPTS = [schema]
 
 export const openListFile = (
   file: string,
   options: OpenMode & Pick<OpenOptions, 'cacheKib'> = {},
 ): Database => openDatabase(file, { holds: 'proxies', scripts: SCRIPTS, ...options })
-
-/** The problems of the list in `file`. @throws StoreError when it cannot be opened. */
-export function checkListFile(file: string): string[] {
-  const db = openListFile(file, { isServer: true, mustExist: true, cacheKib: CHECK_CACHE_KIB })
-  try {
-    return checkOpenList(db)
-  } finally {
-    db.close(true)
-  }
-}
 
 /** The problems of an open list, see `checkList`. */
 export const checkOpenList = (db: Database): string[] => checkList(db, SCRIPTS)
