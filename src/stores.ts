@@ -61,6 +61,8 @@ export type ReadableList = {
   /** Bare addresses that match, in pages between which the caller may pause. */
   endpointPages(filter: Filter, nowMs: number): Iterable<EndpointRow[]>
   cityNames: CityNames
+  /** The list by type, country and age. */
+  breakdown(nowMs: number): Breakdown
 }
 
 export type Say = (sentence: string) => void
@@ -74,8 +76,6 @@ export type Stores = {
   registry<T>(need: Need, work: (registry: Registry) => Awaitable<T>): Promise<T>
   /** The list; `say` is called when it is this machine's copy because the database is away. */
   readList<T>(work: (list: ReadableList) => Awaitable<T>, say: Say): Promise<T>
-  /** The list by type, country and age. */
-  readBreakdown(nowMs: number, say: Say): Promise<Breakdown>
   changeList: With<ReadableList & WritableList>
   /** With `replacing`, all rows are to be replaced, also where the list is damaged. */
   withList<T>(work: (list: WritableList) => Awaitable<T>, replacing?: Replacing): Promise<T>
@@ -114,7 +114,6 @@ function directoryStores(dir: string, clock: Clock): Stores {
   return {
     registry: async (need, work) => withRegistry(own(), need, work),
     readList: async work => withList(own(), clock, 'read', work),
-    readBreakdown: async nowMs => withList(own(), clock, 'read', list => list.breakdown(nowMs)),
     changeList: async work => withList(own(), clock, 'change', work),
     withList: async (work, replacing) =>
       replacing === undefined
@@ -136,14 +135,10 @@ function directoryStores(dir: string, clock: Clock): Stores {
 
 /** The nodes that have served from a database in the last day. @throws CommandError where it has no schema. */
 export async function nodesOf(url: string, timeoutMs: number) {
-  const connection = openConnection({ url, timeoutMs, name: NAME })
-  try {
-    const origin = 'serve, move, import or keys add makes its schema'
-    await requireSchema(connection, 'read', origin)
-    return { shown: connection.shown, nodes: await createNodes(connection).list() }
-  } finally {
-    await connection.close()
-  }
+  await using connection = openConnection({ url, timeoutMs, name: NAME })
+  const origin = 'serve, move, import or keys add makes its schema'
+  await requireSchema(connection, 'read', origin)
+  return { shown: connection.shown, nodes: await createNodes(connection).list() }
 }
 
 const NO_KEYS = ORIGINS[ACCESS_FILE]
@@ -179,12 +174,8 @@ async function withFilled<T>(
   patient: Connection,
   work: (list: ReadableList) => Awaitable<T>,
 ): Promise<T> {
-  const list = await readListChanges(patient, null, openListInMemory)
-  try {
-    return await work(list)
-  } finally {
-    list.close()
-  }
+  using list = await readListChanges(patient, null, openListInMemory)
+  return await work(list)
 }
 
 /** The stores in a database; `dir` may hold the copies of a node, from which the list is then read. */
@@ -202,14 +193,10 @@ function databaseStores(
     origin: string,
     work: (quick: Connection, patient: Connection) => Promise<T>,
   ): Promise<T> {
-    const quick = openConnection({ url, timeoutMs, name: NAME })
-    const patient = openConnection({ url, timeoutMs: PATIENT_MS, name: NAME })
-    try {
-      await requireSchema(quick, need, origin)
-      return await work(quick, patient)
-    } finally {
-      await Promise.all([quick.close(), patient.close()])
-    }
+    await using quick = openConnection({ url, timeoutMs, name: NAME })
+    await using patient = openConnection({ url, timeoutMs: PATIENT_MS, name: NAME })
+    await requireSchema(quick, need, origin)
+    return await work(quick, patient)
   }
 
   /** `connected`, where nothing but the database can answer. @throws CommandError when it fails. */
@@ -237,22 +224,12 @@ function databaseStores(
   return {
     registry: (need, work) =>
       within(need, NO_KEYS, async (quick, patient) => {
-        const usage = createUsageStore({ url, timeoutMs, name: NAME })
-        try {
-          return await work(createRegistry(quick, usage, patient))
-        } finally {
-          await usage.close()
-        }
+        await using usage = createUsageStore({ url, timeoutMs, name: NAME })
+        return await work(createRegistry(quick, usage, patient))
       }),
     async readList(work, say) {
       if (await hasCopy(say)) return withList(dir, clock, 'read', work)
       return within('read', NO_LIST, (_, patient) => withFilled(patient, work))
-    },
-    async readBreakdown(nowMs, say) {
-      if (await hasCopy(say)) return withList(dir, clock, 'read', list => list.breakdown(nowMs))
-      return within('read', NO_LIST, (_, patient) =>
-        createListStore(patient, clock).breakdown(nowMs),
-      )
     },
     changeList: work =>
       within('change', NO_LIST, (_, patient) =>
@@ -293,25 +270,22 @@ export async function withServed(
   log: Log,
   work: (served: Served) => Promise<void>,
 ): Promise<void> {
-  const { data: dir, database: url, databaseTimeout: timeoutMs, providerService } = settings
+  const { data: dir, database: url, databaseTimeout: timeoutMs } = settings
+  const provider = settings.providerService
   if (url !== undefined) {
-    const node = await openNode({ dir, url, timeoutMs, provider: providerService, clock, log })
-    try {
-      const { registry, list, feeds: store } = node
-      const openFeeds = async (feeds: readonly Feed[]) => {
-        await store.keepOnly(feeds, clock())
-        return { store, close() {} }
-      }
-      return await work({ node, registry, list, observed: observeNode(dir, node), openFeeds })
-    } finally {
-      await node.close()
+    await using node = await openNode({ dir, url, timeoutMs, provider, clock, log })
+    const { registry, list, feeds: store } = node
+    const openFeeds = async (feeds: readonly Feed[]) => {
+      await store.keepOnly(feeds, clock())
+      return { store, close() {} }
     }
+    return await work({ node, registry, list, observed: observeNode(dir, node), openFeeds })
   }
   requireOwnData(dir)
   const openList = (): SampleList | FileList =>
     settings.sample
       ? { kind: 'sample', ...openMemoryList() }
-      : { kind: 'file', ...openServerList(dir, providerService, clock, log.say) }
+      : { kind: 'file', ...openServerList(dir, provider, clock, log.say) }
   const openFeeds = async (feeds: readonly Feed[]) => {
     await withFeeds(dir, store => store.keepOnly(feeds, clock()))
     const store = openServerFeeds(dir)

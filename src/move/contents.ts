@@ -37,21 +37,6 @@ export type Contents = {
 }
 export type Part = keyof Contents
 
-/** All parts, in the order in which they are moved: a key needs its plan. */
-export const PARTS: readonly Part[] = [
-  ...([
-    'plans',
-    'keys',
-    'seen',
-    'usage',
-    'networks',
-    'days',
-    'cities',
-    'proxies',
-    'feeds',
-  ] as const),
-]
-
 /** Rows of each part. */
 export type Counts = { readonly [part in Part]: number }
 
@@ -62,7 +47,10 @@ export type Reader = { readonly [P in Part]: () => Pages<Contents[P]> }
 /** Writes into a store that holds none of these rows. */
 export type Writer = { readonly [P in Part]: (page: readonly Contents[P][]) => Awaitable<void> }
 
-/** The values of a row in one order, so that rows of two stores can be compared. */
+/**
+ * The values of a row in one order, so that rows of two stores can be compared. Parts are in the order in
+ * which they are moved: a key needs its plan.
+ */
 export const VALUES: { readonly [P in Part]: (row: Contents[P]) => unknown } = {
   plans: ({ name, burst, daily, subnets, clients, count, downloads, enabled }) => [
     ...[name, burst?.requests, burst?.seconds, daily, subnets, clients, count, downloads, enabled],
@@ -89,6 +77,8 @@ export const VALUES: { readonly [P in Part]: (row: Contents[P]) => unknown } = {
     ...[more.validators.etag, more.validators.lastModified, more.validators.digest],
   ],
 }
+
+export const PARTS = Object.keys(VALUES) as readonly Part[] // each has its values
 
 const textOf = (plan: Plan): string => JSON.stringify(VALUES.plans(plan))
 const BUILT_IN = new Set(BUILT_IN_PLANS.map(textOf))

@@ -256,6 +256,13 @@ export async function openNode(given: NodeOptions) {
     requireFresh()
     return keys.find(key)
   }
+  async function close(): Promise<void> {
+    await follower.close()
+    list.close()
+    keys.close()
+    await Promise.allSettled([usage.flush('all')])
+    await closeStores()
+  }
   return {
     registry: { ...registry, keys: { ...registry.keys, find }, health: keys.health },
     list: {
@@ -286,13 +293,8 @@ export async function openNode(given: NodeOptions) {
       verify()
       await Promise.allSettled([lock.tick(), usage.flush('some'), report.tick(usage.probe)])
     },
-    async close(): Promise<void> {
-      await follower.close()
-      list.close()
-      keys.close()
-      await Promise.allSettled([usage.flush('all')])
-      await closeStores()
-    },
+    close,
+    [Symbol.asyncDispose]: close,
   }
 }
 

@@ -282,6 +282,12 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     }
   }
 
+  async function close(): Promise<void> {
+    if (shared === undefined) availability.close()
+    isClosed = true
+    await sql.close({ timeout: 0 })
+  }
+
   return {
     shown,
     query: <R extends object>(
@@ -294,11 +300,8 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
       within(asked => asked.begin(mode, tx => work(queryOf(tx)))),
     /** Works with the client itself, for what a statement cannot do: COPY and LISTEN. */
     using: within,
-    async close(): Promise<void> {
-      if (shared === undefined) availability.close()
-      isClosed = true
-      await sql.close({ timeout: 0 })
-    },
+    close,
+    [Symbol.asyncDispose]: close,
   }
 }
 

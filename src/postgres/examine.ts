@@ -95,18 +95,14 @@ const backendOf = async (query: Query): Promise<number> =>
  * whichever connection sends a transaction, so two connections share one while none is in a transaction.
  */
 async function keepsSession(mine: Connection, open: () => Connection): Promise<boolean> {
-  const other = open()
-  try {
-    const before = await backendOf(mine.query)
-    const besides = await backendOf(other.query)
-    const meanwhile = await other.transaction(async tx => {
-      await backendOf(tx)
-      return backendOf(mine.query)
-    })
-    return besides !== before && meanwhile === before
-  } finally {
-    await other.close()
-  }
+  await using other = open()
+  const before = await backendOf(mine.query)
+  const besides = await backendOf(other.query)
+  const meanwhile = await other.transaction(async tx => {
+    await backendOf(tx)
+    return backendOf(mine.query)
+  })
+  return besides !== before && meanwhile === before
 }
 
 /** By how much this machine's clock is ahead of the database's, in milliseconds: of the quickest of some tries. */
@@ -376,7 +372,8 @@ export async function examineDatabase(
   signal: AbortSignal,
 ): Promise<Finding[]> {
   const open = (): Connection => openConnection({ url, timeoutMs, name: 'proxylist doctor' })
-  const database = { ...open(), open, url, origin, clock }
+  await using connection = open()
+  const database = { ...connection, open, url, origin, clock }
   let others: Checks<Database> = {}
   const first: Checks<Database> = {
     async database() {
@@ -389,10 +386,6 @@ export async function examineDatabase(
       return result
     },
   }
-  try {
-    const findings = await examineAll(first, database, signal)
-    return [...findings, ...(await examineAll(others, database, signal))]
-  } finally {
-    await database.close()
-  }
+  const findings = await examineAll(first, database, signal)
+  return [...findings, ...(await examineAll(others, database, signal))]
 }

@@ -1,10 +1,7 @@
-/** The list in a database: what writes it, and what is read of it as a whole. */
+/** The list in a database: what writes it. */
 import type { Clock } from '../lib/clock.ts'
-import { ageClock, SECOND_MS, toSeconds } from '../lib/time.ts'
-import { AT, type CityName } from '../proxies/row.ts'
-import { type Breakdown, breakdownOf, createCounter } from '../proxies/stats.ts'
+import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import type { ProxyWriter, Removal } from '../proxies/store.ts'
-import { readListChanges } from './changes.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
 import { beginImport } from './import.ts'
 import { LOCK_CLASS, LOCKS } from './schema.ts'
@@ -67,29 +64,6 @@ export function createListStore(connection: Connection, clock: Clock) {
     begin: (mode, onWait = () => {}) => beginImport(connection, mode, onWait, clock()),
     removeStale,
     count: async (): Promise<number> => (await readState(query)).rows,
-
-    /** The number of rows, and the newest check in milliseconds. */
-    async extent(): Promise<{ rows: number; newestMs: number | null }> {
-      const { rows, newest } = await readState(query)
-      return { rows, newestMs: newest === null ? null : newest * SECOND_MS }
-    },
-
-    /** The list by type, country and age, as of one moment; a million rows take seconds. */
-    breakdown: (nowMs: number): Promise<Breakdown> =>
-      readListChanges(connection, null, async ({ cities, rows }) => {
-        const names = new Map<number, CityName>(cities.map(city => [city.id, city]))
-        const counter = createCounter(ageClock(nowMs))
-        const checks: number[] = []
-        for await (const page of rows) {
-          for (const row of page) {
-            counter.add(row)
-            checks.push(row[AT.checkedAt])
-          }
-        }
-        const counts = counter.read(id => names.get(id) ?? { name: '', nameEn: '' })
-        const newestFirst = Float64Array.from(checks).sort().reverse()
-        return breakdownOf(counts, newestFirst[Math.floor(counts.rows / 2)] ?? null)
-      }),
 
     close: connection.close,
   } satisfies ProxyWriter & { [member: string]: unknown }

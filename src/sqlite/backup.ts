@@ -24,24 +24,19 @@ import { type WriteChunk, writeArchive } from '../move/archive.ts'
 import { DATA_FILES, FEEDS_FILE, requireParts, walOf } from './data-directory.ts'
 import { lockPlace, removeFolder } from './database-files.ts'
 import type { ServerHolds } from './migrate.ts'
+import { countRows } from './proxies/store.ts'
 
 /** Numbers of rows, for the operator. */
 export type Counts = { keys: number; plans: number; proxies: number }
 
-/** The rows of an open database; 0 of what it does not hold. */
-export function countRows(db: Database, holds: ServerHolds): Counts {
-  const count = (table: string): number =>
-    db.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0
-  return holds === 'access'
-    ? { keys: count('keys'), plans: count('plans'), proxies: 0 }
-    : { keys: 0, plans: 0, proxies: count('proxies') }
-}
+/** The rows of an open database, of what it holds. */
+export const countParts = (db: Database, holds: ServerHolds): Partial<Counts> =>
+  holds === 'access'
+    ? { keys: countRows(db, 'keys'), plans: countRows(db, 'plans') }
+    : { proxies: countRows(db) }
 
-export const sumOf = (some: readonly Counts[]): Counts => ({
-  keys: some.reduce((sum, { keys }) => sum + keys, 0),
-  plans: some.reduce((sum, { plans }) => sum + plans, 0),
-  proxies: some.reduce((sum, { proxies }) => sum + proxies, 0),
-})
+export const sumOf = (some: readonly Partial<Counts>[]): Counts =>
+  Object.assign({ keys: 0, plans: 0, proxies: 0 }, ...some)
 
 /** A database file, what it holds, and the file to copy it to, which must not exist. */
 export type Copy = { holds: ServerHolds; file: string; to: string }

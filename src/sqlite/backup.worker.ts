@@ -5,7 +5,7 @@
 import { Database, SQLiteError } from 'bun:sqlite'
 import { CommandError } from '../lib/errors.ts'
 import { doTask } from '../lib/worker.ts'
-import { type Copy, type Counts, countRows, sizeOf, sumOf } from './backup.ts'
+import { type Copy, type Counts, countParts, sizeOf, sumOf } from './backup.ts'
 import { structureProblems } from './check.ts'
 import { damagedBy, emptied, explain } from './errors.ts'
 import { refuseForeign } from './migrate.ts'
@@ -19,7 +19,7 @@ const BUSY_MS = 10_000
 const OF_SOURCE = /^SQLITE_(?:NOTADB|CORRUPT|BUSY)/
 
 /** Copies a database; returns the rows of its tables. @throws CommandError naming the bad file. */
-function copyDatabase({ holds, file, to }: Copy): Counts {
+function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
   let isReading = true
   try {
     using source = openExisting(file)
@@ -31,7 +31,7 @@ function copyDatabase({ holds, file, to }: Copy): Counts {
     isReading = false
     source.run('vacuum into ?', [to])
     using copy = openExisting(to)
-    return countRows(copy, holds)
+    return countParts(copy, holds)
   } catch (error) {
     if (!(error instanceof SQLiteError)) throw error
     const isOfSource = isReading || OF_SOURCE.test(error.code ?? '')

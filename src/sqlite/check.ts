@@ -3,7 +3,7 @@
  * those of the list, and all of a server, run in a worker: it goes on answering, and a command ends at a signal.
  */
 import { Database } from 'bun:sqlite'
-import { CommandError, messageOf } from '../lib/errors.ts'
+import { CommandError, messageOf, orAborted } from '../lib/errors.ts'
 import { startTask, type Task } from '../lib/worker.ts'
 import { createAdmissionLog } from './access/admission-log.ts'
 import { isDamage } from './errors.ts'
@@ -44,11 +44,9 @@ const schemaOf = (db: Database): Set<string> =>
 
 /** Whether tables and indexes are as in a new list; there may be others. */
 function isSchemaIntact(db: Database, scripts: readonly string[]): boolean {
-  const fresh = new Database(':memory:')
+  using fresh = new Database(':memory:')
   for (const script of scripts) fresh.run(script)
-  const isIntact = schemaOf(fresh).isSubsetOf(schemaOf(db))
-  fresh.close()
-  return isIntact
+  return schemaOf(fresh).isSubsetOf(schemaOf(db))
 }
 
 /** The problems of an open list whose schema comes from `scripts`; none when it is intact. */
@@ -101,14 +99,13 @@ export async function checkInWorker(file: string, signal: AbortSignal): Promise<
   signal.throwIfAborted()
   const { result, end } = startCheck(file, 'proxies', false)
   const keepAlive = setInterval(() => {}, 2 ** 30) // the worker does not
-  const abort = (): void => end(signal.reason)
-  signal.addEventListener('abort', abort)
+  const checked = result.catch((error: unknown): never => {
+    throw new CommandError(messageOf(error))
+  })
   try {
-    return await result
-  } catch (error) {
-    throw signal.aborted ? error : new CommandError(messageOf(error))
+    return await orAborted(checked, signal)
   } finally {
     clearInterval(keepAlive)
-    signal.removeEventListener('abort', abort)
+    end()
   }
 }

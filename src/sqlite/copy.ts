@@ -67,14 +67,11 @@ const DATA_FILES = [ACCESS_FILE, PROXY_FILE] as const
 function copyIn(dir: string, name: (typeof DATA_FILES)[number]): Version | 'own' | null {
   const file = join(dir, name)
   if (!existsSync(file)) return null
-  let db: Database | null = null
   try {
-    db = openReading(file)
+    using db = openReading(file)
     return readCopyOf(db) ?? 'own'
   } catch {
     return null // what is wrong with it is said where it is used
-  } finally {
-    db?.close()
   }
 }
 
@@ -183,11 +180,9 @@ function openCopy<C extends Changes>(
     if (release === null) throw new StoreError(`${file} is being replaced by another process`)
     const fresh = freshFile(file)
     try {
-      const db = open(fresh)
-      try {
+      {
+        using db = open(fresh)
         await write(db, fresh, changes, null)
-      } finally {
-        db.close(true)
       }
       close()
       moveDatabase(fresh, file)
@@ -306,18 +301,14 @@ async function writeList(db: Database, changes: ListChanges): Promise<void> {
   const indexes = createIndexUpkeep(db)
   indexes.prepareFor(changes.size)
   if (changes.isWhole) db.run('delete from proxies')
-  const addCity = db.prepare<never, [number, string, string]>(
+  using addCity = db.prepare<never, [number, string, string]>(
     'insert into cities values (?, ?, ?) on conflict do nothing',
   )
-  const remove = db.prepare<never, [number]>('delete from proxies where id = ?')
-  const upsert = db.prepare<never, Row>(UPSERT)
-  try {
-    for (const { id, name, nameEn } of changes.cities) addCity.run(id, name, nameEn)
-    for await (const ids of changes.removed) for (const id of ids) remove.run(id)
-    for await (const rows of changes.rows) for (const row of rows) upsert.run(...row)
-  } finally {
-    for (const statement of [addCity, remove, upsert]) statement.finalize()
-  }
+  using remove = db.prepare<never, [number]>('delete from proxies where id = ?')
+  using upsert = db.prepare<never, Row>(UPSERT)
+  for (const { id, name, nameEn } of changes.cities) addCity.run(id, name, nameEn)
+  for await (const ids of changes.removed) for (const id of ids) remove.run(id)
+  for await (const rows of changes.rows) for (const row of rows) upsert.run(...row)
   indexes.restore()
   writeCopyOf(db, changes.to)
 }

@@ -9,7 +9,14 @@ import { CommandError, StoreError } from '../lib/errors.ts'
 import { strayWal, walOf } from './data-directory.ts'
 import { freshFile, linkDatabase, lockPlace, removeDatabase, removeWal } from './database-files.ts'
 import { emptied, explain, isDamage, isLasting } from './errors.ts'
-import { type Holds, isOfEarlierSchema, migrate, refuseForeign, type Schema } from './migrate.ts'
+import {
+  type Holds,
+  isOfEarlierSchema,
+  migrate,
+  pragma,
+  refuseForeign,
+  type Schema,
+} from './migrate.ts'
 
 /** How long a command waits for another process's write, in milliseconds. */
 const COMMAND_BUSY_MS = 10_000
@@ -94,15 +101,12 @@ function migratedCopy(db: Database, file: string, options: OpenOptions): Databas
  * file in another way would release the locks of this process. @throws StoreError when it is not ours any more.
  */
 export function requireHeader(file: string, holds: Holds): void {
-  let db: Database | null = null
   try {
-    db = new Database(file, { create: false, readwrite: true, strict: true })
+    using db = new Database(file, { create: false, readwrite: true, strict: true })
     refuseForeign(db, file, holds)
   } catch (error) {
     if (!isDamage(error) && !(error instanceof CommandError)) return // found where it is used
     throw new StoreError(explain(file, error), { isDamage: true, cause: error })
-  } finally {
-    db?.close()
   }
 }
 
@@ -164,15 +168,9 @@ const SHRINK_BUSY_MS = 250
 
 /** Gives unused space back where that is most of the file, when the WAL is next copied into it; readers go on. */
 export function shrink(db: Database): void {
-  const pages = db
-    .query<{ unused: number; all: number; bytes: number }, []>(
-      `select (select freelist_count from pragma_freelist_count) as unused,
-        (select page_count from pragma_page_count) as 'all',
-        (select page_size from pragma_page_size) as bytes`,
-    )
-    .get()
-  if (pages === null || pages.unused * pages.bytes < UNUSED_BYTES_MIN) return
-  if (pages.unused * 2 < pages.all) return
+  const unused = pragma(db, 'freelist_count')
+  if (unused * pragma(db, 'page_size') < UNUSED_BYTES_MIN) return
+  if (unused * 2 < pragma(db, 'page_count')) return
   try {
     db.run(`pragma busy_timeout = ${SHRINK_BUSY_MS}`)
     db.run('vacuum')

@@ -18,18 +18,14 @@ self.onmessage = ({ data: task }: MessageEvent<CheckTask | CheckpointTask | Stat
   if (task.kind !== 'checkpoint') lowerPriority() // requests do not notice
   void doTask(self, () => {
     const open = task.holds === 'access' ? openAccessFile : openListFile
-    const db = open(task.file, MODE)
-    try {
-      if (task.kind === 'make') return makeStats(db, task.request)
-      if (task.kind === 'count') return readBreakdown(db, task.nowMs)
-      if (task.kind === 'check') {
-        return task.holds === 'access' ? checkUsable(db, task.isInUse) : checkOpenList(db)
-      }
-      // Passive: writers go on. The second call copies what they have written during the first.
-      for (let n = 0; n < 2; n += 1) db.run('pragma wal_checkpoint(passive)')
-      return null
-    } finally {
-      db.close(true)
+    using db = open(task.file, MODE)
+    if (task.kind === 'make') return makeStats(db, task.request)
+    if (task.kind === 'count') return readBreakdown(db, task.nowMs)
+    if (task.kind === 'check') {
+      return task.holds === 'access' ? checkUsable(db, task.isInUse) : checkOpenList(db)
     }
+    // Passive: writers go on. The second call copies what they have written during the first.
+    for (let n = 0; n < 2; n += 1) db.run('pragma wal_checkpoint(passive)')
+    return null
   })
 }

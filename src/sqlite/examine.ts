@@ -47,34 +47,35 @@ function withFile(
   return existsSync(file) ? examine() : wrong(`there is no ${file}; ${ORIGINS[name]}`)
 }
 
-async function reading<S extends { close(): void }, T>(
-  store: S,
-  work: (store: S) => Awaitable<T>,
-): Promise<T> {
-  try {
-    return await work(store)
-  } finally {
-    store.close()
-  }
+/** The problems of keys, plans and usage in `dir`; none when they are intact. */
+function registryProblems(dir: string): string[] {
+  using registry = openRegistry(dir, { isReader: true })
+  return checkRegistry(registry.db)
 }
 
-/** The problems of keys, plans and usage in `dir`; none when they are intact. */
-const registryProblems = (dir: string): Promise<string[]> =>
-  reading(openRegistry(dir, { isReader: true }), ({ db }) => checkRegistry(db))
-
 /** The problems of the list in `dir`; none when it is intact. Reads all of it, in a worker. */
-const listProblems = (dir: string, signal: AbortSignal): Promise<readonly string[]> =>
-  reading(openList(dir, { isReader: true }), ({ db, file }) =>
-    db.filename === file ? checkInWorker(file, signal) : checkOpenList(db),
-  )
+async function listProblems(dir: string, signal: AbortSignal): Promise<readonly string[]> {
+  using list = openList(dir, { isReader: true })
+  return list.db.filename === list.file
+    ? await checkInWorker(list.file, signal)
+    : checkOpenList(list.db)
+}
 
 const tallyOf =
   (dir: string): TallyReader =>
-  (sinceMs, untilMs) =>
-    reading(openList(dir, { isReader: true }), ({ proxies }) => proxies.tally(sinceMs, untilMs))
+  (sinceMs, untilMs) => {
+    using list = openList(dir, { isReader: true })
+    return list.proxies.tally(sinceMs, untilMs)
+  }
+
+/** Subjects whose last admission lies too far after `nowMs`. */
+function subjectsAhead(dir: string, nowMs: number): string[] {
+  using registry = openRegistry(dir, { isReader: true })
+  return describeAhead(registry.usage.after(nowMs + AHEAD_MS))
+}
 
 /** What `find` finds; nothing in a database that cannot be read, which other checks report. */
-async function problemsIn(file: string, find: () => Promise<string[]>): Promise<string[]> {
+async function problemsIn(file: string, find: () => Awaitable<string[]>): Promise<string[]> {
   if (!existsSync(file)) return []
   try {
     return await find()
@@ -106,8 +107,8 @@ export const DIRECTORY_CHECKS = {
     ),
 
   'keys and usage': ({ dir }) =>
-    withFile(dir, ACCESS_FILE, async () =>
-      finding(await registryProblems(dir), 'the structure is right, and rows and indexes agree'),
+    withFile(dir, ACCESS_FILE, () =>
+      finding(registryProblems(dir), 'the structure is right, and rows and indexes agree'),
     ),
 
   freshness: ({ dir, clock }) =>
@@ -115,11 +116,7 @@ export const DIRECTORY_CHECKS = {
 
   async clock({ dir, clock }) {
     const nowMs = clock()
-    const subjects = await problemsIn(join(dir, ACCESS_FILE), () =>
-      reading(openRegistry(dir, { isReader: true }), ({ usage }) =>
-        describeAhead(usage.after(nowMs + AHEAD_MS)),
-      ),
-    )
+    const subjects = await problemsIn(join(dir, ACCESS_FILE), () => subjectsAhead(dir, nowMs))
     const rows = await problemsIn(join(dir, PROXY_FILE), () => rowsAhead(tallyOf(dir), nowMs))
     return finding([...subjects, ...rows], 'no request and no check lies in the future')
   },
@@ -155,7 +152,7 @@ export const COPY_CHECKS = {
   copies: ifThere(async ({ dir, signal }) => {
     const problems = [
       ...(existsSync(join(dir, PROXY_FILE)) ? await listProblems(dir, signal) : []),
-      ...(existsSync(join(dir, ACCESS_FILE)) ? await registryProblems(dir) : []),
+      ...(existsSync(join(dir, ACCESS_FILE)) ? registryProblems(dir) : []),
     ]
     const mend = problems.map(problem => `${problem}: stop the node and remove ${dir}`)
     return finding(mend, 'the copies of this node are intact')

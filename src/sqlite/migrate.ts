@@ -33,7 +33,8 @@ const UNRELEASED: { readonly [holds in Holds]: { id: number; remedy: string } } 
 /** The schema of a database; the scripts lead to its versions. */
 export type Schema = { holds: Holds; scripts: readonly string[] }
 
-const pragma = (db: Database, name: string): number =>
+/** The number that a pragma returns. */
+export const pragma = (db: Database, name: string): number =>
   Number(Object.values(db.query<{ [name: string]: number }, []>(`pragma ${name}`).get() ?? {})[0])
 
 /** The version of a database's schema; 0 is an empty file. */

@@ -19,7 +19,7 @@ import { openAccessFile } from './access/file.ts'
 import { type DayRow, toDayUse } from './access/key-use.ts'
 import { createKeyWriter, readStoredKeys } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
-import { type Counts, countRows } from './backup.ts'
+import { type Counts, countParts } from './backup.ts'
 import { checkInWorker, checkRegistry } from './check.ts'
 import { writeCopyOf } from './copy.ts'
 import {
@@ -33,7 +33,7 @@ import {
 import { damagedBy, explain, isBusy, isStoreFailure } from './errors.ts'
 import { openFeeds } from './feeds.ts'
 import type { ServerHolds } from './migrate.ts'
-import { createIndexUpkeep, openListFile } from './proxies/store.ts'
+import { countRows, createIndexUpkeep, openListFile } from './proxies/store.ts'
 
 const MUST_EXIST = { mustExist: true } as const
 
@@ -86,12 +86,12 @@ export async function verify(
   file: string,
   holds: ServerHolds,
   signal: AbortSignal,
-): Promise<Counts> {
+): Promise<Partial<Counts>> {
   try {
     using db = OPEN[holds](file)
     const problems = holds === 'access' ? checkRegistry(db) : await checkInWorker(file, signal)
     if (problems.length > 0) throw damagedBy(file, problems)
-    return countRows(db, holds)
+    return countParts(db, holds)
   } catch (error) {
     throw isStoreFailure(error) ? new CommandError(explain(file, error)) : error
   }
@@ -238,9 +238,7 @@ export type ReadDirectory = ReturnType<typeof alone>
 
 /** A directory whose databases nobody else has open, each in a transaction. */
 function alone(dir: string, access: Database, list: Database) {
-  const count = (db: Database, rows: string): number =>
-    db.query<{ n: number }, []>(`select count(*) as n from ${rows}`).get()?.n ?? 0
-  const proxies = count(list, 'proxies')
+  const proxies = countRows(list)
   const others = ['keys', 'snapshot, json_each(usage)', 'batches', 'networks', 'days']
   const reader: Reader = {
     ...createReader(access, list),
@@ -250,7 +248,7 @@ function alone(dir: string, access: Database, list: Database) {
     reader,
     proxies,
     /** About how many rows there are, for progress. */
-    rows: others.reduce((sum, rows) => sum + count(access, rows), proxies),
+    rows: others.reduce((sum, rows) => sum + countRows(access, rows), proxies),
     /**
      * Makes both databases copies of a database. Nobody sees it before the function that it returns is
      * called, which commits what has been written already.

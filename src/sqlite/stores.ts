@@ -51,6 +51,7 @@ export function openList(
 ) {
   const db = openListFile(dir === null ? ':memory:' : file, mode)
   const proxies = createListStore(db)
+  const close = (): void => db.close(true)
   return {
     db,
     file,
@@ -81,7 +82,8 @@ export function openList(
       }
       return { ...importTx, commit, rollback }
     },
-    close: (): void => db.close(true),
+    close,
+    [Symbol.dispose]: close,
   }
 }
 
@@ -90,12 +92,14 @@ export function openRegistry(dir: string, mode: OpenMode = {}) {
   const db = openAccessFile(join(dir, ACCESS_FILE), mode)
   if (!mode.mustExist && !mode.isReader) seedPlans(db)
   const usage = createUsageStore(db)
+  const close = (): void => db.close(true)
   return {
     db,
     keys: createKeyStore(db, usage),
     plans: createPlanStore(db),
     usage,
-    close: () => db.close(true),
+    close,
+    [Symbol.dispose]: close,
   } satisfies Registry & { [member: string]: unknown }
 }
 
@@ -201,12 +205,8 @@ export const withFeeds = <T>(dir: string, work: (store: FeedStore) => Awaitable<
 /** The states of the feeds in `dir`; none when no feed was ever fetched into it. */
 export function listFeeds(dir: string, mode: OpenMode = {}): FeedState[] {
   if (!existsSync(join(dir, FEEDS_FILE))) return []
-  const { list, close } = openFeeds(dir, { ...mode, mustExist: true })
-  try {
-    return list()
-  } finally {
-    close()
-  }
+  using feeds = openFeeds(dir, { ...mode, mustExist: true })
+  return feeds.list()
 }
 
 /** Opens, works and closes; a failing database becomes a `CommandError` about `file`. */

@@ -11,7 +11,7 @@ import { CommandError, StoreError } from '../lib/errors.ts'
 import { startTask, type Task } from '../lib/worker.ts'
 import { walOf } from './data-directory.ts'
 import { hasMoved } from './database-files.ts'
-import type { ServerHolds } from './migrate.ts'
+import { pragma, type ServerHolds } from './migrate.ts'
 
 export const walBytes = (file: string): number =>
   statSync(walOf(file), { throwIfNoEntry: false })?.size ?? 0
@@ -20,9 +20,7 @@ export const walBytes = (file: string): number =>
 function readWal(db: Database) {
   const { log: frames = -1, checkpointed = -1 } =
     db.query<{ log: number; checkpointed: number }, []>('pragma wal_checkpoint(noop)').get() ?? {}
-  const { page_size: pageBytes = 0 } =
-    db.query<{ page_size: number }, []>('pragma page_size').get() ?? {}
-  return { frames, checkpointed, pageBytes }
+  return { frames, checkpointed, pageBytes: pragma(db, 'page_size') }
 }
 
 /** The bytes of the write-ahead log that are not in the file of an open database yet. */
@@ -32,13 +30,7 @@ export function pendingBytes(db: Database): number {
 }
 
 /** The bytes of a database, wherever its pages are. */
-const databaseBytes = (db: Database): number =>
-  db
-    .query<{ bytes: number }, []>(
-      `select (select page_count from pragma_page_count) *
-        (select page_size from pragma_page_size) as bytes`,
-    )
-    .get()?.bytes ?? 0
+const databaseBytes = (db: Database): number => pragma(db, 'page_count') * pragma(db, 'page_size')
 
 /** @throws StoreError when a file whose WAL is in it is shorter than its database. */
 export function requireLength(db: Database, file: string): void {
@@ -127,7 +119,7 @@ const FRAME_HEADER_BYTES = 24
 /** The size of the part of the WAL that holds commits. @throws when that is not known. */
 function committedBytes(db: Database): number {
   const { frames, pageBytes } = readWal(db)
-  if (frames < 0 || pageBytes === 0) throw new Error('there is no WAL')
+  if (frames < 0) throw new Error('there is no WAL')
   return HEADER_BYTES + frames * (FRAME_HEADER_BYTES + pageBytes)
 }
 
@@ -137,20 +129,17 @@ function committedBytes(db: Database): number {
  * full. Nobody reads behind the last commit. `db` is a connection to `file` in no transaction.
  */
 export function trimWal(db: Database, file: string): void {
-  let guard: Database | null = null
   try {
     const path = realpathSync(file) // SQLite puts the WAL there
     if (walBytes(path) <= committedBytes(db)) return
     // A connection of its own holds the lock that a process needs to write to the WAL.
-    guard = new Database(path, { create: false, readwrite: true, strict: true })
+    using guard = new Database(path, { create: false, readwrite: true, strict: true })
     guard.run('begin immediate')
     if (hasMoved(db) || hasMoved(guard)) return // then the WAL at this path is not theirs
     const bytes = committedBytes(db)
     if (walBytes(path) > bytes) truncateSync(walOf(path), bytes)
   } catch {
     // Another process writes, or the file is being replaced: the next call tries again.
-  } finally {
-    guard?.close()
   }
 }
 

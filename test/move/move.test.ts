@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { SECOND_MS } from '../../src/lib/time.ts'
 import { moveFromDatabase, moveToDatabase } from '../../src/move/move.ts'
-import { createListStore } from '../../src/postgres/list.ts'
+import { readState } from '../../src/postgres/versions.ts'
 import { openFeeds } from '../../src/sqlite/feeds.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { fillList, T0 } from '../support/fixtures.ts'
@@ -72,8 +72,8 @@ describe.skipIf(!HAS_POSTGRES)('a move into a database and back', () => {
       expect(await readKnown(shared.registry, callers, nowMs)).toEqual(
         await readKnown(own, callers, nowMs),
       )
-      const list = createListStore(shared.connection, () => nowMs)
-      expect(await list.extent()).toEqual({ rows: 300, newestMs: T0 - youngest(before) })
+      const newest = (T0 - youngest(before)) / 1000
+      expect(await readState(shared.connection.query)).toMatchObject({ rows: 300, newest })
       let laterMs = nowMs
       for (const step of stepsFrom(random, callers, nowMs, 60)) {
         await shared.setClock(step.nowMs)

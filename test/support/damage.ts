@@ -29,10 +29,6 @@ export function overwriteRoots(file: string, table = 'proxies'): void {
 
 /** The problems of the list in `file`; none when it is intact. */
 export function checkListFile(file: string): string[] {
-  const db = openListFile(file, { isServer: true, mustExist: true })
-  try {
-    return checkOpenList(db)
-  } finally {
-    db.close(true)
-  }
+  using db = openListFile(file, { isServer: true, mustExist: true })
+  return checkOpenList(db)
 }

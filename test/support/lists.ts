@@ -3,9 +3,11 @@
  * is empty, read through one function.
  */
 
+import { SECOND_MS } from '../../src/lib/time.ts'
 import { readListChanges } from '../../src/postgres/changes.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { createListStore } from '../../src/postgres/list.ts'
+import { readState } from '../../src/postgres/versions.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
 import { type CityName, ROW_COLUMNS, type Row } from '../../src/proxies/row.ts'
 import type { ProxyWriter } from '../../src/proxies/store.ts'
@@ -98,7 +100,10 @@ async function openPostgres(place: Place, release = (): void => {}): Promise<Tes
         for await (const page of rows) found.push(...page)
         return toProxies(found, new Map(cities.map(city => [city.id, city])))
       }),
-    extent: createListStore(reader, () => T0).extent,
+    async extent() {
+      const { rows, newest } = await readState(reader.query)
+      return { rows, newestMs: newest === null ? null : newest * SECOND_MS }
+    },
     again: () => openPostgres(place),
     close,
   }

@@ -67,7 +67,9 @@ async function figuresOf(stores: Stores, clock: Clock) {
     there.registry || !there.list
       ? await stores.registry('read', registry => useOf(registry, nowMs))
       : NO_USE
-  const list = there.list ? listOf(await stores.readBreakdown(nowMs, say), nowMs) : NO_LIST
+  const list = there.list
+    ? await stores.readList(({ breakdown }) => listOf(breakdown(nowMs), nowMs), say)
+    : NO_LIST
   return { ...use, list }
 }
 type Figures = Awaited<ReturnType<typeof figuresOf>>

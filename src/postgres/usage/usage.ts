@@ -222,6 +222,11 @@ export function createUsageStore(
     networks.forget(subject)
   }
 
+  async function close(): Promise<void> {
+    availability.close()
+    for (const { close } of Object.values(connections)) await close()
+  }
+
   return {
     ...(bound && { bound }),
     admit: createAdmissions(decide, refusals, clock, {
@@ -261,9 +266,7 @@ export function createUsageStore(
       await probe(null)
     },
 
-    async close(): Promise<void> {
-      availability.close()
-      for (const { close } of Object.values(connections)) await close()
-    },
+    close,
+    [Symbol.asyncDispose]: close,
   } satisfies UsageStore & { [method: string]: unknown }
 }

@@ -6,6 +6,7 @@ import type { Tally } from '../../proxies/freshness.ts'
 import type { Removal } from '../../proxies/store.ts'
 import { checkList } from '../check.ts'
 import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '../database.ts'
+import { pragma } from '../migrate.ts'
 import schema from './schema.sql' with { type: 'text' }
 import { SCAN_MAX } from './search.ts'
 import { createSelect } from './select.ts'
@@ -19,7 +20,7 @@ const SORT_RUN_KIB = 2 * 1024
 
 const INDEXES = [...schema.matchAll(/^create index (\w+)[^;]*;/gm)]
 
-/** The rows of the list: SQLite reads all of its smallest index, a million in 40 ms. */
+/** The rows of a table. Of the list SQLite reads all of the smallest index, a million in 40 ms. */
 export const countRows = (db: Database, table = 'proxies'): number =>
   db.query<{ rows: number }, []>(`select count(*) as rows from ${table}`).get()?.rows ?? 0
 
@@ -43,8 +44,7 @@ export function createIndexUpkeep(db: Database) {
      */
     restore(): void {
       if (!areDropped) return
-      const { kib = 0 } =
-        db.query<{ kib: number }, []>('select cache_size as kib from pragma_cache_size').get() ?? {}
+      const kib = pragma(db, 'cache_size')
       db.run(`pragma cache_size = -${SORT_RUN_KIB}`)
       db.run('pragma threads = 1')
       for (const [statement] of INDEXES) db.run(statement)
@@ -85,7 +85,6 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
   const othersVersion = oncePerTurn(dataVersionOf(db))
   let seenVersion = othersVersion()
   let changes = 0
-  const busyTimeout = db.prepare<{ timeout: number }, []>('pragma busy_timeout')
   const tally = db.prepare<Tally, [number, number]>(
     `select count(*) as rows, max(checked_at) filter (where checked_at <= ?2) as newest,
        count(*) filter (where checked_at between ?1 and ?2) as recent,
@@ -137,7 +136,7 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     /** Removes a slice of stale rows, see `ProxyWriter`. Throws at once when an import has locked the list. */
     removeStale(retainMs: number, nowMs: number): Removal {
       const cutoffMs = Math.min(nowMs, newestMs() ?? nowMs) - retainMs
-      const { timeout } = busyTimeout.get() ?? { timeout: 0 }
+      const timeoutMs = pragma(db, 'busy_timeout')
       db.run('pragma busy_timeout = 0')
       try {
         const removed = removeOlder.run(toSeconds(cutoffMs), REMOVE_SLICE).changes
@@ -146,7 +145,7 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
         if (isCounted) counted = { version: changes, rows: counted.rows - removed }
         return { removed, mayRemain: removed === REMOVE_SLICE }
       } finally {
-        db.run(`pragma busy_timeout = ${timeout}`)
+        db.run(`pragma busy_timeout = ${timeoutMs}`)
       }
     },
 
