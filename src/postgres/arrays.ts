@@ -23,3 +23,9 @@ export const columnsOf = <Column extends string>(
 /** The literal of an array of bytes. */
 export const bytesLiteral = (items: readonly Uint8Array[]): string =>
   `{${items.map(bytes => `"\\\\x${bytes.toHex()}"`).join()}}`
+
+/** The literal of where each of some lists ends, counted from 1, when they are joined to one. */
+export function endsOf(lists: readonly { length: number }[]): string {
+  let end = 0
+  return arrayLiteral(lists.map(({ length }) => (end += length)))
+}

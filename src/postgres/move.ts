@@ -27,7 +27,7 @@ import {
 } from './connection.ts'
 import { LOCK_NOT_FREE, stateOf } from './errors.ts'
 import { createNodes } from './nodes.ts'
-import { insertKeys, readStoredKeys, select as selectPlans } from './registry.ts'
+import { insertKeys, readStoredKeys, select as selectPlans, toPlanRow } from './registry.ts'
 import { migrate, schemaState } from './schema.ts'
 import { decodeNetworks, encodeNetworks, NETWORKS_HEX, NETWORKS_SIZE } from './usage/networks.ts'
 import { type ListState, lockList, markVersion, nextVersion, storeVersion } from './versions.ts'
@@ -155,10 +155,7 @@ function createWriter(query: Query, began: { keys: number; list: number }): Writ
     (page: readonly R[]): Promise<void> =>
       insertRows(query, table, page.map(columnsOf))
   return {
-    plans: into('plans', ({ burst, ...plan }) => ({
-      ...{ ...plan, burst_requests: burst?.requests ?? null },
-      burst_seconds: burst?.seconds ?? null,
-    })),
+    plans: into('plans', toPlanRow),
     keys: page => insertKeys(query, page, began.keys),
     async seen(page) {
       await query(

@@ -41,9 +41,14 @@ export const select = async (query: Query, name: string | null): Promise<Plan[]>
   return rows.map(toPlan)
 }
 
-async function upsert(query: Query, { burst, ...plan }: Plan): Promise<void> {
-  const { requests = null, seconds = null } = burst ?? {}
-  const row = { ...plan, burst_requests: requests, burst_seconds: seconds }
+export const toPlanRow = ({ burst, ...plan }: Plan): PlanRow => ({
+  ...plan,
+  burst_requests: burst?.requests ?? null,
+  burst_seconds: burst?.seconds ?? null,
+})
+
+async function upsert(query: Query, plan: Plan): Promise<void> {
+  const row = toPlanRow(plan)
   const set = Object.keys(row).map(column => `${column} = excluded.${column}`)
   await insertRows(query, 'plans', [row], `on conflict (name) do update set ${set.join(', ')}`)
 }

@@ -22,10 +22,10 @@ import {
 import { stopwatch, timerLater } from '../../lib/clock.ts'
 import { MINUTE_MS, utcDay } from '../../lib/time.ts'
 import { type Awaitable, BATCH_MAX, type Waited } from '../../lib/turn-batch.ts'
-import { arrayLiteral, columnsOf, limitOf } from '../arrays.ts'
+import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import { inTime, type Query } from '../connection.ts'
 import { isLockNotFree, UnknownOutcome } from '../errors.ts'
-import { type DatabaseClock, hasSameLimits, nameOf, type RefusalCache } from './refusals.ts'
+import { type DatabaseClock, fillIn, hasSameLimits, nameOf, type RefusalCache } from './refusals.ts'
 
 const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::int[], $5::bigint[],
   $6::int[], $7::int[], $8::int[], $9, $10) as numbers`
@@ -53,13 +53,8 @@ const byKey = (a: Subject, b: Subject): number => {
 
 /** Groups the first `count` requests of a batch: up to one that has another rule for a subject. */
 function group(batch: readonly Admission[]) {
-  const byKind = {
-    key: new Map<string, Group>(),
-    demo: new Map<string, Group>(),
-    temp: new Map<string, Group>(),
-  }
-  const groups: Group[] = []
-  const find = ({ kind, id }: Subject): Group | undefined => byKind[kind].get(id)
+  const byName = new Map<string, Group>()
+  const find = (subject: Subject): Group | undefined => byName.get(nameOf(subject))
   const hasOtherLimits = (rule: LimitRule): boolean => {
     const its = find(rule.subject)
     return its !== undefined && !hasSameLimits(its.rule, rule)
@@ -70,15 +65,11 @@ function group(batch: readonly Admission[]) {
     for (const rule of rules) {
       const its = find(rule.subject)
       if (its !== undefined) its.requests += 1
-      else {
-        const added = { place: 0, rule, requests: 1, usage: null }
-        byKind[rule.subject.kind].set(rule.subject.id, added)
-        groups.push(added)
-      }
+      else byName.set(nameOf(rule.subject), { place: 0, rule, requests: 1, usage: null })
     }
     count += 1
   }
-  groups.sort((a, b) => byKey(a.rule.subject, b.rule.subject))
+  const groups = [...byName.values()].sort((a, b) => byKey(a.rule.subject, b.rule.subject))
   for (const [i, its] of groups.entries()) its.place = i + 1
   return { groups, find, count }
 }
@@ -102,15 +93,10 @@ const tableOf = ({ find }: Grouped): UsageTable => ({
 /** Where requests have several subjects: the places of all, and where those of each request end. */
 function placesOf(batch: readonly Admission[], { find }: Grouped): (string | null)[] {
   if (batch.every(({ rules }) => rules.length === 1)) return [null, null]
-  let end = 0
-  const ends = batch.map(({ rules }) => {
-    end += rules.length
-    return end
-  })
   const places = batch.flatMap(({ rules }) =>
     rules.map(({ subject }) => find(subject)?.place ?? null),
   )
-  return [arrayLiteral(places), arrayLiteral(ends)]
+  return [arrayLiteral(places), endsOf(batch.map(({ rules }) => rules))]
 }
 
 /**
@@ -138,12 +124,6 @@ function withdraw(refusals: (Decision | null)[], batch: readonly Admission[]): v
   for (const [i, { rules }] of batch.entries()) {
     if (rules.some(({ subject }) => names.has(nameOf(subject)))) refusals[i] = null
   }
-}
-
-/** `items`, where the next one of `more` stands for each `null`. */
-function fillIn<T>(items: readonly (T | null)[], more: readonly T[]): T[] {
-  let next = 0
-  return items.flatMap(item => item ?? more[next++] ?? [])
 }
 
 type Waiting = {

@@ -20,9 +20,9 @@ import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
 import { type Awaitable, createListBatch, type Waited } from '../../lib/turn-batch.ts'
-import { arrayLiteral, columnsOf, limitOf } from '../arrays.ts'
+import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
-import { type DatabaseClock, nameOf } from './refusals.ts'
+import { type DatabaseClock, fillIn, nameOf } from './refusals.ts'
 
 /** Networks of type /16, one for each bit of a set. */
 const BITS = 65_536
@@ -151,11 +151,6 @@ function parametersOf(answers: readonly (readonly Addition[])[]): string[] {
   const byName = new Map(additions.map(each => [setName(each), each]))
   const sets = [...byName].sort(([one], [two]) => (one < two ? -1 : 1))
   const places = new Map(sets.map(([name], i) => [name, i + 1]))
-  let end = 0
-  const ends = answers.map(({ length }) => {
-    end += length
-    return end
-  })
   const rows = additions.map(each => {
     const { networks, others } = encodeNetworks(each.set, each.networks)
     const place = places.get(setName(each)) ?? null
@@ -167,7 +162,7 @@ function parametersOf(answers: readonly (readonly Addition[])[]): string[] {
       ...(['kind', 'id', 'set', 'day'] as const),
     ),
     ...columnsOf(rows, 'place', 'quota', 'networks', 'others'),
-    arrayLiteral(ends),
+    endsOf(answers),
   ]
 }
 
@@ -261,10 +256,8 @@ export function createNetworks(
       })
       const isAsked = (_: unknown, i: number): boolean => here[i] === null
       if (askedSets.size === 0) return here.filter(decision => decision !== null)
-      return ask(batch.filter(isAsked), answers.filter(isAsked), waited).then(decisions => {
-        let next = 0
-        return here.flatMap(decision => decision ?? decisions[next++] ?? [])
-      })
+      const asked = ask(batch.filter(isAsked), answers.filter(isAsked), waited)
+      return asked.then(decisions => fillIn(here, decisions))
     },
 
     count: createListBatch<{ subject: Subject; day: number }, NetworkCounts>((batch, waited) => {

@@ -58,13 +58,12 @@ type ListRow = Omit<ListedKey, 'requestsToday' | 'isEnabled'> & { isEnabled: 0 |
 /** All keys, or the one with an id. */
 function listKeys(db: Database, usage: UsageReader, nowMs: number, id?: string): ListedKey[] {
   const day = utcDay(nowMs)
-  const at = { day, nowMs }
-  const rows =
-    id === undefined
-      ? db.prepare<ListRow, typeof at>(`${LISTED} order by created_at, k.id`).all(at)
-      : db
-          .prepare<ListRow, typeof at & { id: string }>(`${LISTED} where k.id = $id`)
-          .all({ ...at, id })
+  const where = id === undefined ? '$id is null' : 'k.id = $id'
+  const rows = db
+    .prepare<ListRow, { [name: string]: string | number | null }>(
+      `${LISTED} where ${where} order by created_at, k.id`,
+    )
+    .all({ day, nowMs, id: id ?? null })
   const used = usage.usagesOf(rows.map(({ id }) => keySubject(id)))
   return rows.map((row, i) => {
     const its = used[i] ?? UNUSED

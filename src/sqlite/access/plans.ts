@@ -3,15 +3,9 @@ import type { Database } from 'bun:sqlite'
 import { BUILT_IN_PLANS, type Plan } from '../../access/plan.ts'
 import type { PlanRemoval, Registry } from '../../access/ports.ts'
 
-export type PlanRow = {
-  name: string
+export type PlanRow = Omit<Plan, 'burst' | 'enabled'> & {
   burst_requests: number | null
   burst_seconds: number | null
-  daily: number | null
-  subnets: number | null
-  clients: number | null
-  count: number | null
-  downloads: number | null
   enabled: 0 | 1
 }
 
