@@ -24,7 +24,7 @@ const nameOf = ({ id, isTrial }: Share): string =>
   `answer-${Bun.hash.xxHash64(`${isTrial} ${id}`).toString(36)}`
 const LEFT_BEHIND = /^answer-[0-9a-z]+-\d+(?=\.lock$)/
 
-/** Locks a place, in about 0.1 ms; `null` if another process has it. */
+/** Locks a place, in about 0.1 ms; `null` if it is locked. */
 function lock(place: string): Release | null {
   try {
     return lockPlace(place, 0)
@@ -52,30 +52,24 @@ function removeLeftovers(dir: string): void {
  * operating system ends a lock with its process, so nothing stays counted when a server is killed.
  */
 export function createLeases(dir: string) {
-  const locked = new Map<string, Release>()
+  const held = new Set<Release>()
   removeLeftovers(dir)
-
-  function takeAt(place: string): Release | null {
-    const unlock = locked.has(place) ? null : lock(place)
-    if (unlock === null) return null
-    locked.set(place, unlock)
-    return () => {
-      if (!locked.delete(place)) return
-      try {
-        unlock()
-      } catch {
-        // The lock has ended; only its file could not be removed.
-      }
-    }
-  }
 
   const take: TakeLease = share => {
     const { downloads } = share
     if (downloads === null) return () => {}
-    const name = nameOf(share)
     for (let n = 0; n < downloads; n += 1) {
-      const release = takeAt(join(dir, `${name}-${n}`))
-      if (release !== null) return release
+      const unlock = lock(join(dir, `${nameOf(share)}-${n}`))
+      if (unlock === null) continue
+      held.add(unlock)
+      return () => {
+        if (!held.delete(unlock)) return
+        try {
+          unlock()
+        } catch {
+          // The lock has ended; only its file could not be removed.
+        }
+      }
     }
     return null
   }
@@ -83,8 +77,8 @@ export function createLeases(dir: string) {
     /** @throws ApiError DB_EXECUTE_FAILED when the directory cannot be written. */
     take,
     close(): void {
-      for (const unlock of locked.values()) unlock()
-      locked.clear()
+      for (const unlock of held) unlock()
+      held.clear()
     },
   }
 }

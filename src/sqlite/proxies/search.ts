@@ -53,10 +53,7 @@ export type Search = {
 /** Most values that get a branch each; more of them are compared row by row. */
 const BRANCHES_MAX = 4
 
-const equals = (expression: string, value: Bound): Condition => ({
-  sql: `${expression} = ?`,
-  values: [value],
-})
+const condition = (sql: string, ...values: Bound[]): Condition => ({ sql, values })
 
 /** A path, and the parameter whose condition it decides. */
 type Choice = Path & { decides: 'ip' | 'city' | 'port' | 'country' | null }
@@ -65,23 +62,23 @@ type Choice = Path & { decides: 'ip' | 'city' | 'port' | 'country' | null }
 function choosePath(filter: Filter, addressBits: 32 | 16, cityIds: readonly number[]): Choice {
   const { address, port, countries } = filter
   if (address !== null && addressBits === 32) {
-    return { index: null, branches: [equals('id', idOf(address))], decides: 'ip' }
+    return { index: null, branches: [condition('id = ?', idOf(address))], decides: 'ip' }
   }
   if (filter.cities.length > 0 && cityIds.length <= BRANCHES_MAX) {
-    const branches = cityIds.map(id => equals('city', id))
+    const branches = cityIds.map(id => condition('city = ?', id))
     return { index: 'proxies_by_city', branches, decides: 'city' }
   }
   const anyPort = port ?? address?.port
   if (anyPort !== undefined && anyPort !== null) {
-    const branches = [equals('id & 65535', anyPort)]
+    const branches = [condition('id & 65535 = ?', anyPort)]
     return { index: 'proxies_by_port', branches, decides: port === null ? null : 'port' }
   }
   const isFew = countries.length > 0 && countries.length <= BRANCHES_MAX
   if (isFew && filter.countryMode === 'include') {
-    const branches = countries.map(country => equals('country', countryToNumber(country)))
+    const branches = countries.map(country => condition('country = ?', countryToNumber(country)))
     return { index: 'proxies_by_country', branches, decides: 'country' }
   }
-  return { index: 'proxies_by_age', branches: [{ sql: 'true', values: [] }], decides: null }
+  return { index: 'proxies_by_age', branches: [condition('true')], decides: null }
 }
 
 /** Turns a filter into SQL. With `addressBits` 16, addresses are compared by two octets. */
@@ -96,7 +93,7 @@ function searchOf(
   const { all, rest } = conditionsOf(filter, { addressBits, cityIds, countryMode }, decides)
   return {
     path,
-    since: { sql: 'checked_at >= ?', values: [ageClock(nowMs) - filter.ageMaxSeconds] },
+    since: condition('checked_at >= ?', ageClock(nowMs) - filter.ageMaxSeconds),
     all,
     rest,
     order: filter.sort === null || filter.sort === 'random' ? 'checked' : filter.sort,
@@ -211,8 +208,6 @@ export type Reader = ReturnType<typeof createReader>
 
 /** Reading them takes about a millisecond; the first page shows whether a quick select would do. */
 export const PAGE_ROWS = QUICK_RECORDS_MAX + 1
-
-const condition = (sql: string, ...values: Bound[]): Condition => ({ sql, values })
 
 /** A place in the order of answers: that of a row, which need not be in the list. */
 type Place = EndpointRow
@@ -364,14 +359,12 @@ export function createPages(
     if (entries.index === null) return null // leads to few rows
     const known = marksOf(entries)
     const isAfter = (mark: Place): boolean => after === null || inOrder(after, mark) < 0
-    let mark = known.marks.find(isAfter) ?? null
-    while (mark === null && !known.isWhole) {
+    while (!known.isWhole && !known.marks.some(isAfter)) {
       const next = findMark(entries, known.marks.at(-1) ?? null)
       if (next === null) known.isWhole = true
       else known.marks.push(next)
-      if (next !== null && isAfter(next)) mark = next
     }
-    return mark
+    return known.marks.find(isAfter) ?? null
   }
 
   /** All rows that match in order, in pages; those that have to be looked for end at marks, and may be empty. */
