@@ -12,21 +12,12 @@ import { importSources, shrinkProblem } from '../../src/import/import.ts'
 import { HEAD_LENGTH } from '../../src/import/reader.ts'
 import { CommandError } from '../../src/lib/errors.ts'
 import { EVERYTHING, type Filter } from '../../src/proxies/filter.ts'
-import {
-  ANONS,
-  cityIn,
-  type IncomingProxy,
-  type Proxy,
-  SERVICES,
-  TYPES,
-} from '../../src/proxies/proxy.ts'
+import { cityIn, type IncomingProxy, SERVICES } from '../../src/proxies/proxy.ts'
 import { T0 } from '../support/fixtures.ts'
+import { anyIncoming, BARE, NOW, stripped } from '../support/incoming.ts'
 import { ROOT } from '../support/program.ts'
 import { createRenderer } from '../support/render.ts'
 import { DEFAULTS, imported, PROVIDER, sourceOf } from './imported.ts'
-
-const NOW = T0 / 1000
-const BIG = 999_999_999_999_999
 
 const VECTORS = join(ROOT, 'test/fixtures/vectors')
 const vector = (name: string): Uint8Array => readFileSync(join(VECTORS, name))
@@ -182,16 +173,11 @@ describe('a file longer than its head', () => {
 const OF_A_CITY: Filter = { ...EVERYTHING, cities: ['{"data":['] }
 const AS_JSON = { kind: 'json', isDownload: false, hasTypePrefix: false, fields: null } as const
 
-const BARE: Proxy = {
-  ...{ ip: '10.0.0.1', port: 80, ipOut: '', type: 'http', anon: '', speed: null, pingMs: null },
-  ...{ checkedAt: NOW, country: '', city: '', cityEn: '', works: null, services: new Set() },
-}
-
 describe('a long answer of the API', () => {
   for (const shape of ['array', 'object'] as const) {
     for (const wrap of [false, true]) {
       test(`imports whatever the size of its chunks (${shape}, wrap ${wrap})`, async () => {
-        const defaults = { ...BARE, city: '{"Ёлка"}]\\' }
+        const defaults = { ...stripped(BARE), city: '{"Ёлка"}]\\' }
         const proxies = Array.from({ length: 400 }, (_, i) => ({ ...defaults, port: 1 + i }))
         const output = { ...AS_JSON, shape, wrap, splitIp: false, pretty: false }
         const text = createRenderer(PROVIDER)(proxies, { ...OF_A_CITY, lang: 'ru' }, output, T0)
@@ -397,40 +383,9 @@ describe('an import', () => {
   })
 })
 
-const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null })
-const upTo = (max: number) => fc.integer({ min: 0, max })
-/** Any name a file may hold: trimmed, without commas and control characters. */
-const someCity = (): fc.Arbitrary<string> =>
-  fc
-    .string({ unit: fc.oneof(fc.string({ unit: 'binary' }), fc.constantFrom(...'"\\{}[]:#;\'ё')) })
-    .map(name =>
-      name
-        .replace(/[\u0000-\u001f\u007f,]/g, '')
-        .slice(0, 200)
-        .toWellFormed()
-        .trim(),
-    )
-
-const someProxy = (): fc.Arbitrary<Proxy> =>
-  fc.record({
-    ip: fc.ipV4(),
-    port: fc.integer({ min: 1, max: 65535 }),
-    ipOut: fc.oneof(fc.constantFrom('', '2001:db8::1', '::1'), fc.ipV4()),
-    type: fc.constantFrom(...TYPES),
-    anon: fc.constantFrom(...ANONS, ''),
-    speed: maybe(upTo(BIG)),
-    pingMs: maybe(fc.oneof(upTo(5000), upTo(BIG))),
-    checkedAt: upTo(NOW + 300),
-    country: fc.constantFrom('', 'DE', 'RU'),
-    city: someCity(),
-    cityEn: fc.oneof(fc.constant(''), someCity()),
-    works: maybe(upTo(100)),
-    services: fc.subarray([...SERVICES]).map(services => new Set(services)),
-  })
-
 const someAnswer = () =>
   fc.record({
-    proxies: fc.uniqueArray(someProxy(), {
+    proxies: fc.uniqueArray(anyIncoming().map(stripped), {
       selector: ({ ip, port }) => `${ip}:${port}`,
       minLength: 1,
       maxLength: 6,
@@ -445,31 +400,29 @@ const someAnswer = () =>
     chunkSize: fc.integer({ min: 1, max: 5000 }),
   })
 
-describe('property', () => {
-  test('a rendered answer is read as the records it was rendered from', async () => {
-    await fc.assert(
-      fc.asyncProperty(someAnswer(), async answer => {
-        const { proxies, lang, provider, chunkSize, ...form } = answer
-        const output = { ...AS_JSON, ...form }
-        const text = createRenderer(provider)(proxies, { ...OF_A_CITY, lang }, output, T0)
-        const defaults = { ...DEFAULTS, provider }
-        const outcome = await imported([sourceOf('answer', text, chunkSize)], { defaults })
-        expect(outcome.rejected).toEqual([])
-        expect(outcome.ignored).toEqual([])
-        const expected = proxies.map(proxy => {
-          const servicesStated = new Set(SERVICES)
-          return {
-            ...proxy,
-            city: cityIn(lang, { name: proxy.city, nameEn: proxy.cityEn }),
-            cityEn: '',
-            servicesStated,
-          }
-        })
-        expect(outcome.proxies).toEqual(expected)
-      }),
-      { numRuns: 300 },
-    )
-  })
+test('property: a rendered answer is read as the records it was rendered from', async () => {
+  await fc.assert(
+    fc.asyncProperty(someAnswer(), async answer => {
+      const { proxies, lang, provider, chunkSize, ...form } = answer
+      const output = { ...AS_JSON, ...form }
+      const text = createRenderer(provider)(proxies, { ...OF_A_CITY, lang }, output, T0)
+      const defaults = { ...DEFAULTS, provider }
+      const outcome = await imported([sourceOf('answer', text, chunkSize)], { defaults })
+      expect(outcome.rejected).toEqual([])
+      expect(outcome.ignored).toEqual([])
+      const expected = proxies.map(proxy => {
+        const servicesStated = new Set(SERVICES)
+        return {
+          ...proxy,
+          city: cityIn(lang, { name: proxy.city, nameEn: proxy.cityEn }),
+          cityEn: '',
+          servicesStated,
+        }
+      })
+      expect(outcome.proxies).toEqual(expected)
+    }),
+    { numRuns: 300 },
+  )
 })
 
 test('a signal ends the reading of a file, whose chunks are all there at once', async () => {

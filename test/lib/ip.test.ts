@@ -104,17 +104,15 @@ const nearlyIpv4 = fc.oneof(
   fc.string({ unit: fc.constantFrom(...'0123459..') }),
 )
 
-describe('the number of an IPv4 address', () => {
-  test('property: is there for exactly what Node takes for one, and is that of its octets', () => {
-    fc.assert(
-      fc.property(nearlyIpv4, text => {
-        const octets = text.split('.').map(Number)
-        const number = octets.reduce((sum, octet) => sum * 256 + octet, 0)
-        expect(ipv4ToNumber(text)).toBe(isIPv4(text) ? number : -1)
-      }),
-      { numRuns: 5000 },
-    )
-  })
+test('property: the number of an IPv4 address is there for exactly what Node takes for one, and is that of its octets', () => {
+  fc.assert(
+    fc.property(nearlyIpv4, text => {
+      const octets = text.split('.').map(Number)
+      const number = octets.reduce((sum, octet) => sum * 256 + octet, 0)
+      expect(ipv4ToNumber(text)).toBe(isIPv4(text) ? number : -1)
+    }),
+    { numRuns: 5000 },
+  )
 })
 
 test('property: digits are read as their number, and nothing else is', () => {

@@ -53,13 +53,11 @@ describe('splitQueryString', () => {
   })
 })
 
-describe('any query string', () => {
-  test('is split into as many pairs as it has pieces', () => {
-    fc.assert(
-      fc.property(anyQuery, text => {
-        expect(splitQueryString(text)).toHaveLength(text.split('&').filter(Boolean).length)
-      }),
-      { numRuns: 2000 },
-    )
-  })
+test('any query string is split into as many pairs as it has pieces', () => {
+  fc.assert(
+    fc.property(anyQuery, text => {
+      expect(splitQueryString(text)).toHaveLength(text.split('&').filter(Boolean).length)
+    }),
+    { numRuns: 2000 },
+  )
 })

@@ -83,29 +83,27 @@ describe('items over the most of a batch', () => {
   })
 })
 
-describe('a result that is a promise', () => {
-  test('keeps its item waiting, and neither the others nor the next batch', async () => {
-    const slow = Promise.withResolvers<string>()
-    const lost = Promise.withResolvers<string>()
-    const queue = createTurnBatch(async (items: readonly string[]) =>
-      items.map(item => ({ slow: slow.promise, lost: lost.promise })[item] ?? item),
+test('a result that is a promise keeps its item waiting, and neither the others nor the next batch', async () => {
+  const slow = Promise.withResolvers<string>()
+  const lost = Promise.withResolvers<string>()
+  const queue = createTurnBatch(async (items: readonly string[]) =>
+    items.map(item => ({ slow: slow.promise, lost: lost.promise })[item] ?? item),
+  )
+  const show = (item: string) =>
+    queue(
+      item,
+      result => `done: ${result}`,
+      error => `failed: ${error}`,
     )
-    const show = (item: string) =>
-      queue(
-        item,
-        result => `done: ${result}`,
-        error => `failed: ${error}`,
-      )
-    const shown: string[] = []
-    const waiting = ['slow', 'lost'].map(item => show(item).then(text => shown.push(text)))
-    expect(await show('quick')).toBe('done: quick')
-    expect(await show('next')).toBe('done: next')
-    expect(shown).toBeEmpty()
-    lost.reject('nobody knows')
-    slow.resolve('at last')
-    await Promise.all(waiting)
-    expect(shown.toSorted()).toEqual(['done: at last', 'failed: nobody knows'])
-  })
+  const shown: string[] = []
+  const waiting = ['slow', 'lost'].map(item => show(item).then(text => shown.push(text)))
+  expect(await show('quick')).toBe('done: quick')
+  expect(await show('next')).toBe('done: next')
+  expect(shown).toBeEmpty()
+  lost.reject('nobody knows')
+  slow.resolve('at last')
+  await Promise.all(waiting)
+  expect(shown.toSorted()).toEqual(['done: at last', 'failed: nobody knows'])
 })
 
 const failure = new Error('the disk is full')
@@ -214,77 +212,71 @@ function later() {
   }
 }
 
-describe('work that answers late', () => {
-  test('is called with how long the first item waited for its turn, and only if it did', async () => {
-    const calls: { waited: Waited | undefined; resolve: () => void }[] = []
-    const queue = createTurnBatch((items: readonly number[], waited) => {
-      const { promise, resolve } = Promise.withResolvers<readonly number[]>()
-      calls.push({ waited, resolve: () => resolve(items) })
-      return promise
-    })
-    const first = queue(1)
-    await nextTurn()
-    const second = queue(2)
-    const start = performance.now()
-    await Bun.sleep(5)
-    const third = queue(3) // waits with the second
-    const waitedMs = performance.now() - start
-    calls[0]?.resolve()
-    await first
-    await nextTurn()
-    await nextTurn()
-    expect(calls[0]?.waited).toBeUndefined()
-    expect(calls[1]?.waited?.()).toBeGreaterThanOrEqual(waitedMs)
-    calls[1]?.resolve()
-    expect(await Promise.all([second, third])).toEqual([2, 3])
-    const later = queue(4)
-    await nextTurn()
-    await nextTurn()
-    expect(calls[2]?.waited).toBeUndefined()
-    calls[2]?.resolve()
-    await later
+test('work is called with how long the first item waited for its turn, and only if it did', async () => {
+  const calls: { waited: Waited | undefined; resolve: () => void }[] = []
+  const queue = createTurnBatch((items: readonly number[], waited) => {
+    const { promise, resolve } = Promise.withResolvers<readonly number[]>()
+    calls.push({ waited, resolve: () => resolve(items) })
+    return promise
   })
+  const first = queue(1)
+  await nextTurn()
+  const second = queue(2)
+  const start = performance.now()
+  await Bun.sleep(5)
+  const third = queue(3) // waits with the second
+  const waitedMs = performance.now() - start
+  calls[0]?.resolve()
+  await first
+  await nextTurn()
+  await nextTurn()
+  expect(calls[0]?.waited).toBeUndefined()
+  expect(calls[1]?.waited?.()).toBeGreaterThanOrEqual(waitedMs)
+  calls[1]?.resolve()
+  expect(await Promise.all([second, third])).toEqual([2, 3])
+  const later = queue(4)
+  await nextTurn()
+  await nextTurn()
+  expect(calls[2]?.waited).toBeUndefined()
+  calls[2]?.resolve()
+  await later
 })
 
-describe('work that answers later', () => {
-  test('gets what arrives meanwhile as one next batch, in order of arrival', async () => {
-    const { queue, batches, itemsOf } = later()
-    const first = [queue(1), queue(2)]
-    await nextTurn()
-    const second = [queue(3)]
-    await nextTurn()
-    second.push(queue(4))
-    await nextTurn()
-    second.push(queue(5), queue(6))
-    await nextTurn()
-    expect(itemsOf()).toEqual([[1, 2]])
-    batches[0]?.resolve()
-    expect(await Promise.all(first)).toEqual([1, 4])
-    await nextTurn()
-    await nextTurn()
-    expect(itemsOf()).toEqual([
-      [1, 2],
-      [3, 4, 5, 6],
-    ])
-    batches[1]?.resolve()
-    expect(await Promise.all(second)).toEqual([9, 16, 25, 36])
-  })
+test('work that answers later gets what arrives meanwhile as one next batch, in order of arrival', async () => {
+  const { queue, batches, itemsOf } = later()
+  const first = [queue(1), queue(2)]
+  await nextTurn()
+  const second = [queue(3)]
+  await nextTurn()
+  second.push(queue(4))
+  await nextTurn()
+  second.push(queue(5), queue(6))
+  await nextTurn()
+  expect(itemsOf()).toEqual([[1, 2]])
+  batches[0]?.resolve()
+  expect(await Promise.all(first)).toEqual([1, 4])
+  await nextTurn()
+  await nextTurn()
+  expect(itemsOf()).toEqual([
+    [1, 2],
+    [3, 4, 5, 6],
+  ])
+  batches[1]?.resolve()
+  expect(await Promise.all(second)).toEqual([9, 16, 25, 36])
 })
 
-describe('work that answers now and later', () => {
-  test('may answer one batch at once and the next one later', async () => {
-    const queue = createTurnBatch((items: readonly number[]) => {
-      if (items.includes(0)) throw new Error('zero')
-      if (items.some(item => item % 2 === 0)) return items
-      return nextTurn().then(() => items)
-    })
-    const odd = queue(1)
-    await nextTurn()
-    const [even, again] = [queue(2), queue(3)]
-    expect(await Promise.all([odd, even, again])).toEqual([1, 2, 3])
-    await expect(queue(0)).rejects.toThrow('zero')
-    expect(await queue(5)).toBe(5)
+test('work may answer one batch at once and the next one later', async () => {
+  const queue = createTurnBatch((items: readonly number[]) => {
+    if (items.includes(0)) throw new Error('zero')
+    if (items.some(item => item % 2 === 0)) return items
+    return nextTurn().then(() => items)
   })
+  const odd = queue(1)
+  await nextTurn()
+  const [even, again] = [queue(2), queue(3)]
+  expect(await Promise.all([odd, even, again])).toEqual([1, 2, 3])
+  await expect(queue(0)).rejects.toThrow('zero')
+  expect(await queue(5)).toBe(5)
 })
 
 type Action = 'queue' | 'turn' | 'resolve' | 'reject'

@@ -49,13 +49,37 @@ async function run(url: string, ...statements: string[]): Promise<void> {
   for (const statement of statements) await query(statement)
   await close()
 }
+async function runMigrated(url: string, ...statements: string[]): Promise<void> {
+  const connection = connectTo(url)
+  await migrate(connection)
+  await connection.close()
+  await run(url, ...statements)
+}
 
-/** What moves refuse into a database: how the scene differs, and the sentence. */
-const INTO: readonly (readonly [
+/** What is refused: how the scene differs, and the sentence. */
+type Refusals = readonly (readonly [
   what: string,
   sentence: RegExp,
   prepare: (dir: string, url: string) => Promise<unknown> | unknown,
-])[] = [
+])[]
+
+/** Registers a test of each refusal, in a directory and a database of a scene, which stay as they are. */
+function testRefusals(
+  refusals: Refusals,
+  move: typeof moveToDatabase | typeof moveFromDatabase,
+  scene: () => Promise<{ dir: string; url: string }>,
+): void {
+  test.each(refusals)('%s; nothing is changed', async (_, sentence, prepare) => {
+    const { dir, url } = await scene()
+    await prepare(dir, url)
+    const state = async () => [existsSync(dir) && contentOf(dir), await holdings(url)]
+    const before = await state()
+    expect(await failureOf(move(orderFor(dir, url)))).toMatch(sentence)
+    expect(await state()).toEqual(before)
+  })
+}
+
+const INTO: Refusals = [
   [
     'a database with data, which is counted',
     /^the database 127\.0\.0\.1:\d+\/\w+ is not empty, it holds 1 key, 1 plan, 3 proxies: give one that is/,
@@ -66,19 +90,14 @@ const INTO: readonly (readonly [
   [
     'a database that does not keep what is written',
     /^what was written is not what was read \(proxies\)$/,
-    async (_, url) => {
-      const connection = connectTo(url)
-      await migrate(connection)
-      await connection.query(
+    (_, url) =>
+      runMigrated(
+        url,
         `create function proxylist.slower() returns trigger language plpgsql
          as $$ begin new.speed := new.speed + 1; return new; end $$`,
-      )
-      await connection.query(
         `create trigger slower before insert on proxylist.proxies
          for each row execute function proxylist.slower()`,
-      )
-      await connection.close()
-    },
+      ),
   ],
   [
     'a directory that is not there',
@@ -113,12 +132,7 @@ const INTO: readonly (readonly [
   [
     'a database of a newer program',
     /was written by a newer proxylist \(schema 99/,
-    async (_, url) => {
-      const connection = connectTo(url)
-      await migrate(connection)
-      await connection.query('update proxylist.installation set schema = 99')
-      await connection.close()
-    },
+    (_, url) => runMigrated(url, 'update proxylist.installation set schema = 99'),
   ],
   [
     'a copy of another database',
@@ -130,15 +144,9 @@ const INTO: readonly (readonly [
 ]
 
 describe.skipIf(!HAS_POSTGRES)('a move into a database refuses', () => {
-  for (const [what, sentence, prepare] of INTO) {
-    test(`${what}; nothing is changed`, async () => {
-      const [dir, url] = [dataDirectory(ROWS.slice(0, 20)), await emptyDatabase()]
-      await prepare(dir, url)
-      const before = [existsSync(dir) && contentOf(dir), await holdings(url)]
-      expect(await failureOf(moveToDatabase(orderFor(dir, url)))).toMatch(sentence)
-      expect([existsSync(dir) && contentOf(dir), await holdings(url)]).toEqual(before)
-    })
-  }
+  testRefusals(INTO, moveToDatabase, async () => ({
+    ...{ dir: dataDirectory(ROWS.slice(0, 20)), url: await emptyDatabase() },
+  }))
 
   test('a directory that a server has open: what it admits would be lost', async () => {
     const [dir, url] = [dataDirectory(), await emptyDatabase()]
@@ -168,12 +176,7 @@ describe.skipIf(!HAS_POSTGRES)('a move into a database refuses', () => {
   })
 })
 
-/** What moves back refuse. */
-const BACK: readonly (readonly [
-  what: string,
-  sentence: RegExp,
-  prepare: (dir: string, url: string) => Promise<unknown> | unknown,
-])[] = [
+const BACK: Refusals = [
   [
     'while a node runs',
     /is in use by eu-1 \(10\.0\.0\.1:8080\); stop all nodes first/,
@@ -204,16 +207,10 @@ const BACK: readonly (readonly [
 ]
 
 describe.skipIf(!HAS_POSTGRES)('a move back refuses', () => {
-  for (const [what, sentence, prepare] of BACK) {
-    test(`${what}; nothing is changed`, async () => {
-      const { url } = await movedDatabase(ROWS.slice(0, 20))
-      const dir = join(temporaryDirectory(), 'data')
-      await prepare(dir, url)
-      const before = [existsSync(dir) && contentOf(dir), await holdings(url)]
-      expect(await failureOf(moveFromDatabase(orderFor(dir, url)))).toMatch(sentence)
-      expect([existsSync(dir) && contentOf(dir), await holdings(url)]).toEqual(before)
-    })
-  }
+  testRefusals(BACK, moveFromDatabase, async () => ({
+    ...(await movedDatabase(ROWS.slice(0, 20))),
+    dir: join(temporaryDirectory(), 'data'),
+  }))
 
   test('no more once a killed node was not seen for some seconds', async () => {
     const { dir, url } = await movedDatabase(ROWS.slice(0, 20))
@@ -287,22 +284,20 @@ describe.skipIf(!HAS_POSTGRES)('a move that is interrupted', () => {
     const rows = await listed(dir)
     const before = contentOf(dir)
     const stopped = new Error('interrupted; nothing was changed')
-    for (const share of SHARES) {
+    const interrupted = (order: MoveOptions, share: number): MoveOptions => {
       const controller = new AbortController()
-      const order = { ...orderFor(dir, url), signal: controller.signal }
-      const move = moveToDatabase({ ...order, ...atShare(share, () => controller.abort(stopped)) })
+      const { signal } = controller
+      return { ...order, signal, ...atShare(share, () => controller.abort(stopped)) }
+    }
+    for (const share of SHARES) {
+      const move = moveToDatabase(interrupted(orderFor(dir, url), share))
       expect(await failureOf(move)).toBe(stopped.message)
       expect([contentOf(dir), await holdings(url)]).toEqual([before, {}])
     }
     await moveToDatabase(orderFor(dir, url))
     const [moved, back] = [await holdings(url), join(temporaryDirectory(), 'back')]
     for (const share of SHARES) {
-      const controller = new AbortController()
-      const order = { ...orderFor(back, url), signal: controller.signal }
-      const move = moveFromDatabase({
-        ...order,
-        ...atShare(share, () => controller.abort(stopped)),
-      })
+      const move = moveFromDatabase(interrupted(orderFor(back, url), share))
       expect(await failureOf(move)).toBe(stopped.message)
       expect([existsSync(back), await holdings(url)]).toEqual([false, moved])
     }
@@ -368,10 +363,7 @@ describe.skipIf(!HAS_POSTGRES)('a move that is ended', () => {
 
   test('during its commit says that nobody knows whether it was made, and goes on from what it finds', async () => {
     const [dir, url] = [dataDirectory(ROWS.slice(0, 50)), await emptyDatabase()]
-    const connection = connectTo(url)
-    await migrate(connection)
-    await connection.close()
-    await run(
+    await runMigrated(
       url,
       `create function public.lose() returns trigger language plpgsql as
          'begin perform pg_terminate_backend(pg_backend_pid()); return null; end'`,

@@ -146,67 +146,7 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
     expect(read).toBe(1)
     await expectSame(dir)
   })
-})
 
-describe.skipIf(!HAS_POSTGRES)('the copy of a list is made again', () => {
-  test('when it is that of another database, whose cities have other numbers', async () => {
-    const { copy, dir } = openCopy()
-    await source.readList(null, changes =>
-      copy.apply({
-        ...changes,
-        to: { database: 'another', version: 3, mark: 'm' },
-        cities: [{ id: 1, name: 'Elsewhere', nameEn: '' }],
-        rows: (async function* () {})(),
-      }),
-    )
-    expect(copied(dir)).toBeEmpty()
-    await follow(copy)
-    await expectSame(dir)
-    expect(copy.version()).toEqual((await source.versions()).list)
-  })
-
-  test('when it was deleted or damaged', async () => {
-    const { copy, dir } = openCopy()
-    const file = join(dir, 'proxies.db')
-    await follow(copy)
-    for (const spoil of [
-      () => writeFileSync(file, 'no database'),
-      () => Bun.spawnSync(['rm', '-f', file, `${file}-wal`, `${file}-shm`]),
-    ]) {
-      spoil()
-      expect(copy.version()).toBeNull()
-      await follow(copy)
-      await expectSame(dir)
-    }
-  })
-})
-
-describe('the copy of keys', () => {
-  test('is not changed by a follower that has read an older version: two may follow', async () => {
-    const at = (version: number): Version => ({ database: 'db', version, mark: `m${version}` })
-    const changes = { plans: [], removed: [], keys: [] }
-    const copy = openKeyCopy(temporaryDirectory())
-    onCleanUp(copy.close)
-    await copy.apply({ ...changes, isWhole: true, since: null, to: at(5) })
-    await copy.apply({ ...changes, isWhole: false, since: at(3), to: at(4) })
-    expect(copy.version()).toEqual(at(5))
-    await copy.apply({ ...changes, isWhole: false, since: at(5), to: at(6) })
-    expect(copy.version()).toEqual(at(6))
-  })
-})
-
-describe.skipIf(!HAS_POSTGRES)('the copy of keys', () => {
-  test('is read as a whole when its version is not one of the database', async () => {
-    const { keys } = await source.versions()
-    const isWhole = async (since: typeof keys) => (await source.readKeys(since)).isWhole
-    expect(await isWhole(keys)).toBeFalse()
-    expect(await isWhole({ ...keys, mark: 'lost by a failover' })).toBeTrue()
-    expect(await isWhole({ ...keys, database: 'another' })).toBeTrue()
-    expect(await isWhole({ ...keys, version: -1 })).toBeTrue()
-  })
-})
-
-describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
   test('stays as it was when reading it ends in the middle', async () => {
     const { copy, dir } = openCopy()
     await follow(copy)
@@ -243,6 +183,62 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
       await copy.apply(changes)
     })
     await expectSame(dir)
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('the copy of a list is made again', () => {
+  test('when it is that of another database, whose cities have other numbers', async () => {
+    const { copy, dir } = openCopy()
+    await source.readList(null, changes =>
+      copy.apply({
+        ...changes,
+        to: { database: 'another', version: 3, mark: 'm' },
+        cities: [{ id: 1, name: 'Elsewhere', nameEn: '' }],
+        rows: (async function* () {})(),
+      }),
+    )
+    expect(copied(dir)).toBeEmpty()
+    await follow(copy)
+    await expectSame(dir)
+    expect(copy.version()).toEqual((await source.versions()).list)
+  })
+
+  test('when it was deleted or damaged', async () => {
+    const { copy, dir } = openCopy()
+    const file = join(dir, 'proxies.db')
+    await follow(copy)
+    for (const spoil of [
+      () => writeFileSync(file, 'no database'),
+      () => Bun.spawnSync(['rm', '-f', file, `${file}-wal`, `${file}-shm`]),
+    ]) {
+      spoil()
+      expect(copy.version()).toBeNull()
+      await follow(copy)
+      await expectSame(dir)
+    }
+  })
+})
+
+test('the copy of keys is not changed by a follower that has read an older version: two may follow', async () => {
+  const at = (version: number): Version => ({ database: 'db', version, mark: `m${version}` })
+  const changes = { plans: [], removed: [], keys: [] }
+  const copy = openKeyCopy(temporaryDirectory())
+  onCleanUp(copy.close)
+  await copy.apply({ ...changes, isWhole: true, since: null, to: at(5) })
+  await copy.apply({ ...changes, isWhole: false, since: at(3), to: at(4) })
+  expect(copy.version()).toEqual(at(5))
+  await copy.apply({ ...changes, isWhole: false, since: at(5), to: at(6) })
+  expect(copy.version()).toEqual(at(6))
+})
+
+describe.skipIf(!HAS_POSTGRES)('the copy of keys', () => {
+  test('is read as a whole when its version is not one of the database', async () => {
+    const { keys } = await source.versions()
+    const isWhole = async (since: typeof keys) => (await source.readKeys(since)).isWhole
+    expect(await isWhole(keys)).toBeFalse()
+    expect(await isWhole({ ...keys, mark: 'lost by a failover' })).toBeTrue()
+    expect(await isWhole({ ...keys, database: 'another' })).toBeTrue()
+    expect(await isWhole({ ...keys, version: -1 })).toBeTrue()
   })
 })
 

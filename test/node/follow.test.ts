@@ -174,6 +174,53 @@ describe('a node', () => {
     expect(doneNow()).toContain('read list 0')
     expect(own).toEqual(newest)
   })
+
+  /** Stops a node that waits for an answer to its asking, or for the list; all that it then does. */
+  async function stopWhile(waiting: 'ask' | 'read'): Promise<string[]> {
+    const { stop } = start()
+    await passTurns()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    held = { [waiting]: promise }
+    newest = { ...newest, list: at(1) }
+    doneNow()
+    await pass(ASK_EVERY_MS)
+    let hasStopped = false
+    const stopped = stop().then(() => {
+      hasStopped = true
+    })
+    await passTurns()
+    expect(hasStopped).toBeFalse()
+    resolve()
+    await stopped
+    await pass(ASK_EVERY_MS)
+    return doneNow()
+  }
+
+  test('asks no more once it stops, and waits for what it is copying', async () => {
+    expect(await stopWhile('read')).toEqual(['ask', 'read list 0', 'list 1'])
+    expect(own).toEqual(newest)
+    expect(timers).toEqual([])
+  })
+
+  test('begins to copy nothing once it stops, whatever it hears from the database then', async () => {
+    expect(await stopWhile('ask')).toEqual(['ask'])
+  })
+
+  test('does not begin to copy much when it is stopped while it reads how much there is', async () => {
+    size = FEW_ROWS_MAX + 1
+    own = { list: at(0), keys: at(0) }
+    expect(await stopWhile('read')).toEqual(['ask', 'read list 0'])
+  })
+
+  test('does not count the copy of another database as its list', async () => {
+    size = FEW_ROWS_MAX + 1
+    own.list = at(0, 'm0', 'other')
+    const fresh = freshness()
+    start(fresh)
+    await passTurns()
+    expect(fresh.listVersion()).toBeNull()
+    expect(fresh.problem()).toBe('the list was not copied yet')
+  })
 })
 
 describe('the copy of a list', () => {
@@ -268,55 +315,6 @@ describe('a node that has much to copy, or cannot', () => {
     wake()
     await passTurns()
     expect(doneNow()).toContain('keys 0')
-  })
-})
-
-describe('a node', () => {
-  /** Stops a node that waits for an answer to its asking, or for the list; all that it then does. */
-  async function stopWhile(waiting: 'ask' | 'read'): Promise<string[]> {
-    const { stop } = start()
-    await passTurns()
-    const { promise, resolve } = Promise.withResolvers<void>()
-    held = { [waiting]: promise }
-    newest = { ...newest, list: at(1) }
-    doneNow()
-    await pass(ASK_EVERY_MS)
-    let hasStopped = false
-    const stopped = stop().then(() => {
-      hasStopped = true
-    })
-    await passTurns()
-    expect(hasStopped).toBeFalse()
-    resolve()
-    await stopped
-    await pass(ASK_EVERY_MS)
-    return doneNow()
-  }
-
-  test('asks no more once it stops, and waits for what it is copying', async () => {
-    expect(await stopWhile('read')).toEqual(['ask', 'read list 0', 'list 1'])
-    expect(own).toEqual(newest)
-    expect(timers).toEqual([])
-  })
-
-  test('begins to copy nothing once it stops, whatever it hears from the database then', async () => {
-    expect(await stopWhile('ask')).toEqual(['ask'])
-  })
-
-  test('does not begin to copy much when it is stopped while it reads how much there is', async () => {
-    size = FEW_ROWS_MAX + 1
-    own = { list: at(0), keys: at(0) }
-    expect(await stopWhile('read')).toEqual(['ask', 'read list 0'])
-  })
-
-  test('does not count the copy of another database as its list', async () => {
-    size = FEW_ROWS_MAX + 1
-    own.list = at(0, 'm0', 'other')
-    const fresh = freshness()
-    start(fresh)
-    await passTurns()
-    expect(fresh.listVersion()).toBeNull()
-    expect(fresh.problem()).toBe('the list was not copied yet')
   })
 })
 

@@ -136,21 +136,19 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
   })
 })
 
-describe('a follower', () => {
-  test('whose worker ends by an error of its own is started again', async () => {
-    let failures = 0
-    const follower = startFollower(
-      { dir: temporaryDirectory(), url: 'no URL', timeoutMs: 1 },
-      {
-        onFollowed({ kind }) {
-          if (kind === 'failed') failures += 1
-        },
-        ...{ onUsage() {}, onCopy() {} },
+test('a follower whose worker ends by an error of its own is started again', async () => {
+  let failures = 0
+  const follower = startFollower(
+    { dir: temporaryDirectory(), url: 'no URL', timeoutMs: 1 },
+    {
+      onFollowed({ kind }) {
+        if (kind === 'failed') failures += 1
       },
-    )
-    await until(() => failures >= 2)
-    await follower.close()
-  })
+      ...{ onUsage() {}, onCopy() {} },
+    },
+  )
+  await until(() => failures >= 2)
+  await follower.close()
 })
 
 describe('what a node says of its database', () => {
@@ -206,29 +204,27 @@ describe('what a node says of its database', () => {
   })
 })
 
-describe('that requests are counted again', () => {
-  test('is not said as long as the database is away', async () => {
-    const { take, uncounted, tick } = createReporter('db/proxylist', {
-      say: sentence => void said.push(sentence),
-      sayRepeated: sentence => void said.push(sentence),
-    })
-    const failure = new StoreError('a right is missing')
-    const failing = async (): Promise<void> => {
-      uncounted(failure, 'of all')
-      throw failure
-    }
-    uncounted(failure, 'of all')
-    take({ kind: 'failed', what: 'keys', message: 'a right is missing' })
-    const before = [...said]
-    for (let second = 0; second < 3; second += 1) await tick(failing)
-    expect(said).toEqual(before)
-    take({ kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 1 })
-    await tick(async () => {})
-    expect(said.slice(before.length)).toEqual([
-      'the database db/proxylist works again',
-      'requests are counted again',
-    ])
+test('that requests are counted again is not said as long as the database is away', async () => {
+  const { take, uncounted, tick } = createReporter('db/proxylist', {
+    say: sentence => void said.push(sentence),
+    sayRepeated: sentence => void said.push(sentence),
   })
+  const failure = new StoreError('a right is missing')
+  const failing = async (): Promise<void> => {
+    uncounted(failure, 'of all')
+    throw failure
+  }
+  uncounted(failure, 'of all')
+  take({ kind: 'failed', what: 'keys', message: 'a right is missing' })
+  const before = [...said]
+  for (let second = 0; second < 3; second += 1) await tick(failing)
+  expect(said).toEqual(before)
+  take({ kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 1 })
+  await tick(async () => {})
+  expect(said.slice(before.length)).toEqual([
+    'the database db/proxylist works again',
+    'requests are counted again',
+  ])
 })
 
 test.skipIf(!HAS_POSTGRES)(

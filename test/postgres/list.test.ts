@@ -132,17 +132,6 @@ describe.skipIf(!HAS_POSTGRES)('what has changed since a version', () => {
     const none = { isWhole: false, version: 2, size: 0, cities: [], rows: [], removed: [] }
     expect(await changesSince(reader, await versionOf(reader))).toEqual(none)
   })
-
-  test('has no address twice: one that came back is not removed', async () => {
-    const { store, reader } = await openStore()
-    await load(store, [at(1), at(2)])
-    const since = await versionOf(reader)
-    await load(store, [at(2)], 'replace')
-    await load(store, [at(1)])
-    const { rows, removed } = await changesSince(reader, since)
-    expect(hostsOf(rows.map(([id]) => id))).toEqual([1])
-    expect(removed).toEqual([])
-  })
 })
 
 describe.skipIf(!HAS_POSTGRES)('an import that waits for its source', () => {

@@ -101,9 +101,7 @@ describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
     expect(await on.version()).toBe(before)
     expect(await on.announced.heard()).toEqual([])
   })
-})
 
-describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
   test('that removes a key leaves its id, until the key comes back', async () => {
     const { keys, query } = on
     const { id } = await keys.add({ key: 'gone', ...NEW }, T0)
@@ -178,15 +176,7 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
     await connection.query('update proxylist.installation set schema = 99')
     expect(schemaState(connection)).rejects.toThrow('newer proxylist (schema 99')
   })
-})
 
-/** A made-up second version. */
-const SECOND = [
-  ...SCHEMA,
-  ['create table proxylist.made_up (n integer)', 'insert into proxylist.made_up values (1)'],
-]
-
-describe.skipIf(!HAS_POSTGRES)('the schema', () => {
   test('is made and migrated by many processes at once, each time once', async () => {
     const url = await emptyDatabase()
     const connections = Array.from({ length: 8 }, () => connectTo(url))
@@ -235,3 +225,9 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
     },
   )
 })
+
+/** A made-up second version. */
+const SECOND = [
+  ...SCHEMA,
+  ['create table proxylist.made_up (n integer)', 'insert into proxylist.made_up values (1)'],
+]

@@ -26,12 +26,6 @@ import { cleanUp } from '../support/temporary.ts'
 
 const MODES: readonly ImportMode[] = ['merge', 'replace']
 
-/** A signal, and the function that aborts it. */
-function stopping() {
-  const controller = new AbortController()
-  return { signal: controller.signal, abort: () => controller.abort(new Error('stop')) }
-}
-
 type Lists = ReturnType<typeof listsOf>
 
 /** Opens lists of an engine, which are closed after each test. */
@@ -263,9 +257,9 @@ describeEach('while another one imports', ({ openTwo }) => {
     const first = one.begin('merge')
     await first.lock()
     first.add(FULL)
-    const { signal, abort } = stopping()
-    const second = two.begin('merge', abort)
-    await expect(second.lock(signal)).rejects.toThrow('stop')
+    const controller = new AbortController()
+    const second = two.begin('merge', () => controller.abort(new Error('stop')))
+    await expect(second.lock(controller.signal)).rejects.toThrow('stop')
     await second.rollback()
     await first.commit()
     expect(await load(two, [at(9)])).toMatchObject({ added: 1 })

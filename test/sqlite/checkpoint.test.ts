@@ -57,22 +57,20 @@ async function tickUntilCopied(file: string, servers: readonly ServerList[]): Pr
 }
 
 describe('a long WAL', () => {
-  for (const count of [1, 2]) {
-    test(`is copied by ${count} running servers once nobody reads the old list`, async () => {
-      const { dir, file, writer, reader, endReading } = withLongWal()
-      const said: string[] = []
-      const servers = Array.from({ length: count }, () => startServer(dir, said))
-      for (let n = 0; n < 5; n += 1) for (const server of servers) server.tick()
-      await Bun.sleep(300) // an attempt fails: the snapshot is still being read
-      expect(pendingBytes(writer.db)).toBeGreaterThan(LONG_BYTES)
-      endReading()
-      await tickUntilCopied(file, servers)
-      for (const server of servers) server.close()
-      expect(said).toEqual([])
-      for (const { close } of [writer, reader]) close()
-      expect(checkListFile(file)).toEqual([])
-    })
-  }
+  test('is copied by running servers once nobody reads the old list', async () => {
+    const { dir, file, writer, reader, endReading } = withLongWal()
+    const said: string[] = []
+    const servers = [startServer(dir, said), startServer(dir, said)]
+    for (let n = 0; n < 5; n += 1) for (const server of servers) server.tick()
+    await Bun.sleep(300) // an attempt fails: the snapshot is still being read
+    expect(pendingBytes(writer.db)).toBeGreaterThan(LONG_BYTES)
+    endReading()
+    await tickUntilCopied(file, servers)
+    for (const server of servers) server.close()
+    expect(said).toEqual([])
+    for (const { close } of [writer, reader]) close()
+    expect(checkListFile(file)).toEqual([])
+  })
 
   test('is left to the next server by one that ends', async () => {
     const { dir, file, writer, reader, endReading } = withLongWal()

@@ -52,6 +52,13 @@ function wrongIn(db: Database): string | null {
   return isWhole ? null : 'schema 2'
 }
 
+/** Expects of a database that it is of the second schema once it is opened by this. */
+function expectNewest(file: string, mode: Partial<OpenOptions> = {}): void {
+  const db = openDatabase(file, { ...NEXT, ...mode })
+  expect([schemaVersion(db), wrongIn(db)]).toEqual([2, null])
+  db.close(true)
+}
+
 /** Starts a process that opens a database with the second schema, and says when it begins. */
 const openInProcess = (file: string) =>
   Bun.spawn(
@@ -77,9 +84,7 @@ describe('a database of an earlier schema', () => {
     const file = firstDatabase()
     openDatabase(file, NEXT).close(true)
     const contents = readFileSync(file)
-    const db = openDatabase(file, NEXT)
-    expect([schemaVersion(db), wrongIn(db)]).toEqual([2, null])
-    db.close(true)
+    expectNewest(file)
     expect(readFileSync(file).equals(contents)).toBeTrue()
   })
 
@@ -87,9 +92,7 @@ describe('a database of an earlier schema', () => {
     const file = firstDatabase()
     const processes = [1, 2, 3].map(() => openInProcess(file))
     expect(await Promise.all(processes.map(({ exited }) => exited))).toEqual([0, 0, 0])
-    const db = openDatabase(file, NEXT)
-    expect([schemaVersion(db), wrongIn(db)]).toEqual([2, null])
-    db.close(true)
+    expectNewest(file)
   })
 
   test('is whole, before or after, wherever the process is killed', async () => {
@@ -108,9 +111,7 @@ describe('a database of an earlier schema', () => {
       versions.add(schemaVersion(raw))
       expect(wrongIn(raw)).toBeNull()
       raw.close(true)
-      const db = openDatabase(file, NEXT)
-      expect([schemaVersion(db), wrongIn(db)]).toEqual([2, null])
-      db.close(true)
+      expectNewest(file)
     }
   })
 
@@ -126,9 +127,7 @@ describe('a database of an earlier schema', () => {
   test('is migrated in memory for who only reads', () => {
     const file = firstDatabase()
     const contents = readFileSync(file)
-    const db = openDatabase(file, { ...NEXT, isReader: true })
-    expect([schemaVersion(db), wrongIn(db)]).toEqual([2, null])
-    db.close()
+    expectNewest(file, { isReader: true })
     expect(readFileSync(file).equals(contents)).toBeTrue()
   })
 })

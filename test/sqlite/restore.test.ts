@@ -72,7 +72,7 @@ const contentOf = (dir: string): { [file: string]: string } =>
   )
 
 describe('restore', () => {
-  test('makes a data directory as the backup was, and doctor finds nothing', async () => {
+  test('makes a data directory as the backup was, which doctor finds right and a server serves at once', async () => {
     const cwd = await scene({ hasData: false })
     await take(cwd, {
       args: ['restore', 'backup.tar'],
@@ -88,6 +88,10 @@ describe('restore', () => {
     expect(await listed(cwd)).toBe('192.0.2.9:80\n')
     const { stdout } = await take(cwd, { args: ['keys', 'list', '--json'], stdout: /./ })
     expect(JSON.parse(stdout)).toHaveLength(1)
+    const server = await startChild(join(cwd, 'data'))
+    expect(await ask(server, ASK)).toBe('200 192.0.2.9:80\n')
+    await server.stop()
+    expect(server.output()).not.toContain('answering 503')
   })
 
   test('forgets what feeds have brought, so that each is imported into the restored list', async () => {
@@ -111,15 +115,6 @@ describe('restore', () => {
     expect(await listed(cwd)).toContain('192.0.2.7:80\n')
   })
 
-  test('is served at once: the list was verified', async () => {
-    const cwd = await scene({ hasData: false })
-    await take(cwd, { args: ['restore', 'backup.tar'], stderr: /./ })
-    const server = await startChild(join(cwd, 'data'))
-    expect(await ask(server, ASK)).toBe('200 192.0.2.9:80\n')
-    await server.stop()
-    expect(server.output()).not.toContain('answering 503')
-  })
-
   test('reads from stdin what backup writes to stdout, and says it as JSON', async () => {
     const cwd = temporaryDirectory()
     const [from, to] = [dataDirectory(NEW), join(cwd, 'data')]
@@ -135,6 +130,27 @@ describe('restore', () => {
     const files = [ACCESS_FILE, PROXY_FILE]
     const restored = { file: '(stdin)', data: to, files, previous: null, ...counts }
     expect(JSON.parse(stdout.toString())).toEqual(restored)
+    expect(await listed(cwd)).toBe('192.0.2.9:80\n')
+  })
+
+  test('of keys alone leaves no list behind: the data is that of the archive', async () => {
+    const cwd = await scene()
+    rmSync(join(cwd, 'backup.tar'))
+    const keys = temporaryDirectory()
+    addKeys(keys, { free: {} }, [{ key: KEY, plan: 'free' }], T0)
+    const tar = ['tar', '-cf', 'backup.tar', '-C', keys, ACCESS_FILE]
+    expect(Bun.spawnSync(tar, { cwd }).exitCode).toBe(0)
+    await forced(cwd, /^\.\/data: restored access\.db \(1 keys, 5 plans\) from backup\.tar\n/)
+    await take(cwd, { args: ['list'], exitCode: 1, stderr: /there is no data\/proxies\.db; fill/ })
+    expect(await listed(cwd, KEPT)).toBe('192.0.2.1:80\n')
+  })
+
+  test('reads what tar made of an unpacked backup', async () => {
+    const cwd = await scene({ hasData: false })
+    const shell =
+      'mkdir u && tar -xpf backup.tar -C u && rm u/SHA256SUMS && tar -cf again.tar -C u .'
+    expect(Bun.spawnSync(['sh', '-ec', shell], { cwd, env: RUNNER_FREE }).exitCode).toBe(0)
+    await take(cwd, { args: ['restore', 'again.tar'], stderr: /restored access\.db/ })
     expect(await listed(cwd)).toBe('192.0.2.9:80\n')
   })
 })
@@ -231,29 +247,6 @@ test('restore prints the commands that bring back the data before, keys and list
     expect(Bun.spawnSync(['sh', '-c', shell], { cwd, env: RUNNER_FREE }).exitCode).toBe(0)
   }
   expect([await listed(cwd), await keysOf()]).toEqual(['192.0.2.1:80\n', keys])
-})
-
-describe('restore', () => {
-  test('of keys alone leaves no list behind: the data is that of the archive', async () => {
-    const cwd = await scene()
-    rmSync(join(cwd, 'backup.tar'))
-    const keys = temporaryDirectory()
-    addKeys(keys, { free: {} }, [{ key: KEY, plan: 'free' }], T0)
-    const tar = ['tar', '-cf', 'backup.tar', '-C', keys, ACCESS_FILE]
-    expect(Bun.spawnSync(tar, { cwd }).exitCode).toBe(0)
-    await forced(cwd, /^\.\/data: restored access\.db \(1 keys, 5 plans\) from backup\.tar\n/)
-    await take(cwd, { args: ['list'], exitCode: 1, stderr: /there is no data\/proxies\.db; fill/ })
-    expect(await listed(cwd, KEPT)).toBe('192.0.2.1:80\n')
-  })
-
-  test('reads what tar made of an unpacked backup', async () => {
-    const cwd = await scene({ hasData: false })
-    const shell =
-      'mkdir u && tar -xpf backup.tar -C u && rm u/SHA256SUMS && tar -cf again.tar -C u .'
-    expect(Bun.spawnSync(['sh', '-ec', shell], { cwd, env: RUNNER_FREE }).exitCode).toBe(0)
-    await take(cwd, { args: ['restore', 'again.tar'], stderr: /restored access\.db/ })
-    expect(await listed(cwd)).toBe('192.0.2.9:80\n')
-  })
 })
 
 /** What is done to the archive `backup.tar` of a key and a list in a working directory. */

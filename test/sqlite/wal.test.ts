@@ -6,13 +6,13 @@ import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import { readRow } from '../../src/import/row.ts'
 import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'
 import { missingBytes, walBytes } from '../../src/sqlite/wal.ts'
 import { checkListFile } from '../support/damage.ts'
 import { addList, dataDirectory, T0 } from '../support/fixtures.ts'
+import { BARE } from '../support/incoming.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -62,13 +62,8 @@ function importTooMuch(list: List): ReturnType<List['begin']> {
   list.db.run(SMALL_CACHE)
   list.db.run(`pragma max_page_count = ${PAGES_MAX}`) // the same error as that of a full disk
   const importTx = list.begin('merge')
-  const defaults = { type: undefined, nowMs: T0, provider: 'the service' }
   const importAll = (): void => {
-    for (let n = 0; n < ROWS; n += 1) {
-      const row = { ip: `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}:80`, type: 'http' }
-      const result = readRow(row, defaults)
-      if (result.ok) importTx.add(result.proxy)
-    }
+    for (let port = 1; port <= ROWS; port += 1) importTx.add({ ...BARE, port })
     void importTx.commit()
   }
   expect(importAll).toThrow(/full/)

@@ -113,7 +113,7 @@ const cityCharacter = fc.oneof(
   fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
   fc.constantFrom(...'"\\{}[]:#; ёЁ'),
 )
-const someCity = fc.string({ unit: cityCharacter, maxLength: 12 }).map(name =>
+const someCity = fc.string({ unit: cityCharacter, maxLength: 200 }).map(name =>
   name
     .replace(/[\u0000-\u001f\u007f,]/g, '')
     .toWellFormed()
@@ -125,7 +125,7 @@ export const anyIncoming = (): fc.Arbitrary<IncomingProxy> =>
   fc.record({
     ip: fc.ipV4(),
     port: fc.integer({ min: 1, max: 65535 }),
-    ipOut: fc.oneof(fc.constantFrom('', '2001:db8::1'), fc.ipV4()),
+    ipOut: fc.oneof(fc.constantFrom('', '2001:db8::1', '::1'), fc.ipV4()),
     type: fc.constantFrom(...TYPES),
     anon: fc.constantFrom('', ...ANONS),
     speed: unknownOr(upTo(BIG)),

@@ -12,7 +12,7 @@ import {
   type Share,
 } from '../../src/access/entitlements.ts'
 import { type DayUse, unusedDay } from '../../src/access/history.ts'
-import type { Caller } from '../../src/access/key.ts'
+import { type Caller, hashKey } from '../../src/access/key.ts'
 import {
   consume,
   type NetworkDecision,
@@ -144,6 +144,13 @@ export function openUsage(
       db.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0,
     prune(nowMs: number): void {
       while (usage.prune(nowMs));
+    },
+    /** Adds keys with these ids, which `days` and last use are kept for. */
+    addKeys(...ids: string[]): void {
+      const insert = db.prepare(
+        `insert into keys (id, hash, prefix, label, plan, created_at) values (?, ?, '', '', null, 0)`,
+      )
+      for (const id of ids) insert.run(id, hashKey(id))
     },
     close: () => db.close(true),
   }

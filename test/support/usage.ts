@@ -45,17 +45,12 @@ async function openSqlite(snapshot: Partial<SnapshotOptions> = {}): Promise<Test
     opened.push(server)
     return server
   }
-  const { db, countRows } = add()
+  const { db, countRows, addKeys } = add()
   return {
     open: () => add().usage,
     at: async () => {},
     forget() {},
-    async addKeys(...ids) {
-      const insert = db.prepare(
-        `insert into keys (id, hash, prefix, label, plan, created_at) values (?, ?, '', '', null, 0)`,
-      )
-      for (const id of ids) insert.run(id, hashKey(id))
-    },
+    addKeys: async (...ids) => addKeys(...ids),
     run: async sql => void db.run(sql.replaceAll('$', '')),
     count: async table => countRows(table),
     async close() {
@@ -69,7 +64,7 @@ const TABLES = ['usage', 'networks', 'days', 'keys', 'plans']
 /** The database that the tests of a process share. */
 let shared: ReturnType<typeof databaseWithClock> | null = null
 
-async function openPostgres(): Promise<TestUsage> {
+export async function openPostgres(): Promise<TestUsage> {
   if (shared === null) {
     shared = databaseWithClock()
     onCleanUp(() => {

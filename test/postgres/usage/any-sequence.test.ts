@@ -2,7 +2,7 @@
  * Several servers on one database (src/postgres/usage/, contract I2): any sequence of batches,
  * give-backs, resets and clocks is decided as one oracle decides it that remembers everything.
  */
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { consumptionOf, limitRulesOf } from '../../../src/access/entitlements.ts'
 import type { Caller } from '../../../src/access/key.ts'
@@ -19,8 +19,9 @@ import {
   regular,
   temp,
 } from '../../support/limits.ts'
+import { HAS_POSTGRES } from '../../support/postgres.ts'
 import { cleanUp } from '../../support/temporary.ts'
-import { ENGINES, type TestUsage } from '../../support/usage.ts'
+import { openPostgres, type TestUsage } from '../../support/usage.ts'
 
 afterAll(cleanUp)
 
@@ -159,27 +160,17 @@ class Play {
 const usedOf = (decision: NetworkDecision): number | null =>
   decision.kind === 'refused' ? decision.used : null
 
-describe.each(ENGINES.filter(({ name, isHere }) => isHere && name === 'PostgreSQL'))(
-  'any sequence on three servers over $name',
-  ({ open }) => {
-    test('is decided as one oracle decides it that remembers everything', async () => {
-      await fc.assert(
-        fc.asyncProperty(
-          anyStartMs,
-          fc.array(anyStep, { minLength: 10, maxLength: 50 }),
-          async (startMs, steps) => {
-            const usage = await open()
-            await usage.at(startMs)
-            const play = new Play(usage, startMs)
-            try {
-              for (const step of steps) await play.take(step)
-            } finally {
-              await usage.close()
-            }
-          },
-        ),
-        { numRuns: Number(process.env.RUNS ?? 20) },
-      )
-    })
-  },
-)
+test.skipIf(!HAS_POSTGRES)('three servers decide as one oracle that remembers everything', () => {
+  const someSteps = fc.array(anyStep, { minLength: 10, maxLength: 50 })
+  const property = fc.asyncProperty(anyStartMs, someSteps, async (startMs, steps) => {
+    const usage = await openPostgres()
+    await usage.at(startMs)
+    const play = new Play(usage, startMs)
+    try {
+      for (const step of steps) await play.take(step)
+    } finally {
+      await usage.close()
+    }
+  })
+  return fc.assert(property, { numRuns: Number(process.env.RUNS ?? 20) })
+})

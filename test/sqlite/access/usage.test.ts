@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { keySubject, limitRulesOf } from '../../../src/access/entitlements.ts'
 import { type DayUse, HISTORY_DAYS, unusedDay } from '../../../src/access/history.ts'
-import { type Caller, hashKey } from '../../../src/access/key.ts'
+import type { Caller } from '../../../src/access/key.ts'
 import type { LimitRule } from '../../../src/access/rate-limit.ts'
 import { DAY_MS, HOUR_MS } from '../../../src/lib/time.ts'
 import { openAccessFile } from '../../../src/sqlite/access/file.ts'
@@ -211,14 +211,6 @@ describe('beside a saturated server', () => {
 const FREE = regular({})
 const NOON = 12
 
-/** Adds keys with these ids, which `days` and `last_seen` are kept for. */
-function addIds({ db }: OpenUsage, ...ids: string[]): void {
-  const insert = db.prepare(
-    `insert into keys (id, hash, prefix, label, plan, created_at) values (?, ?, '', '', null, 0)`,
-  )
-  for (const id of ids) insert.run(id, hashKey(id))
-}
-
 /** The days of a key, from so many days before today. */
 const daysOf = ({ usage }: OpenUsage, id = 'k1', before = HISTORY_DAYS): readonly DayUse[] =>
   usage.history([id], TODAY - before, TODAY + before)[0]?.days ?? []
@@ -228,39 +220,34 @@ const seenOf = ({ usage }: OpenUsage, id = 'k1'): number | null =>
 const note = ({ usage }: OpenUsage, records: number, refused: number, nowMs = T0): void =>
   usage.note({ keyId: 'k1', records, refused, nowMs })
 
-describe('records and refusals', () => {
-  test('make no row while there are none', () => {
-    const usage = openUsage()
-    usage.usage.flush('all')
-    expect(usage.countRows('batches')).toBe(0)
-    usage.close()
-  })
+test('records and refusals make no row while there are none', () => {
+  const usage = openUsage()
+  usage.usage.flush('all')
+  expect(usage.countRows('batches')).toBe(0)
+  usage.close()
 })
 
-describe('what is not written yet', () => {
-  test('noted before usage is read again, after it, and on the next day are all seen and written', () => {
-    const dir = temporaryDirectory()
-    const [one, two] = [openUsage(dir), openUsage(dir)]
-    one.admit(FREE, IP, T0)
-    note(one, 3, 1)
-    one.db.run('pragma query_only = on')
-    expect(() => one.usage.flush('all')).toThrow(/readonly/)
-    one.db.run('pragma query_only = off')
-    const noted = (records: number, refused: number) =>
-      dayWith(TODAY, NOON, 1, { records, refused })
-    expect(daysOf(one)).toEqual([noted(3, 1)]) // this reads it again
-    note(one, 4, 0)
-    expect(daysOf(one)).toEqual([noted(7, 1)])
-    note(one, 0, 5, T0 + DAY_MS)
-    note(one, 2, 0, T0 + DAY_MS)
-    const all = [noted(7, 1), { ...unusedDay(TODAY + 1), records: 2, refused: 5 }]
-    expect(daysOf(one)).toEqual(all)
-    expect(daysOf(one, 'k2')).toEqual([])
-    one.usage.flush('all')
-    one.usage.flush('all')
-    expect([daysOf(one), daysOf(two)]).toEqual([all, all])
-    for (const each of [one, two]) each.close()
-  })
+test('what is not written yet, noted before usage is read again, after it, and on the next day are all seen and written', () => {
+  const dir = temporaryDirectory()
+  const [one, two] = [openUsage(dir), openUsage(dir)]
+  one.admit(FREE, IP, T0)
+  note(one, 3, 1)
+  one.db.run('pragma query_only = on')
+  expect(() => one.usage.flush('all')).toThrow(/readonly/)
+  one.db.run('pragma query_only = off')
+  const noted = (records: number, refused: number) => dayWith(TODAY, NOON, 1, { records, refused })
+  expect(daysOf(one)).toEqual([noted(3, 1)]) // this reads it again
+  note(one, 4, 0)
+  expect(daysOf(one)).toEqual([noted(7, 1)])
+  note(one, 0, 5, T0 + DAY_MS)
+  note(one, 2, 0, T0 + DAY_MS)
+  const all = [noted(7, 1), { ...unusedDay(TODAY + 1), records: 2, refused: 5 }]
+  expect(daysOf(one)).toEqual(all)
+  expect(daysOf(one, 'k2')).toEqual([])
+  one.usage.flush('all')
+  one.usage.flush('all')
+  expect([daysOf(one), daysOf(two)]).toEqual([all, all])
+  for (const each of [one, two]) each.close()
 })
 
 describe('a kill loses no admission of the use', () => {
@@ -271,7 +258,7 @@ describe('a kill loses no admission of the use', () => {
   ])('read from %s', (_, options) => {
     const dir = temporaryDirectory()
     const usage = openUsage(dir, options)
-    addIds(usage, 'k1', 'k2')
+    usage.addKeys('k1', 'k2')
     for (let n = 0; n < 60; n += 1)
       usage.admit(regular({}, `k${1 + (n % 2)}`), IP, T0 + n * HOUR_MS)
     const another = openUsage(dir, options) // the first was never closed
@@ -284,20 +271,18 @@ describe('a kill loses no admission of the use', () => {
   })
 })
 
-describe('days that are over', () => {
-  test('are moved slice by slice', () => {
-    const usage = openUsage()
-    const ids = Array.from({ length: 450 }, (_, n) => `k${n}`)
-    addIds(usage, ...ids)
-    usage.usage.admit(ids.map(id => ({ rules: limitRulesOf(regular({}, id), IP), nowMs: T0 })))
-    usage.admit(FREE, IP, T0 + DAY_MS)
-    const counts: number[] = []
-    do counts.push(usage.countRows('days'))
-    while (usage.usage.prune(T0 + DAY_MS))
-    counts.push(usage.countRows('days'))
-    expect([...new Set(counts)]).toEqual([0, 200, 400, 450])
-    usage.close()
-  })
+test('days that are over are moved slice by slice', () => {
+  const usage = openUsage()
+  const ids = Array.from({ length: 450 }, (_, n) => `k${n}`)
+  usage.addKeys(...ids)
+  usage.usage.admit(ids.map(id => ({ rules: limitRulesOf(regular({}, id), IP), nowMs: T0 })))
+  usage.admit(FREE, IP, T0 + DAY_MS)
+  const counts: number[] = []
+  do counts.push(usage.countRows('days'))
+  while (usage.usage.prune(T0 + DAY_MS))
+  counts.push(usage.countRows('days'))
+  expect([...new Set(counts)]).toEqual([0, 200, 400, 450])
+  usage.close()
 })
 
 test('days that are over are looked for slice by slice among many addresses of demo too', () => {

@@ -208,28 +208,26 @@ const someExport = (): fc.Arbitrary<Export> =>
     }),
   })
 
-describe('property: export, import, export', () => {
-  test('is byte-identical, and changes nothing in the list it came from, whatever that and the form', async () => {
-    const someRows = fc.array(anyIncoming(), { minLength: 1, maxLength: 10 })
-    const property = fc.asyncProperty(someRows, someExport(), async (rows, form) => {
-      const list = openList(null)
-      try {
-        load(list, rows)
-        const before = stored(list)
-        const first = exported(list, form)
-        await withImported(first, copy => {
-          expect(exported(copy, form)).toBe(first)
-          const servicesStated = new Set(SERVICES)
-          const back = contents(copy).map(proxy => ({ ...proxy, servicesStated }))
-          expect(load(list, back)).toMatchObject({ added: 0, updated: 0 })
-        })
-        expect(stored(list)).toEqual(before)
-      } finally {
-        list.close()
-      }
-    })
-    await fc.assert(property, { numRuns: 300 })
+test('property: export, import, export is byte-identical, and changes nothing in the list it came from, whatever that and the form', async () => {
+  const someRows = fc.array(anyIncoming(), { minLength: 1, maxLength: 10 })
+  const property = fc.asyncProperty(someRows, someExport(), async (rows, form) => {
+    const list = openList(null)
+    try {
+      load(list, rows)
+      const before = stored(list)
+      const first = exported(list, form)
+      await withImported(first, copy => {
+        expect(exported(copy, form)).toBe(first)
+        const servicesStated = new Set(SERVICES)
+        const back = contents(copy).map(proxy => ({ ...proxy, servicesStated }))
+        expect(load(list, back)).toMatchObject({ added: 0, updated: 0 })
+      })
+      expect(stored(list)).toEqual(before)
+    } finally {
+      list.close()
+    }
   })
+  await fc.assert(property, { numRuns: 300 })
 })
 
 const MAX = 2 ** 48 - 1

@@ -2,7 +2,7 @@
  * Holds that pages of a search are together what one statement finds, wherever a page ends, and that
  * an index leads to the beginning of each.
  */
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import { ROW_COLUMNS } from '../../../src/proxies/row.ts'
@@ -42,43 +42,41 @@ const FILTERS: readonly Partial<Filter>[] = [
   { countries: ['US'], count: 4 },
 ]
 
-describe('pages of any size', () => {
-  test('hold every row once, in order, and all but the last are full, unless marks end them', () => {
-    const pageSize = fc.integer({ min: 1, max: 7 })
-    const someMarks = fc.integer({ min: 1, max: 9 })
-    fc.assert(
-      fc.property(
-        someRows,
-        pageSize,
-        someMarks,
-        fc.constantFrom(...FILTERS),
-        (rows, size, marks, some) => {
-          const list = openList(null)
-          try {
-            fillList(list, rows)
-            const filter = { ...NO_FILTER, ...some }
-            const read = createReader(list.db)
-            const search = read.search(filter, AT_T0)
-            const readAll = (markEntries: number) => [
-              ...createPages(read, dataVersionOf(list.db), {
-                pageRows: size,
-                markEntries,
-              }).pages(search, ROW_COLUMNS, filter.count),
-            ]
-            const pages = readAll(marks)
-            expect(pages.flat()).toEqual(list.proxies.records.findAll(filter, AT_T0))
-            for (const page of pages) expect(page.length).toBeLessThanOrEqual(size)
-            const whole = readAll(1_000)
-            expect(whole.flat()).toEqual(pages.flat())
-            for (const page of whole.slice(0, -1)) expect(page).toHaveLength(size)
-          } finally {
-            list.close()
-          }
-        },
-      ),
-      { numRuns: 300 },
-    )
-  })
+test('pages of any size hold every row once, in order, and all but the last are full, unless marks end them', () => {
+  const pageSize = fc.integer({ min: 1, max: 7 })
+  const someMarks = fc.integer({ min: 1, max: 9 })
+  fc.assert(
+    fc.property(
+      someRows,
+      pageSize,
+      someMarks,
+      fc.constantFrom(...FILTERS),
+      (rows, size, marks, some) => {
+        const list = openList(null)
+        try {
+          fillList(list, rows)
+          const filter = { ...NO_FILTER, ...some }
+          const read = createReader(list.db)
+          const search = read.search(filter, AT_T0)
+          const readAll = (markEntries: number) => [
+            ...createPages(read, dataVersionOf(list.db), {
+              pageRows: size,
+              markEntries,
+            }).pages(search, ROW_COLUMNS, filter.count),
+          ]
+          const pages = readAll(marks)
+          expect(pages.flat()).toEqual(list.proxies.records.findAll(filter, AT_T0))
+          for (const page of pages) expect(page.length).toBeLessThanOrEqual(size)
+          const whole = readAll(1_000)
+          expect(whole.flat()).toEqual(pages.flat())
+          for (const page of whole.slice(0, -1)) expect(page).toHaveLength(size)
+        } finally {
+          list.close()
+        }
+      },
+    ),
+    { numRuns: 300 },
+  )
 })
 
 test('a page is larger than what a quick select finds', () => {

@@ -214,15 +214,13 @@ describe('more shapes of filters than statements are kept', () => {
   })
 })
 
-describe('shifting checks', () => {
-  test('moves every check by so many seconds, either way', () => {
-    const list = listOf([row('a', { age: 30 }), row('b', { age: 0 })])
-    const ages = () => find(list, ANY, AT_T0).map(({ checkedAt }) => NOW - checkedAt)
-    list.proxies.shiftChecks(20)
-    expect(ages()).toEqual([-20, 10])
-    list.proxies.shiftChecks(-25)
-    expect(ages()).toEqual([5, 35])
-  })
+test('shifting checks moves every check by so many seconds, either way', () => {
+  const list = listOf([row('a', { age: 30 }), row('b', { age: 0 })])
+  const ages = () => find(list, ANY, AT_T0).map(({ checkedAt }) => NOW - checkedAt)
+  list.proxies.shiftChecks(20)
+  expect(ages()).toEqual([-20, 10])
+  list.proxies.shiftChecks(-25)
+  expect(ages()).toEqual([5, 35])
 })
 
 /** The filter of contract A4 as plain array code. */
@@ -458,47 +456,45 @@ function expectBoth(
   return { all, isQuick: expectQuick(few, request, all) }
 }
 
-describe('property', () => {
-  test('a selection is what plain array code selects, in the same order', () => {
-    const found = new Map<Filter['sort'], number>()
-    let quickly = 0
-    let asked = 0
-    const someRequests = fc.array(fc.tuple(someFilter(), someOptions()), {
-      minLength: 20,
-      maxLength: 20,
-    })
-    fc.assert(
-      // The second rows replace the first: what a select knows of the list must not outlive it.
-      fc.property(someRows, someRows, someRequests, (rows, later, requests) => {
-        const list = openList(null)
-        const few = createListStore(list.db, FEW)
-        const load = (mode: ImportMode, incoming: readonly IncomingProxy[]): Proxy[] => {
-          const importTx = list.begin(mode)
-          for (const row of incoming) importTx.add(row)
-          void importTx.commit()
-          few.noteChange()
-          return incoming.map(({ servicesStated: _, ...proxy }) => proxy)
-        }
-        try {
-          for (const [mode, incoming] of [['merge', rows] as const, ['replace', later] as const]) {
-            const proxies = load(mode, incoming)
-            for (const request of requests) {
-              const [{ sort }] = request
-              const { all, isQuick } = expectBoth(list.proxies, few, proxies, request)
-              quickly += Number(isQuick)
-              found.set(sort, (found.get(sort) ?? 0) + all.length)
-              asked += 1
-            }
-          }
-        } finally {
-          list.close()
-        }
-      }),
-      { numRuns: 100 },
-    )
-    // The filters did meet rows, in every order.
-    for (const sort of SORTS) expect(found.get(sort)).toBeGreaterThan(150)
-    expect(quickly).toBeGreaterThan(1000) // and many were answered from a part of the list
-    expect(quickly).toBeLessThan(asked)
+test('property: a selection is what plain array code selects, in the same order', () => {
+  const found = new Map<Filter['sort'], number>()
+  let quickly = 0
+  let asked = 0
+  const someRequests = fc.array(fc.tuple(someFilter(), someOptions()), {
+    minLength: 20,
+    maxLength: 20,
   })
+  fc.assert(
+    // The second rows replace the first: what a select knows of the list must not outlive it.
+    fc.property(someRows, someRows, someRequests, (rows, later, requests) => {
+      const list = openList(null)
+      const few = createListStore(list.db, FEW)
+      const load = (mode: ImportMode, incoming: readonly IncomingProxy[]): Proxy[] => {
+        const importTx = list.begin(mode)
+        for (const row of incoming) importTx.add(row)
+        void importTx.commit()
+        few.noteChange()
+        return incoming.map(({ servicesStated: _, ...proxy }) => proxy)
+      }
+      try {
+        for (const [mode, incoming] of [['merge', rows] as const, ['replace', later] as const]) {
+          const proxies = load(mode, incoming)
+          for (const request of requests) {
+            const [{ sort }] = request
+            const { all, isQuick } = expectBoth(list.proxies, few, proxies, request)
+            quickly += Number(isQuick)
+            found.set(sort, (found.get(sort) ?? 0) + all.length)
+            asked += 1
+          }
+        }
+      } finally {
+        list.close()
+      }
+    }),
+    { numRuns: 100 },
+  )
+  // The filters did meet rows, in every order.
+  for (const sort of SORTS) expect(found.get(sort)).toBeGreaterThan(150)
+  expect(quickly).toBeGreaterThan(1000) // and many were answered from a part of the list
+  expect(quickly).toBeLessThan(asked)
 })
