@@ -1,7 +1,6 @@
 /** What the reference page says besides the document that it shows, in both languages. */
-import type { Lang } from '../../proxies/proxy.ts'
+import { type Lang, type Sentences, sentencesIn } from '../parts/speech.ts'
 
-/** English and Russian. */
 const WORDS = {
   title: 'Reference | Справочник',
   skip: 'To the content | К содержанию',
@@ -58,13 +57,9 @@ const WORDS = {
   clients: 'Client libraries | Клиентские библиотеки',
   clientsText:
     'This page is made from an OpenAPI 3.1 document, which generators of clients read. It declares the header for the key only, so that what they write keeps keys out of URLs. | Эта страница сделана из документа OpenAPI 3.1, который читают генераторы клиентов. В нём объявлен только заголовок для ключа, так что их код не пишет ключи в URL.',
-} as const satisfies { [name: string]: `${string} | ${string}` }
+} as const satisfies Sentences
 
-type Word = keyof typeof WORDS
-export type Words = { readonly [word in Word]: string }
+export type Words = ReturnType<typeof wordsOf>
 
 /** The words of a language. */
-export const wordsOf = (lang: Lang): Words =>
-  Object.fromEntries(
-    Object.entries(WORDS).map(([word, both]) => [word, both.split(' | ')[lang === 'en' ? 0 : 1]]),
-  ) as Words // of all words
+export const wordsOf = (lang: Lang) => sentencesIn(lang, WORDS)

@@ -1,218 +1,187 @@
 /** Speaking: every sentence of the page in both languages, together with the numbers and names of each. */
-import { createSpeech, type Lang, type Plural, type Speech } from '../parts/speech.ts'
+import {
+  createSpeech,
+  type Lang,
+  type Plural,
+  type Sentences,
+  type Speech,
+  sentencesIn,
+} from '../parts/speech.ts'
 import type { Count } from './model/facets.ts'
 
 const WORDS = {
-  tagline: ['Which proxies match, right now', 'Какие прокси подходят прямо сейчас'],
-  pages: ['Pages', 'Страницы'],
-  query: ['Query', 'Запрос'],
-  reference: ['Reference', 'Справочник'],
-  myKey: ['My key', 'Мой ключ'],
-  language: ['Language', 'Язык'],
-  theme: ['Theme', 'Тема'],
-  auto: ['As the system', 'Как в системе'],
-  light: ['Light', 'Светлая'],
-  dark: ['Dark', 'Тёмная'],
-  skip: ['To the request', 'К запросу'],
-  headline: ['checked in the last ten minutes', 'проверены за последние десять минут'],
-  ofTotal: ['of {total} in the list', 'из {total} в списке'],
-  inTotal: ['in the list', 'в списке'],
-  updated: ['as of {time}', 'на {time}'],
-  loading: ['Counting the list…', 'Считаем список…'],
-  isOff: [
-    'This service shows no statistics: filters are without counts.',
-    'Сервис не показывает статистику: фильтры без чисел.',
-  ],
-  isTotals: ['Counts by filter are not public here.', 'Числа по фильтрам здесь не показываются.'],
-  isFailed: [
-    'The statistics cannot be loaded now: filters are without counts.',
-    'Статистику сейчас не загрузить: фильтры без чисел.',
-  ],
-  map: ['Where they are', 'Где они'],
-  mapOf: [
-    'Map of countries. {top}. The list beside it has the same choices.',
-    'Карта стран. {top}. В списке рядом тот же выбор.',
-  ],
-  countryMode: ['Country mode', 'Режим стран'],
-  include: ['only these', 'только эти'],
-  except: ['all but these', 'все, кроме'],
-  findCountry: ['Find a country', 'Найти страну'],
-  skipCountries: ['Skip the countries', 'Пропустить страны'],
-  noCountry: ['No country has this name', 'Такой страны нет'],
-  merged: ['Country not told', 'Страна не показана'],
-  mergedHint: [
-    'groups too small to be counted by country; they may be of any country',
-    'группы слишком малы, чтобы считать их по странам; страна может быть любой',
-  ],
-  unknown: ['Unknown place', 'Место неизвестно'],
-  type: ['Type', 'Тип'],
-  anon: ['Anonymity', 'Анонимность'],
-  elite: ['elite', 'элитный'],
-  eliteHint: ['no trace of a proxy', 'незаметный'],
-  anonymous: ['anonymous', 'анонимный'],
-  anonymousHint: ['hides you', 'скрывает вас'],
-  transparent: ['transparent', 'прозрачный'],
-  transparentHint: ['shows you', 'показывает вас'],
-  service: ['Works with', 'Работает с'],
-  serviceHint: ['all that are chosen', 'со всеми выбранными'],
-  smtpHint: ['port 25 open', 'порт 25 открыт'],
-  googleHint: ['no captcha', 'без капчи'],
-  time: ['Checked within', 'Проверен за последние'],
-  ping: ['Ping', 'Отклик'],
-  pingLimit: ['at most, ms', 'не больше, мс'],
-  pingUnit: ['ms', 'мс'],
-  speed: ['Speed', 'Скорость'],
-  speedLimit: ['at least, bytes/s', 'не меньше, байт/с'],
-  speedUnit: ['bytes/s', 'байт/с'],
-  works: ['Successful checks', 'Удачные проверки'],
-  worksLimit: ['at least, %', 'не меньше, %'],
-  any: ['any', 'любые'],
-  atMost: ['up to {n}', 'до {n}'],
-  atLeast: ['from {n}', 'от {n}'],
-  whole: ['whole list', 'весь список'],
-  place: ['City, port, address', 'Город, порт, адрес'],
-  city: ['City', 'Город'],
-  cityInvalid: [
-    'Names separated by commas, each up to 200 characters',
-    'Названия через запятую, каждое не длиннее 200 знаков',
-  ],
-  port: ['Port', 'Порт'],
-  portInvalid: ['A port is a number from 1 to 65535', 'Порт — число от 1 до 65535'],
-  ip: ['Address', 'Адрес'],
-  ipInvalid: ['An address looks like 203.0.113.10:1080', 'Адрес выглядит так: 203.0.113.10:1080'],
-  numberInvalid: ['A whole number from {min} to {max}', 'Целое число от {min} до {max}'],
-  sort: ['What comes first', 'Что сначала'],
-  sort_checked: ['freshest check', 'недавно проверенные'],
-  sort_ping: ['lowest ping', 'с малым откликом'],
-  sort_speed: ['highest speed', 'быстрые'],
-  sort_works: ['most successful checks', 'надёжные'],
-  sort_random: ['other ones each time', 'каждый раз другие'],
-  clear: ['Clear all', 'Сбросить'],
-  remove: ['Remove {what}', 'Убрать: {what}'],
-  chosen: ['What is chosen', 'Что выбрано'],
-  not: ['not {what}', 'кроме: {what}'],
-  request: ['Your request', 'Ваш запрос'],
-  requestUrl: ['URL of the request', 'URL запроса'],
-  code: ['The request as code', 'Запрос в виде кода'],
-  copy: ['Copy', 'Копировать'],
-  copied: ['Copied', 'Скопировано'],
-  get: ['Form', 'Вид'],
-  download: ['as a file', 'файлом'],
-  count: ['At most', 'Не больше'],
-  all: ['all', 'все'],
-  lang: ['City names', 'Города'],
-  fields: ['Members', 'Поля'],
-  allFields: ['all members', 'все поля'],
-  someFields: ['{n} of {all}', '{n} из {all}'],
-  keyField: ['Key', 'Ключ'],
-  keyHint: [
-    'The key demo answers twice a minute, with masked addresses. A key of your own stays in this tab and is sent in a header.',
-    'Ключ demo отвечает дважды в минуту, адреса скрыты. Ваш ключ остаётся в этой вкладке и уходит в заголовке.',
-  ],
-  demoWorks: [
-    'With demo and no share of checks chosen, the service asks for works=90.',
-    'Если с demo не выбрать долю проверок, сервис возьмёт works=90.',
-  ],
-  keyInvalid: [
-    'A key has Latin letters, digits and signs only, without spaces.',
-    'В ключе только латинские буквы, цифры и знаки, без пробелов.',
-  ],
-  tryIt: ['Try it', 'Проверить'],
-  stop: ['Stop', 'Остановить'],
-  again: ['Again in {time}', 'Снова через {time}'],
-  noAnswer: [
-    'The service did not answer. Is it running, and are you online?',
-    'Сервис не ответил. Запущен ли он, есть ли сеть?',
-  ],
-  answer: ['The answer', 'Ответ'],
-  asTable: ['Table', 'Таблица'],
-  asText: ['Raw', 'Как есть'],
-  form: ['How the answer is shown', 'Как показан ответ'],
-  left: ['{left} of {quota} left', 'осталось {left} из {quota}'],
-  reset: ['full again in {time}', 'снова полный через {time}'],
-  isEmpty: ['Nothing asked yet', 'Ещё не спрашивали'],
-  emptyHint: [
-    'The answer appears here, with its time, its size and what is left of your limits.',
-    'Здесь появится ответ: время, размер и сколько осталось от лимитов.',
-  ],
-  isCut: [
-    'The answer is longer; only its beginning was read.',
-    'Ответ длиннее; прочитано только начало.',
-  ],
-  firstRows: ['The first {n} of them', 'Первые {n} из них'],
-  limit_burst: ['burst', 'подряд'],
-  limit_daily: ['today', 'сегодня'],
-  limit_subnets: ['networks today', 'сетей сегодня'],
-  limit_clients: ['callers today', 'адресов сегодня'],
-  limit_demo: ['demo', 'demo'],
-  limit_key: ['this key', 'этот ключ'],
-  limit_address: ['your address', 'ваш адрес'],
-  hint_INVALID_KEY: [
-    'Compare the key with the one you were given: it may be cut off, revoked or expired.',
-    'Сравните ключ с тем, что вам дали: он мог быть обрезан, отозван или истечь.',
-  ],
-  hint_INVALID_PARAMETER: [
-    'The message names the parameter; change it at the left.',
-    'В сообщении назван параметр; измените его слева.',
-  ],
-  hint_PROXIES_NOT_FOUND: [
-    'Take a filter away, or accept older checks.',
-    'Уберите какой-нибудь фильтр или разрешите проверки постарше.',
-  ],
-  hint_DAILY_LIMIT_REACHED: ['The day ends at midnight UTC.', 'День кончается в полночь по UTC.'],
-  hint_SUBNET_LIMIT_REACHED: [
-    'Choose fewer countries or a smaller number of proxies.',
-    'Выберите меньше стран или меньше прокси.',
-  ],
-  hint_DEMO_LIMIT_REACHED: [
-    'The key demo is for trying; a key of your own allows more.',
-    'Ключ demo для пробы; свой ключ разрешает больше.',
-  ],
-  keyTitle: ['What a key has left', 'Сколько осталось у ключа'],
-  keyIntro: [
-    'Looking costs nothing: it is not counted.',
-    'Посмотреть можно сколько угодно: это не считается.',
-  ],
-  showKey: ['Show', 'Показать'],
-  plan: ['Plan', 'Тариф'],
-  state: ['State', 'Состояние'],
-  state_active: ['active', 'действует'],
-  state_off: ['plan is off', 'тариф выключен'],
-  state_revoked: ['revoked', 'отозван'],
-  state_expired: ['expired', 'истёк'],
-  expires: ['Expires', 'Действует до'],
-  never: ['never', 'бессрочно'],
-  limits: ['Limits', 'Лимиты'],
-  noLimits: ['This key has no limits.', 'У этого ключа нет лимитов.'],
-  today: ['Today', 'Сегодня'],
-  byHour: ['Requests by hour, UTC', 'Запросы по часам, UTC'],
-  requestsToday: ['requests', 'запросов'],
-  recordsToday: ['records', 'записей'],
-  refusedToday: ['refused', 'отказов'],
-  matches: [
-    { one: 'proxy matches', other: 'proxies match' },
-    { one: 'прокси подходит', other: 'прокси подходят' },
-  ],
-  rows: [
-    { one: 'row', other: 'rows' },
-    { one: 'строка', few: 'строки', many: 'строк', other: 'строки' },
-  ],
-  countries: [
-    { one: 'country', other: 'countries' },
-    { one: 'страна', few: 'страны', many: 'стран', other: 'страны' },
-  ],
-  hidden: ['{n} in groups too small to show', '{n} в слишком малых группах'],
-} as const satisfies { [name: string]: readonly [en: string | Plural, ru: string | Plural] }
+  tagline: 'Which proxies match, right now | Какие прокси подходят прямо сейчас',
+  pages: 'Pages | Страницы',
+  query: 'Query | Запрос',
+  reference: 'Reference | Справочник',
+  myKey: 'My key | Мой ключ',
+  language: 'Language | Язык',
+  theme: 'Theme | Тема',
+  auto: 'As the system | Как в системе',
+  light: 'Light | Светлая',
+  dark: 'Dark | Тёмная',
+  skip: 'To the request | К запросу',
+  headline: 'checked in the last ten minutes | проверены за последние десять минут',
+  ofTotal: 'of {total} in the list | из {total} в списке',
+  inTotal: 'in the list | в списке',
+  updated: 'as of {time} | на {time}',
+  loading: 'Counting the list… | Считаем список…',
+  isOff:
+    'This service shows no statistics: filters are without counts. | Сервис не показывает статистику: фильтры без чисел.',
+  isTotals: 'Counts by filter are not public here. | Числа по фильтрам здесь не показываются.',
+  isFailed:
+    'The statistics cannot be loaded now: filters are without counts. | Статистику сейчас не загрузить: фильтры без чисел.',
+  map: 'Where they are | Где они',
+  mapOf:
+    'Map of countries. {top}. The list beside it has the same choices. | Карта стран. {top}. В списке рядом тот же выбор.',
+  countryMode: 'Country mode | Режим стран',
+  include: 'only these | только эти',
+  except: 'all but these | все, кроме',
+  findCountry: 'Find a country | Найти страну',
+  skipCountries: 'Skip the countries | Пропустить страны',
+  noCountry: 'No country has this name | Такой страны нет',
+  merged: 'Country not told | Страна не показана',
+  mergedHint:
+    'groups too small to be counted by country; they may be of any country | группы слишком малы, чтобы считать их по странам; страна может быть любой',
+  unknown: 'Unknown place | Место неизвестно',
+  type: 'Type | Тип',
+  anon: 'Anonymity | Анонимность',
+  elite: 'elite | элитный',
+  eliteHint: 'no trace of a proxy | незаметный',
+  anonymous: 'anonymous | анонимный',
+  anonymousHint: 'hides you | скрывает вас',
+  transparent: 'transparent | прозрачный',
+  transparentHint: 'shows you | показывает вас',
+  service: 'Works with | Работает с',
+  serviceHint: 'all that are chosen | со всеми выбранными',
+  smtpHint: 'port 25 open | порт 25 открыт',
+  googleHint: 'no captcha | без капчи',
+  time: 'Checked within | Проверен за последние',
+  ping: 'Ping | Отклик',
+  pingLimit: 'at most, ms | не больше, мс',
+  pingUnit: 'ms | мс',
+  speed: 'Speed | Скорость',
+  speedLimit: 'at least, bytes/s | не меньше, байт/с',
+  speedUnit: 'bytes/s | байт/с',
+  works: 'Successful checks | Удачные проверки',
+  worksLimit: 'at least, % | не меньше, %',
+  any: 'any | любые',
+  atMost: 'up to {n} | до {n}',
+  atLeast: 'from {n} | от {n}',
+  whole: 'whole list | весь список',
+  place: 'City, port, address | Город, порт, адрес',
+  city: 'City | Город',
+  cityInvalid:
+    'Names separated by commas, each up to 200 characters | Названия через запятую, каждое не длиннее 200 знаков',
+  port: 'Port | Порт',
+  portInvalid: 'A port is a number from 1 to 65535 | Порт — число от 1 до 65535',
+  ip: 'Address | Адрес',
+  ipInvalid: 'An address looks like 203.0.113.10:1080 | Адрес выглядит так: 203.0.113.10:1080',
+  numberInvalid: 'A whole number from {min} to {max} | Целое число от {min} до {max}',
+  sort: 'What comes first | Что сначала',
+  sort_checked: 'freshest check | недавно проверенные',
+  sort_ping: 'lowest ping | с малым откликом',
+  sort_speed: 'highest speed | быстрые',
+  sort_works: 'most successful checks | надёжные',
+  sort_random: 'other ones each time | каждый раз другие',
+  clear: 'Clear all | Сбросить',
+  remove: 'Remove {what} | Убрать: {what}',
+  chosen: 'What is chosen | Что выбрано',
+  not: 'not {what} | кроме: {what}',
+  request: 'Your request | Ваш запрос',
+  requestUrl: 'URL of the request | URL запроса',
+  code: 'The request as code | Запрос в виде кода',
+  copy: 'Copy | Копировать',
+  copied: 'Copied | Скопировано',
+  get: 'Form | Вид',
+  download: 'as a file | файлом',
+  count: 'At most | Не больше',
+  all: 'all | все',
+  lang: 'City names | Города',
+  fields: 'Members | Поля',
+  allFields: 'all members | все поля',
+  someFields: '{n} of {all} | {n} из {all}',
+  keyField: 'Key | Ключ',
+  keyHint:
+    'The key demo answers twice a minute, with masked addresses. A key of your own stays in this tab and is sent in a header. | Ключ demo отвечает дважды в минуту, адреса скрыты. Ваш ключ остаётся в этой вкладке и уходит в заголовке.',
+  demoWorks:
+    'With demo and no share of checks chosen, the service asks for works=90. | Если с demo не выбрать долю проверок, сервис возьмёт works=90.',
+  keyInvalid:
+    'A key has Latin letters, digits and signs only, without spaces. | В ключе только латинские буквы, цифры и знаки, без пробелов.',
+  tryIt: 'Try it | Проверить',
+  stop: 'Stop | Остановить',
+  again: 'Again in {time} | Снова через {time}',
+  noAnswer:
+    'The service did not answer. Is it running, and are you online? | Сервис не ответил. Запущен ли он, есть ли сеть?',
+  answer: 'The answer | Ответ',
+  asTable: 'Table | Таблица',
+  asText: 'Raw | Как есть',
+  form: 'How the answer is shown | Как показан ответ',
+  left: '{left} of {quota} left | осталось {left} из {quota}',
+  reset: 'full again in {time} | снова полный через {time}',
+  isEmpty: 'Nothing asked yet | Ещё не спрашивали',
+  emptyHint:
+    'The answer appears here, with its time, its size and what is left of your limits. | Здесь появится ответ: время, размер и сколько осталось от лимитов.',
+  isCut:
+    'The answer is longer; only its beginning was read. | Ответ длиннее; прочитано только начало.',
+  firstRows: 'The first {n} of them | Первые {n} из них',
+  limit_burst: 'burst | подряд',
+  limit_daily: 'today | сегодня',
+  limit_subnets: 'networks today | сетей сегодня',
+  limit_clients: 'callers today | адресов сегодня',
+  limit_demo: 'demo | demo',
+  limit_key: 'this key | этот ключ',
+  limit_address: 'your address | ваш адрес',
+  hint_INVALID_KEY:
+    'Compare the key with the one you were given: it may be cut off, revoked or expired. | Сравните ключ с тем, что вам дали: он мог быть обрезан, отозван или истечь.',
+  hint_INVALID_PARAMETER:
+    'The message names the parameter; change it at the left. | В сообщении назван параметр; измените его слева.',
+  hint_PROXIES_NOT_FOUND:
+    'Take a filter away, or accept older checks. | Уберите какой-нибудь фильтр или разрешите проверки постарше.',
+  hint_DAILY_LIMIT_REACHED: 'The day ends at midnight UTC. | День кончается в полночь по UTC.',
+  hint_SUBNET_LIMIT_REACHED:
+    'Choose fewer countries or a smaller number of proxies. | Выберите меньше стран или меньше прокси.',
+  hint_DEMO_LIMIT_REACHED:
+    'The key demo is for trying; a key of your own allows more. | Ключ demo для пробы; свой ключ разрешает больше.',
+  keyTitle: 'What a key has left | Сколько осталось у ключа',
+  keyIntro:
+    'Looking costs nothing: it is not counted. | Посмотреть можно сколько угодно: это не считается.',
+  showKey: 'Show | Показать',
+  plan: 'Plan | Тариф',
+  state: 'State | Состояние',
+  state_active: 'active | действует',
+  state_off: 'plan is off | тариф выключен',
+  state_revoked: 'revoked | отозван',
+  state_expired: 'expired | истёк',
+  expires: 'Expires | Действует до',
+  never: 'never | бессрочно',
+  limits: 'Limits | Лимиты',
+  noLimits: 'This key has no limits. | У этого ключа нет лимитов.',
+  today: 'Today | Сегодня',
+  byHour: 'Requests by hour, UTC | Запросы по часам, UTC',
+  requestsToday: 'requests | запросов',
+  recordsToday: 'records | записей',
+  refusedToday: 'refused | отказов',
+  hidden: '{n} in groups too small to show | {n} в слишком малых группах',
+} as const satisfies Sentences
 
-type Word = keyof typeof WORDS
-export type Words = {
-  readonly [W in Word]: (typeof WORDS)[W][0] extends string ? string : Plural
+const PLURALS: {
+  readonly [L in Lang]: { readonly [W in 'matches' | 'rows' | 'countries']: Plural }
+} = {
+  en: {
+    matches: { one: 'proxy matches', other: 'proxies match' },
+    rows: { one: 'row', other: 'rows' },
+    countries: { one: 'country', other: 'countries' },
+  },
+  ru: {
+    matches: { one: 'прокси подходит', other: 'прокси подходят' },
+    rows: { one: 'строка', few: 'строки', many: 'строк', other: 'строки' },
+    countries: { one: 'страна', few: 'страны', many: 'стран', other: 'страны' },
+  },
 }
-/** The words whose value is one sentence, not one for each plural category. */
-type Sentence = { [W in Word]: Words[W] extends string ? W : never }[Word]
 
 export type Say = Speech & {
-  words: Words
+  words: { readonly [name in keyof typeof WORDS]: string } & (typeof PLURALS)[Lang]
   /** A count as far as it is known: `13`, `≤ 95`, and with both bounds `13–95`. */
   range(count: Count): string
   /** A count in short, with one number: `≥ 13`. */
@@ -222,16 +191,14 @@ export type Say = Speech & {
 }
 
 export function createSay(lang: Lang): Say {
-  const words = Object.fromEntries(
-    Object.entries(WORDS).map(([word, [en, ru]]) => [word, lang === 'ru' ? ru : en]),
-  ) as Words // of all words
+  const words = { ...sentencesIn(lang, WORDS), ...PLURALS[lang] }
   const speech = createSpeech(lang)
   const { number } = speech
   const known = ({ least, most }: Count): string | null => {
     if (least === most) return number(least)
     return least === 0 ? `≤ ${number(most)}` : null
   }
-  const isSentence = (name: string): name is Sentence => Object.hasOwn(words, name)
+  const isWord = (name: string): name is keyof typeof WORDS => Object.hasOwn(words, name)
   return {
     ...speech,
     words,
@@ -239,7 +206,7 @@ export function createSay(lang: Lang): Say {
     bound: count => known(count) ?? `≥ ${number(count.least)}`,
     named(prefix, name) {
       const id = prefix + name
-      return isSentence(id) ? words[id] : null
+      return isWord(id) ? words[id] : null
     },
   }
 }

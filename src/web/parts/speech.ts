@@ -5,6 +5,15 @@
 export const LANGS = ['en', 'ru'] as const
 export type Lang = (typeof LANGS)[number]
 
+/** Sentences in both languages, by name: `Yes | Да`. */
+export type Sentences = { readonly [name: string]: `${string} | ${string}` }
+
+/** Those of one language. */
+export const sentencesIn = <S extends Sentences>(lang: Lang, sentences: S) =>
+  Object.fromEntries(
+    Object.entries(sentences).map(([name, both]) => [name, both.split(' | ')[LANGS.indexOf(lang)]]),
+  ) as { readonly [name in keyof S]: string } // of all names
+
 /** A word for each plural category of a language; Russian uses all four. */
 export type Plural = { one: string; few?: string; many?: string; other: string }
 
