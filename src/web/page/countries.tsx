@@ -7,10 +7,10 @@ import { Radios } from '../parts/form.tsx'
 import { fill } from '../parts/speech.ts'
 import { type Bubble, placeBubbles } from './model/bubbles.ts'
 import type { Facet, Facets } from './model/facets.ts'
-import { type Choice, itemsOf, toggled } from './model/query.ts'
+import { itemsOf, toggled } from './model/query.ts'
 import { MERGED, UNKNOWN_PLACE } from './model/stats.ts'
 import { CENTERS, landPath, VIEW } from './model/world.ts'
-import { Card, type Option, Options } from './options.tsx'
+import { Card, type FilterProps, type Option, Options } from './options.tsx'
 import type { Say } from './words.ts'
 
 const LAND = landPath()
@@ -105,15 +105,6 @@ function WorldMap({ counts, chosen, isExcept, toggle, say }: MapProps) {
   )
 }
 
-type CountriesProps = {
-  choice: Choice
-  set: (change: Partial<Choice>) => void
-  facets: Facets | null
-  /** Of the whole list: the order of countries, which stays while one chooses. */
-  whole: Facets | null
-  say: Say
-}
-
 /** All countries, by count and then by name: those without a count of their own are merged. */
 function optionsOf(whole: Facet | null, chosen: readonly string[], say: Say): Option[] {
   const named = [...(whole?.keys() ?? []), ...CENTERS.keys(), ...chosen]
@@ -155,7 +146,7 @@ function Rest({ counts, say }: { counts: Facet | null; say: Say }) {
   )
 }
 
-export function Countries({ choice, set, facets, whole, say }: CountriesProps) {
+export function Countries({ choice, set, facets, whole, say }: FilterProps) {
   const { words } = say
   const [find, setFind] = useState('')
   const chosen = useMemo(() => itemsOf(choice.country.toUpperCase()), [choice.country])

@@ -2,24 +2,10 @@
 import { TextField } from '../parts/form.tsx'
 import { Countries } from './countries.tsx'
 import { Ages, Limit } from './limit.tsx'
-import type { Facets } from './model/facets.ts'
-import { ANONS, type Choice, isInvalid, SORTS, TYPES } from './model/query.ts'
-import type { Stats } from './model/stats.ts'
-import { Card, Options } from './options.tsx'
-import type { Say } from './words.ts'
+import { ANONS, isInvalid, SORTS, TYPES } from './model/query.ts'
+import { Card, type FilterProps, Options } from './options.tsx'
 
-type FiltersProps = {
-  choice: Choice
-  set: (change: Partial<Choice>) => void
-  stats: Stats | null
-  facets: Facets | null
-  /** Of the choice that a visitor begins with. */
-  whole: Facets | null
-  services: readonly string[]
-  say: Say
-}
-
-function Place({ choice, set, stats, say }: FiltersProps) {
+function Place({ choice, set, stats, say }: FilterProps) {
   const { words, lang, number } = say
   const cities = stats?.cities ?? []
   const nameOf = ({ city, city_en }: (typeof cities)[number]): string =>
@@ -50,7 +36,7 @@ function Place({ choice, set, stats, say }: FiltersProps) {
   )
 }
 
-function Sorts({ choice, set, say }: FiltersProps) {
+function Sorts({ choice, set, say }: FilterProps) {
   const chosen = choice.sort === '' ? 'checked' : choice.sort
   return (
     <Card title={say.words.sort} area="last">
@@ -75,7 +61,7 @@ function Sorts({ choice, set, say }: FiltersProps) {
 }
 
 /** The cards of closed lists: type, anonymity, services. */
-function Lists({ choice, set, facets, services, say }: FiltersProps) {
+function Lists({ choice, set, facets, services, say }: FilterProps) {
   const { words } = say
   const hints: { [service: string]: string } = { smtp: words.smtpHint, google: words.googleHint }
   const lists = {
@@ -99,7 +85,7 @@ function Lists({ choice, set, facets, services, say }: FiltersProps) {
 }
 
 /** The cards of measured values. */
-function Limits({ choice, set, stats, say }: FiltersProps) {
+function Limits({ choice, set, stats, say }: FilterProps) {
   const { words } = say
   const most = 999_999_999_999_999
   const limits = {
@@ -124,7 +110,7 @@ function Limits({ choice, set, stats, say }: FiltersProps) {
   ))
 }
 
-export function Filters(props: FiltersProps) {
+export function Filters(props: FilterProps) {
   const { choice, set, facets, say } = props
   return (
     <form class="filters" aria-label={say.words.query} onSubmit={event => event.preventDefault()}>

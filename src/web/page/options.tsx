@@ -1,9 +1,24 @@
-/** The frame of a group of filters, and check boxes that are charts: each row has its count, drawn as a bar. */
+/**
+ * What all filters have: what they know, their frame, and check boxes that are charts: each row has its
+ * count, drawn as a bar.
+ */
 import type { ComponentChildren } from 'preact'
 import { Level } from '../parts/amounts.tsx'
-import type { Count, Facet } from './model/facets.ts'
-import { itemsOf, type Name, toggled } from './model/query.ts'
+import type { Count, Facet, Facets } from './model/facets.ts'
+import { type Choice, itemsOf, type Name, toggled } from './model/query.ts'
+import type { Stats } from './model/stats.ts'
 import type { Say } from './words.ts'
+
+export type FilterProps = {
+  choice: Choice
+  set: (change: Partial<Choice>) => void
+  stats: Stats | null
+  facets: Facets | null
+  /** Of the choice that a visitor begins with: the order of countries, which stays while one chooses. */
+  whole: Facets | null
+  services: readonly string[]
+  say: Say
+}
 
 type CardProps = {
   title: string

@@ -20,6 +20,7 @@ import {
   toggled,
 } from './model/query.ts'
 import { CODES, type Code, type RequestParts, snippet, tokensOf } from './model/snippets.ts'
+import type { FilterProps } from './options.tsx'
 import { Try, type TryProps } from './try.tsx'
 import type { Say } from './words.ts'
 
@@ -65,12 +66,7 @@ export function goToRequest(): void {
   request?.scrollIntoView({ block: 'start' })
 }
 
-type ChipsProps = {
-  choice: Choice
-  params: readonly Param[]
-  set: (change: Partial<Choice>) => void
-  say: Say
-}
+type ChipsProps = Pick<FilterProps, 'choice' | 'set' | 'say'> & { params: readonly Param[] }
 
 type Chip = { id: string; text: string; change: Partial<Choice> }
 
@@ -265,13 +261,6 @@ function RequestCode({ parts, say }: { parts: RequestParts; say: Say }) {
   )
 }
 
-type OutputsProps = {
-  choice: Choice
-  set: (change: Partial<Choice>) => void
-  services: readonly string[]
-  say: Say
-}
-
 /** `value` is that of the parameter when it is checked; otherwise it is left out. */
 const OPTIONS: readonly { name: Name; value: string; text: string }[] = [
   { name: 'type_prefix', value: '1', text: 'type_prefix' },
@@ -282,7 +271,7 @@ const OPTIONS: readonly { name: Name; value: string; text: string }[] = [
 ]
 
 /** The members of a record, of which some may be chosen. */
-function Fields({ choice, set, services, say }: OutputsProps) {
+function Fields({ choice, set, services, say }: FilterProps) {
   const { words, number } = say
   const members = [...MEMBERS, ...services]
   const chosen = itemsOf(choice.fields)
@@ -310,7 +299,7 @@ function Fields({ choice, set, services, say }: OutputsProps) {
   )
 }
 
-function Outputs(props: OutputsProps) {
+function Outputs(props: FilterProps) {
   const { choice, set, say } = props
   const { words } = say
   const form = formOf(choice)
@@ -374,20 +363,12 @@ function Outputs(props: OutputsProps) {
   )
 }
 
-type PanelProps = Omit<TryProps, 'query'> & {
-  set: (change: Partial<Choice>) => void
-  params: readonly Param[]
-  query: string
-  services: readonly string[]
-  facets: Facets | null
-}
-
 /** Parameters that say how the answer looks: clearing the filters leaves them. */
 const OUTPUTS = /^(count|lang|get|type_prefix|fields|split_ip|format|wrap|pretty)$/
 const isOutput = (name: string): boolean => OUTPUTS.test(name)
 
-export function Panel(props: PanelProps) {
-  const { choice, set, params, query, services, facets, say } = props
+export function Panel(props: FilterProps & TryProps & { params: readonly Param[] }) {
+  const { choice, set, params, query, facets, say } = props
   const filters = params.filter(([name]) => !isOutput(name))
   const parts: RequestParts = {
     ...{ origin: location.origin, params, query, form: formOf(choice) },
@@ -400,7 +381,7 @@ export function Panel(props: PanelProps) {
       <Count facets={facets} clear={filters.length === 0 ? null : clear} say={say} />
       <Chips choice={choice} params={filters} set={set} say={say} />
       <RequestCode parts={parts} say={say} />
-      <Outputs choice={choice} set={set} services={services} say={say} />
+      <Outputs {...props} />
       <Try {...props} />
     </aside>
   )

@@ -88,16 +88,15 @@ export const CheckField = ({ label, name, value, isOn, onChange }: CheckProps) =
   </label>
 )
 
-type RadiosProps<V extends string> = {
+type SwitchProps<V extends string> = {
   label: string
-  name: string
   value: V
   onChange(value: NoInfer<V>): void
-  options: readonly (readonly [value: V, text: string])[]
+  options: readonly (readonly [value: V, text: ComponentChildren, title?: string])[]
 }
 
 /** Radio buttons in a row, of which one is chosen. */
-export const Radios = <V extends string>(props: RadiosProps<V>) => (
+export const Radios = <V extends string>(props: SwitchProps<V> & { name: string }) => (
   <fieldset class="switch" aria-label={props.label}>
     {props.options.map(([each, text]) => (
       <label key={each}>
@@ -114,15 +113,8 @@ export const Radios = <V extends string>(props: RadiosProps<V>) => (
   </fieldset>
 )
 
-type PressedProps<V extends string> = {
-  label: string
-  value: V
-  onChange(value: V): void
-  options: readonly (readonly [value: V, text: ComponentChildren, title?: string])[]
-}
-
 /** Buttons in a row, of which one is pressed: what they change is no value of a form. */
-export const Pressed = <V extends string>({ label, value, onChange, options }: PressedProps<V>) => (
+export const Pressed = <V extends string>({ label, value, onChange, options }: SwitchProps<V>) => (
   <fieldset class="switch" aria-label={label}>
     {options.map(([each, text, title]) => (
       <button

@@ -2,7 +2,7 @@
  * The statistics document (contract F4): its shape, reading it, and what the page knows of it
  * at a time. Pure: who fetches it is in `service.ts`.
  */
-import type { Histogram, StatsCity } from '../../../proxies/stats-document.ts'
+import type { Histogram, StatsCity, StatsTotals } from '../../../proxies/stats-document.ts'
 import { isObject, type Json, list, number, numbers, object, strings, text } from './json.ts'
 
 /** Columns of one length: positions in the dimensions, a count, and how many have each service. */
@@ -16,15 +16,7 @@ export type Cube = {
   services: number[][]
 }
 
-export type Dimensions = {
-  type: string[]
-  anon: string[]
-  /** `--`: places too small to be told apart; `''`: unknown. */
-  country: string[]
-  /** Seconds, rising; a cell has the smallest that holds. */
-  age: number[]
-  services: string[]
-}
+export type Dimensions = StatsTotals['dimensions']
 
 export type Stats = {
   /** Unix seconds; `null` when the document does not say. */
