@@ -146,7 +146,8 @@ function Rest({ counts, say }: { counts: Facet | null; say: Say }) {
   )
 }
 
-export function Countries({ choice, set, facets, whole, say }: FilterProps) {
+export function Countries(props: FilterProps) {
+  const { choice, set, facets, whole, say } = props
   const { words } = say
   const [find, setFind] = useState('')
   const chosen = useMemo(() => itemsOf(choice.country.toUpperCase()), [choice.country])
@@ -197,12 +198,9 @@ export function Countries({ choice, set, facets, whole, say }: FilterProps) {
             <Options
               // A list of its own: nothing moves when the one by name gives way to the one by count.
               key={whole === null}
+              {...props}
               name="country"
               options={listed}
-              counts={counts}
-              value={choice.country}
-              choose={country => set({ country })}
-              say={say}
             />
             {listed.length === 0 && <p class="nothing">{words.noCountry}</p>}
           </div>

@@ -61,8 +61,9 @@ function Sorts({ choice, set, say }: FilterProps) {
 }
 
 /** The cards of closed lists: type, anonymity, services. */
-function Lists({ choice, set, facets, services, say }: FilterProps) {
-  const { words } = say
+function Lists(props: FilterProps) {
+  const { services } = props
+  const { words } = props.say
   const hints: { [service: string]: string } = { smtp: words.smtpHint, google: words.googleHint }
   const lists = {
     type: TYPES.map(value => ({ value, label: value })),
@@ -71,60 +72,26 @@ function Lists({ choice, set, facets, services, say }: FilterProps) {
   }
   return (['type', 'anon', 'service'] as const).map(name => (
     <Card key={name} title={words[name]} hint={name === 'service' && words.serviceHint}>
-      <Options
-        name={name}
-        options={lists[name]}
-        counts={facets?.[name] ?? null}
-        value={choice[name]}
-        choose={value => set({ [name]: value })}
-        say={say}
-        scale={name === 'service' ? (facets?.matches.size ?? 1) : 0}
-      />
-    </Card>
-  ))
-}
-
-/** The cards of measured values. */
-function Limits({ choice, set, stats, say }: FilterProps) {
-  const { words } = say
-  const most = 999_999_999_999_999
-  const limits = {
-    ping: { unit: words.pingUnit, max: most, show: (n: number) => say.unit(n, 'millisecond') },
-    works: { unit: '%', max: 100, show: say.percent },
-    speed: { unit: words.speedUnit, max: most, show: say.rate },
-  }
-  return (['ping', 'works', 'speed'] as const).map(name => (
-    <Card key={name} title={words[name]} hint={stats !== null && words.whole}>
-      <Limit
-        {...limits[name]}
-        name={name}
-        value={choice[name]}
-        set={value => set({ [name]: value })}
-        histogram={stats?.histograms[name] ?? null}
-        label={words[name]}
-        fieldLabel={words[`${name}Limit`]}
-        direction={name === 'ping' ? 'most' : 'least'}
-        say={say}
-      />
+      <Options {...props} name={name} options={lists[name]} />
     </Card>
   ))
 }
 
 export function Filters(props: FilterProps) {
-  const { choice, set, facets, say } = props
+  const { stats } = props
+  const { words } = props.say
   return (
-    <form class="filters" aria-label={say.words.query} onSubmit={event => event.preventDefault()}>
+    <form class="filters" aria-label={words.query} onSubmit={event => event.preventDefault()}>
       <Countries {...props} />
       <Lists {...props} />
-      <Card title={say.words.time}>
-        <Ages
-          counts={facets?.age ?? null}
-          value={choice.time}
-          set={time => set({ time })}
-          say={say}
-        />
+      <Card title={words.time}>
+        <Ages {...props} />
       </Card>
-      <Limits {...props} />
+      {(['ping', 'works', 'speed'] as const).map(name => (
+        <Card key={name} title={words[name]} hint={stats !== null && words.whole}>
+          <Limit {...props} name={name} />
+        </Card>
+      ))}
       <Place {...props} />
       <Sorts {...props} />
     </form>

@@ -5,7 +5,7 @@ import { nowMs } from '../parts/browser.ts'
 import { Facts } from '../parts/table.tsx'
 import { Levels, Problem } from './answer.tsx'
 import { askKey, isSendable, type KeyReply, type KeyUsage, type Today } from './model/answer.ts'
-import { DEMO, KeyField, useSecondsUntil } from './try.tsx'
+import { DEMO, KeyField, type TryProps, useSecondsUntil } from './try.tsx'
 import type { Say } from './words.ts'
 
 type Asked =
@@ -75,14 +75,7 @@ function Use({ today, say }: { today: Today; say: Say }) {
   )
 }
 
-type KeyViewProps = {
-  apiKey: string
-  setKey: (key: string) => void
-  speak: (sentence: string) => void
-  say: Say
-}
-
-export function KeyView({ apiKey, setKey, speak, say }: KeyViewProps) {
+export function KeyView({ apiKey, setKey, speak, say }: Omit<TryProps, 'choice' | 'query'>) {
   const { words } = say
   const [asked, setAsked] = useState<Asked>({ kind: 'none' })
   const shown = apiKey === DEMO ? '' : apiKey

@@ -4,26 +4,9 @@
  */
 import type { Histogram } from '../../proxies/stats-document.ts'
 import { fill } from '../parts/speech.ts'
-import type { Facet } from './model/facets.ts'
-import { AGES, DEFAULT_AGE_SECONDS, isInvalid } from './model/query.ts'
+import { AGES, DEFAULT_AGE_SECONDS, INTEGER_MAX, isInvalid } from './model/query.ts'
 import { columnPasses, type Limited } from './model/stats.ts'
-import type { Say } from './words.ts'
-
-type LimitProps = {
-  name: Limited
-  label: string
-  /** What the field takes: `at most, ms`. */
-  fieldLabel: string
-  histogram: Histogram | null
-  value: string
-  set: (value: string) => void
-  unit: string
-  /** Whether the value is the most or the least that passes. */
-  direction: 'most' | 'least'
-  max: number
-  show: (n: number) => string
-  say: Say
-}
+import type { FilterProps } from './options.tsx'
 
 /** Where there are no statistics, the slider has these steps. */
 const STEPS = {
@@ -33,24 +16,33 @@ const STEPS = {
 }
 const BLANK = Array.from({ length: 10 }, () => 0)
 
+/** Whether the value of a limit is the most that passes, or the least. */
+const isMost = (name: Limited): boolean => name === 'ping'
+
 /** The values of the slider, from left to right; `''` is no limit. */
-function stepsOf({ name, histogram, direction }: LimitProps): string[] {
+function stepsOf(name: Limited, histogram: Histogram | null): string[] {
   const edges = histogram === null ? STEPS[name] : histogram.edges.slice(1, histogram.counts.length)
   const steps = edges.filter(edge => edge > 0).map(String)
-  return direction === 'most' ? [...steps, ''] : ['', ...steps]
+  return isMost(name) ? [...steps, ''] : ['', ...steps]
 }
 
 /** The step that comes nearest to a value. */
-function nearest(steps: readonly string[], value: string, direction: 'most' | 'least'): number {
+function nearest(steps: readonly string[], value: string, name: Limited): number {
   if (value === '') return steps.indexOf('')
   const distance = (step: string): number =>
     step === '' ? Number.POSITIVE_INFINITY : Math.abs(Number(step) - Number(value))
   const best = steps.toSorted((a, b) => distance(a) - distance(b))[0] ?? ''
-  const last = Number(steps.at(direction === 'most' ? -2 : -1))
-  return direction === 'most' && Number(value) > last ? steps.length - 2 : steps.indexOf(best)
+  return isMost(name) && Number(value) > Number(steps.at(-2))
+    ? steps.length - 2
+    : steps.indexOf(best)
 }
 
-function Columns({ name, histogram, value, say }: LimitProps) {
+type ColumnsProps = { name: Limited; histogram: Histogram | null; value: string } & Pick<
+  FilterProps,
+  'say'
+>
+
+function Columns({ name, histogram, value, say }: ColumnsProps) {
   const counts = histogram?.counts ?? BLANK
   const edges = histogram?.edges ?? []
   const most = Math.max(1, ...counts)
@@ -70,25 +62,36 @@ function Columns({ name, histogram, value, say }: LimitProps) {
   )
 }
 
-export function Limit(props: LimitProps) {
-  const { name, label, fieldLabel, unit, value, set, direction, max, show, say } = props
+export function Limit({ name, choice, set, stats, say }: FilterProps & { name: Limited }) {
   const { words } = say
-  const steps = stepsOf(props)
+  const { unit, max, show } = {
+    ping: {
+      unit: words.pingUnit,
+      max: INTEGER_MAX,
+      show: (n: number) => say.unit(n, 'millisecond'),
+    },
+    works: { unit: '%', max: 100, show: say.percent },
+    speed: { unit: words.speedUnit, max: INTEGER_MAX, show: say.rate },
+  }[name]
+  const value = choice[name]
+  const histogram = stats?.histograms[name] ?? null
+  const steps = stepsOf(name, histogram)
   const isWrong = isInvalid(name, value)
   const valid = isWrong ? '' : value.trim()
-  const sentence = direction === 'most' ? words.atMost : words.atLeast
+  const sentence = isMost(name) ? words.atMost : words.atLeast
   const text = valid === '' ? words.any : fill(sentence, { n: show(Number(valid)) })
+  const fieldLabel = words[`${name}Limit`]
   return (
     <div class="limit" data-set={valid !== '' || undefined}>
-      <Columns {...props} value={valid} />
+      <Columns name={name} histogram={histogram} value={valid} say={say} />
       <input
         type="range"
         min={0}
         max={steps.length - 1}
-        value={nearest(steps, valid, direction)}
-        aria-label={label}
+        value={nearest(steps, valid, name)}
+        aria-label={words[name]}
         aria-valuetext={text}
-        onInput={event => set(steps[Number(event.currentTarget.value)] ?? '')}
+        onInput={event => set({ [name]: steps[Number(event.currentTarget.value)] ?? '' })}
       />
       <div class="limit-line">
         <span class="limit-value" aria-hidden="true">
@@ -102,27 +105,21 @@ export function Limit(props: LimitProps) {
           maxLength={15}
           autocomplete="off"
           placeholder={unit}
-          aria-label={`${label}, ${fieldLabel}`}
+          aria-label={`${words[name]}, ${fieldLabel}`}
           title={isWrong ? fill(words.numberInvalid, { min: 0, max: say.number(max) }) : fieldLabel}
           aria-invalid={isWrong || undefined}
-          onInput={event => set(event.currentTarget.value)}
+          onInput={event => set({ [name]: event.currentTarget.value })}
         />
       </div>
     </div>
   )
 }
 
-type AgesProps = {
-  counts: Facet | null
-  value: string
-  set: (value: string) => void
-  say: Say
-}
-
-export function Ages({ counts, value, set, say }: AgesProps) {
-  const ages = counts === null ? AGES.map(String) : [...counts.keys()]
+export function Ages({ choice, set, facets, say }: FilterProps) {
+  const counts = facets?.age
+  const ages = counts === undefined ? AGES.map(String) : [...counts.keys()]
   const most = Math.max(1, ...[...(counts?.values() ?? [])].map(({ size }) => size))
-  const chosen = value === '' ? String(DEFAULT_AGE_SECONDS) : value
+  const chosen = choice.time === '' ? String(DEFAULT_AGE_SECONDS) : choice.time
   const isOwn = !ages.includes(chosen)
   const count = counts?.get(chosen)
   return (
@@ -137,7 +134,7 @@ export function Ages({ counts, value, set, say }: AgesProps) {
                 name="time"
                 value={age}
                 checked={age === chosen}
-                onChange={() => set(age)}
+                onChange={() => set({ time: age })}
               />
               <span class="age-column" aria-hidden="true">
                 <span

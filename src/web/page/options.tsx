@@ -4,8 +4,8 @@
  */
 import type { ComponentChildren } from 'preact'
 import { Level } from '../parts/amounts.tsx'
-import type { Count, Facet, Facets } from './model/facets.ts'
-import { type Choice, itemsOf, type Name, toggled } from './model/query.ts'
+import type { Count, Facets } from './model/facets.ts'
+import { type Choice, itemsOf, toggled } from './model/query.ts'
 import type { Stats } from './model/stats.ts'
 import type { Say } from './words.ts'
 
@@ -54,23 +54,19 @@ export type Option = {
   counted?: string
 }
 
-type OptionsProps = {
-  name: Name
+type OptionsProps = FilterProps & {
+  name: 'type' | 'anon' | 'country' | 'service'
   options: readonly Option[]
-  /** `null`: there are no counts; an option may lack its own. */
-  counts: Facet | null
-  /** The value of the parameter: its items are checked. */
-  value: string
-  choose: (value: string) => void
-  say: Say
-  /** The count of a full bar; by default the largest of the options. */
-  scale?: number
 }
 
-export function Options({ name, options, counts, value, choose, say, scale }: OptionsProps) {
-  const chosen = itemsOf(value)
-  const countOf = ({ value, counted = value }: Option): Count | null => counts?.get(counted) ?? null
-  const most = Math.max(1, ...(scale ? [scale] : options.map(each => countOf(each)?.size ?? 0)))
+export function Options({ name, options, choice, set, facets, say }: OptionsProps) {
+  const chosen = itemsOf(choice[name])
+  /** `null`: there are no counts, or it has none of its own. */
+  const countOf = ({ value, counted = value }: Option): Count | null =>
+    facets?.[name].get(counted) ?? null
+  // Of services, a proxy can have several: a full bar is all that match.
+  const sizes = options.map(each => countOf(each)?.size ?? 0)
+  const most = Math.max(1, ...(name === 'service' && facets ? [facets.matches.size] : sizes))
   return (
     <ul class="options" data-any={chosen.length === 0 || undefined}>
       {options.map(option => {
@@ -84,7 +80,7 @@ export function Options({ name, options, counts, value, choose, say, scale }: Op
                 value={option.value}
                 checked={chosen.includes(option.value)}
                 tabIndex={option.isAside && !chosen.includes(option.value) ? -1 : undefined}
-                onChange={() => choose(toggled(value, option.value))}
+                onChange={() => set({ [name]: toggled(choice[name], option.value) })}
               />
               <span class="option-name">
                 {option.tag && (

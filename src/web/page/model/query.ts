@@ -31,7 +31,7 @@ const oneOf = (...values: readonly string[]): Rule => ({
   accepts: text => values.includes(text),
 })
 const NAME = /^[^,\u0000-\u001f\u007f]{1,200}$/
-const INTEGER_MAX = 999_999_999_999_999
+export const INTEGER_MAX = 999_999_999_999_999
 
 /** Whether a text is `a.b.c.d:port`, in canonical decimals. */
 function isAddress(value: string): boolean {
