@@ -78,12 +78,6 @@ export async function writeArchive(
   return bytes
 }
 
-/** What a file is whose start is not that of an archive. */
-function notAnArchive(start: Buffer): ArchiveError {
-  const [form] = COMPRESSED.find(([, bytes]) => bytes.every((byte, i) => start[i] === byte)) ?? []
-  return new ArchiveError(form ? `is compressed with ${form}; decompress it first` : NO_ARCHIVE)
-}
-
 /** The entries of an archive. @throws ArchiveError, and what the source throws. */
 async function* entriesOf(source: AsyncIterable<Uint8Array>) {
   const chunks = source[Symbol.asyncIterator]()
@@ -103,7 +97,11 @@ async function* entriesOf(source: AsyncIterable<Uint8Array>) {
   function explain(error: unknown): unknown {
     if (sourceFailure !== null) return sourceFailure
     if (start.length === 0) return new ArchiveError('is empty')
-    if (start.toString('latin1', ...MAGIC) !== 'ustar') return notAnArchive(start)
+    if (start.toString('latin1', ...MAGIC) !== 'ustar') {
+      const [form] =
+        COMPRESSED.find(([, bytes]) => bytes.every((byte, i) => start[i] === byte)) ?? []
+      return new ArchiveError(form ? `is compressed with ${form}; decompress it first` : NO_ARCHIVE)
+    }
     return new ArchiveError(/truncated/.test(messageOf(error)) ? 'is truncated' : 'is damaged')
   }
   /** What the decoder reads, and its errors as sentences; those of who reads it are not changed. */

@@ -80,7 +80,7 @@ export function createJobLock(options: ConnectionOptions, silentMsMax = SILENT_M
   const session = { ...options.session, ...LOCK_KEEPALIVE, idle_session_timeout: silentMsMax }
   const connection = openConnection({ ...options, session })
   /** The backend that holds the lock; 0: none of ours does. */
-  let holder = 0
+  let pid = 0
   let isTrying = false
 
   async function tryLock(): Promise<void> {
@@ -92,9 +92,9 @@ export function createJobLock(options: ConnectionOptions, silentMsMax = SILENT_M
            when pg_backend_pid() = $1 then true
            else pg_try_advisory_lock($2, $3) end as held
        from proxylist.installation`,
-      [holder, LOCK_CLASS, LOCKS.jobs, SCHEMA_VERSION],
+      [pid, LOCK_CLASS, LOCKS.jobs, SCHEMA_VERSION],
     )
-    holder = row?.held ? row.pid : 0
+    pid = row?.held ? row.pid : 0
   }
 
   return {
@@ -105,14 +105,14 @@ export function createJobLock(options: ConnectionOptions, silentMsMax = SILENT_M
       try {
         await tryLock()
       } catch {
-        holder = 0 // whether the session lives is not known
+        pid = 0 // whether the session lives is not known
       } finally {
         isTrying = false
       }
     },
-    isHeld: (): boolean => holder !== 0,
+    isHeld: (): boolean => pid !== 0,
     async close(): Promise<void> {
-      holder = 0
+      pid = 0
       await connection.close().catch(() => {})
     },
   }

@@ -69,15 +69,11 @@ export const createPlanStore = (query: Query, change: Change) =>
 
     remove: (name: string): Promise<PlanRemoval> =>
       change<PlanRemoval>(async tx => {
-        const { keys } = await onlyRow<{ keys: number }>(
-          tx,
-          'select count(*)::float8 as keys from proxylist.keys where plan = $1',
-          [name],
-        )
+        const count = 'select count(*)::float8 as keys from proxylist.keys where plan = $1'
+        const { keys } = await onlyRow<{ keys: number }>(tx, count, [name])
         if (keys > 0) return { result: { kind: 'in-use', keys }, isChanged: false }
-        const removed = await tx('delete from proxylist.plans where name = $1 returning name', [
-          name,
-        ])
+        const text = 'delete from proxylist.plans where name = $1 returning name'
+        const removed = await tx(text, [name])
         const isChanged = removed.length > 0
         return { result: { kind: isChanged ? 'removed' : 'unknown' }, isChanged }
       }),
@@ -209,15 +205,14 @@ const update = (
 /** The keys of a database; `patient` reads and stores many of them at once. */
 export const createKeyStore = (query: Query, change: Change, patient: Connection) =>
   ({
-    add: ({ key, label, plan, expiresAt }: NewKey, nowMs: number) =>
+    add: ({ key, ...rest }: NewKey, nowMs: number) =>
       change<{ id: string; isNew: boolean }>(async (tx, version) => {
         const hash = hashKey(key)
         const [existing] = await tx<{ id: string }>(HAVING_SECRETS, [bytesLiteral([hash])])
         if (existing) return { result: { id: existing.id, isNew: false }, isChanged: false }
         const id = newKeyId()
-        const names = { id, hash, prefix: shownPrefix(key), label, plan }
-        const times = { createdAt: nowMs, expiresAt, revokedAt: null }
-        await insertKeys(tx, [{ ...names, ...times, oldSecrets: [] }], version)
+        const made = { id, hash, prefix: shownPrefix(key), createdAt: nowMs }
+        await insertKeys(tx, [{ ...rest, ...made, revokedAt: null, oldSecrets: [] }], version)
         return { result: { id, isNew: true }, isChanged: true }
       }),
 
@@ -228,22 +223,16 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
 
     rotate: (id: string, key: string, untilMs: number, nowMs: number): Promise<boolean> =>
       change(async (tx, version) => {
-        const [old] = await tx<{ hash: Uint8Array }>(
-          'select hash from proxylist.keys where id = $1',
-          [id],
-        )
+        const select = 'select hash from proxylist.keys where id = $1'
+        const [old] = await tx<{ hash: Uint8Array }>(select, [id])
         if (!old) return { result: false, isChanged: false }
         const isKept = untilMs > nowMs
         await tx(
           'delete from proxylist.old_secrets where key_id = $1 and ($2 or expires_at <= $3::float8)',
           [id, !isKept, nowMs],
         )
-        if (isKept) {
-          await tx(
-            'insert into proxylist.old_secrets (hash, key_id, expires_at) values ($1, $2, $3::float8)',
-            [old.hash, id, untilMs],
-          )
-        }
+        const secret = { hash: bytea(old.hash), key_id: id, expires_at: untilMs }
+        if (isKept) await insertRows(tx, 'old_secrets', [secret])
         await tx(
           'update proxylist.keys set hash = $2, prefix = $3, version = $4::float8 where id = $1',
           [id, hashKey(key), shownPrefix(key), version],
@@ -271,10 +260,8 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
         await tx(`delete from proxylist.networks where kind = 'key' and id = $1`, [id])
         await tx('delete from proxylist.days where key_id = $1', [id])
         await tx('delete from proxylist.keys where id = $1', [id])
-        await tx('insert into proxylist.removed_keys (id, version) values ($1, $2::float8)', [
-          id,
-          version,
-        ])
+        const text = 'insert into proxylist.removed_keys (id, version) values ($1, $2::float8)'
+        await tx(text, [id, version])
         return { result: 'removed', isChanged: true }
       }),
 

@@ -11,7 +11,7 @@ import type { KeyReader } from '../access/ports.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { isSameVersion, type KeyChanges, type ListChanges, type Version } from '../node/ports.ts'
-import { type City, ROW_COLUMNS, type Row } from '../proxies/row.ts'
+import type { City, Row } from '../proxies/row.ts'
 import { openAccessFile } from './access/file.ts'
 import { createKeyReader, createKeyWriter } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
@@ -29,7 +29,7 @@ import {
   requireSameFile,
 } from './database-files.ts'
 import { isDamage, isStoreFailure, toStoreError } from './errors.ts'
-import { createIndexUpkeep, openListFile } from './proxies/store.ts'
+import { createIndexUpkeep, openListFile, UPSERT } from './proxies/store.ts'
 import { type List, openList } from './stores.ts'
 import { supervise } from './supervise.ts'
 import { createRoomCheck, requireLength, trimWal } from './wal.ts'
@@ -271,13 +271,6 @@ export function openCopiedKeys(dir: string, say: (sentence: string) => void, onD
   const find: KeyReader['find'] = key => use(store => store.find(key))
   return { find, tick, health, close }
 }
-
-const UPSERT = `insert into proxies (${ROW_COLUMNS.join(', ')})
-  values (${ROW_COLUMNS.map(() => '?').join(', ')})
-  on conflict (id) do update set
-    ${ROW_COLUMNS.slice(1)
-      .map(column => `${column} = excluded.${column}`)
-      .join(', ')}`
 
 type CityRow = { id: number; name: string; name_en: string }
 

@@ -33,7 +33,7 @@ import {
 import { damagedBy, explain, isBusy, isStoreFailure } from './errors.ts'
 import { openFeeds } from './feeds.ts'
 import type { ServerHolds } from './migrate.ts'
-import { countRows, createIndexUpkeep, openListFile } from './proxies/store.ts'
+import { countRows, createIndexUpkeep, openListFile, pagesById, UPSERT } from './proxies/store.ts'
 
 const MUST_EXIST = { mustExist: true } as const
 
@@ -131,8 +131,6 @@ function* mergedDays(rows: Iterable<DayRow>, unmoved: readonly Day[]): Generator
   yield* rest.values()
 }
 
-const COLUMNS = ROW_COLUMNS.join(', ')
-
 /** Reads both databases; everything within one transaction of the caller on each. */
 function createReader(access: Database, list: Database): Omit<Reader, 'feeds'> {
   const admissions = createAdmissionLog(access)
@@ -209,15 +207,7 @@ function createReader(access: Database, list: Database): Omit<Reader, 'feeds'> {
           .query<Contents['cities'], []>('select id, name, name_en as nameEn from cities')
           .iterate(),
       ),
-    *proxies() {
-      const page = list.prepare(`select ${COLUMNS} from proxies where id > ? order by id limit ?`)
-      for (let lastId = -1; ; ) {
-        const rows = page.values(lastId, PAGE_ROWS) as unknown as Row[] // values() is untyped
-        if (rows.length > 0) yield rows
-        if (rows.length < PAGE_ROWS) return
-        lastId = rows.at(-1)?.[0] ?? Number.MAX_SAFE_INTEGER
-      }
-    },
+    proxies: () => pagesById<Row>(list, ROW_COLUMNS),
   }
 }
 
@@ -311,9 +301,7 @@ export async function makeDirectory<T>(
   const indexes = createIndexUpkeep(list)
   indexes.prepareFor(Number.POSITIVE_INFINITY)
   const city = list.prepare('insert into cities values (?, ?, ?)')
-  const proxy = list.prepare<never, Row>(
-    `insert into proxies (${COLUMNS}) values (${ROW_COLUMNS.map(() => '?').join(', ')})`,
-  )
+  const proxy = list.prepare<never, Row>(UPSERT)
 
   const result = await fill({
     plans: page => page.forEach(plans.set),

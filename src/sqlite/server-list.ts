@@ -20,8 +20,24 @@ import { createCheckpointer, hasLongWal, requireLength, trimWal } from './wal.ts
 
 type Say = (sentence: string) => void
 
-/** The list in `dir`, supervised: what is open, and whether it may be used. */
-function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
+/** A list as the server uses it: the reader's port, streaming, and supervision. */
+export type ServerList = ProxyReader & {
+  /** Streams answers that the reader finds too large; `null` if it finds none too large. */
+  streamer: AnswerStreamer | null
+  extent(): { rows: number; newestMs: number | null }
+  stats: StatsSource
+  tick(): void
+  close(): void
+}
+
+/** The list in `dir`; `tick` is to be called every second. A copy is made by what follows the database. */
+export function openServerList(
+  dir: string,
+  provider: string,
+  clock: Clock,
+  say: Say,
+  { isCopy }: { isCopy: boolean } = { isCopy: false },
+) {
   const file = join(dir, PROXY_FILE)
   let isEnding = false
 
@@ -45,7 +61,7 @@ function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
       return null // the first tick reports it
     }
   }
-  const supervisor = superviseChecked(openFirst(), {
+  const supervised = superviseChecked(openFirst(), {
     ...{ file, holds: 'proxies', say },
     reopen: open,
     close({ db, fingerprint }) {
@@ -60,37 +76,8 @@ function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
     // What follows the database makes a copy again.
     ...(isCopy && { onDamage: () => removeDatabase(file) }),
   })
-  return {
-    ...supervisor,
-    close(): void {
-      isEnding = true
-      supervisor.close()
-    },
-  }
-}
-
-/** A list as the server uses it: the reader's port, streaming, and supervision. */
-export type ServerList = ProxyReader & {
-  /** Streams answers that the reader finds too large; `null` if it finds none too large. */
-  streamer: AnswerStreamer | null
-  extent(): { rows: number; newestMs: number | null }
-  stats: StatsSource
-  tick(): void
-  close(): void
-}
-
-/** The list in `dir`; `tick` is to be called every second. A copy is made by what follows the database. */
-export function openServerList(
-  dir: string,
-  provider: string,
-  clock: Clock,
-  say: Say,
-  { isCopy }: { isCopy: boolean } = { isCopy: false },
-) {
-  const supervised = superviseList(dir, clock, say, isCopy)
   const { use, generation, health, fail, report } = supervised
   const versionText = createVersionText()
-  const file = join(dir, PROXY_FILE)
   const checkpointer = createCheckpointer(file, 'proxies')
 
   /** The hooks of work in a worker; `what` begins the sentence about a failure that is our own. */
@@ -153,6 +140,7 @@ export function openServerList(
       stats.close()
       streamer.close()
       checkpointer.close()
+      isEnding = true
       supervised.close()
     },
   } satisfies ServerList & { [member: string]: unknown }

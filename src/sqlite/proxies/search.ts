@@ -145,7 +145,7 @@ export const ORDERS: { readonly [O in RowOrder]: Order } = {
   },
 }
 
-export const joined = (conditions: readonly Condition[]): string =>
+export const allOf = (conditions: readonly Condition[]): string =>
   conditions.map(({ sql }) => sql).join(' and ') || 'true'
 export const valuesOf = (conditions: readonly Condition[]): Bound[] =>
   conditions.flatMap(({ values }) => values)
@@ -166,7 +166,7 @@ export function fullSql(
   // SQLite sorts branches by what it selects.
   const selected = order === 'speed' || order === 'works' ? ROW_COLUMNS : columns
   const select = `select ${selected.join(', ')} from proxies ${indexedBy(index)} where `
-  const all = branches.map(branch => select + joined(branch)).join(' union all ')
+  const all = branches.map(branch => select + allOf(branch)).join(' union all ')
   return `${all} order by ${ORDERS[order].sql} limit ?`
 }
 
@@ -336,7 +336,7 @@ export function createPages(
       const all = [step, ...branch]
       const [entry] = read.all<EndpointRow>(
         `select ${ENDPOINT_COLUMNS.join(', ')} from proxies ${indexedBy(index)}
-         where ${joined(all)} order by ${ORDER} limit 1 offset ?`,
+         where ${allOf(all)} order by ${ORDER} limit 1 offset ?`,
         [...valuesOf(all), markEntries - 1],
       )
       if (entry !== undefined) return entry

@@ -26,6 +26,7 @@ import {
 import type { FindOptions, Lacking, Lacks } from '../../proxies/store.ts'
 import { dataVersionOf } from '../database.ts'
 import {
+  allOf,
   type Columns,
   type Condition,
   createPages,
@@ -35,7 +36,6 @@ import {
   fullSql,
   indexedBy,
   inOrder,
-  joined,
   ORDER,
   ORDERS,
   type Pages,
@@ -46,7 +46,7 @@ import {
   valuesOf,
 } from './search.ts'
 
-const HORIZONS_MAX = 10_000
+const CUTOFFS_MAX = 10_000
 
 /** The matches among the first entries of a branch, in the order of its index. */
 const firstSql = (
@@ -56,32 +56,32 @@ const firstSql = (
   rest: readonly Condition[],
 ): string =>
   `select ${columns.join(', ')} from (
-     select ${ROW_COLUMNS.join(', ')} from proxies ${indexedBy(index)} where ${joined(branch)}
+     select ${ROW_COLUMNS.join(', ')} from proxies ${indexedBy(index)} where ${allOf(branch)}
      order by ${ORDER} limit ?
-   ) where ${joined(rest)} limit ?`
+   ) where ${allOf(rest)} limit ?`
 
 /** Selects that read a bounded part of the list: up to `scanMax` entries of each branch. */
 export function createQuickSelect(read: Reader, scanMax: number) {
   /** Check times of entry `scanMax` of branches, until the list changes. */
-  const horizons = createBoundedMap<string, number>(HORIZONS_MAX)
-  let horizonsVersion = 0
+  const cutoffs = createBoundedMap<string, number>(CUTOFFS_MAX)
+  let cutoffsVersion = 0
 
   /** A quick select can read all checks of a branch later than this, in Unix seconds. */
-  function horizonOf(index: string | null, branch: Condition, version: number): number {
+  function cutoffOf(index: string | null, branch: Condition, version: number): number {
     if (index === null) return -Infinity
-    if (version !== horizonsVersion) horizons.clear()
-    horizonsVersion = version
+    if (version !== cutoffsVersion) cutoffs.clear()
+    cutoffsVersion = version
     const key = `${index} ${branch.values}`
-    const known = horizons.get(key)
+    const known = cutoffs.get(key)
     if (known !== undefined) return known
     const sql = `select checked_at from proxies ${indexedBy(index)} where ${branch.sql}
       order by ${ORDER} limit 1 offset ?`
-    const horizon = read.number(sql, [...branch.values, scanMax]) ?? -Infinity
-    horizons.set(key, horizon)
-    return horizon
+    const cutoff = read.number(sql, [...branch.values, scanMax]) ?? -Infinity
+    cutoffs.set(key, cutoff)
+    return cutoff
   }
 
-  /** Up to `most` matches in the order of the index; `near`: the horizon of each branch. */
+  /** Up to `most` matches in the order of the index; `near`: the cutoff of each branch. */
   function selectInOrder<R extends EndpointRow>(
     { path: { index, branches }, since, rest }: Search,
     most: number,
@@ -91,12 +91,12 @@ export function createQuickSelect(read: Reader, scanMax: number) {
     const all = (conditions: readonly (readonly Condition[])[]): R[] =>
       read.all<R>(fullSql(columns, conditions, index), [...conditions.flatMap(valuesOf), most])
     const oldest = Number(since.values[0])
-    const horizon = Math.max(...near)
-    const nearest = { sql: since.sql, values: [Math.max(oldest, horizon + 1)] }
+    const cutoff = Math.max(...near)
+    const nearest = { sql: since.sql, values: [Math.max(oldest, cutoff + 1)] }
     const found = all(branches.map(branch => [branch, nearest, ...rest]))
-    if (found.length === most || horizon < oldest) return found
+    if (found.length === most || cutoff < oldest) return found
 
-    // The nearest horizon hides matches: those of its own second, and older ones of branches that
+    // The nearest cutoff hides matches: those of its own second, and older ones of branches that
     // have fewer entries. Now each branch by itself, and as far as it may be read.
     const parts: R[] = []
     for (const [i, branch] of branches.entries()) {
@@ -123,7 +123,7 @@ export function createQuickSelect(read: Reader, scanMax: number) {
     const { path, since, rest, order } = search
     const { index, branches } = path
     if (branches.length === 0) return []
-    const near = branches.map(branch => horizonOf(index, branch, version))
+    const near = branches.map(branch => cutoffOf(index, branch, version))
     if (order === 'checked') return selectInOrder<R>(search, most, columns, near)
     // Any row may come first: all of each branch has to be read.
     if (Math.max(...near) >= Number(since.values[0])) return null
@@ -342,8 +342,6 @@ function withoutPause<T>(work: Generator<void, T>): T {
   }
 }
 
-const fewOf = <R>(found: R[]): R[] | null => (found.length > QUICK_RECORDS_MAX ? null : found)
-
 /** What is shown when rows are masked; `null` when others may lie behind as many as were looked for. */
 function shownOf<R extends EndpointRow>(found: R[], count: number | null): R[] | null {
   const shown = [...firstOfEach([found])].flat().slice(0, count ?? found.length)
@@ -422,7 +420,8 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
       const search = read.search(filter, options)
       const now = version()
       const found = findFresh(search, most, now) ?? selectFirst<R>(search, most, columns, now)
-      return isMasked ? found && shownOf(found, filter.count) : found && fewOf(found)
+      if (isMasked) return found && shownOf(found, filter.count)
+      return found === null || found.length > QUICK_RECORDS_MAX ? null : found
     }
 
     return {

@@ -5,7 +5,7 @@ import { type Coded, encode } from '../../lib/coded.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { ageClock } from '../../lib/time.ts'
 import { startTask, type Task } from '../../lib/worker.ts'
-import { AT, ROW_COLUMNS } from '../../proxies/row.ts'
+import { ROW_COLUMNS } from '../../proxies/row.ts'
 import {
   type Breakdown,
   breakdownOf,
@@ -19,27 +19,21 @@ import {
 import type { StatsRequest, StatsSource } from '../../proxies/store.ts'
 import { toStoreError } from '../errors.ts'
 import { createCities } from './cities.ts'
+import { pagesById } from './store.ts'
 import type { StreamHooks } from './stream.ts'
 
 /** The most bytes of the statistics in either compressed form (contract F4). */
 const STATS_BYTES_MAX = 40_000
 
-const PAGE_ROWS = 2_000
-
 /** Counts the rows of an open list on one snapshot, `at` in Unix seconds; a million take 0.3 s. */
 export function readCounts(db: Database, at: number): ListCounts {
-  const columns = ROW_COLUMNS.slice(0, COUNTED_COLUMNS).join(', ')
-  const page = db.prepare(`select ${columns} from proxies where id > ? order by id limit ?`)
   const { nameOf } = createCities(db)
   return db.transaction(() => {
     const counter = createCounter(at)
-    let lastId = -1
-    for (;;) {
-      const rows = page.values(lastId, PAGE_ROWS) as unknown as CountedRow[] // values() is untyped
+    for (const rows of pagesById<CountedRow>(db, ROW_COLUMNS.slice(0, COUNTED_COLUMNS))) {
       for (const row of rows) counter.add(row)
-      if (rows.length < PAGE_ROWS) return counter.read(nameOf)
-      lastId = rows.at(-1)?.[AT.id] ?? Number.MAX_SAFE_INTEGER
     }
+    return counter.read(nameOf)
   })()
 }
 

@@ -3,6 +3,7 @@ import type { Database } from 'bun:sqlite'
 import { SECOND_MS, toSeconds } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
 import type { Tally } from '../../proxies/freshness.ts'
+import { ROW_COLUMNS } from '../../proxies/row.ts'
 import type { Removal } from '../../proxies/store.ts'
 import { checkList } from '../check.ts'
 import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '../database.ts'
@@ -53,6 +54,32 @@ export function createIndexUpkeep(db: Database) {
     },
   }
 }
+
+/** Rows of a page. */
+const PAGE_ROWS = 2_000
+
+/** Some columns of all rows, of which the first is the id, by id and in pages; none is empty. */
+export function* pagesById<R extends readonly [id: number, ...unknown[]]>(
+  db: Database,
+  columns: readonly string[],
+): Generator<R[]> {
+  const page = db.prepare(
+    `select ${columns.join(', ')} from proxies where id > ? order by id limit ?`,
+  )
+  let rows: R[] = []
+  do {
+    rows = page.values(rows.at(-1)?.[0] ?? -1, PAGE_ROWS) as unknown as R[] // values() is untyped
+    if (rows.length > 0) yield rows
+  } while (rows.length === PAGE_ROWS)
+}
+
+/** Adds a row as it is, or replaces the one of its address. */
+export const UPSERT = `insert into proxies (${ROW_COLUMNS.join(', ')})
+  values (${ROW_COLUMNS.map(() => '?').join(', ')})
+  on conflict (id) do update set
+    ${ROW_COLUMNS.slice(1)
+      .map(column => `${column} = excluded.${column}`)
+      .join(', ')}`
 
 /** Rows removed at a time, so that no request waits long for it. */
 const REMOVE_SLICE = 2_000

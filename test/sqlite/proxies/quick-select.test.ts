@@ -34,11 +34,11 @@ afterAll(async () => {
 const AT_T0 = { nowMs: T0, addressBits: 32 } as const
 /** Entries of each branch that a quick select may read here. */
 const FEW = 7
-/** Above the number of horizons that are kept in memory. */
+/** Above the number of cutoffs that are kept in memory. */
 const MANY = 12_000
 
-describe('horizons', () => {
-  /** A quick select that counts the horizons it reads, and what it finds on one port or in a city. */
+describe('cutoffs', () => {
+  /** A quick select that counts the cutoffs it reads, and what it finds on one port or in a city. */
   function counted(rows: readonly TestRow[]) {
     const list = open(null)
     fillList(list, rows)
