@@ -8,6 +8,7 @@ import type { Output } from '../../src/api/render.ts'
 import { splitQueryString } from '../../src/lib/query-string.ts'
 import { fold } from '../../src/proxies/filter.ts'
 import { NO_FILTER } from '../support/fixtures.ts'
+import { TXT } from '../support/render.ts'
 import { refusal } from './thrown.ts'
 
 const PROVIDER = 'the service'
@@ -19,23 +20,12 @@ function parse(text: string, provider = PROVIDER) {
   return (provider === PROVIDER ? parseDefault : createParamsParser(provider))(raw, key)
 }
 
-const OUTPUT: Output = {
-  kind: 'txt',
-  isDownload: false,
-  hasTypePrefix: false,
-  fields: null,
-  splitIp: false,
-  shape: 'array',
-  wrap: false,
-  pretty: true,
-}
-
 type Outputs = readonly (readonly [query: string, output: Partial<Output>])[]
 type Refusals = readonly (readonly [query: string, message: string])[]
 
 const outputsAre = (rows: Outputs) =>
   test.each(rows)('%s', (query, output) => {
-    expect(parse(query)).toEqual({ filter: NO_FILTER, output: { ...OUTPUT, ...output } })
+    expect(parse(query)).toEqual({ filter: NO_FILTER, output: { ...TXT, ...output } })
   })
 const areRefused = (rows: Refusals) =>
   test.each(rows)('%s: %s', (query, message) => {
@@ -61,7 +51,7 @@ describe('the parameters', () => {
 
   test('all take their defaults when none is given', () => {
     for (const query of ['', '&', '&&&', 'key=K', 'key=K&']) {
-      expect(parse(query)).toEqual({ filter: NO_FILTER, output: OUTPUT })
+      expect(parse(query)).toEqual({ filter: NO_FILTER, output: TXT })
     }
   })
 
@@ -71,7 +61,7 @@ describe('the parameters', () => {
       for (const query of [`${name}=`, name, `get=json&${name}=`, `${name}=&${name}=`]) {
         const expected = query.startsWith('get=json') && name !== 'get' ? 'json' : 'txt'
         const { filter, output } = parse(name === 'get' ? `${name}=` : query)
-        expect([filter, output]).toEqual([NO_FILTER, { ...OUTPUT, kind: expected }])
+        expect([filter, output]).toEqual([NO_FILTER, { ...TXT, kind: expected }])
       }
     },
   )

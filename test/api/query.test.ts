@@ -14,6 +14,7 @@ import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { NO_FILTER } from '../support/fixtures.ts'
 import { DEMO as DEMO_CALLER, regular, temp } from '../support/limits.ts'
 import { between, pick, randomOf } from '../support/random.ts'
+import { TXT } from '../support/render.ts'
 import { anyQuery } from './query-strings.ts'
 import { resultOf, unlessRefused } from './thrown.ts'
 
@@ -23,11 +24,6 @@ const UNBOUND: Entitlements = entitlementsOf(regular({}))
 const DEMO: Entitlements = entitlementsOf(DEMO_CALLER)
 const TEMP: Entitlements = entitlementsOf(temp())
 const URL_START = 'http://127.0.0.1:8080/api?'
-
-const TXT: Output = {
-  ...{ kind: 'txt', isDownload: false, hasTypePrefix: false, fields: null },
-  ...{ splitIp: false, shape: 'array', wrap: false, pretty: true },
-}
 
 // ---------------------------------------------------------------------------------------------
 // Parameters, spelled in any way

@@ -15,14 +15,13 @@ const APP = 'https://app.example.com'
 const OTHER = 'https://other.example.com'
 const EXPOSED = 'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, Content-Disposition'
 
-/** Runs `work` with a service that has these `--cors` origins. */
-async function withCors(
-  cors: string | undefined,
-  work: (service: Service) => Promise<void>,
-): Promise<void> {
-  const service = await startService(dataDirectory(), cors === undefined ? {} : { cors })
-  await work(service)
-  await service.stop()
+/** A service with these `--cors` origins, the same for all tests. */
+const services = new Map<string | undefined, Promise<Service>>()
+function serviceWith(cors: string | undefined): Promise<Service> {
+  const service =
+    services.get(cors) ?? startService(dataDirectory(), cors === undefined ? {} : { cors })
+  services.set(cors, service)
+  return service
 }
 
 const originHeader = (origin?: string): RequestInit =>
@@ -56,10 +55,8 @@ describe('CORS', () => {
     ['no Origin, with a list', OTHER, undefined, { ...NONE, vary: 'Origin' }],
     ['the origin null is in no list', APP, 'null', { ...NONE, vary: 'Origin' }],
   ] as const)('%s', async (_, cors, origin, fields) => {
-    await withCors(cors, async service => {
-      const answer = await service.request(ASK, originHeader(origin))
-      expect([answer.status, fieldsOf(answer)]).toEqual([200, fields])
-    })
+    const answer = await (await serviceWith(cors)).request(ASK, originHeader(origin))
+    expect([answer.status, fieldsOf(answer)]).toEqual([200, fields])
   })
 
   test.each([
@@ -71,35 +68,29 @@ describe('CORS', () => {
     ['/healthz', 200],
     ['/readyz', 200],
   ])('%s with status %d has the fields as well', async (path, status) => {
-    await withCors(APP, async service => {
-      const answer = await service.request(path, originHeader(APP))
-      expect([answer.status, fieldsOf(answer)]).toEqual([status, ONE])
-    })
+    const answer = await (await serviceWith(APP)).request(path, originHeader(APP))
+    expect([answer.status, fieldsOf(answer)]).toEqual([status, ONE])
   })
 
   test('429 has them, and Retry-After among the fields that scripts may read', async () => {
-    await withCors(APP, async service => {
-      for (const _ of [1, 2]) await service.request('/api?key=demo', originHeader(APP))
-      const answer = await service.request('/api?key=demo', originHeader(APP))
-      expect([answer.status, fieldsOf(answer)]).toEqual([429, ONE])
-      expect(answer.headers.get('retry-after')).toBe('60')
-    })
+    const service = await serviceWith(APP)
+    for (const _ of [1, 2]) await service.request('/api?key=demo', originHeader(APP))
+    const answer = await service.request('/api?key=demo', originHeader(APP))
+    expect([answer.status, fieldsOf(answer)]).toEqual([429, ONE])
+    expect(answer.headers.get('retry-after')).toBe('60')
   })
 
-  test('Vary names both Accept-Encoding and Origin where both matter', async () => {
+  test.each([
+    [APP, 'Accept-Encoding, Origin'],
+    ['*', 'Accept-Encoding'],
+  ])('with --cors %s, Vary of what may be compressed is %s', async (cors, vary) => {
     const rows = Array.from({ length: 200 }, (_, i) => ({ ip: `10.0.0.${i}:80`, type: 'http' }))
-    for (const [cors, vary] of [
-      [APP, 'Accept-Encoding, Origin'],
-      ['*', 'Accept-Encoding'],
-    ] as const) {
-      const service = await startService(dataDirectory(rows), { cors })
-      const headers = { origin: APP, 'accept-encoding': 'gzip' }
-      for (const _ of [1, 2]) {
-        const answer = await service.request(ASK, { headers })
-        expect(answer.headers.get('vary')).toBe(vary)
-        expect(answer.headers.get('content-encoding')).toBe('gzip')
-      }
-      await service.stop()
+    const service = await startService(dataDirectory(rows), { cors })
+    const headers = { origin: APP, 'accept-encoding': 'gzip' }
+    for (const _ of [1, 2]) {
+      const answer = await service.request(ASK, { headers })
+      expect(answer.headers.get('vary')).toBe(vary)
+      expect(answer.headers.get('content-encoding')).toBe('gzip')
     }
   })
 })
@@ -110,36 +101,31 @@ describe('a preflight', () => {
     [APP, APP, 'Origin'],
     [OTHER, null, 'Origin'],
   ])('with --cors %s gets 204 without a key, and allows %p', async (cors, allow, vary) => {
-    await withCors(cors, async service => {
-      for (const path of ['/api', '/nowhere']) {
-        const answer = await service.request(path, preflight(APP))
-        expect([answer.status, answer.text]).toEqual([204, ''])
-        expect(fieldsOf(answer)).toMatchObject({ allow, vary })
-        expect(answer.headers.get('access-control-allow-methods')).toBe('GET, HEAD')
-        expect(answer.headers.get('access-control-allow-headers')).toBe('Authorization, *')
-        expect(answer.headers.get('access-control-max-age')).toBe('7200')
-        expect(answer.headers.get('x-request-id')).toMatch(/^[\w-]{10,}$/)
-      }
-    })
+    const service = await serviceWith(cors)
+    for (const path of ['/api', '/nowhere']) {
+      const answer = await service.request(path, preflight(APP))
+      expect([answer.status, answer.text]).toEqual([204, ''])
+      expect(fieldsOf(answer)).toMatchObject({ allow, vary })
+      expect(answer.headers.get('access-control-allow-methods')).toBe('GET, HEAD')
+      expect(answer.headers.get('access-control-allow-headers')).toBe('Authorization, *')
+      expect(answer.headers.get('access-control-max-age')).toBe('7200')
+      expect(answer.headers.get('x-request-id')).toMatch(/^[\w-]{10,}$/)
+    }
   })
 
   test('costs nothing, even with a key', async () => {
-    await withCors('*', async service => {
-      for (const _ of [1, 2, 3]) await service.request('/api?key=demo', preflight(APP))
-      for (const status of [404, 404, 429]) {
-        expect((await service.request('/api?key=demo&works=0')).status).toBe(status)
-      }
-    })
+    const service = await serviceWith('*')
+    for (const _ of [1, 2, 3]) await service.request('/api?key=demo', preflight(APP))
+    for (const status of [404, 404, 429]) {
+      expect((await service.request('/api?key=demo&works=0')).status).toBe(status)
+    }
   })
 
   test('is 405 without --cors, as is another OPTIONS with it', async () => {
-    await withCors(undefined, async service => {
-      expect((await service.request('/api', preflight(APP))).status).toBe(405)
-    })
-    await withCors('*', async service => {
-      const answer = await service.request('/api', { method: 'OPTIONS' })
-      expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
-    })
+    const without = await (await serviceWith(undefined)).request('/api', preflight(APP))
+    expect(without.status).toBe(405)
+    const other = await (await serviceWith('*')).request('/api', { method: 'OPTIONS' })
+    expect([other.status, other.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
   })
 })
 

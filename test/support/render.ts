@@ -32,3 +32,9 @@ export function createRenderer(provider: string) {
     return decoder.decode(encodeByteText(chunks.join(formatInstant(nowMs))))
   }
 }
+
+/** What a query without parameters of the output asks for. */
+export const TXT: Output = {
+  ...{ kind: 'txt', isDownload: false, hasTypePrefix: false, fields: null },
+  ...{ splitIp: false, shape: 'array', wrap: false, pretty: true },
+}
