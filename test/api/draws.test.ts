@@ -3,32 +3,26 @@
  * that wait, kept while the list is unchanged, and never the cause of a wrong record.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { type Entitlements, entitlementsOf } from '../../src/access/entitlements.ts'
+import { entitlementsOf } from '../../src/access/entitlements.ts'
 import {
   type Answer,
   type AnswerStreamer,
   bodyOf,
   createAnswerFinder,
 } from '../../src/api/answer.ts'
-import { createQueryReader, type Query } from '../../src/api/query.ts'
+import type { Query } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import { createDoorkeeper } from '../../src/lib/bounded-map.ts'
-import type { ProxyReader } from '../../src/proxies/store.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'
 import { fillList, listOf, T0, type TestRow } from '../support/fixtures.ts'
 import { DEMO as DEMO_CALLER, SHARE } from '../support/limits.ts'
 import { withoutPause } from '../support/pauses.ts'
+import { nextTurn, PROVIDER, queryOf, readerOf } from '../support/streamer.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
-const PROVIDER = 'the service'
-const REGULAR: Entitlements = {
-  ...{ countMax: null, worksDefault: null, addressBits: 32, downloads: null },
-}
 const DEMO = { ...entitlementsOf(DEMO_CALLER), worksDefault: null }
-const read = createQueryReader(PROVIDER)
-const queryOf = (text: string, entitlements = REGULAR): Query => read(text, 'k', entitlements)
 
 /** Rows in 300 /16 networks; every second one is of socks5, and each is a second older. */
 const rowsOf = (n: number): TestRow[] =>
@@ -42,16 +36,12 @@ const ROWS = rowsOf(3000)
 
 /** A cache whose reader finds nothing at once, and what its streamer is asked. */
 function worldOf(list: List, bytesMax = 2 ** 20) {
-  const { finder, version, findByIds, lacks, hasType, isEmpty, matches } = list.proxies
+  const { finder, hasType, matches } = list.proxies
   const asked: string[] = []
   const hooks = { beforeReply: async () => {} }
   const findNow = createAnswerFinder<never>(finder, PROVIDER)
-  const reader: ProxyReader = {
-    ...{ findByIds, lacks, hasType, isEmpty },
-    version: () => String(version()),
-    find: () => 'too-large',
-    findEndpoints: () => 'too-large',
-  }
+  const tooLarge = (): 'too-large' => 'too-large'
+  const reader = { ...readerOf(list), find: tooLarge, findEndpoints: tooLarge }
   const streamer: AnswerStreamer = {
     async stream(query, nowMs) {
       asked.push('stream')
@@ -86,7 +76,6 @@ function worldOf(list: List, bytesMax = 2 ** 20) {
   }
 }
 
-const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 const FORMS = ['', 'type_prefix=1', 'get=json', 'get=csv', 'get=ndjson&fields=ip,city']
 
 describe('many matches', () => {

@@ -2,20 +2,16 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { entitlementsOf } from '../../src/access/entitlements.ts'
 import { createNotFound } from '../../src/api/not-found.ts'
-import { createQueryReader, type Query } from '../../src/api/query.ts'
+import type { Query } from '../../src/api/query.ts'
 import type { ProxyReader } from '../../src/proxies/store.ts'
 import { createListStore } from '../../src/sqlite/proxies/store.ts'
-import { type List, openList } from '../../src/sqlite/stores.ts'
+import type { List } from '../../src/sqlite/stores.ts'
 import { fillList, listOf, T0, type TestRow } from '../support/fixtures.ts'
 import { DEMO } from '../support/limits.ts'
-import { NO_STREAMER } from '../support/streamer.ts'
-import { cleanUp, onCleanUp } from '../support/temporary.ts'
+import { NO_STREAMER, nextTurn, queryOf, readerOf } from '../support/streamer.ts'
+import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-
-const read = createQueryReader('the service')
-const REGULAR = { countMax: null, worksDefault: null, addressBits: 32, downloads: null } as const
-const queryOf = (text: string): Query => read(text, 'k', REGULAR)
 
 const ROWS: readonly TestRow[] = [
   { ip: '10.0.0.1:80', type: 'http', country: 'DE', city: 'Берлин', city_en: 'Berlin', age: 30 },
@@ -27,10 +23,8 @@ const PREFIX = 'no proxies match the filters'
 function worldOf(list: List, scanMax = 20_000, types: () => Promise<boolean> = async () => false) {
   const store = createListStore(list.db, scanMax)
   const asked: string[] = []
-  const { finder, findByIds, isEmpty } = store
   const reader: ProxyReader = {
-    ...{ ...finder, findByIds, isEmpty },
-    version: () => String(list.proxies.version()),
+    ...readerOf(list),
     lacks(filter) {
       asked.push('lacks')
       return store.lacks(filter)
@@ -96,14 +90,14 @@ describe('a 404 says why', () => {
   })
 
   test('of an empty list', async () => {
-    const world = worldOf(openEmpty())
+    const world = worldOf(listOf([]))
     for (const query of ['', 'port=1', 'time=5']) {
       expect(await world.why(query)).toBe(': the list is empty')
     }
   })
 
   test('of demo, unless it says works itself or there is another reason', async () => {
-    const demo = (text: string): Query => read(text, 'k', entitlementsOf(DEMO))
+    const demo = (text: string): Query => queryOf(text, entitlementsOf(DEMO))
     const set = '; without works, the demo key gets works=90'
     expect(await why(demo('type=http'))).toBe(set)
     expect(await why(demo('type=http&works=90'))).toBe('')
@@ -112,12 +106,6 @@ describe('a 404 says why', () => {
     expect(await why(demo('type=http'))).toBe(set)
   })
 })
-
-function openEmpty(): List {
-  const list = openList(null)
-  onCleanUp(list.close)
-  return list
-}
 
 describe('what a list lacks', () => {
   test('is looked up once, and the age is that of now', async () => {
@@ -133,7 +121,7 @@ describe('what a list lacks', () => {
     expect(await world.why('port=1')).toBe(lacking('port'))
     expect(await world.why('type=https')).toBe(lacking('type'))
     fillList(list, [{ ip: '10.0.0.3:1', type: 'https' }])
-    await new Promise(resolve => setImmediate(resolve))
+    await nextTurn()
     expect(await world.why('port=1&works=1')).toBe('')
     expect(await world.why('type=https&works=1')).toBe('')
   })
@@ -173,7 +161,7 @@ describe('a type in a list that is too long to be looked through', () => {
     expect(await failing.why('type=https')).toBe(lacking('type'))
     const changing = worldOf(list, 20, async () => {
       list.proxies.shiftChecks(0)
-      await new Promise(resolve => setImmediate(resolve))
+      await nextTurn()
       return false
     })
     expect(await changing.why('type=https')).toBe('')

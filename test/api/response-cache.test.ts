@@ -13,27 +13,21 @@ import {
   bodyOf,
   type Totals,
 } from '../../src/api/answer.ts'
-import { createQueryReader, type Query } from '../../src/api/query.ts'
+import type { Query } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import { createCompressor, type Encoding } from '../../src/http/compression.ts'
 import { createDoorkeeper } from '../../src/lib/bounded-map.ts'
 import { ANONS, type IncomingProxy, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import type { ProxyReader } from '../../src/proxies/store.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'
-import { fillList, T0, type TestRow } from '../support/fixtures.ts'
-import { DEMO as DEMO_CALLER, regular, SHARE, temp } from '../support/limits.ts'
-import { NO_STREAMER } from '../support/streamer.ts'
+import { fillList, listOf, T0, type TestRow } from '../support/fixtures.ts'
+import { DEMO as DEMO_CALLER, SHARE, temp } from '../support/limits.ts'
+import { NO_STREAMER, nextTurn, PROVIDER, queryOf, REGULAR, readerOf } from '../support/streamer.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
-const PROVIDER = 'the service'
-const read = createQueryReader(PROVIDER)
-const REGULAR: Entitlements = entitlementsOf(regular({}))
 const DEMO = entitlementsOf(DEMO_CALLER)
-
-const queryOf = (text: string, entitlements: Entitlements = REGULAR): Query =>
-  read(text, 'k', entitlements)
 
 const DECODERS: { [E in Encoding]: (body: Uint8Array) => Uint8Array } = {
   gzip: body => Bun.gunzipSync(Uint8Array.from(body)),
@@ -42,25 +36,17 @@ const DECODERS: { [E in Encoding]: (body: Uint8Array) => Uint8Array } = {
 
 type Select = 'findAll' | 'findQuickly'
 
-/** A reader of a list, all of it or as the server reads; `onFind` is called at every find. */
-function readerOf({ proxies }: List, select: Select, onFind: () => void): ProxyReader {
-  const { endpoints, finder, findQuickly, version } = proxies
-  const { findByIds, lacks, hasType } = proxies
-  const isQuick = select === 'findQuickly'
+/** A reader of a list as the server has it; `onFind` is called at every find. */
+function quickReaderOf(list: List, onFind: () => void): ProxyReader {
+  const { endpoints, findQuickly } = list.proxies
   return {
-    findByIds,
-    lacks,
-    hasType,
-    version: () => String(version()),
-    isEmpty: proxies.isEmpty,
+    ...readerOf(list),
     find(filter, options) {
       onFind()
-      if (!isQuick) return finder.find(filter, options)
       return findQuickly(filter, options) ?? 'too-large'
     },
     findEndpoints(filter, options) {
       onFind()
-      if (!isQuick) return finder.findEndpoints(filter, options)
       return endpoints.findQuickly(filter, options) ?? 'too-large'
     },
   }
@@ -72,7 +58,7 @@ const AT_ONCE: ReturnType<typeof createDoorkeeper> = () => true
 /** A cache over a list; `finds` counts how often the list was read. */
 function cacheOver(list: List, bytesMax: number, select: Select = 'findAll', isRepeated = AT_ONCE) {
   let finds = 0
-  const reader = readerOf(list, select, () => {
+  const reader = (select === 'findAll' ? readerOf : quickReaderOf)(list, () => {
     finds += 1
   })
   const parts = { reader, streamer: null, provider: PROVIDER, bytesMax }
@@ -97,18 +83,8 @@ async function answerTo(cache: Cache, query: Query): Promise<Answer> {
   return answer
 }
 
-/** What other connections changed is read once in a turn of the event loop. */
-const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
-
 const textOf = (answer: Answer | null, nowMs: number): string | null =>
   answer && Buffer.from(bodyOf(answer, nowMs)).toString()
-
-/** A list in memory with these rows, ages counted from T0. */
-function listOf(rows: readonly TestRow[]): List {
-  const list = openList(null)
-  fillList(list, rows)
-  return list
-}
 
 /** The older one is the better one in every order but that of age. */
 const OLD_AND_YOUNG: readonly TestRow[] = [
@@ -120,14 +96,12 @@ const MANY = Array.from({ length: 250 }, (_, i) => ({ ip: `10.9.0.${i}:3128`, ty
 
 /** Asks at `first` and at `again`, in seconds; says whether the first answer was used again. */
 async function isReused(text: string, first: number, again: number): Promise<boolean> {
-  const list = listOf(OLD_AND_YOUNG)
-  const cache = cacheOver(list, 2 ** 20)
+  const cache = cacheOver(listOf(OLD_AND_YOUNG), 2 ** 20)
   const query = queryOf(text)
   const before = await cache.find(query, T0 + first * 1000)
   const after = await cache.find(query, T0 + again * 1000)
   const isDrawn = query.filter.sort === 'random'
   expect(before === after || isDrawn || cache.finds() === 2).toBe(true)
-  list.close()
   return cache.finds() === 1
 }
 
@@ -183,8 +157,7 @@ describe('an answer is used again', () => {
 
 describe('a draw', () => {
   test('uses again not the answer, but what it is made from', async () => {
-    const list = listOf(MANY)
-    const cache = cacheOver(list, 2 ** 20)
+    const cache = cacheOver(listOf(MANY), 2 ** 20)
     const drawn = new Set<string | null>()
     for (const text of ['count=3', 'count=3&get=csv', 'count=9&get=json', 'type_prefix=1']) {
       for (let n = 0; n < 5; n += 1) {
@@ -192,7 +165,6 @@ describe('a draw', () => {
       }
     }
     expect([drawn.size, cache.finds()]).toEqual([20, 1])
-    list.close()
   })
 })
 
@@ -242,10 +214,8 @@ describe('the bound', () => {
 
   /** How often the list is asked when each of these is asked twice, one round after the other. */
   async function findsOf(bytesMax: number, queries: readonly string[]): Promise<number> {
-    const list = listOf(MANY)
-    const cache = cacheOver(list, bytesMax)
+    const cache = cacheOver(listOf(MANY), bytesMax)
     for (const query of [...queries, ...queries]) await cache.find(queryOf(query), T0)
-    list.close()
     return cache.finds()
   }
 
@@ -313,7 +283,7 @@ function tooLargeCache(list: List, stream: AnswerStreamer['stream']) {
     finds += 1
     return 'too-large'
   }
-  const reader = { ...readerOf(list, 'findAll', () => {}), find: tooLarge, findEndpoints: tooLarge }
+  const reader = { ...readerOf(list), find: tooLarge, findEndpoints: tooLarge }
   const streamer: AnswerStreamer = {
     ...NO_STREAMER,
     stream(query, nowMs, needsTotals, share) {
@@ -384,7 +354,7 @@ describe('an answer that the reader finds too large', () => {
 
   test('is a mistake where nothing streams', async () => {
     const reader: ProxyReader = {
-      ...readerOf(listOf(OLD_AND_YOUNG), 'findAll', () => {}),
+      ...readerOf(listOf(OLD_AND_YOUNG)),
       findEndpoints: () => 'too-large',
     }
     const cache = createResponseCache({ reader, streamer: null, provider: PROVIDER, bytesMax: 0 })

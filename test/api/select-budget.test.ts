@@ -3,11 +3,9 @@
  * the response cache keeps to it.
  */
 import { afterAll, afterEach, describe, expect, spyOn, test } from 'bun:test'
-import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache, createSelectBudgets } from '../../src/api/response-cache.ts'
-import type { ProxyReader } from '../../src/proxies/store.ts'
 import { listOf, T0 } from '../support/fixtures.ts'
-import { NO_STREAMER } from '../support/streamer.ts'
+import { NO_STREAMER, PROVIDER, queryOf, readerOf } from '../support/streamer.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -82,10 +80,6 @@ test('a select that fails is paid for, too', () => {
   expect(hasTime(key('a'))).toBe(false)
 })
 
-const PROVIDER = 'the service'
-const ENTITLEMENTS = {
-  ...({ countMax: null, worksDefault: null, addressBits: 32, downloads: null } as const),
-}
 let restoreClock = (): void => {}
 afterEach(() => restoreClock())
 
@@ -94,24 +88,11 @@ function createCache(order: string, selectMs: number, hasWorker = true) {
   let nowMs = 0
   const clock = spyOn(performance, 'now').mockImplementation(() => nowMs)
   restoreClock = () => void clock.mockRestore()
-  const { proxies } = listOf([{ ip: '192.0.2.1:80', type: 'http' }])
   const by: string[] = []
-  const select = (): void => {
+  const reader = readerOf(listOf([{ ip: '192.0.2.1:80', type: 'http' }]), () => {
     by.push('main thread')
     nowMs += selectMs
-  }
-  const reader: ProxyReader = {
-    ...proxies,
-    version: () => String(proxies.version()),
-    find(filter, options) {
-      select()
-      return proxies.finder.find(filter, options)
-    },
-    findEndpoints(filter, options) {
-      select()
-      return proxies.finder.findEndpoints(filter, options)
-    },
-  }
+  })
   const answer = { kind: 'answer', records: 1, subnets: [1], chunks: [new Uint8Array(1)] } as const
   const streamer = {
     ...NO_STREAMER,
@@ -123,13 +104,12 @@ function createCache(order: string, selectMs: number, hasWorker = true) {
   const cache = createResponseCache({
     ...{ reader, streamer: hasWorker ? streamer : null, provider: PROVIDER, bytesMax: 2 ** 20 },
   })
-  const read = createQueryReader(PROVIDER)
   let asked = 0
   return {
     /** Says what has found the answer. */
     async ask(share: Share): Promise<string> {
       asked += 1
-      const query = read(`time=${90_000 + asked}${order}`, 'k', ENTITLEMENTS)
+      const query = queryOf(`time=${90_000 + asked}${order}`)
       expect(await cache.find(query, T0, false, () => share)).not.toBeNull()
       expect(by).toHaveLength(asked)
       return by.at(-1) ?? ''

@@ -6,7 +6,6 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { gunzipSync } from 'node:zlib'
 import type { Answer } from '../../src/api/answer.ts'
 import { bodyOf } from '../../src/api/answer.ts'
-import { createQueryReader, type Query } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import {
   chooseEncoding,
@@ -17,6 +16,7 @@ import {
 import { openMemoryList } from '../../src/sqlite/server-list.ts'
 import { fillList, T0 } from '../support/fixtures.ts'
 import { SHARE } from '../support/limits.ts'
+import { PROVIDER, queryOf } from '../support/streamer.ts'
 
 const ENCODINGS: readonly Encoding[] = ['gzip', 'zstd']
 const DECODERS = {
@@ -56,11 +56,6 @@ describe('the encoding that Accept-Encoding allows', () => {
     expect(chooseEncoding(accept)).toBe(encoding)
   })
 })
-
-const PROVIDER = 'the service'
-const read = createQueryReader(PROVIDER)
-const queryOf = (text: string): Query =>
-  read(text, 'k', { countMax: null, worksDefault: null, addressBits: 32, downloads: null })
 
 const list = openMemoryList()
 fillList(

@@ -1,5 +1,37 @@
-/** What streamers of tests have in common: methods that are not expected to be called. */
+/** What tests of finding answers have in common: queries, readers of a list, and a streamer of nothing. */
+import { type Entitlements, entitlementsOf } from '../../src/access/entitlements.ts'
 import type { AnswerStreamer } from '../../src/api/answer.ts'
+import { createQueryReader, type Query } from '../../src/api/query.ts'
+import type { ProxyReader } from '../../src/proxies/store.ts'
+import type { List } from '../../src/sqlite/stores.ts'
+import { regular } from './limits.ts'
+
+export const PROVIDER = 'the service'
+/** Those of a key whose plan limits nothing. */
+export const REGULAR: Entitlements = entitlementsOf(regular({}))
+
+const read = createQueryReader(PROVIDER)
+export const queryOf = (text: string, entitlements = REGULAR): Query =>
+  read(text, 'k', entitlements)
+
+/** A reader of a whole list; `onFind` is called before each select. */
+export function readerOf({ proxies }: List, onFind = (): void => {}): ProxyReader {
+  const { finder, findByIds, lacks, hasType, isEmpty, version } = proxies
+  return {
+    ...{ findByIds, lacks, hasType, isEmpty, version: () => String(version()) },
+    find(filter, options) {
+      onFind()
+      return finder.find(filter, options)
+    },
+    findEndpoints(filter, options) {
+      onFind()
+      return finder.findEndpoints(filter, options)
+    },
+  }
+}
+
+/** What other connections changed is read once in a turn of the event loop. */
+export const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 const unexpected = async (): Promise<never> => {
   throw new Error('the streamer was not expected to be asked')
