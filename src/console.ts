@@ -31,15 +31,13 @@ export function createMetrics(
   { counted }: App,
   observed: Observed,
   clock: Clock,
-  timing: Timing | null = null,
+  timing: Timing = createTiming(),
 ) {
-  const load = async (): Promise<() => Promise<string>> => {
-    const { createMetricsText } = await import('./metrics/text.ts')
-    return createMetricsText({ counted, observed, clock, timing: timing ?? createTiming() })
-  }
-  let loaded: ReturnType<typeof load> | null = null
+  let loaded: Promise<() => Promise<string>> | null = null
   return async (): Promise<string> => {
-    loaded ??= load()
+    loaded ??= import('./metrics/text.ts').then(({ createMetricsText }) =>
+      createMetricsText({ counted, observed, clock, timing }),
+    )
     return (await loaded)()
   }
 }

@@ -71,15 +71,10 @@ function createProgram(start: Start): Commander {
     .description('Serves filtered lists of proxy servers.')
     .version(VERSION, '--version', 'print the version')
     .addHelpText('after', listTopics)
-  const groups = new Map<string, Commander>()
-  const groupOf = (name: string): Commander => {
-    const group =
-      groups.get(name) ?? configure(program.command(name).description(GROUPS[name] ?? ''))
-    groups.set(name, group)
-    return group
-  }
-  addCommand(program, feedProcess.name, feedProcess, start, true)
-  for (const command of COMMANDS) {
+  const groupOf = (name: string): Commander =>
+    program.commands.find(known => known.name() === name) ??
+    configure(program.command(name).description(GROUPS[name] ?? ''))
+  for (const command of [feedProcess, ...COMMANDS]) {
     const [first = '', second] = command.name.split(' ')
     const parent = second === undefined ? program : groupOf(first)
     addCommand(parent, second ?? first, command, start)
@@ -95,14 +90,8 @@ const configure = (commander: Commander): Commander =>
     .helpOption('-h, --help', 'show this help')
     .helpCommand(false)
 
-function addCommand(
-  parent: Commander,
-  name: string,
-  command: Command,
-  start: Start,
-  hidden = false,
-): void {
-  const commander = configure(parent.command(name, { hidden }))
+function addCommand(parent: Commander, name: string, command: Command, start: Start): void {
+  const commander = configure(parent.command(name, { hidden: command === feedProcess }))
     .description(command.summary)
     .addHelpText('after', `\nExample:\n  ${command.example}`)
   if (command.arguments) commander.arguments(command.arguments)

@@ -344,7 +344,11 @@ function firstValue(
       return { name, value, unit: unit ?? pingUnit }
     })
     .filter(({ value }) => isGiven(value))
-  if (field === 'country') return firstCountry(given.map(({ value }) => value))
+  if (field === 'country') {
+    // The code of the first that is a country; else one that is none, to be rejected.
+    const codes = given.map(({ value }) => countryCode(String(value)))
+    return codes.find(code => code !== null) ?? given.at(-1)?.value
+  }
   const [first] = given
   if (first === undefined) return undefined
   if (field === 'ping') {
@@ -353,15 +357,6 @@ function firstValue(
   }
   const convert = AS_PERCENT[normalise(first.name)]
   return convert === undefined ? first.value : convert(Number(first.value))
-}
-
-/** The code of the first of these that is a country; else one that is none, to be rejected. */
-function firstCountry(values: readonly unknown[]): unknown {
-  for (const value of values) {
-    const code = countryCode(String(value))
-    if (code !== null) return code
-  }
-  return values.at(-1)
 }
 
 /** The value at a path in a value from JSON; in an array, that of the first item that has one. */

@@ -178,13 +178,8 @@ type Sample = { delimiter: string; records: readonly Record[] }
 type Candidate = Table & { known: number }
 
 /** The table with the most columns that mean something; the first of equals. */
-function best(candidates: readonly (Candidate | null)[]): Table | null {
-  let found: Candidate | null = null
-  for (const candidate of candidates) {
-    if (candidate !== null && candidate.known > (found?.known ?? 0)) found = candidate
-  }
-  return found
-}
+const best = (candidates: readonly (Candidate | null)[]): Table | null =>
+  candidates.filter(it => it !== null).toSorted((a, b) => b.known - a.known)[0] ?? null
 
 /** A table whose header names the address, or whose header is above a column of addresses. */
 function withHeader({ delimiter, records }: Sample, names: Names, skip: number): Candidate | null {
