@@ -59,20 +59,17 @@ export const keySubject = (id: string): Subject => ({ kind: 'key', id })
 
 type Regular = Extract<Caller, { kind: 'regular' }>
 
-/** The one rule of regular keys, by caller, which is one object as long as its key is in memory. */
-const regularRules = new WeakMap<Regular, readonly [LimitRule]>()
-
 /** The window of a plan under a name for the RateLimit header fields; `null` is no window. */
 const windowOf = ({ burst }: Plan, name: string): LimitRule['window'] =>
   burst && { name, limit: burst.requests, ms: burst.seconds * SECOND_MS }
 
+/** The one rule of a regular key, kept with its caller, which is one object as long as its key is in memory. */
 function rulesOfRegular(caller: Regular): readonly [LimitRule] {
-  const known = regularRules.get(caller)
-  if (known) return known
-  const { id, plan } = caller
+  const { id, plan, rules } = caller
+  if (rules !== undefined) return rules
   const rule = { subject: keySubject(id), window: windowOf(plan, 'burst'), daily: plan.daily }
-  regularRules.set(caller, [rule])
-  return [rule]
+  caller.rules = [rule]
+  return caller.rules
 }
 
 /**

@@ -7,7 +7,7 @@
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Entitlements } from '../access/entitlements.ts'
-import { createBoundedMap, createDoorkeeper } from '../lib/bounded-map.ts'
+import { createDoorkeeper, createFifoMap } from '../lib/bounded-map.ts'
 import { nearest } from '../lib/did-you-mean.ts'
 import { chosenOf, flag, listOf, oneOf, type Parameter } from '../lib/parameter.ts'
 import { type Pair, splitQueryString } from '../lib/query-string.ts'
@@ -254,7 +254,7 @@ export type QueryReader = ReturnType<typeof createQueryReader>
 /** Reads queries for one name of the provider's service. */
 export function createQueryReader(provider: string) {
   const parse = createParamsParser(provider)
-  const parsed = createBoundedMap<string, Parsed>(PARSED_MAX)
+  const parsed = createFifoMap<string, Parsed>(PARSED_MAX)
   const isRepeated = createDoorkeeper()
 
   /**

@@ -1,10 +1,7 @@
-/**
- * Maps with a bound, which drop the entries used least recently, and keeping out of them what
- * is asked for only once.
- */
+/** Maps with a bound, and keeping out of them what is asked for only once. */
 import { LRUCache } from 'lru-cache'
 
-/** A map of `entriesMax` entries, or of sizes that add up to it; `dispose` gets values that leave it. */
+/** Keeps what was used last: a map of `entriesMax` entries, or of sizes that add up to it; `dispose` gets values that leave it. */
 export const createBoundedMap = <Key extends {}, Value extends {}>(
   entriesMax: number,
   dispose?: (value: Value) => void,
@@ -16,6 +13,27 @@ export const createBoundedMap = <Key extends {}, Value extends {}>(
     sizeCalculation: sizeOf,
     ...(dispose && { dispose }),
   })
+
+/**
+ * Keeps what was added last: for what every request looks up, because a look-up is that of a `Map` and
+ * moves nothing. What is dropped while it is in use is added again, at the price of finding it once.
+ */
+export function createFifoMap<Key, Value>(entriesMax: number) {
+  const map = new Map<Key, Value>()
+  let oldest = map.keys() // iterators of maps go on behind what is deleted, and see what is added
+  return {
+    get: (key: Key): Value | undefined => map.get(key),
+    has: (key: Key): boolean => map.has(key),
+    set(key: Key, value: Value): void {
+      map.set(key, value)
+      if (map.size > entriesMax) map.delete(oldest.next().value as Key) // there is one
+    },
+    clear(): void {
+      map.clear()
+      oldest = map.keys()
+    },
+  }
+}
 
 /** A doorkeeper knows up to this many times `WAYS` keys. */
 const BUCKETS = 32_768

@@ -1,7 +1,7 @@
-/** That maps with a bound keep what was used last, and doorkeepers know what is repeated. */
+/** That maps with a bound keep what was used or added last, and doorkeepers know what is repeated. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { createBoundedMap, createDoorkeeper } from '../../src/lib/bounded-map.ts'
+import { createBoundedMap, createDoorkeeper, createFifoMap } from '../../src/lib/bounded-map.ts'
 
 test('a map holds as many entries as its bound, those that were used last', () => {
   const left: string[] = []
@@ -19,6 +19,30 @@ test('a map may be bounded by the sizes of its entries', () => {
   expect([...map.keys()].sort()).toEqual(['a', 'b'])
   map.set('b', [1, 2, 3, 4])
   expect([...map.keys()]).toEqual(['b'])
+})
+
+test('a FIFO map holds as many entries as its bound, those that were added last', () => {
+  const bound = 5
+  const keys = fc.array(fc.option(fc.nat(12)), { maxLength: 60 })
+  fc.assert(
+    fc.property(keys, added => {
+      const map = createFifoMap<number, object>(bound)
+      let model: [number, object][] = []
+      for (const key of added) {
+        const value = {}
+        const known = model.find(([known]) => known === key)
+        if (key === null) map.clear()
+        else map.set(key, value)
+        if (key === null) model = []
+        else if (known) known[1] = value
+        else model = [...model, [key, value] as [number, object]].slice(-bound)
+        for (let n = 0; n <= 12; n += 1) {
+          const held = model.find(([known]) => known === n)
+          expect([map.has(n), map.get(n)]).toEqual([held !== undefined, held?.[1]])
+        }
+      }
+    }),
+  )
 })
 
 test('a doorkeeper knows a key from its second time on', () => {

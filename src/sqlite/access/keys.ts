@@ -20,7 +20,7 @@ import type { NetworkSet } from '../../access/network-quota.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import type { KeyReader, LoadProblem, Registry } from '../../access/ports.ts'
 import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
-import { createBoundedMap } from '../../lib/bounded-map.ts'
+import { createFifoMap } from '../../lib/bounded-map.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
 import { dataVersionOf } from '../database.ts'
@@ -88,7 +88,7 @@ export function createKeyReader(db: Database) {
   )
 
   // A record stays right until another connection commits, or `forget` is called.
-  const known = createBoundedMap<string, KeyRecord>(KEYS_MAX)
+  const known = createFifoMap<string, KeyRecord>(KEYS_MAX)
   const plans = new Map<string, Plan>()
   const version = oncePerTurn(dataVersionOf(db))
   let knownVersion = version()
