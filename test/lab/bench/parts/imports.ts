@@ -1,12 +1,16 @@
 /**
- * The figures of `import`: rows a second and memory, of this build and an earlier one in turn.
+ * The figures of `import`: rows a second and memory, of this build, an earlier one and the sqlite3 shell in turn.
  */
-import { rmSync } from 'node:fs'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ROOT } from '../../../support/program.ts'
+import { files } from '../../support/serve.ts'
 import { count, median, megabytes, type Row, shown } from '../../support/table.ts'
-import type { Build, Finished, Workspace } from '../workspace.ts'
+import { type Build, type Finished, runCommand, type Workspace } from '../workspace.ts'
 
 const PEAK_MAX_BYTES = 250e6
 const BEFORE_MIN = 1.5
+const SHELL_MIN = 0.95
 
 type VariantName = 'sorted' | 'random' | 'csv' | 'untimed'
 /** `beside`: another variant, and the share of its speed to reach. */
@@ -36,6 +40,28 @@ async function importOnce(workspace: Workspace, build: Build, name: VariantName)
   return finished
 }
 
+/**
+ * The sqlite3 shell imports the rows of the list in `data`, as CSV of its columns and in their order, into the same
+ * table and indexes: what SQLite takes without anybody who reads, checks and converts a list.
+ */
+async function importByShell(workspace: Workspace, data: string): Promise<Finished> {
+  const [csv, db, script] = ['rows.csv', 'shell.db', 'shell.sql'].map(name =>
+    join(workspace.dir, name),
+  )
+  const run = (command: string) => runCommand(['sh', '-c', command])
+  if (!existsSync(`${csv}`)) {
+    await run(`sqlite3 -csv ${files(data).list} 'select * from proxies' > ${csv}`)
+    const schema = await Bun.file(join(ROOT, 'src/sqlite/proxies/schema.sql')).text()
+    const [tables, ...indexes] = schema.split(/^(?=create index)/m)
+    const pragmas =
+      'pragma journal_mode = wal; pragma synchronous = normal; pragma cache_size = -65536;'
+    const steps = [pragmas, tables, 'begin;', `.import --csv ${csv} proxies`, ...indexes, 'commit;']
+    writeFileSync(`${script}`, `${steps.join('\n')}\n`)
+  }
+  for (const end of ['', '-wal', '-shm']) rmSync(`${db}${end}`, { force: true })
+  return run(`sqlite3 ${db} < ${script} > /dev/null`)
+}
+
 /** The ratio of the speeds of runs that lie next to each other. */
 const ratioOf = (runs: readonly Finished[], others: readonly Finished[]): number =>
   median(runs.map(({ seconds }, i) => (others[i]?.seconds ?? Number.NaN) / seconds))
@@ -50,12 +76,21 @@ function speedOf(runs: readonly Finished[], rows: number): string {
   return `${count(Math.round(perSecond))} rows/s, ${megabytes(peakOf(runs))} at most`
 }
 
-function rowOf(name: VariantName, rows: number, own: Runs, before: Runs | null): Row {
+function rowOf(
+  name: VariantName,
+  rows: number,
+  own: Runs,
+  before: Runs | null,
+  shell: readonly Finished[],
+): Row {
   const variant = VARIANTS[name]
   const runs = own.get(name) ?? []
   const earlier = before?.get(name)
   const ratios: { of: string; ratio: number; least: number }[] = []
   if (earlier) ratios.push({ of: 'before', ratio: ratioOf(runs, earlier), least: BEFORE_MIN })
+  if (name === 'sorted' && shell.length > 0) {
+    ratios.push({ of: 'the sqlite3 shell', ratio: ratioOf(runs, shell), least: SHELL_MIN })
+  }
   if (variant.beside !== null) {
     const { variant: other, least } = variant.beside
     const ratio = ratioOf(runs, own.get(other) ?? [])
@@ -77,13 +112,16 @@ function rowOf(name: VariantName, rows: number, own: Runs, before: Runs | null):
 
 export async function imports(workspace: Workspace): Promise<Row[]> {
   const { rows, rounds } = workspace.options
+  const shell: Finished[] = []
+  const hasShell = Bun.which('sqlite3') !== null
   const runs = new Map<Build, Runs>(workspace.builds.map(build => [build, new Map()]))
+  const steps = NAMES.flatMap(name => workspace.builds.map(build => ({ name, build })))
   for (let round = 0; round < rounds; round += 1) {
-    for (const name of NAMES) {
-      for (const [build, done] of runs) {
-        const finished = await importOnce(workspace, build, name)
-        done.set(name, [...(done.get(name) ?? []), finished])
-      }
+    for (const { name, build } of steps) {
+      const done = runs.get(build)
+      done?.set(name, [...(done.get(name) ?? []), await importOnce(workspace, build, name)])
+      if (name !== 'sorted' || build !== workspace.program || !hasShell) continue
+      shell.push(await importByShell(workspace, build.path('imported')))
     }
   }
   const own = runs.get(workspace.program) ?? new Map()
@@ -91,5 +129,5 @@ export async function imports(workspace: Workspace): Promise<Row[]> {
   for (const build of workspace.builds) {
     rmSync(build.path('imported'), { recursive: true, force: true })
   }
-  return NAMES.map(name => rowOf(name, rows, own, before))
+  return NAMES.map(name => rowOf(name, rows, own, before, shell))
 }
