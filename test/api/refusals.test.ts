@@ -5,28 +5,22 @@ import type { NetworkDecision } from '../../src/access/network-quota.ts'
 import { invalidKey, networkRefusal, rateLimitRefusal } from '../../src/api/errors.ts'
 import { burst, DEMO, regular, temp } from '../support/limits.ts'
 
-const INVALID = ['INVALID_KEY', 'the key is invalid or expired'] as const
-const TEMP_INVALID = [
-  ...(['TEMP_KEY_INVALID', 'the temporary key is expired or not active'] as const),
-] as const
+const INVALID = { status: 403, context: {} }
 
-describe('a wrong key', () => {
-  test.each([
-    ['a regular key', newKey('regular'), INVALID],
-    ['a key of its owner', 'my-own-key', INVALID],
-    ['SQL', "' or 1=1 --", INVALID],
-    ['a zero byte', '\u0000', INVALID],
-    ['demo in capitals', 'DEMO', INVALID],
-    ['the prefix of temporary keys in capitals', 'TEMP_x', INVALID],
-    ['a temporary key', newKey('temp'), TEMP_INVALID],
-    ['the prefix alone', 'temp_', TEMP_INVALID],
-  ] as const)('gets 403 and never itself back: %s', (_, key, [code, message]) => {
-    const error = invalidKey(key)
-    expect<unknown>([error.code, error.status, error.message, error.context]).toEqual([
-      ...[code, 403, message, {}],
-    ])
-    expect(error.message).not.toContain(key)
-  })
+test('a wrong key gets 403, by its prefix, and never itself back', () => {
+  const regular = [newKey('regular'), 'my-own-key', "' or 1=1 --", '\u0000', 'DEMO', 'TEMP_x']
+  for (const key of [...regular, newKey('temp'), 'temp_']) {
+    const { code, status, message, context } = invalidKey(key)
+    expect({ code, status, message, context }).toEqual(
+      regular.includes(key)
+        ? { ...INVALID, code: 'INVALID_KEY', message: 'the key is invalid or expired' }
+        : {
+            ...{ ...INVALID, code: 'TEMP_KEY_INVALID' },
+            message: 'the temporary key is expired or not active',
+          },
+    )
+    expect(message).not.toContain(key)
+  }
 })
 
 const withBurst = (caller: Caller, requests: number, seconds: number): Caller => ({

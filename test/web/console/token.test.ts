@@ -9,7 +9,7 @@ afterAll(cleanUp)
 const view = viewOf(startSample)
 
 describe('the token', () => {
-  test('is taken from the fragment into the tab, and is in no URL, history, referrer or other storage', async () => {
+  test('is taken from the fragment into the tab, is in no URL, history, referrer or other storage, and is forgotten at the end', async () => {
     const { page, requests, url, admin } = await view()
     const token = url.split('#token=')[1] ?? ''
     expect(token.length).toBeGreaterThan(40)
@@ -30,6 +30,9 @@ describe('the token', () => {
     const sent = requests.filter(request => !request.startsWith('data:'))
     expect(sent.filter(request => !request.startsWith(`${admin}/`))).toEqual([])
     expect(sent.filter(request => request.includes(token) && request !== url)).toEqual([])
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await heading(page, 'Open the console').waitFor()
+    expect(await page.evaluate('sessionStorage.length')).toBe(0)
   })
 
   test('missing: a calm page says to run proxylist console, and takes the link', async () => {
@@ -79,12 +82,5 @@ describe('the token, while the console is open', () => {
     await page.locator('.imports .bad', { hasText: 'not valid' }).waitFor()
     await page.getByRole('link', { name: 'Keys' }).click()
     await page.getByText('There is no key yet').waitFor()
-  })
-
-  test('is forgotten when the operator signs out', async () => {
-    const { page } = await view()
-    await page.getByRole('button', { name: 'Sign out' }).click()
-    await heading(page, 'Open the console').waitFor()
-    expect(await page.evaluate('sessionStorage.length')).toBe(0)
   })
 })

@@ -1,7 +1,7 @@
 /** The view of a key (contract F6, F3) in a real browser. */
 import { afterAll, expect } from 'bun:test'
 import { inBrowser as test } from '../../support/in-browser.ts'
-import { pageOf } from '../../support/page.ts'
+import { fulfill, pageOf } from '../../support/page.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
@@ -75,24 +75,18 @@ test('resets count down, and a limit that is over is full again', async () => {
   expect(await burst.textContent()).toStartWith('burst5 / 55 of 5 left')
 })
 
-test('a key without limits and without use of its own says so', async () => {
+test('a key without limits and use, a wrong one, and a service that does not answer are said', async () => {
   const { page } = await show({ body: { ...USAGE, limits: [], today: null } })
   await page.getByText('This key has no limits.').waitFor()
   expect(await page.locator('.bars').count()).toBe(0)
-})
-
-test('a wrong key is explained, as text', async () => {
+  const button = page.getByRole('button', { name: 'Show' })
   const body = { status: 'error', code: 'INVALID_KEY', message: 'the key <i>is</i> not valid' }
-  const { page } = await show({ status: 403, body })
+  await page.route('**/key', route => fulfill(route, { status: 403, body }))
+  await button.click()
   await page.locator('.problem', { hasText: 'the key <i>is</i> not valid' }).waitFor()
   await page.getByText('Compare the key with the one you were given').waitFor()
-})
-
-test('a service that does not answer is said', async () => {
-  const { page } = await open({ at: '/#my-key' })
   await page.route('**/key', route => route.abort())
-  await page.fill('[name=key]', 'pl_own')
-  await page.getByRole('button', { name: 'Show' }).click()
+  await button.click()
   await page.locator('main', { hasText: 'The service did not answer' }).waitFor()
 })
 
