@@ -148,124 +148,82 @@ const by = (address: string, step: Step): Step => ({
 })
 const one = (name: string, ...steps: Step[]): Scenario => ({ name, steps })
 
+/**
+ * Each filter once, as it goes from the query to the list; what all of them select is in
+ * `sqlite/proxies/select.test.ts`, and how they are read in `query.test.ts`.
+ */
 const FILTERS: readonly Scenario[] = [
   one(
-    '4.1 all types, freshest check first, the last 600 seconds',
+    '4.1 each filter, of the last 600 seconds, the freshest check first',
     lists('', DE1, FR, UNKNOWN, DE2, DE3, RU),
-  ),
-  one('4.1 type: any of the listed', lists('type=socks5,https', DE1, RU)),
-  one(
-    'A3 lists: trimmed, any case, empty items dropped, each once, merged',
-    lists('type=%20SOCKS5,,socks5&type=https,', DE1, RU),
-  ),
-  one('4.1 anon', lists('anon=elite,transparent', DE1, RU), finds('anon=elite&type=http')),
-  one(
-    '4.1 ping is an inclusive maximum in milliseconds',
+    lists('type=%20SOCKS5,,https', DE1, RU),
+    lists('anon=elite,transparent', DE1, RU),
     lists('ping=532', DE1, FR),
     lists('ping=531', FR),
+    lists('speed=100000', DE1, RU),
+    lists('works=98', DE2, DE3),
+    lists('works=0', DE1, FR, DE2, DE3, RU), // an unknown value passes no filter on it (D2)
+    lists('country=fr,ru', FR, RU),
+    lists('country=de&cm=except', FR, UNKNOWN, RU), // and here an unknown country stays
+    lists('country=de,ru&country_mode=except&cm=except', FR, UNKNOWN),
+    finds('country=zz'),
+    lists('city=berlin,ПАРИЖ,k%C3%96ln', DE1, FR, DE2),
+    lists('city=Berlin,Мышкин&lang=en', DE1, RU),
+    finds('city=Берлин&lang=en'),
+    lists('port=3128', DE2, DE3),
+    lists('ip=192.0.2.1:1080', DE1),
+    finds('ip=192.0.2.1:1'),
+    finds('city=the_service'), // the underscore stands for a space in service and fields only (A5)
+    lists('service=google,smtp', DE1),
+    lists('service=the_service', FR),
+    lists('type=http&country=de&works=99', DE2),
+    lists('count=2', DE1, FR),
+    lists('count=0&time=20', DE1, FR), // not given (4.1)
+    lists('type=&works=&time=&get=&country=,', ...[DE1, FR, UNKNOWN, DE2, DE3, RU]),
   ),
-  one('4.1 speed is an inclusive minimum', lists('speed=100000', DE1, RU)),
-  one('A4 time: not a millisecond older', { ...lists('time=40', DE1, FR, UNKNOWN), at: 0.001 }),
   one(
-    '4.1 time: found when not older, to the second',
+    'A4 time: found when not older, to the second, by a clock that moves on',
     lists('time=40', DE1, FR, UNKNOWN, DE2),
     lists('time=601', DE1, FR, UNKNOWN, DE2, DE3, RU, OLD),
-  ),
-  one(
-    'A4 the age bound moves with the clock',
+    { ...lists('time=40', DE1, FR, UNKNOWN), at: 0.001 },
     { ...lists('', DE1, FR, UNKNOWN, DE2, DE3), at: 1 },
     { ...finds('time=0'), at: 1 },
-  ),
-  one('4.1 works is an inclusive minimum', lists('works=98', DE2, DE3)),
-  one(
-    'D2 an unknown value passes no filter on it',
-    lists('works=0', DE1, FR, DE2, DE3, RU),
-    lists('ping=999999999999999', DE1, FR, RU),
-  ),
-  one('4.1 country include', lists('country=fr,ru', FR, RU), lists('country=FR&cm=include', FR)),
-  one(
-    '4.1 country except keeps unknown countries',
-    lists('country=de&cm=except', FR, UNKNOWN, RU),
-    lists('country=de,ru&country_mode=except&cm=except', FR, UNKNOWN),
-  ),
-  one('A4 cm without country has no effect', lists('cm=except', DE1, FR, UNKNOWN, DE2, DE3, RU)),
-  one('A3 a country nobody has matches nothing', finds('country=zz')),
-  one(
-    '4.1 city in Russian or English',
-    lists('city=berlin,ПАРИЖ', DE1, FR),
-    lists('city=k%C3%96ln,мышкин', DE2, RU),
-  ),
-  one('A4 city: accents make no difference', lists('city=koln,МЫШКИН,bérlin', DE1, DE2, RU)),
-  one(
-    'A4 lang=en matches the name it shows',
-    finds('city=Берлин&lang=en'),
-    lists('city=Berlin,Мышкин&lang=en', DE1, RU),
-  ),
-  one('4.1 port', lists('port=3128', DE2, DE3)),
-  one('4.1 ip is an address with a port', lists('ip=192.0.2.1:1080', DE1), finds('ip=192.0.2.1:1')),
-  one(
-    'A4 service: all of the listed',
-    lists('service=google', DE1, FR),
-    lists('service=google,smtp', DE1),
-  ),
-  one(
-    'A5 the service may have an underscore',
-    lists('service=the_service', FR),
-    lists('service=The%20Service', FR),
-  ),
-  one('4.1 filters combine conjunctively', lists('type=http&country=de&works=99', DE2)),
-  one(
-    '4.1 count cuts after ordering; 0 and empty mean not given',
-    lists('count=2', DE1, FR),
-    lists('count=0&time=20', DE1, FR),
-    lists('count=&time=20', DE1, FR),
-  ),
-  one(
-    'A3 an empty value is the same as none',
-    lists('type=&works=&time=&get=&country=,', ...[DE1, FR, UNKNOWN, DE2, DE3, RU]),
   ),
 ]
 
 /** Contract F1; rows that say nothing are last, and ties are in the order of A4. */
 const SORTS: readonly Scenario[] = [
-  one('F1 sort=checked is the order of A4', lists('sort=checked&count=3', DE1, FR, UNKNOWN)),
   one(
-    'F1 sort=ping: the lowest first, unknown last, ties in the order of A4',
+    'F1 each order; count cuts after it, given or of the plan',
+    lists('sort=checked&count=3', DE1, FR, UNKNOWN),
     lists('sort=ping', FR, DE1, RU, UNKNOWN, DE2, DE3),
-  ),
-  one('F1 sort=speed: the highest first', lists('sort=speed', DE1, RU, FR, UNKNOWN, DE2, DE3)),
-  one('F1 sort=works: the highest first', lists('sort=works', DE2, DE3, DE1, FR, RU, UNKNOWN)),
-  one(
-    'F1 count cuts after ordering',
+    lists('sort=speed', DE1, RU, FR, UNKNOWN, DE2, DE3),
+    lists('sort=works', DE2, DE3, DE1, FR, RU, UNKNOWN),
     lists('sort=works&count=2', DE2, DE3),
     lists('sort=ping&time=601&count=1', OLD),
+    lists('sort=speed&country=fr,ru', RU, FR),
+    { ...lists('sort=works', DE2, DE3), key: KEYS.few },
   ),
-  one('F1 sort and filters', lists('sort=speed&country=fr,ru', RU, FR)),
-  one('F1 the plan bounds count after ordering', {
-    ...lists('sort=works', DE2, DE3),
-    key: KEYS.few,
-  }),
-  one('F1 sort=random gives each proxy once', {
-    query: 'sort=random',
-    status: 200,
-    contains: [DE1, FR, UNKNOWN, DE2, DE3, RU].map(address => `${address}\n`),
-    forbidden: [/(?:.*\n){7}/, String(OLD)],
-  }),
-  one('F1 sort=random with count gives as many', {
-    query: 'sort=random&count=2&get=csv&fields=type',
-    status: 200,
-    contains: [/^type\r\n(?:(?:http|https|socks4|socks5)\r\n){2}$/],
-  }),
-  one('F1 sort=random of one is that one', lists('sort=random&count=1&type=socks5', DE1)),
+  one(
+    'F1 sort=random gives each proxy once, as many as count',
+    {
+      query: 'sort=random',
+      status: 200,
+      contains: [DE1, FR, UNKNOWN, DE2, DE3, RU].map(address => `${address}\n`),
+      forbidden: [/(?:.*\n){7}/, String(OLD)],
+    },
+    {
+      query: 'sort=random&count=2&get=csv&fields=type',
+      status: 200,
+      contains: [/^type\r\n(?:(?:http|https|socks4|socks5)\r\n){2}$/],
+    },
+    lists('sort=random&count=1&type=socks5', DE1),
+  ),
   one('F1 sort stands in the filters of the envelope when it is given', {
     query: 'get=json&wrap=1&pretty=0&fields=ip&sort=ping&count=1',
     status: 200,
     contains: ['"filters":{"time":600,"sort":"ping","count":1,"lang":"ru"},'],
   }),
-  one(
-    'F1 other words are refused',
-    refuses('sort=age', 'sort must be checked or ping or speed or works or random'),
-  ),
 ]
 
 /** One of each kind; `not-found.test.ts` has them all. */
@@ -297,6 +255,7 @@ const BAD_VALUES: readonly Scenario[] = [
     refuses('country=deu', 'two-letter'),
     refuses('ip=192.0.2.1:01080', 'a.b.c.d:port'),
     refuses('get=xml', 'get must be'),
+    refuses('sort=age', 'sort must be checked or ping or speed or works or random'),
     refuses('get=json&pretty=2', 'pretty must be'),
     refuses('city=%FF', 'UTF-8'),
     refuses('get=csv&fields=port', 'fields=port shows nothing without split_ip=1'),
@@ -367,10 +326,6 @@ const ACCESS: readonly Scenario[] = [
     })),
     { query: 'key=', status: 400, code: 'KEY_MISSING' },
   ),
-  one('A5 the underscore stands for a space in service and fields only', {
-    ...finds('city=the_service'),
-    forbidden: ['INVALID'],
-  }),
   one('A3 a key given twice', refuses(`key=${KEYS.free}`, 'key may be given only once')),
   one(
     '8 the plan bounds count',
