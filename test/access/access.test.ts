@@ -1,6 +1,6 @@
 /**
  * Who is let in, and batches (src/access/access.ts, contract B1, B3, B8): on a real SQLite store.
- * The limits themselves are in `rate-limit.test.ts` and `network-quota.test.ts`.
+ * The limits themselves are in `limits.test.ts`.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
