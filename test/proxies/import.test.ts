@@ -402,6 +402,6 @@ test.skipIf(!HAS_POSTGRES)('property: every engine makes the same list of the sa
         }
       })
       .afterEach(async () => void (await Promise.all(engines.map(({ close }) => close())))),
-    { numRuns: 30 },
+    { numRuns: 15 },
   )
 })

@@ -227,7 +227,7 @@ test('property: export, import, export is byte-identical, and changes nothing in
       list.close()
     }
   })
-  await fc.assert(property, { numRuns: 300 })
+  await fc.assert(property, { numRuns: 120 })
 })
 
 const MAX = 2 ** 48 - 1

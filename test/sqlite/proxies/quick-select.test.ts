@@ -250,7 +250,7 @@ describe('several branches', () => {
         }
         world.list.close()
       }),
-      { numRuns: 200 },
+      { numRuns: 100 },
     )
     for (const times of Object.values(outcomes)) expect(times).toBeGreaterThan(20)
   })
@@ -494,7 +494,7 @@ describe('the server’s selects', () => {
           for (let n = 0; n < selects; n += 1) expectAllowed(allowed)
         }
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     )
   })
 })
