@@ -377,7 +377,7 @@ export function Panel(props: FilterProps & TryProps & { params: readonly Param[]
   const clear = (): void =>
     set(Object.fromEntries(Object.entries(START).filter(([name]) => !isOutput(name))))
   return (
-    <aside class="request scroller" id="request" tabIndex={-1} aria-label={say.words.request}>
+    <aside class="request card scroller" id="request" tabIndex={-1} aria-label={say.words.request}>
       <Count facets={facets} clear={filters.length === 0 ? null : clear} say={say} />
       <Chips choice={choice} params={filters} set={set} say={say} />
       <RequestCode parts={parts} say={say} />
