@@ -13,43 +13,21 @@ import { type Memory, readMemory } from '../support/process.ts'
 import { type RowFile, writeRows } from '../support/rows.ts'
 import { files, startServe } from '../support/serve.ts'
 
-export type Options = {
-  /** Proxies in the list. */
-  rows: number
-  /** Proxies in the small list that the growth of cost is measured against. */
-  smallRows: number
-  keys: number
-  /** Alternations A B A B of each comparison. */
-  rounds: number
-  /** Length of one measured run of a server. */
-  durationSeconds: number
-  connections: number
-  /** Requests a second that the open-loop client sends. */
-  ratePerSecond: number
-  openSeconds: number
-  /** Selects timed for each filter. */
-  selectLoops: number
-  generator: 'wrk' | 'bun'
-  /** The compiled program. */
-  binary: string
-  /** An earlier build of it to compare with, or `null`. */
-  before: string | null
-  /**
-   * An empty database that nodes share, `own` for a server of the run itself, or `null`: without, no
-   * nodes are measured.
-   */
-  database: string | null
-}
-
+/** The numbers of a run, with their defaults; test/README.md says what they are. */
 const NUMBERS = {
+  /** Proxies in the list, and in the small list that the growth of cost is measured against. */
   ROWS: 100_000,
   SMALL_ROWS: 10_000,
   KEYS: 20_000,
+  /** Alternations A B A B of each comparison. */
   ROUNDS: 3,
+  /** Seconds of one measured run of a server. */
   DURATION: 5,
   CONNECTIONS: 64,
+  /** Requests a second that the open-loop client sends. */
   RATE: 5_000,
   OPEN_SECONDS: 20,
+  /** Selects timed for each filter. */
   SELECT_LOOPS: 50,
 } as const
 
@@ -70,7 +48,7 @@ const databaseFrom = (text: string | undefined): string | null =>
   text ? (URL.canParse(text) ? text : 'own') : null
 
 /** Reads the environment. @throws Error for a value that is not accepted. */
-export function readOptions(): Options {
+export function readOptions() {
   const numberOf = (name: keyof typeof NUMBERS): number => numberFrom(name, NUMBERS[name])
   return {
     rows: numberOf('ROWS'),
@@ -83,11 +61,17 @@ export function readOptions(): Options {
     openSeconds: numberOf('OPEN_SECONDS'),
     selectLoops: numberOf('SELECT_LOOPS'),
     generator: generatorFrom(process.env.GENERATOR),
+    /** The compiled program, and an earlier build of it to compare with, or `null`. */
     binary: binaryPath(),
     before: beforeFrom(process.env.BEFORE),
+    /**
+     * An empty database that nodes share, `own` for a server of the run itself, or `null`: without, no
+     * nodes are measured.
+     */
     database: databaseFrom(process.env.DATABASE),
   }
 }
+export type Options = ReturnType<typeof readOptions>
 
 /** The command that repeats this run. */
 export function commandLine(): string {

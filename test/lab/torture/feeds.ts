@@ -157,7 +157,7 @@ async function timedStop(server: Server): Promise<{ ms: number; exitCode: number
   return { ms: performance.now() - startMs, exitCode }
 }
 
-async function failing(run: Run): Promise<Finding[]> {
+export const feeds: Part = async run => {
   const { data, control, feedsFile, targetsFile, bad } = await prepare(run)
   const seconds = scaled(SECONDS, run)
   const measure = ({ port }: Server) =>
@@ -216,45 +216,3 @@ function taken(states: readonly Shown[], bad: number, rows: number): Finding[] {
     },
   ]
 }
-
-/** What an only feed that replaces brings, in order; only the first and the last may be taken. */
-async function replacing(run: Run): Promise<Finding[]> {
-  const data = run.directory('replace')
-  const source = await startFeedServer()
-  const server = await startServe(run.binary, {
-    data,
-    more: ['--feed', `${source.url}/list every=1s replace`],
-  })
-  const waitFor = async (isOver: (state: Shown) => boolean): Promise<void> => {
-    for (let n = 0; n < 120_000 / CHECK_EVERY_MS; n += 1) {
-      const [state] = await feedsOf(run, data)
-      if (state && isOver(state)) return
-      await Bun.sleep(CHECK_EVERY_MS)
-    }
-    throw new Error('a feed was not fetched within two minutes')
-  }
-  source.answers['/list'] = reply(200, {}, linesOf(FEED_ROWS))
-  await waitFor(({ rows }) => rows === FEED_ROWS)
-  const seen: number[] = []
-  const bodies = [linesOf(FEED_ROWS / 10), '', '[]', linesOf(1)]
-  for (const body of bodies) {
-    const asked = source.asked.length
-    source.answers['/list'] = reply(200, {}, body)
-    await waitFor(({ error }) => error !== null && source.asked.length > asked + 1)
-    seen.push(rowsIn(data))
-  }
-  source.answers['/list'] = reply(200, {}, linesOf(FEED_ROWS - 1))
-  await waitFor(({ rows }) => rows === FEED_ROWS - 1)
-  const last = rowsIn(data)
-  await server.stop()
-  return [
-    {
-      promise: 'A feed that replaces keeps the list when it brings a tenth, nothing or one row',
-      figure: `${seen.map(count).join(', ')} of ${count(FEED_ROWS)} rows, then ${count(last)}`,
-      bound: `${count(FEED_ROWS)} each, then ${count(FEED_ROWS - 1)}`,
-      holds: seen.every(rows => rows === FEED_ROWS) && last === FEED_ROWS - 1,
-    },
-  ]
-}
-
-export const feeds: Part = async run => [...(await failing(run)), ...(await replacing(run))]

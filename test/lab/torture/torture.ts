@@ -25,7 +25,7 @@ import {
   seedFrom,
 } from '../support/main.ts'
 import { markdown } from '../support/table.ts'
-import { addresses } from './addresses/addresses.ts'
+import { addresses } from './addresses.ts'
 import { backup } from './backup.ts'
 import { crowd } from './crowd.ts'
 import { faults } from './faults.ts'

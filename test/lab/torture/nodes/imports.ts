@@ -18,7 +18,7 @@ import { count, median, shown } from '../../support/table.ts'
 import { type Finding, type Part, scaled } from '../part.ts'
 import { summaryOf } from '../support/kill.ts'
 import { FIRST_SPEED, tagsIn, writeTagged } from '../support/tagged.ts'
-import type { NodesRun } from './world.ts'
+import type { NodesRun } from './nodes.ts'
 
 /** The rows that small imports change; so many are seen by every node within a second (contract I3). */
 const FEW_ROWS = 5_000

@@ -5,8 +5,7 @@ import { program } from '../../../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../../../support/temporary.ts'
 import { directoriesUnder } from '../part.ts'
 import { tortureImports } from './imports.ts'
-import { tortureNodes } from './nodes.ts'
-import type { NodesRun } from './world.ts'
+import { type NodesRun, tortureNodes } from './nodes.ts'
 
 afterAll(cleanUp)
 

@@ -1,6 +1,6 @@
 /** Which bucket a client is counted in (contract B7), against the oracle of the torture run. */
 import { describe, expect, test } from 'bun:test'
-import { checkCombinations, clientOf, v4 } from './oracle.ts'
+import { checkCombinations, clientOf, v4 } from './addresses.ts'
 
 describe('peers, X-Forwarded-For and trusted ranges in combination', () => {
   const { changed, wrong, kinds, buckets } = checkCombinations(7, 2000)
