@@ -9,7 +9,7 @@
  *     BEFORE=../earlier/dist/proxylist bun test/lab/bench/bench.ts    with an earlier build beside it
  *
  * Needs dist/proxylist (or PROXYLIST_BINARY). Uses wrk, nginx and Node with npm where they are
- * installed. The knobs are in `options.ts`; a minute of open loop is OPEN_SECONDS=60. Everything
+ * installed. The knobs are in `workspace.ts`; a minute of open loop is OPEN_SECONDS=60. Everything
  * runs on 127.0.0.1 and in a temporary directory (some 4 GB for a million rows, twice that with BEFORE).
  */
 import { cpus, totalmem } from 'node:os'

@@ -4,7 +4,7 @@
  * machine this process itself may run late.
  */
 import { readFileSync } from 'node:fs'
-import { type Client, openClient, requestOf } from './client.ts'
+import { type Client, openClient } from './client.ts'
 import { script } from './script.ts'
 import { percentile } from './table.ts'
 
@@ -70,16 +70,16 @@ async function run(input: OpenLoopInput): Promise<OpenLoopResult> {
   }
 
   async function ask(client: Client, n: number, turnedAtMs: number): Promise<void> {
-    const { answer } = await client.exchange(requestOf(targets[n % targets.length] ?? '/'))
+    const status = await client.status(targets[n % targets.length] ?? '/')
     const nowMs = performance.now()
-    if (answer === null) {
+    if (status === 0) {
       lost += 1
       client.close()
       return void setTimeout(open, REOPEN_MS)
     }
     latencies.push(nowMs - turnedAtMs)
     dues.push(nowMs - dueMs(n))
-    if (answer.status !== 200) wrong.set(answer.status, (wrong.get(answer.status) ?? 0) + 1)
+    if (status !== 200) wrong.set(status, (wrong.get(status) ?? 0) + 1)
     idle.push(client)
     sendDue(nowMs)
   }
