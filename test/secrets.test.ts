@@ -387,15 +387,18 @@ describe('the password of a database is shown nowhere', () => {
     await expectSilent(['doctor'], { PROXYLIST_DATABASE: `${DATABASE}@` })
   })
 
-  test('in the list of processes: those that a server starts get it by their environment', async () => {
-    const texts = { data: 'data', database: DATABASE, databaseTimeout: '2000ms' }
-    const shell = ['sh', '-c', 'echo "$0 $*"; env', 'import-of-the-server']
-    const { stdout } = await startImport(texts, openSync('/dev/null', 'r'), shell).ended
-    const [line = '', ...variables] = stdout.split('\n')
-    expect(line).toStartWith('import-of-the-server import -')
-    expect(tracesIn(line)).toEqual([])
-    expect(variables).toContain(`PROXYLIST_DATABASE=${DATABASE}`)
-    expect(variables).toContain('PROXYLIST_DATABASE_TIMEOUT=2000ms')
+  test('in the list of processes: those that a server starts get it on stdin alone', async () => {
+    const settings = {
+      ...{ data: 'data', database: DATABASE, databaseTimeout: 2000 },
+      ...{ providerService: 'the service', geoip: [] },
+    }
+    const shell = ['sh', '-c', 'echo "$0 $*"; env; echo; head -n 1', 'import-of-the-server']
+    const task = { name: 'list', options: {}, settings }
+    const { stdout } = await startImport(task, openSync('/dev/null', 'r'), shell).ended
+    const [shown = '', given = ''] = stdout.split('\n\n')
+    expect(shown).toStartWith('import-of-the-server import-upload')
+    expect(tracesIn(shown)).toEqual([])
+    expect(JSON.parse(given)).toEqual(JSON.parse(JSON.stringify(task)))
   })
 })
 

@@ -35,7 +35,8 @@ const OPTIONS = [
   ...(['format', 'type', 'map', 'pingUnit', 'replace'] as const),
   ...(['allowEmpty', 'allowShrink', 'strict'] as const),
 ]
-type Texts = { readonly [name in SettingName]?: string }
+/** What is said of an upload: the name of its file, and settings as text. */
+type Upload = { name: string; options: { readonly [name in SettingName]?: string } }
 
 /** How a process that imports has ended. */
 export type ImportEnd = { isDone: boolean; stdout: string; stderr: string }
@@ -50,31 +51,26 @@ export type ImportParts = {
   /** The data directory, where uploads wait. */
   dir: string
   /** Imports what is read from an open file; `null` where the list cannot be changed. */
-  run: ((options: Texts, fd: number) => RunningImport) | null
+  run: ((upload: Upload, fd: number) => RunningImport) | null
   /** Smaller in tests. */
   bytesMax?: number
 }
 
-/** The name that the first word of a command's messages stands for: it reads stdin. */
-const STDIN = /^\(stdin\)(?=[: ])/gm
-
-/** Lines of the command as they may be shown: without folders, with the name that the browser gave. */
-function messagesOf(text: string, dir: string, name: string): string[] {
-  return text
-    .replace(STDIN, () => name)
+/** Lines of the command as they may be shown: without folders. */
+const messagesOf = (text: string, dir: string): string[] =>
+  text
     .replaceAll(join(dir, '/'), '')
     .split('\n')
     .filter(line => line !== '')
     .slice(-MESSAGES_MAX)
     .map(line => line.slice(0, MESSAGE_MAX))
-}
 
 /** How the command begins the line with which it fails; anything else is a crash of its process. */
 const FAILURE = /^proxylist: (?=[^\n]*\n$)/m
 
 /** The last line of the answer, which says how the import has ended. */
-function lastLine({ isDone, stdout, stderr }: ImportEnd, dir: string, name: string): object {
-  const messages = messagesOf(stderr.replace(FAILURE, ''), dir, name)
+function lastLine({ isDone, stdout, stderr }: ImportEnd, dir: string): object {
+  const messages = messagesOf(stderr.replace(FAILURE, ''), dir)
   if (isDone) return { kind: 'done', ...JSON.parse(stdout), messages }
   if (FAILURE.test(stderr)) return { kind: 'failed', message: messages.pop(), messages }
   return { kind: 'failed', message: 'it was ended; the list is as it was', messages: [] }
@@ -160,16 +156,14 @@ function linesOf(
 }
 
 /** The options of a query, as text by setting. @throws AdminError naming a bad one. */
-function optionsOf(url: string): { name: string; options: Texts } {
+function uploadOf(url: string): Upload {
   const names = new Map(OPTIONS.map(option => [wireName(option), option]))
-  const { name = 'list', ...given } = readQuery(url, ['name', ...names.keys()])
-  const texts = Object.fromEntries(Object.entries(given).filter(([, text]) => text !== ''))
+  const { name = 'list', ...members } = readQuery(url, ['name', ...names.keys()])
+  const texts = Object.fromEntries(Object.entries(members).filter(([, text]) => text !== ''))
   readMembers(texts, OPTIONS)
-  const options = Object.fromEntries(
-    [...names].map(([wire, option]) => [option, texts[wire] ?? '']),
-  )
+  const given = Object.entries(texts).map(([wire, text]) => [names.get(wire), text])
   const shown = name.replace(/\p{Cc}/gu, ' ').slice(0, NAME_MAX)
-  return { name: shown, options }
+  return { name: shown, options: Object.fromEntries(given) }
 }
 
 /** Imports of the console; `close` ends those that are running. */
@@ -185,7 +179,7 @@ export function createImports({ dir, run, bytesMax = IMPORT_BYTES_MAX }: ImportP
         'the sample list is built in: nothing can be imported into it',
       )
     }
-    const { name, options } = optionsOf(request.url)
+    const upload = uploadOf(request.url)
     if (begun >= IMPORTS_MAX) {
       throw new AdminError('CONFLICT', `${IMPORTS_MAX} imports are under way; try again after one`)
     }
@@ -201,11 +195,11 @@ export function createImports({ dir, run, bytesMax = IMPORT_BYTES_MAX }: ImportP
       end()
       throw error
     }
-    const one = run(options, fd)
+    const one = run(upload, fd)
     running.add(one)
     request.signal.addEventListener('abort', one.kill, { once: true })
     if (request.signal.aborted) one.kill()
-    const lines = linesOf(one, ended => lastLine(ended, dir, name))
+    const lines = linesOf(one, ended => lastLine(ended, dir))
     void one.ended.then(() => {
       running.delete(one)
       end()

@@ -23,7 +23,7 @@ import { doctorCommand } from './commands/doctor.ts'
 import { FEED_COMMANDS, feedProcess } from './commands/feeds.ts'
 import { geoipCommand } from './commands/geoip.ts'
 import { helpCommand, listTopics, topics } from './commands/help.ts'
-import { importCommand } from './commands/import.ts'
+import { importCommand, importProcess } from './commands/import.ts'
 import { KEY_COMMANDS } from './commands/keys.ts'
 import { listCommand } from './commands/list.ts'
 import { moveCommand } from './commands/move.ts'
@@ -56,6 +56,9 @@ export const COMMANDS: readonly Command[] = [
   helpCommand,
 ]
 
+/** What a server starts, without help. */
+const PROCESSES: readonly Command[] = [feedProcess, importProcess]
+
 const GROUPS: { [group: string]: string } = {
   geoip: 'places of addresses',
   keys: 'manage access keys',
@@ -74,7 +77,7 @@ function createProgram(start: Start): Commander {
   const groupOf = (name: string): Commander =>
     program.commands.find(known => known.name() === name) ??
     configure(program.command(name).description(GROUPS[name] ?? ''))
-  for (const command of [feedProcess, ...COMMANDS]) {
+  for (const command of [...PROCESSES, ...COMMANDS]) {
     const [first = '', second] = command.name.split(' ')
     const parent = second === undefined ? program : groupOf(first)
     addCommand(parent, second ?? first, command, start)
@@ -91,7 +94,7 @@ const configure = (commander: Commander): Commander =>
     .helpCommand(false)
 
 function addCommand(parent: Commander, name: string, command: Command, start: Start): void {
-  const commander = configure(parent.command(name, { hidden: command === feedProcess }))
+  const commander = configure(parent.command(name, { hidden: PROCESSES.includes(command) }))
     .description(command.summary)
     .addHelpText('after', `\nExample:\n  ${command.example}`)
   if (command.arguments) commander.arguments(command.arguments)

@@ -1,10 +1,24 @@
-/** Starting this very program as another process. */
+/**
+ * Processes to which a server gives work: this very program. A process of its own takes no time of the
+ * requests, gives its memory back, and can be killed at any moment. What it is to do comes as one line of
+ * JSON on stdin, because a command line and an environment can be read by others, and secrets are in feeds
+ * and in the URL of a database.
+ */
 import { existsSync } from 'node:fs'
-import type { Environment } from './environment.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
+import { foreignEnvironment } from './environment.ts'
+import type { Settings } from './settings.ts'
 import { IS_COMPILED } from './version.ts'
+
+/** The settings of the server that its processes need. */
+export type ProcessSettings = Settings<
+  'data' | 'database' | 'databaseTimeout' | 'geoip' | 'providerService'
+>
 
 /** On Linux, the file of this very process: also when an upgrade has replaced it in its place. */
 const OWN_FILE = '/proc/self/exe'
+/** The descriptor under which a process finds the open file that it was given. */
+export const FILE_DESCRIPTOR = 3
 
 /** How this program is started. */
 const programOf = (): string[] => {
@@ -12,13 +26,58 @@ const programOf = (): string[] => {
   return [existsSync(OWN_FILE) ? OWN_FILE : process.execPath]
 }
 
-/** Starts this program; its output is piped. @throws when the system does not start it. */
-export const spawnProgram = <In extends 'pipe' | number>(
-  args: readonly string[],
-  stdin: In,
-  env: Environment,
+/** How a process has ended; one that was not done says in `stderr` why, at least how it ended. */
+type TaskEnd = { isDone: boolean; stdout: string; stderr: string }
+
+/** Starts a command that calls `readTask`, with an open file or none; `said` is what it said so far. */
+export function startTask(
+  command: string,
+  task: unknown,
+  file: number | 'ignore' = 'ignore',
   program: readonly string[] = programOf(),
-) =>
-  Bun.spawn([...program, ...args], {
-    ...{ argv0: 'proxylist', env, stdin, stdout: 'pipe', stderr: 'pipe' },
+) {
+  let stderr = ''
+  let kill = (): void => {}
+  async function run(): Promise<TaskEnd> {
+    const child = Bun.spawn([...program, command], {
+      ...{ argv0: 'proxylist', env: foreignEnvironment(), stdio: ['pipe', 'pipe', 'pipe', file] },
+    })
+    kill = () => child.kill('SIGKILL')
+    // Stdin stays open: when it ends, the server has ended, and its processes with it.
+    child.stdin.write(`${JSON.stringify(task)}\n`)
+    child.stdin.flush()
+    const printed = new Response(child.stdout).text()
+    const decoder = new TextDecoder()
+    for await (const chunk of child.stderr) stderr += decoder.decode(chunk, { stream: true })
+    const [stdout, status] = await Promise.all([printed, child.exited])
+    const end = `its process ended with ${child.signalCode ?? `status ${status}`}`
+    return { isDone: status === 0, stdout, stderr: stderr.trim() === '' ? end : stderr }
+  }
+  const ended = run().catch((error): TaskEnd => {
+    const why = `its process could not be started (${messageOf(error)})`
+    return { isDone: false, stdout: '', stderr: why }
   })
+  return { ended, said: () => stderr, kill: () => kill() }
+}
+
+/**
+ * Reads the task of this process from stdin. `signal` is aborted when the server has ended, or with `own`.
+ * @throws CommandError (usage) when a person has started it.
+ */
+export async function readTask<Task>(
+  own: AbortSignal,
+): Promise<{ task: Task; signal: AbortSignal }> {
+  const ended = new AbortController()
+  const reader = Bun.stdin.stream().getReader()
+  const decoder = new TextDecoder()
+  let text = ''
+  while (!text.includes('\n')) {
+    const { value, done } = await reader.read()
+    if (done)
+      throw new CommandError('a server starts this command, which reads a task from stdin', 2)
+    text += decoder.decode(value, { stream: true })
+  }
+  const end = (): void => ended.abort(new CommandError('the server has ended'))
+  void reader.read().then(end, end)
+  return { task: JSON.parse(text), signal: AbortSignal.any([own, ended.signal]) }
+}

@@ -13,9 +13,12 @@ afterAll(cleanUp)
 /** A service whose imports are those of `serve`. */
 function create() {
   const dir = dataDirectory()
-  const texts = { data: dir, providerService: 'the service', geoip: '' }
+  const settings = {
+    ...{ data: dir, database: undefined, databaseTimeout: 2000 },
+    ...{ providerService: 'the service', geoip: [] },
+  }
   const service = startConsole(dir, {
-    runImport: (options, fd) => startImport({ ...options, ...texts }, fd, SOURCE),
+    runImport: (upload, fd) => startImport({ ...upload, settings }, fd, SOURCE),
   })
   /** The lines of the answer, without progress. */
   async function send(query: string, body: string): Promise<{ [member: string]: unknown }> {

@@ -2,12 +2,13 @@
  * `feeds` and `fetch`, the state of the feeds and one attempt at each of them, and the process in which a
  * server makes an attempt.
  */
+import { type ProcessSettings, readTask } from '../../config/subprocess.ts'
 import { VERSION } from '../../config/version.ts'
 import { type AttemptContext, attemptFeed } from '../../feeds/attempt.ts'
 import { type Feed, inFeedLine } from '../../feeds/feed.ts'
 import { readFeeds } from '../../feeds/feeds-file.ts'
 import { BYTES_MAX } from '../../feeds/fetch.ts'
-import { FEED_PROCESS, type FeedProcessSettings, runTask } from '../../feeds/process.ts'
+import { FEED_PROCESS, type FeedTask } from '../../feeds/process.ts'
 import { fetchFeed } from '../../feeds/schedule.ts'
 import { describeState, type FeedState } from '../../feeds/store.ts'
 import { type Clock, timerLater } from '../../lib/clock.ts'
@@ -47,11 +48,7 @@ const showFeeds = command({
 })
 
 /** What an attempt needs, on the stores of these settings. */
-function contextOf(
-  settings: FeedProcessSettings,
-  clock: Clock,
-  signal: AbortSignal,
-): AttemptContext {
+function contextOf(settings: ProcessSettings, clock: Clock, signal: AbortSignal): AttemptContext {
   const stores = storesOf(settings, clock)
   return {
     dir: stores.scratch,
@@ -120,14 +117,11 @@ export const feedProcess = command({
   example: `proxylist ${FEED_PROCESS}`,
   endsAtSignal: 'by itself',
   kept: 'the list is as it was',
-  async run({ clock, signal }) {
+  async run({ clock, signal: own }) {
     yieldToServer()
-    const line = await runTask(
-      Bun.stdin.stream(),
-      ({ feed, before, settings }, ended) =>
-        attemptFeed(feed, before, contextOf(settings, clock, ended)),
-      signal,
-    )
-    await print(line)
+    const { task, signal } = await readTask<FeedTask>(own)
+    const { feed, before, settings } = task
+    const outcome = await attemptFeed(feed, before, contextOf(settings, clock, signal))
+    await print(`${JSON.stringify(outcome)}\n`)
   },
 })

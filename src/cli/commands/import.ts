@@ -1,8 +1,12 @@
 /** `import`: reads files into the list, and reports bad rows on stderr; a server starts it, too. */
 import { accessSync, constants, statSync } from 'node:fs'
-import { processEnvironment } from '../../config/environment.ts'
-import { environmentNameOf, type SettingName, type Settings } from '../../config/settings.ts'
-import { spawnProgram } from '../../config/subprocess.ts'
+import { readSettings, type SettingName, type Settings } from '../../config/settings.ts'
+import {
+  FILE_DESCRIPTOR,
+  type ProcessSettings,
+  readTask,
+  startTask,
+} from '../../config/subprocess.ts'
 import { checkMapping, isShowable } from '../../import/columns.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import {
@@ -12,8 +16,8 @@ import {
   shrinkProblem,
   sourceOfFile,
 } from '../../import/import.ts'
-import { stopwatch } from '../../lib/clock.ts'
-import { CommandError, messageOf, unreadable } from '../../lib/errors.ts'
+import { type Clock, stopwatch } from '../../lib/clock.ts'
+import { CommandError, unreadable } from '../../lib/errors.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import type { IncomingProxy } from '../../proxies/proxy.ts'
 import type { ListSizes, ProxyWriter } from '../../proxies/store.ts'
@@ -28,8 +32,19 @@ const PROGRESS_STEP = 4096
 /** Stands for stdin. */
 export const STDIN = '-'
 
+const IMPORT_SETTINGS = [
+  ...DATA_SETTINGS,
+  ...(['format', 'type', 'map', 'pingUnit', 'replace', 'allowEmpty', 'allowShrink'] as const),
+  ...(['strict', 'geoip', 'progress', 'json', 'providerService'] as const),
+] as const
+type ImportSettings = Settings<(typeof IMPORT_SETTINGS)[number]>
+/** What is said of the list when a signal ends an import. */
+const KEPT = 'nothing was imported, the list is as it was'
+
+type SizedSource = Source & { size: number }
+
 /** A file of the command line, or stdin, and its size in bytes as far as it is known. @throws CommandError */
-export function toSource(file: string): Source & { size: number } {
+export function toSource(file: string): SizedSource {
   if (file === STDIN) return { name: '(stdin)', bytes: Bun.stdin.stream(), size: 0 }
   try {
     const found = statSync(file)
@@ -92,110 +107,106 @@ function approveSizes(
   throw new CommandError(`this ${problem}; nothing was imported (--allow-shrink if that is meant)`)
 }
 
+/** Imports all sources in one step, and says what was done. */
+async function importInto(
+  settings: ImportSettings,
+  open: () => readonly SizedSource[],
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  const { format, type, replace, strict, json, providerService: provider } = settings
+  const { withList } = storesOf(settings, clock)
+  checkMapping(settings.map, provider)
+  const place = openGeoip(settings.geoip)
+  yieldToServer()
+  const sources = open()
+  const totalBytes = sources.reduce((sum, { size }) => sum + size, 0)
+  const observer = createObserver(totalBytes, settings.progress)
+  const onWait = (): void => observer.say('another import has locked the list; waiting for its end')
+  const importIn = async (list: Pick<ProxyWriter, 'begin'>) => {
+    const importTx = list.begin(replace ? 'replace' : 'merge', onWait)
+    const options = {
+      ...{ format, strict, signal, mapping: settings.map },
+      defaults: { type, nowMs: clock(), provider, pingUnit: settings.pingUnit },
+      beforeRows: () => importTx.lock(signal),
+      drained: importTx.drained,
+      refuseEmpty: replace && !settings.allowEmpty,
+    }
+    const add = (proxy: IncomingProxy): void => importTx.add(place(proxy))
+    try {
+      const { read, rejected } = await importSources(sources, options, add, observer)
+      const approve = (sizes: ListSizes): void => approveSizes(sizes, settings)
+      const { added, updated, unchanged, removed } = await importTx.commit(approve)
+      return { read, added, updated, unchanged, rejected, removed }
+    } catch (error) {
+      await importTx.rollback()
+      throw error
+    } finally {
+      observer.close()
+    }
+  }
+  const summary = await withList(
+    importIn,
+    replace ? { onDamage: observer.say, onWait, signal } : undefined,
+  )
+  if (json) return print(`${JSON.stringify(summary)}\n`)
+  say(
+    Object.entries(summary)
+      .map(([what, n]) => `${what} ${n}`)
+      .join(', '),
+  )
+}
+
 export const importCommand = command({
   name: 'import',
   summary: 'add or update proxies from files (- is stdin), in one step',
   arguments: '<file...>',
-  settings: [
-    ...DATA_SETTINGS,
-    ...(['format', 'type', 'map', 'pingUnit', 'replace', 'allowEmpty', 'allowShrink'] as const),
-    ...(['strict', 'geoip', 'progress', 'json', 'providerService'] as const),
-  ],
+  settings: IMPORT_SETTINGS,
   example: 'proxylist import proxies.csv --type http',
   endsAtSignal: 'by itself',
-  kept: 'nothing was imported, the list is as it was',
-  async run({ settings, args: files, clock, signal }) {
-    const { format, type, replace, strict, json, providerService: provider } = settings
-    const { withList } = storesOf(settings, clock)
-    checkMapping(settings.map, provider)
-    const place = openGeoip(settings.geoip)
-    yieldToServer()
-    const sources = files.map(toSource)
-    const totalBytes = sources.reduce((sum, { size }) => sum + size, 0)
-    const observer = createObserver(totalBytes, settings.progress)
-    const onWait = (): void =>
-      observer.say('another import has locked the list; waiting for its end')
-    const importInto = async (list: Pick<ProxyWriter, 'begin'>) => {
-      const importTx = list.begin(replace ? 'replace' : 'merge', onWait)
-      const options = {
-        ...{ format, strict, signal, mapping: settings.map },
-        defaults: { type, nowMs: clock(), provider, pingUnit: settings.pingUnit },
-        beforeRows: () => importTx.lock(signal),
-        drained: importTx.drained,
-        refuseEmpty: replace && !settings.allowEmpty,
-      }
-      const add = (proxy: IncomingProxy): void => importTx.add(place(proxy))
-      try {
-        const { read, rejected } = await importSources(sources, options, add, observer)
-        const approve = (sizes: ListSizes): void => approveSizes(sizes, settings)
-        const { added, updated, unchanged, removed } = await importTx.commit(approve)
-        return { read, added, updated, unchanged, rejected, removed }
-      } catch (error) {
-        await importTx.rollback()
-        throw error
-      } finally {
-        observer.close()
-      }
-    }
-    const summary = await withList(
-      importInto,
-      replace ? { onDamage: observer.say, onWait, signal } : undefined,
-    )
-    if (json) return print(`${JSON.stringify(summary)}\n`)
-    say(
-      Object.entries(summary)
-        .map(([what, n]) => `${what} ${n}`)
-        .join(', '),
-    )
-  },
+  kept: KEPT,
+  run: ({ settings, args, clock, signal }) =>
+    importInto(settings, () => args.map(toSource), clock, signal),
 })
 
 /** What `--progress` says. */
 const PROGRESS = /^read (\d+) bytes\n/gm
 
-/** Collects what a process says, and takes its progress out of it. */
-async function collect(stream: ReadableStream<Uint8Array>, onProgress: (bytes: number) => void) {
-  const decoder = new TextDecoder()
-  let text = ''
-  for await (const chunk of stream) {
-    text += decoder.decode(chunk, { stream: true })
-    text = text.replace(PROGRESS, (_, bytes) => {
-      onProgress(Number(bytes))
-      return ''
-    })
-  }
-  return text
+/** The command of the process in which a server imports what its console was sent. It has no help. */
+const IMPORT_PROCESS = 'import-upload'
+
+/** What it is to do; `options` are settings as a query has them, `name` is that of the file. */
+type ImportTask = {
+  name: string
+  options: { readonly [name in SettingName]?: string }
+  settings: ProcessSettings
 }
 
+export const importProcess = command({
+  name: IMPORT_PROCESS,
+  summary: 'import a list for the console of a server',
+  settings: [],
+  example: `proxylist ${IMPORT_PROCESS}`,
+  endsAtSignal: 'by itself',
+  kept: KEPT,
+  async run({ clock, signal: own }) {
+    const { task, signal } = await readTask<ImportTask>(own)
+    const flags = { ...task.options, json: true, progress: true }
+    const settings = { ...readSettings(IMPORT_SETTINGS, flags, {}), ...task.settings }
+    const source = { name: task.name, bytes: Bun.file(FILE_DESCRIPTOR).stream(), size: 0 }
+    await importInto(settings, () => [source], clock, signal)
+  },
+})
+
 /**
- * Starts the process in which a server imports what its console was sent: this very program. It reads the
- * file of a descriptor itself: from a pipe that a killed server leaves, it would take a part of the list
- * for the whole. The settings travel as variables of the environment, which other users cannot read: the
- * URL of a database holds a password.
+ * Starts that process. It reads the file of a descriptor itself: from a pipe that a killed server leaves, it
+ * would take a part of the list for the whole.
  */
-export function startImport(
-  settings: { readonly [name in SettingName]?: string | undefined },
-  fd: number,
-  program?: readonly string[],
-) {
-  let read = 0
-  const bytesRead = (): number => read
-  try {
-    const names = Object.keys(settings) as SettingName[] // of the object's own type
-    const variables = names.map(name => [environmentNameOf(name), settings[name]])
-    const env = { ...processEnvironment(), ...Object.fromEntries(variables) }
-    const child = spawnProgram(['import', STDIN, '--json', '--progress'], fd, env, program)
-    const said = collect(child.stderr, bytes => {
-      read = bytes
-    })
-    const printed = new Response(child.stdout).text()
-    const ended = Promise.all([printed, said, child.exited]).then(([stdout, stderr, exitCode]) => ({
-      ...{ isDone: exitCode === 0, stdout, stderr },
-    }))
-    return { ended, bytesRead, kill: () => child.kill('SIGKILL') }
-  } catch (error) {
-    const stderr = `its process could not be started (${messageOf(error)})`
-    const ended = Promise.resolve({ isDone: false, stdout: '', stderr })
-    return { ended, bytesRead, kill() {} }
+export function startImport(task: ImportTask, fd: number, program?: readonly string[]) {
+  const { ended, said, kill } = startTask(IMPORT_PROCESS, task, fd, program)
+  return {
+    ended: ended.then(end => ({ ...end, stderr: end.stderr.replace(PROGRESS, '') })),
+    bytesRead: () => Number([...said().matchAll(PROGRESS)].at(-1)?.[1] ?? 0),
+    kill,
   }
 }

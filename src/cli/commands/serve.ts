@@ -5,6 +5,7 @@ import { type App, createApp } from '../../app.ts'
 import { serviceManager } from '../../config/environment.ts'
 import type { Listen } from '../../config/parsers.ts'
 import type { Settings } from '../../config/settings.ts'
+import type { ProcessSettings } from '../../config/subprocess.ts'
 import { createConsole, createLogTap } from '../../console.ts'
 import { type CurrentFeeds, openFeeds } from '../../feeds/feeds-file.ts'
 import { attemptInProcess } from '../../feeds/process.ts'
@@ -187,17 +188,22 @@ async function startSharedJobs(
   return [...shared, repeatInSlices(prune, MINUTE_MS, onFailure)]
 }
 
+/** The settings that processes of the server get: no others. */
+const forProcesses = (settings: ServeSettings): ProcessSettings => {
+  const { data, database, databaseTimeout, geoip, providerService } = settings
+  return { data, database, databaseTimeout, geoip, providerService }
+}
+
 /** Starts fetching the feeds, each attempt in a process of its own. */
 async function startFeeds(serving: Serving): Promise<Job[]> {
   const { settings, feeds, clock, log } = serving
   if (feeds.current().length === 0 && settings.feeds === undefined) return []
   const { store, close } = await serving.openFeeds(feeds.current())
-  const { data, database, databaseTimeout, geoip, providerService } = settings
-  const task = { settings: { data, database, databaseTimeout, geoip, providerService } }
   const job = keepFeeds({
     ...{ store, clock, say: log.say, random: Math.random, later: timerLater },
     feeds: feeds.current(),
-    attempt: (feed, before, signal) => attemptInProcess({ ...task, feed, before }, signal),
+    attempt: (feed, before, signal) =>
+      attemptInProcess({ feed, before, settings: forProcesses(settings) }, signal),
   })
   feeds.onChange(async found => {
     const changes = job.change(found)
@@ -216,18 +222,14 @@ async function startConsole(
   app: App,
   tap: ReturnType<typeof createLogTap>,
 ) {
-  const { data, database = '', databaseTimeout, geoip, providerService, adminListen } = settings
+  const { adminListen } = settings
   if (adminListen === undefined) return null
-  const texts = {
-    ...{ data, database, databaseTimeout: `${databaseTimeout}ms`, providerService },
-    geoip: geoip.map(file => `${file}\n`).join(''),
-  }
   const admin = createConsole({
     ...{ app, registry, observed, tap, settings, clock, log },
     runImport:
       node === null && list.kind === 'sample'
         ? null
-        : (options, fd) => startImport({ ...options, ...texts }, fd),
+        : (upload, fd) => startImport({ ...upload, settings: forProcesses(settings) }, fd),
   })
   const { server, shown } = await admin.listen(adminListen).catch(error => {
     admin.close()
