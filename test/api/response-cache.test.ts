@@ -1,6 +1,7 @@
 /**
  * The response cache against an uncached twin on the same list, whatever is imported, requested
- * and done to the clock; and that answers are really cached, exactly as long as they are right.
+ * and done to the clock; that answers are really cached, exactly as long as they are right; and what its
+ * entries count.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
@@ -14,7 +15,7 @@ import {
   type Totals,
 } from '../../src/api/answer.ts'
 import type { Query } from '../../src/api/query.ts'
-import { createResponseCache } from '../../src/api/response-cache.ts'
+import { createCacheEntries, createResponseCache } from '../../src/api/response-cache.ts'
 import { createCompressor, type Encoding } from '../../src/http/compression.ts'
 import { createDoorkeeper } from '../../src/lib/bounded-map.ts'
 import { ANONS, type IncomingProxy, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
@@ -23,7 +24,7 @@ import { type List, openList } from '../../src/sqlite/stores.ts'
 import { fillList, listOf, T0, type TestRow } from '../support/fixtures.ts'
 import { DEMO as DEMO_CALLER, SHARE, temp } from '../support/limits.ts'
 import { NO_STREAMER, nextTurn, PROVIDER, queryOf, REGULAR, readerOf } from '../support/streamer.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -363,6 +364,70 @@ describe('an answer that the reader finds too large', () => {
   })
 })
 
+const answerOf = (bytes: number): Answer => ({
+  ...{ kind: 'answer', records: 1, subnets: [] },
+  chunks: [new Uint8Array(bytes)],
+})
+
+/** Entries that hold an answer of 1,000 bytes for each of these ids, right for one version. */
+function holding(bytesMax: number, ids: readonly string[]) {
+  const entries = createCacheEntries(bytesMax)
+  for (const id of ids) {
+    const content = answerOf(1000)
+    entries.set(id, { content, listVersion: 'v', fromSeconds: 0, toSeconds: 10 })
+  }
+  return entries
+}
+
+describe('a lookup of an entry', () => {
+  test('that finds what is right is a hit', () => {
+    const entries = holding(2 ** 20, ['a'])
+    for (let i = 0; i < 3; i += 1) entries.lookUp('a', 'v', 5)
+    expect(entries.counts()).toMatchObject({ hits: 3, misses: 0 })
+  })
+
+  test.each([
+    ['of what is not there', 'b', 'v', 5],
+    ['of another version of the list', 'a', 'w', 5],
+    ['of an answer that has grown old', 'a', 'v', 11],
+  ])('%s is a miss', (_, id, version, seconds) => {
+    const entries = holding(2 ** 20, ['a'])
+    expect(entries.lookUp(id, version, seconds)).toBeUndefined()
+    expect(entries.counts()).toMatchObject({ hits: 0, misses: 1 })
+  })
+
+  test('of what is only known to be too large is a miss: the streamer finds it', () => {
+    const entries = holding(2 ** 20, [])
+    entries.set('a', { content: 'too-large', listVersion: 'v', fromSeconds: 0, toSeconds: 10 })
+    expect(entries.lookUp('a', 'v', 5)).toBe('too-large')
+    expect(entries.counts()).toMatchObject({ hits: 0, misses: 1 })
+  })
+})
+
+test('an entry that makes room is an eviction; one that is replaced is none', () => {
+  const entries = holding(5000, ['a', 'b', 'b'])
+  expect(entries.counts()).toMatchObject({ evictions: 0, entries: 2 })
+  const { bytes } = entries.counts()
+  const full = holding(5000, ['a', 'b', 'c', 'd'])
+  expect(full.counts()).toEqual({
+    ...{ hits: 0, misses: 0, evictions: 2, entries: 2 },
+    ...{ bytes, bytesMax: 5000 },
+  })
+  expect(full.has('a')).toBeFalse()
+})
+
+test('the size is that of content and of what others hold for it, and never above the bound', () => {
+  const entries = createCacheEntries(5000)
+  const content = answerOf(1000)
+  entries.set('a', { content, listVersion: 'v', fromSeconds: 0, toSeconds: 10 })
+  const { bytes } = entries.counts()
+  expect(bytes).toBeGreaterThan(1000)
+  expect(entries.reserve('a', content, 500)).toBeTrue()
+  expect(entries.counts()).toMatchObject({ bytes: bytes + 500, entries: 1, evictions: 0 })
+  expect(entries.reserve('a', content, 5000)).toBeFalse()
+  expect(entries.counts().bytes).toBe(bytes + 500)
+})
+
 /** What can happen; times in seconds, ages relative to the clock at that moment. */
 type Step =
   | { kind: 'ask'; which: number; encoding: Encoding | null }
@@ -379,6 +444,8 @@ const CITIES = [
 ]
 const services = fc.subarray([...SERVICES]).map(chosen => new Set(chosen))
 
+const anyAge = fc.integer({ min: -20, max: 700 })
+
 /** Few addresses, of which some are the same when masked. */
 const row: fc.Arbitrary<Row> = fc
   .record({
@@ -394,7 +461,7 @@ const row: fc.Arbitrary<Row> = fc
     works: fc.constantFrom(null, 0, 90, 100),
     services,
     servicesStated: services,
-    age: fc.integer({ min: -20, max: 700 }),
+    age: anyAge,
   })
   .map(({ city, ...rest }) => ({ ...rest, ...city }))
 
@@ -428,47 +495,18 @@ const someQueries = fc.array(
   { minLength: 1, maxLength: 9 },
 )
 
+const stepOf = <K extends string, T>(kind: K, parts: { [N in keyof T]: fc.Arbitrary<T[N]> }) =>
+  fc.record(parts).map(all => ({ kind, ...all }))
+const rows = fc.array(row, { minLength: 1, maxLength: 6 })
+const encodings = fc.constantFrom(null, 'gzip', 'zstd')
+const near = fc.integer({ min: -3000, max: 3000 })
+const far = fc.integer({ min: -700_000, max: 700_000 })
 const step: fc.Arbitrary<Step> = fc.oneof(
-  {
-    weight: 9,
-    arbitrary: fc.record({
-      kind: fc.constant('ask'),
-      which: fc.nat(8),
-      encoding: fc.constantFrom(null, 'gzip', 'zstd'),
-    }),
-  },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      kind: fc.constant('import'),
-      rows: fc.array(row, { minLength: 1, maxLength: 6 }),
-      replace: fc.boolean(),
-    }),
-  },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      kind: fc.constant('clock'),
-      ms: fc.oneof(
-        fc.integer({ min: -3000, max: 3000 }),
-        fc.integer({ min: -700_000, max: 700_000 }),
-      ),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      kind: fc.constant('remove'),
-      olderThan: fc.integer({ min: -20, max: 700 }),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      kind: fc.constant('shift'),
-      seconds: fc.integer({ min: -300, max: 300 }),
-    }),
-  },
+  { weight: 9, arbitrary: stepOf('ask', { which: fc.nat(8), encoding: encodings }) },
+  { weight: 3, arbitrary: stepOf('import', { rows, replace: fc.boolean() }) },
+  { weight: 4, arbitrary: stepOf('clock', { ms: fc.oneof(near, far) }) },
+  { weight: 1, arbitrary: stepOf('remove', { olderThan: anyAge }) },
+  { weight: 1, arbitrary: stepOf('shift', { seconds: fc.integer({ min: -300, max: 300 }) }) },
 )
 
 const shownOf = (answer: Answer | null, nowMs: number) =>
@@ -556,28 +594,25 @@ function createWorld(list: List, importing: List, queries: readonly Query[]) {
 const steps = fc.array(step, { minLength: 5, maxLength: 40 })
 
 describe('whatever is imported, requested and done to the clock, a cached answer is as a fresh one', () => {
-  test('on a list in memory', async () => {
-    const follow = async (asked: readonly Query[], taken: readonly Step[]): Promise<void> => {
-      const list = openList(null)
-      const take = createWorld(list, list, asked)
-      for (const step of taken) await take(step)
-      list.close()
-    }
-    await fc.assert(fc.asyncProperty(someQueries, steps, follow), { numRuns: 200 })
-  })
-
-  test('on a list in files, which another process imports into', async () => {
-    const dir = temporaryDirectory()
-    const list = openList(dir, { isServer: true })
-    const importing = openList(dir)
-    const follow = async (asked: readonly Query[], taken: readonly Step[]): Promise<void> => {
+  async function follow(list: List, importing: List): Promise<void> {
+    const property = fc.asyncProperty(someQueries, steps, async (asked, taken) => {
       await importing.begin('replace').commit()
       await nextTurn()
       const take = createWorld(list, importing, asked)
       for (const step of taken) await take(step)
-    }
-    await fc.assert(fc.asyncProperty(someQueries, steps, follow), { numRuns: 200 })
-    list.close()
-    importing.close()
+    })
+    await fc.assert(property, { numRuns: 200 })
+  }
+
+  test('on a list in memory', async () => {
+    const list = listOf([])
+    await follow(list, list)
+  })
+
+  test('on a list in files, which another process imports into', async () => {
+    const dir = temporaryDirectory()
+    const [list, importing] = [openList(dir, { isServer: true }), openList(dir)]
+    for (const { close } of [list, importing]) onCleanUp(close)
+    await follow(list, importing)
   })
 })
