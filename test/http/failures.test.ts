@@ -247,22 +247,12 @@ function writtenBy(service: Service): { statuses: number[]; said: string[] } {
   }
 }
 
-/** Stores that fail as only our own mistakes can: at once, later, in a stream; `outcome.test.ts` has all. */
-const MISTAKES: readonly (readonly [part: string, exchange: Exchange])[] = [
-  ['keys.find', () => ({ keys: { find: failing } })],
-  ['usage.admit, later', ({ usage }) => ({ usage: { ...usage, admit: async () => failing() } })],
-  [
-    'streamer.stream',
-    ({ proxies }) => ({
-      proxies: { ...proxies, findEndpoints: () => 'too-large' },
-      streamer: { ...NO_STREAMER, stream: failing },
-    }),
-  ],
-]
-
+/** In which stores: `api/outcome.test.ts` has all. */
 describe('a mistake of ours is a 500 that shows nothing', () => {
-  test.each(MISTAKES)('in %s', async (_, exchange) => {
-    const service = await serviceWith(exchange)
+  test('in a store', async () => {
+    const service = await serviceWith(({ usage }) => ({
+      usage: { ...usage, admit: async () => failing() },
+    }))
     const answer = await service.request(ASK)
     expectError(answer, 500, 'INTERNAL_ERROR')
     expect(JSON.parse(answer.text).message).toContain('the request id identifies it')
