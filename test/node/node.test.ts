@@ -51,8 +51,8 @@ afterEach(async () => {
   await database?.close()
 })
 
-describe.skipIf(!HAS_POSTGRES)('a node of an earlier program', () => {
-  test('says that the schema was migrated while it runs, knows nothing from then on, and leaves the jobs to others', async () => {
+describe.skipIf(!HAS_POSTGRES)('a node', () => {
+  test('of an earlier program says that the schema was migrated while it runs, knows nothing from then on, and leaves the jobs to others', async () => {
     const node = await open()
     await node.tick()
     expect(node.isJobHolder()).toBeTrue()
@@ -68,10 +68,8 @@ describe.skipIf(!HAS_POSTGRES)('a node of an earlier program', () => {
     await node.tick()
     expect(node.isJobHolder()).toBeTrue()
   })
-})
 
-describe.skipIf(!HAS_POSTGRES)('a node that is started again', () => {
-  test('answers nothing from its copies before it has reached the database', async () => {
+  test('that is started again answers nothing from its copies before it has reached the database', async () => {
     const dir = temporaryDirectory()
     const { close, registry } = await open(dir)
     expect(registry.keys.find('unknown')).toBeNull()

@@ -38,7 +38,6 @@ describe.skipIf(!HAS_POSTGRES)('rows', () => {
       )
       expect(await Promise.all(all.map(ask))).toEqual(expected)
     }
-    await connection.close()
   })
 
   test('come to the query that asked for them when others were given up', async () => {
@@ -52,7 +51,6 @@ describe.skipIf(!HAS_POSTGRES)('rows', () => {
       expect(await slow).toBe('given up')
       await short.close()
     }
-    await connection.close()
   })
 
   test('of a changed statement have its columns', async () => {
@@ -65,7 +63,6 @@ describe.skipIf(!HAS_POSTGRES)('rows', () => {
     await connection.query('alter table public.t alter a type text')
     const changed = await connection.query('select a from public.t where a::int = $1::int', [1])
     expect([...changed]).toEqual([{ a: '1' }])
-    await connection.close()
   })
 })
 

@@ -156,10 +156,8 @@ describe.skipIf(!HAS_POSTGRES)('a database that does not answer', () => {
     expect(await untilBack(() => pidOf(connection))).toBeLessThan(BACK_MS_MAX)
     await connection.close()
   })
-})
 
-describe.skipIf(!HAS_POSTGRES)('connections of one node', () => {
-  test('do not each wait for a database that one of them found not to answer', async () => {
+  test('connections of one node do not each wait for a database that one of them found not to answer', async () => {
     const options = { url, timeoutMs: TIMEOUT_MS, name: 'node' }
     const shared = availabilityOf(options)
     const [one, two] = [openConnection(options, shared), openConnection(options, shared)]
@@ -175,6 +173,15 @@ describe.skipIf(!HAS_POSTGRES)('connections of one node', () => {
       await each.close() // which ends nothing of the other
     }
     shared.close()
+  })
+
+  test('closing does not wait for what is under way, which is rejected', async () => {
+    const connection = open(null)
+    await pidOf(connection)
+    const failed = failureOf(connection.query('select pg_sleep(60)'))
+    await connection.close()
+    expect((await failed).failure).toBeInstanceOf(StoreError)
+    expect((await failureOf(pidOf(connection))).failure).toBeInstanceOf(StoreError)
   })
 })
 
@@ -220,17 +227,6 @@ describe.skipIf(!HAS_POSTGRES)('a database that refuses', () => {
     for (const other of others) await other.close()
     expect(await untilBack(() => pidOf(connection))).toBeLessThan(BACK_MS_MAX)
     await connection.close()
-  })
-})
-
-describe.skipIf(!HAS_POSTGRES)('closing', () => {
-  test('closing does not wait for what is under way, which is rejected', async () => {
-    const connection = open(null)
-    await pidOf(connection)
-    const failed = failureOf(connection.query('select pg_sleep(60)'))
-    await connection.close()
-    expect((await failed).failure).toBeInstanceOf(StoreError)
-    expect((await failureOf(pidOf(connection))).failure).toBeInstanceOf(StoreError)
   })
 })
 

@@ -58,8 +58,8 @@ const changesSince = (reader: Connection, since: Version | null) =>
 const hostsOf = (ids: readonly number[]): number[] =>
   ids.map(id => Math.floor(id / 65_536) % 256).toSorted((a, b) => a - b)
 
-describe.skipIf(!HAS_POSTGRES)('versions of the list', () => {
-  test('count what changes it: an import that changes nothing makes none', async () => {
+describe.skipIf(!HAS_POSTGRES)('the list', () => {
+  test('its versions count what changes it: an import that changes nothing makes none', async () => {
     const { store, reader } = await openStore()
     const seen: number[] = []
     const done = async (work: Promise<unknown>): Promise<void> => {
@@ -77,7 +77,7 @@ describe.skipIf(!HAS_POSTGRES)('versions of the list', () => {
     expect(seen).toEqual([1, 1, 1, 2, 2, 3, 3, 3])
   })
 
-  test('and a change wakes who listens, at its commit, with `list`', async () => {
+  test('a change wakes who listens, at its commit, with `list`', async () => {
     const { url, store, reader } = await openStore()
     const { heard } = await listenTo(url, reader)
     await load(store, [at(1)])
@@ -88,7 +88,7 @@ describe.skipIf(!HAS_POSTGRES)('versions of the list', () => {
     expect(await heard()).toEqual(['list', 'list', 'list'])
   })
 
-  test('are in the order of commits, however many import at once', async () => {
+  test('its versions are in the order of commits, however many import at once', async () => {
     const { url, reader } = await openStore()
     const stores = Array.from({ length: 4 }, () => storeOf(url))
     const committed: number[] = []
@@ -109,10 +109,8 @@ describe.skipIf(!HAS_POSTGRES)('versions of the list', () => {
     expect(rows.map(({ version }) => version)).toEqual(Array.from({ length: 20 }, (_, n) => n + 1))
     expect(hostsOf(rows.map(({ id }) => id))).toEqual(committed.toSorted((a, b) => a - b))
   })
-})
 
-describe.skipIf(!HAS_POSTGRES)('what has changed since a version', () => {
-  test('is all at first, then the rows, cities and removals that are newer', async () => {
+  test('what has changed since a version is all at first, then the rows, cities and removals that are newer', async () => {
     const { store, reader } = await openStore()
     const start = await versionOf(reader)
     await load(store, [at(1), at(2), { ...FULL, ip: '10.0.0.3' }])
@@ -132,10 +130,8 @@ describe.skipIf(!HAS_POSTGRES)('what has changed since a version', () => {
     const none = { isWhole: false, version: 2, size: 0, cities: [], rows: [], removed: [] }
     expect(await changesSince(reader, await versionOf(reader))).toEqual(none)
   })
-})
 
-describe.skipIf(!HAS_POSTGRES)('an import that waits for its source', () => {
-  test('holds no transaction open, which would keep admissions from being cleaned up', async () => {
+  test('an import that waits for its source holds no transaction open, which would keep admissions from being cleaned up', async () => {
     const { url, reader } = await openStore()
     const connection = openConnection({ url, timeoutMs: null, name: 'importing' })
     onCleanUp(connection.close)
@@ -161,10 +157,8 @@ describe.skipIf(!HAS_POSTGRES)('an import that waits for its source', () => {
     expect(found).toEqual(idle)
     expect(await importTx.commit()).toMatchObject({ added: 60_000 })
   })
-})
 
-describe.skipIf(!HAS_POSTGRES)('what a machine reads of the list', () => {
-  test('is the whole list for a copy that the database does not know, or of long ago', async () => {
+  test('what a machine reads is the whole list for a copy that the database does not know, or of long ago', async () => {
     const { store, reader } = await openStore()
     await load(store, [at(1)])
     const first = await versionOf(reader)
@@ -191,7 +185,7 @@ describe.skipIf(!HAS_POSTGRES)('what a machine reads of the list', () => {
     expect([...(left?.versions ?? [])]).toEqual([2, 3])
   })
 
-  test('is what has changed, though nothing did for days', async () => {
+  test('what a machine reads is what has changed, though nothing did for days', async () => {
     const { store, reader } = await openStore()
     await load(store, [at(1)])
     const since = await versionOf(reader)
@@ -201,7 +195,7 @@ describe.skipIf(!HAS_POSTGRES)('what a machine reads of the list', () => {
     expect(await changesSince(reader, since)).toMatchObject({ isWhole: false, rows: [] })
   })
 
-  test('is of one moment, though an import commits meanwhile', async () => {
+  test('what a machine reads is of one moment, though an import commits meanwhile', async () => {
     const { store, reader } = await openStore()
     await load(store, [at(1), at(2)])
     const seen = await readListChanges(reader, null, async ({ to, rows }) => {
@@ -213,10 +207,8 @@ describe.skipIf(!HAS_POSTGRES)('what a machine reads of the list', () => {
     })
     expect(hostsOf(seen)).toEqual([1, 2])
   })
-})
 
-describe.skipIf(!HAS_POSTGRES)('a row that is read', () => {
-  test('has all that fits in a row, to the last bit', async () => {
+  test('a row that is read has all that fits in a row, to the last bit', async () => {
     const { store, reader } = await openStore()
     const extreme = {
       ...FULL,

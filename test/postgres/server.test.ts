@@ -66,7 +66,6 @@ async function securedServer() {
     `postgres://${role}:${PASSWORDS[role]}@${host}:${server.port}/proxylist`
   const owner = connectTo(urlOf('proxylist_owner'))
   await migrate(owner)
-  await owner.close()
   return { server, urlOf }
 }
 
@@ -102,7 +101,6 @@ describe.skipIf(!HAS_POSTGRES)('a server with TLS', () => {
   test('is used through TLS that verifies it, with SCRAM', async () => {
     const connection = connectTo(verified(urlOf('proxylist', 'localhost')))
     expect(await readEncryption(connection.query)).toBeTrue()
-    await connection.close()
   })
 
   test('is refused when its certificate, or its lack of one, does not fit', async () => {
@@ -137,7 +135,6 @@ describe.skipIf(!HAS_POSTGRES)('a server with TLS', () => {
     for (let tries = 0; refusal?.ok && tries < 100; tries += 1) refusal = await refusalOf(url)
     expect(refusal).toEqual(wrong(found))
     await setTls('on')
-    await admin.close()
   })
 
   test('a file of the URL that cannot be read is wrong usage', async () => {
@@ -197,7 +194,6 @@ describe.skipIf(!HAS_POSTGRES)('the role with the least rights', () => {
       /^this role may not make or upgrade the schema of .*: run .* once with the URL of the owner$/,
     )
     await service.query('update proxylist.installation set schema = 1')
-    await service.close()
   })
 })
 
@@ -209,7 +205,6 @@ describe.skipIf(!HAS_POSTGRES)('doctor', () => {
     expect(database).toEqual(wrong('this role may not read its schema'))
     expect(rights?.found).toStartWith('the role proxylist lacks usage on schema proxylist')
     await owner.query('grant usage on schema proxylist to proxylist')
-    await owner.close()
   })
 
   test('rights that are missing, or more than needed, and commits that are not durable are found', async () => {
@@ -221,9 +216,7 @@ describe.skipIf(!HAS_POSTGRES)('doctor', () => {
     expect(rights).toEqual(wrong('the role proxylist lacks insert on keys'))
     expect(durability?.found).toStartWith('synchronous_commit=off is set for this role')
     await admin.query('alter role proxylist reset synchronous_commit')
-    await admin.close()
     await owner.query('grant insert on proxylist.keys to proxylist')
-    await owner.close()
     expect((await doctor(urlOf('proxylist_owner'))).rights).toEqual(
       note('the role proxylist_owner owns the schema; a node needs less'),
     )
@@ -253,7 +246,6 @@ describe.skipIf(!HAS_POSTGRES)('doctor', () => {
     await owner.query('delete from proxylist.proxies')
     const { clock, freshness } = await doctor(urlOf('proxylist'))
     await owner.query(`delete from proxylist.usage where id = 'ahead'`)
-    await owner.close()
     expect(clock?.found).toContain(
       'the last requests of key ahead lie in the future: proxylist keys reset ahead',
     )
@@ -292,7 +284,6 @@ describe.skipIf(!HAS_POSTGRES)('nodes', () => {
     expect((await doctor(urlOf('proxylist'))).nodes).toEqual(
       note('n2 (10.0.0.12:8080) has version 11 of the list, the newest is 12'),
     )
-    for (const connection of [owner, service]) await connection.close()
   })
 
   test('needs a database, which holds something of proxylist', async () => {

@@ -35,6 +35,7 @@ import { openAccessFile } from '../../src/sqlite/access/file.ts'
 import { createUsageStore, LOCK_WAIT } from '../../src/sqlite/access/usage.ts'
 import { ACCESS_FILE } from '../../src/sqlite/data-directory.ts'
 import { type Limits, T0, UNLIMITED } from './fixtures.ts'
+import { onCleanUp } from './temporary.ts'
 
 export const IP = '198.51.100.7'
 
@@ -105,7 +106,7 @@ export type OpenUsage = ReturnType<typeof openUsage>
 
 /**
  * The usage of the access.db in `dir`, opened as a server does, or of an empty one in memory;
- * `options` are those of its snapshot, `lockWait` says how it waits for the lock.
+ * `options` are those of its snapshot, `lockWait` says how it waits for the lock. Closed by `cleanUp`.
  */
 export function openUsage(
   dir: string | null = null,
@@ -114,6 +115,7 @@ export function openUsage(
 ) {
   const file = dir === null ? ':memory:' : join(dir, ACCESS_FILE)
   const db = openAccessFile(file, { isServer: true })
+  const forget = onCleanUp(() => db.close(true))
   const usage = createUsageStore(db, options, lockWait)
   const selectNetworks = db.prepare<{ network: string }, [string, string, string, number]>(
     `select network from networks
@@ -152,7 +154,10 @@ export function openUsage(
       )
       for (const id of ids) insert.run(id, hashKey(id))
     },
-    close: () => db.close(true),
+    close(): void {
+      forget()
+      db.close(true)
+    },
   }
 }
 

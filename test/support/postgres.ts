@@ -216,9 +216,13 @@ const DEFAULTS: Settings = {
 
 let made = 0
 
-/** How tests connect to a database. */
+/** How tests connect to a database; what `connectTo` opens is closed by `cleanUp`. */
 export const optionsFor = (url: string) => ({ url, timeoutMs: 20_000, name: 'test' })
-export const connectTo = (url: string): Connection => openConnection(optionsFor(url))
+export function connectTo(url: string): Connection {
+  const connection = openConnection(optionsFor(url))
+  onCleanUp(connection.close)
+  return connection
+}
 
 /** The URL of an empty database, which ends with the test. */
 export async function emptyDatabase(): Promise<string> {
@@ -246,7 +250,6 @@ export async function emptyDatabase(): Promise<string> {
 export async function migratedDatabase() {
   const url = await emptyDatabase()
   const connection = connectTo(url)
-  onCleanUp(connection.close)
   await migrate(connection)
   return { url, connection }
 }

@@ -52,15 +52,15 @@ async function admit(caller: Caller) {
   return { rules: limitRulesOf(caller, IP), instants: decision.instants, atMs: decision.atMs }
 }
 
-describe.skipIf(!HAS_POSTGRES)('a full window', () => {
-  test('is refused by the node itself from the request on that filled it', async () => {
+describe.skipIf(!HAS_POSTGRES)('what is full', () => {
+  test('a window is refused by the node itself from the request on that filled it', async () => {
     expect(refusalOf(once)).toBeNull()
     await admit(once)
     expect(refusalOf(once)).toMatchObject({ kind: 'refused', by: 'window', retryAfterSeconds: 60 })
     expect(refusalOf(regular(burst(1, 60), 'other'))).toBeNull()
   })
 
-  test('is asked about again before it may be over by a clock that runs faster', async () => {
+  test('a window is asked about again before it may be over by a clock that runs faster', async () => {
     await admit(once)
     elapsedMs = 59_900
     expect(refusalOf(once)).toMatchObject({ retryAfterSeconds: 1 })
@@ -68,14 +68,14 @@ describe.skipIf(!HAS_POSTGRES)('a full window', () => {
     expect(refusalOf(once)).toBeNull()
   })
 
-  test('is asked about again when the plan was changed', async () => {
+  test('a window is asked about again when the plan was changed', async () => {
     await admit(once)
     expect(refusalOf(regular({ ...burst(2, 60), daily: 2 }))).toBeNull()
     expect(refusalOf(regular({ ...burst(1, 60), daily: 3 }))).toBeNull()
     expect(refusalOf(regular({ ...burst(1, 60), daily: 2 }))).not.toBeNull()
   })
 
-  test('is refused while a batch is under way, and while the database is away', async () => {
+  test('a window is refused while a batch is under way, and while the database is away', async () => {
     const access = createAccess({ find: () => null }, usage)
     await admit(once)
     const slow = regular({}, 'slow')
@@ -89,6 +89,15 @@ describe.skipIf(!HAS_POSTGRES)('a full window', () => {
     await usage.close()
     expect(outcomeOf(await access.admit(once, IP, 0))).toBe('window')
     expect(access.admit(slow, IP, 0)).rejects.toThrow('is closed')
+  })
+
+  test('a day is refused by the node itself as long as its window is what it was told', async () => {
+    const daily = regular({ ...burst(9, 60), daily: 1 })
+    await admit(daily)
+    expect(refusalOf(daily)).toMatchObject({ by: 'daily', limits: [{ remaining: 8 }, {}] })
+    elapsedMs = 60_000 // nothing is in the window any more
+    expect(refusalOf(daily)).toBeNull()
+    expect(refusalOf(regular({ daily: 1 }))).toBeNull()
   })
 })
 
@@ -139,17 +148,6 @@ describe.skipIf(!HAS_POSTGRES)('what many requests want to know at once', () => 
     await database.query('alter table proxylist.probes_away rename to probes')
     expect(new Set(failed.map(({ status }) => status))).toEqual(new Set(['rejected']))
     await usage.probe()
-  })
-})
-
-describe.skipIf(!HAS_POSTGRES)('a full day', () => {
-  test('is refused by the node itself as long as its window is what it was told', async () => {
-    const daily = regular({ ...burst(9, 60), daily: 1 })
-    await admit(daily)
-    expect(refusalOf(daily)).toMatchObject({ by: 'daily', limits: [{ remaining: 8 }, {}] })
-    elapsedMs = 60_000 // nothing is in the window any more
-    expect(refusalOf(daily)).toBeNull()
-    expect(refusalOf(regular({ daily: 1 }))).toBeNull()
   })
 })
 

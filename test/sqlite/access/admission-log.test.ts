@@ -47,19 +47,18 @@ function versionOf(dir: string): () => number {
 
 describe('the log', () => {
   test('has a row for the admissions of each transaction, in their order', () => {
-    const { db, usage, close } = openUsage()
+    const { db, usage } = openUsage()
     usage.admit([of('a'), of('b'), of('a', T0 + 1)])
     usage.admit([of('a', T0 + 2), of('a', T0 + 3)]) // the last is refused
     expect(batchesIn(db)).toEqual([
       [1, `[["key","a",${T0},1,1],["key","b",${T0},1,1],["key","a",${T0 + 1},2,2]]`],
       [2, `[["key","a",${T0 + 2},3,3]]`],
     ])
-    close()
   })
 
   test('gets no row from a transaction without admissions', () => {
     const dir = temporaryDirectory()
-    const { usage, close } = openUsage(dir)
+    const { usage } = openUsage(dir)
     const version = versionOf(dir)
     usage.admit([of('a'), of('a'), of('a')])
     const before = version()
@@ -68,7 +67,6 @@ describe('the log', () => {
     expect(version()).toBe(before)
     usage.admit([of('b')])
     expect(version()).not.toBe(before)
-    close()
   })
 })
 
@@ -86,22 +84,20 @@ describe('the length of the log', () => {
     const chunkChars = Math.max(...wholeChunksIn(db).map(([, , ...texts]) => texts.join('').length))
     expect(chars).toBeGreaterThan(500)
     expect(chars).toBeLessThan(4 * Math.max(500, 2 * chunkChars) * 2)
-    for (const server of servers) server.close()
   })
 
   test('is never nothing: the last row stays, so that no id is used again', () => {
-    const { db, usage, prune, close } = openUsage(null, { chunks: 2, chunkChars: 1 })
+    const { db, usage, prune } = openUsage(null, { chunks: 2, chunkChars: 1 })
     for (let n = 0; n < 9; n += 1) usage.admit([of('a', T0 + n * DAY_MS)])
     prune(T0 + 9 * DAY_MS) // it also moves days, which is a row
     prune(T0 + 9 * DAY_MS)
     expect(idsIn(db)).toEqual([10])
     usage.admit([of('a', T0 + 9 * DAY_MS)])
     expect(idsIn(db)).toContain(11)
-    close()
   })
 
   test('is shortened now and then, by twice as many rows as it has got', () => {
-    const { db, usage, close } = openUsage(null, { chunks: 1, chunkChars: 1, removeMax: 8 })
+    const { db, usage } = openUsage(null, { chunks: 1, chunkChars: 1, removeMax: 8 })
     const firstIds: unknown[] = []
     for (let n = 0; n < 40; n += 1) {
       usage.admit([of('a', T0 + n * MINUTE_MS)])
@@ -110,34 +106,31 @@ describe('the length of the log', () => {
     expect(new Set(firstIds).size).toBeGreaterThan(7)
     expect(new Set(firstIds).size).toBeLessThan(12)
     expect(idsIn(db).length).toBeLessThan(12)
-    close()
   })
 
   test('that is long is shortened by some rows at a time', () => {
-    const { db, usage, close } = openUsage(null, { chunks: 1, removeMax: 7 })
+    const { db, usage } = openUsage(null, { chunks: 1, removeMax: 7 })
     for (let n = 0; n < 30; n += 1) usage.admit([of(`${n}`, n < 29 ? T0 : T0 + 3 * HOUR_MS)])
     const left: number[] = []
     while (usage.prune(T0 + 3 * HOUR_MS)) left.push(idsIn(db).length)
     expect([...left, idsIn(db).length]).toEqual([23, 16, 9, 2, 1])
-    close()
   })
 })
 
 describe('the snapshot', () => {
   test('has chunks of subjects, with what a limit counts of each', () => {
-    const { db, usage, admit, close } = openUsage(null, { chunks: 1, chunkChars: 120 })
+    const { db, usage, admit } = openUsage(null, { chunks: 1, chunkChars: 120 })
     usage.admit([of('a'), of('b'), of('a', T0 + 1)])
     expect(chunksIn(db)).toEqual([])
     admit(DEMO, '2001:db8::1', T0 + 2)
     const a = `["key","a",2,[${T0},1]]`
     const demo = `["demo","2001:db8:0:0::/64",1,[${T0 + 2}]]`
     expect(chunksIn(db)).toEqual([[0, 2, `[${a},["key","b",1,[${T0}]],${demo}]`]])
-    close()
   })
 
   test('is written one chunk at a time, a large one after twice as many characters of the log', () => {
     const dir = temporaryDirectory()
-    const { db, usage, close } = openUsage(dir, { chunks: 3, chunkChars: 1000 })
+    const { db, usage } = openUsage(dir, { chunks: 3, chunkChars: 1000 })
     const written: number[] = []
     for (let n = 0; n < 3000; n += 1) {
       const before = chunksIn(db).map(([chunk, through]) => `${chunk} ${through}`)
@@ -152,13 +145,12 @@ describe('the snapshot', () => {
     // The usage of 200 keys in 3 chunks is some 2,500 characters each; an admission is about 30.
     expect(written.length).toBeGreaterThan(7)
     expect(written.length).toBeLessThan(45)
-    close()
   })
 })
 
 describe('chunks', () => {
   test('are the same in all versions: 256, by this hash', () => {
-    const { db, usage, prune, close } = openUsage()
+    const { db, usage, prune } = openUsage()
     usage.admit([of('a'), of('k7x2m9qa'), of('198.51.100.7', T0 + 3 * HOUR_MS)])
     usage.admit([of('b', T0 + 3 * HOUR_MS)])
     prune(T0 + 3 * HOUR_MS)
@@ -170,7 +162,6 @@ describe('chunks', () => {
       [233, 'b'],
       [243, '198.51.100.7'],
     ])
-    close()
   })
 
   test('forget a subject by its last admission, not by its first', () => {
@@ -204,7 +195,7 @@ describe('a prune', () => {
     const before = openUsage(dir, { ...options, chunkChars: 1e9 })
     for (let n = 0; n < 40; n += 1) before.usage.admit([of(`${n}`)])
     before.close()
-    const { db, usage, read, close } = openUsage(dir, options)
+    const { db, usage, read } = openUsage(dir, options)
     const throughs = () => chunksIn(db).map(([, through]) => through)
     const written: unknown[] = []
     while (usage.prune(T0)) written.push(throughs())
@@ -220,7 +211,6 @@ describe('a prune', () => {
       requests: 1,
       latestMs: T0,
     })
-    close()
   })
 
   test.each([
@@ -228,7 +218,7 @@ describe('a prune', () => {
     ['a log and a snapshot', { chunks: 8, chunkChars: 64 }],
     ['a snapshot', { chunks: 1, chunkChars: 1 }],
   ])('leaves no forgotten address in %s', (_, options) => {
-    const { db, usage, admit, prune, read, close } = openUsage(null, options)
+    const { db, usage, admit, prune, read } = openUsage(null, options)
     for (let n = 0; n < 50; n += 1) admit(DEMO, `192.0.2.${n}`, T0)
     usage.admit([of('a')])
     const later = T0 + 2 * HOUR_MS + 1
@@ -238,25 +228,23 @@ describe('a prune', () => {
     expect(text).not.toContain('192.0.2.')
     expect(text).toContain('"a"')
     expect(read({ kind: 'demo', id: '192.0.2.7' }).admissions).toEqual([])
-    close()
   })
 
   test('that has nothing to remove writes nothing', () => {
     const dir = temporaryDirectory()
-    const { usage, prune, close } = openUsage(dir)
+    const { usage, prune } = openUsage(dir)
     const version = versionOf(dir)
     usage.admit([of('a'), of('b')])
     const another = openUsage(dir) // reads a log that is not long
     const before = version()
     for (const each of [prune, another.prune]) each(T0 + MINUTE_MS)
     expect(version()).toBe(before)
-    for (const each of [another, { close }]) each.close()
   })
 })
 
 test('a prune writes no chunk again that includes all batches', () => {
   const dir = temporaryDirectory()
-  const { usage, prune, close } = openUsage(dir)
+  const { usage, prune } = openUsage(dir)
   const version = versionOf(dir)
   const later = T0 + 3 * HOUR_MS
   usage.admit([of('a'), of('b', later)]) // the last batch stays, though some of it is old
@@ -264,11 +252,10 @@ test('a prune writes no chunk again that includes all batches', () => {
   const before = version()
   prune(later)
   expect(version()).toBe(before)
-  close()
 })
 
 test('a prune looks at everything again each time', () => {
-  const { usage, prune, read, close } = openUsage()
+  const { usage, prune, read } = openUsage()
   for (const [days, forgotten] of [
     [3, 'key-0'],
     [6, 'key-3'],
@@ -279,7 +266,6 @@ test('a prune looks at everything again each time', () => {
     prune(T0 + days * DAY_MS)
     expect(read(keySubject(forgotten)).admissions).toEqual([])
   }
-  close()
 })
 
 test('what others append is read alone, not with all before it', () => {
@@ -292,7 +278,6 @@ test('what others append is read alone, not with all before it', () => {
   one.usage.probe() // a commit without admissions
   expect(two.read(keySubject('a'))).toBe(usage)
   expect(usage.admissions).toEqual([T0, T0 + 1])
-  for (const { close } of [one, two]) close()
 })
 
 test('a batch that could not be read is read again, and counts once', () => {
@@ -305,16 +290,14 @@ test('a batch that could not be read is read again, and counts once', () => {
   expect(() => two.read(keySubject('a'))).toThrow('is damaged')
   one.db.run(`update batches set admissions = replace(admissions, 'kex', 'key')`)
   expect(two.read(keySubject('a')).admissions).toEqual([T0, T0 + 1])
-  for (const { close } of [one, two]) close()
 })
 
 test('a failure of SQLite while usage is read is not taken for damage', () => {
   const dir = temporaryDirectory()
   openUsage(dir).close()
-  const { db, usage, close } = openUsage(dir)
+  const { db, usage } = openUsage(dir)
   db.run('drop table snapshot')
   expect(() => usage.peek([], T0)).toThrow('no such table: snapshot')
-  close()
 })
 
 describe('a start', () => {
@@ -350,7 +333,7 @@ describe('a start', () => {
     [`insert into snapshot values (0, 1, '[]', '{}')`],
   ])('on usage that cannot be read is a failure of the store: %s', sql => {
     const dir = temporaryDirectory()
-    const { db, usage, close } = openUsage(dir)
+    const { db, usage } = openUsage(dir)
     usage.admit([of('a')])
     db.run(sql)
     const another = openUsage(dir)
@@ -368,7 +351,5 @@ describe('a start', () => {
       message: expect.stringContaining('is damaged'),
     })
     expect(another.db.inTransaction).toBe(false)
-    another.close()
-    close()
   })
 })

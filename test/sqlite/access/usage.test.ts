@@ -60,7 +60,6 @@ describe('what is used up', () => {
     let slices = 1
     while (server.usage.prune(T0 + DAY_MS)) slices += 1
     expect(slices).toBeGreaterThanOrEqual(9) // 10,000 are looked at, none is removed
-    server.close()
   })
 
   test('of networks is removed slice by slice too', async () => {
@@ -73,7 +72,6 @@ describe('what is used up', () => {
     while (server.usage.prune(T0 + 9 * DAY_MS))
     expect(left).toEqual([4500, 2500, 500])
     expect(server.countRows('networks')).toBe(0)
-    server.close()
   })
 })
 
@@ -82,14 +80,13 @@ describe('what is used up', () => {
 
 describe('access.db', () => {
   test('that cannot be written fails the probe, which counts nothing', () => {
-    const { db, usage, countRows, close } = openUsage()
+    const { db, usage, countRows } = openUsage()
     usage.probe()
     expect(countRows('batches')).toBe(0)
     db.run('pragma query_only = on')
     expect(() => usage.probe()).toThrow(/readonly/)
     db.run('pragma query_only = off')
     expect(() => usage.probe()).not.toThrow()
-    close()
   })
 
   test('is written by every probe, not by the first alone', () => {
@@ -158,7 +155,7 @@ function locked() {
 describe('beside a saturated server', () => {
   test('a batch is not lost because the lock is taken at every attempt but the last', () => {
     const { other, attempts, open } = locked()
-    const { db, usage, read, close } = open(n => {
+    const { db, usage, read } = open(n => {
       if (n === 200) other.run('rollback')
     })
     db.run('pragma busy_timeout = 0')
@@ -167,12 +164,11 @@ describe('beside a saturated server', () => {
     expect(attempts()).toBe(200)
     expect(read(K1).admissions).toEqual([T0])
     other.close()
-    close()
   })
 
   test('what the other one admits meanwhile counts', () => {
     const { other, open } = locked()
-    const { db, usage, close } = open(() => {
+    const { db, usage } = open(() => {
       other.run(`insert into batches values (1, '[["key","k1",${T0},1,1]]')`)
       other.run('commit')
     })
@@ -181,12 +177,11 @@ describe('beside a saturated server', () => {
     const [decision] = usage.admit([{ rules: [RULE], nowMs: T0 }])
     expect(decision?.limits[0]?.remaining).toBe(1)
     other.close()
-    close()
   })
 
   test('a lock that is kept fails the batch after the time that it may wait, and no later', () => {
     const { other, attempts, open } = locked()
-    const { db, usage, read, close } = open(() => {}, 30)
+    const { db, usage, read } = open(() => {}, 30)
     db.run('pragma busy_timeout = 0')
     other.run('begin immediate')
     expect(() => usage.admit([{ rules: [RULE], nowMs: T0 }])).toThrow('database is locked')
@@ -194,7 +189,6 @@ describe('beside a saturated server', () => {
     other.run('rollback')
     expect(read(K1).admissions).toEqual([])
     other.close()
-    close()
   })
 
   test('another failure than a lock is not tried again', () => {
@@ -224,7 +218,6 @@ test('records and refusals make no row while there are none', () => {
   const usage = openUsage()
   usage.usage.flush('all')
   expect(usage.countRows('batches')).toBe(0)
-  usage.close()
 })
 
 test('what is not written yet, noted before usage is read again, after it, and on the next day are all seen and written', () => {
@@ -247,7 +240,6 @@ test('what is not written yet, noted before usage is read again, after it, and o
   one.usage.flush('all')
   one.usage.flush('all')
   expect([daysOf(one), daysOf(two)]).toEqual([all, all])
-  for (const each of [one, two]) each.close()
 })
 
 describe('a kill loses no admission of the use', () => {
@@ -267,7 +259,6 @@ describe('a kill loses no admission of the use', () => {
       expect(daysOf(another, id).reduce((sum, { requests }) => sum + requests, 0)).toBe(30)
       expect(seenOf(another, id)).toBe(T0 + (id === 'k1' ? 58 : 59) * HOUR_MS)
     }
-    for (const each of [usage, another]) each.close()
   })
 })
 
@@ -282,7 +273,6 @@ test('days that are over are moved slice by slice', () => {
   while (usage.usage.prune(T0 + DAY_MS))
   counts.push(usage.countRows('days'))
   expect([...new Set(counts)]).toEqual([0, 200, 400, 450])
-  usage.close()
 })
 
 test('days that are over are looked for slice by slice among many addresses of demo too', () => {
@@ -292,5 +282,4 @@ test('days that are over are looked for slice by slice among many addresses of d
   let slices = 1
   while (usage.usage.prune(T0)) slices += 1
   expect(slices).toBe(4) // of at least 600 each
-  usage.close()
 })
