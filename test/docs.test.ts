@@ -17,8 +17,8 @@ import { defaultOf, flagOf, SETTINGS, type SettingName } from '../src/config/set
 import { FAMILIES } from '../src/metrics/families.ts'
 import { builtIn, DEMO, temp } from './support/limits.ts'
 import { fileOf, listBelow, manual, TOPICS } from './support/manual.ts'
+import { HAS_PROMTOOL, promtool } from './support/metrics.ts'
 import { proxylist, ROOT } from './support/program.ts'
-import { HAS_PROMTOOL, promtool } from './support/promtool.ts'
 import { startChild } from './support/service.ts'
 import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 
@@ -133,22 +133,19 @@ describe('the manual', () => {
     expect(listBelow(topic, heading, expected)).toBe(expected),
   )
 
-  for (const [errorCode, status] of Object.entries(ADMIN_STATUS)) {
-    test(`error ${errorCode} of the admin listener`, () =>
-      expect(manual('console')).toContain(`- ${status} \`${errorCode}\`: `))
-  }
+  test.each(Object.entries(ADMIN_STATUS))('error %s of the admin listener', (code, status) =>
+    expect(manual('console')).toContain(`- ${status} \`${code}\`: `),
+  )
   const routes = ['/', '/api', '/key', '/stats', '/openapi.json', '/docs', '/healthz', '/readyz']
-  for (const path of routes) {
-    test(`route ${path}`, () => expect(manual('api')).toMatch(new RegExp(`GET ${path}[\`?]`)))
-  }
-  for (const path of adminPaths()) {
+  test.each(routes)('route %s', path =>
+    expect(manual('api')).toMatch(new RegExp(`GET ${path}[\`?]`)),
+  )
+  test.each(adminPaths())('route %s of the admin listener', path => {
     const [, whole, action] = /^(.*?)(\/\*\/\w+)?$/.exec(path) ?? []
-    test(`route ${path} of the admin listener`, () => {
-      const text = manual('console')
-      expect(text).toMatch(new RegExp(`[A-Z]+ ${whole?.replace('*', '[A-Z]+')}[\`?]`))
-      if (action !== undefined) expect(text).toContain(`\`${action.slice(2)}\``)
-    })
-  }
+    const text = manual('console')
+    expect(text).toMatch(new RegExp(`[A-Z]+ ${whole?.replace('*', '[A-Z]+')}[\`?]`))
+    if (action !== undefined) expect(text).toContain(`\`${action.slice(2)}\``)
+  })
 
   test('takes options for granted, which all commands have that use data; console uses that of one machine', () => {
     const granted = GRANTED.map(name => `\`${flagOf(name).replace(/ .*/, '')}\``)
@@ -250,10 +247,7 @@ describe('the manual’s table of limits', () => {
       'expires',
     ],
   ]
-  for (const row of expected) {
-    test(`has ${row[0]}`, () => expect(rows).toContainEqual(row))
-  }
-  test('has no other key', () => expect(rows).toHaveLength(expected.length))
+  test('has these keys, and no other', () => expect(rows.sort()).toEqual(expected.toSorted()))
 
   test('agrees with that of README.md', () => {
     const short = tableOf('plan', 'requests', 'records in an answer', 'also')

@@ -16,9 +16,16 @@ import { createDoorkeeper } from '../../src/lib/bounded-map.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'
 import { fillList, listOf, T0, type TestRow } from '../support/fixtures.ts'
 import { DEMO as DEMO_CALLER, SHARE } from '../support/limits.ts'
-import { withoutPause } from '../support/pauses.ts'
 import { nextTurn, PROVIDER, queryOf, readerOf } from '../support/streamer.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+/** Runs work that pauses now and then to its end. */
+function withoutPause<T>(work: Generator<void, T>): T {
+  for (;;) {
+    const { done, value } = work.next()
+    if (done) return value
+  }
+}
 
 afterAll(cleanUp)
 

@@ -6,8 +6,10 @@ import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { HOUR_MS } from '../../src/lib/time.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
+import { addKeys, T0 } from '../support/fixtures.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { directoryOf, take, testTranscripts } from '../support/transcript.ts'
 import { BAD_FEEDS, FEEDS } from './feeds.cases.ts'
@@ -74,62 +76,37 @@ testTranscripts('console', [
   },
 ])
 
-describe('keys over their life', () => {
-  const inFull = '$KEY1234567890123456789012345678901234567890'
-
-  test('keys list shows state, plan and end, and of a key no more than its prefix', async () => {
-    const cwd = directoryOf()
-    const made = [
-      await take(cwd, {
-        args: ['keys', 'add', '--label', 'Örn & Co'],
-        stdout: /^pl_/,
-        stderr: /./,
-      }),
-      await take(cwd, { args: 'keys temp --ttl 2h', stdout: /^temp_/, stderr: /./ }),
-      await take(cwd, { args: ['keys', 'add', '--key', inFull], stdout: /./, stderr: /./ }),
-    ]
-    const ids = made.map(({ stderr }) => /key ([a-z0-9]{8})/.exec(stderr)?.[1] ?? 'none')
-    await take(cwd, {
-      args: ['keys', 'revoke', ids[2] ?? ''],
-      stderr: `key ${ids[2]} is revoked\n`,
-    })
-    const table = await take(cwd, { args: 'keys list', stdout: /^ID / })
-    const json = await take(cwd, { args: 'keys list --json', stdout: /^\[\n/ })
-    for (const { stdout: key } of made) {
-      expect(table.stdout + json.stdout).not.toContain(key.slice(0, 12))
-    }
-    const none = { requests_today: 0, subnets_today: 0, created: '2026-11-20T12:00:00.000Z' }
-    const regular = { kind: 'regular', plan: 'standard', expires: null, ...none }
-    const soon = '2026-11-20T14:00:00.000Z'
-    const keys = [
-      {
-        ...regular,
-        id: ids[0],
-        prefix: made[0]?.stdout.slice(0, 8),
-        label: 'Örn & Co',
-        state: 'active',
-      },
-      { ...none, id: ids[1], prefix: made[1]?.stdout.slice(0, 8), label: '', state: 'active' },
-      { ...regular, id: ids[2], prefix: '$KEY1234', label: '', state: 'revoked' },
-    ]
-    Object.assign(keys[1] ?? {}, { kind: 'temporary', plan: null, expires: soon })
-    keys.sort((a, b) => (`${a.id}` < `${b.id}` ? -1 : 1))
-    expect(JSON.parse(json.stdout)).toEqual(keys)
-    for (const { id, prefix, state } of keys) {
-      expect(table.stdout).toMatch(
-        new RegExp(`^${id} +${prefix?.replace('$', '\\$')}… .* ${state} `, 'm'),
-      )
-    }
-  })
-
-  test('a key past its end is expired', async () => {
-    const cwd = directoryOf()
-    const registry = openRegistry(join(cwd, 'data'))
-    const past = { key: 'k', label: '', plan: 'standard', expiresAt: 1 }
-    registry.keys.add(past, 0)
-    registry.close()
-    await take(cwd, { args: 'keys list', stdout: / standard +expired +1970-01-01T00:00:00\.001Z / })
-  })
+test('keys list shows state, plan and end, and of a key no more than its prefix', async () => {
+  const cwd = directoryOf()
+  const rest = 'x'.repeat(32)
+  const keys = [
+    { key: `pl_first${rest}`, plan: 'standard', label: 'Örn & Co' },
+    { key: `temp_sec${rest}`, plan: null, expiresAt: T0 + 2 * HOUR_MS },
+    { key: `$KEY1234${rest}`, plan: 'classic', revokedAt: T0 },
+    { key: `pl_last_${rest}`, plan: 'standard', expiresAt: 1 },
+  ]
+  const ids = addKeys(join(cwd, 'data'), {}, keys, T0)
+  const shown = [
+    { kind: 'regular', state: 'active', expires: null },
+    { kind: 'temporary', state: 'active', expires: '2026-11-20T14:00:00.000Z' },
+    { kind: 'regular', state: 'revoked', expires: null },
+    { kind: 'regular', state: 'expired', expires: '1970-01-01T00:00:00.001Z' },
+  ].map((each, i) => ({
+    ...{ id: ids[i], prefix: keys[i]?.key.slice(0, 8), plan: keys[i]?.plan, ...each },
+    ...{ label: keys[i]?.label ?? '', requests_today: 0, subnets_today: 0 },
+    created: '2026-11-20T12:00:00.000Z',
+  }))
+  const table = await take(cwd, { args: 'keys list', stdout: /^ID / })
+  const json = await take(cwd, { args: 'keys list --json', stdout: /^\[\n/ })
+  expect(JSON.parse(json.stdout)).toEqual(
+    shown.toSorted((a, b) => (`${a.id}` < `${b.id}` ? -1 : 1)),
+  )
+  for (const { id, prefix, state } of shown) {
+    expect(table.stdout).toMatch(
+      new RegExp(`^${id} +${RegExp.escape(`${prefix}…`)} .* ${state} `, 'm'),
+    )
+  }
+  expect(table.stdout + json.stdout).not.toContain('xx')
 })
 
 type Damage = readonly [name: string, make: (dir: string) => void, says: RegExp]

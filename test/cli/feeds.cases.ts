@@ -56,20 +56,6 @@ export const FEEDS: readonly Transcript[] = [
     ],
   },
   {
-    name: 'a feed with ping in milliseconds says what its line needs, and has its rows with that',
-    files: {
-      'feeds.conf': 'a.csv ping-unit=ms map="Where is it=ip"\n',
-      'a.csv': 'Where is it,type,ping\n192.0.2.1:80,http,530\n192.0.2.2:80,http,61\n',
-    },
-    steps: [
-      { args: 'fetch --feeds feeds.conf --json', stdout: /"rows": 2,\n *"error": null/ },
-      {
-        args: ['list', `get=csv&fields=ip,ping&${ALL.replace('get=txt&', '')}`],
-        stdout: 'ip,ping\r\n192.0.2.2:80,0.061\r\n192.0.2.1:80,0.53\r\n',
-      },
-    ],
-  },
-  {
     name: 'feeds of a directory that has none says so',
     steps: [
       { args: 'keys add', stdout: /./, stderr: /./ },

@@ -85,52 +85,12 @@ export const ROWS: readonly Transcript[] = [
     steps: [{ args: 'import a.txt', stderr: summary({ read: 2, added: 2 }) }],
   },
   {
-    name: 'importing the same again changes nothing, a newer row updates, an older one does not',
-    files: {
-      'a.ndjson': '{"ip":"192.0.2.1:80","type":"http","checked_at":"2026-11-20T11:00:00Z"}\n',
-      'b.ndjson': '{"ip":"192.0.2.1:80","type":"https","checked_at":"2026-11-20T11:30:00Z"}\n',
-      'c.ndjson': '{"ip":"192.0.2.1:80","type":"socks4","checked_at":"2026-11-20T11:15:00Z"}\n',
-    },
-    steps: [
-      imports('a.ndjson', { read: 1, added: 1 }),
-      imports('a.ndjson', { read: 1, unchanged: 1 }),
-      imports('b.ndjson', { read: 1, updated: 1 }),
-      imports('c.ndjson', { read: 1, unchanged: 1 }),
-      { args: ['list', `type_prefix=1&${ALL}`], stdout: 'https://192.0.2.1:80\n' },
-    ],
-  },
-  {
-    name: '--type is for rows that name none; the others keep theirs',
-    files: { 'a.txt': `${BARE}socks4://192.0.2.3:4145\n` },
-    steps: [
-      imports('a.txt --type https', { read: 3, added: 3 }),
-      lists(
-        'type_prefix=1',
-        'https://192.0.2.1:8080\nhttps://192.0.2.2:1080\nsocks4://192.0.2.3:4145\n',
-      ),
-    ],
-  },
-  {
     name: 'rows without a type are rejected when --type is missing, and --type is named',
     files: { 'a.txt': BARE },
     steps: [
       refused(
         'a.txt --json',
         /^a\.txt:1: type .*--type.*\na\.txt:2: type .*\nproxylist: a\.txt: [^\n]+\n$/,
-      ),
-    ],
-  },
-  {
-    name: 'a rejected row is named with file, line, field and reason, and the rest goes in',
-    files: {
-      'a.csv': 'ip,type,works\n192.0.2.1:80,http,50\n192.0.2.2:80,http,101\n192.0.2.3:80,ftp,\n',
-    },
-    steps: [
-      imports(
-        'a.csv',
-        { read: 3, added: 1, rejected: 2 },
-        'a.csv:3: works must be a number from 0 to 100\n' +
-          'a.csv:4: type must be one of http, https, socks4, socks5\n',
       ),
     ],
   },
@@ -269,17 +229,6 @@ export const FOUND: readonly Transcript[] = [
     ],
   },
   {
-    name: 'a file without a row says so',
-    files: { 'a.csv': 'ip,type\n' },
-    steps: [
-      imports(
-        'a.csv /dev/null',
-        {},
-        'a.csv: note: no row was found\n/dev/null: note: no row was found\n',
-      ),
-    ],
-  },
-  {
     name: 'the first 20 ignored fields are named, the rest is counted',
     files: {
       'a.csv': `ip,type,${Array.from({ length: 25 }, (_, i) => `c${i}`).join(',')}\n192.0.2.1:80,http${',x'.repeat(25)}\n`,
@@ -290,33 +239,6 @@ export const FOUND: readonly Transcript[] = [
         { read: 1, added: 1 },
         /^(?:a\.csv:2: note: unknown field 'c\d+' is ignored everywhere\n){20}… and 5 more ignored fields\n$/,
       ),
-    ],
-  },
-  {
-    name: 'Washington, D.C. does not lose its row, and is found by the name that is shown',
-    files: {
-      'a.csv': 'ip,type,city\n192.0.2.1:8080,http,"Washington, D.C."\n',
-      'b.json': '[{"ip":"192.0.2.2:1080","type":"socks5","city":"Washington, D.C."}]',
-    },
-    steps: [
-      imports('a.csv b.json', { read: 2, added: 2 }),
-      { args: ['list', 'city=washington d.c.'], stdout: BOTH },
-    ],
-  },
-  {
-    name: 'credentials, spreadsheets and pages are refused with the message that helps',
-    files: {
-      'a.txt': 'http://user:pass@192.0.2.1:80\n',
-      'b.xlsx': 'PK\u0003\u0004 and so on',
-      'c.html': '<!doctype html><td>192.0.2.1</td>',
-    },
-    steps: [
-      refused(
-        'a.txt',
-        'a.txt:1: ip has a user and a password, which are not supported\nproxylist: a.txt: no row is usable, 1 of 1 because ip has a user and a password, which are not supported; nothing was imported\n',
-      ),
-      refused('b.xlsx', /spreadsheet .*; save it as CSV; nothing/),
-      refused('c.html', /looks like an HTML or XML page: get the list/),
     ],
   },
 ]

@@ -36,12 +36,10 @@ async function startHangingFeed() {
   return { source, asked, closed }
 }
 
-const SLOW = 'Where,type,ping\n192.0.2.8:80,http,530\n192.0.2.9:80,http,61\n'
-
 test('feeds are imported while the server runs, as their lines say, with places that they do not bring', async () => {
   const source = await startFeedServer({
     '/a': reply(200, {}, 'socks5://192.0.2.7:1080\n'),
-    '/b': reply(200, {}, SLOW),
+    '/b': reply(200, {}, 'Where,type,ping\n192.0.2.8:80,http,530\n192.0.2.9:80,http,61\n'),
   })
   const places = join(temporaryDirectory(), 'city.mmdb')
   writeFileSync(places, mmdb({ '192.0.2.0/29': cityRecord('DE', 'Berlin', 'Берлин') }))
@@ -60,18 +58,6 @@ test('feeds are imported while the server runs, as their lines say, with places 
     '[{"ip":"192.0.2.9:80","ping":0.061},{"ip":"192.0.2.8:80","ping":0.53}]',
   )
   expect(await server.stop()).toBe(0)
-})
-
-test('feeds says why no row of a feed was usable, and how many rows that refused', async () => {
-  const source = await startFeedServer({ '/a': reply(200, {}, SLOW) })
-  const dir = dataDirectory([])
-  const hint = "if it is in milliseconds, give ping-unit=ms in the feed's line"
-  const args = ['fetch', '--feed', `${source.url}/a`, '--data', dir]
-  const { exitCode, stderr } = await proxylist(args)
-  expect(exitCode).toBe(1)
-  expect(stderr).toContain(`/a:2: ping is over 60 s; ${hint}\n`)
-  const { stdout } = await proxylist(['feeds', '--data', dir])
-  expect(stdout).toContain(`no row is usable, 2 of 2 because ping is over 60 s; ${hint}; nothing`)
 })
 
 test('a failing feed is said once, without its secrets, which are nowhere in the data', async () => {

@@ -3,7 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
-import { addKeys, addList } from '../support/fixtures.ts'
+import { type Serving, startJobs } from '../../src/cli/commands/serve.ts'
+import { makeToken } from '../../src/console.ts'
+import { addKeys, addList, T0 } from '../support/fixtures.ts'
 import { HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
 import { proxylist } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
@@ -204,6 +206,97 @@ describe.skipIf(!HAS_POSTGRES)('a node on a bad day', () => {
       expect(readdirSync(dir).filter(name => !COPIES.test(name))).toEqual([])
     }
   })
+})
+
+/** One more database on the server of these tests. */
+async function otherDatabase(name: string): Promise<string> {
+  await sql.unsafe(`create database ${name}`)
+  return postgres.url(name)
+}
+
+describe.skipIf(!HAS_POSTGRES)('a node', () => {
+  test('of several does the jobs of all: feeds, retention, machines that are long gone; when it is killed, another one', async () => {
+    const url = await otherDatabase('jobs')
+    const [file, feed] = ['list.csv', 'feed.txt'].map(name => join(temporaryDirectory(), name))
+    const at = (agoMs: number): string => new Date(T0 - agoMs).toISOString()
+    const rows = [`192.0.2.8:80,http,${at(0)}`, `192.0.2.9:80,http,${at(7_200_000)}`]
+    writeFileSync(`${file}`, ['ip,type,checked_at', ...rows, ''].join('\n'))
+    writeFileSync(`${feed}`, 'http://192.0.2.1:80\n')
+    await run(url, 'import', `${file}`)
+    await run(url, 'keys', 'add', '--key', KEY, '--plan', 'standard')
+    await run(url, 'plans', 'set', 'standard', '--burst', 'unlimited', '--daily', 'unlimited')
+    const database = new SQL({ url, max: 1 })
+    await database`insert into proxylist.nodes values ('gone', 'x:1', 1, 0, 0)`
+    const more = ['--log', 'off', '--retain', '1h', '--feed', `${feed} every=1s`]
+    const both = await Promise.all([1, 2].map(() => startNode(url, temporaryDirectory(), more)))
+    const listOf = async (node: Node) => (await node.request(`/api?key=${KEY}&time=9999`)).text
+    const listed = '192.0.2.1:80\n192.0.2.8:80\n'
+    for (const node of both) await until(async () => (await listOf(node)) === listed)
+    await until(async () => {
+      const gone = await database`select from proxylist.nodes where node = 'gone'`
+      return gone.length === 0
+    })
+    await database.close()
+    // A node says what it fetched after the commit, which the copies may show earlier.
+    const saying = () => both.filter(node => node.output().includes('feed.txt: 1 rows'))
+    await until(async () => saying().length > 0)
+    const fetchers = saying()
+    expect(fetchers).toHaveLength(1)
+    const other = both.find(node => node !== fetchers[0]) as Node
+    fetchers[0]?.kill('SIGKILL')
+    writeFileSync(`${feed}`, 'http://192.0.2.2:80\nhttp://192.0.2.3:80\n')
+    await until(async () => other.output().includes('feed.txt: 2 rows'))
+    await until(async () => (await listOf(other)).includes('192.0.2.3:80'))
+    await other.stop()
+  })
+
+  test('whose console shows and changes what is in the database: imports go there, too', async () => {
+    const url = await otherDatabase('console')
+    const dir = temporaryDirectory()
+    const { token } = makeToken(dir)
+    const node = await startChild(dir, {}, [
+      ...['--database', url, '--admin-listen', '127.0.0.1:0', '--log', 'off'],
+    ])
+    await until(async () => /admin listening on \S+\n/.test(node.output()))
+    const [, admin = ''] = /admin listening on (\S+)\n/.exec(node.output()) ?? []
+    const ask = async (path: string, init: RequestInit = {}) => {
+      const type = path === '/console/import?format=txt' ? 'octet-stream' : 'json'
+      const headers = { authorization: `Bearer ${token}`, 'content-type': `application/${type}` }
+      const response = await fetch(admin + path, { ...init, headers })
+      return { status: response.status, text: await response.text() }
+    }
+    await until(async () => (await node.request('/readyz')).status === 200)
+    const body = JSON.stringify({ kind: 'regular', plan: 'standard', label: 'from the console' })
+    const made = await ask('/console/keys', { method: 'POST', body })
+    expect(made.status).toBe(201)
+    expect(await run(url, 'keys', 'list')).toContain('from the console')
+    expect((await ask('/console/keys')).text).toContain('from the console')
+    expect((await ask('/console/overview')).status).toBe(200)
+    const imported = await ask('/console/import?format=txt', {
+      ...{ method: 'POST', body: 'http://192.0.2.9:80\n' },
+    })
+    expect([imported.status, imported.text]).toEqual([200, expect.stringContaining('"added":1')])
+    const key = JSON.parse(made.text).key
+    await until(async () => (await node.request(`/api?key=${key}`)).text === '192.0.2.9:80\n')
+    const shows = (line: string) => async () => (await ask('/metrics')).text.includes(line)
+    await until(shows('proxylist_replication_list_version 1\n'))
+    await until(shows('proxylist_replication_runs_jobs 1\n'))
+    await node.stop()
+  })
+})
+
+test('a node listens at once, also where its database does not answer', async () => {
+  let ticks = 0
+  const node = {
+    isJobHolder: () => false,
+    tick(): Promise<never> {
+      ticks += 1
+      return new Promise(() => {})
+    },
+  }
+  const jobs = await startJobs({ node } as unknown as Serving) // it reads nothing else of them
+  expect(ticks).toBe(1)
+  for (const job of jobs) job.stop()
 })
 
 describe('serve --database', () => {

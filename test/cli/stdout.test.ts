@@ -158,20 +158,6 @@ async function startPiped() {
   return { pipe, server, ask }
 }
 
-test('serve whose log is on a full disk says that a line is lost, without the code of the error', async () => {
-  const args = ['serve', '--listen', '127.0.0.1:0', '--data', dataDirectory()]
-  const options = { env: createClock().env, stdout: { file: '/dev/full' } }
-  const server = await launchServer([...program(), ...args], options)
-  const url = `http://127.0.0.1:${server.port}${ASK}`
-  expect(await (await fetch(url)).text()).toBe('192.0.2.1:80\n')
-  await server.says(/could not be written.*\n/)
-  expect(await (await fetch(url)).text()).toBe('192.0.2.1:80\n')
-  expect(await server.stop()).toBe(0)
-  expect(server.written.stderr).toContain(
-    '\n1 access log line could not be written: no space left on device\n',
-  )
-})
-
 describe('serve', () => {
   test('whose log is read by `head -1` says one sentence and goes on without it', async () => {
     const { pipe, server, ask } = await startPiped()

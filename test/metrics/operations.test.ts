@@ -7,8 +7,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { YAML } from 'bun'
 import { FAMILIES } from '../../src/metrics/families.ts'
+import { HAS_PROMTOOL, promtool } from '../support/metrics.ts'
 import { ROOT } from '../support/program.ts'
-import { HAS_PROMTOOL, promtool } from '../support/promtool.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)

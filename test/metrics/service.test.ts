@@ -9,8 +9,7 @@ import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { CANARIES, CANARY, canaryDirectory, tracesIn } from '../support/canary.ts'
 import { ASK, dataDirectory, type TestRow } from '../support/fixtures.ts'
 import { type Exchange, startInProcess } from '../support/in-process.ts'
-import { samplesOf, valueOf } from '../support/metrics.ts'
-import { HAS_PROMTOOL, promtool } from '../support/promtool.ts'
+import { HAS_PROMTOOL, promtool, samplesOf, valueOf } from '../support/metrics.ts'
 import type { ServeOptions } from '../support/service.ts'
 import { NO_STREAMER } from '../support/streamer.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
@@ -22,6 +21,16 @@ const ROWS: readonly TestRow[] = [
   { ip: '10.2.0.1:80', type: 'socks5', age: 20 },
   { ip: '10.3.0.1:80', type: 'socks5', age: 700 },
 ]
+
+/** Holds the values of series; names lack `proxylist_`, and labels are written as in the text. */
+function expectSeries(text: string, expected: { readonly [series: string]: number | null }): void {
+  const found = Object.keys(expected).map(series => {
+    const [, name = '', labels = ''] = /^(\w+)(?:\{(.*)\})?$/.exec(series) ?? []
+    const pairs = [...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, label, value]) => [label, value])
+    return [series, valueOf(text, `proxylist_${name}`, Object.fromEntries(pairs))]
+  })
+  expect(Object.fromEntries(found)).toEqual(expected)
+}
 
 const start = (exchange?: Exchange) => startInProcess(dataDirectory(ROWS), {}, exchange)
 
@@ -100,16 +109,17 @@ async function startSlow(options: ServeOptions = {}) {
 }
 
 describe('the duration of a request', () => {
-  const NAME = 'proxylist_http_request_duration_seconds'
+  const NAME = 'http_request_duration_seconds'
   afterEach(cleanUp)
 
   test('is the time until its reply is ready', async () => {
     const { request, metrics } = await startSlow()
     await request(ASK)
-    const text = await metrics()
-    expect(valueOf(text, `${NAME}_sum`, { route: '/api' })).toBe(2)
-    expect(valueOf(text, `${NAME}_bucket`, { route: '/api', le: '1' })).toBe(0)
-    expect(valueOf(text, `${NAME}_bucket`, { route: '/api', le: '5' })).toBe(1)
+    expectSeries(await metrics(), {
+      [`${NAME}_sum{route="/api"}`]: 2,
+      [`${NAME}_bucket{route="/api",le="1"}`]: 0,
+      [`${NAME}_bucket{route="/api",le="5"}`]: 1,
+    })
   })
 
   test('lacks the delay of wrong keys, which says nothing of how fast the service is', async () => {
@@ -127,9 +137,10 @@ describe('the duration of a request', () => {
     passMs(300)
     for (const run of delays) run()
     await delayed
-    const text = await metrics()
-    expect(valueOf(text, `${NAME}_count`, { route: '/api' })).toBe(FAILURES_FREE + 1)
-    expect(valueOf(text, `${NAME}_sum`, { route: '/api' })).toBe(0)
+    expectSeries(await metrics(), {
+      [`${NAME}_count{route="/api"}`]: FAILURES_FREE + 1,
+      [`${NAME}_sum{route="/api"}`]: 0,
+    })
   })
 })
 
@@ -146,12 +157,13 @@ describe('requests that take their time', () => {
       },
     }))
     const waiting = request(ASK)
-    const text = await metrics()
-    expect(valueOf(text, 'proxylist_http_requests_in_flight')).toBe(1)
-    expect(valueOf(text, 'proxylist_http_requests_total', { route: '/api', status: '200' })).toBe(0)
+    expectSeries(await metrics(), {
+      http_requests_in_flight: 1,
+      'http_requests_total{route="/api",status="200"}': 0,
+    })
     resolve()
     await waiting
-    expect(valueOf(await metrics(), 'proxylist_http_requests_in_flight')).toBe(0)
+    expectSeries(await metrics(), { http_requests_in_flight: 0 })
   })
 
   test('whose answers are streams show those under way, and what they sent when they are over', async () => {
@@ -170,18 +182,15 @@ describe('requests that take their time', () => {
       streamer: { ...NO_STREAMER, stream: async () => stream },
     }))
     await request(ASK)
-    const during = await metrics()
-    expect(valueOf(during, 'proxylist_streams_total')).toBe(1)
-    expect(valueOf(during, 'proxylist_streams_under_way')).toBe(1)
-    expect(valueOf(during, 'proxylist_sent_records_total')).toBe(0)
+    const during = { streams_total: 1, streams_under_way: 1, sent_records_total: 0 }
+    expectSeries(await metrics(), during)
     const end = await promise
     end({ records: 7, bytes: 70, isTruncated: true })
     await Promise.resolve()
-    const after = await metrics()
-    expect(valueOf(after, 'proxylist_streams_under_way')).toBe(0)
-    expect(valueOf(after, 'proxylist_streams_truncated_total')).toBe(1)
-    expect(valueOf(after, 'proxylist_sent_records_total')).toBe(7)
-    expect(valueOf(after, 'proxylist_http_sent_bytes_total', { route: '/api' })).toBe(70)
+    expectSeries(await metrics(), {
+      ...{ streams_under_way: 0, streams_truncated_total: 1, sent_records_total: 7 },
+      'http_sent_bytes_total{route="/api"}': 70,
+    })
   })
 })
 
@@ -191,12 +200,14 @@ describe('the limits', () => {
     for (const key of ['demo', 'demo', 'demo', CANARY.once, CANARY.once, CANARY.temp_good]) {
       await request(`/api?key=${key}`)
     }
-    const text = await metrics()
-    const admitted = (kind: string) => valueOf(text, 'proxylist_admissions_total', { kind })
-    expect([admitted('demo'), admitted('regular'), admitted('temp')]).toEqual([2, 1, 1])
-    const refused = (code: string) => valueOf(text, 'proxylist_refusals_total', { code })
-    expect([refused('DEMO_LIMIT_REACHED'), refused('RATE_LIMIT_EXCEEDED')]).toEqual([1, 1])
-    expect(refused('DAILY_LIMIT_REACHED')).toBe(0)
+    expectSeries(await metrics(), {
+      'admissions_total{kind="demo"}': 2,
+      'admissions_total{kind="regular"}': 1,
+      'admissions_total{kind="temp"}': 1,
+      'refusals_total{code="DEMO_LIMIT_REACHED"}': 1,
+      'refusals_total{code="RATE_LIMIT_EXCEEDED"}': 1,
+      'refusals_total{code="DAILY_LIMIT_REACHED"}': 0,
+    })
   })
 
   test('show what was given back because we could not answer', async () => {
@@ -217,39 +228,37 @@ test('the response cache shows hits, misses, entries and bytes', async () => {
   const { request, metrics } = await start()
   for (let i = 0; i < 4; i += 1) await request(ASK) // it is stored the second time
   const text = await metrics()
-  expect(valueOf(text, 'proxylist_cache_misses_total')).toBe(2)
-  expect(valueOf(text, 'proxylist_cache_hits_total')).toBe(2)
-  expect(valueOf(text, 'proxylist_cache_evictions_total')).toBe(0)
-  expect(valueOf(text, 'proxylist_cache_entries')).toBe(1)
+  expectSeries(text, {
+    ...{ cache_misses_total: 2, cache_hits_total: 2, cache_evictions_total: 0 },
+    ...{ cache_entries: 1, cache_max_bytes: 2 ** 20 },
+  })
   expect(valueOf(text, 'proxylist_cache_bytes')).toBeGreaterThan(0)
-  expect(valueOf(text, 'proxylist_cache_max_bytes')).toBe(2 ** 20)
 })
 
 describe('the list', () => {
   test('shows its rows by type, those that are fresh, and the ages of its checks', async () => {
     const { metrics, setClock } = await start()
     setClock(5)
-    const text = await metrics()
-    expect(valueOf(text, 'proxylist_list_rows')).toBe(3)
-    const ofType = (type: string) => valueOf(text, 'proxylist_list_rows_by_type', { type })
-    expect([ofType('http'), ofType('socks5'), ofType('socks4')]).toEqual([1, 2, 0])
-    expect(valueOf(text, 'proxylist_list_fresh_rows')).toBe(2)
-    expect(valueOf(text, 'proxylist_list_newest_check_age_seconds')).toBe(15)
-    expect(valueOf(text, 'proxylist_list_median_check_age_seconds')).toBe(25)
+    expectSeries(await metrics(), {
+      ...{ list_rows: 3, list_fresh_rows: 2 },
+      'list_rows_by_type{type="http"}': 1,
+      'list_rows_by_type{type="socks5"}': 2,
+      'list_rows_by_type{type="socks4"}': 0,
+      ...{ list_newest_check_age_seconds: 15, list_median_check_age_seconds: 25 },
+    })
   })
 
   test('that is empty has no ages', async () => {
     const { metrics } = await startInProcess(dataDirectory([]), {})
-    const text = await metrics()
-    expect(valueOf(text, 'proxylist_list_rows')).toBe(0)
-    expect(valueOf(text, 'proxylist_list_newest_check_age_seconds')).toBeNull()
-    expect(valueOf(text, 'proxylist_list_median_check_age_seconds')).toBeNull()
+    expectSeries(await metrics(), {
+      ...{ list_rows: 0, list_newest_check_age_seconds: null, list_median_check_age_seconds: null },
+    })
   })
 
   test('that was checked by a clock that was ahead has the age 0', async () => {
     const { metrics, setClock } = await start()
     setClock(-100)
-    expect(valueOf(await metrics(), 'proxylist_list_newest_check_age_seconds')).toBe(0)
+    expectSeries(await metrics(), { list_newest_check_age_seconds: 0 })
   })
 
   test('that cannot be read leaves the other metrics, and shows that its database fails', async () => {
@@ -257,16 +266,17 @@ describe('the list', () => {
     const { request, metrics } = await startInProcess(dir, {})
     const file = join(dir, PROXY_FILE)
     const database = { database: PROXY_FILE }
-    expect(valueOf(await metrics(), 'proxylist_database_up', database)).toBe(1)
+    expectSeries(await metrics(), { 'database_up{database="proxies.db"}': 1 })
     renameSync(file, `${file}.away`)
     expect((await request(ASK)).status).toBe(503)
     const text = await metrics()
-    expect(valueOf(text, 'proxylist_database_up', database)).toBe(0)
     expect(valueOf(text, 'proxylist_database_failures_total', database)).toBeGreaterThan(0)
-    expect(valueOf(text, 'proxylist_database_size_bytes', { ...database, file: 'main' })).toBe(0)
-    expect(valueOf(text, 'proxylist_list_rows')).toBeNull()
-    const failed = { route: '/api', code: 'DB_EXECUTE_FAILED' }
-    expect(valueOf(text, 'proxylist_http_requests_total', failed)).toBe(1)
+    expectSeries(text, {
+      'database_up{database="proxies.db"}': 0,
+      'database_size_bytes{database="proxies.db",file="main"}': 0,
+      list_rows: null,
+      'http_requests_total{route="/api",code="DB_EXECUTE_FAILED"}': 1,
+    })
   })
 })
 
@@ -304,35 +314,23 @@ describe('what clients send', () => {
   })
 })
 
-test('the text has every family of the table, with its help and type, and no other', async () => {
-  const { metrics } = await start()
+test('the text has every family of the table, with its help, type and labels, and no other', async () => {
+  const { request, metrics } = await start()
+  for (const path of [ASK, '/api', '/nothing']) await request(path)
   const text = await metrics()
   const heads = [...text.matchAll(/^# HELP (\S+) (.*)\n# TYPE (\S+) (\S+)$/gm)]
   expect(heads.map(([, name, help, again, type]) => [name, help, again, type])).toEqual(
     FAMILIES.map(({ name, help, type }) => [name, help, name, type]),
   )
-})
-
-test('samples have the labels of the table, and no other', async () => {
-  const { request, metrics } = await start()
-  await request('/api')
-  const labels = new Map<string, Set<string>>()
-  for (const { name, labels: own } of samplesOf(await metrics())) {
+  const found = new Map<string, Set<string>>()
+  for (const { name, labels } of samplesOf(text)) {
     const family = name.replace(/(?<=_seconds)_(?:bucket|sum|count)$/, '')
-    const known = labels.get(family) ?? new Set()
-    for (const label of Object.keys(own)) if (label !== 'le') known.add(label)
-    labels.set(family, known)
+    const own = Object.keys(labels).filter(label => label !== 'le')
+    found.set(family, new Set([...(found.get(family) ?? []), ...own]))
   }
-  for (const [name, found] of labels) {
-    expect([name, [...found]]).toEqual([
-      name,
-      [...(FAMILIES.find(f => f.name === name)?.labels ?? [])],
-    ])
-  }
-})
-
-test.if(HAS_PROMTOOL)('promtool finds nothing wrong with the text', async () => {
-  const { request, metrics } = await start()
-  for (const path of [ASK, '/api', '/nothing']) await request(path)
-  expect(await promtool(['check', 'metrics'], await metrics())).toBe('')
+  const expected = FAMILIES.filter(({ name }) => found.has(name))
+  expect([...found].map(([name, labels]) => [name, [...labels]])).toEqual(
+    expected.map(({ name, labels }) => [name, [...labels]]),
+  )
+  if (HAS_PROMTOOL) expect(await promtool(['check', 'metrics'], text)).toBe('')
 })

@@ -15,8 +15,7 @@ import {
 import { createCounters } from '../../src/metrics/traffic.ts'
 import type { Breakdown } from '../../src/proxies/stats.ts'
 import { T0 } from '../support/fixtures.ts'
-import { samplesOf, valueOf } from '../support/metrics.ts'
-import { HAS_PROMTOOL, promtool } from '../support/promtool.ts'
+import { HAS_PROMTOOL, promtool, samplesOf, valueOf } from '../support/metrics.ts'
 
 const CACHE = { hits: 0, misses: 0, evictions: 0, entries: 0, bytes: 0, bytesMax: 0 }
 

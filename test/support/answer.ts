@@ -11,10 +11,14 @@ export const answerOf = async (response: Response): Promise<Answer> => {
 
 type Asked = { request(path: string, init?: RequestInit): Promise<Answer> }
 
+/** The status, then the error's code or the whole body. */
+export const shortOf = (status: number, text: string): string =>
+  `${status} ${/"code":"(\w+)"/.exec(text)?.[1] ?? text}`
+
 /** Asks a service; gives the status, then the error's code or the whole body. */
 export async function ask(service: Asked, path = ASK, init: RequestInit = {}): Promise<string> {
   const { status, text } = await service.request(path, init)
-  return `${status} ${/"code":"(\w+)"/.exec(text)?.[1] ?? text}`
+  return shortOf(status, text)
 }
 
 /** As if from another client: the servers of tests believe X-Forwarded-For. */

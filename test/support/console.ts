@@ -9,7 +9,7 @@ import type { Later } from '../../src/lib/clock.ts'
 import { observeData } from '../../src/sqlite/observe.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
 import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
-import { type Answer, answerOf } from './answer.ts'
+import { type Answer, answerOf, shortOf } from './answer.ts'
 import { T0 } from './fixtures.ts'
 import { onCleanUp } from './temporary.ts'
 
@@ -107,13 +107,12 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
     /** The status, then the error's code or the whole body. */
     async short(path: string, asking: Asking = {}): Promise<string> {
       const { status, text } = await ask(path, asking)
-      return `${status} ${/"code":"(\w+)"/.exec(text)?.[1] ?? text}`
+      return shortOf(status, text)
     },
     /** Asks the service itself. */
     async api(path: string): Promise<string> {
       const answer = await app.handle(new Request(`http://127.0.0.1${path}`))
-      const text = await answer.text()
-      return `${answer.status} ${/"code":"(\w+)"/.exec(text)?.[1] ?? text}`
+      return shortOf(answer.status, await answer.text())
     },
     setClock(seconds: number): void {
       nowMs = T0 + seconds * 1000

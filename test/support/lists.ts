@@ -13,9 +13,10 @@ import { type CityName, ROW_COLUMNS, type Row } from '../../src/proxies/row.ts'
 import type { ProxyWriter } from '../../src/proxies/store.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
-import { HAS_POSTGRES, migratedDatabase } from './postgres.ts'
+import { HAS_POSTGRES } from './postgres.ts'
 import { proxiesOf } from './rows.ts'
-import { onCleanUp, temporaryDirectory } from './temporary.ts'
+import { borrowDatabase } from './shared.ts'
+import { temporaryDirectory } from './temporary.ts'
 
 export type TestList = ProxyWriter & {
   /** The proxies, by address. */
@@ -64,27 +65,16 @@ function openSqlite(dir: string | null): TestList {
   }
 }
 
-/** A database for one list after the other. */
-type Place = { url: string; connection: Connection }
-
-/** Those whose list nobody uses. */
-const free: Place[] = []
-
 const EMPTY = `truncate proxylist.proxies, proxylist.cities, proxylist.removed, proxylist.list_versions;
   update proxylist.list set version = 0, rows = 0, removed_before = 0,
     newest = null, oldest = null;
   insert into proxylist.list_versions values (0, gen_random_uuid(), proxylist.now_ms())`
 
-async function newPlace(): Promise<Place> {
-  const place = await migratedDatabase()
-  onCleanUp(() => {
-    free.length = 0
-  })
-  return place
-}
-
 /** A list in a database; what reads it has another connection than what imports. */
-async function openPostgres(place: Place, release = (): void => {}): Promise<TestList> {
+async function openPostgres(
+  place: { url: string; connection: Connection },
+  release = (): void => {},
+): Promise<TestList> {
   const { url, connection: reader } = place
   const connection = openConnection({ url, timeoutMs: null, name: 'test' })
   const store = createListStore(connection, () => T0)
@@ -123,9 +113,8 @@ export const LIST_ENGINES: readonly ListEngine[] = [
     runs: 10,
     many: 40_000,
     open: async () => {
-      const place = free.pop() ?? (await newPlace())
-      await place.connection.query(EMPTY)
-      return openPostgres(place, () => void free.push(place))
+      const database = await borrowDatabase(EMPTY)
+      return openPostgres(database, database.giveBack)
     },
   },
 ]

@@ -122,12 +122,21 @@ export async function launchPostgres(dir: string, settings: Settings, bin = PACK
     child.kill(signal)
     await child.exited
   }
-  /** Starts it until it stays: after SIGKILL, processes of the earlier one may still be ending. */
+  /** Waits until it answers. One that ends is started again: processes of a killed one may still be ending. */
   async function untilReady(): Promise<void> {
     const untilMs = performance.now() + READY_MS_MAX
-    while (!(await isReady(url('postgres'), child))) {
-      if (performance.now() > untilMs) throw new Error('PostgreSQL does not start')
-      child = spawn()
+    for (;;) {
+      const sql = new SQL({ url: url('postgres'), max: 1, connectionTimeout: 1 })
+      try {
+        await sql`select 1`
+        return
+      } catch (error) {
+        if (performance.now() > untilMs) throw error
+        if (child.exitCode !== null || child.signalCode !== null) child = spawn()
+        await Bun.sleep(ASK_EVERY_MS)
+      } finally {
+        await sql.close({ timeout: 0 }).catch(() => {})
+      }
     }
   }
   onCleanUp(() => end('SIGQUIT'))
@@ -153,24 +162,6 @@ export async function launchPostgres(dir: string, settings: Settings, bin = PACK
 
 const READY_MS_MAX = 120_000
 const ASK_EVERY_MS = 20
-
-/** Waits until a server answers; false when it ended. @throws when it does neither within 30 s. */
-async function isReady(url: string, child: Bun.Subprocess): Promise<boolean> {
-  const untilMs = performance.now() + READY_MS_MAX
-  for (;;) {
-    const sql = new SQL({ url, max: 1, connectionTimeout: 1 })
-    try {
-      await sql`select 1`
-      return true
-    } catch (error) {
-      if (performance.now() > untilMs) throw error
-      if (child.exitCode !== null || child.signalCode !== null) return false
-      await Bun.sleep(ASK_EVERY_MS)
-    } finally {
-      await sql.close({ timeout: 0 }).catch(() => {})
-    }
-  }
-}
 
 let shared: Promise<(database: string) => string> | null = null
 

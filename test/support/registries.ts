@@ -3,13 +3,11 @@
  * keys, and a clock that is moved by hand.
  */
 import type { Registry } from '../../src/access/ports.ts'
-import type { Connection } from '../../src/postgres/connection.ts'
 import { seedPlans } from '../../src/postgres/registry.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
-import { T0 } from './fixtures.ts'
 import { HAS_POSTGRES } from './postgres.ts'
-import { databaseWithClock, openSharedRegistry } from './shared.ts'
-import { onCleanUp, temporaryDirectory } from './temporary.ts'
+import { borrowDatabase, openSharedRegistry } from './shared.ts'
+import { temporaryDirectory } from './temporary.ts'
 
 /** An installation that is new. */
 export type TestInstallation = {
@@ -44,32 +42,12 @@ async function installSqlite(): Promise<TestInstallation> {
   }
 }
 
-type Place = Awaited<ReturnType<typeof databaseWithClock>>
-
-/** Databases that no installation uses. */
-const free: Place[] = []
-
-async function newPlace(): Promise<Place> {
-  onCleanUp(() => {
-    free.length = 0
-  })
-  return databaseWithClock()
-}
-
-/** Makes a database what it was at first. */
-async function empty({ query }: Connection): Promise<void> {
-  await query(
-    `truncate proxylist.plans, proxylist.keys, proxylist.old_secrets, proxylist.removed_keys,
-       proxylist.usage, proxylist.networks, proxylist.days`,
-  )
-  await seedPlans(query)
-}
+const EMPTY = `truncate proxylist.plans, proxylist.keys, proxylist.old_secrets, proxylist.removed_keys,
+  proxylist.usage, proxylist.networks, proxylist.days`
 
 async function installPostgres(): Promise<TestInstallation> {
-  const place = free.pop() ?? (await newPlace())
-  const { url, connection, setClock } = place
-  await empty(connection)
-  await setClock(T0)
+  const { url, connection, setClock, giveBack } = await borrowDatabase(EMPTY)
+  await seedPlans(connection.query)
   const opened: Closable[] = []
   return {
     open() {
@@ -80,7 +58,7 @@ async function installPostgres(): Promise<TestInstallation> {
     at: async nowMs => void (await setClock(nowMs)),
     async close() {
       for (const registry of opened) await registry.close()
-      free.push(place)
+      giveBack()
     },
   }
 }

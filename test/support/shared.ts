@@ -9,6 +9,7 @@ import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
 import { migratedDatabase, optionsFor } from './postgres.ts'
+import { onCleanUp } from './temporary.ts'
 
 const COLUMNS =
   'id bigint, checked_at bigint, ping_ms bigint, type smallint, anon smallint, works smallint, ' +
@@ -91,6 +92,19 @@ export async function clockByHand({ query }: Connection) {
 export async function databaseWithClock() {
   const { url, connection } = await migratedDatabase()
   return { url, connection, setClock: await clockByHand(connection) }
+}
+
+/** Those that no test uses at the moment. */
+const free: Awaited<ReturnType<typeof databaseWithClock>>[] = []
+
+/** Such a database at T0 for a while, after `statements` that empty it; `giveBack` is for the next one. */
+export async function borrowDatabase(statements: string) {
+  const known = free.pop()
+  const database = known ?? (await databaseWithClock())
+  if (known === undefined) onCleanUp(() => void free.splice(0))
+  await database.connection.query(statements)
+  await database.setClock(T0)
+  return { ...database, giveBack: () => void free.push(database) }
 }
 
 /** Such a database with what a data directory has. */

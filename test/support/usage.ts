@@ -9,8 +9,8 @@ import type { SnapshotOptions } from '../../src/sqlite/access/admission-log.ts'
 import { T0 } from './fixtures.ts'
 import { openUsage } from './limits.ts'
 import { HAS_POSTGRES, optionsFor } from './postgres.ts'
-import { databaseWithClock } from './shared.ts'
-import { onCleanUp, temporaryDirectory } from './temporary.ts'
+import { borrowDatabase } from './shared.ts'
+import { temporaryDirectory } from './temporary.ts'
 
 /** Usage on an engine; none at first. */
 export type TestUsage = {
@@ -59,22 +59,11 @@ async function openSqlite(snapshot: Partial<SnapshotOptions> = {}): Promise<Test
   }
 }
 
-const TABLES = ['usage', 'networks', 'days', 'keys', 'plans']
-
-/** The database that the tests of a process share. */
-let shared: ReturnType<typeof databaseWithClock> | null = null
+const EMPTY = `truncate proxylist.usage, proxylist.networks, proxylist.days, proxylist.keys, proxylist.plans cascade`
 
 export async function openPostgres(): Promise<TestUsage> {
-  if (shared === null) {
-    shared = databaseWithClock()
-    onCleanUp(() => {
-      shared = null // the next file of the same process makes another one
-    })
-  }
-  const { url, connection, setClock } = await shared
+  const { url, connection, setClock, giveBack } = await borrowDatabase(EMPTY)
   const { query } = connection
-  await query(`truncate ${TABLES.map(table => `proxylist.${table}`).join(', ')} cascade`)
-  await setClock(T0)
   const opened: ReturnType<typeof createSharedUsage>[] = []
   let elapsedMs = 0
   let nowMs = T0
@@ -117,6 +106,7 @@ export async function openPostgres(): Promise<TestUsage> {
     },
     async close() {
       for (const { close } of opened) await close()
+      giveBack()
     },
   }
 }
