@@ -103,9 +103,14 @@ function judge(rule: LimitRule, usage: Usage, nowMs: number) {
 /** How many of the last `limit` admissions, which are in order, are later than `sinceMs`. */
 function countWithin(admissions: readonly number[], sinceMs: number, limit: number): number {
   const { length } = admissions
-  let counted = 0
-  while (counted < limit && (admissions[length - 1 - counted] ?? sinceMs) > sinceMs) counted += 1
-  return counted
+  let from = Math.max(0, length - limit)
+  let to = length // those from here on are later
+  while (from < to) {
+    const middle = (from + to) >>> 1
+    if ((admissions[middle] ?? 0) > sinceMs) to = middle
+    else from = middle + 1
+  }
+  return length - to
 }
 
 /** Adds the status of a rule's limits; `more` is 1 when the judged request was recorded. */
@@ -146,8 +151,13 @@ export function limitStatus(rule: LimitRule, usage: Usage, nowMs: number): Limit
  */
 export function admit(usage: UsageTable, { rules, nowMs }: Admission): Decision {
   const judgements: Judgement[] = []
-  for (const rule of rules) judgements.push(judge(rule, usage.read(rule.subject) ?? UNUSED, nowMs))
-  const by = refusedBy(judgements)
+  let by: 'window' | 'daily' | null = null // a full window rather than a full day (contract A2)
+  for (const rule of rules) {
+    const judgement = judge(rule, usage.read(rule.subject) ?? UNUSED, nowMs)
+    judgements.push(judgement)
+    if (judgement.isWindowFull) by = 'window'
+    else if (judgement.isDayFull) by ??= 'daily'
+  }
   const limits: LimitStatus[] = []
   const instants: number[] = []
   let latestMs = nowMs
@@ -173,12 +183,6 @@ export function giveBack(
     const atMs = instants[i]
     if (atMs !== undefined) give(subject, atMs)
   }
-}
-
-/** Which limit refuses a request: a full window rather than a full day (contract A2). */
-function refusedBy(judgements: readonly Judgement[]): 'window' | 'daily' | null {
-  if (judgements.some(({ isWindowFull }) => isWindowFull)) return 'window'
-  return judgements.some(({ isDayFull }) => isDayFull) ? 'daily' : null
 }
 
 /** How long a rule's window alone would still refuse, in milliseconds. */

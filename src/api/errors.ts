@@ -7,6 +7,7 @@ import { type Caller, TEMP_PREFIX } from '../access/key.ts'
 import type { NetworkDecision } from '../access/network-quota.ts'
 import type { Plan } from '../access/plan.ts'
 import type { Decision } from '../access/rate-limit.ts'
+import { createFifoMap } from '../lib/bounded-map.ts'
 import { StoreError } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { Text } from '../proxies/proxy.ts'
@@ -128,6 +129,8 @@ export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ErrorCode
   readonly context: ErrorContext
+  /** Its body before and after the timestamp, as soon as it was sent. */
+  body: readonly [before: string, after: string] | null = null
 
   constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
     super(message)
@@ -153,16 +156,22 @@ export function toApiError(thrown: unknown): ApiError {
 
 /** The JSON error body of spec 2.3. `nowMs` becomes its UTC timestamp. */
 export function errorBody(error: ApiError, nowMs: number): string {
-  const { retryAfterSeconds, dailyLimit, usedSubnets } = error.context
-  return JSON.stringify({
-    status: 'error',
-    code: error.code,
-    message: error.message,
-    timestamp: formatInstant(nowMs),
-    retry_after: error.status === 429 ? retryAfterSeconds : undefined,
+  error.body ??= bodyAround(error)
+  const [before, after] = error.body
+  return before + formatInstant(nowMs) + after
+}
+
+const TIMESTAMP = '"timestamp":"' // in a message, its quotes would be escaped
+
+function bodyAround({ code, message, status, context }: ApiError): readonly [string, string] {
+  const { retryAfterSeconds, dailyLimit, usedSubnets } = context
+  const [before = '', after = ''] = JSON.stringify({
+    ...{ status: 'error', code, message, timestamp: '' },
+    retry_after: status === 429 ? retryAfterSeconds : undefined,
     daily_limit: dailyLimit,
     used_subnets: usedSubnets,
-  })
+  }).split(TIMESTAMP)
+  return [before + TIMESTAMP, after]
 }
 
 type Refused<D extends { kind: string }> = Extract<D, { kind: 'refused' }>
@@ -184,8 +193,12 @@ function burstOf({ burst }: Plan): string {
   return `${counted} ${PERIODS[seconds] ?? `in ${seconds} s`}`
 }
 
-type WindowRefusal = { code: ErrorCode; message: (plan: Plan) => string }
-const WINDOW_REFUSALS: { [kind in Caller['kind']]: WindowRefusal } = {
+type LimitRefusal = { code: ErrorCode; message: (plan: Plan) => string }
+const DAILY_REFUSAL: LimitRefusal = {
+  code: 'DAILY_LIMIT_REACHED',
+  message: ({ daily }) => `the plan's ${daily ?? 0} requests of this day are used up`,
+}
+const WINDOW_REFUSALS: { [kind in Caller['kind']]: LimitRefusal } = {
   regular: { code: 'RATE_LIMIT_EXCEEDED', message: () => 'too many requests' },
   demo: { code: 'DEMO_LIMIT_REACHED', message: plan => `the demo key allows ${burstOf(plan)}` },
   temp: {
@@ -199,15 +212,17 @@ export function rateLimitRefusal(
   { kind, plan }: Caller,
   { by, retryAfterSeconds }: Refused<Decision>,
 ): ApiError {
-  const wait = `; retry after ${retryAfterSeconds} s`
-  if (by === 'daily') {
-    const dailyLimit = plan.daily ?? 0
-    const message = `the plan's ${dailyLimit} requests of this day are used up${wait}`
-    return new ApiError('DAILY_LIMIT_REACHED', message, { retryAfterSeconds, dailyLimit })
-  }
-  const { code, message } = WINDOW_REFUSALS[kind]
-  return new ApiError(code, message(plan) + wait, { retryAfterSeconds })
+  const { code, message: reason } = by === 'daily' ? DAILY_REFUSAL : WINDOW_REFUSALS[kind]
+  const message = `${reason(plan)}; retry after ${retryAfterSeconds} s`
+  const known = knownRefusals.get(message)
+  if (known !== undefined) return known
+  const daily = by === 'daily' ? { dailyLimit: plan.daily ?? 0 } : {}
+  const refusal = new ApiError(code, message, { retryAfterSeconds, ...daily })
+  knownRefusals.set(message, refusal)
+  return refusal
 }
+/** By message, which says all: programs that are over their limits get the same one again and again. */
+const knownRefusals = createFifoMap<string, ApiError>(1_000)
 
 /** The 429 for an answer whose networks exceed a quota. */
 export function networkRefusal(decision: Refused<NetworkDecision>): ApiError {

@@ -281,10 +281,12 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
 })
 
 describe('a failure while an error body is made', () => {
-  /** A number that can be read in the message, but not where the response is made. */
+  let made = 0
+  /** A number that can be read in the message, another each time, but not where the response is made. */
   function unwritable(): number {
     let reads = 0
-    const toString = (): string => (reads++ % 2 === 0 ? '1' : failing())
+    made += 1
+    const toString = (): string => (reads++ % 2 === 0 ? `1000${made}` : failing())
     return { toString, toJSON: failing } as unknown as number
   }
 

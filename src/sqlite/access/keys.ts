@@ -32,7 +32,7 @@ type FoundRow = PlanRow & { id: string; label: string; plan: string | null } & {
 }
 
 /** Keys kept in memory. */
-const KEYS_MAX = 50_000
+const KEYS_MAX = 100_000
 
 const PLAN_OF_KEY = `join plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')`
 
