@@ -2,7 +2,7 @@
 import type { Overview, Values } from '../../admin/wire.ts'
 import { type Line, TimeChart } from './chart.tsx'
 import { greatest, OUTCOMES, sparkPaths, thin, totals } from './chart-data.ts'
-import { LiveNotice } from './dialog.tsx'
+import { Alert, LiveNotice } from './dialog.tsx'
 import type { Live } from './live.ts'
 import { amount, bytes, distance, ms, number, share, UNKNOWN, whole } from './speech.ts'
 
@@ -56,7 +56,7 @@ function Charts({ history }: { history: Overview['history'] }) {
     const [name, tone] = OUTCOME_LOOKS[outcome]
     return { name, tone, values: history[outcome] }
   }
-  const common = { at: history.at, everySeconds: history.every_seconds }
+  const common = { at: history.at, everySeconds: history.every_seconds, show: amount }
   return (
     <div class="charts">
       <TimeChart
@@ -64,7 +64,6 @@ function Charts({ history }: { history: Overview['history'] }) {
         title="Requests"
         unit="per second, last 24 hours"
         lines={OUTCOMES.map(outcome)}
-        show={amount}
         isStacked
       />
       <TimeChart
@@ -75,14 +74,12 @@ function Charts({ history }: { history: Overview['history'] }) {
           { name: 'p50', tone: 'a', values: history.p50_ms },
           { name: 'p99', tone: 'b', values: history.p99_ms, merge: greatest },
         ]}
-        show={amount}
       />
       <TimeChart
         {...common}
         title="Refusals"
         unit="per second"
         lines={(['refused', 'rejected', 'failed'] as const).map(outcome)}
-        show={amount}
       />
       <TimeChart
         {...common}
@@ -103,11 +100,7 @@ export function OverviewView({ live }: { live: Live<Overview> }) {
   return (
     <>
       <LiveNotice live={live} />
-      {value && !value.ready && (
-        <p class="alert" role="alert">
-          The server is not ready: {value.problem}
-        </p>
-      )}
+      {value && !value.ready && <Alert>The server is not ready: {value.problem}</Alert>}
       {value && (
         <ul class="cards">
           {cardsOf(value).map(([name, amount, notes, values]) => (

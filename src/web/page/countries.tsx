@@ -16,15 +16,6 @@ import type { Say } from './words.ts'
 const LAND = landPath()
 const HIT_RADIUS = 13
 
-type MapProps = {
-  counts: Facet | null
-  /** Codes in upper case. */
-  chosen: readonly string[]
-  isExcept: boolean
-  toggle: (code: string) => void
-  say: Say
-}
-
 const sizesOf = (counts: Facet): Map<string, number> =>
   new Map([...counts].map(([code, { size }]) => [code, size]))
 
@@ -36,11 +27,8 @@ const pointsOf = (codes: readonly string[]): Bubble[] =>
   })
 
 /** A name and a count beside the circle that the pointer is over; inside the map at its edges. */
-function Tip({
-  bubble: { code, x, y, r },
-  counts,
-  say,
-}: { bubble: Bubble } & Pick<MapProps, 'counts' | 'say'>) {
+function Tip({ bubble, counts, say }: { bubble: Bubble; counts: Facet | null; say: Say }) {
+  const { code, x, y, r } = bubble
   const left = ((x - VIEW.x) / VIEW.width) * 100
   const count = counts?.get(code)
   const top = ((y - r - VIEW.y) / VIEW.height) * 100
@@ -55,7 +43,11 @@ function Tip({
 const codeAt = ({ target }: Event): string | null =>
   target instanceof Element ? (target.closest('.place')?.getAttribute('data-code') ?? null) : null
 
-function WorldMap({ counts, chosen, isExcept, toggle, say }: MapProps) {
+/** `chosen` are codes in upper case. */
+function WorldMap(props: FilterProps & { chosen: readonly string[] }) {
+  const { choice, set, facets, chosen, say } = props
+  const counts = facets?.country ?? null
+  const isExcept = choice.country_mode === 'except'
   const [over, setOver] = useState<string | null>(null)
   // For pointers alone: keyboards have the list.
   const pointer = {
@@ -63,7 +55,7 @@ function WorldMap({ counts, chosen, isExcept, toggle, say }: MapProps) {
     onPointerLeave: () => setOver(null),
     onClick(event: Event) {
       const code = codeAt(event)
-      if (code !== null) toggle(code)
+      if (code !== null) set({ country: toggled(choice.country, code.toLowerCase()) })
     },
   }
   const bubbles = useMemo(
@@ -124,7 +116,7 @@ const matches = ({ value, label }: Option, find: string): boolean =>
   find === '' || value === find || label.toLowerCase().includes(find)
 
 /** What is counted without a country of its own; it cannot be chosen. */
-function Rest({ counts, say }: { counts: Facet | null; say: Say }) {
+function Rest({ counts, say }: { counts: Facet | undefined; say: Say }) {
   const { words, bound } = say
   const merged = counts?.get(MERGED)
   const unknown = counts?.get(UNKNOWN_PLACE)
@@ -151,8 +143,6 @@ export function Countries(props: FilterProps) {
   const { words } = say
   const [find, setFind] = useState('')
   const chosen = useMemo(() => itemsOf(choice.country.toUpperCase()), [choice.country])
-  const isExcept = choice.country_mode === 'except'
-  const counts = facets?.country ?? null
   const all = useMemo(() => optionsOf(whole?.country ?? null, chosen, say), [whole, chosen, say])
   const wanted = find.trim().toLowerCase()
   // Without a count of their own, hundreds of countries are not worth a press of Tab each: a search
@@ -164,7 +154,7 @@ export function Countries(props: FilterProps) {
     <Radios
       name="country_mode"
       label={words.countryMode}
-      value={isExcept ? 'except' : 'include'}
+      value={choice.country_mode === 'except' ? 'except' : 'include'}
       onChange={mode => set({ country_mode: mode })}
       options={[
         ['include', words.include],
@@ -175,13 +165,7 @@ export function Countries(props: FilterProps) {
   return (
     <Card title={words.map} area="map" end={end}>
       <div class="geo">
-        <WorldMap
-          counts={counts}
-          chosen={chosen}
-          isExcept={isExcept}
-          toggle={code => set({ country: toggled(choice.country, code.toLowerCase()) })}
-          say={say}
-        />
+        <WorldMap {...props} chosen={chosen} />
         <div class="geo-list">
           <button type="button" class="skip-countries" onClick={skipCountries}>
             {words.skipCountries}
@@ -204,7 +188,7 @@ export function Countries(props: FilterProps) {
             />
             {listed.length === 0 && <p class="nothing">{words.noCountry}</p>}
           </div>
-          <Rest counts={counts} say={say} />
+          <Rest counts={facets?.country} say={say} />
         </div>
       </div>
       <span id="after-countries" tabIndex={-1} />

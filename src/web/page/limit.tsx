@@ -7,6 +7,7 @@ import { fill } from '../parts/speech.ts'
 import { AGES, DEFAULT_AGE_SECONDS, INTEGER_MAX, isInvalid } from './model/query.ts'
 import { columnPasses, type Limited } from './model/stats.ts'
 import type { FilterProps } from './options.tsx'
+import type { Say } from './words.ts'
 
 /** Where there are no statistics, the slider has these steps. */
 const STEPS = {
@@ -37,10 +38,7 @@ function nearest(steps: readonly string[], value: string, name: Limited): number
     : steps.indexOf(best)
 }
 
-type ColumnsProps = { name: Limited; histogram: Histogram | null; value: string } & Pick<
-  FilterProps,
-  'say'
->
+type ColumnsProps = { name: Limited; histogram: Histogram | null; value: string; say: Say }
 
 function Columns({ name, histogram, value, say }: ColumnsProps) {
   const counts = histogram?.counts ?? BLANK
