@@ -1,6 +1,6 @@
 /**
  * Files in, proxies and reports out: whole files (in vectors/), what an import reports, and what
- * it rejects. What a row may say is in row.test.ts, how rows are found in formats/.
+ * it rejects. What a row may say is in row.test.ts, how rows are found in formats.test.ts.
  */
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'

@@ -1,5 +1,6 @@
 /**
- * What the database's client must do (Bun.SQL, src/postgres/connection.ts), where bugs are or were known:
+ * What is tried of connections: the defaults that others have set (those that change what values mean are in
+ * every database of tests), and what the database's client must do (Bun.SQL, src/postgres/connection.ts), where bugs are or were known:
  * rows come to the query that asked for them (oven-sh/bun#33665, #33627), closing ends (#33985), and a
  * database that is away keeps no process alive.
  */

@@ -1,6 +1,6 @@
 /**
- * Usage in SQLite (src/sqlite/access/usage.ts, contract B3, B6, B8): what is written, and what is
- * removed when. Several servers on one file are in `servers.test.ts`.
+ * Usage in SQLite (src/sqlite/access/, contract B3, B6, B8, F3): what is written and what is removed when, also
+ * of the use of keys by day. Several servers on one file are in `servers.test.ts`.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'

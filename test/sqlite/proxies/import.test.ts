@@ -18,21 +18,17 @@ import { NO_FILTER, T0 } from '../../support/fixtures.ts'
 import { anyIncoming, at, BARE, BIG, BY_CITY, FULL, LATER } from '../../support/incoming.ts'
 import { createRenderer } from '../../support/render.ts'
 import { proxiesOf } from '../../support/rows.ts'
-import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 const EVERYTHING: Filter = { ...NO_FILTER, ageMaxSeconds: BIG }
 const MODES: readonly ImportMode[] = ['merge', 'replace']
 
-const opened: List[] = []
 function open(dir: string | null = null): List {
   const list = openList(dir)
-  opened.push(list)
+  onCleanUp(list.close)
   return list
 }
-afterAll(async () => {
-  for (const list of opened) list.close()
-  await cleanUp()
-})
+afterAll(cleanUp)
 
 function load(
   list: List,

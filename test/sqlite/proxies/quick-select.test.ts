@@ -18,18 +18,14 @@ import { createFreshest, createQuickSelect } from '../../../src/sqlite/proxies/s
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
 import { endpointOf } from '../../support/rows.ts'
-import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
-const opened: List[] = []
 function open(dir: string | null): List {
   const list = openList(dir, { isServer: true })
-  opened.push(list)
+  onCleanUp(list.close)
   return list
 }
-afterAll(async () => {
-  for (const list of opened) list.close()
-  await cleanUp()
-})
+afterAll(cleanUp)
 
 const AT_T0 = { nowMs: T0, addressBits: 32 } as const
 /** Entries of each branch that a quick select may read here. */

@@ -1,6 +1,6 @@
 /**
- * Holds the worker that makes the statistics of a list (contract F4): it counts what is in the file, and
- * whatever goes wrong is a `StoreError` for those who wait and one sentence for the operator.
+ * Holds what a list shows of itself as a whole, and the worker that makes its statistics (contract F4): it counts
+ * what is in the file, and whatever goes wrong is a `StoreError` for those who wait and one sentence for the operator.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { renameSync, rmSync } from 'node:fs'
