@@ -1,21 +1,6 @@
 /** The routes of keys and of plans: what their commands do, by the same rules. A write answers with what it changed. */
 import { keyState, type ListedKey, newKey } from '../access/key.ts'
-import {
-  addKey,
-  changeKey,
-  changePlan,
-  endOf,
-  factsOf,
-  findKey,
-  futureExpiry,
-  removeKey,
-  removePlan,
-  requireUseful,
-  resetKey,
-  revokeKey,
-  rotateKey,
-  STANDARD_PLAN,
-} from '../access/manage.ts'
+import * as manage from '../access/manage.ts'
 import { type Plan, TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/ports.ts'
 import { operatorReport } from '../api/key-report.ts'
@@ -64,7 +49,7 @@ async function describe(
 
 /** Everything that is known of a key, as it is now. */
 const reportOf = async (registry: Registry, id: string, nowMs: number): Promise<KeyReport> =>
-  operatorReport(await factsOf(registry, id, nowMs), nowMs)
+  operatorReport(await manage.factsOf(registry, id, nowMs), nowMs)
 
 /** The one answer with the secret of a new key. */
 async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<Replied> {
@@ -74,8 +59,8 @@ async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<R
   }
   const key = newKey(kind)
   const read = kind === 'temp' ? readTemporary : readRegular
-  const id = await addKey(registry, { key, ...read(given, nowMs) }, nowMs)
-  const [item] = await describe(registry, [await findKey(registry.keys, id, nowMs)], nowMs)
+  const id = await manage.addKey(registry, { key, ...read(given, nowMs) }, nowMs)
+  const [item] = await describe(registry, [await manage.findKey(registry.keys, id, nowMs)], nowMs)
   return created({ ...item, key })
 }
 
@@ -83,13 +68,13 @@ type Given = { readonly [member: string]: unknown }
 
 function readTemporary(given: Given, nowMs: number) {
   const { ttl = durationOf('ttl'), label = '' } = readMembers(given, ['ttl', 'label'])
-  return { label, plan: null, expiresAt: futureExpiry(nowMs + ttl, nowMs, 'ttl') }
+  return { label, plan: null, expiresAt: manage.futureExpiry(nowMs + ttl, nowMs, 'ttl') }
 }
 
 function readRegular(given: Given, nowMs: number) {
   const members = readMembers(given, ['plan', 'label', 'expires'], { expires: 'never' })
-  const { plan = STANDARD_PLAN, label = '', expires } = members
-  return { label, plan, expiresAt: endOf(expires, nowMs, 'expires') }
+  const { plan = manage.STANDARD_PLAN, label = '', expires } = members
+  return { label, plan, expiresAt: manage.endOf(expires, nowMs, 'expires') }
 }
 
 /** Changes a key; what is not given stays. */
@@ -102,9 +87,9 @@ async function setKey(registry: Registry, { request, name: id, nowMs }: Asked): 
   }
   const changes = {
     ...rest,
-    ...(expires !== undefined && { expiresAt: endOf(expires, nowMs, 'expires') }),
+    ...(expires !== undefined && { expiresAt: manage.endOf(expires, nowMs, 'expires') }),
   }
-  await changeKey(registry, id, changes, nowMs)
+  await manage.changeKey(registry, id, changes, nowMs)
   return ok(await reportOf(registry, id, nowMs))
 }
 
@@ -113,7 +98,7 @@ async function rotate(registry: Registry, { request, name: id, nowMs }: Asked): 
     'overlap',
   ])
   const change = { overlapMs, option: 'overlap' }
-  const { key, untilMs } = await rotateKey(registry, id, change, nowMs)
+  const { key, untilMs } = await manage.rotateKey(registry, id, change, nowMs)
   return ok({
     ...{ id, key, overlap_until: overlapMs === 0 ? null : formatInstant(untilMs) },
     report: await reportOf(registry, id, nowMs),
@@ -139,16 +124,16 @@ export const keyRoutes = (registry: Registry): AdminRoutes => ({
     GET: async ({ name, nowMs }) => ok(await reportOf(registry, name, nowMs)),
     POST: asked => setKey(registry, asked),
     async DELETE({ name }) {
-      await removeKey(registry, name)
+      await manage.removeKey(registry, name)
       return ok({})
     },
   },
   '/console/keys/*/rotate': { POST: asked => rotate(registry, asked) },
   '/console/keys/*/revoke': {
-    POST: changing(registry, (id, nowMs) => revokeKey(registry, id, nowMs)),
+    POST: changing(registry, (id, nowMs) => manage.revokeKey(registry, id, nowMs)),
   },
   '/console/keys/*/reset': {
-    POST: changing(registry, (id, nowMs) => resetKey(registry, id, 'all', nowMs)),
+    POST: changing(registry, (id, nowMs) => manage.resetKey(registry, id, 'all', nowMs)),
   },
 })
 
@@ -173,8 +158,8 @@ async function setPlan(registry: Registry, { request, name, nowMs }: Asked): Pro
     [...LIMITS, 'enabled'],
     UNLIMITED,
   )
-  requireUseful(name, Object.keys(changes), '')
-  await changePlan(registry.plans, name, {
+  manage.requireUseful(name, Object.keys(changes), '')
+  await manage.changePlan(registry.plans, name, {
     ...changes,
     ...(state !== undefined && { enabled: state === 'on' }),
   })
@@ -188,7 +173,7 @@ export const planRoutes = (registry: Registry): AdminRoutes => ({
   '/console/plans/*': {
     PUT: asked => setPlan(registry, asked),
     async DELETE({ name }) {
-      await removePlan(registry.plans, name)
+      await manage.removePlan(registry.plans, name)
       return ok({})
     },
   },

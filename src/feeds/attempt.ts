@@ -1,8 +1,9 @@
 /**
  * One attempt at a feed: fetch and import, and what became of both. It runs in a process of its own
- * (`process.ts`) or in the command `fetch`. A failure keeps the list as it was (contract G1).
+ * (`config/subprocess.ts`) or in the command `fetch`. A failure keeps the list as it was (contract G1).
  */
 
+import { type ProcessSettings, startTask } from '../config/subprocess.ts'
 import { geoipStamp, openGeoip } from '../import/geoip.ts'
 import { type ImportObserver, importSources, type Source, shrinkProblem } from '../import/import.ts'
 import type { Clock, Later } from '../lib/clock.ts'
@@ -130,5 +131,28 @@ export async function attemptFeed(
       .replaceAll(feed.source, feed.shown)
     const retryAfterMs = thrown instanceof FetchFailure ? thrown.retryAfterMs : null
     return { kind: 'failed', error, retryAfterMs }
+  }
+}
+
+/** The command of a process that makes one attempt, and prints the outcome as JSON. It has no help. */
+export const FEED_PROCESS = 'attempt-feed'
+
+export type FeedTask = { feed: Feed; before: FeedState; settings: ProcessSettings }
+
+/**
+ * Attempts a feed in a process, which is killed when `signal` is aborted.
+ * @throws the reason of `signal` then.
+ */
+export async function attemptInProcess(task: FeedTask, signal: AbortSignal): Promise<Outcome> {
+  const { ended, kill } = startTask(FEED_PROCESS, task)
+  signal.addEventListener('abort', kill)
+  try {
+    const { isDone, stdout, stderr } = await ended
+    signal.throwIfAborted()
+    if (isDone) return JSON.parse(stdout) as Outcome // of this program
+    const lastLine = stderr.trim().split('\n').at(-1) ?? ''
+    return { kind: 'failed', error: lastLine.replace(/^proxylist: /, ''), retryAfterMs: null }
+  } finally {
+    signal.removeEventListener('abort', kill)
   }
 }

@@ -2,10 +2,7 @@
 import { processEnvironment } from '../../config/environment.ts'
 import { EXAMINED, examine } from '../../doctor.ts'
 import { CommandError } from '../../lib/errors.ts'
-import type { Finding } from '../../lib/examination.ts'
 import { command, print, printJson, table } from '../command.ts'
-
-const stateOf = ({ ok, note }: Finding): string => (ok ? (note ? 'note' : 'ok') : 'WRONG')
 
 export const doctorCommand = command({
   name: 'doctor',
@@ -19,7 +16,9 @@ export const doctorCommand = command({
     const wrong = findings.filter(({ ok }) => !ok).length
     if (settings.json) await printJson({ ok: wrong === 0, checks: findings })
     else {
-      const rows = findings.map(finding => [finding.check, stateOf(finding), finding.found])
+      const rows = findings.map(({ check, ok, note, found }) => {
+        return [check, ok ? (note ? 'note' : 'ok') : 'WRONG', found]
+      })
       await print(table(['CHECK', 'STATE', 'FOUND'], rows))
     }
     if (wrong > 0) throw new CommandError(`${wrong} of ${findings.length} checks found something`)

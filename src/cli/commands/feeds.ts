@@ -4,11 +4,15 @@
  */
 import { type ProcessSettings, readTask } from '../../config/subprocess.ts'
 import { VERSION } from '../../config/version.ts'
-import { type AttemptContext, attemptFeed } from '../../feeds/attempt.ts'
+import {
+  type AttemptContext,
+  attemptFeed,
+  FEED_PROCESS,
+  type FeedTask,
+} from '../../feeds/attempt.ts'
 import { type Feed, inFeedLine } from '../../feeds/feed.ts'
 import { readFeeds } from '../../feeds/feeds-file.ts'
 import { BYTES_MAX } from '../../feeds/fetch.ts'
-import { FEED_PROCESS, type FeedTask } from '../../feeds/process.ts'
 import { fetchFeed } from '../../feeds/schedule.ts'
 import { describeState, type FeedState } from '../../feeds/store.ts'
 import { type Clock, timerLater } from '../../lib/clock.ts'

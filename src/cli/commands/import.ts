@@ -20,7 +20,7 @@ import { type Clock, stopwatch } from '../../lib/clock.ts'
 import { CommandError, unreadable } from '../../lib/errors.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import type { IncomingProxy } from '../../proxies/proxy.ts'
-import type { ListSizes, ProxyWriter } from '../../proxies/store.ts'
+import type { ProxyWriter } from '../../proxies/store.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, say, yieldToServer } from '../command.ts'
 import { createProgress } from '../progress.ts'
@@ -97,16 +97,6 @@ function createObserver(totalBytes: number, hasLines: boolean) {
   return observer
 }
 
-/** Refuses to replace the list by one that is much smaller, or empty, unless that is meant. */
-function approveSizes(
-  sizes: ListSizes,
-  { allowEmpty, allowShrink }: Settings<'allowEmpty' | 'allowShrink'>,
-): void {
-  const problem = shrinkProblem(sizes)
-  if (problem === null || allowShrink || (allowEmpty && sizes.after === 0)) return
-  throw new CommandError(`this ${problem}; nothing was imported (--allow-shrink if that is meant)`)
-}
-
 /** Imports all sources in one step, and says what was done. */
 async function importInto(
   settings: ImportSettings,
@@ -114,7 +104,8 @@ async function importInto(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
-  const { format, type, replace, strict, json, providerService: provider } = settings
+  const { format, type, replace, allowEmpty, allowShrink, strict, json } = settings
+  const { providerService: provider } = settings
   const { withList } = storesOf(settings, clock)
   checkMapping(settings.map, provider)
   const place = openGeoip(settings.geoip)
@@ -130,13 +121,17 @@ async function importInto(
       defaults: { type, nowMs: clock(), provider, pingUnit: settings.pingUnit },
       beforeRows: () => importTx.lock(signal),
       drained: importTx.drained,
-      refuseEmpty: replace && !settings.allowEmpty,
+      refuseEmpty: replace && !allowEmpty,
     }
     const add = (proxy: IncomingProxy): void => importTx.add(place(proxy))
     try {
       const { read, rejected } = await importSources(sources, options, add, observer)
-      const approve = (sizes: ListSizes): void => approveSizes(sizes, settings)
-      const { added, updated, unchanged, removed } = await importTx.commit(approve)
+      const { added, updated, unchanged, removed } = await importTx.commit(sizes => {
+        const problem = shrinkProblem(sizes)
+        if (problem === null || allowShrink || (allowEmpty && sizes.after === 0)) return
+        const hint = '(--allow-shrink if that is meant)'
+        throw new CommandError(`this ${problem}; nothing was imported ${hint}`)
+      })
       return { read, added, updated, unchanged, rejected, removed }
     } catch (error) {
       await importTx.rollback()
