@@ -351,18 +351,13 @@ describe('the overview in bad times and good', () => {
   })
 })
 
-describe('metrics', () => {
-  test('need the token', async () => {
-    const service = create()
-    expect((await service.askBare('/metrics')).status).toBe(401)
-    const { status, text, headers } = await service.ask('/metrics')
-    expect(status).toBe(200)
-    expect(headers.get('content-type')).toStartWith('text/plain; version=0.0.4')
-    expect(text).toContain('# TYPE proxylist_http_requests_total counter')
-  })
-  test('with --metrics-open do not, and nothing else is open', async () => {
-    const service = startConsole(dataDirectory(), { metricsOpen: true })
-    expect((await service.askBare('/metrics')).status).toBe(200)
-    expect((await service.askBare('/console/overview')).status).toBe(401)
-  })
+test('metrics need the token, unless they are open, and then nothing else is', async () => {
+  expect((await service.askBare('/metrics')).status).toBe(401)
+  const { status, text, headers } = await service.ask('/metrics')
+  expect(status).toBe(200)
+  expect(headers.get('content-type')).toStartWith('text/plain; version=0.0.4')
+  expect(text).toContain('# TYPE proxylist_http_requests_total counter')
+  const open = startConsole(dataDirectory(), { metricsOpen: true })
+  expect((await open.askBare('/metrics')).status).toBe(200)
+  expect((await open.askBare('/console/overview')).status).toBe(401)
 })

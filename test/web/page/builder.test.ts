@@ -83,17 +83,6 @@ test('values that are typed wrong say so and are left out of the request', async
   await page.getByText('A port is a number from 1 to 65535').waitFor()
 })
 
-test('filters are taken away by their chips, and all at once', async () => {
-  const { page } = await open({
-    at: '/#type=socks5,http&ping=5&get=csv',
-    stubs: STATS,
-  })
-  await page.getByRole('button', { name: 'Remove socks5' }).click()
-  expect(await requestOn(page)).toBe('/api?type=http&ping=5&get=csv')
-  await page.getByRole('button', { name: 'Clear all' }).click()
-  expect(await requestOn(page)).toBe('/api?get=csv')
-})
-
 test('countries are found by name; a count that merged cells may add to is a range', async () => {
   const list = countedList(5000)
   const { page } = await open({
@@ -125,12 +114,16 @@ test('a slider sets the same limit as its field', async () => {
   expect(await slider.getAttribute('aria-valuetext')).toBe('any')
 })
 
-test('the hash restores what was chosen, also when it changes', async () => {
+test('the hash restores what was chosen; chips take it away; another hash changes it', async () => {
   const at = '/#type=socks5&country=de,nl&ping=700&get=txt&type_prefix=1'
   const { page } = await open({ at })
   expect(await page.isChecked('[name=type][value=socks5]')).toBe(true)
   expect(await page.isChecked('[name=country][value=nl]')).toBe(true)
   expect(await page.inputValue('[name=ping]')).toBe('700')
+  await page.getByRole('button', { name: 'Remove socks5' }).click()
+  expect(await requestOn(page)).toBe('/api?ping=700&country=de,nl&type_prefix=1')
+  await page.getByRole('button', { name: 'Clear all' }).click()
+  expect(await requestOn(page)).toBe('/api?type_prefix=1')
   await page.evaluate("location.hash = 'anon=elite&get=json'")
   await page.locator('[name=anon][value=elite]:checked').waitFor()
   expect(await requestOn(page)).toBe('/api?anon=elite&get=json')

@@ -76,8 +76,11 @@ for (const [look, options] of Object.entries(LOOKS)) {
   })
 }
 
-test('language and theme are chosen, remembered, and nothing else is', async () => {
-  const { page } = await open()
+test('language and theme are chosen, remembered, and nothing else is; motion is as wished', async () => {
+  const { page } = await open({ reducedMotion: 'reduce' })
+  await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
+  const duration = "getComputedStyle(document.querySelector('.level > span')).transitionDuration"
+  expect(await page.evaluate(duration)).toBe('0s')
   await page.getByRole('button', { name: 'RU' }).click()
   await page.getByRole('button', { name: 'Тёмная' }).click()
   await page.getByText('проверены за последние десять минут').waitFor()
@@ -186,11 +189,4 @@ test('nothing moves while the page loads', async () => {
   await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
   await page.evaluate('new Promise(resolve => requestAnimationFrame(() => setTimeout(resolve)))')
   expect(await page.evaluate('globalThis.shift ?? 0')).toBe(0)
-})
-
-test('without motion where that is wished', async () => {
-  const { page } = await open({ reducedMotion: 'reduce' })
-  await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
-  const duration = "getComputedStyle(document.querySelector('.level > span')).transitionDuration"
-  expect(await page.evaluate(duration)).toBe('0s')
 })
