@@ -147,8 +147,6 @@ describe('an admission', () => {
     }))
     expect((await decideAll(its.one, asks)).map(outcomeOf)).toEqual(['ok', 'ok', 'ok'])
     expect(await its.left(caller, T0)).toEqual([996, LIMIT_MAX - 4])
-    const quotas = { subnets: LIMIT_MAX, clients: LIMIT_MAX }
-    expect(await its.consume(quotas, T0, [1])).toMatchObject({ kind: 'consumed' })
   })
 
   test('an empty batch decides nothing', async its => {
