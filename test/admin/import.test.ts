@@ -41,23 +41,18 @@ const ROW = (i: number): string => `203.0.113.${i}:8080\n`
 const rows = (n: number): string => Array.from({ length: n }, (_, i) => ROW(i)).join('')
 
 describe('an import', () => {
-  test('says what the command says, with rejected rows under the name of the file', async () => {
+  test('says what the command says, rejected rows under the name of the file, and is seen at once', async () => {
     const service = create()
     const body = `${ROW(1)}bad\n${ROW(2)}`
+    const json = { kind: 'regular' }
+    const { key } = await service.value('/console/keys', { method: 'POST', json })
+    const query = `/api?key=${key}&ip=203.0.113.2:8080`
+    expect(await service.api(query)).toBe('404 PROXIES_NOT_FOUND')
     expect(await service.send('name=my%20%3Cb%3E.txt&type=socks5', body)).toEqual({
       ...{ kind: 'done', read: 3, added: 2, updated: 0, unchanged: 0, rejected: 1, removed: 0 },
       messages: ['my <b>.txt:2: ip must be an IPv4 address with a port, a.b.c.d:port'],
     })
-  })
-
-  test('is seen by the server at once', async () => {
-    const service = create()
-    const json = { kind: 'regular' }
-    const { key } = await service.value('/console/keys', { method: 'POST', json })
-    const query = `/api?key=${key}&ip=203.0.113.77:8080`
-    expect(await service.api(query)).toBe('404 PROXIES_NOT_FOUND')
-    await service.send('type=socks5', ROW(77))
-    expect(await service.api(query)).toBe('200 203.0.113.77:8080\n')
+    expect(await service.api(query)).toBe('200 203.0.113.2:8080\n')
   })
 
   test('that would shrink the list is refused with the sentence of the command, and may be meant', async () => {
@@ -106,8 +101,9 @@ describe('an import that is refused', () => {
     ['data=/etc', /^unknown parameter/],
     ['name=%ff', 'the query must be valid UTF-8'],
   ] as const
+  const service = create()
   test.each(BAD)('with %s is refused before it is read', async (query, message) => {
-    const { text, status } = await create().ask(`/console/import?${query}`, {
+    const { text, status } = await service.ask(`/console/import?${query}`, {
       ...{ method: 'POST', body: ROW(1) },
     })
     expect([status, JSON.parse(text).code]).toEqual([400, 'INVALID_PARAMETER'])
@@ -115,13 +111,11 @@ describe('an import that is refused', () => {
   })
 
   test('into the sample is refused', async () => {
-    const service = startConsole(dataDirectory())
-    const { text } = await service.ask('/console/import', { method: 'POST', body: ROW(1) })
+    const sample = startConsole(dataDirectory())
+    const { text } = await sample.ask('/console/import', { method: 'POST', body: ROW(1) })
     expect(JSON.parse(text)).toMatchObject({
-      ...{
-        code: 'CONFLICT',
-        message: 'the sample list is built in: nothing can be imported into it',
-      },
+      code: 'CONFLICT',
+      message: 'the sample list is built in: nothing can be imported into it',
     })
   })
 })
@@ -239,40 +233,30 @@ describe('a running import', () => {
     expect(given[1]?.isKilled()).toBeTrue()
   })
 
-  test('that is one too many is refused until another has ended', async () => {
-    const { send, given } = createByHand()
-    for (let n = 0; n < IMPORTS_MAX; n += 1) await send('x')
+  test('that is one too many is refused until another has ended; a refused one takes no place', async () => {
+    const { send, given } = createByHand(10)
+    const tooLarge = () => send(chunks('12345678901'))
+    for (let n = 0; n < IMPORTS_MAX; n += 1) {
+      expect(await codeOf(tooLarge())).toBe('BODY_TOO_LARGE')
+      await send('x')
+    }
     expect(await codeOf(send('x'))).toBe('CONFLICT')
     given[0]?.end(DONE)
     await Bun.sleep(0)
     expect(await codeOf(send('x'))).toBe('done')
   })
 
-  test('that was refused takes no place from others', async () => {
-    const { send } = createByHand(10)
-    for (let n = 0; n < IMPORTS_MAX + 1; n += 1) {
-      expect(await codeOf(send(chunks('12345678901')))).toBe('BODY_TOO_LARGE')
-    }
-    expect(await codeOf(send('x'))).toBe('done')
-  })
-
-  test('is ended by the end of the server, and says that the list is as it was', async () => {
-    const { send, close } = createByHand()
-    const lines = await send('x')
+  test('that is ended by the server, or crashes, says that the list is as it was and nothing else', async () => {
+    const { send, given, close } = createByHand()
+    const [crashed, ended] = [await send('x'), await send('x')]
+    given[0]?.end({ isDone: false, stdout: '', stderr: 'panic\n    at /srv/secret.ts:1\n' })
     close()
-    expect(await new Response(lines).text()).toBe(
-      '{"kind":"failed","message":"it was ended; the list is as it was","messages":[]}\n',
-    )
+    for (const lines of [crashed, ended]) {
+      expect(await new Response(lines).text()).toBe(
+        '{"kind":"failed","message":"it was ended; the list is as it was","messages":[]}\n',
+      )
+    }
   })
-})
-
-test('an import whose process crashes shows nothing of what it wrote', async () => {
-  const { send, given } = createByHand()
-  const lines = await send('x')
-  given[0]?.end({ isDone: false, stdout: '', stderr: 'panic\n    at /srv/secret.ts:1\n' })
-  expect(await new Response(lines).text()).toBe(
-    '{"kind":"failed","message":"it was ended; the list is as it was","messages":[]}\n',
-  )
 })
 
 test('the progress of an import is in its lines, once a second', async () => {
