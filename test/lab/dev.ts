@@ -11,45 +11,20 @@ import { ROOT } from '../support/program.ts'
 const LISTEN = { hostname: '127.0.0.1', port: 8080 }
 /** Editors write a file in several steps. */
 const SETTLED_MS = 100
-/** Where pages hear that they are to load again; streams that say nothing are ended by Bun. */
-const CHANGES = '/-/dev-changes'
+/** Where pages read when the service was started, and where their script is. */
+const STARTED = '/-/dev-started'
 const SCRIPT = '/-/dev.js'
-const HEARTBEAT_MS = 5000
 
-/** Runs in the page: it loads again at each change, and when this process is back. */
-const RELOAD = `const listen = async (isBack = false) => {
-  try {
-    const { body } = await fetch('${CHANGES}')
-    if (isBack) return location.reload()
-    const reader = body.pipeThrough(new TextDecoderStream()).getReader()
-    for (let part = await reader.read(); !part.done; part = await reader.read())
-      if (part.value.includes('changed')) return location.reload()
-  } catch {}
-  setTimeout(listen, 500, true)
-}
-listen()`
+/** Runs in the page: it loads again once the service was started again. */
+const RELOAD = `let known
+setInterval(async () => {
+  const started = await fetch('${STARTED}', { cache: 'no-store' })
+    .then(answer => answer.text(), () => known)
+  if (known !== undefined && started !== known) location.reload()
+  known = started
+}, 500)`
 
-const pages = new Set<ReadableStreamDefaultController<string>>()
-
-/** A stream of lines for a page: empty ones, and one that says that it changed. */
-function changes(): Response {
-  let own: ReadableStreamDefaultController<string> | null = null
-  const stream = new ReadableStream<string>({
-    start(controller) {
-      own = controller
-      pages.add(controller)
-    },
-    cancel() {
-      if (own !== null) pages.delete(own)
-    },
-  })
-  return new Response(stream.pipeThrough(new TextEncoderStream()))
-}
-
-const tell = (line: string): void => {
-  for (const page of pages) page.enqueue(`${line}\n`)
-}
-
+let startedMs = Date.now()
 let service: Promise<Server>
 const start = (port: number): Promise<Server> =>
   launchServer(
@@ -69,7 +44,7 @@ async function restart(): Promise<void> {
   )
   try {
     await service
-    tell('changed')
+    startedMs = Date.now()
     process.stderr.write('restarted\n')
   } catch (thrown) {
     process.stderr.write(`${thrown instanceof Error ? thrown.message : thrown}\n`)
@@ -79,7 +54,7 @@ async function restart(): Promise<void> {
 /** Passes a request on, and adds the script to pages. */
 async function pass(request: Request): Promise<Response> {
   const { pathname, search } = new URL(request.url)
-  if (pathname === CHANGES) return changes()
+  if (pathname === STARTED) return new Response(String(startedMs))
   if (pathname === SCRIPT) {
     return new Response(RELOAD, { headers: { 'content-type': 'text/javascript' } })
   }
@@ -102,9 +77,8 @@ async function pass(request: Request): Promise<Response> {
 const PORT = freePort()
 service = start(PORT)
 await service
-Bun.serve({ ...LISTEN, idleTimeout: 60, development: false, reusePort: false, fetch: pass })
+Bun.serve({ ...LISTEN, development: false, reusePort: false, fetch: pass })
 process.stderr.write(`http://${LISTEN.hostname}:${LISTEN.port} shows what src/ holds\n`)
-setInterval(tell, HEARTBEAT_MS, '')
 
 let timer: ReturnType<typeof setTimeout> | undefined
 watch(join(ROOT, 'src'), { recursive: true }, () => {
