@@ -4,6 +4,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Server } from '../../support/launch.ts'
 import { type Client, openClient } from '../support/client.ts'
 import { cpuPerUnit, readCpu } from '../support/process.ts'
 import { DISTINCT, distinctBounds } from '../support/queries.ts'
@@ -18,10 +19,12 @@ type Answers = {
   /** From sending a request to its answer, in milliseconds; `null`: not measured. */
   latency: { p50: number; p99: number } | null
 }
-/** A measured run of a server; `cpu`: its CPU time a request, in microseconds. */
-export type Load = Answers & { cpu: ReturnType<typeof cpuPerUnit> }
+/**
+ * A measured run of servers; `cpu`: their CPU time a request, in microseconds. What is unknown is
+ * `Number.NaN`.
+ */
+export type Load = Answers & { cpu: { mainUs: number; allUs: number } }
 type LoadInput = {
-  port: number
   targetsFile: string
   isDistinct: boolean
   seconds: number
@@ -61,19 +64,43 @@ end
 
 let nextRequest = 0
 
-/** Loads a server for some seconds; request numbers continue from run to run. */
-export async function load(workspace: Workspace, pid: number, input: LoadInput): Promise<Load> {
-  const { generator } = workspace.options
-  const { connections = workspace.options.connections } = input
+/** Loads servers at once for some seconds, each the same; request numbers continue from run to run. */
+export async function load(
+  workspace: Workspace,
+  servers: readonly Pick<Server, 'port' | 'pid'>[],
+  input: LoadInput,
+): Promise<Load> {
+  const { connections = workspace.options.connections, seconds } = input
   const startAt = nextRequest
-  nextRequest += input.seconds * REQUESTS_MAX_PER_SECOND
-  const before = readCpu(pid)
-  const answers =
-    generator === 'wrk'
-      ? await loadByWrk(workspace, input, startAt)
-      : await loadByBun({ ...input, startAt, connections })
-  return { ...answers, cpu: cpuPerUnit(pid, before, answers.requests) }
+  nextRequest += seconds * REQUESTS_MAX_PER_SECOND
+  const before = servers.map(({ pid }) => readCpu(pid))
+  const all = await Promise.all(
+    servers.map(({ port }) => {
+      const own = { ...input, connections, port, startAt }
+      return workspace.options.generator === 'wrk' ? loadByWrk(workspace, own) : loadByBun(own)
+    }),
+  )
+  const sum = (of: (answers: Answers) => number): number =>
+    all.reduce((total, answers) => total + of(answers), 0)
+  const latest = (pick: 'p50' | 'p99'): number =>
+    Math.max(...all.map(({ latency }) => latency?.[pick] ?? Number.NaN))
+  const requests = sum(answers => answers.requests)
+  const used = servers.map(({ pid }, i) => cpuPerUnit(pid, before[i] ?? null, requests))
+  const usOf = (pick: 'mainUs' | 'allUs'): number =>
+    used.reduce((total, cpu) => total + (cpu?.[pick] ?? Number.NaN), 0)
+  return {
+    perSecond: sum(answers => answers.perSecond),
+    requests,
+    not2xx: sum(answers => answers.not2xx),
+    broken: sum(answers => answers.broken),
+    latency: { p50: latest('p50'), p99: latest('p99') },
+    cpu: { mainUs: usOf('mainUs'), allUs: usOf('allUs') },
+  }
 }
+
+/** Answers of another status than is expected: no request may be refused, or every one must be. */
+export const unexpectedOf = ({ requests, not2xx, broken }: Load, status: 200 | 429): number =>
+  broken + (status === 200 ? not2xx : requests - not2xx)
 
 type ClosedLoopInput = {
   port: number
@@ -141,11 +168,8 @@ function latencyIn(output: string, percent: number): number {
 
 async function loadByWrk(
   workspace: Workspace,
-  input: LoadInput,
-  startAt: number,
+  { port, targetsFile, isDistinct, seconds, connections, startAt }: ClosedLoopInput,
 ): Promise<Answers> {
-  const { port, targetsFile, isDistinct, seconds } = input
-  const { connections = workspace.options.connections } = input
   const script = join(workspace.dir, 'requests.lua')
   writeFileSync(script, LUA)
   const command = [

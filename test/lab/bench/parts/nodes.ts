@@ -19,7 +19,7 @@ import {
 } from '../../support/shared-database.ts'
 import { count, median, type Row, shown } from '../../support/table.ts'
 import { ask, type BenchServer } from '../baselines/baselines.ts'
-import { type Load, load } from '../load.ts'
+import { type Load, load, unexpectedOf } from '../load.ts'
 import type { Workspace } from '../workspace.ts'
 
 const NODES_MAX = 3
@@ -57,15 +57,8 @@ function processesOf(postmaster: number): number[] {
 const cpuNs = (pids: readonly number[]): number =>
   pids.reduce((sum, pid) => sum + (readCpu(pid)?.allNs ?? 0), 0)
 
-/** One measured run of some servers at once. */
-type Measured = {
-  perSecond: number
-  unexpected: number
-  p50Ms: number
-  p99Ms: number
-  nodeUs: number
-  databaseUs: number | null
-}
+/** One measured run of some servers at once; the CPU time of the database is that a request. */
+type Measured = Load & { databaseUs: number | null }
 
 type Servers = { database: UsedDatabase; nodes: readonly BenchServer[]; sqlite: BenchServer }
 
@@ -79,28 +72,11 @@ async function measure(
 ): Promise<Measured> {
   const targetsFile = (await workspace.targets())[of.targets]
   const database = postmaster === null ? [] : processesOf(postmaster)
-  const nodes = servers.map(({ pid }) => pid)
-  const before = { nodes: cpuNs(nodes), database: cpuNs(database) }
+  const beforeNs = cpuNs(database)
   const input = { targetsFile, isDistinct: false, seconds, connections }
-  const loads = await Promise.all(
-    servers.map(({ port, pid }) => load(workspace, pid, { ...input, port })),
-  )
-  const sum = (pick: (load: Load) => number): number =>
-    loads.reduce((total, one) => total + pick(one), 0)
-  const requests = sum(one => one.requests)
-  const usOf = (from: number, to: number): number => (to - from) / 1_000 / requests
-  const latest = (pick: 'p50' | 'p99'): number =>
-    Math.max(...loads.map(({ latency }) => latency?.[pick] ?? Number.NaN))
-  return {
-    perSecond: sum(one => one.perSecond),
-    unexpected: sum(
-      one => one.broken + (of.status === 200 ? one.not2xx : one.requests - one.not2xx),
-    ),
-    p50Ms: latest('p50'),
-    p99Ms: latest('p99'),
-    nodeUs: usOf(before.nodes, cpuNs(nodes)),
-    databaseUs: postmaster === null ? null : usOf(before.database, cpuNs(database)),
-  }
+  const loaded = await load(workspace, servers, input)
+  const databaseUs = (cpuNs(database) - beforeNs) / 1_000 / loaded.requests
+  return { ...loaded, databaseUs: postmaster === null ? null : databaseUs }
 }
 
 /** The servers of one comparison: SQLite is 0 nodes. */
@@ -129,10 +105,10 @@ const medianOf = (runs: readonly Measured[], pick: (run: Measured) => number): n
   median(runs.map(pick))
 
 /** `9,800/s, p50 1.2, p99 4.0 ms`, and how many answers were not of the expected status. */
-function summary(runs: readonly Measured[]): string {
-  const unexpected = runs.reduce((sum, run) => sum + run.unexpected, 0)
-  const p50 = shown(medianOf(runs, run => run.p50Ms))
-  const p99 = shown(medianOf(runs, run => run.p99Ms))
+function summary(runs: readonly Measured[], { status }: Case): string {
+  const unexpected = runs.reduce((sum, run) => sum + unexpectedOf(run, status), 0)
+  const p50 = shown(medianOf(runs, run => run.latency?.p50 ?? Number.NaN))
+  const p99 = shown(medianOf(runs, run => run.latency?.p99 ?? Number.NaN))
   const bad = unexpected > 0 ? ` (${count(unexpected)} unexpected answers)` : ''
   return `${shown(medianOf(runs, run => run.perSecond))}/s, p50 ${p50}, p99 ${p99} ms${bad}`
 }
@@ -147,14 +123,14 @@ function rowOf(of: Case, nodes: number, connections: number, runs: Runs): Row {
   const isAdmission = of.status === 200
   const limit = isAdmission && isFirst ? `, ≤ ${DATABASE_US_MAX} µs of the database` : ''
   const isCheap = !isAdmission || !(databaseUs > DATABASE_US_MAX)
-  const isClean = own.every(({ unexpected }) => unexpected === 0)
+  const isClean = own.every(run => unexpectedOf(run, of.status) === 0)
   const us = (pick: (run: Measured) => number, all: readonly Measured[]): string =>
     `${shown(medianOf(all, pick))} µs`
   return {
     case: `${of.name}, ${nodes} ${nodes === 1 ? 'node' : 'nodes'} of ${connections} connections`,
-    this: summary(own),
-    that: `SQLite: ${summary(sqlite)}`,
-    cpu: `${us(run => run.nodeUs, own)} and database ${shown(databaseUs)} µs : ${us(run => run.nodeUs, sqlite)}`,
+    this: summary(own, of),
+    that: `SQLite: ${summary(sqlite, of)}`,
+    cpu: `${us(run => run.cpu.allUs, own)} and database ${shown(databaseUs)} µs : ${us(run => run.cpu.allUs, sqlite)}`,
     figure: `${shown(ratio)} ×`,
     target: isFirst ? `≥ ${of.least} ×${limit}` : '',
     holds: isFirst ? ratio >= of.least && isCheap && isClean : null,

@@ -13,7 +13,7 @@ import {
   startFastify,
   startNginx,
 } from '../baselines/baselines.ts'
-import { type Load, load } from '../load.ts'
+import { type Load, load, unexpectedOf } from '../load.ts'
 import type { Workspace } from '../workspace.ts'
 
 const WARM_UP_SECONDS = 2
@@ -118,8 +118,8 @@ async function runAll(workspace: Workspace, what: Case, servers: Servers) {
   const { rounds, durationSeconds } = workspace.options
   const targetsFile = (await workspace.targets())[what.targets]
   const isDistinct = what.targets.startsWith('distinct')
-  const run = ({ port, pid }: BenchServer, seconds: number): Promise<Load> =>
-    load(workspace, pid, { port, targetsFile, isDistinct, seconds })
+  const run = (server: BenchServer, seconds: number): Promise<Load> =>
+    load(workspace, [server], { targetsFile, isDistinct, seconds })
 
   const runs = new Map<ServerName, Load[]>()
   for (const [, server] of running(servers)) await run(server, WARM_UP_SECONDS)
@@ -131,21 +131,15 @@ async function runAll(workspace: Workspace, what: Case, servers: Servers) {
   return runs
 }
 
-/** Answers that the case does not expect: no request may be refused, or every one must be. */
-function unexpected({ requests, not2xx, broken }: Load, { status }: Case): number {
-  return broken + (status === 200 ? not2xx : requests - not2xx)
-}
-
 function summary(runs: readonly Load[], what: Case): string {
-  const bad = runs.reduce((sum, run) => sum + unexpected(run, what), 0)
+  const bad = runs.reduce((sum, run) => sum + unexpectedOf(run, what.status), 0)
   const perSecond = shown(median(runs.map(run => run.perSecond)))
   return `${perSecond}/s${bad > 0 ? ` (${count(bad)} unexpected answers)` : ''}`
 }
 
 /** CPU time a request, of the main thread and of all threads: `18.1 (19.0)`. */
 function cpuOf(runs: readonly Load[]): string {
-  const of = (pick: 'mainUs' | 'allUs') =>
-    shown(median(runs.map(({ cpu }) => cpu?.[pick] ?? Number.NaN)))
+  const of = (pick: 'mainUs' | 'allUs') => shown(median(runs.map(({ cpu }) => cpu[pick])))
   return `${of('mainUs')} (${of('allUs')}) µs`
 }
 
@@ -169,9 +163,9 @@ function rowOf(
   const others = runs.get(other) ?? []
   const ratio = median(own.map((run, i) => run.perSecond / (others[i]?.perSecond ?? Number.NaN)))
   const cpuRatio = median(
-    own.map((run, i) => (others[i]?.cpu?.mainUs ?? Number.NaN) / (run.cpu?.mainUs ?? Number.NaN)),
+    own.map((run, i) => (others[i]?.cpu.mainUs ?? Number.NaN) / run.cpu.mainUs),
   )
-  const isClean = own.every(run => unexpected(run, what) === 0)
+  const isClean = own.every(run => unexpectedOf(run, what.status) === 0)
   const that = `${SHOWN[other]}: ${summary(others, what)}`
   const cpu = `${cpuOf(own)} : ${cpuOf(others)}`
   const holds = target === null ? null : ratio >= target && isClean
