@@ -76,7 +76,7 @@ export function readAnswer(
 }
 
 /** What arrived after a request, as Latin-1; `answer`: complete, `error`: how it is malformed. */
-export type Arrived = { text: string; answer: HttpAnswer | null; error: string | null }
+type Arrived = { text: string; answer: HttpAnswer | null; error: string | null }
 
 /** What the bytes of a connection are, or `null` while the answer is not complete and may be yet. */
 function arrivedIn(text: string, isHead: boolean, isOpen: boolean): Arrived | null {

@@ -80,7 +80,7 @@ function createAdmin(url: string) {
 /** The program, as the beginning of a command, and the database that its commands and nodes use. */
 export type Shared = { program: readonly string[]; database: UsedDatabase }
 
-export const environmentOf = ({ database }: Shared) => ({ PROXYLIST_DATABASE: database.url() })
+const environmentOf = ({ database }: Shared) => ({ PROXYLIST_DATABASE: database.url() })
 
 /** Runs a command of the program on the database. @throws Error with its stderr when it fails. */
 export const command = (shared: Shared, args: readonly string[]): Promise<string> =>

@@ -13,7 +13,7 @@ import { addressOf } from '../support/rows.ts'
 import { files, startServe } from '../support/serve.ts'
 import { count } from '../support/table.ts'
 import { type Part, type Run, scaled } from './part.ts'
-import { DEADLINE, kill, listFaults, summaryOf, until } from './support/kill.ts'
+import { kill, listFaults, summaryOf } from './support/kill.ts'
 import { tagsIn, writeTagged } from './support/tagged.ts'
 
 /** One kind of import. */
@@ -74,6 +74,9 @@ function listAfter(change: Change, tag: number): string {
 const EVERYTHING = 'time=86400&get=json&fields=speed'
 /** What says that there is nothing: a first import may be killed before it has made a file. */
 const NOTHING = /no proxies match|there is no /
+
+/** A command that takes this long has failed. */
+const DEADLINE = { deadlineSeconds: 60 }
 
 /** What the program lists. @throws Error when it fails. */
 async function listed(binary: string, data: string): Promise<string> {
@@ -151,6 +154,16 @@ async function writeImport(scene: Scene, tag: number): Promise<string[]> {
   }
   const how = ['--format', 'ndjson', '--json', ...(change.replace ? ['--replace'] : [])]
   return [run.binary, 'import', ...paths, '--data', data, ...how]
+}
+
+/** Timers are late by up to this; the rest of a wait is spent in a loop. */
+const TIMER_SLACK_MS = 2
+
+/** Resolves when `performance.now()` is `dueMs`, to a tenth of a millisecond. */
+async function until(dueMs: number): Promise<void> {
+  const sleepMs = dueMs - performance.now() - TIMER_SLACK_MS
+  if (sleepMs > 0) await Bun.sleep(sleepMs)
+  while (performance.now() < dueMs);
 }
 
 /** A text that changes with every write to the WAL; `''` while it holds no rows. */

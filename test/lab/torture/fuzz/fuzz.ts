@@ -367,17 +367,13 @@ function findingsOf(run: Run, all: ReturnType<typeof total>, end: Ended): Findin
       all.wrong('key') + end.reflected,
       `${megabytes(all.bytes)} of answers, ${megabytes(end.output)} of output`,
     ),
-    none(
-      'Valid requests are served, others are refused',
-      all.wrong('status'),
-      `${count(all.grammar)}`,
-    ),
+    none('Valid requests are served, others are refused', all.wrong('status'), count(all.grammar)),
     none(
       'Every well-formed request is answered',
       all.wrong('lost'),
-      `${count(all.grammar + all.mutated)}`,
+      count(all.grammar + all.mutated),
     ),
-    none('Known answers stay the same', all.wrong('probe'), `${count(all.probes)}`),
+    none('Known answers stay the same', all.wrong('probe'), count(all.probes)),
   ]
 }
 

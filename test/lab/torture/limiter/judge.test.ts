@@ -77,7 +77,7 @@ function createRun(isLogged = false) {
       const decision = oracle.admit(caller, ADDRESS, realMs + offsetMs)
       const rules = rulesOf(caller, ADDRESS)
       const one: Asked = {
-        ...{ node: 0, of, caller, rules, kind: 0, subject: 0, place: 0, port: PORT },
+        ...{ of, caller, rules, kind: 0, subject: 0, place: 0, port: PORT },
         ...{ id: '', sentMs, receivedMs: sentMs + WAY_MS },
         body: decision.kind === 'admitted' ? BODY : '',
         nowMs: isLogged ? realMs : null,

@@ -19,9 +19,8 @@ import {
 import type { Note } from './client.ts'
 import { addressOf, CALLERS, type Ids, type Kind, kindAt } from './traffic.ts'
 
-/** A request as its client saw it; `node` is the number of the server or node that it was sent to. */
+/** A request as its client saw it. */
 export type Asked = Note & {
-  node: number
   of: Kind
   /** The server's clock when the request arrived, by its log; `null`: at some time until the answer. */
   nowMs: number | null
@@ -31,7 +30,7 @@ export type Asked = Note & {
   rules: readonly Rule[]
 }
 
-export async function* linesOf<Line>(file: string): AsyncGenerator<Line> {
+async function* linesOf<Line>(file: string): AsyncGenerator<Line> {
   for await (const line of createInterface({ input: createReadStream(file) })) {
     yield JSON.parse(line) as Line // written by the program or by our own clients
   }
@@ -76,7 +75,7 @@ const isLoggedSo = (asked: Asked, entry: Logged | undefined): boolean =>
   asked.nowMs <= asked.receivedMs
 
 /**
- * Reads the notes of clients, each file those of a node; `ids` are those of the keys, by kind and subject.
+ * Reads the notes of clients; `ids` are those of the keys, by kind and subject.
  * With access logs, joins them by request id; `unpaired`: requests that only one side recorded, or that
  * the sides recorded differently.
  */
@@ -85,19 +84,19 @@ export async function readAsked(files: readonly string[], ids: Ids, logs: readon
   const callerOf = createCallers(ids)
   const all: Asked[] = []
   let unpaired = 0
-  const add = (note: Note, node: number): void => {
+  const add = (note: Note): void => {
     const of = kindAt(note.kind)
     const isError = note.status !== 200 && note.body !== ''
     const { code = '', ...fields } = isError ? JSON.parse(note.body) : {}
     const entry = logged.get(note.id)
     const nowMs = entry === undefined ? null : Date.parse(entry.time)
-    const asked: Asked = { ...note, node, of, nowMs, code, fields, ...callerOf(note, of) }
+    const asked: Asked = { ...note, of, nowMs, code, fields, ...callerOf(note, of) }
     if (logs.length > 0 && !isLoggedSo(asked, entry)) unpaired += 1
     logged.delete(note.id)
     all.push(asked)
   }
-  for (const [node, file] of files.entries()) {
-    for await (const note of linesOf<Note>(file)) add(note, node)
+  for (const file of files) {
+    for await (const note of linesOf<Note>(file)) add(note)
   }
   return { all, unpaired: unpaired + logged.size }
 }

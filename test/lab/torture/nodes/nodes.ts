@@ -208,9 +208,8 @@ type Scene = {
 type Done = {
   /** How many times its kind of fault happened. */
   times: number
-  /** When the database was usable again for the node that it hit, or for all when it hit no node. */
+  /** When what it hit was usable again. */
   returnedMs: number
-  node?: number
 }
 type Fault = (scene: Scene) => Promise<Done>
 
@@ -220,14 +219,12 @@ const sleep = (random: () => number, least: number, most: number): Promise<void>
 
 /** A node is killed, and started again. */
 const killNode: Fault = async ({ nodes, random }) => {
-  const index = between(random, 0, nodes.length - 1)
-  const node = nodes[index]
-  if (!node) throw new Error('there is no node')
+  const node = pick(random, nodes)
   if (!(await kill(node.child()))) throw new Error('a node had ended by itself')
   await sleep(random, 0, 200)
   node.start()
   await node.ready()
-  return { ...back(), node: index }
+  return back()
 }
 
 /** Process ids of the server for nodes, in no order. */

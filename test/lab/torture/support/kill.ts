@@ -1,34 +1,18 @@
-/**
- * Killing the program: waiting for an exact moment, whether the kill is what ended it, what is wrong with
- * the files that it leaves, and how findings after it are named.
- */
+/** Killing the program: whether the kill is what ended it, what is wrong with its files, and how that is named. */
 import { Database } from 'bun:sqlite'
 import { existsSync } from 'node:fs'
-import type { Child, LaunchOptions } from '../../../support/launch.ts'
+import type { Child } from '../../../support/launch.ts'
 import { files } from '../../support/serve.ts'
-
-/** Timers are late by up to this; the rest of a wait is spent in a loop. */
-const TIMER_SLACK_MS = 2
 
 /** How many problems are named, and how many characters of each. */
 const NAMED = 3
 const NAMED_LENGTH = 100
-
-/** A command that takes this long has failed. */
-export const DEADLINE: LaunchOptions = { deadlineSeconds: 60 }
 
 /** Kills a child at once; says whether that ended it, and not that it had ended by itself. */
 export async function kill(child: Child): Promise<boolean> {
   child.kill('SIGKILL')
   await child.exited
   return child.signalCode() === 'SIGKILL'
-}
-
-/** Resolves when `performance.now()` is `dueMs`, to a tenth of a millisecond. */
-export async function until(dueMs: number): Promise<void> {
-  const sleepMs = dueMs - performance.now() - TIMER_SLACK_MS
-  if (sleepMs > 0) await Bun.sleep(sleepMs)
-  while (performance.now() < dueMs);
 }
 
 /** How many problems there were, and the first of them. */
