@@ -22,13 +22,14 @@ import { COMMANDS } from '../../src/cli/program.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { ask } from '../support/answer.ts'
 import { smallDisk } from '../support/disk.ts'
-import { ASK, dataDirectory } from '../support/fixtures.ts'
+import { ASK, addKeys, addList, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { launch } from '../support/launch.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
 import { program, proxylist, RUNNER_FREE, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { directoryOf, take } from '../support/transcript.ts'
+import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -193,6 +194,22 @@ test('backup - does not write to a terminal, nor beside --json', async () => {
 
 const fill = (dir: string): void =>
   void Bun.spawnSync(['dd', 'if=/dev/zero', `of=${dir}/filler`, 'bs=1k'])
+/** From one that holds hardly anything to one that holds the list, its WAL, and both. */
+const SIZES = ['2m', '6m', '10m', '14m', '20m', '40m']
+
+/** Imports `file` beside a server on a disk of this size; returns the exit status. */
+async function importOn(disk: string, file: string): Promise<number> {
+  const dir = join(disk, 'data')
+  addList(dir, [{ ip: '192.0.2.1:80', type: 'http' }])
+  addKeys(dir, { free: {} }, [{ key: KEY, plan: 'free' }], T0)
+  const server = await startChild(dir)
+  const { exitCode, stderr } = await proxylist(['import', file, '--data', dir])
+  if (exitCode !== 0) expect(stderr).toContain('the disk is full')
+  await until(async () => (await ask(server, ASK)).startsWith('200 '))
+  await server.stop()
+  return exitCode
+}
+
 const disk = smallDisk('300k')
 
 if (disk !== null) {
@@ -227,6 +244,15 @@ if (disk !== null) {
     }
     rmSync(join(disk, 'filler'))
     await take(cwd, { args: ['list', '--data', data], stdout: '192.0.2.1:80\n' })
+  })
+
+  test('an import that fills the disk locks nobody out, whatever of it fits', async () => {
+    const line = (n: number) => `http://10.${n >> 16}.${(n >> 8) & 255}.${n & 255}:80\n`
+    const lines = Array.from({ length: 60_000 }, (_, n) => line(n))
+    const file = join(directoryOf({ 'many.txt': lines.join('') }), 'many.txt')
+    const statuses: number[] = []
+    for (const size of SIZES) statuses.push(await importOn(smallDisk(size) ?? '', file))
+    expect([statuses[0], statuses.at(-1)]).toEqual([1, 0])
   })
 }
 

@@ -70,78 +70,59 @@ test('repeat calls at every interval, not before, until it is stopped', async ()
 
 const LOCKED = new StoreError('locked')
 const HALF = EVERY_MS / 2
-const STOP = 'stop'
-type Steps = readonly (readonly [ms: number, calls: number] | typeof STOP)[]
-/** What work gives, and how often it was called once so many milliseconds have passed. */
-const SLICES: { [what: string]: { gives: readonly Outcome[]; steps: Steps } } = {
+/** A step that stops the job. */
+const STOP = Number.NaN
+type Course = { gives: readonly Outcome[]; after: readonly number[]; calls: readonly number[] }
+/** What work gives, and how often it was called after each step of so many milliseconds. */
+const SLICES: { readonly [what: string]: Course } = {
   'is called now, and once an interval': {
     gives: [],
-    steps: [
-      [0, 1],
-      [EVERY_MS - 1, 1],
-      [1, 2],
-    ],
+    after: [0, EVERY_MS - 1, 1],
+    calls: [1, 1, 2],
   },
   'is called again while more remains, each time in a later turn': {
     gives: [true, true, true, false],
-    steps: [
-      [0, 1],
-      [1, 2],
-      [1, 3],
-      [1, 4],
-      [HALF, 4],
-    ],
+    after: [0, 1, 1, 1, HALF],
+    calls: [1, 2, 3, 4, 4],
   },
   'starts again at the next interval, and again while more remains then': {
     gives: [false, true, true],
-    steps: [
-      [EVERY_MS, 2],
-      [1, 3],
-      [1, 4],
-      [HALF, 4],
-    ],
+    after: [EVERY_MS, 1, 1, HALF],
+    calls: [2, 3, 4, 4],
   },
   'ends its round when the first call fails, and the next interval goes on': {
     gives: [LOCKED, true],
-    steps: [
-      [1, 1],
-      [HALF, 1],
-      [HALF - 1, 2],
-      [1, 3],
-    ],
+    after: [1, HALF, HALF - 1, 1],
+    calls: [1, 1, 2, 3],
   },
   'ends its round when a later slice fails, and the next interval goes on': {
     gives: [true, LOCKED, true],
-    steps: [
-      [1, 2],
-      [HALF, 2],
-      [HALF - 1, 3],
-      [1, 4],
-    ],
+    after: [1, HALF, HALF - 1, 1],
+    calls: [2, 2, 3, 4],
   },
   'is not called after it is stopped': {
     gives: [],
-    steps: [[EVERY_MS, 2], STOP, [5 * EVERY_MS, 2]],
+    after: [EVERY_MS, STOP, 5 * EVERY_MS],
+    calls: [2, 2, 2],
   },
   'is not called after it is stopped while more remains': {
     gives: [true, true, true],
-    steps: [[1, 2], STOP, [5 * EVERY_MS, 2]],
+    after: [1, STOP, 5 * EVERY_MS],
+    calls: [2, 2, 2],
   },
 }
 
 describe.each(KINDS)('work in slices that answers %s', kind => {
-  test.each(Object.entries(SLICES))('%s', async (_, { gives, steps }) => {
+  test.each(Object.entries(SLICES))('%s', async (_, { gives, after, calls: expected }) => {
     const { work, calls } = workOf(kind, ...gives)
     const job = inSlices(work)
-    for (const step of steps) {
-      if (step === STOP) {
-        job.stop()
-        continue
-      }
-      const [ms, expected] = step
-      await (ms === 0 ? settled() : pass(ms))
-      expect(calls()).toBe(expected)
+    const seen: number[] = []
+    for (const ms of after) {
+      if (Number.isNaN(ms)) job.stop()
+      else await (ms === 0 ? settled() : pass(ms))
+      seen.push(calls())
     }
+    expect(seen).toEqual([...expected])
     job.stop()
   })
 })

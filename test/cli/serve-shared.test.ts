@@ -1,11 +1,13 @@
-/** Tests of servers beside each other on one data directory, and one after the other; `serve.test.ts` runs them. */
-import { describe, expect, test } from 'bun:test'
+/** Tests of servers beside each other on one data directory, and one after the other. */
+import { afterAll, describe, expect, test } from 'bun:test'
 import { DAY_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { ask, from } from '../support/answer.ts'
 import { ASK, addKeys, addList, dataDirectory, KEY } from '../support/fixtures.ts'
 import { type Service, startChild } from '../support/service.ts'
-import { temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
+
+afterAll(cleanUp)
 
 describe('limits', () => {
   test('outlive servers that are killed: no quota is given back', async () => {

@@ -1,5 +1,5 @@
-/** Tests of how `serve` begins to listen and how it ends; `serve.test.ts` runs them. */
-import { describe, expect, test } from 'bun:test'
+/** Tests of how `serve` begins to listen and how it ends. */
+import { afterAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { dirname, join } from 'node:path'
@@ -8,7 +8,9 @@ import { ask } from '../support/answer.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
 import { proxylist, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
-import { temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
 
 /** Proxies whose answer is too long for the buffers of a connection. */
 const LONG = 60_000
