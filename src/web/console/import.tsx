@@ -1,6 +1,6 @@
 /** Importing lists by drop: the options, sending one file, and what becomes of each. */
 import { useLayoutEffect, useState } from 'preact/hooks'
-import type { ImportCounts, ImportLine } from '../../admin/wire.ts'
+import type { ImportLine } from '../../admin/wire.ts'
 import { CheckField, SelectField } from '../parts/form.tsx'
 import { type Client, CONNECTION_LOST, createLineReader, RequestError } from './client.ts'
 import { useConsole } from './context.ts'
@@ -162,9 +162,7 @@ function Progress({ item, sent, read }: { item: ImportItem; sent: number; read: 
 }
 
 /** In the order of the command line. */
-const COUNTS = [
-  ...(['read', 'added', 'updated', 'unchanged', 'rejected', 'removed'] as const),
-] satisfies readonly (keyof ImportCounts)[]
+const COUNTS = ['read', 'added', 'updated', 'unchanged', 'rejected', 'removed'] as const
 
 function Result({ item }: { item: ImportItem }) {
   const { state } = item

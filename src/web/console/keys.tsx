@@ -19,13 +19,9 @@ const NO_KEYS: readonly Key[] = []
 /** From here on the use of a limit is shown as close to it. */
 export const CLOSE = 0.8
 
-const STATE_WORDS: { readonly [state in KeyState]: string } = {
-  ...{ active: 'active', expired: 'expired', revoked: 'revoked', off: 'plan is off' },
-}
-
 export const State = ({ state }: { state: KeyState }) => (
   <span class="status" data-ok={state === 'active' || undefined}>
-    {STATE_WORDS[state]}
+    {state === 'off' ? 'plan is off' : state}
   </span>
 )
 

@@ -105,7 +105,7 @@ export function OverviewView({ live }: { live: Live<Overview> }) {
         <ul class="cards">
           {cardsOf(value).map(([name, amount, notes, values]) => (
             <li class="card" key={name}>
-              <p>{name}</p>
+              <p class="soft">{name}</p>
               <b>{amount}</b>
               <small>{notes}</small>
               <Spark values={values} />

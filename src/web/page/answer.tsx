@@ -10,10 +10,8 @@ import type { Say } from './words.ts'
 /** Below this share, little is left. */
 const LOW = 0.2
 
-type LevelsProps = { limits: readonly LimitLeft[]; say: Say }
-
 /** A line for each limit: its name, how full it is, and when it is full again. */
-export function Levels({ limits, say }: LevelsProps) {
+export function Levels({ limits, say }: { limits: readonly LimitLeft[]; say: Say }) {
   const { words, number } = say
   if (limits.length === 0) return null
   return (

@@ -16,9 +16,6 @@ import type { Say } from './words.ts'
 const LAND = landPath()
 const HIT_RADIUS = 13
 
-const sizesOf = (counts: Facet): Map<string, number> =>
-  new Map([...counts].map(([code, { size }]) => [code, size]))
-
 /** Without counts, what is chosen still has its place. */
 const pointsOf = (codes: readonly string[]): Bubble[] =>
   codes.flatMap(code => {
@@ -59,7 +56,10 @@ function WorldMap(props: FilterProps & { chosen: readonly string[] }) {
     },
   }
   const bubbles = useMemo(
-    () => (counts === null ? pointsOf(chosen) : placeBubbles(sizesOf(counts))),
+    () =>
+      counts === null
+        ? pointsOf(chosen)
+        : placeBubbles(new Map([...counts].map(([code, { size }]) => [code, size]))),
     [counts, chosen],
   )
   const top = bubbles

@@ -163,9 +163,7 @@ const TAB_STEPS: { readonly [key: string]: (at: number) => number } = {
   End: () => CODES.length - 1,
 }
 
-type TabsProps = { code: Code; choose: (code: Code) => void; say: Say }
-
-function Tabs({ code, choose, say }: TabsProps) {
+function Tabs({ code, choose, say }: { code: Code; choose: (code: Code) => void; say: Say }) {
   const list = useRef<HTMLDivElement>(null)
   const step = (event: KeyboardEvent): void => {
     const next = CODES[TAB_STEPS[event.key]?.(CODES.indexOf(code)) ?? -1]
