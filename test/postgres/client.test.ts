@@ -1,8 +1,8 @@
 /**
- * What is tried of connections: the defaults that others have set (those that change what values mean are in
- * every database of tests), and what the database's client must do (Bun.SQL, src/postgres/connection.ts), where bugs are or were known:
- * rows come to the query that asked for them (oven-sh/bun#33665, #33627), closing ends (#33985), and a
- * database that is away keeps no process alive.
+ * Connections (src/postgres/connection.ts): the defaults that others have set for a database (those that change
+ * what values mean are in every database of tests), and what Bun.SQL must do where bugs are or were known: rows
+ * come to the query that asked for them (oven-sh/bun#33665, #33627), closing ends (#33985), and a database
+ * that is away keeps no process alive.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
