@@ -24,7 +24,7 @@ const SETUPS: readonly { name: string; servers: number; unix: boolean; kills: nu
 ]
 type Setup = (typeof SETUPS)[number]
 
-const CLIENTS = 24
+const CLIENTS = 12
 /** The clients go over all subjects in so many seconds; how many requests that is says how many there are. */
 const LAP_SECONDS = 20
 const LAP_REQUESTS = 100_000
