@@ -203,6 +203,7 @@ describe.each(['json', 'text'] as const)('with errors in %s', errors => {
     for (const [name, bytes] of files) expect([name, tracesIn(bytes)]).toEqual([name, []])
 
     const other = new Database(join(dir, ACCESS_FILE), { create: false, readwrite: true })
+    other.run('pragma busy_timeout = 60000') // the service may be writing
     other.run('begin immediate')
     for (const key of [CANARY.once, CANARY.temp_good]) {
       await ask(`/api?key=${key}`)

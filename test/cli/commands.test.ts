@@ -189,22 +189,19 @@ const READERS = [
 ] as const
 
 /** Both files by what only reads, and the other ways to open them for the first damage. */
-const NAMED = DAMAGES.flatMap((damage, i) =>
+const NAMED = DAMAGES.flatMap(([name, damage, says], i) =>
   READERS.filter(([line]) => i === 0 || line === 'list' || line === 'keys list').map(
-    reader => [...damage, ...reader] as const,
+    ([line, file]) => [name, line, damage, says, file] as const,
   ),
 )
-test.each(NAMED)(
-  '%s is named in one sentence (%p, %p): %s',
-  async (_, damage, says, line, file) => {
-    const cwd = directoryOf({ 'a.txt': 'http://192.0.2.1:80\n' })
-    mkdirSync(join(cwd, 'data'))
-    damage(join(cwd, 'data'))
-    const { stderr } = await take(cwd, { args: line, exitCode: 1, stderr: /^proxylist: [^\n]+\n$/ })
-    expect(stderr).toContain(join('data', file))
-    expect(stderr.trimEnd()).toMatch(says)
-  },
-)
+test.each(NAMED)('%s is named in one sentence by %s', async (_, line, damage, says, file) => {
+  const cwd = directoryOf({ 'a.txt': 'http://192.0.2.1:80\n' })
+  mkdirSync(join(cwd, 'data'))
+  damage(join(cwd, 'data'))
+  const { stderr } = await take(cwd, { args: line, exitCode: 1, stderr: /^proxylist: [^\n]+\n$/ })
+  expect(stderr).toContain(join('data', file))
+  expect(stderr.trimEnd()).toMatch(says)
+})
 
 describe('data directories', () => {
   test.each(READERS)('one that cannot be made is named: %s', async line => {

@@ -186,7 +186,7 @@ describe('an upload', () => {
   })
 })
 
-/** The path of the first line of the live log that is not of an earlier request. */
+/** The entries of the live log from its first to one that comes later. */
 async function liveLines(server: typeof shared): Promise<{ [member: string]: unknown }[]> {
   await fetch(`${server.url}/api?key=demo&type=http`)
   const log = await server.ask('/console/log')
