@@ -129,8 +129,8 @@ export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ErrorCode
   readonly context: ErrorContext
-  /** Its body before and after the timestamp, as soon as it was sent. */
-  body: readonly [before: string, after: string] | null = null
+  /** Its body without the time, once it was sent. */
+  body: string | null = null
 
   constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
     super(message)
@@ -156,22 +156,15 @@ export function toApiError(thrown: unknown): ApiError {
 
 /** The JSON error body of spec 2.3. `nowMs` becomes its UTC timestamp. */
 export function errorBody(error: ApiError, nowMs: number): string {
-  error.body ??= bodyAround(error)
-  const [before, after] = error.body
-  return before + formatInstant(nowMs) + after
-}
-
-const TIMESTAMP = '"timestamp":"' // in a message, its quotes would be escaped
-
-function bodyAround({ code, message, status, context }: ApiError): readonly [string, string] {
-  const { retryAfterSeconds, dailyLimit, usedSubnets } = context
-  const [before = '', after = ''] = JSON.stringify({
-    ...{ status: 'error', code, message, timestamp: '' },
-    retry_after: status === 429 ? retryAfterSeconds : undefined,
+  const { retryAfterSeconds, dailyLimit, usedSubnets } = error.context
+  error.body ??= JSON.stringify({
+    ...{ status: 'error', code: error.code, message: error.message, timestamp: '' },
+    retry_after: error.status === 429 ? retryAfterSeconds : undefined,
     daily_limit: dailyLimit,
     used_subnets: usedSubnets,
-  }).split(TIMESTAMP)
-  return [before + TIMESTAMP, after]
+  })
+  const name = '"timestamp":"' // in the message, its quotes are escaped
+  return error.body.replace(name, name + formatInstant(nowMs))
 }
 
 type Refused<D extends { kind: string }> = Extract<D, { kind: 'refused' }>

@@ -10,15 +10,13 @@ import { ApiError, invalidKey } from '../api/errors.ts'
 import { refused } from '../api/handler.ts'
 import { ownReport } from '../api/key-report.ts'
 import { invalid } from '../api/query.ts'
-import { FORMS } from '../api/render.ts'
 import { StoreError } from '../lib/errors.ts'
 import { queryStringOf, splitQueryString } from '../lib/query-string.ts'
 import { bearerOf } from './credentials.ts'
-import { COMMON_HEADERS, type Reply, type Route } from './reply.ts'
+import { HEADERS, type Reply, type Route } from './reply.ts'
 
 export type KeyRouteParts = { access: Access; usage: Pick<UsageStore, 'history'> }
 
-const HEADERS = new Headers({ ...COMMON_HEADERS, 'content-type': FORMS.json.contentType })
 const IN_HEADER = 'send the key in the header Authorization: Bearer KEY'
 
 /** @throws ApiError KEY_MISSING; INVALID_PARAMETER when the URL holds a key, even besides the header. */
@@ -51,7 +49,7 @@ export function keyRoute({ access, usage }: KeyRouteParts): Route {
       const report = await within(waits, ownReport(record, limits, usage, nowMs))
       const content = JSON.stringify(report)
       const body = { kind: 'whole', content } as const
-      return end({ ...known, kind: 'reply', status: 200, headers: HEADERS, body, records: 0 })
+      return end({ ...known, kind: 'reply', status: 200, headers: HEADERS.json, body, records: 0 })
     } catch (thrown) {
       // It is refused for what is wrong with it also where keys cannot be read (contract I3).
       const isMalformed = thrown instanceof StoreError && queryString !== ''

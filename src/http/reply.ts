@@ -3,7 +3,7 @@
  */
 import type { LimitStatus } from '../access/rate-limit.ts'
 import type { Sent } from '../api/answer.ts'
-import { ApiError, ERRORS, errorBody } from '../api/errors.ts'
+import { ApiError, ERRORS, errorBody, STATUS } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
 import { FORMS, OUTPUT_KINDS, type Output } from '../api/render.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -18,6 +18,12 @@ export const COMMON_HEADERS = {
   'cache-control': 'private, no-store',
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
+}
+
+/** The header fields of replies that have no others, see `Reply`. */
+export const HEADERS = {
+  json: new Headers({ ...COMMON_HEADERS, 'content-type': FORMS.json.contentType }),
+  text: new Headers({ ...COMMON_HEADERS, 'content-type': FORMS.txt.contentType }),
 }
 
 /** How a body is encoded; `fixed`: too short to be compressed for any client, so without `Vary`. */
@@ -112,25 +118,12 @@ type ResponseParts = {
 export const plainText = (content: string): Reply => ({
   kind: 'reply',
   status: 200,
-  headers: new Headers({ ...COMMON_HEADERS, 'content-type': FORMS.txt.contentType }),
+  headers: HEADERS.text,
   body: { kind: 'whole', content },
   keyId: null,
   limits: [],
   records: 0,
 })
-
-const allErrors = (contentType: string) => ({
-  method: new Headers({
-    ...COMMON_HEADERS,
-    'content-type': contentType,
-    allow: METHODS.join(', '),
-  }),
-  other: new Headers({ ...COMMON_HEADERS, 'content-type': contentType }),
-})
-const ERROR_HEADERS = {
-  json: allErrors(FORMS.json.contentType),
-  text: allErrors(FORMS.txt.contentType),
-}
 
 /** A refusal for the client: JSON (spec 2.3), or `Error: ` and the message in the older variant. */
 export function errorReply(
@@ -144,7 +137,7 @@ export function errorReply(
   return {
     kind: 'reply',
     status: error.status,
-    headers: ERROR_HEADERS[form][error.code === 'METHOD_NOT_ALLOWED' ? 'method' : 'other'],
+    headers: HEADERS[form],
     body: { kind: 'whole', content },
     keyId,
     limits,
@@ -169,9 +162,12 @@ export function responseOf(
   put(headers, 'ratelimit-policy', policy)
   put(headers, 'ratelimit', limit)
   put(headers, 'retry-after', retryAfter)
-  for (const [name, value] of Object.entries(cors ?? {})) {
-    if (name === 'vary') headers.append(name, value)
-    else headers.set(name, value)
+  put(headers, 'allow', status === STATUS.METHOD_NOT_ALLOWED ? METHODS.join(', ') : '')
+  if (cors !== null) {
+    for (const [name, value] of Object.entries(cors)) {
+      if (name === 'vary') headers.append(name, value)
+      else headers.set(name, value)
+    }
   }
   if (!isHead) return new Response(contentOf(body), { status, headers })
   headers.set('date', formatHttpDate(clock())) // Bun 1.4.4 adds it to all others

@@ -23,7 +23,6 @@ export function createFifoMap<Key, Value>(entriesMax: number) {
   let oldest = map.keys() // iterators of maps go on behind what is deleted, and see what is added
   return {
     get: (key: Key): Value | undefined => map.get(key),
-    has: (key: Key): boolean => map.has(key),
     set(key: Key, value: Value): void {
       map.set(key, value)
       if (map.size > entriesMax) map.delete(oldest.next().value as Key) // there is one

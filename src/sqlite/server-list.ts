@@ -51,7 +51,7 @@ export function openServerList(
       if (size < bytes) requireLength(list.db, file) // `shrink` makes it shorter, too
       bytes = size
     }
-    return { ...list, fingerprint, requirePlace, verify: oncePerTurn(requirePlace) }
+    return { ...list, fingerprint, requirePlace }
   }
   function openFirst(): ReturnType<typeof open> | null {
     try {
@@ -77,12 +77,11 @@ export function openServerList(
     ...(isCopy && { onDamage: () => removeDatabase(file) }),
   })
   const { use, generation, health, fail, report } = supervised
-  const versionText = createVersionText()
   const checkpointer = createCheckpointer(file, 'proxies')
 
   /** The hooks of work in a worker; `what` begins the sentence about a failure that is our own. */
   const hooksFor = (what: string): StreamHooks => ({
-    verify: () => use(({ verify }) => verify()),
+    verify: () => use(({ requirePlace }) => requirePlace()),
     onFailure(failure) {
       if (isDamage(failure)) fail(failure)
       else if (isStoreFailure(failure)) report(failure)
@@ -99,11 +98,12 @@ export function openServerList(
     streamer,
     stats,
     health,
-    version: () =>
-      use(({ verify, proxies }) => {
-        verify()
-        return versionText(generation(), proxies.version())
+    version: oncePerTurn(() =>
+      use(({ requirePlace, proxies }) => {
+        requirePlace()
+        return `${generation()}.${proxies.version()}`
       }),
+    ),
     find: (filter, options) =>
       use(({ proxies }) => proxies.findQuickly(filter, options) ?? 'too-large'),
     findEndpoints: (filter, options) =>
@@ -144,17 +144,6 @@ export function openServerList(
       supervised.close()
     },
   } satisfies ServerList & { [member: string]: unknown }
-}
-
-/** Returns a function that writes a version as a string, one object until it changes. */
-export function createVersionText() {
-  let known = { generation: -1, changes: -1, text: '' }
-  return (generation: number, changes: number): string => {
-    if (known.generation !== generation || known.changes !== changes) {
-      known = { generation, changes, text: `${generation}.${changes}` }
-    }
-    return known.text
-  }
 }
 
 /** A list in memory. Only this process can change it, and it finds no answer too large. */
