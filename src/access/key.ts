@@ -46,8 +46,8 @@ export type ListedKey = KeyProperties & {
   subnetsToday: number
   /** Networks of its callers. */
   clientsToday: number
-  /** When the last secret that was rotated out ends; `null`: there is none. */
-  oldSecretUntil: number | null
+  /** When each secret that was rotated out ends, in order; those that have ended are left out. */
+  oldSecretsUntil: readonly number[]
 }
 
 /** Whether a key is accepted, and why not. */

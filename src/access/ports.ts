@@ -99,8 +99,8 @@ export interface Registry {
     /** Changes a key. False when no key has this id. */
     set(id: string, changes: KeyChanges): Awaitable<boolean>
     /**
-     * Gives a key a new secret. The old ones stay valid, each until its end; that of the present one
-     * is `untilMs`. When that is not after `nowMs`, none stays. False when no key has this id.
+     * Gives a key a new secret. The present one and those before it end at `untilMs`, each at its own
+     * end if that is earlier; what has ended by `nowMs` is removed. False when no key has this id.
      */
     rotate(id: string, key: string, untilMs: number, nowMs: number): Awaitable<boolean>
     /** Revokes a key permanently. False when no key has this id. */

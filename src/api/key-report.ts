@@ -87,7 +87,7 @@ export const operatorReport = (facts: KeyFacts, nowMs: number) => ({
   ...keyReport(facts, nowMs),
   prefix: facts.key.prefix,
   created: formatInstant(facts.key.createdAt),
-  old_secret_until: formatInstantOrNull(facts.key.oldSecretUntil),
+  old_secrets_until: facts.key.oldSecretsUntil.map(formatInstant),
   last_seen: formatInstantOrNull(facts.use.lastSeenMs),
   days: facts.use.days.map(({ day, requests, records, refused }) => ({
     ...{ day: formatDay(day), requests, records, refused },

@@ -203,7 +203,7 @@ export const SETTINGS = {
   overlap: {
     value: 'DURATION',
     fallback: '24h',
-    help: 'how long the old secret stays valid; 0s ends every old one at once',
+    help: 'how long old secrets stay valid at most; 0s ends all of them at once',
     read: parsers.durationFrom(0, Infinity, 'a duration such as 90s, 15m, 24h or 30d'),
   },
   window: flag('only the windows: burst, demo and temp'),

@@ -91,8 +91,8 @@ const LISTED = `
       and n.id = k.id and n.network_set = 'served' and n.day = today), 0) as "subnetsToday",
     coalesce((select ${NETWORKS_SIZE} from proxylist.networks n where n.kind = 'key'
       and n.id = k.id and n.network_set = 'callers' and n.day = today), 0) as "clientsToday",
-    (select max(o.expires_at)::float8 from proxylist.old_secrets o
-      where o.key_id = k.id and o.expires_at > $1::float8) as "oldSecretUntil"
+    (select coalesce(json_agg(o.expires_at order by o.expires_at), '[]') from proxylist.old_secrets o
+      where o.key_id = k.id and o.expires_at > $1::float8) as "oldSecretsUntil"
   from clock, proxylist.keys k join proxylist.plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')`
 
 /** A client returns bytes as `Buffer`, which is more than they are. */
@@ -226,13 +226,17 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
         const select = 'select hash from proxylist.keys where id = $1'
         const [old] = await tx<{ hash: Uint8Array }>(select, [id])
         if (!old) return { result: false, isChanged: false }
-        const isKept = untilMs > nowMs
-        await tx(
-          'delete from proxylist.old_secrets where key_id = $1 and ($2 or expires_at <= $3::float8)',
-          [id, !isKept, nowMs],
-        )
         const secret = { hash: bytea(old.hash), key_id: id, expires_at: untilMs }
-        if (isKept) await insertRows(tx, 'old_secrets', [secret])
+        await insertRows(tx, 'old_secrets', [secret])
+        await tx(
+          `update proxylist.old_secrets set expires_at = least(expires_at, $2::float8)
+           where key_id = $1`,
+          [id, untilMs],
+        )
+        await tx(
+          'delete from proxylist.old_secrets where key_id = $1 and expires_at <= $2::float8',
+          [id, nowMs],
+        )
         await tx(
           'update proxylist.keys set hash = $2, prefix = $3, version = $4::float8 where id = $1',
           [id, hashKey(key), shownPrefix(key), version],

@@ -93,7 +93,7 @@ describe('new keys', () => {
     const expiresAt = T0 + DAY_MS
     const id = await on.add('secret-of-a-customer', { label: ODD, expiresAt })
     expect(id).toMatch(/^[a-z0-9]{8}$/)
-    const unused = { requestsToday: 0, subnetsToday: 0, clientsToday: 0, oldSecretUntil: null }
+    const unused = { requestsToday: 0, subnetsToday: 0, clientsToday: 0, oldSecretsUntil: [] }
     const listed = { id, prefix: 'secret', label: ODD, plan: 'standard', ...unused }
     const key = { ...listed, createdAt: T0, expiresAt, revokedAt: null, isEnabled: true }
     expect(await on.read(id)).toEqual(key)
@@ -165,19 +165,23 @@ describe('keys', () => {
 })
 
 describe('a key that is rotated', () => {
-  test('has a new secret; each old one stays until its end', async on => {
+  test('has a new secret; the one before it, and older ones, stay no longer than the overlap', async on => {
     const id = await on.add('secret one')
     expect(await on.keys.rotate(id, 'secret two', T0 + 100, T0)).toBeTrue()
     expect(await on.keys.rotate(id, 'other three', T0 + 50, T0)).toBeTrue()
-    expect(await on.read(id)).toMatchObject({ prefix: 'oth', oldSecretUntil: T0 + 100 })
-    expect((await on.read(id, T0 + 60)).oldSecretUntil).toBe(T0 + 100)
-    expect((await on.read(id, T0 + 100)).oldSecretUntil).toBeNull()
+    expect((await on.read(id)).oldSecretsUntil).toEqual([T0 + 50, T0 + 50])
+    await on.keys.rotate(id, 'last four', T0 + 90, T0)
+    expect(await on.read(id)).toMatchObject({
+      ...{ prefix: 'las', oldSecretsUntil: [T0 + 50, T0 + 50, T0 + 90] },
+    })
+    expect((await on.read(id, T0 + 50)).oldSecretsUntil).toEqual([T0 + 90])
+    expect((await on.read(id, T0 + 90)).oldSecretsUntil).toEqual([])
     const [{ hash, oldSecrets } = stored('none')] = await on.keys.dump()
-    expect(hash).toEqual(hashKey('other three'))
-    expect(oldSecrets).toEqual([
-      { hash: hashKey('secret two'), expiresAt: T0 + 50 },
-      { hash: hashKey('secret one'), expiresAt: T0 + 100 },
-    ])
+    expect(hash).toEqual(hashKey('last four'))
+    const ends = { 'secret one': T0 + 50, 'secret two': T0 + 50, 'other three': T0 + 90 }
+    expect(new Map(oldSecrets.map(old => [old.hash.toHex(), old.expiresAt]))).toEqual(
+      new Map(Object.entries(ends).map(([key, end]) => [hashKey(key).toHex(), end])),
+    )
   })
 
   test('forgets the old secrets that have ended', async on => {

@@ -83,7 +83,7 @@ describe('a key', () => {
     const rotated = await service.value(path, post({ overlap: '1h' }))
     expect(rotated).toMatchObject({
       ...{ id, overlap_until: '2026-11-20T13:00:00.000Z' },
-      report: { id, old_secret_until: '2026-11-20T13:00:00.000Z' },
+      report: { id, old_secrets_until: ['2026-11-20T13:00:00.000Z'] },
     })
     expect([await isServed(key), await isServed(rotated.key)]).toEqual([true, true])
     const last = await service.value(path, post({ overlap: '0s' }))

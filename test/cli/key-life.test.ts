@@ -140,6 +140,8 @@ describe('keys rotate', () => {
     // One key with one limit: three requests, whichever secret they come with.
     expect([await askWith(next), await askWith(key)]).toEqual([FOUND, FOUND])
     expect(await askWith(next)).toBe(LIMITED)
+    const table = await stdoutOf(run(`keys show ${id}`))
+    expect(table).toContain('old secret  valid until 2026-11-20T13:00:00.000Z\n')
     service.setClock(3600)
     expect([await askWith(key), await askWith(next)]).toEqual(['403 INVALID_KEY', LIMITED])
     const last = await stdoutOf(cli(dir, 3600)(`keys rotate ${id} --overlap 0s`))
@@ -231,7 +233,7 @@ test('keys show has the limits, the use by hour and by day, and when the key was
       { name: 'subnets', quota: 4, window: 86_400, left: 3, reset: 39_599 },
     ],
     today: { requests: 3, records: 2, refused: 1, hours },
-    ...{ prefix: KEY.slice(0, 8), created: '2026-11-20T12:00:00.000Z', old_secret_until: null },
+    ...{ prefix: KEY.slice(0, 8), created: '2026-11-20T12:00:00.000Z', old_secrets_until: [] },
     last_seen: '2026-11-20T13:00:00.000Z',
     days: [
       { day: '2026-11-19', requests: 1, records: 1, refused: 0 },

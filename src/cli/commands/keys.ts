@@ -166,7 +166,7 @@ function draw(key: Described): string {
     ['state', key.state],
     ['created', key.created],
     ['expires', key.expires ?? 'never'],
-    ...(key.old_secret_until ? [['old secret', `valid until ${key.old_secret_until}`]] : []),
+    ...key.old_secrets_until.map(until => ['old secret', `valid until ${until}`]),
     ['last seen', key.last_seen ?? 'not in the last 90 days'],
   ]
   const limits = key.limits.map(({ name, left, quota, window, reset }) => [

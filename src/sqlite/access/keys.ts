@@ -44,8 +44,8 @@ const LISTED = `
   select k.id, prefix, label, plan, created_at as createdAt, expires_at as expiresAt,
     revoked_at as revokedAt, enabled as isEnabled,
     ${countToday('served')} as subnetsToday, ${countToday('callers')} as clientsToday,
-    (select max(o.expires_at) from old_secrets o where o.key_id = k.id and o.expires_at > $nowMs)
-      as oldSecretUntil
+    (select json_group_array(o.expires_at order by o.expires_at) from old_secrets o
+      where o.key_id = k.id and o.expires_at > $nowMs) as oldSecretsUntil
   from keys k ${PLAN_OF_KEY}`
 
 type UsageReader = {
@@ -53,7 +53,10 @@ type UsageReader = {
   /** How many keys have sent requests on a UTC day or later. */
   countUsed(day: number): number
 }
-type ListRow = Omit<ListedKey, 'requestsToday' | 'isEnabled'> & { isEnabled: 0 | 1 }
+type ListRow = Omit<ListedKey, 'requestsToday' | 'isEnabled' | 'oldSecretsUntil'> & {
+  isEnabled: 0 | 1
+  oldSecretsUntil: string
+}
 
 /** All keys, or the one with an id. */
 function listKeys(db: Database, usage: UsageReader, nowMs: number, id?: string): ListedKey[] {
@@ -68,7 +71,8 @@ function listKeys(db: Database, usage: UsageReader, nowMs: number, id?: string):
   return rows.map((row, i) => {
     const its = used[i] ?? UNUSED
     const requestsToday = its.day >= day ? its.requests : 0
-    return { ...row, isEnabled: row.isEnabled === 1, requestsToday }
+    const oldSecretsUntil: number[] = JSON.parse(row.oldSecretsUntil)
+    return { ...row, isEnabled: row.isEnabled === 1, oldSecretsUntil, requestsToday }
   })
 }
 
@@ -227,10 +231,10 @@ export function createKeyStore(db: Database, usage: UsageReader) {
         .transaction(() => {
           const old = findStored.get(id)
           if (old === null) return false
-          const isKept = untilMs > nowMs
-          const endedMs = isKept ? nowMs : Number.MAX_SAFE_INTEGER
-          db.run('delete from old_secrets where key_id = ? and expires_at <= ?', [id, endedMs])
-          if (isKept) db.run('insert into old_secrets values (?, ?, ?)', [old.hash, id, untilMs])
+          db.run('insert into old_secrets values (?, ?, ?)', [old.hash, id, untilMs])
+          const shorten = 'update old_secrets set expires_at = min(expires_at, ?) where key_id = ?'
+          db.run(shorten, [untilMs, id])
+          db.run('delete from old_secrets where key_id = ? and expires_at <= ?', [id, nowMs])
           const secret = [hashKey(key), shownPrefix(key), id]
           db.run('update keys set hash = ?, prefix = ? where id = ?', secret)
           return true

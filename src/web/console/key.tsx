@@ -17,14 +17,12 @@ import { ago, countdown, dayOf, distance, moment, number, unit } from './speech.
 const REFRESH_SECONDS = 10
 const DAY_SECONDS = 86_400
 
-const factsOf = ({ plan, created, expires, last_seen, old_secret_until }: KeyReport) => [
+const factsOf = ({ plan, created, expires, last_seen, old_secrets_until }: KeyReport) => [
   ['Plan', plan === 'temp' ? 'temporary' : plan] as const,
   ['Created', moment(created)] as const,
   ['Ends', expires === null ? 'never' : moment(expires)] as const,
   ['Last seen', last_seen === null ? 'not in 90 days' : ago(last_seen)] as const,
-  ...(old_secret_until === null
-    ? []
-    : [['Old key', `works until ${moment(old_secret_until)}`] as const]),
+  ...old_secrets_until.map(until => ['Old key', `works until ${moment(until)}`] as const),
 ]
 
 function Limits({ limits }: { limits: readonly Limit[] }) {
