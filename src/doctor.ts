@@ -36,9 +36,9 @@ export async function examine(
   /** The feeds and databases of places that the settings name, and how the last attempts went. */
   const feeds = (attempts: () => Awaitable<readonly FeedState[]>) => async () => {
     const more = readSettings(['feedEvery', 'providerService'], {}, env)
-    const places = geoip.flatMap(file => problemOf(() => openGeoip([file])))
+    const places = await Promise.all(geoip.map(file => problemOf(() => openGeoip([file]))))
     return finding(
-      [...places, ...(await feedProblems({ ...settings, ...more }, await attempts()))],
+      [...places.flat(), ...(await feedProblems({ ...settings, ...more }, await attempts()))],
       'feeds and databases of places are in order',
     )
   }

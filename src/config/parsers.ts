@@ -2,12 +2,13 @@
  * Parsers of the strings of options: each returns a value, or throws `Expected`, which says what is
  * accepted. Which option uses which parser is in `settings.ts`.
  */
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, statSync } from 'node:fs'
 import { BlockList, isIP } from 'node:net'
 import { DEMO_KEY, TEMP_PREFIX } from '../access/key.ts'
 import { RuleError, refuseTemporaryName } from '../access/manage.ts'
 import { memberNames } from '../api/render.ts'
 import { messageOf, reasonOf } from '../lib/errors.ts'
+import { requireRegular } from '../lib/files.ts'
 import { parsePairs } from '../lib/query-string.ts'
 import { DAY_MS, parseDuration, parseDurationWithin, parseInstant } from '../lib/time.ts'
 
@@ -275,7 +276,9 @@ function requireDatabase(given: string): void {
   for (const name of TLS_FILES) {
     const file = url.searchParams.get(name)
     try {
-      if (file !== null) accessSync(file, constants.R_OK)
+      if (file === null) continue
+      accessSync(file, constants.R_OK)
+      requireRegular(statSync(file))
     } catch (error) {
       expect(`a URL whose ${name} is a file that can be read (${reasonOf(error)})`)
     }

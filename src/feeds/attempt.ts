@@ -5,19 +5,22 @@
 
 import { type ProcessSettings, startTask } from '../config/subprocess.ts'
 import { geoipStamp, openGeoip } from '../import/geoip.ts'
-import { type ImportObserver, importSources, type Source, shrinkProblem } from '../import/import.ts'
+import { type ImportObserver, importSources, shrinkProblem } from '../import/import.ts'
 import type { Clock, Later } from '../lib/clock.ts'
-import { CommandError, messageOf } from '../lib/errors.ts'
+import { CommandError, messageOf, orAborted } from '../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
 import { type Feed, importOptionsOf, inFeedLine } from './feed.ts'
-import { FetchFailure, type OpenContext, openFeed } from './fetch.ts'
+import { FetchFailure, notRegular, type OpenContext, type Opened, openFeed } from './fetch.ts'
 import type { FeedState, Validators } from './store.ts'
 
 /** Longest time until the last byte of a source. */
 export const FETCH_MS_MAX = 60 * SECOND_MS
 /** Longest time for an import, its wait for another one included. */
 const IMPORT_MS_MAX = 10 * MINUTE_MS
+
+/** A source with something new. */
+type Changed = Extract<Opened, { kind: 'changed' }>
 
 type Imported = { rows: number; rejected: number }
 
@@ -44,7 +47,8 @@ export type AttemptContext = Pick<OpenContext, 'dir' | 'userAgent' | 'bytesMax' 
   /** Files of `--geoip`, and the name of the provider's service. */
   geoip: readonly string[]
   provider: string
-  onRejected?: ImportObserver['rejected']
+  /** Is called with a sentence for each row that is rejected and each entry of a directory that is skipped. */
+  onRejected?: (sentence: string) => void
 }
 
 /** Works with a signal that is aborted after `ms`, with this sentence, or with the attempt. */
@@ -60,13 +64,14 @@ async function within<T>(
 }
 
 /** Imports the sources in one step. @throws CommandError when the list stays as it was, and why. */
-function importFeed(
+async function importFeed(
   feed: Feed,
-  sources: readonly Source[],
+  { sources, skipped }: Pick<Changed, 'sources' | 'skipped'>,
   { list, geoip, provider, bytesMax, clock, onRejected = () => {} }: AttemptContext,
   signal: AbortSignal,
 ): Promise<Imported> {
-  const place = openGeoip(geoip)
+  const place = await orAborted(openGeoip(geoip), signal)
+  for (const file of skipped) onRejected(notRegular(file))
   const work = async ({ begin }: Pick<ProxyWriter, 'begin'>): Promise<Imported> => {
     const importTx = begin(feed.replaces ? 'replace' : 'merge')
     const options = {
@@ -79,7 +84,12 @@ function importFeed(
       beforeRows: () => importTx.lock(signal),
       drained: importTx.drained,
     }
-    const observer = { progress() {}, ignored() {}, rejected: onRejected }
+    const observer: ImportObserver = {
+      progress() {},
+      ignored() {},
+      rejected: (file, line, field, reason) =>
+        onRejected(`${file}:${line}: ${field} ${inFeedLine(reason)}`),
+    }
     try {
       const add: typeof importTx.add = proxy => importTx.add(place(proxy))
       const { read, rejected } = await importSources(sources, options, add, observer)
@@ -88,7 +98,7 @@ function importFeed(
         const problem = shrinkProblem(sizes)
         if (problem !== null) throw new CommandError(problem)
       })
-      return { rows: read - rejected, rejected }
+      return { rows: read - rejected, rejected: rejected + skipped.length }
     } catch (error) {
       await importTx.rollback()
       throw error
@@ -107,19 +117,22 @@ export async function attemptFeed(
   context: AttemptContext,
 ): Promise<Outcome> {
   const { provider, geoip, list, clock, signal } = context
-  const options = `${importOptionsOf(feed)} ${provider} ${geoipStamp(geoip)}`
-  const isKnown =
-    before.rows !== null && before.options === options && before.validators.digest !== ''
+  const slow = `takes longer than ${FETCH_MS_MAX / SECOND_MS} s`
   try {
+    const stamp = await within(context, FETCH_MS_MAX, slow, each =>
+      orAborted(geoipStamp(geoip), each),
+    )
+    const options = `${importOptionsOf(feed)} ${provider} ${stamp}`
+    const isKnown =
+      before.rows !== null && before.options === options && before.validators.digest !== ''
     const known = isKnown && !(await list.isEmpty()) ? before.validators : null
-    const slow = `takes longer than ${FETCH_MS_MAX / SECOND_MS} s`
     const opened = await within(context, FETCH_MS_MAX, slow, each =>
       openFeed(feed, known, { ...context, nowMs: clock(), signal: each }),
     )
     if (opened.kind === 'unchanged') return opened
     const long = `takes longer than ${IMPORT_MS_MAX / MINUTE_MS} minutes to import`
     const imported = await within(context, IMPORT_MS_MAX, long, each =>
-      importFeed(feed, opened.sources, context, each),
+      importFeed(feed, opened, context, each),
     ).finally(opened.close)
     return { kind: 'imported', ...imported, validators: opened.validators, options }
   } catch (thrown) {

@@ -1,17 +1,16 @@
 /**
  * The feeds that settings name, reading their file again when the operator asks for it (SIGHUP), and what
- * `doctor` says of them. A file with a mistake changes nothing. It must be a regular file: opening a named pipe would wait for
- * somebody who writes, and reading another file could last forever.
+ * `doctor` says of them. A file with a mistake changes nothing.
  */
-import { constants, statSync } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { statSync } from 'node:fs'
 import type { Settings } from '../config/settings.ts'
 import { checkMapping } from '../import/columns.ts'
 import { CommandError, reasonOf, unreadable } from '../lib/errors.ts'
 import { problemOf } from '../lib/examination.ts'
+import { readRegularFile } from '../lib/files.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from './feed.ts'
-import { readHeaders } from './fetch.ts'
+import { filesOf, notRegular, readHeaders } from './fetch.ts'
 import type { FeedChanges } from './schedule.ts'
 import type { FeedState } from './store.ts'
 
@@ -19,15 +18,7 @@ type FeedSettings = Settings<'feed' | 'feeds' | 'feedEvery' | 'providerService'>
 
 async function readFeedsFile(file: string): Promise<string> {
   try {
-    const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
-    try {
-      const found = await handle.stat()
-      if (found.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
-      if (!found.isFile()) throw new Error('it is not a regular file')
-      return await handle.readFile('utf8')
-    } finally {
-      await handle.close()
-    }
+    return (await readRegularFile(file)).toString()
   } catch (error) {
     throw unreadable(`the feeds file ${file}`, error, 2)
   }
@@ -94,11 +85,17 @@ function openToOthers(file: string): string[] {
 }
 
 /** What is wrong with a feed as it is written, before it is fetched. */
-function problemsOf({ kind, source, shown, headersFile }: Feed): string[] {
-  const path = kind === 'path' ? problemOf(() => statSync(source)) : []
-  if (headersFile === null) return path.map(reason => `feed ${shown}: ${reason}`)
-  const headers = problemOf(() => readHeaders(headersFile))
-  return [...headers, ...openToOthers(headersFile)]
+async function problemsOf({ kind, source, shown, headersFile }: Feed): Promise<string[]> {
+  if (headersFile !== null) {
+    const headers = await problemOf(() => readHeaders(headersFile))
+    return [...headers, ...openToOthers(headersFile)]
+  }
+  if (kind === 'url') return []
+  let skipped: readonly string[] = []
+  const path = await problemOf(async () => {
+    skipped = (await filesOf(source)).skipped.map(notRegular)
+  })
+  return [...path, ...skipped].map(reason => `feed ${shown}: ${reason}`)
 }
 
 /** The problems of the feeds that the settings name; `states`: of their last attempts. */
@@ -114,7 +111,7 @@ export async function feedProblems(
     unread.push(reasonOf(error))
   }
   const hasSecrets = feeds.some(({ kind, source, shown }) => kind === 'url' && source !== shown)
-  const found = feeds.flatMap(problemsOf)
+  const found = (await Promise.all(feeds.map(problemsOf))).flat()
   /** Whether this feed cannot be read now, whatever its last attempt said. */
   const isNamed = (source: string): boolean => found.some(it => it.startsWith(`feed ${source}: `))
   return [

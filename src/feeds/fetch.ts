@@ -3,26 +3,20 @@
  * what was imported last. The only file that sends requests: conditional, bounded in bytes and redirects,
  * ended by a signal. Knows nothing of what the bytes mean, or of schedules.
  */
-import {
-  closeSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  readSync,
-  statSync,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { closeSync, openSync, readSync, unlinkSync, writeFileSync } from 'node:fs'
+import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Source, sourceOfFile } from '../import/import.ts'
 import {
   CommandError,
   codeOf,
   messageOf,
+  orAborted,
   reasonOf,
   systemReasonOf,
   unreadable,
 } from '../lib/errors.ts'
+import { readRegularFile, requireRegular } from '../lib/files.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { type Feed, parseHeaders } from './feed.ts'
 import type { Validators } from './store.ts'
@@ -51,8 +45,14 @@ export type OpenContext = {
 
 export type Opened =
   | { kind: 'unchanged' }
-  /** `close` is to be called after the import. */
-  | { kind: 'changed'; sources: Source[]; validators: Validators; close(): void }
+  /** `skipped` are entries of a directory that are no files; `close` is to be called after the import. */
+  | {
+      kind: 'changed'
+      sources: Source[]
+      skipped: readonly string[]
+      validators: Validators
+      close(): void
+    }
 
 /** Compressions that an import recognises by content. */
 const ENCODINGS = ['gzip', 'zstd']
@@ -118,7 +118,8 @@ async function follow(
   signal: AbortSignal,
 ): Promise<Response> {
   let url = new URL(feed.source)
-  const own = feed.headersFile === null ? [] : readHeaders(feed.headersFile)
+  const own =
+    feed.headersFile === null ? [] : await orAborted(readHeaders(feed.headersFile), signal)
   const { username, password } = url
   if (username !== '' || password !== '') {
     const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
@@ -188,22 +189,41 @@ async function save(response: Response, fd: number, bytesMax: number): Promise<s
   return hasher.digest('hex')
 }
 
-/** The files of a path: itself, or those in the directory, hidden ones left out, by name. */
-function filesOf(path: string): string[] {
-  if (!statSync(path).isDirectory()) return [path]
-  const entries = readdirSync(path, { withFileTypes: true })
-    .filter(entry => !entry.name.startsWith('.') && !entry.isDirectory())
-    .map(({ name }) => join(path, name))
-  if (entries.length <= FILES_MAX) return entries.sort()
-  throw new FetchFailure(`is a directory of more than ${FILES_MAX} files`)
+/** Why an entry of a directory is skipped. */
+export const notRegular = (file: string): string => `${file} is not a regular file, and is skipped`
+
+/**
+ * The files of a path: itself, or those in the directory, hidden ones left out, by name; and what else,
+ * such as a named pipe, is in the directory. @throws Error
+ */
+export async function filesOf(path: string) {
+  const itself = await stat(path)
+  if (!itself.isDirectory()) {
+    requireRegular(itself)
+    return { files: [{ file: path, found: itself }], skipped: [] }
+  }
+  const names = (await readdir(path)).filter(name => !name.startsWith('.')).sort()
+  if (names.length > FILES_MAX) {
+    throw new FetchFailure(`is a directory of more than ${FILES_MAX} files`)
+  }
+  const entries = await Promise.all(
+    names.map(async name => ({ file: join(path, name), found: await stat(join(path, name)) })),
+  )
+  const files = entries.filter(({ found }) => found.isFile())
+  const others = entries.filter(({ found }) => !found.isFile() && !found.isDirectory())
+  return { files, skipped: others.map(({ file }) => file) }
 }
 
 /** Opens a path. What it holds is known by names, sizes and times of change. */
-function openPath({ source }: Feed, known: Validators | null, bytesMax: number): Opened {
+async function openPath(
+  { source }: Feed,
+  known: Validators | null,
+  { bytesMax, signal }: OpenContext,
+): Promise<Opened> {
   try {
     const hasher = new Bun.CryptoHasher('sha256')
     let bytes = 0
-    const files = filesOf(source).map(file => ({ file, found: statSync(file) }))
+    const { files, skipped } = await orAborted(filesOf(source), signal)
     for (const { file, found } of files) {
       const { size, mtimeMs, ino } = found
       bytes += size
@@ -214,17 +234,18 @@ function openPath({ source }: Feed, known: Validators | null, bytesMax: number):
     if (digest === known?.digest) return { kind: 'unchanged' }
     const sources = files.map(({ file, found }) => sourceOfFile(file, found))
     const validators = { etag: '', lastModified: '', digest }
-    return { kind: 'changed', sources, validators, close() {} }
+    return { kind: 'changed', sources, skipped, validators, close() {} }
   } catch (error) {
+    signal.throwIfAborted()
     if (error instanceof FetchFailure) throw error
     throw new FetchFailure(`cannot be read (${reasonOf(error)})`)
   }
 }
 
 /** The headers of a header file. @throws CommandError when it cannot be read, or is none. */
-export function readHeaders(file: string): [name: string, value: string][] {
+export async function readHeaders(file: string): Promise<[name: string, value: string][]> {
   try {
-    return parseHeaders(readFileSync(file, 'utf8'), file)
+    return parseHeaders((await readRegularFile(file)).toString(), file)
   } catch (error) {
     throw error instanceof CommandError ? error : unreadable(`the header file ${file}`, error)
   }
@@ -273,6 +294,7 @@ async function openUrl(
     return {
       kind: 'changed',
       sources: [{ name: feed.shown, bytes: bytesOf(kept) }],
+      skipped: [],
       validators: { etag, lastModified, digest },
       close: () => closeSync(kept),
     }
@@ -293,4 +315,4 @@ export const openFeed = async (
   known: Validators | null,
   context: OpenContext,
 ): Promise<Opened> =>
-  feed.kind === 'url' ? openUrl(feed, known, context) : openPath(feed, known, context.bytesMax)
+  feed.kind === 'url' ? openUrl(feed, known, context) : openPath(feed, known, context)

@@ -2,10 +2,11 @@
  * The places of addresses (contract G2): City and Country databases in the format of MaxMind fill in
  * what a row does not bring.
  */
-import { readFileSync, statSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { LRUCache } from 'lru-cache'
 import { type CityResponse, Reader } from 'mmdb-lib'
 import { CommandError, unreadable } from '../lib/errors.ts'
+import { readRegularFile } from '../lib/files.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 
 /** Where an address is. Names are as a row has them; `''` unknown. */
@@ -112,19 +113,25 @@ export function createPlacing(readers: readonly PlaceReader[]): Placing {
 }
 
 /** Opens the databases of `--geoip`. @throws CommandError naming one that cannot be used. */
-export const openGeoip = (files: readonly string[]): Placing =>
-  createPlacing(
-    files.map(file => {
-      try {
-        return openPlaces(readFileSync(file), file)
-      } catch (error) {
-        throw error instanceof CommandError ? error : unreadable(file, error)
-      }
-    }),
-  )
+export async function openGeoip(files: readonly string[]): Promise<Placing> {
+  const readers: PlaceReader[] = []
+  for (const file of files) {
+    try {
+      readers.push(openPlaces(await readRegularFile(file), file))
+    } catch (error) {
+      throw error instanceof CommandError ? error : unreadable(file, error)
+    }
+  }
+  return createPlacing(readers)
+}
 
 /** A text that changes when a database of `--geoip` does. */
-export const geoipStamp = (files: readonly string[]): string =>
-  files
-    .map(file => `${file} ${statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 'missing'}`)
-    .join(' ')
+export async function geoipStamp(files: readonly string[]): Promise<string> {
+  const changed = files.map(file =>
+    stat(file).then(
+      ({ mtimeMs }) => mtimeMs,
+      () => 'missing',
+    ),
+  )
+  return (await Promise.all(changed)).map((at, i) => `${files[i]} ${at}`).join(' ')
+}

@@ -42,9 +42,9 @@ export async function examineAll<T>(
 }
 
 /** What goes wrong in `work`, as a list of none or one sentence. */
-export function problemOf(work: () => unknown): string[] {
+export async function problemOf(work: () => unknown): Promise<string[]> {
   try {
-    work()
+    await work()
     return []
   } catch (error) {
     return [reasonOf(error)]

@@ -470,7 +470,7 @@ describe('a feed from a path', () => {
 
   test.each([
     ['that is missing', 'no-such-file', /^cannot be read \(no such file or directory\)$/],
-    ['that is a device', '/dev/null', /^holds no proxy$/],
+    ['that is a device', '/dev/null', /^cannot be read \(it is not a regular file\)$/],
     ['of no list', 'proxies.db', /is not text|is not UTF-8/],
   ])('%s is named', async (_, name, error) => {
     const fetcher = createFetcher()
@@ -478,6 +478,33 @@ describe('a feed from a path', () => {
     if (name === 'proxies.db') writeFileSync(join(fetcher.dir, 'x'), '\0\0')
     const state = await fetcher.fetch(name === 'proxies.db' ? join(fetcher.dir, 'x') : file)
     expect(state.error).toMatch(error)
+  })
+
+  test('that is a named pipe, or has one as header file or database of places, is not waited for', async () => {
+    const fetcher = createFetcher()
+    const pipe = join(fetcher.dir, 'pipe')
+    Bun.spawnSync(['mkfifo', pipe])
+    expect((await fetcher.fetch(pipe)).error).toBe('cannot be read (it is not a regular file)')
+    expect((await fetcher.fetch(`http://127.0.0.1:1/a headers=${pipe}`)).error).toBe(
+      `cannot read the header file ${pipe}: it is not a regular file`,
+    )
+    const file = join(fetcher.dir, 'a.txt')
+    writeFileSync(file, lines(2))
+    expect((await fetcher.fetch(file, { geoip: [pipe] })).error).toBe(
+      `cannot read ${pipe}: it is not a regular file`,
+    )
+  })
+
+  test('that is a directory with a named pipe in it is imported without that, which is named', async () => {
+    const fetcher = createFetcher()
+    const dir = join(fetcher.dir, 'lists')
+    mkdirSync(dir)
+    writeFileSync(join(dir, 'a.txt'), lines(2))
+    Bun.spawnSync(['mkfifo', join(dir, 'pipe')])
+    const named: string[] = []
+    const state = await fetcher.fetch(dir, { onRejected: sentence => named.push(sentence) })
+    expect(state).toMatchObject({ ...SUCCESS, rows: 2, rejected: 1 })
+    expect(named).toEqual([`${join(dir, 'pipe')} is not a regular file, and is skipped`])
   })
 
   test('its headers file is read at each attempt', async () => {

@@ -137,13 +137,15 @@ describe.skipIf(!HAS_POSTGRES)('a server with TLS', () => {
     await setTls('on')
   })
 
-  test('a file of the URL that cannot be read is wrong usage', async () => {
-    const args = ['nodes', '--database', verified(urlOf('proxylist'), '/none.crt')]
+  test.each([
+    ['/none.crt', 'no such file or directory'],
+    ['/dev/null', 'it is not a regular file'],
+  ])('a file of the URL that cannot be read is wrong usage: %s', async (file, why) => {
+    const args = ['nodes', '--database', verified(urlOf('proxylist'), file)]
     expect(await proxylist(args)).toEqual({
       exitCode: 2,
       stdout: '',
-      stderr:
-        'proxylist: --database must be a URL whose sslrootcert is a file that can be read (no such file or directory)\n',
+      stderr: `proxylist: --database must be a URL whose sslrootcert is a file that can be read (${why})\n`,
     })
   })
 })

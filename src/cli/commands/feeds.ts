@@ -10,7 +10,7 @@ import {
   FEED_PROCESS,
   type FeedTask,
 } from '../../feeds/attempt.ts'
-import { type Feed, inFeedLine } from '../../feeds/feed.ts'
+import type { Feed } from '../../feeds/feed.ts'
 import { readFeeds } from '../../feeds/feeds-file.ts'
 import { BYTES_MAX } from '../../feeds/fetch.ts'
 import { fetchFeed } from '../../feeds/schedule.ts'
@@ -89,8 +89,8 @@ const fetchCommand = command({
     const context = contextOf(settings, clock, signal)
     const attempt = (feed: Feed, before: FeedState) => {
       let left = NAMED_REJECTIONS
-      const onRejected: AttemptContext['onRejected'] = (file, line, field, reason) => {
-        if (left-- > 0) say(`${file}:${line}: ${field} ${inFeedLine(reason)}`)
+      const onRejected = (sentence: string): void => {
+        if (left-- > 0) say(sentence)
       }
       return attemptFeed(feed, before, { ...context, onRejected })
     }

@@ -53,7 +53,7 @@ export const geoipCommand = command({
   async run({ settings, clock, signal }) {
     const { geoip, json } = settings
     if (geoip.length === 0) throw new CommandError('name a database with --geoip', 2)
-    const place = openGeoip(geoip)
+    const place = await openGeoip(geoip)
     yieldToServer()
     const counts = await storesOf(settings, clock).changeList(async list => {
       const rows = [...list.pages(EVERYTHING, clock())].flat()

@@ -108,7 +108,7 @@ async function importInto(
   const { providerService: provider } = settings
   const { withList } = storesOf(settings, clock)
   checkMapping(settings.map, provider)
-  const place = openGeoip(settings.geoip)
+  const place = await openGeoip(settings.geoip)
   yieldToServer()
   const sources = open()
   const totalBytes = sources.reduce((sum, { size }) => sum + size, 0)

@@ -73,7 +73,7 @@ export const serveCommand = command({
       throw new CommandError('--sample serves the built-in list, not one of --database', 2)
     }
     checkConsole(settings)
-    openGeoip(settings.geoip) // one that cannot be used is noticed now
+    await openGeoip(settings.geoip) // one that cannot be used is noticed now
     const log = createLog({ hasLines: settings.log === 'json' })
     const feeds = await openFeeds(settings, log.say)
     reload = () => void feeds.reload().catch(reportTo(log))
