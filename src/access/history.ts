@@ -66,42 +66,47 @@ export type Notes = ReturnType<typeof createNotes>
 
 /** What answers added to the use of keys and is not written yet. */
 export function createNotes() {
-  /** What was noted first is at the start. */
-  const byKey = new Map<string, Noted[]>()
+  /** By UTC day and key; what was noted first is at the start. */
+  const byDay = new Map<number, Map<string, Noted>>()
+  const all = () => byDay.values().flatMap(ofDay => ofDay.values())
 
   function note({ keyId: id, records, refused, nowMs: atMs }: AnswerUse): void {
     if (records + refused === 0) return
     const day = utcDay(atMs)
-    const its = byKey.get(id)
-    const noted = its?.find(each => each.day === day)
-    if (noted !== undefined) {
+    const ofDay = byDay.get(day) ?? new Map<string, Noted>()
+    if (ofDay.size === 0) byDay.set(day, ofDay)
+    const noted = ofDay.get(id)
+    if (noted === undefined) ofDay.set(id, { id, day, atMs, records, refused })
+    else {
       noted.records += records
       noted.refused += refused
       noted.atMs = atMs
-    } else if (its !== undefined) its.push({ id, day, atMs, records, refused })
-    else byKey.set(id, [{ id, day, atMs, records, refused }])
+    }
   }
 
   return {
     note,
     /** Takes what was noted out: all of it, or that of some keys. */
     take(keys: 'some' | 'all'): Noted[] {
-      const some = Math.max(FLUSH_MIN, Math.ceil(byKey.size / FLUSH_CALLS))
-      const taken = [...byKey.values().take(keys === 'all' ? byKey.size : some)].flat()
-      for (const { id } of taken) byKey.delete(id)
+      const size = byDay.values().reduce((sum, ofDay) => sum + ofDay.size, 0)
+      const some = Math.max(FLUSH_MIN, Math.ceil(size / FLUSH_CALLS))
+      const taken = [...all().take(keys === 'all' ? size : some)]
+      for (const { id, day } of taken) byDay.get(day)?.delete(id)
+      for (const [day, { size }] of byDay) if (size === 0) byDay.delete(day)
       return taken
     },
     /** Puts back what was taken, at the start. */
     putBack(taken: readonly Noted[]): void {
-      const later = [...byKey.values()].flat()
-      byKey.clear()
+      const later = [...all()]
+      byDay.clear()
       for (const { id, atMs, records, refused } of [...taken, ...later]) {
         note({ keyId: id, nowMs: atMs, records, refused })
       }
     },
     /** The days of a key, without what is in the store, and what is `writing` there. */
     daysOf: (id: string, writing: Iterable<Noted> = []): DayUse[] =>
-      [...(byKey.get(id) ?? []), ...writing]
+      [...byDay.values().map(ofDay => ofDay.get(id)), ...writing]
+        .filter(noted => noted !== undefined)
         .filter(noted => noted.id === id)
         .map(({ day, records, refused }) => ({ ...unusedDay(day), records, refused })),
   }
