@@ -132,6 +132,7 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   ['Bun’s PostgreSQL client', /\bBun\.(?:SQL|sql)\b|\bSQL\b.* from 'bun'/, 'postgres/'],
   ['Preact', /from 'preact/, 'web/'],
   ['commander', /from 'commander/, 'cli/'],
+  ['writing to stderr', /\bstderr\.write\(/, 'lib/log.ts', 'bootstrap.ts'],
   ['prom-client', /from 'prom-client/, 'metrics/'],
   ['TypeBox', /from '@sinclair\/typebox/, 'lib/parameter.ts', 'api/query.ts'],
   [

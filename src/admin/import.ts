@@ -162,8 +162,7 @@ function uploadOf(url: string): Upload {
   const texts = Object.fromEntries(Object.entries(members).filter(([, text]) => text !== ''))
   readMembers(texts, OPTIONS)
   const given = Object.entries(texts).map(([wire, text]) => [names.get(wire), text])
-  const shown = name.replace(/\p{Cc}/gu, ' ').slice(0, NAME_MAX)
-  return { name: shown, options: Object.fromEntries(given) }
+  return { name: name.slice(0, NAME_MAX), options: Object.fromEntries(given) }
 }
 
 /** Imports of the console; `close` ends those that are running. */

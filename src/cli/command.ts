@@ -3,9 +3,13 @@
  * test compares the manual. Data goes to stdout, everything else to stderr.
  */
 import { constants, setPriority } from 'node:os'
+import { isatty } from 'node:tty'
 import type { SettingName, Settings } from '../config/settings.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, codeOf, orAborted, reasonOf } from '../lib/errors.ts'
+import { printable, printableLines } from '../lib/redact.ts'
+
+export { say } from '../lib/log.ts'
 
 export type Context<N extends SettingName> = {
   settings: Settings<N>
@@ -55,21 +59,23 @@ function expectClosed(error: unknown): void {
  * Writes data to stdout and waits until it is written; a closed stdout is no failure.
  * @throws CommandError when it cannot be written.
  */
-export const print = async (data: string | Uint8Array): Promise<void> => {
-  if (data.length === 0) return // Bun would truncate a file that stdout is
-  await Bun.write(Bun.stdout, data).catch(expectClosed)
+export const print = async (text: string): Promise<void> => {
+  if (text === '') return // Bun would truncate a file that stdout is
+  await Bun.write(Bun.stdout, printableLines(text)).catch(expectClosed)
 }
 
 /**
  * Returns a function that writes chunks of any size to stdout, each when it has room for it; it
- * returns false once stdout is closed.
+ * returns false once stdout is closed. On a terminal they are text, and printable.
  */
 export function createStdoutWriter(signal: AbortSignal): (chunk: Uint8Array) => Promise<boolean> {
   const out = Bun.stdout.writer()
+  const isTerminal = isatty(1)
   return async chunk => {
     try {
+      const shown = isTerminal ? printableLines(new TextDecoder().decode(chunk)) : chunk
       // Either may be a promise that fails when stdout is closed.
-      await orAborted(Promise.all([out.write(chunk), out.flush()]), signal)
+      await orAborted(Promise.all([out.write(shown), out.flush()]), signal)
       return true
     } catch (error) {
       signal.throwIfAborted()
@@ -83,12 +89,9 @@ export function createStdoutWriter(signal: AbortSignal): (chunk: Uint8Array) => 
 export const printJson = (value: unknown): Promise<void> =>
   print(`${JSON.stringify(value, null, 2)}\n`)
 
-/** Writes a sentence for the operator to stderr. */
-export const say = (sentence: string): void => void process.stderr.write(`${sentence}\n`)
-
 /** Rows under a header, in columns as wide as their widest cell. */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  const all = [header, ...rows]
+  const all = [header, ...rows].map(row => row.map(printable))
   const widths = header.map((_, i) => Math.max(...all.map(row => Bun.stringWidth(row[i] ?? ''))))
   const pad = (cell: string, i: number): string =>
     cell + ' '.repeat((widths[i] ?? 0) - Bun.stringWidth(cell))

@@ -4,6 +4,7 @@
  */
 import { Readable } from 'node:stream'
 import { CommandError, reasonOf } from '../lib/errors.ts'
+import { printable } from '../lib/redact.ts'
 import type { Names } from './columns.ts'
 import type { RawRow } from './row.ts'
 
@@ -25,11 +26,10 @@ export type Reader = (chunks: Chunks, sink: RowSink, names: Names) => Promise<vo
 export class UnusableFile extends Error {}
 
 /**
- * A name of a file in a message: its first characters, in quotes. Control characters are replaced: they
- * would reach the terminal, and PostgreSQL, which keeps the failures of feeds, refuses NUL.
+ * A name of a file in a message: its first characters, in quotes, printable: PostgreSQL, which keeps the
+ * failures of feeds, refuses NUL.
  */
-export const quotedName = (name: string): string =>
-  `'${name.slice(0, 40).replace(/\p{Cc}/gu, '\ufffd')}'`
+export const quotedName = (name: string): string => `'${printable(name.slice(0, 40))}'`
 
 /** Longest line, and longest JSON record, in characters. */
 export const RECORD_LENGTH_MAX = 1024 * 1024

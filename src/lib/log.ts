@@ -5,6 +5,7 @@
  */
 import { orAfter } from './clock.ts'
 import { codeOf, reasonOf } from './errors.ts'
+import { printable } from './redact.ts'
 
 export type Log = {
   /** Whether lines are written at all; if not, callers need not build them. */
@@ -36,6 +37,9 @@ const CLOSED = 'stdout is closed: the access log ends here, the service goes on'
 const STALLED = 'stdout is not being read: access log lines are dropped until it is'
 
 type Say = (sentence: string) => void
+/** Writes a sentence for the operator to stderr. */
+export const say: Say = sentence => void process.stderr.write(`${printable(sentence)}\n`)
+
 /** Calls `run` every `ms` milliseconds; returns what ends that. */
 export type Every = (run: () => void, ms: number) => () => void
 
@@ -46,7 +50,6 @@ const timerEvery: Every = (run, ms) => {
 
 /** A log on the process's own streams; with `hasLines` false stdout stays silent. */
 export function createLog({ hasLines }: { hasLines: boolean }): Log {
-  const say: Say = sentence => void process.stderr.write(`${sentence}\n`)
   const { sayRepeated, finish } = createRepeats(say, timerEvery)
   const lines = createLines(stdoutOutput(), say, sayRepeated)
   return {

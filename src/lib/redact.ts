@@ -1,4 +1,7 @@
-/** Hiding what may be a key or a password in what a message repeats. Pure. */
+/**
+ * What a message may repeat of a text that is not ours: no key, no password, and nothing that a terminal
+ * obeys. Pure.
+ */
 
 /** An unknown name is shown up to this many characters, unless it is close to a known one. */
 const NAME_SHOWN_MAX = 9
@@ -16,3 +19,16 @@ export function shownName(name: string, key: string, isNearlyKnown: boolean): st
 
 /** A text without the user and password of a URL in it. */
 export const withoutPassword = (text: string): string => text.replace(/:\/\/.*@/s, '://***@')
+
+const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
+
+/**
+ * A text on one line of a terminal: controls, line separators and marks that turn text around are escaped as
+ * in JSON. In JSON text, they mean the same.
+ */
+export const printable = (text: string): string =>
+  text.replace(UNPRINTABLE, found => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`)
+
+/** A text of several lines, each of them printable. */
+export const printableLines = (text: string): string =>
+  text.split(/\r?\n/).map(printable).join('\n')

@@ -1,6 +1,6 @@
 /**
  * What becomes of the program when its stdout is closed (`| head -1`) or nobody reads it: commands
- * end quietly with their usual status, and the server goes on.
+ * end quietly with their usual status, and the server goes on. And what a terminal gets to see.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
@@ -140,6 +140,58 @@ describe('Ctrl-C while nobody reads a new key', () => {
     const { id = '' } = (await listed()).find(({ state }) => state === 'active') ?? {}
     const said = 'proxylist: the secret could not be printed (interrupted); rotate again'
     expect(await interrupted('keys', 'rotate', id)).toEqual([130, said])
+  })
+})
+
+const UNPRINTABLE = /[^\P{Cc}\r\n]|[\p{Zl}\p{Zp}\p{Bidi_Control}]/u
+/** Sets the title of a terminal, begins a line that is not ours, and turns text around. */
+const ODD = '\x1b]0;x\x07\nproxylist: done\u009b\u202e\u2028'
+const ESCAPED = '\\u001b]0;x\\u0007\\u000aproxylist: done\\u009b\\u202e\\u2028'
+
+/** What a terminal gets from a command on a list and a key with odd names. */
+async function onTerminal(...args: string[]): Promise<string> {
+  let written = ''
+  const decoder = new TextDecoder()
+  const { promise: hungUp, resolve } = Promise.withResolvers<void>()
+  const child = Bun.spawn([...program(), ...args], {
+    env: { ...createClock().env, PROXYLIST_DATA: await oddData() },
+    terminal: {
+      cols: 500, // no message is broken into two lines
+      data: (_, bytes) => {
+        written += decoder.decode(bytes, { stream: true })
+      },
+      exit: () => resolve(),
+    },
+  })
+  await Promise.all([child.exited, hungUp])
+  return written
+}
+let odd: string | null = null
+async function oddData(): Promise<string> {
+  if (odd !== null) return odd
+  odd = temporaryDirectory()
+  const row = JSON.stringify({ ip: '192.0.2.1:80', type: 'http', city: 'a\u009b\u202e\u2028b' })
+  const env = { ...createClock().env, PROXYLIST_DATA: odd }
+  await proxylist(['import', '-'], { env, stdin: `[${row}]` })
+  await proxylist(['keys', 'temp', '--label', 'a\u202e\u2028b'], { env })
+  return odd
+}
+
+describe('a terminal shows escaped what would steer it, forge a line or turn text around:', () => {
+  const name = /a\\u009b\\u202e\\u2028b/
+  test.each([
+    ['a label', ['keys', 'list'], /a\\u202e\\u2028b\r\n$/],
+    ['a label as JSON', ['keys', 'list', '--json'], /"a\\u202e\\u2028b",\r\n/],
+    ['a city as JSON', ['list', 'get=json'], name],
+    ['a city as CSV', ['list', 'get=csv'], name],
+    ['the name of a file', ['import', ODD], new RegExp(RegExp.escape(`read ${ESCAPED}: no such`))],
+    ['a feed', ['fetch', '--feed', 'a\x1b\u202e'], /\na\\u001b\\u202e +never/],
+    ['a wrong word', [ODD], new RegExp(RegExp.escape(ESCAPED))],
+  ])('%s', async (_, args, shows) => {
+    const written = await onTerminal(...args)
+    expect(written).toMatch(shows)
+    expect(written).not.toMatch(UNPRINTABLE)
+    expect(written).not.toMatch(/^proxylist: done/m)
   })
 })
 

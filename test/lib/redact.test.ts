@@ -1,6 +1,6 @@
-/** How much of an unknown name a message repeats. */
+/** How much of an unknown name a message repeats, and how a text is shown on a terminal. */
 import { expect, test } from 'bun:test'
-import { shownName } from '../../src/lib/redact.ts'
+import { printable, printableLines, shownName } from '../../src/lib/redact.ts'
 
 const KEY = 'Sesame'
 
@@ -24,4 +24,13 @@ test.each([
 
 test('a request without a key hides nothing more', () => {
   expect(shownName('typ', '', false)).toBe(" 'typ'")
+})
+
+test('controls, separators of lines and marks of direction are escaped, all else stays', () => {
+  const obeyed = '\0\t\n\r\x1b\x7f\x85\x9b\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069'
+  expect(printable(obeyed)).toMatch(/^(?:\\u[\da-f]{4}){17}$/)
+  expect(JSON.parse(`"${printable(obeyed)}"`)).toBe(obeyed)
+  const plain = 'Öl, "Москва" — 東京 👩‍💻 \\u001b'
+  expect(printable(plain)).toBe(plain)
+  expect(printableLines('a\x1b\nb\r\nc')).toBe('a\\u001b\nb\nc')
 })

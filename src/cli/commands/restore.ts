@@ -7,10 +7,11 @@ import { withProgress } from '../progress.ts'
 import { STDIN, toSource } from './import.ts'
 
 /** Where the data from before is, and what brings it back. */
-const describePrevious = (previous: string, data: string): string =>
-  `the data before is kept in ${previous}; to have it back:\n` +
-  `  proxylist backup before.tar --data ${quoted(previous)}\n` +
-  `  proxylist restore before.tar --force --data ${quoted(data)}`
+const describePrevious = (previous: string, data: string): string[] => [
+  `the data before is kept in ${previous}; to have it back:`,
+  `  proxylist backup before.tar --data ${quoted(previous)}`,
+  `  proxylist restore before.tar --force --data ${quoted(data)}`,
+]
 
 /** A path as a shell takes it. */
 const quoted = (path: string): string =>
@@ -50,6 +51,6 @@ export const restoreCommand = command({
     )
     if (json) return printJson({ file: name, data, ...restored })
     say(`${data}: restored ${describeContents(restored)} from ${name}`)
-    if (restored.previous !== null) say(describePrevious(restored.previous, data))
+    if (restored.previous !== null) describePrevious(restored.previous, data).forEach(say)
   },
 })
