@@ -30,7 +30,10 @@ export type KeyRecord = {
 type KeyProperties = {
   id: string
   prefix: string
+  /** The customer may see it, see `api/key-report.ts`. */
   label: string
+  /** Only the operator sees it. */
+  note: string
   /** `null`: a temporary key. */
   plan: string | null
   createdAt: number
@@ -61,7 +64,7 @@ export function keyState(key: ListedKey, nowMs: number): KeyState {
 }
 
 /** What is changed of a key; what is left out stays. */
-export type KeyChanges = { label?: string; plan?: string; expiresAt?: number | null }
+export type KeyChanges = { label?: string; note?: string; plan?: string; expiresAt?: number | null }
 
 /** A key as it is stored, to be moved to another installation. */
 export type StoredKey = KeyProperties & {
@@ -74,6 +77,7 @@ export type StoredKey = KeyProperties & {
 export type NewKey = {
   key: string
   label: string
+  note: string
   /** `null`: a temporary key. */
   plan: string | null
   /** Unix milliseconds; `null`: never. */

@@ -37,6 +37,7 @@ async function describe(
     id: key.id,
     prefix: key.prefix,
     label: key.label,
+    note: key.note,
     plan: key.plan,
     state: keyState(key, nowMs),
     created: formatInstant(key.createdAt),
@@ -64,26 +65,33 @@ async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<R
   return created({ ...item, key })
 }
 
+/** What is chosen of a regular key. */
+const CHANGEABLE = ['plan', 'label', 'note', 'expires'] as const
+
 type Given = { readonly [member: string]: unknown }
 
 function readTemporary(given: Given, nowMs: number) {
-  const { ttl = durationOf('ttl'), label = '' } = readMembers(given, ['ttl', 'label'])
-  return { label, plan: null, expiresAt: manage.futureExpiry(nowMs + ttl, nowMs, 'ttl') }
+  const members = readMembers(given, ['ttl', 'label', 'note'])
+  const { ttl = durationOf('ttl'), label = '', note = '' } = members
+  return { label, note, plan: null, expiresAt: manage.futureExpiry(nowMs + ttl, nowMs, 'ttl') }
 }
 
 function readRegular(given: Given, nowMs: number) {
-  const members = readMembers(given, ['plan', 'label', 'expires'], { expires: 'never' })
-  const { plan = manage.STANDARD_PLAN, label = '', expires } = members
-  return { label, plan, expiresAt: manage.endOf(expires, nowMs, 'expires') }
+  const members = readMembers(given, CHANGEABLE, { expires: 'never' })
+  const { plan = manage.STANDARD_PLAN, label = '', note = '', expires } = members
+  return { label, note, plan, expiresAt: manage.endOf(expires, nowMs, 'expires') }
 }
 
 /** Changes a key; what is not given stays. */
 async function setKey(registry: Registry, { request, name: id, nowMs }: Asked): Promise<Replied> {
   const given = await readObject(request)
-  const members = readMembers(given, ['plan', 'label', 'expires'], { expires: 'never' })
+  const members = readMembers(given, CHANGEABLE, { expires: 'never' })
   const { expires, ...rest } = members
   if (Object.keys(members).length === 0) {
-    throw new AdminError('INVALID_PARAMETER', 'nothing to change: give plan, label or expires')
+    throw new AdminError(
+      'INVALID_PARAMETER',
+      'nothing to change: give plan, label, note or expires',
+    )
   }
   const changes = {
     ...rest,

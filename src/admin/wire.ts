@@ -39,6 +39,7 @@ export type Key = {
   id: string
   prefix: string
   label: string
+  note: string
   /** `null`: a temporary key. */
   plan: string | null
   state: KeyState

@@ -85,6 +85,7 @@ export async function ownReport(
 /** The report of a key with what only its operator sees. */
 export const operatorReport = (facts: KeyFacts, nowMs: number) => ({
   ...keyReport(facts, nowMs),
+  note: facts.key.note,
   prefix: facts.key.prefix,
   created: formatInstant(facts.key.createdAt),
   old_secrets_until: facts.key.oldSecretsUntil.map(formatInstant),

@@ -222,7 +222,7 @@ export const readKey = (given: string): string => {
     : expect('1 to 256 characters without white space, not demo and not starting with temp_')
 }
 
-/** The label of a key: up to 200 characters, none of them a control character. */
+/** The label of a key, or a note on it: up to 200 characters, none of them a control character. */
 export const readLabel = (given: string): string =>
   /^[^\p{Cc}]{0,200}$/u.test(given) ? given : expect('up to 200 printable characters')
 

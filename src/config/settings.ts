@@ -189,7 +189,8 @@ export const SETTINGS = {
     help: 'plan of the key; a new one is on standard unless this says otherwise',
     read: parsers.readPlanName,
   },
-  label: { value: 'TEXT', help: 'a note, shown in keys list', read: parsers.readLabel },
+  label: { value: 'TEXT', help: 'name of the key; the customer sees it', read: parsers.readLabel },
+  note: { value: 'TEXT', help: 'a note on the key; only you see it', read: parsers.readLabel },
   expires: {
     value: 'WHEN',
     help: `end of the key: ${parsers.EXPIRY}; a new one never ends unless this says otherwise`,

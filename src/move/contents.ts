@@ -55,8 +55,8 @@ export const VALUES: { readonly [P in Part]: (row: Contents[P]) => unknown } = {
   plans: ({ name, burst, daily, subnets, clients, count, downloads, enabled }) => [
     ...[name, burst?.requests, burst?.seconds, daily, subnets, clients, count, downloads, enabled],
   ],
-  keys: ({ id, hash, prefix, label, plan, createdAt, expiresAt, revokedAt, oldSecrets }) => [
-    ...[id, hash.toHex(), prefix, label, plan, createdAt, expiresAt, revokedAt],
+  keys: ({ id, hash, prefix, label, note, plan, createdAt, expiresAt, revokedAt, oldSecrets }) => [
+    ...[id, hash.toHex(), prefix, label, note, plan, createdAt, expiresAt, revokedAt],
     oldSecrets.map(old => `${old.hash.toHex()} ${old.expiresAt}`).sort(),
   ],
   seen: ({ keyId, lastSeenMs }) => [keyId, lastSeenMs],

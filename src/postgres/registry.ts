@@ -82,7 +82,7 @@ export const createPlanStore = (query: Query, change: Change) =>
 /** Today is that of the clock that decides limits, all else is judged by `nowMs`. */
 const LISTED = `
   with clock as materialized (select (proxylist.now_ms() / 86400000)::int as today)
-  select k.id, k.prefix, k.label, k.plan, k.created_at::float8 as "createdAt",
+  select k.id, k.prefix, k.label, k.note, k.plan, k.created_at::float8 as "createdAt",
     k.expires_at::float8 as "expiresAt", k.revoked_at::float8 as "revokedAt",
     p.enabled as "isEnabled",
     coalesce((select u.requests from proxylist.usage u
@@ -101,7 +101,7 @@ const bytesOf = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes)
 /** The keys that a version of keys after `since` wrote, as they are stored; by default all. */
 export async function readStoredKeys(query: Query, since = -1): Promise<StoredKey[]> {
   const rows = await query<Omit<StoredKey, 'oldSecrets'>>(
-    `select id, hash, prefix, label, plan, created_at::float8 as "createdAt",
+    `select id, hash, prefix, label, note, plan, created_at::float8 as "createdAt",
        expires_at::float8 as "expiresAt", revoked_at::float8 as "revokedAt"
      from proxylist.keys where version > $1::float8 order by created_at, id`,
     [since],
@@ -126,10 +126,12 @@ export async function insertKeys(
   keys: readonly StoredKey[],
   version: number,
 ): Promise<void> {
-  const rows = keys.map(({ id, hash, prefix, label, plan, createdAt, expiresAt, revokedAt }) => ({
-    ...{ id, hash: bytea(hash), prefix, label, plan, version },
-    ...{ created_at: createdAt, expires_at: expiresAt, revoked_at: revokedAt },
-  }))
+  const rows = keys.map(
+    ({ id, hash, prefix, label, note, plan, createdAt, expiresAt, revokedAt }) => ({
+      ...{ id, hash: bytea(hash), prefix, label, note, plan, version },
+      ...{ created_at: createdAt, expires_at: expiresAt, revoked_at: revokedAt },
+    }),
+  )
   await insertRows(query, 'keys', rows)
   const secrets = keys.flatMap(({ id, oldSecrets }) =>
     oldSecrets.map(old => ({ hash: bytea(old.hash), key_id: id, expires_at: old.expiresAt })),
@@ -183,9 +185,9 @@ function problemsOf(keys: readonly StoredKey[], { ids, idOf, plans }: Known): Lo
   })
 }
 
-/** What is `null` stays; `$5` is whether the end is changed, which may be to none. */
-const SET = `label = coalesce($3, label), plan = coalesce($4, plan),
-  expires_at = case when $5 then $6::float8 else expires_at end`
+/** What is `null` stays; `$6` is whether the end is changed, which may be to none. */
+const SET = `label = coalesce($3, label), note = coalesce($4, note), plan = coalesce($5, plan),
+  expires_at = case when $6 then $7::float8 else expires_at end`
 
 /** Changes a key and returns whether there is one. `set` may use `$1`, its id, and `$2`, the version. */
 const update = (
@@ -216,9 +218,9 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
         return { result: { id, isNew: true }, isChanged: true }
       }),
 
-    set(id: string, { label, plan, expiresAt }: KeyChanges): Promise<boolean> {
-      const values = [label ?? null, plan ?? null, expiresAt !== undefined, expiresAt ?? null]
-      return update(change, id, SET, values)
+    set(id: string, { label, note, plan, expiresAt }: KeyChanges): Promise<boolean> {
+      const texts = [label ?? null, note ?? null, plan ?? null]
+      return update(change, id, SET, [...texts, expiresAt !== undefined, expiresAt ?? null])
     },
 
     rotate: (id: string, key: string, untilMs: number, nowMs: number): Promise<boolean> =>

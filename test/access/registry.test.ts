@@ -23,7 +23,7 @@ const secret = (text: string) => ({ hash: hashKey(text), expiresAt: T0 + HOUR_MS
 
 /** A key as an export has it. */
 const stored = (id: string, more: Partial<StoredKey> = {}): StoredKey => ({
-  ...{ id, hash: hashKey(id), prefix: id.slice(0, 2), label: '', plan: 'standard' },
+  ...{ id, hash: hashKey(id), prefix: id.slice(0, 2), label: '', note: '', plan: 'standard' },
   ...{ createdAt: T0, expiresAt: null, revokedAt: null, oldSecrets: [] },
   ...more,
 })
@@ -56,7 +56,7 @@ async function install({ install: make }: RegistryEngine) {
       }
     },
     async add(key: string, more: Partial<NewKey> = {}): Promise<string> {
-      const made = { key, label: '', plan: 'standard', expiresAt: null, ...more }
+      const made = { key, label: '', note: '', plan: 'standard', expiresAt: null, ...more }
       return (await keys.add(made, T0)).id
     },
     async read(id: string, nowMs = T0): Promise<ListedKey> {
@@ -91,10 +91,17 @@ function test(
 describe('new keys', () => {
   test('that are added are listed by their beginning, and stored as hashes', async on => {
     const expiresAt = T0 + DAY_MS
-    const id = await on.add('secret-of-a-customer', { label: ODD, expiresAt })
+    const id = await on.add('secret-of-a-customer', { label: ODD, note: `${ODD}!`, expiresAt })
     expect(id).toMatch(/^[a-z0-9]{8}$/)
     const unused = { requestsToday: 0, subnetsToday: 0, clientsToday: 0, oldSecretsUntil: [] }
-    const listed = { id, prefix: 'secret', label: ODD, plan: 'standard', ...unused }
+    const listed = {
+      id,
+      prefix: 'secret',
+      label: ODD,
+      note: `${ODD}!`,
+      plan: 'standard',
+      ...unused,
+    }
     const key = { ...listed, createdAt: T0, expiresAt, revokedAt: null, isEnabled: true }
     expect(await on.read(id)).toEqual(key)
     expect([...(await on.keys.list(T0))]).toEqual([key])
@@ -103,6 +110,7 @@ describe('new keys', () => {
         hash: hashKey('secret-of-a-customer'),
         prefix: 'secret',
         label: ODD,
+        note: `${ODD}!`,
         expiresAt,
       }),
     ])
@@ -111,7 +119,8 @@ describe('new keys', () => {
 
   test('are added once, whatever became of them', async on => {
     const id = await on.add('one')
-    const again = () => on.keys.add({ key: 'one', label: 'x', plan: null, expiresAt: 1 }, T0)
+    const again = () =>
+      on.keys.add({ key: 'one', label: 'x', note: 'x', plan: null, expiresAt: 1 }, T0)
     expect(await again()).toEqual({ id, isNew: false })
     await on.keys.rotate(id, 'two', T0 + HOUR_MS, T0)
     expect(await again()).toEqual({ id, isNew: false })
@@ -145,6 +154,8 @@ describe('keys', () => {
     })
     await on.keys.set(id, { expiresAt: null })
     expect(await on.read(id)).toEqual({ ...before, label: '', plan: 'classic', expiresAt: null })
+    await on.keys.set(id, { note: ODD })
+    expect(await on.read(id)).toMatchObject({ label: '', note: ODD, plan: 'classic' })
     expect(await on.keys.set('another', { label: 'x' })).toBeFalse()
   })
 
@@ -247,7 +258,7 @@ describe('the use of keys', () => {
     const at = { subject: keySubject(id), day: utcDay(T0) }
     expect(await on.usage.countNetworks([at])).toEqual([{ served: 0, callers: 0 }])
     expect(
-      await on.keys.add({ key: 'one', label: '', plan: null, expiresAt: null }, T0),
+      await on.keys.add({ key: 'one', label: '', note: '', plan: null, expiresAt: null }, T0),
     ).toMatchObject({ isNew: true })
   })
 })
@@ -373,7 +384,7 @@ describe('plans', () => {
 describe('two machines at once', () => {
   test('see what the other one has changed', async on => {
     const other = on.open()
-    const key = { key: 'one', label: '', plan: 'standard', expiresAt: null }
+    const key = { key: 'one', label: '', note: '', plan: 'standard', expiresAt: null }
     const { id } = await other.keys.add(key, T0)
     expect((await on.read(id)).plan).toBe('standard')
     await on.keys.revoke(id, T0 + 1)
@@ -383,7 +394,7 @@ describe('two machines at once', () => {
   })
 
   test('add the same key once', async on => {
-    const key = { key: 'same', label: '', plan: 'standard', expiresAt: null }
+    const key = { key: 'same', label: '', note: '', plan: 'standard', expiresAt: null }
     const machines = [on, on.open(), on.open(), on.open()]
     const added = await Promise.all(machines.map(async ({ keys }) => keys.add(key, T0)))
     expect(new Set(added.map(({ id }) => id)).size).toBe(1)

@@ -32,13 +32,24 @@ const isServed = async (key: string): Promise<boolean> =>
 
 describe('a key', () => {
   test('is made, listed, used, and revoked, and the server sees each at once', async () => {
-    const { id, key } = await made(service, { kind: 'regular', label: 'first', expires: '30d' })
+    const { id, key } = await made(service, {
+      kind: 'regular',
+      label: 'first',
+      note: 'n',
+      expires: '30d',
+    })
     expect(key).toMatch(/^pl_\w{32}$/)
     expect(await isServed(key)).toBeTrue()
     const trial = await made(service, { kind: 'temp', ttl: '1h', label: 'trial' })
     expect<unknown>(trial).toEqual({
       ...{ id: trial.id, key: expect.stringMatching(/^temp_\w{32}$/), plan: null },
-      ...{ prefix: expect.any(String), label: 'trial', state: 'active', daily_limit: null },
+      ...{
+        prefix: expect.any(String),
+        label: 'trial',
+        note: '',
+        state: 'active',
+        daily_limit: null,
+      },
       ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-11-20T13:00:00.000Z' },
       ...{ requests_today: 0, last_seen: null },
     })
@@ -46,7 +57,14 @@ describe('a key', () => {
     const { key: _, ...listed } = trial
     expect(keys).toContainEqual(listed)
     expect(keys).toContainEqual({
-      ...{ id, prefix: key.slice(0, 8), label: 'first', plan: 'standard', state: 'active' },
+      ...{
+        id,
+        prefix: key.slice(0, 8),
+        label: 'first',
+        note: 'n',
+        plan: 'standard',
+        state: 'active',
+      },
       ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-12-20T12:00:00.000Z' },
       ...{ requests_today: 1, daily_limit: 34_560, last_seen: '2026-11-20T12:00:00.000Z' },
     })
@@ -71,6 +89,10 @@ describe('a key', () => {
     const path = `/console/keys/${id}`
     const changed = await service.value(path, post({ plan: 'classic' }))
     expect(changed).toMatchObject({ plan: 'classic', label: 'a', state: 'active' })
+    expect(await service.value(path, post({ note: 'owes' }))).toMatchObject({
+      note: 'owes',
+      label: 'a',
+    })
     const label = '<img src=x onerror=alert(1)>"\'&amp;'
     expect(await service.value(path, post({ label, expires: null }))).toMatchObject({
       ...{ plan: 'classic', label, expires: null },
@@ -119,8 +141,8 @@ const BAD_KEYS: readonly (readonly [json: unknown, message: string | RegExp])[] 
   [null, 'the body must be a JSON object'],
   ['x', 'the body must be a JSON object'],
   [{ kind: 'regular', expire: '1d' }, "unknown member 'expire'; did you mean 'expires'?"],
-  [{ kind: 'regular', ttl: '1h' }, "unknown member 'ttl'; it may have plan, label, expires"],
-  [{ kind: 'temp', plan: 'classic' }, "unknown member 'plan'; it may have ttl, label"],
+  [{ kind: 'regular', ttl: '1h' }, "unknown member 'ttl'; it may have plan, label, note, expires"],
+  [{ kind: 'temp', plan: 'classic' }, "unknown member 'plan'; it may have ttl, label, note"],
   [{ kind: 'regular', label: 'a\nb' }, 'label must be up to 200 printable characters'],
   [{ kind: 'regular', label: { a: 1 } }, 'label must be a string or a number'],
   [{ kind: 'regular', label: true }, 'label must be a string or a number'],
@@ -146,7 +168,7 @@ describe('a key that is refused', () => {
       ['/console/keys', post({ kind: 'regular', plan: 'gold' }), noPlan],
       [path, post({ plan: 'gold' }), noPlan],
       [path, DELETE, `409 key ${id} is not revoked`],
-      [path, post({}), '400 nothing to change: give plan, label or expires'],
+      [path, post({}), '400 nothing to change: give plan, label, note or expires'],
       [
         ...([`/console/keys/${temp}`, post({ plan: 'classic' })] as const),
         '409 this is a temporary key: its plan is temp and stays',

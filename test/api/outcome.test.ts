@@ -47,7 +47,10 @@ function createWorld(limits: Partial<Limits>, exchange: Exchange = () => ({})) {
   const registry = openRegistry(temporaryDirectory())
   onCleanUp(registry.close)
   registry.plans.set({ ...UNLIMITED, ...limits, name: 'own' })
-  const { id } = registry.keys.add({ key: KEY, label: '', plan: 'own', expiresAt: null }, T0)
+  const { id } = registry.keys.add(
+    { key: KEY, label: '', note: '', plan: 'own', expiresAt: null },
+    T0,
+  )
   const whole: Parts = { keys: registry.keys, usage: registry.usage, reader: list, streamer: null }
   const { keys, usage, reader, streamer } = { ...whole, ...exchange(whole) }
   const handle = createHandler({

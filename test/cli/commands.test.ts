@@ -80,7 +80,7 @@ test('keys list shows state, plan and end, and of a key no more than its prefix'
   const cwd = directoryOf()
   const rest = 'x'.repeat(32)
   const keys = [
-    { key: `pl_first${rest}`, plan: 'standard', label: 'Örn & Co' },
+    { key: `pl_first${rest}`, plan: 'standard', label: 'Örn & Co', note: 'late' },
     { key: `temp_sec${rest}`, plan: null, expiresAt: T0 + 2 * HOUR_MS },
     { key: `$KEY1234${rest}`, plan: 'classic', revokedAt: T0 },
     { key: `pl_last_${rest}`, plan: 'standard', expiresAt: 1 },
@@ -93,7 +93,12 @@ test('keys list shows state, plan and end, and of a key no more than its prefix'
     { kind: 'regular', state: 'expired', expires: '1970-01-01T00:00:00.001Z' },
   ].map((each, i) => ({
     ...{ id: ids[i], prefix: keys[i]?.key.slice(0, 8), plan: keys[i]?.plan, ...each },
-    ...{ label: keys[i]?.label ?? '', requests_today: 0, subnets_today: 0 },
+    ...{
+      label: keys[i]?.label ?? '',
+      note: keys[i]?.note ?? '',
+      requests_today: 0,
+      subnets_today: 0,
+    },
     created: '2026-11-20T12:00:00.000Z',
   }))
   const table = await take(cwd, { args: 'keys list', stdout: /^ID / })
@@ -106,6 +111,7 @@ test('keys list shows state, plan and end, and of a key no more than its prefix'
       new RegExp(`^${id} +${RegExp.escape(`${prefix}…`)} .* ${state} `, 'm'),
     )
   }
+  expect(table.stdout).toMatch(/ LABEL +NOTE\n(?:.*\n)*.* Örn & Co +late\n/)
   expect(table.stdout + json.stdout).not.toContain('xx')
 })
 

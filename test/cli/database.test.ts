@@ -127,11 +127,14 @@ test.skipIf(!HAS_POSTGRES)(
   'the life of a key in a database: made, shown, changed, rotated, moved, removed',
   async () => {
     const { step } = await start()
-    const made = await step('keys add --label first --expires 30d', { stdout: /^pl_/, stderr: /./ })
+    const made = await step('keys add --label first --note second --expires 30d', {
+      stdout: /^pl_/,
+      stderr: /./,
+    })
     const [, id = ''] = /key ([a-z0-9]{8})/.exec(made.stderr) ?? []
     await step(`keys show ${id}`, { stdout: /label +first\n(?:.*\n)*burst +5 +5 +5 s/ })
     await step(`keys set ${id} --plan classic --expires never`, {
-      stderr: `key ${id}: plan classic, label first, never expires\n`,
+      stderr: `key ${id}: plan classic, label first, note second, never expires\n`,
     })
     await step(`keys rotate ${id} --overlap 1h`, {
       stdout: /^pl_/,
@@ -139,7 +142,12 @@ test.skipIf(!HAS_POSTGRES)(
     })
     await step(`keys reset ${id}`, { stderr: /unused again\n$/ })
     const { stdout: exported } = await step('keys export', { stdout: /^\{/ })
-    expect(JSON.parse(exported)).toMatchObject({ id, plan: 'classic', label: 'first' })
+    expect(JSON.parse(exported)).toMatchObject({
+      id,
+      plan: 'classic',
+      label: 'first',
+      note: 'second',
+    })
     await step('keys import -', { stdin: exported, exitCode: 1, stderr: /exists already/ })
     const other = await start()
     await other.step('keys import -', { stdin: exported, stderr: '1 key is imported\n' })

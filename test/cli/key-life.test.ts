@@ -29,7 +29,14 @@ async function stdoutOf(running: Promise<Outcome>): Promise<string> {
   expect([exitCode, exitCode === 0 ? '' : stderr]).toEqual([0, ''])
   return stdout
 }
-type Listed = { id: string; label: string; plan: string; state: string; expires: string | null }
+type Listed = {
+  id: string
+  label: string
+  note: string
+  plan: string
+  state: string
+  expires: string | null
+}
 const listed = async (run: ReturnType<typeof cli>): Promise<Listed[]> =>
   JSON.parse(await stdoutOf(run('keys list --json')))
 
@@ -105,17 +112,27 @@ describe('what a command changes is seen by the next request', () => {
     expect(await askWith(key)).toBe(FOUND)
   })
 
-  test('plan, label and expiry of a key, each alone', async () => {
+  test('plan, label, note and expiry of a key, each alone', async () => {
     const { key, plan, id } = newKey()
     expect(await run(`keys set ${id} --label renamed`)).toMatchObject({
       stderr: `key ${id}: plan ${plan}, label renamed, never expires\n`,
     })
+    expect(await run(`keys set ${id} --note late`)).toMatchObject({
+      stderr: `key ${id}: plan ${plan}, label renamed, note late, never expires\n`,
+    })
+    expect(await stdoutOf(run(`keys show ${id}`))).toContain('\nnote       late\n')
     await stdoutOf(run('plans set once --burst 1/24h'))
     await stdoutOf(run(`keys set ${id} --plan once`))
     expect([await askWith(key), await askWith(key)]).toEqual([FOUND, LIMITED])
     await stdoutOf(run(`keys set ${id} --plan ${plan} --expires 60s`))
     expect((await listed(run)).find(each => each.id === id)).toMatchObject({
-      ...{ label: 'renamed', plan, state: 'active', expires: '2026-11-20T12:01:00.000Z' },
+      ...{
+        label: 'renamed',
+        note: 'late',
+        plan,
+        state: 'active',
+        expires: '2026-11-20T12:01:00.000Z',
+      },
     })
     expect(await askWith(key)).toBe(FOUND)
     service.setClock(60)
@@ -176,7 +193,7 @@ const REFUSED: readonly (readonly [line: string, exitCode: 1 | 2, says: string |
   ...['set nobody00 --label x', 'rotate nobody00', 'remove nobody00', 'show nobody00']
     .concat('reset nobody00', 'revoke nobody00')
     .map(line => [line, 1, 'there is no key with this id; see proxylist keys list'] as const),
-  ['set ID', 2, 'nothing to change: give --plan, --label or --expires'],
+  ['set ID', 2, 'nothing to change: give --plan, --label, --note or --expires'],
   ['set ID --plan gold', 1, /^there is no plan 'gold' for keys; plans are classic, .*standard$/],
   ['set ID --plan demo', 1, /^there is no plan 'demo' for keys; plans are classic, .*standard$/],
   ['set ID --label x --expires 2020-01-01', 2, /^--expires must lie in the future, at most 100 y/],
@@ -226,7 +243,7 @@ test('keys show has the limits, the use by hour and by day, and when the key was
   const shown = JSON.parse(await stdoutOf(cli(used, 3601)(`keys show ${id} --json`)))
   const hours = Array<number>(24).fill(0).with(12, 2).with(13, 1)
   expect(shown).toEqual({
-    ...{ id, label: '', plan: 'free', state: 'active', expires: null },
+    ...{ id, label: '', note: '', plan: 'free', state: 'active', expires: null },
     limits: [
       { name: 'burst', quota: 2, window: 5, left: 1, reset: 4 },
       { name: 'daily', quota: 9, window: 86_400, left: 6, reset: 39_599 },
@@ -332,7 +349,8 @@ test('plans set demo and temp change their limits on a running server, or switch
 describe('keys export and keys import', () => {
   test('move keys with their hashes: the same secrets open another installation', async () => {
     const here = dataDirectory([ONE])
-    addKeys(here, {}, [{ key: 'temp_one', plan: null, expiresAt: T0 + DAY_MS, label: 'é "x"' }], T0)
+    const texts = { label: 'é "x"', note: 'owes "é"' }
+    addKeys(here, {}, [{ key: 'temp_one', plan: null, expiresAt: T0 + DAY_MS, ...texts }], T0)
     const first = (await listed(cli(here))).find(({ plan }) => plan === 'free')
     const next = (await stdoutOf(cli(here)(`keys rotate ${first?.id} --overlap 1h`))).trim()
     const exported = await stdoutOf(cli(here)('keys export'))
@@ -355,17 +373,17 @@ describe('keys export and keys import', () => {
     expect(await there(`keys import ${file}`)).toMatchObject({ stderr: '2 keys are imported\n' })
     expect(await stdoutOf(there('keys export'))).toBe(exported)
     const csv =
-      'key,label,plan,expires\nold-1,"Example, Ltd",classic,2027-01-31\r\nold-2,,,\nold-3,x,,30d\n'
+      'key,label,note,plan,expires\nold-1,"Example, Ltd",owes,classic,2027-01-31\r\nold-2,,,,\nold-3,x,,,30d\n'
     expect(await there('keys import -', csv)).toMatchObject({ stderr: '3 keys are imported\n' })
     expect(await there('keys import -', 'Expires,KEY\nnever,old-4\n')).toMatchObject({
       stderr: '1 key is imported\n',
     })
     const keys = (await listed(there)).filter(({ plan }) => plan !== 'free' && plan !== null)
-    // Empty cells are plan standard, no label, no end.
-    expect(keys.map(({ label, plan, expires }) => [label, plan, expires]).sort()).toEqual([
-      ...[1, 2].map(() => ['', 'standard', null]),
-      ['Example, Ltd', 'classic', '2027-01-31T00:00:00.000Z'],
-      ['x', 'standard', '2026-12-20T12:00:00.000Z'],
+    // Empty cells are plan standard, no label, no note, no end.
+    expect(keys.map(key => [key.label, key.note, key.plan, key.expires]).sort()).toEqual([
+      ...[1, 2].map(() => ['', '', 'standard', null]),
+      ['Example, Ltd', 'owes', 'classic', '2027-01-31T00:00:00.000Z'],
+      ['x', '', 'standard', '2026-12-20T12:00:00.000Z'],
     ])
     const own = await startChild(other)
     for (const key of [KEY, next, 'temp_one', 'old-1', 'old-2', 'old-3']) {
@@ -433,7 +451,7 @@ const bad = (lines: number): string =>
   `proxylist: -: ${lines} bad line${lines === 1 ? '' : 's'}; no key was imported`
 const NO_KEY =
   'key must be 1 to 256 characters without white space, not demo and not starting with temp_'
-const COLUMNS = 'columns are key, label, plan, expires'
+const COLUMNS = 'columns are key, label, note, plan, expires'
 /** What is wrong with a file, and what import says. */
 const BAD_FILES: readonly (readonly [string, string, readonly unknown[]])[] = [
   [
@@ -474,7 +492,7 @@ const BAD_FILES: readonly (readonly [string, string, readonly unknown[]])[] = [
     'JSON that is none of its own',
     '{"id":"abc"}\n{"id":"abc","hash":"00","old_secrets":[]}\n{bad\n' +
       `{"id":"a","hash":"${'0'.repeat(64)}","prefix":"a\\u0000","old_secrets":[]}\n` +
-      `{"id":"a","hash":"${'0'.repeat(64)}","prefix":"","label":"","plan":null,"limits":"$(x)","created":"2026-01-01T00:00:00Z","expires":null,"revoked":null,"old_secrets":[]}\n`,
+      `{"id":"a","hash":"${'0'.repeat(64)}","prefix":"","label":"","note":"","plan":null,"limits":"$(x)","created":"2026-01-01T00:00:00Z","expires":null,"revoked":null,"old_secrets":[]}\n`,
     [
       '-:1: old_secrets must be an array',
       '-:2: hash is missing or is not as keys export writes it',

@@ -129,7 +129,7 @@ export const KEYS: readonly Transcript[] = [
     name: 'keys list without a key is a header, or an empty array',
     steps: [
       MADE,
-      { args: 'keys list', stdout: /^ID +PREFIX +PLAN +STATE +EXPIRES [^\n]*LABEL\n$/ },
+      { args: 'keys list', stdout: /^ID +PREFIX +PLAN +STATE +EXPIRES [^\n]*LABEL +NOTE\n$/ },
       { args: 'keys list --json', stdout: '[]\n' },
     ],
   },

@@ -254,6 +254,7 @@ const CASES: { [name in SettingName]: Case } = {
     ['a\nb', 'a\tb', 'a\u001b[31m', 'a\u0000', 'x'.repeat(201)],
     'up to 200 printable characters',
   ],
+  note: [undefined, ['owes us money'], ['a\nb', 'x'.repeat(201)], 'up to 200 printable characters'],
   expires: [
     undefined,
     {

@@ -137,7 +137,7 @@ describe('the key', () => {
   const provider = 'the service'
   const key = newKey('regular')
   registry.plans.set({ ...UNLIMITED, name: 'unlimited' })
-  registry.keys.add({ key, label: '', plan: 'unlimited', expiresAt: null }, T0)
+  registry.keys.add({ key, label: '', note: '', plan: 'unlimited', expiresAt: null }, T0)
   const handle = createHandler({
     admissions: createAdmissions(),
     clock: () => T0,

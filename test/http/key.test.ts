@@ -33,6 +33,7 @@ function seeded(): string {
         key: KEY.standard,
         plan: 'standard',
         label: 'first customer',
+        note: 'pays late',
         expiresAt: T0 + 48 * HOUR_MS,
       },
       { key: KEY.subnets, plan: 'networks' },
@@ -66,7 +67,7 @@ for (const engine of ENGINES) {
   })
 
   describe(`the report of a key, on ${engine}`, () => {
-    test('its id, label, plan, state, expiry, limits and use of today, in this order', async () => {
+    test('its id, label, plan, state, expiry, limits and use of today, in this order, and never its note', async () => {
       const { id, ...rest } = await report(KEY.standard)
       expect(id).toMatch(/^[a-z\d]{8}$/)
       expect(JSON.stringify(rest)).toBe(

@@ -17,7 +17,15 @@ const ROWS: { readonly [P in Part]: Contents[P] } = {
     ...{ count: 6, downloads: 7, enabled: true },
   },
   keys: {
-    ...{ id: 'k', hash: Uint8Array.of(1), prefix: 'pl_', label: 'l', plan: 'p', createdAt: 1 },
+    ...{
+      id: 'k',
+      hash: Uint8Array.of(1),
+      prefix: 'pl_',
+      label: 'l',
+      note: 'n',
+      plan: 'p',
+      createdAt: 1,
+    },
     ...{ expiresAt: 2, revokedAt: 3, oldSecrets: [{ hash: Uint8Array.of(2), expiresAt: 4 }] },
   },
   seen: { keyId: 'k', lastSeenMs: 1 },

@@ -282,7 +282,7 @@ describe.skipIf(!HAS_POSTGRES)('the copy of keys and plans', () => {
     const { keys, plans } = registry
     const add = async (label: string, plan: string | null = 'standard'): Promise<string> => {
       const key = newKey(plan === null ? 'temp' : 'regular')
-      return (await keys.add({ key, label, plan, expiresAt: T0 }, T0)).id
+      return (await keys.add({ key, label, note: `of ${label}`, plan, expiresAt: T0 }, T0)).id
     }
     const one = await add('one')
     const two = await add('two', null)
@@ -317,7 +317,8 @@ describe.skipIf(!HAS_POSTGRES)('the copy of keys and plans', () => {
     const { registry, follow, expectSame } = await openBoth()
     const { keys, plans } = registry
     const [first, second] = [newKey('regular'), newKey('regular')]
-    const add = (key: string) => keys.add({ key, label: '', plan: 'standard', expiresAt: null }, T0)
+    const add = (key: string) =>
+      keys.add({ key, label: '', note: '', plan: 'standard', expiresAt: null }, T0)
     const { id } = await add(first)
     await follow()
     await keys.rotate(id, second, T0, T0)

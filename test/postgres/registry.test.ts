@@ -22,7 +22,7 @@ import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
-const NEW = { label: '', plan: 'standard', expiresAt: null }
+const NEW = { label: '', note: '', plan: 'standard', expiresAt: null }
 
 async function open() {
   const { url, connection } = await migratedDatabase()

@@ -62,6 +62,7 @@ type TestKey = {
   key: string
   plan: string | null
   label?: string
+  note?: string
   expiresAt?: number | null
   revokedAt?: number | null
 }
@@ -79,11 +80,13 @@ export function addKeys(
       for (const [name, limits] of Object.entries(plans)) {
         registry.plans.set({ ...UNLIMITED, ...limits, name })
       }
-      return keys.map(({ key, plan, label = '', expiresAt = null, revokedAt = null }) => {
-        const { id } = registry.keys.add({ key, label, plan, expiresAt }, nowMs)
-        if (revokedAt !== null) registry.keys.revoke(id, revokedAt)
-        return id
-      })
+      return keys.map(
+        ({ key, plan, label = '', note = '', expiresAt = null, revokedAt = null }) => {
+          const { id } = registry.keys.add({ key, label, note, plan, expiresAt }, nowMs)
+          if (revokedAt !== null) registry.keys.revoke(id, revokedAt)
+          return id
+        },
+      )
     })
     return addAll.immediate()
   } finally {

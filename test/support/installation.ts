@@ -40,7 +40,10 @@ export async function addKeysTo(registry: Registry, nowMs: number): Promise<Call
   const callers: Caller[] = [{ kind: 'demo', id: 'demo', plan: builtIn('demo') }]
   for (const [i, { key, plan, label }] of KEYS.entries()) {
     const expiresAt = i === 1 ? nowMs + 90 * DAY_MS : null
-    const { id } = await registry.keys.add({ key, plan, label, expiresAt }, nowMs + i)
+    const { id } = await registry.keys.add(
+      { key, plan, label, note: `of ${key}`, expiresAt },
+      nowMs + i,
+    )
     if (plan === null) callers.push({ kind: 'temp', id, plan: builtIn('temp') })
     else callers.push({ kind: 'regular', id, plan: { ...UNLIMITED, ...PLANS[plan], name: plan } })
     if (i < 2) await registry.keys.rotate(id, `${key}-new`, nowMs + 5 * DAY_MS, nowMs)

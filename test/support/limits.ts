@@ -150,7 +150,7 @@ export function openUsage(
     /** Adds keys with these ids, which `days` and last use are kept for. */
     addKeys(...ids: string[]): void {
       const insert = db.prepare(
-        `insert into keys (id, hash, prefix, label, plan, created_at) values (?, ?, '', '', null, 0)`,
+        `insert into keys (id, hash, prefix, label, note, plan, created_at) values (?, ?, '', '', '', null, 0)`,
       )
       for (const id of ids) insert.run(id, hashKey(id))
     },

@@ -94,7 +94,7 @@ export async function openPostgres(): Promise<TestUsage> {
     async addKeys(...ids) {
       for (const id of ids) {
         await query(
-          'insert into proxylist.keys values ($1, $2, $3, $3, null, 0, null, null, null, 1)',
+          'insert into proxylist.keys values ($1, $2, $3, $3, $3, null, 0, null, null, null, 1)',
           [...[id, hashKey(id), '']],
         )
       }

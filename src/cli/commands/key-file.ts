@@ -34,6 +34,7 @@ const toLine = (key: FileKey): string =>
     hash: key.hash.toHex(),
     prefix: key.prefix,
     label: key.label,
+    note: key.note,
     plan: key.plan,
     limits: key.limits.join(' '),
     created: formatInstant(key.createdAt),
@@ -84,6 +85,7 @@ function fromJson(text: string): FileKey {
     hash: textOf(value, 'hash', readHash),
     prefix: textOf(value, 'prefix', matching(/^\P{Cc}{0,8}$/u)),
     label: textOf(value, 'label', readLabel),
+    note: textOf(value, 'note', readLabel),
     plan: nullableOf(value, 'plan', readPlanName),
     createdAt: textOf(value, 'created', parseInstant),
     expiresAt: nullableOf(value, 'expires', parseInstant),
@@ -99,7 +101,7 @@ function fromJson(text: string): FileKey {
 // -----------------------------------------------------------------------------------------------
 // CSV
 
-const COLUMNS = ['key', 'label', 'plan', 'expires'] as const
+const COLUMNS = ['key', 'label', 'note', 'plan', 'expires'] as const
 type Column = (typeof COLUMNS)[number]
 
 /** The key of a row. What is wrong with a cell names the column and never holds the value. */
@@ -118,6 +120,7 @@ function readRow(textOf: (column: Column) => string, nowMs: number): FileKey {
     hash: hashKey(secret),
     prefix: shownPrefix(secret),
     label: read('label', readLabel),
+    note: read('note', readLabel),
     plan: read('plan', text => (text === '' ? 'standard' : readPlanName(text))),
     limits: [],
     createdAt: nowMs,
@@ -240,7 +243,7 @@ export const exportKeys = command({
 export const importKeys = command({
   name: 'keys import',
   summary:
-    'add all keys of a file (- is stdin): of keys export, or CSV with key,label,plan,expires',
+    'add all keys of a file (- is stdin): of keys export, or CSV with key,label,note,plan,expires',
   arguments: '<file>',
   settings: DATA_SETTINGS,
   example: 'proxylist keys import customers.csv',

@@ -51,32 +51,33 @@ async function lineOfStdin(): Promise<string> {
 const addKey = command({
   name: 'keys add',
   summary: 'create an access key and print it once',
-  settings: [...DATA_SETTINGS, 'plan', 'label', 'expires', 'key'],
+  settings: [...DATA_SETTINGS, 'plan', 'label', 'note', 'expires', 'key'],
   example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
-    const { plan = manage.STANDARD_PLAN, label = '', expires, key: given } = settings
+    const { plan = manage.STANDARD_PLAN, label = '', note = '', expires, key: given } = settings
     const stores = storesOf(settings, clock)
     const nowMs = clock()
     const expiresAt = manage.endOf(expires, nowMs, '--expires')
     const key =
       given === STDIN ? await orAborted(keyFromStdin(), signal) : (given ?? newKey('regular'))
-    await makeKey(stores, { key, label, plan, expiresAt }, nowMs, signal)
+    await makeKey(stores, { key, label, note, plan, expiresAt }, nowMs, signal)
   },
 })
 
 const addTemporaryKey = command({
   name: 'keys temp',
   summary: 'create a temporary key and print it; plan temp has its limits',
-  settings: [...DATA_SETTINGS, 'ttl', 'label'],
+  settings: [...DATA_SETTINGS, 'ttl', 'label', 'note'],
   example: 'proxylist keys temp --ttl 1h --label trial',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
-    const { ttl, label = '' } = settings
+    const { ttl, label = '', note = '' } = settings
     const stores = storesOf(settings, clock)
     const nowMs = clock()
     const expiresAt = manage.futureExpiry(nowMs + ttl, nowMs, '--ttl')
-    await makeKey(stores, { key: newKey('temp'), label, plan: null, expiresAt }, nowMs, signal)
+    const key = { key: newKey('temp'), label, note, plan: null, expiresAt }
+    await makeKey(stores, key, nowMs, signal)
   },
 })
 
@@ -131,6 +132,7 @@ const listKeys = command({
       id: key.id,
       prefix: key.prefix,
       label: key.label,
+      note: key.note,
       plan: key.plan,
       kind: key.plan === null ? 'temporary' : 'regular',
       created: formatInstant(key.createdAt),
@@ -149,9 +151,10 @@ const listKeys = command({
       String(key.requests_today),
       String(key.subnets_today),
       key.label,
+      key.note,
     ])
-    const header = ['ID', 'PREFIX', 'PLAN', 'STATE', 'EXPIRES', 'REQUESTS', 'SUBNETS', 'LABEL']
-    await print(table(header, rows))
+    const facts = ['ID', 'PREFIX', 'PLAN', 'STATE', 'EXPIRES', 'REQUESTS', 'SUBNETS']
+    await print(table([...facts, 'LABEL', 'NOTE'], rows))
   },
 })
 
@@ -162,6 +165,7 @@ function draw(key: Described): string {
   const facts = [
     ['prefix', `${key.prefix}…`],
     ['label', key.label],
+    ['note', key.note],
     ['plan', key.plan],
     ['state', key.state],
     ['created', key.created],
@@ -251,27 +255,29 @@ const revokeKey = command({
 
 const setKey = command({
   name: 'keys set',
-  summary: 'change the plan, label or expiry of a key; what is not given stays',
+  summary: 'change the plan, label, note or expiry of a key; what is not given stays',
   arguments: '<id>',
-  settings: [...DATA_SETTINGS, 'plan', 'label', 'expires'],
+  settings: [...DATA_SETTINGS, 'plan', 'label', 'note', 'expires'],
   example: 'proxylist keys set k3x9m2ab --plan classic --expires never',
   async run({ settings, args: [id = ''], clock }) {
-    const { plan, label, expires } = settings
+    const { plan, label, note, expires } = settings
     const nowMs = clock()
     const changes = {
       ...(plan !== undefined && { plan }),
       ...(label !== undefined && { label }),
+      ...(note !== undefined && { note }),
       ...(expires !== undefined && { expiresAt: manage.endOf(expires, nowMs, '--expires') }),
     }
     if (Object.keys(changes).length === 0) {
-      throw new CommandError('nothing to change: give --plan, --label or --expires', 2)
+      throw new CommandError('nothing to change: give --plan, --label, --note or --expires', 2)
     }
     const stores = storesOf(settings, clock)
     const key = await stores.registry('change', registry =>
       manage.changeKey(registry, id, changes, nowMs),
     )
     const named = key.label === '' ? 'no label' : `label ${key.label}`
-    say(`key ${id}: plan ${key.plan ?? TEMP_PLAN}, ${named}, ${until(key.expiresAt)}`)
+    const noted = key.note === '' ? '' : ` note ${key.note},`
+    say(`key ${id}: plan ${key.plan ?? TEMP_PLAN}, ${named},${noted} ${until(key.expiresAt)}`)
   },
 })
 

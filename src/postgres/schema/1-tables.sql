@@ -38,7 +38,8 @@ create table proxylist.keys (
   id text collate "C" primary key,   -- public
   hash bytea not null unique,        -- SHA-256 of the key, which itself is stored nowhere
   prefix text not null,              -- the key's first characters, to recognise it by
-  label text not null,
+  label text not null,               -- the customer may see it
+  note text not null,                -- only the operator sees it
   plan text collate "C" references proxylist.plans, -- null: a temporary key
   created_at bigint not null,
   expires_at bigint,

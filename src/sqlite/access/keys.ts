@@ -41,7 +41,7 @@ const countToday = (set: NetworkSet): string =>
     where subject_kind = 'key' and subject_id = k.id and network_set = '${set}' and day = $day)`
 
 const LISTED = `
-  select k.id, prefix, label, plan, created_at as createdAt, expires_at as expiresAt,
+  select k.id, prefix, label, note, plan, created_at as createdAt, expires_at as expiresAt,
     revoked_at as revokedAt, enabled as isEnabled,
     ${countToday('served')} as subnetsToday, ${countToday('callers')} as clientsToday,
     (select json_group_array(o.expires_at order by o.expires_at) from old_secrets o
@@ -155,7 +155,7 @@ export function readStoredKeys(db: Database): StoredKey[] {
   const byKey = Map.groupBy(secrets, ({ keyId }) => keyId)
   return db
     .prepare<Omit<StoredKey, 'oldSecrets'>, []>(
-      `select id, hash, prefix, label, plan, created_at as createdAt, expires_at as expiresAt,
+      `select id, hash, prefix, label, note, plan, created_at as createdAt, expires_at as expiresAt,
          revoked_at as revokedAt
        from keys order by created_at, id`,
     )
@@ -169,12 +169,12 @@ export function readStoredKeys(db: Database): StoredKey[] {
 /** Returns a function that stores a key as it is, in the transaction of the caller. */
 export function createKeyWriter(db: Database): (key: StoredKey) => void {
   const insert = db.prepare(
-    `insert into keys (id, hash, prefix, label, plan, created_at, expires_at, revoked_at)
-     values (?, ?, ?, ?, ?, ?, ?, ?)`,
+    `insert into keys (id, hash, prefix, label, note, plan, created_at, expires_at, revoked_at)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   )
   const insertOld = db.prepare('insert into old_secrets values (?, ?, ?)')
-  return ({ id, hash, prefix, label, plan, createdAt, expiresAt, revokedAt, oldSecrets }) => {
-    insert.run(id, hash, prefix, label, plan, createdAt, expiresAt, revokedAt)
+  return ({ id, hash, prefix, label, note, plan, createdAt, expiresAt, revokedAt, oldSecrets }) => {
+    insert.run(id, hash, prefix, label, note, plan, createdAt, expiresAt, revokedAt)
     for (const old of oldSecrets) insertOld.run(old.hash, id, old.expiresAt)
   }
 }
@@ -217,11 +217,11 @@ export function createKeyStore(db: Database, usage: UsageReader) {
         })
         .immediate(),
 
-    set(id: string, { label, plan, expiresAt }: KeyChanges): boolean {
+    set(id: string, { label, note, plan, expiresAt }: KeyChanges): boolean {
       const { changes } = db.run(
-        `update keys set label = coalesce(?, label), plan = coalesce(?, plan),
+        `update keys set label = coalesce(?, label), note = coalesce(?, note), plan = coalesce(?, plan),
            expires_at = iif(?, ?, expires_at) where id = ?`,
-        [label ?? null, plan ?? null, expiresAt !== undefined, expiresAt ?? null, id],
+        [label ?? null, note ?? null, plan ?? null, expiresAt !== undefined, expiresAt ?? null, id],
       )
       return changes > 0
     },

@@ -16,7 +16,8 @@ create table keys (
   id text primary key,               -- public
   hash blob not null unique,         -- SHA-256 of the key, which itself is stored nowhere
   prefix text not null,              -- the key's first characters, to recognise it by
-  label text not null,
+  label text not null,               -- the customer may see it
+  note text not null,                -- only the operator sees it
   plan text references plans (name), -- null: a temporary key
   created_at integer not null,
   expires_at integer,

@@ -37,7 +37,8 @@ const SORT_VALUES: { readonly [sort in KeySort]: (key: Key) => string | number }
 }
 
 const matches = (key: Key, words: readonly string[]): boolean => {
-  const text = `${key.id} ${key.prefix} ${key.label} ${planOf(key)} ${key.state}`.toLowerCase()
+  const text =
+    `${key.id} ${key.prefix} ${key.label} ${key.note} ${planOf(key)} ${key.state}`.toLowerCase()
   return words.every(word => text.includes(word))
 }
 

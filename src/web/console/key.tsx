@@ -3,12 +3,12 @@ import { useState } from 'preact/hooks'
 import type { KeyReport, Limit, RotatedKey } from '../../admin/wire.ts'
 import { Bars, Level } from '../parts/amounts.tsx'
 import { unixMs } from '../parts/browser.ts'
-import { SelectField, TextField } from '../parts/form.tsx'
+import { SelectField } from '../parts/form.tsx'
 import { Facts, Table } from '../parts/table.tsx'
 import { daysUntil } from './chart-data.ts'
 import { useConsole } from './context.ts'
 import { FormDialog, LiveNotice, SecretDialog } from './dialog.tsx'
-import { CLOSE, ExpiresField, PlanField, State } from './keys.tsx'
+import { CLOSE, ExpiresField, LabelField, NoteField, PlanField, State } from './keys.tsx'
 import { type Live, useLive } from './live.ts'
 import { isLimit, LIMIT_WORDS } from './plan-fields.ts'
 import { usePlans } from './plans.tsx'
@@ -17,12 +17,15 @@ import { ago, countdown, dayOf, distance, moment, number, unit } from './speech.
 const REFRESH_SECONDS = 10
 const DAY_SECONDS = 86_400
 
-const factsOf = ({ plan, created, expires, last_seen, old_secrets_until }: KeyReport) => [
+const factsOf = ({ note, plan, created, expires, last_seen, old_secrets_until }: KeyReport) => [
+  ...(note === '' ? [] : [['Note', note] as const]),
   ['Plan', plan === 'temp' ? 'temporary' : plan] as const,
   ['Created', moment(created)] as const,
   ['Ends', expires === null ? 'never' : moment(expires)] as const,
   ['Last seen', last_seen === null ? 'not in 90 days' : ago(last_seen)] as const,
-  ...old_secrets_until.map(until => ['Old key', `works until ${moment(until)}`] as const),
+  ...(old_secrets_until.length === 0
+    ? []
+    : [['Old key', `works until ${old_secrets_until.map(moment).join(', ')}`] as const]),
 ]
 
 function Limits({ limits }: { limits: readonly Limit[] }) {
@@ -123,12 +126,14 @@ function ChangeDialog({ report, onClose, onChanged }: DialogProps) {
   const { client } = useConsole()
   const plans = usePlans().value?.plans ?? []
   const [label, setLabel] = useState(report.label)
+  const [note, setNote] = useState(report.note)
   const [plan, setPlan] = useState(report.plan)
   const [expires, setExpires] = useState(report.expires ?? '')
   const submit = async (): Promise<void> => {
     const end = expires.trim()
     const changes = {
       ...(label !== report.label && { label }),
+      ...(note !== report.note && { note }),
       ...(plan !== report.plan && { plan }),
       ...(end !== (report.expires ?? '') && { expires: end === '' ? null : end }),
     }
@@ -137,7 +142,8 @@ function ChangeDialog({ report, onClose, onChanged }: DialogProps) {
   }
   return (
     <FormDialog title="Change the key" action="Save" onSubmit={submit} onClose={onClose}>
-      <TextField label="Label" name="label" value={label} onChange={setLabel} />
+      <LabelField value={label} onChange={setLabel} />
+      <NoteField value={note} onChange={setNote} />
       {report.plan !== 'temp' && <PlanField plans={plans} value={plan} onChange={setPlan} />}
       <ExpiresField value={expires} onChange={setExpires} />
     </FormDialog>

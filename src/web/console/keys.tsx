@@ -26,13 +26,14 @@ export const State = ({ state }: { state: KeyState }) => (
 )
 
 function Row({ item }: { item: Key }) {
-  const { id, prefix, label, plan, state, expires, requests_today, daily_limit, last_seen } = item
+  const { id, prefix, label, note, plan, state, expires } = item
+  const { requests_today, daily_limit, last_seen } = item
   const share = daily_limit ? requests_today / daily_limit : 0
   return (
     <tr data-ended={state === 'revoked' || state === 'expired' || undefined}>
       <th scope="row" class="col-label">
         <a href={keyHref(id)}>{label === '' ? <span class="soft">no label</span> : label}</a>
-        <code>{prefix}…</code> <code class="id">{id}</code>
+        <code>{prefix}…</code> <code class="id">{id}</code> <small>{note}</small>
       </th>
       <td class="col-plan">{plan ?? 'temporary'}</td>
       <td class="col-today" data-unlimited={daily_limit === null || undefined}>
@@ -114,7 +115,7 @@ function Filters({ plans }: { plans: readonly string[] }) {
         type="search"
         name="search"
         aria-label="Search"
-        placeholder="Label, id, prefix, plan"
+        placeholder="Label, note, id, prefix, plan"
         value={filter.search}
         onInput={event => set({ search: event.currentTarget.value })}
       />
@@ -141,6 +142,14 @@ function Filters({ plans }: { plans: readonly string[] }) {
 
 type FieldProps = { value: string; onChange(value: string): void }
 
+export const LabelField = (field: FieldProps) => (
+  <TextField {...field} label="Label" name="label" hint="the customer sees it" />
+)
+
+export const NoteField = (field: FieldProps) => (
+  <TextField {...field} label="Note" name="note" hint="only you see it" />
+)
+
 /** The plan of a regular key. */
 export function PlanField({ plans, ...field }: FieldProps & { plans: readonly Plan[] }) {
   const names = plans.map(({ name }) => name).filter(name => name !== 'demo' && name !== TEMPORARY)
@@ -160,6 +169,7 @@ function NewKeyDialog({ plans, onClose, onMade }: NewKeyProps) {
   const { client } = useConsole()
   const [kind, setKind] = useState<'regular' | 'temp'>('regular')
   const [label, setLabel] = useState('')
+  const [note, setNote] = useState('')
   const [plan, setPlan] = useState('standard')
   const [expires, setExpires] = useState('')
   const [ttl, setTtl] = useState('24h')
@@ -167,11 +177,12 @@ function NewKeyDialog({ plans, onClose, onMade }: NewKeyProps) {
   const submit = async (): Promise<void> => {
     const end = expires.trim()
     const rest = isTemporary ? { ttl: ttl.trim() } : { plan, ...(end && { expires: end }) }
-    onMade(await client.send<MadeKey>('POST', '/console/keys', { kind, label, ...rest }))
+    onMade(await client.send<MadeKey>('POST', '/console/keys', { kind, label, note, ...rest }))
   }
   return (
     <FormDialog title="New key" action="Make the key" onSubmit={submit} onClose={onClose}>
-      <TextField label="Label" name="label" value={label} onChange={setLabel} />
+      <LabelField value={label} onChange={setLabel} />
+      <NoteField value={note} onChange={setNote} />
       <div class="field">
         <span aria-hidden="true">Kind</span>
         <Radios

@@ -31,8 +31,8 @@ const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nod
 async function openFilled(): Promise<Connection> {
   const { connection: database } = await migratedDatabase()
   await database.query(
-    `insert into proxylist.keys (id, hash, prefix, label, plan, created_at, version)
-     select 'k' || i, sha256(i::text::bytea), '', '', 'standard', 0, 1
+    `insert into proxylist.keys (id, hash, prefix, label, note, plan, created_at, version)
+     select 'k' || i, sha256(i::text::bytea), '', '', '', 'standard', 0, 1
      from generate_series(0, ${KEYS - 1}) i`,
   )
   await database.query(
@@ -70,7 +70,7 @@ describe.skipIf(!HAS_POSTGRES)('the use of keys', () => {
     const usage = createUsageStore({ url, timeoutMs: 20_000, name: 'test' })
     onCleanUp(usage.close)
     await connection.query(
-      `insert into proxylist.keys values ('k1', '\\x00', '', '', null, 0, null, null, null, 1)`,
+      `insert into proxylist.keys values ('k1', '\\x00', '', '', '', null, 0, null, null, null, 1)`,
     )
     const admit = (id: string) =>
       usage.admit([{ rules: limitRulesOf(regular({}, id), IP), nowMs: 0 }])

@@ -259,7 +259,7 @@ describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary ke
     nodes.push(worker, { ...worker, close: connection.close })
     registry = createRegistry(connection, worker)
     await query(
-      `insert into proxylist.keys values ($1, '\\x00', 'pl_', '', 'standard', 0, null, 0, null, 0)`,
+      `insert into proxylist.keys values ($1, '\\x00', 'pl_', '', '', 'standard', 0, null, 0, null, 0)`,
       [ID],
     )
     for (const id of ['z', ID]) {

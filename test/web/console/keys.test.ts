@@ -99,10 +99,11 @@ test('a key is changed, rotated, given a fresh start, revoked and removed', asyn
   await answer(page, 'Save')
   expect(await dialog(page).getByRole('alert').textContent()).toContain('expires')
   await page.getByLabel('Expires').fill('30d')
+  await page.getByLabel('Note').fill('pays late')
   await answer(page, 'Save')
   await page.getByRole('heading', { level: 2, name: 'after' }).waitFor()
   const facts = page.locator('.key-facts')
-  expect(await facts.textContent()).toMatch(/Planstandard.*Ends\d+ \w+ \d{4}/)
+  expect(await facts.textContent()).toMatch(/Notepays latePlanstandard.*Ends\d+ \w+ \d{4}/)
 
   const rotate = async (overlap: string): Promise<string> => {
     await press(page, 'Rotate')

@@ -136,7 +136,7 @@ describe('a sparkline', () => {
 })
 
 const key = (id: string, more: Partial<Key> = {}): Key => ({
-  ...{ id, prefix: 'pl_abcde', label: '', plan: 'standard', state: 'active' },
+  ...{ id, prefix: 'pl_abcde', label: '', note: '', plan: 'standard', state: 'active' },
   ...{ created: '2026-01-01T00:00:00Z', expires: null, requests_today: 0 },
   ...{ daily_limit: 34_560, last_seen: null, ...more },
 })
