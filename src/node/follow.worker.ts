@@ -86,7 +86,7 @@ function follow(data: NodeData) {
   let name: NodeName | null = null
 
   const listener = createListener(
-    data.url,
+    connection.host,
     message => {
       const [, subject = null] = USAGE.exec(message) ?? []
       if (subject === null) follower.wake()

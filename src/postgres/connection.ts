@@ -6,13 +6,8 @@
 import { SQL, type TransactionSQL } from 'bun'
 import { eachHost } from '../config/parsers.ts'
 import { StoreError } from '../lib/errors.ts'
-import {
-  isConnectionFailure,
-  isNotOpened,
-  reasonOf,
-  toStoreError,
-  UnknownOutcome,
-} from './errors.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import { isConnectionFailure, NotOpened, reasonOf, toStoreError, UnknownOutcome } from './errors.ts'
 
 /** A parameter of a statement. Arrays are passed as literals, see `arrays.ts`. */
 export type Value = string | number | boolean | null | Uint8Array
@@ -103,19 +98,6 @@ const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
   ...session,
 })
 
-const CONNECT_SECONDS_MAX = 2
-
-const openSql = (url: string, options: ConnectionOptions): SQL =>
-  new SQL({
-    url,
-    max: 1,
-    connectionTimeout: Math.min(
-      CONNECT_SECONDS_MAX,
-      Math.ceil((options.timeoutMs ?? Number.POSITIVE_INFINITY) / 1000),
-    ),
-    connection: sessionOf(options),
-  })
-
 const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
 
 /** Resolves as `work` does; rejects when its time is over, `null` for any, and then calls `onLate`. */
@@ -134,35 +116,82 @@ export function inTime<T>(
   return Promise.race([work, promise]).finally(() => clearTimeout(timer))
 }
 
+const NO_ANSWER = 'it does not answer'
+/** The longest that opening a connection may take, and until the next host is tried besides. */
+const OPEN_MS_MAX = 2000
+const HEAD_START_MS = 250
+
+type Opening = ReturnType<typeof openFirst>
+
+/**
+ * Opens a connection to the first host of the URL that takes one: a standby does not, and one that is silent
+ * is not waited for alone. `onLost` is called when the connection is lost.
+ */
+function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void => {}) {
+  const hosts = eachHost(options.url)
+  const reasons = hosts.map(() => NO_ANSWER)
+  const tried: SQL[] = []
+  const { promise, resolve, reject } = Promise.withResolvers<{ sql: SQL; host: string }>()
+  let next: ReturnType<typeof setTimeout> | undefined
+  let [refusals, isOver] = [0, false]
+
+  function end(kept: SQL | null): void {
+    isOver = true
+    clearTimeout(next)
+    clearTimeout(last)
+    for (const sql of tried) if (sql !== kept) discard(sql)
+  }
+
+  function fail(): void {
+    const all = hosts.map((host, at) => `${shownHost(host)}: ${reasons[at]}`)
+    reject(new NotOpened(hosts.length === 1 ? reasons[0] : all.join('; ')))
+    end(null)
+  }
+
+  function tryNext(): void {
+    clearTimeout(next)
+    const at = tried.length
+    const host = hosts[at]
+    if (host === undefined) return
+    const sql = new SQL({
+      ...{ url: host, max: 1, connectionTimeout: OPEN_MS_MAX / SECOND_MS },
+      connection: sessionOf(options),
+      onclose: () => isOver && onLost(),
+    })
+    tried.push(sql)
+    next = setTimeout(tryNext, HEAD_START_MS)
+    sql.connect().then(
+      () => {
+        if (isOver) return
+        end(sql)
+        resolve({ sql, host })
+      },
+      (failure: unknown) => {
+        if (isOver) return
+        reasons[at] = reasonOf(failure)
+        refusals += 1
+        if (refusals === hosts.length) fail()
+        else tryNext()
+      },
+    )
+  }
+
+  const last = setTimeout(fail, msMax)
+  tryNext()
+  /** `end` closes the connection, also while it is being opened. */
+  return { opened: promise, end: fail }
+}
+
 /** The pause between two attempts to reach a database that is away, and how long each may take. */
 const PROBE_PAUSE_MS = 250
 const PROBE_MS_MAX = 1000
 
 type Availability = ReturnType<typeof availabilityOf>
 
-/** Which host of a database is used, and whether it is there, for connections that share this. */
+/** Whether a database is there, for connections that share this. */
 export function availabilityOf(options: ConnectionOptions) {
-  const urls = eachHost(options.url)
-  let at = 0 // of the host that is used
-  /** Why a host could not be used when it was last tried. */
-  const reasons = new Map<string, string>()
   let away: string | null = null
   let timer: ReturnType<typeof setTimeout> | undefined
-
-  const host = (): string => urls[at] ?? ''
-
-  /** Notes why a host cannot be used; returns that of each host that was tried. */
-  function refused(url: string, reason: string): string {
-    reasons.set(url, reason)
-    if (urls.length === 1) return reason
-    const tried = urls.filter(each => reasons.has(each))
-    return tried.map(each => `${shownHost(each)}: ${reasons.get(each)}`).join('; ')
-  }
-
-  /** Turns to the next host, if this one is still in use. */
-  function turnFrom(url: string): void {
-    if (urls[at] === url) at = (at + 1) % urls.length
-  }
 
   function probeLater(pauseMs: number): void {
     timer = setTimeout(() => void probe(), pauseMs)
@@ -170,25 +199,21 @@ export function availabilityOf(options: ConnectionOptions) {
   }
 
   async function probe(): Promise<void> {
-    const probed = host()
-    const sql = openSql(probed, options)
+    const { opened, end } = openFirst(options, PROBE_MS_MAX)
     try {
-      await inTime(sql.unsafe('select 1'), PROBE_MS_MAX, () => new StoreError('it does not answer'))
+      const answer = opened.then(({ sql }) => sql.unsafe('select 1'))
+      await inTime(answer, PROBE_MS_MAX, () => new StoreError(NO_ANSWER))
       timer = undefined
       away = null
-      reasons.clear()
     } catch (failure) {
-      away = refused(probed, reasonOf(failure))
-      turnFrom(probed)
+      away = reasonOf(failure)
       if (timer !== undefined) probeLater(PROBE_PAUSE_MS)
     } finally {
-      discard(sql)
+      end()
     }
   }
 
   return {
-    ...{ hosts: urls.length, host, refused, turnFrom },
-
     /** Why the database cannot be used; `null`: it was not found to be away. */
     away: (): string | null => away,
 
@@ -208,34 +233,28 @@ export function availabilityOf(options: ConnectionOptions) {
 export type Connection = ReturnType<typeof openConnection>
 
 /**
- * A connection, opened when it is first used, and again after it was lost, to the host in use then.
- * Statements are sent one after the other; one that was interrupted is never sent again. Where there is a
- * time that a statement may take, one that takes longer is given up; then, and when no connection can be
- * opened, everything fails at once until the database answers again.
+ * A connection, opened when it is first used, and again after it was lost. Statements are sent one after the
+ * other; one that was interrupted is never sent again. Where there is a time that a statement may take, one
+ * that takes longer is given up; then, and when no connection can be opened, everything fails at once until
+ * the database answers again.
  */
 export function openConnection(options: ConnectionOptions, shared?: Availability) {
   const availability = shared ?? availabilityOf(options)
   const { url, timeoutMs } = options
   const shown = shownDatabase(url)
-  let host = availability.host()
-  let sql = openSql(host, options)
+  const openMs = Math.min(OPEN_MS_MAX, (timeoutMs ?? Number.POSITIVE_INFINITY) * STATEMENT_SHARE)
+  let opening: Opening | null = null
+  let host = url
   let isClosed = false
 
-  function renew(lost: SQL): void {
-    if (sql !== lost || isClosed) return
-    discard(lost)
-    host = availability.host()
-    sql = openSql(host, options)
+  function lose(lost: Opening): void {
+    if (opening === lost) opening = null
+    lost.end()
   }
 
-  /** The client of the next host in place of one that cannot be used. */
-  function turnFrom(lost: SQL, reason: string): SQL {
-    if (sql === lost) {
-      availability.refused(host, reason)
-      availability.turnFrom(host)
-    }
-    renew(lost)
-    return sql
+  function open(): Opening {
+    const opened: Opening = openFirst(options, openMs, () => lose(opened))
+    return opened
   }
 
   /** How long a statement may take, `null` for any time. @throws StoreError when nothing can be sent. */
@@ -250,54 +269,46 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
 
   /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
   async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
-    let asked = sql
+    const ms = timeLeft(waitedMs)
+    opening ??= open()
+    const used = opening
     /** Has everybody wait for no host. */
     function leave(reason: string): void {
-      if (sql === asked && !isClosed) availability.leave(reason)
-      renew(asked)
+      if (opening === used && !isClosed) availability.leave(reason)
+      lose(used)
     }
-    /** Goes from host to host as long as no connection can be opened: nothing was sent then. */
-    async function attempt(): Promise<T> {
-      for (let others = availability.hosts - 1; ; others -= 1) {
-        try {
-          return await work(asked)
-        } catch (failure) {
-          if (others <= 0 || !isNotOpened(failure)) throw failure
-          asked = turnFrom(asked, reasonOf(failure))
-        }
-      }
-    }
-    const ms = timeLeft(waitedMs)
-    const late = () =>
-      new UnknownOutcome(`the database ${shown} cannot be used: it does not answer`)
+    const done = used.opened.then(found => {
+      host = found.host
+      return work(found.sql)
+    })
+    const late = () => new UnknownOutcome(`the database ${shown} cannot be used: ${NO_ANSWER}`)
     try {
-      return await inTime(attempt(), ms, late, () => leave('it does not answer'))
+      return await inTime(done, ms, late, () => leave(NO_ANSWER))
     } catch (failure) {
-      const isRefused = isNotOpened(failure)
-      const found = reasonOf(failure)
-      const reason = isRefused ? availability.refused(host, found) : found
-      if (timeoutMs !== null && isRefused) leave(reason)
-      else if (isConnectionFailure(failure)) renew(asked)
-      throw toStoreError(failure, shown, reason)
+      if (failure instanceof NotOpened && timeoutMs !== null) leave(failure.message)
+      else if (isConnectionFailure(failure)) lose(used)
+      throw toStoreError(failure, shown)
     }
   }
 
   async function close(): Promise<void> {
     if (shared === undefined) availability.close()
     isClosed = true
-    await sql.close({ timeout: 0 })
+    opening?.end()
   }
 
   return {
     shown,
+    /** The URL of the host that was used last. */
+    host: (): string => host,
     query: <R extends object>(
       text: string,
       values: readonly Value[] = [],
       waitedMs = 0,
-    ): Promise<R[]> => within<R[]>(asked => asked.unsafe(text, [...values]), waitedMs),
+    ): Promise<R[]> => within<R[]>(sql => sql.unsafe(text, [...values]), waitedMs),
     /** Runs `work` in one transaction: all of it, or nothing when it throws. */
     transaction: <T>(work: (query: Query) => Promise<T>, mode = 'read write'): Promise<T> =>
-      within(asked => asked.begin(mode, tx => work(queryOf(tx)))),
+      within(sql => sql.begin(mode, tx => work(queryOf(tx)))),
     /** Works with the client itself, for what a statement cannot do: COPY and LISTEN. */
     using: within,
     close,

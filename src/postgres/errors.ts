@@ -11,6 +11,9 @@ import { codeOf, messageOf, StoreError } from '../lib/errors.ts'
  */
 export class UnknownOutcome extends StoreError {}
 
+/** No host of the database takes a connection, so nothing was sent; the message says why. */
+export class NotOpened extends Error {}
+
 const OTHER_SCHEMA =
   'its schema is missing, or not the one that this proxylist uses; see: proxylist doctor'
 const READ_ONLY = 'it is read-only: a standby, or it was set so'
@@ -61,8 +64,9 @@ export const stateOf = (thrown: unknown): string =>
 
 const UNKNOWN_AUTHORITY = 'its certificate is not from an authority of sslrootcert'
 
-/** What a code of the client means where no connection could be opened: nothing was sent. */
-const OPENING: { readonly [code: string]: string } = {
+/** What a code of the client means. */
+const CLIENT_CODES: { readonly [code: string]: string } = {
+  ERR_POSTGRES_CONNECTION_CLOSED: 'the connection was lost',
   ERR_POSTGRES_CONNECTION_REFUSED: 'the connection was refused, or there is no such host',
   ERR_POSTGRES_CONNECTION_TIMEOUT: 'it does not answer',
   ERR_POSTGRES_TLS_NOT_AVAILABLE: 'it offers no TLS, which sslmode asks for',
@@ -78,27 +82,12 @@ const OPENING: { readonly [code: string]: string } = {
   ERR_BORINGSSL: 'a file of its TLS settings cannot be used: sslrootcert, sslcert or sslkey',
 }
 
-/** What a code of the client means on any connection. */
-const CLIENT_CODES: { readonly [code: string]: string } = {
-  ...OPENING,
-  ERR_POSTGRES_CONNECTION_CLOSED: 'the connection was lost',
-}
-
 /** Whether a failure is one of the database or of the connection to it, not of our own code. */
 const isDatabaseFailure = (thrown: unknown): boolean =>
+  thrown instanceof NotOpened ||
   thrown instanceof SQL.SQLError ||
   codeOf(thrown).startsWith('ERR_POSTGRES') ||
   codeOf(thrown) in CLIENT_CODES
-
-/** States of failures to open a connection: 0A000 and 25001 are those of a standby, see `sessionOf`. */
-const NOT_OPENED: readonly string[] = ['0A000', '25001', '3D000', '53300', '57P03']
-
-/** Whether a failure is that of opening a connection, so that the next attempt would fail likewise. */
-export const isNotOpened = (thrown: unknown): boolean => {
-  const state = stateOf(thrown)
-  if (state === '') return codeOf(thrown) in OPENING
-  return NOT_OPENED.includes(state) || state.startsWith('28')
-}
 
 /**
  * Whether statements after this failure need another connection: this one has ended, or its server
@@ -107,17 +96,18 @@ export const isNotOpened = (thrown: unknown): boolean => {
 export function isConnectionFailure(thrown: unknown): boolean {
   const state = stateOf(thrown)
   if (state === '') return isDatabaseFailure(thrown)
-  return isNotOpened(thrown) || /^(?:08|57P|25006|25P04)/.test(state)
+  return /^(?:08|57P|25006|25P04)/.test(state)
 }
 
 /** Whether a failure leaves open whether the statement was carried out. */
 const isOutcomeUnknown = (thrown: unknown): boolean => {
   const state = stateOf(thrown)
-  return !isNotOpened(thrown) && (state === '' || /^(?:08|57P)/.test(state))
+  return !(thrown instanceof NotOpened) && (state === '' || /^(?:08|57P)/.test(state))
 }
 
 /** Why a call of the database failed, as the end of a sentence. */
 export function reasonOf(thrown: unknown): string {
+  if (thrown instanceof NotOpened) return thrown.message
   const state = stateOf(thrown)
   return (
     STATES[state] ??
@@ -128,11 +118,13 @@ export function reasonOf(thrown: unknown): string {
   )
 }
 
-/** The failure of a store, for a reason; what is no failure of the database stays what it is. */
-export function toStoreError(thrown: unknown, shown: string, reason: string): unknown {
+/** The failure of a store; what is no failure of the database stays what it is. */
+export function toStoreError(thrown: unknown, shown: string): unknown {
   if (!isDatabaseFailure(thrown)) return thrown
   const Failure = isOutcomeUnknown(thrown) ? UnknownOutcome : StoreError
-  return new Failure(`the database ${shown} cannot be used: ${reason}`, { cause: thrown })
+  return new Failure(`the database ${shown} cannot be used: ${reasonOf(thrown)}`, {
+    cause: thrown,
+  })
 }
 
 const isOfState = (failure: unknown, state: string): boolean =>

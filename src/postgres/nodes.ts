@@ -3,7 +3,6 @@
  * jobs that one runs for all; and what they announce to each other.
  */
 import { SQL } from 'bun'
-import { eachHost } from '../config/parsers.ts'
 import { DAY_MS, SECOND_MS } from '../lib/time.ts'
 import {
   type Connection,
@@ -122,16 +121,14 @@ const CHANNEL = 'proxylist'
 const CONNECT_SECONDS = 2
 
 /**
- * Listens as soon as `ensure` is called. `onListening` is called whenever it has begun to listen: what
- * was announced before may have been missed.
+ * Listens as soon as `ensure` is called; `host` gives the URL of the host in use. `onListening` is called
+ * whenever it has begun to listen: what was announced before may have been missed.
  */
 export function createListener(
-  url: string,
+  host: () => string,
   onMessage: (message: string) => void,
   onListening: () => void,
 ) {
-  const urls = eachHost(url)
-  let at = 0 // of the host that is used
   let sql: SQL | null = null
 
   function end(): void {
@@ -145,12 +142,10 @@ export function createListener(
       if (sql !== null) return
       const isCurrent = (): boolean => sql === opened
       const endThis = (): void => {
-        if (!isCurrent()) return
-        at = (at + 1) % urls.length
-        end() // the next call tries again, with the next host
+        if (isCurrent()) end() // the next call tries again
       }
       const opened: SQL = new SQL({
-        ...{ url: urls[at] ?? '', max: 1, connectionTimeout: CONNECT_SECONDS },
+        ...{ url: host(), max: 1, connectionTimeout: CONNECT_SECONDS },
         // No standby. It is idle for hours, also where a server ends idle sessions.
         connection: {
           ...{ ...KEEPALIVE, ...MEANING, application_name: 'proxylist' },

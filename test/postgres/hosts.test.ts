@@ -1,4 +1,4 @@
-/** Holds that a URL with several hosts finds the one that is no standby, also after a failover. */
+/** Holds that a URL with several hosts finds the one that is no standby, also after a failover, whatever the others do. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,11 +6,29 @@ import { SQL } from 'bun'
 import { openConnection, shownDatabase } from '../../src/postgres/connection.ts'
 import { createListener } from '../../src/postgres/nodes.ts'
 import { HAS_POSTGRES, startPostgres } from '../support/postgres.ts'
-import { cleanUp } from '../support/temporary.ts'
+import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
-const open = (url: string) => openConnection({ url, timeoutMs: 10_000, name: 'proxylist' })
+const open = (url: string, timeoutMs: number | null = 10_000) =>
+  openConnection({ url, timeoutMs, name: 'proxylist' })
+
+/** A host that takes connections and does nothing more than this with them. */
+function startHost(onOpen: (socket: { end(): void }) => void): string {
+  const host = Bun.listen({
+    ...{ hostname: '127.0.0.1', port: 0 },
+    socket: { open: onOpen, data() {} },
+  })
+  onCleanUp(() => host.stop(true))
+  return `127.0.0.1:${host.port}`
+}
+/** Hosts that are no use: one without power or frozen, and a load balancer without a server. */
+const USELESS = {
+  'is silent': () => startHost(() => {}),
+  'closes each connection': () => startHost(socket => socket.end()),
+}
+/** The default of `--database-timeout`, and the most that is waited for any host. */
+const TIMEOUT_MS = 2_000
 
 test('what is shown of a URL has its hosts and no password', () => {
   expect(shownDatabase('postgres://me:secret@a:1,[::1]:2,c/name?sslmode=require')).toBe(
@@ -46,7 +64,7 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
     let heard = ''
     let isListening = false
     const listener = createListener(
-      `postgres://postgres@${hosts.join()}/postgres`,
+      both.host,
       message => (heard = message),
       () => (isListening = true),
     )
@@ -69,5 +87,29 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
     }
     expect(answered).toBe(first.port)
     await both.close()
+  })
+
+  test.each(
+    Object.entries(USELESS).flatMap(([what, start]) =>
+      [TIMEOUT_MS, null].map(timeoutMs => [what, timeoutMs, start] as const),
+    ),
+  )('one that %s keeps nobody from the next (timeout %p)', async (_what, timeoutMs, start) => {
+    const server = await startPostgres()
+    const connection = open(
+      `postgres://postgres@${start()},${start()},127.0.0.1:${server.port}/postgres`,
+      timeoutMs,
+    )
+    const startedMs = performance.now()
+    await connection.query('select 1')
+    expect(performance.now() - startedMs).toBeLessThan(TIMEOUT_MS)
+    await connection.close()
+  })
+
+  test('each is named with its reason when none can be used', async () => {
+    const silent = startHost(() => {})
+    const connection = open(`postgres://postgres@${silent},127.0.0.1:1/postgres`, TIMEOUT_MS)
+    const reasons = `${silent}: it does not answer; 127.0.0.1:1: the connection was refused`
+    await expect(connection.query('select 1')).rejects.toThrow(reasons)
+    await connection.close()
   })
 })
