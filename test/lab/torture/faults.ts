@@ -11,7 +11,6 @@ import {
   cpSync,
   mkdirSync,
   openSync,
-  readFileSync,
   readSync,
   renameSync,
   rmSync,
@@ -38,6 +37,8 @@ const ANSWER_MS_MAX = 20_000
 const PAUSE_MS = 15
 /** Longest wait for a recovery. */
 const RECOVERY_MS_MAX = 15_000
+/** Longest wait for the first refusal: the first check of the list begins 10 s after the start. */
+const REFUSED_MS_MAX = 15_000
 
 /** Queries that read indexes, rows, names, and one with a long answer; none depends on the time. */
 const QUERIES = [
@@ -258,12 +259,12 @@ const changeMode =
     return () => run('chmod', '0700', dir)
   }
 
-/** Overwrites the middle of the list. */
+/** Overwrites the middle of the list. What the server has in memory is right until a check finds it. */
 function overwrite(scene: Scene) {
   const { list } = files(scene.dir)
-  const bytes = readFileSync(list)
-  bytes.fill(0x5a, bytes.length / 2, bytes.length / 2 + 20_000)
-  writeFileSync(list, bytes)
+  const fd = openSync(list, 'r+')
+  writeSync(fd, Buffer.alloc(20_000, 0x5a), 0, 20_000, Math.floor(statSync(list).size / 2))
+  closeSync(fd)
   return () => importAgain(scene)
 }
 
@@ -392,6 +393,11 @@ async function cause(
     const end = await begin({ binary: run.binary, dir, source, accessCopy, server })
     const refusedBefore = load.seen.refused
     await Bun.sleep(Math.max(1500, seconds * 1000 * Math.min(1, run.scale)))
+    const begunMs = performance.now()
+    while (shows === 'refusals' && performance.now() - begunMs < REFUSED_MS_MAX) {
+      if (load.seen.refused > refusedBefore) break
+      await Bun.sleep(100)
+    }
     const complaints = await complaintsOf(shows, server, load.seen.refused - refusedBefore)
     await end()
     const recoveryMs = await untilRight(server, right)
