@@ -16,7 +16,7 @@ export type Context<N extends SettingName> = {
   /** Positional arguments, in order. */
   args: readonly string[]
   clock: Clock
-  /** Aborted by the first SIGINT or SIGTERM; the reason is the error to end with. */
+  /** Aborted by the first signal that ends commands; the reason is the error to end with. */
   signal: AbortSignal
 }
 

@@ -1,19 +1,22 @@
 /**
  * Graceful shutdown. A command ends at the first SIGTERM or SIGINT, and `serve` after the requests in flight;
- * a second signal ends the process at once.
+ * a second signal ends the process at once. SIGHUP is one of them where stdin is a terminal, which was closed;
+ * a server elsewhere reloads at it.
  */
+import { isatty } from 'node:tty'
 import type { App } from '../app.ts'
 import { orAfter } from '../lib/clock.ts'
 import { CommandError, orAborted } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 
 /** The exit status of a command that a signal ended: 128 and its number. */
-const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const
+const EXIT_CODES = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const
 type Signal = keyof typeof EXIT_CODES
 
 /** Calls `stop` at the first signal. Returns a function that stops waiting for one. */
 function onSignal(stop: (signal: Signal) => void): () => void {
-  const signals = Object.keys(EXIT_CODES) as Signal[] // of the table itself
+  const all = Object.keys(EXIT_CODES) as Signal[] // of the table itself
+  const signals = all.filter(signal => signal !== 'SIGHUP' || isatty(0))
   const off = (): void => {
     for (const signal of signals) process.off(signal, once)
   }
@@ -26,8 +29,8 @@ function onSignal(stop: (signal: Signal) => void): () => void {
 }
 
 /**
- * Runs work that ends early, with the reason of its signal, when that is aborted by SIGINT or
- * SIGTERM: a `CommandError` that says what was `kept`.
+ * Runs work that ends early, with the reason of its signal, when that is aborted by a signal
+ * that ends commands: a `CommandError` that says what was `kept`.
  */
 export async function interruptible<T>(
   kept: string,

@@ -6,7 +6,7 @@ import { getSystemErrorMessage } from 'node:util'
 import { withoutPassword } from './redact.ts'
 
 /** 1 failed, 2 wrong usage; else 128 and the number of the signal that ended the command. */
-type ExitCode = 1 | 2 | 130 | 143
+type ExitCode = 1 | 2 | 129 | 130 | 143
 
 /** A failure of the command line, shown to the operator as one line. */
 export class CommandError extends Error {

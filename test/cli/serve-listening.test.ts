@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { ask } from '../support/answer.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
-import { proxylist, startProgram } from '../support/program.ts'
+import { createClock, program, proxylist, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -211,6 +211,33 @@ describe('ending', () => {
     const entry = entryOf(server.written.stdout)
     expect(entry).toMatchObject({ records: LONG, bytes: Buffer.byteLength(text) })
     expect(entry.truncated).toBeUndefined()
+  })
+
+  test('a terminal that is closed lets requests in flight finish, however often that is signalled', async () => {
+    const { promise, resolve } = Promise.withResolvers<URL>()
+    let written = ''
+    const server = Bun.spawn(
+      [...program(), 'serve', '--listen', '127.0.0.1:0', '--data', longDirectory()],
+      {
+        env: createClock().env,
+        terminal: {
+          cols: 200,
+          data(_, bytes) {
+            written += new TextDecoder().decode(bytes)
+            const [url] = /http:\S+(?=\r\n)/.exec(written) ?? []
+            if (url !== undefined) resolve(new URL(url))
+          },
+        },
+      },
+    )
+    await using _ = { [Symbol.asyncDispose]: async () => server.kill('SIGKILL') }
+    const url = await promise
+    const reading = await readSlowly(url)
+    server.terminal?.close()
+    while (await fetch(url, { keepalive: false }).then(Boolean, () => false));
+    server.kill('SIGHUP')
+    expect(await reading.rest()).toEndWith('\r\n0\r\n\r\n')
+    expect(await server.exited).toBe(0)
   })
 
   test.each(['identity', 'gzip', 'zstd'])(

@@ -1,6 +1,7 @@
 /** `serve`, from its settings to the exit after the last request. */
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
+import { isatty } from 'node:tty'
 import { type App, createApp } from '../../app.ts'
 import { serviceManager } from '../../config/environment.ts'
 import type { Listen } from '../../config/parsers.ts'
@@ -58,7 +59,7 @@ const reportTo =
 
 export const serveCommand = command({
   name: 'serve',
-  summary: 'run the service until SIGTERM or SIGINT',
+  summary: 'run the service until SIGTERM or SIGINT; SIGHUP reads the feeds file again',
   settings: SERVE_SETTINGS,
   usesCopies: true,
   example: 'proxylist serve --listen 127.0.0.1:8080 --data /var/lib/proxylist',
@@ -66,6 +67,7 @@ export const serveCommand = command({
   async run({ settings, clock, signal }) {
     let reload = (): void => {}
     process.on('SIGHUP', () => reload()) // from now on, because it would end the process
+    const hasTerminal = isatty(0) // also once that was closed, which stops the server, see `shutdown.ts`
     if (settings.sample && (settings.feed ?? settings.feeds) !== undefined) {
       throw new CommandError('--sample serves the built-in list, which has no feeds', 2)
     }
@@ -76,7 +78,7 @@ export const serveCommand = command({
     await openGeoip(settings.geoip) // one that cannot be used is noticed now
     const log = createLog({ hasLines: settings.log === 'json' })
     const feeds = await openFeeds(settings, log.say)
-    reload = () => void feeds.reload().catch(reportTo(log))
+    if (!hasTerminal) reload = () => void feeds.reload().catch(reportTo(log))
     await withServed(settings, clock, log, served =>
       serve({ ...served, settings, feeds, clock, log, signal }),
     )
