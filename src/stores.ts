@@ -52,7 +52,7 @@ import {
 } from './sqlite/stores.ts'
 
 /** A list that an import writes. */
-type WritableList = Pick<ProxyWriter, 'begin'> & { isEmpty(): Awaitable<boolean> }
+type WritableList = Pick<ProxyWriter, 'begin' | 'importMark'> & { isEmpty(): Awaitable<boolean> }
 
 /** A list that is read, as of one moment. */
 export type ReadableList = {
@@ -165,8 +165,8 @@ async function requireSchema(connection: Connection, need: Need, origin: string)
 
 /** What an import writes; `patient` waits as long as that takes. */
 function writableList(patient: Connection, clock: Clock): WritableList {
-  const { begin, count } = createListStore(patient, clock)
-  return { begin, isEmpty: async () => (await count()) === 0 }
+  const { begin, importMark, count } = createListStore(patient, clock)
+  return { begin, importMark, isEmpty: async () => (await count()) === 0 }
 }
 
 /** Works with the whole list, in memory: it is read by the code that reads one of a data directory. */

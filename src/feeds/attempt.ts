@@ -24,7 +24,7 @@ type Changed = Extract<Opened, { kind: 'changed' }>
 
 type Imported = { rows: number; rejected: number }
 
-/** What became of an attempt; `options` are those under which a row became what it is. */
+/** What became of an attempt; `options` are all besides its content that the import depended on. */
 export type Outcome =
   | { kind: 'unchanged' }
   | ({ kind: 'imported'; validators: Validators; options: string } & Imported)
@@ -32,7 +32,8 @@ export type Outcome =
 
 /** The list, opened for one piece of work and closed after it. */
 type FeedList = {
-  isEmpty(): Promise<boolean>
+  /** Whether it is empty, and the mark of the last import that no feed made. */
+  state(): Promise<{ isEmpty: boolean; mark: string }>
   change<T>(
     feed: Feed,
     work: (list: Pick<ProxyWriter, 'begin'>) => Promise<T>,
@@ -63,9 +64,13 @@ async function within<T>(
   return work(AbortSignal.any([signal, deadline.signal])).finally(cancel)
 }
 
-/** Imports the sources in one step. @throws CommandError when the list stays as it was, and why. */
+/**
+ * Imports the sources in one step; a feed that replaces the list is compared with the rows that it had brought
+ * before. @throws CommandError when the list stays as it was, and why.
+ */
 async function importFeed(
   feed: Feed,
+  rowsBefore: number,
   { sources, skipped }: Pick<Changed, 'sources' | 'skipped'>,
   { list, geoip, provider, bytesMax, clock, onRejected = () => {} }: AttemptContext,
   signal: AbortSignal,
@@ -73,7 +78,7 @@ async function importFeed(
   const place = await orAborted(openGeoip(geoip), signal)
   for (const file of skipped) onRejected(notRegular(file))
   const work = async ({ begin }: Pick<ProxyWriter, 'begin'>): Promise<Imported> => {
-    const importTx = begin(feed.replaces ? 'replace' : 'merge')
+    const importTx = begin(feed.replaces ? 'replace' : 'merge', undefined, 'feed')
     const options = {
       format: feed.format,
       mapping: new Map(feed.mapping),
@@ -94,11 +99,14 @@ async function importFeed(
       const add: typeof importTx.add = proxy => importTx.add(place(proxy))
       const { read, rejected } = await importSources(sources, options, add, observer)
       if (read === rejected) throw new CommandError('holds no proxy')
+      let rows = read - rejected
       await importTx.commit(sizes => {
-        const problem = shrinkProblem(sizes)
+        // What others have added meanwhile goes, and is not counted.
+        const problem = shrinkProblem({ ...sizes, before: Math.min(sizes.before, rowsBefore) })
         if (problem !== null) throw new CommandError(problem)
+        rows = sizes.after
       })
-      return { rows: read - rejected, rejected: rejected + skipped.length }
+      return { rows, rejected: rejected + skipped.length }
     } catch (error) {
       await importTx.rollback()
       throw error
@@ -122,17 +130,17 @@ export async function attemptFeed(
     const stamp = await within(context, FETCH_MS_MAX, slow, each =>
       orAborted(geoipStamp(geoip), each),
     )
-    const options = `${importOptionsOf(feed)} ${provider} ${stamp}`
-    const isKnown =
-      before.rows !== null && before.options === options && before.validators.digest !== ''
-    const known = isKnown && !(await list.isEmpty()) ? before.validators : null
+    const { isEmpty, mark } = await list.state()
+    const options = `${importOptionsOf(feed)} ${provider} ${stamp} ${mark}`
+    const isKnown = !isEmpty && before.rows !== null && before.options === options
+    const known = isKnown && before.validators.digest !== '' ? before.validators : null
     const opened = await within(context, FETCH_MS_MAX, slow, each =>
       openFeed(feed, known, { ...context, nowMs: clock(), signal: each }),
     )
     if (opened.kind === 'unchanged') return opened
     const long = `takes longer than ${IMPORT_MS_MAX / MINUTE_MS} minutes to import`
     const imported = await within(context, IMPORT_MS_MAX, long, each =>
-      importFeed(feed, opened, context, each),
+      importFeed(feed, before.rows ?? Number.POSITIVE_INFINITY, opened, context, each),
     ).finally(opened.close)
     return { kind: 'imported', ...imported, validators: opened.validators, options }
   } catch (thrown) {

@@ -11,7 +11,7 @@ export type FeedState = {
   source: string
   /** The last time that it was fetched and read, changed or not. */
   lastSuccessAt: number | null
-  /** Usable rows, and rejected ones, at the last import. */
+  /** Usable rows, and rejected ones, at the last import; with `replace`, the rows of the list after it. */
   rows: number | null
   rejected: number
   /** Why the last attempt failed, `''` when it did not. */
@@ -21,7 +21,7 @@ export type FeedState = {
   nextTryAt: number
   /** Counts the attempts, for metrics. */
   attempts: number
-  /** The content that was imported last, and the options under which it was; `''` unknown. */
+  /** The content that was imported last, and all else that the import depended on; `''` unknown. */
   validators: Validators
   options: string
 }

@@ -11,7 +11,13 @@ import { toSeconds } from '../lib/time.ts'
 import { FUTURE_SECONDS_MAX } from '../proxies/freshness.ts'
 import { type IncomingProxy, servicesToBits } from '../proxies/proxy.ts'
 import { ROW_COLUMNS, toRow, UNKNOWN, UNKNOWN_PING } from '../proxies/row.ts'
-import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../proxies/store.ts'
+import type {
+  ImportCounts,
+  ImportMode,
+  ImportTx,
+  ImportWriter,
+  ListSizes,
+} from '../proxies/store.ts'
 import { arrayLiteral } from './arrays.ts'
 import { type Connection, onlyRow, type Value } from './connection.ts'
 import { LOCK_CLASS, LOCKS } from './schema.ts'
@@ -245,6 +251,7 @@ async function boundsAfter(
 
 type MergeParts = {
   mode: ImportMode
+  writer: ImportWriter
   latest: number
   names: ReturnType<typeof createNames>
   approve: (sizes: ListSizes) => void
@@ -254,7 +261,7 @@ type MergeParts = {
  * Merges the rows that were copied, in the transaction that is under way. Its result is in a temporary
  * table before anything is written, because a replacement has to be approved.
  */
-async function merge(run: Session['run'], { mode, latest, names, approve }: MergeParts) {
+async function merge(run: Session['run'], { mode, writer, latest, names, approve }: MergeParts) {
   const isReplace = mode === 'replace'
   const isMerge = mode === 'merge'
   const before = await lockList(run)
@@ -299,6 +306,7 @@ async function merge(run: Session['run'], { mode, latest, names, approve }: Merg
     const bounds = isReplace ? found : await boundsAfter(run, { before, found, latest })
     const { newest, oldest } = bounds
     await storeVersion(run, { newest, oldest, version, rows: before.rows + added - removed })
+    if (writer !== 'feed') await run('update proxylist.list set imported = gen_random_uuid()')
   }
   return { added, removed, written: isReplace ? added + updated : found.written, isChanged }
 }
@@ -314,6 +322,7 @@ export function beginImport(
   mode: ImportMode,
   onWait: () => void,
   nowMs: number,
+  writer: ImportWriter = 'other',
 ) {
   const names = createNames()
   let started: Promise<Session> | null = null
@@ -373,10 +382,12 @@ export function beginImport(
       const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
       const { run } = session
       await run(`begin; ${MERGE_SETTINGS}`)
-      const merged = await merge(run, { mode, latest, names, approve }).catch(async error => {
-        await run('rollback').catch(() => {}) // its connection may be lost
-        throw error
-      })
+      const merged = await merge(run, { mode, writer, latest, names, approve }).catch(
+        async error => {
+          await run('rollback').catch(() => {}) // its connection may be lost
+          throw error
+        },
+      )
       const { added, written, removed, isChanged } = merged
       await run(isChanged ? 'commit' : 'rollback') // new names of cities are no change
       await end()

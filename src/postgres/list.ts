@@ -61,8 +61,13 @@ export function createListStore(connection: Connection, clock: Clock) {
     })
 
   return {
-    begin: (mode, onWait = () => {}) => beginImport(connection, mode, onWait, clock()),
+    begin: (mode, onWait = () => {}, writer = 'other') =>
+      beginImport(connection, mode, onWait, clock(), writer),
     removeStale,
+    async importMark(): Promise<string> {
+      const text = 'select imported::text as mark from proxylist.list'
+      return (await onlyRow<{ mark: string }>(query, text)).mark
+    },
     count: async (): Promise<number> => (await readState(query)).rows,
 
     close: connection.close,

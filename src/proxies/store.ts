@@ -77,12 +77,17 @@ export interface ImportTx {
 /** `merge` adds and updates, `replace` swaps the whole list. */
 export type ImportMode = 'merge' | 'replace'
 
+/** Who writes the list. What anybody but a feed wrote is a reason for feeds to import again. */
+export type ImportWriter = 'feed' | 'other'
+
 /** A slice of rows that was removed: how many, and whether more may remain. */
 export type Removal = { removed: number; mayRemain: boolean }
 
 export interface ProxyWriter {
   /** Begins an import; `onWait` is called when another import has to end first. */
-  begin(mode: ImportMode, onWait?: () => void): ImportTx
+  begin(mode: ImportMode, onWait?: () => void, writer?: ImportWriter): ImportTx
+  /** A random mark that changes when anybody but a feed has changed the list by an import. */
+  importMark(): Awaitable<string>
   /**
    * Removes a slice of the rows that were checked more than `retainMs` before `nowMs`, or before the
    * newest check of the list if that is earlier: a clock that runs ahead removes nothing.

@@ -13,7 +13,7 @@ import { CommandError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Filter } from '../proxies/filter.ts'
 import type { Breakdown } from '../proxies/stats.ts'
-import type { ImportMode, ImportTx } from '../proxies/store.ts'
+import type { ImportMode, ImportTx, ImportWriter } from '../proxies/store.ts'
 import { openAccessFile } from './access/file.ts'
 import { createKeyStore } from './access/keys.ts'
 import { createPlanStore, seedPlans } from './access/plans.ts'
@@ -59,16 +59,17 @@ export function openList(
     finder: proxies.finder,
     cityNames: proxies.cityNames,
     isEmpty: proxies.isEmpty,
+    importMark: proxies.importMark,
     /** Whole rows that match, in pages between which the caller may pause, as of one moment. */
     pages: (filter: Filter, nowMs: number) =>
       onSnapshot(db, proxies.records.open(filter, nowMs).pages),
     endpointPages: (filter: Filter, nowMs: number) =>
       onSnapshot(db, proxies.endpoints.open(filter, nowMs).pages),
     breakdown: (nowMs: number): Breakdown => readBreakdown(db, nowMs),
-    begin(mode: ImportMode, onWait?: () => void): ImportTx {
+    begin(mode: ImportMode, onWait?: () => void, writer?: ImportWriter): ImportTx {
       const trim = (): void => void (dir !== null && trimWal(db, file))
       trim() // an import that was killed may have filled the disk
-      const importTx = beginImport(db, mode, onWait, clock())
+      const importTx = beginImport(db, mode, onWait, clock(), writer)
       const commit: ImportTx['commit'] = approve => {
         const counts = importTx.commit(approve)
         if (mode === 'replace') shrink(db)

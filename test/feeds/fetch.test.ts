@@ -106,7 +106,7 @@ describe('a feed from a URL is read', () => {
     await fetch('type=socks5', { provider: 'another' })
     await fetch('type=socks5', {
       provider: 'another',
-      list: { ...fetcher.list, isEmpty: async () => true },
+      list: { ...fetcher.list, state: async () => ({ isEmpty: true, mark: '' }) },
     })
     expect(server.asked.map(({ headers }) => headers.has('if-none-match'))).toEqual(
       Array(4).fill(false),
@@ -439,6 +439,36 @@ describe('an only feed that replaces', () => {
   test('and fills a first list', async () => {
     const { fetch } = await feedOf(reply(200, {}, lines(1)))
     expect(await fetch('replace')).toMatchObject({ rows: 1, error: '' })
+  })
+})
+
+describe('after an import of somebody else', () => {
+  test('a feed that has not changed is imported again, once', async () => {
+    const { fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, lines(3)))
+    const file = join(fetcher.dir, 'a.txt')
+    writeFileSync(file, lines(2, 100))
+    await fetch()
+    await fetcher.fetch(file)
+    await fetcher.importLines(lines(1, 50), 'replace')
+    expect(fetcher.rowCount()).toBe(1)
+    await fetch()
+    await fetcher.fetch(file)
+    expect(fetcher.rowCount()).toBe(6)
+    await fetch('', fetcher.notImported)
+    await fetcher.fetch(file, fetcher.notImported)
+  })
+
+  test('an only feed that replaces removes what that added, however much it is', async () => {
+    const { server, fetcher, fetch } = await feedOf(reply(200, {}, lines(300)))
+    await fetch('replace')
+    await fetcher.importLines(lines(700, 300))
+    expect(fetcher.rowCount()).toBe(1000)
+    expect(await fetch('replace')).toMatchObject({ error: '', rows: 300 })
+    expect(fetcher.rowCount()).toBe(300)
+    await fetcher.importLines(lines(700, 300))
+    server.answers['/a'] = reply(200, {}, lines(100))
+    expect((await fetch('replace')).error).toBe('would shrink the list from 300 rows to 100')
+    expect(fetcher.rowCount()).toBe(1000)
   })
 })
 

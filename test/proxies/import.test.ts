@@ -227,6 +227,31 @@ describeEach('before a list is replaced', ({ open }) => {
   })
 })
 
+describeEach('the mark of imports', ({ open }) => {
+  test('is another one after each import that changed the list, unless a feed made it', async () => {
+    const list = await open()
+    const seen = [await list.importMark()]
+    /** Whether what is done now changes the mark. */
+    const changes = async (work: () => unknown): Promise<boolean> => {
+      await work()
+      seen.unshift(await list.importMark())
+      return seen[0] !== seen[1]
+    }
+    const byFeed = async (mode: ImportMode): Promise<void> => {
+      const importTx = list.begin(mode, undefined, 'feed')
+      importTx.add(at(9))
+      await importTx.commit()
+    }
+    expect(await changes(() => load(list, [FULL, at(8)]))).toBeTrue()
+    expect(await changes(() => load(list, [FULL]))).toBeFalse()
+    expect(await changes(() => byFeed('merge'))).toBeFalse()
+    expect(await changes(() => byFeed('replace'))).toBeFalse()
+    expect(await changes(() => load(list, [FULL], 'replace'))).toBeTrue()
+    expect(await changes(() => list.removeStale(0, Number.MAX_SAFE_INTEGER))).toBeFalse()
+    expect(new Set(seen).size).toBe(3)
+  })
+})
+
 describeEach('while another one imports', ({ openTwo }) => {
   for (const mode of MODES) {
     test(`an import says once that it waits, then does its work, ${mode}`, async () => {

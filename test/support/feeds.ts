@@ -3,6 +3,9 @@ import { type AttemptContext, attemptFeed } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
 import { fetchFeed } from '../../src/feeds/schedule.ts'
 import type { FeedState } from '../../src/feeds/store.ts'
+import { importSources } from '../../src/import/import.ts'
+import type { IncomingProxy } from '../../src/proxies/proxy.ts'
+import type { ImportMode } from '../../src/proxies/store.ts'
 import { openFeeds } from '../../src/sqlite/feeds.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { storesOf } from '../../src/stores.ts'
@@ -35,7 +38,8 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
   const timers = new Map<() => void, number>()
   const stores = storesOf({ data: dir, database: undefined, databaseTimeout: 0 }, clock)
   const list: AttemptContext['list'] = {
-    isEmpty: async () => rowCount() === 0,
+    state: () =>
+      stores.withList(async it => ({ isEmpty: await it.isEmpty(), mark: await it.importMark() })),
     change: (feed, work) =>
       stores.withList(work, feed.replaces ? { onDamage() {}, onWait() {} } : undefined),
   }
@@ -65,10 +69,21 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
     controller,
     rowCount,
     list,
+    /** An import that no feed makes. */
+    importLines: (text: string, mode: ImportMode = 'merge'): Promise<void> =>
+      stores.withList(async written => {
+        const importTx = written.begin(mode)
+        const add = (proxy: IncomingProxy): void => importTx.add(proxy)
+        const sources = [{ name: 'x', bytes: new Response(text).body as AsyncIterable<Uint8Array> }] // of a text
+        const defaults = { type: undefined, nowMs, provider: '', pingUnit: undefined }
+        const options = { format: 'auto', strict: true, defaults } as const
+        await importSources(sources, options, add, { progress() {}, rejected() {}, ignored() {} })
+        await importTx.commit()
+      }),
     /** What fails when something is imported. */
     notImported: {
       list: {
-        isEmpty: async () => false,
+        state: list.state,
         change: () => Promise.reject(new Error('imported again')),
       },
     },

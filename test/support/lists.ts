@@ -51,6 +51,7 @@ function openSqlite(dir: string | null): TestList {
   return {
     begin: list.begin,
     removeStale: list.proxies.removeStale,
+    importMark: list.importMark,
     count: () => list.proxies.extent().rows,
     async contents() {
       const cities = list.db.query<{ id: number; name: string; nameEn: string }, []>(

@@ -60,7 +60,13 @@ function contextOf(settings: ProcessSettings, clock: Clock, signal: AbortSignal)
     userAgent: `proxylist/${VERSION}`,
     list: {
       // One that cannot be used is imported in full, or that import says what is wrong.
-      isEmpty: () => stores.withList(list => list.isEmpty()).catch(() => true),
+      state: () =>
+        stores
+          .withList(async list => ({
+            isEmpty: await list.isEmpty(),
+            mark: await list.importMark(),
+          }))
+          .catch(() => ({ isEmpty: true, mark: '' })),
       change: ({ replaces }, work, importSignal) =>
         stores.withList(
           work,

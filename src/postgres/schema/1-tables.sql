@@ -72,9 +72,10 @@ create table proxylist.list (
   -- Found without reading all rows, and without an index that would cost an import a second.
   rows bigint not null,
   newest bigint,                     -- the last check; null: there is no row
-  oldest bigint                      -- no check is earlier
+  oldest bigint,                     -- no check is earlier
+  imported uuid not null             -- a random mark of the last import that no feed made
 );
-insert into proxylist.list values (true, 0, 0, 0, null, null);
+insert into proxylist.list values (true, 0, 0, 0, null, null, gen_random_uuid());
 
 -- Each version of the list with a random mark: after a failover a copy may hold one that was lost.
 create table proxylist.list_versions (

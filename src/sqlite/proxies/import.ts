@@ -17,7 +17,13 @@ import {
   UNKNOWN,
   UNKNOWN_PING,
 } from '../../proxies/row.ts'
-import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../../proxies/store.ts'
+import type {
+  ImportCounts,
+  ImportMode,
+  ImportTx,
+  ImportWriter,
+  ListSizes,
+} from '../../proxies/store.ts'
 import { createRoomCheck } from '../wal.ts'
 import { type Cities, createCities } from './cities.ts'
 import { countRows, createIndexUpkeep } from './store.ts'
@@ -125,6 +131,8 @@ const SWAP = {
   drop: 'drop table if exists temp.incoming',
 } as const
 
+const MARK = 'update list set imported = hex(randomblob(8))'
+
 /** A name that is shown changes nothing, a new one replaces both, an English one alone is added. */
 function mergedCity(cities: Cities, storedId: number, { name, nameEn }: CityName): number {
   const stored = cities.nameOf(storedId)
@@ -156,6 +164,7 @@ export function beginImport(
   mode: ImportMode,
   onWait: () => void = () => {},
   nowMs = Number.MAX_SAFE_INTEGER,
+  writer: ImportWriter = 'other',
 ) {
   let started: ReturnType<typeof startImport> | null = null
   const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
@@ -165,7 +174,7 @@ export function beginImport(
       onWait()
       if (!tryLock(db, WAIT_MS)) throw new StoreError(LOCKED)
     }
-    started = startImport(db, mode, latest)
+    started = startImport(db, mode, latest, writer)
     return started
   }
   return {
@@ -180,7 +189,7 @@ export function beginImport(
         await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
         isLocked = tryLock(db, 0)
       }
-      started = startImport(db, mode, latest)
+      started = startImport(db, mode, latest, writer)
     },
     add: (proxy: IncomingProxy): void => start().add(proxy),
     commit: (approve?: (sizes: ListSizes) => void): ImportCounts => start().commit(approve),
@@ -188,7 +197,7 @@ export function beginImport(
   } satisfies ImportTx & { [member: string]: unknown }
 }
 
-function startImport(db: Database, mode: ImportMode, latest: number) {
+function startImport(db: Database, mode: ImportMode, latest: number, writer: ImportWriter) {
   const isReplace = mode === 'replace'
   if (isReplace) for (const sql of [SWAP.drop, SWAP.stage]) db.run(sql)
   const table = isReplace ? 'temp.incoming' : 'proxies'
@@ -254,6 +263,7 @@ function startImport(db: Database, mode: ImportMode, latest: number) {
       writeBatch()
       finalize()
       const removed = isReplace ? swap(approve) : 0
+      if (writer !== 'feed' && written + removed > 0) db.run(MARK)
       indexes.restore()
       requireRoom()
       db.run('commit')

@@ -22,6 +22,13 @@ create table cities (
   unique (name, name_en)
 ) strict;
 
+-- One row.
+create table list (
+  one integer primary key check (one = 1),
+  imported text not null             -- a random mark of the last import that no feed made
+) strict;
+insert into list values (1, hex(randomblob(8)));
+
 -- In the order of an answer, behind what a filter names exactly. Those by age and by country hold
 -- whole rows, so that a select never touches the table. Those by city and by port do not: that would
 -- cost an import of a million rows a second and 40 MB. A large import drops them, writes the rows, and

@@ -156,6 +156,9 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     tally: (sinceMs: number, untilMs: number): Tally =>
       tally.get(toSeconds(sinceMs), toSeconds(untilMs)) ?? NO_ROWS,
 
+    importMark: (): string =>
+      db.query<{ imported: string }, []>('select imported from list').get()?.imported ?? '',
+
     isEmpty: (): boolean => any.get() === null,
 
     extent: () => ({ rows: count(), newestMs: newestMs() }),
