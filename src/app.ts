@@ -3,6 +3,7 @@ import { createAccess } from './access/access.ts'
 import { createAuthThrottle } from './access/auth-throttle.ts'
 import type { KeyReader, UsageStore } from './access/ports.ts'
 import type { AnswerStreamer } from './api/answer.ts'
+import { ApiError } from './api/errors.ts'
 import { createAdmissions, createHandler } from './api/handler.ts'
 import { createQueryReader } from './api/query.ts'
 import { createResponseCache } from './api/response-cache.ts'
@@ -13,6 +14,7 @@ import { listen } from './http/listen.ts'
 import { createHttpApp } from './http/requests.ts'
 import { type Clock, type Later, timerLater } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
+import { SECOND_MS } from './lib/time.ts'
 import type { Awaitable } from './lib/turn-batch.ts'
 import type { ReplicationState } from './metrics/observed.ts'
 import { createCounters, type Traffic } from './metrics/traffic.ts'
@@ -33,7 +35,14 @@ export type AppStores = {
 }
 
 type AppSettings = Settings<
-  'cacheBytes' | 'cors' | 'errors' | 'page' | 'providerService' | 'publicStats' | 'trustProxy'
+  | 'cacheBytes'
+  | 'cors'
+  | 'errors'
+  | 'maxLag'
+  | 'page'
+  | 'providerService'
+  | 'publicStats'
+  | 'trustProxy'
 >
 
 export type App = ReturnType<typeof createApp>
@@ -69,7 +78,8 @@ export function createApp(
   later: Later = timerLater,
 ) {
   const { keys, usage, proxies, streamer, stats } = stores
-  const { cacheBytes, cors, errors, providerService: provider, publicStats, trustProxy } = settings
+  const { cacheBytes, cors, errors, maxLag, publicStats, trustProxy } = settings
+  const { providerService: provider } = settings
   const cache = createResponseCache({ reader: proxies, streamer, provider, bytesMax: cacheBytes })
   const access = createAccess(keys, usage)
   const throttle = createAuthThrottle(later)
@@ -90,11 +100,16 @@ export function createApp(
     access,
     usage,
     cache,
-    /** What `/readyz` says of the copies of a node (contract I3). */
+    /** What `/readyz` says of the copies of a node (contract I3). @throws ApiError when they are too old. */
     readiness() {
       const copies = stores.replication?.() ?? null
       if (copies === null) return ''
-      return ` list_version=${copies.listVersion ?? 0} lag_seconds=${copies.lagSeconds.toFixed(1)}`
+      const { listVersion, lagSeconds } = copies
+      if (lagSeconds * SECOND_MS > maxLag) {
+        const message = 'the copies of this node are older than --max-lag'
+        throw new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
+      }
+      return ` list_version=${listVersion ?? 0} lag_seconds=${lagSeconds.toFixed(1)}`
     },
     async probe() {
       for (const [, probe] of probes) await probe()

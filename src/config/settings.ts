@@ -112,6 +112,12 @@ export const SETTINGS = {
     help: 'the longest that a request waits for the database, its place behind others included, and a command for each answer of it',
     read: parsers.durationFrom(100, 10 * MINUTE_MS, 'a duration from 100ms to 10m, such as 2s'),
   },
+  maxLag: {
+    value: 'DURATION',
+    fallback: '60s',
+    help: '/readyz answers 503 while the copies of a node are older than this',
+    read: parsers.durationFrom(2 * SECOND_MS, DAY_MS, 'a duration from 2s to 1d, such as 60s'),
+  },
   page: {
     value: 'STATE',
     fallback: 'on',

@@ -39,7 +39,7 @@ export type RouteParts = ApiRouteParts &
   ReferenceParts & {
     /** Throws or rejects when the list cannot be read or usage cannot be written. */
     probe: () => Awaitable<void>
-    /** What `/readyz` adds of the copies of a node; `''` on a machine that has its own data. */
+    /** What `/readyz` adds of the copies of a node, `''` if there are none; throws when they are too old. */
     readiness: () => string
     /** Brings the files of the page; `null` serves none. */
     pages: (() => Promise<readonly PageFile[]>) | null
@@ -58,9 +58,9 @@ export const createRoutes = (parts: RouteParts): { [path: string]: Route } => ({
   '/readyz': async (_, end) => {
     try {
       await parts.probe()
+      return end(plainText(`ready${parts.readiness()}\n`))
     } catch (thrown) {
       return end(refused(thrown))
     }
-    return end(plainText(`ready${parts.readiness()}\n`))
   },
 })

@@ -191,6 +191,12 @@ const CASES: { [name in SettingName]: Case } = {
     ['0s', '99ms', '11m', '2', '-1s', 'forever'],
     'a duration from 100ms to 10m, such as 2s',
   ],
+  maxLag: [
+    60_000,
+    { '2s': 2_000, '10m': 600_000, '1d': 86_400_000 },
+    ['0s', '1s', '25h', '60', 'off'],
+    'a duration from 2s to 1d, such as 60s',
+  ],
   providerService: [
     'the service',
     {

@@ -247,6 +247,20 @@ function writtenBy(service: Service): { statuses: number[]; said: string[] } {
   }
 }
 
+test('/readyz is 503 while the copies of a node are older than --max-lag, and says so; answers go on', async () => {
+  let lagSeconds = 60
+  const service = await serviceWith(() => ({
+    replication: () => ({ listVersion: 12, lagSeconds, runsJobs: false }),
+  }))
+  expect(await ask(service, '/readyz')).toBe('200 ready list_version=12 lag_seconds=60.0\n')
+  lagSeconds = 60.1
+  const { status, text } = await service.request('/readyz')
+  expect(status).toBe(503)
+  expect(text).toContain('"the copies of this node are older than --max-lag"')
+  expect(await ask(service)).toBe(GOOD)
+  await service.stop()
+})
+
 /** In which stores: `api/outcome.test.ts` has all. */
 describe('a mistake of ours is a 500 that shows nothing', () => {
   test('in a store', async () => {

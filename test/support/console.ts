@@ -77,7 +77,13 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
     { keys, usage, proxies: list, streamer: list.streamer, stats: list.stats },
     {
       ...{ errors: 'json', providerService: 'the service', publicStats: 'full' },
-      ...{ cacheBytes: 2 ** 20, page: 'on', trustProxy: readRanges('127.0.0.1'), cors: undefined },
+      ...{
+        cacheBytes: 2 ** 20,
+        maxLag: 60_000,
+        page: 'on',
+        trustProxy: readRanges('127.0.0.1'),
+        cors: undefined,
+      },
     },
     clock,
     tap.log,

@@ -86,7 +86,7 @@ export async function startInProcess(
   const app = createApp(
     { ...stores, ...exchange(stores) },
     {
-      ...{ errors, providerService, publicStats, page, cacheBytes: 2 ** 20 },
+      ...{ errors, providerService, publicStats, page, cacheBytes: 2 ** 20, maxLag: 60_000 },
       trustProxy: readRanges(PEER),
       cors: cors === undefined ? undefined : readOrigins(cors),
     },
