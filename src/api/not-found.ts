@@ -18,6 +18,9 @@ const LACKS_MAX = 1_000
 const anyOf = (names: readonly string[]): string =>
   [names.slice(0, -1).join(', '), ...names.slice(-1)].filter(part => part !== '').join(' or ')
 
+/** What is written for a country and is no code of one, and its code. */
+const COUNTRY_CODES: { readonly [code: string]: string } = { UK: 'gb', EL: 'gr' }
+
 /** The 404 of a query. `lacking`: what no proxy of the list has. */
 function notFound(
   { filter, isWorksSet }: Query,
@@ -32,6 +35,10 @@ function notFound(
   const reasons: string[] = []
   // First, because another `time` would not help then.
   if (lacking.length > 0) reasons.push(`no proxy in the list has the given ${anyOf(lacking)}`)
+  for (const code of lacking.includes('country') ? filter.countries : []) {
+    const meant = COUNTRY_CODES[code]
+    if (meant !== undefined) reasons.push(`the code of ${code.toLowerCase()} is ${meant}`)
+  }
   if (newestAge > ageMaxSeconds) {
     reasons.push(`the newest check is ${newestAge} s old, and time allows ${ageMaxSeconds} s`)
   }

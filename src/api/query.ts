@@ -152,10 +152,19 @@ const kindOf = (get: string | null | undefined): Output['kind'] =>
 
 type Known = ReadonlyMap<string, Described>
 
+/** What other services call a parameter that is not spelled like ours. */
+const CALLED_ELSEWHERE: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    ...{ limit: 'count', size: 'count', max: 'count', protocol: 'type', protocols: 'type' },
+    ...{ anonymity: 'anon', latency: 'ping', timeout: 'ping', uptime: 'works', max_age: 'time' },
+    ...{ order: 'sort', sort_by: 'sort', api_key: 'key', apikey: 'key', token: 'key' },
+  }),
+)
+
 function refuseUnknown(name: string | null, key: string, known: Known): void {
   if (name === null) throw invalid('parameter names must be valid UTF-8 in percent-encoding')
   if (known.has(name)) return
-  const hint = nearest(name, [...known.keys(), 'key'])
+  const hint = CALLED_ELSEWHERE.get(name.toLowerCase()) ?? nearest(name, [...known.keys(), 'key'])
   const shown = shownName(name, key, hint !== null)
   throw invalid(`unknown parameter${shown}${hint === null ? '' : `; did you mean '${hint}'?`}`)
 }
@@ -195,9 +204,14 @@ function refuseTwoModes({ cm, country_mode: mode }: Values): void {
   throw invalid('cm and country_mode are one parameter; give one of them, or the same value')
 }
 
-function single({ name }: Described, [text = '', ...more]: readonly string[]): string {
+const FLAGS = new Map([
+  ['true', '1'],
+  ['false', '0'],
+])
+
+function single({ name, isFlag }: Described, [text = '', ...more]: readonly string[]): string {
   if (more.length > 0) throw invalid(`${name} may be given only once`)
-  return text
+  return (isFlag && FLAGS.get(text.toLowerCase())) || text
 }
 
 /** Items trimmed, in lower case, each once; the provider's service under its configured name. */

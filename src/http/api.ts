@@ -22,7 +22,7 @@ export function apiRoute({ handle, cache, clock }: ApiRouteParts): Route {
 
   return ({ request, isHead, ip, nowMs }, end) => {
     const { url, headers } = request
-    const { key, queryString } = readCredentials(url, headers.get('authorization'))
+    const { key, queryString } = readCredentials(url, headers)
 
     const reply = (outcome: Outcome): Awaitable<Response> => {
       if (outcome.kind === 'refused') return end(outcome)

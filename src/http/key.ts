@@ -6,13 +6,13 @@
 import type { Access } from '../access/access.ts'
 import type { UsageStore } from '../access/ports.ts'
 import type { Waits } from '../access/store-timeout.ts'
-import { ApiError, invalidKey } from '../api/errors.ts'
+import { type ApiError, invalidKey } from '../api/errors.ts'
 import { refused } from '../api/handler.ts'
 import { ownReport } from '../api/key-report.ts'
 import { invalid } from '../api/query.ts'
 import { StoreError } from '../lib/errors.ts'
 import { queryStringOf, splitQueryString } from '../lib/query-string.ts'
-import { bearerOf } from './credentials.ts'
+import { bearerOf, missing, type RequestHeaders } from './credentials.ts'
 import { HEADERS, type Reply, type Route } from './reply.ts'
 
 export type KeyRouteParts = { access: Access; usage: Pick<UsageStore, 'history'> }
@@ -20,12 +20,12 @@ export type KeyRouteParts = { access: Access; usage: Pick<UsageStore, 'history'>
 const IN_HEADER = 'send the key in the header Authorization: Bearer KEY'
 
 /** @throws ApiError KEY_MISSING; INVALID_PARAMETER when the URL holds a key, even besides the header. */
-function keyOf(queryString: string, authorization: string | null): string {
+function keyOf(queryString: string, headers: RequestHeaders): string {
   if (splitQueryString(queryString).some(({ name }) => name === 'key')) {
     throw invalid(`a key in the URL ends up in logs: ${IN_HEADER}`)
   }
-  const key = bearerOf(authorization ?? '')
-  if (key === undefined) throw new ApiError('KEY_MISSING', `key is required: ${IN_HEADER}`)
+  const key = bearerOf(headers)
+  if (key === undefined) throw missing('key is required', headers, IN_HEADER)
   return key
 }
 
@@ -38,7 +38,7 @@ export function keyRoute({ access, usage }: KeyRouteParts): Route {
     const queryString = queryStringOf(request.url)
     try {
       const ip = findIp()
-      const key = keyOf(queryString, request.headers.get('authorization'))
+      const key = keyOf(queryString, request.headers)
       const record = access.find(key, nowMs)
       if (record === null) throw invalidKey(key)
       known = { keyId: record.caller.id, limits: [] }

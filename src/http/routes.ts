@@ -47,6 +47,8 @@ export type RouteParts = ApiRouteParts &
     stats: StatsReader | null
   }
 
+const NO_ICON = new Headers({ ...COMMON_HEADERS, 'cache-control': 'public, max-age=86400' })
+
 /** The routes of GET and HEAD by path. */
 export const createRoutes = (parts: RouteParts): { [path: string]: Route } => ({
   ...(parts.pages === null ? {} : pageRoutes(parts.pages)),
@@ -54,6 +56,9 @@ export const createRoutes = (parts: RouteParts): { [path: string]: Route } => ({
   ...referenceRoutes(parts),
   '/api': apiRoute(parts),
   '/key': keyRoute(parts),
+  '/robots.txt': (_, end) => end(plainText('User-agent: *\nDisallow: /api\nDisallow: /stats\n')),
+  // Browsers ask for it beside whatever they show; the page has an icon of its own.
+  '/favicon.ico': (_, end) => end({ ...plainText(''), status: 204, headers: NO_ICON }),
   '/healthz': (_, end) => end(plainText('ok\n')),
   '/readyz': async (_, end) => {
     try {

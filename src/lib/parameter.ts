@@ -15,6 +15,8 @@ export type Parameter = TString & {
   max?: number
   values?: readonly string[]
   item?: string
+  /** Whether `true` and `false` in any case are read, as `1` and `0`. */
+  isFlag?: boolean
 }
 
 export const textMatching = (pattern: string, accepts: string, more: object = {}): Parameter =>
@@ -31,7 +33,9 @@ export const integer = (min: number, max: number, unit = ''): Parameter =>
   textMatching('^[0-9]{1,15}$', `an integer from ${min} to ${max}${unit}`, { min, max })
 export const oneOf = (values: readonly string[]): Parameter =>
   textMatching(`^${anyOf(values)}$`, values.join(' or '), { values })
-export const flag: Parameter = oneOf(['1', '0'])
+export const flag = textMatching('^[10]$', '1 or 0, or true or false', {
+  ...{ values: ['1', '0'], isFlag: true },
+})
 export const listMatching = (item: string, accepts: string, more: object): Parameter =>
   textMatching(`^${item}(?:,${item})*$`, `a comma-separated list of ${accepts}`, {
     list: true,

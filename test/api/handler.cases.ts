@@ -316,7 +316,10 @@ const ACCESS: readonly Scenario[] = [
     { key: null, headers: { Authorization: `Bearer ${KEYS.free}` }, ...lists('count=1', DE1) },
     { headers: { Authorization: `Bearer ${KEYS.free}` }, ...lists('count=1', DE1) },
     { headers: { Authorization: 'Bearer other' }, ...refuses('', 'key') },
-    { key: null, headers: { Authorization: 'Basic eDp5' }, status: 400, code: 'KEY_MISSING' },
+    {
+      ...{ key: null, headers: { 'X-Api-Key': KEYS.free }, status: 400, code: 'KEY_MISSING' },
+      contains: ['Authorization: Bearer KEY; X-Api-Key is not read'],
+    },
   ),
   one(
     'A3 an empty key is a missing one, whatever the header says',
@@ -617,6 +620,11 @@ const ROUTES: readonly Scenario[] = [
   ),
   ...['/API', '/api/v1', '/ap', '/api%2f', '/keys', '/key/x', '/docs/x', '/openapi'].map(path =>
     one(`A1 ${path} is not found`, { path, status: 404, code: 'NOT_FOUND' }),
+  ),
+  one(
+    'what browsers and crawlers ask for is there',
+    { path: '/favicon.ico', key: null, status: 204, body: '' },
+    { path: '/robots.txt', key: null, status: 200, contains: ['Disallow: /api\n'] },
   ),
   one(
     'E health and readiness need no key',

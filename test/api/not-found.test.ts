@@ -69,6 +69,7 @@ const CASES: readonly (readonly [query: string, why: string])[] = [
   ['type=https,socks5', ''], // there is one, though too old
   ['type=socks5', ''],
   ['country=us', lacking('country')],
+  ['country=uk', `${lacking('country')}; the code of uk is gb`],
   ['country=us,gb,zz,de', ''],
   ['country=us&cm=except&works=1', ''],
   ['city=rome', lacking('city')],

@@ -201,6 +201,7 @@ describe('service', () => {
 })
 
 describe('lang, get and flags', () => {
+  const JSON_WITH = { kind: 'json', wrap: true, splitIp: true, pretty: false } as const
   const GET =
     'get must be txt or json or csv or ndjson or txt.file or json.file or csv.file or ndjson.file'
   areRefused([
@@ -208,12 +209,17 @@ describe('lang, get and flags', () => {
     ...['xml', 'CSV', 'csv.gz', '.file', 'JSON', 'jsonx', 'json.file.file', 'txt%0A'].map(
       text => [`get=${text}`, GET] as const,
     ),
-    ['type_prefix=true', 'type_prefix must be 1 or 0'],
-    ['type_prefix=01', 'type_prefix must be 1 or 0'],
-    ['get=json&split_ip=2', 'split_ip must be 1 or 0'],
+    ['type_prefix=constructor', 'type_prefix must be 1 or 0, or true or false'],
+    ['type_prefix=01', 'type_prefix must be 1 or 0, or true or false'],
+    ['get=json&split_ip=2', 'split_ip must be 1 or 0, or true or false'],
     ['get=json&format=list', 'format must be array or object'],
-    ['get=json&wrap=yes', 'wrap must be 1 or 0'],
-    ['get=json.file&pretty=on', 'pretty must be 1 or 0'],
+    ['get=json&wrap=yes', 'wrap must be 1 or 0, or true or false'],
+    ['get=json.file&pretty=on', 'pretty must be 1 or 0, or true or false'],
+  ])
+  outputsAre([
+    ['type_prefix=true', { hasTypePrefix: true }],
+    ['type_prefix=False', {}],
+    ['get=json&wrap=TRUE&split_ip=True&pretty=false', JSON_WITH],
   ])
 })
 
@@ -289,6 +295,8 @@ describe('an unknown parameter', () => {
     ['%ff=1', 'parameter names must be valid UTF-8 in percent-encoding'],
     ['get=json&nonsense=1', "unknown parameter 'nonsense'"],
     // With an empty value too.
+    ['limit=5', "unknown parameter 'limit'; did you mean 'count'?"],
+    ['Protocol=http', "unknown parameter 'Protocol'; did you mean 'type'?"],
     ['contry=', "unknown parameter 'contry'; did you mean 'country'?"],
     ['contry', "unknown parameter 'contry'; did you mean 'country'?"],
     ['get=json&__proto__', "unknown parameter '__proto__'"],

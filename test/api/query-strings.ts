@@ -51,3 +51,8 @@ export const queryOf = (names: readonly string[], values: fc.Arbitrary<string> =
     .map(pieces => pieces.join('&'))
 }
 export const anyQuery = fc.oneof(queryOf(['contry', 'x']), anyText)
+
+/** The header fields of a request that may hold a key. */
+export const sending = (authorization: string | null, apiKey: string | null = null) => ({
+  get: (name: string) => ({ authorization, 'x-api-key': apiKey })[name] ?? null,
+})

@@ -15,7 +15,7 @@ import { NO_FILTER } from '../support/fixtures.ts'
 import { DEMO as DEMO_CALLER, regular, temp } from '../support/limits.ts'
 import { between, pick, randomOf } from '../support/random.ts'
 import { TXT } from '../support/render.ts'
-import { anyQuery } from './query-strings.ts'
+import { anyQuery, sending } from './query-strings.ts'
 import { resultOf, unlessRefused } from './thrown.ts'
 
 const PROVIDER = 'the service'
@@ -189,7 +189,7 @@ const folded = (filter: Filter): Filter => ({ ...filter, cities: filter.cities.m
 function createRequestReader() {
   const readQuery = createQueryReader(PROVIDER)
   return (url: string, authorization: string | null, entitlements: Entitlements) => {
-    const { key, queryString } = readCredentials(url, authorization)
+    const { key, queryString } = readCredentials(url, sending(authorization))
     return { key, query: readQuery(queryString, key, entitlements) }
   }
 }
@@ -258,7 +258,7 @@ test('any query string is refused by an ApiError, or its filter, described, asks
 /** What a request asks for, without any memory. Throws what refuses it. */
 function readOnce(url: string, authorization: string | null, entitlements: Entitlements) {
   const pairs = splitQueryString(queryStringOf(url))
-  const key = keyOf(pairs, authorization)
+  const key = keyOf(pairs, sending(authorization))
   const { filter, output } = parse(pairs, key)
   const count = entitlements.countMax === null ? filter.count : entitlements.countMax
   const worksMin = filter.worksMin ?? entitlements.worksDefault

@@ -10,7 +10,7 @@ import { keyOf, readCredentials } from '../../src/http/credentials.ts'
 import { splitQueryString } from '../../src/lib/query-string.ts'
 import { openMemoryList } from '../../src/sqlite/server-list.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
-import { anyQuery, anyText, queryOf, valueText } from '../api/query-strings.ts'
+import { anyQuery, anyText, queryOf, sending, valueText } from '../api/query-strings.ts'
 import { refusal, resultOf, unlessRefused } from '../api/thrown.ts'
 import { T0, UNLIMITED } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -32,7 +32,7 @@ describe('keyOf', () => {
     ['', 'Bearer K, Bearer K', 'K'], // two headers, as HTTP joins them
     ['', 'Bearer K,bearer K', 'K'],
   ] as const)('of %j and %j is %j', (query, authorization, key) => {
-    expect(keyOf(splitQueryString(query), authorization)).toBe(key)
+    expect(keyOf(splitQueryString(query), sending(authorization))).toBe(key)
   })
 
   test.each([
@@ -56,7 +56,7 @@ describe('keyOf', () => {
     ['', 'Basic dTpw'],
     ['', 'NotBearer K'],
   ] as const)('is missing in %j and %j', (query, authorization) => {
-    const error = refusal(() => keyOf(splitQueryString(query), authorization))
+    const error = refusal(() => keyOf(splitQueryString(query), sending(authorization)))
     expect([error.code, error.status]).toEqual(['KEY_MISSING', 400])
   })
 
@@ -70,9 +70,24 @@ describe('keyOf', () => {
     ['key=SecretA%ff', 'Bearer SecretA'],
     ['key=SecretA%zz', null],
   ] as const)('is refused, unrepeated, in %j and %j', (query, authorization) => {
-    const error = refusal(() => keyOf(splitQueryString(query), authorization))
+    const error = refusal(() => keyOf(splitQueryString(query), sending(authorization)))
     expect([error.code, error.status]).toEqual(['INVALID_PARAMETER', 400])
     expect(error.message).not.toContain('Secret')
+  })
+})
+
+describe('a key that is missing, with a header that', () => {
+  const HOW = 'key is required: ?key=KEY or Authorization: Bearer KEY'
+  test.each([
+    ['is not there', null, null, ''],
+    ['is empty', '', null, ''],
+    ['lost it', 'Bearer ', null, ''],
+    ['is bare', 'SecretK', null, '; Authorization without Bearer is not read'],
+    ['has another scheme', 'Basic SecretK', null, '; Authorization without Bearer is not read'],
+    ['has another name', null, 'SecretK', '; X-Api-Key is not read'],
+  ])('%s, says what is read', (_, authorization, apiKey, note) => {
+    const headers = sending(authorization, apiKey)
+    expect(refusal(() => keyOf([], headers)).message).toBe(HOW + note)
   })
 })
 
@@ -80,7 +95,7 @@ describe('a key', () => {
   test.each(['%', '%z', '%zz', '%a', '%ff', '%c3', '%c3%28', '%ed%a0%80', '%f8%88%80%80%80'])(
     'is refused when it holds %s, which is not UTF-8',
     sequence => {
-      const error = refusal(() => keyOf(splitQueryString(`key=abc${sequence}`), null))
+      const error = refusal(() => keyOf(splitQueryString(`key=abc${sequence}`), sending(null)))
       expect([error.code, error.status]).toEqual(['INVALID_PARAMETER', 400])
       expect(error.message).toBe('key must be valid UTF-8 in percent-encoding')
     },
@@ -90,7 +105,7 @@ describe('a key', () => {
     fc.assert(
       fc.property(anyQuery, fc.option(anyText), (text, authorization) => {
         const pairs = splitQueryString(text)
-        const key = unlessRefused(() => keyOf(pairs, authorization))
+        const key = unlessRefused(() => keyOf(pairs, sending(authorization)))
         if (key === null) return
         const inQuery = pairs.some(({ name, value }) => name === 'key' && value === key)
         expect(inQuery || authorization?.endsWith(key)).toBe(true)
@@ -116,13 +131,13 @@ describe('the query string of a request', () => {
     ['/api?type=http', 'Bearer K', 'K', 'type=http'],
     ['/api', 'Bearer K', 'K', ''],
   ] as const)('%j with %j: key %j, query string %j', (url, authorization, key, queryString) => {
-    const read = readCredentials(url, authorization)
+    const read = readCredentials(url, sending(authorization))
     expect([read.key, read.queryString]).toEqual([key, queryString])
   })
 
   test('has no key to read where there is none', () => {
     for (const url of ['/api', '/api?', '/api?type=http']) {
-      expect(refusal(() => readCredentials(url, null)).code).toBe('KEY_MISSING')
+      expect(refusal(() => readCredentials(url, sending(null))).code).toBe('KEY_MISSING')
     }
   })
 })
@@ -149,7 +164,7 @@ describe('the key', () => {
   const same = (outcome: Outcome): Outcome => outcome
   /** The message that a request gets; the list is empty, so each gets one. */
   async function messageOf(query: string, authorization: string | null): Promise<string> {
-    const credentials = resultOf(() => readCredentials(`/api?${query}`, authorization))
+    const credentials = resultOf(() => readCredentials(`/api?${query}`, sending(authorization)))
     if (credentials instanceof Error) return credentials.message
     const outcome = await handle({ ...credentials, ip: () => '198.51.100.7', nowMs: T0 }, same)
     if (outcome.kind === 'answered') throw new Error('an empty list was answered')

@@ -221,19 +221,21 @@ for (const engine of ENGINES) {
     ]
     const parameters = ['?time=600', `?${standard}`, `?Key=${standard}`, '?%ff', '?&', '?x']
     const missing = [
-      {},
-      ...['Basic ZGVtbzo=', 'Bearer '].map(authorization => ({ headers: { authorization } })),
-    ]
+      [{}, ''],
+      [{ headers: { authorization: 'Bearer ' } }, ''],
+      [{ headers: { authorization: standard } }, '; Authorization without Bearer is not read'],
+      [{ headers: { 'x-api-key': standard } }, '; X-Api-Key is not read'],
+    ] as const
     const REFUSED: readonly (readonly [query: string, init: RequestInit, message: string])[] = [
       ...inUrl.flatMap(query =>
         [{}, good, bearer('pl_wrong')].map(init => [query, init, IN_URL] as const),
       ),
       ...parameters.map(query => [query, good, '/key has no parameters'] as const),
-      ...missing.map(init => ['?time=600', init, MISSING] as const),
+      ...missing.map(([init, note]) => ['?time=600', init, MISSING + note] as const),
     ]
     test.each(REFUSED)('/key%s with %j', async (query, init, message) => {
       const { status, text, headers } = await service.request(`/key${query}`, init)
-      const code = message === MISSING ? 'KEY_MISSING' : 'INVALID_PARAMETER'
+      const code = message.startsWith(MISSING) ? 'KEY_MISSING' : 'INVALID_PARAMETER'
       expect([status, JSON.parse(text)]).toMatchObject([400, { code, message }])
       const left = message === '/key has no parameters' ? '"burst";r=5' : 'null'
       expect(`${headers.get('ratelimit')}`).toContain(left)
