@@ -41,7 +41,10 @@ type FeedList = {
   ): Promise<T>
 }
 
-export type AttemptContext = Pick<OpenContext, 'dir' | 'userAgent' | 'bytesMax' | 'signal'> & {
+export type AttemptContext = Pick<
+  OpenContext,
+  'dir' | 'userAgent' | 'bytesMax' | 'signal' | 'resolve'
+> & {
   list: FeedList
   clock: Clock
   later: Later

@@ -3,6 +3,8 @@
  * what was imported last. The only file that sends requests: conditional, bounded in bytes and redirects,
  * ended by a signal. Knows nothing of what the bytes mean, or of schedules.
  */
+
+import { lookup } from 'node:dns/promises'
 import { closeSync, openSync, readSync, unlinkSync, writeFileSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -17,6 +19,7 @@ import {
   unreadable,
 } from '../lib/errors.ts'
 import { readRegularFile, requireRegular } from '../lib/files.ts'
+import { canonicalIp, isInternal } from '../lib/ip.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { type Feed, parseHeaders } from './feed.ts'
 import type { Validators } from './store.ts'
@@ -41,6 +44,7 @@ export type OpenContext = {
   nowMs: number
   signal: AbortSignal
   bytesMax: number
+  resolve: Resolve
 }
 
 export type Opened =
@@ -111,13 +115,67 @@ function redirectOf(response: Response, from: URL): URL | null {
   return to
 }
 
+/** Finds the addresses of a host name or address, canonical; none of an unknown name. */
+export type Resolve = (hostname: string) => Promise<readonly string[]>
+
+/** The addresses that the system knows, IPv4 first. */
+export async function resolveBySystem(hostname: string): Promise<readonly string[]> {
+  const found = await lookup(hostname, { all: true, order: 'ipv4first' }).catch(() => [])
+  return found.map(({ address }) => canonicalIp(address) ?? address)
+}
+
+/**
+ * A URL to ask, and the addresses at which it is asked, by its name if there are none: a name that is resolved
+ * again may have others by then.
+ */
+type Target = { url: URL; addresses: readonly string[] }
+
+async function targetOf(url: URL, resolve: Resolve): Promise<Target> {
+  const hostname = url.hostname.replace(/^\[|\]$/g, '')
+  const address = canonicalIp(hostname)
+  return { url, addresses: address === null ? await resolve(hostname) : [address] }
+}
+
+const isInside = ({ addresses }: Target): boolean =>
+  addresses.length > 0 && addresses.every(isInternal)
+
+/** @throws FetchFailure when a redirect gives TLS up, or leads from the internet into this machine or its network. */
+export function refuseRedirect(from: Target, to: Target): void {
+  if (from.url.protocol === 'https:' && to.url.protocol === 'http:') {
+    throw new FetchFailure('redirects from https to http')
+  }
+  if (to.addresses.length === 0) throw new FetchFailure('redirects to a name that is not known')
+  if (!isInside(from) && to.addresses.some(isInternal)) {
+    throw new FetchFailure('redirects to a loopback, private or link-local address')
+  }
+}
+
+/** Asks at the first address that can be reached. */
+async function ask({ url, addresses }: Target, init: BunFetchRequestInit & { headers: Headers }) {
+  if (addresses.length === 0) return fetch(url.href, init)
+  const headers = new Headers(init.headers)
+  headers.set('host', url.host)
+  let failure: unknown
+  for (const address of addresses) {
+    const there = new URL(url)
+    there.hostname = address.includes(':') ? `[${address}]` : address
+    try {
+      return await fetch(there.href, { ...init, headers, tls: { serverName: url.hostname } })
+    } catch (error) {
+      init.signal?.throwIfAborted()
+      failure = error
+    }
+  }
+  throw failure
+}
+
 async function follow(
   feed: Feed,
   known: Validators | null,
-  userAgent: string,
+  { userAgent, resolve }: OpenContext,
   signal: AbortSignal,
 ): Promise<Response> {
-  let url = new URL(feed.source)
+  const url = new URL(feed.source)
   const own =
     feed.headersFile === null ? [] : await orAborted(readHeaders(feed.headersFile), signal)
   const { username, password } = url
@@ -129,23 +187,28 @@ async function follow(
   url.password = ''
   url.hash = ''
   let headers = headersOf(userAgent, known, own)
+  let target = await orAborted(targetOf(url, resolve), signal)
+  // The operator named it; a proxy may have to know the name, and to find addresses.
+  if (!isInside(target)) target = { url, addresses: [] }
   for (let redirects = 0; ; redirects += 1) {
-    const response = await fetch(url.href, {
+    const response = await ask(target, {
       headers,
       redirect: 'manual',
       decompress: false,
       keepalive: false,
       signal,
     })
-    const to = redirectOf(response, url)
+    const to = redirectOf(response, target.url)
     if (to === null) return response
     await response.body?.cancel()
     if (redirects === REDIRECTS_MAX) {
       throw new FetchFailure(`redirects more than ${REDIRECTS_MAX} times`)
     }
     // Only the origin that the operator named gets secrets, and may compare validators.
-    if (to.origin !== url.origin) headers = headersOf(userAgent, null, [])
-    url = to
+    if (to.origin !== target.url.origin) headers = headersOf(userAgent, null, [])
+    const next = await orAborted(targetOf(to, resolve), signal)
+    refuseRedirect(target, next)
+    target = next
   }
 }
 
@@ -272,12 +335,12 @@ async function openUrl(
   known: Validators | null,
   context: OpenContext,
 ): Promise<Opened> {
-  const { dir, userAgent, bytesMax, nowMs } = context
+  const { dir, bytesMax, nowMs } = context
   const controller = new AbortController()
   const signal = AbortSignal.any([context.signal, controller.signal])
   let fd: number | null = null
   try {
-    const response = await follow(feed, known, userAgent, signal)
+    const response = await follow(feed, known, context, signal)
     const isConditional = known?.etag || known?.lastModified
     if (response.status === 304 && isConditional) return { kind: 'unchanged' }
     refuseUnusable(response, nowMs)

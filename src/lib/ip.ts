@@ -2,7 +2,7 @@
  * Address arithmetic: canonical form, prefixes and networks, and reading digits, of which
  * addresses consist. Knows nothing of requests.
  */
-import { isIPv6 } from 'node:net'
+import { BlockList, isIPv4, isIPv6 } from 'node:net'
 
 /**
  * The canonical form of an IPv4 or IPv6 address, or `null` when the string is neither.
@@ -93,3 +93,23 @@ export const ipv6Prefix = (ip: string, groups: number): string =>
 
 /** The first two octets of an IPv4 address, the rest 0: `10.1.2.3` becomes `10.1.0.0`. */
 export const ipv4Network16 = (ip: string): string => `${ip.split('.', 2).join('.')}.0.0`
+
+/** Networks that are reached from inside only: this host, loopback, private, shared and link-local ones. */
+const INTERNAL = new BlockList()
+for (const [network, bits] of [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.168.0.0', 16],
+  ['::', 127],
+  ['fc00::', 7],
+  ['fe80::', 10],
+] as const) {
+  INTERNAL.addSubnet(network, bits, isIPv4(network) ? 'ipv4' : 'ipv6')
+}
+
+/** Whether a canonical address is loopback, private or link-local: not one of the internet. */
+export const isInternal = (ip: string): boolean => INTERNAL.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6')

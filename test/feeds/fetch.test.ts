@@ -21,7 +21,7 @@ import { join, resolve } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { FETCH_MS_MAX } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
-import { openFeed } from '../../src/feeds/fetch.ts'
+import { openFeed, refuseRedirect, resolveBySystem } from '../../src/feeds/fetch.ts'
 import type { FeedState } from '../../src/feeds/store.ts'
 import { MINUTE_MS } from '../../src/lib/time.ts'
 import { type Answerer, reply, startFeedServer } from '../support/feed-server.ts'
@@ -178,6 +178,60 @@ describe('redirects', () => {
     const { error } = await fetch()
     expect(error).toBe(`redirects with status ${status}, but not to a URL`)
     expect(server.asked).toHaveLength(1)
+  })
+
+  describe('from the internet', () => {
+    /** An attempt at a feed whose name has this address now, and is on the internet as far as it is examined. */
+    async function redirected(location: string, addresses: readonly string[] = []) {
+      const inside = await startFeedServer({ '/': reply(200, {}, '{"SECRET":1}') })
+      const server = await startFeedServer({
+        '/a': to(location.replace('PORT', String(inside.port))),
+      })
+      const fetcher = createFetcher()
+      fetcher.names.set('localhost', ['198.51.100.1'])
+      fetcher.names.set('inside.example.com', ['198.51.100.2', ...addresses])
+      const { error } = await fetcher.fetch(`http://localhost:${server.port}/a`)
+      return { error, server, inside }
+    }
+
+    test.each([
+      'http://127.0.0.1:PORT/',
+      'http://2130706433:PORT/',
+      'http://[::ffff:127.0.0.1]:PORT/',
+      'http://169.254.169.254/latest/meta-data/',
+      'http://10.0.0.1/',
+      'http://[::1]:PORT/',
+      'http://[fd00:ec2::254]/',
+    ])('to %s are refused, and nothing is asked there', async location => {
+      const { error, inside } = await redirected(location)
+      expect(error).toBe('redirects to a loopback, private or link-local address')
+      expect(inside.asked).toEqual([])
+    })
+
+    test('to a name are refused when one of its addresses is internal, or it has none', async () => {
+      const url = 'http://inside.example.com:PORT/'
+      expect((await redirected(url, ['127.0.0.1'])).error).toBe(
+        'redirects to a loopback, private or link-local address',
+      )
+      expect((await redirected('http://none.example.com/')).error).toBe(
+        'redirects to a name that is not known',
+      )
+    })
+  })
+
+  test('of a feed in the network of this machine may lead there, at the address that was found', async () => {
+    const inside = await startFeedServer({ '/b': reply(200, {}, lines(2)) })
+    const { fetcher, fetch } = await feedOf(to(`http://lists.internal:${inside.port}/b`))
+    fetcher.names.set('lists.internal', ['127.0.0.2', '127.0.0.1'])
+    expect(await fetch()).toMatchObject({ error: '', rows: 2 })
+    expect(inside.asked[0]?.headers.get('host')).toBe(`lists.internal:${inside.port}`)
+  })
+
+  test('from https to http are refused, also inside the network of this machine', () => {
+    const at = (href: string) => ({ url: new URL(href), addresses: ['10.0.0.1'] })
+    const refuse = (from: string, to: string) => () => refuseRedirect(at(from), at(to))
+    expect(refuse('https://a/', 'http://a/')).toThrow('redirects from https to http')
+    expect(refuse('http://a/', 'https://a/')).not.toThrow()
   })
 
   test.each(['file:///etc/passwd', 'ftp://127.0.0.1/'])('to %p are refused', async location => {
@@ -587,6 +641,7 @@ async function open() {
     userAgent: 'x',
     nowMs: T0,
     bytesMax: 2 ** 20,
+    resolve: resolveBySystem,
     signal,
   }
   const opened = await openFeed(feed as Feed, null, context)

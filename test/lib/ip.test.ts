@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { isIPv4 } from 'node:net'
 import fc from 'fast-check'
-import { canonicalIp, ipv4ToNumber, parseDigits } from '../../src/lib/ip.ts'
+import { canonicalIp, ipv4ToNumber, isInternal, parseDigits } from '../../src/lib/ip.ts'
 
 /** What is written, and its canonical form; `null` for what is no address. */
 const CANONICAL: readonly (readonly [text: string, canonical: string | null])[] = [
@@ -129,3 +129,13 @@ test('property: digits are read as their number, and nothing else is', () => {
     { numRuns: 5000 },
   )
 })
+
+test.each([
+  ...['127.0.0.1', '0.0.0.0', '10.1.2.3', '100.64.0.1', '169.254.169.254', '172.31.255.255'],
+  ...['192.168.1.1', '::', '::1', 'fd00::1', 'fe80::1'],
+])('%s is internal', ip => expect(isInternal(ip)).toBeTrue())
+
+test.each(['1.1.1.1', '172.32.0.1', '100.128.0.1', '198.51.100.1', '2001:db8::1', '64:ff9b::1'])(
+  '%s is on the internet',
+  ip => expect(isInternal(ip)).toBeFalse(),
+)

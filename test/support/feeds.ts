@@ -34,6 +34,8 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
   const controller = new AbortController()
   let nowMs = T0
   const clock = (): number => nowMs
+  /** The addresses of host names. */
+  const names = new Map([['localhost', ['127.0.0.1']]])
   /** The timers that are running, and what they would do. */
   const timers = new Map<() => void, number>()
   const stores = storesOf({ data: dir, database: undefined, databaseTimeout: 0 }, clock)
@@ -46,6 +48,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
   const context: AttemptContext = {
     ...{ dir, bytesMax, clock, list, signal: controller.signal },
     userAgent: 'proxylist/test',
+    resolve: async name => names.get(name) ?? [],
     later(run, ms) {
       timers.set(run, ms)
       return () => void timers.delete(run)
@@ -69,6 +72,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
     controller,
     rowCount,
     list,
+    names,
     /** An import that no feed makes. */
     importLines: (text: string, mode: ImportMode = 'merge'): Promise<void> =>
       stores.withList(async written => {

@@ -12,7 +12,7 @@ import {
 } from '../../feeds/attempt.ts'
 import type { Feed } from '../../feeds/feed.ts'
 import { readFeeds } from '../../feeds/feeds-file.ts'
-import { BYTES_MAX } from '../../feeds/fetch.ts'
+import { BYTES_MAX, resolveBySystem } from '../../feeds/fetch.ts'
 import { fetchFeed } from '../../feeds/schedule.ts'
 import { describeState, type FeedState } from '../../feeds/store.ts'
 import { type Clock, timerLater } from '../../lib/clock.ts'
@@ -57,6 +57,7 @@ function contextOf(settings: ProcessSettings, clock: Clock, signal: AbortSignal)
   return {
     dir: stores.scratch,
     bytesMax: BYTES_MAX,
+    resolve: resolveBySystem,
     userAgent: `proxylist/${VERSION}`,
     list: {
       // One that cannot be used is imported in full, or that import says what is wrong.
