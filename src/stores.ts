@@ -86,8 +86,12 @@ export type Stores = {
   has(): { registry: boolean; list: boolean }
   /** Where it is, as it may be shown: a directory, or host, port and name of a database. */
   place: string
+  /** A directory for files that last as long as the command. */
   scratch: string
 }
+
+/** The data directory, or, as no reading makes one, that of the system. */
+const scratchOf = (dir: string): string => (existsSync(dir) ? dir : tmpdir())
 
 /** The stores that the settings choose. */
 export const storesOf = (
@@ -129,7 +133,7 @@ function directoryStores(dir: string, clock: Clock): Stores {
       list: existsSync(join(dir, PROXY_FILE)),
     }),
     place: dir,
-    scratch: dir,
+    scratch: scratchOf(dir),
   }
 }
 
@@ -242,7 +246,7 @@ function databaseStores(
     listFeeds: () => within('read', NO_LIST, async quick => createFeedStore(quick).list()),
     has: () => ({ registry: true, list: true }),
     place: shownDatabase(url),
-    scratch: existsSync(dir) ? dir : tmpdir(),
+    scratch: scratchOf(dir),
   }
 }
 

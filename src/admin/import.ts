@@ -3,11 +3,12 @@
  * process of the program itself then imports, so that the list is locked only while it is imported,
  * and one that is cut off changes nothing.
  */
-import { closeSync, openSync, unlinkSync, writeSync } from 'node:fs'
+import { closeSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { SettingName } from '../config/settings.ts'
 import { orAfter } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
+import { openUnnamed } from '../lib/files.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { refuseForms } from './csrf.ts'
 import { AdminError } from './errors.ts'
@@ -79,9 +80,6 @@ function lastLine({ isDone, stdout, stderr }: ImportEnd, dir: string): object {
 const tooLarge = (bytesMax: number): AdminError =>
   new AdminError('BODY_TOO_LARGE', `a list may have at most ${bytesMax / 2 ** 20} MiB`)
 
-/** Files that uploads are stored in, so that two of them have different names. */
-let uploads = 0
-
 /**
  * Stores the body of a request in a file without a name; returns a descriptor to read it, which the
  * caller closes. @throws AdminError when it is too large, cut off, or cannot be stored.
@@ -90,11 +88,8 @@ async function store(request: Request, dir: string, bytesMax: number): Promise<n
   const { body, headers } = request
   const announced = headers.get('content-length')
   if (Number(announced ?? 0) > bytesMax) throw tooLarge(bytesMax)
-  uploads += 1
-  const file = join(dir, `console-upload-${process.pid}-${uploads}`)
-  const fd = storing(() => openSync(file, 'wx+', 0o600))
+  const fd = storing(() => openUnnamed(dir))
   try {
-    unlinkSync(file)
     const bytes = await copy(body, fd, bytesMax)
     if (announced !== null && Number(announced) !== bytes) throw cutOff()
     return fd

@@ -9,8 +9,7 @@ const QUIET_MS = 1000
  * A bar of cli-progress in `format`, full at `total`. An update draws it once the work has taken
  * longer than `QUIET_MS`; `clear` removes it, for a message or at the end.
  */
-export function createProgress(format: string, total: number) {
-  const elapsedMs = stopwatch()
+export function createProgress(format: string, total: number, elapsedMs = stopwatch()) {
   const bar = process.stderr.isTTY
     ? new SingleBar({ format, stream: process.stderr, clearOnComplete: true, linewrap: true })
     : null

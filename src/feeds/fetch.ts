@@ -5,7 +5,7 @@
  */
 
 import { lookup } from 'node:dns/promises'
-import { closeSync, openSync, readSync, unlinkSync, writeFileSync } from 'node:fs'
+import { closeSync, writeFileSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Source, sourceOfFile } from '../import/import.ts'
@@ -18,7 +18,7 @@ import {
   systemReasonOf,
   unreadable,
 } from '../lib/errors.ts'
-import { readRegularFile, requireRegular } from '../lib/files.ts'
+import { bytesOf, openUnnamed, readRegularFile, requireRegular } from '../lib/files.ts'
 import { canonicalIp, isInternal } from '../lib/ip.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { type Feed, parseHeaders } from './feed.ts'
@@ -314,22 +314,6 @@ export async function readHeaders(file: string): Promise<[name: string, value: s
   }
 }
 
-const CHUNK_BYTES = 64 * 1024
-
-/**
- * The bytes of an open file. A stream of `node:fs` that is ended early would close the descriptor, too,
- * later: by then its number may be that of another file or a connection.
- */
-async function* bytesOf(fd: number): AsyncIterable<Uint8Array> {
-  for (let at = 0; ; ) {
-    const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
-    const length = readSync(fd, chunk, 0, CHUNK_BYTES, at)
-    if (length === 0) return
-    yield chunk.subarray(0, length)
-    at += length
-  }
-}
-
 async function openUrl(
   feed: Feed,
   known: Validators | null,
@@ -344,10 +328,7 @@ async function openUrl(
     const isConditional = known?.etag || known?.lastModified
     if (response.status === 304 && isConditional) return { kind: 'unchanged' }
     refuseUnusable(response, nowMs)
-    // The file is removed at once and lives as long as its descriptor.
-    const file = join(dir, `feed-${process.pid}-${feed.id}.tmp`)
-    fd = openSync(file, 'wx+', 0o600)
-    unlinkSync(file)
+    fd = openUnnamed(dir)
     const digest = await save(response, fd, bytesMax)
     if (digest === known?.digest) return { kind: 'unchanged' }
     const kept = fd

@@ -1,10 +1,11 @@
 /**
  * Files that somebody else names. One that is read whole must be a regular file: opening a named pipe would
  * wait for somebody who writes, and reading a device could last forever. No thread of JavaScript waits for a
- * disk or a network mount.
+ * disk or a network mount. And files that have no name, in which bytes wait that come from elsewhere.
  */
-import { constants, type Stats } from 'node:fs'
+import { constants, openSync, readSync, type Stats, unlinkSync } from 'node:fs'
 import { open } from 'node:fs/promises'
+import { join } from 'node:path'
 
 /** @throws Error saying what it is, unless it is a regular file. */
 export function requireRegular(found: Stats): void {
@@ -20,5 +21,32 @@ export async function readRegularFile(file: string): Promise<Buffer> {
     return await handle.readFile()
   } finally {
     await handle.close()
+  }
+}
+
+let unnamed = 0
+
+/** Opens an empty file in `dir` to write and read. It has no name: it is gone when its descriptor is closed. */
+export function openUnnamed(dir: string): number {
+  unnamed += 1
+  const file = join(dir, `proxylist-${process.pid}-${unnamed}.tmp`)
+  const fd = openSync(file, 'wx+', 0o600)
+  unlinkSync(file)
+  return fd
+}
+
+const CHUNK_BYTES = 64 * 1024
+
+/**
+ * The bytes of an open file. A stream of `node:fs` that is ended early would close the descriptor, too,
+ * later: by then its number may be that of another file or a connection.
+ */
+export async function* bytesOf(fd: number): AsyncIterable<Uint8Array> {
+  for (let at = 0; ; ) {
+    const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
+    const length = readSync(fd, chunk, 0, CHUNK_BYTES, at)
+    if (length === 0) return
+    yield chunk.subarray(0, length)
+    at += length
   }
 }

@@ -7,10 +7,11 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
-import { openList } from '../../src/sqlite/stores.ts'
+import { openList, withListToReplace } from '../../src/sqlite/stores.ts'
 import { ask } from '../support/answer.ts'
-import { ASK, addList, dataDirectory, fillList } from '../support/fixtures.ts'
-import { proxylist, startProgram } from '../support/program.ts'
+import { ASK, addList, dataDirectory, fillList, T0 } from '../support/fixtures.ts'
+import { at } from '../support/incoming.ts'
+import { proxylist, ROOT, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { directoryOf, take, testTranscripts } from '../support/transcript.ts'
@@ -49,20 +50,29 @@ describe('what is listed as records can be imported and listed again, byte for b
   })
 })
 
-test.each([[], ['--replace']])(
-  'an import killed in the middle leaves the list as it was %p',
-  async (...more) => {
+/** A program that begins an import, has rows written, says so on stdout, and waits. */
+const importing = (dir: string, mode: string): string => `
+  const { openList } = await import(${JSON.stringify(join(ROOT, 'src/sqlite/stores.ts'))})
+  const importTx = openList(${JSON.stringify(dir)}).begin(${JSON.stringify(mode)})
+  const row = { ip: '10.0.0.9', ipOut: '', type: 'http', anon: '', speed: null, pingMs: null,
+    checkedAt: 1, country: '', city: '', cityEn: '', works: null,
+    services: new Set(), servicesStated: new Set() }
+  for (let i = 0; i < 140_000; i += 1) importTx.add({ ...row, port: 1 + (i % 65_535) })
+  console.log('waiting')
+  await Bun.sleep(60_000)`
+
+test.each(['merge', 'replace'])(
+  'an import killed in the middle leaves the list as it was: %s',
+  async mode => {
     const cwd = directoryOf()
     const data = join(cwd, 'data')
     const before = '192.0.2.1:80\n'
     await take(cwd, { args: 'import -', stdin: `http://${before}`, stderr: /added 1/ })
-    await using running = startProgram(['import', '-', '--format', 'txt', '--data', data, ...more])
-    const rows = Array.from({ length: 60_000 }, (_, i) => `http://10.0.${i >> 8}.${i & 255}:80\n`)
-    running.stdin.write(`${rows.join('')}halfway\n`)
-    await running.stdin.flush()
-    await running.says(/:60001: ip/)
-    running.kill('SIGKILL')
-    expect(await running.ended).not.toBe(0)
+    const killed = Bun.spawn([process.execPath, '-e', importing(data, mode)], { stdout: 'pipe' })
+    await killed.stdout.getReader().read()
+    expect(isLocked(data)).toBeTrue()
+    killed.kill('SIGKILL')
+    await killed.exited
     await take(cwd, { args: 'list time=999999999', stdout: before })
     const counted = counts({ read: 1, unchanged: 1 })
     await take(cwd, { args: 'import - --json', stdin: `http://${before}`, stdout: counted })
@@ -144,24 +154,54 @@ function isLocked(dir: string): boolean {
   }
 }
 
-/** An import that has locked the list and waits for more of its source. */
+/** An import that waits for more of its source: it has read more than pipes hold. */
 async function startImport(dir: string, ...more: string[]) {
   const child = startProgram(['import', '-', '--data', dir, ...more])
-  child.stdin.write('http://192.0.2.1:80\n'.repeat(8000))
-  child.stdin.flush()
-  while (!isLocked(dir)) await Bun.sleep(1)
+  child.stdin.write('http://192.0.2.1:80\n'.repeat(200_000))
+  await child.stdin.flush()
   return child
 }
+
+test.each([
+  ['import', []],
+  ['import --replace', ['--replace']],
+])('a source that stalls half-way locks the list for nobody: %s', async (_, more) => {
+  const dir = temporaryDirectory()
+  await using stalled = await startImport(dir, ...more)
+  expect(await importOf(dir, listOf(2))).toMatchObject({ exitCode: 0, stderr: '' })
+  expect(await listed(dir)).toEqual(lines(listOf(2)))
+  expect(readdirSync(dir)).toEqual([PROXY_FILE])
+  stalled.stdin.write('http://192.0.2.9:80\n')
+  stalled.stdin.end()
+  expect(await stalled.ended).toBe(0)
+  const own = lines('192.0.2.1:80\n192.0.2.9:80\n')
+  expect(await listed(dir)).toEqual([...own, ...(more.length > 0 ? [] : lines(listOf(2)))].sort())
+})
 
 test('a server that starts during the first import --replace does not answer 503', async () => {
   const dir = dataDirectory([])
   for (const end of ['', '-wal', '-shm']) rmSync(join(dir, PROXY_FILE + end), { force: true })
-  await using child = await startImport(dir, '--replace')
+  const imported = Promise.withResolvers<void>()
+  const locked = Promise.withResolvers<void>()
+  const replacing = withListToReplace(
+    dir,
+    () => T0,
+    async list => {
+      const importTx = list.begin('replace')
+      await importTx.lock()
+      locked.resolve()
+      await imported.promise
+      importTx.add(at(1))
+      importTx.commit()
+    },
+    { onDamage() {}, onWait() {} },
+  )
+  await locked.promise
   const server = await startChild(dir)
   expect(await ask(server, '/readyz')).toBe('200 ready\n')
   expect(await ask(server, ASK)).toStartWith('404 PROXIES_NOT_FOUND')
-  child.stdin.end()
-  expect(await child.ended).toBe(0)
+  imported.resolve()
+  await replacing
   const seen = new Set<string>()
   for (;;) {
     const answer = await ask(server, ASK)
@@ -188,7 +228,9 @@ describe('a signal ends an import with one sentence', () => {
 
   test('while it waits for another import', async () => {
     const dir = temporaryDirectory()
-    await using first = await startImport(dir)
+    using list = openList(dir)
+    const first = list.begin('merge')
+    await first.lock()
     await using second = startProgram(['import', '-', '--data', dir])
     second.stdin.write(SHARED)
     second.stdin.end()
@@ -197,9 +239,9 @@ describe('a signal ends an import with one sentence', () => {
     expect(await second.ended).toBe(143)
     const waiting = 'another import has locked the list; waiting for its end\n'
     expect(second.written.stderr).toBe(waiting + KEPT)
-    first.stdin.end()
-    expect(await first.ended).toBe(0)
-    expect(await listed(dir)).toEqual(['192.0.2.1:80'])
+    first.add(at(1))
+    first.commit()
+    expect(await listed(dir)).toEqual(['10.0.0.1:80'])
   })
 })
 

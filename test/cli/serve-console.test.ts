@@ -160,7 +160,7 @@ describe('an upload', () => {
       await promise
     }
     expect((await valueOf(shared.ask('/console/overview'))).list.rows).toBe(before)
-    expect(readdirSync(dir).filter(name => name.startsWith('console-upload'))).toEqual([])
+    expect(readdirSync(dir).filter(name => name.endsWith('.tmp'))).toEqual([])
   })
 
   test('of a gigabyte and a byte is refused before it is sent', async () => {

@@ -1,5 +1,5 @@
 /** `import`: reads files into the list, and reports bad rows on stderr; a server starts it, too. */
-import { accessSync, constants, statSync } from 'node:fs'
+import { accessSync, closeSync, constants, fstatSync, statSync, writeFileSync } from 'node:fs'
 import { readSettings, type SettingName, type Settings } from '../../config/settings.ts'
 import {
   FILE_DESCRIPTOR,
@@ -17,7 +17,8 @@ import {
   sourceOfFile,
 } from '../../import/import.ts'
 import { type Clock, stopwatch } from '../../lib/clock.ts'
-import { CommandError, unreadable } from '../../lib/errors.ts'
+import { CommandError, chunksUntilAborted, reasonOf, unreadable } from '../../lib/errors.ts'
+import { bytesOf, openUnnamed } from '../../lib/files.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import type { IncomingProxy } from '../../proxies/proxy.ts'
 import type { ProxyWriter } from '../../proxies/store.ts'
@@ -41,27 +42,67 @@ type ImportSettings = Settings<(typeof IMPORT_SETTINGS)[number]>
 /** What is said of the list when a signal ends an import. */
 const KEPT = 'nothing was imported, the list is as it was'
 
-type SizedSource = Source & { size: number }
+type SizedSource = Source & { size: number; isFile: boolean }
 
 /** A file of the command line, or stdin, and its size in bytes as far as it is known. @throws CommandError */
 export function toSource(file: string): SizedSource {
-  if (file === STDIN) return { name: '(stdin)', bytes: Bun.stdin.stream(), size: 0 }
+  const isStdin = file === STDIN
+  const name = isStdin ? '(stdin)' : file
   try {
-    const found = statSync(file)
+    const found = isStdin ? fstatSync(0) : statSync(file)
     if (found.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
-    accessSync(file, constants.R_OK)
-    return { ...sourceOfFile(file, found), size: found.size }
+    if (!isStdin) accessSync(file, constants.R_OK)
+    const source = isStdin ? { name, bytes: Bun.stdin.stream() } : sourceOfFile(file, found)
+    return { ...source, size: found.size, isFile: found.isFile() }
   } catch (error) {
-    throw unreadable(file, error)
+    throw unreadable(name, error)
+  }
+}
+
+/** Most bytes of a source that is no file, as of a feed or an upload. */
+const STORED_BYTES_MAX = 2 ** 30
+
+/**
+ * Reads a pipe or a device to its end, into an open file: what writes into it may pause for as long as it
+ * likes, and the list is locked only while rows are written. @throws CommandError
+ */
+async function store(
+  { name, bytes }: Source,
+  dir: string,
+  elapsedMs: () => number,
+  signal: AbortSignal,
+): Promise<number> {
+  const progress = createProgress('reading {value} bytes', 0, elapsedMs)
+  let fd: number | null = null
+  let size = 0
+  try {
+    fd = openUnnamed(dir)
+    for await (const chunk of chunksUntilAborted(bytes, signal)) {
+      size += chunk.length
+      if (size > STORED_BYTES_MAX) {
+        const most = `${STORED_BYTES_MAX / 2 ** 20} MiB, the most that is read from a pipe`
+        throw new CommandError(
+          `${name} is larger than ${most}: store it in a file, and import that`,
+        )
+      }
+      writeFileSync(fd, chunk)
+      progress.update(size)
+    }
+    return fd
+  } catch (error) {
+    if (fd !== null) closeSync(fd)
+    if (signal.aborted || error instanceof CommandError) throw error
+    throw new CommandError(`${name}: cannot be read (${reasonOf(error)}); nothing was imported`)
+  } finally {
+    progress.clear()
   }
 }
 
 /** Reports to the operator; `close` reports how many rejections were not named. */
-function createObserver(totalBytes: number, hasLines: boolean) {
+function createObserver(totalBytes: number, hasLines: boolean, elapsedMs: () => number) {
   const count = totalBytes > 0 ? '[{bar}] {percentage}% | {rows} rows' : '{rows} rows'
-  const elapsedMs = stopwatch()
   let saidMs = 0
-  const progress = createProgress(`importing ${count}`, totalBytes)
+  const progress = createProgress(`importing ${count}`, totalBytes, elapsedMs)
   const tell = (sentence: string): void => {
     progress.clear()
     say(sentence)
@@ -104,15 +145,24 @@ async function importInto(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
+  using opened = new DisposableStack()
+  const elapsedMs = stopwatch()
   const { format, type, replace, allowEmpty, allowShrink, strict, json } = settings
   const { providerService: provider } = settings
-  const { withList } = storesOf(settings, clock)
+  const { withList, scratch } = storesOf(settings, clock)
   checkMapping(settings.map, provider)
   const place = await openGeoip(settings.geoip)
   yieldToServer()
-  const sources = open()
+  const sources: SizedSource[] = []
+  for (const source of open()) {
+    if (source.isFile) sources.push(source)
+    else {
+      const fd = opened.adopt(await store(source, scratch, elapsedMs, signal), closeSync)
+      sources.push({ ...source, bytes: bytesOf(fd), size: fstatSync(fd).size })
+    }
+  }
   const totalBytes = sources.reduce((sum, { size }) => sum + size, 0)
-  const observer = createObserver(totalBytes, settings.progress)
+  const observer = createObserver(totalBytes, settings.progress, elapsedMs)
   const onWait = (): void => observer.say('another import has locked the list; waiting for its end')
   const importIn = async (list: Pick<ProxyWriter, 'begin'>) => {
     const importTx = list.begin(replace ? 'replace' : 'merge', onWait)
@@ -188,7 +238,8 @@ export const importProcess = command({
     const { task, signal } = await readTask<ImportTask>(own)
     const flags = { ...task.options, json: true, progress: true }
     const settings = { ...readSettings(IMPORT_SETTINGS, flags, {}), ...task.settings }
-    const source = { name: task.name, bytes: Bun.file(FILE_DESCRIPTOR).stream(), size: 0 }
+    const bytes = Bun.file(FILE_DESCRIPTOR).stream()
+    const source = { name: task.name, bytes, size: 0, isFile: true }
     await importInto(settings, () => [source], clock, signal)
   },
 })
