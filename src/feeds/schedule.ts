@@ -13,25 +13,25 @@ import { type FeedState, type FeedStore, newState } from './store.ts'
 
 /** The longest time for which a `Retry-After` is heeded. */
 const RETRY_AFTER_MS_MAX = HOUR_MS
-/** After failures the delay grows up to this many intervals, or this time. */
-const INTERVALS_MAX = 10
+/** After failures the delay grows up to this time. */
 const BACKOFF_MS_MAX = 10 * MINUTE_MS
 /** A delay after a failure grows by up to this share of itself, so that servers do not meet. */
 const JITTER = 0.1
 
 /**
- * The delay until the next try, in milliseconds, after so many failures in a row, the last attempt
- * included. `retryAfterMs` is what a `Retry-After` asked for; `random` is from 0 up to 1.
+ * The delay until the next try, in milliseconds, after so many failures in a row, the last of which took
+ * `tookMs`. `retryAfterMs` is what a `Retry-After` asked for; `random` is from 0 up to 1.
  */
-export function delayMs(
+export function delayAfterFailure(
   everyMs: number,
+  tookMs: number,
   failures: number,
   retryAfterMs: number | null,
   random: number,
 ): number {
-  if (failures === 0) return everyMs
-  const longest = Math.max(everyMs, Math.min(INTERVALS_MAX * everyMs, BACKOFF_MS_MAX))
-  const backoff = Math.min(everyMs * 2 ** Math.min(failures - 1, 30), longest)
+  const shortest = Math.max(everyMs, tookMs)
+  const longest = Math.max(shortest, BACKOFF_MS_MAX)
+  const backoff = Math.min(shortest * 2 ** Math.min(failures - 1, 30), longest)
   const delay = Math.round(backoff * (1 + JITTER * random))
   return Math.max(delay, Math.min(retryAfterMs ?? 0, RETRY_AFTER_MS_MAX))
 }
@@ -49,14 +49,13 @@ function stateAfter(
   before: FeedState,
   outcome: Outcome,
   { shown, everyMs }: Feed,
-  nowMs: number,
-  random: number,
+  { tookMs, nowMs, random }: { tookMs: number; nowMs: number; random: number },
 ): FeedState {
   const state = { ...before, source: shown, attempts: before.attempts + 1 }
   if (outcome.kind === 'failed') {
     const { error, retryAfterMs } = outcome
     const failures = before.failures + 1
-    const nextTryAt = nowMs + delayMs(everyMs, failures, retryAfterMs, random)
+    const nextTryAt = nowMs + delayAfterFailure(everyMs, tookMs, failures, retryAfterMs, random)
     return { ...state, error, failures, nextTryAt }
   }
   const { kind, ...imported } = outcome
@@ -87,8 +86,11 @@ export async function fetchFeed(
   try {
     const before = (await store.find(feed.id)) ?? newState(feed.shown, clock())
     if (when === 'if due' && !isDue(before.nextTryAt, feed.everyMs, clock())) return before
+    const startedMs = clock()
     const outcome = await attempt(feed, before, signal)
-    const after = stateAfter(before, outcome, feed, clock(), random())
+    const nowMs = clock()
+    const times = { tookMs: nowMs - startedMs, nowMs, random: random() }
+    const after = stateAfter(before, outcome, feed, times)
     await store.save(feed.id, after)
     return after
   } finally {
@@ -96,8 +98,11 @@ export async function fetchFeed(
   }
 }
 
-/** Most attempts at once: some that hang must not keep the others waiting; each takes 50 MB. */
-const RUNNING_MAX = 8
+/**
+ * Most attempts at once, each of which takes 50 MB: servers that hang keep other ones waiting when they
+ * are as many, but never a file.
+ */
+const RUNNING_MAX = { url: 8, path: 2 } as const
 
 /** Returns a function that does up to so many works at once; the others wait in order. */
 function createSemaphore(max: number) {
@@ -184,7 +189,7 @@ function keepFeed(
       if (signal.aborted) return 0
       say(`feed ${feed.shown}: its state cannot be read or written: ${messageOf(error)}`)
       failures += 1
-      return delayMs(feed.everyMs, failures, null, 0)
+      return delayAfterFailure(feed.everyMs, 0, failures, null, 0)
     }
   }
 
@@ -212,7 +217,10 @@ export type FeedChanges = { added: number; changed: number; removed: number }
 
 /** Fetches each feed now, then at its interval, until `stop`. */
 export function keepFeeds(options: ScheduleOptions) {
-  const limited = createSemaphore(RUNNING_MAX)
+  const limited = {
+    url: createSemaphore(RUNNING_MAX.url),
+    path: createSemaphore(RUNNING_MAX.path),
+  }
   const jobs = new Map<string, ReturnType<typeof keepFeed>>()
 
   /** Removes the feeds that are not among these; fetches those that are new or changed now. */
@@ -228,7 +236,7 @@ export function keepFeeds(options: ScheduleOptions) {
     for (const feed of feeds) {
       const job = jobs.get(feed.id)
       if (job !== undefined && Bun.deepEquals(job.feed, feed)) continue
-      jobs.set(feed.id, keepFeed(feed, limited, options, job?.stop()))
+      jobs.set(feed.id, keepFeed(feed, limited[feed.kind], options, job?.stop()))
       changes[job === undefined ? 'added' : 'changed'] += 1
     }
     return changes

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from 'bun:test'
 import type { Outcome } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
 import { retryAfterMs } from '../../src/feeds/fetch.ts'
-import { delayMs, isDue, keepFeeds } from '../../src/feeds/schedule.ts'
+import { delayAfterFailure, isDue, keepFeeds } from '../../src/feeds/schedule.ts'
 import { type FeedState, newState } from '../../src/feeds/store.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -61,6 +61,7 @@ async function attempt(feed: Feed, _: FeedState, signal: AbortSignal): Promise<O
   return promise
 }
 
+const TEN_URLS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 0].map(n => `http://h/${n}`).join(' ')
 const feedsIn = (text: string): Feed[] => parseFeeds(text, MINUTE_MS, '--feed')
 
 /** Starts fetching these feeds; resolves once their first attempts began. */
@@ -159,6 +160,13 @@ describe('a server fetches a feed', () => {
     expect([...states.values()]).toMatchObject([{ rows: 3, lastSuccessAt: T0, error, failures: 3 }])
   })
 
+  test('after a failure no sooner than the attempt took', async () => {
+    await start('http://h/a every=1s')
+    await pass(MINUTE_MS)
+    await finish(failed('takes longer than 60 s'))
+    expect(timers.map(({ at }) => at - nowMs)).toEqual([MINUTE_MS])
+  })
+
   test('later and later while its store fails, and says why', async () => {
     storeFailure = new Error('no space left')
     await start('/a')
@@ -184,12 +192,15 @@ describe('a server fetches a feed', () => {
 })
 
 describe('attempts', () => {
-  test('are up to eight at once, the others after them', async () => {
-    await start('/1 /2 /3 /4 /5 /6 /7 /8 /9 /10')
-    const sources = (): string => running.map(({ feed }) => feed.source).join('')
-    expect(sources()).toBe('/1/2/3/4/5/6/7/8')
+  test('are up to eight of URLs at once, and two of paths, the others after them', async () => {
+    await start(`${TEN_URLS} /1 /2 /3`)
+    const sources = (): string => running.map(({ feed }) => feed.source.slice(-2)).join('')
+    expect(sources()).toBe('/1/2/3/4/5/6/7/8/1/2')
     await finish()
-    expect(sources()).toBe('/2/3/4/5/6/7/8/9')
+    expect(sources()).toBe('/2/3/4/5/6/7/8/1/2/9')
+    running.find(({ feed }) => feed.kind === 'path')?.end(IMPORTED)
+    await passTurns()
+    expect(sources()).toBe('/2/3/4/5/6/7/8/2/9/3')
   })
 
   test('end when the server stops, and no more begin', async () => {
@@ -251,10 +262,11 @@ describe('feeds that are changed while the server runs', () => {
   })
 
   test('are not fetched when they are removed while they wait for a place', async () => {
-    const job = await start('/1 /2 /3 /4 /5 /6 /7 /8 /9 /10')
-    job.change(feedsIn('/1 /2 /3 /4 /5 /6 /7 /8 /10 type=http'))
+    const job = await start(TEN_URLS)
+    job.change(feedsIn(`${TEN_URLS} type=http`.replace('http://h/9 ', '')))
     await finish()
-    expect(running.map(({ feed }) => [feed.source, feed.type]).at(-1)).toEqual(['/10', 'http'])
+    const last = running.at(-1)?.feed
+    expect([last?.source, last?.type]).toEqual(['http://h/0', 'http'])
     await finish()
     expect(running).toHaveLength(7)
   })
@@ -302,15 +314,19 @@ describe('a server says', () => {
 })
 
 describe('after a failure', () => {
-  const delays = (everyMs: number, random = 0): number[] =>
-    [1, 2, 3, 4, 5, 6, 60, 1e9].map(failures => delayMs(everyMs, failures, null, random))
+  const delays = (everyMs: number, random = 0, tookMs = 0): number[] =>
+    [1, 2, 3, 4, 5, 6, 60, 1e9].map(failures =>
+      delayAfterFailure(everyMs, tookMs, failures, null, random),
+    )
   const seconds = (ms: number): number => ms / SECOND_MS
 
   test('it is tried at its interval, then twice as late each time, up to ten minutes', () => {
     expect(delays(MINUTE_MS).map(seconds)).toEqual([60, 120, 240, 480, 600, 600, 600, 600])
   })
-  test('up to ten intervals', () => {
-    expect(delays(5 * SECOND_MS).map(seconds)).toEqual([5, 10, 20, 40, 50, 50, 50, 50])
+  test('it is tried again after what the attempt took, where that is longer', () => {
+    const waits = delays(SECOND_MS, 0, MINUTE_MS).map(seconds)
+    expect(waits).toEqual([60, 120, 240, 480, 600, 600, 600, 600])
+    expect(delays(SECOND_MS, 0, 11 * MINUTE_MS).map(seconds)).toEqual(Array(8).fill(660))
   })
   test('never sooner than its interval', () => {
     expect(new Set(delays(HOUR_MS))).toEqual(new Set([HOUR_MS]))
@@ -322,9 +338,6 @@ describe('after a failure', () => {
       delays(MINUTE_MS, 0.999_999).every((ms, i) => ms <= (delays(MINUTE_MS)[i] ?? 0) * 1.1),
     ).toBeTrue()
   })
-  test('a success is followed by its interval, without jitter', () => {
-    expect(delayMs(MINUTE_MS, 0, null, 0.9)).toBe(MINUTE_MS)
-  })
   test.each([
     [30, 60],
     [90, 90],
@@ -332,7 +345,7 @@ describe('after a failure', () => {
     [3601, 3600],
     [86_400, 3600],
   ])('Retry-After of %d s makes it wait %d s, an hour at most', (asked, waits) => {
-    expect(seconds(delayMs(MINUTE_MS, 1, asked * SECOND_MS, 0))).toBe(waits)
+    expect(seconds(delayAfterFailure(MINUTE_MS, 0, 1, asked * SECOND_MS, 0))).toBe(waits)
   })
   test.each([
     [null, null],
