@@ -204,9 +204,22 @@ const NAME = /^(?:[a-z]{1,15}|\d{1,8})(?:[-_](?:[a-z]{1,15}\d{0,2}|\d{1,8}))*$/i
 const maskSegment = (segment: string): string =>
   TOKEN.test(segment) && !NAME.test(segment) ? HIDDEN : segment
 
+/** Parameters whose values may be secrets, however they look. */
+const SECRET_NAME =
+  /key|token|secret|pass|pwd|auth|sig|user|login|mail|session|cred|account|licen[cs]e|hash|jwt|bearer|order|^(?:id|uid|sid|k|u|p|pw|pin|api)$/i
+/** Short words and numbers, as choices are: `socks5`, `de,fr`, `last_checked`, `3600`. */
+const CHOICE =
+  /^(?=.{1,40}$)(?:[a-z]{1,15}\d{0,2}|\d{1,6})(?:[-_.,](?:[a-z]{1,15}\d{0,2}|\d{1,6}))*$/i
+
+/** A parameter of a query, with its value if that is no secret. */
+const maskParameter = ([name, value]: [name: string, value: string]): string => {
+  const isShown = CHOICE.test(value) && !SECRET_NAME.test(name)
+  return `${encodeURIComponent(maskSegment(name))}=${isShown ? value : HIDDEN}`
+}
+
 /**
- * A source as it may be shown: of a URL without user, password, values of the query, fragment, and
- * parts of the path that look like tokens. A path is shown as it is.
+ * A source as it may be shown: of a URL without user, password, fragment, and parts of the path and the
+ * query that may be secrets. A path is shown as it is.
  */
 export function maskSource(source: string): string {
   if (!/^[a-z][a-z\d+.-]*:\/\//i.test(source)) return source
@@ -214,7 +227,6 @@ export function maskSource(source: string): string {
   if (url === null) return source.replace(/\/\/.*/s, `//${HIDDEN}`)
   const user = url.username || url.password ? `${HIDDEN}@` : ''
   const path = url.pathname.split('/').map(maskSegment).join('/')
-  const names = [...url.searchParams.keys()].map(name => encodeURIComponent(maskSegment(name)))
-  const query = names.map(name => `${name}=${HIDDEN}`).join('&')
+  const query = [...url.searchParams].map(maskParameter).join('&')
   return `${url.protocol}//${user}${url.host}${path}${query && `?${query}`}`
 }
