@@ -17,6 +17,7 @@ import type { LoadProblem, PlanRemoval, Registry, UsageStore } from '../access/p
 import { MINUTE_MS } from '../lib/time.ts'
 import { arrayLiteral, bytesLiteral } from './arrays.ts'
 import { type Connection, insertRows, onlyRow, type Query, SNAPSHOT } from './connection.ts'
+import { KEYS_MAX } from './usage/key-use.ts'
 import { NETWORKS_SIZE } from './usage/networks.ts'
 import { type Change, createChange } from './versions.ts'
 
@@ -271,7 +272,16 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
         return { result: 'removed', isChanged: true }
       }),
 
-    list: (nowMs: number) => query<ListedKey>(`${LISTED} order by k.created_at, k.id`, [nowMs]),
+    async list(nowMs: number): Promise<ListedKey[]> {
+      const keys: ListedKey[] = []
+      const text = `${LISTED} where k.id > $2 order by k.id limit ${KEYS_MAX}`
+      while (keys.length % KEYS_MAX === 0) {
+        const page = await query<ListedKey>(text, [nowMs, keys.at(-1)?.id ?? ''])
+        if (page.length === 0) break
+        keys.push(...page)
+      }
+      return keys.sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
+    },
 
     read: async (id: string, nowMs: number): Promise<ListedKey | null> =>
       (await query<ListedKey>(`${LISTED} where k.id = $2`, [nowMs, id]))[0] ?? null,

@@ -53,6 +53,9 @@ const HISTORY = `
   from unnest($1::text[], $2::int[], $3::int[]) with ordinality i (id, from_day, to_day, place)
   order by i.place`
 
+/** So many keys one statement is about, where it could be all: of many, it would take longer than it may. */
+export const KEYS_MAX = 5_000
+
 const daysOfHours = (byHour: readonly (readonly [hour: number, requests: number])[]): DayUse[] =>
   byHour.map(([hour, requests]) => ({
     ...{ ...unusedDay(Math.floor(hour / 24)), requests },
@@ -67,6 +70,21 @@ export function createKeyUse(query: Query) {
   const rowsOfKeys = createListBatch<{ id: string; fromDay: number; toDay: number }, UseRow>(
     (asked, waited) => query<UseRow>(HISTORY, columnsOf(asked, 'id', 'fromDay', 'toDay'), waited()),
   )
+
+  async function historyOf(
+    ids: readonly string[],
+    fromDay: number,
+    toDay: number,
+  ): Promise<KeyUse[]> {
+    const pending = ids.map(id => notes.daysOf(id, writing))
+    const rows = await rowsOfKeys(ids.map(id => ({ id, fromDay, toDay })))
+    return rows.map(({ seen, days, hours }, i): KeyUse => {
+      const recent = (pending[i] ?? []).filter(({ day }) => day >= fromDay && day <= toDay)
+      const older: DayUse[] = JSON.parse(days ?? '[]')
+      const newer = [...daysOfHours(JSON.parse(hours ?? '[]')), ...recent]
+      return { lastSeenMs: seen, days: mergeDays(older, newer) }
+    })
+  }
 
   return {
     note: notes.note,
@@ -91,14 +109,12 @@ export function createKeyUse(query: Query) {
     },
 
     async history(ids: readonly string[], fromDay: number, toDay: number): Promise<KeyUse[]> {
-      const pending = ids.map(id => notes.daysOf(id, writing))
-      const rows = await rowsOfKeys(ids.map(id => ({ id, fromDay, toDay })))
-      return rows.map(({ seen, days, hours }, i): KeyUse => {
-        const recent = (pending[i] ?? []).filter(({ day }) => day >= fromDay && day <= toDay)
-        const older: DayUse[] = JSON.parse(days ?? '[]')
-        const newer = [...daysOfHours(JSON.parse(hours ?? '[]')), ...recent]
-        return { lastSeenMs: seen, days: mergeDays(older, newer) }
-      })
+      const uses: KeyUse[] = []
+      while (uses.length < ids.length) {
+        const next = ids.slice(uses.length, uses.length + KEYS_MAX)
+        uses.push(...(await historyOf(next, fromDay, toDay)))
+      }
+      return uses
     },
   }
 }
