@@ -49,7 +49,7 @@ const STATES: { readonly [state: string]: string } = {
   '53': 'it lacks a resource',
   '53100': 'its disk is full',
   '53200': 'it is out of memory',
-  '53300': 'it accepts no more connections',
+  '53300': 'it accepts no more connections; proxylist help machines says how to see what uses them',
   [LOCK_NOT_FREE]: 'a lock was not free in time',
   '57014': 'it took too long',
   '58': 'it cannot use one of its files; its log says which',

@@ -121,11 +121,14 @@ async function readDistance(query: Query, clock: () => number): Promise<number> 
   return Math.round(best.aheadMs)
 }
 
-/** How many connections there may be, and are besides this one: of the server, the database, the role. */
+/**
+ * How many connections there may be, and are besides this one: of the server, the database, the role. Who has
+ * most of them, in the words of the server: an address is seen only of the own role.
+ */
 const readConnections = (query: Query) =>
-  onlyRow<{ most: number; used: number }>(
+  onlyRow<{ most: number; used: number; users: string[] }>(
     query,
-    `with others as (select datid, usesysid from pg_stat_activity
+    `with others as (select datid, usesysid, usename, application_name, client_addr from pg_stat_activity
          where datid is not null and usesysid is not null and pid <> pg_backend_pid()),
        limits as (
          select current_setting('max_connections')::int
@@ -136,7 +139,12 @@ const readConnections = (query: Query) =>
            from pg_database d where datname = current_database() and datconnlimit >= 0
          union all select rolconnlimit, (select count(*) from others where usesysid = r.oid)::int
            from pg_roles r where rolname = current_user and rolconnlimit >= 0)
-     select most, used from limits order by most - used limit 1`,
+     select most, used, array(
+         select concat_ws(' ', count(*), 'of role', usename, '(' || nullif(application_name, '') || ')',
+           'from ' || host(client_addr))
+         from others group by usename, application_name, client_addr
+         order by count(*) desc, usename, application_name, client_addr limit 4) as users
+       from limits order by most - used limit 1`,
   )
 
 /** What the role may not do and must, and what it may do and need not. */
@@ -285,12 +293,14 @@ export function judgeRights({ role, missing, more }: Read<typeof readRights>): R
   )
 }
 
-export function judgeConnections({ most, used }: Read<typeof readConnections>): Result {
+export function judgeConnections({ most, used, users }: Read<typeof readConnections>): Result {
   const found = `${counted(used)} of ${counted(most)} connections are used; a node takes up to ${CONNECTIONS_OF_A_NODE}`
-  if (most - used < CONNECTIONS_OF_A_NODE) return wrong(`${found}: there is no room for one more`)
-  return most - used < 2 * CONNECTIONS_OF_A_NODE
-    ? note(`${found}: there is room for one more`)
-    : right(found)
+  const room = Math.trunc((most - used) / CONNECTIONS_OF_A_NODE)
+  if (room > 1) return right(found)
+  const by = `most are ${users.join(', ')}`
+  return room === 1
+    ? note(`${found}: there is room for one more; ${by}`)
+    : wrong(`${found}: there is no room for one more; ${by}`)
 }
 
 export function judgeClock(distanceMs: number, ahead: readonly string[]): Result {

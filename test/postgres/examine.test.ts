@@ -14,7 +14,7 @@ import {
   judgeVersions,
 } from '../../src/postgres/examine.ts'
 import { T0 } from '../support/fixtures.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -29,6 +29,8 @@ const node = {
   ...{ node: 'n1', address: '10.0.0.11:8080', version: 12 },
   ...{ lagSeconds: 0.4, seenMs: T0, silentSeconds: 0.3 },
 }
+
+const users = ['9 of role r', '3 of role s']
 
 type Case = readonly [what: string, result: Result, state: State, found: string | RegExp]
 const CASES: readonly Case[] = [
@@ -148,9 +150,24 @@ const CASES: readonly Case[] = [
     'note',
     'the role postgres is a superuser; a node needs less',
   ],
-  ['room for many', judgeConnections({ most: 97, used: 6 }), 'ok', /^6 of 97 connections are used/],
-  ['room for one more', judgeConnections({ most: 30, used: 12 }), 'note', /room for one more$/],
-  ['no room', judgeConnections({ most: 30, used: 17 }), 'wrong', /there is no room for one more$/],
+  [
+    'room for many',
+    judgeConnections({ most: 97, used: 6, users }),
+    'ok',
+    '6 of 97 connections are used; a node takes up to 14',
+  ],
+  [
+    'room for one more',
+    judgeConnections({ most: 30, used: 12, users }),
+    'note',
+    /: there is room for one more; most are 9 of role r, 3 of role s$/,
+  ],
+  [
+    'no room',
+    judgeConnections({ most: 30, used: 17, users }),
+    'wrong',
+    /: there is no room for one more; most are 9 of role r, 3 of role s$/,
+  ],
   [
     'clocks that agree',
     judgeClock(-40, []),
@@ -212,10 +229,24 @@ describe('doctor says of a shared database with', () => {
   })
 })
 
+async function examined(url: string) {
+  const { signal } = new AbortController()
+  return examineDatabase({ url, timeoutMs: 20_000, origin: '' }, () => T0, signal)
+}
+
+test.skipIf(!HAS_POSTGRES)('where connections are short, it says what uses them', async () => {
+  const url = await emptyDatabase()
+  const { query } = connectTo(url)
+  await query(`alter database ${new URL(url).pathname.slice(1)} connection limit 8`)
+  const found = (await examined(url)).find(({ check }) => check === 'connections')?.found
+  expect(found).toMatch(
+    /no room for one more; most are .*1 of role postgres \(test\) from 127\.0\.0\.1/,
+  )
+})
+
 test.skipIf(!HAS_POSTGRES)('a server is examined before there is a schema, too', async () => {
   const url = await emptyDatabase()
-  const { signal } = new AbortController()
-  const findings = await examineDatabase({ url, timeoutMs: 20_000, origin: '' }, () => T0, signal)
+  const findings = await examined(url)
   expect(findings.map(({ check }) => check)).toEqual([
     ...['database', 'encryption', 'durability', 'standbys', 'sessions', 'connections'],
   ])
