@@ -88,11 +88,7 @@ const rows = (kind: string, all: readonly Row[]): Html => html`<dl class="rows">
   ({ name, about, says, beside }) => html`
 <div id="${idOf(kind, name)}">
 <dt><a href="#${encodeURIComponent(idOf(kind, name))}"><code>${name}</code></a>${about && html` <span class="about">${about}</span>`}</dt>
-<dd>${says}</dd>${
-    beside &&
-    html`
-<dd class="beside">${beside}</dd>`
-  }
+<dd><div class="says">${says}</div>${beside && html`<div class="beside">${beside}</div>`}</dd>
 </div>`,
 )}
 </dl>`

@@ -163,7 +163,7 @@ export function Countries(props: FilterProps) {
     />
   )
   return (
-    <Card title={words.map} area="map" end={end}>
+    <Card title={words.map} end={end}>
       <div class="geo">
         <WorldMap {...props} chosen={chosen} />
         <div class="geo-list">

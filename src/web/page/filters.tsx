@@ -39,8 +39,8 @@ function Place({ choice, set, stats, say }: FilterProps) {
 function Sorts({ choice, set, say }: FilterProps) {
   const chosen = choice.sort === '' ? 'checked' : choice.sort
   return (
-    <Card title={say.words.sort} area="last">
-      <ul class="options narrow">
+    <Card title={say.words.sort}>
+      <ul class="options">
         {SORTS.map(sort => (
           <li key={sort}>
             <label class="option">

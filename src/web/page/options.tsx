@@ -23,15 +23,13 @@ export type FilterProps = {
 type CardProps = {
   title: string
   hint?: string | false
-  /** How wide it is in the grid; by default a third. */
-  area?: 'map' | 'last'
   /** At the end of the line of the title. */
   end?: ComponentChildren
   children: ComponentChildren
 }
 
-export const Card = ({ title, hint, area, end, children }: CardProps) => (
-  <fieldset class="card" data-area={area}>
+export const Card = ({ title, hint, end, children }: CardProps) => (
+  <fieldset class="card">
     <legend class="card-title">
       {title}
       {hint && <small> {hint}</small>}
