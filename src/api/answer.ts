@@ -118,8 +118,11 @@ export type AnswerStream = {
   kind: 'stream'
   /** `null` unless they were requested. */
   totals: Totals | null
-  /** Opens the body; `onEnd` is called once, when it ends or is cancelled. */
-  open: (onEnd: (sent: Sent) => void) => ReadableStream<Uint8Array>
+  /**
+   * Opens the body, which fails at the first chunk for which `mayGoOn` is false; `onEnd` is called once,
+   * when it ends, fails or is cancelled.
+   */
+  open: (onEnd: (sent: Sent) => void, mayGoOn?: () => boolean) => ReadableStream<Uint8Array>
   /** Ends a stream, whether its body was opened or not. */
   cancel: () => Promise<void>
 }

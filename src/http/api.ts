@@ -1,4 +1,5 @@
 /** The route of the list, /api: credentials, the handler's outcome, bodies and their coding. */
+import type { Access } from '../access/access.ts'
 import { type Answer, type AnswerStream, bodyOf, type Sent } from '../api/answer.ts'
 import type { Handler, Outcome } from '../api/handler.ts'
 import type { Query } from '../api/query.ts'
@@ -15,14 +16,28 @@ import {
 import { readCredentials } from './credentials.ts'
 import { type Body, bodyHeaders, type Route } from './reply.ts'
 
-export type ApiRouteParts = { handle: Handler; cache: ResponseCache; clock: Clock }
+export type ApiRouteParts = {
+  handle: Handler
+  access: Pick<Access, 'find'>
+  cache: ResponseCache
+  clock: Clock
+}
 
-export function apiRoute({ handle, cache, clock }: ApiRouteParts): Route {
+export function apiRoute({ handle, access, cache, clock }: ApiRouteParts): Route {
   const bodyFor = createBodies(cache, clock)
 
   return ({ request, isHead, ip, nowMs }, end) => {
     const { url, headers } = request
     const { key, queryString } = readCredentials(url, headers)
+
+    /** What revokes a key ends its answers; one that began before the key expired is finished. */
+    const mayGoOn = (): boolean => {
+      try {
+        return access.find(key, nowMs) !== null
+      } catch {
+        return true // keys cannot be read at the moment
+      }
+    }
 
     const reply = (outcome: Outcome): Awaitable<Response> => {
       if (outcome.kind === 'refused') return end(outcome)
@@ -32,7 +47,7 @@ export function apiRoute({ handle, cache, clock }: ApiRouteParts): Route {
         end({ kind: 'reply', status: 200, headers: fields, body, keyId, limits, records })
       const sendable =
         answer.kind === 'stream'
-          ? streamBody(query, answer, headers, isHead)
+          ? streamBody(query, answer, headers, isHead, mayGoOn)
           : bodyFor(query, answer, headers)
       if (!(sendable instanceof Promise)) return endWith(sendable)
       return sendable.then(endWith)
@@ -75,6 +90,7 @@ async function streamBody(
   answer: AnswerStream,
   headers: Headers,
   isHead: boolean,
+  mayGoOn: () => boolean,
 ): Promise<Sendable> {
   const encoding = encodingFor(headers)
   const fields = bodyHeaders(output, encoding ?? 'identity')
@@ -83,7 +99,7 @@ async function streamBody(
     return { body: { kind: 'unsent-stream' }, fields }
   }
   const { promise: sent, resolve } = Promise.withResolvers<Sent>()
-  const plain = answer.open(resolve)
+  const plain = answer.open(resolve, mayGoOn)
   const stream = encoding === null ? plain : compressStream(plain, encoding)
   return { body: { kind: 'stream', stream, sent, cancel: answer.cancel }, fields }
 }

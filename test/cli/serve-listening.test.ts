@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { dirname, join } from 'node:path'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { ask } from '../support/answer.ts'
-import { ASK, dataDirectory } from '../support/fixtures.ts'
+import { ASK, addKeys, dataDirectory, T0 } from '../support/fixtures.ts'
 import { createClock, program, proxylist, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -153,7 +153,7 @@ describe('a unix socket', () => {
 const FIRST_BYTES = 10_000
 
 /** Begins to read an answer too large for the socket's buffers, and stops after its first bytes. */
-async function readSlowly(url: URL, encoding = 'identity') {
+async function readSlowly(url: URL, encoding = 'identity', path = ASK) {
   const socket = connect(Number(url.port), url.hostname)
   const chunks: Uint8Array[] = []
   const begun = Promise.withResolvers<void>()
@@ -171,7 +171,7 @@ async function readSlowly(url: URL, encoding = 'identity') {
   socket.on('close', () => closed.resolve(Buffer.concat(chunks).toString()))
   closed.promise.catch(() => {})
   socket.write(
-    `GET ${ASK}&get=json HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: ${encoding}\r\n\r\n`,
+    `GET ${path}&get=json HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: ${encoding}\r\n\r\n`,
   )
   await begun.promise
   const rest = (): Promise<string> => {
@@ -256,6 +256,27 @@ describe('ending', () => {
       expect(bytes).toBeGreaterThan(received())
     },
   )
+
+  test('a download of a key that is revoked is cut at its next chunk, with its log line', async () => {
+    const key = 'revoked'
+    const [id = ''] = addKeys(longDirectory(), {}, [{ key, plan: 'standard' }], T0)
+    await using server = serveLong()
+    const url = new URL((await server.says(/http:\S+\n/)).trim())
+    const path = `/api?key=${key}&time=9999999`
+    const running = await readSlowly(url, 'identity', path)
+    const { exitCode } = await proxylist(['keys', 'revoke', id, '--data', longDirectory()])
+    expect(exitCode).toBe(0)
+    const isWhole = await running.rest().then(
+      answer => answer.endsWith('\r\n0\r\n\r\n'),
+      () => false, // the connection was reset
+    )
+    expect(isWhole).toBeFalse()
+    expect((await fetch(new URL(path, url))).status).toBe(403)
+    while (!LINE.test(server.written.stdout)) await fetch(`${url}healthz`)
+    const { status, key: logged, truncated, records } = entryOf(server.written.stdout)
+    expect({ status, logged, truncated }).toEqual({ status: 200, logged: id, truncated: true })
+    expect(records).toBeLessThan(LONG)
+  })
 
   test('a download that its client leaves has its log line, with what was sent of it', async () => {
     await using server = serveLong()

@@ -242,7 +242,7 @@ const resetKey = command({
 
 const revokeKey = command({
   name: 'keys revoke',
-  summary: 'revoke a key permanently; a running server refuses it at once',
+  summary: 'revoke a key permanently; a running server refuses it at once, and cuts its downloads',
   arguments: '<id>',
   settings: DATA_SETTINGS,
   example: 'proxylist keys revoke k3x9m2ab',

@@ -200,7 +200,7 @@ export function createStreamer(
       kind: 'stream',
       totals,
       cancel,
-      open(callback: (sent: Sent) => void) {
+      open(callback: (sent: Sent) => void, mayGoOn = () => true) {
         if (isOver) callback(sent)
         else onEnd = callback
         const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
@@ -212,6 +212,10 @@ export function createStreamer(
           })
           idleMs = stopwatch()
           if (message.kind === 'chunk') {
+            if (!mayGoOn()) {
+              await cancel()
+              throw new Error('this answer must not go on')
+            }
             ahead = request() // rendered while this one is sent
             sent.bytes += message.bytes.length
             sent.records = message.records
