@@ -124,6 +124,9 @@ function createTranslators(names: Names, { provider, type }: RowDefaults) {
 const TRANSLATORS_MAX = 1000
 const MEMBERS_LENGTH_MAX = 4096
 
+/** How the addresses end that the key demo shows (contract B4). */
+const MASKED = '.0.0'
+
 /** Reads rows, under whatever names, and passes on the good ones. */
 function createRowReader(
   names: Names,
@@ -138,6 +141,8 @@ function createRowReader(
   const ignored = new Set<string>()
   /** Why the first row of a source was rejected, and how many rows were for that. */
   let refusal = { reason: '', rows: 0 }
+  /** Whether every address of a source may be one that was masked. */
+  let isMasked = true
   const totals: Totals = { read: 0, rejected: 0 }
   /** The members of the row before: rows mostly have the same, which need no look-up. */
   let members: string[] = []
@@ -175,7 +180,9 @@ function createRowReader(
     totals,
     checkMapping: mappingCheck.check,
     refusal: () => refusal,
+    isMasked: () => isMasked,
     startSource(): void {
+      isMasked = true
       refusal = { reason: '', rows: 0 }
     },
     /** Where the reader of a file puts what it finds. */
@@ -186,6 +193,7 @@ function createRowReader(
         const result = readRow(row, isForeign ? foreign : defaults, listedAs, translate)
         if (!result.ok) return bad(file, line, result.field, result.reason)
         totals.read += 1
+        isMasked &&= result.proxy.ip.endsWith(MASKED)
         add(result.proxy)
         observer.progress(totals.read)
       },
@@ -196,8 +204,9 @@ function createRowReader(
 
 /**
  * Reads all sources and passes every good row to `add`. Bad rows are reported and skipped.
- * @throws CommandError when a source is of no known format, when all of its rows are bad, when no row
- *   has a column that is mapped, or with `strict` at the first bad row. The caller then undoes what `add` did.
+ * @throws CommandError when a source is of no known format, when all of its rows are bad or its addresses
+ *   masked, when no row has a column that is mapped, or with `strict` at the first bad row. The caller then
+ *   undoes what `add` did.
  */
 export async function importSources(
   sources: readonly Source[],
@@ -244,6 +253,12 @@ export async function importSources(
       const share = `${counted(refused)} of ${counted(read)}`
       throw new CommandError(
         `${name}: no row is usable, ${share} because ${reason}; nothing was imported`,
+      )
+    }
+    if (read > 0 && rows.isMasked()) {
+      throw new CommandError(
+        `${name}: every address ends in ${MASKED}: these are masked, as proxylist does for the key demo; ` +
+          'a key of your own shows whole ones; nothing was imported',
       )
     }
     if (read > 0) continue

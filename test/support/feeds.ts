@@ -111,5 +111,5 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
 export const lines = (count: number, from = 0): string =>
   Array.from({ length: count }, (_, i) => {
     const n = from + i
-    return `http://198.51.${(n >> 8) & 255}.${n & 255}:80\n`
+    return `http://198.51.${100 + (n >> 8)}.${n & 255}:80\n`
   }).join('')
