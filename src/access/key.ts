@@ -103,6 +103,10 @@ function randomText(length: number, alphabet: string): string {
 export const newKey = (kind: 'regular' | 'temp'): string =>
   (kind === 'temp' ? TEMP_PREFIX : REGULAR_PREFIX) + randomText(SECRET_LENGTH, ALPHABET)
 
+/** The id of a key, and the part of it that is shown, of any installation. */
+export const KEY_ID = /^[a-z0-9]{1,40}$/
+export const KEY_PREFIX = /^\P{Cc}{0,8}$/u
+
 /** A short public id: lower case, so that it can be read aloud. */
 export const newKeyId = (): string => randomText(ID_LENGTH, ALPHABET.slice(26))
 

@@ -233,6 +233,8 @@ export type RowDefaults = {
 type RowResult = { ok: true; proxy: IncomingProxy } | { ok: false; field: string; reason: string }
 
 const CITY_LENGTH_MAX = 200
+export const isCityName = (text: string): boolean =>
+  text.length <= CITY_LENGTH_MAX && !/[\u0000-\u001f\u007f]/.test(text)
 
 /** An address with a user and a password, before it or after it. */
 const WITH_CREDENTIALS = /@|^(?:\d{1,3}\.){3}\d{1,3}:\d{1,5}:[^:]*:/
@@ -274,8 +276,9 @@ function countryOf(value: unknown): string {
 function cityOf(value: unknown, field: string): string {
   const given = textOf(value, field)
   const text = given.includes(',') ? given.replace(/[\s,]*,[\s,]*/g, ' ').trim() : given
-  const fits = text.length <= CITY_LENGTH_MAX && !/[\u0000-\u001f\u007f]/.test(text)
-  return fits ? text : bad(field, `must be a name of up to ${CITY_LENGTH_MAX} characters`)
+  return isCityName(text)
+    ? text
+    : bad(field, `must be a name of up to ${CITY_LENGTH_MAX} characters`)
 }
 
 /** Unix seconds of the check: `checked_at`, else `timecheck`, else the time of the import. */

@@ -30,6 +30,7 @@ import {
 } from './data-directory.ts'
 import { giveToOwner, removeFolder, removeLeftovers } from './database-files.ts'
 import { withoutRemedy } from './errors.ts'
+import { refuseForeignContent } from './foreign.ts'
 import { requireUnused, verify } from './move.ts'
 
 const withWal = (name: string): string[] => ['', ...WAL_ENDS].map(end => name + end)
@@ -238,6 +239,7 @@ export async function extractAndVerify(
     const counts: Partial<Counts>[] = []
     for (const { name, holds } of DATA_FILES.filter(part => names.includes(part.name))) {
       counts.push(await verify(join(scratch, name), holds, signal))
+      refuseForeignContent(join(scratch, name), holds)
     }
     for (const name of readdirSync(scratch)) {
       if (!names.includes(name)) rmSync(join(scratch, name)) // what a migration has left

@@ -288,6 +288,34 @@ const songs = (file: string): void => {
 const NO_ARCHIVE = ' is not a tar archive, which is what proxylist backup writes'
 const FOREIGN = ' is not a backup of proxylist: it holds '
 const damaged = (file: string): void => writeFileSync(file, readFileSync(file).fill(255, 4096))
+/** What an archive may hold that passes all checks of SQLite, and how that is called. */
+const REFUSED: readonly (readonly [what: string, name: string, statement: string])[] = [
+  [
+    'a trigger, a view or a virtual table',
+    ACCESS_FILE,
+    `create trigger t after insert on keys begin delete from keys; end`,
+  ],
+  ['a trigger, a view or a virtual table', PROXY_FILE, 'create view v as select 1'],
+  ['a trigger, a view or a virtual table', PROXY_FILE, 'create virtual table f using fts5(a)'],
+  [
+    'the name of a plan',
+    ACCESS_FILE,
+    `insert into plans (name, enabled) values (char(27) || ']0;x', 1)`,
+  ],
+  ['a limit of a plan', ACCESS_FILE, 'update plans set burst_requests = 1e9'],
+  ['a limit of a plan', ACCESS_FILE, 'update plans set daily = -1'],
+  ['the id of a key', ACCESS_FILE, `update keys set id = '../x'`],
+  ['the prefix of a key', ACCESS_FILE, `update keys set prefix = 'pl_whole_secret'`],
+  ['the label or note of a key', ACCESS_FILE, 'update keys set label = char(27, 10)'],
+  ['the label or note of a key', ACCESS_FILE, `update keys set note = printf('%201s', 'x')`],
+  ['the plan of a key', ACCESS_FILE, `update keys set plan = 'temp'`],
+  ['the hash of a key', ACCESS_FILE, `update keys set hash = x'00'`],
+  ['a time', ACCESS_FILE, 'update keys set created_at = 9e18'],
+  ['the name of a city', PROXY_FILE, `insert into cities values (9, char(0, 10), '')`],
+  ['a row', PROXY_FILE, 'update proxies set type = 99'],
+  ['a row', PROXY_FILE, `update proxies set ip_out = '"},{"ip":"'`],
+]
+
 const REFUSALS: readonly (readonly [what: string, change: Change, says: string | RegExp])[] = [
   ['an empty file', truncated(0), ' is empty'],
   ['a file of zeros', shell('head -c 9999 /dev/zero > backup.tar'), ' is empty'],
@@ -324,6 +352,14 @@ const REFUSALS: readonly (readonly [what: string, change: Change, says: string |
     repacked(ACCESS_FILE, newer),
     /^: access\.db was written by a newer proxylist \(schema 99, /,
   ],
+  ...REFUSED.map(
+    ([what, name, statement]) =>
+      [
+        `${what}: ${statement}`,
+        repacked(name, sql(statement)),
+        `: ${name} holds ${what} that no command of proxylist writes`,
+      ] as const,
+  ),
 ]
 
 describe('an archive that is not a whole and intact backup is refused, and nothing changes', () => {

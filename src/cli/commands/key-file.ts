@@ -3,7 +3,14 @@
  * hashes of keys, and CSV with keys themselves, for who comes from another program.
  */
 import Papa from 'papaparse'
-import { hashKey, newKeyId, type StoredKey, shownPrefix } from '../../access/key.ts'
+import {
+  hashKey,
+  KEY_ID,
+  KEY_PREFIX,
+  newKeyId,
+  type StoredKey,
+  shownPrefix,
+} from '../../access/key.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import type { LoadProblem } from '../../access/ports.ts'
 import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../../config/parsers.ts'
@@ -81,9 +88,9 @@ function fromJson(text: string): FileKey {
   const { old_secrets: old } = value
   if (!Array.isArray(old) || !old.every(isObject)) return fail('old_secrets must be an array')
   return {
-    id: textOf(value, 'id', matching(/^[a-z0-9]{1,40}$/)),
+    id: textOf(value, 'id', matching(KEY_ID)),
     hash: textOf(value, 'hash', readHash),
-    prefix: textOf(value, 'prefix', matching(/^\P{Cc}{0,8}$/u)),
+    prefix: textOf(value, 'prefix', matching(KEY_PREFIX)),
     label: textOf(value, 'label', readLabel),
     note: textOf(value, 'note', readLabel),
     plan: nullableOf(value, 'plan', readPlanName),

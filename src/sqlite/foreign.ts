@@ -1,0 +1,117 @@
+/**
+ * What a database from elsewhere may hold. One that passes all checks of SQLite may still have been made by
+ * somebody who wants it to be more than data: code in triggers and views, and values that no command accepts,
+ * on which the rest of the program relies.
+ */
+import type { Database } from 'bun:sqlite'
+import { KEY_ID, KEY_PREFIX } from '../access/key.ts'
+import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
+import { readBurst, readLabel, readLimit, requirePlanName } from '../config/parsers.ts'
+import { isCityName } from '../import/row.ts'
+import { CommandError } from '../lib/errors.ts'
+import { formatInstant } from '../lib/time.ts'
+import { ANONS, SERVICE_SETS, TYPES } from '../proxies/proxy.ts'
+import { UNKNOWN, UNKNOWN_PING } from '../proxies/row.ts'
+import { openReading } from './database.ts'
+import { isStoreFailure } from './errors.ts'
+import type { ServerHolds } from './migrate.ts'
+
+type Value = string | number
+
+/** Selects values, as `value`; `accepts` returns false or throws where no command would write one. */
+type Rule = readonly [what: string, select: string, accepts: (value: Value) => unknown]
+
+const valuesOf = (table: string, ...columns: string[]): string =>
+  columns.map(column => `select ${column} as value from ${table}`).join(' union all ')
+
+/** Of all databases: tables of this program are plain, and it has neither triggers nor views. */
+const CODE: Rule = [
+  'a trigger, a view or a virtual table',
+  `select type as value from sqlite_schema
+   where type not in ('table', 'index') or sql like 'create virtual %'`,
+  () => false,
+]
+
+/** The last second that `timecheck` can show. */
+const LAST_SECOND = Date.parse('9999-12-31T00:00:00Z') / 1000
+
+/** What a row of the list is, as an import writes it. */
+const ROW = `id between 0 and ${2 ** 48 - 1} and id & 65535 > 0
+  and checked_at between 0 and ${LAST_SECOND}
+  and ping_ms between 0 and ${UNKNOWN_PING}
+  and type between 0 and ${TYPES.length - 1}
+  and anon between 0 and ${ANONS.length}
+  and works between ${UNKNOWN} and 100
+  and speed between ${UNKNOWN} and ${Number.MAX_SAFE_INTEGER}
+  and services between 0 and ${SERVICE_SETS.length - 1}
+  and (country = 0 or country >> 5 between 1 and 26 and country & 31 between 1 and 26)
+  and case typeof(ip_out)
+    when 'integer' then ip_out between 0 and ${2 ** 32 - 1}
+    else typeof(ip_out) = 'text' and ip_out not glob '*[^0-9a-f:.]*' end`
+
+const RULES: { readonly [holds in ServerHolds]: readonly Rule[] } = {
+  access: [
+    CODE,
+    ['the name of a plan', valuesOf('plans', 'name'), name => requirePlanName(String(name), '')],
+    [
+      'a limit of a plan',
+      valuesOf('plans', `burst_requests || '/' || burst_seconds || 's'`),
+      burst => readBurst(String(burst)),
+    ],
+    [
+      'a limit of a plan',
+      valuesOf('plans', 'daily', 'subnets', 'clients', 'count', 'downloads'),
+      limit => readLimit(String(limit)),
+    ],
+    ['the id of a key', valuesOf('keys', 'id'), id => KEY_ID.test(String(id))],
+    ['the prefix of a key', valuesOf('keys', 'prefix'), text => KEY_PREFIX.test(String(text))],
+    [
+      'the label or note of a key',
+      valuesOf('keys', 'label', 'note'),
+      text => readLabel(String(text)),
+    ],
+    [
+      'the plan of a key',
+      valuesOf('keys', 'plan'),
+      plan => plan !== DEMO_PLAN && plan !== TEMP_PLAN,
+    ],
+    [
+      'the hash of a key',
+      `${valuesOf('keys', 'length(hash)')} union all ${valuesOf('old_secrets', 'length(hash)')}`,
+      bytes => bytes === 32,
+    ],
+    [
+      'a time',
+      `${valuesOf('keys', 'created_at', 'expires_at', 'revoked_at', 'last_seen')}
+       union all ${valuesOf('old_secrets', 'expires_at')}`,
+      ms => formatInstant(Number(ms)),
+    ],
+  ],
+  proxies: [
+    CODE,
+    ['the name of a city', valuesOf('cities', 'name', 'name_en'), name => isCityName(String(name))],
+    ['a row', `select id as value from proxies where not (${ROW}) limit 1`, () => false],
+  ],
+}
+
+/** Whether a command would have written these values. */
+function areAccepted(db: Database, [, select, accepts]: Rule): boolean {
+  const rows = db.prepare<{ value: Value | null }, []>(select)
+  try {
+    for (const { value } of rows.iterate()) {
+      if (value !== null && accepts(value) === false) return false
+    }
+    return true
+  } catch (error) {
+    if (isStoreFailure(error)) throw error
+    return false
+  }
+}
+
+/** @throws CommandError when a database that is intact holds what no command of this program writes. */
+export function refuseForeignContent(file: string, holds: ServerHolds): void {
+  using db = openReading(file)
+  const [foreign] = RULES[holds].find(rule => !areAccepted(db, rule)) ?? []
+  if (foreign === undefined) return
+  throw new CommandError(`${file} holds ${foreign} that no command of proxylist writes`)
+}
