@@ -22,7 +22,7 @@ const IMPORT_MS_MAX = 10 * MINUTE_MS
 /** A source with something new. */
 type Changed = Extract<Opened, { kind: 'changed' }>
 
-type Imported = { rows: number; rejected: number }
+type Imported = Pick<FeedState, 'rejected' | 'rejection'> & { rows: number }
 
 /** What became of an attempt; `options` are all besides its content that the import depended on. */
 export type Outcome =
@@ -79,7 +79,12 @@ async function importFeed(
   signal: AbortSignal,
 ): Promise<Imported> {
   const place = await orAborted(openGeoip(geoip), signal)
-  for (const file of skipped) onRejected(notRegular(file))
+  let rejection = ''
+  const reject = (sentence: string): void => {
+    rejection ||= sentence.replace(`${feed.shown}:`, 'line ')
+    onRejected(sentence)
+  }
+  for (const file of skipped) reject(notRegular(file))
   const work = async ({ begin }: Pick<ProxyWriter, 'begin'>): Promise<Imported> => {
     const importTx = begin(feed.replaces ? 'replace' : 'merge', undefined, 'feed')
     const options = {
@@ -96,7 +101,7 @@ async function importFeed(
       progress() {},
       ignored() {},
       rejected: (file, line, field, reason) =>
-        onRejected(`${file}:${line}: ${field} ${inFeedLine(reason)}`),
+        reject(`${file}:${line}: ${field} ${inFeedLine(reason)}`),
     }
     try {
       const add: typeof importTx.add = proxy => importTx.add(place(proxy))
@@ -109,7 +114,7 @@ async function importFeed(
         if (problem !== null) throw new CommandError(problem)
         rows = sizes.after
       })
-      return { rows, rejected: rejected + skipped.length }
+      return { rows, rejected: rejected + skipped.length, rejection }
     } catch (error) {
       await importTx.rollback()
       throw error

@@ -143,7 +143,9 @@ function reportOf(
     const seconds = Math.max(0, Math.round((after.nextTryAt - nowMs) / SECOND_MS))
     return `feed ${shown}: ${after.error}; the list stays as it was, next try in ${seconds} s`
   }
-  const rejected = after.rejected > 0 ? `, ${counted(after.rejected)} rejected` : ''
+  const first = after.rejected === 1 ? '' : 'first: '
+  const rejected =
+    after.rejected > 0 ? `, ${counted(after.rejected)} rejected (${first}${after.rejection})` : ''
   const rows = `${counted(after.rows ?? 0)} rows${rejected}`
   if (before !== null && before.error !== '') return `feed ${shown} works again: ${rows}`
   const isNew = before === null || (before.rejected === 0 && after.rejected > 0)

@@ -14,6 +14,8 @@ export type FeedState = {
   /** Usable rows, and rejected ones, at the last import; with `replace`, the rows of the list after it. */
   rows: number | null
   rejected: number
+  /** The first of these, and why; `''` without any. */
+  rejection: string
   /** Why the last attempt failed, `''` when it did not. */
   error: string
   /** Failures in a row. */
@@ -32,6 +34,7 @@ export const newState = (source: string, nextTryAt: number): FeedState => ({
   lastSuccessAt: null,
   rows: null,
   rejected: 0,
+  rejection: '',
   error: '',
   failures: 0,
   nextTryAt,

@@ -129,8 +129,8 @@ describe('a feed from a URL is read', () => {
     const { fetch } = await feedOf(reply(200, {}, `${lines(3)}http://1.2.3.4:0\n`))
     expect(await fetch()).toMatchObject({
       ...SUCCESS,
-      rows: 3,
-      rejected: 1,
+      ...{ rows: 3, rejected: 1 },
+      rejection: 'line 4: ip must be an IPv4 address with a port, a.b.c.d:port',
     })
   })
 })
@@ -593,7 +593,8 @@ describe('a feed from a path', () => {
     const named: string[] = []
     const state = await fetcher.fetch(dir, { onRejected: sentence => named.push(sentence) })
     expect(state).toMatchObject({ ...SUCCESS, rows: 2, rejected: 1 })
-    expect(named).toEqual([`${join(dir, 'pipe')} is not a regular file, and is skipped`])
+    const sentence = `${join(dir, 'pipe')} is not a regular file, and is skipped`
+    expect([state.rejection, ...named]).toEqual([sentence, sentence])
   })
 
   test('its headers file is read at each attempt', async () => {

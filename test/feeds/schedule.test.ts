@@ -82,7 +82,7 @@ async function start(text: string): Promise<ReturnType<typeof keepFeeds>> {
 
 const IMPORTED = {
   kind: 'imported',
-  ...{ rows: 3, rejected: 0, options: '' },
+  ...{ rows: 3, rejected: 0, rejection: '', options: '' },
   validators: { etag: '', lastModified: '', digest: 'x' },
 } as const
 const failed = (error: string): Outcome => ({ kind: 'failed', error, retryAfterMs: null })
@@ -285,7 +285,10 @@ describe('a server says', () => {
   const feed = 'feed http://***@h/a?key=***'
   const kept = 'the list stays as it was, next try in'
   const FAILED = failed('answers with status 500')
-  const rows = (count: number, rejected = 0): Outcome => ({ ...IMPORTED, rows: count, rejected })
+  const rows = (count: number, rejected = 0): Outcome => ({
+    ...{ ...IMPORTED, rows: count, rejected },
+    rejection: rejected === 0 ? '' : 'line 4: port is wrong',
+  })
 
   test.each<[what: string, outcomes: Outcome[], said: string[]]>([
     [
@@ -306,7 +309,11 @@ describe('a server says', () => {
     [
       'that rows are rejected, when that begins',
       [IMPORTED, rows(3, 2), rows(3, 3), IMPORTED, rows(3, 1)],
-      [': 3 rows', ': 3 rows, 2 rejected', ': 3 rows, 1 rejected'],
+      [
+        ': 3 rows',
+        ': 3 rows, 2 rejected (first: line 4: port is wrong)',
+        ': 3 rows, 1 rejected (line 4: port is wrong)',
+      ],
     ],
   ])('%s', async (_, outcomes, sentences) => {
     expect(await saidOf(...outcomes)).toEqual(sentences.map(sentence => feed + sentence))

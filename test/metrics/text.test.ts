@@ -26,7 +26,7 @@ const BREAKDOWN: Breakdown = {
 
 /** A feed that was fetched once. */
 const feedOf = (source: string, more: Partial<FeedState> = {}): FeedState => ({
-  ...{ source, lastSuccessAt: T0, rows: 10, rejected: 1, error: '', failures: 0 },
+  ...{ source, lastSuccessAt: T0, rows: 10, rejected: 1, rejection: 'x', error: '', failures: 0 },
   ...{ nextTryAt: T0, attempts: 4, options: '' },
   validators: { etag: '', lastModified: '', digest: '' },
   ...more,
