@@ -7,8 +7,9 @@ import { CommandError } from '../lib/errors.ts'
 import { doTask } from '../lib/worker.ts'
 import { type Copy, type Counts, countParts, sizeOf, sumOf } from './backup.ts'
 import { structureProblems } from './check.ts'
+import { alsoOnFullDisk, BE_ALONE } from './database.ts'
 import { damagedBy, emptied, explain } from './errors.ts'
-import { refuseForeign } from './migrate.ts'
+import { refuseForeign, type ServerHolds } from './migrate.ts'
 
 declare const self: Worker
 
@@ -22,9 +23,7 @@ const OF_SOURCE = /^SQLITE_(?:NOTADB|CORRUPT|BUSY)/
 function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
   let isReading = true
   try {
-    using source = openExisting(file)
-    source.run(`pragma busy_timeout = ${BUSY_MS}`)
-    refuseForeign(source, file, holds)
+    using source = alsoOnFullDisk(file, isAlone => openSource(file, holds, isAlone))
     const problems = structureProblems(source, 'integrity_check')
     // What is damaged must not take the place of the last good backup.
     if (problems.length > 0) throw new CommandError(damagedBy(file, problems).message)
@@ -36,6 +35,19 @@ function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
     if (!(error instanceof SQLiteError)) throw error
     const isOfSource = isReading || OF_SOURCE.test(error.code ?? '')
     throw new CommandError(explain(isOfSource ? file : to, error))
+  }
+}
+
+function openSource(file: string, holds: ServerHolds, isAlone: boolean): Database {
+  const source = openExisting(file)
+  try {
+    if (isAlone) source.run(BE_ALONE)
+    source.run(`pragma busy_timeout = ${BUSY_MS}`)
+    refuseForeign(source, file, holds)
+    return source
+  } catch (error) {
+    source.close()
+    throw error
   }
 }
 

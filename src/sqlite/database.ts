@@ -8,7 +8,7 @@ import { dirname } from 'node:path'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { strayWal, walOf } from './data-directory.ts'
 import { freshFile, linkDatabase, lockPlace, removeDatabase, removeWal } from './database-files.ts'
-import { emptied, explain, isDamage, isLasting } from './errors.ts'
+import { emptied, explain, isDamage, isDiskFull, isLasting } from './errors.ts'
 import {
   type Holds,
   isOfEarlierSchema,
@@ -52,21 +52,11 @@ export type OpenOptions = OpenMode &
  * @throws CommandError when it cannot be used; `StoreError` when it is damaged or that may be temporary.
  */
 export function openDatabase(file: string, options: OpenOptions): Database {
-  const { isServer = false, isReader = false, mustExist = isReader } = options
-  const { busyMs = SERVER_BUSY_MS } = options
+  const { isReader = false, mustExist = isReader } = options
   try {
     if (file !== ':memory:') mustExist ? requireFile(file) : makeFile(file, options)
-    const db = new Database(file, { create: !mustExist, readwrite: true, strict: true })
-    try {
-      if (isReader) db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
-      if (isReader && isOfEarlierSchema(db, options)) return migratedCopy(db, file, options)
-      prepareDatabase(db, file, options)
-      db.run(`pragma busy_timeout = ${isServer ? busyMs : COMMAND_BUSY_MS}`)
-      return db
-    } catch (error) {
-      db.close()
-      throw error
-    }
+    if (!isReader) return connect(file, options)
+    return alsoOnFullDisk(file, isAlone => connect(file, options, isAlone))
   } catch (error) {
     if (error instanceof CommandError || error instanceof StoreError) throw error
     const sentence = explain(file, error)
@@ -74,6 +64,47 @@ export function openDatabase(file: string, options: OpenOptions): Database {
     throw new StoreError(sentence, { isDamage: isDamage(error), cause: error })
   }
 }
+
+function connect(file: string, options: OpenOptions, isAlone = false): Database {
+  const { isServer = false, isReader = false, mustExist = isReader } = options
+  const { busyMs = SERVER_BUSY_MS } = options
+  const db = new Database(file, { create: !mustExist, readwrite: true, strict: true })
+  try {
+    if (isAlone) db.run(BE_ALONE)
+    if (isReader) db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
+    if (isReader && isOfEarlierSchema(db, options)) return migratedCopy(db, file, options)
+    prepareDatabase(db, file, options)
+    db.run(`pragma busy_timeout = ${isServer ? busyMs : COMMAND_BUSY_MS}`)
+    return db
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+/** Without others that could read it too, SQLite needs no memory for all of them, in a file. */
+export const BE_ALONE = 'pragma locking_mode = exclusive'
+
+/**
+ * Opens `file` to read it. When that fails on a full disk, which has no room for what processes share, it is
+ * opened by this one alone. @throws what the first attempt threw, when another process uses the file.
+ */
+export function alsoOnFullDisk<T>(file: string, open: (isAlone: boolean) => T): T {
+  try {
+    return open(false)
+  } catch (error) {
+    if (!isDiskFull(file)) throw error
+    try {
+      return open(true)
+    } catch {
+      throw error
+    }
+  }
+}
+
+/** Whether no other connection can read a database. */
+export const isAlone = (db: Database): boolean =>
+  db.query<{ locking_mode: string }, []>('pragma locking_mode').get()?.locking_mode === 'exclusive'
 
 /** Opens a file that is there as it is, only to read it: nothing is created, prepared or migrated. */
 export const openReading = (file: string): Database => {

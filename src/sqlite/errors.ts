@@ -63,7 +63,7 @@ export const isLasting = (error: unknown): boolean =>
 const ROOM_BYTES_MIN = 64 * 1024
 
 /** Whether the disk of a file is full: SQLite calls that an input/output error in many places. */
-function isDiskFull(file: string): boolean {
+export function isDiskFull(file: string): boolean {
   try {
     const { blocks, bavail, bsize } = statfsSync(dirname(file))
     return blocks > 0 && bavail * bsize < ROOM_BYTES_MIN // some file systems do not count blocks

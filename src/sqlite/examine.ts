@@ -17,6 +17,7 @@ import {
   ORIGINS,
   PROXY_FILE,
 } from './data-directory.ts'
+import { isAlone } from './database.ts'
 import { freshStart, leftoversOf } from './database-files.ts'
 import { checkOpenList } from './proxies/store.ts'
 import { RESTORE_PART } from './restore.ts'
@@ -56,7 +57,7 @@ function registryProblems(dir: string): string[] {
 /** The problems of the list in `dir`; none when it is intact. Reads all of it, in a worker. */
 async function listProblems(dir: string, signal: AbortSignal): Promise<readonly string[]> {
   using list = openList(dir, { isReader: true })
-  return list.db.filename === list.file
+  return list.db.filename === list.file && !isAlone(list.db)
     ? await checkInWorker(list.file, signal)
     : checkOpenList(list.db)
 }

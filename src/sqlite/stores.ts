@@ -204,7 +204,7 @@ export const withFeeds = <T>(dir: string, work: (store: FeedStore) => Awaitable<
   withResource(join(dir, FEEDS_FILE), () => openFeeds(dir), work)
 
 /** The states of the feeds in `dir`; none when no feed was ever fetched into it. */
-export function listFeeds(dir: string, mode: OpenMode = {}): FeedState[] {
+export function listFeeds(dir: string, mode: OpenMode = { isReader: true }): FeedState[] {
   if (!existsSync(join(dir, FEEDS_FILE))) return []
   using feeds = openFeeds(dir, { ...mode, mustExist: true })
   return feeds.list()
