@@ -231,7 +231,8 @@ const DATABASE_URL =
   'and / ? # @ % in its parts percent-encoded'
 const PROTOCOLS = ['postgres:', 'postgresql:']
 const TLS_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full']
-const TLS_FILES = ['sslrootcert', 'sslcert', 'sslkey']
+/** Parameters of the URL of a database that name files. */
+export const TLS_FILES = ['sslrootcert', 'sslcert', 'sslkey']
 
 /** Whether a part of a URL that should have been percent-encoded is taken for another one. */
 function isMisread(given: string, { pathname, search, hash }: URL): boolean {

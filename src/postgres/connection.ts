@@ -4,8 +4,9 @@
  * all connections that share an `Availability`. Every failure of the database becomes a `StoreError`.
  */
 import { SQL, type TransactionSQL } from 'bun'
-import { eachHost } from '../config/parsers.ts'
-import { StoreError } from '../lib/errors.ts'
+import { eachHost, TLS_FILES } from '../config/parsers.ts'
+import { StoreError, reasonOf as systemReason } from '../lib/errors.ts'
+import { readRegularFile } from '../lib/files.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { isConnectionFailure, NotOpened, reasonOf, toStoreError, UnknownOutcome } from './errors.ts'
 
@@ -124,6 +125,21 @@ const HEAD_START_MS = 250
 type Opening = ReturnType<typeof openFirst>
 
 /**
+ * Reads the files that a URL names: the client reads them on the event loop, where a named pipe or a mount that
+ * hangs would stop everything. @throws NotOpened
+ */
+async function requireTlsFiles(url: string): Promise<void> {
+  const parameters = new URL(url).searchParams
+  for (const name of TLS_FILES) {
+    const file = parameters.get(name)
+    if (file === null) continue
+    await readRegularFile(file).catch(error => {
+      throw new NotOpened(`its ${name} cannot be read: ${systemReason(error)}`)
+    })
+  }
+}
+
+/**
  * Opens a connection to the first host of the URL that takes one: a standby does not, and one that is silent
  * is not waited for alone. `onLost` is called when the connection is lost.
  */
@@ -160,7 +176,8 @@ function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void 
     })
     tried.push(sql)
     next = setTimeout(tryNext, HEAD_START_MS)
-    sql.connect().then(
+    const connected = requireTlsFiles(host).then(() => sql.connect())
+    connected.then(
       () => {
         if (isOver) return
         end(sql)
