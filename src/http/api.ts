@@ -26,18 +26,18 @@ export type ApiRouteParts = {
 export function apiRoute({ handle, access, cache, clock }: ApiRouteParts): Route {
   const bodyFor = createBodies(cache, clock)
 
+  /** What revokes a key ends its answers; one that began before the key expired is finished. */
+  function isValid(key: string, nowMs: number): boolean {
+    try {
+      return access.find(key, nowMs) !== null
+    } catch {
+      return true // keys cannot be read at the moment
+    }
+  }
+
   return ({ request, isHead, ip, nowMs }, end) => {
     const { url, headers } = request
     const { key, queryString } = readCredentials(url, headers)
-
-    /** What revokes a key ends its answers; one that began before the key expired is finished. */
-    const mayGoOn = (): boolean => {
-      try {
-        return access.find(key, nowMs) !== null
-      } catch {
-        return true // keys cannot be read at the moment
-      }
-    }
 
     const reply = (outcome: Outcome): Awaitable<Response> => {
       if (outcome.kind === 'refused') return end(outcome)
@@ -47,7 +47,7 @@ export function apiRoute({ handle, access, cache, clock }: ApiRouteParts): Route
         end({ kind: 'reply', status: 200, headers: fields, body, keyId, limits, records })
       const sendable =
         answer.kind === 'stream'
-          ? streamBody(query, answer, headers, isHead, mayGoOn)
+          ? streamBody(query, answer, headers, isHead, () => isValid(key, nowMs))
           : bodyFor(query, answer, headers)
       if (!(sendable instanceof Promise)) return endWith(sendable)
       return sendable.then(endWith)
