@@ -7,7 +7,6 @@ import { constants, Database } from 'bun:sqlite'
 import {
   chownSync,
   existsSync,
-  linkSync,
   readdirSync,
   renameSync,
   rmSync,
@@ -30,10 +29,10 @@ function giveTo({ uid, gid }: Stats, file: string): void {
 /** Gives a file that root creates beside the data to the owner of their folder. */
 export const giveToOwner = (file: string): void => giveTo(statSync(dirname(file)), file)
 
-/** Puts a closed database where there is none; throws when another process was first. */
-export function linkDatabase(from: string, to: string): void {
+/** Puts a closed database into a place that is locked and empty. */
+export function placeDatabase(from: string, to: string): void {
   giveTo(ownerOf(to), from)
-  linkSync(from, to)
+  renameSync(from, to)
 }
 
 /** Puts a closed database into the place of a damaged one that is locked, without its WAL. */

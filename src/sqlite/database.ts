@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { strayWal, walOf } from './data-directory.ts'
-import { freshFile, linkDatabase, lockPlace, removeDatabase, removeWal } from './database-files.ts'
+import { freshFile, lockPlace, placeDatabase, removeDatabase, removeWal } from './database-files.ts'
 import { emptied, explain, isDamage, isDiskFull, isLasting } from './errors.ts'
 import {
   type Holds,
@@ -66,9 +66,9 @@ export function openDatabase(file: string, options: OpenOptions): Database {
 }
 
 function connect(file: string, options: OpenOptions, isAlone = false): Database {
-  const { isServer = false, isReader = false, mustExist = isReader } = options
+  const { isServer = false, isReader = false } = options
   const { busyMs = SERVER_BUSY_MS } = options
-  const db = new Database(file, { create: !mustExist, readwrite: true, strict: true })
+  const db = new Database(file, { create: file === ':memory:', readwrite: true, strict: true })
   try {
     if (isAlone) db.run(BE_ALONE)
     if (isReader) db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
@@ -147,7 +147,10 @@ function requireFile(file: string): void {
   if (found.size === 0) throw new StoreError(emptied(file), { isDamage: true })
 }
 
-/** Creates the file, complete, when there is none: so an empty file is one that lost its content. */
+/**
+ * Creates the file, complete, when there is none: so an empty file is one that lost its content. A server waits
+ * for another process that creates it as long as a command does: it answers nobody yet.
+ */
 function makeFile(file: string, options: OpenOptions): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   if (existsSync(file)) return requireFile(file)
@@ -155,17 +158,14 @@ function makeFile(file: string, options: OpenOptions): void {
   let release: (() => void) | null = null
   const fresh = freshFile(file)
   try {
-    release = lockPlace(file, options.isServer ? SERVER_BUSY_MS : COMMAND_BUSY_MS)
-    if (release === null || existsSync(file)) return
+    release = lockPlace(file, COMMAND_BUSY_MS)
+    if (existsSync(file)) return
+    if (release === null) throw new StoreError(`${file} is being created by another process`)
     removeWal(file) // of a list that was deleted; a server may still use it, but not by its name
     const db = new Database(fresh, { create: true, strict: true })
     prepareDatabase(db, fresh, options)
     db.close(true)
-    try {
-      linkDatabase(fresh, file)
-    } catch {
-      // Another process was first, or it is a file system without links.
-    }
+    placeDatabase(fresh, file)
   } finally {
     removeDatabase(fresh)
     release?.()

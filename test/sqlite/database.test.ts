@@ -1,10 +1,13 @@
 /** Opening and closing databases: what is closed leaves no open file. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { readdirSync, readlinkSync } from 'node:fs'
+import { existsSync, readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { openAccessFile } from '../../src/sqlite/access/file.ts'
-import { ACCESS_FILE } from '../../src/sqlite/data-directory.ts'
+import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { requireHeader } from '../../src/sqlite/database.ts'
+import { lockPlace, removeDatabase } from '../../src/sqlite/database-files.ts'
+import { dataDirectory } from '../support/fixtures.ts'
+import { startProgram } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -27,6 +30,20 @@ test('a header that is read every second leaves no open file', () => {
   for (let n = 0; n < 50; n += 1) requireHeader(file, 'access')
   expect(openAt(file)).toBe(before)
   db.close()
+})
+
+test('a server that starts while another process makes its list waits, and makes none beside it', async () => {
+  const dir = dataDirectory([])
+  const file = join(dir, PROXY_FILE)
+  removeDatabase(file)
+  const release = lockPlace(file, 0)
+  await using server = startProgram(['serve', '--data', dir, '--listen', '127.0.0.1:0'])
+  expect(lockPlace(file, 2_000)).toBeNull() // takes that long
+  expect(existsSync(file)).toBeFalse()
+  release?.()
+  await server.says(/listening on /)
+  expect(await server.stop()).toBe(0)
+  expect(server.written.stderr).not.toContain('503')
 })
 
 describe('access.db', () => {
