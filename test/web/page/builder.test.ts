@@ -75,7 +75,12 @@ test('filters write the request, one parameter each, and the hash has it too', a
 
 test('values that are typed wrong say so and are left out of the request', async () => {
   const { page } = await open()
+  const heightOf = async (name: string) =>
+    (await page.locator(`[name=${name}]`).boundingBox())?.height ?? 0
+  const height = await heightOf('city')
   await page.fill('[name=port]', '70000')
+  await page.locator('[name=port][aria-invalid=true]').waitFor()
+  expect([await heightOf('city'), await heightOf('port')]).toEqual([height, height])
   await page.fill('[name=ping]', 'fast')
   await page.fill('[name=ip]', '999.1.1.1:1')
   expect(await requestOn(page)).toBe('/api?get=json')
