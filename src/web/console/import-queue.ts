@@ -4,6 +4,20 @@
  */
 import type { ImportLine } from '../../admin/wire.ts'
 
+/** The labels of the fields that are flags of the command. */
+export const LABELS = {
+  '--type': 'Type of bare lines',
+  '--allow-shrink': 'Also by one less than half as long',
+} as const
+
+/** What an import says, with the fields of the console for its flags; flags without one are of the command. */
+export const inConsole = (sentence: string): string =>
+  sentence.replace(/--(?:type|map|ping-unit|allow-\w+)/g, flag =>
+    flag in LABELS
+      ? `“${LABELS[flag as keyof typeof LABELS]}”` // as `in` says
+      : `proxylist import ${flag}`,
+  )
+
 export type ImportItem = {
   id: number
   name: string

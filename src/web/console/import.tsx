@@ -5,7 +5,7 @@ import { CheckField, SelectField } from '../parts/form.tsx'
 import { type Client, CONNECTION_LOST, createLineReader, RequestError } from './client.ts'
 import { useConsole } from './context.ts'
 import { Alert, FormDialog } from './dialog.tsx'
-import type { ImportItem } from './import-queue.ts'
+import { type ImportItem, inConsole, LABELS } from './import-queue.ts'
 import { bytes, number } from './speech.ts'
 
 const FORMATS = ['auto', 'txt', 'csv', 'json', 'ndjson'] as const
@@ -87,7 +87,7 @@ function OptionFields({ options, onChange }: OptionsProps) {
         options={FORMATS.map(each => [each, each === 'auto' ? 'by content' : each])}
       />
       <SelectField
-        label="Type of bare lines"
+        label={LABELS['--type']}
         name="type"
         value={options.type}
         onChange={type => set({ type })}
@@ -102,7 +102,7 @@ function OptionFields({ options, onChange }: OptionsProps) {
         />
         {options.replace && (
           <CheckField
-            label="Also by one less than half as long"
+            label={LABELS['--allow-shrink']}
             name="allow_shrink"
             isOn={options.allowShrink}
             onChange={allowShrink => set({ allowShrink })}
@@ -172,7 +172,7 @@ function Result({ item }: { item: ImportItem }) {
     case 'cancelled':
       return <span class="soft">cancelled, nothing was imported</span>
     case 'failed':
-      return <span class="bad">{state.message}</span>
+      return <span class="bad">{inConsole(state.message)}</span>
     case 'sending':
       return <Progress item={item} sent={state.sent} read={state.read} />
     case 'done':
@@ -192,7 +192,7 @@ function Result({ item }: { item: ImportItem }) {
               </summary>
               <ul class="messages">
                 {state.messages.map(message => (
-                  <li key={message}>{message}</li>
+                  <li key={message}>{inConsole(message)}</li>
                 ))}
               </ul>
             </details>

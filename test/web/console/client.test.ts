@@ -9,7 +9,11 @@ import {
   type RequestError,
   retryDelay,
 } from '../../../src/web/console/client.ts'
-import { createImportQueue, type ImportItem } from '../../../src/web/console/import-queue.ts'
+import {
+  createImportQueue,
+  type ImportItem,
+  inConsole,
+} from '../../../src/web/console/import-queue.ts'
 
 /** The parts of a window that hold the token. */
 function tab(hash: string) {
@@ -225,6 +229,19 @@ function startQueue() {
 }
 
 describe('imports', () => {
+  test.each([
+    [
+      '10 rows (--allow-shrink if that is meant)',
+      '10 rows (“Also by one less than half as long” if',
+    ],
+    ['type is required (or give --type)', 'type is required (or give “Type of bare lines”)'],
+    ['name it with --map COLUMN=ip', 'name it with proxylist import --map COLUMN=ip'],
+    ['give --ping-unit ms', 'give proxylist import --ping-unit ms'],
+    ['a.txt:2: ip is -- or --odd', 'a.txt:2: ip is -- or --odd'],
+  ])('say %j with the fields of the console: %j', (said, shown) => {
+    expect(inConsole(said)).toStartWith(shown)
+  })
+
   test('of several files are sent one after the other', async () => {
     const { queue, begun } = startQueue()
     expect([kinds(queue.items()), begun.length]).toEqual([['sending', 'waiting'], 1])
