@@ -2,17 +2,15 @@
  * Tables: CSV (RFC 4180), and other delimiters. A table is recognised by the names in its header, or else
  * by the content of its first rows. How a record becomes a proxy is in `row.ts`.
  */
-import { Readable } from 'node:stream'
-import Papa, { type ParseError } from 'papaparse'
 import { ipv4ToNumber } from '../lib/ip.ts'
 import { parseInstant } from '../lib/time.ts'
 import { parseAddress, parsePort } from '../proxies/proxy.ts'
 import { columnName, type Names, normalise } from './columns.ts'
 import {
   type Chunks,
+  eachLine,
   peek,
   quotedName,
-  RECORD_LENGTH_MAX,
   type Reader,
   type RowSink,
   UnusableFile,
@@ -29,83 +27,50 @@ export const readCsv: Reader = async (chunks, sink, names) => {
   )
 }
 
-const readTable = (chunks: Chunks, table: Table, sink: RowSink): Promise<void> =>
-  new Promise((resolve, reject) => {
-    const records = createRecords(table, sink)
-    const source = Readable.from(records.bounded(chunks))
-    source.on('error', reject)
-    Papa.parse<string[]>(source, {
-      delimiter: table.delimiter,
-      newline: '\n', // Papa would guess it for each file; a trailing CR is trimmed later
-      chunk: ({ data, errors }, parser) => {
-        try {
-          records.take(
-            data,
-            errors.find(({ type }) => type === 'Quotes'),
-          )
-        } catch (thrown) {
-          reject(thrown) // first, because abort() calls `complete`
-          parser.abort()
-        }
-      },
-      complete: () => resolve(),
-      error: reject,
-    })
-  })
-
 /** A line between the header and the rows, as in Markdown. */
 const isRule = (cells: readonly string[]): boolean => cells.every(cell => /^[\s:=+-]*$/.test(cell))
 
-/** Turns the records that Papa finds into rows, and counts their lines. */
-function createRecords(table: Table, sink: RowSink) {
+function readTable(chunks: Chunks, table: Table, sink: RowSink): Promise<void> {
   const { columns, delimiter, hasHeader } = table
   let toSkip = table.skip
-  let line = 1
-  let pendingLength = 0
-  /** Without quotes no cell holds a newline. */
-  let hasQuotes = false
   const isNoRow = (cells: readonly string[]): boolean =>
     (delimiter === '|' && isRule(cells)) || (!hasHeader && isComment(cells))
-
-  const fail = (message: string): never => {
-    throw new UnusableFile(`line ${line}: ${message}`)
-  }
-
-  function takeRecord(cells: readonly string[]): void {
-    const start = line
-    line += 1
-    if (hasQuotes) for (const cell of cells) line += newlinesIn(cell)
-    if (cells.every(cell => cell.trim() === '')) return
+  return eachLine(chunks, (line, number, broken) => {
+    const cells = cellsOf(line, delimiter)
+    if (cells === null || broken !== null) return sink.bad(number, 'row', broken ?? BAD_QUOTE)
+    if (isBlank(cells)) return
     if (toSkip > 0) toSkip -= 1
-    else if (!isNoRow(cells)) takeCells(start, cells, columns, sink)
-  }
-
-  return {
-    /** Takes the records of a chunk, as far as an error. */
-    take(records: readonly string[][], error: ParseError | undefined): void {
-      if (records.length > 0) pendingLength = 0
-      for (const [at, cells] of records.entries()) {
-        if (at === error?.row) fail(error.message)
-        takeRecord(cells)
-      }
-    },
-
-    /** Passes chunks on; fails when a record is too long, because an open quote makes the rest one cell. */
-    async *bounded(chunks: Chunks): Chunks {
-      for await (const chunk of chunks) {
-        if (pendingLength > RECORD_LENGTH_MAX) fail('too long')
-        pendingLength += chunk.length
-        hasQuotes ||= chunk.includes('"')
-        yield chunk
-      }
-    },
-  }
+    else if (!isNoRow(cells)) takeCells(number, cells, columns, sink)
+  })
 }
 
-function newlinesIn(cell: string): number {
-  let newlines = 0
-  for (let at = cell.indexOf('\n'); at >= 0; at = cell.indexOf('\n', at + 1)) newlines += 1
-  return newlines
+const BAD_QUOTE =
+  'has an open quote, or one inside a value; a row is one line, and quotes in a value are doubled'
+
+/**
+ * The cells of a line (RFC 4180); `null` when a quote is wrong. No cell holds a newline: one open quote would
+ * cost all rows that follow.
+ */
+function cellsOf(line: string, delimiter: string): string[] | null {
+  if (!line.includes('"')) return line.split(delimiter)
+  const cells: string[] = []
+  for (let at = 0; at <= line.length; ) {
+    const quoted = line[at] === '"' ? quotedCell(line, at) : { value: null, end: at }
+    if (quoted === null) return null
+    const next = line.indexOf(delimiter, quoted.end)
+    const end = next < 0 ? line.length : next
+    if (quoted.value !== null && line.slice(quoted.end, end).trim() !== '') return null
+    cells.push(quoted.value ?? line.slice(at, end))
+    at = end + 1
+  }
+  return cells
+}
+
+/** The cell whose quote is at `at`, with quotes that are doubled, and its end; `null` when it is open. */
+function quotedCell(line: string, at: number): { value: string; end: number } | null {
+  let end = line.indexOf('"', at + 1)
+  while (end >= 0 && line[end + 1] === '"') end = line.indexOf('"', end + 2)
+  return end < 0 ? null : { value: line.slice(at + 1, end).replaceAll('""', '"'), end: end + 1 }
 }
 
 function takeCells(
@@ -153,8 +118,9 @@ const isBlank = (cells: Record): boolean => cells.every(cell => cell.trim() === 
 
 /** The first records of a text; a trailing CR is trimmed with the cells. */
 const recordsOf = (text: string, delimiter: string): Record[] =>
-  Papa.parse<string[]>(text, { delimiter, newline: '\n', preview: SAMPLE_ROWS })
-    .data.map(cells => cells.map(cell => cell.trim()))
+  text
+    .split('\n', SAMPLE_ROWS)
+    .map(line => cellsOf(line, delimiter)?.map(cell => cell.trim()) ?? [])
     .filter(cells => !isBlank(cells))
 
 /**

@@ -6,7 +6,7 @@
 import type { Names } from './columns.ts'
 import { findTable, readCsv } from './csv.ts'
 import { isJson, readJson } from './json.ts'
-import { eachLine, parseJson, type Reader, UnusableFile } from './reader.ts'
+import { BROKEN, eachLine, parseJson, type Reader, UnusableFile } from './reader.ts'
 import { entryToRow, hasAddress, isRecord } from './row.ts'
 
 export const FORMATS = ['txt', 'csv', 'json', 'ndjson'] as const
@@ -30,23 +30,22 @@ function isTxt(head: string, isComplete: boolean): boolean {
 }
 
 const readNdjson: Reader = (chunks, sink) =>
-  eachLine(chunks, (line, number) => {
+  eachLine(chunks, (line, number, broken) => {
     if (line.trim() === '') return
     const row = parseJson(line)
-    if (isRecord(row)) sink.row(number, row)
-    else sink.bad(number, 'row', 'is not a JSON object')
+    if (isRecord(row) && broken === null) sink.row(number, row)
+    else sink.bad(number, 'row', broken ?? 'is not a JSON object')
   })
 
 /**
- * Whether the text starts with an object, and most lines, or the first, are complete records. One
- * line may also be a record within a document of many lines.
+ * Whether most lines, or the first, are complete records. One line may also be a record within a document of many lines.
  */
 function isNdjson(head: string, _isComplete: boolean, names: Names): boolean {
-  if (!head.startsWith('{')) return false
   const lines = head.split('\n').filter(line => line.trim() !== '')
-  const records = lines.map(parseJson).filter(isRecord)
+  const objects = lines.filter(line => line.startsWith('{'))
+  const records = objects.map(parseJson).filter(isRecord)
   const hasRecord = records.some(record => Object.keys(record).some(names.isAddress))
-  const isLineByLine = lines[0]?.trim().endsWith('}') || records.length * 2 >= lines.length
+  const isLineByLine = /^\{.*\}\s*$/s.test(lines[0] ?? '') || records.length * 2 >= lines.length
   if (hasRecord && isLineByLine) return true
   return /^\{\s*"(?:ip|type)".*\}/.test(lines[0] ?? '')
 }
@@ -98,8 +97,12 @@ const LOOKS: readonly (readonly [form: RegExp, looks: string, advice: string])[]
   [/^/, 'text', 'a line must read a.b.c.d:port or type://a.b.c.d:port'],
 ]
 
-const NO_TEXT =
-  'is not text: it has NUL characters, as UTF-16 without its mark has; save it as UTF-8'
+/** A text of which more than this share is broken is none: else a broken character costs one row. */
+const BROKEN_SHARE_MAX = 0.1
+const NO_TEXT = [
+  ['\0', 'is not text: it has NUL characters, as UTF-16 without its mark has; save it as UTF-8'],
+  [BROKEN, 'is not UTF-8 text; save it as UTF-8'],
+] as const
 
 /**
  * The format of a file, from its beginning (`isComplete`: which is the whole file).
@@ -107,7 +110,10 @@ const NO_TEXT =
  */
 export function detectFormat(head: string, isComplete: boolean, names: Names): Format {
   const start = head.trimStart()
-  if (start.includes('\0')) throw new UnusableFile(NO_TEXT)
+  for (const [character, sentence] of NO_TEXT) {
+    const count = start.split(character).length - 1
+    if (count > start.length * BROKEN_SHARE_MAX) throw new UnusableFile(sentence)
+  }
   const [format] = MATCHERS.find(([, matches]) => matches(start, isComplete, names)) ?? []
   if (format !== undefined) return format
   const [, looks, advice] = LOOKS.find(([form]) => form.test(start)) ?? ['', 'text', '']

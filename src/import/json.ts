@@ -5,6 +5,8 @@
  * document of any size needs the memory of one record.
  */
 import {
+  BROKEN,
+  brokenText,
   parseJson,
   quotedName,
   RECORD_LENGTH_MAX,
@@ -47,36 +49,60 @@ const ENVELOPE = new Set([
 /** Whether a member of the outermost object holds records: by its name, or for those of a type. */
 const isList = (key: string): boolean => LISTS.has(key) || typeWord(key) !== undefined
 
-/** A string (perhaps truncated by the end of the text), or a bracket. */
-const STRING_OR_BRACKET = /"[^"\\]*(?:\\.[^"\\]*)*(?:(?<closed>")|\\?$)|[{}[\]]/gs
-const AFTER_SCALAR = /[\s,}\]]/g
+/** A string (perhaps truncated by the end of the text, or of the line), a bracket, or a broken character. */
+const STRING_OR_BRACKET = new RegExp(
+  `"[^"\\\\\\n]*(?:\\\\.[^"\\\\\\n]*)*(?:"|\\n|\\\\?$)|[{}[\\]\\0]|${BROKEN}`,
+  'gs',
+)
+const AFTER_SCALAR = /[\s,}\]"]/g
+const AFTER_STRING = /\s*([:,}\]]|$)/y
 const DEPTH: { [bracket: string]: number } = { '{': 1, '[': 1, '}': -1, ']': -1 }
+
+/** How the records begin that begin as this one does, as a pattern: so the one after a broken one can be found. */
+function startOf(record: string): string {
+  if (!record.startsWith('{')) return '"(?=\\d)' // an address
+  const [start] = /^\{\s*"[^"\n]*"(?=\s*:)/.exec(record) ?? []
+  return start === undefined ? ANY_OBJECT : RegExp.escape(start)
+}
+const ANY_OBJECT = '\\{\\s*"'
+
+/** Where a value ends when a quote or a byte in it is wrong: nobody knows. */
+const UNKNOWN_END = -2
+
+/** Why a value cannot go on after this token: more text is needed (-1), or it is wrong; 0 when it can. */
+function problemAfter([token]: RegExpExecArray, text: string, end: number): number {
+  if (!token.startsWith('"')) return DEPTH[token] === undefined ? UNKNOWN_END : 0
+  if (token.endsWith('"') && ':,}]'.includes(text.charAt(end) || ' ')) return 0 // as nearly all are
+  if (token.endsWith('\n')) return UNKNOWN_END
+  AFTER_STRING.lastIndex = end
+  const [, next] = AFTER_STRING.exec(text) ?? []
+  return next === undefined ? UNKNOWN_END : next === '' ? -1 : 0
+}
 
 /** The position after the JSON value that starts at `from`, or -1 when the text ends before it. */
 function endOfValue(text: string, from: number): number {
   if (!/["{[]/.test(text.charAt(from))) {
     AFTER_SCALAR.lastIndex = from
-    return AFTER_SCALAR.exec(text)?.index ?? -1
+    const after = AFTER_SCALAR.exec(text)
+    return after?.[0] === '"' ? UNKNOWN_END : (after?.index ?? -1)
   }
   STRING_OR_BRACKET.lastIndex = from
   let depth = 0
   for (;;) {
     const match = STRING_OR_BRACKET.exec(text)
     if (match === null) return -1
-    const [token] = match
-    const isTruncated = token.startsWith('"') && match.groups?.closed === undefined
-    if (isTruncated) return -1
-    depth += DEPTH[token] ?? 0
+    const problem = problemAfter(match, text, STRING_OR_BRACKET.lastIndex)
+    if (problem < 0) return problem
+    depth += DEPTH[match[0]] ?? 0
     if (depth === 0) return STRING_OR_BRACKET.lastIndex
   }
 }
 
-const NEWLINE = 10
-
 /** Newlines between two positions of the text; reads nothing beyond them. */
 function countLines(text: string, from: number, to: number): number {
+  const part = text.slice(from, to)
   let lines = 0
-  for (let at = from; at < to; at++) if (text.charCodeAt(at) === NEWLINE) lines += 1
+  for (let at = part.indexOf('\n'); at >= 0; at = part.indexOf('\n', at + 1)) lines += 1
   return lines
 }
 
@@ -88,35 +114,50 @@ export const readJson: Reader = async (chunks, sink) => {
   const outline = createOutline(sink)
   let text = ''
   let line = 1
+  /** Whether the text begins with a record that is broken, and the next one is not there yet. */
+  let isBroken = false
+
+  /** Takes what begins at a position; returns where it ends, -1 when the text ends before it. */
+  function takeAt(from: number): number {
+    const found = outline.endAt(text, from)
+    isBroken = found === UNKNOWN_END
+    const end = isBroken ? outline.nextRecord(text, from, line) : found
+    if (end < 0) return end
+    if (isBroken) outline.skip(line)
+    else outline.take(text.slice(from, end), line)
+    return end
+  }
+
   for await (const chunk of chunks) {
     text += chunk
     let at = 0
     for (;;) {
       const start = text.slice(at).search(/\S/) // in what is left of this chunk
       if (start < 0) break
-      const end = outline.isValue(text.charAt(at + start))
-        ? endOfValue(text, at + start)
-        : at + start + 1
-      if (end < 0) break
       line += countLines(text, at, at + start)
-      outline.take(text.slice(at + start, end), line)
-      line += countLines(text, at + start, end)
+      at += start
+      const end = takeAt(at)
+      if (end < 0) break
+      line += countLines(text, at, end)
       at = end
     }
     text = text.slice(at)
     if (text.length > RECORD_LENGTH_MAX) throw new UnusableFile(`line ${line}: too long`)
   }
-  outline.end(text.trim() !== '')
+  if (isBroken && outline.closes(text)) outline.skip(line)
+  else outline.end(text.trim() !== '')
 }
 
 /** @throws UnusableFile when an object is neither the envelope nor a list by address. */
 function checkMember(key: string, value: unknown, line: number): void {
   if (key === 'status' && value === 'error') throw new UnusableFile('is an error answer')
+  if (value === undefined) throw new UnusableFile(`line ${line} ${NOT_JSON}`)
   if (ENVELOPE.has(key)) return
   throw new UnusableFile(`line ${line}: not a list of proxies, has ${quotedName(key)}`)
 }
 
-const QUOTES = '; names and texts need double quotes, other values are numbers, true, false or null'
+const NOT_JSON =
+  'is not valid JSON; names and texts need double quotes, other values are numbers, true, false or null'
 
 /** Follows the outer structure, one structural character or complete value at a time. */
 function createOutline(sink: RowSink) {
@@ -125,6 +166,7 @@ function createOutline(sink: RowSink) {
   let key = ''
   let members = 0
   let hasData = false
+  let recordStart: string | null = null
   /** The type of all records of the open array, where its key is one. */
   let listedType: string | undefined
 
@@ -160,35 +202,77 @@ function createOutline(sink: RowSink) {
     }
   }
 
+  /** Whether this character starts a value or key, and is not structural. */
+  const isValue = (char: string): boolean =>
+    (expect.startsWith('value') && !/[\]},:]/.test(char) && !isDataNext(char)) ||
+    (expect.startsWith('key') && char === '"')
+
   /** Passes on a record, or an address in an array. */
-  function takeRecord(line: number, parsed: unknown): void {
+  function takeRecord(line: number, parsed: unknown, source: string): void {
+    const broken = brokenText(source) ?? (parsed === undefined ? NOT_JSON : null)
+    if (broken !== null) return sink.bad(line, 'row', broken)
     const listedAs = containers.at(-1) === 'object' ? key : undefined
     const isEntry = typeof parsed === 'string' && listedAs === undefined && hasAddress(parsed)
     const row = isEntry ? entryToRow(parsed.trim()) : parsed
-    if (!isRecord(row)) sink.bad(line, 'row', 'is not a JSON object, nor an address')
-    else sink.row(line, listedType === undefined ? row : { type: listedType, ...row }, listedAs)
+    if (!isRecord(row)) return sink.bad(line, 'row', 'is not a JSON object, nor an address')
+    sink.row(line, listedType === undefined ? row : { type: listedType, ...row }, listedAs)
   }
 
   return {
-    /** Whether this character starts a value or key, and is not structural. */
-    isValue: (char: string): boolean =>
-      (expect.startsWith('value') && !/[\]},:]/.test(char) && !isDataNext(char)) ||
-      (expect.startsWith('key') && char === '"'),
+    /** Where the value or structural character at `from` ends; -1 when the text ends before it, or `UNKNOWN_END`. */
+    endAt(text: string, from: number): number {
+      const char = text.charAt(from)
+      if (char === '\0' || text.startsWith(BROKEN, from)) return UNKNOWN_END
+      if (isValue(char)) return endOfValue(text, from)
+      const isStray = char === '"' || (char === ':' && expect !== ':')
+      return isStray ? UNKNOWN_END : from + 1
+    },
 
     take(source: string, line: number): void {
-      const isStructural = source.length === 1 && !this.isValue(source)
-      if (isStructural) return takeStructural(source, line)
+      if (source.length === 1 && !isValue(source)) return takeStructural(source, line)
       const parsed = parseJson(source)
-      if (parsed === undefined) throw new UnusableFile(`line ${line}: not valid JSON${QUOTES}`)
       if (expect.startsWith('key')) {
-        key = String(parsed)
+        key = String(parsed ?? source)
         members += 1
         expect = ':'
         return
       }
       if (inEnvelope()) checkMember(key, parsed, line)
-      else takeRecord(line, parsed)
+      else takeRecord(line, parsed, source)
+      if (parsed !== undefined && !inEnvelope()) recordStart ??= startOf(source)
       afterValue()
+    },
+
+    /**
+     * The position of the record after a broken one, -1 when the text ends before it.
+     * @throws UnusableFile when the list has ended before that.
+     */
+    nextRecord(text: string, from: number, line: number): number {
+      const unusable = new UnusableFile(`line ${line} ${NOT_JSON}`)
+      if (containers.length === 0 || inEnvelope()) throw unusable
+      const isNamed = containers.at(-1) === 'object'
+      const name = isNamed ? '"\\d[\\d.]*:\\d+"\\s*:\\s*' : ''
+      const start = recordStart ?? startOf(isNamed ? '{' : text.slice(from))
+      // What follows a bracket is in another list, of another type.
+      const before = start === ANY_OBJECT ? '' : '[{'
+      const next = new RegExp(`([,\\0${BROKEN}${before}])\\s*(?=${name}${start})`, 'g')
+      next.lastIndex = from + 1
+      const found = next.exec(text)
+      if (found === null) return -1
+      if (/[[{]/.test(found[0])) throw unusable
+      return next.lastIndex
+    },
+
+    /** Whether the rest of a text, which begins with a broken record, ends all that is open. */
+    closes(text: string): boolean {
+      const brackets = containers.map(each => (each === 'object' ? '\\}' : '\\]')).reverse()
+      return new RegExp(`${brackets.join('[^{}[\\]]*')}\\s*$`).test(text)
+    },
+
+    /** Leaves out a broken record, up to the next one. */
+    skip(line: number): void {
+      sink.bad(line, 'row', NOT_JSON)
+      expect = containers.at(-1) === 'object' ? 'key' : 'value'
     },
 
     end(hasMore: boolean): void {

@@ -31,6 +31,17 @@ export class UnusableFile extends Error {}
  */
 export const quotedName = (name: string): string => `'${printable(name.slice(0, 40))}'`
 
+/** Stands for bytes that are not UTF-8: two second halves of pairs, which no text in UTF-8 holds. */
+export const BROKEN = '\udcff\udcff'
+
+/** Why the text of a row cannot be used; `null` when it can. */
+export const brokenText = (text: string): string | null =>
+  text.includes(BROKEN)
+    ? 'has a byte that is not UTF-8; save the file as UTF-8'
+    : text.includes('\0')
+      ? 'has a NUL character'
+      : null
+
 /** Longest line, and longest JSON record, in characters. */
 export const RECORD_LENGTH_MAX = 1024 * 1024
 
@@ -73,22 +84,25 @@ export async function peek(chunks: Chunks) {
 }
 
 /**
- * Calls `take` with every line and its number, counted from 1. The last line needs no newline.
+ * Calls `take` with every line, its number, counted from 1, and why it cannot be used, `null` when it can.
+ * The last line needs no newline.
  * @throws UnusableFile when a line is longer than `RECORD_LENGTH_MAX`.
  */
 export async function eachLine(
   chunks: Chunks,
-  take: (line: string, number: number) => void,
+  take: (line: string, number: number, broken: string | null) => void,
 ): Promise<void> {
   let rest = ''
   let number = 0
   for await (const chunk of chunks) {
-    const lines = (rest + chunk).split('\n')
+    const text = rest + chunk
+    const isBroken = brokenText(text) !== null
+    const lines = text.split('\n')
     rest = lines.pop() ?? ''
-    for (const line of lines) take(line, ++number)
+    for (const line of lines) take(line, ++number, isBroken ? brokenText(line) : null)
     if (rest.length > RECORD_LENGTH_MAX) throw new UnusableFile(`line ${number + 1} is too long`)
   }
-  if (rest !== '') take(rest, ++number)
+  if (rest !== '') take(rest, ++number, brokenText(rest))
 }
 
 type Bytes = AsyncIterable<Uint8Array>
@@ -113,11 +127,10 @@ const UNSUPPORTED: readonly (readonly [magic: readonly number[], sentence: strin
   [[0x37, 0x7a, 0xbc, 0xaf], 'is a 7z archive; unpack it'],
 ]
 
-const ENCODINGS = [
-  { label: 'utf-16le', name: 'UTF-16', mark: [0xff, 0xfe] },
-  { label: 'utf-16be', name: 'UTF-16', mark: [0xfe, 0xff] },
+const UTF_16 = [
+  { label: 'utf-16le', mark: [0xff, 0xfe] },
+  { label: 'utf-16be', mark: [0xfe, 0xff] },
 ] as const
-const UTF_8 = { label: 'utf-8', name: 'UTF-8' } as const
 
 const begins = (bytes: Uint8Array, magic: readonly number[]): boolean =>
   magic.every((byte, at) => bytes[at] === byte)
@@ -173,21 +186,66 @@ export async function* textOf(source: Bytes, bytesMax = Infinity): Chunks {
 async function* decoded(start: Uint8Array, bytes: Bytes): Chunks {
   const [, sentence] = UNSUPPORTED.find(([magic]) => begins(start, magic)) ?? []
   if (sentence !== undefined) throw new UnusableFile(sentence)
-  const { label, name } = ENCODINGS.find(({ mark }) => begins(start, mark)) ?? UTF_8
-  const decoder = new TextDecoder(label, { fatal: true })
-  const decode = (chunk?: Uint8Array): string => {
-    try {
-      return chunk ? decoder.decode(chunk, { stream: true }) : decoder.decode()
-    } catch {
-      throw new UnusableFile(`is not ${name} text; save it as UTF-8`)
-    }
-  }
+  const utf16 = UTF_16.find(({ mark }) => begins(start, mark))
+  const decode = utf16 === undefined ? createUtf8Decoder() : createUtf16Decoder(utf16.label)
   for await (const chunk of bytes) {
     for (let at = 0; at < chunk.length; at += CHUNK_BYTES) {
       yield decode(chunk.subarray(at, at + CHUNK_BYTES))
     }
   }
   yield decode()
+}
+
+/** A byte that is lost moves all that follow. */
+function createUtf16Decoder(label: (typeof UTF_16)[number]['label']) {
+  const decoder = new TextDecoder(label, { fatal: true })
+  return (chunk?: Uint8Array): string => {
+    try {
+      return chunk ? decoder.decode(chunk, { stream: true }) : decoder.decode()
+    } catch {
+      throw new UnusableFile('is not UTF-16 text; save it as UTF-8')
+    }
+  }
+}
+
+/** Bytes that are not UTF-8 become `BROKEN`, which costs the row that they are in. */
+function createUtf8Decoder() {
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+  /** The begin of a character whose end is in the next chunk. */
+  let rest: Uint8Array = new Uint8Array()
+  let isStart = true
+  const textOfBytes = (bytes: Uint8Array): string => {
+    try {
+      return decoder.decode(bytes)
+    } catch {
+      const lossy = (part: string): string => Buffer.from(part, 'latin1').toString()
+      return Buffer.from(bytes)
+        .toString('latin1')
+        .split('\xef\xbf\xbd') // U+FFFD itself, which is no loss
+        .map(part => lossy(part).replaceAll('\ufffd', BROKEN))
+        .join('\ufffd')
+    }
+  }
+  return (chunk?: Uint8Array): string => {
+    const bytes =
+      rest.length === 0 ? (chunk ?? rest) : Buffer.concat(chunk ? [rest, chunk] : [rest])
+    const end = chunk === undefined ? bytes.length : lastBoundary(bytes)
+    rest = bytes.subarray(end)
+    const text = textOfBytes(bytes.subarray(0, end))
+    if (!isStart || text === '') return text
+    isStart = false
+    return text.replace(/^\uFEFF/, '')
+  }
+}
+
+/** Where the last character begins that these bytes may hold a part of; their end when that is ASCII. */
+function lastBoundary(bytes: Uint8Array): number {
+  for (let at = bytes.length - 1; at >= Math.max(0, bytes.length - 4); at--) {
+    const byte = bytes[at] ?? 0
+    if (byte < 0x80) break
+    if (byte >= 0xc0) return at
+  }
+  return bytes.length
 }
 
 /** The beginning of a text; where its lines end in carriage returns only, these become line feeds. */

@@ -337,8 +337,8 @@ const REFUSED: readonly (readonly [what: string, data: string | Uint8Array, says
   ],
   [
     'a table in cp1251',
-    Buffer.concat([Buffer.from('ip,type,city\n192.0.2.1:80,http,'), bytes(0xcc, 0xee)]),
-    /is not UTF-8 text; save it as UTF-8/,
+    Buffer.concat([Buffer.from('ip,type,city\n192.0.2.1:80,http,'), Buffer.of(0xcc, 0xee)]),
+    /no row is usable, .*not UTF-8; save the file as UTF-8/,
   ],
   [
     'UTF-16 without its mark',
