@@ -5,7 +5,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import type { Values } from '../../admin/wire.ts'
-import { Table } from '../parts/table.tsx'
+import { Card, Table } from '../parts/table.tsx'
 import {
   type Columns,
   coarsen,
@@ -55,10 +55,7 @@ export function TimeChart(props: ChartProps) {
   const moment = cursor === null ? undefined : data.at[cursor]
   const now = lines.map(({ name }, i) => `${name} ${shown(latest(data.series[i] ?? []), show)}`)
   return (
-    <section class="card chart" aria-label={title}>
-      <h2>
-        {title} <small>{unit}</small>
-      </h2>
+    <Card look="chart" title={title} hint={unit}>
       <ul class="legend" aria-hidden="true">
         {lines.map(({ name, tone }, index) => {
           const values = data.series[index] ?? []
@@ -79,7 +76,7 @@ export function TimeChart(props: ChartProps) {
         onCursor={setCursor}
       />
       <HourTable {...{ columns: data.exact, merges: data.merges, lines, show, title }} />
-    </section>
+    </Card>
   )
 }
 

@@ -1,21 +1,20 @@
 /** One key: what is known of it, and what can be done with it. */
 import { useState } from 'preact/hooks'
-import type { KeyReport, Limit, RotatedKey } from '../../admin/wire.ts'
-import { Bars, Level } from '../parts/amounts.tsx'
+import type { KeyReport, RotatedKey } from '../../admin/wire.ts'
+import { Bars } from '../parts/amounts.tsx'
 import { unixMs } from '../parts/browser.ts'
 import { SelectField } from '../parts/form.tsx'
-import { Facts, Table } from '../parts/table.tsx'
+import { About, DayUse, Limits } from '../parts/key.tsx'
+import { Card, Table } from '../parts/table.tsx'
 import { daysUntil } from './chart-data.ts'
 import { useConsole } from './context.ts'
 import { FormDialog, LiveNotice, SecretDialog } from './dialog.tsx'
-import { CLOSE, ExpiresField, LabelField, NoteField, PlanField, State } from './keys.tsx'
+import { ExpiresField, LabelField, NoteField, PlanField } from './keys.tsx'
 import { type Live, useLive } from './live.ts'
-import { isLimit, LIMIT_WORDS } from './plan-fields.ts'
 import { usePlans } from './plans.tsx'
-import { ago, countdown, dayOf, distance, moment, number, unit } from './speech.ts'
+import { ago, dayOf, moment, number, SAY, unit } from './speech.ts'
 
 const REFRESH_SECONDS = 10
-const DAY_SECONDS = 86_400
 
 const factsOf = ({ note, plan, created, expires, last_seen, old_secrets_until }: KeyReport) => [
   ...(note === '' ? [] : [['Note', note] as const]),
@@ -28,28 +27,6 @@ const factsOf = ({ note, plan, created, expires, last_seen, old_secrets_until }:
     : [['Old key', `works until ${old_secrets_until.map(moment).join(', ')}`] as const]),
 ]
 
-function Limits({ limits }: { limits: readonly Limit[] }) {
-  if (limits.length === 0) return <p class="empty">Every limit of its plan is unlimited.</p>
-  return (
-    <ul class="limits">
-      {limits.map(({ name, quota, window, left, reset }) => {
-        const per = window === DAY_SECONDS ? 'per UTC day' : `per ${countdown(window)}`
-        const share = quota === 0 ? 0 : (quota - left) / quota
-        return (
-          <li key={name}>
-            <span>{isLimit(name) ? LIMIT_WORDS[name].name : name}</span>
-            <b>
-              {number(left)} of {number(quota)} left
-            </b>
-            <Level share={share} isLow={share >= CLOSE} />
-            <small>{left === quota ? per : `${per}, unused again ${distance(reset)}`}</small>
-          </li>
-        )
-      })}
-    </ul>
-  )
-}
-
 const COUNTED = [
   ['Requests', 'requests'],
   ['Records', 'records'],
@@ -60,7 +37,7 @@ const DAY_COLUMNS = ['Day', ...COUNTED.map(([name]) => ({ name, look: 'number' }
 function Days({ report }: { report: KeyReport }) {
   const days = daysUntil(unixMs(), report.days)
   return (
-    <>
+    <Card look="wide" title="Use by day" hint="last 90 days, UTC">
       <Bars
         label="Use by day"
         values={days.map(({ requests }) => requests)}
@@ -82,37 +59,7 @@ function Days({ report }: { report: KeyReport }) {
           ))}
         </Table>
       </details>
-    </>
-  )
-}
-
-function Report({ report }: { report: KeyReport }) {
-  return (
-    <div class="charts">
-      <section class="card" aria-label="Limits">
-        <h2>Limits</h2>
-        <Limits limits={report.limits} />
-      </section>
-      <section class="card" aria-label="Use by hour">
-        <h2>
-          Use by hour <small>today, UTC</small>
-        </h2>
-        <p class="counts">
-          {COUNTED.map(([name, count]) => (
-            <span key={count}>
-              {name} <b>{number(report.today[count])}</b>
-            </span>
-          ))}
-        </p>
-        <Bars label="Use by hour" values={report.today.hours} show={number} />
-      </section>
-      <section class="card wide" aria-label="Use by day">
-        <h2>
-          Use by day <small>last 90 days, UTC</small>
-        </h2>
-        <Days report={report} />
-      </section>
-    </div>
+    </Card>
   )
 }
 
@@ -282,17 +229,20 @@ export function KeyView({ id }: { id: string }) {
       <LiveNotice live={live} />
       {report && (
         <>
-          <section class="card about" aria-label="Key">
-            <h2>
-              {report.label === '' ? 'no label' : report.label} <State state={report.state} />
-            </h2>
-            <p class="soft">
-              <code>{report.prefix}…</code> <code class="id">{report.id}</code>
-            </p>
-            <Facts look="key-facts" facts={factsOf(report)} />
+          <About
+            name={report.label === '' ? 'no label' : report.label}
+            ids={<code>{`${report.prefix}… ${report.id}`}</code>}
+            state={report.state}
+            facts={factsOf(report)}
+            say={SAY}
+          >
             <Actions live={live} report={report} />
-          </section>
-          <Report report={report} />
+          </About>
+          <div class="charts">
+            <Limits limits={report.limits} say={SAY} />
+            <DayUse today={report.today} say={SAY} />
+            <Days report={report} />
+          </div>
         </>
       )}
     </>

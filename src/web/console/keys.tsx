@@ -1,8 +1,9 @@
 /** The list of keys: searching, sorting, making one. */
 import { useMemo, useState } from 'preact/hooks'
-import type { Key, KeyState, MadeKey, Plan } from '../../admin/wire.ts'
+import type { Key, MadeKey, Plan } from '../../admin/wire.ts'
 import { Level } from '../parts/amounts.tsx'
 import { CheckField, Radios, SelectField, TextField } from '../parts/form.tsx'
+import { State } from '../parts/key.tsx'
 import { Table } from '../parts/table.tsx'
 import { keyHref } from './address.ts'
 import { useConsole } from './context.ts'
@@ -10,20 +11,14 @@ import { FormDialog, LiveNotice, SecretDialog, When } from './dialog.tsx'
 import { type KeyFilter, type KeySort, planOf, selectKeys, TEMPORARY } from './key-filter.ts'
 import { useLive } from './live.ts'
 import { usePlans } from './plans.tsx'
-import { ago, dateOf, number } from './speech.ts'
+import { ago, dateOf, number, SAY } from './speech.ts'
 
 /** Rows that are drawn at once: thousands would make each key stroke slow. */
 const STEP = 200
 const REFRESH_SECONDS = 30
 const NO_KEYS: readonly Key[] = []
 /** From here on the use of a limit is shown as close to it. */
-export const CLOSE = 0.8
-
-export const State = ({ state }: { state: KeyState }) => (
-  <span class="status" data-ok={state === 'active' || undefined}>
-    {state === 'off' ? 'plan is off' : state}
-  </span>
-)
+const CLOSE = 0.8
 
 function Row({ item }: { item: Key }) {
   const { id, prefix, label, note, plan, state, expires } = item
@@ -50,7 +45,7 @@ function Row({ item }: { item: Key }) {
         <When time={expires} none="never" show={dateOf} />
       </td>
       <td class="col-state">
-        <State state={state} />
+        <State state={state} say={SAY} />
       </td>
     </tr>
   )

@@ -1,8 +1,12 @@
 /** How the console writes numbers, instants and spans of time, in English. */
 import { unixMs } from '../parts/browser.ts'
-import { createSpeech, SPANS } from '../parts/speech.ts'
+import { KEY_WORDS } from '../parts/key-report.ts'
+import { createSpeech, SPANS, sentencesIn } from '../parts/speech.ts'
 
-export const { number, bytes, unit, countdown } = createSpeech('en')
+/** How all pages speak of keys. */
+export const SAY = { ...createSpeech('en'), words: sentencesIn('en', KEY_WORDS) }
+
+export const { number, bytes, unit, countdown } = SAY
 
 /** Stands for what is not known. */
 export const UNKNOWN = '–'

@@ -1,48 +1,11 @@
 /** An answer: status, rows, time and size, limits, and its rows as a table or raw. */
 import { useState } from 'preact/hooks'
-import { Level } from '../parts/amounts.tsx'
-import { Pressed } from '../parts/form.tsx'
+import { Radios } from '../parts/form.tsx'
+import { Levels } from '../parts/key.tsx'
 import { fill } from '../parts/speech.ts'
 import { Scroller, Table } from '../parts/table.tsx'
-import type { Answer, LimitLeft, Row } from './model/answer.ts'
+import type { Answer, Row } from './model/answer.ts'
 import type { Say } from './words.ts'
-
-/** Below this share, little is left. */
-const LOW = 0.2
-
-/** A line for each limit: its name, how full it is, and when it is full again. */
-export function Levels({ limits, say }: { limits: readonly LimitLeft[]; say: Say }) {
-  const { words, number } = say
-  if (limits.length === 0) return null
-  return (
-    <ul class="levels">
-      {limits.map(({ name, left, quota, resetSeconds }) => {
-        const share = quota === 0 ? 0 : left / quota
-        const isUsed = left < quota && resetSeconds > 0
-        const reset = say.countdown(resetSeconds)
-        return (
-          <li key={name}>
-            <span>{say.named('limit_', name) ?? name}</span>
-            <Level share={share} isLow={share <= LOW} />
-            <span class="level-left" aria-hidden="true">
-              <b>{number(left)}</b> / {number(quota)}
-            </span>
-            <small
-              aria-hidden="true"
-              title={isUsed ? fill(words.reset, { time: reset }) : undefined}
-            >
-              {isUsed ? reset : ''}
-            </small>
-            <span class="hidden">
-              {fill(words.left, { left: number(left), quota: number(quota) })}
-              {isUsed && `, ${fill(words.reset, { time: reset })}`}
-            </span>
-          </li>
-        )
-      })}
-    </ul>
-  )
-}
 
 const ROWS_MAX = 100
 const TEXT_MAX = 20_000
@@ -104,8 +67,9 @@ function Facts({ answer, view, setView, say }: FactsProps) {
         {sentBytes !== null && sentBytes < answer.bytes && <small> → {bytes(sentBytes)}</small>}
       </span>
       {rows !== null && (
-        <Pressed
+        <Radios
           label={words.form}
+          name="form"
           value={view}
           onChange={setView}
           options={[

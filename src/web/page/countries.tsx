@@ -167,7 +167,7 @@ export function Countries(props: FilterProps) {
       <div class="geo">
         <WorldMap {...props} chosen={chosen} />
         <div class="geo-list">
-          <button type="button" class="skip-countries" onClick={skipCountries}>
+          <button type="button" class="skip" onClick={skipCountries}>
             {words.skipCountries}
           </button>
           <input

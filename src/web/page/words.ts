@@ -1,4 +1,5 @@
 /** Speaking: every sentence of the page in both languages, together with the numbers and names of each. */
+import { KEY_WORDS } from '../parts/key-report.ts'
 import {
   createSpeech,
   type Lang,
@@ -10,6 +11,7 @@ import {
 import type { Count } from './model/facets.ts'
 
 const WORDS = {
+  ...KEY_WORDS,
   tagline: 'Which proxies match, right now | Какие прокси подходят прямо сейчас',
   pages: 'Pages | Страницы',
   query: 'Query | Запрос',
@@ -117,21 +119,12 @@ const WORDS = {
   asTable: 'Table | Таблица',
   asText: 'Raw | Как есть',
   form: 'How the answer is shown | Как показан ответ',
-  left: '{left} of {quota} left | осталось {left} из {quota}',
-  reset: 'full again in {time} | снова полный через {time}',
   isEmpty: 'Nothing asked yet | Ещё не спрашивали',
   emptyHint:
     'The answer appears here, with its time, its size and what is left of your limits. | Здесь появится ответ: время, размер и сколько осталось от лимитов.',
   isCut:
     'The answer is longer; only its beginning was read. | Ответ длиннее; прочитано только начало.',
   firstRows: 'The first {n} of them | Первые {n} из них',
-  limit_burst: 'burst | подряд',
-  limit_daily: 'today | сегодня',
-  limit_subnets: 'networks today | сетей сегодня',
-  limit_clients: 'callers today | адресов сегодня',
-  limit_demo: 'demo | demo',
-  limit_key: 'this key | этот ключ',
-  limit_address: 'your address | ваш адрес',
   hint_INVALID_KEY:
     'Compare the key with the one you were given: it may be cut off, revoked or expired. | Сравните ключ с тем, что вам дали: он мог быть обрезан, отозван или истечь.',
   hint_INVALID_PARAMETER:
@@ -148,20 +141,8 @@ const WORDS = {
     'Looking costs nothing: it is not counted. | Посмотреть можно сколько угодно: это не считается.',
   showKey: 'Show | Показать',
   plan: 'Plan | Тариф',
-  state: 'State | Состояние',
-  state_active: 'active | действует',
-  state_off: 'plan is off | тариф выключен',
-  state_revoked: 'revoked | отозван',
-  state_expired: 'expired | истёк',
   expires: 'Expires | Действует до',
   never: 'never | бессрочно',
-  limits: 'Limits | Лимиты',
-  noLimits: 'This key has no limits. | У этого ключа нет лимитов.',
-  today: 'Today | Сегодня',
-  byHour: 'Requests by hour, UTC | Запросы по часам, UTC',
-  requestsToday: 'requests | запросов',
-  recordsToday: 'records | записей',
-  refusedToday: 'refused | отказов',
   hidden: '{n} in groups too small to show | {n} в слишком малых группах',
 } as const satisfies Sentences
 
@@ -187,7 +168,7 @@ export type Say = Speech & {
   /** A count in short, with one number: `≥ 13`. */
   bound(count: Count): string
   /** A word for a name that came from the service; the name itself where there is none. */
-  named(prefix: 'limit_' | 'hint_' | 'state_' | 'sort_', name: string): string | null
+  named(prefix: 'hint_' | 'sort_', name: string): string | null
 }
 
 export function createSay(lang: Lang): Say {

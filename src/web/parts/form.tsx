@@ -98,8 +98,8 @@ type SwitchProps<V extends string> = {
 /** Radio buttons in a row, of which one is chosen. */
 export const Radios = <V extends string>(props: SwitchProps<V> & { name: string }) => (
   <fieldset class="switch" aria-label={props.label}>
-    {props.options.map(([each, text]) => (
-      <label key={each}>
+    {props.options.map(([each, text, title]) => (
+      <label key={each} title={title}>
         <input
           type="radio"
           name={props.name}
@@ -109,23 +109,6 @@ export const Radios = <V extends string>(props: SwitchProps<V> & { name: string 
         />
         {text}
       </label>
-    ))}
-  </fieldset>
-)
-
-/** Buttons in a row, of which one is pressed: what they change is no value of a form. */
-export const Pressed = <V extends string>({ label, value, onChange, options }: SwitchProps<V>) => (
-  <fieldset class="switch" aria-label={label}>
-    {options.map(([each, text, title]) => (
-      <button
-        type="button"
-        key={each}
-        title={title}
-        aria-pressed={each === value}
-        onClick={() => onChange(each)}
-      >
-        {text}
-      </button>
     ))}
   </fieldset>
 )

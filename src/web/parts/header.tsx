@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useState } from 'preact/hooks'
 import { type Remembered, remember, remembered } from './browser.ts'
-import { Pressed } from './form.tsx'
+import { Radios } from './form.tsx'
 import { LANGS, type Lang } from './speech.ts'
 
 const THEMES = ['auto', 'light', 'dark'] as const
@@ -70,8 +70,9 @@ const ICONS: { [T in Theme]: preact.JSX.Element } = {
 
 /** The languages of a page that has several. */
 export const LangSwitch = (own: { label: string; value: Lang; onChange(lang: Lang): void }) => (
-  <Pressed
+  <Radios
     {...own}
+    name="page-lang"
     options={LANGS.map(lang => [
       lang,
       <span lang={lang}>{lang.toUpperCase()}</span>,
@@ -104,15 +105,19 @@ export function Header({ links, words, children }: HeaderProps) {
       </nav>
       <div class="preferences">
         {children}
-        <Pressed
+        <Radios
           label={words.theme}
+          name="theme"
           value={theme}
           onChange={setTheme}
           options={THEMES.map(name => [
             name,
-            <svg viewBox="0 0 16 16" aria-hidden="true">
-              {ICONS[name]}
-            </svg>,
+            <>
+              <svg viewBox="0 0 16 16" aria-hidden="true">
+                {ICONS[name]}
+              </svg>
+              <span class="hidden">{words[name]}</span>
+            </>,
             words[name],
           ])}
         />

@@ -1,5 +1,23 @@
-/** Tables, names with their values, and what scrolls by itself. */
+/** Cards, tables, names with their values, and what scrolls by itself. */
 import type { ComponentChildren } from 'preact'
+
+type CardProps = {
+  title: string
+  /** After the title, and softer. */
+  hint?: string
+  look?: string
+  children: ComponentChildren
+}
+
+/** A part of a page with a title. */
+export const Card = ({ title, hint, look = '', children }: CardProps) => (
+  <section class={`card ${look}`} aria-label={title}>
+    <h2>
+      {title} {hint && <small>{hint}</small>}
+    </h2>
+    {children}
+  </section>
+)
 
 type Column = {
   name: string

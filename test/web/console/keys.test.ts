@@ -126,8 +126,8 @@ test('a key is changed, rotated, given a fresh start, revoked and removed', asyn
   await answer(page, 'Reset')
   await dialog(page).waitFor({ state: 'detached' })
   expect(await limits.textContent()).toContain('34,560 of 34,560 left')
-  const hours = page.getByRole('region', { name: 'Use by hour' })
-  expect(await hours.textContent()).toMatch(/Requests 3/)
+  const hours = page.getByRole('region', { name: 'Requests by hour' })
+  expect(await hours.textContent()).toMatch(/requests 3/)
 
   await press(page, 'Revoke')
   expect(await dialog(page).textContent()).toContain('cannot be undone')

@@ -12,8 +12,8 @@ import { readServices } from '../../../src/web/page/model/service.ts'
 test('limits are read from both header fields', () => {
   const policy = '"burst";q=5;w=5, "daily";q=34560;w=86400'
   expect(readLimits('"burst";r=4;t=5, "daily";r=34559;t=40211', policy)).toEqual([
-    { name: 'burst', quota: 5, left: 4, resetSeconds: 5 },
-    { name: 'daily', quota: 34_560, left: 34_559, resetSeconds: 40_211 },
+    { name: 'burst', quota: 5, left: 4, reset: 5 },
+    { name: 'daily', quota: 34_560, left: 34_559, reset: 40_211 },
   ])
   expect(readLimits(null, null)).toEqual([])
   expect(readLimits('nonsense', '"x"')).toEqual([])
@@ -73,7 +73,7 @@ test.each([
 test('members that a key lacks count as nothing; demo has no use of its own', () => {
   expect(readKeyUsage({ id: 'demo', today: null, limits: [{ name: 'demo', quota: 2 }] })).toEqual({
     ...{ id: 'demo', label: '', plan: '', state: '', expires: null, today: null },
-    limits: [{ name: 'demo', quota: 2, left: 0, resetSeconds: 0 }],
+    limits: [{ name: 'demo', quota: 2, left: 0, reset: 0 }],
   })
   expect(readKeyUsage({ today: { hours: [3] } }).today?.hours).toHaveLength(24)
 })

@@ -49,7 +49,7 @@ const VIEWS: { readonly [name: string]: (page: Page) => Promise<void> } = {
     await page.evaluate(`location.hash = 'my-key'`)
     await page.fill('[name=key]', 'pl_own')
     await page.locator('.ask button').click()
-    await page.locator('.key-use').waitFor()
+    await page.locator('.bars').waitFor()
   },
 }
 
@@ -81,8 +81,8 @@ test('language and theme are chosen, remembered, and nothing else is; motion is 
   await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
   const duration = "getComputedStyle(document.querySelector('.level > span')).transitionDuration"
   expect(await page.evaluate(duration)).toBe('0s')
-  await page.getByRole('button', { name: 'RU' }).click()
-  await page.getByRole('button', { name: 'Тёмная' }).click()
+  await page.locator('.top').getByRole('radio', { name: 'RU' }).check()
+  await page.getByRole('radio', { name: 'Тёмная' }).check()
   await page.getByText('проверены за последние десять минут').waitFor()
   expect(await page.getAttribute('html', 'lang')).toBe('ru')
   const untilDark = () =>
@@ -170,11 +170,11 @@ test('the views are named as a screen reader needs them', async () => {
   await page.evaluate(`location.hash = 'my-key'`)
   await page.fill('[name=key]', 'pl_own')
   await page.keyboard.press('Enter')
-  await page.locator('.key-use').waitFor()
+  await page.locator('.bars').waitFor()
   const key = await page.locator('main').ariaSnapshot()
   expect(key).toContain('- heading "What a key has left" [level=1]')
   expect(key).toContain('31,240 of 34,560 left, full again in 11 hr 10 min')
-  expect(key).toMatch(/img "Requests by hour, UTC\. 00: 7.* 23: 7"/)
+  expect(key).toMatch(/img "Requests by hour\. 00: 7.* 23: 7"/)
 })
 
 test('nothing moves while the page loads', async () => {

@@ -35,7 +35,7 @@ test('demo answers a table with its status, rows, time, bytes and what is left',
   expect(answer).toMatch(/^2002 rows[\d.]+ ms[\d.]+ (?:byte|kB)/)
   expect(answer).toContain('1 of 2 left')
   expect(await page.locator('#answer tbody tr').count()).toBe(2)
-  await page.getByRole('button', { name: 'Raw' }).click()
+  await page.getByRole('radio', { name: 'Raw' }).check()
   expect(JSON.parse((await page.locator('#answer pre').textContent()) ?? '')).toHaveLength(2)
 })
 

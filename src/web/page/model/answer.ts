@@ -3,16 +3,9 @@
  * errors, sizes. The key travels in a header and is in nothing that this file gives back.
  */
 import { nowMs } from '../../parts/browser.ts'
+import type { LimitLeft, Today } from '../../parts/key-report.ts'
 import { isObject, list, number, object, text } from './json.ts'
 import { type Choice, type Form, formOf } from './query.ts'
-
-/** What is left of a limit of the key (`RateLimit`, `RateLimit-Policy`); times in seconds. */
-export type LimitLeft = {
-  name: string
-  quota: number
-  left: number
-  resetSeconds: number
-}
 
 export type Row = { readonly [member: string]: unknown }
 
@@ -55,7 +48,7 @@ export function readLimits(limit: string | null, policy: string | null): LimitLe
     name,
     quota: policies.get(name)?.get('q') ?? 0,
     left: values.get('r') ?? 0,
-    resetSeconds: values.get('t') ?? 0,
+    reset: values.get('t') ?? 0,
   }))
 }
 
@@ -199,8 +192,6 @@ export type KeyUsage = {
   today: Today | null
 }
 
-export type Today = { requests: number; records: number; refused: number; hours: readonly number[] }
-
 /** The document of a key; members that are missing count as nothing. */
 export function readKeyUsage(document: unknown): KeyUsage {
   const { id, label, plan, state, expires, limits, today } = object(document)
@@ -212,7 +203,7 @@ export function readKeyUsage(document: unknown): KeyUsage {
       const { name, quota, left, reset } = object(limit)
       return {
         ...{ name: text(name), quota: number(quota), left: number(left) },
-        resetSeconds: number(reset),
+        reset: number(reset),
       }
     }),
     today: !isObject(today)

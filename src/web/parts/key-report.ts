@@ -1,0 +1,38 @@
+/** What pages show of a key, and the words for it. */
+import type { Sentences } from './speech.ts'
+
+/** What is left of a limit of a key (`RateLimit`, `RateLimit-Policy`); times in seconds. */
+export type LimitLeft = {
+  name: string
+  quota: number
+  left: number
+  reset: number
+  /** In seconds, where it is known. */
+  window?: number
+}
+
+export type Today = { requests: number; records: number; refused: number; hours: readonly number[] }
+
+/** The words of these parts, which the words of a page have among them. */
+export const KEY_WORDS = {
+  left: '{left} of {quota} left | осталось {left} из {quota}',
+  reset: 'full again in {time} | снова полный через {time}',
+  limit_burst: 'burst | подряд',
+  limit_daily: 'today | сегодня',
+  limit_subnets: 'networks today | сетей сегодня',
+  limit_clients: 'callers today | адресов сегодня',
+  limit_demo: 'demo | demo',
+  limit_key: 'this key | этот ключ',
+  limit_address: 'your address | ваш адрес',
+  state_active: 'active | действует',
+  state_off: 'plan is off | тариф выключен',
+  state_revoked: 'revoked | отозван',
+  state_expired: 'expired | истёк',
+  limits: 'Limits | Лимиты',
+  noLimits: 'This key has no limits. | У этого ключа нет лимитов.',
+  byHour: 'Requests by hour | Запросы по часам',
+  today: 'today, UTC | сегодня, UTC',
+  requests: 'requests | запросов',
+  records: 'records | записей',
+  refused: 'refused | отказов',
+} as const satisfies Sentences
