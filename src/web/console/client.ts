@@ -7,14 +7,7 @@ const UNREACHABLE = 'The server does not answer.'
 export const CONNECTION_LOST = 'The connection was lost.'
 
 /** A request that did not succeed; `message` is the server's sentence, or ours without a server. */
-export class RequestError extends Error {
-  readonly status: number | null
-
-  constructor(message: string, status: number | null) {
-    super(message)
-    this.status = status
-  }
-}
+export class RequestError extends Error {}
 
 /** The message of an error body (spec 2.3), or what the status says. */
 function messageOf(status: number, body: string): string {
@@ -42,14 +35,14 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
     // Of several requests that are refused, the first one says why.
     if (status === 401 && !isOver) onUnauthorized(message)
     isOver ||= status === 401
-    return new RequestError(message, status)
+    return new RequestError(message)
   }
 
   async function request(path: string, init: RequestInit): Promise<Response> {
     const headers = { ...init.headers, authorization: authorization() }
     const response = await fetch(path, { cache: 'no-store', ...init, headers }).catch(error => {
       if (init.signal?.aborted) throw error
-      throw new RequestError(UNREACHABLE, null)
+      throw new RequestError(UNREACHABLE)
     })
     if (response.ok) return response
     const body = await response.text().catch(() => '')
@@ -60,7 +53,7 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
   /** An answer without content is an empty object. */
   async function valueOf<T>(response: Response): Promise<T> {
     const text = await response.text().catch(() => {
-      throw new RequestError(UNREACHABLE, null)
+      throw new RequestError(UNREACHABLE)
     })
     return JSON.parse(text === '' ? '{}' : text) as T // the server's own types
   }

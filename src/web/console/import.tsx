@@ -51,7 +51,7 @@ function sendFile(
     seen = text.length
   }
   const done = new Promise<ImportLine>((resolve, reject) => {
-    const fail = (): void => reject(new RequestError(CONNECTION_LOST, null))
+    const fail = (): void => reject(new RequestError(CONNECTION_LOST))
     request.upload.onprogress = ({ loaded }) => on.sent(loaded)
     request.onprogress = readMore
     request.onerror = fail

@@ -1,7 +1,7 @@
 /** The plans: their limits, making, changing, turning off, removing them. */
 import { useState } from 'preact/hooks'
 import type { Plan } from '../../admin/wire.ts'
-import { TextField } from '../parts/form.tsx'
+import { CheckField, TextField } from '../parts/form.tsx'
 import { Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
 import { Alert, FormDialog, LiveNotice } from './dialog.tsx'
@@ -87,16 +87,13 @@ const Row = ({ plan, onOpen, onEnable }: RowProps) => (
       {plan.name === 'demo' ? UNKNOWN : number(plan.keys)}
     </td>
     <td data-label="Enabled">
-      <button
-        type="button"
-        role="switch"
-        class="toggle"
-        aria-checked={plan.enabled}
-        aria-label={`Enabled: ${plan.name}`}
-        onClick={() => (plan.enabled ? onOpen('disable') : onEnable())}
-      >
-        <span />
-      </button>
+      <CheckField
+        label={<span class="hidden">Enabled: {plan.name}</span>}
+        name="enabled"
+        value={plan.name}
+        isOn={plan.enabled}
+        onChange={isOn => (isOn ? onEnable() : onOpen('disable'))}
+      />
     </td>
     <td class="row-actions">
       <button type="button" class="quiet" onClick={() => onOpen('edit')}>
@@ -159,9 +156,10 @@ export function PlansView() {
                 key={plan.name}
                 plan={plan}
                 onOpen={kind => setOpen({ kind, plan })}
-                onEnable={() =>
+                onEnable={() => {
+                  setProblem(null)
                   send('PUT', plan.name, { enabled: true }).catch(e => setProblem(e.message))
-                }
+                }}
               />
             ))}
           </Table>

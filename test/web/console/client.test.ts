@@ -120,7 +120,7 @@ describe('a request', () => {
   test('that is refused says what the server says', async () => {
     const origin = listen(() => Response.json({ message: 'the plan has keys' }, { status: 409 }))
     const error = await errorOf(clientOf().send('DELETE', `${origin}/x`))
-    expect([error.message, error.status]).toEqual(['the plan has keys', 409])
+    expect(error.message).toBe('the plan has keys')
   })
 
   test('with a token that is not taken ends the session once', async () => {
@@ -141,7 +141,7 @@ describe('a request', () => {
 
   test('without a server says so', async () => {
     const error = await errorOf(clientOf().get('http://127.0.0.1:1/x'))
-    expect([error.message, error.status]).toEqual(['The server does not answer.', null])
+    expect(error.message).toBe('The server does not answer.')
   })
 })
 

@@ -43,12 +43,12 @@ describe('plans', () => {
 
   test('are turned off after a confirmation, on at once, and removed', async () => {
     const { page, api } = await view('Plans')
-    const toggle = page.getByRole('switch', { name: 'Enabled: demo' })
+    const toggle = page.getByRole('checkbox', { name: 'Enabled: demo' })
     await toggle.click()
-    expect(await toggle.getAttribute('aria-checked')).toBe('true')
+    expect(await toggle.isChecked()).toBe(true)
     await answer(page, 'Turn off')
     await dialog(page).waitFor({ state: 'detached' })
-    expect(await toggle.getAttribute('aria-checked')).toBe('false')
+    expect(await toggle.isChecked()).toBe(false)
     expect((await fetch(`${api}?key=demo`)).status).toBe(403)
     await Promise.all([page.waitForResponse('**/console/plans/demo'), toggle.click()])
     expect((await fetch(`${api}?key=demo`)).status).toBe(200)
@@ -60,7 +60,7 @@ describe('plans', () => {
 
 test('a dialog that is opened while a change is sent stays open', async () => {
   const { page } = await view('Plans')
-  const toggle = page.getByRole('switch', { name: 'Enabled: demo' })
+  const toggle = page.getByRole('checkbox', { name: 'Enabled: demo' })
   await toggle.click()
   await answer(page, 'Turn off')
   await dialog(page).waitFor({ state: 'detached' })
@@ -70,7 +70,7 @@ test('a dialog that is opened while a change is sent stays open', async () => {
   await page.getByRole('button', { name: 'Remove demo' }).click()
   await dialog(page).waitFor()
   shown.resolve()
-  await page.locator('[role=switch][aria-checked=true][aria-label$=demo]').waitFor()
+  await page.locator('[name=enabled][value=demo]:checked').waitFor()
   await answer(page, 'Remove')
   await dialog(page).getByRole('alert').waitFor()
 })
