@@ -27,7 +27,8 @@ export const ORIGINS = {
 
 type DataFile = keyof typeof ORIGINS
 
-const isLink = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined
+const isLink = (path: string): boolean =>
+  lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true // another process may just make it
 
 /** Why a directory cannot be used at all; `null` when it can, or is missing. */
 function obstacleOf(dir: string): string | null {

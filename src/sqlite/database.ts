@@ -34,6 +34,8 @@ export type OpenMode = {
   mustExist?: boolean
   /** The caller only reads: the same, and an earlier schema is migrated in a copy in memory. */
   isReader?: boolean
+  /** Writes what a new file holds from the beginning. */
+  fill?: (db: Database) => void
 }
 
 export type OpenOptions = OpenMode &
@@ -164,6 +166,7 @@ function makeFile(file: string, options: OpenOptions): void {
     removeWal(file) // of a list that was deleted; a server may still use it, but not by its name
     const db = new Database(fresh, { create: true, strict: true })
     prepareDatabase(db, fresh, options)
+    options.fill?.(db)
     db.close(true)
     placeDatabase(fresh, file)
   } finally {

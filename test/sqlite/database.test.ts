@@ -1,8 +1,11 @@
 /** Opening and closing databases: what is closed leaves no open file. */
+import type { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
+import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
 import { openAccessFile } from '../../src/sqlite/access/file.ts'
+import { createPlanStore, seedPlans } from '../../src/sqlite/access/plans.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { requireHeader } from '../../src/sqlite/database.ts'
 import { lockPlace, removeDatabase } from '../../src/sqlite/database-files.ts'
@@ -44,6 +47,21 @@ test('a server that starts while another process makes its list waits, and makes
   await server.says(/listening on /)
   expect(await server.stop()).toBe(0)
   expect(server.written.stderr).not.toContain('503')
+})
+
+test('what a new database holds from the beginning is written before anybody can open it', () => {
+  const file = join(temporaryDirectory(), ACCESS_FILE)
+  const isThere: boolean[] = []
+  const fill = (db: Database): void => {
+    seedPlans(db)
+    isThere.push(existsSync(file))
+  }
+  for (const _ of [1, 2]) {
+    const db = openAccessFile(file, { fill })
+    expect(createPlanStore(db).list()).toHaveLength(BUILT_IN_PLANS.length)
+    db.close()
+  }
+  expect(isThere).toEqual([false])
 })
 
 describe('access.db', () => {
