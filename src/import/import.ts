@@ -75,8 +75,8 @@ export const shrinkProblem = ({ before, after }: ListSizes): string | null =>
 
 type Totals = { read: number; rejected: number }
 
-/** Bytes between two turns of the event loop: importing them takes some 20 ms. */
-const TURN_BYTES = 1024 * 1024
+/** Compressed bytes that are counted at a time, so that progress is seen in a file of one chunk. */
+const COUNTED_BYTES = 16 * 1024
 
 /** Passes bytes on and counts them, until `signal` is aborted: also while none come. */
 async function* until(
@@ -84,27 +84,37 @@ async function* until(
   count: (bytes: number) => void,
   signal: AbortSignal,
 ): AsyncIterable<Uint8Array> {
-  let bytesOfTurn = 0
   for await (const chunk of chunksUntilAborted(bytes, signal)) {
-    bytesOfTurn += chunk.length
-    if (bytesOfTurn >= TURN_BYTES) {
-      await nextTurn(signal)
-      bytesOfTurn = 0
+    for (let at = 0; at < chunk.length; at += COUNTED_BYTES) {
+      const part = chunk.subarray(at, at + COUNTED_BYTES)
+      count(part.length)
+      yield part
     }
-    count(chunk.length)
-    yield chunk
   }
-  // A file is read without a turn of the event loop, and signals come in one: also before the end.
-  await nextTurn(signal)
 }
 
-/** Passes chunks on, each when the rows of those before it are stored. */
-async function* paced(chunks: Chunks, drained: ImportOptions['drained']): Chunks {
-  if (drained === undefined) return yield* chunks
+/** Characters between two turns of the event loop: importing them takes some 20 ms. */
+const TURN_LENGTH = 1024 * 1024
+
+/**
+ * Passes text on, each chunk when the rows of those before it are stored. A file is read, and what is
+ * compressed comes, without a turn of the event loop, and signals come in one: also before the end.
+ */
+async function* paced(
+  chunks: Chunks,
+  drained: ImportOptions['drained'],
+  signal: AbortSignal,
+): Chunks {
+  let lengthOfTurn = 0
   for await (const chunk of chunks) {
     yield chunk
-    await drained()
+    await drained?.()
+    lengthOfTurn += chunk.length
+    if (lengthOfTurn < TURN_LENGTH) continue
+    await nextTurn(signal)
+    lengthOfTurn = 0
   }
+  await nextTurn(signal)
 }
 
 /** The translators of rows, one for each list of members that rows have. */
@@ -235,7 +245,7 @@ export async function importSources(
       const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked
       await beforeRows?.()
       beforeRows = undefined
-      await READERS[format](paced(all, options.drained), rows.sinkOf(name, format), names)
+      await READERS[format](paced(all, options.drained, signal), rows.sinkOf(name, format), names)
     } catch (error) {
       if (!(error instanceof UnusableFile)) throw error
       throw new CommandError(`${name}: ${error.message}; nothing was imported`)

@@ -492,13 +492,36 @@ test('property: a rendered answer is read as the records it was rendered from', 
   )
 })
 
-test('a signal ends the reading of a file, whose chunks are all there at once', async () => {
+test.each([
+  ['a file, whose chunks are all there at once', (text: string) => Buffer.from(text)],
+  ['a small compressed file of many rows', (text: string) => Bun.gzipSync(text)],
+])('a signal ends the reading of %s', async (_, toData) => {
   const controller = new AbortController()
   setImmediate(() => setImmediate(() => controller.abort(new Error('interrupted'))))
-  const rows = 'http://192.0.2.1:80\n'.repeat(300_000)
-  const reading = imported([sourceOf('a.txt', rows, 65_536)], { signal: controller.signal })
+  const rows = 300_000
+  const source = sourceOf('a.txt', toData('http://192.0.2.1:80\n'.repeat(rows)), 65_536)
+  let added = 0
+  const { signal } = controller
+  const reading = importSources(
+    [source],
+    { format: 'auto', defaults: DEFAULTS, strict: false, signal },
+    () => {
+      added += 1
+    },
+    { progress() {}, rejected() {}, ignored() {} },
+  )
   expect(reading).rejects.toThrow('interrupted')
   await reading.catch(() => {})
+  expect(added).toBeLessThan(rows / 2)
+})
+
+test('the progress of a compressed file is seen also where it comes at once', async () => {
+  const lines = Array.from({ length: 60_000 }, (_, i) => `http://10.0.${i >> 8}.${i & 255}:80`)
+  const data = Bun.gzipSync(lines.join('\n'))
+  const { progress } = await imported([sourceOf('a.txt', data, data.length)])
+  const [[, first] = [0, 0]] = progress
+  expect(first).toBeWithin(1, data.length)
+  expect(progress.at(-1)).toEqual([lines.length, data.length])
 })
 
 test.each([
