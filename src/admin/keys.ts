@@ -17,18 +17,17 @@ import {
   readMembers,
   readObject,
 } from './route.ts'
-import type { Key, KeyReport, RotatedKey } from './wire.ts'
 
 /** The value of a duration that is not given. */
 const durationOf = (name: 'ttl' | 'overlap'): number =>
   SETTINGS[name].read(SETTINGS[name].fallback ?? '')
 
 /** Keys with their state, use of today and when they were last seen, in their order. */
-async function describe(
+export async function describeKeys(
   { plans, usage }: Registry,
   keys: readonly ListedKey[],
   nowMs: number,
-): Promise<Key[]> {
+) {
   const daily = new Map((await plans.list()).map(plan => [plan.name, plan.daily]))
   const today = utcDay(nowMs)
   const ids = keys.map(({ id }) => id)
@@ -49,7 +48,7 @@ async function describe(
 }
 
 /** Everything that is known of a key, as it is now. */
-const reportOf = async (registry: Registry, id: string, nowMs: number): Promise<KeyReport> =>
+const reportOf = async (registry: Registry, id: string, nowMs: number) =>
   operatorReport(await manage.factsOf(registry, id, nowMs), nowMs)
 
 /** The one answer with the secret of a new key. */
@@ -61,7 +60,11 @@ async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<R
   const key = newKey(kind)
   const read = kind === 'temp' ? readTemporary : readRegular
   const id = await manage.addKey(registry, { key, ...read(given, nowMs) }, nowMs)
-  const [item] = await describe(registry, [await manage.findKey(registry.keys, id, nowMs)], nowMs)
+  const [item] = await describeKeys(
+    registry,
+    [await manage.findKey(registry.keys, id, nowMs)],
+    nowMs,
+  )
   return created({ ...item, key })
 }
 
@@ -101,16 +104,17 @@ async function setKey(registry: Registry, { request, name: id, nowMs }: Asked): 
   return ok(await reportOf(registry, id, nowMs))
 }
 
-async function rotate(registry: Registry, { request, name: id, nowMs }: Asked): Promise<Replied> {
+/** Gives a key a new secret; `overlap_until`: when the old one ends, `null` at once. */
+export async function rotate(registry: Registry, { request, name: id, nowMs }: Asked) {
   const { overlap: overlapMs = durationOf('overlap') } = readMembers(await readObject(request), [
     'overlap',
   ])
   const change = { overlapMs, option: 'overlap' }
   const { key, untilMs } = await manage.rotateKey(registry, id, change, nowMs)
-  return ok({
+  return {
     ...{ id, key, overlap_until: overlapMs === 0 ? null : formatInstant(untilMs) },
     report: await reportOf(registry, id, nowMs),
-  } satisfies RotatedKey)
+  }
 }
 
 /** A change that takes no members. */
@@ -125,7 +129,7 @@ const changing =
 export const keyRoutes = (registry: Registry): AdminRoutes => ({
   '/console/keys': {
     GET: async ({ nowMs }) =>
-      ok({ keys: await describe(registry, await registry.keys.list(nowMs), nowMs) }),
+      ok({ keys: await describeKeys(registry, await registry.keys.list(nowMs), nowMs) }),
     POST: asked => makeKey(registry, asked),
   },
   '/console/keys/*': {
@@ -136,7 +140,7 @@ export const keyRoutes = (registry: Registry): AdminRoutes => ({
       return ok({})
     },
   },
-  '/console/keys/*/rotate': { POST: asked => rotate(registry, asked) },
+  '/console/keys/*/rotate': { POST: async asked => ok(await rotate(registry, asked)) },
   '/console/keys/*/revoke': {
     POST: changing(registry, (id, nowMs) => manage.revokeKey(registry, id, nowMs)),
   },

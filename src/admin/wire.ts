@@ -7,6 +7,7 @@ import type { Plan as StoredPlan } from '../access/plan.ts'
 import type { operatorReport } from '../api/key-report.ts'
 import type { describeState } from '../feeds/store.ts'
 import type { ImportCounts as Changes } from '../proxies/store.ts'
+import type { describeKeys, rotate } from './keys.ts'
 import type { createOverview } from './overview.ts'
 
 export type { KeyState }
@@ -19,36 +20,14 @@ export type History = {
   every_seconds: number
   /** Unix seconds. */
   at: readonly number[]
-  ok: Values
-  not_found: Values
-  rejected: Values
-  refused: Values
-  failed: Values
-  p50_ms: Values
-  p99_ms: Values
-  rows: Values
-  fresh: Values
-  keys: Values
-  rss_bytes: Values
+} & { [outcome in 'ok' | 'not_found' | 'rejected' | 'refused' | 'failed']: Values } & {
+  [level in 'p50_ms' | 'p99_ms' | 'rows' | 'fresh' | 'keys' | 'rss_bytes']: Values
 }
 
 export type Overview = Omit<Read, 'history'> & { history: History }
 type Read = Awaited<ReturnType<ReturnType<typeof createOverview>['read']>>
 
-export type Key = {
-  id: string
-  prefix: string
-  label: string
-  note: string
-  /** `null`: a temporary key. */
-  plan: string | null
-  state: KeyState
-  created: string
-  expires: string | null
-  requests_today: number
-  daily_limit: number | null
-  last_seen: string | null
-}
+export type Key = Awaited<ReturnType<typeof describeKeys>>[number]
 
 /** Everything known of one key. */
 export type KeyReport = ReturnType<typeof operatorReport>
@@ -59,12 +38,7 @@ export type Day = KeyReport['days'][number]
 export type MadeKey = Key & { key: string }
 
 /** A key that has a new secret; `overlap_until`: when the old one ends, `null` at once. */
-export type RotatedKey = {
-  id: string
-  key: string
-  overlap_until: string | null
-  report: KeyReport
-}
+export type RotatedKey = Awaited<ReturnType<typeof rotate>>
 
 /** A plan, and how many keys have it. */
 export type Plan = StoredPlan & { keys: number }
