@@ -39,7 +39,8 @@ describe('the page', () => {
     ...['id', 'label', 'plan', 'state', 'expires', 'limits', 'today'].map(name => `key-${name}`),
     ...['total', 'hidden', 'dimensions', 'cube', 'histograms', 'cities'].map(n => `stats-${n}`),
     ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'X-Request-Id'].map(n => `header-${n}`),
-    ...['start', 'keys', 'api', 'forms', 'record', 'errors', 'limits', 'key', 'stats', 'state'],
+    ...['start', 'keys', 'api', 'forms', 'record', 'errors', 'limits', 'key', 'stats'],
+    ...['healthz', 'readyz', 'clients'],
   ])('has an anchor %s', id => expect(ids).toContain(id))
 
   test('has each anchor once, and no link that leads nowhere', () => {

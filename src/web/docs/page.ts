@@ -3,7 +3,7 @@
  * style is a file, so its Content-Security-Policy allows neither scripts nor inline style.
  */
 import { mediaTypeOf } from '../../api/openapi/document.ts'
-import type { Document, Parameter, Response, Schema } from '../../api/openapi/schema.ts'
+import type { Document, Operation, Parameter, Response, Schema } from '../../api/openapi/schema.ts'
 import { OUTPUT_KINDS } from '../../api/render.ts'
 import { INTEGER_MAX } from '../../lib/parameter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
@@ -168,12 +168,11 @@ function sectionsOf({ info, paths, components }: Document, words: Words): Sectio
     })
   }
 
-  /** A path that answers with one JSON document: its members, those of its parts, its examples. */
-  function documentSection(path: string): Section[] {
-    const get = paths[path]?.get
-    if (get === undefined) return []
+  /** A path with one form of answer: the members of its document, those of its parts, its examples. */
+  function pathSection([path, { get }]: [string, { get: Operation }]): Section {
     const kind = path.slice(1)
-    const { schema = {}, examples = {} } = get.responses[200]?.content?.['application/json'] ?? {}
+    const [content] = Object.values(get.responses[200]?.content ?? {})
+    const { schema = {}, examples = {} } = content ?? {}
     const whole = schemaOf(nameOf(schema.$ref ?? ''))
     const parts = [...new Map(partsOf(whole))].map(
       ([name, part]) => html`<h3 id="${idOf(kind, name)}-members"><code>${name}</code></h3>
@@ -182,11 +181,11 @@ function sectionsOf({ info, paths, components }: Document, words: Words): Sectio
     const asked = Object.values(examples).map(({ summary, value }) =>
       sample(html`${summary}`, curl(path, get.security.length > 0), contentCode(value)),
     )
-    const body = html`<p>${prose(get.description)}</p>
-${members(kind, whole)}
+    const body = html`<p>${prose(get.summary)}. ${prose(get.description)}</p>
+${whole.properties && members(kind, whole)}
 ${parts}
 ${samples(...asked)}`
-    return [{ id: kind, title: `GET ${path}`, body }]
+    return { id: kind, title: `GET ${path}`, body }
   }
 
   /** What a parameter accepts. */
@@ -261,10 +260,6 @@ ${samples(...asked)}`
       html`<p class="values" lang="en"><samp>${messageOf(errorExamples.get(name))}</samp></p>`
     }`,
   })
-  const stateRow = (path: string): Row => {
-    const { summary = '', description = '' } = paths[path]?.get ?? {}
-    return { name: path, says: html`<p>${prose(summary)}. ${prose(description)}</p>` }
-  }
   const says = (text: string): Html => html`<p>${prose(text)}</p>`
   const [, aboutErrors = ''] = info.description.split('\n\n')
 
@@ -347,13 +342,9 @@ ${rows(
   })),
 )}`,
     },
-    ...documentSection('/key'),
-    ...documentSection('/stats'),
-    {
-      id: 'state',
-      title: 'GET /healthz, GET /readyz',
-      body: rows('state', ['/healthz', '/readyz'].map(stateRow)),
-    },
+    ...Object.entries(paths)
+      .filter(([path]) => path !== '/api')
+      .map(pathSection),
     {
       id: 'clients',
       title: words.clients,
