@@ -33,7 +33,8 @@ export type ConnectionOptions = {
   session?: { readonly [setting: string]: string | number }
 }
 
-function shownHost(url: string): string {
+/** Host and port of the URL of one host. */
+export function shownHost(url: string): string {
   const { hostname, port, searchParams } = new URL(url)
   return (hostname || (searchParams.get('path') ?? '')) + (port && `:${port}`)
 }

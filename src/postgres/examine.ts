@@ -18,6 +18,7 @@ import {
 } from '../lib/examination.ts'
 import { MINUTE_MS, SECOND_MS, toSeconds } from '../lib/time.ts'
 import { freshness, rowsAhead, type Tally, type TallyReader } from '../proxies/freshness.ts'
+import { judgeCertificates, readCertificates } from './certificates.ts'
 import { versions } from './changes.ts'
 import { type Connection, onlyRow, openConnection, type Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
@@ -348,11 +349,19 @@ export function judgeNodes(nodes: readonly NodeState[]): Result {
 }
 
 /** A database that is examined; `origin` says how to fill an empty list. */
-type Database = Connection & { open: () => Connection; url: string; origin: string; clock: Clock }
+type Database = Connection & {
+  open: () => Connection
+  url: string
+  timeoutMs: number
+  origin: string
+  clock: Clock
+}
 
 /** What is examined of any database, in the order in which it is shown. */
 const SERVER_CHECKS: Checks<Database> = {
   encryption: async ({ query, url }) => judgeEncryption(await readEncryption(query), url),
+  certificates: async ({ url, timeoutMs, clock }) =>
+    judgeCertificates(await readCertificates(url, timeoutMs), clock()),
   durability: async ({ query }) => judgeDurability(await readDurability(query)),
   standbys: async ({ query }) => judgeStandbys(await readStandbys(query)),
   sessions: async database => judgeSession(await keepsSession(database, database.open)),
@@ -383,7 +392,7 @@ export async function examineDatabase(
 ): Promise<Finding[]> {
   const open = (): Connection => openConnection({ url, timeoutMs, name: 'proxylist doctor' })
   await using connection = open()
-  const database = { ...connection, open, url, origin, clock }
+  const database = { ...connection, open, url, timeoutMs, origin, clock }
   let others: Checks<Database> = {}
   const first: Checks<Database> = {
     async database() {

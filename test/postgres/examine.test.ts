@@ -1,6 +1,8 @@
 /** Holds what `doctor` says of each fact of a shared database: what is wrong, and what is only noted. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import type { Result } from '../../src/lib/examination.ts'
+import { DAY_MS } from '../../src/lib/time.ts'
+import { judgeCertificates } from '../../src/postgres/certificates.ts'
 import {
   examineDatabase,
   judgeClock,
@@ -187,6 +189,37 @@ const CASES: readonly Case[] = [
     'this machine’s clock is 90.0 s behind the database’s: set both by NTP; x',
   ],
   ['requests in the future', judgeClock(0, ['x', 'y']), 'wrong', 'x; y'],
+  ['no certificate', judgeCertificates([], T0), 'ok', 'none is used'],
+  [
+    'certificates that go on',
+    judgeCertificates([{ of: 'db1', endMs: T0 + 31 * DAY_MS }], T0),
+    'ok',
+    'none ends within 30 days',
+  ],
+  [
+    'a certificate that ends this month, and a host that is away',
+    judgeCertificates(
+      [
+        { of: 'db1', endMs: T0 + 29 * DAY_MS },
+        { of: 'db2', endMs: null },
+      ],
+      T0,
+    ),
+    'note',
+    'the certificate of db1 ends on 2026-12-19; the certificate of db2 cannot be seen: the host does not answer',
+  ],
+  [
+    'certificates that end this week, or have ended',
+    judgeCertificates(
+      [
+        { of: 'db1', endMs: T0 + 6 * DAY_MS },
+        { of: 'the authority of db2', endMs: T0 - DAY_MS },
+      ],
+      T0,
+    ),
+    'wrong',
+    'the certificate of db1 ends on 2026-11-26; the certificate of the authority of db2 has ended on 2026-11-19',
+  ],
   ['no node', judgeNodes([]), 'note', /^no node has served/],
   [
     'nodes that follow',
@@ -248,6 +281,7 @@ test.skipIf(!HAS_POSTGRES)('a server is examined before there is a schema, too',
   const url = await emptyDatabase()
   const findings = await examined(url)
   expect(findings.map(({ check }) => check)).toEqual([
-    ...['database', 'encryption', 'durability', 'standbys', 'sessions', 'connections'],
+    ...['database', 'encryption', 'certificates', 'durability', 'standbys', 'sessions'],
+    'connections',
   ])
 })

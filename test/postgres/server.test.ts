@@ -11,6 +11,7 @@ import { EXAMINED, examine } from '../../src/doctor.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import type { Result } from '../../src/lib/examination.ts'
 import { formatInstant } from '../../src/lib/time.ts'
+import { readCertificates } from '../../src/postgres/certificates.ts'
 import { readEncryption } from '../../src/postgres/examine.ts'
 import { createNodes } from '../../src/postgres/nodes.ts'
 import { migrate } from '../../src/postgres/schema.ts'
@@ -101,6 +102,20 @@ describe.skipIf(!HAS_POSTGRES)('a server with TLS', () => {
   test('is used through TLS that verifies it, with SCRAM', async () => {
     const connection = connectTo(verified(urlOf('proxylist', 'localhost')))
     expect(await readEncryption(connection.query)).toBeTrue()
+  })
+
+  test('shows when its certificate ends, and that of its authority; a host that is away shows none', async () => {
+    const host = `localhost:${server.port}`
+    const url = verified(urlOf('proxylist', 'localhost')).replace(host, `${host},127.0.0.1:1`)
+    const endMs = Date.UTC(2120, 0)
+    expect(await readCertificates(url, 20_000)).toEqual([
+      { of: host, endMs },
+      { of: `the authority of ${host}`, endMs },
+      { of: '127.0.0.1:1', endMs: null },
+    ])
+    expect(await readCertificates(urlOf('proxylist'), 20_000)).toEqual([])
+    const { certificates } = await doctor(verified(urlOf('proxylist', 'localhost')))
+    expect(certificates).toEqual(right('none ends within 30 days'))
   })
 
   test('is refused when its certificate, or its lack of one, does not fit', async () => {
