@@ -66,6 +66,7 @@ function openSource({ url, timeoutMs }: NodeData, readMsMax: number | null) {
   return {
     source,
     connection: quick,
+    renew: slow.renew,
     close: async (): Promise<void> => {
       await Promise.allSettled([quick.close(), slow.close()])
     },
@@ -78,7 +79,7 @@ const USAGE = /^usage (.*)$/s
 function follow(data: NodeData) {
   const elapsedMs = stopwatch()
   const freshness = createFreshness(elapsedMs)
-  const { source, connection, close } = openSource(data, READ_MS_MAX)
+  const { source, connection, renew, close } = openSource(data, READ_MS_MAX)
   const nodes = createNodes(connection)
   const list = openListCopy(data.dir)
   const keys = openKeyCopy(data.dir)
@@ -113,7 +114,11 @@ function follow(data: NodeData) {
       if (followed.kind === 'known') {
         listener.ensure()
         void report()
-      } else if (followed.what === 'keys') listener.end() // its connection may be lost, too
+      } else if (followed.what === 'keys') {
+        // These connections may be lost, too, which they would find out late.
+        listener.end()
+        renew()
+      }
     },
     copyMuch() {
       copying = Promise.withResolvers<void>()

@@ -241,6 +241,7 @@ export async function openNode(given: NodeOptions) {
         const wasReady = freshness.problem() === null
         freshness.take(followed)
         report.take(followed)
+        if (followed.kind === 'failed' && followed.what === 'keys') patient.renew()
         if (!wasReady && freshness.problem() === null) verify()
       },
       onUsage(subject) {

@@ -329,6 +329,8 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
       within(sql => sql.begin(mode, tx => work(queryOf(tx)))),
     /** Works with the client itself, for what a statement cannot do: COPY and LISTEN. */
     using: within,
+    /** Ends the session, and what hangs in it; the next statement opens another one. */
+    renew: (): void => void (opening && lose(opening)),
     close,
     [Symbol.asyncDispose]: close,
   }

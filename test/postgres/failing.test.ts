@@ -122,6 +122,21 @@ describe.skipIf(!HAS_POSTGRES)('a database that does not answer', () => {
     await connection.close()
   })
 
+  test('a connection that waits for any time is given up by who knows better', async () => {
+    const connection = open(null)
+    const pid = await pidOf(connection)
+    process.kill(pid, 'SIGSTOP')
+    try {
+      const failed = failureOf(pidOf(connection))
+      connection.renew()
+      expect((await failed).failure).toBeInstanceOf(UnknownOutcome)
+      expect(await pidOf(connection)).not.toBe(pid)
+    } finally {
+      process.kill(pid, 'SIGCONT')
+    }
+    await connection.close()
+  })
+
   test('while it is away, everything fails at once; right again soon after its return', async () => {
     const connection = open()
     await pidOf(connection)
