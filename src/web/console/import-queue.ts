@@ -18,10 +18,16 @@ export const inConsole = (sentence: string): string =>
       : `proxylist import ${flag}`,
   )
 
+/** Is called with the bytes that were sent, and that the server has read. */
+type OnProgress = { sent(bytes: number): void; read(bytes: number): void }
+type Sending = { done: Promise<ImportLine>; cancel(): void }
+
 export type ImportItem = {
   id: number
   name: string
   size: number
+  /** Called when its turn has come. */
+  start(on: OnProgress): Sending
   state:
     | { kind: 'waiting' }
     | { kind: 'sending'; sent: number; read: number }
@@ -29,26 +35,20 @@ export type ImportItem = {
     | Exclude<ImportLine, { kind: 'progress' }>
 }
 
-type SendNth = (
-  index: number,
-  on: { sent(bytes: number): void; read(bytes: number): void },
-) => { done: Promise<ImportLine>; cancel(): void }
-
-type Waiting = { item: ImportItem; start: (on: Parameters<SendNth>[1]) => ReturnType<SendNth> }
-
 export type ImportQueue = ReturnType<typeof createImportQueue>
 
 export function createImportQueue() {
   let items: readonly ImportItem[] = []
   let nextId = 1
   let current: { id: number; cancel(): void } | null = null
-  const waiting: Waiting[] = []
   const observers = new Set<() => void>()
 
-  const set = (id: number, state: ImportItem['state']): void => {
-    items = items.map(item => (item.id === id ? { ...item, state } : item))
+  const change = (changed: readonly ImportItem[]): void => {
+    items = changed
     for (const observer of observers) observer()
   }
+  const set = (id: number, state: ImportItem['state']): void =>
+    change(items.map(item => (item.id === id ? { ...item, state } : item)))
 
   function end(id: number, state: ImportItem['state']): void {
     if (current?.id !== id) return
@@ -58,9 +58,9 @@ export function createImportQueue() {
   }
 
   function next(): void {
-    const first = current === null ? waiting.shift() : undefined
-    if (first === undefined) return
-    const { id } = first.item
+    const first = items.find(({ state }) => state.kind === 'waiting')
+    if (current !== null || first === undefined) return
+    const { id } = first
     const amounts = { sent: 0, read: 0 }
     const report = (change: Partial<typeof amounts>): void => {
       if (current?.id !== id) return
@@ -80,32 +80,30 @@ export function createImportQueue() {
 
   return {
     items: (): readonly ImportItem[] => items,
-    /** Adds files that are sent by `send`, which is called when their turn has come. */
-    add(files: readonly { name: string; size: number }[], send: SendNth): void {
-      const added = files.map(({ name, size }, index): Waiting => {
-        const item: ImportItem = { id: nextId++, name, size, state: { kind: 'waiting' } }
-        return { item, start: on => send(index, on) }
+    /** Adds files that are sent by `send`, one after the other. */
+    add<F extends { name: string; size: number }>(
+      files: readonly F[],
+      send: (file: F, on: OnProgress) => Sending,
+    ): void {
+      const added = files.map((file): ImportItem => {
+        const { name, size } = file
+        const start = (on: OnProgress): Sending => send(file, on)
+        return { id: nextId++, name, size, start, state: { kind: 'waiting' } }
       })
-      items = [...items, ...added.map(({ item }) => item)]
-      waiting.push(...added)
+      change([...items, ...added])
       next()
-      for (const observer of observers) observer()
     },
     cancel(id: number): void {
-      const place = waiting.findIndex(({ item }) => item.id === id)
-      if (place >= 0) {
-        waiting.splice(place, 1)
-        return set(id, { kind: 'cancelled' })
+      if (current?.id === id) {
+        current.cancel()
+        end(id, { kind: 'cancelled' })
+      } else if (items.find(item => item.id === id)?.state.kind === 'waiting') {
+        set(id, { kind: 'cancelled' })
       }
-      if (current?.id !== id) return
-      current.cancel()
-      end(id, { kind: 'cancelled' })
     },
     /** Forgets what is over. */
-    clear(): void {
-      items = items.filter(({ state }) => state.kind === 'waiting' || state.kind === 'sending')
-      for (const observer of observers) observer()
-    },
+    clear: (): void =>
+      change(items.filter(({ state }) => state.kind === 'waiting' || state.kind === 'sending')),
     isBusy: (): boolean => current !== null,
     subscribe(observer: () => void): () => void {
       observers.add(observer)

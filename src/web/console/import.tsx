@@ -230,10 +230,7 @@ export function ImportView() {
   // Before anything can change: an effect would wait for the next frame.
   useLayoutEffect(() => imports.subscribe(() => setItems(imports.items())), [imports])
   const start = (files: readonly File[]): void =>
-    imports.add(files, (index, on) => {
-      const file = files[index] ?? new File([], '')
-      return sendFile(client, pathOf(file.name, options), file, on)
-    })
+    imports.add(files, (file, on) => sendFile(client, pathOf(file.name, options), file, on))
   const choose = (files: readonly File[]): void => {
     const isTooMany = options.replace && files.length > 1
     setProblem(isTooMany ? 'Replacing takes one file: the second would replace the first.' : null)

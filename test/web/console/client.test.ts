@@ -220,7 +220,8 @@ function startQueue() {
   const queue = createImportQueue()
   const begun: { done: (line: ImportLine) => void; fail: (error: Error) => void }[] = []
   const cancelled: number[] = []
-  queue.add(FILES, index => {
+  queue.add(FILES, file => {
+    const index = FILES.indexOf(file)
     const { promise, resolve, reject } = Promise.withResolvers<ImportLine>()
     begun[index] = { done: resolve, fail: reject }
     return { done: promise, cancel: () => void cancelled.push(index) }
