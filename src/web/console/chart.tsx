@@ -56,7 +56,7 @@ export function TimeChart(props: ChartProps) {
   const now = lines.map(({ name }, i) => `${name} ${shown(latest(data.series[i] ?? []), show)}`)
   return (
     <Card look="chart" title={title} hint={unit}>
-      <ul class="legend" aria-hidden="true">
+      <ul class="legend counts" aria-hidden="true">
         {lines.map(({ name, tone }, index) => {
           const values = data.series[index] ?? []
           return (

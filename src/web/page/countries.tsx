@@ -118,21 +118,21 @@ const matches = ({ value, label }: Option, find: string): boolean =>
 /** What is counted without a country of its own; it cannot be chosen. */
 function Rest({ counts, say }: { counts: Facet | undefined; say: Say }) {
   const { words, bound } = say
-  const merged = counts?.get(MERGED)
-  const unknown = counts?.get(UNKNOWN_PLACE)
+  const rest = [
+    { name: words.merged, hint: words.mergedHint, count: counts?.get(MERGED) },
+    { name: words.unknown, hint: '', count: counts?.get(UNKNOWN_PLACE) },
+  ]
   return (
     <dl class="rest">
-      {merged !== undefined && merged.size > 0 && (
-        <div title={words.mergedHint}>
-          <dt>{words.merged}</dt>
-          <dd>{bound(merged)}</dd>
-        </div>
-      )}
-      {unknown !== undefined && unknown.size > 0 && (
-        <div>
-          <dt>{words.unknown}</dt>
-          <dd>{bound(unknown)}</dd>
-        </div>
+      {rest.map(
+        ({ name, hint, count }) =>
+          count !== undefined &&
+          count.size > 0 && (
+            <div key={name} title={hint}>
+              <dt>{name}</dt>
+              <dd>{bound(count)}</dd>
+            </div>
+          ),
       )}
     </dl>
   )
