@@ -239,6 +239,11 @@ export const isCityName = (text: string): boolean =>
 /** An address with a user and a password, before it or after it. */
 const WITH_CREDENTIALS = /@|^(?:\d{1,3}\.){3}\d{1,3}:\d{1,5}:[^:]*:/
 
+/** Networks in which nobody can reach a proxy: this network, link-local, multicast and reserved. */
+const UNUSABLE = /^(?:0|169\.254|22[4-9]|2[3-5]\d)\./
+const UNUSABLE_ADDRESS =
+  'is an address that nobody can use, of 0.0.0.0/8, 169.254.0.0/16, 224.0.0.0/4 or 240.0.0.0/4'
+
 /** The address from `ip` (with its port or with `port`), or from the key it is listed under. */
 function addressOf(row: RawRow, listedAs: string | undefined): Address {
   const ip = textOf(row.ip, 'ip')
@@ -249,6 +254,7 @@ function addressOf(row: RawRow, listedAs: string | undefined): Address {
     const accepts = 'must be an IPv4 address with a port, a.b.c.d:port'
     return bad('ip', WITH_CREDENTIALS.test(given) ? CREDENTIALS : accepts)
   }
+  if (UNUSABLE.test(address.ip)) return bad('ip', UNUSABLE_ADDRESS)
   if (port !== '' && parsePort(port) !== address.port) {
     return bad('port', 'must be an integer from 1 to 65535, the same as in ip')
   }

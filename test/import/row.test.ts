@@ -84,9 +84,20 @@ describe('the address of a row', () => {
       expect(proxyOf({ type: 'http', ...row }, listedAs)).toMatchObject({ ip: '1.2.3.4', port: 80 })
     })
   }
-  test.each(['1.2.3.4:1', '255.255.255.255:65535'])('may be %s', address => {
+  const ENDS =
+    '1.0.0.0:1 223.255.255.255:65535 127.0.0.1:80 10.0.0.1:80 100.64.0.1:80 169.253.0.1:80'
+  test.each([...ENDS.split(' '), '192.168.0.1:80', '198.51.100.0:80'])('may be %s', address => {
     const { ip, port } = proxyOf({ type: 'http', ip: address })
     expect(`${ip}:${port}`).toBe(address)
+  })
+  const UNUSABLE =
+    '0.0.0.0 0.255.255.255 169.254.169.254 224.0.0.1 239.1.1.1 240.0.0.1 255.255.255.255'
+  test.each(UNUSABLE.split(' '))('cannot be %s, which nobody can use', ip => {
+    for (const row of [{ ip: `${ip}:80` }, { ip, port: '80' }]) {
+      const result = readRow({ type: 'http', ...row }, DEFAULTS)
+      const reason = expect.stringContaining('nobody can use, of 0.0.0.0/8, 169.254.0.0/16, ')
+      expect(result).toEqual({ ok: false, field: 'ip', reason })
+    }
   })
   for (const [field, row, listedAs] of NOT_ADDRESSED) {
     test(`is rejected: ${JSON.stringify(row)} listed as ${listedAs}`, () => {

@@ -120,10 +120,13 @@ const someCity = fc.string({ unit: cityCharacter, maxLength: 200 }).map(name =>
     .trim(),
 )
 
+/** An address that a proxy may have, and that is not masked. */
+const usableIp = fc.ipV4().filter(ip => !/^(?:0|169\.254|22[4-9]|2[3-5].)\.|\.0\.0$/.test(ip))
+
 /** Rows of any value a file may hold. */
 export const anyIncoming = (): fc.Arbitrary<IncomingProxy> =>
   fc.record({
-    ip: fc.ipV4(),
+    ip: usableIp,
     port: fc.integer({ min: 1, max: 65535 }),
     ipOut: fc.oneof(fc.constantFrom('', '2001:db8::1', '::1'), fc.ipV4()),
     type: fc.constantFrom(...TYPES),

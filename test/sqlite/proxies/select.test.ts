@@ -130,11 +130,11 @@ describe('a city', () => {
 })
 
 test('addresses and ports have their whole range, and a duration any length', () => {
-  const ends = ['0.0.0.0:1', '255.255.255.255:65535']
+  const ends = ['1.0.0.0:1', '223.255.255.255:65535']
   const list = listOf(ends.map(ip => ({ ip, type: 'http' })))
   for (const [port, address] of [
-    [1, { ip: '0.0.0.0', port: 1 }],
-    [65535, { ip: '255.255.255.255', port: 65535 }],
+    [1, { ip: '1.0.0.0', port: 1 }],
+    [65535, { ip: '223.255.255.255', port: 65535 }],
   ] as const) {
     for (const filter of [{ port }, { address }, { address, ageMaxSeconds: 999_999_999_999_999 }]) {
       expect(select(list, { filter })).toEqual([`${address.ip}:${address.port}`])
