@@ -10,14 +10,14 @@ import { CommandError, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { startTask, startWorker, type Task } from '../lib/worker.ts'
 import type { Observed, ReplicationState } from '../metrics/observed.ts'
+import { pruneKeysVersions } from '../postgres/change-numbers.ts'
 import { openConnection, shownDatabase } from '../postgres/connection.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
 import { createListStore } from '../postgres/list.ts'
+import { migrate } from '../postgres/migrate.ts'
 import { createJobLock, createNodes, type NodeName } from '../postgres/nodes.ts'
 import { createRegistry, PATIENT_MS } from '../postgres/registry.ts'
-import { migrate } from '../postgres/schema.ts'
 import { createUsageStore, type FailedRequests } from '../postgres/usage/usage.ts'
-import { pruneKeyVersions } from '../postgres/versions.ts'
 import { openCopiedKeys, requireCopies } from '../sqlite/copy.ts'
 import { observeData } from '../sqlite/observe.ts'
 import { openServerList } from '../sqlite/server-list.ts'
@@ -278,7 +278,7 @@ export async function openNode(given: NodeOptions) {
     feeds,
     async prune(): Promise<void> {
       await createNodes(connection).prune()
-      await pruneKeyVersions(connection)
+      await pruneKeysVersions(connection)
     },
     isJobHolder: lock.isHeld,
     replication: (): ReplicationState => ({

@@ -22,8 +22,8 @@ import { judgeCertificates, readCertificates } from './certificates.ts'
 import { versions } from './changes.ts'
 import { type Connection, onlyRow, openConnection, type Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
+import { SCHEMA_VERSION, SERVER_VERSION_MIN, versionOf } from './migrate.ts'
 import { createNodes, type NodeState } from './nodes.ts'
-import { SCHEMA_VERSION, SERVER_VERSION_MIN, versionOf } from './schema.ts'
 
 /** What is read, unless this role may not read it. */
 const unlessHidden = <T>(found: Promise<T>): Promise<T | 'hidden'> =>

@@ -2,7 +2,7 @@
 import { type FeedKey, type FeedState, type FeedStore, newState } from '../feeds/store.ts'
 import { arrayLiteral, columnsOf } from './arrays.ts'
 import { type Connection, onlyRow } from './connection.ts'
-import { FEED_LOCK_CLASS } from './schema.ts'
+import { FEED_LOCK_CLASS } from './migrate.ts'
 
 /** The ids and the states of new feeds, due now. */
 function added(feeds: readonly FeedKey[], nowMs: number): string[] {

@@ -19,9 +19,9 @@ import type {
   ListSizes,
 } from '../proxies/store.ts'
 import { arrayLiteral } from './arrays.ts'
+import { type ListState, lockList, storeListVersion } from './change-numbers.ts'
 import { type Connection, onlyRow, type Value } from './connection.ts'
-import { LOCK_CLASS, LOCKS } from './schema.ts'
-import { type ListState, lockList, storeVersion } from './versions.ts'
+import { LOCK_CLASS, LOCKS } from './migrate.ts'
 
 /** A column and its merged value; an unknown one keeps what is stored. */
 const known = (column: string, unknown: number | string): [string, string] => [
@@ -305,7 +305,7 @@ async function merge(run: Session['run'], { mode, writer, latest, names, approve
   if (isChanged) {
     const bounds = isReplace ? found : await boundsAfter(run, { before, found, latest })
     const { newest, oldest } = bounds
-    await storeVersion(run, { newest, oldest, version, rows: before.rows + added - removed })
+    await storeListVersion(run, { newest, oldest, version, rows: before.rows + added - removed })
     if (writer !== 'feed') await run('update proxylist.list set imported = gen_random_uuid()')
   }
   return { added, removed, written: isReplace ? added + updated : found.written, isChanged }

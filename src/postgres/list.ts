@@ -2,10 +2,16 @@
 import type { Clock } from '../lib/clock.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import type { ProxyWriter, Removal } from '../proxies/store.ts'
+import {
+  type ListState,
+  lockList,
+  pruneListVersions,
+  readState,
+  storeListVersion,
+} from './change-numbers.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
 import { beginImport } from './import.ts'
-import { LOCK_CLASS, LOCKS } from './schema.ts'
-import { type ListState, lockList, pruneVersions, readState, storeVersion } from './versions.ts'
+import { LOCK_CLASS, LOCKS } from './migrate.ts'
 
 /** Rows removed at a time: so many are on all machines within a second (contract I3). */
 const REMOVE_SLICE = 5_000
@@ -36,7 +42,7 @@ async function removeSlice(
   const isLast = removed < REMOVE_SLICE
   const left = isLast ? await onlyRow<Pick<ListState, 'oldest'>>(tx, OLDEST) : { oldest }
   const state = { rows: rows - removed, newest, oldest: left.oldest }
-  if (removed > 0) await storeVersion(tx, { version: version + 1, ...state })
+  if (removed > 0) await storeListVersion(tx, { version: version + 1, ...state })
   else await tx('update proxylist.list set oldest = $1', [state.oldest])
   return removed
 }
@@ -56,7 +62,7 @@ export function createListStore(connection: Connection, clock: Clock) {
       const state = await lockList(tx)
       const removed = await removeSlice(tx, state, { retainMs, nowMs })
       const mayRemain = removed === REMOVE_SLICE
-      if (!mayRemain) await pruneVersions(tx)
+      if (!mayRemain) await pruneListVersions(tx)
       return { removed, mayRemain }
     })
 

@@ -16,6 +16,13 @@ import {
 import type { Versions } from '../node/ports.ts'
 import { ROW_COLUMNS, type Row } from '../proxies/row.ts'
 import { arrayLiteral } from './arrays.ts'
+import {
+  type ListState,
+  lockList,
+  nextKeysVersion,
+  storeKeysVersion,
+  storeListVersion,
+} from './change-numbers.ts'
 import { type CopyValue, toRow, versions } from './changes.ts'
 import {
   type Connection,
@@ -26,11 +33,10 @@ import {
   SNAPSHOT,
 } from './connection.ts'
 import { LOCK_NOT_FREE, stateOf } from './errors.ts'
+import { migrate, schemaState } from './migrate.ts'
 import { createNodes } from './nodes.ts'
 import { insertKeys, readStoredKeys, select as selectPlans, toPlanRow } from './registry.ts'
-import { migrate, schemaState } from './schema.ts'
 import { decodeNetworks, encodeNetworks, NETWORKS_HEX, NETWORKS_SIZE } from './usage/networks.ts'
-import { type ListState, lockList, markVersion, nextVersion, storeVersion } from './versions.ts'
 
 /** Rows of a page. */
 const PAGE_ROWS = 2_000
@@ -312,15 +318,15 @@ function written(query: Query, shown: string, counts: Counts) {
     /** Removes what is no data, and returns what writes into it. */
     async begin(): Promise<Writer> {
       for (const statement of CLEAR) await query(statement)
-      began.keys = await nextVersion(query)
+      began.keys = await nextKeysVersion(query)
       began.list = (await lockList(query)).version + 1
       return createWriter(query, began)
     },
     /** Ends the writing; returns the versions that it has then. */
     async finish(): Promise<Versions> {
-      await markVersion(query, began.keys)
+      await storeKeysVersion(query, began.keys)
       const extent = await onlyRow<Omit<ListState, 'version'>>(query, EXTENT)
-      await storeVersion(query, { ...extent, version: began.list })
+      await storeListVersion(query, { ...extent, version: began.list })
       // Copies of what was there before are made again as a whole.
       await query('update proxylist.list set removed_before = version')
       for (const of of ['list', 'keys'] as const) {

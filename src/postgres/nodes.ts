@@ -11,7 +11,7 @@ import {
   MEANING,
   openConnection,
 } from './connection.ts'
-import { LOCK_CLASS, LOCKS, SCHEMA_VERSION } from './schema.ts'
+import { LOCK_CLASS, LOCKS, SCHEMA_VERSION } from './migrate.ts'
 
 /** The name of a host, and where the service listens there: together they distinguish nodes. */
 export type NodeName = { node: string; address: string }

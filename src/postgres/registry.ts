@@ -16,10 +16,10 @@ import { BUILT_IN_PLANS, type Plan, TEMP_PLAN } from '../access/plan.ts'
 import type { LoadProblem, PlanRemoval, Registry, UsageStore } from '../access/ports.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 import { arrayLiteral, bytesLiteral } from './arrays.ts'
+import { type Change, createChange } from './change-numbers.ts'
 import { type Connection, insertRows, onlyRow, type Query, SNAPSHOT } from './connection.ts'
 import { KEYS_MAX } from './usage/key-use.ts'
 import { NETWORKS_SIZE } from './usage/networks.ts'
-import { type Change, createChange } from './versions.ts'
 
 type PlanRow = Omit<Plan, 'burst'> & {
   burst_requests: number | null

@@ -8,7 +8,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, truncateSync } from
 import { join } from 'node:path'
 import { messageOf } from '../../src/lib/errors.ts'
 import { type MoveOptions, moveFromDatabase, moveToDatabase } from '../../src/move/move.ts'
-import { migrate } from '../../src/postgres/schema.ts'
+import { migrate } from '../../src/postgres/migrate.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { flipLast } from '../support/damage.ts'

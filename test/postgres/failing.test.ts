@@ -14,7 +14,7 @@ import {
   type Query,
 } from '../../src/postgres/connection.ts'
 import { UnknownOutcome } from '../../src/postgres/errors.ts'
-import { migrate } from '../../src/postgres/schema.ts'
+import { migrate } from '../../src/postgres/migrate.ts'
 import { createAdmissions, createGiveBack } from '../../src/postgres/usage/admissions.ts'
 import { createDatabaseClock, createRefusalCache } from '../../src/postgres/usage/refusals.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'

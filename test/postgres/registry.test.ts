@@ -4,13 +4,13 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { hashKey } from '../../src/access/key.ts'
+import { lockList, pruneKeysVersions } from '../../src/postgres/change-numbers.ts'
 import { createChangeSource } from '../../src/postgres/changes.ts'
 import type { Query } from '../../src/postgres/connection.ts'
 import { examineDatabase } from '../../src/postgres/examine.ts'
+import { migrate, SCHEMA, schemaState } from '../../src/postgres/migrate.ts'
 import { createRegistry } from '../../src/postgres/registry.ts'
-import { migrate, SCHEMA, schemaState } from '../../src/postgres/schema.ts'
 import { createKeyUse, KEYS_MAX } from '../../src/postgres/usage/key-use.ts'
-import { lockList, pruneKeyVersions } from '../../src/postgres/versions.ts'
 import { T0 } from '../support/fixtures.ts'
 import { builtIn } from '../support/limits.ts'
 import {
@@ -135,10 +135,10 @@ describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
       (await source.readKeys(old)).isWhole,
       (await source.readKeys(null)).removed,
     ]
-    await pruneKeyVersions(connection)
+    await pruneKeysVersions(connection)
     expect(await left()).toEqual([false, ['b']])
     await connection.query('update proxylist.installation set keys_version = 100001')
-    await pruneKeyVersions(connection)
+    await pruneKeysVersions(connection)
     expect(await left()).toEqual([true, []])
   })
 

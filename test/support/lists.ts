@@ -4,10 +4,10 @@
  */
 
 import { SECOND_MS } from '../../src/lib/time.ts'
+import { readState } from '../../src/postgres/change-numbers.ts'
 import { readListChanges } from '../../src/postgres/changes.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { createListStore } from '../../src/postgres/list.ts'
-import { readState } from '../../src/postgres/versions.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
 import { type CityName, ROW_COLUMNS, type Row } from '../../src/proxies/row.ts'
 import type { ProxyWriter } from '../../src/proxies/store.ts'

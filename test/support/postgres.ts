@@ -7,7 +7,7 @@ import { chownSync, cpSync, existsSync, mkdirSync, readdirSync, renameSync, rmSy
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
-import { migrate } from '../../src/postgres/schema.ts'
+import { migrate } from '../../src/postgres/migrate.ts'
 import { freePort } from './launch.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 import { until } from './until.ts'

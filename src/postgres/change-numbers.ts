@@ -6,16 +6,18 @@
 import { type Connection, onlyRow, type Query } from './connection.ts'
 
 /** What a change made of it; one that changed nothing leaves no number behind. */
-export type Outcome<T> = { result: T; isChanged: boolean }
+export type ChangeResult<T> = { result: T; isChanged: boolean }
 
 /**
  * Runs `work` in a transaction that has locked keys and plans: what it reads stays so until its end.
  * `version` numbers the change, in the order of commits; rows that it writes carry it.
  */
-export type Change = <T>(work: (query: Query, version: number) => Promise<Outcome<T>>) => Promise<T>
+export type Change = <T>(
+  work: (query: Query, version: number) => Promise<ChangeResult<T>>,
+) => Promise<T>
 
-/** The next number, with the lock that makes changes one after the other; `markVersion` stores it. */
-export async function nextVersion(query: Query): Promise<number> {
+/** The next number of keys and plans, with the lock that makes changes one after the other; `storeKeysVersion` stores it. */
+export async function nextKeysVersion(query: Query): Promise<number> {
   const { version } = await onlyRow<{ version: number }>(
     query,
     'select (keys_version + 1)::float8 as version from proxylist.installation for update',
@@ -23,8 +25,8 @@ export async function nextVersion(query: Query): Promise<number> {
   return version
 }
 
-/** Stores a version with a mark, and announces it. */
-export async function markVersion(query: Query, version: number): Promise<void> {
+/** Stores a version of keys and plans with a mark, and announces it. */
+export async function storeKeysVersion(query: Query, version: number): Promise<void> {
   await query(
     `with stored as (update proxylist.installation set keys_version = $1::float8),
        made as (insert into proxylist.keys_versions values ($1::float8, gen_random_uuid()))
@@ -37,7 +39,7 @@ export async function markVersion(query: Query, version: number): Promise<void> 
 const VERSIONS_KEPT = 100_000
 
 /** Forgets old versions of keys, and which keys were removed by then. */
-export async function pruneKeyVersions({ transaction }: Connection): Promise<void> {
+export async function pruneKeysVersions({ transaction }: Connection): Promise<void> {
   await transaction(async tx => {
     const { kept } = await onlyRow<{ kept: number }>(
       tx,
@@ -54,9 +56,9 @@ export const createChange =
   ({ transaction }: Pick<Connection, 'transaction'>): Change =>
   work =>
     transaction(async query => {
-      const version = await nextVersion(query)
+      const version = await nextKeysVersion(query)
       const { result, isChanged } = await work(query, version)
-      if (isChanged) await markVersion(query, version)
+      if (isChanged) await storeKeysVersion(query, version)
       return result
     })
 
@@ -77,7 +79,7 @@ export const readState = (query: Query): Promise<ListState> => onlyRow(query, ST
 export const lockList = (query: Query): Promise<ListState> => onlyRow(query, `${STATE} for update`)
 
 /** Stores a new version of the locked list; the commit shows it to others and notifies them. */
-export async function storeVersion(query: Query, state: ListState): Promise<void> {
+export async function storeListVersion(query: Query, state: ListState): Promise<void> {
   const { version, rows, newest, oldest } = state
   await query(
     `with stored as (
@@ -94,7 +96,7 @@ export async function storeVersion(query: Query, state: ListState): Promise<void
 const KEPT_MS = 3 * 86_400_000
 
 /** Forgets what was removed long ago; a copy that is older than that is copied whole. */
-export async function pruneVersions(query: Query): Promise<void> {
+export async function pruneListVersions(query: Query): Promise<void> {
   await query(
     `with bound as (
        select max(v.version) as version from proxylist.list_versions v
