@@ -226,13 +226,13 @@ export type Translator = {
 }
 
 /** Tools whose rows are recognised by members that only they have together. */
-type Tool = { members: readonly string[]; ping: 'ms' | 's'; ignored?: string }
+type Tool = { members: readonly string[]; ping: 'ms' | 's'; ignored?: string; type?: ProxyType }
 const TOOLS: readonly Tool[] = [
   // GeoNode: its `speed` is a class from 1 up.
   { members: ['anonymitylevel', 'responsetime', 'uptime'], ping: 'ms', ignored: 'speed' },
   { members: ['averagetimeout', 'timesalive'], ping: 'ms' }, // ProxyScrape v4
   { members: ['avgresptime', 'errorrate', 'geo'], ping: 's' }, // proxybroker
-  { members: ['isanonymous', 'stability', 'latency'], ping: 'ms' }, // scylla
+  { members: ['isanonymous', 'stability', 'latency'], ping: 'ms', type: 'http' }, // scylla
   { members: ['exitip', 'geolocation', 'timeout'], ping: 's' }, // monosans
   { members: ['geolocation', 'proxy', 'score'], ping: 's' }, // proxifly
 ]
@@ -291,7 +291,13 @@ export function createTranslator(
   const { fields, facts, unknown } = columnsOf(used, names)
   const isOurs = others.every(member => unknown.includes(member)) && !names.hasMapping
   if (isOurs) return { translate: null, unknown, isRecord: false }
-  const plan = { fields: [...fields], facts, pingUnit: tool?.ping, standardType }
+  const plan = {
+    fields: [...fields],
+    facts,
+    pingUnit: tool?.ping,
+    toolType: tool?.type,
+    standardType,
+  }
   const notable = tool === undefined ? unknown : []
   return { translate: row => translate(row, plan), unknown: notable, isRecord: false }
 }
@@ -300,10 +306,13 @@ type Plan = {
   fields: readonly (readonly [field: string, columns: readonly Column[]])[]
   facts: ReadonlyMap<Fact, readonly string[]>
   pingUnit: 'ms' | 's' | undefined
+  /** The type of rows that say none, as their tool means it. */
+  toolType: ProxyType | undefined
   standardType: ProxyType | undefined
 }
 
-function translate(row: RawRow, { fields, facts, pingUnit, standardType }: Plan): RawRow {
+function translate(row: RawRow, plan: Plan): RawRow {
+  const { fields, facts, pingUnit, toolType, standardType } = plan
   /** The first member for a fact that is true or false, `null` if none is. */
   const isTrue = (fact: Fact): boolean | null => {
     for (const name of facts.get(fact) ?? []) {
@@ -324,6 +333,7 @@ function translate(row: RawRow, { fields, facts, pingUnit, standardType }: Plan)
     translated.ip = ip
     for (const [field, value] of Object.entries(more)) translated[field] ??= value
   }
+  translated.type ??= toolType
   if (isTrue('https') === true && (typeOf(translated.type) || standardType) === 'http') {
     translated.type = 'https'
   }

@@ -40,7 +40,7 @@ type Step = Expect | 'open' | 'close' | undefined
 /** The members of an envelope that can hold the records, and those that are ignored. */
 const LISTS = new Set(['data', 'proxies', 'results', 'result', 'items', 'list', 'records', 'rows'])
 const ENVELOPE = new Set([
-  ...['status', 'count', 'timestamp', 'filters', 'total', 'page', 'pages', 'limit', 'skip'],
+  ...['ok', 'status', 'count', 'timestamp', 'filters', 'total', 'page', 'pages', 'limit', 'skip'],
   ...['offset', 'next', 'previous', 'success', 'message'],
   ...['per_page', 'total_page', 'total_pages', 'total_count', 'shown_records', 'total_records'],
   ...['nextpage', 'updated', 'updated_at', 'last_updated', 'generated', 'generated_at', 'date'],
@@ -170,15 +170,18 @@ function createOutline(sink: RowSink) {
   /** The type of all records of the open array, where its key is one. */
   let listedType: string | undefined
 
-  /** Whether the next value is a member of the envelope and not a record. */
+  /** Whether the next value is a member of the envelope, or of one in it, and not a record. */
   const inEnvelope = (): boolean =>
-    containers.length === 1 && containers[0] === 'object' && !key.includes(':')
+    containers.length > 0 &&
+    !containers.includes('array') &&
+    (containers.length === 1 ? !key.includes(':') : isList(key) || ENVELOPE.has(key))
   const isDataNext = (char: string): boolean =>
     expect === 'value' && inEnvelope() && isList(key) && /[[{]/.test(char)
 
   function open(bracket: string): void {
     hasData ||= containers.length > 0
     listedType = containers.length > 0 ? typeWord(key) : undefined
+    key = ''
     containers.push(bracket === '{' ? 'object' : 'array')
     expect = bracket === '{' ? 'key or }' : 'value or ]'
   }

@@ -184,6 +184,24 @@ const FILES: readonly (readonly [what: string, format: Format, text: string, row
   ['an empty array', 'json', ' [ ] \n', []],
   ['an empty object', 'json', '{}', []],
   ['an empty envelope', 'json', '{"status":"ok","count":0,"filters":{"a":[{}]},"data":[]}', []],
+  [
+    'an envelope in an envelope',
+    'json',
+    '{"ok":true,"result":{"total":2,"items":[\n{"ip":"a"},\n{"ip":"b"}],"page":1}}',
+    [
+      [2, { ip: 'a' }],
+      [3, { ip: 'b' }],
+    ],
+  ],
+  [
+    'arrays by type in an envelope',
+    'json',
+    '{"data":{"http":["1.2.3.4:80"],\n"socks5":["1.2.3.5:80"]}}',
+    [
+      [1, { ip: '1.2.3.4:80', type: 'http' }],
+      [2, { ip: '1.2.3.5:80', type: 'socks5' }],
+    ],
+  ],
   ['an empty envelope of objects', 'json', '{"status":"ok","count":0,"data":{}}', []],
   [
     'an array with values that are not records',

@@ -50,7 +50,6 @@ const FORMS: { readonly [file: string]: Form } = {
       192.0.2.31:1080 socks5 works=100 ping=400`,
   },
   'scylla.json': {
-    type: 'http',
     proxies: `
       192.0.2.40:3128 https anon=anonymous works=75 ping=321 country=TW city=Taipei age=60
       192.0.2.41:8080 http works=100 ping=90 age=40`,
@@ -142,6 +141,13 @@ describe('a list as it is found', () => {
       const name = `${tool}.json`
       expect((await imported([sourceOf(name, fixture(name))], typed('http'))).ignored).toEqual([])
     }
+  })
+  test('of scylla has its own types, whatever --type says of others', async () => {
+    const { proxies } = await imported(
+      [sourceOf('scylla.json', fixture('scylla.json'))],
+      typed('socks5'),
+    )
+    expect(proxies.map(({ type }) => type)).toEqual(['https', 'http'])
   })
   test('without a header says which columns it ignores', async () => {
     const { ignored } = await imported([sourceOf('f', fixture('no_header.csv'))])
