@@ -15,7 +15,7 @@ import {
 } from '../../src/postgres/connection.ts'
 import { UnknownOutcome } from '../../src/postgres/errors.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
-import { createAdmissions, createGiveBack } from '../../src/postgres/usage/admissions.ts'
+import { createAdmitBatch, createGiveBack } from '../../src/postgres/usage/admissions.ts'
 import { createDatabaseClock, createRefusalCache } from '../../src/postgres/usage/refusals.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { burst, IP, regular } from '../support/limits.ts'
@@ -266,7 +266,7 @@ describe('admissions in several calls', () => {
       [{ numbers: await calls.shift() }] as unknown as R[]
     const clock = createDatabaseClock(() => 0)
     const waits = { msMax: 100, tryMs: 0, late: () => new StoreError('it is late') }
-    const admit = createAdmissions(query, createRefusalCache(clock), clock, waits)
+    const admit = createAdmitBatch(query, createRefusalCache(clock), clock, waits)
     const batch = ['k1', 'k2'].map(id => ({ rules: limitRulesOf(regular({}, id), IP), nowMs: 0 }))
     const kinds = (await admit(batch)).map(async decision => (await decision).kind)
     return Promise.all(kinds.map(kind => kind.catch(String)))

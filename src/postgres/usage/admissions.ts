@@ -1,7 +1,8 @@
 /**
- * Admissions in PostgreSQL: one call for a batch, whose function locks what subjects have used, and
- * records what they are admitted. The decisions are those of `rate-limit.ts`, made here by what the
- * database has counted: so header fields and refusals have one source.
+ * Admissions in PostgreSQL: one call for a batch. The SQL function `admit` locks what subjects have used,
+ * decides, records what they are admitted, and returns what they had used before. By these numbers
+ * `rate-limit.ts` decides here once more, for header fields and refusals. That both decide alike is held by
+ * `test/postgres/usage/any-sequence.test.ts`.
  *
  * Other nodes lock a row for milliseconds, a person in psql for minutes. A call waits for locks, but not
  * long; after one that waited in vain, calls leave out rows that are locked, and only the requests of
@@ -137,7 +138,7 @@ type Waiting = {
  * What becomes of a request; `null`: a row that it needs is locked, or missing and not to be added. One whose
  * call has failed fails alone: what other calls of its batch have decided is recorded.
  */
-type Outcome = Decision | { kind: 'failed'; failure: unknown } | null
+type Attempted = Decision | { kind: 'failed'; failure: unknown } | null
 
 /**
  * How long a request may wait in all, `null` for any time, and how much of that it needs for another try;
@@ -146,7 +147,7 @@ type Outcome = Decision | { kind: 'failed'; failure: unknown } | null
 type LockWaits = { msMax: number | null; tryMs: number; late: () => Error }
 
 /** Admissions over a connection that has a lock timeout. */
-export function createAdmissions(
+export function createAdmitBatch(
   query: Query,
   cache: RefusalCache,
   clock: DatabaseClock,
@@ -162,7 +163,7 @@ export function createAdmissions(
     grouped: Grouped,
     adds: boolean,
     waited: Waited,
-  ): Promise<Outcome[]> {
+  ): Promise<Attempted[]> {
     const { groups, find } = grouped
     const waits = clock.elapsedMs() >= skipUntilMs
     const [sentMs, generation] = [clock.elapsedMs(), cache.generation()]
@@ -197,7 +198,7 @@ export function createAdmissions(
     }
   }
 
-  async function decide(batch: readonly Admission[], waited: Waited): Promise<Outcome[]> {
+  async function decide(batch: readonly Admission[], waited: Waited): Promise<Attempted[]> {
     const grouped = group(batch)
     const some = batch.slice(0, grouped.count)
     // Those with several rules are decided in order of arrival, which takes all their rows.

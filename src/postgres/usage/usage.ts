@@ -29,7 +29,7 @@ import {
   shownDatabase,
 } from '../connection.ts'
 import { isLockNotFree } from '../errors.ts'
-import { createAdmissions, createGiveBack } from './admissions.ts'
+import { createAdmitBatch, createGiveBack } from './admissions.ts'
 import { createKeyUse } from './key-use.ts'
 import { createNetworks } from './networks.ts'
 import { createDatabaseClock, createRefusalCache } from './refusals.ts'
@@ -229,7 +229,7 @@ export function createUsageStore(
 
   return {
     ...(bound && { bound }),
-    admit: createAdmissions(decide, refusals, clock, {
+    admit: createAdmitBatch(decide, refusals, clock, {
       ...{ msMax: timeoutMs, tryMs: lockMs },
       late: failed(
         `in the database ${shown}, a row of table usage stays locked: by another session, or commits are slow`,

@@ -10,7 +10,7 @@ import type { Caller } from '../../../src/access/key.ts'
 import type { Decision } from '../../../src/access/rate-limit.ts'
 import { openConnection, type Query } from '../../../src/postgres/connection.ts'
 import { createRegistry } from '../../../src/postgres/registry.ts'
-import { createAdmissions } from '../../../src/postgres/usage/admissions.ts'
+import { createAdmitBatch } from '../../../src/postgres/usage/admissions.ts'
 import { createDatabaseClock, createRefusalCache } from '../../../src/postgres/usage/refusals.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage.ts'
 import { T0 } from '../../support/fixtures.ts'
@@ -146,7 +146,7 @@ describe.skipIf(!HAS_POSTGRES)('the requests of one turn', () => {
     }
     const clock = createDatabaseClock(() => 0)
     const waits = { msMax: 0, tryMs: 0, late: () => new Error('a lock is not free') }
-    const admitAll = createAdmissions(counting, createRefusalCache(clock), clock, waits)
+    const admitAll = createAdmitBatch(counting, createRefusalCache(clock), clock, waits)
     return { outcomes: (await decideAll({ admit: admitAll }, batch)).map(outcomeOf), calls }
   }
 
