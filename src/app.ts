@@ -4,7 +4,7 @@ import { createAuthThrottle } from './access/auth-throttle.ts'
 import type { KeyReader, UsageStore } from './access/ports.ts'
 import type { AnswerStreamer } from './api/answer.ts'
 import { ApiError } from './api/errors.ts'
-import { createAdmissions, createHandler } from './api/handler.ts'
+import { createAdmissionCounts, createHandler } from './api/handler.ts'
 import { createQueryReader } from './api/query.ts'
 import { createResponseCache } from './api/response-cache.ts'
 import type { Settings } from './config/settings.ts'
@@ -84,7 +84,7 @@ export function createApp(
   const access = createAccess(keys, usage)
   const throttle = createAuthThrottle(later)
   const counters = createCounters()
-  const admissions = createAdmissions()
+  const admissions = createAdmissionCounts()
   const probes: readonly (readonly [problem: string, probe: () => Awaitable<void>])[] = [
     ['the list cannot be read', () => void [proxies.version(), proxies.isEmpty()]],
     ['requests cannot be counted', () => usage.probe()],

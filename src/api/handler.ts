@@ -40,8 +40,13 @@ const UNKNOWN: Known = { keyId: null, limits: [] }
 
 export type Handler = ReturnType<typeof createHandler>
 /** Admitted requests by kind of key, and those of them that were given back. */
-export type Admissions = { [kind in Caller['kind']]: number } & { givenBack: number }
-export const createAdmissions = (): Admissions => ({ regular: 0, temp: 0, demo: 0, givenBack: 0 })
+export type AdmissionCounts = { [kind in Caller['kind']]: number } & { givenBack: number }
+export const createAdmissionCounts = (): AdmissionCounts => ({
+  regular: 0,
+  temp: 0,
+  demo: 0,
+  givenBack: 0,
+})
 
 type HandlerParts = {
   access: Access
@@ -49,11 +54,11 @@ type HandlerParts = {
   cache: ResponseCache
   clock: Clock
   /** Counted here, for the metrics. */
-  admissions: Admissions
+  admissions: AdmissionCounts
 }
 
 /** An admitted request, and the instants at which it counts. */
-type Sent = {
+type AdmittedRequest = {
   caller: Caller
   ip: string
   nowMs: number
@@ -66,7 +71,7 @@ type LaterLimits = Promise<readonly LimitStatus[] | null>
 type Progress = Waits & {
   known: Known
   /** The request if it was admitted and not given back. */
-  sent: Sent | null
+  sent: AdmittedRequest | null
   /** The caller whose network quotas are missing in `known`. */
   missing: Caller | null
 }
@@ -81,7 +86,7 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
    */
   async function consume(
     progress: Progress,
-    { caller, ip, nowMs, decision: { atMs } }: Sent,
+    { caller, ip, nowMs, decision: { atMs } }: AdmittedRequest,
     finding: Awaitable<Found>,
   ): Promise<Found> {
     const found = await finding
@@ -100,7 +105,11 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
   }
 
   /** Gives a request back; returns the status of its limits then. */
-  async function giveBack({ caller, ip, decision }: Sent): Promise<readonly LimitStatus[]> {
+  async function giveBack({
+    caller,
+    ip,
+    decision,
+  }: AdmittedRequest): Promise<readonly LimitStatus[]> {
     admissions.givenBack += 1
     await access.giveBack(caller, ip, decision.instants)
     return access.limits(caller, ip, clock()) // it may have waited long

@@ -3,7 +3,7 @@
  * its id, a path that has no route, or anything else that clients choose.
  */
 import { type ErrorCode, STATUS } from '../api/errors.ts'
-import type { Admissions } from '../api/handler.ts'
+import type { AdmissionCounts } from '../api/handler.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
 import type { FeedState } from '../feeds/store.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
@@ -18,7 +18,7 @@ import { type AllTraffic, type RouteTraffic, statusOf } from './traffic.ts'
 export type Reading = {
   nowMs: number
   traffic: AllTraffic
-  admissions: Admissions
+  admissions: AdmissionCounts
   cache: CacheCounts
   /** `null` while the list cannot be read. */
   extent: { rows: number; newestMs: number | null } | null

@@ -5,7 +5,7 @@
  */
 import type { Gauge } from 'prom-client'
 import Registry from 'prom-client/lib/registry.js'
-import type { Admissions } from '../api/handler.ts'
+import type { AdmissionCounts } from '../api/handler.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
 import { BUN_VERSION, COMMIT, SQLITE_VERSION, VERSION } from '../config/version.ts'
 import type { FeedState } from '../feeds/store.ts'
@@ -19,7 +19,7 @@ import type { AllTraffic } from './traffic.ts'
 /** What is counted in the request path. */
 export type Counted = {
   traffic: AllTraffic
-  admissions: Admissions
+  admissions: AdmissionCounts
   cacheCounts: () => CacheCounts
 }
 

@@ -6,7 +6,7 @@
 import { afterAll, expect, spyOn, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
 import type { AnswerStream } from '../../src/api/answer.ts'
-import { createAdmissions, createHandler, type Outcome } from '../../src/api/handler.ts'
+import { createAdmissionCounts, createHandler, type Outcome } from '../../src/api/handler.ts'
 import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import type { Filter } from '../../src/proxies/filter.ts'
@@ -62,7 +62,7 @@ function createWorld(plans: Plans, onSelect: (filter: Filter) => void = () => {}
     },
   }
   const handle = createHandler({
-    admissions: createAdmissions(),
+    admissions: createAdmissionCounts(),
     clock,
     access: createAccess(registry.keys, registry.usage),
     readQuery: createQueryReader(PROVIDER),

@@ -7,7 +7,7 @@ import { createAccess } from '../../src/access/access.ts'
 import type { KeyReader, UsageStore } from '../../src/access/ports.ts'
 import type { AnswerStream, AnswerStreamer, Totals } from '../../src/api/answer.ts'
 import { ApiError, type ErrorCode } from '../../src/api/errors.ts'
-import { createAdmissions, createHandler, type Outcome } from '../../src/api/handler.ts'
+import { createAdmissionCounts, createHandler, type Outcome } from '../../src/api/handler.ts'
 import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import { StoreError } from '../../src/lib/errors.ts'
@@ -54,7 +54,7 @@ function createWorld(limits: Partial<Limits>, exchange: Exchange = () => ({})) {
   const whole: Parts = { keys: registry.keys, usage: registry.usage, reader: list, streamer: null }
   const { keys, usage, reader, streamer } = { ...whole, ...exchange(whole) }
   const handle = createHandler({
-    admissions: createAdmissions(),
+    admissions: createAdmissionCounts(),
     clock: () => T0,
     access: createAccess(keys, usage),
     readQuery: createQueryReader(PROVIDER),

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { createAccess } from '../../src/access/access.ts'
 import { newKey } from '../../src/access/key.ts'
-import { createAdmissions, createHandler, type Outcome } from '../../src/api/handler.ts'
+import { createAdmissionCounts, createHandler, type Outcome } from '../../src/api/handler.ts'
 import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import { keyOf, readCredentials } from '../../src/http/credentials.ts'
@@ -154,7 +154,7 @@ describe('the key', () => {
   registry.plans.set({ ...UNLIMITED, name: 'unlimited' })
   registry.keys.add({ key, label: '', note: '', plan: 'unlimited', expiresAt: null }, T0)
   const handle = createHandler({
-    admissions: createAdmissions(),
+    admissions: createAdmissionCounts(),
     clock: () => T0,
     access: createAccess(registry.keys, registry.usage),
     readQuery: createQueryReader(provider),

@@ -1,7 +1,7 @@
 /** Holds what a scrape costs, what it waits for, and what it shows of feeds. */
 import { describe, expect, test } from 'bun:test'
 import { prometheusContentType } from 'prom-client'
-import { createAdmissions } from '../../src/api/handler.ts'
+import { createAdmissionCounts } from '../../src/api/handler.ts'
 import type { FeedState } from '../../src/feeds/store.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import { METRICS_TYPE, type Observed } from '../../src/metrics/observed.ts'
@@ -52,7 +52,7 @@ function scraped(more: Partial<Observed> = {}) {
   const scrape = createMetricsText({
     counted: {
       traffic: createCounters().all,
-      admissions: createAdmissions(),
+      admissions: createAdmissionCounts(),
       cacheCounts: () => CACHE,
     },
     ...{ observed, clock: () => T0 + elapsedMs, sqliteVersion: '3' },
