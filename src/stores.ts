@@ -261,7 +261,7 @@ type FileList = { kind: 'file' } & ReturnType<typeof openServerList>
 export type Served = {
   observed: Observed
   /** Opens the states of the feeds, of which only these are kept. */
-  openFeeds(feeds: readonly Feed[]): Promise<{ store: FeedStore; close(): void }>
+  openFeedStore(feeds: readonly Feed[]): Promise<{ store: FeedStore; close(): void }>
 } & (
   | { node: null; registry: ReturnType<typeof openServerRegistry>; list: SampleList | FileList }
   | { node: Node; registry: Node['registry']; list: Node['list'] }
@@ -279,18 +279,18 @@ export async function withServed(
   if (url !== undefined) {
     await using node = await openNode({ dir, url, timeoutMs, provider, clock, log })
     const { registry, list, feeds: store } = node
-    const openFeeds = async (feeds: readonly Feed[]) => {
+    const openFeedStore = async (feeds: readonly Feed[]) => {
       await store.keepOnly(feeds, clock())
       return { store, close() {} }
     }
-    return await work({ node, registry, list, observed: observeNode(dir, node), openFeeds })
+    return await work({ node, registry, list, observed: observeNode(dir, node), openFeedStore })
   }
   requireOwnData(dir)
   const openList = (): SampleList | FileList =>
     settings.sample
       ? { kind: 'sample', ...openMemoryList() }
       : { kind: 'file', ...openServerList(dir, provider, clock, log.say) }
-  const openFeeds = async (feeds: readonly Feed[]) => {
+  const openFeedStore = async (feeds: readonly Feed[]) => {
     await withFeeds(dir, store => store.keepOnly(feeds, clock()))
     const store = openServerFeeds(dir)
     return { store, close: store.close }
@@ -300,7 +300,13 @@ export async function withServed(
     () => openServerRegistry(dir, log.say),
     registry =>
       withResource(join(dir, PROXY_FILE), openList, list =>
-        work({ node: null, registry, list, observed: observeData(dir, registry, list), openFeeds }),
+        work({
+          node: null,
+          registry,
+          list,
+          observed: observeData(dir, registry, list),
+          openFeedStore,
+        }),
       ),
   )
 }

@@ -10,7 +10,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { hashKey } from '../src/access/key.ts'
 import { STATUS } from '../src/api/errors.ts'
-import { startImport } from '../src/cli/commands/import.ts'
+import { spawnImport } from '../src/cli/commands/import.ts'
 import { COMMANDS } from '../src/cli/program.ts'
 import { ACCESS_FILE } from '../src/sqlite/data-directory.ts'
 import type { Answer } from './support/answer.ts'
@@ -395,7 +395,7 @@ describe('the password of a database is shown nowhere', () => {
     }
     const shell = ['sh', '-c', 'echo "$0 $*"; env; echo; head -n 1', 'import-of-the-server']
     const task = { name: 'list', options: {}, settings }
-    const { stdout } = await startImport(task, openSync('/dev/null', 'r'), shell).ended
+    const { stdout } = await spawnImport(task, openSync('/dev/null', 'r'), shell).ended
     const [shown = '', given = ''] = stdout.split('\n\n')
     expect(shown).toStartWith('import-of-the-server import-upload')
     expect(tracesIn(shown)).toEqual([])

@@ -30,7 +30,7 @@ const programOf = (): string[] => {
 type TaskEnd = { isDone: boolean; stdout: string; stderr: string }
 
 /** Starts a command that calls `readTask`, with an open file or none; `said` is what it said so far. */
-export function startTask(
+export function spawnTask(
   command: string,
   task: unknown,
   file: number | 'ignore' = 'ignore',

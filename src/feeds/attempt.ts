@@ -3,7 +3,7 @@
  * (`config/subprocess.ts`) or in the command `fetch`. A failure keeps the list as it was (contract G1).
  */
 
-import { type ProcessSettings, startTask } from '../config/subprocess.ts'
+import { type ProcessSettings, spawnTask } from '../config/subprocess.ts'
 import { geoipStamp, openGeoip } from '../import/geoip.ts'
 import { type ImportObserver, importSources, shrinkProblem } from '../import/import.ts'
 import type { Clock, Later } from '../lib/clock.ts'
@@ -25,7 +25,7 @@ type Changed = Extract<Opened, { kind: 'changed' }>
 type Imported = Pick<FeedState, 'rejected' | 'rejection'> & { rows: number }
 
 /** What became of an attempt; `options` are all besides its content that the import depended on. */
-export type Outcome =
+export type AttemptResult =
   | { kind: 'unchanged' }
   | ({ kind: 'imported'; validators: Validators; options: string } & Imported)
   | { kind: 'failed'; error: string; retryAfterMs: number | null }
@@ -131,7 +131,7 @@ export async function attemptFeed(
   feed: Feed,
   before: FeedState,
   context: AttemptContext,
-): Promise<Outcome> {
+): Promise<AttemptResult> {
   const { provider, geoip, list, clock, signal } = context
   const slow = `takes longer than ${FETCH_MS_MAX / SECOND_MS} s`
   try {
@@ -172,13 +172,16 @@ export type FeedTask = { feed: Feed; before: FeedState; settings: ProcessSetting
  * Attempts a feed in a process, which is killed when `signal` is aborted.
  * @throws the reason of `signal` then.
  */
-export async function attemptInProcess(task: FeedTask, signal: AbortSignal): Promise<Outcome> {
-  const { ended, kill } = startTask(FEED_PROCESS, task)
+export async function attemptInProcess(
+  task: FeedTask,
+  signal: AbortSignal,
+): Promise<AttemptResult> {
+  const { ended, kill } = spawnTask(FEED_PROCESS, task)
   signal.addEventListener('abort', kill)
   try {
     const { isDone, stdout, stderr } = await ended
     signal.throwIfAborted()
-    if (isDone) return JSON.parse(stdout) as Outcome // of this program
+    if (isDone) return JSON.parse(stdout) as AttemptResult // of this program
     const lastLine = stderr.trim().split('\n').at(-1) ?? ''
     return { kind: 'failed', error: lastLine.replace(/^proxylist: /, ''), retryAfterMs: null }
   } finally {

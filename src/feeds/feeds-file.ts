@@ -40,10 +40,10 @@ export async function readFeeds(settings: FeedSettings): Promise<Feed[]> {
 
 type Take = (feeds: readonly Feed[]) => Awaitable<FeedChanges>
 
-export type CurrentFeeds = Awaited<ReturnType<typeof openFeeds>>
+export type CurrentFeeds = Awaited<ReturnType<typeof loadCurrentFeeds>>
 
 /** The feeds of a server, as they were last read. @throws CommandError (usage), at first. */
-export async function openFeeds(settings: FeedSettings, say: (sentence: string) => void) {
+export async function loadCurrentFeeds(settings: FeedSettings, say: (sentence: string) => void) {
   let feeds = await readFeeds(settings)
   let take: Take | null = null
 

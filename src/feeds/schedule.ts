@@ -7,7 +7,7 @@ import { type Clock, type Later, orAfter } from '../lib/clock.ts'
 import { counted } from '../lib/counted.ts'
 import { messageOf, orAborted, untilAborted } from '../lib/errors.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
-import type { Outcome } from './attempt.ts'
+import type { AttemptResult } from './attempt.ts'
 import type { Feed } from './feed.ts'
 import { type FeedState, type FeedStore, newState } from './store.ts'
 
@@ -47,7 +47,7 @@ export function isDue(nextTryMs: number, everyMs: number, nowMs: number): boolea
 
 function stateAfter(
   before: FeedState,
-  outcome: Outcome,
+  outcome: AttemptResult,
   { shown, everyMs }: Feed,
   { tookMs, nowMs, random }: { tookMs: number; nowMs: number; random: number },
 ): FeedState {
@@ -66,7 +66,7 @@ function stateAfter(
 type FetchContext = {
   store: FeedStore
   /** Fetches a feed now. @throws the reason of `signal` once that is aborted. */
-  attempt: (feed: Feed, before: FeedState, signal: AbortSignal) => Promise<Outcome>
+  attempt: (feed: Feed, before: FeedState, signal: AbortSignal) => Promise<AttemptResult>
   clock: Clock
   /** From 0 up to 1. */
   random: () => number

@@ -15,7 +15,7 @@ import { messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import type { Counters, Outcome, RouteTraffic } from '../metrics/traffic.ts'
+import type { CodeOrStatus, Counters, RouteTraffic } from '../metrics/traffic.ts'
 import { type Begun, createAccessLog } from './access-log.ts'
 import type { ClientIp } from './client-ip.ts'
 import { createCors } from './cors.ts'
@@ -83,7 +83,7 @@ export function createHttpApp(parts: HttpParts) {
     return responseOf(reply, { requestId: id, isHead, clock, cors: origin })
   }
 
-  function send(current: Current, reply: Reply, outcome: Outcome, seconds: number): Response {
+  function send(current: Current, reply: Reply, outcome: CodeOrStatus, seconds: number): Response {
     const response = respondWith(current, reply)
     const { body } = reply
     const { nowMs, counted } = current

@@ -30,7 +30,7 @@ export function startWorker(path: string): Worker {
 }
 
 /** What a worker replies to its only message. */
-type Outcome<Result> = { kind: 'done'; result: Result } | { kind: 'thrown'; error: ErrorMessage }
+type TaskReply<Result> = { kind: 'done'; result: Result } | { kind: 'thrown'; error: ErrorMessage }
 
 /** Work in a worker: its result, and what ends it early; then the result never comes, unless with `why`. */
 export type Task<Result> = { result: Promise<Result>; end: (why?: Error) => void }
@@ -49,7 +49,7 @@ export function startTask<Input, Result>(path: string, input: Input): Task<Resul
     worker.terminate()
     if (why !== undefined) reject(why)
   }
-  worker.onmessage = ({ data }: MessageEvent<Outcome<Result>>) => {
+  worker.onmessage = ({ data }: MessageEvent<TaskReply<Result>>) => {
     worker.terminate()
     if (data.kind === 'done') resolve(data.result)
     else reject(toError(data.error))
@@ -62,13 +62,13 @@ export function startTask<Input, Result>(path: string, input: Input): Task<Resul
 
 /** Does work that `startTask` has asked for, and replies with what comes of it. */
 export async function doTask<Result>(worker: Worker, work: () => Result | Promise<Result>) {
-  let outcome: Outcome<Result>
+  let reply: TaskReply<Result>
   try {
-    outcome = { kind: 'done', result: await work() }
+    reply = { kind: 'done', result: await work() }
   } catch (error) {
-    outcome = { kind: 'thrown', error: toErrorMessage(error) }
+    reply = { kind: 'thrown', error: toErrorMessage(error) }
   }
-  worker.postMessage(outcome)
+  worker.postMessage(reply)
 }
 
 /** Lowers the priority of the thread that calls it, for good. Only Linux has priorities of threads. */

@@ -8,13 +8,13 @@ import { type ErrorCode, STATUS } from '../api/errors.ts'
 import { createHistogram, type Histogram, observe } from './histogram.ts'
 
 /** How a request ended: with an error code, or with a status that is no error. */
-export type Outcome = ErrorCode | number
+export type CodeOrStatus = ErrorCode | number
 
 /** The counters of a route: a path of the table of routes, so there are few. */
 export type RouteTraffic = {
   readonly path: string
   /** Requests that are over, by outcome: one look-up for each. Of a stream, when its body begins. */
-  readonly outcomes: Map<Outcome, { count: number }>
+  readonly outcomes: Map<CodeOrStatus, { count: number }>
   /** Time until the reply was ready; of a stream, until its body begins. */
   readonly durations: Histogram
   /** What was given to connections; of streams, once they are over, before compression. */
@@ -46,7 +46,7 @@ export type Traffic = {
   durations: readonly number[]
 }
 
-export const statusOf = (outcome: Outcome): number =>
+export const statusOf = (outcome: CodeOrStatus): number =>
   typeof outcome === 'number' ? outcome : STATUS[outcome]
 
 /** The codes of our own failures, counted from 0, so that the first one is an increase. */
@@ -76,7 +76,7 @@ export function createCounters() {
     route,
 
     /** Counts a request whose reply is ready, `seconds` after it arrived. */
-    count(of: RouteTraffic, outcome: Outcome, seconds: number): void {
+    count(of: RouteTraffic, outcome: CodeOrStatus, seconds: number): void {
       all.ended += 1
       const ended = of.outcomes.get(outcome)
       if (ended === undefined) of.outcomes.set(outcome, { count: 1 })

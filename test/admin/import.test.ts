@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createImports, IMPORTS_MAX, type ImportEnd } from '../../src/admin/import.ts'
-import { startImport } from '../../src/cli/commands/import.ts'
+import { spawnImport } from '../../src/cli/commands/import.ts'
 import { startConsole } from '../support/console.ts'
 import { dataDirectory } from '../support/fixtures.ts'
 import { proxylist, SOURCE } from '../support/program.ts'
@@ -18,7 +18,7 @@ function create() {
     ...{ providerService: 'the service', geoip: [] },
   }
   const service = startConsole(dir, {
-    runImport: (upload, fd) => startImport({ ...upload, settings }, fd, SOURCE),
+    runImport: (upload, fd) => spawnImport({ ...upload, settings }, fd, SOURCE),
   })
   /** The lines of the answer, without progress. */
   async function send(query: string, body: string): Promise<{ [member: string]: unknown }> {

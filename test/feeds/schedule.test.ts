@@ -1,6 +1,6 @@
 /** When a server fetches its feeds, and what it says of them: clock, timers and attempts by hand. */
 import { beforeEach, describe, expect, test } from 'bun:test'
-import type { Outcome } from '../../src/feeds/attempt.ts'
+import type { AttemptResult } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
 import { retryAfterMs } from '../../src/feeds/fetch.ts'
 import { delayAfterFailure, isDue, keepFeeds } from '../../src/feeds/schedule.ts'
@@ -17,7 +17,8 @@ let leased: string[] = []
 let isLeasedElsewhere = false
 let storeFailure: Error | null = null
 /** Attempts that are running, each with the feed, and how to end it. */
-let running: { feed: Feed; isKilled: boolean; end(outcome: Outcome): void; fail(): void }[] = []
+let running: { feed: Feed; isKilled: boolean; end(outcome: AttemptResult): void; fail(): void }[] =
+  []
 
 beforeEach(() => {
   nowMs = T0
@@ -43,12 +44,12 @@ const store = {
   keepOnly() {},
 }
 
-async function attempt(feed: Feed, _: FeedState, signal: AbortSignal): Promise<Outcome> {
-  const { promise, resolve, reject } = Promise.withResolvers<Outcome>()
+async function attempt(feed: Feed, _: FeedState, signal: AbortSignal): Promise<AttemptResult> {
+  const { promise, resolve, reject } = Promise.withResolvers<AttemptResult>()
   const current = {
     feed,
     isKilled: false,
-    end(outcome: Outcome) {
+    end(outcome: AttemptResult) {
       running.splice(running.indexOf(current), 1)
       signal.aborted ? reject(signal.reason) : resolve(outcome)
     },
@@ -85,10 +86,10 @@ const IMPORTED = {
   ...{ rows: 3, rejected: 0, rejection: '', options: '' },
   validators: { etag: '', lastModified: '', digest: 'x' },
 } as const
-const failed = (error: string): Outcome => ({ kind: 'failed', error, retryAfterMs: null })
+const failed = (error: string): AttemptResult => ({ kind: 'failed', error, retryAfterMs: null })
 
 /** Ends the first attempt with this outcome, and lets what follows happen. */
-async function finish(outcome: Outcome = IMPORTED): Promise<void> {
+async function finish(outcome: AttemptResult = IMPORTED): Promise<void> {
   const [first] = running
   if (first === undefined) throw new Error('nothing is running')
   first.end(outcome)
@@ -274,7 +275,7 @@ describe('feeds that are changed while the server runs', () => {
 
 describe('a server says', () => {
   /** What is said of attempts with these outcomes. */
-  async function saidOf(...outcomes: readonly Outcome[]): Promise<string[]> {
+  async function saidOf(...outcomes: readonly AttemptResult[]): Promise<string[]> {
     await start('http://u:SECRET@h/a?key=SECRET')
     for (const outcome of outcomes) {
       await finish(outcome)
@@ -285,12 +286,12 @@ describe('a server says', () => {
   const feed = 'feed http://***@h/a?key=***'
   const kept = 'the list stays as it was, next try in'
   const FAILED = failed('answers with status 500')
-  const rows = (count: number, rejected = 0): Outcome => ({
+  const rows = (count: number, rejected = 0): AttemptResult => ({
     ...{ ...IMPORTED, rows: count, rejected },
     rejection: rejected === 0 ? '' : 'line 4: port is wrong',
   })
 
-  test.each<[what: string, outcomes: Outcome[], said: string[]]>([
+  test.each<[what: string, outcomes: AttemptResult[], said: string[]]>([
     [
       'what the first attempt brought, and nothing while all is well',
       [rows(1234), rows(1300), { kind: 'unchanged' }],

@@ -1,7 +1,7 @@
 /** Holds the counters of requests, by themselves. */
 import { expect, test } from 'bun:test'
 import { type ErrorCode, STATUS } from '../../src/api/errors.ts'
-import { createCounters, type Outcome, statusOf } from '../../src/metrics/traffic.ts'
+import { type CodeOrStatus, createCounters, statusOf } from '../../src/metrics/traffic.ts'
 
 const CODES = Object.keys(STATUS) as ErrorCode[] // of the table itself
 
@@ -12,7 +12,7 @@ test('every error code has the status of its table, and a status is its own', ()
 
 test('the console sees every request once, as 200, 404, 429, 5xx or another 4xx', () => {
   const { route, count, traffic } = createCounters()
-  const outcomes: Outcome[] = [200, 200, 204, ...CODES]
+  const outcomes: CodeOrStatus[] = [200, 200, 204, ...CODES]
   for (const outcome of outcomes) count(route('/api'), outcome, 0.002)
   count(route('/healthz'), 200, 1)
   const { durations, ...sums } = traffic('/api')

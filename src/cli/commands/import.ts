@@ -5,7 +5,7 @@ import {
   FILE_DESCRIPTOR,
   type ProcessSettings,
   readTask,
-  startTask,
+  spawnTask,
 } from '../../config/subprocess.ts'
 import { checkMapping, isShowable } from '../../import/columns.ts'
 import { openGeoip } from '../../import/geoip.ts'
@@ -248,8 +248,8 @@ export const importProcess = command({
  * Starts that process. It reads the file of a descriptor itself: from a pipe that a killed server leaves, it
  * would take a part of the list for the whole.
  */
-export function startImport(task: ImportTask, fd: number, program?: readonly string[]) {
-  const { ended, said, kill } = startTask(IMPORT_PROCESS, task, fd, program)
+export function spawnImport(task: ImportTask, fd: number, program?: readonly string[]) {
+  const { ended, said, kill } = spawnTask(IMPORT_PROCESS, task, fd, program)
   return {
     ended: ended.then(end => ({ ...end, stderr: end.stderr.replace(PROGRESS, '') })),
     bytesRead: () => Number([...said().matchAll(PROGRESS)].at(-1)?.[1] ?? 0),

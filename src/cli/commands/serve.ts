@@ -9,7 +9,7 @@ import type { Settings } from '../../config/settings.ts'
 import type { ProcessSettings } from '../../config/subprocess.ts'
 import { createConsole, createLogTap } from '../../console.ts'
 import { attemptInProcess } from '../../feeds/attempt.ts'
-import { type CurrentFeeds, openFeeds } from '../../feeds/feeds-file.ts'
+import { type CurrentFeeds, loadCurrentFeeds } from '../../feeds/feeds-file.ts'
 import { keepFeeds } from '../../feeds/schedule.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import { whileHeld } from '../../jobs/held.ts'
@@ -25,7 +25,7 @@ import type { ProxyWriter } from '../../proxies/store.ts'
 import { type Served, withServed } from '../../stores.ts'
 import { command, DATA_SETTINGS } from '../command.ts'
 import { shutDown } from '../shutdown.ts'
-import { startImport } from './import.ts'
+import { spawnImport } from './import.ts'
 
 const SERVE_SETTINGS = [
   ...DATA_SETTINGS,
@@ -77,7 +77,7 @@ export const serveCommand = command({
     checkConsole(settings)
     await openGeoip(settings.geoip) // one that cannot be used is noticed now
     const log = createLog({ hasLines: settings.log === 'json' })
-    const feeds = await openFeeds(settings, log.say)
+    const feeds = await loadCurrentFeeds(settings, log.say)
     if (!hasTerminal) reload = () => void feeds.reload().catch(reportTo(log))
     await withServed(settings, clock, log, served =>
       serve({ ...served, settings, feeds, clock, log, signal }),
@@ -200,7 +200,7 @@ const forProcesses = (settings: ServeSettings): ProcessSettings => {
 async function startFeeds(serving: Serving): Promise<Job[]> {
   const { settings, feeds, clock, log } = serving
   if (feeds.current().length === 0 && settings.feeds === undefined) return []
-  const { store, close } = await serving.openFeeds(feeds.current())
+  const { store, close } = await serving.openFeedStore(feeds.current())
   const job = keepFeeds({
     ...{ store, clock, say: log.say, random: Math.random, later: timerLater },
     feeds: feeds.current(),
@@ -231,7 +231,7 @@ async function startConsole(
     runImport:
       node === null && list.kind === 'sample'
         ? null
-        : (upload, fd) => startImport({ ...upload, settings: forProcesses(settings) }, fd),
+        : (upload, fd) => spawnImport({ ...upload, settings: forProcesses(settings) }, fd),
   })
   const { server, shown } = await admin.listen(adminListen).catch(error => {
     admin.close()
