@@ -23,11 +23,11 @@ const CITIES_PER_COUNTRY = 12
 export const cityOf = (country: string, n: number): string => `Город ${country} ${n}`
 export const cityEnOf = (country: string, n: number): string => `City ${country} ${n}`
 
-/** The `n`-th address; different for every n below 2^24. */
+/** The `n`-th address; different for every n below 2^24, and one that an import accepts. */
 export function addressOf(n: number): string {
   const mixed = Math.imul(n, 0x9e3779b1) & 0xffffff // the factor is odd: each n gives another
   const port = PORTS[n % PORTS.length] ?? 8080
-  return `${11 + (n % 200)}.${mixed >>> 16}.${(mixed >>> 8) & 255}.${mixed & 255}:${port}`
+  return `${11 + (n % 150)}.${mixed >>> 16}.${(mixed >>> 8) & 255}.${mixed & 255}:${port}`
 }
 
 /** The `n`-th row without its check time, and the age of its check in seconds. */
