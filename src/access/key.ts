@@ -49,9 +49,13 @@ export type ListedKey = KeyProperties & {
   subnetsToday: number
   /** Networks of its callers. */
   clientsToday: number
-  /** When each secret that was rotated out ends, in order; those that have ended are left out. */
+  /** When the overlap of each secret that was rotated out ends, in order; without those that have ended. */
   oldSecretsUntil: readonly number[]
 }
+
+/** When an old secret ends: with its overlap, or with its key if that is earlier. */
+export const secretEnd = (overlapUntilMs: number, { expiresAt }: KeyProperties): number =>
+  Math.min(overlapUntilMs, expiresAt ?? overlapUntilMs)
 
 /** Whether a key is accepted, and why not. */
 export type KeyState = 'active' | 'expired' | 'revoked' | 'off'

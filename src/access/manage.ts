@@ -11,6 +11,7 @@ import {
   type ListedKey,
   type NewKey,
   newKey,
+  secretEnd,
   TEMP_PREFIX,
 } from './key.ts'
 import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from './plan.ts'
@@ -122,7 +123,7 @@ export async function rotateKey(
   }
   const key = newKey(known.plan === null ? 'temp' : 'regular')
   if (!(await keys.rotate(id, key, untilMs, nowMs))) throw unknownKey()
-  return { key, untilMs }
+  return { key, untilMs: secretEnd(untilMs, known) }
 }
 
 /** Revokes a key permanently. @throws RuleError when no key has this id. */

@@ -7,6 +7,7 @@ import {
   type KeyState,
   keyState,
   type ListedKey,
+  secretEnd,
 } from '../access/key.ts'
 import { quotaStatuses } from '../access/network-quota.ts'
 import type { Plan } from '../access/plan.ts'
@@ -88,7 +89,7 @@ export const operatorReport = (facts: KeyFacts, nowMs: number) => ({
   note: facts.key.note,
   prefix: facts.key.prefix,
   created: formatInstant(facts.key.createdAt),
-  old_secrets_until: facts.key.oldSecretsUntil.map(formatInstant),
+  old_secrets_until: facts.key.oldSecretsUntil.map(ms => formatInstant(secretEnd(ms, facts.key))),
   last_seen: formatInstantOrNull(facts.use.lastSeenMs),
   days: facts.use.days.map(({ day, requests, records, refused }) => ({
     ...{ day: formatDay(day), requests, records, refused },

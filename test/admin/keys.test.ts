@@ -108,6 +108,11 @@ describe('a key', () => {
       report: { id, old_secrets_until: ['2026-11-20T13:00:00.000Z'] },
     })
     expect([await isServed(key), await isServed(rotated.key)]).toEqual([true, true])
+    await service.value(`/console/keys/${id}`, post({ expires: '2026-11-20T12:30:00Z' }))
+    expect(await service.value(path, post({ overlap: '24h' }))).toMatchObject({
+      overlap_until: '2026-11-20T12:30:00.000Z',
+      report: { old_secrets_until: ['2026-11-20T12:30:00.000Z', '2026-11-20T12:30:00.000Z'] },
+    })
     const last = await service.value(path, post({ overlap: '0s' }))
     expect(last.overlap_until).toBeNull()
     expect([await isServed(key), await isServed(last.key)]).toEqual([false, true])

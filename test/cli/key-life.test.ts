@@ -169,7 +169,10 @@ describe('keys rotate', () => {
   test('an old secret ends with its key: by expiry, and when it is revoked', async () => {
     const { key, id } = newKey()
     await stdoutOf(run(`keys set ${id} --expires 10m`))
-    await stdoutOf(run(`keys rotate ${id} --overlap 1h`))
+    const { stderr } = await run(`keys rotate ${id} --overlap 1h`)
+    const until = 'valid until 2026-11-20T12:10:00.000Z'
+    expect(stderr).toContain(`the old one is ${until}; `)
+    expect(await stdoutOf(run(`keys show ${id}`))).toContain(`old secret  ${until}\n`)
     service.setClock(599)
     expect(await askWith(key)).toBe(FOUND)
     service.setClock(600)
