@@ -2,13 +2,12 @@
  * The admin listener (contract G3): which requests are answered, in which order they are
  * checked, and the header fields and bodies of all answers. What each path does is in the routes.
  */
-import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
 import type { AuthThrottle } from '../access/auth-throttle.ts'
 import { clientBucket } from '../access/entitlements.ts'
 import { type RuleCode, RuleError } from '../access/manage.ts'
 import type { Listen } from '../config/parsers.ts'
 import type { Clock } from '../lib/clock.ts'
+import { COMPRESS_MIN_BYTES, chooseEncoding, compress } from '../lib/encoding.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
@@ -38,9 +37,6 @@ type AdminParts = {
 }
 
 const METRICS_PATH = '/metrics'
-/** Shorter bodies are not worth compressing. */
-const COMPRESS_MIN_BYTES = 1024
-const compress = promisify(gzip)
 
 const LINES_TYPE = 'application/x-ndjson'
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -95,13 +91,13 @@ export function createAdmin(parts: AdminParts) {
   }
 
   async function send(request: Request, status: number, text: string, type: string) {
-    const accepts = /\bgzip\b/.test(request.headers.get('accept-encoding') ?? '')
+    const encoding = chooseEncoding(request.headers.get('accept-encoding'))
     const own = { ...plain, 'content-type': type, vary: 'Accept-Encoding' }
-    if (!accepts || text.length < COMPRESS_MIN_BYTES) {
+    if (encoding === null || text.length < COMPRESS_MIN_BYTES) {
       return new Response(text, { status, headers: own })
     }
-    const headers = { ...own, 'content-encoding': 'gzip' }
-    return new Response(await compress(text), { status, headers })
+    const headers = { ...own, 'content-encoding': encoding }
+    return new Response(await compress(text, encoding), { status, headers })
   }
 
   function respond(request: Request, replied: Replied): Awaitable<Response> {

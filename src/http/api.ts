@@ -5,14 +5,9 @@ import type { Handler, Outcome } from '../api/handler.ts'
 import type { Query } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
 import type { Clock } from '../lib/clock.ts'
+import { COMPRESS_MIN_BYTES, chooseEncoding, type Encoding } from '../lib/encoding.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import {
-  COMPRESS_MIN_BYTES,
-  chooseEncoding,
-  compressStream,
-  createCompressor,
-  type Encoding,
-} from './compression.ts'
+import { compressStream, createCompressor } from './compression.ts'
 import { readCredentials } from './credentials.ts'
 import { type Body, bodyHeaders, type Route } from './reply.ts'
 

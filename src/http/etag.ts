@@ -3,7 +3,7 @@
  * asks, with an entity tag, so that a client that has it gets a 304 (RFC 9110, 13.1.2).
  */
 import type { Coded } from '../lib/coded.ts'
-import { chooseEncoding } from './compression.ts'
+import { chooseEncoding } from '../lib/encoding.ts'
 import type { HeaderFields, Reply } from './reply.ts'
 
 export type Document = { fields: HeaderFields; etag: string; coded: Coded }

@@ -7,9 +7,9 @@ import { ApiError, ERRORS, errorBody, STATUS } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
 import { FORMS, OUTPUT_KINDS, type Output } from '../api/render.ts'
 import type { Clock } from '../lib/clock.ts'
+import type { Encoding } from '../lib/encoding.ts'
 import { formatHttpDate } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import type { Encoding } from './compression.ts'
 
 export type HeaderFields = { [name: string]: string }
 

@@ -371,6 +371,9 @@ describe('the overview in bad times and good', () => {
     const coded = await service.ask('/console/overview', { headers: { 'accept-encoding': 'gzip' } })
     expect(coded.headers.get('content-encoding')).toBe('gzip')
     expect(coded.headers.get('vary')).toBe('Accept-Encoding')
+    const headers = { 'accept-encoding': 'gzip;q=0' }
+    const refused = await service.ask('/console/overview', { headers })
+    expect(refused.headers.get('content-encoding')).toBeNull()
     const history = (text: string) => JSON.parse(text).history
     expect(history(Buffer.from(Bun.gunzipSync(new Uint8Array(coded.bytes))).toString())).toEqual(
       history(plain.text),

@@ -7,12 +7,8 @@ import { gunzipSync } from 'node:zlib'
 import type { Answer } from '../../src/api/answer.ts'
 import { bodyOf } from '../../src/api/answer.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
-import {
-  chooseEncoding,
-  compressStream,
-  createCompressor,
-  type Encoding,
-} from '../../src/http/compression.ts'
+import { compressStream, createCompressor } from '../../src/http/compression.ts'
+import { chooseEncoding, type Encoding } from '../../src/lib/encoding.ts'
 import { openMemoryList } from '../../src/sqlite/server-list.ts'
 import { fillList, T0 } from '../support/fixtures.ts'
 import { SHARE } from '../support/limits.ts'
