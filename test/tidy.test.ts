@@ -134,7 +134,7 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   ['commander', /from 'commander/, 'cli/'],
   ['writing to stderr', /\bstderr\.write\(/, 'lib/log.ts', 'bootstrap.ts'],
   ['prom-client', /from 'prom-client/, 'metrics/'],
-  ['TypeBox', /from '@sinclair\/typebox/, 'lib/parameter.ts', 'api/query.ts'],
+  ['TypeBox', /from '@sinclair\/typebox/, 'api/query.ts'],
   [
     'the Authorization header',
     /'authorization'|Bearer/i,

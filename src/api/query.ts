@@ -120,7 +120,7 @@ export function createParamsParser(provider: string): ParamsParser {
   const known = byName(all)
   const modeOf = (kind: Output['kind']) => {
     const own = byName(all.filter(({ forms }) => forms.includes(kind)))
-    const schemas = [...own].map(([name, schema]) => [name, Type.Optional(schema)])
+    const schemas = [...own].map(([name, schema]) => [name, Type.Optional(Type.String(schema))])
     return { own, check: TypeCompiler.Compile(Type.Object(Object.fromEntries(schemas))) }
   }
   const [txt, json, records] = [modeOf('txt'), modeOf('json'), modeOf('csv')]

@@ -1,14 +1,15 @@
 /**
- * Schemas of the parameters of a query string: TypeBox strings with a pattern, and what an error and a
- * documentation say that they accept. Turning the text into a value is up to who has the parameter.
+ * What the parameters of a query string accept: a pattern, from which `api/query.ts` makes a TypeBox string, and
+ * what an error and a documentation say of it. Turning the text into a value is up to who has the parameter.
+ * Without TypeBox itself: workers read the table of filters, and it would be half of their code.
  */
-import { type TString, Type } from '@sinclair/typebox'
 
 /**
  * `pattern` checks a parameter, `accepts` says in an error what it should be. For the documentation:
  * the closed `values` of it, or of the items of a `list`, or the pattern of an `item`.
  */
-export type Parameter = TString & {
+export type Parameter = {
+  pattern: string
   accepts: string
   list?: boolean
   min?: number
@@ -19,8 +20,11 @@ export type Parameter = TString & {
   isFlag?: boolean
 }
 
-export const textMatching = (pattern: string, accepts: string, more: object = {}): Parameter =>
-  Type.String({ pattern, accepts, ...more }) as Parameter // TypeBox keeps extra keywords, untyped
+export const textMatching = (
+  pattern: string,
+  accepts: string,
+  more: Partial<Parameter> = {},
+): Parameter => ({ pattern, accepts, ...more })
 
 const literally = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
 const anyOf = (values: readonly string[]): string => `(?:${values.map(literally).join('|')})`
@@ -36,7 +40,7 @@ export const oneOf = (values: readonly string[]): Parameter =>
 export const flag = textMatching('^[10]$', '1 or 0, or true or false', {
   ...{ values: ['1', '0'], isFlag: true },
 })
-export const listMatching = (item: string, accepts: string, more: object): Parameter =>
+export const listMatching = (item: string, accepts: string, more: Partial<Parameter>): Parameter =>
   textMatching(`^${item}(?:,${item})*$`, `a comma-separated list of ${accepts}`, {
     list: true,
     ...more,
