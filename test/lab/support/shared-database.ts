@@ -7,7 +7,13 @@ import { join, resolve } from 'node:path'
 import { SQL } from 'bun'
 import { addKeys, type Limits } from '../../support/fixtures.ts'
 import { succeed } from '../../support/launch.ts'
-import { PACKAGE_BIN, startPostgres } from '../../support/postgres.ts'
+import {
+  copyOfPostgres,
+  launchPostgres,
+  PACKAGE_BIN,
+  type Server,
+  startPostgres,
+} from '../../support/postgres.ts'
 import { onCleanUp } from '../../support/temporary.ts'
 import { createRestartable, type Restartable, type RestartOptions } from './serve.ts'
 
@@ -52,6 +58,38 @@ export async function startShared(settings: { readonly [name: string]: string } 
     /** Runs statements as a superuser. */
     run: createAdmin(server.url(DATABASE)),
   }
+}
+
+const STANDBY_MS_MAX = 60_000
+
+/** Waits until a statement has a row. */
+export async function untilSome(url: string, text: string): Promise<void> {
+  const untilMs = performance.now() + STANDBY_MS_MAX
+  const sql = new SQL({ url, max: 1 })
+  try {
+    while ((await sql.unsafe(text)).length === 0) {
+      if (performance.now() > untilMs) throw new Error('the standby does not follow')
+      await Bun.sleep(20)
+    }
+  } finally {
+    await sql.close({ timeout: 0 })
+  }
+}
+
+/** A standby of a server, which is stopped for a moment to copy its files; it streams when this returns. */
+export async function startStandby(server: Server): Promise<Server> {
+  await server.stop('SIGINT')
+  const dir = copyOfPostgres(server.dir())
+  await server.start()
+  await Bun.write(`${dir}/standby.signal`, '')
+  const source = `host=127.0.0.1 port=${server.port} user=postgres application_name=standby`
+  const settings = { ...server.settings, primary_conninfo: source }
+  const standby = await launchPostgres(dir, settings, postgresBin())
+  await untilSome(
+    server.url('postgres'),
+    "select from pg_stat_replication where state = 'streaming'",
+  )
+  return standby
 }
 
 /** A database that is there already. */

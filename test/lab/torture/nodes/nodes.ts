@@ -6,19 +6,19 @@
 import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
-import { copyOfPostgres, launchPostgres } from '../../../support/postgres.ts'
 import { between, pick, randomOf, shuffled } from '../../../support/random.ts'
 import { onCleanUp } from '../../../support/temporary.ts'
 import type { Restartable } from '../../support/serve.ts'
 import {
   addSharedCustomers,
   command,
-  postgresBin,
   ROLE,
   type Shared,
   type SharedDatabase,
   startNodes,
   startShared,
+  startStandby,
+  untilSome,
 } from '../../support/shared-database.ts'
 import { count, shown } from '../../support/table.ts'
 import { startClients } from '../limiter/client.ts'
@@ -34,6 +34,7 @@ import {
 import { customersOf, type Ids, listText } from '../limiter/traffic.ts'
 import { type Finding, type Part, type Run, scaled } from '../part.ts'
 import { kill } from '../support/kill.ts'
+import { tortureHosts } from './hosts.ts'
 
 /** A run with the program as the beginning of a command. */
 export type NodesRun = Omit<Run, 'binary'> & { program: readonly string[] }
@@ -330,37 +331,12 @@ const stepLimits: Fault = async ({ limits, random }) => {
   return back()
 }
 
-const STANDBY_MS_MAX = 60_000
-
-/** Waits until a statement has a row. */
-async function untilSome(url: string, text: string): Promise<void> {
-  const untilMs = performance.now() + STANDBY_MS_MAX
-  const sql = new SQL({ url, max: 1 })
-  try {
-    while ((await sql.unsafe(text)).length === 0) {
-      if (performance.now() > untilMs) throw new Error('the standby does not follow')
-      await Bun.sleep(20)
-    }
-  } finally {
-    await sql.close({ timeout: 0 })
-  }
-}
-
 /**
  * A synchronous standby is made, and clients ask while it follows; then the server is killed, and the
  * standby takes over its address.
  */
 const failOver: Fault = async ({ database: { server }, random }) => {
-  await server.stop('SIGINT')
-  const dir = copyOfPostgres(server.dir())
-  await server.start()
-  const source = `host=127.0.0.1 port=${server.port} user=postgres application_name=standby`
-  await Bun.write(`${dir}/standby.signal`, '')
-  const standby = await launchPostgres(
-    dir,
-    { ...server.settings, primary_conninfo: source },
-    postgresBin(),
-  )
+  const standby = await startStandby(server)
   const primary = new SQL({ url: server.url('postgres'), max: 1 })
   await primary.unsafe("alter system set synchronous_standby_names = 'standby'")
   await primary.unsafe('select pg_reload_conf()')
@@ -563,17 +539,17 @@ export async function tortureNodes(run: NodesRun, size: Size): Promise<Finding[]
   ]
 }
 
-export const nodes: Part = run =>
-  tortureNodes(
-    { ...run, program: [run.binary] },
-    {
-      nodes: 3,
-      clients: 64,
-      admissions: scaled(ADMISSIONS, run),
-      faults: Object.fromEntries(
-        Object.entries(FAULTS).map(([name, { times }]) => [name, scaled(times, run)]),
-      ),
-      calmMs: CALM_MS,
-      slackMs: 0,
-    },
-  )
+export const nodes: Part = async run => {
+  const program = { ...run, program: [run.binary] }
+  const findings = await tortureNodes(program, {
+    nodes: 3,
+    clients: 64,
+    admissions: scaled(ADMISSIONS, run),
+    faults: Object.fromEntries(
+      Object.entries(FAULTS).map(([name, { times }]) => [name, scaled(times, run)]),
+    ),
+    calmMs: CALM_MS,
+    slackMs: 0,
+  })
+  return [...findings, ...(await tortureHosts(program))]
+}
