@@ -5,7 +5,7 @@
  */
 
 import { lookup } from 'node:dns/promises'
-import { closeSync, writeFileSync } from 'node:fs'
+import { closeSync, type Stats, writeFileSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Source, sourceOfFile } from '../import/import.ts'
@@ -252,6 +252,12 @@ async function save(response: Response, fd: number, bytesMax: number): Promise<s
   return hasher.digest('hex')
 }
 
+/** An entry that leads nowhere: a link whose file is gone, or a file that was removed since. */
+function nullIfMissing(error: unknown): null {
+  if (['ENOENT', 'ELOOP'].includes(codeOf(error))) return null
+  throw error
+}
+
 /** Why an entry of a directory is skipped. */
 export const notRegular = (file: string): string => `${file} is not a regular file, and is skipped`
 
@@ -269,12 +275,15 @@ export async function filesOf(path: string) {
   if (names.length > FILES_MAX) {
     throw new FetchFailure(`is a directory of more than ${FILES_MAX} files`)
   }
-  const entries = await Promise.all(
-    names.map(async name => ({ file: join(path, name), found: await stat(join(path, name)) })),
-  )
-  const files = entries.filter(({ found }) => found.isFile())
-  const others = entries.filter(({ found }) => !found.isFile() && !found.isDirectory())
-  return { files, skipped: others.map(({ file }) => file) }
+  const files: { file: string; found: Stats }[] = []
+  const skipped: string[] = []
+  for (const name of names) {
+    const file = join(path, name)
+    const found = await stat(file).catch(nullIfMissing)
+    if (found?.isFile()) files.push({ file, found })
+    else if (!found?.isDirectory()) skipped.push(file)
+  }
+  return { files, skipped }
 }
 
 /** Opens a path. What it holds is known by names, sizes and times of change. */

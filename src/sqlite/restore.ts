@@ -235,7 +235,7 @@ export async function extractAndVerify(
       readBytes += count
       progress(readBytes)
     })
-    if (names.length === 0) throw new ArchiveError('is empty')
+    if (names.length === 0) throw new ArchiveError('has no file in it')
     const counts: Partial<Counts>[] = []
     for (const { name, holds } of DATA_FILES.filter(part => names.includes(part.name))) {
       counts.push(await verify(join(scratch, name), holds, signal))

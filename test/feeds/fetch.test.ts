@@ -12,6 +12,7 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs'
@@ -584,18 +585,25 @@ describe('a feed from a path', () => {
     )
   })
 
-  test('that is a directory with a named pipe in it is imported without that, which is named', async () => {
-    const fetcher = createFetcher()
-    const dir = join(fetcher.dir, 'lists')
-    mkdirSync(dir)
-    writeFileSync(join(dir, 'a.txt'), lines(2))
-    Bun.spawnSync(['mkfifo', join(dir, 'pipe')])
-    const named: string[] = []
-    const state = await fetcher.fetch(dir, { onRejected: sentence => named.push(sentence) })
-    expect(state).toMatchObject({ ...SUCCESS, rows: 2, rejected: 1 })
-    const sentence = `${join(dir, 'pipe')} is not a regular file, and is skipped`
-    expect([state.rejection, ...named]).toEqual([sentence, sentence])
-  })
+  const unreadable: readonly (readonly [what: string, make: (path: string) => unknown])[] = [
+    ['a named pipe', path => Bun.spawnSync(['mkfifo', path])],
+    ['a link that leads nowhere', path => symlinkSync('nowhere', path)],
+  ]
+  test.each(unreadable)(
+    'that is a directory with %s in it is imported without that, which is named',
+    async (_, make) => {
+      const fetcher = createFetcher()
+      const dir = join(fetcher.dir, 'lists')
+      mkdirSync(dir)
+      writeFileSync(join(dir, 'a.txt'), lines(2))
+      make(join(dir, 'b'))
+      const named: string[] = []
+      const state = await fetcher.fetch(dir, { onRejected: sentence => named.push(sentence) })
+      expect(state).toMatchObject({ ...SUCCESS, rows: 2, rejected: 1 })
+      const sentence = `${join(dir, 'b')} is not a regular file, and is skipped`
+      expect([state.rejection, ...named]).toEqual([sentence, sentence])
+    },
+  )
 
   test('its headers file is read at each attempt', async () => {
     const server = await startFeedServer({ '/a': reply(200, {}, lines(1)) })

@@ -318,7 +318,7 @@ const REFUSED: readonly (readonly [what: string, name: string, statement: string
 
 const REFUSALS: readonly (readonly [what: string, change: Change, says: string | RegExp])[] = [
   ['an empty file', truncated(0), ' is empty'],
-  ['a file of zeros', shell('head -c 9999 /dev/zero > backup.tar'), ' is empty'],
+  ['a file of zeros', shell('head -c 9999 /dev/zero > backup.tar'), ' has no file in it'],
   ['cut in the first header', truncated(0.002), NO_ARCHIVE],
   ['cut in the middle', truncated(0.3), ' is truncated'],
   [
@@ -338,7 +338,7 @@ const REFUSALS: readonly (readonly [what: string, change: Change, says: string |
     shell('cp backup.tar x.db && tar -P -cf backup.tar ../*/x.db'),
     /^ is not a backup of proxylist: it holds '\.\.\//,
   ],
-  ['no file', shell('mkdir e && tar -cf backup.tar -C e .'), ' is empty'],
+  ['no file', shell('mkdir e && tar -cf backup.tar -C e .'), ' has no file in it'],
   ['a flipped bit in the list', repacked(PROXY_FILE, flipLast), ': proxies.db is damaged'],
   ['damaged keys', repacked(ACCESS_FILE, damaged), ': access.db is damaged'],
   [
