@@ -206,10 +206,11 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 40_488,
+  'lines of src (TypeScript, CSS, SQL)': 40_432,
   'words of README.md': 1_501,
   'words of src/README.md': 1_492,
   'words of test/README.md': 697,
+  'words of the manual': 10_653,
 } as const
 
 test('the house stays within its budget', () => {
@@ -224,6 +225,10 @@ test('the house stays within its budget', () => {
     'words of README.md': wordsOf('README.md'),
     'words of src/README.md': wordsOf('src/README.md'),
     'words of test/README.md': wordsOf('test/README.md'),
+    'words of the manual': readTexts('data/manual').reduce(
+      (sum, { name }) => sum + wordsOf(name),
+      0,
+    ),
   } satisfies Record<keyof typeof BUDGET, number>
   const over = Object.entries(weighed)
     .filter(([what, amount]) => amount > BUDGET[what as keyof typeof BUDGET])
