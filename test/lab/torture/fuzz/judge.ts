@@ -40,6 +40,8 @@ const ALWAYS = {
 }
 /** What differs for the page at /, whatever its query string. */
 const OF_PAGE = { ...ALWAYS, 'cache-control': 'no-cache' }
+/** What differs for /favicon.ico, of which there is none. */
+const OF_NO_ICON = { ...ALWAYS, 'cache-control': 'public, max-age=86400' }
 const PAGE_TYPE = 'text/html; charset=utf-8'
 const JSON_TYPE = 'application/json; charset=utf-8'
 const TXT_TYPE = 'text/plain; charset=utf-8'
@@ -108,11 +110,13 @@ function listShape({ headers }: HttpAnswer, text: string): string | null {
 function shape(answer: HttpAnswer, text: string, isHead: boolean): string | null {
   const { status, headers } = answer
   const isPage = headers.get('content-type') === PAGE_TYPE
-  for (const [name, value] of Object.entries(isPage ? OF_PAGE : ALWAYS)) {
+  const isNoIcon = status === 204
+  for (const [name, value] of Object.entries(isPage ? OF_PAGE : isNoIcon ? OF_NO_ICON : ALWAYS)) {
     if (headers.get(name) !== value) return `${name} is ${headers.get(name)}`
   }
   if (isHead) return null
   if (isPage) return pageShape(answer, text)
+  if (isNoIcon) return text === '' ? null : 'a body with status 204'
   return status === 200 ? listShape(answer, text) : errorShape(answer, text)
 }
 
