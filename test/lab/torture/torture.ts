@@ -37,6 +37,7 @@ import { limiter } from './limiter/limiter.ts'
 import { nodesImports } from './nodes/imports.ts'
 import { nodes } from './nodes/nodes.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
+import { paths } from './paths.ts'
 import { slow } from './slow.ts'
 
 /** The parts in the order in which they run. */
@@ -51,6 +52,7 @@ const PARTS = {
   crowd,
   backup,
   feeds,
+  paths,
   nodes,
   'nodes-imports': nodesImports,
 } satisfies { [name: string]: Part }
