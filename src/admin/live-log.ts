@@ -41,6 +41,7 @@ export function createBacklog(first: readonly string[]) {
 function createReader(first: readonly string[], onClose: () => void) {
   const backlog = createBacklog(first)
   let isClosed = false
+  let hasBegun = false // the head of an answer is sent with its first chunk
   let timer: ReturnType<typeof setTimeout> | undefined
   /** Ends the pause of the stream, after so many milliseconds. */
   let wake = (_ms: number): void => {}
@@ -64,7 +65,8 @@ function createReader(first: readonly string[], onClose: () => void) {
   }
   const source = {
     async pull(controller: ReadableStreamDefaultController<Uint8Array>) {
-      if (!isClosed && backlog.isEmpty()) await pause()
+      if (hasBegun && !isClosed && backlog.isEmpty()) await pause()
+      hasBegun = true
       if (isClosed) return controller.close()
       controller.enqueue(Buffer.from(backlog.take() || '\n'))
     },

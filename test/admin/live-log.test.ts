@@ -84,8 +84,9 @@ describe('the live log', () => {
     expect(lines).toEqual(['before', 'one', 'two'])
   })
 
-  test('sends an empty line when nothing happens for 15 s', async () => {
+  test('sends an empty line at once when it has none, and when nothing happens for 15 s', async () => {
     const reader = readerOf(create().open(signal()))
+    expect(await reader.next()).toBe('\n')
     for (let n = 0; n < 3; n += 1) {
       const next = reader.next()
       await settled()

@@ -14,10 +14,11 @@ afterAll(cleanUp)
 
 /** Rows between two looks at the clock, as in the source. */
 const STEP = 4096
-/** That many good rows, always the same. */
-const BLOCK = Array.from({ length: STEP }, (_, i) => `http://10.0.${i >> 8}.${i & 255}:80\n`).join(
-  '',
-)
+/** That many good rows, always the same, and long: much is read for each row that is imported. */
+const BLOCK = Array.from(
+  { length: STEP },
+  (_, i) => `http://10.0.${i >> 8}.${i & 255}:80${' '.repeat(2000)}\n`,
+).join('')
 const PROGRESS = /importing (?:\[[^\]\s]+\] \d+% \| )?(\d+) rows/g
 
 /** What a terminal shows after these bytes. Knows only the sequences that the program uses. */
