@@ -29,7 +29,7 @@ export const ERRORS = {
   },
   INVALID_PARAMETER: {
     status: 400,
-    en: 'A parameter is unknown, repeated or has a bad value; the message names it and says what it accepts. It costs no quota.',
+    en: 'A parameter is unknown, repeated or has a bad value; the message says what is accepted. It costs no quota.',
     ru: 'Параметр неизвестен, повторён или имеет неверное значение; сообщение называет его и что он принимает. Квота не тратится.',
     message: 'works must be an integer from 0 to 100',
   },
@@ -47,8 +47,8 @@ export const ERRORS = {
   },
   PROXIES_NOT_FOUND: {
     status: 404,
-    en: 'No proxy matches; the message says why where that is one thing. It counts as a request.',
-    ru: 'Ничего не подошло; если причина одна, сообщение её называет. Засчитывается как запрос.',
+    en: 'No proxy matches; the message says why, where it can. It counts as a request.',
+    ru: 'Ничего не подошло; сообщение называет причину, если может. Засчитывается как запрос.',
     message: 'no proxies match the filters: no proxy in the list has the given country',
   },
   NOT_FOUND: {
@@ -72,14 +72,14 @@ export const ERRORS = {
   },
   DAILY_LIMIT_REACHED: {
     status: 429,
-    en: 'The requests of the plan for this UTC day are used up; `daily_limit` says how many there are.',
+    en: 'The `daily_limit` requests of the plan for this UTC day are used up.',
     ru: 'Запросы тарифа на эти сутки (UTC) закончились; `daily_limit` — сколько их всего.',
     message: "the plan's 3 requests of this day are used up; retry after 43200 s",
     context: { retry_after: 43_200, daily_limit: 3 },
   },
   SUBNET_LIMIT_REACHED: {
     status: 429,
-    en: 'The answer would exceed the /16 networks that the plan allows a day, or the key was used from too many; `used_subnets` says how many are used. Narrow the filter or lower `count`.',
+    en: 'The answer would exceed the /16 networks of the plan for this day, or the key was used from too many; `used_subnets` are used. Narrow the filter or lower `count`.',
     ru: 'Ответ превысил бы число сетей /16 тарифа на сутки, или ключом пользовались из слишком многих; `used_subnets` — сколько использовано. Сузьте фильтр или уменьшите `count`.',
     message:
       'this answer needs 1 more /16 subnets; 1 of the 1 a day are used: narrow the filter or lower count',
@@ -87,15 +87,15 @@ export const ERRORS = {
   },
   DEMO_LIMIT_REACHED: {
     status: 429,
-    en: 'More requests with `demo` from one address than it allows: at first 2 a minute.',
-    ru: 'С одного адреса больше запросов с ключом `demo`, чем разрешено: сначала 2 в минуту.',
+    en: 'Too many requests with `demo` from one address: 2 a minute, unless its plan was changed.',
+    ru: 'Слишком много запросов с ключом `demo` с одного адреса: 2 в минуту, если тариф не изменён.',
     message: 'the demo key allows 2 requests a minute; retry after 60 s',
     context: { retry_after: 60 },
   },
   TEMP_LIMIT_REACHED: {
     status: 429,
-    en: 'More requests with this temporary key, or from this address, than allowed: at first 2 an hour.',
-    ru: 'Больше запросов с этим временным ключом или с этого адреса, чем разрешено: сначала 2 в час.',
+    en: 'Too many requests with this temporary key, or from one address: 2 an hour, unless its plan was changed.',
+    ru: 'Слишком много запросов с этим временным ключом или с одного адреса: 2 в час, если тариф не изменён.',
     message:
       'a temporary key allows 2 requests an hour, for the key and for the address; retry after 3600 s',
     context: { retry_after: 3600 },

@@ -114,7 +114,7 @@ export const FAMILIES: readonly Family[] = [
   family(
     'counter',
     'http_requests_total',
-    'Requests that were answered, by route, status and error code.',
+    'Answered requests.',
     ['route', 'status', 'code'],
     reading =>
       routesOf(reading).flatMap(({ path: route, outcomes }) =>
@@ -128,7 +128,7 @@ export const FAMILIES: readonly Family[] = [
   family(
     'histogram',
     'http_request_duration_seconds',
-    'Time until the reply was ready, or its stream began; without the delay of wrong keys.',
+    'Time until a reply was ready or its stream began, without the delay of wrong keys.',
     ['route'],
     reading =>
       routesOf(reading).flatMap(({ path: route, durations }) => samplesOf(durations, { route })),
@@ -141,42 +141,42 @@ export const FAMILIES: readonly Family[] = [
   family(
     'counter',
     'http_sent_bytes_total',
-    'Bytes of bodies that connections were given; of streams, before compression.',
+    'Body bytes given to connections; of streams, before compression.',
     ['route'],
     reading =>
       routesOf(reading).map(({ path: route, bytes }) => ({ labels: { route }, value: bytes })),
   ),
-  counter('sent_records_total', 'Records in answers that connections were given.', r =>
+  counter('sent_records_total', 'Records given to connections.', r =>
     sum(routesOf(r).map(({ records }) => records)),
   ),
-  counter('streams_total', 'Long answers that began to be sent.', r => r.traffic.streams.begun),
+  counter('streams_total', 'Long answers begun.', r => r.traffic.streams.begun),
   counter(
     'streams_truncated_total',
-    'Long answers that ended before their last record: the client left, or it took too long.',
+    'Long answers that ended early: the client left, or it took too long.',
     r => r.traffic.streams.truncated,
   ),
   gauge(
     'streams_under_way',
-    'Long answers that are being sent.',
+    'Long answers being sent.',
     r => r.traffic.streams.begun - r.traffic.streams.ended,
   ),
   family(
     'counter',
     'admissions_total',
-    'Requests that the limits admitted, by kind of key: regular, temp or demo.',
+    'Admitted requests, by kind of key: regular, temp or demo.',
     ['kind'],
     ({ admissions: { givenBack: _, ...kinds } }) =>
       Object.entries(kinds).map(([kind, value]) => ({ labels: { kind }, value })),
   ),
   counter(
     'admissions_given_back_total',
-    'Admitted requests that could not be answered and do not count.',
+    'Admitted requests that failed and do not count.',
     r => r.admissions.givenBack,
   ),
   family(
     'counter',
     'refusals_total',
-    'Requests refused because of a limit (429), by error code.',
+    'Requests refused because of a limit (429).',
     ['code'],
     reading =>
       LIMIT_CODES.map(code => {
@@ -184,11 +184,11 @@ export const FAMILIES: readonly Family[] = [
         return { labels: { code }, value: sum(counts) }
       }),
   ),
-  counter('cache_hits_total', 'Answers that the response cache had.', r => r.cache.hits),
+  counter('cache_hits_total', 'Answers from the response cache.', r => r.cache.hits),
   counter('cache_misses_total', 'Answers that had to be found.', r => r.cache.misses),
   counter(
     'cache_evictions_total',
-    'Entries of the response cache that made room for others.',
+    'Cache entries that made room for others.',
     r => r.cache.evictions,
   ),
   gauge('cache_entries', 'Entries of the response cache.', r => r.cache.entries),
@@ -219,13 +219,13 @@ export const FAMILIES: readonly Family[] = [
   ),
   gauge(
     'list_median_check_age_seconds',
-    'Half of the proxies were checked more recently than this; missing while the list is empty.',
+    'Median age of checks; missing while the list is empty.',
     r => ageOf(r, r.breakdown?.median),
   ),
   perFeed(
     'gauge',
     'feed_last_success_timestamp_seconds',
-    'When the feed was last fetched and read, in Unix seconds; missing until then.',
+    'Last success of the feed, in Unix seconds; missing until then.',
     ({ lastSuccessAt }) => lastSuccessAt && lastSuccessAt / SECOND_MS,
   ),
   perFeed('gauge', 'feed_rows', 'Usable rows of the feed at its last import.', ({ rows }) => rows),
@@ -250,19 +250,19 @@ export const FAMILIES: readonly Family[] = [
   perDatabase(
     'gauge',
     'database_up',
-    'Whether the database works, as far as is known; while it does not, requests get 503.',
+    'Whether the database works; else requests get 503.',
     ({ works }) => Number(works),
   ),
   perDatabase(
     'counter',
     'database_failures_total',
-    'Failures of the database, in requests and in the check every second.',
+    'Failures of the database, in requests and checks.',
     ({ failures }) => failures,
   ),
   family(
     'gauge',
     'database_size_bytes',
-    'Sizes of the files of a database: main, and its write-ahead log, wal.',
+    'Size of a database: main file, and write-ahead log (wal).',
     ['database', 'file'],
     ({ databases }) =>
       databases.flatMap(({ name: database, bytes, walBytes }) => [
@@ -273,17 +273,17 @@ export const FAMILIES: readonly Family[] = [
   gauge('data_free_bytes', 'Free bytes on the disk of the data directory.', r => r.freeBytes),
   gauge(
     'replication_lag_seconds',
-    'Seconds since the copies of list, keys and plans were last known to be the newest.',
+    'Seconds since the copies of the node were known to be the newest.',
     r => r.replication?.lagSeconds,
   ),
   gauge(
     'replication_list_version',
-    'Version of the copy of the list; missing until the first one is made.',
+    'Version of the copy of the list; missing until there is one.',
     r => r.replication?.listVersion,
   ),
   gauge(
     'replication_runs_jobs',
-    'Whether this node runs retention and feeds, which one node runs for all.',
+    'Whether this node runs retention and feeds for all.',
     r => r.replication && Number(r.replication.runsJobs),
   ),
   family(
@@ -317,7 +317,7 @@ export const FAMILIES: readonly Family[] = [
   family(
     'gauge',
     'build_info',
-    'Always 1; its labels are the versions of the program and of what is built into it.',
+    'Always 1; its labels are versions.',
     ['version', 'commit', 'bun', 'sqlite'],
     ({ build }) => [{ labels: build, value: 1 }],
   ),

@@ -233,7 +233,7 @@ const FILTERS = {
     schema: integer(0, 100),
     decode: Number,
     condition: atLeast('works'),
-    en: 'The lowest share of successful checks, in percent. The key `demo` sets 90 where it is not given.',
+    en: 'The lowest share of successful checks, in percent. With `demo`, 90 unless given.',
     ru: 'Наименьшая доля успешных проверок в процентах. Ключ `demo` ставит 90, если параметра нет.',
     example: 90,
   }),
@@ -249,7 +249,7 @@ const FILTERS = {
       countries.length === 0
         ? null
         : isIn('country', countries.map(countryToNumber), countryMode === 'include'),
-    en: 'Countries to include, or to except (ISO 3166-1 alpha-2, any case).',
+    en: 'Countries to include, or to except (ISO 3166-1 alpha-2).',
     ru: 'Страны: только эти или все, кроме этих (ISO 3166-1 alpha-2, регистр не важен).',
     example: ['de', 'nl'],
   }),
@@ -286,7 +286,7 @@ const FILTERS = {
     decode: (text): readonly string[] =>
       [...new Map(itemsOf(text).map(city => [fold(city), city])).values()].sort(),
     condition: (cities, { cityIds }) => (cities.length === 0 ? null : isIn('city', cityIds)),
-    en: 'Russian or English names, in any case; accents make no difference. With `lang=en`, the names that `lang=en` shows.',
+    en: 'Russian or English names; accents make no difference. With `lang=en`, the names that `lang=en` shows.',
     ru: 'Русские или английские названия в любом регистре; диакритика и ё не важны. С `lang=en` — те названия, что показывает `lang=en`.',
     example: ['Berlin', 'Париж'],
   }),
@@ -346,7 +346,7 @@ const FILTERS = {
     none: null,
     schema: integer(0, INTEGER_MAX),
     decode: text => Number(text) || null,
-    en: 'The most records; cut after sorting. `0` is the same as leaving it out: as many as the key allows.',
+    en: 'The most records, cut after sorting. `0`, or none: as many as the key allows.',
     ru: 'Сколько записей не больше; лишние отсекаются после сортировки. `0` — то же, что без параметра: сколько разрешено ключу.',
     example: 10,
   }),

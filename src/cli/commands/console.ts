@@ -31,7 +31,7 @@ async function problemAt(where: Listen, token: string): Promise<string | null> {
 
 export const consoleCommand = command({
   name: 'console',
-  summary: 'make a new token for the console and print its address; the former token ends',
+  summary: 'make a new console token and print its address; the former ends',
   settings: ['data', 'adminListen'],
   example: 'proxylist console --admin-listen 127.0.0.1:8081',
   async run({ settings: { data, adminListen } }) {

@@ -7,7 +7,7 @@ import { command, print, printJson, table } from '../command.ts'
 export const doctorCommand = command({
   name: 'doctor',
   summary:
-    'examine settings, permissions, databases, machines, freshness and disk; 1 when one is wrong',
+    'examine settings, permissions, databases, freshness and disk; status 1 when one is wrong',
   usesCopies: true,
   settings: [...EXAMINED, 'json'],
   example: 'proxylist doctor --data /var/lib/proxylist',

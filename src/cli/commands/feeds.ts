@@ -40,7 +40,7 @@ async function printStates(states: readonly FeedState[], json: boolean): Promise
 
 const showFeeds = command({
   name: 'feeds',
-  summary: 'show each feed with its last success, rows, next try and error',
+  summary: 'show feeds with last success, rows, next try and error',
   settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist feeds --json',
   async run({ settings, clock }) {
@@ -81,7 +81,7 @@ function contextOf(settings: ProcessSettings, clock: Clock, signal: AbortSignal)
 
 const fetchCommand = command({
   name: 'fetch',
-  summary: 'fetch feeds once, now, as a server does at its intervals; 1 when one fails',
+  summary: 'fetch feeds once, now; status 1 when one fails',
   settings: [
     ...DATA_SETTINGS,
     ...(['feed', 'feeds', 'feedEvery', 'due', 'geoip', 'providerService', 'json'] as const),

@@ -45,7 +45,7 @@ function toIncoming(row: Row, cityNames: CityNames): IncomingProxy {
 
 export const geoipCommand = command({
   name: 'geoip apply',
-  summary: 'fill in the missing countries and cities of the list as it stands',
+  summary: 'fill in missing countries and cities of the list',
   settings: [...DATA_SETTINGS, 'geoip', 'json'],
   example: 'proxylist geoip apply --geoip GeoLite2-City.mmdb',
   endsAtSignal: 'by itself',

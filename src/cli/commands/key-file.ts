@@ -233,7 +233,7 @@ async function textOfFile(file: string): Promise<string> {
 
 export const exportKeys = command({
   name: 'keys export',
-  summary: 'print all keys with the hashes of their secrets, one JSON object per line',
+  summary: 'print all keys, with hashes of their secrets, as NDJSON',
   settings: DATA_SETTINGS,
   example: 'proxylist keys export > keys.ndjson',
   async run({ settings, clock }) {
@@ -250,7 +250,7 @@ export const exportKeys = command({
 export const importKeys = command({
   name: 'keys import',
   summary:
-    'add all keys of a file (- is stdin): of keys export, or CSV with key,label,note,plan,expires',
+    'add keys from a file (- is stdin): of keys export, or CSV with key,label,note,plan,expires',
   arguments: '<file>',
   settings: DATA_SETTINGS,
   example: 'proxylist keys import customers.csv',

@@ -50,7 +50,7 @@ async function lineOfStdin(): Promise<string> {
 
 const addKey = command({
   name: 'keys add',
-  summary: 'create an access key and print it once',
+  summary: 'create a key and print it once',
   settings: [...DATA_SETTINGS, 'plan', 'label', 'note', 'expires', 'key'],
   example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
   endsAtSignal: 'by itself',
@@ -67,7 +67,7 @@ const addKey = command({
 
 const addTemporaryKey = command({
   name: 'keys temp',
-  summary: 'create a temporary key and print it; plan temp has its limits',
+  summary: 'create a temporary key, on plan temp, and print it once',
   settings: [...DATA_SETTINGS, 'ttl', 'label', 'note'],
   example: 'proxylist keys temp --ttl 1h --label trial',
   endsAtSignal: 'by itself',
@@ -122,7 +122,7 @@ const until = (expiresAt: number | null): string =>
 
 const listKeys = command({
   name: 'keys list',
-  summary: 'list the keys with their state and today’s use',
+  summary: 'list keys with state and today’s use',
   settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist keys list --json',
   async run({ settings, clock }) {
@@ -196,7 +196,7 @@ function draw(key: Described): string {
 
 const showKey = command({
   name: 'keys show',
-  summary: 'show a key with its limits, when it was last seen, and its use by hour and by day',
+  summary: 'show a key, its limits, and its use by hour and by day',
   arguments: '<id>',
   settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist keys show k3x9m2ab',
@@ -242,7 +242,7 @@ const resetKey = command({
 
 const revokeKey = command({
   name: 'keys revoke',
-  summary: 'revoke a key permanently; a running server refuses it at once, and cuts its downloads',
+  summary: 'revoke a key permanently, and cut its downloads',
   arguments: '<id>',
   settings: DATA_SETTINGS,
   example: 'proxylist keys revoke k3x9m2ab',
@@ -255,7 +255,7 @@ const revokeKey = command({
 
 const setKey = command({
   name: 'keys set',
-  summary: 'change the plan, label, note or expiry of a key; what is not given stays',
+  summary: 'change plan, label, note or expiry of a key',
   arguments: '<id>',
   settings: [...DATA_SETTINGS, 'plan', 'label', 'note', 'expires'],
   example: 'proxylist keys set k3x9m2ab --plan classic --expires never',
@@ -283,7 +283,7 @@ const setKey = command({
 
 const rotateKey = command({
   name: 'keys rotate',
-  summary: 'give a key a new secret and print it once; id, limits and use stay',
+  summary: 'give a key a new secret and print it once; limits and use stay',
   arguments: '<id>',
   settings: [...DATA_SETTINGS, 'overlap'],
   example: 'proxylist keys rotate k3x9m2ab --overlap 24h',

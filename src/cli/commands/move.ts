@@ -14,8 +14,7 @@ const SAID: readonly string[] = ['keys', 'plans', 'usage', 'proxies']
 
 export const moveCommand = command({
   name: 'move',
-  summary:
-    'move all data into an empty PostgreSQL that machines share, or back, while nothing serves',
+  summary: 'move all data into an empty shared PostgreSQL, or back, while no server runs',
   settings: [...DATA_SETTINGS, 'fromDatabase', 'json'],
   example: 'PROXYLIST_DATABASE=postgres://… proxylist move --data /var/lib/proxylist',
   endsAtSignal: 'by itself',

@@ -7,8 +7,7 @@ import { command, print, printJson, say, table } from '../command.ts'
 
 export const nodesCommand = command({
   name: 'nodes',
-  summary:
-    'show the machines that serve from the database: version of the list, lag, when last seen',
+  summary: 'show the machines on the database: list version, lag, last seen',
   settings: ['database', 'databaseTimeout', 'json'],
   example: 'proxylist nodes --json',
   async run({ settings: { database, databaseTimeout, json } }) {

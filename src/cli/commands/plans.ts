@@ -48,7 +48,7 @@ const listPlans = command({
 
 const setPlan = command({
   name: 'plans set',
-  summary: 'create or change a plan; limits not given stay, or are those of the built-in standard',
+  summary: 'change a plan, or create one from the built-in standard',
   arguments: '<name>',
   settings: [
     ...DATA_SETTINGS,

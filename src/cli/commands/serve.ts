@@ -59,7 +59,7 @@ const reportTo =
 
 export const serveCommand = command({
   name: 'serve',
-  summary: 'run the service until SIGTERM or SIGINT; SIGHUP reads the feeds file again',
+  summary: 'run the service; SIGHUP reads the feeds file again',
   settings: SERVE_SETTINGS,
   usesCopies: true,
   example: 'proxylist serve --listen 127.0.0.1:8080 --data /var/lib/proxylist',

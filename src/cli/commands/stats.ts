@@ -123,8 +123,7 @@ function draw({ today, hours, keys, list }: Figures): string {
 
 export const statsCommand = command({
   name: 'stats',
-  summary:
-    'show requests by hour, the busiest keys of today, and the list by type, country and age',
+  summary: 'show requests by hour, today’s busiest keys, and the list by type, country and age',
   settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist stats',
   async run({ settings, clock }) {

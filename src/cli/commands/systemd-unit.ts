@@ -4,7 +4,7 @@ import { command, print } from '../command.ts'
 
 export const systemdUnitCommand = command({
   name: 'systemd-unit',
-  summary: 'print a unit file that runs the service under systemd',
+  summary: 'print a unit file for systemd',
   settings: [],
   example: 'proxylist systemd-unit > /etc/systemd/system/proxylist.service',
   run: () => print(unit),
