@@ -119,9 +119,10 @@ export function inTime<T>(
 }
 
 const NO_ANSWER = 'it does not answer'
-/** The longest that opening a connection may take, and until the next host is tried besides. */
+/** How long opening a connection may take, until the next host is tried besides, and until one is asked again. */
 const OPEN_MS_MAX = 2000
-const HEAD_START_MS = 250
+const HEAD_START_MS = 50
+const ASK_AGAIN_MS = 250
 
 type Opening = ReturnType<typeof openFirst>
 
@@ -141,20 +142,21 @@ async function requireTlsFiles(url: string): Promise<void> {
 }
 
 /**
- * Opens a connection to the first host of the URL that takes one: a standby does not, and one that is silent
- * is not waited for alone. `onLost` is called when the connection is lost.
+ * Opens a connection to the first host of the URL that takes one. A silent host is not waited for alone:
+ * beside it the others are tried, and asked again when they refuse, as a standby does until it is promoted.
  */
 function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void => {}) {
   const hosts = eachHost(options.url)
   const reasons = hosts.map(() => NO_ANSWER)
+  const silent = new Set(hosts.keys())
   const tried: SQL[] = []
   const { promise, resolve, reject } = Promise.withResolvers<{ sql: SQL; host: string }>()
-  let next: ReturnType<typeof setTimeout> | undefined
-  let [refusals, isOver] = [0, false]
+  let kept: SQL | null = null
+  let isOver = false
 
-  function end(kept: SQL | null): void {
+  function end(opened: SQL | null): void {
+    kept = opened
     isOver = true
-    clearTimeout(next)
     clearTimeout(last)
     for (const sql of tried) if (sql !== kept) discard(sql)
   }
@@ -165,18 +167,15 @@ function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void 
     end(null)
   }
 
-  function tryNext(): void {
-    clearTimeout(next)
-    const at = tried.length
-    const host = hosts[at]
-    if (host === undefined) return
+  function tryHost(host: string, at: number): void {
+    if (isOver) return
+    silent.add(at)
     const sql = new SQL({
       ...{ url: host, max: 1, connectionTimeout: OPEN_MS_MAX / SECOND_MS },
       connection: sessionOf(options),
-      onclose: () => isOver && onLost(),
+      onclose: () => sql === kept && onLost(),
     })
     tried.push(sql)
-    next = setTimeout(tryNext, HEAD_START_MS)
     const connected = requireTlsFiles(host).then(() => sql.connect())
     connected.then(
       () => {
@@ -187,21 +186,20 @@ function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void 
       (failure: unknown) => {
         if (isOver) return
         reasons[at] = reasonOf(failure)
-        refusals += 1
-        if (refusals === hosts.length) fail()
-        else tryNext()
+        silent.delete(at)
+        if (silent.size === 0) fail()
+        else setTimeout(tryHost, ASK_AGAIN_MS, host, at).unref()
       },
     )
   }
 
   const last = setTimeout(fail, msMax)
-  tryNext()
+  for (const [at, host] of hosts.entries()) setTimeout(tryHost, at * HEAD_START_MS, host, at)
   /** `end` closes the connection, also while it is being opened. */
   return { opened: promise, end: fail }
 }
 
-/** The pause between two attempts to reach a database that is away, and how long each may take. */
-const PROBE_PAUSE_MS = 250
+/** How long each attempt to reach a database that is away may take. */
 const PROBE_MS_MAX = 1000
 
 type Availability = ReturnType<typeof availabilityOf>
@@ -225,7 +223,7 @@ export function availabilityOf(options: ConnectionOptions) {
       away = null
     } catch (failure) {
       away = reasonOf(failure)
-      if (timer !== undefined) probeLater(PROBE_PAUSE_MS)
+      if (timer !== undefined) probeLater(ASK_AGAIN_MS)
     } finally {
       end()
     }

@@ -14,7 +14,7 @@ const open = (url: string, timeoutMs: number | null = 10_000) =>
   openConnection({ url, timeoutMs, name: 'proxylist' })
 
 /** A host that takes connections and does nothing more than this with them. */
-function startHost(onOpen: (socket: { end(): void }) => void): string {
+function startHost(onOpen: (socket: { end(last?: string): void }) => void): string {
   const host = Bun.listen({
     ...{ hostname: '127.0.0.1', port: 0 },
     socket: { open: onOpen, data() {} },
@@ -22,6 +22,9 @@ function startHost(onOpen: (socket: { end(): void }) => void): string {
   onCleanUp(() => host.stop(true))
   return `127.0.0.1:${host.port}`
 }
+/** What a server says that takes no connections yet (PostgreSQL documentation, "Message Formats"). */
+const FIELDS = 'SFATAL\0C57P03\0M\0\0'
+const STARTING = `E\0\0\0${String.fromCharCode(4 + FIELDS.length)}${FIELDS}`
 /** Hosts that are no use: one without power or frozen, and a load balancer without a server. */
 const USELESS = {
   'is silent': () => startHost(() => {}),
@@ -29,6 +32,8 @@ const USELESS = {
 }
 /** The default of `--database-timeout`, and the most that is waited for any host. */
 const TIMEOUT_MS = 2_000
+/** How often hosts are asked, while none can be used, whether they can be again. */
+const ASKED_EVERY_MS_MAX = 500
 
 test('what is shown of a URL has its hosts and no password', () => {
   expect(shownDatabase('postgres://me:secret@a:1,[::1]:2,c/name?sslmode=require')).toBe(
@@ -102,6 +107,20 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
     const startedMs = performance.now()
     await connection.query('select 1')
     expect(performance.now() - startedMs).toBeLessThan(TIMEOUT_MS)
+    await connection.close()
+  })
+
+  test('one that refuses is asked again and again beside one that is silent', async () => {
+    let times = 0
+    const refusing = startHost(socket => {
+      times += 1
+      socket.end(STARTING)
+    })
+    const url = `postgres://postgres@${startHost(() => {})},${refusing}/postgres`
+    const connection = open(url, TIMEOUT_MS)
+    await expect(connection.query('select 1')).rejects.toThrow(/does not answer.*starting/)
+    await Bun.sleep(TIMEOUT_MS)
+    expect(times).toBeGreaterThan((2 * TIMEOUT_MS) / ASKED_EVERY_MS_MAX)
     await connection.close()
   })
 
