@@ -23,13 +23,13 @@ type ErrorRule = Text & {
 export const ERRORS = {
   KEY_MISSING: {
     status: 400,
-    en: 'No key was sent, or an empty one.',
+    en: 'No key, or an empty one.',
     ru: 'Ключ не передан или пуст.',
     message: 'key is required: ?key=KEY or Authorization: Bearer KEY',
   },
   INVALID_PARAMETER: {
     status: 400,
-    en: 'A parameter is unknown, repeated or has a bad value; the message says what is accepted. It costs no quota.',
+    en: 'A parameter is unknown, repeated or bad; the message says what is accepted. It costs no quota.',
     ru: 'Параметр неизвестен, повторён или имеет неверное значение; сообщение называет его и что он принимает. Квота не тратится.',
     message: 'works must be an integer from 0 to 100',
   },
@@ -65,7 +65,7 @@ export const ERRORS = {
   },
   RATE_LIMIT_EXCEEDED: {
     status: 429,
-    en: 'The burst limit of the plan is reached, or too many long answers of this key are under way.',
+    en: 'The burst limit is reached, or the key has too many long answers under way.',
     ru: 'Достигнут предел частоты тарифа или у ключа слишком много длинных ответов сразу.',
     message: 'too many requests; retry after 5 s',
     context: { retry_after: 5 },
@@ -87,28 +87,28 @@ export const ERRORS = {
   },
   DEMO_LIMIT_REACHED: {
     status: 429,
-    en: 'Too many requests with `demo` from one address: 2 a minute, unless its plan was changed.',
-    ru: 'Слишком много запросов с ключом `demo` с одного адреса: 2 в минуту, если тариф не изменён.',
+    en: 'Too many requests with `demo` from one address.',
+    ru: 'Слишком много запросов с ключом `demo` с одного адреса.',
     message: 'the demo key allows 2 requests a minute; retry after 60 s',
     context: { retry_after: 60 },
   },
   TEMP_LIMIT_REACHED: {
     status: 429,
-    en: 'Too many requests with this temporary key, or from one address: 2 an hour, unless its plan was changed.',
-    ru: 'Слишком много запросов с этим временным ключом или с одного адреса: 2 в час, если тариф не изменён.',
+    en: 'Too many requests with this temporary key, or from one address.',
+    ru: 'Слишком много запросов с этим временным ключом или с одного адреса.',
     message:
       'a temporary key allows 2 requests an hour, for the key and for the address; retry after 3600 s',
     context: { retry_after: 3600 },
   },
   INTERNAL_ERROR: {
     status: 500,
-    en: 'An error of the service. `X-Request-Id` names the request for its operator. The request is given back.',
+    en: 'An error of the service; tell its operator the `X-Request-Id`. The request does not count.',
     ru: 'Ошибка сервиса. `X-Request-Id` называет запрос для его оператора. Запрос возвращается в квоту.',
     message: 'an internal error occurred; the request id identifies it',
   },
   DB_EXECUTE_FAILED: {
     status: 503,
-    en: 'A database failed or is busy; try again shortly. The request is given back.',
+    en: 'A database failed or is busy; try again shortly. The request does not count.',
     ru: 'База данных не отвечает или занята; повторите чуть позже. Запрос возвращается в квоту.',
     message: 'the database did not answer; try again shortly',
   },

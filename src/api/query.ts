@@ -45,14 +45,14 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
   fields: {
     forms: RECORDS,
     schema: listOf,
-    en: 'The members to show; their order is fixed. `port` is shown with `split_ip=1` only.',
-    ru: 'Какие поля показать; их порядок неизменен. `port` виден только при `split_ip=1`.',
+    en: 'The members to show, in their fixed order.',
+    ru: 'Какие поля показать; их порядок неизменен.',
     example: ['ip', 'ping', 'country'],
   },
   split_ip: {
     forms: RECORDS,
     schema: flag,
-    en: '`1`: `ip` is the address alone, and `port` is a member of its own.',
+    en: '`1`: `ip` is the address alone, `port` a member of its own.',
     ru: '`1`: в `ip` только адрес, порт — в отдельном поле `port`.',
     example: '1',
     default: '0',
@@ -68,7 +68,7 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
   wrap: {
     forms: ['json'],
     schema: flag,
-    en: '`1`: an envelope with `status`, `count`, `timestamp`, `filters`, and the records as `data`.',
+    en: '`1`: an envelope of `status`, `count`, `timestamp`, `filters`, and records as `data`.',
     ru: '`1`: конверт с полями `status`, `count`, `timestamp`, `filters` и записями в `data`.',
     example: '1',
     default: '0',
@@ -76,8 +76,8 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
   pretty: {
     forms: ['json'],
     schema: flag,
-    en: '`1`: indented by two spaces. `0`: no white space.',
-    ru: '`1`: с отступами в два пробела. `0`: без пробелов.',
+    en: '`1`: indented. `0`: no white space.',
+    ru: '`1`: с отступами. `0`: без пробелов.',
     example: '0',
     default: '1',
   },

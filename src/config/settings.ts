@@ -63,7 +63,7 @@ export const SETTINGS = {
   },
   cors: {
     value: 'ORIGIN,…',
-    help: 'web pages that may read answers: * or origins such as https://app.example.com',
+    help: 'web pages that may read answers: * or origins (https://app.example.com)',
     read: parsers.readOrigins,
   },
   errors: {
@@ -144,7 +144,7 @@ export const SETTINGS = {
   },
   feeds: {
     value: 'FILE',
-    help: 'file of feeds, one a line (see: proxylist help feeds)',
+    help: 'file of feeds, one a line',
     read: parsers.nonEmpty('the path of a file'),
   },
   feedEvery: {
@@ -199,7 +199,7 @@ export const SETTINGS = {
   note: { value: 'TEXT', help: 'note that only you see', read: parsers.readLabel },
   expires: {
     value: 'WHEN',
-    help: `end of the key: ${parsers.EXPIRY}; never for a new one`,
+    help: `end of the key: ${parsers.EXPIRY}; a new key has none`,
     read: parsers.readExpiry,
   },
   key: {

@@ -163,7 +163,7 @@ export const FAMILIES: readonly Family[] = [
   family(
     'counter',
     'admissions_total',
-    'Admitted requests, by kind of key: regular, temp or demo.',
+    'Admitted requests; kind is regular, temp or demo.',
     ['kind'],
     ({ admissions: { givenBack: _, ...kinds } }) =>
       Object.entries(kinds).map(([kind, value]) => ({ labels: { kind }, value })),
@@ -209,7 +209,7 @@ export const FAMILIES: readonly Family[] = [
   ),
   gauge(
     'list_fresh_rows',
-    `Proxies checked within ${DEFAULT_AGE_MAX_SECONDS} s, the default of time; counted likewise.`,
+    `Proxies checked within ${DEFAULT_AGE_MAX_SECONDS} s, counted likewise.`,
     r => r.breakdown && freshRows(r.breakdown),
   ),
   gauge(
@@ -238,13 +238,13 @@ export const FAMILIES: readonly Family[] = [
   perFeed(
     'counter',
     'feed_attempts_total',
-    'Attempts at the feed, by all servers on the data directory.',
+    'Attempts at the feed, by all servers.',
     ({ attempts }) => attempts,
   ),
   perFeed(
     'gauge',
     'feed_consecutive_failures',
-    'Failures of the feed in a row; 0 after a success.',
+    'Failures of the feed in a row.',
     ({ failures }) => failures,
   ),
   perDatabase(
@@ -278,7 +278,7 @@ export const FAMILIES: readonly Family[] = [
   ),
   gauge(
     'replication_list_version',
-    'Version of the copy of the list; missing until there is one.',
+    'Version of the copy of the list.',
     r => r.replication?.listVersion,
   ),
   gauge(
@@ -309,11 +309,7 @@ export const FAMILIES: readonly Family[] = [
     'Open file descriptors, connections among them.',
     r => r.process.openFds,
   ),
-  gauge(
-    'process_max_fds',
-    'Most file descriptors that the process may open.',
-    r => r.process.maxFds,
-  ),
+  gauge('process_max_fds', 'Most open file descriptors allowed.', r => r.process.maxFds),
   family(
     'gauge',
     'build_info',

@@ -283,7 +283,7 @@ const setKey = command({
 
 const rotateKey = command({
   name: 'keys rotate',
-  summary: 'give a key a new secret and print it once; limits and use stay',
+  summary: 'give a key a new secret and print it once',
   arguments: '<id>',
   settings: [...DATA_SETTINGS, 'overlap'],
   example: 'proxylist keys rotate k3x9m2ab --overlap 24h',
