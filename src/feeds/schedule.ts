@@ -68,15 +68,14 @@ type FetchContext = {
   /** Fetches a feed now. @throws the reason of `signal` once that is aborted. */
   attempt: (feed: Feed, before: FeedState, signal: AbortSignal) => Promise<AttemptResult>
   clock: Clock
-  /** From 0 up to 1. */
   random: () => number
 }
 
 /**
- * Fetches a feed now, or if it is due, and imports it if it has changed. Returns its state after that;
- * `null` while another process fetches it. @throws the reason of `signal` once that is aborted.
+ * Attempts a feed under its lease, now or if it is due: fetches it, and imports what has changed. Returns its
+ * state after that; `null` while another process has the lease. @throws the reason of `signal` once that is aborted.
  */
-export async function fetchFeed(
+export async function runUnderLease(
   feed: Feed,
   when: 'now' | 'if due',
   { store, attempt, clock, random }: FetchContext,
@@ -162,7 +161,7 @@ type ScheduleOptions = FetchContext & {
  * Fetches one feed now, then at its interval, until it is stopped. `previous` are the attempts at the
  * same source with other options: the first one waits for their end.
  */
-function keepFeed(
+function scheduleFeed(
   feed: Feed,
   limited: ReturnType<typeof createSemaphore>,
   options: ScheduleOptions,
@@ -179,7 +178,7 @@ function keepFeed(
   /** Returns the milliseconds until the next attempt. */
   async function attempt(): Promise<number> {
     try {
-      const state = await limited(() => fetchFeed(feed, when, options, signal), signal)
+      const state = await limited(() => runUnderLease(feed, when, options, signal), signal)
       failures = 0
       when = 'if due'
       if (state === null) return feed.everyMs
@@ -218,12 +217,12 @@ function keepFeed(
 export type FeedChanges = { added: number; changed: number; removed: number }
 
 /** Fetches each feed now, then at its interval, until `stop`. */
-export function keepFeeds(options: ScheduleOptions) {
+export function scheduleFeeds(options: ScheduleOptions) {
   const limited = {
     url: createSemaphore(RUNNING_MAX.url),
     path: createSemaphore(RUNNING_MAX.path),
   }
-  const jobs = new Map<string, ReturnType<typeof keepFeed>>()
+  const jobs = new Map<string, ReturnType<typeof scheduleFeed>>()
 
   /** Removes the feeds that are not among these; fetches those that are new or changed now. */
   function change(feeds: readonly Feed[]): FeedChanges {
@@ -238,7 +237,7 @@ export function keepFeeds(options: ScheduleOptions) {
     for (const feed of feeds) {
       const job = jobs.get(feed.id)
       if (job !== undefined && Bun.deepEquals(job.feed, feed)) continue
-      jobs.set(feed.id, keepFeed(feed, limited[feed.kind], options, job?.stop()))
+      jobs.set(feed.id, scheduleFeed(feed, limited[feed.kind], options, job?.stop()))
       changes[job === undefined ? 'added' : 'changed'] += 1
     }
     return changes

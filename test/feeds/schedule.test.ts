@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from 'bun:test'
 import type { AttemptResult } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
 import { retryAfterMs } from '../../src/feeds/fetch.ts'
-import { delayAfterFailure, isDue, keepFeeds } from '../../src/feeds/schedule.ts'
+import { delayAfterFailure, isDue, scheduleFeeds } from '../../src/feeds/schedule.ts'
 import { type FeedState, newState } from '../../src/feeds/store.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -66,8 +66,8 @@ const TEN_URLS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 0].map(n => `http://h/${n}`).join('
 const feedsIn = (text: string): Feed[] => parseFeeds(text, MINUTE_MS, '--feed')
 
 /** Starts fetching these feeds; resolves once their first attempts began. */
-async function start(text: string): Promise<ReturnType<typeof keepFeeds>> {
-  const job = keepFeeds({
+async function start(text: string): Promise<ReturnType<typeof scheduleFeeds>> {
+  const job = scheduleFeeds({
     feeds: feedsIn(text),
     ...{ store, attempt, clock: () => nowMs, random: () => 0 },
     say: sentence => void said.push(sentence),

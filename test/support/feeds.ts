@@ -1,7 +1,7 @@
 /** Attempts at feeds in tests: a data directory, a clock and timers moved by hand. */
 import { type AttemptContext, attemptFeed } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
-import { fetchFeed } from '../../src/feeds/schedule.ts'
+import { runUnderLease } from '../../src/feeds/schedule.ts'
 import type { FeedState } from '../../src/feeds/store.ts'
 import { importSources } from '../../src/import/import.ts'
 import type { IncomingProxy } from '../../src/proxies/proxy.ts'
@@ -101,7 +101,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
       const attempt = (asked: Feed, before: FeedState) =>
         attemptFeed(asked, before, { ...context, ...more })
       const parts = { store, attempt, clock, random: () => 0 }
-      const state = await fetchFeed(feed as Feed, 'now', parts, controller.signal)
+      const state = await runUnderLease(feed as Feed, 'now', parts, controller.signal)
       if (state === null) throw new Error('another process fetches it')
       return state
     },

@@ -13,7 +13,7 @@ import {
 import type { Feed } from '../../feeds/feed.ts'
 import { readFeeds } from '../../feeds/feeds-file.ts'
 import { BYTES_MAX, resolveBySystem } from '../../feeds/fetch.ts'
-import { fetchFeed } from '../../feeds/schedule.ts'
+import { runUnderLease } from '../../feeds/schedule.ts'
 import { describeState, type FeedState } from '../../feeds/store.ts'
 import { type Clock, timerLater } from '../../lib/clock.ts'
 import { counted } from '../../lib/counted.ts'
@@ -106,7 +106,7 @@ const fetchCommand = command({
       for (const feed of feeds) {
         const when = settings.due ? 'if due' : 'now'
         const parts = { store, attempt, clock, random: Math.random }
-        const after = await fetchFeed(feed, when, parts, signal)
+        const after = await runUnderLease(feed, when, parts, signal)
         if (after === null) say(`feed ${feed.shown} is being fetched by another process`)
         else fetched.push(after)
       }

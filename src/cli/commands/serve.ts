@@ -10,7 +10,7 @@ import type { ProcessSettings } from '../../config/subprocess.ts'
 import { createConsole, createLogTap } from '../../console.ts'
 import { attemptInProcess } from '../../feeds/attempt.ts'
 import { type CurrentFeeds, loadCurrentFeeds } from '../../feeds/feeds-file.ts'
-import { keepFeeds } from '../../feeds/schedule.ts'
+import { scheduleFeeds } from '../../feeds/schedule.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import { whileHeld } from '../../jobs/held.ts'
 import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
@@ -201,7 +201,7 @@ async function startFeeds(serving: Serving): Promise<Job[]> {
   const { settings, feeds, clock, log } = serving
   if (feeds.current().length === 0 && settings.feeds === undefined) return []
   const { store, close } = await serving.openFeedStore(feeds.current())
-  const job = keepFeeds({
+  const job = scheduleFeeds({
     ...{ store, clock, say: log.say, random: Math.random, later: timerLater },
     feeds: feeds.current(),
     attempt: (feed, before, signal) =>
