@@ -24,7 +24,7 @@ type Changed = Extract<Opened, { kind: 'changed' }>
 
 type Imported = Pick<FeedState, 'rejected' | 'rejection'> & { rows: number }
 
-/** What became of an attempt; `options` are all besides its content that the import depended on. */
+/** What became of an attempt; `options` is the fingerprint of `FeedState`. */
 export type AttemptResult =
   | { kind: 'unchanged' }
   | ({ kind: 'imported'; validators: Validators; options: string } & Imported)

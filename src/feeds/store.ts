@@ -23,8 +23,8 @@ export type FeedState = {
   nextTryAt: number
   /** Counts the attempts, for metrics. */
   attempts: number
-  /** The content that was imported last, and all else that the import depended on; `''` unknown. */
   validators: Validators
+  /** A fingerprint of all else that the last import depended on, stored under this name; `''` unknown. */
   options: string
 }
 
