@@ -8,7 +8,7 @@ import type { ChangeSource, KeyChanges, ListChanges, Version, Versions } from '.
 import { AT, type City, ROW_COLUMNS, type Row } from '../proxies/row.ts'
 import { type Connection, onlyRow, type Query, queryOf, SNAPSHOT } from './connection.ts'
 import { newer, SCHEMA_VERSION } from './migrate.ts'
-import { readStoredKeys, select as selectPlans } from './registry.ts'
+import { readStoredKeys, selectPlans } from './registry.ts'
 
 /** What a column holds: an integer of 2, 4 or 8 bytes, or text in ASCII. */
 export type Kind = 'integer' | 'ascii'

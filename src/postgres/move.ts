@@ -35,7 +35,7 @@ import {
 import { LOCK_NOT_FREE, stateOf } from './errors.ts'
 import { migrate, schemaState } from './migrate.ts'
 import { createNodes } from './nodes.ts'
-import { insertKeys, readStoredKeys, select as selectPlans, toPlanRow } from './registry.ts'
+import { insertKeys, readStoredKeys, selectPlans, toPlanRow } from './registry.ts'
 import { decodeNetworks, encodeNetworks, NETWORKS_HEX, NETWORKS_SIZE } from './usage/networks.ts'
 
 /** Rows of a page. */

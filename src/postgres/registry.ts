@@ -32,7 +32,7 @@ const toPlan = ({ burst_requests: requests, burst_seconds: seconds, ...row }: Pl
   burst: requests === null || seconds === null ? null : { requests, seconds },
 })
 
-export const select = async (query: Query, name: string | null): Promise<Plan[]> => {
+export const selectPlans = async (query: Query, name: string | null): Promise<Plan[]> => {
   const rows = await query<PlanRow>(
     `select name, burst_requests, burst_seconds, daily::float8 as daily, subnets::float8 as subnets,
        clients::float8 as clients, count::float8 as count, downloads::float8 as downloads, enabled
@@ -48,7 +48,7 @@ export const toPlanRow = ({ burst, ...plan }: Plan): PlanRow => ({
   burst_seconds: burst?.seconds ?? null,
 })
 
-async function upsert(query: Query, plan: Plan): Promise<void> {
+async function upsertPlan(query: Query, plan: Plan): Promise<void> {
   const row = toPlanRow(plan)
   const set = Object.keys(row).map(column => `${column} = excluded.${column}`)
   await insertRows(query, 'plans', [row], `on conflict (name) do update set ${set.join(', ')}`)
@@ -56,17 +56,17 @@ async function upsert(query: Query, plan: Plan): Promise<void> {
 
 /** Stores the built-in plans: once, when the schema is made. None of them is ever removed. */
 export async function seedPlans(query: Query): Promise<void> {
-  for (const plan of BUILT_IN_PLANS) await upsert(query, plan)
+  for (const plan of BUILT_IN_PLANS) await upsertPlan(query, plan)
 }
 
 export const createPlanStore = (query: Query, change: Change) =>
   ({
-    list: (): Promise<Plan[]> => select(query, null),
+    list: (): Promise<Plan[]> => selectPlans(query, null),
 
-    find: async (name: string): Promise<Plan | null> => (await select(query, name))[0] ?? null,
+    find: async (name: string): Promise<Plan | null> => (await selectPlans(query, name))[0] ?? null,
 
     set: (plan: Plan): Promise<void> =>
-      change(async tx => ({ result: await upsert(tx, plan), isChanged: true })),
+      change(async tx => ({ result: await upsertPlan(tx, plan), isChanged: true })),
 
     remove: (name: string): Promise<PlanRemoval> =>
       change<PlanRemoval>(async tx => {
