@@ -188,9 +188,9 @@ export function createUsageStore(
         if (!isLockNotFree(failure)) onFailure(failure, 'of all') // else it is tried again
         throw failure
       })
-  const decide = reporting(connections.admissions)
-  const countNetworks = reporting(connections.networks)
-  const query = reporting(connections.others)
+  const queryAdmissions = reporting(connections.admissions)
+  const queryNetworks = reporting(connections.networks)
+  const queryOthers = reporting(connections.others)
   const failed = (what: string, whose: FailedRequests) => (): Error => {
     const failure = new StoreError(what)
     onFailure(failure, whose)
@@ -203,16 +203,16 @@ export function createUsageStore(
   const clock = createDatabaseClock(elapsedMs)
   const refusals = createRefusalCache(clock)
   const networks = createNetworks(
-    countNetworks,
-    async subject => (await readUsage(countNetworks, [subject], 0))[0]?.usage ?? UNUSED,
+    queryNetworks,
+    async subject => (await readUsage(queryNetworks, [subject], 0))[0]?.usage ?? UNUSED,
     clock,
   )
-  const keyUse = createKeyUse(query)
+  const keyUse = createKeyUse(queryOthers)
   const read = createListBatch<Subject, Read>((subjects, waited) =>
-    readUsage(query, subjects, waited()),
+    readUsage(queryOthers, subjects, waited()),
   )
   const probe = createTurnBatch<null, null>(async (calls, waited) => {
-    await query(PROBE, [], waited?.())
+    await queryOthers(PROBE, [], waited?.())
     return calls
   })
 
@@ -229,7 +229,7 @@ export function createUsageStore(
 
   return {
     ...(bound && { bound }),
-    admit: createAdmitBatch(decide, refusals, clock, {
+    admit: createAdmitBatch(queryAdmissions, refusals, clock, {
       ...{ msMax: timeoutMs, tryMs: lockMs },
       late: failed(
         `in the database ${shown}, a row of table usage stays locked: by another session, or commits are slow`,
@@ -238,7 +238,7 @@ export function createUsageStore(
     }),
     refuse: ({ rules }: Admission): Decision | null => refusals.refuse(rules),
 
-    giveBack: createGiveBack(decide, refusals),
+    giveBack: createGiveBack(queryAdmissions, refusals),
     consume: networks.consume,
     countNetworks: networks.count,
 
@@ -250,13 +250,13 @@ export function createUsageStore(
     note: keyUse.note,
     flush: keyUse.flush,
     history: keyUse.history,
-    prune: createPrune(query),
+    prune: createPrune(queryOthers),
     forget,
 
     async reset(subject: SubjectsOfKind, part: UsagePart): Promise<void> {
       try {
         const { kind, id } = subject
-        await query('select proxylist.reset_usage($1, $2, $3)', [kind, id, part])
+        await queryOthers('select proxylist.reset_usage($1, $2, $3)', [kind, id, part])
       } finally {
         forget(subject)
       }
