@@ -204,7 +204,7 @@ function databaseStores(
   }
 
   /** `connected`, where nothing but the database can answer. @throws CommandError when it fails. */
-  const within: typeof connected = (...how) =>
+  const orCommandError: typeof connected = (...how) =>
     connected(...how).catch(error => {
       throw error instanceof StoreError ? new CommandError(error.message) : error
     })
@@ -227,23 +227,23 @@ function databaseStores(
 
   return {
     registry: (need, work) =>
-      within(need, NO_KEYS, async (quick, patient) => {
+      orCommandError(need, NO_KEYS, async (quick, patient) => {
         await using usage = createUsageStore({ url, timeoutMs, name: NAME })
         return await work(createRegistry(quick, usage, patient))
       }),
     async readList(work, say) {
       if (await hasCopy(say)) return withList(dir, clock, 'read', work)
-      return within('read', NO_LIST, (_, patient) => withFilled(patient, work))
+      return orCommandError('read', NO_LIST, (_, patient) => withFilled(patient, work))
     },
     changeList: work =>
-      within('change', NO_LIST, (_, patient) =>
+      orCommandError('change', NO_LIST, (_, patient) =>
         withFilled(patient, list => work({ ...list, ...writableList(patient, clock) })),
       ),
     // This list is never damaged.
     withList: work =>
-      within('make', NO_LIST, async (_, patient) => work(writableList(patient, clock))),
-    withFeeds: work => within('make', NO_LIST, async quick => work(createFeedStore(quick))),
-    listFeeds: () => within('read', NO_LIST, async quick => createFeedStore(quick).list()),
+      orCommandError('make', NO_LIST, async (_, patient) => work(writableList(patient, clock))),
+    withFeeds: work => orCommandError('make', NO_LIST, async quick => work(createFeedStore(quick))),
+    listFeeds: () => orCommandError('read', NO_LIST, async quick => createFeedStore(quick).list()),
     has: () => ({ registry: true, list: true }),
     place: shownDatabase(url),
     scratch: scratchOf(dir),
