@@ -280,7 +280,7 @@ export async function openNode(given: NodeOptions) {
       await createNodes(connection).prune()
       await pruneKeysVersions(connection)
     },
-    isJobHolder: lock.isHeld,
+    isLeader: lock.isHeld,
     replication: (): ReplicationState => ({
       listVersion: freshness.listVersion(),
       lagSeconds: freshness.lagSeconds(),

@@ -288,7 +288,7 @@ describe.skipIf(!HAS_POSTGRES)('a node', () => {
 test('a node listens at once, also where its database does not answer', async () => {
   let ticks = 0
   const node = {
-    isJobHolder: () => false,
+    isLeader: () => false,
     tick(): Promise<never> {
       ticks += 1
       return new Promise(() => {})

@@ -55,18 +55,18 @@ describe.skipIf(!HAS_POSTGRES)('a node', () => {
   test('of an earlier program says that the schema was migrated while it runs, knows nothing from then on, and leaves the jobs to others', async () => {
     const node = await open()
     await node.tick()
-    expect(node.isJobHolder()).toBeTrue()
+    expect(node.isLeader()).toBeTrue()
     await database.query('update proxylist.installation set schema = 99')
     await until(() => said.some(sentence => sentence.includes('newer proxylist (schema 99')))
     expect(node.health().works).toBeFalse()
     await node.tick()
-    expect(node.isJobHolder()).toBeFalse()
+    expect(node.isLeader()).toBeFalse()
     const locks = await database.query(`select from pg_locks where locktype = 'advisory'`)
     expect(locks).toBeEmpty()
     await database.query('update proxylist.installation set schema = 1')
     await until(() => node.health().works)
     await node.tick()
-    expect(node.isJobHolder()).toBeTrue()
+    expect(node.isLeader()).toBeTrue()
   })
 
   test('that is started again answers nothing from its copies before it has reached the database', async () => {

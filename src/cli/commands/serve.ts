@@ -12,7 +12,7 @@ import { attemptInProcess } from '../../feeds/attempt.ts'
 import { type CurrentFeeds, loadCurrentFeeds } from '../../feeds/feeds-file.ts'
 import { scheduleFeeds } from '../../feeds/schedule.ts'
 import { openGeoip } from '../../import/geoip.ts'
-import { whileHeld } from '../../jobs/held.ts'
+import { whileLeader } from '../../jobs/leader.ts'
 import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
 import { isTrue, type Job, type OnFailure, repeat, repeatInSlices } from '../../jobs/runner.ts'
 import { keepSampleFresh } from '../../jobs/sample.ts'
@@ -149,7 +149,7 @@ export async function startJobs(serving: Serving): Promise<Job[]> {
     void node.tick() // not awaited: a database that does not answer must not delay the first 503
     return [
       repeat(() => void node.tick(), SECOND_MS),
-      whileHeld(node.isJobHolder, () => startSharedJobs(serving, node.list), onFailure),
+      whileLeader(node.isLeader, () => startSharedJobs(serving, node.list), onFailure),
     ]
   }
   const { registry, list } = serving

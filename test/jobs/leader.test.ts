@@ -1,6 +1,6 @@
-/** Jobs that one server runs for several: they run while it holds the lock. */
+/** Jobs that one server runs for several: they run while it is the leader. */
 import { expect, test } from 'bun:test'
-import { whileHeld } from '../../src/jobs/held.ts'
+import { whileLeader } from '../../src/jobs/leader.ts'
 
 let examine = (): void => {}
 /** Takes the place of a timer. */
@@ -18,11 +18,11 @@ async function examined(): Promise<void> {
 }
 
 test('jobs run while the lock is held, and not before, afterwards, or twice', async () => {
-  let isHeld = false
+  let isLeader = false
   const running = new Set<number>()
   let started = 0
-  const job = whileHeld(
-    () => isHeld,
+  const job = whileLeader(
+    () => isLeader,
     async () => {
       started += 1
       const id = started
@@ -36,13 +36,13 @@ test('jobs run while the lock is held, and not before, afterwards, or twice', as
   )
   await examined()
   expect(started).toBe(0)
-  isHeld = true
+  isLeader = true
   await examined()
   expect([...running]).toEqual([1])
-  isHeld = false
+  isLeader = false
   await examined()
   expect([...running]).toEqual([])
-  isHeld = true
+  isLeader = true
   await examined()
   expect([...running]).toEqual([2])
   job.stop()
@@ -56,7 +56,7 @@ test('jobs that cannot be started are started again 5 s later, and those that st
   let isStartedAgain = false
   const slow = Promise.withResolvers<void>()
   let stopped = 0
-  const job = whileHeld(
+  const job = whileLeader(
     () => true,
     async () => {
       if (failures.length === 0) throw new Error('the database is away')

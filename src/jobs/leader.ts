@@ -1,7 +1,4 @@
-/**
- * Jobs that one server runs for several: they run here as long as this server holds a lock, which
- * another one gets when this one ends.
- */
+/** Jobs that one server runs for all: the leader, which holds a lock that another one gets when it ends. */
 import { SECOND_MS } from '../lib/time.ts'
 import { type Job, type OnFailure, repeat } from './runner.ts'
 
@@ -10,11 +7,11 @@ const EXAMINE_EVERY_MS = SECOND_MS / 4
 const AGAIN_AFTER = 20
 
 /**
- * Starts jobs when `isHeld` becomes true, and stops them when it becomes false. `isHeld` only says what is
+ * Starts jobs when `isLeader` becomes true, and stops them when it becomes false. `isLeader` only says what is
  * known; jobs that cannot be started are started again later, while it is true.
  */
-export function whileHeld(
-  isHeld: () => boolean,
+export function whileLeader(
+  isLeader: () => boolean,
   start: () => Promise<readonly Job[]>,
   onFailure: OnFailure,
   every: typeof repeat = repeat,
@@ -44,7 +41,7 @@ export function whileHeld(
 
   function examine(): void {
     if (isStarting) return
-    if (!isHeld()) {
+    if (!isLeader()) {
       stopJobs()
       toWait = 0
     } else if (toWait > 0) toWait -= 1
