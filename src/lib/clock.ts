@@ -1,6 +1,6 @@
 /**
- * Clocks and timers. The only file that reads a clock: everything else receives a `Clock`, so that
- * tests move time by hand. SQL's clock functions are not used either.
+ * Clocks and timers. The only file of the program that reads a clock, besides `proxylist.now_ms()` in SQL, that
+ * of a shared database: everything else receives a `Clock`, so that tests move time by hand.
  */
 import { readFileSync } from 'node:fs'
 
