@@ -2,7 +2,8 @@
  * The ports of this folder: what access requires of a store of keys, plans and usage. Methods
  * may return a value or a promise of it. Failures of a store are `StoreError`s.
  */
-import type { Awaitable, Waited } from '../lib/turn-batch.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
+import type { Waited } from '../lib/turn-batch.ts'
 import type { AnswerUse, KeyUse } from './history.ts'
 import type { KeyChanges, KeyRecord, ListedKey, NewKey, StoredKey } from './key.ts'
 import type { Consumption, NetworkCounts, NetworkDecision } from './network-quota.ts'

@@ -4,8 +4,8 @@
  * now. Time goes by the stopwatch, because the clock may jump.
  */
 import { VERSION } from '../config/version.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
 import { formatInstant, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 import { quantileOf } from '../metrics/histogram.ts'
 import type { Observed } from '../metrics/observed.ts'
 import type { Traffic } from '../metrics/traffic.ts'

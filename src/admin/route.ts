@@ -5,10 +5,10 @@
  */
 import { Expected } from '../config/parsers.ts'
 import { SETTINGS, type SettingName, type Settings } from '../config/settings.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
 import { nearest } from '../lib/did-you-mean.ts'
 import { queryStringOf, splitQueryString } from '../lib/query-string.ts'
 import { shownName } from '../lib/redact.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 import { requireJson } from './csrf.ts'
 import { AdminError } from './errors.ts'
 

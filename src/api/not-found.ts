@@ -2,9 +2,10 @@
  * Saying why no proxy matches a query (contract A2), where that is one thing. What the list lacks
  * is looked up once for each version of it, and a long scan happens in the streamer.
  */
+
+import type { Awaitable } from '../lib/awaitable.ts'
 import { createBoundedMap } from '../lib/bounded-map.ts'
 import { ageClock } from '../lib/time.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 import type { ProxyType } from '../proxies/proxy.ts'
 import type { Lacks, ProxyReader } from '../proxies/store.ts'
 import type { AnswerStreamer } from './answer.ts'

@@ -9,10 +9,10 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Share } from '../access/entitlements.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
 import { createBoundedMap, createDoorkeeper } from '../lib/bounded-map.ts'
 import { stopwatch } from '../lib/clock.ts'
 import { ageClock } from '../lib/time.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 import { countFirst, countSince, draw, type Matches, matchAt } from '../proxies/draw.ts'
 import { AT, type Found, type Row } from '../proxies/row.ts'
 import type { ProxyReader } from '../proxies/store.ts'

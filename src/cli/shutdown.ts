@@ -5,9 +5,9 @@
  */
 import { isatty } from 'node:tty'
 import type { App } from '../app.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
 import { orAfter } from '../lib/clock.ts'
 import { CommandError, orAborted } from '../lib/errors.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 
 /** The exit status of a command that a signal ended: 128 and its number. */
 const EXIT_CODES = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const

@@ -1,6 +1,7 @@
 /** The port of feeds: what fetching them requires of a store. */
+
+import type { Awaitable } from '../lib/awaitable.ts'
 import { formatInstantOrNull } from '../lib/time.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 
 /** What is known of the content that was imported last; `''` what is not known. */
 export type Validators = { etag: string; lastModified: string; digest: string }

@@ -6,10 +6,10 @@ import type { Sent } from '../api/answer.ts'
 import { ApiError, ERRORS, errorBody, STATUS } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
 import { FORMS, OUTPUT_KINDS, type Output } from '../api/render.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Encoding } from '../lib/encoding.ts'
 import { formatHttpDate } from '../lib/time.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 
 export type HeaderFields = { [name: string]: string }
 

@@ -2,8 +2,8 @@
 
 import { refused } from '../api/handler.ts'
 import { FORMS } from '../api/render.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
 import type { Coded } from '../lib/coded.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 import { type ApiRouteParts, apiRoute } from './api.ts'
 import { type Document, documentOf, documentReply } from './etag.ts'
 import { type KeyRouteParts, keyRoute } from './key.ts'

@@ -3,9 +3,9 @@
  * proxies, undoes that when an import fails, and shows progress and messages.
  */
 import { createReadStream, type Stats } from 'node:fs'
+import type { Awaitable } from '../lib/awaitable.ts'
 import { counted } from '../lib/counted.ts'
 import { CommandError, chunksUntilAborted, nextTurn } from '../lib/errors.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import type { ListSizes } from '../proxies/store.ts'
 import {

@@ -1,6 +1,7 @@
 /** Running jobs in the background: periodically, or in slices until nothing is left. */
+
+import type { Awaitable } from '../lib/awaitable.ts'
 import { StoreError } from '../lib/errors.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 
 /** A job that is running until it is stopped. */
 export type Job = { stop(): void }

@@ -1,6 +1,7 @@
 /** What an examination (`doctor`) finds: one sentence a check. */
+
+import type { Awaitable } from './awaitable.ts'
 import { reasonOf } from './errors.ts'
-import type { Awaitable } from './turn-batch.ts'
 
 /** What a check found; a note is about something that is allowed, but unwise. */
 export type Result = { ok: boolean; note?: true; found: string }

@@ -2,10 +2,8 @@
  * What is shared within one turn of the event loop: batches of work, and values read once.
  * Knows nothing of what the work is.
  */
+import type { Awaitable } from './awaitable.ts'
 import { stopwatch } from './clock.ts'
-
-/** A value, or a promise of it. */
-export type Awaitable<T> = T | Promise<T>
 
 /** What a queued item becomes: its result, or what these return for the result or the error. */
 export type Settle<Result, T> =

@@ -3,7 +3,7 @@
  * Everything here takes microseconds, or happens off the main thread.
  */
 import type { FeedState } from '../feeds/store.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
 import type { Breakdown } from '../proxies/stats.ts'
 
 /** The content type of the text of the metrics. */

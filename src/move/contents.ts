@@ -13,9 +13,9 @@ import type { NetworkSet } from '../access/network-quota.ts'
 import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
 import type { Subject, Usage } from '../access/rate-limit.ts'
 import type { FeedState } from '../feeds/store.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
 import { counted } from '../lib/counted.ts'
 import { nextTurn, StoreError } from '../lib/errors.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 import type { City, Row } from '../proxies/row.ts'
 
 /** A row of each part. */

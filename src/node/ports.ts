@@ -4,7 +4,7 @@
  */
 import type { StoredKey } from '../access/key.ts'
 import type { Plan } from '../access/plan.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
 import type { City, Row } from '../proxies/row.ts'
 
 /**

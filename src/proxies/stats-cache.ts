@@ -2,8 +2,9 @@
  * When statistics are made (contract F4): only when somebody asks, one at a time, at most every 15
  * seconds, and only when the list has changed or the ages in them are no longer true.
  */
+
+import type { Awaitable } from '../lib/awaitable.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 
 /** Statistics are as they are for so long, whatever happens to the list. */
 const FRESH_MS = 15 * SECOND_MS

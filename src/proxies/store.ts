@@ -2,8 +2,9 @@
  * The ports of this folder: what the rules require of a store of proxies. Failures of a store
  * are `StoreError`s.
  */
+
+import type { Awaitable } from '../lib/awaitable.ts'
 import type { Coded } from '../lib/coded.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Filter } from './filter.ts'
 import type { IncomingProxy, ProxyType } from './proxy.ts'
 import type { EndpointRow, Found } from './row.ts'

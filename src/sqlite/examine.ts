@@ -2,11 +2,11 @@
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { AHEAD_MS, describeAhead } from '../access/ahead.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { counted } from '../lib/counted.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { type Checks, finding, type Result, right, wrong } from '../lib/examination.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
 import { freshness, rowsAhead, type TallyReader } from '../proxies/freshness.ts'
 import { checkInWorker, checkRegistry } from './check.ts'
 import {

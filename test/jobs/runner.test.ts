@@ -5,9 +5,9 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from 'bun:test'
 import { pruneUsage, retainProxies } from '../../src/jobs/retention.ts'
 import { type Job, repeat, repeatInSlices } from '../../src/jobs/runner.ts'
+import type { Awaitable } from '../../src/lib/awaitable.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import { DAY_MS, MINUTE_MS } from '../../src/lib/time.ts'
-import type { Awaitable } from '../../src/lib/turn-batch.ts'
 import type { Removal } from '../../src/proxies/store.ts'
 import { T0 } from '../support/fixtures.ts'
 

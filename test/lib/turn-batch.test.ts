@@ -1,13 +1,8 @@
 /** Batches: items of one turn of the event loop are worked on together, one batch at a time. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import {
-  type Awaitable,
-  BATCH_MAX,
-  createTurnBatch,
-  oncePerTurn,
-  type Waited,
-} from '../../src/lib/turn-batch.ts'
+import type { Awaitable } from '../../src/lib/awaitable.ts'
+import { BATCH_MAX, createTurnBatch, oncePerTurn, type Waited } from '../../src/lib/turn-batch.ts'
 
 /** Resolves in a later turn of the event loop than everything queued so far. */
 const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))

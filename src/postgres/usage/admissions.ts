@@ -20,9 +20,10 @@ import {
   type Usage,
   type UsageTable,
 } from '../../access/rate-limit.ts'
+import type { Awaitable } from '../../lib/awaitable.ts'
 import { stopwatch, timerLater } from '../../lib/clock.ts'
 import { MINUTE_MS, utcDay } from '../../lib/time.ts'
-import { type Awaitable, BATCH_MAX, type Waited } from '../../lib/turn-batch.ts'
+import { BATCH_MAX, type Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import { inTime, type Query } from '../connection.ts'
 import { isLockNotFree, UnknownOutcome } from '../errors.ts'

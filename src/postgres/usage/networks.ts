@@ -15,11 +15,12 @@ import {
   SETS,
 } from '../../access/network-quota.ts'
 import { type Subject, type SubjectsOfKind, UNUSED, type Usage } from '../../access/rate-limit.ts'
+import type { Awaitable } from '../../lib/awaitable.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
-import { type Awaitable, createListBatch, type Waited } from '../../lib/turn-batch.ts'
+import { createListBatch, type Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import { type DatabaseClock, fillIn, nameOf } from './refusals.ts'
