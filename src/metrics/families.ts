@@ -128,7 +128,7 @@ export const FAMILIES: readonly Family[] = [
   family(
     'histogram',
     'http_request_duration_seconds',
-    'Time until a reply was ready or its stream began, without the delay of wrong keys.',
+    'Time until a reply was ready, or its stream began.',
     ['route'],
     reading =>
       routesOf(reading).flatMap(({ path: route, durations }) => samplesOf(durations, { route })),
@@ -152,7 +152,7 @@ export const FAMILIES: readonly Family[] = [
   counter('streams_total', 'Long answers begun.', r => r.traffic.streams.begun),
   counter(
     'streams_truncated_total',
-    'Long answers that ended early: the client left, or it took too long.',
+    'Long answers that ended early.',
     r => r.traffic.streams.truncated,
   ),
   gauge(
@@ -173,16 +173,11 @@ export const FAMILIES: readonly Family[] = [
     'Admitted requests that failed and do not count.',
     r => r.admissions.givenBack,
   ),
-  family(
-    'counter',
-    'refusals_total',
-    'Requests refused because of a limit (429).',
-    ['code'],
-    reading =>
-      LIMIT_CODES.map(code => {
-        const counts = routesOf(reading).map(({ outcomes }) => outcomes.get(code)?.count ?? 0)
-        return { labels: { code }, value: sum(counts) }
-      }),
+  family('counter', 'refusals_total', 'Requests refused by a limit (429).', ['code'], reading =>
+    LIMIT_CODES.map(code => {
+      const counts = routesOf(reading).map(({ outcomes }) => outcomes.get(code)?.count ?? 0)
+      return { labels: { code }, value: sum(counts) }
+    }),
   ),
   counter('cache_hits_total', 'Answers from the response cache.', r => r.cache.hits),
   counter('cache_misses_total', 'Answers that had to be found.', r => r.cache.misses),
@@ -289,7 +284,7 @@ export const FAMILIES: readonly Family[] = [
   family(
     'histogram',
     'event_loop_lag_seconds',
-    'How late a timer fired, ten times a second, since the first scrape.',
+    'How late a timer fired, ten times a second.',
     [],
     ({ lags }) => samplesOf(lags),
   ),

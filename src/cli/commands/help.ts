@@ -27,7 +27,7 @@ async function page(text: string, { command: shown, env }: Pager): Promise<boole
 
 export const helpCommand = command({
   name: 'help',
-  summary: 'show a topic of the manual or the help of a command; alone, list both',
+  summary: 'show a topic of the manual or the help of a command',
   arguments: '[topic]',
   settings: [],
   example: 'proxylist help feeds',
