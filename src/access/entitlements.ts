@@ -101,13 +101,13 @@ export const isCountedByAddress = (caller: Caller): boolean =>
   caller.kind !== 'regular' || hasNetworkQuota(caller)
 
 /**
- * Whom a long answer is for (contract B9): a key on a plan, or a client address of `demo` and `temp_`
+ * Among whom the machine is shared (contract B9): a key on a plan, or a client address of `demo` and `temp_`
  * keys. Each has its turn, and at most `downloads` long answers under way; `null` is unlimited.
  */
-export type Share = { id: string; isTrial: boolean; downloads: number | null }
+export type Tenant = { id: string; isTrial: boolean; downloads: number | null }
 
-/** The share of a request of `caller` from address `ip`. */
-export const shareOf = (caller: Caller, ip: string): Share => ({
+/** The tenant that a request of `caller` from address `ip` is of. */
+export const tenantOf = (caller: Caller, ip: string): Tenant => ({
   id: caller.kind === 'regular' ? caller.id : clientBucket(ip),
   isTrial: caller.kind !== 'regular',
   downloads: entitlementsOf(caller).downloads,

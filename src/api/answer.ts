@@ -3,7 +3,7 @@
  * be held in memory (SQLite's worker thread implements it).
  */
 
-import type { Share } from '../access/entitlements.ts'
+import type { Tenant } from '../access/entitlements.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { Matches } from '../proxies/draw.ts'
 import type { Filter } from '../proxies/filter.ts'
@@ -131,17 +131,17 @@ export type AnswerStream = {
 export interface AnswerStreamer {
   /**
    * The whole answer if it turns out small, else a stream, with its totals if they are needed. It
-   * waits until `share` may have another long answer.
+   * waits until `tenant` may have another long answer.
    * @throws ApiError RATE_LIMIT_EXCEEDED or DB_EXECUTE_FAILED when it has waited too long.
    */
   stream(
     query: Query,
     nowMs: number,
     needsTotals: boolean,
-    share: Share,
+    tenant: Tenant,
   ): Promise<({ kind: 'rendered' } & Rendered) | AnswerStream>
-  /** All matches of a query, whatever its order and `count`. This is no long answer of `share`. */
-  matches(query: Query, nowMs: number, share: Share): Promise<Matches>
+  /** All matches of a query, whatever its order and `count`. This is no long answer of `tenant`. */
+  matches(query: Query, nowMs: number, tenant: Tenant): Promise<Matches>
   /** Whether any proxy of the list has one of these types. */
   hasType(types: readonly ProxyType[]): Promise<boolean>
   /** Refuses what waits for its turn, and what would wait from now on: the server is stopping. */

@@ -8,7 +8,7 @@ import {
   entitlementsOf,
   hasNetworkQuota,
   isCountedByAddress,
-  shareOf,
+  tenantOf,
 } from '../access/entitlements.ts'
 import type { Caller } from '../access/key.ts'
 import type { Decision, LimitStatus } from '../access/rate-limit.ts'
@@ -182,7 +182,7 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
         if (decision.kind === 'refused') return fail(rateLimitRefusal(caller, decision))
         admissions[caller.kind] += 1
         progress.sent = { caller, ip, nowMs, decision }
-        const finding = cache.find(query, nowMs, hasQuota, () => shareOf(caller, ip))
+        const finding = cache.find(query, nowMs, hasQuota, () => tenantOf(caller, ip))
         if (hasQuota) return consume(progress, progress.sent, finding).then(end).catch(fail)
         return finding instanceof Promise ? finding.then(end).catch(fail) : end(finding)
       }

@@ -8,7 +8,7 @@
  * Beside it: how much of the main thread the selects of a key may take (contract B9).
  */
 import { LRUCache } from 'lru-cache'
-import type { Share } from '../access/entitlements.ts'
+import type { Tenant } from '../access/entitlements.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { createBoundedMap, createDoorkeeper } from '../lib/bounded-map.ts'
 import { stopwatch } from '../lib/clock.ts'
@@ -121,7 +121,7 @@ export function createSelectBudgets(elapsedMs: () => number = stopwatch()) {
   const byKey = createBoundedMap<string, Budget>(KEYS_MAX)
   const trial: Budget = { leftMs: TRIAL.msMax, atMs: 0 }
 
-  function budgetOf({ id, isTrial }: Share): Budget {
+  function budgetOf({ id, isTrial }: Tenant): Budget {
     if (isTrial) return trial
     const known = byKey.get(id)
     if (known !== undefined) return known
@@ -131,23 +131,23 @@ export function createSelectBudgets(elapsedMs: () => number = stopwatch()) {
   }
 
   return {
-    /** Whether a select for `share` may begin; the last one may exceed the budget. */
-    hasTime(share: Share): boolean {
-      const budget = budgetOf(share)
-      const { msMax, part } = share.isTrial ? TRIAL : KEY
+    /** Whether a select for `tenant` may begin; the last one may exceed the budget. */
+    hasTime(tenant: Tenant): boolean {
+      const budget = budgetOf(tenant)
+      const { msMax, part } = tenant.isTrial ? TRIAL : KEY
       const nowMs = elapsedMs()
       budget.leftMs = Math.min(msMax, budget.leftMs + (nowMs - budget.atMs) * part)
       budget.atMs = nowMs
       return budget.leftMs > 0
     },
 
-    /** Runs a select for `share` and subtracts the time that it takes. */
-    spend<T>(share: Share, select: () => T): T {
+    /** Runs a select for `tenant` and subtracts the time that it takes. */
+    spend<T>(tenant: Tenant, select: () => T): T {
       const beforeMs = elapsedMs()
       try {
         return select()
       } finally {
-        budgetOf(share).leftMs -= elapsedMs() - beforeMs
+        budgetOf(tenant).leftMs -= elapsedMs() - beforeMs
       }
     },
   }
@@ -165,9 +165,9 @@ type CacheParts = {
 
 type Streamed = Promise<Answer | AnswerStream | null>
 type Finding = Awaitable<Answer | AnswerStream | null>
-type Find = (query: Query, nowMs: number, needsSubnets: boolean, shareOf: () => Share) => Finding
+type Find = (query: Query, nowMs: number, needsSubnets: boolean, tenantOf: () => Tenant) => Finding
 /** When, for whom and how an answer is asked for. */
-type Asked = { nowMs: number; needsSubnets: boolean; share: Share }
+type Asked = { nowMs: number; needsSubnets: boolean; tenant: Tenant }
 
 /** Most records of an answer that is drawn here; a longer one is streamed. */
 const DRAWN_MAX = 1_000
@@ -186,8 +186,8 @@ export function createResponseCache(
   const findNow = createAnswerFinder(reader, provider, render)
   const entries = createCacheEntries(bytesMax)
   const { hasTime: hasBudget, spend } = createSelectBudgets()
-  /** Whether a select for `share` may take time of the main thread; else the streamer does it. */
-  const hasTime = (share: Share): boolean => streamer === null || hasBudget(share)
+  /** Whether a select for `tenant` may take time of the main thread; else the streamer does it. */
+  const hasTime = (tenant: Tenant): boolean => streamer === null || hasBudget(tenant)
   const isStored = (id: string): boolean => entries.has(id) || isRepeated(id)
 
   /** Records what has to be found by the streamer while the list stays unchanged. */
@@ -208,10 +208,10 @@ export function createResponseCache(
     return content
   }
 
-  async function stream(query: Query, { nowMs, needsSubnets, share }: Asked): Streamed {
+  async function stream(query: Query, { nowMs, needsSubnets, tenant }: Asked): Streamed {
     if (streamer === null) throw new Error('an answer is too large, and nothing streams it')
     const version = reader.version()
-    const found = await streamer.stream(query, nowMs, needsSubnets || query.output.wrap, share)
+    const found = await streamer.stream(query, nowMs, needsSubnets || query.output.wrap, tenant)
     if (found.kind === 'stream') return found
     // The worker may have seen a newer list than `version`: then the answer is not stored.
     const isKept = query.filter.sort !== 'random' && version === reader.version()
@@ -219,16 +219,16 @@ export function createResponseCache(
   }
 
   /** Finds an answer in an order that is the same each time. */
-  const findSame: Find = (query, nowMs, needsSubnets, shareOf) => {
+  const findSame: Find = (query, nowMs, needsSubnets, tenantOf) => {
     const version = reader.version()
     const content = entries.lookUp(query.id, version, ageClock(nowMs))
     if (content === null || (typeof content === 'object' && content.kind === 'answer')) {
       return content
     }
-    const share = shareOf()
-    const asked = { nowMs, needsSubnets, share }
-    if (content === 'too-large' || !hasTime(share)) return stream(query, asked)
-    const found = spend(share, () => findNow(query, nowMs))
+    const tenant = tenantOf()
+    const asked = { nowMs, needsSubnets, tenant }
+    if (content === 'too-large' || !hasTime(tenant)) return stream(query, asked)
+    const found = spend(tenant, () => findNow(query, nowMs))
     if (found !== 'too-large') return store(query, nowMs, version, found)
     markTooLarge(query.id, version)
     return stream(query, asked)
@@ -288,7 +288,7 @@ export function createResponseCache(
   /** The matches of a query while they are few, stored if they are drawn from repeatedly. */
   function findFew(query: Query, id: string, version: string, asked: Asked): MatchSet | null {
     const options = { nowMs: asked.nowMs, addressBits: query.addressBits }
-    const found = spend(asked.share, () => reader.find(undrawn(query), options))
+    const found = spend(asked.tenant, () => reader.find(undrawn(query), options))
     if (found === 'too-large') {
       markTooLarge(id, version)
       return null
@@ -303,12 +303,12 @@ export function createResponseCache(
   /** Reads all matches of a query; requests at the same time wait for one reading of a `version`. */
   function readMany(query: Query, id: string, version: string, asked: Asked): Promise<Matches> {
     if (streamer === null) throw new Error('matches are too many, and nothing reads them')
-    const { nowMs, share } = asked
+    const { nowMs, tenant } = asked
     const name = `${version} ${id}`
     const fromSeconds = ageClock(nowMs)
     const known = readings.get(name)
     if (known !== undefined && known.fromSeconds <= fromSeconds) return known.reading
-    const fresh = { fromSeconds, reading: streamer.matches(query, nowMs, share) }
+    const fresh = { fromSeconds, reading: streamer.matches(query, nowMs, tenant) }
     readings.set(name, fresh)
     const forget = (): void => {
       if (readings.get(name) === fresh) readings.delete(name)
@@ -330,26 +330,26 @@ export function createResponseCache(
   }
 
   /** Finds an answer in random order: another one each time. */
-  const findDrawn: Find = (query, nowMs, needsSubnets, shareOf) => {
-    const asked = { nowMs, needsSubnets, share: shareOf() }
+  const findDrawn: Find = (query, nowMs, needsSubnets, tenantOf) => {
+    const asked = { nowMs, needsSubnets, tenant: tenantOf() }
     const id = drawIdOf(query)
     const version = reader.version()
     const content = entries.lookUp(id, version, ageClock(nowMs))
     if (typeof content === 'object' && content !== null && content.kind !== 'answer') {
       return drawNow(query, content, asked)
     }
-    const isLong = content === 'too-large' || !hasTime(asked.share)
+    const isLong = content === 'too-large' || !hasTime(asked.tenant)
     const set = isLong ? null : findFew(query, id, version, asked)
     return set === null ? drawLong(query, id, asked) : drawNow(query, set, asked)
   }
 
-  const find: Find = (query, nowMs, needsSubnets, shareOf) =>
-    (query.filter.sort === 'random' ? findDrawn : findSame)(query, nowMs, needsSubnets, shareOf)
+  const find: Find = (query, nowMs, needsSubnets, tenantOf) =>
+    (query.filter.sort === 'random' ? findDrawn : findSame)(query, nowMs, needsSubnets, tenantOf)
   return {
     /**
      * The answer to a query at `nowMs`; `null` when no proxy matches. A promise only when it
      * comes from the streamer. A stream has totals only if `needsSubnets`, or for an envelope.
-     * `shareOf` says for whom it is found.
+     * `tenantOf` says for whom it is found.
      * @throws StoreError when the list cannot be read.
      */
     find,

@@ -15,7 +15,7 @@ import { createResponseCache } from '../../src/api/response-cache.ts'
 import { createDoorkeeper } from '../../src/lib/bounded-map.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'
 import { fillList, listOf, T0, type TestRow } from '../support/fixtures.ts'
-import { DEMO as DEMO_CALLER, SHARE } from '../support/limits.ts'
+import { DEMO as DEMO_CALLER, TENANT } from '../support/limits.ts'
 import { nextTurn, PROVIDER, queryOf, readerOf } from '../support/streamer.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -71,7 +71,7 @@ function worldOf(list: List, bytesMax = 2 ** 20) {
     /** What the streamer was asked since the last call. */
     asked: (): string[] => asked.splice(0),
     async find(query: Query, nowMs = T0): Promise<Answer | null> {
-      const found = await cache.find(query, nowMs, true, () => SHARE)
+      const found = await cache.find(query, nowMs, true, () => TENANT)
       if (found?.kind === 'stream') throw new Error('a stream')
       return found
     },

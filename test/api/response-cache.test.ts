@@ -23,7 +23,7 @@ import { ANONS, type IncomingProxy, SERVICES, TYPES } from '../../src/proxies/pr
 import type { ProxyReader } from '../../src/proxies/store.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'
 import { fillList, listOf, T0, type TestRow } from '../support/fixtures.ts'
-import { DEMO as DEMO_CALLER, SHARE, temp } from '../support/limits.ts'
+import { DEMO as DEMO_CALLER, TENANT, temp } from '../support/limits.ts'
 import { NO_STREAMER, nextTurn, PROVIDER, queryOf, REGULAR, readerOf } from '../support/streamer.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -70,7 +70,7 @@ function cacheOver(list: List, bytesMax: number, select: Select = 'findAll', isR
     reserve: cache.reserve,
     compress: createCompressor(cache),
     async find(query: Query, nowMs: number): Promise<Answer | null> {
-      const found = await cache.find(query, nowMs, true, () => SHARE)
+      const found = await cache.find(query, nowMs, true, () => TENANT)
       if (found === null || found.kind === 'answer') return found
       throw new Error('neither an answer nor null')
     },
@@ -288,9 +288,9 @@ function tooLargeCache(list: List, stream: AnswerStreamer['stream']) {
   const reader = { ...readerOf(list), find: tooLarge, findEndpoints: tooLarge }
   const streamer: AnswerStreamer = {
     ...NO_STREAMER,
-    stream(query, nowMs, needsTotals, share) {
+    stream(query, nowMs, needsTotals, tenant) {
       streamed.push(needsTotals)
-      return stream(query, nowMs, needsTotals, share)
+      return stream(query, nowMs, needsTotals, tenant)
     },
   }
   const cache = createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax: 2 ** 20 })
@@ -302,12 +302,12 @@ describe('an answer that the reader finds too large', () => {
     const list = listOf(OLD_AND_YOUNG)
     const cache = tooLargeCache(list, async () => STREAM)
     for (const later of [0, 1, 1e9, -1e9]) {
-      expect(await cache.find(queryOf(''), T0 + later * 1000, false, () => SHARE)).toBe(STREAM)
+      expect(await cache.find(queryOf(''), T0 + later * 1000, false, () => TENANT)).toBe(STREAM)
     }
     expect([cache.finds(), cache.streamed.length]).toEqual([1, 4])
     fillList(list, [{ ip: '10.3.0.3:80', type: 'http' }])
     await nextTurn()
-    expect(await cache.find(queryOf(''), T0, false, () => SHARE)).toBe(STREAM)
+    expect(await cache.find(queryOf(''), T0, false, () => TENANT)).toBe(STREAM)
     expect([cache.finds(), cache.streamed.length]).toEqual([2, 5])
   })
 
@@ -318,24 +318,24 @@ describe('an answer that the reader finds too large', () => {
     ['get=json&wrap=1', false, true], // the envelope says how many
   ])('%p, its subnets needed: %p, is streamed with totals: %p', async (text, needs, totals) => {
     const cache = tooLargeCache(listOf(OLD_AND_YOUNG), async () => STREAM)
-    await cache.find(queryOf(text), T0, needs, () => SHARE)
+    await cache.find(queryOf(text), T0, needs, () => TENANT)
     expect(cache.streamed).toEqual([totals])
   })
 
   test('is cached when the streamer finds it small', async () => {
     const cache = tooLargeCache(listOf(OLD_AND_YOUNG), async () => rendered(SMALL))
     for (const later of [0, 299, 300]) {
-      expect(await cache.find(queryOf(''), T0 + later * 1000, false, () => SHARE)).toBe(SMALL)
+      expect(await cache.find(queryOf(''), T0 + later * 1000, false, () => TENANT)).toBe(SMALL)
     }
     expect(cache.streamed).toHaveLength(1)
-    await cache.find(queryOf(''), T0 + 301_000, false, () => SHARE)
+    await cache.find(queryOf(''), T0 + 301_000, false, () => TENANT)
     expect(cache.streamed).toHaveLength(2)
   })
 
   test('is null when the streamer finds that nothing matches', async () => {
     const cache = tooLargeCache(listOf(OLD_AND_YOUNG), async () => rendered(EMPTY))
-    expect(await cache.find(queryOf(''), T0, false, () => SHARE)).toBeNull()
-    expect(await cache.find(queryOf(''), T0, false, () => SHARE)).toBeNull()
+    expect(await cache.find(queryOf(''), T0, false, () => TENANT)).toBeNull()
+    expect(await cache.find(queryOf(''), T0, false, () => TENANT)).toBeNull()
     expect(cache.streamed).toHaveLength(1)
   })
 
@@ -349,8 +349,8 @@ describe('an answer that the reader finds too large', () => {
       await nextTurn()
       return rendered(answer)
     })
-    expect(await cache.find(queryOf(''), T0, false, () => SHARE)).toBe(given)
-    await cache.find(queryOf(''), T0, false, () => SHARE)
+    expect(await cache.find(queryOf(''), T0, false, () => TENANT)).toBe(given)
+    await cache.find(queryOf(''), T0, false, () => TENANT)
     expect(cache.streamed).toHaveLength(2)
   })
 
@@ -360,7 +360,7 @@ describe('an answer that the reader finds too large', () => {
       findEndpoints: () => 'too-large',
     }
     const cache = createResponseCache({ reader, streamer: null, provider: PROVIDER, bytesMax: 0 })
-    const found = Promise.resolve(cache.find(queryOf(''), T0, false, () => SHARE))
+    const found = Promise.resolve(cache.find(queryOf(''), T0, false, () => TENANT))
     expect(await found.catch(String)).toBe('Error: an answer is too large, and nothing streams it')
   })
 })

@@ -12,7 +12,7 @@ afterAll(cleanUp)
 
 const key = (id: string) => ({ id, isTrial: false, downloads: 4 })
 const address = (id: string) => ({ id, isTrial: true, downloads: 1 })
-type Share = ReturnType<typeof key>
+type Tenant = ReturnType<typeof key>
 
 function createWorld() {
   let nowMs = 0
@@ -22,10 +22,10 @@ function createWorld() {
       nowMs += ms
     },
     /** Selects for as long as there is time, `ms` each; gives how long that went on. */
-    selectAll(shareOf: (n: number) => Share, ms: number, most = 1000): number {
+    selectAll(tenantOf: (n: number) => Tenant, ms: number, most = 1000): number {
       const sinceMs = nowMs
-      for (let n = 0; n < most && hasTime(shareOf(n)); n += 1) {
-        spend(shareOf(n), () => {
+      for (let n = 0; n < most && hasTime(tenantOf(n)); n += 1) {
+        spend(tenantOf(n), () => {
           nowMs += ms
         })
       }
@@ -107,10 +107,10 @@ function createCache(order: string, selectMs: number, hasWorker = true) {
   let asked = 0
   return {
     /** Says what has found the answer. */
-    async ask(share: Share): Promise<string> {
+    async ask(tenant: Tenant): Promise<string> {
       asked += 1
       const query = queryOf(`time=${90_000 + asked}${order}`)
-      expect(await cache.find(query, T0, false, () => share)).not.toBeNull()
+      expect(await cache.find(query, T0, false, () => tenant)).not.toBeNull()
       expect(by).toHaveLength(asked)
       return by.at(-1) ?? ''
     },

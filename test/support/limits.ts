@@ -9,7 +9,7 @@ import {
   consumptionOf,
   limitRulesOf,
   type Served,
-  type Share,
+  type Tenant,
 } from '../../src/access/entitlements.ts'
 import { type DayUse, unusedDay } from '../../src/access/history.ts'
 import { type Caller, hashKey } from '../../src/access/key.ts'
@@ -40,7 +40,7 @@ import { onCleanUp } from './temporary.ts'
 export const IP = '198.51.100.7'
 
 /** A key on a plan without a limit on long answers. */
-export const SHARE: Share = { id: 'k1', isTrial: false, downloads: null }
+export const TENANT: Tenant = { id: 'k1', isTrial: false, downloads: null }
 
 export type Regular = Extract<Caller, { kind: 'regular' }>
 

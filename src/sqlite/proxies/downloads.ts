@@ -5,7 +5,7 @@
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Share } from '../../access/entitlements.ts'
+import type { Tenant } from '../../access/entitlements.ts'
 import { ApiError } from '../../api/errors.ts'
 import type { Later } from '../../lib/clock.ts'
 import { SECOND_MS } from '../../lib/time.ts'
@@ -13,14 +13,14 @@ import { lockPlace } from '../database-files.ts'
 
 /** Ends a lease; calls after the first do nothing. */
 export type Release = () => void
-/** Counts a long answer of `share`; `null` if others have as many as it may have. */
-export type TakeLease = (share: Share) => Release | null
+/** Counts a long answer of `tenant`; `null` if others have as many as it may have. */
+export type TakeLease = (tenant: Tenant) => Release | null
 
 const refusal = (code: 'RATE_LIMIT_EXCEEDED' | 'DB_EXECUTE_FAILED', message: string): ApiError =>
   new ApiError(code, message, { retryAfterSeconds: 1 })
 
 /** Without the address or id, and without characters that a file name cannot have. */
-const nameOf = ({ id, isTrial }: Share): string =>
+const nameOf = ({ id, isTrial }: Tenant): string =>
   `answer-${Bun.hash.xxHash64(`${isTrial} ${id}`).toString(36)}`
 const LEFT_BEHIND = /^answer-[0-9a-z]+-\d+(?=\.lock$)/
 
@@ -48,18 +48,18 @@ function removeLeftovers(dir: string): void {
 }
 
 /**
- * Leases in a data directory: each is the lock on one of as many files as a share may have answers. The
+ * Leases in a data directory: each is the lock on one of as many files as a tenant may have answers. The
  * operating system ends a lock with its process, so nothing stays counted when a server is killed.
  */
 export function createLeases(dir: string) {
   const held = new Set<Release>()
   removeLeftovers(dir)
 
-  const take: TakeLease = share => {
-    const { downloads } = share
+  const take: TakeLease = tenant => {
+    const { downloads } = tenant
     if (downloads === null) return () => {}
     for (let n = 0; n < downloads; n += 1) {
-      const unlock = lock(join(dir, `${nameOf(share)}-${n}`))
+      const unlock = lock(join(dir, `${nameOf(tenant)}-${n}`))
       if (unlock === null) continue
       held.add(unlock)
       return () => {
@@ -87,10 +87,10 @@ export function createLeases(dir: string) {
 const SLOW_MS = 2_000
 /** A stream of this age may be ended when others wait, in milliseconds. */
 const OLD_MS = 60_000
-/** Most long answers waiting for a slot, of one share and of all. */
+/** Most long answers waiting for a slot, of one tenant and of all. */
 const WAITING_EACH_MAX = 64
 const WAITING_MAX = 1_000
-/** How often a share tries again whether another server has released what it may have. */
+/** How often a tenant tries again whether another server has released what it may have. */
 const RETRY_MS = 100
 
 export type Sending = {
@@ -111,9 +111,9 @@ type Held = { sending: Sending | null }
 /** `grant` takes a slot if that can be had; `fail` ends the wait. */
 type Waiting = { sinceMs: number; grant: () => void; fail: (error: unknown) => void }
 /** A key or client address. It is blocked while other servers hold all that it may have besides. */
-type Client = { share: Share; held: Set<Held>; waiting: Set<Waiting>; isBlocked: boolean }
+type Client = { tenant: Tenant; held: Set<Held>; waiting: Set<Waiting>; isBlocked: boolean }
 
-const mayHoldMore = ({ share: { downloads }, held, isBlocked }: Client): boolean =>
+const mayHoldMore = ({ tenant: { downloads }, held, isBlocked }: Client): boolean =>
   !isBlocked && (downloads === null || held.size < downloads)
 
 /** The answer of a client to be ended first: one whose reader is slow, else an old one. */
@@ -130,7 +130,7 @@ const stopping = (): ApiError =>
 
 /** Why an answer of a client does not get one of so many slots. */
 function refusalOf(client: Client, slots: number): ApiError {
-  const { isTrial, downloads } = client.share
+  const { isTrial, downloads } = client.tenant
   const isOwnLimit = !mayHoldMore(client)
   if (!isOwnLimit && !isTrial) {
     return refusal('DB_EXECUTE_FAILED', 'too many long answers are under way; try again shortly')
@@ -165,17 +165,17 @@ export function createSemaphore(options: SemaphoreOptions) {
   let isRelieving = false
   let isStopping = false
 
-  function clientOf(share: Share): Client {
-    const client = clients.get(share.id) ?? {
-      ...{ share, held: new Set(), waiting: new Set(), isBlocked: false },
+  function clientOf(tenant: Tenant): Client {
+    const client = clients.get(tenant.id) ?? {
+      ...{ tenant, held: new Set(), waiting: new Set(), isBlocked: false },
     }
-    client.share = share // the plan may have changed
-    clients.set(share.id, client)
+    client.tenant = tenant // the plan may have changed
+    clients.set(tenant.id, client)
     return client
   }
 
   function forgetUnused(client: Client): void {
-    if (client.held.size === 0 && client.waiting.size === 0) clients.delete(client.share.id)
+    if (client.held.size === 0 && client.waiting.size === 0) clients.delete(client.tenant.id)
   }
 
   /** Of those that wait and may hold more, one that holds least, and waits longest of these. */
@@ -216,7 +216,7 @@ export function createSemaphore(options: SemaphoreOptions) {
 
   /** A slot; `null` if other servers hold what the client may have. */
   function take(client: Client): Slot | null {
-    const endLease = takeLease(client.share)
+    const endLease = takeLease(client.tenant)
     if (endLease === null) return block(client)
     const one: Held = { sending: null }
     client.held.add(one)
@@ -283,10 +283,10 @@ export function createSemaphore(options: SemaphoreOptions) {
   return {
     /**
      * A slot for a long answer, at once or when others are released. @throws ApiError RATE_LIMIT_EXCEEDED when the
-     * share, or trial keys together, keep theirs for too long; DB_EXECUTE_FAILED when keys on plans do.
+     * tenant, or trial keys together, keep theirs for too long; DB_EXECUTE_FAILED when keys on plans do.
      */
-    async acquire(share: Share): Promise<Slot> {
-      const client = clientOf(share)
+    async acquire(tenant: Tenant): Promise<Slot> {
+      const client = clientOf(tenant)
       try {
         const isFirst = held < slots && client.waiting.size === 0 && mayHoldMore(client)
         const slot = isFirst ? take(client) : null

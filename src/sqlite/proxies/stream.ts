@@ -4,7 +4,7 @@
  * stream uses the memory of two or three chunks.
  */
 import { dirname } from 'node:path'
-import type { Share } from '../../access/entitlements.ts'
+import type { Tenant } from '../../access/entitlements.ts'
 import type { AnswerStream, AnswerStreamer, Rendered, Sent, Totals } from '../../api/answer.ts'
 import { ApiError } from '../../api/errors.ts'
 import type { Query } from '../../api/query.ts'
@@ -233,11 +233,11 @@ export function createStreamer(
 
   async function inSlot<T>(
     { plan, trial }: typeof answers,
-    share: Share,
+    tenant: Tenant,
     work: (slot: Slot, owner: Owner) => Promise<T>,
   ) {
-    const { id, isTrial } = share
-    const slot = await (isTrial ? trial : plan).acquire(share)
+    const { id, isTrial } = tenant
+    const slot = await (isTrial ? trial : plan).acquire(tenant)
     try {
       return await work(slot, { id, isTrial })
     } catch (error) {
@@ -247,8 +247,8 @@ export function createStreamer(
   }
 
   return {
-    stream: (query, nowMs, needsTotals, share) =>
-      inSlot(answers, share, async (slot, owner) => {
+    stream: (query, nowMs, needsTotals, tenant) =>
+      inSlot(answers, tenant, async (slot, owner) => {
         const find: Task = { kind: 'find', query, nowMs, needsTotals, owner }
         const reply = await ask<'begun' | 'rendered' | 'refused'>(find)
         if (reply.kind === 'begun') return createStream(reply.id, reply.totals, slot)
@@ -257,8 +257,8 @@ export function createStreamer(
         const message = 'older long answers must end first'
         throw new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
       }),
-    matches: (query, nowMs, share) =>
-      inSlot(scans, { ...share, downloads: null }, async (slot, owner) => {
+    matches: (query, nowMs, tenant) =>
+      inSlot(scans, { ...tenant, downloads: null }, async (slot, owner) => {
         const { matches } = await ask<'matched'>({ kind: 'match', query, nowMs, owner })
         slot.release()
         return matches

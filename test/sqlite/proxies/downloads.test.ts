@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
-import type { Share } from '../../../src/access/entitlements.ts'
+import type { Tenant } from '../../../src/access/entitlements.ts'
 import { ApiError } from '../../../src/api/errors.ts'
 import {
   createLeases,
@@ -15,8 +15,12 @@ import {
 } from '../../../src/sqlite/proxies/downloads.ts'
 import { onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
-const key = (id: string, downloads: number | null = 4): Share => ({ id, isTrial: false, downloads })
-const address = (id: string, downloads: number | null = 1): Share => ({
+const key = (id: string, downloads: number | null = 4): Tenant => ({
+  id,
+  isTrial: false,
+  downloads,
+})
+const address = (id: string, downloads: number | null = 1): Tenant => ({
   ...{ id, isTrial: true, downloads },
 })
 
@@ -54,11 +58,11 @@ function createPool(slots = 64, takeLease = countLeases()) {
     timers,
     refuseWaiting: () => servers[0]?.refuseWaiting(),
     /** Asks for a slot; what came of it so far is in `state`. */
-    ask(share: Share, server = 0) {
+    ask(tenant: Tenant, server = 0) {
       const asked: { state: 'waits' | 'has' | ApiError; slot: Slot | null; atMs: number } = {
         ...({ state: 'waits', slot: null, atMs: Number.NaN } as const),
       }
-      servers[server]?.acquire(share).then(
+      servers[server]?.acquire(tenant).then(
         slot => Object.assign(asked, { state: 'has', slot, atMs: nowMs }),
         (error: unknown) => Object.assign(asked, { state: error, atMs: nowMs }),
       )
@@ -220,8 +224,8 @@ describe('when all slots are taken', () => {
 describe('a refusal says whose limit was reached, and how many that is', () => {
   const CASES: readonly (readonly [
     what: string,
-    held: readonly Share[],
-    asks: Share,
+    held: readonly Tenant[],
+    asks: Tenant,
     says: string,
   ])[] = [
     [
@@ -248,7 +252,7 @@ describe('a refusal says whose limit was reached, and how many that is', () => {
   ]
   test.each(CASES)('%s', async (_, held, asks, says) => {
     const pool = createPool(4)
-    const first = held.map(share => pool.ask(share))
+    const first = held.map(tenant => pool.ask(tenant))
     const refused = pool.ask(asks)
     await pool.pass(WAIT_MS)
     expect(first.map(({ state }) => state)).toEqual(held.map(() => 'has'))
@@ -350,21 +354,21 @@ test('when the server stops, what waits is refused with 503, and what would wait
   expect(free.state).toBe('has')
 })
 
-const share = (id: string, downloads: number | null, isTrial = false): Share => ({
+const tenant = (id: string, downloads: number | null, isTrial = false): Tenant => ({
   ...{ id, isTrial, downloads },
 })
 
 test('servers on one data directory have at most `downloads` together, of each key', () => {
   const dir = temporaryDirectory()
   const [one, two] = [createLeases(dir), createLeases(dir)]
-  const four = [one, two, one, two].map(({ take }) => take(share('k', 4)))
+  const four = [one, two, one, two].map(({ take }) => take(tenant('k', 4)))
   expect(four).not.toContain(null)
-  for (const { take } of [one, two]) expect(take(share('k', 4))).toBeNull()
-  expect(one.take(share('other', 1))).not.toBeNull()
+  for (const { take } of [one, two]) expect(take(tenant('k', 4))).toBeNull()
+  expect(one.take(tenant('other', 1))).not.toBeNull()
   four[1]?.()
   four[1]?.() // once
-  const again = one.take(share('k', 4))
-  expect([again === null, two.take(share('k', 4))]).toEqual([false, null])
+  const again = one.take(tenant('k', 4))
+  expect([again === null, two.take(tenant('k', 4))]).toEqual([false, null])
   one.close()
   two.close()
 })
@@ -372,13 +376,13 @@ test('servers on one data directory have at most `downloads` together, of each k
 test('a key without a limit is not counted', () => {
   const dir = temporaryDirectory()
   const { take } = createLeases(dir)
-  for (let n = 0; n < 99; n += 1) expect(take(share('k', null))).not.toBeNull()
+  for (let n = 0; n < 99; n += 1) expect(take(tenant('k', null))).not.toBeNull()
   expect(readdirSync(dir)).toEqual([])
 })
 
 test('an address and a key of the same name are counted apart', () => {
   const { take, close } = createLeases(temporaryDirectory())
-  const ids = [share('::1', 1), share('::1', 1, true), share('2001:db8::/64', 1, true)]
+  const ids = [tenant('::1', 1), tenant('::1', 1, true), tenant('2001:db8::/64', 1, true)]
   for (const one of ids) expect(take(one)).not.toBeNull()
   for (const one of ids) expect(take(one)).toBeNull()
   close()
@@ -387,19 +391,19 @@ test('an address and a key of the same name are counted apart', () => {
 test('no file is left when answers end, and none says whose they are', () => {
   const dir = temporaryDirectory()
   const { take, close } = createLeases(dir)
-  const ends = ['203.0.113.9', '2001:db8:1:2::/64'].map(id => take(share(id, 2, true)))
+  const ends = ['203.0.113.9', '2001:db8:1:2::/64'].map(id => take(tenant(id, 2, true)))
   const files = readdirSync(dir).filter(name => !name.endsWith('-journal')) // of SQLite
   expect(files).toHaveLength(2)
   for (const file of files) expect(file).toMatch(/^answer-[0-9a-z]{5,}-0\.lock$/)
   for (const end of ends) end?.()
   expect(readdirSync(dir)).toEqual([])
-  take(share('k', 1))
+  take(tenant('k', 1))
   close()
   expect(readdirSync(dir)).toEqual([])
 })
 
-/** A server in a process of its own that has one long answer of a share. */
-async function startOther(dir: string, held: Share) {
+/** A server in a process of its own that has one long answer of a tenant. */
+async function startOther(dir: string, held: Tenant) {
   const path = `${import.meta.dir}/../../../src/sqlite/proxies/downloads.ts`
   const script = `
     import { createLeases } from ${JSON.stringify(path)}
@@ -416,7 +420,7 @@ async function startOther(dir: string, held: Share) {
 test('what a killed server had is free at once, and its files are removed at the next start', async () => {
   const dir = temporaryDirectory()
   const { take, close } = createLeases(dir)
-  const [a, b] = [share('a', 1), share('b', 1)]
+  const [a, b] = [tenant('a', 1), tenant('b', 1)]
   const others = [await startOther(dir, a), await startOther(dir, b)]
   expect([take(a), take(b)]).toEqual([null, null])
   for (const child of others) child.kill('SIGKILL')
@@ -433,7 +437,7 @@ test('what cannot be counted, because no file can be made, is refused', () => {
   const dir = temporaryDirectory()
   const { take } = createLeases(dir)
   rmSync(dir, { recursive: true })
-  expect(() => take(share('k', 1))).toThrow(ApiError)
+  expect(() => take(tenant('k', 1))).toThrow(ApiError)
   mkdirSync(dir)
-  expect(take(share('k', 1))).not.toBeNull()
+  expect(take(tenant('k', 1))).not.toBeNull()
 })

@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Share } from '../../../src/access/entitlements.ts'
+import type { Tenant } from '../../../src/access/entitlements.ts'
 import {
   type AnswerStream,
   bodyOf,
@@ -19,7 +19,7 @@ import { createStreamer, type StreamLimits, WAL_BOUND } from '../../../src/sqlit
 import { openList } from '../../../src/sqlite/stores.ts'
 import { walBytes } from '../../../src/sqlite/wal.ts'
 import { fillList, T0 } from '../../support/fixtures.ts'
-import { SHARE } from '../../support/limits.ts'
+import { TENANT } from '../../support/limits.ts'
 import { endpointOf } from '../../support/rows.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
@@ -63,8 +63,8 @@ function streamerOf({ limits, walBound = WAL_BOUND, verify = () => {} }: Options
       fillList(list, [{ ip: `10.255.0.${n}:80`, type: 'http' }])
       return walBytes(file)
     },
-    ask: (query = QUERY, share = SHARE) => streamer.stream(query, T0, true, share),
-    matches: (query: Query) => streamer.matches(query, T0, SHARE),
+    ask: (query = QUERY, tenant = TENANT) => streamer.stream(query, T0, true, tenant),
+    matches: (query: Query) => streamer.matches(query, T0, TENANT),
     hasType: streamer.hasType,
     finder: list.finder,
     closeList: list.close,
@@ -237,15 +237,15 @@ describe('streams', () => {
 })
 
 describe('plans, and demo and temporary keys,', () => {
-  const address = (n: number, downloads: number | null = 1): Share => ({
+  const address = (n: number, downloads: number | null = 1): Tenant => ({
     ...{ id: `192.0.2.${n}`, isTrial: true, downloads },
   })
-  const key = (id: string): Share => ({ id, isTrial: false, downloads: 4 })
+  const key = (id: string): Tenant => ({ id, isTrial: false, downloads: 4 })
   const WAITED = ['RATE_LIMIT_EXCEEDED', { retryAfterSeconds: 1 }]
 
   test('have slots of their own', async () => {
     using streamer = streamerOf({ limits: { slots: 1, trialSlots: 2, waitMsMax: 0 } })
-    const ask = (share: Share) => streamer.ask(QUERY, share)
+    const ask = (tenant: Tenant) => streamer.ask(QUERY, tenant)
     const open = [await streamOf(ask(address(1))), await streamOf(ask(address(2)))]
     expect(await refusalOf(ask(address(3)))).toEqual(WAITED)
     const paying = await streamOf(ask(key('paying')))
@@ -262,13 +262,13 @@ describe('plans, and demo and temporary keys,', () => {
   test('have their own turns: an answer of a plan comes before those of a crowd', async () => {
     using streamer = streamerOf({ limits: { trialSlots: 41 } })
     const order: string[] = []
-    const find = async (name: string, share: Share): Promise<void> => {
-      const stream = await streamOf(streamer.ask(QUERY, share))
+    const find = async (name: string, tenant: Tenant): Promise<void> => {
+      const stream = await streamOf(streamer.ask(QUERY, tenant))
       order.push(name)
       await stream.cancel()
     }
     const crowd = Array.from({ length: 41 }, (_, n) => find('trial', address(n, null)))
-    await Promise.all([...crowd, find('paying', SHARE)])
+    await Promise.all([...crowd, find('paying', TENANT)])
     expect(order).toHaveLength(42)
     expect(order.indexOf('paying')).toBeLessThanOrEqual(20)
   })
