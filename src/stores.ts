@@ -85,7 +85,7 @@ export type Stores = {
   /** What is there, to leave out what is not; a database has both. */
   has(): { registry: boolean; list: boolean }
   /** Where it is, as it may be shown: a directory, or host, port and name of a database. */
-  place: string
+  shown: string
   /** A directory for files that last as long as the command. */
   scratch: string
 }
@@ -132,7 +132,7 @@ function directoryStores(dir: string, clock: Clock): Stores {
       registry: existsSync(join(dir, ACCESS_FILE)),
       list: existsSync(join(dir, PROXY_FILE)),
     }),
-    place: dir,
+    shown: dir,
     scratch: scratchOf(dir),
   }
 }
@@ -245,7 +245,7 @@ function databaseStores(
     withFeeds: work => orCommandError('make', NO_LIST, async quick => work(createFeedStore(quick))),
     listFeeds: () => orCommandError('read', NO_LIST, async quick => createFeedStore(quick).list()),
     has: () => ({ registry: true, list: true }),
-    place: shownDatabase(url),
+    shown: shownDatabase(url),
     scratch: scratchOf(dir),
   }
 }

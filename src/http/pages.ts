@@ -56,10 +56,10 @@ type Load = () => Promise<readonly PageFile[]>
 /** Finds the document of a path among the files that `load` brings, at the first request for any. */
 function createFinder(load: Load): (url: string) => Promise<Document | null> {
   let documents: Promise<ReadonlyMap<string, Document>> | null = null
-  const placeOf = (name: string): string => (name === 'index.html' ? '/' : `/-/${name}`)
+  const urlOf = (name: string): string => (name === 'index.html' ? '/' : `/-/${name}`)
   return async url => {
     documents ??= load().then(
-      files => new Map(files.map(file => [placeOf(file.name), pageDocument(file)])),
+      files => new Map(files.map(file => [urlOf(file.name), pageDocument(file)])),
     )
     return (await documents).get(pathOf(url)) ?? null
   }

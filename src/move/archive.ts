@@ -141,16 +141,16 @@ async function extractFile(
 }
 
 /**
- * Extracts the files of an archive, each to the path that `placeOf` returns for its name; the files
+ * Extracts the files of an archive, each to the path that `pathOf` returns for its name; the files
  * must not exist, and become readable by their owner only. `read` is called with the number of bytes
  * of content read; an error that it throws ends the reading. Returns the names of the files, which
  * match their checksums if the archive has them.
  * @throws ArchiveError when it is truncated, damaged, no archive, or holds anything else: what
- *   `placeOf` returns no path for, or the same name twice.
+ *   `pathOf` returns no path for, or the same name twice.
  */
 export async function extractArchive(
   source: AsyncIterable<Uint8Array>,
-  placeOf: (name: string) => string | null,
+  pathOf: (name: string) => string | null,
   read: (bytes: number) => void,
 ): Promise<string[]> {
   const names: string[] = []
@@ -163,7 +163,7 @@ export async function extractArchive(
       expected = (await Array.fromAsync(body, chunk => Buffer.from(chunk))).join('')
       continue
     }
-    const to = type === 'file' && !names.includes(name) ? placeOf(name) : null
+    const to = type === 'file' && !names.includes(name) ? pathOf(name) : null
     if (to === null) throw new ArchiveError(`is not a backup of proxylist: it holds '${name}'`)
     found += sumLine(await extractFile(body, to, read), name)
     names.push(name)

@@ -22,7 +22,7 @@ import { CommandError, messageOf, orAborted, systemReasonOf } from '../lib/error
 import { startTask } from '../lib/worker.ts'
 import { type WriteChunk, writeArchive } from '../move/archive.ts'
 import { DATA_FILES, FEEDS_FILE, requireParts, walOf } from './data-directory.ts'
-import { lockPlace, removeFolder } from './database-files.ts'
+import { lockPath, removeFolder } from './database-files.ts'
 import type { ServerHolds } from './migrate.ts'
 import { countRows } from './proxies/store.ts'
 
@@ -204,7 +204,7 @@ const UNLOCKED = 'proxylist-backup-new'
 /** Locks a folder; `null` where that is not possible, and then no other backup removes it. */
 function lockFolder(folder: string): (() => void) | null {
   try {
-    const release = lockPlace(join(folder, UNLOCKED), 0)
+    const release = lockPath(join(folder, UNLOCKED), 0)
     renameSync(join(folder, `${UNLOCKED}.lock`), join(folder, `${LOCKED}.lock`))
     return release
   } catch {
@@ -218,7 +218,7 @@ function removeUnused(folder: string): void {
   // In a directory that all may write to, others could have prepared a folder.
   if (!found.isDirectory() || found.uid !== process.getuid?.()) return
   if (!existsSync(join(folder, `${LOCKED}.lock`))) return
-  const release = lockPlace(join(folder, LOCKED), 0)
+  const release = lockPath(join(folder, LOCKED), 0)
   if (release === null) return
   try {
     removeFolder(folder)

@@ -22,7 +22,7 @@ import {
   type Fingerprint,
   fingerprintOf,
   freshFile,
-  lockPlace,
+  lockPath,
   moveDatabase,
   removeDatabase,
   requireInPlace,
@@ -176,7 +176,7 @@ function openCopy<C extends Changes>(
   async function replace(changes: C): Promise<void> {
     if (!changes.isWhole) throw new StoreError(`${file} is no copy any more`)
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-    const release = lockPlace(file, 0)
+    const release = lockPath(file, 0)
     if (release === null) throw new StoreError(`${file} is being replaced by another process`)
     const fresh = freshFile(file)
     try {

@@ -1,5 +1,5 @@
 /**
- * The files of a database: how a complete new one gets into its place, what locks that place meanwhile, which
+ * The files of a database: how a complete new one gets into its place, what locks its path meanwhile, which
  * user owns it, what is removed with it, and whether it is still the one that was opened.
  */
 
@@ -29,7 +29,7 @@ function giveTo({ uid, gid }: Stats, file: string): void {
 /** Gives a file that root creates beside the data to the owner of their folder. */
 export const giveToOwner = (file: string): void => giveTo(statSync(dirname(file)), file)
 
-/** Puts a closed database into a place that is locked and empty. */
+/** Puts a closed database at a path that is locked and empty. */
 export function placeDatabase(from: string, to: string): void {
   giveTo(ownerOf(to), from)
   renameSync(from, to)
@@ -174,12 +174,12 @@ export function hasMoved(db: Database): boolean {
 }
 
 /**
- * Locks the place of `file`, where SQLite may have nothing that it could lock, waiting up to `waitMs` for
+ * Locks the path of `file`, where SQLite may have nothing that it could lock, waiting up to `waitMs` for
  * another process; `null` if that was not enough. It is a lock of SQLite on an empty file beside it, so it
  * ends with its process.
  * @throws CommandError when the folder is missing or cannot be written.
  */
-export function lockPlace(file: string, waitMs: number): Release | null {
+export function lockPath(file: string, waitMs: number): Release | null {
   const path = `${file}.lock`
   for (;;) {
     const { db, failure } = tryLock(path, waitMs)

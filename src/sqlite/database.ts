@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { strayWal, walOf } from './data-directory.ts'
-import { freshFile, lockPlace, placeDatabase, removeDatabase, removeWal } from './database-files.ts'
+import { freshFile, lockPath, placeDatabase, removeDatabase, removeWal } from './database-files.ts'
 import { emptied, explain, isDamage, isDiskFull, isLasting } from './errors.ts'
 import {
   type Holds,
@@ -160,7 +160,7 @@ function makeFile(file: string, options: OpenOptions): void {
   let release: (() => void) | null = null
   const fresh = freshFile(file)
   try {
-    release = lockPlace(file, COMMAND_BUSY_MS)
+    release = lockPath(file, COMMAND_BUSY_MS)
     if (existsSync(file)) return
     if (release === null) throw new StoreError(`${file} is being created by another process`)
     removeWal(file) // of a list that was deleted; a server may still use it, but not by its name

@@ -117,15 +117,15 @@ function* pagesOf<R>(rows: Iterable<R>): Generator<R[]> {
 type NetworkRow = { kind: Subject['kind']; id: string; set: NetworkSet; day: number; all: string }
 type Day = Contents['days']
 
-const placeOf = ({ keyId, day }: Day): string => `${day} ${keyId}`
+const idOf = ({ keyId, day }: Day): string => `${day} ${keyId}`
 
 /** The days of table `days`, each with what is not there yet, then those that are not there at all. */
 function* mergedDays(rows: Iterable<DayRow>, unmoved: readonly Day[]): Generator<Day> {
-  const rest = new Map(unmoved.map(day => [placeOf(day), day]))
+  const rest = new Map(unmoved.map(day => [idOf(day), day]))
   for (const row of rows) {
     const moved = { keyId: row.id, ...toDayUse(row) }
-    const more = rest.get(placeOf(moved))
-    rest.delete(placeOf(moved))
+    const more = rest.get(idOf(moved))
+    rest.delete(idOf(moved))
     yield more === undefined ? moved : { ...moved, ...addDays(moved, more) }
   }
   yield* rest.values()

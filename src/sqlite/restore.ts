@@ -227,10 +227,10 @@ export async function extractAndVerify(
   { file, bytes, signal, progress }: ExtractOptions,
 ): Promise<{ files: string[]; counts: Counts }> {
   let readBytes = 0
-  const placeOf = (name: string) =>
+  const pathOf = (name: string) =>
     DATA_FILES.some(part => part.name === name) ? join(scratch, name) : null
   try {
-    const names = await extractArchive(chunksUntilAborted(bytes, signal), placeOf, count => {
+    const names = await extractArchive(chunksUntilAborted(bytes, signal), pathOf, count => {
       signal.throwIfAborted()
       readBytes += count
       progress(readBytes)

@@ -20,7 +20,7 @@ import { createPlanStore, seedPlans } from './access/plans.ts'
 import { createUsageStore } from './access/usage.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE, requireData } from './data-directory.ts'
 import { type OpenMode, shrink } from './database.ts'
-import { freshFile, lockPlace, moveDatabase, removeDatabase } from './database-files.ts'
+import { freshFile, lockPath, moveDatabase, removeDatabase } from './database-files.ts'
 import { damagedBy, explain, isDamage, isStoreFailure } from './errors.ts'
 import { openFeeds } from './feeds.ts'
 import { beginImport } from './proxies/import.ts'
@@ -176,11 +176,11 @@ export async function withListToReplace<T>(
   const file = join(dir, PROXY_FILE)
   const usable = openToReplace(dir, clock, onDamage)
   if (usable !== null) return withResource(file, () => usable, work)
-  let release = lockPlace(file, RETRY_MS)
+  let release = lockPath(file, RETRY_MS)
   if (release === null) onWait()
   while (release === null) {
     await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
-    release = lockPlace(file, 0)
+    release = lockPath(file, 0)
   }
   try {
     // Another process may have replaced it meanwhile.

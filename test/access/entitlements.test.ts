@@ -8,7 +8,7 @@ import {
   hasNetworkQuota,
   keySubject,
   limitRulesOf,
-  shareOf,
+  tenantOf,
 } from '../../src/access/entitlements.ts'
 import type { Caller } from '../../src/access/key.ts'
 import { BUILT_IN_PLANS, type Plan } from '../../src/access/plan.ts'
@@ -114,15 +114,15 @@ describe('a share of long answers and selects (B9)', () => {
   test('is that of the key on a plan, from any address', () => {
     const paying = regular({ downloads: 4 })
     for (const ip of [IP, '2001:db8:0:1::1']) {
-      expect(shareOf(paying, ip)).toEqual({ id: 'k1', isTrial: false, downloads: 4 })
+      expect(tenantOf(paying, ip)).toEqual({ id: 'k1', isTrial: false, downloads: 4 })
     }
-    expect(shareOf(regular({}, 'k2'), IP)).toEqual({ id: 'k2', isTrial: false, downloads: null })
+    expect(tenantOf(regular({}, 'k2'), IP)).toEqual({ id: 'k2', isTrial: false, downloads: null })
   })
 
   test.each([DEMO, temp(), temp('t2')])('of $kind is a trial, that of the address', caller => {
-    expect(shareOf(caller, IP)).toEqual({ id: IP, isTrial: true, downloads: 1 })
-    expect(shareOf({ ...caller, plan: CHANGED }, IP).downloads).toBe(2)
-    expect(shareOf(caller, '2001:db8:0:1:ffff::2')).toEqual({
+    expect(tenantOf(caller, IP)).toEqual({ id: IP, isTrial: true, downloads: 1 })
+    expect(tenantOf({ ...caller, plan: CHANGED }, IP).downloads).toBe(2)
+    expect(tenantOf(caller, '2001:db8:0:1:ffff::2')).toEqual({
       ...{ id: bucket, isTrial: true, downloads: 1 },
     })
   })

@@ -11,7 +11,7 @@ import { compressStream, createCompressor } from '../../src/http/compression.ts'
 import { chooseEncoding, type Encoding } from '../../src/lib/encoding.ts'
 import { openMemoryList } from '../../src/sqlite/server-list.ts'
 import { fillList, T0 } from '../support/fixtures.ts'
-import { SHARE } from '../support/limits.ts'
+import { TENANT } from '../support/limits.ts'
 import { PROVIDER, queryOf } from '../support/streamer.ts'
 
 const ENCODINGS: readonly Encoding[] = ['gzip', 'zstd']
@@ -73,7 +73,7 @@ function createWorld(bytesMax = 2 ** 20) {
     },
   })
   const find = async (text: string, nowMs = T0): Promise<Answer> => {
-    const found = await cache.find(queryOf(text), nowMs, false, () => SHARE)
+    const found = await cache.find(queryOf(text), nowMs, false, () => TENANT)
     if (found?.kind !== 'answer') throw new Error('there is no answer')
     return found
   }

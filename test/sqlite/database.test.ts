@@ -8,7 +8,7 @@ import { openAccessFile } from '../../src/sqlite/access/file.ts'
 import { createPlanStore, seedPlans } from '../../src/sqlite/access/plans.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { requireHeader } from '../../src/sqlite/database.ts'
-import { lockPlace, removeDatabase } from '../../src/sqlite/database-files.ts'
+import { lockPath, removeDatabase } from '../../src/sqlite/database-files.ts'
 import { dataDirectory } from '../support/fixtures.ts'
 import { startProgram } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -39,9 +39,9 @@ test('a server that starts while another process makes its list waits, and makes
   const dir = dataDirectory([])
   const file = join(dir, PROXY_FILE)
   removeDatabase(file)
-  const release = lockPlace(file, 0)
+  const release = lockPath(file, 0)
   await using server = startProgram(['serve', '--data', dir, '--listen', '127.0.0.1:0'])
-  expect(lockPlace(file, 2_000)).toBeNull() // takes that long
+  expect(lockPath(file, 2_000)).toBeNull() // takes that long
   expect(existsSync(file)).toBeFalse()
   release?.()
   await server.says(/listening on /)

@@ -8,7 +8,7 @@ import { copyFileSync, existsSync, readFileSync, statSync, writeFileSync } from 
 import { join } from 'node:path'
 import { addressText } from '../../src/proxies/proxy.ts'
 import { PROXY_FILE, walOf } from '../../src/sqlite/data-directory.ts'
-import { lockPlace, moveDatabase, removeDatabase } from '../../src/sqlite/database-files.ts'
+import { lockPath, moveDatabase, removeDatabase } from '../../src/sqlite/database-files.ts'
 import { type List, openList, withList, withListToReplace } from '../../src/sqlite/stores.ts'
 import { walBytes } from '../../src/sqlite/wal.ts'
 import { checkListFile, flipLast } from '../support/damage.ts'
@@ -48,7 +48,7 @@ test('a list that was put into the place of a damaged one meanwhile keeps its fi
   addList(dir, [rowOf('192.0.2.99')])
   const file = join(dir, PROXY_FILE)
   writeFileSync(file, readFileSync(file).fill(255, 4096))
-  const release = lockPlace(file, 0)
+  const release = lockPath(file, 0)
   const damages: string[] = []
   const live: { list: List; inodes: number[] }[] = []
   const found = await withListToReplace(dir, clock, addressesIn, {

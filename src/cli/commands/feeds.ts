@@ -44,9 +44,9 @@ const showFeeds = command({
   settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist feeds --json',
   async run({ settings, clock }) {
-    const { listFeeds, place } = storesOf(settings, clock)
+    const { listFeeds, shown } = storesOf(settings, clock)
     const states = await listFeeds()
-    if (states.length === 0 && !settings.json) return say(`no feed was fetched into ${place} yet`)
+    if (states.length === 0 && !settings.json) return say(`no feed was fetched into ${shown} yet`)
     await printStates(states, settings.json)
   },
 })

@@ -124,7 +124,7 @@ $$;
 -- `_waits`: for rows that are locked; else they are left out.
 -- One statement locks all rows, counts, decides and records. A row that turned out to be missing is added
 -- by another call, in another transaction: all lock rows in the same order.
--- Returns numbers: the clock, then of each subject whose row was locked: its place, and what it had used
+-- Returns numbers: the clock, then of each subject whose row was locked: its ordinal, and what it had used
 -- before: the last admission, how many count in the window and the oldest of them, and the requests of
 -- the day. For requests of other subjects nothing is recorded.
 create function proxylist.admit(
@@ -146,8 +146,8 @@ begin
     on conflict do nothing;
   end if;
   if not _waits then
-    select coalesce(array_agg(s.place), '{}') into _free
-    from unnest(_kinds, _ids) with ordinality s (kind, id, place)
+    select coalesce(array_agg(s.ordinal), '{}') into _free
+    from unnest(_kinds, _ids) with ordinality s (kind, id, ordinal)
     cross join lateral (
       select from proxylist.usage u
       where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update skip locked
@@ -157,11 +157,11 @@ begin
     select s.*, u.at, u.latest, u.hour, u.hour_requests, u.hours, t.now, c.counted, c.today,
       coalesce(greatest(0, least(window_limit - c.counted, daily - c.today)), 0) as room
     from unnest(_kinds, _ids, _requests, _limits, _windows, _dailies) with ordinality
-      s (kind, id, asked, window_limit, window_ms, daily, place)
+      s (kind, id, asked, window_limit, window_ms, daily, ordinal)
     left join lateral (
       select * from proxylist.usage u
       where u.kind = s.kind collate "C" and u.id = s.id collate "C"
-        and (_waits or s.place = any (_free)) for update
+        and (_waits or s.ordinal = any (_free)) for update
     ) u on true
     cross join lateral ( -- a clock that steps back admits no more
       select greatest(_now, u.latest) as now
@@ -171,8 +171,8 @@ begin
     ) c
   ), decided as (
     select *, case when _ends is null then least(asked, room) else (
-      select proxylist.take(array_agg(room order by place), _positions, _ends) from counted
-    )[place] end as took
+      select proxylist.take(array_agg(room order by ordinal), _positions, _ends) from counted
+    )[ordinal] end as took
     from counted
   ), admitted as (
     update proxylist.usage u set
@@ -193,7 +193,7 @@ begin
     where u.kind = c.kind collate "C" and u.id = c.id collate "C" and c.took > 0
   )
   select
-    string_agg(concat_ws(',', place, latest, counted,
+    string_agg(concat_ws(',', ordinal, latest, counted,
       coalesce(at[cardinality(at) - counted + 1], 0), today), ',') filter (where latest is not null),
     array_agg(
       (hour / 24, case when kind = 'demo' then kind else id end, 0, 0, 0,
@@ -215,7 +215,7 @@ returns void language plpgsql as $$
 declare
   _row proxylist.usage;
   _at bigint;
-  _place integer;
+  _ordinal integer;
   _hour integer;
 begin
   for _i in 1 .. cardinality(_ids) loop
@@ -224,10 +224,10 @@ begin
     select * into _row from proxylist.usage u
       where u.kind = _kinds[_i] and u.id = _ids[_i] for update;
     if found then
-      select max(n) into _place from unnest(array_positions(_row.at, _at)) n;
+      select max(n) into _ordinal from unnest(array_positions(_row.at, _at)) n;
       update proxylist.usage u set
-        at = case when _place is null then u.at
-          else u.at[:_place - 1] || u.at[_place + 1:] end,
+        at = case when _ordinal is null then u.at
+          else u.at[:_ordinal - 1] || u.at[_ordinal + 1:] end,
         requests = case when u.day = _at / 86400000 then greatest(0, u.requests - 1)
           else u.requests end,
         hour_requests = u.hour_requests - case when u.hour = _hour then 1 else 0 end,

@@ -38,8 +38,8 @@ const SKIP_LOCKED_MS = MINUTE_MS
 const RETRY_MS = 5
 
 type Group = {
-  /** Its place in the order of the primary key, from 1 on. */
-  place: number
+  /** Its ordinal in the order of the primary key, from 1 on. */
+  ordinal: number
   /** The rule of all these requests, and how many they are. */
   rule: LimitRule
   requests: number
@@ -67,12 +67,12 @@ function group(batch: readonly Admission[]) {
     for (const rule of rules) {
       const its = find(rule.subject)
       if (its !== undefined) its.requests += 1
-      else byName.set(nameOf(rule.subject), { place: 0, rule, requests: 1, usage: null })
+      else byName.set(nameOf(rule.subject), { ordinal: 0, rule, requests: 1, usage: null })
     }
     count += 1
   }
   const groups = [...byName.values()].sort((a, b) => byKey(a.rule.subject, b.rule.subject))
-  for (const [i, its] of groups.entries()) its.place = i + 1
+  for (const [i, its] of groups.entries()) its.ordinal = i + 1
   return { groups, find, count }
 }
 
@@ -92,13 +92,13 @@ const tableOf = ({ find }: Grouped): UsageTable => ({
   },
 })
 
-/** Where requests have several subjects: the places of all, and where those of each request end. */
-function placesOf(batch: readonly Admission[], { find }: Grouped): (string | null)[] {
+/** Where requests have several subjects: the ordinals of all, and where those of each request end. */
+function ordinalsOf(batch: readonly Admission[], { find }: Grouped): (string | null)[] {
   if (batch.every(({ rules }) => rules.length === 1)) return [null, null]
-  const places = batch.flatMap(({ rules }) =>
-    rules.map(({ subject }) => find(subject)?.place ?? null),
+  const ordinals = batch.flatMap(({ rules }) =>
+    rules.map(({ subject }) => find(subject)?.ordinal ?? null),
   )
-  return [arrayLiteral(places), endsOf(batch.map(({ rules }) => rules))]
+  return [arrayLiteral(ordinals), endsOf(batch.map(({ rules }) => rules))]
 }
 
 /**
@@ -107,8 +107,8 @@ function placesOf(batch: readonly Admission[], { find }: Grouped): (string | nul
  */
 function readUsed([nowMs = 0, ...numbers]: readonly number[], groups: readonly Group[]): number {
   for (let i = 0; i < numbers.length; i += 5) {
-    const [place = 0, latestMs = 0, counted = 0, oldestMs = 0, requests = 0] = numbers.slice(i)
-    const its = groups[place - 1]
+    const [ordinal = 0, latestMs = 0, counted = 0, oldestMs = 0, requests = 0] = numbers.slice(i)
+    const its = groups[ordinal - 1]
     if (its === undefined) continue
     const atMs = Math.max(nowMs, latestMs)
     const admissions = new Array<number>(its.rule.window === null ? 0 : counted).fill(atMs)
@@ -174,7 +174,7 @@ export function createAdmitBatch(
     }))
     const parameters = [
       ...columnsOf(rows, 'kind', 'id', 'requests', 'limit', 'ms', 'daily'),
-      ...placesOf(batch, grouped),
+      ...ordinalsOf(batch, grouped),
       ...[adds, waits],
     ]
     try {

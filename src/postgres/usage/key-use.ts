@@ -44,14 +44,14 @@ const HISTORY = `
        cross join lateral (
          select u.hour, u.hour_requests as requests
          union all
-         select u.hour / 24 * 24 + n.place::integer - 1, n.requests
-         from unnest(u.hours) with ordinality n (requests, place)
+         select u.hour / 24 * 24 + n.ordinal::integer - 1, n.requests
+         from unnest(u.hours) with ordinality n (requests, ordinal)
        ) h
        where u.hour / 24 between i.from_day and i.to_day and h.requests <> 0
        group by 1
      ) o) as hours
-  from unnest($1::text[], $2::int[], $3::int[]) with ordinality i (id, from_day, to_day, place)
-  order by i.place`
+  from unnest($1::text[], $2::int[], $3::int[]) with ordinality i (id, from_day, to_day, ordinal)
+  order by i.ordinal`
 
 /** So many keys one statement is about, where it could be all: of many, it would take longer than it may. */
 export const KEYS_MAX = 5_000

@@ -151,18 +151,18 @@ function parametersOf(answers: readonly (readonly Addition[])[]): string[] {
   const additions = answers.flat()
   const byName = new Map(additions.map(each => [setName(each), each]))
   const sets = [...byName].sort(([one], [two]) => (one < two ? -1 : 1))
-  const places = new Map(sets.map(([name], i) => [name, i + 1]))
+  const ordinals = new Map(sets.map(([name], i) => [name, i + 1]))
   const rows = additions.map(each => {
     const { networks, others } = encodeNetworks(each.set, each.networks)
-    const place = places.get(setName(each)) ?? null
-    return { place, quota: limitOf(each.quota), networks, others: arrayLiteral(others) }
+    const ordinal = ordinals.get(setName(each)) ?? null
+    return { ordinal, quota: limitOf(each.quota), networks, others: arrayLiteral(others) }
   })
   return [
     ...columnsOf(
       sets.map(([, { subject, set, day }]) => ({ ...subject, set, day })),
       ...(['kind', 'id', 'set', 'day'] as const),
     ),
-    ...columnsOf(rows, 'place', 'quota', 'networks', 'others'),
+    ...columnsOf(rows, 'ordinal', 'quota', 'networks', 'others'),
     endsOf(answers),
   ]
 }
@@ -170,10 +170,10 @@ function parametersOf(answers: readonly (readonly Addition[])[]): string[] {
 const COUNT = `
   select coalesce(max(${NETWORKS_SIZE}) filter (where n.network_set = 'served'), 0) as served,
     coalesce(max(${NETWORKS_SIZE}) filter (where n.network_set = 'callers'), 0) as callers
-  from unnest($1::text[], $2::text[], $3::int[]) with ordinality s (kind, id, day, place)
+  from unnest($1::text[], $2::text[], $3::int[]) with ordinality s (kind, id, day, ordinal)
   left join proxylist.networks n
     on n.kind = s.kind collate "C" and n.id = s.id collate "C" and n.day = s.day
-  group by s.place order by s.place`
+  group by s.ordinal order by s.ordinal`
 
 /** How often a batch is sent again, because a set was removed between adding and locking it. */
 const TRIES_MAX = 4

@@ -43,9 +43,9 @@ const READ = `
   select proxylist.now_ms()::float8 as "nowMs",
     case when u.kind is not null then json_build_object('at', u.at,
       'latest', u.latest, 'day', u.day, 'requests', u.requests)::text end as used
-  from unnest($1::text[], $2::text[]) with ordinality s (kind, id, place)
+  from unnest($1::text[], $2::text[]) with ordinality s (kind, id, ordinal)
   left join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
-  order by s.place`
+  order by s.ordinal`
 
 async function readUsage(
   query: Query,

@@ -9,7 +9,7 @@ import type { Tenant } from '../../access/entitlements.ts'
 import { ApiError } from '../../api/errors.ts'
 import type { Later } from '../../lib/clock.ts'
 import { SECOND_MS } from '../../lib/time.ts'
-import { lockPlace } from '../database-files.ts'
+import { lockPath } from '../database-files.ts'
 
 /** Ends a lease; calls after the first do nothing. */
 export type Release = () => void
@@ -24,10 +24,10 @@ const nameOf = ({ id, isTrial }: Tenant): string =>
   `answer-${Bun.hash.xxHash64(`${isTrial} ${id}`).toString(36)}`
 const LEFT_BEHIND = /^answer-[0-9a-z]+-\d+(?=\.lock$)/
 
-/** Locks a place, in about 0.1 ms; `null` if it is locked. */
-function lock(place: string): Release | null {
+/** Locks a path, in about 0.1 ms; `null` if it is locked. */
+function lock(path: string): Release | null {
   try {
-    return lockPlace(place, 0)
+    return lockPath(path, 0)
   } catch {
     const what = 'long answers cannot be counted, because the data directory cannot be written'
     throw refusal('DB_EXECUTE_FAILED', what)
@@ -37,10 +37,10 @@ function lock(place: string): Release | null {
 /** Ends the locks of killed servers, of which the files are left. */
 function removeLeftovers(dir: string): void {
   for (const name of readdirSync(dir)) {
-    const place = LEFT_BEHIND.exec(name)?.[0]
-    if (place === undefined) continue
+    const file = LEFT_BEHIND.exec(name)?.[0]
+    if (file === undefined) continue
     try {
-      lockPlace(join(dir, place), 0)?.()
+      lockPath(join(dir, file), 0)?.()
     } catch {
       // The directory cannot be written at the moment; the next start tries again.
     }

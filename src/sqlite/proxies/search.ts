@@ -209,15 +209,15 @@ export type Reader = ReturnType<typeof createReader>
 /** Reading them takes about a millisecond; the first page shows whether a quick select would do. */
 export const PAGE_ROWS = QUICK_RECORDS_MAX + 1
 
-/** A place in the order of answers: that of a row, which need not be in the list. */
-type Place = EndpointRow
+/** Where a page ends in the order of answers: a row, which need not be in the list. */
+type Cursor = EndpointRow
 
 /**
- * The entries after a place and up to another, both `null` at the ends of the list, as steps in
+ * The entries after a cursor and up to another, both `null` at the ends of the list, as steps in
  * order. An index leads to the first entry of each step, also where all rows have the same check
  * time or ping: SQLite does not seek to a row value that holds the key. `since` is the oldest check.
  */
-function stepsBetween(after: Place | null, upTo: Place | null, since: number): Condition[] {
+function stepsBetween(after: Cursor | null, upTo: Cursor | null, since: number): Condition[] {
   const last = upTo && upTo[AT.checkedAt] >= since ? upTo : null
   const oldest = last ? last[AT.checkedAt] + 1 : since
   if (after === null) return [condition('checked_at >= ?', oldest), ...stepsUpTo(last)]
@@ -242,13 +242,13 @@ function stepsBetween(after: Place | null, upTo: Place | null, since: number): C
 
 const SAME_PING = 'checked_at = ? and ping_ms = ?'
 
-/** The entries with the check time of a place, up to it. */
-const stepsUpTo = (place: Place | null): Condition[] =>
-  place === null
+/** The entries with the check time of a cursor, up to it. */
+const stepsUpTo = (upTo: Cursor | null): Condition[] =>
+  upTo === null
     ? []
     : [
-        condition('checked_at = ? and ping_ms < ?', place[AT.checkedAt], place[AT.pingMs]),
-        condition(`${SAME_PING} and id <= ?`, place[AT.checkedAt], place[AT.pingMs], place[AT.id]),
+        condition('checked_at = ? and ping_ms < ?', upTo[AT.checkedAt], upTo[AT.pingMs]),
+        condition(`${SAME_PING} and id <= ?`, upTo[AT.checkedAt], upTo[AT.pingMs], upTo[AT.id]),
       ]
 
 /** The entries of an index among which all matches are, in order, and what else they must match. */
@@ -267,7 +267,7 @@ const MARK_ENTRIES = 30_000
 const MARKED_MAX = 1_000
 
 /** Marks of a branch in order; `isWhole`: there are no more. */
-type Marks = { marks: Place[]; isWhole: boolean }
+type Marks = { marks: Cursor[]; isWhole: boolean }
 
 /** Keys that are sorted without a pause: it takes some milliseconds. */
 const SORT_RUN = 16_384
@@ -330,8 +330,8 @@ export function createPages(
   const marked = createBoundedMap<string, Marks>(MARKED_MAX)
   let markedVersion: number | null = null
 
-  /** The entry of a branch that is about `markEntries` after a place. */
-  function findMark({ index, branch }: Entries, after: Place | null): Place | null {
+  /** The entry of a branch that is about `markEntries` after a cursor. */
+  function findMark({ index, branch }: Entries, after: Cursor | null): Cursor | null {
     for (const step of stepsBetween(after, null, Number.MIN_SAFE_INTEGER)) {
       const all = [step, ...branch]
       const [entry] = read.all<EndpointRow>(
@@ -354,11 +354,11 @@ export function createPages(
     return known
   }
 
-  /** Where to stop reading entries of a branch that comes after a place; `null`: at the end. */
-  function nextMark(entries: Entries, after: Place | null): Place | null {
+  /** Where to stop reading entries of a branch that comes after a cursor; `null`: at the end. */
+  function nextMark(entries: Entries, after: Cursor | null): Cursor | null {
     if (entries.index === null) return null // leads to few rows
     const known = marksOf(entries)
-    const isAfter = (mark: Place): boolean => after === null || inOrder(after, mark) < 0
+    const isAfter = (mark: Cursor): boolean => after === null || inOrder(after, mark) < 0
     while (!known.isWhole && !known.marks.some(isAfter)) {
       const next = findMark(entries, known.marks.at(-1) ?? null)
       if (next === null) known.isWhole = true
@@ -391,11 +391,11 @@ export function createPages(
     }
 
     let remaining = most ?? Infinity
-    let after: Place | null = null
+    let after: Cursor | null = null
     while (remaining > 0) {
       const size = Math.min(pageRows, remaining)
       // Without other conditions every entry is a match.
-      const mark: Place | null = rest.length > 0 ? nextMark(entries, after) : null
+      const mark: Cursor | null = rest.length > 0 ? nextMark(entries, after) : null
       const page = readSteps(stepsBetween(after, mark, since), size)
       yield page
       remaining -= page.length

@@ -45,15 +45,15 @@ export const forgetToken = ({ sessionStorage }: Tab): void => sessionStorage.rem
 export const VIEWS = ['overview', 'keys', 'plans', 'feeds', 'import', 'log'] as const
 
 /** A view, which the fragment of the URL names; `id` is that of a key. */
-export type Place = { view: (typeof VIEWS)[number]; id: string | null }
+export type Route = { view: (typeof VIEWS)[number]; id: string | null }
 
-/** The place of a fragment such as `#keys/k3x9m2ab`; what is unknown is the overview. */
-export function placeOf(hash: string): Place {
+/** The route of a fragment such as `#keys/k3x9m2ab`; what is unknown is the overview. */
+export function routeOf(hash: string): Route {
   const [name = '', id = ''] = hash.replace(/^#\/?/, '').split('/')
   const view = VIEWS.find(each => each === name) ?? 'overview'
   return { view, id: view === 'keys' && /^[a-z0-9]{1,40}$/i.test(id) ? id : null }
 }
 
-export const hrefOf = ({ view, id }: Place): string => (id === null ? `#${view}` : `#${view}/${id}`)
+export const hrefOf = ({ view, id }: Route): string => (id === null ? `#${view}` : `#${view}/${id}`)
 
 export const keyHref = (id: string): string => hrefOf({ view: 'keys', id })

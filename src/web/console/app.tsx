@@ -8,9 +8,9 @@ import {
   forgetToken,
   hrefOf,
   keepToken,
-  type Place,
-  placeOf,
+  type Route,
   readToken,
+  routeOf,
   takeToken,
   tokenIn,
   VIEWS,
@@ -34,7 +34,7 @@ const TITLE = 'proxylist console'
 const HEADER_WORDS = {
   ...{ pages: 'Console', theme: 'Theme', auto: 'Auto', light: 'Light', dark: 'Dark' },
 }
-const VIEW_WORDS: { readonly [view in Place['view']]: string } = {
+const VIEW_WORDS: { readonly [view in Route['view']]: string } = {
   ...{ overview: 'Overview', keys: 'Keys', plans: 'Plans' },
   ...{ feeds: 'Feeds', import: 'Import', log: 'Log' },
 }
@@ -57,12 +57,12 @@ function ServerState({ live: { value, problem } }: { live: Live<Overview> }) {
   )
 }
 
-function View({ place, overview }: { place: Place; overview: Live<Overview> }) {
-  switch (place.view) {
+function View({ route, overview }: { route: Route; overview: Live<Overview> }) {
+  switch (route.view) {
     case 'overview':
       return <OverviewView live={overview} />
     case 'keys':
-      return place.id === null ? <KeysView /> : <KeyView key={place.id} id={place.id} />
+      return route.id === null ? <KeysView /> : <KeyView key={route.id} id={route.id} />
     case 'plans':
       return <PlansView />
     case 'feeds':
@@ -74,13 +74,13 @@ function View({ place, overview }: { place: Place; overview: Live<Overview> }) {
   }
 }
 
-type SignedInProps = { client: Client; place: Place; imports: ImportQueue; onSignOut(): void }
+type SignedInProps = { client: Client; route: Route; imports: ImportQueue; onSignOut(): void }
 
 /** The console of an operator whose token is taken. */
-function SignedIn({ client, place, imports, onSignOut }: SignedInProps) {
+function SignedIn({ client, route, imports, onSignOut }: SignedInProps) {
   const [keyFilter, setKeyFilter] = useState(ALL_KEYS)
   const heading = useRef<HTMLHeadingElement>(null)
-  const { view, id } = place
+  const { view, id } = route
   const everySeconds = view === 'overview' ? SHOWN_SECONDS : ELSE_SECONDS
   const overview = useLive<Overview>(client, '/console/overview', everySeconds)
   const name = id === null ? VIEW_WORDS[view] : `Key ${id}`
@@ -112,7 +112,7 @@ function SignedIn({ client, place, imports, onSignOut }: SignedInProps) {
         >
           {name}
         </h1>
-        <View place={place} overview={overview} />
+        <View route={route} overview={overview} />
       </main>
     </Context.Provider>
   )
@@ -155,22 +155,22 @@ function SignIn({ problem, onToken }: SignInProps) {
   )
 }
 
-/** The place that the fragment names; a token in it is taken and is no place. */
-function usePlace(onToken: () => void): Place {
-  const [place, setPlace] = useState(() => placeOf(location.hash))
-  const current = useRef(place)
+/** The route that the fragment names; a token in it is taken and is no route. */
+function useRoute(onToken: () => void): Route {
+  const [route, setRoute] = useState(() => routeOf(location.hash))
+  const current = useRef(route)
   // Before anything can happen: an effect would wait for the next frame.
   useLayoutEffect(() => {
     const change = (): void => {
       if (takeToken(window)) onToken()
       if (location.hash === SKIP) return history.replaceState(null, '', hrefOf(current.current))
-      current.current = placeOf(location.hash)
-      setPlace(current.current)
+      current.current = routeOf(location.hash)
+      setRoute(current.current)
     }
     window.addEventListener('hashchange', change)
     return () => window.removeEventListener('hashchange', change)
   }, [onToken])
-  return place
+  return route
 }
 
 function App() {
@@ -180,7 +180,7 @@ function App() {
     setToken(readToken(window))
     setProblem(null)
   }, [])
-  const place = usePlace(takeNew)
+  const route = useRoute(takeNew)
   const imports = useMemo(createImportQueue, [])
   // Asks before the tab is closed while an import runs.
   useEffect(() => {
@@ -203,7 +203,7 @@ function App() {
     })
   }, [token, leave])
   if (client !== null) {
-    return <SignedIn {...{ client, place, imports, onSignOut: () => leave(null) }} />
+    return <SignedIn {...{ client, route, imports, onSignOut: () => leave(null) }} />
   }
   document.title = TITLE
   return (

@@ -17,19 +17,19 @@ export function withGaps(
   { at, series }: Columns,
   everySeconds: number,
 ): { at: number[]; series: (number | null)[][] } {
-  const places: (number | null)[] = []
+  const indexes: (number | null)[] = []
   const times: number[] = []
   for (const [index, time] of at.entries()) {
     const before = at[index - 1]
     if (before !== undefined && time - before > everySeconds * GAP) {
-      places.push(null)
+      indexes.push(null)
       times.push(before + everySeconds)
     }
-    places.push(index)
+    indexes.push(index)
     times.push(time)
   }
   const pick = (values: Values): (number | null)[] =>
-    places.map(place => (place === null ? null : (values[place] ?? null)))
+    indexes.map(index => (index === null ? null : (values[index] ?? null)))
   return { at: times, series: series.map(pick) }
 }
 
@@ -89,14 +89,14 @@ export function coarsen(
   const spans = new Map<number, number[]>()
   for (const [index, time] of at.entries()) {
     const start = Math.floor(time / seconds) * seconds
-    const places = spans.get(start)
-    if (places) places.push(index)
+    const indexes = spans.get(start)
+    if (indexes) indexes.push(index)
     else spans.set(start, [index])
   }
   const merged = series.map((values, number) =>
-    [...spans.values()].map(places => {
+    [...spans.values()].map(indexes => {
       const merge = merges[number] ?? mean
-      return merge(places.map(place => values[place] ?? null))
+      return merge(indexes.map(index => values[index] ?? null))
     }),
   )
   return { at: [...spans.keys()], series: merged }

@@ -127,18 +127,18 @@ type CanvasProps = PlotOptions & {
 }
 
 function Canvas({ label, data, tones, isFilled, show, onCursor }: CanvasProps) {
-  const place = useRef<HTMLDivElement>(null)
+  const container = useRef<HTMLDivElement>(null)
   const plot = useRef<ReturnType<typeof makePlot> | null>(null)
   const look = useLook()
   const names = tones.join(' ')
   useEffect(() => {
-    if (place.current === null) return
-    const made = makePlot(place.current, { tones, isFilled, show, onCursor })
+    if (container.current === null) return
+    const made = makePlot(container.current, { tones, isFilled, show, onCursor })
     plot.current = made
     return made.remove
   }, [look, names, isFilled, show])
   useEffect(() => plot.current?.show(data))
-  return <div ref={place} class="canvas" role="img" aria-label={label} />
+  return <div ref={container} class="canvas" role="img" aria-label={label} />
 }
 
 const HEIGHT = 200
@@ -161,9 +161,9 @@ function useLook(): number {
 }
 
 /** Colours of the style as a canvas takes them: without `var` and `light-dark`. */
-function colourReader(place: HTMLElement): (colour: string) => string {
+function colourReader(container: HTMLElement): (colour: string) => string {
   const probe = document.createElement('span')
-  place.append(probe)
+  container.append(probe)
   return colour => {
     probe.style.color = colour
     return getComputedStyle(probe).color
@@ -209,12 +209,12 @@ function axesOf({ show }: PlotOptions, colour: (colour: string) => string): uPlo
   ]
 }
 
-/** Draws a chart in `place`, as wide as it is, until it is removed. */
-function makePlot(place: HTMLElement, options: PlotOptions) {
-  const colour = colourReader(place)
+/** Draws a chart in `container`, as wide as it is, until it is removed. */
+function makePlot(container: HTMLElement, options: PlotOptions) {
+  const colour = colourReader(container)
   const plot = new uPlot(
     {
-      width: Math.max(100, place.clientWidth),
+      width: Math.max(100, container.clientWidth),
       height: HEIGHT,
       padding: [10, 18, 0, 0],
       legend: { show: false },
@@ -232,19 +232,19 @@ function makePlot(place: HTMLElement, options: PlotOptions) {
       hooks: { setCursor: [({ cursor }) => options.onCursor(cursor.idx ?? null)] },
     },
     [[]] as never,
-    place,
+    container,
   )
   const observer = new ResizeObserver(() => {
-    if (place.clientWidth > 0) plot.setSize({ width: place.clientWidth, height: HEIGHT })
+    if (container.clientWidth > 0) plot.setSize({ width: container.clientWidth, height: HEIGHT })
   })
-  observer.observe(place)
+  observer.observe(container)
   return {
     show: ({ at, drawn }: CanvasProps['data']): void =>
       plot.setData([at, ...(options.isFilled ? drawn.toReversed() : drawn)] as never),
     remove(): void {
       observer.disconnect()
       plot.destroy()
-      place.replaceChildren()
+      container.replaceChildren()
     },
   }
 }

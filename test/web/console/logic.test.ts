@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Key, LogEntry } from '../../../src/admin/wire.ts'
-import { hrefOf, placeOf } from '../../../src/web/console/address.ts'
+import { hrefOf, routeOf } from '../../../src/web/console/address.ts'
 import {
   coarsen,
   daysUntil,
@@ -248,11 +248,11 @@ describe('the place of a fragment', () => {
     ['#plans/k3x9m2ab', 'plans', null],
     ['#token=abc', 'overview', null],
   ] as const)('%p is %s %p', (hash, view, id) => {
-    expect(placeOf(hash)).toEqual({ view, id })
+    expect(routeOf(hash)).toEqual({ view, id })
   })
 
   test('is written as it is read', () => {
-    expect(placeOf(hrefOf({ view: 'keys', id: 'abc' }))).toEqual({ view: 'keys', id: 'abc' })
+    expect(routeOf(hrefOf({ view: 'keys', id: 'abc' }))).toEqual({ view: 'keys', id: 'abc' })
   })
 })
 
