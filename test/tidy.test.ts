@@ -210,7 +210,7 @@ const BUDGET = {
   'words of README.md': 1_470,
   'words of src/README.md': 1_486,
   'words of test/README.md': 697,
-  'words of the manual': 8_595,
+  'words of the manual': 8_589,
 } as const
 
 test('the house stays within its budget', () => {

@@ -102,14 +102,14 @@ export const ERRORS = {
   },
   INTERNAL_ERROR: {
     status: 500,
-    en: 'An error of the service; tell its operator the `X-Request-Id`. The request does not count.',
-    ru: 'Ошибка сервиса. `X-Request-Id` называет запрос для его оператора. Запрос возвращается в квоту.',
+    en: 'An error of the service; tell its operator the `X-Request-Id`.',
+    ru: 'Ошибка сервиса; сообщите его оператору `X-Request-Id`.',
     message: 'an internal error occurred; the request id identifies it',
   },
   DB_EXECUTE_FAILED: {
     status: 503,
-    en: 'A database failed or is busy; try again shortly. The request does not count.',
-    ru: 'База данных не отвечает или занята; повторите чуть позже. Запрос возвращается в квоту.',
+    en: 'A database failed or is busy; try again shortly.',
+    ru: 'База данных не отвечает или занята; повторите чуть позже.',
     message: 'the database did not answer; try again shortly',
   },
 } as const satisfies { readonly [code: string]: ErrorRule }
