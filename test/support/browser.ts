@@ -92,12 +92,14 @@ type Setting = BrowserContextOptions & {
 }
 
 /**
- * Opens a URL in a fresh profile. Problems are errors of scripts, messages of the console, and files that
+ * Opens a URL in a fresh profile, in which nothing moves: transitions are half of what a browser computes
+ * after a click. Problems are errors of scripts, messages of the console, and files that
  * do not load.
  */
 export async function openPage(url: string, setting: Setting = {}): Promise<Opened> {
   const { prepare, ...options } = setting
-  const context = await (await browser()).newContext({ locale: 'en-US', ...options })
+  const still = { locale: 'en-US', reducedMotion: 'reduce' } as const
+  const context = await (await browser()).newContext({ ...still, ...options })
   context.setDefaultTimeout(WAIT_MS)
   const page = await context.newPage()
   const problems: string[] = []
@@ -116,16 +118,50 @@ export async function openPage(url: string, setting: Setting = {}): Promise<Open
   return opened
 }
 
+const COLOURS = ['color-contrast', 'link-in-text-block']
+/**
+ * What axe looks for: `colours` differ by theme, `structure` (all the rest) by language and width. Each takes about
+ * a second of a large page.
+ */
+const RULES = {
+  all: {},
+  colours: { runOnly: { type: 'rule', values: COLOURS } },
+  structure: { rules: Object.fromEntries(COLOURS.map(rule => [rule, { enabled: false }])) },
+}
+export type Rules = keyof typeof RULES
+
 /** The violations that axe finds on a page, as sentences. */
-export async function violationsOf(page: Page): Promise<string[]> {
+export async function violationsOf(page: Page, rules: Rules = 'all'): Promise<string[]> {
   // Evaluated by the debugger, which Content-Security-Policy does not concern.
-  await page.evaluate(axe.source)
-  const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+  if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(axe.source)
+  const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+  const options = { runOnly: tags, resultTypes: ['violations'], selectors: false, ...RULES[rules] }
   const found: { id: string; help: string; nodes: string[] }[] = await page.evaluate(
-    `axe.run({ runOnly: ${JSON.stringify(rules)} }).then(({ violations }) =>
+    `axe.run(${JSON.stringify(options)}).then(({ violations }) =>
        violations.map(({ id, help, nodes }) => ({ id, help, nodes: nodes.map(n => n.html.slice(0, 200) + ' ' + n.failureSummary) })))`,
   )
   return found.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.join(' | ')}`)
+}
+
+type Media = Parameters<Page['emulateMedia']>[0] & object
+
+/**
+ * A look of a page: the width of its window, its colours, and the rules of axe that no look before it decides.
+ */
+export type Look = { width: number; rules: Rules | null } & Pick<
+  Media,
+  'colorScheme' | 'forcedColors'
+>
+
+/** What is wrong with an open page in a look: violations, and by how much it is wider than its window. */
+export async function faultsIn(page: Page, { width, rules, ...media }: Look): Promise<string[]> {
+  await page.setViewportSize({ width, height: width < 600 ? 844 : 900 })
+  await page.emulateMedia({ colorScheme: 'light', forcedColors: 'none', ...media })
+  const beyond = Number(await page.evaluate('document.documentElement.scrollWidth - innerWidth'))
+  return [
+    ...(beyond === 0 ? [] : [`${beyond} pixels wider than its window`]),
+    ...(rules === null ? [] : await violationsOf(page, rules)),
+  ]
 }
 
 /** Where screenshots of a test may be looked at: `PROXYLIST_SCREENSHOTS`, a folder. */

@@ -1,13 +1,12 @@
 /** The reference page, /docs (contract F5): what it shows, that it is safe, and how it looks. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
 import { STATUS } from '../../src/api/errors.ts'
 import { createDocument, type DocumentOptions } from '../../src/api/openapi/document.ts'
 import { describeParameters } from '../../src/api/query.ts'
 import { memberNames } from '../../src/api/render.ts'
 import { docsPage, escapeHtml, html, jsonCode, prose } from '../../src/web/docs/page.ts'
 import { wordsOf } from '../../src/web/docs/words.ts'
-import { keepScreenshot, violationsOf } from '../support/browser.ts'
+import { faultsIn, keepScreenshot, type Look } from '../support/browser.ts'
 import { inBrowser } from '../support/in-browser.ts'
 import { pageOf } from '../support/page.ts'
 import { SERVICES, startChild } from '../support/service.ts'
@@ -187,48 +186,36 @@ describe.each(SERVICES)('/docs over HTTP, %s', (_, start) => {
   })
 })
 
-const LOOKS = [
-  ['light', '/docs', { viewport: { width: 1440, height: 900 }, colorScheme: 'light' }],
-  ['dark', '/docs', { viewport: { width: 1440, height: 900 }, colorScheme: 'dark' }],
-  ['phone', '/docs', { viewport: { width: 390, height: 844 }, colorScheme: 'light' }],
-  ['russian', '/docs?lang=ru', { viewport: { width: 1440, height: 900 }, colorScheme: 'dark' }],
-] as const
+const LOOKS: { readonly [at: string]: readonly Look[] } = {
+  '/docs': [
+    { width: 1440, rules: 'all' },
+    { width: 1440, colorScheme: 'dark', rules: 'colours' },
+    { width: 390, rules: 'structure' },
+  ],
+  '/docs?lang=ru': [{ width: 1440, rules: 'structure' }],
+}
+const WIDTHS = [320, 390, 768, 901, 1180, 2560].map(width => ({ width, rules: null }))
 
 const open = pageOf(() => startChild(temporaryDirectory(), {}, ['--sample']))
 
-describe('how it looks', () => {
-  /** By how much the page is wider than its window. */
-  const overflowOf = (page: Page): Promise<number> =>
-    page.evaluate('document.documentElement.scrollWidth - innerWidth')
-
-  for (const [name, at, options] of LOOKS) {
-    inBrowser(`looks right: ${name}`, async () => {
-      const { page, requests, origin } = await open({ at, ...options })
-      expect(await violationsOf(page)).toEqual([])
-      expect(await overflowOf(page)).toBeLessThanOrEqual(0)
-      for (const request of requests) expect(request).toStartWith(`${origin}/`)
-      await keepScreenshot(page, `docs-${name}`)
-    })
-  }
-
-  inBrowser('is not wider than its window, and on paper there is the text alone', async () => {
-    for (const at of ['/docs', '/docs?lang=ru']) {
-      const { page } = await open({ at })
-      for (const width of [320, 390, 768, 901, 1180, 2560]) {
-        await page.setViewportSize({ width, height: 900 })
-        expect([width, at, await overflowOf(page)]).toEqual([width, at, 0])
-      }
-      await page.emulateMedia({ media: 'print' })
-      for (const [part, isVisible] of [
-        ['.top', false],
-        ['.contents', false],
-        ['h1', true],
-      ] as const) {
-        expect([part, await page.locator(part).isVisible()]).toEqual([part, isVisible])
-      }
+for (const [at, looks] of Object.entries(LOOKS)) {
+  inBrowser(`${at} looks right, fits its window, and is the text alone on paper`, async () => {
+    const { page, requests, origin } = await open({ at })
+    for (const look of [...looks, ...WIDTHS]) {
+      expect([look, await faultsIn(page, look)]).toEqual([look, []])
+      await keepScreenshot(page, `docs-${Object.values(look).join('-')}${at.slice(6)}`)
+    }
+    for (const request of requests) expect(request).toStartWith(`${origin}/`)
+    await page.emulateMedia({ media: 'print' })
+    for (const [part, isVisible] of [
+      ['.top', false],
+      ['.contents', false],
+      ['h1', true],
+    ] as const) {
+      expect([part, await page.locator(part).isVisible()]).toEqual([part, isVisible])
     }
   })
-})
+}
 
 inBrowser(
   'one’s way is found: past the bar, by the list of contents, by the links of the bar',

@@ -174,6 +174,7 @@ test('without counts by filter the page shows totals', async () => {
 test('the page is there before statistics come, and nothing moves when they do', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const { page } = await open({
+    reducedMotion: 'no-preference',
     prepare: each => each.route('**/stats', route => promise.then(() => route.fallback())),
   })
   await page.check('[name=type][value=socks5]')

@@ -33,7 +33,7 @@ const CITIES = [
   '<?php %s {x} & +',
   '東京',
 ]
-const rows = CITIES.map((city, i) => ({
+const rows = [...CITIES, 'Berlin'].map((city, i) => ({
   ...{ ip: `192.0.2.${i + 1}:80`, type: 'http', country: 'de', city },
 }))
 
@@ -79,11 +79,13 @@ for (const code of PROGRAMS) {
   if (!isThere) process.stderr.write(`${code} is not installed: its programs are not run\n`)
 
   describe.if(isThere)(`the program in ${code}`, () => {
-    test.each(CITIES)('asks for the city %s', async city => {
-      const { exitCode, stdout, stderr } = await outputOf(code, { city, fields: 'ip' })
+    test('asks for cities of any name', async () => {
+      const { exitCode, stdout, stderr } = await outputOf(code, {
+        ...{ city: CITIES.join(), fields: 'ip' },
+      })
       const found = [...stdout.matchAll(/192\.0\.2\.\d/g)].map(([ip]) => ip)
-      expect({ exitCode, found, stderr: exitCode === 0 ? '' : stderr }).toEqual({
-        ...{ exitCode: 0, found: [`192.0.2.${CITIES.indexOf(city) + 1}`], stderr: '' },
+      expect({ exitCode, found: found.sort(), stderr: exitCode === 0 ? '' : stderr }).toEqual({
+        ...{ exitCode: 0, found: CITIES.map((_, i) => `192.0.2.${i + 1}`), stderr: '' },
       })
     })
 
@@ -97,7 +99,7 @@ for (const code of PROGRAMS) {
     ])('prints all of %j', async change => {
       const { exitCode, stdout } = await outputOf(code, change)
       const found = new Set([...stdout.matchAll(/192\.0\.2\.\d/g)].map(([ip]) => ip))
-      expect({ exitCode, found: found.size }).toEqual({ exitCode: 0, found: CITIES.length })
+      expect({ exitCode, found: found.size }).toEqual({ exitCode: 0, found: rows.length })
     })
 
     test('fails when the key is wrong', async () => {
