@@ -52,8 +52,8 @@ export function openHistory(store: SampleStore) {
       slots.set(slotOf(sample.minute), sample)
       store.write(slotOf(sample.minute), sample)
     },
-    /** The samples of the 24 hours until a minute, oldest first. */
-    until: (minute: number): Sample[] =>
+    /** The samples of the 24 hours up to a minute, oldest first. */
+    upTo: (minute: number): Sample[] =>
       [...slots.values()]
         .filter(sample => sample.minute <= minute && sample.minute > minute - MINUTES)
         .sort((a, b) => a.minute - b.minute),
@@ -139,7 +139,7 @@ export function createSampler({ history, traffic, levels, clock, elapsedMs }: Sa
 }
 
 type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
-  history: Pick<History, 'add' | 'until'>
+  history: Pick<History, 'add' | 'upTo'>
   observed: Pick<Observed, 'extent' | 'breakdown' | 'databases'>
   keys: (nowMs: number) => Awaitable<{ total: number; usedToday: number }>
   /** Why requests cannot be answered, as a sentence without names of files; `null`: they can. */
@@ -212,7 +212,7 @@ export function createOverview(parts: OverviewParts) {
         },
         keys: { total, used_today: usedToday },
         process: { rss_bytes: parts.rssBytes(), data_bytes: dataBytes },
-        history: describeHistory(history.until(Math.floor(nowMs / MINUTE_MS))),
+        history: describeHistory(history.upTo(Math.floor(nowMs / MINUTE_MS))),
       }
     },
   }

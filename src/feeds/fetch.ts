@@ -224,8 +224,8 @@ export function retryAfterMs(value: string | null, nowMs: number): number | null
 function refuseUnusable({ status, headers }: Response, nowMs: number): void {
   if (status !== 200) {
     const wait = retryAfterMs(headers.get('retry-after'), nowMs)
-    const until = wait === null ? '' : `, and asks to wait ${Math.ceil(wait / SECOND_MS)} s`
-    throw new FetchFailure(`answers with status ${status}${until}`, wait)
+    const pause = wait === null ? '' : `, and asks to wait ${Math.ceil(wait / SECOND_MS)} s`
+    throw new FetchFailure(`answers with status ${status}${pause}`, wait)
   }
   const encoding = (headers.get('content-encoding') ?? 'identity').trim().toLowerCase()
   if (['', 'identity', ...ENCODINGS].includes(encoding.replace(/^x-/, ''))) return

@@ -79,7 +79,7 @@ type Totals = { read: number; rejected: number }
 const COUNTED_BYTES = 16 * 1024
 
 /** Passes bytes on and counts them, until `signal` is aborted: also while none come. */
-async function* until(
+async function* countedUntilAborted(
   bytes: AsyncIterable<Uint8Array>,
   count: (bytes: number) => void,
   signal: AbortSignal,
@@ -239,7 +239,7 @@ export async function importSources(
   async function readSource({ name, bytes: given }: Source): Promise<void> {
     try {
       const { head, isComplete, all } = await withLineFeeds(
-        textOf(until(given, count, signal), options.bytesMax),
+        textOf(countedUntilAborted(given, count, signal), options.bytesMax),
       )
       const { format: asked } = options
       const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked

@@ -38,9 +38,9 @@ function createFeedStore(db: Database) {
       .map(({ id, state }) => ({ id, ...(JSON.parse(state) as FeedState) })) // as it was saved
 
   function isLeased(id: string, nowMs: number): boolean {
-    const { leased_by: pid = null, leased_until: until = 0 } = find.get(id) ?? {}
+    const { leased_by: pid = null, leased_until: untilMs = 0 } = find.get(id) ?? {}
     // One that lies further ahead than a lease lasts was made by a clock that was wrong.
-    const isValid = nowMs < until && until <= nowMs + LEASE_MS
+    const isValid = nowMs < untilMs && untilMs <= nowMs + LEASE_MS
     return isValid && pid !== null && pid !== process.pid && isAlive(pid)
   }
 

@@ -133,12 +133,12 @@ describe('the history', () => {
     const dir = temporaryDirectory()
     const killed = open(dir)
     for (let i = 0; i < MINUTES + 5; i += 1) killed.add(sampleAt(M0 + i, i))
-    const minutes = minutesOf(killed.until(M0 + MINUTES + 4))
+    const minutes = minutesOf(killed.upTo(M0 + MINUTES + 4))
     expect([minutes.length, minutes[0]]).toEqual([MINUTES, M0 + 5])
     const { size, mode } = statSync(join(dir, SAMPLES_FILE))
     expect(mode & 0o777).toBe(0o600)
     expect(size).toBeLessThanOrEqual(400 * 1024)
-    expect(open(dir).until(M0 + MINUTES + 4)).toEqual(killed.until(M0 + MINUTES + 4))
+    expect(open(dir).upTo(M0 + MINUTES + 4)).toEqual(killed.upTo(M0 + MINUTES + 4))
   })
 
   test('shows what a model shows, however the clock jumps and whenever the server restarts', () => {
@@ -162,7 +162,7 @@ describe('the history', () => {
           const expected = [...model.values()]
             .filter(each => each.minute <= minute && each.minute > minute - MINUTES)
             .sort((a, b) => a.minute - b.minute)
-          expect(history.until(minute)).toEqual(expected)
+          expect(history.upTo(minute)).toEqual(expected)
         }
         history.close()
         rmSync(dir, { recursive: true })
@@ -178,10 +178,10 @@ describe('the history', () => {
     const dir = temporaryDirectory()
     writeFileSync(join(dir, SAMPLES_FILE), text)
     const after = open(dir)
-    expect(after.until(M0)).toEqual([])
+    expect(after.upTo(M0)).toEqual([])
     after.add(sampleAt(M0 + 1))
     after.close()
-    expect(open(dir).until(M0 + 1)).toEqual([sampleAt(M0 + 1)])
+    expect(open(dir).upTo(M0 + 1)).toEqual([sampleAt(M0 + 1)])
     expect(after.said).toEqual([])
   })
 
@@ -190,7 +190,7 @@ describe('the history', () => {
     const [first, second] = [open(dir), open(dir)]
     first.add(sampleAt(M0, 1))
     second.add(sampleAt(M0, 2))
-    expect([first, second].map(({ until }) => until(M0)[0]?.ok)).toEqual([1, 2])
+    expect([first, second].map(({ upTo }) => upTo(M0)[0]?.ok)).toEqual([1, 2])
     expect([...first.said, ...second.said]).toEqual([])
   })
 
@@ -200,7 +200,7 @@ describe('the history', () => {
     const history = open(dir)
     history.add(sampleAt(M0))
     history.add(sampleAt(M0 + 1))
-    expect(minutesOf(history.until(M0 + 1))).toEqual([M0, M0 + 1])
+    expect(minutesOf(history.upTo(M0 + 1))).toEqual([M0, M0 + 1])
     expect(history.said).toEqual([
       'the charts of the console are kept in memory only: unable to open database file',
     ])
@@ -208,6 +208,6 @@ describe('the history', () => {
     history.add(sampleAt(M0 + 2))
     history.close()
     expect(existsSync(join(dir, `${SAMPLES_FILE}-journal`))).toBeFalse()
-    expect(minutesOf(open(dir).until(M0 + 2))).toEqual([M0 + 2])
+    expect(minutesOf(open(dir).upTo(M0 + 2))).toEqual([M0 + 2])
   })
 })

@@ -110,14 +110,14 @@ async function makeKey(
 ): Promise<void> {
   const id = await stores.registry('make', registry => manage.addKey(registry, key, nowMs))
   const named = key.plan === null ? `temporary key ${id}` : `key ${id} on plan ${key.plan}`
-  say(`${named}, ${until(key.expiresAt)}; it is shown only once:`)
+  say(`${named}, ${expiryOf(key.expiresAt)}; it is shown only once:`)
   await printSecret(key.key, signal, async reason => {
     await stores.registry('change', ({ keys }) => keys.revoke(id, nowMs))
     return `the key could not be printed (${reason}); it is revoked`
   })
 }
 
-const until = (expiresAt: number | null): string =>
+const expiryOf = (expiresAt: number | null): string =>
   expiresAt === null ? 'never expires' : `until ${formatInstant(expiresAt)}`
 
 const listKeys = command({
@@ -277,7 +277,7 @@ const setKey = command({
     )
     const named = key.label === '' ? 'no label' : `label ${key.label}`
     const noted = key.note === '' ? '' : ` note ${key.note},`
-    say(`key ${id}: plan ${key.plan ?? TEMP_PLAN}, ${named},${noted} ${until(key.expiresAt)}`)
+    say(`key ${id}: plan ${key.plan ?? TEMP_PLAN}, ${named},${noted} ${expiryOf(key.expiresAt)}`)
   },
 })
 
