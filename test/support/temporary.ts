@@ -30,8 +30,8 @@ export async function cleanUpForGood(): Promise<void> {
 }
 
 /** A new directory, removed by `cleanUp`. */
-export function temporaryDirectory(name = 'test'): string {
-  const dir = mkdtempSync(join(tmpdir(), `proxylist-${name}-`))
+export function temporaryDirectory(name = 'test', parent = tmpdir()): string {
+  const dir = mkdtempSync(join(parent, `proxylist-${name}-`))
   onCleanUp(() => rmSync(dir, { recursive: true, force: true }))
   return dir
 }
