@@ -1,22 +1,16 @@
 /**
- * Holds that keys are secret: a key is found nowhere but in the request that carries it, is stored
- * as a hash only, and a refusal does not show whether it was ever known. And that the password of a
- * shared database is.
+ * Holds that keys are secret below the service and on the command line, and that the password of a shared
+ * database is. What the service answers, logs and stores is in `http/secrets.test.ts`, of both kinds of service.
  */
-import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { openSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { hashKey } from '../src/access/key.ts'
-import { STATUS } from '../src/api/errors.ts'
 import { spawnImport } from '../src/cli/commands/import.ts'
 import { COMMANDS } from '../src/cli/program.ts'
-import { ACCESS_FILE } from '../src/sqlite/data-directory.ts'
-import type { Answer } from './support/answer.ts'
 import { CANARIES, CANARY, canaryDirectory, tracesIn } from './support/canary.ts'
 import { program, proxylist, startProgram } from './support/program.ts'
-import { type Service, startChild, startService } from './support/service.ts'
+import { startChild } from './support/service.ts'
 import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 
 afterAll(cleanUp)
@@ -36,197 +30,6 @@ describe('the search for canaries', () => {
 
   test('does not mind the prefix that lists show', () => {
     expect(tracesIn(CANARIES.map(key => key.slice(0, 8)).join('…'))).toEqual([])
-  })
-})
-
-type Ask = readonly [path: string, init?: RequestInit]
-const headers = (fields: { [name: string]: string }): RequestInit => ({ headers: fields })
-
-let clients = 0
-
-/** The same from another address, except for demo: a client that sends many wrong keys is slowed. */
-function fromElsewhere([path, init = {}]: Ask): Ask {
-  const fields = new Headers(init.headers)
-  if (path.includes('key=demo') || fields.has('x-forwarded-for')) return [path, init]
-  clients += 1
-  fields.set('x-forwarded-for', `198.18.${clients >> 8}.${clients & 255}`)
-  return [path, { ...init, headers: fields }]
-}
-
-/** Those to the other paths that a key may be sent to. */
-const waysBesides = (key: string): Ask[] => [
-  ['/key', headers({ authorization: `Bearer ${key}` })],
-  ['/key', { method: 'HEAD', headers: { authorization: `Bearer ${key}` } }],
-  ['/key', headers({ authorization: key })],
-  ['/key', headers({ authorization: `Bearer ${key} ${key}` })],
-  [`/key?key=${key}`],
-  [`/key?key=${key}`, headers({ authorization: `Bearer ${key}` })],
-  [`/key?${key}`, headers({ authorization: `Bearer ${key}` })],
-  [`/key?x=${key}`, headers({ authorization: `Bearer ${key}` })],
-  [`/key/${key}`],
-  [`/openapi.json?key=${key}`],
-  [`/docs?key=${key}`],
-  [`/docs?lang=${key}`, headers({ 'if-none-match': key })],
-]
-
-/** The ways in which a key travels, meant or by mistake. */
-const waysOf = (key: string): Ask[] => [
-  [`/api?key=${key}`],
-  [`/api?key=${key}&get=json&wrap=1`],
-  [`/api?key=${key}&type=http&city=SECRETCITY`],
-  [`/api?key=${key}&get=json.file&format=object`],
-  [`/api/?key=${key}`],
-  ['/api', headers({ authorization: `Bearer ${key}` })],
-  [`/api?key=${key}`, headers({ authorization: `Bearer ${key}` })],
-  [`/api?key=${key}`, headers({ authorization: 'Bearer another' })],
-  ['/api?key=another', headers({ authorization: `bearer ${key}` })],
-  ['/api', headers({ authorization: key })],
-  ['/api', headers({ authorization: `Bearer ${key} ${key}` })],
-  ['/api', headers({ authorization: `Basic ${Buffer.from(`${key}:`).toString('base64')}` })],
-  [`/api?key=${key}`, { method: 'HEAD' }],
-  [`/api?key=${key}`, { method: 'POST', body: key }],
-  [`/api?key=${key}`, { method: 'DELETE' }],
-  [`/api?k%65y=${key}`],
-  [`/api?key=${[...key].map(c => `%${c.charCodeAt(0).toString(16)}`).join('')}`],
-  [`/api?key=${key}%zz`],
-  [`/api?key=%ff${key}`],
-  [`/api?key=${key}%00`],
-  [`/api?key=${key}%20`],
-  [`/api?key=${key}+`],
-  [`/api?key=${key}&key=${key}`],
-  [`/api?key=${key}&key=another`],
-  [`/api?Key=${key}`],
-  [`/api?api_key=${key}`],
-  [`/api?${key}`],
-  [`/api?key=&${key}=`],
-  [`/api?key=${key}&${key}`],
-  [`/api?key=${key}&${key}=1`],
-  [`/api?key=demo&${key.slice(3)}=1`],
-  [`/api?key=demo&x${key}`],
-  ...['type', 'ping', 'country', 'ip', 'get', 'lang', 'count', 'cm'].map(
-    (name): Ask => [`/api?key=${key}&${name}=${key}`],
-  ),
-  [`/api?key=${key}&city=${key}`],
-  [`/api?key=demo&city=${key}`],
-  [`/api?key=${key}&get=json&fields=${key}`],
-  [`/${key}`],
-  [`/api/${key}`],
-  [`/api/${key}?key=${key}`],
-  [`/api%2f${key}`],
-  [`/key=${key}`],
-  [`//api?key=${key}`],
-  [`/healthz?key=${key}`],
-  [`/readyz?key=${key}`],
-  ...waysBesides(key),
-  ...['referer', 'user-agent', 'cookie', 'x-request-id', 'x-forwarded-for', 'forwarded'].map(
-    (name): Ask => [`/api?key=${key}`, headers({ [name]: key })],
-  ),
-  [`/api?key=${key}`, headers({ 'accept-encoding': key, accept: key, 'if-none-match': key })],
-]
-
-/** All of an answer: headers, then the body. */
-const wholeOf = ({ status, headers: fields, text }: Answer): string =>
-  `${status} ${JSON.stringify([...fields])} ${text}`
-
-/** All bytes of the files in a directory, by name. */
-const filesIn = (dir: string): [string, Buffer][] =>
-  readdirSync(dir).map(name => [name, readFileSync(join(dir, name))])
-
-const REFUSED = {
-  INVALID_KEY: [
-    ...[CANARY.unknown, CANARY.expired, CANARY.revoked, CANARY.both],
-    ...['x', 'y'.repeat(999)],
-  ],
-  TEMP_KEY_INVALID: [
-    ...[CANARY.temp_unknown, CANARY.temp_expired, CANARY.temp_revoked],
-    ...['temp_', `temp_${'y'.repeat(999)}`],
-  ],
-}
-const CARRIERS: { [name: string]: (key: string) => Ask } = {
-  'in the query': key => [`/api?key=${key}`],
-  'in the header': key => ['/api', headers({ authorization: `Bearer ${key}` })],
-  'at /key': key => ['/key', headers({ authorization: `Bearer ${key}` })],
-  'at /key, with a parameter': key => ['/key?x=1', headers({ authorization: `Bearer ${key}` })],
-  'with HEAD': key => [`/api?key=${key}`, { method: 'HEAD' }],
-  'with bad parameters': key => [`/api?key=${key}&works=101&nonsense=1`],
-  'with filters': key => [`/api?key=${key}&get=json.file&city=none&wrap=1`],
-  compressed: key => [`/api?key=${key}`, headers({ 'accept-encoding': 'zstd, gzip' })],
-}
-/** Everything a client can compare: its own request's id and the date are no part of it. */
-const bytesOf = ({ status, headers: fields, text }: Answer): string => {
-  for (const name of ['date', 'x-request-id']) fields.delete(name)
-  return JSON.stringify([status, [...fields], text]) // the clock of the tests stands still
-}
-
-describe.each(['json', 'text'] as const)('with errors in %s', errors => {
-  let dir: string
-  let service: Service
-  beforeAll(async () => {
-    dir = canaryDirectory()
-    service = await startService(dir, { errors })
-  })
-
-  test.each(Object.entries(REFUSED))(
-    '%s does not tell whether a key was ever known',
-    async (_, keys) => {
-      const seen = new Map<string, string>()
-      for (const [how, carrier] of Object.entries(CARRIERS)) {
-        const answers: string[] = []
-        // Twice: the second time, a key that was found once may come from memory.
-        for (const key of [...keys, ...keys]) {
-          const answer = await service.request(...fromElsewhere(carrier(key)))
-          expect([how, answer.status]).toEqual([how, 403])
-          answers.push(bytesOf(answer))
-        }
-        expect([how, ...new Set(answers)]).toHaveLength(2)
-        seen.set(how, answers[0] ?? '')
-      }
-      for (const how of ['at /key', 'at /key, with a parameter']) {
-        expect(seen.get(how)).toBe(seen.get('in the header'))
-      }
-    },
-  )
-
-  test('no answer, no line of the log and no file holds a key, whatever carried it there', async () => {
-    const seen = new Set<string>()
-    async function ask(path: string, init: RequestInit = {}): Promise<void> {
-      const answer = await service.request(...fromElsewhere([path, init]))
-      expect([path, tracesIn(wholeOf(answer))]).toEqual([path, []])
-      const code = /"code":"(\w+)"|^Error: /.exec(answer.text)
-      if (code) seen.add(code[1] ?? 'text')
-    }
-    for (const key of CANARIES) for (const way of waysOf(key)) await ask(...way)
-    const backup = join(temporaryDirectory(), 'backup.tar')
-    expect((await proxylist(['backup', backup, '--data', dir])).exitCode).toBe(0)
-    const files: [string, Buffer][] = [...filesIn(dir), ['backup', readFileSync(backup)]]
-    expect(files.map(([name]) => name)).toContain(`${ACCESS_FILE}-wal`)
-    for (const [name, bytes] of files) expect([name, tracesIn(bytes)]).toEqual([name, []])
-
-    const other = new Database(join(dir, ACCESS_FILE), { create: false, readwrite: true })
-    other.run('pragma busy_timeout = 60000') // the service may be writing
-    other.run('begin immediate')
-    for (const key of [CANARY.once, CANARY.temp_good]) {
-      await ask(`/api?key=${key}`)
-      await ask('/api', headers({ authorization: `Bearer ${key}` }))
-    }
-    await ask(`/readyz?key=${KEY}`)
-    other.run('rollback')
-    other.close()
-    await service.stop()
-    const output = service.output()
-    expect(output).toContain('"status":503')
-    expect(tracesIn(output)).toEqual([])
-    expect(output).not.toContain(KEY.slice(0, 8))
-    for (const line of output.split('\n').filter(text => text.startsWith('{'))) {
-      expect(line).not.toMatch(/secretcity|key=|\?|type=/i) // nor a query
-    }
-    // A mistake of our own is in failure.test.ts.
-    const codes = Object.keys(STATUS).filter(code => code !== 'INTERNAL_ERROR')
-    expect([...seen].sort()).toEqual(errors === 'text' ? ['text'] : codes.sort())
-    const stored = readFileSync(join(dir, ACCESS_FILE))
-    expect(stored.includes(hashKey(KEY))).toBeTrue()
-    expect(readFileSync(backup).includes(hashKey(KEY))).toBeTrue()
-    expect(stored.includes(hashKey(CANARY.unknown))).toBeFalse()
   })
 })
 
