@@ -602,7 +602,7 @@ describe('whatever is imported, requested and done to the clock, a cached answer
       const take = createWorld(list, importing, asked)
       for (const step of taken) await take(step)
     })
-    await fc.assert(property, { numRuns: 200 })
+    await fc.assert(property, { numRuns: 80 })
   }
 
   test('on a list in memory', async () => {

@@ -157,7 +157,7 @@ function isLocked(dir: string): boolean {
 /** An import that waits for more of its source: it has read more than pipes hold. */
 async function startImport(dir: string, ...more: string[]) {
   const child = startProgram(['import', '-', '--data', dir, ...more])
-  child.stdin.write('http://192.0.2.1:80\n'.repeat(200_000))
+  child.stdin.write('http://192.0.2.1:80\n'.repeat(40_000))
   await child.stdin.flush()
   return child
 }

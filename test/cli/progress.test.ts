@@ -14,11 +14,12 @@ afterAll(cleanUp)
 
 /** Rows between two looks at the clock, as in the source. */
 const STEP = 4096
-/** That many good rows, always the same, and long: much is read for each row that is imported. */
-const BLOCK = Array.from(
-  { length: STEP },
-  (_, i) => `http://10.0.${i >> 8}.${i & 255}:80${' '.repeat(2000)}\n`,
-).join('')
+/** That many good rows, always the same. */
+const BLOCK = Array.from({ length: STEP }, (_, i) => `http://10.0.${i >> 8}.${i & 255}:80\n`).join(
+  '',
+)
+/** Between two blocks: what makes an import long is its source. */
+const PAUSE_MS = 50
 const PROGRESS = /importing (?:\[[^\]\s]+\] \d+% \| )?(\d+) rows/g
 
 /** What a terminal shows after these bytes. Knows only the sequences that the program uses. */
@@ -133,7 +134,10 @@ type Feeding = ReturnType<typeof feeding>
 
 /** Feeds good rows until `seen` returns true. */
 async function feedUntil(seen: () => boolean, ...feeds: readonly Feeding[]): Promise<void> {
-  while (!seen()) for (const { feed } of feeds) await feed()
+  while (!seen()) {
+    for (const { feed } of feeds) await feed()
+    await Bun.sleep(PAUSE_MS)
+  }
 }
 
 /** Whether a terminal has shown how much of a pipe is read. */

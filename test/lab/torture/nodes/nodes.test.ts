@@ -31,9 +31,9 @@ describe.skipIf(!HAS_POSTGRES)('two nodes over one PostgreSQL', () => {
   test('show one import at a time, in the order of commits', async () => {
     const size = {
       nodes: 2,
-      rows: 5_000,
+      rows: 2_000,
       imports: 2,
-      fewEveryMs: 250,
+      fewEveryMs: 500,
       fewAlone: 3,
       slackMs: SLACK_MS,
     }
