@@ -3,13 +3,15 @@
  */
 import type { LimitStatus } from '../access/rate-limit.ts'
 import type { Sent } from '../api/answer.ts'
-import { ApiError, ERRORS, errorBody, STATUS } from '../api/errors.ts'
+import { ApiError, ERRORS, errorBody } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
 import { FORMS, OUTPUT_KINDS, type Output } from '../api/render.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Encoding } from '../lib/encoding.ts'
 import { formatHttpDate } from '../lib/time.ts'
+
+export const METHODS: readonly string[] = ['GET', 'HEAD']
 
 export type HeaderFields = { [name: string]: string }
 
@@ -20,11 +22,15 @@ export const COMMON_HEADERS = {
   'x-content-type-options': 'nosniff',
 }
 
+const withMore = (more: HeaderFields) => ({
+  json: new Headers({ ...COMMON_HEADERS, 'content-type': FORMS.json.contentType, ...more }),
+  text: new Headers({ ...COMMON_HEADERS, 'content-type': FORMS.txt.contentType, ...more }),
+})
 /** The header fields of replies that have no others, see `Reply`. */
-export const HEADERS = {
-  json: new Headers({ ...COMMON_HEADERS, 'content-type': FORMS.json.contentType }),
-  text: new Headers({ ...COMMON_HEADERS, 'content-type': FORMS.txt.contentType }),
-}
+export const HEADERS = withMore({})
+/** Of refusals: theirs alone, because `Retry-After` may be set in them. */
+const REFUSED = withMore({})
+const OTHER_METHOD = withMore({ allow: METHODS.join(', ') })
 
 /** How a body is encoded; `fixed`: too short to be compressed for any client, so without `Vary`. */
 type Coding = Encoding | 'identity' | 'fixed'
@@ -99,11 +105,9 @@ export type Reply = {
   /** The status of the limits that apply to the key; empty when they were not determined. */
   limits: readonly LimitStatus[]
   records: number
-  /** `Retry-After`, if there is any. */
+  /** `Retry-After` of a refusal, `''` for none. */
   retryAfter?: string
 }
-
-export const METHODS: readonly string[] = ['GET', 'HEAD']
 
 /** What a response has besides its reply. */
 type ResponseParts = {
@@ -137,7 +141,7 @@ export function errorReply(
   return {
     kind: 'reply',
     status: error.status,
-    headers: HEADERS[form],
+    headers: (error.code === 'METHOD_NOT_ALLOWED' ? OTHER_METHOD : REFUSED)[form],
     body: { kind: 'whole', content },
     keyId,
     limits,
@@ -155,14 +159,14 @@ export function responseOf(
   reply: Reply,
   { requestId, isHead, clock, cors }: ResponseParts,
 ): Response {
-  const { status, limits, body, retryAfter = '' } = reply
+  const { status, limits, body, retryAfter } = reply
+  // The shared object, unless fields are added that no later reply may have: `Response` makes a copy of its own.
   const headers = isHead || cors !== null ? new Headers(reply.headers) : reply.headers
   const { policy, limit } = rateLimitOf(limits)
   headers.set('x-request-id', requestId)
   put(headers, 'ratelimit-policy', policy)
   put(headers, 'ratelimit', limit)
-  put(headers, 'retry-after', retryAfter)
-  put(headers, 'allow', status === STATUS.METHOD_NOT_ALLOWED ? METHODS.join(', ') : '')
+  if (retryAfter !== undefined) put(headers, 'retry-after', retryAfter)
   if (cors !== null) {
     for (const [name, value] of Object.entries(cors)) {
       if (name === 'vary') headers.append(name, value)
