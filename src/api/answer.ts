@@ -26,11 +26,11 @@ export type Answer = Totals & {
 
 /** A body or a part of one: short ASCII as text, which a `Response` takes in less time than bytes. */
 export type Content = string | Uint8Array
-/** Longer ones go a way of their own, see `http/reply.ts`. */
-const TEXT_MAX = 14 * 1024
+/** The least length of those that go a way of their own, as bytes, see `http/reply.ts`. */
+export const LONG_MIN = 14 * 1024
 
 function contentOf(byteText: string): Content {
-  const isText = byteText.length < TEXT_MAX && Buffer.byteLength(byteText) === byteText.length
+  const isText = byteText.length < LONG_MIN && Buffer.byteLength(byteText) === byteText.length
   return isText ? byteText : encodeByteText(byteText)
 }
 

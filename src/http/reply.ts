@@ -2,7 +2,7 @@
  * What routes are and reply: a status, header fields (contract A8) and a body, which become a `Response`.
  */
 import type { LimitStatus } from '../access/rate-limit.ts'
-import type { Sent } from '../api/answer.ts'
+import { LONG_MIN, type Sent } from '../api/answer.ts'
 import { ApiError, ERRORS, errorBody } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
 import { FORMS, OUTPUT_KINDS, type Output } from '../api/render.ts'
@@ -186,16 +186,14 @@ function contentOf(body: Body): string | Uint8Array | ReadableStream<Uint8Array>
   if (body.kind !== 'whole') return null
   const { content } = body
   if (content === '') return null // a status without a body, such as 204, allows no other
-  return content.length < UNCORKED_MIN_LENGTH ? content : inOneWrite(content)
+  return content.length < LONG_MIN ? content : inOneWrite(content)
 }
 
 /**
- * From about 15 KiB on, Bun 1.4.5 writes the head of a response that was not returned at once in some
- * forty system calls: 120 µs instead of 10 (https://github.com/oven-sh/bun/pull/41341, open).
+ * A body that Bun sends with its head in one system call: a direct stream below its buffer. From about 15 KiB
+ * on, Bun 1.4.5 writes the head of another response that was not returned at once in some forty system calls:
+ * 120 µs instead of 10 (https://github.com/oven-sh/bun/pull/41341, open).
  */
-const UNCORKED_MIN_LENGTH = 14 * 1024
-
-/** A body that Bun sends with its head in one system call: a direct stream below its buffer. */
 function inOneWrite(content: string | Uint8Array): ReadableStream<Uint8Array> {
   const source: Bun.DirectUnderlyingSource<Uint8Array> = {
     type: 'direct',
