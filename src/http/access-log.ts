@@ -5,7 +5,7 @@
 import type { Sent } from '../api/answer.ts'
 import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
-import { lengthOf, type Reply, type StreamBody } from './reply.ts'
+import type { Reply, StreamBody } from './reply.ts'
 
 /** A request that has begun. */
 export type Begun = {
@@ -55,10 +55,9 @@ export function createAccessLog(log: Log, elapsedMs: () => number) {
       begun.ip()
       unfinished.add(begun)
     },
-    /** The reply is given to the connection as a whole. */
-    whole(begun: Begun, { status, keyId, records, body }: Reply): void {
+    /** The reply is given to the connection as a whole, with so many bytes of its body. */
+    whole(begun: Begun, { status, keyId, records }: Reply, bytes: number): void {
       if (!log.hasLines) return
-      const bytes = begun.isHead ? 0 : lengthOf(body)
       write(begun, status, keyId, { records, bytes, isTruncated: false })
     },
     /** The body of the reply is sent from now on. */

@@ -95,9 +95,10 @@ export function createHttpApp(parts: HttpParts) {
         noteUse(reply, sent.records, nowMs)
       })
     } else {
+      const bytes = current.isHead ? 0 : lengthOf(body)
       counted.records += reply.records
-      if (!current.isHead) counted.bytes += lengthOf(body)
-      accessLog.whole(current, reply)
+      counted.bytes += bytes
+      accessLog.whole(current, reply, bytes)
       noteUse(reply, reply.records, nowMs)
     }
     counters.count(counted, outcome, seconds)
@@ -107,7 +108,7 @@ export function createHttpApp(parts: HttpParts) {
   /** For a failure while a reply is made: nothing of it reaches the client. */
   function giveUp(current: Current, thrown: unknown, seconds: number): Response {
     report(current.id, thrown)
-    accessLog.whole(current, INTERNAL)
+    accessLog.whole(current, INTERNAL, current.isHead ? 0 : lengthOf(INTERNAL.body))
     counters.count(current.counted, 'INTERNAL_ERROR', seconds)
     return respondWith(current, INTERNAL)
   }

@@ -60,8 +60,8 @@ describe('the line of a request', () => {
     log.begin(one)
     // The client is looked for at once: its connection may be closed later.
     expect([entries(), looked()]).toEqual([[], 1])
-    log.whole(one, REPLY)
-    log.whole(one, { ...REPLY, status: 500 })
+    log.whole(one, REPLY, 2)
+    log.whole(one, { ...REPLY, status: 500 }, 2)
     await log.logUnfinished()
     expect(entries()).toEqual([
       { ...COMMON, id: '1', status: 200, key: 'abc', records: 7, bytes: 2 },
@@ -92,7 +92,7 @@ describe('the line of a request', () => {
     log.begin(waiting)
     log.stream(streaming, REPLY, body)
     await log.logUnfinished()
-    log.whole(waiting, REPLY) // too late
+    log.whole(waiting, REPLY, 2) // too late
     const cut = { ...COMMON, truncated: true }
     const found = entries().toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
     expect(found).toEqual([
@@ -105,7 +105,7 @@ describe('the line of a request', () => {
     const { log, begun, entries, looked } = createWorld(false)
     const one = begun('1')
     log.begin(one)
-    log.whole(one, REPLY)
+    log.whole(one, REPLY, 2)
     log.stream(one, REPLY, createBody().body)
     await log.logUnfinished()
     expect([entries(), looked()]).toEqual([[], 0])
