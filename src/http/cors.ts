@@ -3,7 +3,7 @@
  * header fields of answers, and preflight requests, which carry no key and cost nothing.
  */
 import type { Origins } from '../config/parsers.ts'
-import { COMMON_HEADERS, type HeaderFields, METHODS, type Reply } from './reply.ts'
+import { COMMON_HEADERS, type HeaderFields, METHODS, plainText, type Reply } from './reply.ts'
 
 /** The rules for the origins of `--cors`. */
 export function createCors(origins: Origins) {
@@ -23,10 +23,8 @@ export function createCors(origins: Origins) {
 
   return {
     /** The fields of an answer to a request from `origin`. The object is shared: do not change it. */
-    fields: (origin: string | null): HeaderFields => {
-      if (origins.kind === 'all') return forAll
-      return byOrigin.get(origin ?? '') ?? forOthers
-    },
+    fields: (origin: string | null): HeaderFields =>
+      origins.kind === 'all' ? forAll : (byOrigin.get(origin ?? '') ?? forOthers),
     /**
      * The reply to a preflight, `null` for other requests. `*` allows every header field of a
      * request but Authorization, which carries the key.
@@ -42,7 +40,7 @@ export function createCors(origins: Origins) {
 }
 
 const PREFLIGHT: Reply = {
-  kind: 'reply',
+  ...plainText(''),
   status: 204,
   headers: new Headers({
     ...COMMON_HEADERS,
@@ -50,8 +48,4 @@ const PREFLIGHT: Reply = {
     'access-control-allow-headers': 'Authorization, *',
     'access-control-max-age': '7200', // Chromium accepts no more
   }),
-  body: { kind: 'whole', content: '' },
-  keyId: null,
-  limits: [],
-  records: 0,
 }

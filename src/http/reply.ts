@@ -109,15 +109,6 @@ export type Reply = {
   retryAfter?: string
 }
 
-/** What a response has besides its reply. */
-type ResponseParts = {
-  requestId: string
-  isHead: boolean
-  clock: Clock
-  /** The header fields for the origin of the request, `null` without `--cors`. */
-  cors: HeaderFields | null
-}
-
 /** A reply of status 200 with plain text, for paths that need no key. */
 export const plainText = (content: string): Reply => ({
   kind: 'reply',
@@ -154,16 +145,18 @@ export function errorReply(
 const put = (headers: Headers, name: string, value: string): void =>
   value === '' ? headers.delete(name) : headers.set(name, value)
 
-/** The response that a reply becomes. */
+/** The response that a reply becomes; `cors`: the fields for the origin of the request, `null` without `--cors`. */
 export function responseOf(
   reply: Reply,
-  { requestId, isHead, clock, cors }: ResponseParts,
+  { id, isHead }: { id: string; isHead: boolean },
+  clock: Clock,
+  cors: HeaderFields | null,
 ): Response {
   const { status, limits, body, retryAfter } = reply
   // The shared object, unless fields are added that no later reply may have: `Response` makes a copy of its own.
   const headers = isHead || cors !== null ? new Headers(reply.headers) : reply.headers
   const { policy, limit } = rateLimitOf(limits)
-  headers.set('x-request-id', requestId)
+  headers.set('x-request-id', id)
   put(headers, 'ratelimit-policy', policy)
   put(headers, 'ratelimit', limit)
   if (retryAfter !== undefined) put(headers, 'retry-after', retryAfter)
@@ -206,11 +199,8 @@ function inOneWrite(content: string | Uint8Array): ReadableStream<Uint8Array> {
 }
 
 /** Length of a whole body in bytes; 0 for streams, whose length is not known. */
-export function lengthOf(body: Body): number {
-  if (body.kind !== 'whole') return 0
-  const { content } = body
-  return typeof content === 'string' ? Buffer.byteLength(content) : content.length
-}
+export const lengthOf = (body: Body): number =>
+  body.kind === 'whole' ? Buffer.byteLength(body.content) : 0
 
 /**
  * A request and when it arrived. `ip` finds the client's address, in a microsecond; the connection

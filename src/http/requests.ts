@@ -78,9 +78,9 @@ export function createHttpApp(parts: HttpParts) {
     if (keyId !== null) note({ keyId, records, refused: status === 429 ? 1 : 0, nowMs })
   }
 
-  function respondWith({ request, isHead, id }: Current, reply: Reply): Response {
-    const origin = cors === null ? null : cors.fields(request.headers.get('origin'))
-    return responseOf(reply, { requestId: id, isHead, clock, cors: origin })
+  function respondWith(current: Current, reply: Reply): Response {
+    const { request } = current
+    return responseOf(reply, current, clock, cors?.fields(request.headers.get('origin')) ?? null)
   }
 
   function send(current: Current, reply: Reply, outcome: CodeOrStatus, seconds: number): Response {
