@@ -81,6 +81,72 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
   const { timeout } = access
 
   /**
+   * Handles a request; returns what `reply` returns for its outcome, refused for every failure. The usual
+   * request costs one promise, that of its admission: the batch resolves it with what `reply` returns.
+   */
+  return function handle<T>(
+    { key, queryString, ip: findIp, nowMs }: ApiRequest,
+    reply: (outcome: Outcome) => Awaitable<T>,
+  ): Awaitable<T> {
+    const progress: Progress = { known: UNKNOWN, sent: null, missing: null, waitedMs: 0 }
+    const fail = (cause: unknown): Awaitable<T> => {
+      const outcome = refused(cause, progress.known)
+      const after = limitsAfter(progress, outcome.error, nowMs)
+      if (after === null) return reply(outcome)
+      return after.then(limits => reply(limits === null ? outcome : { ...outcome, limits }))
+    }
+    try {
+      const caller = access.authenticate(key, nowMs)
+      if (caller === null) return fail(invalidKey(key))
+      progress.known = { keyId: caller.id, limits: [] }
+      const ip = isCountedByAddress(caller) ? findIp() : ''
+
+      const query = orApiError(() => readQuery(queryString, key, entitlementsOf(caller)))
+      if (query instanceof ApiError) {
+        const failWith = (limits: readonly LimitStatus[]): Awaitable<T> => {
+          progress.known = { keyId: caller.id, limits }
+          return fail(query)
+        }
+        const limits = timeout.within(progress, access.limits(caller, ip, nowMs))
+        return limits.catch(noLimits).then(failWith).catch(fail)
+      }
+
+      const askedMs = timeout.begin()
+      const find = (decision: Decision): Awaitable<T> => {
+        progress.waitedMs = timeout.since(askedMs)
+        progress.known = { keyId: caller.id, limits: decision.limits }
+        const hasQuota = hasNetworkQuota(caller)
+        if (hasQuota) progress.missing = caller
+        if (decision.kind === 'refused') return fail(rateLimitRefusal(caller, decision))
+        admissions[caller.kind] += 1
+        progress.sent = { caller, ip, nowMs, decision }
+        const finding = cache.find(query, nowMs, hasQuota, () => tenantOf(caller, ip))
+        if (hasQuota) return consume(progress, progress.sent, finding).then(replyWith).catch(fail)
+        return finding instanceof Promise ? finding.then(replyWith).catch(fail) : replyWith(finding)
+      }
+      const replyWith = (answer: Found): Awaitable<T> => {
+        if (answer === null) {
+          const error = cache.notFound(query, nowMs)
+          return error instanceof Promise ? error.then(fail).catch(fail) : fail(error)
+        }
+        const { keyId, limits } = progress.known
+        const replied = reply({ kind: 'answered', keyId, limits, query, answer })
+        return replied instanceof Promise ? replied.catch(fail) : replied
+      }
+      return access.admit(caller, ip, nowMs, find, fail)
+    } catch (thrown) {
+      const isOfKeys = thrown instanceof StoreError && progress.known.keyId === null
+      return fail(isOfKeys ? malformedOr(thrown, queryString, key) : thrown)
+    }
+  }
+
+  /** Keys cannot be read: what is wrong with the query string, if anything (contract I3), else that failure. */
+  function malformedOr(failure: StoreError, queryString: string, key: string): unknown {
+    const query = orApiError(() => readQuery(queryString, key, ANYBODY))
+    return query instanceof ApiError ? query : failure
+  }
+
+  /**
    * Consumes the network quotas of what was found, if anything was.
    * @throws ApiError SUBNET_LIMIT_REACHED; a stream is cancelled.
    */
@@ -104,17 +170,6 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
     }
   }
 
-  /** Gives a request back; returns the status of its limits then. */
-  async function giveBack({
-    caller,
-    ip,
-    decision,
-  }: AdmittedRequest): Promise<readonly LimitStatus[]> {
-    admissions.givenBack += 1
-    await access.giveBack(caller, ip, decision.instants)
-    return access.limits(caller, ip, clock()) // it may have waited long
-  }
-
   /**
    * The limits of a request that is refused for `error`, and given back for some errors: `null` when `known`
    * has them already. Resolves to `null` while the store fails, which gives it back later.
@@ -133,75 +188,20 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
     )
   }
 
-  /**
-   * Handles a request; returns what `reply` returns for its outcome, refused for every failure. The usual
-   * request costs one promise, that of its admission: the batch resolves it with what `reply` returns.
-   */
-  return function handle<T>(
-    { key, queryString, ip: findIp, nowMs }: ApiRequest,
-    reply: (outcome: Outcome) => Awaitable<T>,
-  ): Awaitable<T> {
-    const progress: Progress = { known: UNKNOWN, sent: null, missing: null, waitedMs: 0 }
-    const fail = (cause: unknown): Awaitable<T> => {
-      const outcome = refused(cause, progress.known)
-      const after = limitsAfter(progress, outcome.error, nowMs)
-      if (after === null) return reply(outcome)
-      return after.then(limits => reply(limits === null ? outcome : { ...outcome, limits }))
-    }
-    try {
-      const caller = access.authenticate(key, nowMs)
-      if (caller === null) return fail(invalidKey(key))
-      progress.known = { keyId: caller.id, limits: [] }
-      const ip = isCountedByAddress(caller) ? findIp() : ''
-
-      const query = attempt(() => readQuery(queryString, key, entitlementsOf(caller)))
-      if (query instanceof ApiError) {
-        const failWith = (limits: readonly LimitStatus[]): Awaitable<T> => {
-          progress.known = { keyId: caller.id, limits }
-          return fail(query)
-        }
-        const limits = timeout.within(progress, access.limits(caller, ip, nowMs))
-        return limits.catch(noneOf).then(failWith).catch(fail)
-      }
-
-      const end = (answer: Found): Awaitable<T> => {
-        if (answer === null) {
-          const error = cache.notFound(query, nowMs)
-          return error instanceof Promise ? error.then(fail).catch(fail) : fail(error)
-        }
-        const { keyId, limits } = progress.known
-        const replied = reply({ kind: 'answered', keyId, limits, query, answer })
-        return replied instanceof Promise ? replied.catch(fail) : replied
-      }
-      const askedMs = timeout.begin()
-      const answer = (decision: Decision): Awaitable<T> => {
-        progress.waitedMs = timeout.since(askedMs)
-        progress.known = { keyId: caller.id, limits: decision.limits }
-        const hasQuota = hasNetworkQuota(caller)
-        if (hasQuota) progress.missing = caller
-        if (decision.kind === 'refused') return fail(rateLimitRefusal(caller, decision))
-        admissions[caller.kind] += 1
-        progress.sent = { caller, ip, nowMs, decision }
-        const finding = cache.find(query, nowMs, hasQuota, () => tenantOf(caller, ip))
-        if (hasQuota) return consume(progress, progress.sent, finding).then(end).catch(fail)
-        return finding instanceof Promise ? finding.then(end).catch(fail) : end(finding)
-      }
-      return access.admit(caller, ip, nowMs, answer, fail)
-    } catch (thrown) {
-      const isOfKeys = thrown instanceof StoreError && progress.known.keyId === null
-      return fail(isOfKeys ? malformedOr(thrown, queryString, key) : thrown)
-    }
-  }
-
-  /** Keys cannot be read: what is wrong with the query string, if anything (contract I3), else that failure. */
-  function malformedOr(failure: StoreError, queryString: string, key: string): unknown {
-    const query = attempt(() => readQuery(queryString, key, ANYBODY))
-    return query instanceof ApiError ? query : failure
+  /** Gives a request back; returns the status of its limits then. */
+  async function giveBack({
+    caller,
+    ip,
+    decision,
+  }: AdmittedRequest): Promise<readonly LimitStatus[]> {
+    admissions.givenBack += 1
+    await access.giveBack(caller, ip, decision.instants)
+    return access.limits(caller, ip, clock()) // it may have waited long
   }
 }
 
 /** No limits, where the store fails while a malformed request is refused. */
-function noneOf(thrown: unknown): readonly LimitStatus[] {
+function noLimits(thrown: unknown): readonly LimitStatus[] {
   if (thrown instanceof StoreError) return []
   throw thrown
 }
@@ -220,7 +220,7 @@ const isGivenBack = ({ status, code }: ApiError): boolean =>
   status >= 500 || code === 'RATE_LIMIT_EXCEEDED'
 
 /** What `work` returns, or the `ApiError` that it throws. */
-function attempt<T>(work: () => T): T | ApiError {
+function orApiError<T>(work: () => T): T | ApiError {
   try {
     return work()
   } catch (thrown) {
