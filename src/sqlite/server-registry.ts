@@ -118,6 +118,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     close(): void {
       checkpointer.close()
       tryWith(() => write(store => store.flush('all')))
+      tryWith(() => write(store => store.fold()))
       supervised.close()
     },
   }

@@ -33,21 +33,21 @@ import {
   saveSubjects,
 } from './subjects.ts'
 
-export type SnapshotOptions = {
+const DEFAULTS = {
   /** Chunks of the snapshot. Files depend on it: another number needs a migration. */
-  chunks: number
+  chunks: 256,
   /**
    * Least number of characters appended to the log between two chunks. Fewer would write small
    * chunks too often; more would make the log longer, which has about `chunks` times as many.
    */
-  chunkChars: number
+  chunkChars: 8192,
   /** Batches removed, and subjects examined by a prune, at most at a time: requests wait for it. */
-  removeMax: number
-  examineMax: number
+  removeMax: 500,
+  examineMax: 10_000,
+  /** A chunk that lacks no more batches than these is not behind: they are soon read. */
+  behindMax: 200,
 }
-const DEFAULTS: SnapshotOptions = {
-  ...{ chunks: 256, chunkChars: 8192, removeMax: 500, examineMax: 10_000 },
-}
+export type SnapshotOptions = typeof DEFAULTS
 
 type BatchRow = [id: number, admissions: string]
 type ChunkRow = [chunk: number, through: number, usage: string, history: string]
@@ -80,12 +80,9 @@ const isAdmission = (entry: LogEntry): boolean =>
 const latestAdmission = (entries: readonly LogEntry[]): number =>
   entries.reduce((ms, entry) => (isAdmission(entry) ? Math.max(ms, entry[2]) : ms), 0)
 
-/** Whether a batch was written by a flush of the use of keys, which writes nothing else. */
-const isUseOnly = (text: string): boolean => text.startsWith('[["use"')
-
 /** The admissions of an open database. Call `catchUp` before anything is read or changed. */
 export function createAdmissionLog(db: Database, options: Partial<SnapshotOptions> = {}) {
-  const { chunks, chunkChars, removeMax, examineMax } = { ...DEFAULTS, ...options }
+  const { chunks, chunkChars, removeMax, examineMax, behindMax } = { ...DEFAULTS, ...options }
   const selectBatches = db.prepare<BatchRow, [number]>(
     'select id, admissions from batches where id > ? order by id',
   )
@@ -116,8 +113,7 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
   /** The last batch that each chunk includes; an earlier one when others have written it since. */
   const throughs = new Array<number>(chunks).fill(0)
   let lastId = 0
-  /** The latest instant of the last batch with admissions; 0 when there is none. */
-  let latestMs = 0
+  let latestMs = 0 // of the last batch with admissions
   /** Characters of the log when all of it was read. */
   let logChars = 0
   /** The version of the data that is in memory; `null`: not read yet. */
@@ -183,8 +179,8 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
     const batches = batchesAfter(Math.max(0, through - 1)) // the last one stays in the log
     latestMs = 0
     for (const batch of batches) {
-      // What no admission needs is left until the history is read.
-      if (isUseOnly(batch[1])) history.defer(() => applyBatch(batch))
+      // A flush of the use of keys: no admission needs it, only the history.
+      if (batch[1].startsWith('[["use"')) history.defer(() => applyBatch(batch))
       else applyBatch(batch)
     }
     lastId = batches.at(-1)?.[0] ?? through
@@ -298,6 +294,12 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
       batchesToRemoval = removeMax
       removeIncluded()
     },
+
+    /** The chunks that are far behind the log. */
+    behind: (): number[] =>
+      [...throughs.keys()].filter(chunk => (throughs[chunk] ?? 0) < lastId - behindMax),
+
+    saveChunk,
 
     /**
      * The time that ages are measured from: that of the latest admissions when the clock is ahead of

@@ -29,30 +29,18 @@ import { createAdmissionLog, type SnapshotOptions } from './admission-log.ts'
 import { createKeyUse } from './key-use.ts'
 import { KEEP_ADDRESSES_MS, KEEP_MS, type KeepMs } from './subjects.ts'
 
-/**
- * How long a transaction waits for those of other processes, in milliseconds; no request is answered
- * meanwhile, so it soon answers 503 instead.
- */
-const LOCK_MS_MAX = 500
-/** The pause between two attempts, in milliseconds. */
-const LOCK_PAUSE_MS = 0.5
-
-/** How a transaction waits for the lock. */
-type LockWait = {
-  /** How long at most, in milliseconds. */
-  msMax: number
-  /** Sleeps between two attempts. */
-  pause: () => void
-  /** Starts a stopwatch of milliseconds. */
-  stopwatch: () => () => number
-}
-
 const asleep = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
-export const LOCK_WAIT: LockWait = {
-  msMax: LOCK_MS_MAX,
-  pause: () => void Atomics.wait(asleep, 0, 0, LOCK_PAUSE_MS),
+
+/**
+ * How a transaction waits for those of other processes: at most `msMax`, because no request is answered
+ * meanwhile (so it soon answers 503 instead), and with a pause between two attempts.
+ */
+export const LOCK_WAIT = {
+  msMax: 500,
+  pause: (): void => void Atomics.wait(asleep, 0, 0, 0.5),
   stopwatch,
 }
+type LockWait = typeof LOCK_WAIT
 
 /**
  * Takes the lock for writing. SQLite itself pauses longer after each attempt, up to 100 ms, so that
@@ -74,6 +62,9 @@ export function takeLock<T>(begin: () => T, { msMax, pause, stopwatch }: LockWai
 
 /** Networks that a prune removes at a time: requests wait for it. */
 const REMOVE_SLICE = 2_000
+
+/** Chunks that are written at a time when a server ends: requests to other servers wait for it. */
+const FOLD_SLICE = 8
 
 /** Counts of networks in memory. */
 const COUNTS_MAX = 10_000
@@ -157,10 +148,9 @@ function createTransaction(
   const begin = db.prepare('begin immediate')
   const commit = db.prepare('commit')
   const rollback = db.prepare('rollback')
-  const takeNow = (): void => void begin.run()
   return function inTransaction<T>(work: () => T): T {
     if (!admissions.isRead()) admissions.catchUp() // not under the lock, where others would wait
-    takeLock(takeNow, lockWait)
+    takeLock(() => begin.run(), lockWait)
     try {
       admissions.catchUp()
       const result = work()
@@ -218,6 +208,16 @@ export function createUsageStore(
           keyUse.removeBefore(utcDay(timeMs) - HISTORY_DAYS + 1)
         )
       }),
+    /**
+     * Writes the chunks that are far behind, when a server ends: a batch takes longer to read than what
+     * it adds to a chunk, so the next server starts sooner.
+     */
+    fold(): void {
+      const behind = admissions.behind()
+      for (let at = 0; at < behind.length; at += FOLD_SLICE) {
+        inTransaction(() => behind.slice(at, at + FOLD_SLICE).forEach(admissions.saveChunk))
+      }
+    },
     note: keyUse.note,
     flush: keys => keyUse.flush(keys, inTransaction),
     history: keyUse.history,

@@ -148,6 +148,23 @@ describe('the snapshot', () => {
   })
 })
 
+test('at its end a server writes the chunks that are far behind: the next one reads no batch but the last', () => {
+  const dir = temporaryDirectory()
+  const options = { chunks: 20, chunkChars: 1e9, behindMax: 5 }
+  const { db, usage, close } = openUsage(dir, options)
+  const throughs = () => chunksIn(db).map(([, through]) => through)
+  for (let n = 0; n < 5; n += 1) usage.admit([of(`${n}`)])
+  usage.fold()
+  expect(throughs()).toEqual([])
+  usage.admit([of('a'), of('b')])
+  usage.fold()
+  expect(throughs()).toEqual(new Array(20).fill(6))
+  db.run(`update batches set admissions = 'unreadable' where id < 6`)
+  close()
+  const { read } = openUsage(dir, options)
+  for (const id of ['0', '4', 'a', 'b']) expect(read(keySubject(id)).admissions).toEqual([T0])
+})
+
 describe('chunks', () => {
   test('are the same in all versions: 256, by this hash', () => {
     const { db, usage, prune } = openUsage()

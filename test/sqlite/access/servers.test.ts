@@ -107,6 +107,7 @@ const anyWorld = fc.record({
       chunkChars: fc.constantFrom(1, 40, 200, 8192),
       removeMax: fc.integer({ min: 1, max: 5 }),
       examineMax: fc.integer({ min: 1, max: 5 }),
+      behindMax: fc.integer({ min: 0, max: 9 }),
     }),
     { minLength: SERVERS, maxLength: SERVERS },
   ),
@@ -256,7 +257,10 @@ async function play({ plans, chunks, snapshots, moves }: World, seen: Seen): Pro
   for (const { server: i, watched, stepMs, move } of moves) {
     const nowMs = run.step(stepMs)
     const server = servers[i] as OpenUsage
-    if (move === 'restart') server.close() // one that crashed is never closed
+    if (move === 'restart') {
+      server.usage.fold()
+      server.close() // one that crashed is never closed
+    }
     if (move === 'restart' || move === 'crash') servers[i] = open(i)
     else if (move === 'prune a slice') server.usage.prune(nowMs)
     else if ('clockAheadMs' in move) server.prune(nowMs + move.clockAheadMs)
