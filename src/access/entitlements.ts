@@ -63,13 +63,9 @@ type Regular = Extract<Caller, { kind: 'regular' }>
 const windowOf = ({ burst }: Plan, name: string): LimitRule['window'] =>
   burst && { name, limit: burst.requests, ms: burst.seconds * SECOND_MS }
 
-/** The one rule of a regular key, kept with its caller, which is one object as long as its key is in memory. */
-function rulesOfRegular(caller: Regular): readonly [LimitRule] {
-  const { id, plan, rules } = caller
-  if (rules !== undefined) return rules
-  const rule = { subject: keySubject(id), window: windowOf(plan, 'burst'), daily: plan.daily }
-  caller.rules = [rule]
-  return caller.rules
+/** The one rule of a regular key: with many keys, one that is kept takes longer to read than to make. */
+function ruleOf({ id, plan }: Regular): LimitRule {
+  return { subject: keySubject(id), window: windowOf(plan, 'burst'), daily: plan.daily }
 }
 
 /**
@@ -77,7 +73,7 @@ function rulesOfRegular(caller: Regular): readonly [LimitRule] {
  * key, those of `demo` by address.
  */
 export function limitRulesOf(caller: Caller, ip: string): readonly LimitRule[] {
-  if (caller.kind === 'regular') return rulesOfRegular(caller)
+  if (caller.kind === 'regular') return [ruleOf(caller)]
   const { plan } = caller
   const id = clientBucket(ip)
   if (caller.kind === 'demo') {
@@ -121,7 +117,7 @@ export const quotasOf = ({ subnets, clients }: Plan): Consumption['quotas'] => (
 
 /** What an answer consumes of the network quotas of `caller`. */
 export function consumptionOf(caller: Regular, { ip, subnets, atMs, nowMs }: Served): Consumption {
-  const [rule] = rulesOfRegular(caller)
+  const rule = ruleOf(caller)
   return {
     subject: rule.subject,
     quotas: quotasOf(caller.plan),

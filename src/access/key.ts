@@ -3,7 +3,6 @@
  * is in `entitlements.ts`; how a request carries its key, in `http/credentials.ts`.
  */
 import type { Plan } from './plan.ts'
-import type { LimitRule } from './rate-limit.ts'
 
 export const DEMO_KEY = 'demo'
 export const TEMP_PREFIX = 'temp_'
@@ -11,7 +10,7 @@ const REGULAR_PREFIX = 'pl_'
 
 /** The owner of a valid key. */
 export type Caller =
-  | { kind: 'regular'; id: string; plan: Plan; rules?: readonly [LimitRule] }
+  | { kind: 'regular'; id: string; plan: Plan }
   | { kind: 'temp'; id: string; plan: Plan }
   | { kind: 'demo'; id: 'demo'; plan: Plan }
 
