@@ -182,7 +182,7 @@ export function createHistory(
   /** The keys of a chunk, with all that is known of them. */
   function read(index: number): UsedKeys {
     const { keys } = open(index)
-    for (const subject of subjects.inChunk(index)) settle(subject)
+    subjects.inChunk(index).forEach(settle)
     return keys
   }
 
@@ -254,7 +254,11 @@ export function createHistory(
     },
 
     /** The text of a chunk, and adding what such a text holds. */
-    save: (index: number): string => saveKeys(read(index).values()),
+    save(index: number): string {
+      const text = saveKeys(read(index).values())
+      chunks[index] = { ...emptyChunk(), text } // a tenth of the memory
+      return text
+    },
     load(index: number, text: string): void {
       chunks[index] = { ...emptyChunk(), text }
     },

@@ -26,10 +26,7 @@ import { oncePerTurn } from '../../lib/turn-batch.ts'
 import { dataVersionOf } from '../database.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
-type FoundRow = PlanRow & { id: string; label: string; plan: string | null } & {
-  expires_at: number | null
-  revoked_at: number | null
-}
+type FoundRow = PlanRow & Omit<KeyRecord, 'caller'> & { id: string; plan: string | null }
 
 /** Keys kept in memory. */
 const KEYS_MAX = 100_000
@@ -79,12 +76,12 @@ function listKeys(db: Database, usage: UsageReader, nowMs: number, id?: string):
 /** Finds records by key. They are cached in memory. */
 export function createKeyReader(db: Database) {
   const findCurrent = db.prepare<FoundRow, [Uint8Array]>(
-    `select id, label, expires_at, revoked_at, plan, ${PLAN_COLUMNS} from keys k ${PLAN_OF_KEY}
-     where hash = ?`,
+    `select id, label, expires_at as expiresAt, revoked_at as revokedAt, plan, ${PLAN_COLUMNS}
+     from keys k ${PLAN_OF_KEY} where hash = ?`,
   )
   const findOld = db.prepare<FoundRow, [Uint8Array]>(
-    `select id, label, min(coalesce(k.expires_at, o.expires_at), o.expires_at) as expires_at,
-       revoked_at, plan, ${PLAN_COLUMNS}
+    `select id, label, min(coalesce(k.expires_at, o.expires_at), o.expires_at) as expiresAt,
+       revoked_at as revokedAt, plan, ${PLAN_COLUMNS}
      from old_secrets o join keys k on k.id = o.key_id ${PLAN_OF_KEY} where o.hash = ?`,
   )
   const findPlan = db.prepare<PlanRow, [string]>(
@@ -121,7 +118,7 @@ export function createKeyReader(db: Database) {
     const hash = hashKey(key)
     const row = findCurrent.get(hash) ?? findOld.get(hash)
     if (row === null) return null
-    const { id, label, plan, expires_at: expiresAt, revoked_at: revokedAt } = row
+    const { id, label, plan, expiresAt, revokedAt } = row
     const caller: Caller = { kind: plan === null ? 'temp' : 'regular', id, plan: planOf(row) }
     return { caller, label, expiresAt, revokedAt }
   }
@@ -136,7 +133,8 @@ export function createKeyReader(db: Database) {
       const record = known.get(key)
       if (record) return record
       const found = key === DEMO_KEY ? findDemo() : findStored(key)
-      if (found) known.set(key, found)
+      // A copy: as a part of its URL, the key would keep all of that in memory.
+      if (found) known.set(Buffer.from(key).toString(), found)
       return found
     },
     /** The id of the key that has or had this secret; `null` when there is none. */
