@@ -12,7 +12,7 @@ import {
   statisticsOf,
 } from '../../support/list-statistics.ts'
 
-const LIST = countedList(18_400)
+const LIST = countedList(4000)
 
 function statsOf(document: object): Stats {
   const stats = readStats(JSON.parse(JSON.stringify(document)))
@@ -225,7 +225,7 @@ describe('of lists with small cells', () => {
       }),
       { numRuns: 1000 },
     )
-    expect(exact).toBeGreaterThan(100)
+    expect(exact).toBeGreaterThan(10)
   })
 
   test('no chosen option is said to have more than all that match', () => {

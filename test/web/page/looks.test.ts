@@ -126,25 +126,14 @@ test('the keyboard alone chooses, changes tabs, tries and reads the answer', asy
   await page.keyboard.press('Enter')
   await page.locator('#answer .status').waitFor()
   await press('Tab', '#answer .scroller')
-})
-
-test('many countries are skipped with one key', async () => {
-  const { page } = await open()
+  // Many countries are skipped with one key.
   await page.getByRole('button', { name: 'Skip the countries' }).focus()
   await page.keyboard.press('Enter')
   await page.keyboard.press('Tab')
   expect(await page.evaluate('document.activeElement.name')).toBe('type')
 })
 
-test('a screen reader hears one sentence, once the count has settled', async () => {
-  const { page } = await open()
-  expect(await page.locator('[aria-live], output, [role=status], [role=alert]').count()).toBe(1)
-  await page.check('[name=type][value=socks5]')
-  const count = await countOn(page)
-  await page.locator('output', { hasText: count }).waitFor({ state: 'attached' })
-})
-
-test('the views are named as a screen reader needs them', async () => {
+test('the views are named as a screen reader needs them, which hears one sentence once the count has settled', async () => {
   const { page } = await open()
   await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
   const query = await page.locator('body').ariaSnapshot()
@@ -170,6 +159,10 @@ test('the views are named as a screen reader needs them', async () => {
   ]) {
     expect(query).toContain(line)
   }
+  expect(await page.locator('[aria-live], output, [role=status], [role=alert]').count()).toBe(1)
+  await page.check('[name=type][value=socks5]')
+  const count = await countOn(page)
+  await page.locator('output', { hasText: count }).waitFor({ state: 'attached' })
   await page.evaluate(`location.hash = 'my-key'`)
   await page.fill('[name=key]', 'pl_own')
   await page.keyboard.press('Enter')

@@ -1,0 +1,295 @@
+/** The console itself (contract G3) in a real browser: its token, its overview, and all views in all looks. */
+import { afterAll, describe, expect } from 'bun:test'
+import type { Page, Route } from 'playwright-core'
+import {
+  faultsIn,
+  keepScreenshot,
+  type Look,
+  openPage,
+  violationsOf,
+} from '../../support/browser.ts'
+import {
+  heading,
+  startConsole,
+  startSample,
+  viewOf,
+  withHistory,
+} from '../../support/console-page.ts'
+import { inBrowser as test } from '../../support/in-browser.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { until } from '../../support/until.ts'
+
+afterAll(cleanUp)
+const view = viewOf(startSample)
+
+describe('the token', () => {
+  test('is taken from the fragment into the tab, is in no URL, history, referrer or other storage, and is forgotten at the end', async () => {
+    const { page, requests, url, admin } = await view()
+    const token = url.split('#token=')[1] ?? ''
+    expect(token.length).toBeGreaterThan(40)
+    await page.locator('.cards').waitFor()
+    const seen = await page.evaluate(
+      `({ href: location.href, state: history.state, length: history.length, referrer: document.referrer,
+          local: JSON.stringify(localStorage), cookie: document.cookie, html: document.documentElement.outerHTML,
+          session: Object.values(sessionStorage) })`,
+    )
+    const { session, ...rest } = seen as { session: string[] }
+    expect(session).toContain(token)
+    expect(JSON.stringify(rest)).not.toContain(token)
+    expect(rest).toMatchObject({ href: `${admin}/`, cookie: '', state: null })
+    // Going back does not bring it back.
+    await page.goto(`${admin}/#keys`)
+    await page.goBack()
+    expect(page.url()).not.toContain('token')
+    const sent = requests.filter(request => !request.startsWith('data:'))
+    expect(sent.filter(request => !request.startsWith(`${admin}/`))).toEqual([])
+    expect(sent.filter(request => request.includes(token) && request !== url)).toEqual([])
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await heading(page, 'Open the console').waitFor()
+    expect(await page.evaluate('sessionStorage.length')).toBe(0)
+  })
+
+  test('missing: a calm page says to run proxylist console, and takes the link', async () => {
+    const { page, url } = await view('Overview', { at: '#plans' })
+    await heading(page, 'Open the console').waitFor()
+    expect(await page.locator('pre').textContent()).toBe('proxylist console')
+    expect(await violationsOf(page)).toEqual([])
+    await page.getByLabel('Or paste the link').fill(` ${url}\n`)
+    await page.keyboard.press('Enter')
+    await heading(page, 'Plans').waitFor()
+  })
+
+  test('wrong: the sentence of the server, and the field again', async () => {
+    const { page } = await view('Overview', { at: '#token=wrong' })
+    expect(await page.getByRole('alert').textContent()).toContain('proxylist console')
+    expect(await page.getByLabel('Or paste the link').isVisible()).toBe(true)
+    expect(await page.evaluate('sessionStorage.length')).toBe(0)
+  })
+})
+
+describe('the token, while the console is open', () => {
+  test('ends: the console asks for the new one and goes on where it was', async () => {
+    const { url, signIn } = await startSample()
+    const { page } = await openPage(url)
+    await page.locator('.cards').waitFor()
+    const next = await signIn()
+    await page.getByRole('link', { name: 'Keys' }).click()
+    await page.getByRole('alert').waitFor()
+    expect(await page.getByRole('alert').textContent()).toContain('not valid')
+    await page.getByLabel('Or paste the link').fill(next)
+    await page.getByRole('button', { name: 'Open' }).click()
+    await heading(page, 'Keys').waitFor()
+  })
+
+  test('is replaced while an import is under way, whose refusal ends nothing', async () => {
+    const { url, signIn } = await startConsole(temporaryDirectory())
+    const { page } = await openPage(url)
+    await page.getByRole('link', { name: 'Import' }).click()
+    const renewed = Promise.withResolvers<void>()
+    await page.route('**/console/import*', route => renewed.promise.then(() => route.continue()))
+    const file = { name: 'a.txt', mimeType: 'text/plain', buffer: Buffer.from('192.0.2.1:80\n') }
+    await page.locator('input[type=file]').setInputFiles(file)
+    await page.evaluate(`location.hash = ${JSON.stringify(new URL(await signIn()).hash)}`)
+    await page.locator('.cards').waitFor()
+    renewed.resolve()
+    await page.getByRole('link', { name: 'Import' }).click()
+    await page.locator('.imports .bad', { hasText: 'not valid' }).waitFor()
+    await page.getByRole('link', { name: 'Keys' }).click()
+    await page.getByText('There is no key yet').waitFor()
+  })
+})
+
+describe('the overview', () => {
+  test('shows what the server says of itself', async () => {
+    const { page } = await view()
+    const cards = page.locator('.cards')
+    await cards.waitFor()
+    expect(await cards.textContent()).toMatch(/Proxies[\d,]+.*fresh.*Requests.*Memory\d+ MB/)
+    expect(await page.locator('.top .status').textContent()).toMatch(/^ready · /)
+    expect(await page.title()).toBe('Overview · proxylist console')
+  })
+
+  test('draws charts at their real width, says the values at the cursor and has them as a table', async () => {
+    const { page } = await view('Overview', { prepare: withHistory })
+    const chart = page.getByRole('region', { name: 'Requests' })
+    const canvas = chart.locator('canvas')
+    await canvas.waitFor()
+    const [drawn, place] = (await page.evaluate(
+      `(() => { const c = document.querySelector('.chart canvas'); return [c.width / devicePixelRatio, c.closest('.canvas').clientWidth] })()`,
+    )) as [number, number]
+    expect(Math.abs(drawn - place)).toBeLessThanOrEqual(1)
+    const legend = chart.locator('.legend')
+    expect(await legend.textContent()).not.toContain('at ')
+    await chart.locator('.u-over').hover({ position: { x: 40, y: 40 } })
+    expect(await legend.textContent()).toMatch(/at \d\d:\d\d/)
+    // The server was down: nothing is known there, and no line is drawn.
+    const { width = 0 } = (await chart.locator('.u-over').boundingBox()) ?? {}
+    await chart.locator('.u-over').hover({ position: { x: (660 / 1440) * width, y: 40 } })
+    expect(await legend.textContent()).toContain('200 –')
+    expect(await chart.getByRole('img').getAttribute('aria-label')).toMatch(/Now: 200 30\d/)
+    await chart.getByText('As a table, by hour').click()
+    const rows = chart.getByRole('row')
+    await rows.nth(1).waitFor()
+    expect(await rows.count()).toBeGreaterThanOrEqual(25)
+    expect(await rows.nth(1).textContent()).toMatch(/^\d\d:\d\d30\d/)
+    await page.setViewportSize({ width: 800, height: 800 })
+    await page.evaluate(
+      `new Promise(resolve => (function check() {
+         const c = document.querySelector('.chart canvas')
+         const fits = Math.abs(c.width / devicePixelRatio - c.closest('.canvas').clientWidth) <= 1
+         return fits && c.width < 800 * devicePixelRatio ? resolve() : requestAnimationFrame(check)
+       })())`,
+    )
+  })
+
+  test('shows the first minute of a server that was just started', async () => {
+    const { page } = await view('Overview', { prepare: each => withHistory(each, {}, 1) })
+    await page.locator('.chart canvas').first().waitFor()
+    // The colour of p99, which is nothing but a point.
+    const pixels = await page.evaluate(
+      `(() => {
+        const canvas = document.querySelectorAll('.chart canvas')[1]
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+        const columns = new Set()
+        for (let i = 0; i < data.length; i += 4) if (data[i + 2] - data[i] > 60) columns.add((i / 4) % canvas.width)
+        return columns.size
+      })()`,
+    )
+    expect(pixels as number).toBeGreaterThanOrEqual(2)
+  })
+})
+
+describe('the overview, as time passes', () => {
+  test('is asked for every 10 s while the tab is visible, and not while it is hidden', async () => {
+    const openedMs = performance.now()
+    const { page, requests } = await view('Overview', { prepare: each => each.clock.install() })
+    /** Most requests until now, if the clock was moved so far. */
+    const due = (movedMs: number): number =>
+      1 + Math.floor((performance.now() - openedMs + movedMs) / 10_000)
+    const asked = (): number => requests.filter(each => each.endsWith('/console/overview')).length
+    const answered = () => page.waitForResponse('**/console/overview')
+    await page.locator('.cards').waitFor()
+    expect(asked()).toBeWithin(1, due(0) + 1)
+    await Promise.all([answered(), page.clock.runFor(10_000)])
+    expect(asked()).toBeWithin(2, due(10_000) + 1)
+    const show = (state: string) =>
+      page.evaluate(
+        `Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`,
+      )
+    await show('hidden')
+    const before = asked()
+    await page.clock.runFor(120_000)
+    expect(asked()).toBe(before)
+    await Promise.all([answered(), show('visible'), page.clock.runFor(100)])
+    expect(asked()).toBe(before + 1)
+  })
+
+  test('says that its figures are old when the server does not answer, and goes on when it does', async () => {
+    const { page } = await view('Overview', { prepare: page => page.clock.install() })
+    await page.locator('.cards').waitFor()
+    await page.route('**/console/overview', route => route.abort())
+    await page.clock.runFor(10_000)
+    await page.getByRole('alert').waitFor()
+    expect(await page.getByRole('alert').textContent()).toMatch(/from \d\d:\d\d.*does not answer/)
+    expect(await page.locator('.top .status').textContent()).toBe('no answer')
+    expect(await page.locator('.cards').isVisible()).toBe(true)
+    await page.unroute('**/console/overview')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByRole('alert').waitFor({ state: 'detached' })
+  })
+})
+
+describe('a server in trouble', () => {
+  test('is shown with why it is not ready, with markup as text', async () => {
+    const problem = 'the list is <img src=x onerror=alert(1)> empty'
+    const prepare = (each: Page) => withHistory(each, { ready: false, problem })
+    const { page } = await view('Overview', { prepare })
+    await page.locator('.cards').waitFor()
+    expect(await page.getByRole('alert').textContent()).toContain(problem)
+    expect(await page.locator('main img').count()).toBe(0)
+  })
+
+  test('is shown when it answers slowly, and asked again when it does not for a minute', async () => {
+    const held: Route[] = []
+    const { page } = await view('Overview', {
+      async prepare(each) {
+        await each.clock.install()
+        await each.route('**/console/overview', route => void held.push(route))
+      },
+    })
+    const hasAsked = (times: number) => until(() => held.length === times)
+    await hasAsked(1)
+    await page.clock.runFor(45_000)
+    expect(held.length).toBe(1)
+    await page.clock.runFor(30_000)
+    await hasAsked(2)
+    await page.clock.runFor(45_000)
+    await held[1]?.continue()
+    await page.locator('.cards').waitFor()
+  })
+})
+
+const LOOKS: { readonly [name: string]: Look } = {
+  light: { width: 1440, rules: 'all' },
+  dark: { width: 1440, colorScheme: 'dark', rules: 'colours' },
+  phone: { width: 390, rules: 'structure' },
+  wide: { width: 2560, colorScheme: 'dark', rules: null },
+}
+
+const READY: { readonly [view: string]: string } = {
+  overview: '.cards',
+  keys: '.keys tbody tr',
+  plans: '.plans tbody tr',
+  feeds: '.empty',
+  import: '.drop',
+  log: '.log tbody tr',
+}
+
+test('every view is accessible and fits, in all looks', async () => {
+  const { page, api } = await view('Overview', { prepare: withHistory })
+  await fetch(`${api}?key=demo`)
+  await page.locator('.cards').waitFor()
+  await page.evaluate(
+    `fetch('/console/keys', { method: 'POST', headers: { authorization: 'Bearer ' + Object.values(sessionStorage)[0], 'content-type': 'application/json' }, body: JSON.stringify({ kind: 'regular', label: 'a label that is longer than most of the labels are' }) })`,
+  )
+  for (const [place, ready] of Object.entries(READY)) {
+    await page.evaluate(`location.hash = '${place}'`)
+    await page.locator(ready).first().waitFor()
+    for (const [name, look] of Object.entries(LOOKS)) {
+      expect([place, name, await faultsIn(page, look)]).toEqual([place, name, []])
+      await keepScreenshot(page, `console-${place}-${name}`)
+    }
+  }
+})
+
+describe('the console', () => {
+  test('is used with the keyboard alone, and announces its views', async () => {
+    const { page } = await view()
+    await page.locator('.cards').waitFor()
+    const focused = () => page.evaluate('document.activeElement.textContent')
+    await page.keyboard.press('Tab')
+    expect(await focused()).toBe('Skip to content')
+    for (let i = 0; i < 3; i++) await page.keyboard.press('Tab')
+    expect(await focused()).toBe('Keys')
+    await page.keyboard.press('Enter')
+    await heading(page, 'Keys').waitFor()
+    expect(await focused()).toBe('Keys')
+    expect(await page.title()).toBe('Keys · proxylist console')
+    await page.getByRole('button', { name: 'New key' }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog', { name: 'New key' }).waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    expect(await focused()).toBe('New key')
+  })
+
+  test('survives damaged fragments', async () => {
+    const { page, admin } = await view()
+    await page.locator('.cards').waitFor()
+    for (const hash of ['#overview/<script>', '#keys/%00', '#%', '#import/../..']) {
+      await page.goto(`${admin}/${hash}`)
+      await page.reload()
+      await page.locator('h1').waitFor({ state: 'attached' })
+    }
+  })
+})
