@@ -14,13 +14,7 @@ import { type Answer, ask, from } from '../support/answer.ts'
 import { overwriteRoots } from '../support/damage.ts'
 import { ASK, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
 import { type Exchange, startInProcess } from '../support/in-process.ts'
-import {
-  SERVICES,
-  type ServeOptions,
-  type Service,
-  startChild,
-  startService,
-} from '../support/service.ts'
+import { SERVICES, type ServeOptions, type Service, startChild } from '../support/service.ts'
 import { NO_STREAMER } from '../support/streamer.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
@@ -121,39 +115,43 @@ const TROUBLES: readonly (readonly [
 ]
 
 describe.each(TROUBLES)('while access.db is %s', (_, begin, end) => {
-  test('every kind of key is answered 503, and nothing is counted, in no window and no day', async () => {
-    const dir = directoryOf({ burst: { requests: 3, seconds: 3600 }, daily: 4 })
-    const service = await startService(dir)
-    const other = otherProcess(dir, ACCESS_FILE)
-    const demo = ['/api?key=demo', from('203.0.113.7')] as const
-    const temporary = [`/api?key=${TEMPORARY}`] as const
-    expect(await ask(service)).toBe(GOOD)
-    other[begin]()
-    await Promise.all(Array.from({ length: 5 }, () => expectUnavailable(service)))
-    for (const [path, init] of [demo, demo, temporary]) await expectUnavailable(service, path, init)
-    await expectUnavailable(service, `${ASK}&get=json.file`)
-    await expectUnavailable(service, `${ASK}&type=socks4`) // nothing matches: it counts too
-    expect(await ask(service, '/api')).toBe('400 KEY_MISSING') // needs no database
-    expect(await ask(service, '/nowhere')).toBe('404 NOT_FOUND')
-    expect(await ask(service, ASK, { method: 'POST' })).toBe('405 METHOD_NOT_ALLOWED')
-    const head = await service.request(ASK, { method: 'HEAD' })
-    expect([head.status, head.headers.get('retry-after')]).toEqual([503, '1'])
-    other[end]()
-    const { status, headers } = await service.request(ASK)
-    expect([status, headers.get('ratelimit')]).toEqual([
-      ...[200, '"burst";r=1;t=3600, "daily";r=2;t=43200'],
-    ])
-    expect(await ask(service)).toBe(GOOD)
-    expect(await ask(service)).toBe('429 RATE_LIMIT_EXCEEDED')
-    for (const [[path, init], found] of [
-      [demo, '200 192.0.0.0:80\n'],
-      [temporary, GOOD],
-    ] as const) {
-      for (const _ of [1, 2]) expect(await ask(service, path, init)).toBe(found)
-      expect(await ask(service, path, init)).toMatch(/^429 /)
-    }
-    await service.stop()
-  })
+  test.each(SERVICES)(
+    'every kind of key is answered 503, and nothing is counted, in no window and no day, %s',
+    async (_, start) => {
+      const dir = directoryOf({ burst: { requests: 3, seconds: 3600 }, daily: 4 })
+      const service = await start(dir, {})
+      const other = otherProcess(dir, ACCESS_FILE)
+      const demo = ['/api?key=demo', from('203.0.113.7')] as const
+      const temporary = [`/api?key=${TEMPORARY}`] as const
+      expect(await ask(service)).toBe(GOOD)
+      other[begin]()
+      await Promise.all(Array.from({ length: 5 }, () => expectUnavailable(service)))
+      for (const [path, init] of [demo, demo, temporary])
+        await expectUnavailable(service, path, init)
+      await expectUnavailable(service, `${ASK}&get=json.file`)
+      await expectUnavailable(service, `${ASK}&type=socks4`) // nothing matches: it counts too
+      expect(await ask(service, '/api')).toBe('400 KEY_MISSING') // needs no database
+      expect(await ask(service, '/nowhere')).toBe('404 NOT_FOUND')
+      expect(await ask(service, ASK, { method: 'POST' })).toBe('405 METHOD_NOT_ALLOWED')
+      const head = await service.request(ASK, { method: 'HEAD' })
+      expect([head.status, head.headers.get('retry-after')]).toEqual([503, '1'])
+      other[end]()
+      const { status, headers } = await service.request(ASK)
+      expect([status, headers.get('ratelimit')]).toEqual([
+        ...[200, '"burst";r=1;t=3600, "daily";r=2;t=43200'],
+      ])
+      expect(await ask(service)).toBe(GOOD)
+      expect(await ask(service)).toBe('429 RATE_LIMIT_EXCEEDED')
+      for (const [[path, init], found] of [
+        [demo, '200 192.0.0.0:80\n'],
+        [temporary, GOOD],
+      ] as const) {
+        for (const _ of [1, 2]) expect(await ask(service, path, init)).toBe(found)
+        expect(await ask(service, path, init)).toMatch(/^429 /)
+      }
+      await service.stop()
+    },
+  )
 
   test('the operator reads once why, the access log has the request, and /readyz says 503', async () => {
     const dir = directoryOf()
