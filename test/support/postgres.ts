@@ -56,18 +56,18 @@ export const PACKAGE_BIN = join(PACKAGE, 'bin')
 export type Settings = { readonly [name: string]: string }
 export type Server = Awaited<ReturnType<typeof startPostgres>>
 
-/** Where files of servers are: in memory where there is room, as each has a thousand of them. */
+/** Where files of servers are that need not be durable: in memory where there is room, as each has a thousand. */
 const MEMORY = '/dev/shm'
 const ROOM_BYTES = 2 ** 31
-function parentOfFiles(): string | undefined {
-  if (!existsSync(MEMORY)) return undefined
+function parentOfFiles(fsync = 'on'): string | undefined {
+  if (fsync === 'on' || !existsSync(MEMORY)) return undefined
   const { bavail, bsize } = statfsSync(MEMORY)
   return bavail * bsize > ROOM_BYTES ? MEMORY : undefined
 }
 
 /** An empty directory for the files of a server, which its user may enter. */
-function directoryForServer(): string {
-  const base = temporaryDirectory('test', parentOfFiles())
+function directoryForServer(parent?: string): string {
+  const base = temporaryDirectory('test', parent)
   const dir = join(base, 'postgres')
   mkdirSync(dir, { mode: 0o700 })
   if (isRoot) for (const path of [base, dir]) chownSync(path, NOBODY, NOBODY)
@@ -83,7 +83,7 @@ function filesOfNew(bin: string): string {
 }
 
 /** Those of the npm package are made once and kept there: a copy takes a fifth of the time. */
-function copyOfNew(): string {
+function copyOfNew(parent?: string): string {
   const kept = join(PACKAGE, 'new-server')
   if (!existsSync(kept)) {
     const part = `${kept}-${process.pid}` // another worker may be making them, too
@@ -94,7 +94,7 @@ function copyOfNew(): string {
       rmSync(part, { recursive: true }) // it was faster
     }
   }
-  return copyOfPostgres(kept)
+  return copyOfPostgres(kept, parent)
 }
 
 /**
@@ -102,13 +102,14 @@ function copyOfNew(): string {
  * with the test.
  */
 export async function startPostgres(settings: Settings = {}, bin = PACKAGE_BIN) {
-  const dir = bin === PACKAGE_BIN ? copyOfNew() : filesOfNew(bin)
-  return launchPostgres(dir, { ...QUICK, ...settings }, bin)
+  const all: Settings = { ...QUICK, ...settings }
+  const dir = bin === PACKAGE_BIN ? copyOfNew(parentOfFiles(all.fsync)) : filesOfNew(bin)
+  return launchPostgres(dir, all, bin)
 }
 
 /** A copy of the files of a server that is stopped, to be started as another one. */
-export function copyOfPostgres(from: string): string {
-  const dir = directoryForServer()
+export function copyOfPostgres(from: string, parent?: string): string {
+  const dir = directoryForServer(parent)
   cpSync(from, dir, { recursive: true, filter: path => !path.endsWith('postmaster.pid') })
   if (isRoot) {
     for (const name of readdirSync(dir, { recursive: true, encoding: 'utf8' })) {
