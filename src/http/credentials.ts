@@ -17,26 +17,19 @@ const PLAIN_KEY = /(?:^|&)key=([\w-]+)(?:&|$)/
 /** Whether a query string may hold another key, perhaps with its name percent-encoded. */
 const MAY_HOLD_KEY = /key(?:=|&|$)|%6b|%65|%79/i
 
-/** The last URL, which a program over its limit sends again and again. */
-let last: (Credentials & { url: string }) | null = null
-
 /**
  * Reads the credentials of a request. A plain key is removed from its query string, so that keys share parsed
- * queries. No URL but the last is kept: with thousands of keys, to find one in memory takes longer than to read it.
+ * queries. Nothing is kept by URL: with thousands of keys, to find one in memory takes longer than to read it.
  * @throws ApiError KEY_MISSING; INVALID_PARAMETER when the key is malformed or given twice.
  */
 export function readCredentials(url: string, headers: RequestHeaders): Credentials {
   const authorization = headers.get('authorization')
-  if (authorization === null && url === last?.url) return last
   const text = queryStringOf(url)
   const match = authorization === null ? PLAIN_KEY.exec(text) : null
   if (match !== null) {
     const [whole, key = ''] = match
     const rest = `${text.slice(0, match.index)}&${text.slice(match.index + whole.length)}`
-    if (!MAY_HOLD_KEY.test(rest)) {
-      last = { url, key, queryString: rest }
-      return last
-    }
+    if (!MAY_HOLD_KEY.test(rest)) return { key, queryString: rest }
   }
   return { key: keyOf(splitQueryString(text), headers), queryString: text }
 }
