@@ -1,7 +1,4 @@
-/**
- * The access log: one JSON line per request. It receives no query string, no header and no
- * key, so it cannot leak one.
- */
+/** The access log: one JSON line per request. It gets no query string, header or key to leak. */
 import type { Sent } from '../api/answer.ts'
 import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
@@ -20,16 +17,16 @@ export type Begun = {
   /** When it began, by the stopwatch of the log, and what cancels its body if that is a stream. */
   beganMs: number
   cancel: (() => unknown) | null
+  /** Its place among the requests whose line is not written yet, -1 if it has none. */
+  at: number
 }
 
 const NOTHING: Sent = { records: 0, bytes: 0, isTruncated: true }
 
-/**
- * The access log on `log`: call `begin`, then `whole` or `stream`, for every request. `elapsedMs` is
- * the stopwatch by which requests began.
- */
+/** Call `begin`, then `whole` or `stream`, for every request; `elapsedMs` is their stopwatch. */
 export function createAccessLog(log: Log, elapsedMs: () => number) {
-  const unfinished = new Set<Begun>()
+  /** In no order. Not a `Set`, which makes its table again and again: 0.8 µs a request under load. */
+  const unfinished: Begun[] = []
 
   /**
    * Writes the line of a request and forgets it; does nothing if that was done. `ms` is the time until
@@ -37,7 +34,12 @@ export function createAccessLog(log: Log, elapsedMs: () => number) {
    * there was a reply. No field needs escaping: all are made here, addresses, or methods.
    */
   function write(begun: Begun, status: number | null, keyId: string | null, sent: Sent): void {
-    if (!unfinished.delete(begun)) return
+    if (begun.at === -1) return
+    const last = unfinished.at(-1) ?? begun // gets its place
+    last.at = begun.at
+    unfinished[begun.at] = last
+    unfinished.pop()
+    begun.at = -1
     const { id, path, request, nowMs, ip, beganMs } = begun
     const ms = Math.round((elapsedMs() - beganMs) * 1000) / 1000
     log.line(
@@ -53,22 +55,20 @@ export function createAccessLog(log: Log, elapsedMs: () => number) {
     begin(begun: Begun): void {
       if (!log.hasLines) return
       begun.ip()
-      unfinished.add(begun)
+      begun.at = unfinished.push(begun) - 1
     },
     /** The reply is given to the connection as a whole, with so many bytes of its body. */
     whole(begun: Begun, { status, keyId, records }: Reply, bytes: number): void {
-      if (!log.hasLines) return
       write(begun, status, keyId, { records, bytes, isTruncated: false })
     },
     /** The body of the reply is sent from now on. */
     stream(begun: Begun, { status, keyId }: Reply, { sent, cancel }: StreamBody): void {
-      if (!unfinished.has(begun)) return
       begun.cancel = cancel
       void sent.then(all => write(begun, status, keyId, all))
     },
     /** Writes the lines of requests whose connections were closed before they were done. */
     async logUnfinished(): Promise<void> {
-      for (const begun of unfinished) {
+      for (const begun of [...unfinished]) {
         if (begun.cancel === null) write(begun, null, null, NOTHING)
         else begun.cancel()
       }

@@ -149,7 +149,7 @@ export function createHttpApp(parts: HttpParts) {
     counters.all.begun += 1
     const { path } = counted
     const beganMs = elapsedMs()
-    const current = { request, isHead, ip, nowMs, id, path, beganMs, counted, cancel: null }
+    const current = { request, isHead, ip, nowMs, id, path, beganMs, counted, cancel: null, at: -1 }
     accessLog.begin(current)
     const end: End = routed => endWith(current, routed)
     try {

@@ -28,7 +28,7 @@ function createWorld(hasLines = true) {
     },
   }
   const begun = (id: string) => ({
-    ...{ id, path: '/api', nowMs: T0, isHead: false, beganMs: 0, cancel: null },
+    ...{ id, path: '/api', nowMs: T0, isHead: false, beganMs: 0, cancel: null, at: -1 },
     request: new Request('http://a/api?key=secret'),
     ip() {
       looked += 1
@@ -99,6 +99,19 @@ describe('the line of a request', () => {
       { ...cut, id: '1', status: 200, key: 'abc', records: 3, bytes: 99 },
       { ...cut, id: '2', status: null, key: null, records: 0, bytes: 0 },
     ])
+  })
+
+  test('of each of many at once is written once, in whichever order they end', async () => {
+    const { log, begun, entries } = createWorld()
+    const all = ['1', '2', '3', '4', '5'].map(begun)
+    for (const one of all) log.begin(one)
+    for (const n of [1, 4, 0]) log.whole(all[n] ?? begun('none'), REPLY, 2)
+    await log.logUnfinished()
+    for (const one of all) log.whole(one, REPLY, 2) // too late
+    const found = entries() as { id: string; status: number | null }[]
+    const logged = found.map(({ id, status }) => `${id} ${status}`)
+    expect(logged.slice(0, 3)).toEqual(['2 200', '5 200', '1 200'])
+    expect(logged.slice(3).toSorted()).toEqual(['3 null', '4 null'])
   })
 
   test('is not made without a log, nor is the client looked for', async () => {
