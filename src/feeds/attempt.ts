@@ -6,7 +6,7 @@
 import { type ProcessSettings, spawnTask } from '../config/subprocess.ts'
 import { geoipStamp, openGeoip } from '../import/geoip.ts'
 import { type ImportObserver, importSources, shrinkProblem } from '../import/import.ts'
-import type { Clock, Later } from '../lib/clock.ts'
+import { type Clock, type Later, timerLater } from '../lib/clock.ts'
 import { CommandError, messageOf, orAborted } from '../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
@@ -163,28 +163,45 @@ export async function attemptFeed(
   }
 }
 
+/**
+ * Longest time for an attempt in a process, which should have ended itself by then: what blocks its event
+ * loop blocks its timers, too.
+ */
+const PROCESS_MS_MAX = 2 * FETCH_MS_MAX + IMPORT_MS_MAX + 10 * SECOND_MS
+
 /** The command of a process that makes one attempt, and prints the outcome as JSON. It has no help. */
 export const FEED_PROCESS = 'attempt-feed'
 
 export type FeedTask = { feed: Feed; before: FeedState; settings: ProcessSettings }
 
 /**
- * Attempts a feed in a process, which is killed when `signal` is aborted.
+ * Attempts a feed in a process, which is killed when `signal` is aborted, or after `msMax`.
  * @throws the reason of `signal` then.
  */
 export async function attemptInProcess(
   task: FeedTask,
   signal: AbortSignal,
+  msMax = PROCESS_MS_MAX,
+  program?: readonly string[],
 ): Promise<AttemptResult> {
-  const { ended, kill } = spawnTask(FEED_PROCESS, task)
+  const { ended, kill } = spawnTask(FEED_PROCESS, task, 'ignore', program)
+  let isLate = false
+  const cancel = timerLater(() => {
+    isLate = true
+    kill()
+  }, msMax)
   signal.addEventListener('abort', kill)
   try {
     const { isDone, stdout, stderr } = await ended
     signal.throwIfAborted()
     if (isDone) return JSON.parse(stdout) as AttemptResult // of this program
     const lastLine = stderr.trim().split('\n').at(-1) ?? ''
-    return { kind: 'failed', error: lastLine.replace(/^proxylist: /, ''), retryAfterMs: null }
+    const error = isLate
+      ? `took longer than ${msMax / SECOND_MS} s, and was ended`
+      : lastLine.replace(/^proxylist: /, '')
+    return { kind: 'failed', error, retryAfterMs: null }
   } finally {
     signal.removeEventListener('abort', kill)
+    cancel()
   }
 }

@@ -20,10 +20,10 @@ import { readFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
-import { FETCH_MS_MAX } from '../../src/feeds/attempt.ts'
+import { attemptInProcess, FETCH_MS_MAX } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
 import { openFeed, refuseRedirect, resolveBySystem } from '../../src/feeds/fetch.ts'
-import type { FeedState } from '../../src/feeds/store.ts'
+import { type FeedState, newState } from '../../src/feeds/store.ts'
 import { MINUTE_MS } from '../../src/lib/time.ts'
 import { type Answerer, reply, startFeedServer } from '../support/feed-server.ts'
 import { createFetcher, lines } from '../support/feeds.ts'
@@ -443,6 +443,20 @@ describe('a server that is slow', () => {
     fire()
     expect((await fetched).error).toBe('takes longer than 60 s')
     await closed.promise
+  })
+
+  test('to import, whose process hangs, is ended with that process', async () => {
+    const [feed] = parseFeeds('/dev/null', MINUTE_MS, '--feed')
+    const before = newState('', T0)
+    const settings = {
+      ...{ data: '', database: undefined, databaseTimeout: 0 },
+      ...{ geoip: [], providerService: '' },
+    }
+    const task = { feed: feed as Feed, before, settings }
+    const hanging = ['sh', '-c', 'exec cat']
+    const ended = attemptInProcess(task, new AbortController().signal, 10, hanging)
+    const error = 'took longer than 0.01 s, and was ended'
+    expect(await ended).toEqual({ kind: 'failed', error, retryAfterMs: null })
   })
 
   test('is given up at once when the program ends', async () => {
