@@ -356,11 +356,11 @@ function firstValue(
     .filter(({ value }) => isGiven(value))
   if (field === 'country') {
     // The code of the first that is a country; else one that is none, to be rejected.
-    const codes = given.map(({ value }) => countryCode(String(value)))
+    const codes = given.map(({ value }) => (isList(value) ? null : countryCode(String(value))))
     return codes.find(code => code !== null) ?? given.at(-1)?.value
   }
   const [first] = given
-  if (first === undefined) return undefined
+  if (first === undefined || isList(first.value)) return first?.value
   if (field === 'ping') {
     const lacksUnit = first.unit !== undefined && /^[\d.\s]+$/.test(String(first.value))
     return lacksUnit ? `${first.value}${first.unit}` : first.value
@@ -369,11 +369,17 @@ function firstValue(
   return convert === undefined ? first.value : convert(Number(first.value))
 }
 
-/** The value at a path in a value from JSON; in an array, that of the first item that has one. */
+/** A value that becomes no text: what is in it may be anything, and as deep as the row is long. */
+const isList = (value: unknown): boolean => Array.isArray(value)
+
+/** The value at a path in a value from JSON; in an array, that of the first record that has one. */
 function valueAt(value: unknown, path: readonly string[]): unknown {
   const [first, ...rest] = path
   if (first === undefined) return value
-  if (Array.isArray(value)) return value.map(item => valueAt(item, path)).find(isGiven)
+  if (Array.isArray(value)) {
+    if (value.some(isList)) bad('row', 'has a list in a list')
+    return value.map(item => valueAt(item, path)).find(isGiven)
+  }
   if (!isRecord(value)) return undefined
   const name = Object.keys(value).find(member => normalise(member) === first)
   return name === undefined ? undefined : valueAt(value[name], rest)

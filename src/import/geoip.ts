@@ -8,6 +8,7 @@ import { type CityResponse, Reader } from 'mmdb-lib'
 import { CommandError, unreadable } from '../lib/errors.ts'
 import { readRegularFile } from '../lib/files.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
+import { withoutCommas } from './row.ts'
 
 /** Where an address is. Names are as a row has them; `''` unknown. */
 export type Place = { country: string; city: string; cityEn: string }
@@ -25,11 +26,7 @@ const NOWHERE: Place = { country: '', city: '', cityEn: '' }
 
 /** A name without what a name in the list must not have. */
 const nameOf = (name: string | undefined): string =>
-  (name ?? '')
-    .replace(/[\u0000-\u001f\u007f]/g, '')
-    .replace(/\s*,\s*/g, ' ')
-    .trim()
-    .slice(0, NAME_LENGTH_MAX)
+  withoutCommas((name ?? '').replace(/[\u0000-\u001f\u007f]/g, '')).slice(0, NAME_LENGTH_MAX)
 
 function toPlace({ country, city }: CityResponse): Place {
   const code = country?.iso_code ?? ''

@@ -41,9 +41,15 @@ export const bad = (field: string, reason: string): never => {
 /** Why a proxy is rejected that clients would have to log in to. */
 export const CREDENTIALS = 'has a user and a password, which are not supported'
 
+/** Longest text of a value: a longer one is read no further. */
+const TEXT_LENGTH_MAX = 1000
+
 /** A value as trimmed text; `''` when unknown. */
 export function textOf(value: unknown, field: string): string {
-  if (typeof value === 'string') return value.trim()
+  if (typeof value === 'string') {
+    if (value.length > TEXT_LENGTH_MAX) bad(field, `is longer than ${TEXT_LENGTH_MAX} characters`)
+    return value.trim()
+  }
   if (value === undefined || value === null) return ''
   return typeof value === 'number' ? String(value) : bad(field, 'must be a text')
 }
@@ -278,10 +284,15 @@ function countryOf(value: unknown): string {
   return text.toUpperCase()
 }
 
-/** The name of a city. Commas are left out, because in a query they separate names. */
+/** A name without commas, because in a query they separate names. */
+export const withoutCommas = (name: string): string => {
+  const parts = name.split(',').map(part => part.trim())
+  return parts.filter(part => part !== '').join(' ')
+}
+
 function cityOf(value: unknown, field: string): string {
   const given = textOf(value, field)
-  const text = given.includes(',') ? given.replace(/[\s,]*,[\s,]*/g, ' ').trim() : given
+  const text = given.includes(',') ? withoutCommas(given) : given
   return isCityName(text)
     ? text
     : bad(field, `must be a name of up to ${CITY_LENGTH_MAX} characters`)
@@ -360,7 +371,8 @@ export function readRow(
     }
     return { ok: true, proxy }
   } catch (error) {
-    if (!(error instanceof BadField)) throw error
+    // Whatever one row makes fail, the others are read.
+    if (!(error instanceof BadField)) return { ok: false, field: 'row', reason: 'cannot be read' }
     return { ok: false, field: error.field, reason: error.message }
   }
 }

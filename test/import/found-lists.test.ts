@@ -238,6 +238,9 @@ const TABLE = (column: string, value: string, good = '', delimiter = ','): strin
   [['ip', 'type', column], ['192.0.2.1:80', 'http', good], ['192.0.2.2:80', 'http', value], []]
     .map(cells => cells.join(delimiter))
     .join('\n')
+/** Rows whose second one has this member, JSON of any depth. */
+const JSON_WITH = (member: string): string => JSON_OF({}, { x: 1 }).replace('"x":1', member)
+const DEEP = '['.repeat(200_000) + ']'.repeat(200_000)
 /** Files of a good row and one that is rejected, and what is said of that. */
 const REJECTED: readonly (readonly [what: string, text: string, says: RegExp])[] = [
   ['user:pass@ip:port', `${GOOD}http://user:pass@192.0.2.2:80\n`, /^ip has a user and a password/],
@@ -293,6 +296,15 @@ const REJECTED: readonly (readonly [what: string, text: string, says: RegExp])[]
     'host,port,type,country\n192.0.2.1,80,http,\n192.0.2.2,80,http,Atlantis\n',
     /^country must be a two-letter country code$/,
   ],
+  ['a list as a country', JSON_WITH('"country":[{"toString":1}]'), /^country must be a text$/],
+  ['a list as a ping', JSON_WITH('"latency_ms":[{"toString":1}]'), /^ping must be a text$/],
+  [
+    'a list as a share',
+    JSON_WITH('"stability":[{"toString":1,"valueOf":1}]'),
+    /^works must be a text$/,
+  ],
+  ['a deep list as a country', JSON_WITH(`"country":${DEEP}`), /^country must be a text$/],
+  ['a deep list as a place', JSON_WITH(`"geolocation":${DEEP}`), /^row has a list in a list$/],
   [
     'an unquoted delimiter in a value',
     TABLE('city', 'Washington, D.C.', '"Washington, D.C."'),

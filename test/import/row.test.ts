@@ -200,6 +200,27 @@ describe('a member of a row', () => {
       })
     }
   }
+  test.each(['ip', 'port', ...Object.keys(REFUSED)])(
+    '%s is read no further than a line',
+    member => {
+      const text = `a${' '.repeat(990)},b`
+      for (const [value, isLong] of [
+        [text, false],
+        [`${text}${text}`, true],
+      ] as const) {
+        const result = readRow({ ...MINIMAL, [member]: value }, DEFAULTS)
+        const reason = result.ok ? '' : result.reason
+        expect(reason === 'is longer than 1000 characters').toBe(isLong)
+      }
+    },
+  )
+  test('that makes anything fail costs that row only', () => {
+    const translate = (): never => {
+      throw new RangeError('Maximum call stack size exceeded.')
+    }
+    const result = readRow(MINIMAL, DEFAULTS, undefined, translate)
+    expect(result).toEqual({ ok: false, field: 'row', reason: 'cannot be read' })
+  })
   test('type is required when the import names none', () => {
     const result = readRow({ ip: '1.2.3.4:80' }, DEFAULTS)
     expect(result).toMatchObject({
