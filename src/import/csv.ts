@@ -203,7 +203,9 @@ function byContent({ delimiter, records }: Sample, names: Names, skip: number): 
 const withoutType = (cell: string): string => cell.replace(/^[^:/]*:\/\//, '')
 const holdsAddress = (cell: string): boolean => {
   const bare = withoutType(cell)
-  return ipv4ToNumber(bare) >= 0 || parseAddress(bare) !== null || /^\S+@\S+:\d+$/.test(bare)
+  return (
+    ipv4ToNumber(bare) >= 0 || parseAddress(bare) !== null || /^[^\s@]+@[^\s@:]+:\d+$/.test(bare)
+  )
 }
 
 /** What a column can hold that shows by itself, the first to prefer. A port follows an address. */

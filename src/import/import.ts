@@ -6,6 +6,7 @@ import { createReadStream, type Stats } from 'node:fs'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { counted } from '../lib/counted.ts'
 import { CommandError, chunksUntilAborted, nextTurn } from '../lib/errors.ts'
+import { printable } from '../lib/redact.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import type { ListSizes } from '../proxies/store.ts'
 import {
@@ -43,7 +44,7 @@ export type ImportOptions = {
   mapping?: Mapping | undefined
   /** Most bytes of a source when it is decompressed. */
   bytesMax?: number
-  /** Awaited once, before the first row. */
+  /** Awaited once, before the first good row, at the latest before the end. */
   beforeRows?: () => Awaitable<void>
   /** Awaited between two chunks of a file, so that rows which wait to be stored stay few. */
   drained?: (() => Promise<void>) | undefined
@@ -100,15 +101,11 @@ const TURN_LENGTH = 1024 * 1024
  * Passes text on, each chunk when the rows of those before it are stored. A file is read, and what is
  * compressed comes, without a turn of the event loop, and signals come in one: also before the end.
  */
-async function* paced(
-  chunks: Chunks,
-  drained: ImportOptions['drained'],
-  signal: AbortSignal,
-): Chunks {
+async function* paced(chunks: Chunks, drained: () => Promise<void>, signal: AbortSignal): Chunks {
   let lengthOfTurn = 0
   for await (const chunk of chunks) {
     yield chunk
-    await drained?.()
+    await drained()
     lengthOfTurn += chunk.length
     if (lengthOfTurn < TURN_LENGTH) continue
     await nextTurn(signal)
@@ -133,6 +130,14 @@ function createTranslators(names: Names, { provider, type }: RowDefaults) {
 /** Rows of a file have few different lists of members; one that has many must not fill memory. */
 const TRANSLATORS_MAX = 1000
 const MEMBERS_LENGTH_MAX = 4096
+/** Most columns or members of a row. */
+const MEMBERS_MAX = 1000
+const TOO_MANY_MEMBERS = `has more than ${MEMBERS_MAX} members`
+/** Most members that are reported as ignored. */
+const IGNORED_MAX = 1000
+
+/** Most characters that are shown of the name of a field. */
+const FIELD_LENGTH_MAX = 40
 
 /** How the addresses end that the key demo shows (contract B4). */
 const MASKED = '.0.0'
@@ -164,19 +169,20 @@ function createRowReader(
     return at !== members.length
   }
 
-  function takeMembers(file: string, line: number, row: RawRow): void {
-    members = []
-    for (const member in row) members.push(member)
+  function takeMembers(file: string, line: number, given: string[]): void {
+    members = given
     mappingCheck.saw(members)
     const translator = translatorOf(members)
     ;({ translate, isRecord } = translator)
     for (const member of translator.unknown) {
-      if (!ignored.has(member)) observer.ignored(file, line, member)
+      if (ignored.has(member) || ignored.size === IGNORED_MAX) continue
+      observer.ignored(file, line, member)
       ignored.add(member)
     }
   }
 
-  function bad(file: string, line: number, field: string, reason: string): void {
+  function bad(file: string, line: number, given: string, reason: string): void {
+    const field = printable(given.slice(0, FIELD_LENGTH_MAX)) // may be a name that the source made up
     totals.read += 1
     totals.rejected += 1
     const sentence = `${field} ${reason}`
@@ -198,7 +204,11 @@ function createRowReader(
     /** Where the reader of a file puts what it finds. */
     sinkOf: (file: string, format: Format): RowSink => ({
       row(line, row, listedAs) {
-        if (hasOtherMembers(row)) takeMembers(file, line, row)
+        if (hasOtherMembers(row)) {
+          const given = Object.keys(row)
+          if (given.length > MEMBERS_MAX) return bad(file, line, 'row', TOO_MANY_MEMBERS)
+          takeMembers(file, line, given)
+        }
         const isForeign = translate !== null || (format === 'csv' && !isRecord)
         const result = readRow(row, isForeign ? foreign : defaults, listedAs, translate)
         if (!result.ok) return bad(file, line, result.field, result.reason)
@@ -229,12 +239,29 @@ export async function importSources(
   const count = (more: number): void => {
     bytes += more
   }
-  const rows = createRowReader(names, options, add, {
-    ...observer,
-    progress: read => observer.progress(read, bytes),
-  })
+  /** Good rows of the chunk that has the first of them: only for these is it worth to lock the list. */
+  const waiting: IncomingProxy[] = []
+  let isReady = false
+  const rows = createRowReader(
+    names,
+    options,
+    proxy => (isReady ? add(proxy) : waiting.push(proxy)),
+    { ...observer, progress: read => observer.progress(read, bytes) },
+  )
   const { totals } = rows
-  let { beforeRows, signal = new AbortController().signal } = options
+  const { signal = new AbortController().signal } = options
+
+  async function getReady(): Promise<void> {
+    if (isReady) return
+    await options.beforeRows?.()
+    isReady = true
+    for (const proxy of waiting.splice(0)) add(proxy)
+  }
+
+  async function drained(): Promise<void> {
+    if (waiting.length > 0) await getReady()
+    await options.drained?.()
+  }
 
   async function readSource({ name, bytes: given }: Source): Promise<void> {
     try {
@@ -243,9 +270,8 @@ export async function importSources(
       )
       const { format: asked } = options
       const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked
-      await beforeRows?.()
-      beforeRows = undefined
-      await READERS[format](paced(all, options.drained, signal), rows.sinkOf(name, format), names)
+      await READERS[format](paced(all, drained, signal), rows.sinkOf(name, format), names)
+      await drained()
     } catch (error) {
       if (!(error instanceof UnusableFile)) throw error
       throw new CommandError(`${name}: ${error.message}; nothing was imported`)
@@ -281,5 +307,6 @@ export async function importSources(
     observer.empty?.(name)
   }
   rows.checkMapping()
+  await getReady()
   return totals
 }

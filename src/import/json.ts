@@ -46,6 +46,9 @@ const ENVELOPE = new Set([
   ...['nextpage', 'updated', 'updated_at', 'last_updated', 'generated', 'generated_at', 'date'],
 ])
 
+/** Most lists and envelopes that are in each other. */
+const DEPTH_MAX = 8
+
 /** Whether a member of the outermost object holds records: by its name, or for those of a type. */
 const isList = (key: string): boolean => LISTS.has(key) || typeWord(key) !== undefined
 
@@ -196,6 +199,9 @@ function createOutline(sink: RowSink) {
     const next = isDataNext(char) ? 'open' : grammar[char]
     if (next === undefined) {
       throw new UnusableFile(`line ${line}: not a JSON list of proxies, expected ${expect}`)
+    }
+    if (next === 'open' && containers.length === DEPTH_MAX) {
+      throw new UnusableFile(`line ${line}: more than ${DEPTH_MAX} envelopes are in each other`)
     }
     if (next === 'open') return open(char)
     if (next !== 'close') expect = next

@@ -332,6 +332,7 @@ describe('truncated JSON', () => {
 })
 
 /** Texts that are no list; more of them are whole files, in fixtures/vectors. */
+const nested = (depth: number): string => `${'{"data":'.repeat(depth)}[]${'}'.repeat(depth)}`
 const UNUSABLE: readonly (readonly [what: string, format: Format, text: string])[] = [
   ['an object of something else', 'json', '{"name":"x","dependencies":{}}'],
   ['an envelope with a null as data', 'json', '{"status":"ok","data":null}'],
@@ -340,6 +341,7 @@ const UNUSABLE: readonly (readonly [what: string, format: Format, text: string])
   ['a key without colon', 'json', '{"1.2.3.4:80" {}}'],
   ['a bare key', 'json', '{ip:1}'],
   ['a comment', 'json', '[] // done'],
+  ['more envelopes in each other than anybody writes', 'json', nested(9)],
   ['a column twice under two spellings', 'csv', 'IP Address;ip_address;type\na;b;http\n'],
   ['another delimiter than it says', 'csv', 'sep=;\nip,type\na,http\n'],
 ]

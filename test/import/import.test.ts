@@ -438,6 +438,51 @@ describe('an import', () => {
       )
     }
   })
+  test('reads eight envelopes in each other', async () => {
+    const text = `${'{"data":'.repeat(7)}["http://1.2.3.4:80"]${'}'.repeat(7)}`
+    expect((await imported([sourceOf('f', text)])).proxies).toHaveLength(1)
+  })
+  test('takes no time for a line that is nearly an address again and again', async () => {
+    const before = process.cpuUsage()
+    const text = `${'@'.repeat(60_000)}\nhttp://1.2.3.4:80`
+    expect((await imported([sourceOf('f', text)])).proxies).toHaveLength(1)
+    expect(process.cpuUsage(before).user / 1e6).toBeLessThan(2)
+  })
+  test('rejects a row of more members than anybody gives one', async () => {
+    const members = (count: number): string =>
+      Array.from({ length: count }, (_, i) => `,"a${i}":1`).join('')
+    const row = (count: number): string => `{"ip":"1.2.3.4:80","type":"http"${members(count)}}\n`
+    const { proxies, rejected, ignored } = await imported([sourceOf('f', row(998) + row(999))])
+    expect(proxies).toHaveLength(1)
+    expect(rejected).toEqual([['f', 2, 'row', 'has more than 1000 members']])
+    expect(ignored).toHaveLength(998)
+  })
+  test('reports only so many members as ignored, and shows the begin of a name on one line', async () => {
+    const row = (i: number): string =>
+      `{"ip":"1.2.3.4:80","type":"http","a${i}":1,"b${i}":1${i === 0 ? ',"alive\\u0000\\n":"x"' : ''}}\n`
+    const text = Array.from({ length: 600 }, (_, i) => row(i)).join('')
+    const { ignored, rejected } = await imported([sourceOf('f', text)])
+    expect(ignored).toHaveLength(1000)
+    expect(rejected).toEqual([['f', 1, 'alive\\u0000\\u000a', 'must be true or false']])
+  })
+  test('locks the list for the first good row, or at the end', async () => {
+    const bad = 'nothing\n'.repeat(10_000)
+    const locked = async (text: string): Promise<string[]> => {
+      const seen: string[] = []
+      const beforeRows = () => void seen.push('locked')
+      const options = { format: 'txt', defaults: DEFAULTS, strict: false, beforeRows } as const
+      const add = (): void => void seen.push('row')
+      const rejected = (): void => void (seen.includes('bad') || seen.push('bad'))
+      const observer = { progress() {}, rejected, ignored() {} }
+      await importSources([sourceOf('f', text)], options, add, observer).catch(() => {})
+      return seen
+    }
+    expect(await locked(bad)).toEqual(['bad'])
+    expect(await locked('')).toEqual(['locked'])
+    expect(await locked(`${bad}http://1.2.3.4:80`)).toEqual(['bad', 'locked', 'row'])
+    const two = `http://1.2.3.4:80\n${bad}http://1.2.3.4:80`
+    expect(await locked(two)).toEqual(['bad', 'locked', 'row', 'row'])
+  })
   test('passes on an error of the file system', async () => {
     async function* broken(): AsyncIterable<Uint8Array> {
       yield new TextEncoder().encode('ip,type\n1.2.3.4:80,http\n')
