@@ -16,8 +16,12 @@ export function canonicalIp(text: string): string | null {
   const groups = groupsOf(canonical)
   const [g6 = 0, g7 = 0] = groups.slice(6)
   const isMapped = groups.slice(0, 5).every(group => group === 0) && groups[5] === 0xffff
-  return isMapped ? `${g6 >> 8}.${g6 & 255}.${g7 >> 8}.${g7 & 255}` : canonical
+  return isMapped ? quadOf(g6, g7) : canonical
 }
+
+/** The IPv4 address of two groups. */
+const quadOf = (high: number, low: number): string =>
+  `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
 
 /** An IPv6 address with two groups for a dotted quad: Bun 1.4.5 rejects `1:2::5.6.7.8` in a URL. */
 const withoutQuad = (ipv6: string): string =>
@@ -104,12 +108,29 @@ for (const [network, bits] of [
   ['169.254.0.0', 16],
   ['172.16.0.0', 12],
   ['192.168.0.0', 16],
-  ['::', 127],
+  ['64:ff9b:1::', 48],
+  ['2001::', 32], // Teredo: the address of its client is hidden, that of a server in the internet is not
   ['fc00::', 7],
   ['fe80::', 10],
+  ['fec0::', 10],
 ] as const) {
   INTERNAL.addSubnet(network, bits, isIPv4(network) ? 'ipv4' : 'ipv6')
 }
 
+/** How IPv6 addresses begin that hold an IPv4 one, to which they lead, and the group where that begins. */
+const EMBEDDING = [
+  { prefix: [0, 0, 0, 0, 0, 0], at: 6 }, // IPv4-compatible
+  { prefix: [0, 0, 0, 0, 0xffff, 0], at: 6 }, // IPv4-translated
+  { prefix: [0x64, 0xff9b, 0, 0, 0, 0], at: 6 }, // NAT64
+  { prefix: [0x2002], at: 1 }, // 6to4
+]
+
 /** Whether a canonical address is loopback, private or link-local: not one of the internet. */
-export const isInternal = (ip: string): boolean => INTERNAL.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6')
+export function isInternal(ip: string): boolean {
+  if (isIPv4(ip)) return INTERNAL.check(ip, 'ipv4')
+  const groups = groupsOf(ip)
+  const found = EMBEDDING.find(({ prefix }) => prefix.every((group, i) => groups[i] === group))
+  if (found === undefined) return INTERNAL.check(ip, 'ipv6')
+  const [high = 0, low = 0] = groups.slice(found.at)
+  return INTERNAL.check(quadOf(high, low), 'ipv4')
+}

@@ -203,6 +203,7 @@ describe('redirects', () => {
       'http://10.0.0.1/',
       'http://[::1]:PORT/',
       'http://[fd00:ec2::254]/',
+      'http://[64:ff9b::a9fe:a9fe]/',
     ])('to %s are refused, and nothing is asked there', async location => {
       const { error, inside } = await redirected(location)
       expect(error).toBe('redirects to a loopback, private or link-local address')
