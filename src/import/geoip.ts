@@ -7,6 +7,7 @@ import { LRUCache } from 'lru-cache'
 import { type CityResponse, Reader } from 'mmdb-lib'
 import { CommandError, unreadable } from '../lib/errors.ts'
 import { readRegularFile } from '../lib/files.ts'
+import { withoutUnprintable } from '../lib/redact.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import { withoutCommas } from './row.ts'
 
@@ -26,7 +27,7 @@ const NOWHERE: Place = { country: '', city: '', cityEn: '' }
 
 /** A name without what a name in the list must not have. */
 const nameOf = (name: string | undefined): string =>
-  withoutCommas((name ?? '').replace(/[\u0000-\u001f\u007f]/g, '')).slice(0, NAME_LENGTH_MAX)
+  withoutCommas(withoutUnprintable(name ?? '')).slice(0, NAME_LENGTH_MAX)
 
 function toPlace({ country, city }: CityResponse): Place {
   const code = country?.iso_code ?? ''

@@ -3,6 +3,7 @@
  * the reason why they do not. Pure; knows nothing of file formats or of what is stored.
  */
 import { canonicalIp, parseDigits } from '../lib/ip.ts'
+import { isPrintable } from '../lib/redact.ts'
 import { parseInstant, parseTimecheck, toSeconds } from '../lib/time.ts'
 import { FUTURE_SECONDS_MAX } from '../proxies/freshness.ts'
 import {
@@ -240,7 +241,7 @@ type RowResult = { ok: true; proxy: IncomingProxy } | { ok: false; field: string
 
 const CITY_LENGTH_MAX = 200
 export const isCityName = (text: string): boolean =>
-  text.length <= CITY_LENGTH_MAX && !/[\u0000-\u001f\u007f]/.test(text)
+  text.length <= CITY_LENGTH_MAX && isPrintable(text)
 
 /** An address with a user and a password, before it or after it. */
 const WITH_CREDENTIALS = /@|^(?:\d{1,3}\.){3}\d{1,3}:\d{1,5}:[^:]*:/

@@ -29,6 +29,10 @@ const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
 export const printable = (text: string): string =>
   text.replace(UNPRINTABLE, found => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
+/** Whether a text has nothing that is escaped so; and a text without it. */
+export const isPrintable = (text: string): boolean => text.search(UNPRINTABLE) < 0
+export const withoutUnprintable = (text: string): string => text.replace(UNPRINTABLE, '')
+
 /** A text of several lines, each of them printable. */
 export const printableLines = (text: string): string =>
   text.split(/\r?\n/).map(printable).join('\n')

@@ -11,7 +11,7 @@ const CITY = mmdb({
   '192.0.2.0/24': cityRecord('DE', 'Berlin', 'Берлин'),
   '192.0.3.0/24': cityRecord('DE', 'Bonn'),
   '192.0.4.0/24': cityRecord('DE', ''),
-  '192.0.5.0/24': cityRecord('US', 'Washington, D.C.', 'Вашингтон'),
+  '192.0.5.0/24': cityRecord('US', 'Washington\u009b, D.C.\u200e', 'Вашингтон'),
   '198.51.100.7/32': cityRecord('FR', 'Paris', 'Париж'),
   '2001:0db8:0000:0000:0000:0000:0000:0000/32': cityRecord('SE', 'Umeå', 'Умео'),
 })
@@ -44,7 +44,7 @@ describe('a row gets', () => {
     ['not that of ip when ip_out is unknown', { ip_out: '198.51.100.8' }, ['', '', '']],
     ['the place of an IPv6 address', { ip_out: '2001:db8::1' }, ['SE', 'Умео', 'Umeå']],
     [
-      'a name without the comma that separates cities',
+      'a name without the comma that separates cities, and without what no terminal should obey',
       { ip: '192.0.5.1:80' },
       ['US', 'Вашингтон', 'Washington D.C.'],
     ],

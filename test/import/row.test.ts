@@ -170,7 +170,17 @@ const REFUSED: { [member: string]: readonly unknown[] } = {
   speed: [-1, '-1', '1e3', 'fast', 1e15, '1,5', [], false],
   ping: [-0.001, '-1', 'NaN', 'Infinity', '532 m', 'ms', '0,532', '0,532s', 1e12, {}],
   country: ['D', 'DEU', 'Germany', 'd1', '??', 'ß', 'ﬁ', 49, {}],
-  city: ['x'.repeat(201), 'a\nb', 'a\u0000b', 'a\u007f', {}, []],
+  city: [
+    'x'.repeat(201),
+    'a\nb',
+    'a\u0000b',
+    'a\u007f',
+    'a\u009b2J',
+    'a\u2028b',
+    '\u202eb',
+    {},
+    [],
+  ],
   city_en: ['x'.repeat(201), 'a\tb', false],
   ip_out: ['9.8.7.6:80', '9.8.7', 'example.org', '[::1]', {}],
   timecheck: [
