@@ -44,6 +44,7 @@ export const brokenText = (text: string): string | null =>
 
 /** Longest line, and longest JSON record, in characters. */
 export const RECORD_LENGTH_MAX = 1024 * 1024
+const TOO_LONG = `is longer than ${RECORD_LENGTH_MAX / 2 ** 20} MiB`
 
 /** The value of a JSON document, or `undefined` when it is not valid JSON. */
 export const parseJson = (text: string): unknown => {
@@ -85,8 +86,7 @@ export async function peek(chunks: Chunks) {
 
 /**
  * Calls `take` with every line, its number, counted from 1, and why it cannot be used, `null` when it can.
- * The last line needs no newline.
- * @throws UnusableFile when a line is longer than `RECORD_LENGTH_MAX`.
+ * The last line needs no newline. Of one that is longer than `RECORD_LENGTH_MAX` only the beginning is given.
  */
 export async function eachLine(
   chunks: Chunks,
@@ -94,13 +94,20 @@ export async function eachLine(
 ): Promise<void> {
   let rest = ''
   let number = 0
+  /** Whether the text is within a line that is too long, and was given. */
+  let isTooLong = false
   for await (const chunk of chunks) {
     const text = rest + chunk
     const isBroken = brokenText(text) !== null
     const lines = text.split('\n')
     rest = lines.pop() ?? ''
+    if (isTooLong) isTooLong = lines.shift() === undefined
     for (const line of lines) take(line, ++number, isBroken ? brokenText(line) : null)
-    if (rest.length > RECORD_LENGTH_MAX) throw new UnusableFile(`line ${number + 1} is too long`)
+    if (!isTooLong && rest.length > RECORD_LENGTH_MAX) {
+      take(rest, ++number, TOO_LONG)
+      isTooLong = true
+    }
+    if (isTooLong) rest = ''
   }
   if (rest !== '') take(rest, ++number, brokenText(rest))
 }

@@ -352,17 +352,10 @@ describe('a text is rejected as a whole', () => {
       await expect(found(format, text)).rejects.toThrow(UnusableFile)
     })
   }
-  for (const [format, start] of [
-    ['txt', ''],
-
-    ['ndjson', '{"ip":"'],
-    ['json', '[{"ip":"'],
-  ] as const) {
-    test(`${format}: a row without end, before it fills the memory`, async () => {
-      const text = `${start}${'x'.repeat(1024 * 1024 + 1)}`
-      await expect(found(format, text)).rejects.toThrow(/^line 1.* too long$/)
-    })
-  }
+  test('json: a row without end, before it fills the memory', async () => {
+    const text = `[{"ip":"${'x'.repeat(1024 * 1024 + 1)}`
+    await expect(found('json', text)).rejects.toThrow(/^line 1.* too long$/)
+  })
   test('json: because of a member of no list, which the message shows as far as 40 characters', async () => {
     await expect(found('json', `{"${'x'.repeat(41)}":1}`)).rejects.toThrow(
       new UnusableFile(`line 1: not a list of proxies, has '${'x'.repeat(40)}'`),

@@ -448,6 +448,20 @@ describe('an import', () => {
     expect((await imported([sourceOf('f', text)])).proxies).toHaveLength(1)
     expect(process.cpuUsage(before).user / 1e6).toBeLessThan(2)
   })
+  test.each([
+    ['txt', 'ip', 'is longer than 1000 characters'],
+    ['csv', 'row', 'is longer than 1 MiB'],
+    ['ndjson', 'row', 'is longer than 1 MiB'],
+  ] as const)('reads %s on after a row of megabytes', async (format, field, reason) => {
+    const long = 'x'.repeat(3 * 2 ** 20)
+    for (const end of ['', '\n', `\n${GOOD_LINE[format](2)}`]) {
+      const text = `${START[format]}${GOOD_LINE[format](1)}${long}${end}`
+      const { proxies, rejected } = await imported([sourceOf('f', text)], { format })
+      expect(proxies).toHaveLength(end.length > 1 ? 2 : 1)
+      const line = `${START[format]}${GOOD_LINE[format](1)}`.split('\n').length
+      expect(rejected).toEqual([['f', line, field, reason]])
+    }
+  })
   test('rejects a row of more members than anybody gives one', async () => {
     const members = (count: number): string =>
       Array.from({ length: count }, (_, i) => `,"a${i}":1`).join('')
