@@ -64,7 +64,7 @@ const DEPTH: { [bracket: string]: number } = { '{': 1, '[': 1, '}': -1, ']': -1 
 /** How the records begin that begin as this one does, as a pattern: so the one after a broken one can be found. */
 function startOf(record: string): string {
   if (!record.startsWith('{')) return '"(?=\\d)' // an address
-  const [start] = /^\{\s*"[^"\n]*"(?=\s*:)/.exec(record) ?? []
+  const [start] = /^\{\s{0,99}"[^"\n]{0,99}"(?=\s*:)/.exec(record) ?? []
   return start === undefined ? ANY_OBJECT : RegExp.escape(start)
 }
 const ANY_OBJECT = '\\{\\s*"'
@@ -131,8 +131,8 @@ export const readJson: Reader = async (chunks, sink) => {
     return end
   }
 
-  for await (const chunk of chunks) {
-    text += chunk
+  /** Takes all that is complete, and leaves the rest. */
+  function takeAll(): void {
     let at = 0
     for (;;) {
       const start = text.slice(at).search(/\S/) // in what is left of this chunk
@@ -147,6 +147,16 @@ export const readJson: Reader = async (chunks, sink) => {
     text = text.slice(at)
     if (text.length > RECORD_LENGTH_MAX) throw new UnusableFile(`line ${line}: too long`)
   }
+
+  // What is not complete is read again when it is twice as long: with each chunk, it would take long.
+  let lengthMin = 0
+  for await (const chunk of chunks) {
+    text += chunk
+    if (text.length < lengthMin) continue
+    takeAll()
+    lengthMin = Math.min(2 * text.length, RECORD_LENGTH_MAX)
+  }
+  takeAll()
   if (isBroken && outline.closes(text)) outline.skip(line)
   else outline.end(text.trim() !== '')
 }

@@ -296,7 +296,7 @@ function cityOf(value: unknown, field: string): string {
   const text = given.includes(',') ? withoutCommas(given) : given
   return isCityName(text)
     ? text
-    : bad(field, `must be a name of up to ${CITY_LENGTH_MAX} characters`)
+    : bad(field, `must be a name of up to ${CITY_LENGTH_MAX} characters, without controls`)
 }
 
 /** Unix seconds of the check: `checked_at`, else `timecheck`, else the time of the import. */

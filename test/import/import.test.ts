@@ -462,6 +462,23 @@ describe('an import', () => {
       expect(rejected).toEqual([['f', line, field, reason]])
     }
   })
+  test('reads on after a broken record also where the first one begins with a long name', async () => {
+    for (const start of [`{"${'x'.repeat(500_000)}":1,`, `{${' '.repeat(500_000)}`]) {
+      const text = `[${start}"ip":"1.2.3.4:80","type":"http"},{"a" 1},${start}"ip":"1.2.3.5:80","type":"http"}]`
+      const { proxies, rejected } = await imported([sourceOf('f', text)])
+      expect(proxies.map(({ ip }) => ip)).toEqual(['1.2.3.4', '1.2.3.5'])
+      expect(rejected).toHaveLength(1)
+    }
+  })
+  test('takes little time for a record of many chunks', async () => {
+    const before = process.cpuUsage()
+    const record = (ip: string): string =>
+      `{"ip":"${ip}:80","type":"http","x":[${'[],'.repeat(330_000)}0]}`
+    const text = `[${record('1.2.3.4')},${record('1.2.3.5')}]`
+    const { proxies } = await imported([sourceOf('f', text, 16_384)], { format: 'json' })
+    expect(proxies).toHaveLength(2)
+    expect(process.cpuUsage(before).user / 1e6).toBeLessThan(1)
+  })
   test('rejects a row of more members than anybody gives one', async () => {
     const members = (count: number): string =>
       Array.from({ length: count }, (_, i) => `,"a${i}":1`).join('')
