@@ -4,7 +4,7 @@
  * Knows nothing of HTTP headers or of how the rows were found.
  */
 
-import { createBoundedMap } from '../lib/bounded-map.ts'
+import { createBoundedMap, createFifoMap } from '../lib/bounded-map.ts'
 import { formatTimecheck } from '../lib/time.ts'
 import { describeFilter, type Filter } from '../proxies/filter.ts'
 import {
@@ -252,19 +252,26 @@ export type Output = {
   pretty: boolean
 }
 
+/** Texts of cities in memory, of one list, form and language. */
+const CITY_TEXTS_MAX = 8_192
+type CityTextMap = ReturnType<typeof createFifoMap<number, string>>
+const createCityTexts = (): CityTextMap => createFifoMap(CITY_TEXTS_MAX)
+
 /** The texts of cities by id, for each list, form and language. */
-const knownCityTexts = new WeakMap<CityNames, Map<Form, { [L in Lang]: string[] }>>()
+const knownCityTexts = new WeakMap<CityNames, Map<Form, { [L in Lang]: CityTextMap }>>()
 
 /** Converts the name of a city once, because there are few of them, and rows are many. */
 function cityTextsOf(cityNames: CityNames, form: Form, lang: Lang): CityTexts {
-  const byForm = knownCityTexts.get(cityNames) ?? new Map<Form, { [L in Lang]: string[] }>()
+  const byForm = knownCityTexts.get(cityNames) ?? new Map<Form, { [L in Lang]: CityTextMap }>()
   knownCityTexts.set(cityNames, byForm)
-  const byLang = byForm.get(form) ?? { ru: [], en: [] }
+  const byLang = byForm.get(form) ?? { ru: createCityTexts(), en: createCityTexts() }
   byForm.set(form, byLang)
   const texts = byLang[lang]
   return id => {
-    const text = texts[id] ?? toByteText(form.text(cityIn(lang, cityNames(id))))
-    texts[id] = text
+    const known = texts.get(id)
+    if (known !== undefined) return known
+    const text = toByteText(form.text(cityIn(lang, cityNames(id))))
+    texts.set(id, text)
     return text
   }
 }

@@ -51,8 +51,8 @@ export type Condition = { sql: string; values: readonly Bound[]; matcher: () => 
 type ConditionOptions = {
   /** With 16, addresses are compared as if they were masked. */
   addressBits: 32 | 16
-  /** Of the cities that the filter names. */
-  cityIds: readonly number[]
+  /** Whether a row is in a city that the filter names. */
+  inCities: Condition
   countryMode: CountryMode
 }
 
@@ -73,7 +73,7 @@ const atLeast = (column: NumberColumn) => {
 const UNUSED = -2
 
 /** `column in (?, …)`; the list is padded to a power of two, to keep the statements few. */
-function isIn(column: NumberColumn, values: readonly number[], isIn = true): Condition {
+export function isIn(column: NumberColumn, values: readonly number[], isIn = true): Condition {
   const at = AT[column]
   const size = 2 ** Math.ceil(Math.log2(Math.max(1, values.length)))
   const padding = new Array<number>(size - values.length).fill(values[0] ?? UNUSED)
@@ -285,7 +285,7 @@ const FILTERS = {
     }),
     decode: (text): readonly string[] =>
       [...new Map(itemsOf(text).map(city => [fold(city), city])).values()].sort(),
-    condition: (cities, { cityIds }) => (cities.length === 0 ? null : isIn('city', cityIds)),
+    condition: (cities, { inCities }) => (cities.length === 0 ? null : inCities),
     en: 'Russian or English names; accents make no difference. With `lang=en`, the names that `lang=en` shows.',
     ru: 'Русские или английские названия в любом регистре; диакритика и ё не важны. С `lang=en` — те названия, что показывает `lang=en`.',
     example: ['Berlin', 'Париж'],
@@ -437,7 +437,8 @@ const STROKES: { [letter: string]: string } = { ł: 'l', ø: 'o', đ: 'd', ħ: '
 /**
  * The form in which names are compared (contract A4): case of any alphabet, Unicode composition and
  * accents folded, so that Ё is Е. Й stays a letter of its own, and so do the marks of alphabets in
- * which they are no accents, such as the vowels of Hindi.
+ * which they are no accents, such as the vowels of Hindi. Lists hold names in this form, too: where it
+ * changes, so does their schema.
  */
 export const fold = (name: string): string =>
   name

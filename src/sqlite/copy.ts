@@ -29,6 +29,7 @@ import {
   requireSameFile,
 } from './database-files.ts'
 import { isDamage, isStoreFailure, toStoreError } from './errors.ts'
+import { createCityWriter } from './proxies/cities.ts'
 import { createIndexUpkeep, openListFile, UPSERT } from './proxies/store.ts'
 import { type List, openList } from './stores.ts'
 import { supervise } from './supervise.ts'
@@ -276,17 +277,15 @@ type CityRow = { id: number; name: string; name_en: string }
 
 /**
  * Whether the cities of a list may become these without being numbered again: readers have the names
- * of ids in memory, and look for new ones above the last that they know.
+ * of ids in memory.
  */
 function fitsCities(db: Database, cities: readonly City[]): boolean {
   const stored = db.query<CityRow, []>('select id, name, name_en from cities').all()
-  const lastId = stored.reduce((last, { id }) => Math.max(last, id), 0)
   const byId = new Map(cities.map(city => [city.id, city]))
-  const isSame = stored.every(({ id, name, name_en }) => {
+  return stored.every(({ id, name, name_en }) => {
     const city = byId.get(id)
     return city?.name === name && city.nameEn === name_en
   })
-  return isSame && cities.filter(({ id }) => id <= lastId).length === stored.length
 }
 
 /** Writes changes in the transaction that is under way. */
@@ -294,12 +293,10 @@ async function writeList(db: Database, changes: ListChanges): Promise<void> {
   const indexes = createIndexUpkeep(db)
   indexes.prepareFor(changes.size)
   if (changes.isWhole) db.run('delete from proxies')
-  using addCity = db.prepare<never, [number, string, string]>(
-    'insert into cities values (?, ?, ?) on conflict do nothing',
-  )
+  const addCity = createCityWriter(db)
   using remove = db.prepare<never, [number]>('delete from proxies where id = ?')
   using upsert = db.prepare<never, Row>(UPSERT)
-  for (const { id, name, nameEn } of changes.cities) addCity.run(id, name, nameEn)
+  for (const city of changes.cities) addCity(city.id, city)
   for await (const ids of changes.removed) for (const id of ids) remove.run(id)
   for await (const rows of changes.rows) for (const row of rows) upsert.run(...row)
   indexes.restore()

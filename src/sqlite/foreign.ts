@@ -10,6 +10,7 @@ import { readBurst, readLabel, readLimit, requirePlanName } from '../config/pars
 import { isCityName } from '../import/row.ts'
 import { CommandError } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
+import { fold } from '../proxies/filter.ts'
 import { ANONS, SERVICE_SETS, TYPES } from '../proxies/proxy.ts'
 import { UNKNOWN, UNKNOWN_PING } from '../proxies/row.ts'
 import { openReading } from './database.ts'
@@ -90,6 +91,15 @@ const RULES: { readonly [holds in ServerHolds]: readonly Rule[] } = {
   proxies: [
     CODE,
     ['the name of a city', valuesOf('cities', 'name', 'name_en'), name => isCityName(String(name))],
+    [
+      'the folded name of a city',
+      `select json_array(name, folded) as value from cities
+       union all select json_array(name_en, folded_en) from cities`,
+      names => {
+        const [name, folded] = JSON.parse(String(names)) as [string, string] // as they are selected
+        return fold(name) === folded
+      },
+    ],
     ['a row', `select id as value from proxies where not (${ROW}) limit 1`, () => false],
   ],
 }

@@ -6,9 +6,9 @@
 import type { Database } from 'bun:sqlite'
 import { CommandError } from '../lib/errors.ts'
 
-/** Mark a SQLite file as a database of this program: `pxlp`, `pxla` and `pxlf`. */
+/** Mark a SQLite file as a database of this program: `pxll`, `pxla` and `pxlf`. */
 export const APPLICATION_IDS = {
-  proxies: 0x70786c70,
+  proxies: 0x70786c6c,
   access: 0x70786c61,
   feeds: 0x70786c66,
 } as const
@@ -18,16 +18,16 @@ export type ServerHolds = Exclude<Holds, 'feeds'>
 
 /**
  * Builds before the first release numbered their schemas from 1, too, with other tables. Their databases
- * have other marks, `PRXL`, `PRXA` and `PRXF`, so that the numbers cannot be confused; and what to do.
+ * have other marks, `PRXL` and `pxlp`, `PRXA`, `PRXF`, so that the numbers cannot be confused; and what to do.
  */
-const UNRELEASED: { readonly [holds in Holds]: { id: number; remedy: string } } = {
-  proxies: { id: 0x5052584c, remedy: 'remove it, and import the list again' },
+const UNRELEASED: { readonly [holds in Holds]: { ids: readonly number[]; remedy: string } } = {
+  proxies: { ids: [0x5052584c, 0x70786c70], remedy: 'remove it, and import the list again' },
   access: {
-    id: 0x50525841,
+    ids: [0x50525841],
     remedy:
       'export the keys with that build (keys export), remove the file, and import them with this one (keys import)',
   },
-  feeds: { id: 0x50525846, remedy: 'remove it: each feed is then fetched in full once' },
+  feeds: { ids: [0x50525846], remedy: 'remove it: each feed is then fetched in full once' },
 }
 
 /** The schema of a database; the scripts lead to its versions. */
@@ -45,12 +45,12 @@ export function refuseForeign(db: Database, file: string, holds: Holds): void {
   const id = pragma(db, 'application_id')
   const tables = db.query<{ n: number }, []>('select count(*) as n from sqlite_schema').get()?.n
   if (id === APPLICATION_IDS[holds] || (id === 0 && tables === 0)) return
-  if (id === UNRELEASED[holds].id) {
+  if (UNRELEASED[holds].ids.includes(id)) {
     throw new CommandError(
       `${file} was written by a build of proxylist before its first release: ${UNRELEASED[holds].remedy}`,
     )
   }
-  const old = Object.values(UNRELEASED).map(unreleased => unreleased.id)
+  const old = Object.values(UNRELEASED).flatMap(({ ids }) => ids)
   const isOurs = [...Object.values<number>(APPLICATION_IDS), ...old].includes(id)
   throw new CommandError(
     isOurs

@@ -33,6 +33,7 @@ import {
 import { damagedBy, explain, isBusy, isStoreFailure } from './errors.ts'
 import { openFeeds } from './feeds.ts'
 import type { ServerHolds } from './migrate.ts'
+import { createCityWriter } from './proxies/cities.ts'
 import { countRows, createIndexUpkeep, openListFile, pagesById, UPSERT } from './proxies/store.ts'
 
 const MUST_EXIST = { mustExist: true } as const
@@ -300,7 +301,7 @@ export async function makeDirectory<T>(
   const day = access.prepare('insert into days values (?, ?, ?, ?, ?, ?)')
   const indexes = createIndexUpkeep(list)
   indexes.prepareFor(Number.POSITIVE_INFINITY)
-  const city = list.prepare('insert into cities values (?, ?, ?)')
+  const city = createCityWriter(list)
   const proxy = list.prepare<never, Row>(UPSERT)
 
   const result = await fill({
@@ -321,7 +322,7 @@ export async function makeDirectory<T>(
       }
     },
     cities(page) {
-      for (const { id, name, nameEn } of page) city.run(id, name, nameEn)
+      for (const named of page) city(named.id, named)
     },
     proxies(page) {
       for (const row of page) proxy.run(...row)

@@ -235,6 +235,7 @@ const REASONS: readonly Scenario[] = [
       'port=1&city=x&country=zz&time=5000',
       ': no proxy in the list has the given country, city or port',
     ),
+    lacks('city=%CC%81', ': no proxy in the list has the given city'), // accents alone
     lacks('country=fr&port=1080', ''),
   ),
   one('A2 a 404 says that works=90 was set for demo', {

@@ -99,6 +99,16 @@ describe('a feed from a URL', () => {
   })
 })
 
+test('a feed of one address with ever another city leaves one name', async () => {
+  const fetcher = createFetcher()
+  const file = join(fetcher.dir, 'cities.csv.gz')
+  const rows = Array.from({ length: 5_000 }, (_, n) => `9.9.9.9:80,http,99,${n}${'z'.repeat(170)}`)
+  writeFileSync(file, gzipSync(['ip,type,works,city', ...rows].join('\n')))
+  expect(await fetcher.fetch(file)).toMatchObject({ ...SUCCESS, rows: 5_000 })
+  using db = new Database(join(fetcher.dir, 'proxies.db'))
+  expect(db.query('select substr(name, 1, 6) from cities').values()).toEqual([['4999zz']])
+})
+
 describe('a feed from a URL is read', () => {
   test('in full when its options change, or when the list is empty', async () => {
     const { server, fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, lines(3)))

@@ -147,6 +147,17 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
     await expectSame(dir)
   })
 
+  test('names a city whose name was removed meanwhile, and came back under another id', async () => {
+    const { copy, dir } = openCopy()
+    const inCity = (city: string) => [{ ip: '10.0.0.1:80', type: 'http', city }]
+    for (const city of ['Rome', 'Oslo', 'Bonn', 'Rome']) {
+      await fillList(list, inCity(city), 'replace')
+      await follow(copy)
+      await expectSame(dir)
+      expect(copied(dir)).toEqual([expect.stringContaining(`|${city}|`)])
+    }
+  })
+
   test('stays as it was when reading it ends in the middle', async () => {
     const { copy, dir } = openCopy()
     await follow(copy)

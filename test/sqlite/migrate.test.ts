@@ -177,6 +177,7 @@ describe('a file that this program must not open', () => {
 
   const OLD = [
     [PROXY_FILE, 0x5052584c, 4, PROXIES_OLD, ['list', 'import -', 'import - --replace', 'serve']],
+    [PROXY_FILE, 0x70786c70, 1, PROXIES_OLD, ['list', 'import -']],
     [ACCESS_FILE, 0x50525841, 4, KEYS_OLD, ['keys list', 'keys export', 'plans list', 'serve']],
   ] as const
   test.each(OLD)(

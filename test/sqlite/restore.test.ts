@@ -311,7 +311,12 @@ const REFUSED: readonly (readonly [what: string, name: string, statement: string
   ['the plan of a key', ACCESS_FILE, `update keys set plan = 'temp'`],
   ['the hash of a key', ACCESS_FILE, `update keys set hash = x'00'`],
   ['a time', ACCESS_FILE, 'update keys set created_at = 9e18'],
-  ['the name of a city', PROXY_FILE, `insert into cities values (9, char(0, 10), '')`],
+  [
+    'the name of a city',
+    PROXY_FILE,
+    `insert into cities values (9, char(0, 10), '', char(0, 10), '')`,
+  ],
+  ['the folded name of a city', PROXY_FILE, `insert into cities values (9, 'Rome', '', 'rom', '')`],
   ['a row', PROXY_FILE, 'update proxies set type = 99'],
   ['a row', PROXY_FILE, `update proxies set ip_out = '"},{"ip":"'`],
 ]

@@ -1,68 +1,121 @@
-/** The names of cities: ids for rows, names for answers, and ids for the names in a filter. */
+/**
+ * The names of cities: ids for rows, names for answers, and ids for the names in a filter. A list may have a
+ * name for each row, so names are read one by one, and the last ones are kept.
+ */
 import type { Database } from 'bun:sqlite'
-import { fold } from '../../proxies/filter.ts'
+import { createFifoMap } from '../../lib/bounded-map.ts'
+import { type Bound, type Condition, fold, isIn } from '../../proxies/filter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
-import type { CityName } from '../../proxies/row.ts'
+import { AT, type City, type CityName } from '../../proxies/row.ts'
 
 const UNKNOWN_CITY: CityName = { name: '', nameEn: '' }
 
-type CityRow = { id: number; name: string; name_en: string }
+/** Names in memory: a million proxies have some ten thousand; the longest ones take a kilobyte each. */
+const NAMES_MAX = 16_384
+/** Ids in one statement. Names that are compared alike can be as many as rows. */
+const IDS_MAX = 1_000
 
-/** The names, in memory. Names of ids that are not in memory yet are read when they are needed. */
-export function createCities(db: Database) {
-  const names = new Map<number, CityName>()
-  /** Ids by folded name: all names, and the ones that `lang=en` shows. */
-  const matching: { [L in Lang]: Map<string, Set<number>> } = { ru: new Map(), en: new Map() }
-  /** Ids by name, then by English name. */
-  const ids = new Map<string, Map<string, number>>()
-  const selectNew = db.prepare<CityRow, [number]>('select * from cities where id > ? order by id')
-  const insert = db.prepare<never, [number, string, string]>('insert into cities values (?, ?, ?)')
-  let lastId = 0
+const WANTED = '(select value from json_each(?))'
+/** Whether a city has a wanted name, see `fold`: one of both, or the one that `lang=en` shows (contract A4). */
+const MATCHES: { readonly [L in Lang]: string } = {
+  ru: `(folded in ${WANTED} or folded_en in ${WANTED})`,
+  en: `(folded_en in ${WANTED} or name_en = '' and folded in ${WANTED})`,
+}
 
-  const addMatch = (lang: Lang, name: string, id: number): void => {
-    const found = matching[lang].get(fold(name)) ?? new Set()
-    matching[lang].set(fold(name), found.add(id))
-  }
+const UNUSED = `not exists
+  (select 1 from proxies indexed by proxies_by_city where proxies.city = cities.id)`
 
-  function learn(id: number, name: string, nameEn: string): void {
-    names.set(id, { name, nameEn })
-    const withName = ids.get(name)
-    if (withName) withName.set(nameEn, id)
-    else ids.set(name, new Map([[nameEn, id]]))
-    addMatch('ru', name, id)
-    addMatch('ru', nameEn, id)
-    addMatch('en', nameEn || name, id)
-    lastId = id
-  }
+/** Returns a function that stores names, under the next id when that is `null`, and returns their id. */
+export function createCityWriter(db: Database) {
+  // In a copy, a name may come again under another id: it had no row any more, and was removed.
+  const insert = db.prepare<never, [number | null, string, string, string, string]>(
+    'insert or replace into cities values (?, ?, ?, ?, ?)',
+  )
+  return (id: number | null, { name, nameEn }: CityName): number =>
+    Number(insert.run(id, name, nameEn, fold(name), fold(nameEn)).lastInsertRowid)
+}
 
-  /** Reads what other connections, or a transaction of ours, have added. */
-  function refresh(): void {
-    for (const row of selectNew.all(lastId)) learn(row.id, row.name, row.name_en)
-  }
+/** Those that a filter names: their ids, `null` for too many; and whether a row is in one of them. */
+export type NamedCities = { ids: readonly number[] | null; condition: Condition }
+
+export function createCities(db: Database, namesMax = NAMES_MAX) {
+  const names = createFifoMap<number, CityName>(namesMax)
+  /** By the English name, or the only one. */
+  const cities = createFifoMap<string, City>(namesMax)
+  const nameById = db.prepare<CityName, [number]>(
+    'select name, name_en as nameEn from cities where id = ?',
+  )
+  const idByName = db.prepare<{ id: number }, [string, string]>(
+    'select id from cities where name = ? and name_en = ?',
+  )
+  const matching = (lang: Lang, more: string) =>
+    db.prepare<{ id: number }, Bound[]>(`select id from cities where ${MATCHES[lang]} ${more}`)
+  const limited = `limit ${IDS_MAX + 1}`
+  const idsMatching = { ru: matching('ru', limited), en: matching('en', limited) }
+  const oneWithRows = `and not ${UNUSED} limit 1`
+  const withRows = { ru: matching('ru', oneWithRows), en: matching('en', oneWithRows) }
+  const write = createCityWriter(db)
 
   function nameOf(id: number): CityName {
-    if (id === 0) return UNKNOWN_CITY
-    if (!names.has(id)) refresh()
-    return names.get(id) ?? UNKNOWN_CITY
+    const known = id === 0 ? UNKNOWN_CITY : names.get(id)
+    if (known !== undefined) return known
+    const name = nameById.get(id)
+    if (name !== null) names.set(id, name)
+    return name ?? UNKNOWN_CITY
+  }
+
+  /** Names as they are compared; one of accents alone is none. */
+  const wantedOf = (searched: readonly string[]): Set<string> =>
+    new Set(searched.map(fold).filter(name => name !== ''))
+
+  /** Compares the names of each row. */
+  function byName(wanted: ReadonlySet<string>, lang: Lang, values: readonly Bound[]): Condition {
+    const shown = ({ name, nameEn }: CityName) =>
+      lang === 'en' ? [nameEn || name] : [name, nameEn]
+    return {
+      sql: `(select ${MATCHES[lang]} from cities where id = city)`,
+      values,
+      matcher: () => row => shown(nameOf(row[AT.city])).some(name => wanted.has(fold(name))),
+    }
   }
 
   return {
-    refresh,
     nameOf,
-    /** The ids of the cities that have one of these names in `lang` (contract A4). */
-    idsMatching(searched: readonly string[], lang: Lang): number[] {
-      const found = searched.flatMap(name => [...(matching[lang].get(fold(name)) ?? [])])
-      return [...new Set(found)].sort((a, b) => a - b)
+
+    /** The cities that have one of these names in `lang`. */
+    named(searched: readonly string[], lang: Lang): NamedCities {
+      const wanted = wantedOf(searched)
+      const json = JSON.stringify([...wanted])
+      const rows = wanted.size === 0 ? [] : idsMatching[lang].all(json, json)
+      if (rows.length > IDS_MAX) return { ids: null, condition: byName(wanted, lang, [json, json]) }
+      const ids = rows.map(({ id }) => id).sort((a, b) => a - b)
+      return { ids, condition: isIn('city', ids) }
     },
+
+    /** Whether any row is in one of these cities. */
+    hasRows(searched: readonly string[], lang: Lang): boolean {
+      const json = JSON.stringify([...wantedOf(searched)])
+      return withRows[lang].get(json, json) !== null
+    },
+
     /** The id of a pair of names; stores a new pair. Call inside a transaction. */
     idOf(name: string, nameEn: string): number {
       if (name === '' && nameEn === '') return 0
-      const known = ids.get(name)?.get(nameEn)
-      if (known !== undefined) return known
-      insert.run(lastId + 1, name, nameEn)
-      learn(lastId + 1, name, nameEn)
-      return lastId
+      const known = cities.get(nameEn || name)
+      if (known?.name === name && known.nameEn === nameEn) return known.id
+      const id = idByName.get(name, nameEn)?.id ?? write(null, { name, nameEn })
+      const city = { id, name, nameEn }
+      cities.set(nameEn || name, city)
+      names.set(id, city)
+      return id
     },
+
+    lastId: (): number =>
+      db.query<{ id: number }, []>('select coalesce(max(id), 0) as id from cities').get()?.id ?? 0,
+
+    /** Removes the names that no row has, of ids after this one. */
+    removeUnused: (after = 0): void =>
+      void db.run(`delete from cities where id > ? and ${UNUSED}`, [after]),
   }
 }
 

@@ -79,6 +79,9 @@ export function createBatch() {
   }
 }
 
+/** Names of cities in memory: rows come in any order, and each of them needs its own. */
+const NAMES_MAX = 65_536
+
 /** How long an import waits for something short, such as removing stale rows, before it says so. */
 const SHORT_WAIT_MS = 500
 /** How long an import waits for another one, in milliseconds. */
@@ -203,8 +206,10 @@ function startImport(db: Database, mode: ImportMode, latest: number, writer: Imp
   const table = isReplace ? 'temp.incoming' : 'proxies'
   const requireRoom = createRoomCheck(db)
   const indexes = createIndexUpkeep(db)
-  const cities = createCities(db)
-  cities.refresh()
+  const cities = createCities(db, NAMES_MAX)
+  // Not those that this import leaves without rows: somebody may be reading a row of them.
+  cities.removeUnused()
+  const lastCity = cities.lastId()
   const upsert = db.prepare<never, BatchRow>(upsertInto(table, latest))
   const cityOf = db.prepare<{ city: number }, [number]>(`select city from ${table} where id = ?`)
   const batch = createBatch()
@@ -265,6 +270,7 @@ function startImport(db: Database, mode: ImportMode, latest: number, writer: Imp
       const removed = isReplace ? swap(approve) : 0
       if (writer !== 'feed' && written + removed > 0) db.run(MARK)
       indexes.restore()
+      cities.removeUnused(lastCity)
       requireRoom()
       db.run('commit')
       if (isReplace) db.run(SWAP.drop)

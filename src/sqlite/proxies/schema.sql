@@ -14,11 +14,14 @@ create table proxies (
   ip_out any not null                -- '' unknown; IPv4 as an integer; IPv6 as text
 ) strict;
 
--- Names are few and long, rows are many: rows hold numbers. Names are never removed.
+-- Names are few and long, rows are many: rows hold numbers. An import removes names that no row has. Who
+-- reads the list knows names by their ids: none is used again.
 create table cities (
-  id integer primary key,
+  id integer primary key autoincrement,
   name text not null,                -- default name
   name_en text not null,
+  folded text not null,              -- both as they are compared
+  folded_en text not null,
   unique (name, name_en)
 ) strict;
 
@@ -28,6 +31,9 @@ create table list (
   imported text not null             -- a random mark of the last import that no feed made
 ) strict;
 insert into list values (1, hex(randomblob(8)));
+
+create index cities_by_name on cities (folded);
+create index cities_by_english_name on cities (folded_en);
 
 -- In the order of an answer, behind what a filter names exactly. Those by age and by country hold
 -- whole rows, so that a select never touches the table. Those by city and by port do not: that would

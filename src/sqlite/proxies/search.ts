@@ -29,7 +29,7 @@ import {
   type Row,
 } from '../../proxies/row.ts'
 import type { FindOptions } from '../../proxies/store.ts'
-import { createCities } from './cities.ts'
+import { createCities, type NamedCities } from './cities.ts'
 
 export type Condition = { sql: string; values: readonly Bound[] }
 
@@ -46,6 +46,8 @@ export type Search = {
   rest: readonly Condition[]
   /** The order of the rows; a random one is made of rows that are in order. */
   order: Exclude<Sort, 'random'>
+  /** Deciding of a row takes so long that a quick select could not look at many. */
+  isSlow: boolean
   /** Creates what decides of a row in memory whether all other conditions hold. */
   createMatcher: () => (row: Row) => boolean
 }
@@ -59,12 +61,12 @@ const condition = (sql: string, ...values: Bound[]): Condition => ({ sql, values
 type Choice = Path & { decides: 'ip' | 'city' | 'port' | 'country' | null }
 
 /** The most selective path to the rows of a filter. */
-function choosePath(filter: Filter, addressBits: 32 | 16, cityIds: readonly number[]): Choice {
+function choosePath(filter: Filter, addressBits: 32 | 16, cityIds: NamedCities['ids']): Choice {
   const { address, port, countries } = filter
   if (address !== null && addressBits === 32) {
     return { index: null, branches: [condition('id = ?', idOf(address))], decides: 'ip' }
   }
-  if (filter.cities.length > 0 && cityIds.length <= BRANCHES_MAX) {
+  if (filter.cities.length > 0 && cityIds !== null && cityIds.length <= BRANCHES_MAX) {
     const branches = cityIds.map(id => condition('city = ?', id))
     return { index: 'proxies_by_city', branches, decides: 'city' }
   }
@@ -85,18 +87,19 @@ function choosePath(filter: Filter, addressBits: 32 | 16, cityIds: readonly numb
 function searchOf(
   filter: Filter,
   addressBits: 32 | 16,
-  cityIds: readonly number[],
+  { ids, condition: inCities }: NamedCities,
   nowMs: number,
 ): Search {
-  const { decides, ...path } = choosePath(filter, addressBits, cityIds)
+  const { decides, ...path } = choosePath(filter, addressBits, ids)
   const { countryMode } = filter
-  const { all, rest } = conditionsOf(filter, { addressBits, cityIds, countryMode }, decides)
+  const { all, rest } = conditionsOf(filter, { addressBits, inCities, countryMode }, decides)
   return {
     path,
     since: condition('checked_at >= ?', ageClock(nowMs) - filter.ageMaxSeconds),
     all,
     rest,
     order: filter.sort === null || filter.sort === 'random' ? 'checked' : filter.sort,
+    isSlow: ids === null,
     createMatcher: () => matcherOf(all),
   }
 }
@@ -186,17 +189,12 @@ export function createReader(db: Database) {
     return statement
   }
 
-  function cityIds(filter: Filter): number[] {
-    if (filter.cities.length > 0) cities.refresh()
-    return cities.idsMatching(filter.cities, filter.lang)
-  }
-
   return {
     cityNames: cities.nameOf,
-    cityIds,
+    hasCity: cities.hasRows,
     /** A filter, compiled to SQL. */
     search: (filter: Filter, { addressBits, nowMs }: FindOptions): Search =>
-      searchOf(filter, addressBits, cityIds(filter), nowMs),
+      searchOf(filter, addressBits, cities.named(filter.cities, filter.lang), nowMs),
     all: <R extends EndpointRow>(sql: string, values: readonly Bound[]): R[] =>
       prepared(sql).values(...values) as unknown as R[], // values() is untyped
     /** The first number of the first row. */

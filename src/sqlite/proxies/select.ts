@@ -150,6 +150,7 @@ const wholeBranch = (index: string, branch: Condition): Search => ({
   all: [],
   rest: [],
   order: 'checked',
+  isSlow: false,
   createMatcher: () => () => true,
 })
 
@@ -274,7 +275,6 @@ export function createFreshest(pages: Pages, dataVersion: () => number, scanMax:
 const NEWEST = `select checked_at from proxies indexed by proxies_by_age order by ${ORDER} limit 1`
 const SEEKS = {
   country: 'indexed by proxies_by_country where country in (select value from json_each(?))',
-  city: 'indexed by proxies_by_city where city in (select value from json_each(?))',
   port: 'indexed by proxies_by_port where id & 65535 = ?',
 } as const
 /** A type among the first entries by age. */
@@ -290,13 +290,12 @@ function createLacks(read: Reader, scanMax: number) {
 
   /** See `ProxyReader.lacks`. */
   function lacks(filter: Filter): Lacks {
-    const { countries, countryMode, cities, port } = filter
+    const { countries, countryMode, cities, port, lang } = filter
     const lacking: Lacking[] = []
     const numbers = JSON.stringify(countries.map(countryToNumber))
     const isIncluded = countries.length > 0 && countryMode === 'include'
     if (isIncluded && !has(SEEKS.country, numbers)) lacking.push('country')
-    const cityIds = JSON.stringify(read.cityIds(filter))
-    if (cities.length > 0 && !has(SEEKS.city, cityIds)) lacking.push('city')
+    if (cities.length > 0 && !read.hasCity(cities, lang)) lacking.push('city')
     if (port !== null && !has(SEEKS.port, port)) lacking.push('port')
     return { newestSeconds: read.number(NEWEST, []) ?? null, lacking }
   }
@@ -411,15 +410,19 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
       return read.all<R>(fullSql(columns, [conditions]), values)
     }
 
+    function findFirst(search: Search, most: number): R[] | null {
+      if (search.isSlow) return null
+      const now = version()
+      return findFresh(search, most, now) ?? selectFirst<R>(search, most, columns, now)
+    }
+
     /** The rows of a full select; `null` when that would take long or find many. */
     function findFew(filter: Filter, options: FindOptions): R[] | null {
       const isMasked = options.addressBits === 16
       const most = isMasked
         ? QUICK_RECORDS_MAX
         : Math.min(filter.count ?? Infinity, QUICK_RECORDS_MAX + 1)
-      const search = read.search(filter, options)
-      const now = version()
-      const found = findFresh(search, most, now) ?? selectFirst<R>(search, most, columns, now)
+      const found = findFirst(read.search(filter, options), most)
       if (isMasked) return found && shownOf(found, filter.count)
       return found === null || found.length > QUICK_RECORDS_MAX ? null : found
     }

@@ -19,7 +19,7 @@ const REINDEX_SHARE = 1 / 8
 /** How `create index` sorts, see `restore`. */
 const SORT_RUN_KIB = 2 * 1024
 
-const INDEXES = [...schema.matchAll(/^create index (\w+)[^;]*;/gm)]
+const INDEXES = [...schema.matchAll(/^create index (proxies_\w+)[^;]*;/gm)]
 
 /** The rows of a table. Of the list SQLite reads all of the smallest index, a million in 40 ms. */
 export const countRows = (db: Database, table = 'proxies'): number =>

@@ -1,0 +1,134 @@
+/** Names of cities: how long a list has them, that an id is of one name for ever, and which names are read. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import type { Filter } from '../../../src/proxies/filter.ts'
+import { LANGS } from '../../../src/proxies/proxy.ts'
+import { createCities } from '../../../src/sqlite/proxies/cities.ts'
+import { createListStore } from '../../../src/sqlite/proxies/store.ts'
+import type { List } from '../../../src/sqlite/stores.ts'
+import { fillList, listOf, NO_FILTER, T0 } from '../../support/fixtures.ts'
+import { proxiesOf } from '../../support/rows.ts'
+import { cleanUp } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const AT_T0 = { nowMs: T0, addressBits: 32 } as const
+const inCity = (city: string, host = 1) => ({ ip: `192.0.2.${host}:80`, type: 'http', city })
+const namesIn = ({ db }: List): unknown[][] =>
+  db.query('select id, name from cities order by id').values()
+
+describe('a name that no row has', () => {
+  test('is not kept when rows of its own import had it last', () => {
+    const list = listOf([inCity('A'), inCity('B'), inCity('C')])
+    expect(namesIn(list)).toEqual([[3, 'C']])
+    fillList(list, [inCity('D', 2), inCity('E', 2)], 'replace')
+    expect(namesIn(list)).toEqual([
+      [3, 'C'],
+      [5, 'E'],
+    ])
+  })
+
+  test.each(['merge', 'replace'] as const)('is removed by the next import, %s', mode => {
+    const list = listOf([inCity('A'), inCity('B', 2)])
+    fillList(list, [inCity('C'), inCity('C', 2)], mode)
+    expect(namesIn(list)).toHaveLength(3) // who has read a row before can still say where it is
+    fillList(list, [inCity('C')], mode)
+    expect(namesIn(list)).toEqual([[3, 'C']])
+  })
+
+  test('is removed by the next import after retention, too', () => {
+    const list = listOf([{ ...inCity('A'), age: 500 }, inCity('B', 2)])
+    list.proxies.removeStale(100_000, T0)
+    fillList(list, [inCity('B', 2)])
+    expect(namesIn(list)).toEqual([[2, 'B']])
+  })
+
+  test('stays when the import fails', () => {
+    const list = listOf([inCity('A')])
+    fillList(list, [inCity('B')])
+    const importTx = list.begin('merge')
+    importTx.lock()
+    importTx.rollback()
+    expect(namesIn(list)).toHaveLength(2)
+  })
+})
+
+test('an id is never that of another name, even of the last name when that is gone', () => {
+  const list = listOf([inCity('A')])
+  fillList(list, [], 'replace')
+  for (const city of ['B', 'A']) {
+    fillList(list, [], 'replace')
+    fillList(list, [inCity(city)], 'replace')
+  }
+  expect(namesIn(list).at(-1)).toEqual([3, 'A'])
+})
+
+describe('of the names of a list', () => {
+  const MANY = Array.from({ length: 3_000 }, (_, n) => ({
+    ip: `10.0.${n >> 8}.${n & 255}:80`,
+    type: 'http',
+    city: `City ${n}`,
+    age: n % 500,
+  }))
+
+  test('one request reads those of its rows, each of them once', () => {
+    const { db } = listOf(MANY)
+    let read = 0
+    const prepare = db.prepare.bind(db)
+    db.prepare = ((sql: string) => {
+      const statement = prepare(sql)
+      if (!sql.includes('from cities')) return statement
+      const counted = <T>(result: T): T => {
+        read += Array.isArray(result) ? result.length : Number(result !== null)
+        return result
+      }
+      return {
+        get: (...values: never[]) => counted(statement.get(...values)),
+        all: (...values: never[]) => counted(statement.all(...values)),
+      }
+    }) as typeof db.prepare
+    const store = createListStore(db)
+    const cities = (filter: Partial<Filter>): string[] => {
+      const found = store.findQuickly({ ...NO_FILTER, ...filter }, AT_T0)
+      return found === null ? [] : proxiesOf(found).map(({ city }) => city)
+    }
+    expect(cities({ count: 5 })).toHaveLength(5)
+    expect(read).toBe(5)
+    expect(cities({ count: 5 })).toHaveLength(5)
+    expect(read).toBe(5)
+    expect(cities({ cities: ['city 2999'] })).toEqual(['City 2999'])
+    expect(read).toBe(7) // its id, and its name
+    expect(store.lacks({ ...NO_FILTER, cities: ['city 3000'] }).lacking).toEqual(['city'])
+    expect(read).toBe(7)
+  })
+
+  test('those that are in memory no more are read again', () => {
+    const cities = createCities(listOf(MANY).db, 2)
+    for (const n of [1, 2, 3, 1, 1, 3_000]) expect(cities.nameOf(n).name).toBe(`City ${n - 1}`)
+    for (const n of [7, 8, 9, 7]) expect(cities.idOf(`City ${n}`, '')).toBe(n + 1)
+  })
+})
+
+test('more names that are compared alike than fit a statement are all found', () => {
+  const marks = (n: number): string =>
+    String.fromCharCode(0x300 + (n % 40), 0x300 + Math.floor(n / 40))
+  const list = listOf(
+    Array.from({ length: 1_500 }, (_, n) => ({
+      ip: `10.0.${n >> 8}.${n & 255}:80`,
+      type: n % 3 === 0 ? 'socks5' : 'http',
+      city: n % 2 === 0 ? `x${marks(n)}` : `y${n}`,
+      city_en: n % 2 === 0 ? '' : `x${marks(n)}`,
+    })).concat({ ip: '10.9.9.9:80', type: 'http', city: 'x', city_en: 'z' }),
+  )
+  const { proxies } = list
+  for (const lang of LANGS) {
+    const filter = { ...NO_FILTER, cities: ['x'], lang }
+    expect(list.finder.find(filter, AT_T0).rows).toHaveLength(lang === 'en' ? 1_500 : 1_501)
+    expect(list.finder.find({ ...filter, types: ['socks5'] }, AT_T0).rows).toHaveLength(500)
+    expect(proxies.findQuickly({ ...filter, count: 9 }, AT_T0)).toBeNull() // it takes its turns
+    expect(proxies.lacks(filter).lacking).toEqual([])
+    const some = list.finder.find({ ...filter, count: 9 }, AT_T0).rows.map(([id]) => id)
+    expect(proxies.findByIds(filter, AT_T0, some)?.rows).toHaveLength(9)
+    const other = { ...filter, cities: ['z'] }
+    expect(proxies.findByIds(other, AT_T0, some)).toBeNull()
+  }
+})
