@@ -159,6 +159,16 @@ const mergeRepeated = (order: MergeOrder): string => {
   end $$`
 }
 
+/**
+ * Removes names that no row of the import has got: those that it has added, in a replacement all. The one with
+ * the highest id of before stays: new ids are counted from it, and machines have names in memory by their ids.
+ */
+const forgetNames = ({ mode, version }: MergeOrder): string => `
+  delete from proxylist.cities c
+    where (${mode === 'replace'} or version = ${version})
+      and id is distinct from (select max(id) from proxylist.cities where version < ${version})
+      and not exists (select from pg_temp.merged m where m.city = c.id)`
+
 /** How long an import waits for another one before it says so, and until it gives up. */
 const SHORT_WAIT_MS = 500
 const WAIT_MS = 3_600_000
@@ -301,6 +311,7 @@ async function merge(run: Session['run'], { mode, writer, latest, names, approve
     insert into proxylist.proxies (${COLUMNS}, version)
     select ${COLUMNS}, ${version} from pg_temp.merged m
       where ${isMerge ? 'm.is_new' : 'not exists (select from proxylist.proxies p where p.id = m.id)'}`)
+  await run(forgetNames(order))
   const isChanged = added + updated + removed > 0
   if (isChanged) {
     const bounds = isReplace ? found : await boundsAfter(run, { before, found, latest })

@@ -131,6 +131,22 @@ describe.skipIf(!HAS_POSTGRES)('the list', () => {
     expect(await changesSince(reader, await versionOf(reader))).toEqual(none)
   })
 
+  test('keeps no name that no row of its import has got, and gives no id a second time', async () => {
+    const { store, reader } = await openStore()
+    const names = async () =>
+      (await changesSince(reader, null)).cities.map(c => `${c.id} ${c.name}`)
+    const cities = (...some: string[]) => some.map(city => at(1, { ...LATER, city, cityEn: '' }))
+    await load(store, cities('A', 'B', 'C').concat(at(2, { city: 'D' })))
+    expect((await names()).map(name => name.slice(2))).toEqual(['C', 'D'])
+    const [, last = ''] = await names()
+    await load(store, cities('E', 'F'), 'replace')
+    expect(await names()).toEqual([last, expect.stringMatching(/ F$/)])
+    await load(store, cities('G'), 'replace')
+    const [f, g = ''] = await names()
+    expect(`${f} ${g}`).toMatch(/ F \d+ G$/)
+    expect(Number.parseInt(g, 10)).toBeGreaterThan(Number.parseInt(f ?? '', 10))
+  })
+
   test('an import that waits for its source holds no transaction open, which would keep admissions from being cleaned up', async () => {
     const { url, reader } = await openStore()
     const connection = openConnection({ url, timeoutMs: null, name: 'importing' })
