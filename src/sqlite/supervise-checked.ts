@@ -11,8 +11,8 @@ import { type Parts, supervise } from './supervise.ts'
 
 /** Calls of `tick` between two regular checks. */
 const CHECK_EVERY = 3600
-/** Calls of `tick` before the first check, which would slow down the start of the server. */
-const FIRST_CHECK = 10
+/** Calls of `tick` before the first check, whose ten seconds for a million rows are not those of the start. */
+const FIRST_CHECK = 60
 
 type CheckedParts<Store> = Omit<Parts<Store>, 'onFailure'> & {
   holds: ServerHolds

@@ -37,8 +37,8 @@ const ANSWER_MS_MAX = 20_000
 const PAUSE_MS = 15
 /** Longest wait for a recovery. */
 const RECOVERY_MS_MAX = 15_000
-/** Longest wait for the first refusal: the first check of the list begins 10 s after the start. */
-const REFUSED_MS_MAX = 15_000
+/** Longest wait for the first refusal: the first check of the list begins a minute after the start. */
+const REFUSED_MS_MAX = 65_000
 
 /** Queries that read indexes, rows, names, and one with a long answer; none depends on the time. */
 const QUERIES = [
@@ -465,7 +465,7 @@ const DESCRIPTORS = 96
 const IDLE = 300
 const ASKED = 300
 /** By then a server checks its list, and needs a thread for that. */
-const UNTIL_CHECK_MS = 11_000
+const UNTIL_CHECK_MS = 61_000
 /** Sends requests one after the other on one connection; gives statuses and the slowest answer. */
 async function askInTurn(client: Client, times: number) {
   const statuses = new Map<number, number>()
