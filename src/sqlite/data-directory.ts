@@ -60,10 +60,21 @@ export const missingDirectory = (dir: string): string =>
 /** @throws CommandError when there is no data directory, or this database is not in it. */
 export function requireData(dir: string, name: DataFile): void {
   if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
+  if (!existsSync(join(dir, name))) throw new CommandError(missingFile(dir, name))
+}
+
+const LOST = 'restore a backup, or, if there never was one,'
+
+/**
+ * The sentence about a database that is not there. Beside other data, keys may have been lost: new ones would
+ * refuse every customer.
+ */
+export function missingFile(dir: string, name: DataFile): string {
   const file = join(dir, name)
-  if (existsSync(file)) return
-  if (name === ACCESS_FILE && existsSync(walOf(file))) throw new CommandError(strayWal(file))
-  throw new CommandError(`there is no ${file}; ${ORIGINS[name]}`)
+  const isAccess = name === ACCESS_FILE
+  if (isAccess && existsSync(walOf(file))) return strayWal(file)
+  const isLost = isAccess && [PROXY_FILE, FEEDS_FILE].some(other => existsSync(join(dir, other)))
+  return `there is no ${file}; ${isLost ? `${LOST} ` : ''}${ORIGINS[name]}`
 }
 
 /** The sentence about a write-ahead log without its database: what it holds must not be lost. */
@@ -90,7 +101,6 @@ export function requireParts(dir: string, what: 'back up' | 'move'): void {
   }
   const done = what === 'move' ? 'moved' : 'backed up'
   throw new CommandError(
-    `${join(dir, lost)} is missing, so nothing was ${done}: restore a backup, or, if there never ` +
-      `was one, ${ORIGINS[lost]}`,
+    `${join(dir, lost)} is missing, so nothing was ${done}: ${LOST} ${ORIGINS[lost]}`,
   )
 }

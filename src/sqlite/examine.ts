@@ -14,6 +14,7 @@ import {
   FEEDS_FILE,
   hasDirectory,
   missingDirectory,
+  missingFile,
   ORIGINS,
   PROXY_FILE,
 } from './data-directory.ts'
@@ -44,8 +45,7 @@ function withFile(
   name: keyof typeof ORIGINS,
   examine: () => Awaitable<Result>,
 ): Awaitable<Result> {
-  const file = join(dir, name)
-  return existsSync(file) ? examine() : wrong(`there is no ${file}; ${ORIGINS[name]}`)
+  return existsSync(join(dir, name)) ? examine() : wrong(missingFile(dir, name))
 }
 
 /** The problems of keys, plans and usage in `dir`; none when they are intact. */

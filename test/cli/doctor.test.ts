@@ -95,7 +95,12 @@ const TROUBLES: readonly Trouble[] = [
     KEYS,
     /access\.db is damaged: it is empty; restore a backup with: proxylist restore --force FILE$/,
   ],
-  ['no keys', dir => rmSync(keys(dir)), KEYS, /^there is no .*keys add$/],
+  [
+    'keys that were lost',
+    dir => rmSync(keys(dir)),
+    KEYS,
+    /^there is no .*access\.db; restore a backup, or, if there never was one, create .* keys add$/,
+  ],
   ['truncated keys', dir => truncateSync(keys(dir), 5000), KEYS, /is damaged/],
   [
     'a batch of usage that cannot be read',

@@ -104,6 +104,15 @@ describe('a command that only reads or changes makes nothing, and names what is 
     })
     expect(readdirSync(join(cwd, 'file'))).toEqual(['here'])
   })
+
+  test('keys list: keys that are missing beside other data may have been lost', () =>
+    take(directoryOf({ 'data/feeds.db': 'x' }), {
+      args: ['keys', 'list', '--data', 'data'],
+      exitCode: 1,
+      stderr:
+        'proxylist: there is no data/access.db; restore a backup, or, if there never was one, ' +
+        'create a key with: proxylist keys add\n',
+    }))
 })
 
 /** Sends a signal once the program handles it: a line of proc(5) has the signals that it catches. */
