@@ -9,6 +9,7 @@ import type { Awaitable } from './lib/awaitable.ts'
 import type { Clock } from './lib/clock.ts'
 import { type Checks, examineAll, type Finding, finding, problemOf } from './lib/examination.ts'
 import { examineDatabase } from './postgres/examine.ts'
+import { requireOwnData } from './sqlite/copy.ts'
 import { ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { COPY_CHECKS, DIRECTORY_CHECKS, type Directory } from './sqlite/examine.ts'
 import { listFeeds } from './sqlite/stores.ts'
@@ -30,8 +31,11 @@ export async function examine(
   const directory = { dir, clock, signal, secrets: [TOKEN_FILE] }
   const run = (checks: Checks<Directory>): Promise<Finding[]> =>
     examineAll(checks, directory, signal)
-  const configuration = () =>
-    finding(environmentProblems(env), 'every PROXYLIST_ variable is right')
+  const configuration = async () => {
+    const copies = url === undefined ? await problemOf(() => requireOwnData(dir)) : []
+    const problems = [...environmentProblems(env), ...copies]
+    return finding(problems, 'every PROXYLIST_ variable is right')
+  }
 
   /** The feeds and databases of places that the settings name, and how the last attempts went. */
   const feeds = (attempts: () => Awaitable<readonly FeedState[]>) => async () => {

@@ -13,6 +13,7 @@ import { join } from 'node:path'
 import type { Environment } from '../../src/config/environment.ts'
 import { readSettings } from '../../src/config/settings.ts'
 import { EXAMINED, examine } from '../../src/doctor.ts'
+import { writeCopyOf } from '../../src/sqlite/copy.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { flipLast } from '../support/damage.ts'
@@ -71,6 +72,11 @@ function runOn(dir: string, sql: string): void {
   close()
 }
 const UNREADABLE = /access\.db is damaged \(its usage cannot be read\): restore a backup$/
+/** Makes the keys of `dir` a copy, as a node has one. */
+function makeCopy(dir: string): void {
+  using registry = openRegistry(dir)
+  writeCopyOf(registry.db, { database: 'some', version: 1, mark: 'mark' })
+}
 type Trouble = readonly [what: string, make: (dir: string) => void, check: string, found: RegExp]
 const TROUBLES: readonly Trouble[] = [
   ['a directory for all', dir => chmodSync(dir, 0o755), 'permissions', /to others; chmod 700$/],
@@ -94,6 +100,12 @@ const TROUBLES: readonly Trouble[] = [
     dir => truncateSync(keys(dir), 0),
     KEYS,
     /access\.db is damaged: it is empty; restore a backup with: proxylist restore --force FILE$/,
+  ],
+  [
+    'a copy of a database that no setting names',
+    makeCopy,
+    'configuration',
+    /access\.db is a copy of a shared database: name that with --database, or give another --data$/,
   ],
   [
     'keys that were lost',
