@@ -18,7 +18,11 @@ type FeedSettings = Settings<'feed' | 'feeds' | 'feedEvery' | 'providerService'>
 
 async function readFeedsFile(file: string): Promise<string> {
   try {
-    return (await readRegularFile(file)).toString()
+    const bytes = await readRegularFile(file)
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    if (text.includes('\0')) throw new Error('it has a NUL character, which no text has')
+    if (/^\s*</.test(text)) throw new Error('it is a web page, not a list of feeds')
+    return text
   } catch (error) {
     throw unreadable(`the feeds file ${file}`, error, 2)
   }

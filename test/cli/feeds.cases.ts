@@ -95,6 +95,17 @@ export const BAD_FEEDS: readonly Transcript[] = [
       'cannot read the feeds file none.conf: no such file or directory',
     ),
   ),
+  ...(
+    [
+      ['/a\0\n', 'it has a NUL character, which no text has'],
+      [Buffer.from('/caf\xe9\n', 'latin1'), 'it is not text in UTF-8; save it as UTF-8'],
+      ['\n<html></html>\n', 'it is a web page, not a list of feeds'],
+    ] as const
+  ).map(([content, why]) =>
+    bad(['fetch', '--feeds', 'feeds.conf'], `cannot read the feeds file feeds.conf: ${why}`, {
+      'feeds.conf': content,
+    }),
+  ),
   bad(
     ['serve', '--feed', 'ftp://user:SECRET@example.com/?key=SECRET'],
     '--feed: ftp://***@example.com/?key=*** must be an http:// or https:// URL',

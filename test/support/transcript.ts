@@ -24,7 +24,7 @@ export type Step = {
 
 export type Transcript = {
   name: string
-  files?: { [name: string]: string }
+  files?: { [name: string]: string | Uint8Array }
   steps: readonly Step[]
 }
 
