@@ -6,13 +6,14 @@
 import { type ProcessSettings, spawnTask } from '../config/subprocess.ts'
 import { geoipStamp, openGeoip } from '../import/geoip.ts'
 import { type ImportObserver, importSources, shrinkProblem } from '../import/import.ts'
+import { IN_FUTURE } from '../import/row.ts'
 import { type Clock, type Later, timerLater } from '../lib/clock.ts'
 import { CommandError, messageOf, orAborted } from '../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
 import { type Feed, importOptionsOf, inFeedLine } from './feed.ts'
 import { FetchFailure, notRegular, type OpenContext, type Opened, openFeed } from './fetch.ts'
-import type { FeedState, Validators } from './store.ts'
+import { type FeedState, NOTHING_KNOWN } from './store.ts'
 
 /** Longest time until the last byte of a source. */
 export const FETCH_MS_MAX = 60 * SECOND_MS
@@ -22,12 +23,12 @@ const IMPORT_MS_MAX = 10 * MINUTE_MS
 /** A source with something new. */
 type Changed = Extract<Opened, { kind: 'changed' }>
 
-type Imported = Pick<FeedState, 'rejected' | 'rejection'> & { rows: number }
+type Imported = Pick<FeedState, 'rejected' | 'rejection' | 'validators'> & { rows: number }
 
 /** What became of an attempt; `options` is the fingerprint of `FeedState`. */
 export type AttemptResult =
   | { kind: 'unchanged' }
-  | ({ kind: 'imported'; validators: Validators; options: string } & Imported)
+  | ({ kind: 'imported'; options: string } & Imported)
   | { kind: 'failed'; error: string; retryAfterMs: number | null }
 
 /** The list, opened for one piece of work and closed after it. */
@@ -74,12 +75,13 @@ async function within<T>(
 async function importFeed(
   feed: Feed,
   rowsBefore: number,
-  { sources, skipped }: Pick<Changed, 'sources' | 'skipped'>,
+  { sources, skipped, validators }: Changed,
   { list, geoip, provider, bytesMax, clock, onRejected = () => {} }: AttemptContext,
   signal: AbortSignal,
 ): Promise<Imported> {
   const place = await orAborted(openGeoip(geoip), signal)
   let rejection = ''
+  let hasRowsAhead = false
   const reject = (sentence: string): void => {
     rejection ||= sentence.replace(`${feed.shown}:`, 'line ')
     onRejected(sentence)
@@ -100,8 +102,10 @@ async function importFeed(
     const observer: ImportObserver = {
       progress() {},
       ignored() {},
-      rejected: (file, line, field, reason) =>
-        reject(`${file}:${line}: ${field} ${inFeedLine(reason)}`),
+      rejected(file, line, field, reason) {
+        hasRowsAhead ||= reason === IN_FUTURE
+        reject(`${file}:${line}: ${field} ${inFeedLine(reason)}`)
+      },
     }
     try {
       const add: typeof importTx.add = proxy => importTx.add(place(proxy))
@@ -114,7 +118,8 @@ async function importFeed(
         if (problem !== null) throw new CommandError(problem)
         rows = sizes.after
       })
-      return { rows, rejected: rejected + skipped.length, rejection }
+      const known = hasRowsAhead ? NOTHING_KNOWN : validators // these rows will be right
+      return { rows, rejected: rejected + skipped.length, rejection, validators: known }
     } catch (error) {
       await importTx.rollback()
       throw error
@@ -150,7 +155,7 @@ export async function attemptFeed(
     const imported = await within(context, IMPORT_MS_MAX, long, each =>
       importFeed(feed, before.rows ?? Number.POSITIVE_INFINITY, opened, context, each),
     ).finally(opened.close)
-    return { kind: 'imported', ...imported, validators: opened.validators, options }
+    return { kind: 'imported', ...imported, options }
   } catch (thrown) {
     signal.throwIfAborted() // this says nothing of the feed
     if (!(thrown instanceof FetchFailure || thrown instanceof CommandError)) throw thrown

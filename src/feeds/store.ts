@@ -29,6 +29,9 @@ export type FeedState = {
   options: string
 }
 
+/** With these, the next attempt imports what it finds. */
+export const NOTHING_KNOWN: Validators = { etag: '', lastModified: '', digest: '' }
+
 /** The state of a feed that was never fetched. */
 export const newState = (source: string, nextTryAt: number): FeedState => ({
   source,
@@ -40,7 +43,7 @@ export const newState = (source: string, nextTryAt: number): FeedState => ({
   failures: 0,
   nextTryAt,
   attempts: 0,
-  validators: { etag: '', lastModified: '', digest: '' },
+  validators: NOTHING_KNOWN,
   options: '',
 })
 

@@ -299,6 +299,9 @@ function cityOf(value: unknown, field: string): string {
     : bad(field, `must be a name of up to ${CITY_LENGTH_MAX} characters, without controls`)
 }
 
+/** Why a row is rejected that may be right later, or once the clock is. */
+export const IN_FUTURE = `lies more than ${FUTURE_SECONDS_MAX / 60} minutes in the future`
+
 /** Unix seconds of the check: `checked_at`, else `timecheck`, else the time of the import. */
 function checkedAtOf({ checked_at, timecheck }: RawRow, nowMs: number): number {
   const now = toSeconds(nowMs)
@@ -308,9 +311,7 @@ function checkedAtOf({ checked_at, timecheck }: RawRow, nowMs: number): number {
   if (instant === '' && local === '') return now
   const seconds = instant === '' ? timecheckOf(local) : instantOf(instant)
   if (seconds < 0) return bad(field, 'must not lie before 1970')
-  return seconds <= now + FUTURE_SECONDS_MAX
-    ? seconds
-    : bad(field, `lies more than ${FUTURE_SECONDS_MAX / 60} minutes in the future`)
+  return seconds <= now + FUTURE_SECONDS_MAX ? seconds : bad(field, IN_FUTURE)
 }
 
 const NONE: ReadonlySet<Service> = new Set()

@@ -24,7 +24,7 @@ import { attemptInProcess, FETCH_MS_MAX } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
 import { openFeed, refuseRedirect, resolveBySystem } from '../../src/feeds/fetch.ts'
 import { type FeedState, newState } from '../../src/feeds/store.ts'
-import { MINUTE_MS } from '../../src/lib/time.ts'
+import { HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
 import { type Answerer, reply, startFeedServer } from '../support/feed-server.ts'
 import { createFetcher, lines } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -96,6 +96,15 @@ describe('a feed from a URL', () => {
     server.answers['/a'] = reply(200, {}, lines(4))
     expect(await fetch()).toMatchObject({ rows: 4 })
     expect(fetcher.rowCount()).toBe(4)
+  })
+
+  test('is imported again while rows of it lie in the future: the clock may be wrong', async () => {
+    const csv = `ip,type,checked_at\n9.9.9.9:80,http,${T0 / 1000}\n9.9.9.8:80,http,${T0 / 1000 + 7200}\n`
+    const { fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, csv))
+    expect(await fetch()).toMatchObject({ rows: 1, rejected: 1 })
+    fetcher.pass(2 * HOUR_MS)
+    expect(await fetch()).toMatchObject({ rows: 2, rejected: 0 })
+    expect(await fetch('', fetcher.notImported)).toMatchObject({ rows: 2 })
   })
 })
 
