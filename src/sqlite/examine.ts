@@ -1,12 +1,12 @@
 /** What `doctor` examines of a data directory. Nothing here creates or changes a file. */
-import { existsSync, statfsSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { AHEAD_MS, describeAhead } from '../access/ahead.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { counted } from '../lib/counted.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
-import { type Checks, finding, type Result, right, wrong } from '../lib/examination.ts'
+import { type Checks, finding, problemOf, type Result, right, wrong } from '../lib/examination.ts'
 import { freshness, rowsAhead, type TallyReader } from '../proxies/freshness.ts'
 import { checkInWorker, checkRegistry } from './check.ts'
 import {
@@ -122,8 +122,10 @@ export const DIRECTORY_CHECKS = {
     return finding([...subjects, ...rows], 'no request and no check lies in the future')
   },
 
-  disk({ dir }) {
+  async disk({ dir }) {
     if (!hasDirectory(dir)) return wrong(`there is no directory ${dir} to examine`)
+    const [blocked] = await problemOf(() => accessSync(dir, constants.W_OK))
+    if (blocked !== undefined) return wrong(`${dir} cannot be written: ${blocked}`)
     const { bavail, bsize } = statfsSync(dir)
     const sizes = [PROXY_FILE, ACCESS_FILE].map(
       name => statSync(join(dir, name), { throwIfNoEntry: false })?.size ?? 0,

@@ -2,6 +2,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import {
   chmodSync,
+  cpSync,
   existsSync,
   mkdirSync,
   rmdirSync,
@@ -17,6 +18,7 @@ import { writeCopyOf } from '../../src/sqlite/copy.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { flipLast } from '../support/damage.ts'
+import { makeReadOnly, smallDisk } from '../support/disk.ts'
 import { dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { createClock, proxylist } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -195,6 +197,14 @@ test('what a killed restore has left is named, that of a live one is not', async
   )
   for (const name of left) rmdirSync(join(dir, name))
   expect(await wrongIn(dir)).toEqual({})
+})
+
+const disk = smallDisk('4m')
+test.skipIf(disk === null)('a read-only disk is found', async () => {
+  const dir = join(disk ?? '', 'data')
+  cpSync(healthy(), dir, { recursive: true })
+  makeReadOnly(disk ?? '')
+  expect((await wrongIn(dir)).disk).toBe(`${dir} cannot be written: read-only file system`)
 })
 
 describe('variables of the environment', () => {

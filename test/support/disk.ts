@@ -1,4 +1,4 @@
-/** Small disks in memory, for tests of full ones. */
+/** Small disks in memory, for tests of full and of read-only ones. */
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
 /** An empty file system of a size such as `300k`; `null` where this user may not mount one. */
@@ -9,3 +9,7 @@ export function smallDisk(size: string): string | null {
   onCleanUp(() => void Bun.spawnSync(['umount', '-l', dir]))
   return dir
 }
+
+/** Makes a small disk read-only, as an input/output error does. */
+export const makeReadOnly = (disk: string): unknown =>
+  Bun.spawnSync(['mount', '-o', 'remount,ro', disk])
