@@ -1,6 +1,6 @@
 /** The failures of SQLite: recognising them, what they mean, and sentences for the operator. */
 import { SQLiteError } from 'bun:sqlite'
-import { statfsSync } from 'node:fs'
+import { accessSync, constants, statfsSync, statSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 import { FEEDS_FILE, PROXY_FILE } from './data-directory.ts'
@@ -71,6 +71,19 @@ export function isDiskFull(file: string): boolean {
     return false
   }
 }
+/** Whose a file is that this user may not use, such as one that root has copied; `null`: that is not why. */
+function ownedByOther(file: string): string | null {
+  const user = process.getuid?.()
+  let owner = user
+  try {
+    owner = statSync(file).uid
+    accessSync(file, constants.R_OK | constants.W_OK)
+    return null
+  } catch {
+    return owner === user ? null : `cannot be opened: it belongs to user ${owner}, not ${user}`
+  }
+}
+
 const FULL = 'SQLITE_FULL'
 const MAY_BE_FULL = /^SQLITE_(?:IOERR|CANTOPEN)/
 
@@ -83,7 +96,10 @@ export function explain(file: string, error: unknown): string {
   const given = codeOf(error)
   const cause = MAY_BE_FULL.test(given) && isDiskFull(file) ? FULL : given
   const code = Object.keys(EXPLANATIONS).find(name => cause.startsWith(name))
-  const what = (code && EXPLANATIONS[code]) ?? `cannot be used (${messageOf(error)})`
+  const what =
+    (LASTING.test(cause) ? ownedByOther(file) : null) ??
+    (code && EXPLANATIONS[code]) ??
+    `cannot be used (${messageOf(error)})`
   return HAS_REMEDY.test(cause) ? withRemedy(file, what) : `${file} ${what}`
 }
 

@@ -91,10 +91,16 @@ export const DIRECTORY_CHECKS = {
     if (!hasDirectory(dir)) return wrong(missingDirectory(dir))
     const files = [PROXY_FILE, ACCESS_FILE, FEEDS_FILE, SAMPLES_FILE, ...secrets]
     const asked = [[dir, 0o700], ...files.map(name => [join(dir, name), 0o600] as const)] as const
+    const owner = statSync(dir).uid
     const problems = asked.flatMap(([path, mode]) => {
-      const given = statSync(path, { throwIfNoEntry: false })?.mode ?? mode
-      const more = given & 0o777 & ~mode
-      return more === 0 ? [] : [`${path} is open to others; chmod ${mode.toString(8)}`]
+      const found = statSync(path, { throwIfNoEntry: false })
+      if (found === undefined) return []
+      const isOpen = (found.mode & 0o777 & ~mode) !== 0
+      return [
+        isOpen && `${path} is open to others; chmod ${mode.toString(8)}`,
+        found.uid !== owner &&
+          `${path} belongs to user ${found.uid}, the directory to user ${owner}: chown it`,
+      ].filter(problem => problem !== false)
     })
     return finding(problems, 'directory and files are for their owner only')
   },

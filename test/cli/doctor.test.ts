@@ -2,11 +2,13 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import {
   chmodSync,
+  chownSync,
   cpSync,
   existsSync,
   mkdirSync,
   rmdirSync,
   rmSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
@@ -205,6 +207,24 @@ test.skipIf(disk === null)('a read-only disk is found', async () => {
   cpSync(healthy(), dir, { recursive: true })
   makeReadOnly(disk ?? '')
   expect((await wrongIn(dir)).disk).toBe(`${dir} cannot be written: read-only file system`)
+})
+
+const IS_ROOT = process.getuid?.() === 0
+test.skipIf(IS_ROOT)('keys that only root may read are said to be', async () => {
+  const dir = healthy()
+  rmSync(keys(dir))
+  symlinkSync('/etc/shadow', keys(dir))
+  expect((await wrongIn(dir))[KEYS]).toBe(
+    `${keys(dir)} cannot be opened: it belongs to user 0, not ${process.getuid?.()}`,
+  )
+})
+
+test.skipIf(!IS_ROOT)('keys that root has copied are found', async () => {
+  const dir = healthy()
+  for (const path of [dir, list(dir)]) chownSync(path, 65534, 65534)
+  expect(await wrongIn(dir)).toEqual({
+    permissions: `${keys(dir)} belongs to user 0, the directory to user 65534: chown it`,
+  })
 })
 
 describe('variables of the environment', () => {
