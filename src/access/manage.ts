@@ -2,6 +2,8 @@
  * What an operator may do with keys and plans, for commands and for the console alike: each rule has one
  * sentence. Which strings are accepted for a value is in `config/parsers.ts`.
  */
+import type { Awaitable } from '../lib/awaitable.ts'
+import { UnknownOutcome } from '../lib/errors.ts'
 import { DAY_MS, utcDay } from '../lib/time.ts'
 import { keySubject } from './entitlements.ts'
 import { HISTORY_DAYS } from './history.ts'
@@ -38,6 +40,25 @@ export class RuleError extends Error {
   }
 }
 
+/** Nobody knows whether a store has this secret, which nobody could read later. */
+export class UnknownSecret extends UnknownOutcome {
+  readonly secret: string
+
+  constructor(secret: string, { message }: UnknownOutcome) {
+    super(message)
+    this.secret = secret
+  }
+}
+
+/** Waits until a secret is stored. @throws UnknownSecret */
+async function stored<T>(secret: string, storing: Awaitable<T>): Promise<T> {
+  try {
+    return await storing
+  } catch (error) {
+    throw error instanceof UnknownOutcome ? new UnknownSecret(secret, error) : error
+  }
+}
+
 const unknownKey = (): RuleError => new RuleError('unknown-key', 'there is no key with this id')
 
 const FOREVER_MS = 100 * 365 * DAY_MS
@@ -70,10 +91,10 @@ async function requirePlan(plans: Registry['plans'], plan: string): Promise<void
   throw new RuleError('conflict', `there is no plan '${plan}' for keys; ${known}`)
 }
 
-/** Stores a new key and returns its id. @throws RuleError when it exists, or has no such plan. */
+/** Stores a new key and returns its id. @throws RuleError when it exists, or has no such plan; UnknownSecret. */
 export async function addKey({ keys, plans }: Registry, key: NewKey, nowMs: number) {
   if (key.plan !== null) await requirePlan(plans, key.plan)
-  const { id, isNew } = await keys.add(key, nowMs)
+  const { id, isNew } = await stored(key.key, keys.add(key, nowMs))
   if (!isNew) throw new RuleError('conflict', `this key exists already, with id ${id}`)
   return id
 }
@@ -104,7 +125,7 @@ export async function changeKey(
 
 /**
  * Gives a key a new secret, and returns it and when the old one ends.
- * @throws RuleError when that is not possible, and why; `option` names the overlap.
+ * @throws RuleError when that is not possible, and why; `option` names the overlap. UnknownSecret.
  */
 export async function rotateKey(
   { keys }: Registry,
@@ -122,7 +143,7 @@ export async function rotateKey(
     throw new RuleError('expired-key', 'this key is expired: first extend it')
   }
   const key = newKey(known.plan === null ? 'temp' : 'regular')
-  if (!(await keys.rotate(id, key, untilMs, nowMs))) throw unknownKey()
+  if (!(await stored(key, keys.rotate(id, key, untilMs, nowMs)))) throw unknownKey()
   return { key, untilMs: secretEnd(untilMs, known) }
 }
 

@@ -37,6 +37,12 @@ export class StoreError extends Error {
   }
 }
 
+/**
+ * The failure of a store of which nobody knows whether it has done what it was asked: the connection was lost,
+ * or the wait was given up. It must not be asked again.
+ */
+export class UnknownOutcome extends StoreError {}
+
 /** The message of anything thrown, for the operator. */
 export const messageOf = (thrown: unknown): string =>
   thrown instanceof Error ? thrown.message : String(thrown)

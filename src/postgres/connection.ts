@@ -5,10 +5,10 @@
  */
 import { SQL, type TransactionSQL } from 'bun'
 import { eachHost, TLS_FILES } from '../config/parsers.ts'
-import { StoreError, reasonOf as systemReason } from '../lib/errors.ts'
+import { StoreError, reasonOf as systemReason, UnknownOutcome } from '../lib/errors.ts'
 import { readRegularFile } from '../lib/files.ts'
 import { SECOND_MS } from '../lib/time.ts'
-import { isConnectionFailure, NotOpened, reasonOf, toStoreError, UnknownOutcome } from './errors.ts'
+import { isConnectionFailure, NotOpened, reasonOf, toStoreError } from './errors.ts'
 
 /** A parameter of a statement. Arrays are passed as literals, see `arrays.ts`. */
 export type Value = string | number | boolean | null | Uint8Array

@@ -3,13 +3,7 @@
  * text of the server that could hold one of a key is passed on.
  */
 import { SQL } from 'bun'
-import { codeOf, messageOf, StoreError } from '../lib/errors.ts'
-
-/**
- * The failure of a statement of which nobody knows whether it was carried out: the connection was lost,
- * or it was given up. It must not be sent again.
- */
-export class UnknownOutcome extends StoreError {}
+import { codeOf, messageOf, StoreError, UnknownOutcome } from '../lib/errors.ts'
 
 /** No host of the database takes a connection, so nothing was sent; the message says why. */
 export class NotOpened extends Error {}

@@ -2,7 +2,7 @@
  * Commands with `--database`: they do there what they do in a data directory, need none, and say in one
  * sentence what is wrong with a database.
  */
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, writeFileSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -11,11 +11,13 @@ import type { Version } from '../../src/node/ports.ts'
 import { writeCopyOf } from '../../src/sqlite/copy.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { addList } from '../support/fixtures.ts'
+import { launch } from '../support/launch.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
-import { proxylist, startProgram } from '../support/program.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES, startPostgres } from '../support/postgres.ts'
+import { createClock, program, proxylist, startProgram } from '../support/program.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 import { directoryOf, type Step, type Transcript, take } from '../support/transcript.ts'
+import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -254,10 +256,10 @@ describe.skipIf(!HAS_POSTGRES)('while another machine changes keys', () => {
     await whileLocked(url, async () => {
       // The server gives up first, unless the machine is busy.
       const waited = / (?:cannot be used: it took too long|does not answer)\n$/
-      await step('keys add --database-timeout 300ms', { exitCode: 1, stderr: waited })
+      await step('plans set y --database-timeout 300ms', { exitCode: 1, stderr: waited })
       while ((await waiting()).length > 0) await Bun.sleep(20)
     })
-    await step('keys list --json', { stdout: '[]\n' })
+    await step('plans remove y', { exitCode: 1, stderr: /there is no plan of this name/ })
   })
 
   test('Ctrl-C ends a command that waits, and says what may have become of it', async () => {
@@ -285,6 +287,74 @@ describe.skipIf(!HAS_POSTGRES)('while another machine changes keys', () => {
     await connected
     running.kill('SIGINT')
     expect(await running.ended).toBe(130)
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('while the only synchronous standby is away', () => {
+  let server: Awaited<ReturnType<typeof startPostgres>>
+  let env: { [name: string]: string }
+  const cwd = directoryOf(FILES)
+  beforeAll(async () => {
+    server = await startPostgres()
+    env = { PROXYLIST_DATABASE: server.url('postgres') }
+    await take(cwd, { args: 'plans set x', env, stderr: /./ })
+  })
+  const run = (line: string) => proxylist(line.split(' '), { cwd, env })
+
+  /** Has commits wait until `work` is over. */
+  async function whileAway(work: (waiting: () => Promise<void>) => Promise<void>): Promise<void> {
+    const { query, close } = connectTo(server.url('postgres'))
+    await query("alter system set synchronous_standby_names = 'away'")
+    await query('select pg_reload_conf()')
+    const isWaiting = async () =>
+      (await query("select from pg_stat_activity where wait_event = 'SyncRep'")).length > 0
+    await work(async () => void (await until(isWaiting)))
+    await query('alter system reset synchronous_standby_names')
+    await query('select pg_reload_conf()')
+    await until(async () => !(await isWaiting()))
+    await close()
+  }
+
+  /** What follows the sentence of a database that does not answer. */
+  const unknown = (see: string): string =>
+    'cannot be used: it does not answer; the secret on stdout may or may not be stored: ' +
+    `it is once proxylist ${see} shows its beginning\n`
+
+  test('a secret that was sent is printed, as nobody could read it later, and is stored then', async () => {
+    const { stderr } = await run('keys add')
+    const [, id = ''] = /key ([a-z0-9]{8})/.exec(stderr) ?? []
+    const beginnings: string[] = []
+    await whileAway(async () => {
+      const failed = await run(`keys rotate ${id} --overlap 0s --database-timeout 3s`)
+      expect(failed.exitCode).toBe(1)
+      expect(failed.stdout).toMatch(/^pl_\w{32}\n$/)
+      expect(failed.stderr).toEndWith(unknown(`keys show ${id}`))
+      beginnings.push(failed.stdout.slice(0, 8))
+    })
+    await whileAway(async () => {
+      const failed = await run('keys add --database-timeout 3s')
+      expect(failed.exitCode).toBe(1)
+      expect(failed.stdout).toMatch(/^pl_\w{32}\n$/)
+      expect(failed.stderr).toEndWith(unknown('keys list'))
+      beginnings.push(failed.stdout.slice(0, 8))
+    })
+    const { stdout } = await run('keys list --json')
+    const prefixes = JSON.parse(stdout).map(({ prefix }: { prefix: string }) => prefix)
+    expect(prefixes.toSorted()).toEqual(beginnings.toSorted())
+  })
+
+  test('of a secret that cannot be printed either, both are said', async () => {
+    await whileAway(async () => {
+      const child = launch([...program(), 'keys', 'add', '--database-timeout', '3s'], {
+        env: { ...createClock().env, ...env },
+        stdout: { file: '/dev/full' },
+      })
+      expect(await child.ended).toBe(1)
+      expect(child.written.stderr).toEndWith(
+        'it does not answer; a secret that could not be printed (no space left on device) ' +
+          'may or may not be stored: it is once proxylist keys list shows its beginning\n',
+      )
+    })
   })
 })
 

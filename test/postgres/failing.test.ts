@@ -6,14 +6,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
 import { limitRulesOf } from '../../src/access/entitlements.ts'
-import { StoreError } from '../../src/lib/errors.ts'
+import { StoreError, UnknownOutcome } from '../../src/lib/errors.ts'
 import {
   availabilityOf,
   type Connection,
   openConnection,
   type Query,
 } from '../../src/postgres/connection.ts'
-import { UnknownOutcome } from '../../src/postgres/errors.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { createAdmitBatch, createGiveBack } from '../../src/postgres/usage/admissions.ts'
 import { createDatabaseClock, createRefusalCache } from '../../src/postgres/usage/refusals.ts'

@@ -101,6 +101,19 @@ async function printSecret(
   }
 }
 
+/**
+ * Prints a secret of which nobody knows whether it was stored: it may be, also later, when a standby is back.
+ * `see` is the command that shows it then. @throws CommandError, and all that is not such a failure.
+ */
+async function printUnknown(error: unknown, see: string, signal: AbortSignal): Promise<never> {
+  if (!(error instanceof manage.UnknownSecret)) throw error
+  const outcome = `may or may not be stored: it is once proxylist ${see} shows its beginning`
+  await printSecret(error.secret, signal, reason => {
+    return `${error.message}; a secret that could not be printed (${reason}) ${outcome}`
+  })
+  throw new CommandError(`${error.message}; the secret on stdout ${outcome}`)
+}
+
 /** Stores and prints a new key; if it cannot be printed, nobody could read it, and it is revoked. */
 async function makeKey(
   stores: Stores,
@@ -108,7 +121,9 @@ async function makeKey(
   nowMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const id = await stores.registry('make', registry => manage.addKey(registry, key, nowMs))
+  const id = await stores.registry('make', registry =>
+    manage.addKey(registry, key, nowMs).catch(error => printUnknown(error, 'keys list', signal)),
+  )
   const named = key.plan === null ? `temporary key ${id}` : `key ${id} on plan ${key.plan}`
   say(`${named}, ${expiryOf(key.expiresAt)}; it is shown only once:`)
   await printSecret(key.key, signal, async reason => {
@@ -292,7 +307,9 @@ const rotateKey = command({
     const { overlap } = settings
     const change = { overlapMs: overlap, option: '--overlap' }
     const { key, untilMs } = await storesOf(settings, clock).registry('change', registry =>
-      manage.rotateKey(registry, id, change, clock()),
+      manage
+        .rotateKey(registry, id, change, clock())
+        .catch(error => printUnknown(error, `keys show ${id}`, signal)),
     )
     const old = overlap === 0 ? 'ended' : `valid until ${formatInstant(untilMs)}`
     say(`key ${id} has a new secret, the old one is ${old}; it is shown only once:`)

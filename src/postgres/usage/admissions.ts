@@ -22,11 +22,12 @@ import {
 } from '../../access/rate-limit.ts'
 import type { Awaitable } from '../../lib/awaitable.ts'
 import { stopwatch, timerLater } from '../../lib/clock.ts'
+import { UnknownOutcome } from '../../lib/errors.ts'
 import { MINUTE_MS, utcDay } from '../../lib/time.ts'
 import { BATCH_MAX, type Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import { inTime, type Query } from '../connection.ts'
-import { isLockNotFree, UnknownOutcome } from '../errors.ts'
+import { isLockNotFree } from '../errors.ts'
 import { type DatabaseClock, fillIn, hasSameLimits, nameOf, type RefusalCache } from './refusals.ts'
 
 const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::int[], $5::bigint[],

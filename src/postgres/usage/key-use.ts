@@ -11,10 +11,10 @@ import {
   unusedDay,
 } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
+import { UnknownOutcome } from '../../lib/errors.ts'
 import { createListBatch } from '../../lib/turn-batch.ts'
 import { columnsOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
-import { UnknownOutcome } from '../errors.ts'
 
 /** A row of the statement below: what `days` has, and requests by hour, counted from 1970, as JSON. */
 type UseRow = { seen: number | null; days: string | null; hours: string | null }

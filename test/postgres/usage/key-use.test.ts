@@ -4,10 +4,9 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { limitRulesOf } from '../../../src/access/entitlements.ts'
-import { StoreError } from '../../../src/lib/errors.ts'
+import { StoreError, UnknownOutcome } from '../../../src/lib/errors.ts'
 import { DAY_MS } from '../../../src/lib/time.ts'
 import { type Connection, openConnection, type Query } from '../../../src/postgres/connection.ts'
-import { UnknownOutcome } from '../../../src/postgres/errors.ts'
 import { createKeyUse } from '../../../src/postgres/usage/key-use.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage.ts'
 import { T0 } from '../../support/fixtures.ts'
