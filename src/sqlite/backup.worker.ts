@@ -7,7 +7,7 @@ import { CommandError } from '../lib/errors.ts'
 import { doTask } from '../lib/worker.ts'
 import { type Copy, type Counts, countParts, sizeOf, sumOf } from './backup.ts'
 import { structureProblems } from './check.ts'
-import { alsoOnFullDisk, BE_ALONE } from './database.ts'
+import { readOnAnyDisk } from './database.ts'
 import { damagedBy, emptied, explain } from './errors.ts'
 import { refuseForeign, type ServerHolds } from './migrate.ts'
 
@@ -23,13 +23,14 @@ const OF_SOURCE = /^SQLITE_(?:NOTADB|CORRUPT|BUSY)/
 function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
   let isReading = true
   try {
-    using source = alsoOnFullDisk(file, isAlone => openSource(file, holds, isAlone))
+    using source = readOnAnyDisk(file, open => openSource(file, holds, open))
     const problems = structureProblems(source, 'integrity_check')
     // What is damaged must not take the place of the last good backup.
     if (problems.length > 0) throw new CommandError(damagedBy(file, problems).message)
     isReading = false
     source.run('vacuum into ?', [to])
-    using copy = openExisting(to)
+    requireContent(to)
+    using copy = new Database(to, { create: false, readwrite: true, strict: true })
     return countParts(copy, holds)
   } catch (error) {
     if (!(error instanceof SQLiteError)) throw error
@@ -38,10 +39,10 @@ function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
   }
 }
 
-function openSource(file: string, holds: ServerHolds, isAlone: boolean): Database {
-  const source = openExisting(file)
+function openSource(file: string, holds: ServerHolds, open: () => Database): Database {
+  requireContent(file)
+  const source = open()
   try {
-    if (isAlone) source.run(BE_ALONE)
     source.run(`pragma busy_timeout = ${BUSY_MS}`)
     refuseForeign(source, file, holds)
     return source
@@ -51,10 +52,8 @@ function openSource(file: string, holds: ServerHolds, isAlone: boolean): Databas
   }
 }
 
-/** Opens an existing file. Its content stays the same, but SQLite may move its WAL into it. */
-function openExisting(file: string): Database {
+function requireContent(file: string): void {
   if (sizeOf(file) === 0) throw new CommandError(emptied(file))
-  return new Database(file, { create: false, readwrite: true, strict: true })
 }
 
 self.onmessage = ({ data: copies }: MessageEvent<readonly Copy[]>) =>

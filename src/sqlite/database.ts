@@ -3,9 +3,9 @@
  * meaning of its tables.
  */
 import { Database } from 'bun:sqlite'
-import { existsSync, mkdirSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { CommandError, StoreError } from '../lib/errors.ts'
+import { CommandError, codeOf, StoreError } from '../lib/errors.ts'
 import { strayWal, walOf } from './data-directory.ts'
 import { freshFile, lockPath, placeDatabase, removeDatabase, removeWal } from './database-files.ts'
 import { emptied, explain, isDamage, isDiskFull, isLasting } from './errors.ts'
@@ -58,7 +58,7 @@ export function openDatabase(file: string, options: OpenOptions): Database {
   try {
     if (file !== ':memory:') mustExist ? requireFile(file) : makeFile(file, options)
     if (!isReader) return connect(file, options)
-    return alsoOnFullDisk(file, isAlone => connect(file, options, isAlone))
+    return readOnAnyDisk(file, open => connect(file, options, open))
   } catch (error) {
     if (error instanceof CommandError || error instanceof StoreError) throw error
     const sentence = explain(file, error)
@@ -67,12 +67,11 @@ export function openDatabase(file: string, options: OpenOptions): Database {
   }
 }
 
-function connect(file: string, options: OpenOptions, isAlone = false): Database {
+function connect(file: string, options: OpenOptions, open = () => openFile(file)): Database {
   const { isServer = false, isReader = false } = options
   const { busyMs = SERVER_BUSY_MS } = options
-  const db = new Database(file, { create: file === ':memory:', readwrite: true, strict: true })
+  const db = open()
   try {
-    if (isAlone) db.run(BE_ALONE)
     if (isReader) db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
     if (isReader && isOfEarlierSchema(db, options)) return migratedCopy(db, file, options)
     prepareDatabase(db, file, options)
@@ -84,20 +83,50 @@ function connect(file: string, options: OpenOptions, isAlone = false): Database 
   }
 }
 
+/** Opens a file that is there, or a database in memory. */
+const openFile = (file: string): Database =>
+  new Database(file, { create: file === ':memory:', readwrite: true, strict: true })
+
 /** Without others that could read it too, SQLite needs no memory for all of them, in a file. */
-export const BE_ALONE = 'pragma locking_mode = exclusive'
+function openAlone(file: string): Database {
+  const db = openFile(file)
+  db.run('pragma locking_mode = exclusive')
+  return db
+}
+
+/** Where WAL mode stands in the header of a database file: its versions for writing and reading. */
+const WAL_FLAGS = [18, 19]
+
+/** The database of these bytes, in memory, where it has no WAL. */
+function inMemory(bytes: Uint8Array): Database {
+  for (const at of WAL_FLAGS) bytes[at] = 1
+  return Database.deserialize(bytes, { strict: true })
+}
+
+/** Whether a file is on a read-only disk, and no WAL holds a part of it. */
+function isReadOnly(file: string): boolean {
+  try {
+    accessSync(file, constants.W_OK)
+    return false
+  } catch (error) {
+    const walBytes = statSync(walOf(file), { throwIfNoEntry: false })?.size ?? 0
+    return codeOf(error) === 'EROFS' && walBytes === 0
+  }
+}
 
 /**
- * Opens `file` to read it. When that fails on a full disk, which has no room for what processes share, it is
- * opened by this one alone. @throws what the first attempt threw, when another process uses the file.
+ * Opens `file` to read it. When that fails on a full or read-only disk, which has no room for what processes
+ * share, it is opened by this one alone, or copied into memory: nobody can change it. @throws what the first
+ * attempt threw.
  */
-export function alsoOnFullDisk<T>(file: string, open: (isAlone: boolean) => T): T {
+export function readOnAnyDisk<T>(file: string, read: (open: () => Database) => T): T {
   try {
-    return open(false)
+    return read(() => openFile(file))
   } catch (error) {
-    if (!isDiskFull(file)) throw error
+    const isInMemory = isReadOnly(file)
+    if (!isInMemory && !isDiskFull(file)) throw error
     try {
-      return open(true)
+      return read(() => (isInMemory ? inMemory(readFileSync(file)) : openAlone(file)))
     } catch {
       throw error
     }
@@ -115,15 +144,10 @@ export const openReading = (file: string): Database => {
   return db
 }
 
-/** Where WAL mode stands in the header of a database file: its versions for writing and reading. */
-const WAL_FLAGS = [18, 19]
-
 /** Copies a database of an earlier schema into memory, brings it to the newest there, and closes it. */
 function migratedCopy(db: Database, file: string, options: OpenOptions): Database {
   refuseForeign(db, file, options.holds)
-  const bytes = db.serialize()
-  for (const at of WAL_FLAGS) bytes[at] = 1 // a database in memory has no WAL
-  const copy = Database.deserialize(bytes, { strict: true })
+  const copy = inMemory(db.serialize())
   migrate(copy, ':memory:', options)
   db.close()
   return copy

@@ -206,7 +206,7 @@ test.skipIf(disk === null)('a read-only disk is found', async () => {
   const dir = join(disk ?? '', 'data')
   cpSync(healthy(), dir, { recursive: true })
   makeReadOnly(disk ?? '')
-  expect((await wrongIn(dir)).disk).toBe(`${dir} cannot be written: read-only file system`)
+  expect(await wrongIn(dir)).toEqual({ disk: `${dir} cannot be written: read-only file system` })
 })
 
 const IS_ROOT = process.getuid?.() === 0

@@ -21,7 +21,7 @@ import { join } from 'node:path'
 import { COMMANDS } from '../../src/cli/program.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { ask } from '../support/answer.ts'
-import { smallDisk } from '../support/disk.ts'
+import { makeReadOnly, smallDisk } from '../support/disk.ts'
 import { ASK, addKeys, addList, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { launch } from '../support/launch.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
@@ -219,6 +219,21 @@ async function importOn(disk: string, file: string): Promise<number> {
   return exitCode
 }
 
+/** Takes each command that reads, from a directory of `FILES`. */
+async function readAll(cwd: string, data: string): Promise<void> {
+  for (const [line, stdout] of [
+    ['list', '192.0.2.1:80\n'],
+    ['keys list', / active /],
+    ['keys export', /^\{"id":/],
+    ['plans list', /^NAME /],
+    ['stats', /^Today/],
+    ['feeds', /^SOURCE .*\n\S+ +2026/],
+    ['backup b.tar --json', /"keys": 1,/],
+  ] as const) {
+    await take(cwd, { args: [...line.split(' '), '--data', data], stdout, stderr: /^/ })
+  }
+}
+
 const disk = smallDisk('300k')
 
 if (disk !== null) {
@@ -247,20 +262,21 @@ if (disk !== null) {
       const args = [...lineOf(name), '--data', data]
       await take(cwd, { args, exitCode: 1, stderr: says(file) })
     }
-    for (const [line, stdout] of [
-      ['list', '192.0.2.1:80\n'],
-      ['keys list', / active /],
-      ['keys export', /^\{"id":/],
-      ['plans list', /^NAME /],
-      ['stats', /^Today/],
-      ['feeds', /^SOURCE .*\n\S+ +2026/],
-      ['backup b.tar --json', /"keys": 1,/],
-    ] as const) {
-      await take(cwd, { args: [...line.split(' '), '--data', data], stdout, stderr: /^/ })
-    }
+    await readAll(cwd, data)
     const doctor = await proxylist(['doctor', '--data', data])
     expect(doctor).toMatchObject({ stderr: 'proxylist: 1 of 8 checks found something\n' })
     rmSync(join(disk, 'filler'))
+  })
+
+  test('on a read-only disk, commands that read do', async () => {
+    const readOnly = smallDisk('4m') ?? ''
+    const cwd = directoryOf(FILES)
+    const data = join(readOnly, 'data')
+    for (const name of ['import', 'fetch --feed a.txt', 'keys add']) {
+      await take(cwd, { args: [...lineOf(name), '--data', data], stdout: /^/, stderr: /^/ })
+    }
+    makeReadOnly(readOnly)
+    await readAll(cwd, data)
   })
 
   test('an import that fills the disk locks nobody out, whatever of it fits', async () => {
