@@ -6,8 +6,8 @@
 
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ReservedSQL } from 'bun'
-import { StoreError } from '../lib/errors.ts'
-import { toSeconds } from '../lib/time.ts'
+import { CommandError, orAborted, StoreError, UnknownOutcome } from '../lib/errors.ts'
+import { MINUTE_MS, toSeconds } from '../lib/time.ts'
 import { FUTURE_SECONDS_MAX } from '../proxies/freshness.ts'
 import { type IncomingProxy, servicesToBits } from '../proxies/proxy.ts'
 import { ROW_COLUMNS, toRow, UNKNOWN, UNKNOWN_PING } from '../proxies/row.ts'
@@ -20,7 +20,7 @@ import type {
 } from '../proxies/store.ts'
 import { arrayLiteral } from './arrays.ts'
 import { type ListState, lockList, storeListVersion } from './change-numbers.ts'
-import { type Connection, onlyRow, type Value } from './connection.ts'
+import { type Connection, inTime, onlyRow, type Value } from './connection.ts'
 import { LOCK_CLASS, LOCKS } from './migrate.ts'
 
 /** A column and its merged value; an unknown one keeps what is stored. */
@@ -59,8 +59,12 @@ const VALUES = ROW_COLUMNS.slice(1)
 const list = (alias: string, columns: readonly string[]): string =>
   columns.map(column => `${alias}.${column}`).join(', ')
 
-/** A table for the rows as they come; `position` is their order, `stated` the services they state. */
+/**
+ * A table for the rows as they come; `position` is their order, `stated` the services they state. Until these are
+ * merged, no commit waits for a disk or a standby: what it wrote is temporary.
+ */
 const STAGE = `
+  set synchronous_commit = off;
   drop table if exists pg_temp.incoming;
   create temporary table incoming (
     position integer not null, id bigint not null, checked_at bigint not null,
@@ -68,7 +72,8 @@ const STAGE = `
     works smallint not null, speed bigint not null, services integer not null,
     country integer not null, city integer not null, ip_out text not null, stated integer not null)`
 const FILL = `copy pg_temp.incoming from stdin`
-const UNSTAGE = 'drop table if exists pg_temp.incoming'
+const UNSTAGE = `reset synchronous_commit; set local synchronous_commit = off;
+  drop table if exists pg_temp.incoming`
 
 type MergeOrder = {
   mode: ImportMode
@@ -172,6 +177,8 @@ const forgetNames = ({ mode, version }: MergeOrder): string => `
 /** How long an import waits for another one before it says so, and until it gives up. */
 const SHORT_WAIT_MS = 500
 const WAIT_MS = 3_600_000
+/** How long a commit may take: until then a standby has what it lags behind, or it is away. */
+const COMMIT_MS_MAX = MINUTE_MS
 /** Time between two attempts to lock the list; a statement that waits would hold back vacuum. */
 const RETRY_MS = 50
 
@@ -179,10 +186,11 @@ const RETRY_MS = 50
 const CHUNK_LENGTH = 1024 * 1024
 
 /**
- * For a merge: a million rows are hashed in memory, and some thousand are looked up in a list that is in
- * memory, which takes half the time that reading all of it takes.
+ * For a merge: its commit waits again; a million rows are hashed in memory, and some thousand are looked up in a
+ * list that is in memory, which takes half the time that reading all of it takes.
  */
-const MERGE_SETTINGS = 'set local work_mem = 65536; set local random_page_cost = 1.1'
+const MERGE_SETTINGS = `set local synchronous_commit to default;
+  set local work_mem = 65536; set local random_page_cost = 1.1`
 
 /** The names of cities in the order in which rows first have them, from position 1 on. */
 function createNames() {
@@ -204,37 +212,55 @@ function createNames() {
   }
 }
 
-/** A connection that an import has for itself, for its lock and its temporary tables. */
-function createSession(connection: Connection, reserved: ReservedSQL) {
+/**
+ * A connection that an import has for itself, for its lock and its temporary tables. Whatever it waits for, it
+ * rejects with the reason of `signal` once that is aborted.
+ */
+function createSession(
+  connection: Connection,
+  reserved: ReservedSQL,
+  signal = new AbortController().signal,
+) {
+  const using = <T>(work: () => PromiseLike<T>) => orAborted(connection.using(work), signal)
   const run = <R extends object>(text: string, values: readonly Value[] = []) =>
-    connection.using<R[] & { count: number }>(() => reserved.unsafe(text, [...values]))
+    using<R[] & { count: number }>(() => reserved.unsafe(text, [...values]))
   let isLocked = false
   return {
     run,
     /** Locks the list for as long as the session lasts; `onWait` is called when another import has it. */
-    async lock(onWait: () => void, signal?: AbortSignal): Promise<void> {
+    async lock(onWait: () => void): Promise<void> {
       for (let waitedMs = 0; waitedMs < WAIT_MS; waitedMs += RETRY_MS) {
-        signal?.throwIfAborted()
         const text = 'select pg_try_advisory_lock($1, $2) as ok'
         isLocked = (await onlyRow<{ ok: boolean }>(run, text, [LOCK_CLASS, LOCKS.list])).ok
         if (isLocked) return
         if (waitedMs === SHORT_WAIT_MS) onWait()
-        await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
+        await delay(RETRY_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
       }
       throw new StoreError('another import has locked the list for too long')
     },
     fill: (text: string): Promise<void> =>
-      connection.using(async () => {
+      using(async () => {
         const query = reserved.unsafe(FILL)
         const writer = query.writable().getWriter()
         void writer.write(text).catch(() => {}) // close() rejects, too
         await writer.close()
         await query
       }),
-    /** Ends the import; with a connection that was lost, its lock has ended too. */
+    /** Commits. One that waits for a standby is done when that is back, though nobody waits any more. */
+    async commit(): Promise<void> {
+      const sentence = `the database ${connection.shown} cannot be used: it does not answer`
+      const late = () => new UnknownOutcome(sentence)
+      await inTime(run('commit'), COMMIT_MS_MAX, late, connection.renew).catch(error => {
+        if (error !== signal.reason || !(error instanceof CommandError)) throw error
+        const kept = 'the database has made the import or not, but no part of it'
+        throw new CommandError(`interrupted; ${kept}`, error.exitCode)
+      })
+    },
+    /** Ends the import; with a connection that was lost, or that a signal ends, its lock has ended too. */
     async end(): Promise<void> {
       const unlock = isLocked ? `; select pg_advisory_unlock(${LOCK_CLASS}, ${LOCKS.list})` : ''
-      await run(UNSTAGE + unlock).catch(() => {})
+      if (signal.aborted) connection.renew()
+      else await run(UNSTAGE + unlock).catch(connection.renew)
       reserved.release()
     },
   }
@@ -345,9 +371,10 @@ export function beginImport(
 
   const start = (signal?: AbortSignal): Promise<Session> => {
     started ??= (async () => {
-      const session = createSession(connection, await connection.using(sql => sql.reserve()))
+      const reserved = await connection.using(sql => sql.reserve())
+      const session = createSession(connection, reserved, signal)
       try {
-        await session.lock(onWait, signal)
+        await session.lock(onWait)
         await session.run(STAGE)
         return session
       } catch (error) {
@@ -400,7 +427,7 @@ export function beginImport(
         },
       )
       const { added, written, removed, isChanged } = merged
-      await run(isChanged ? 'commit' : 'rollback') // new names of cities are no change
+      await (isChanged ? session.commit() : run('rollback')) // new names of cities are no change
       await end()
       return { added, updated: written - added, unchanged: accepted - written, removed }
     },

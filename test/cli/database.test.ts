@@ -356,6 +356,21 @@ describe.skipIf(!HAS_POSTGRES)('while the only synchronous standby is away', () 
       )
     })
   })
+
+  test('an import waits for nothing but its commit, and Ctrl-C ends that wait', async () => {
+    await whileAway(async waiting => {
+      await using running = startProgram(['import', join(cwd, 'a.txt')], env)
+      await waiting()
+      running.kill('SIGINT')
+      expect(await running.ended).toBe(130)
+      expect(running.written.stderr).toBe(
+        'proxylist: interrupted; the database has made the import or not, but no part of it\n',
+      )
+    })
+    expect(await run('import a.txt')).toMatchObject({
+      stderr: expect.stringContaining('added 0, updated 0, unchanged 2'),
+    })
+  })
 })
 
 describe.skipIf(!HAS_POSTGRES)('a data directory that is a copy', () => {

@@ -172,6 +172,8 @@ describe.skipIf(!HAS_POSTGRES)('the list', () => {
     }
     expect(found).toEqual(idle)
     expect(await importTx.commit()).toMatchObject({ added: 60_000 })
+    const settings = await connection.query('show synchronous_commit')
+    expect(settings).toEqual([{ synchronous_commit: 'on' }]) // as before
   })
 
   test('what a machine reads is the whole list for a copy that the database does not know, or of long ago', async () => {
