@@ -1,10 +1,15 @@
-/** Holds that a URL with several hosts finds the one that is no standby, also after a failover, whatever the others do. */
+/**
+ * Holds that a URL with several hosts finds the one that is no standby, also after a failover, whatever the others
+ * do, and that `doctor` finds a second one.
+ */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { openConnection, shownDatabase } from '../../src/postgres/connection.ts'
+import { examineDatabase } from '../../src/postgres/examine.ts'
 import { createListener } from '../../src/postgres/nodes.ts'
+import { T0 } from '../support/fixtures.ts'
 import { HAS_POSTGRES, startPostgres } from '../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
@@ -66,6 +71,19 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
       (await both.query<{ port: number }>(`select inet_server_port() as port`))[0]?.port
     expect(await port()).toBe(second.port)
 
+    const standbys = async (ports: readonly number[]) => {
+      const url = `postgres://postgres@${ports.map(each => `127.0.0.1:${each}`).join()}/postgres`
+      const { signal } = new AbortController()
+      const all = await examineDatabase(
+        { url, timeoutMs: TIMEOUT_MS, origin: '' },
+        () => T0,
+        signal,
+      )
+      return all.find(({ check }) => check === 'standbys')?.found
+    }
+    const one = 'there is no standby: the service ends with this server'
+    expect(await standbys([first.port, second.port, second.port])).toBe(one)
+
     let heard = ''
     let isListening = false
     const listener = createListener(
@@ -91,6 +109,12 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
       answered = await port().catch(() => Bun.sleep(20).then(() => null))
     }
     expect(answered).toBe(first.port)
+
+    await second.start()
+    expect(await standbys([second.port, first.port])).toBe(
+      `127.0.0.1:${second.port} and 127.0.0.1:${first.port} take writes: ` +
+        'stop the old primary, see proxylist help machines',
+    )
     await both.close()
   })
 
