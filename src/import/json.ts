@@ -68,6 +68,7 @@ function startOf(record: string): string {
   return start === undefined ? ANY_OBJECT : RegExp.escape(start)
 }
 const ANY_OBJECT = '\\{\\s*"'
+const BETWEEN_OBJECTS = /\}\s*,\s*(?=\{\s*")/g
 
 /** Where a value ends when a quote or a byte in it is wrong: nobody knows. */
 const UNKNOWN_END = -2
@@ -119,44 +120,54 @@ export const readJson: Reader = async (chunks, sink) => {
   let line = 1
   /** Whether the text begins with a record that is broken, and the next one is not there yet. */
   let isBroken = false
+  /** Characters that were read, and those in which the ends of broken records were looked for. */
+  let [length, lookedAt] = [0, 0]
 
   /** Takes what begins at a position; returns where it ends, -1 when the text ends before it. */
-  function takeAt(from: number): number {
+  function takeAt(from: number, isLast: boolean): number {
     const found = outline.endAt(text, from)
     isBroken = found === UNKNOWN_END
-    const end = isBroken ? outline.nextRecord(text, from, line) : found
+    if (isBroken) lookedAt += Math.max(0, STRING_OR_BRACKET.lastIndex - from)
+    // Usually less than is read: records that stay open up to one broken byte would be read for hours.
+    if (lookedAt > 4 * length + 8 * RECORD_LENGTH_MAX) {
+      throw new UnusableFile(`line ${line}: too many records are broken before this`)
+    }
+    const end = isBroken ? outline.nextRecord(text, from, line, isLast) : found
     if (end < 0) return end
     if (isBroken) outline.skip(line)
     else outline.take(text.slice(from, end), line)
     return end
   }
 
-  /** Takes all that is complete, and leaves the rest. */
-  function takeAll(): void {
+  /** Takes all that is complete, and leaves the rest; `isLast`: what is not there by now does not come. */
+  function takeAll(isLast: boolean): void {
     let at = 0
     for (;;) {
       const start = text.slice(at).search(/\S/) // in what is left of this chunk
       if (start < 0) break
       line += countLines(text, at, at + start)
       at += start
-      const end = takeAt(at)
+      const end = takeAt(at, isLast)
       if (end < 0) break
       line += countLines(text, at, end)
       at = end
     }
     text = text.slice(at)
-    if (text.length > RECORD_LENGTH_MAX) throw new UnusableFile(`line ${line}: too long`)
+    if (text.length <= RECORD_LENGTH_MAX) return
+    if (isLast || !isBroken) throw new UnusableFile(`line ${line}: too long`)
+    takeAll(true)
   }
 
   // What is not complete is read again when it is twice as long: with each chunk, it would take long.
   let lengthMin = 0
   for await (const chunk of chunks) {
     text += chunk
+    length += chunk.length
     if (text.length < lengthMin) continue
-    takeAll()
+    takeAll(false)
     lengthMin = Math.min(2 * text.length, RECORD_LENGTH_MAX)
   }
-  takeAll()
+  takeAll(true)
   if (isBroken && outline.closes(text)) outline.skip(line)
   else outline.end(text.trim() !== '')
 }
@@ -263,23 +274,29 @@ function createOutline(sink: RowSink) {
     },
 
     /**
-     * The position of the record after a broken one, -1 when the text ends before it.
+     * The position of the record after a broken one, -1 when the text ends before it. It begins as the first one
+     * does, or, where none does so to the end of the text and that `isLast`, in any way.
      * @throws UnusableFile when the list has ended before that.
      */
-    nextRecord(text: string, from: number, line: number): number {
+    nextRecord(text: string, from: number, line: number, isLast: boolean): number {
       const unusable = new UnusableFile(`line ${line} ${NOT_JSON}`)
       if (containers.length === 0 || inEnvelope()) throw unusable
       const isNamed = containers.at(-1) === 'object'
       const name = isNamed ? '"\\d[\\d.]*:\\d+"\\s*:\\s*' : ''
-      const start = recordStart ?? startOf(isNamed ? '{' : text.slice(from))
-      // What follows a bracket is in another list, of another type.
-      const before = start === ANY_OBJECT ? '' : '[{'
-      const next = new RegExp(`([,\\0${BROKEN}${before}])\\s*(?=${name}${start})`, 'g')
-      next.lastIndex = from + 1
-      const found = next.exec(text)
-      if (found === null) return -1
-      if (/[[{]/.test(found[0])) throw unusable
-      return next.lastIndex
+      const find = (start: string): number => {
+        // What follows a bracket is in another list, of another type.
+        const before = start === ANY_OBJECT ? '' : '[{'
+        const next = new RegExp(`([,\\0${BROKEN}${before}])\\s*(?=${name}${start})`, 'g')
+        next.lastIndex = from + 1
+        const found = next.exec(text)
+        if (found === null) return -1
+        if (/[[{]/.test(found[0])) throw unusable
+        return next.lastIndex
+      }
+      const at = find(recordStart ?? startOf(isNamed ? '{' : text.slice(from)))
+      if (at >= 0 || !isLast || isNamed) return at
+      BETWEEN_OBJECTS.lastIndex = from + 1
+      return BETWEEN_OBJECTS.test(text) ? BETWEEN_OBJECTS.lastIndex : -1
     },
 
     /** Whether the rest of a text, which begins with a broken record, ends all that is open. */

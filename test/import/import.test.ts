@@ -470,6 +470,19 @@ describe('an import', () => {
       expect(rejected).toHaveLength(1)
     }
   })
+  test('reads on after a broken record also where the others begin in another way than the first', async () => {
+    const text =
+      '[{"ip":"1.2.3.4:80","type":"http"},\n{"ip":"1.2.3.5:80","city":"a"b","type":"http"},\n{"type":"http","ip":"1.2.3.6:80"},\n{"type":"http","ip":"1.2.3.7:80"}]'
+    const { proxies, rejected } = await imported([sourceOf('f', text)])
+    expect(proxies.map(({ ip }) => ip)).toEqual(['1.2.3.4', '1.2.3.6', '1.2.3.7'])
+    expect(rejected).toHaveLength(1)
+  })
+  test('refuses many records that stay open up to one broken byte: each would be read to that byte', async () => {
+    const good = '{"ip":"1.2.3.4:80","type":"http"}'
+    const text = `[${good},${'{"ip":[,'.repeat(20_000)}\0,${good}]`
+    const outcome = imported([sourceOf('f', text, 16_384)])
+    await expect(outcome).rejects.toThrow('f: line 1: too many records are broken before this')
+  })
   test('takes little time for a record of many chunks', async () => {
     const before = process.cpuUsage()
     const record = (ip: string): string =>

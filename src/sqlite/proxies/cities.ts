@@ -48,12 +48,14 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
   const idByName = db.prepare<{ id: number }, [string, string]>(
     'select id from cities where name = ? and name_en = ?',
   )
-  const matching = (lang: Lang, more: string) =>
-    db.prepare<{ id: number }, Bound[]>(`select id from cities where ${MATCHES[lang]} ${more}`)
-  const limited = `limit ${IDS_MAX + 1}`
-  const idsMatching = { ru: matching('ru', limited), en: matching('en', limited) }
-  const oneWithRows = `and not ${UNUSED} limit 1`
-  const withRows = { ru: matching('ru', oneWithRows), en: matching('en', oneWithRows) }
+  const matching = (lang: Lang) =>
+    db.prepare<{ id: number }, Bound[]>(
+      `select id from cities where ${MATCHES[lang]} limit ${IDS_MAX + 1}`,
+    )
+  const idsMatching = { ru: matching('ru'), en: matching('en') }
+  const rowOf = db.prepare(
+    'select 1 from proxies indexed by proxies_by_city where city = ? limit 1',
+  )
   const write = createCityWriter(db)
 
   function nameOf(id: number): CityName {
@@ -79,23 +81,25 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
     }
   }
 
+  function named(searched: readonly string[], lang: Lang): NamedCities {
+    const wanted = wantedOf(searched)
+    const json = JSON.stringify([...wanted])
+    const rows = wanted.size === 0 ? [] : idsMatching[lang].all(json, json)
+    if (rows.length > IDS_MAX) return { ids: null, condition: byName(wanted, lang, [json, json]) }
+    const ids = rows.map(({ id }) => id).sort((a, b) => a - b)
+    return { ids, condition: isIn('city', ids) }
+  }
+
   return {
     nameOf,
 
     /** The cities that have one of these names in `lang`. */
-    named(searched: readonly string[], lang: Lang): NamedCities {
-      const wanted = wantedOf(searched)
-      const json = JSON.stringify([...wanted])
-      const rows = wanted.size === 0 ? [] : idsMatching[lang].all(json, json)
-      if (rows.length > IDS_MAX) return { ids: null, condition: byName(wanted, lang, [json, json]) }
-      const ids = rows.map(({ id }) => id).sort((a, b) => a - b)
-      return { ids, condition: isIn('city', ids) }
-    },
+    named,
 
-    /** Whether any row is in one of these cities. */
+    /** Whether any row is in one of these cities; also where they are too many to be looked up. */
     hasRows(searched: readonly string[], lang: Lang): boolean {
-      const json = JSON.stringify([...wantedOf(searched)])
-      return withRows[lang].get(json, json) !== null
+      const { ids } = named(searched, lang)
+      return ids === null || ids.some(id => rowOf.get(id) !== null)
     },
 
     /** The id of a pair of names; stores a new pair. Call inside a transaction. */
