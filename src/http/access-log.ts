@@ -63,6 +63,7 @@ export function createAccessLog(log: Log, elapsedMs: () => number) {
     },
     /** The body of the reply is sent from now on. */
     stream(begun: Begun, { status, keyId }: Reply, { sent, cancel }: StreamBody): void {
+      if (begun.at === -1) return
       begun.cancel = cancel
       void sent.then(all => write(begun, status, keyId, all))
     },

@@ -127,8 +127,8 @@ export const readJson: Reader = async (chunks, sink) => {
   function takeAt(from: number, isLast: boolean): number {
     const found = outline.endAt(text, from)
     isBroken = found === UNKNOWN_END
-    if (isBroken) lookedAt += Math.max(0, STRING_OR_BRACKET.lastIndex - from)
-    // Usually less than is read: records that stay open up to one broken byte would be read for hours.
+    if (isBroken) lookedAt += Math.max(0, STRING_OR_BRACKET.lastIndex - from) // there that search ended
+    // Usually less than is read; records that stay open up to one broken byte would be read for hours.
     if (lookedAt > 4 * length + 8 * RECORD_LENGTH_MAX) {
       throw new UnusableFile(`line ${line}: too many records are broken before this`)
     }
