@@ -256,19 +256,28 @@ export type Query = {
   isWorksSet: boolean
 }
 
-/** Most query strings in memory, and their longest; longer ones are parsed each time. */
-const PARSED_MAX = 10_000
+/** About how many bytes query strings that are kept parsed take, and the longest of them. */
+const PARSED_BYTES_MAX = 24 * 1024 * 1024
 const LENGTH_MAX = 512
+/** About what a parsed query string takes, and each of its queries, besides their text. */
+const PARSED_BYTES = 1_000
+const QUERY_BYTES = 800
 
 /** A parsed query string, and its query for each kind of key that sent it. */
-type Parsed = { params: Params; queries: Map<Entitlements, Query> }
+type Parsed = { params: Params; queries: ReadonlyMap<Entitlements, Query> }
+
+function bytesOf(text: string, { queries }: Parsed): number {
+  let bytes = PARSED_BYTES + text.length
+  for (const { id } of queries.values()) bytes += QUERY_BYTES + id.length
+  return bytes
+}
 
 export type QueryReader = ReturnType<typeof createQueryReader>
 
 /** Reads queries for one name of the provider's service. */
 export function createQueryReader(provider: string) {
   const parse = createParamsParser(provider)
-  const parsed = createFifoMap<string, Parsed>(PARSED_MAX)
+  const parsed = createFifoMap<string, Parsed>(PARSED_BYTES_MAX, bytesOf)
   const isRepeated = createDoorkeeper()
 
   /**
@@ -281,9 +290,8 @@ export function createQueryReader(provider: string) {
     if (query !== undefined) return query
     const params = known?.params ?? parse(splitQueryString(text), key)
     const fresh = entitledQuery(params, entitlements)
-    if (known !== undefined) known.queries.set(entitlements, fresh)
-    else if (text.length <= LENGTH_MAX && isRepeated(text)) {
-      parsed.set(text, { params, queries: new Map([[entitlements, fresh]]) })
+    if (known !== undefined || (text.length <= LENGTH_MAX && isRepeated(text))) {
+      parsed.set(text, { params, queries: new Map(known?.queries).set(entitlements, fresh) })
     }
     return fresh
   }

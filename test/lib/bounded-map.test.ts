@@ -21,24 +21,27 @@ test('a map may be bounded by the sizes of its entries', () => {
   expect([...map.keys()]).toEqual(['b'])
 })
 
-test('a FIFO map holds as many entries as its bound, those that were added last', () => {
+test('a FIFO map holds what was added last, of sizes that add up to its bound', () => {
   const bound = 5
-  const keys = fc.array(fc.option(fc.nat(12)), { maxLength: 60 })
+  const sizes = fc.record({ key: fc.nat(12), size: fc.integer({ min: 1, max: 3 }) })
+  const steps = fc.array(fc.option(sizes), { maxLength: 60 })
   fc.assert(
-    fc.property(keys, added => {
-      const map = createFifoMap<number, object>(bound)
-      let model: [number, object][] = []
-      for (const key of added) {
-        const value = {}
-        const known = model.find(([known]) => known === key)
-        if (key === null) map.clear()
-        else map.set(key, value)
-        if (key === null) model = []
-        else if (known) known[1] = value
-        else model = [...model, [key, value] as [number, object]].slice(-bound)
-        for (let n = 0; n <= 12; n += 1) {
-          expect(map.get(n)).toBe(model.find(([known]) => known === n)?.[1])
-        }
+    fc.property(steps, fc.boolean(), (added, isBySize) => {
+      const sizeOf = (size: number): number => (isBySize ? size : 1)
+      const map = createFifoMap<number, { size: number }>(
+        bound,
+        ...(isBySize ? [(_: number, { size }: { size: number }) => size] : []),
+      )
+      const model = new Map<number, { size: number }>()
+      for (const step of added) {
+        if (step === null) map.clear()
+        else map.set(step.key, step)
+        if (step === null) model.clear()
+        else model.set(step.key, step)
+        const total = (): number =>
+          [...model.values()].reduce((sum, { size }) => sum + sizeOf(size), 0)
+        while (total() > bound) model.delete([...model.keys()][0] ?? -1)
+        for (let n = 0; n <= 12; n += 1) expect(map.get(n)).toBe(model.get(n))
       }
     }),
   )

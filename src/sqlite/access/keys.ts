@@ -28,8 +28,10 @@ import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
 type FoundRow = PlanRow & Omit<KeyRecord, 'caller'> & { id: string; plan: string | null }
 
-/** Keys kept in memory. */
-const KEYS_MAX = 100_000
+/** About how many bytes keys in memory take, and one of them besides its texts. */
+const KEYS_BYTES_MAX = 64 * 1024 * 1024
+const KEY_BYTES = 400
+const bytesOf = (key: string, { label }: KeyRecord): number => KEY_BYTES + key.length + label.length
 
 const PLAN_OF_KEY = `join plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')`
 
@@ -89,7 +91,7 @@ export function createKeyReader(db: Database) {
   )
 
   // A record stays right until another connection commits, or `forget` is called.
-  const known = createFifoMap<string, KeyRecord>(KEYS_MAX)
+  const known = createFifoMap<string, KeyRecord>(KEYS_BYTES_MAX, bytesOf)
   const plans = new Map<string, Plan>()
   const version = oncePerTurn(dataVersionOf(db))
   let knownVersion = version()
