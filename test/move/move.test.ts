@@ -9,6 +9,13 @@ import fc from 'fast-check'
 import { SECOND_MS } from '../../src/lib/time.ts'
 import { moveFromDatabase, moveToDatabase } from '../../src/move/move.ts'
 import { readState } from '../../src/postgres/change-numbers.ts'
+import {
+  decodeNetworks,
+  encodeNetworks,
+  LENGTHENED,
+  NETWORKS_HEX,
+  shortened,
+} from '../../src/postgres/usage/networks.ts'
 import { openFeeds } from '../../src/sqlite/feeds.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { fillList, T0 } from '../support/fixtures.ts'
@@ -21,7 +28,7 @@ import {
   take,
 } from '../support/installation.ts'
 import { listed, openShared, orderFor } from '../support/moves.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { createRandom } from '../support/random.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -95,5 +102,26 @@ describe.skipIf(!HAS_POSTGRES)('a move into a database and back', () => {
       expect(await listed(back)).toEqual(await listed(before))
     })
     await fc.assert(property, { numRuns: 2, endOnFailure: true })
+  })
+
+  test('a small set of networks takes less than 1 KB both ways, and each set is what it was', async () => {
+    await using connection = connectTo(await emptyDatabase())
+    const sparse = fc.uniqueArray(fc.nat(65_535), { maxLength: 10 })
+    const dense = fc.nat(65_535).map(most => Array.from({ length: most }, (_, bit) => bit))
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(sparse, dense), async bits => {
+        const networks = bits.toSorted((a, b) => a - b).map(String)
+        const there = shortened(encodeNetworks('served', networks).networks)
+        const [row] = await connection.query<{ hex: string }>(
+          `select ${NETWORKS_HEX} as hex
+           from (select ${LENGTHENED} as networks from (select $1::text as networks) sent) stored`,
+          [there],
+        )
+        const back = row?.hex ?? ''
+        expect(decodeNetworks('served', back, [])).toEqual(networks)
+        if (bits.length <= 10) expect(Math.max(there.length, back.length)).toBeLessThan(1_000)
+      }),
+      { numRuns: 30 },
+    )
   })
 })

@@ -47,16 +47,23 @@ export function encodeNetworks(set: NetworkSet, networks: readonly string[]) {
   return { networks: `x${bytes.toHex()}`, others: [...others] }
 }
 
-/** The column `networks` as hexadecimal digits, for `decodeNetworks`. */
-export const NETWORKS_HEX = `encode(substring(bit_send(networks) from 5), 'hex')`
+/** In what is moved, one dot is so many zeros: most sets are small, and the digits of each are 16 KB. */
+const ZEROS = '0'.repeat(64)
+export const shortened = (digits: string): string => digits.replaceAll(ZEROS, '.')
+/** Column `networks` of what was shortened. */
+export const LENGTHENED = `replace(networks, '.', '${ZEROS}')::bit(${BITS})`
+
+/** The column `networks` as hexadecimal digits, shortened, for `decodeNetworks`. */
+export const NETWORKS_HEX = `replace(encode(substring(bit_send(networks) from 5), 'hex'), '${ZEROS}', '.')`
 
 /** The networks of a set, from `NETWORKS_HEX` and the column `others`. */
 export function decodeNetworks(set: NetworkSet, hex: string, others: readonly string[]): string[] {
   const networks: string[] = []
-  for (const [i, byte] of Uint8Array.fromHex(hex).entries()) {
-    for (let bit = 8 * i, rest = byte; rest !== 0; bit += 1, rest = (rest << 1) & 0xff) {
-      if (rest & 0x80)
-        networks.push(set === 'served' ? `${bit}` : `${bit >> 8}.${bit & 255}.0.0/16`)
+  for (const { 0: digit, index } of hex.replaceAll('.', ZEROS).matchAll(/[^0]/g)) {
+    for (const place of [0, 1, 2, 3]) {
+      const bit = 4 * index + place
+      if ((parseInt(digit, 16) & (8 >> place)) === 0) continue
+      networks.push(set === 'served' ? `${bit}` : `${bit >> 8}.${bit & 255}.0.0/16`)
     }
   }
   return [...networks, ...others]
