@@ -13,7 +13,7 @@ import type { HttpApp } from './requests.ts'
  * If a request head is incomplete after 12, it is closed then; bytes that drip in extend neither.
  */
 const IDLE_TIMEOUT_SECONDS = 28
-/** No route of the list reads a body. */
+/** No route of the list reads a body. Bun holds this for `Content-Length` of other methods than GET and HEAD. */
 const REQUEST_BODY_MAX_BYTES = 1024
 
 type ListenSettings = Settings<'listen' | 'socketMode'>

@@ -264,6 +264,14 @@ const BAD_VALUES: readonly Scenario[] = [
     refuses('works=1&works=2', 'works may be given only once'),
   ),
   one(
+    'A3 case matters, except in lists and flags',
+    ...['cm=EXCEPT', 'get=JSON', 'lang=EN', 'sort=Ping', 'get=json&format=Array'].map(query =>
+      refuses(query, ' must be '),
+    ),
+    refuses('Type=http', "did you mean 'type'?"),
+    lists('type=SOCKS5&anon=Elite&country=De&service=SMTP&type_prefix=FALSE', DE1),
+  ),
+  one(
     'A3 an unknown name gets the nearest as a hint',
     refuses('contry=', "unknown parameter 'contry'; did you mean 'country'?"),
     refuses('toString=', "unknown parameter 'toString'"),

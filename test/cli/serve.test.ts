@@ -238,6 +238,9 @@ const CLOSE = 'Connection: close\r\n\r\n'
 const get = (target: string, host = 'Host: a\r\n'): string =>
   `GET ${target} HTTP/1.1\r\n${host}${CLOSE}`
 
+const withBody = (method: string, bytes: number): string =>
+  `${method} ${ASK} HTTP/1.1\r\nHost: a\r\nContent-Length: ${bytes}\r\n${CLOSE}${'x'.repeat(bytes)}`
+
 /** The statuses allowed: several where Bun decides, 0 where it hangs up without an answer. */
 type RawRequest = readonly [name: string, bytes: string, status: readonly number[]]
 
@@ -276,7 +279,9 @@ const RAW_REQUESTS: readonly RawRequest[] = [
   ['garbage for addresses', get(ASK, 'Host: a\r\nX-Forwarded-For: ,;\u00ff,::%1\r\n'), [200]],
   ['garbage for a bearer', get('/api', 'Host: a\r\nAuthorization: Bearer \u00ff\u00fe\r\n'), [403]],
   ['garbage for encodings', get(ASK, 'Host: a\r\nAccept-Encoding: gzip;q=x,,;=\r\n'), [200]],
-  ['a body with GET', `GET ${ASK} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n${CLOSE}{}`, [200]],
+  ['a long body with GET, which is ignored', withBody('GET', 100_000), [200]],
+  ['a body of 1 KiB with POST', withBody('POST', 1024), [405]],
+  ['a longer one with POST', withBody('POST', 1025), [413]],
   [
     'broken JSON with POST',
     `POST ${ASK} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\n${CLOSE}{a`,

@@ -285,12 +285,12 @@ const LIST_TEXT: Text = {
   en:
     'A proxy must pass all filters; an unknown value passes none, except `cm=except`. ' +
     'The freshest check comes first, then the lowest ping, then the address. ' +
-    'Lists are comma-separated; case does not matter. An empty value is the same as leaving the parameter out; unknown names and bad values are refused. ' +
+    'Lists are comma-separated; case matters, except in them and in flags. An empty value is the same as leaving the parameter out; unknown names and bad values are refused. ' +
     'Parameters of another form are ignored. With `demo`, `works` is 90 where it is not given, at most 50 records come at first, and the last two octets of addresses are 0.',
   ru:
     'Прокси должен пройти все фильтры; неизвестное значение не проходит ни один, кроме `cm=except`. ' +
     'Первыми идут самые свежие проверки, затем меньший ping, затем адрес. ' +
-    'Списки пишутся через запятую; регистр не важен. Пустое значение — то же, что без параметра; неизвестные имена и неверные значения отклоняются. ' +
+    'Списки пишутся через запятую; регистр важен везде, кроме них и флагов. Пустое значение — то же, что без параметра; неизвестные имена и неверные значения отклоняются. ' +
     'Параметры другого вида ответа не учитываются. С `demo` `works` равен 90, если не задан, записей сначала не больше 50, а два последних октета адресов — 0.',
 }
 
