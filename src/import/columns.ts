@@ -16,6 +16,7 @@ import {
   type RawRow,
   typeOf,
   underscored,
+  unlisted,
 } from './row.ts'
 
 /** Every name that a row may have; all others are ignored. `provider`: the provider's service. */
@@ -350,7 +351,7 @@ function firstValue(
 ): unknown {
   const given = columns
     .map(({ name, path, unit }) => {
-      const value = field === 'type' ? row[name] : valueAt(row[name], path)
+      const value = field === 'type' ? row[name] : unlisted(valueAt(row[name], path), field)
       return { name, value, unit: unit ?? pingUnit }
     })
     .filter(({ value }) => isGiven(value))

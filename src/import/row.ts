@@ -45,8 +45,18 @@ export const CREDENTIALS = 'has a user and a password, which are not supported'
 /** Longest text of a value: a longer one is read no further. */
 const TEXT_LENGTH_MAX = 1000
 
+/** What other tools write as a list even where there is one; of types there may be several. */
+const LISTED: ReadonlySet<string> = new Set(['anon', 'country', 'city', 'city_en'])
+
+/** A value of such a field that is a list of one text, as that text. */
+export const unlisted = (value: unknown, field: string): unknown =>
+  Array.isArray(value) && value.length === 1 && typeof value[0] === 'string' && LISTED.has(field)
+    ? value[0]
+    : value
+
 /** A value as trimmed text; `''` when unknown. */
-export function textOf(value: unknown, field: string): string {
+export function textOf(given: unknown, field: string): string {
+  const value = unlisted(given, field)
   if (typeof value === 'string') {
     if (value.length > TEXT_LENGTH_MAX) bad(field, `is longer than ${TEXT_LENGTH_MAX} characters`)
     return value.trim()

@@ -205,6 +205,11 @@ const READ: readonly (readonly [what: string, text: string, says: string[], opti
       [' ping=3000'],
       map(['lag', 'ping']),
     ],
+    [
+      'lists of one text',
+      '[{"host":"192.0.2.1","port":80,"protocols":["http"],"level":["high"],"country":["Germany"],"city":["Berlin"]}]',
+      [' anon=elite country=DE city=Berlin'],
+    ],
     ['milliseconds', 'ip,type,ping\n192.0.2.1:80,http,530\n', [' ping=530'], inUnit('ms')],
     ['seconds', 'ip,type,ping\n192.0.2.1:80,http,530\n', [' ping=530000'], inUnit('s')],
     ['a minute', 'ip,type,ping\n192.0.2.1:80,http,60\n', [' ping=60000']],

@@ -54,6 +54,16 @@ describe('a row', () => {
       servicesStated: new Set(SERVICES),
     })
   })
+  test('may have lists of one type, level, country or city; one of several types is taken', () => {
+    const row = { type: 'http', country: 'RU', city: 'Berlin', city_en: 'B', anon: 'high' }
+    const listed = Object.fromEntries(Object.entries(row).map(([name, value]) => [name, [value]]))
+    expect(proxyOf({ ...MINIMAL, ...listed })).toEqual(proxyOf({ ...MINIMAL, ...row }))
+    expect(proxyOf({ ...MINIMAL, type: ['http', 'socks5'] }).type).toBe('socks5')
+    for (const country of [['RU', 'DE'], [['RU']], [{}], []]) {
+      const reason = 'must be a text'
+      expect(readRow({ ...MINIMAL, country }, DEFAULTS)).toMatchObject({ field: 'country', reason })
+    }
+  })
 })
 
 /** Rows with the address 1.2.3.4:80, and the keys under which they are listed. */
