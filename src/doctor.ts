@@ -41,9 +41,12 @@ export async function examine(
   const feeds = (attempts: () => Awaitable<readonly FeedState[]>) => async () => {
     const more = readSettings(['feedEvery', 'providerService'], {}, env)
     const places = await Promise.all(geoip.map(file => problemOf(() => openGeoip([file]))))
+    const named = { ...settings, ...more }
+    const { problems, notes } = await feedProblems(named, await attempts(), clock())
     return finding(
-      [...places.flat(), ...(await feedProblems({ ...settings, ...more }, await attempts()))],
+      [...places.flat(), ...problems],
       'feeds and databases of places are in order',
+      notes,
     )
   }
 

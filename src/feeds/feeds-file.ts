@@ -9,6 +9,7 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, reasonOf, unreadable } from '../lib/errors.ts'
 import { problemOf } from '../lib/examination.ts'
 import { readRegularFile } from '../lib/files.ts'
+import { HOUR_MS } from '../lib/time.ts'
 import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from './feed.ts'
 import { filesOf, notRegular, readHeaders } from './fetch.ts'
 import type { FeedChanges } from './schedule.ts'
@@ -102,28 +103,39 @@ async function problemsOf({ kind, source, shown, headersFile }: Feed): Promise<s
   return [...path, ...skipped].map(reason => `feed ${shown}: ${reason}`)
 }
 
-/** The problems of the feeds that the settings name; `states`: of their last attempts. */
+/**
+ * The problems of the feeds that the settings name; `states`: of their last attempts. Those of others are notes
+ * where the settings name any, or nobody has tried them since they were due: a server may have had them once.
+ */
 export async function feedProblems(
   settings: FeedSettings,
   states: readonly FeedState[],
-): Promise<string[]> {
-  let feeds: readonly Feed[] = []
+  nowMs: number,
+): Promise<{ problems: string[]; notes: string[] }> {
+  let feeds: readonly Feed[] | null = null
   const unread: string[] = []
   try {
     feeds = await readFeeds(settings)
   } catch (error) {
     unread.push(reasonOf(error))
   }
-  const hasSecrets = feeds.some(({ kind, source, shown }) => kind === 'url' && source !== shown)
-  const found = (await Promise.all(feeds.map(problemsOf))).flat()
+  const isConfigured = feeds !== null && (settings.feed ?? settings.feeds) !== undefined
+  const known = feeds ?? []
+  const hasSecrets = known.some(({ kind, source, shown }) => kind === 'url' && source !== shown)
+  const found = (await Promise.all(known.map(problemsOf))).flat()
   /** Whether this feed cannot be read now, whatever its last attempt said. */
   const isNamed = (source: string): boolean => found.some(it => it.startsWith(`feed ${source}: `))
-  return [
-    ...unread,
-    ...(settings.feeds !== undefined && hasSecrets ? openToOthers(settings.feeds) : []),
-    ...found,
-    ...states
-      .filter(({ source, error }) => error !== '' && !isNamed(source))
-      .map(({ source, error }) => `feed ${source}: ${error}`),
-  ]
+  const isFormer = ({ source, nextTryAt }: FeedState): boolean =>
+    (isConfigured || nowMs - nextTryAt > HOUR_MS) && !known.some(({ shown }) => shown === source)
+  const failed = states.filter(({ source, error }) => error !== '' && !isNamed(source))
+  const say = ({ source, error }: FeedState): string => `feed ${source}: ${error}`
+  return {
+    problems: [
+      ...unread,
+      ...(settings.feeds !== undefined && hasSecrets ? openToOthers(settings.feeds) : []),
+      ...found,
+      ...failed.filter(state => !isFormer(state)).map(say),
+    ],
+    notes: failed.filter(isFormer).map(state => `${say(state)}; no setting names it here`),
+  }
 }

@@ -16,6 +16,7 @@ import { join } from 'node:path'
 import type { Environment } from '../../src/config/environment.ts'
 import { readSettings } from '../../src/config/settings.ts'
 import { EXAMINED, examine } from '../../src/doctor.ts'
+import { HOUR_MS } from '../../src/lib/time.ts'
 import { writeCopyOf } from '../../src/sqlite/copy.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
@@ -267,8 +268,24 @@ describe('feeds and places', () => {
     expect((await wrongIn(dir)).feeds).toBe(gone)
     const named = 'feed /none.csv: no such file or directory'
     expect((await wrongIn(dir, { PROXYLIST_FEED: '/none.csv' })).feeds).toBe(named)
-    const both = await wrongIn(dir, { PROXYLIST_FEED: '/other.csv' })
-    expect(both.feeds).toBe(`feed /other.csv: no such file or directory; ${gone}`)
+    const both = await wrongIn(dir, { PROXYLIST_FEED: '/none.csv /other.csv' })
+    expect(both.feeds).toBe(`${named}; feed /other.csv: no such file or directory`)
+  })
+
+  test('a feed that no option or file has any more is a note, also where no server runs', async () => {
+    const dir = healthy()
+    await proxylist(['fetch', '--feed', '/none.csv', '--data', dir])
+    const gone = 'feed /none.csv: cannot be read (no such file or directory)'
+    const feeds = join(dir, 'feeds.conf')
+    writeFileSync(feeds, `${import.meta.path}\n`)
+    const found = async (env: Environment, nowMs = T0) =>
+      (await findingsOf(dir, env, nowMs)).find(({ check }) => check === 'feeds')
+    const former = { ok: true, note: true, found: `${gone}; no setting names it here` }
+    expect(await found({ PROXYLIST_FEED: import.meta.path })).toMatchObject(former)
+    expect(await found({ PROXYLIST_FEEDS: feeds })).toMatchObject(former)
+    // Without settings it may be a feed of a server, unless that has not tried it for long.
+    expect(await found({}, T0 + HOUR_MS)).toMatchObject({ ok: false, found: gone })
+    expect(await found({}, T0 + 3 * HOUR_MS)).toMatchObject(former)
   })
 
   test('files with secrets that others can read', async () => {
