@@ -40,11 +40,17 @@ type KeyProperties = {
   revokedAt: number | null
 }
 
-/** A key as an operator sees it. */
-export type ListedKey = KeyProperties & {
+/** What lists search and sort keys by: little work for a store, also of all keys. */
+export type KeySummary = KeyProperties & {
   /** Whether its plan is on. */
   isEnabled: boolean
   requestsToday: number
+  /** Its last admission; `null` when none is known. */
+  lastSeenMs: number | null
+}
+
+/** A key as an operator sees it. */
+export type ListedKey = Omit<KeySummary, 'lastSeenMs'> & {
   subnetsToday: number
   /** Networks of its callers. */
   clientsToday: number
@@ -60,7 +66,10 @@ export const secretEnd = (overlapUntilMs: number, { expiresAt }: KeyProperties):
 export type KeyState = 'active' | 'expired' | 'revoked' | 'off'
 
 /** The state of a key; `off`: its plan is. */
-export function keyState(key: ListedKey, nowMs: number): KeyState {
+export function keyState(
+  key: Pick<ListedKey, 'revokedAt' | 'expiresAt' | 'isEnabled'>,
+  nowMs: number,
+): KeyState {
   if (key.revokedAt !== null) return 'revoked'
   if (key.expiresAt !== null && nowMs >= key.expiresAt) return 'expired'
   return key.isEnabled ? 'active' : 'off'

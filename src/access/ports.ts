@@ -5,7 +5,7 @@
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Waited } from '../lib/turn-batch.ts'
 import type { AnswerUse, KeyUse } from './history.ts'
-import type { KeyChanges, KeyRecord, ListedKey, NewKey, StoredKey } from './key.ts'
+import type { KeyChanges, KeyRecord, KeySummary, ListedKey, NewKey, StoredKey } from './key.ts'
 import type { Consumption, NetworkCounts, NetworkDecision } from './network-quota.ts'
 import type { Plan } from './plan.ts'
 import type {
@@ -108,11 +108,16 @@ export interface Registry {
     revoke(id: string, nowMs: number): Awaitable<boolean>
     /** Removes a revoked key, and its use. */
     remove(id: string): Awaitable<'removed' | 'unknown' | 'not-revoked'>
-    list(nowMs: number): Awaitable<ListedKey[]>
+    /** All keys, or those with these ids, in the order in which they were made. */
+    list(nowMs: number, ids?: readonly string[]): Awaitable<ListedKey[]>
+    /** The next keys by id after one, at most so many. */
+    scan(after: string, most: number, nowMs: number): Awaitable<KeySummary[]>
     /** The key with an id, in one indexed lookup; `null` when there is none. */
     read(id: string, nowMs: number): Awaitable<ListedKey | null>
     /** How many keys are not revoked, and how many were used today; reads neither all nor their use. */
     count(nowMs: number): Awaitable<{ total: number; usedToday: number }>
+    /** How many keys have each plan, revoked ones included; `null`: temporary ones. */
+    countByPlan(): Awaitable<{ plan: string | null; keys: number }[]>
     /** All keys as they are stored, in the order of `list`. */
     dump(): Awaitable<StoredKey[]>
     /** Stores all of these keys, or none and returns why. With `isTrial`, it stores none. */

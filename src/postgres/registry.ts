@@ -6,6 +6,7 @@
 import {
   hashKey,
   type KeyChanges,
+  type KeySummary,
   type ListedKey,
   type NewKey,
   newKeyId,
@@ -81,20 +82,28 @@ export const createPlanStore = (query: Query, change: Change) =>
   }) satisfies Registry['plans']
 
 /** Today is that of the clock that decides limits, all else is judged by `nowMs`. */
-const LISTED = `
+const SUMMARY = `
   with clock as materialized (select (proxylist.now_ms() / 86400000)::int as today)
   select k.id, k.prefix, k.label, k.note, k.plan, k.created_at::float8 as "createdAt",
     k.expires_at::float8 as "expiresAt", k.revoked_at::float8 as "revokedAt",
     p.enabled as "isEnabled",
-    coalesce((select u.requests from proxylist.usage u
-      where u.kind = 'key' and u.id = k.id and u.day >= today), 0) as "requestsToday",
+    case when u.day >= today then u.requests else 0 end as "requestsToday"`
+
+const OF_KEYS = `
+  from clock, proxylist.keys k join proxylist.plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')
+    left join proxylist.usage u on u.kind = 'key' and u.id = k.id`
+
+const LISTED = `${SUMMARY},
     coalesce((select ${NETWORKS_SIZE} from proxylist.networks n where n.kind = 'key'
       and n.id = k.id and n.network_set = 'served' and n.day = today), 0) as "subnetsToday",
     coalesce((select ${NETWORKS_SIZE} from proxylist.networks n where n.kind = 'key'
       and n.id = k.id and n.network_set = 'callers' and n.day = today), 0) as "clientsToday",
     (select coalesce(json_agg(o.expires_at order by o.expires_at), '[]') from proxylist.old_secrets o
       where o.key_id = k.id and o.expires_at > $1::float8) as "oldSecretsUntil"
-  from clock, proxylist.keys k join proxylist.plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')`
+  ${OF_KEYS}`
+
+const SCANNED = `${SUMMARY}, nullif(greatest(k.last_seen, u.latest), 0)::float8 as "lastSeenMs"
+  ${OF_KEYS} where k.id > $1 order by k.id limit $2::int`
 
 /** A client returns bytes as `Buffer`, which is more than they are. */
 const bytesOf = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes)
@@ -272,7 +281,11 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
         return { result: 'removed', isChanged: true }
       }),
 
-    async list(nowMs: number): Promise<ListedKey[]> {
+    async list(nowMs: number, ids?: readonly string[]): Promise<ListedKey[]> {
+      if (ids) {
+        const some = `${LISTED} where k.id = any($2::text[]) order by k.created_at, k.id`
+        return query<ListedKey>(some, [nowMs, arrayLiteral(ids)])
+      }
       const keys: ListedKey[] = []
       const text = `${LISTED} where k.id > $2 order by k.id limit ${KEYS_MAX}`
       while (keys.length % KEYS_MAX === 0) {
@@ -282,6 +295,9 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
       }
       return keys.sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
     },
+
+    scan: (after: string, most: number): Promise<KeySummary[]> =>
+      query<KeySummary>(SCANNED, [after, most]),
 
     read: async (id: string, nowMs: number): Promise<ListedKey | null> =>
       (await query<ListedKey>(`${LISTED} where k.id = $2`, [nowMs, id]))[0] ?? null,
@@ -295,6 +311,11 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
               and day >= proxylist.now_ms() / 86400000) as "usedToday"`,
       )
     },
+
+    countByPlan: () =>
+      query<{ plan: string | null; keys: number }>(
+        'select plan, count(*)::float8 as keys from proxylist.keys group by plan',
+      ),
 
     dump: (): Promise<StoredKey[]> => patient.transaction(tx => readStoredKeys(tx), SNAPSHOT),
 

@@ -71,9 +71,11 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     })
   const keys: KeyReader & Registry['keys'] = {
     find: key => use(registry => registry.keys.find(key)),
-    list: nowMs => use(registry => registry.keys.list(nowMs)),
+    list: (...asked) => use(registry => registry.keys.list(...asked)),
+    scan: (...asked) => use(registry => registry.keys.scan(...asked)),
     read: (id, nowMs) => use(registry => registry.keys.read(id, nowMs)),
     count: nowMs => use(registry => registry.keys.count(nowMs)),
+    countByPlan: () => use(registry => registry.keys.countByPlan()),
     dump: () => use(registry => registry.keys.dump()),
     load: (stored, isTrial) => change(registry => registry.keys.load(stored, isTrial)),
     add: (key, nowMs) => change(registry => registry.keys.add(key, nowMs)),

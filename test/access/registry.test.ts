@@ -175,6 +175,41 @@ describe('keys', () => {
   })
 })
 
+describe('many keys', () => {
+  test('are read in slices by id, with what lists search and sort them by', async on => {
+    const keys = ['c', 'a', 'B', 'd'].map(id => stored(id, { label: ODD, note: id }))
+    await on.keys.load(keys, false)
+    await on.use('a', 2, T0 - DAY_MS)
+    await on.use('d', 3, T0)
+    await on.plans.set({ ...builtIn('standard'), enabled: false })
+    const slice = async (after: string) => [...(await on.keys.scan(after, 2, T0))]
+    const { hash: _, oldSecrets: __, ...properties } = stored('a', { label: ODD, note: 'a' })
+    const unused = { requestsToday: 0, lastSeenMs: null, isEnabled: false }
+    expect(await slice('')).toEqual([
+      { ...properties, ...unused, id: 'B', note: 'B', prefix: 'B' },
+      { ...properties, ...unused, lastSeenMs: T0 - DAY_MS },
+    ])
+    const rest = await slice('a')
+    expect(rest).toMatchObject([{ id: 'c' }, { id: 'd', requestsToday: 3, lastSeenMs: T0 }])
+    expect(await slice('d')).toEqual([])
+  })
+
+  test('are listed by their ids: those that are there, in the order of lists', async on => {
+    await on.keys.load([stored('b'), stored('a', { createdAt: T0 - 1 }), stored('c')], false)
+    const some = await on.keys.list(T0, ['c', 'none', 'a', ODD])
+    expect(some).toEqual([await on.read('a'), await on.read('c')])
+    expect(await on.keys.list(T0, [])).toHaveLength(0)
+  })
+
+  test('are counted by plan, revoked ones included', async on => {
+    expect(await on.keys.countByPlan()).toHaveLength(0)
+    const [id] = [await on.add('one'), await on.add('two'), await on.add('temp_3', { plan: null })]
+    await on.keys.revoke(id, T0)
+    const counts = new Map((await on.keys.countByPlan()).map(({ plan, keys }) => [plan, keys]))
+    expect(counts).toEqual(new Map<string | null, number>([['standard', 2]]).set(null, 1))
+  })
+})
+
 describe('a key that is rotated', () => {
   test('has a new secret; the one before it, and older ones, stay no longer than the overlap', async on => {
     const id = await on.add('secret one')

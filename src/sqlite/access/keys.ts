@@ -10,6 +10,7 @@ import {
   hashKey,
   type KeyChanges,
   type KeyRecord,
+  type KeySummary,
   type ListedKey,
   type NewKey,
   newKeyId,
@@ -19,7 +20,7 @@ import {
 import type { NetworkSet } from '../../access/network-quota.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import type { KeyReader, LoadProblem, Registry } from '../../access/ports.ts'
-import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
+import type { Subject, Usage } from '../../access/rate-limit.ts'
 import { createFifoMap } from '../../lib/bounded-map.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
@@ -39,9 +40,11 @@ const countToday = (set: NetworkSet): string =>
   `(select count(*) from networks
     where subject_kind = 'key' and subject_id = k.id and network_set = '${set}' and day = $day)`
 
+const SUMMARY = `k.id, prefix, label, note, plan, created_at as createdAt, expires_at as expiresAt,
+    revoked_at as revokedAt, enabled as isEnabled`
+
 const LISTED = `
-  select k.id, prefix, label, note, plan, created_at as createdAt, expires_at as expiresAt,
-    revoked_at as revokedAt, enabled as isEnabled,
+  select ${SUMMARY},
     ${countToday('served')} as subnetsToday, ${countToday('callers')} as clientsToday,
     (select json_group_array(o.expires_at order by o.expires_at) from old_secrets o
       where o.key_id = k.id and o.expires_at > $nowMs) as oldSecretsUntil
@@ -52,27 +55,36 @@ type UsageReader = {
   /** How many keys have sent requests on a UTC day or later. */
   countUsed(day: number): number
 }
-type ListRow = Omit<ListedKey, 'requestsToday' | 'isEnabled' | 'oldSecretsUntil'> & {
-  isEnabled: 0 | 1
-  oldSecretsUntil: string
+type Row<Key> = Omit<Key, 'requestsToday' | 'isEnabled'> & { isEnabled: 0 | 1 }
+type ListRow = Row<Omit<ListedKey, 'oldSecretsUntil'>> & { oldSecretsUntil: string }
+
+/** What the keys of rows have used, in their order. */
+function usedBy(rows: readonly { id: string }[], usage: UsageReader, nowMs: number) {
+  const today = utcDay(nowMs)
+  return usage
+    .usagesOf(rows.map(({ id }) => keySubject(id)))
+    .map(({ day, requests, latestMs }) => ({
+      ...{ requestsToday: day >= today ? requests : 0, latestMs },
+    }))
 }
 
-/** All keys, or the one with an id. */
-function listKeys(db: Database, usage: UsageReader, nowMs: number, id?: string): ListedKey[] {
-  const day = utcDay(nowMs)
-  const where = id === undefined ? '$id is null' : 'k.id = $id'
+/** All keys, or those with these ids. */
+function listKeys(db: Database, usage: UsageReader, nowMs: number, ids?: readonly string[]) {
+  const where = ids === undefined ? '$ids is null' : 'k.id in (select value from json_each($ids))'
   const rows = db
     .prepare<ListRow, { [name: string]: string | number | null }>(
       `${LISTED} where ${where} order by created_at, k.id`,
     )
-    .all({ day, nowMs, id: id ?? null })
-  const used = usage.usagesOf(rows.map(({ id }) => keySubject(id)))
-  return rows.map((row, i) => {
-    const its = used[i] ?? UNUSED
-    const requestsToday = its.day >= day ? its.requests : 0
-    const oldSecretsUntil: number[] = JSON.parse(row.oldSecretsUntil)
-    return { ...row, isEnabled: row.isEnabled === 1, oldSecretsUntil, requestsToday }
-  })
+    .all({ day: utcDay(nowMs), nowMs, ids: ids === undefined ? null : JSON.stringify(ids) })
+  const used = usedBy(rows, usage, nowMs)
+  return rows.map(
+    (row, i): ListedKey => ({
+      ...row,
+      isEnabled: row.isEnabled === 1,
+      requestsToday: used[i]?.requestsToday ?? 0,
+      oldSecretsUntil: JSON.parse(row.oldSecretsUntil),
+    }),
+  )
 }
 
 /** Finds records by key. They are cached in memory. */
@@ -190,6 +202,13 @@ export function createKeyStore(db: Database, usage: UsageReader) {
   const countKeys = db.prepare<{ n: number }, []>(
     'select count(*) as n from keys where revoked_at is null',
   )
+  const countByPlan = db.prepare<{ plan: string | null; keys: number }, []>(
+    'select plan, count(*) as keys from keys group by plan',
+  )
+  const selectNext = db.prepare<Row<KeySummary>, [after: string, most: number]>(
+    `select ${SUMMARY}, last_seen as lastSeenMs from keys k ${PLAN_OF_KEY}
+     where k.id > ? order by k.id limit ?`,
+  )
 
   /** Why a key cannot be stored beside those that are. */
   function problemOf({ id, hash, plan, oldSecrets }: StoredKey, index: number): LoadProblem | null {
@@ -258,15 +277,27 @@ export function createKeyStore(db: Database, usage: UsageReader) {
         })
         .immediate(),
 
-    list: (nowMs: number): ListedKey[] => listKeys(db, usage, nowMs),
+    list: (nowMs: number, ids?: readonly string[]): ListedKey[] => listKeys(db, usage, nowMs, ids),
+
+    scan(after: string, most: number, nowMs: number): KeySummary[] {
+      const rows = selectNext.all(after, most)
+      const used = usedBy(rows, usage, nowMs)
+      return rows.map((row, i) => {
+        const { requestsToday, latestMs } = used[i] ?? { requestsToday: 0, latestMs: 0 }
+        const lastSeenMs = Math.max(row.lastSeenMs ?? 0, latestMs) || null
+        return { ...row, isEnabled: row.isEnabled === 1, requestsToday, lastSeenMs }
+      })
+    },
 
     read: (id: string, nowMs: number): ListedKey | null =>
-      listKeys(db, usage, nowMs, id)[0] ?? null,
+      listKeys(db, usage, nowMs, [id])[0] ?? null,
 
     count: (nowMs: number): { total: number; usedToday: number } => ({
       total: countKeys.get()?.n ?? 0,
       usedToday: usage.countUsed(utcDay(nowMs)),
     }),
+
+    countByPlan: () => countByPlan.all(),
 
     dump: db.transaction(() => readStoredKeys(db)),
 
