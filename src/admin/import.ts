@@ -14,7 +14,7 @@ import { refuseForms } from './csrf.ts'
 import { AdminError } from './errors.ts'
 import { type AdminRoutes, type Replied, readMembers, readQuery, wireName } from './route.ts'
 
-/** The one path that takes a query. */
+/** A path that takes a query. */
 export const IMPORT_PATH = '/console/import'
 
 /** Largest list, in bytes. */

@@ -1,13 +1,17 @@
 /** The routes of keys and of plans: what their commands do, by the same rules. A write answers with what it changed. */
-import { keyState, type ListedKey, newKey } from '../access/key.ts'
+import { keySubject } from '../access/entitlements.ts'
+import { keyState, newKey } from '../access/key.ts'
 import * as manage from '../access/manage.ts'
 import { type Plan, TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/ports.ts'
-import { operatorReport } from '../api/key-report.ts'
+import { UNUSED } from '../access/rate-limit.ts'
+import { limitsLeft, operatorReport } from '../api/key-report.ts'
 import { requirePlanName } from '../config/parsers.ts'
 import { SETTINGS } from '../config/settings.ts'
+import { nextTurn, StoreError, UnknownOutcome } from '../lib/errors.ts'
 import { formatInstant, formatInstantOrNull, utcDay } from '../lib/time.ts'
 import { AdminError } from './errors.ts'
+import { findKeys, KEYS_PATH, PAGE_KEYS, readKeyQuery } from './key-page.ts'
 import {
   type AdminRoutes,
   type Asked,
@@ -22,34 +26,55 @@ import {
 const durationOf = (name: 'ttl' | 'overlap'): number =>
   SETTINGS[name].read(SETTINGS[name].fallback ?? '')
 
-/** Keys with their state, use of today and when they were last seen, in their order. */
-export async function describeKeys(
-  { plans, usage }: Registry,
-  keys: readonly ListedKey[],
-  nowMs: number,
-) {
-  const daily = new Map((await plans.list()).map(plan => [plan.name, plan.daily]))
+/** Days of use that a list shows, today included. */
+const DAYS = 14
+
+/** Keys as lists show them, in the order of their ids; those that are not there are left out. */
+export async function describeKeys(registry: Registry, ids: readonly string[], nowMs: number) {
+  const { keys, plans, usage } = registry
+  const byId = new Map((await keys.list(nowMs, ids)).map(key => [key.id, key]))
+  const byName = new Map((await plans.list()).map(plan => [plan.name, plan]))
+  const { usages, nowMs: judgedMs } = await usage.peek(ids.map(keySubject), nowMs)
   const today = utcDay(nowMs)
-  const ids = keys.map(({ id }) => id)
-  const uses = await usage.history(ids, today, today)
-  return keys.map((key, i) => ({
-    id: key.id,
-    prefix: key.prefix,
-    label: key.label,
-    note: key.note,
-    plan: key.plan,
-    state: keyState(key, nowMs),
-    created: formatInstant(key.createdAt),
-    expires: formatInstantOrNull(key.expiresAt),
-    requests_today: key.requestsToday,
-    daily_limit: daily.get(key.plan ?? TEMP_PLAN) ?? null,
-    last_seen: formatInstantOrNull(uses[i]?.lastSeenMs ?? null),
-  }))
+  const first = today - DAYS + 1
+  const uses = await usage.history(ids, first, today)
+  return ids.flatMap((id, i) => {
+    const key = byId.get(id)
+    const plan = byName.get(key?.plan ?? TEMP_PLAN)
+    if (!key || !plan) return []
+    const use = uses[i] ?? { lastSeenMs: null, days: [] }
+    const limits = limitsLeft({ key, plan, used: usages[i] ?? UNUSED, judgedMs, use })
+    const days = new Array<number>(DAYS).fill(0)
+    for (const { day, requests } of use.days) days[day - first] = requests
+    return {
+      id,
+      prefix: key.prefix,
+      label: key.label,
+      note: key.note,
+      plan: key.plan,
+      state: keyState(key, nowMs),
+      created: formatInstant(key.createdAt),
+      expires: formatInstantOrNull(key.expiresAt),
+      requests_today: key.requestsToday,
+      refused_today: use.days.find(({ day }) => day === today)?.refused ?? 0,
+      last_seen: formatInstantOrNull(use.lastSeenMs),
+      /** Requests of each day until today. */
+      days,
+      /** The limit of which the least share is left. */
+      tightest: limits.toSorted((a, b) => a.left / a.quota - b.left / b.quota)[0] ?? null,
+    }
+  })
 }
 
 /** Everything that is known of a key, as it is now. */
 const reportOf = async (registry: Registry, id: string, nowMs: number) =>
   operatorReport(await manage.factsOf(registry, id, nowMs), nowMs)
+
+/** What an answer says of a key, which has this new secret: that is not lost when the store fails now. */
+const besides = <T>(secret: string, telling: Promise<T>): Promise<T> =>
+  telling.catch(error => {
+    throw error instanceof StoreError ? new manage.UnknownSecret(secret, error) : error
+  })
 
 /** The one answer with the secret of a new key. */
 async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<Replied> {
@@ -60,12 +85,9 @@ async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<R
   const key = newKey(kind)
   const read = kind === 'temp' ? readTemporary : readRegular
   const id = await manage.addKey(registry, { key, ...read(given, nowMs) }, nowMs)
-  const [item] = await describeKeys(
-    registry,
-    [await manage.findKey(registry.keys, id, nowMs)],
-    nowMs,
-  )
-  return created({ ...item, key })
+  const [item] = await besides(key, describeKeys(registry, [id], nowMs))
+  const { limits } = await besides(key, reportOf(registry, id, nowMs))
+  return created({ ...item, key, limits })
 }
 
 /** What is chosen of a regular key. */
@@ -113,7 +135,7 @@ export async function rotate(registry: Registry, { request, name: id, nowMs }: A
   const { key, untilMs } = await manage.rotateKey(registry, id, change, nowMs)
   return {
     ...{ id, key, overlap_until: overlapMs === 0 ? null : formatInstant(untilMs) },
-    report: await reportOf(registry, id, nowMs),
+    report: await besides(key, reportOf(registry, id, nowMs)),
   }
 }
 
@@ -126,11 +148,78 @@ const changing =
     return ok(await reportOf(registry, id, nowMs))
   }
 
+/** The page of the list of keys that a request asks for. */
+export async function listPage(registry: Registry, { request, nowMs }: Asked) {
+  const { ids, ...found } = await findKeys(registry.keys, readKeyQuery(request.url), nowMs)
+  return { ...found, page_keys: PAGE_KEYS, keys: await describeKeys(registry, ids, nowMs) }
+}
+
+/** What can be done with several keys: reads what else a request brings, and returns the change of one key. */
+const CHANGES = {
+  revoke(registry: Registry, given: Given, nowMs: number) {
+    readMembers(given, [])
+    return (id: string) => manage.revokeValid(registry, id, nowMs)
+  },
+  extend(registry: Registry, given: Given, nowMs: number) {
+    const { ttl = durationOf('ttl') } = readMembers(given, ['ttl'])
+    manage.futureExpiry(nowMs + ttl, nowMs, 'ttl')
+    return (id: string) => manage.extendKey(registry, id, ttl, nowMs)
+  },
+}
+
+/** Why a key was not changed. @throws what is neither refused by a rule nor a failure of the store */
+function reasonOf(error: unknown): string {
+  if (error instanceof manage.RuleError) return error.message
+  if (!(error instanceof StoreError)) throw error
+  return error instanceof UnknownOutcome
+    ? 'nobody knows whether it was changed'
+    : 'the store failed'
+}
+
+/**
+ * Changes keys one after the other; says which were changed, and why others were not. When the store fails,
+ * those that are left stay as they are.
+ */
+export async function changeSeveral(
+  registry: Registry,
+  name: keyof typeof CHANGES,
+  { request, nowMs }: Asked,
+) {
+  const { ids: given, ...rest } = await readObject(request)
+  const ids = Array.isArray(given) ? [...new Set(given.map(String))] : []
+  if (ids.length === 0 || ids.length > PAGE_KEYS) {
+    throw new AdminError('INVALID_PARAMETER', `ids must be an array of 1 to ${PAGE_KEYS} ids`)
+  }
+  const change = CHANGES[name](registry, rest, nowMs)
+  const changed: string[] = []
+  const unchanged: { id: string; reason: string }[] = []
+  const next = ids.values()
+  for (const id of next) {
+    try {
+      await change(id)
+      changed.push(id)
+    } catch (error) {
+      const isFailure = !(error instanceof manage.RuleError)
+      if (isFailure && changed.length === 0) throw error
+      unchanged.push({ id, reason: reasonOf(error) })
+      if (isFailure) break
+    }
+    await nextTurn() // each change is a commit
+  }
+  unchanged.push(...next.map(id => ({ id, reason: 'not tried, after that failure' })))
+  return { changed, unchanged }
+}
+
 export const keyRoutes = (registry: Registry): AdminRoutes => ({
-  '/console/keys': {
-    GET: async ({ nowMs }) =>
-      ok({ keys: await describeKeys(registry, await registry.keys.list(nowMs), nowMs) }),
+  [KEYS_PATH]: {
+    GET: async asked => ok(await listPage(registry, asked)),
     POST: asked => makeKey(registry, asked),
+  },
+  '/console/selected-keys/revoke': {
+    POST: async asked => ok(await changeSeveral(registry, 'revoke', asked)),
+  },
+  '/console/selected-keys/extend': {
+    POST: async asked => ok(await changeSeveral(registry, 'extend', asked)),
   },
   '/console/keys/*': {
     GET: async ({ name, nowMs }) => ok(await reportOf(registry, name, nowMs)),
@@ -154,14 +243,13 @@ const LIMITS = ['burst', 'daily', 'subnets', 'clients', 'count', 'downloads'] as
 const UNLIMITED = Object.fromEntries(LIMITS.map(name => [name, 'unlimited']))
 
 /** All plans by name, and how many keys have each, revoked ones included. */
-async function listPlans({ keys, plans }: Registry, nowMs: number) {
-  const count = new Map<string | null, number>()
-  for (const { plan } of await keys.list(nowMs)) count.set(plan, (count.get(plan) ?? 0) + 1)
+async function listPlans({ keys, plans }: Registry) {
+  const count = new Map((await keys.countByPlan()).map(({ plan, keys }) => [plan, keys]))
   const countOf = ({ name }: Plan): number => count.get(name === TEMP_PLAN ? null : name) ?? 0
   return (await plans.list()).map(plan => ({ ...plan, keys: countOf(plan) }))
 }
 
-async function setPlan(registry: Registry, { request, name, nowMs }: Asked): Promise<Replied> {
+async function setPlan(registry: Registry, { request, name }: Asked): Promise<Replied> {
   requirePlanName(name, 'the name')
   const { enabled: given, ...limits } = await readObject(request)
   const enabled = typeof given === 'boolean' ? (given ? 'on' : 'off') : given
@@ -175,12 +263,12 @@ async function setPlan(registry: Registry, { request, name, nowMs }: Asked): Pro
     ...changes,
     ...(state !== undefined && { enabled: state === 'on' }),
   })
-  return ok((await listPlans(registry, nowMs)).find(plan => plan.name === name))
+  return ok((await listPlans(registry)).find(plan => plan.name === name))
 }
 
 export const planRoutes = (registry: Registry): AdminRoutes => ({
   '/console/plans': {
-    GET: async ({ nowMs }) => ok({ plans: await listPlans(registry, nowMs) }),
+    GET: async () => ok({ plans: await listPlans(registry) }),
   },
   '/console/plans/*': {
     PUT: asked => setPlan(registry, asked),

@@ -4,7 +4,7 @@
  */
 import type { AuthThrottle } from '../access/auth-throttle.ts'
 import { clientBucket } from '../access/entitlements.ts'
-import { type RuleCode, RuleError } from '../access/manage.ts'
+import { type RuleCode, RuleError, UnknownSecret, unknownSecret } from '../access/manage.ts'
 import type { Listen } from '../config/parsers.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -15,6 +15,7 @@ import { formatInstant } from '../lib/time.ts'
 import { guard } from './csrf.ts'
 import { ADMIN_STATUS, type AdminCode, AdminError } from './errors.ts'
 import { IMPORT_PATH } from './import.ts'
+import { KEYS_PATH } from './key-page.ts'
 import { type AdminRoutes, findRoute, type Replied, readQuery } from './route.ts'
 import { checkToken } from './token.ts'
 
@@ -37,6 +38,8 @@ type AdminParts = {
 }
 
 const METRICS_PATH = '/metrics'
+/** Requests whose query is read by their route; others have none. */
+const WITH_QUERY = new Set([`POST ${IMPORT_PATH}`, `GET ${KEYS_PATH}`])
 
 const LINES_TYPE = 'application/x-ndjson'
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -60,6 +63,10 @@ function toAdminError(thrown: unknown): AdminError {
   if (thrown instanceof AdminError) return thrown
   if (thrown instanceof RuleError) {
     return new AdminError(RULES[thrown.code] ?? 'CONFLICT', thrown.message)
+  }
+  if (thrown instanceof UnknownSecret) {
+    const message = `the database did not answer: this key ${unknownSecret('the console')}`
+    return new AdminError('DB_EXECUTE_FAILED', message)
   }
   if (thrown instanceof StoreError) {
     const message = 'the data cannot be used now; stderr of the server says more'
@@ -117,7 +124,7 @@ export function createAdmin(parts: AdminParts) {
     if (page !== null) return page
     if (!(path === METRICS_PATH && metricsOpen)) await authenticate(request, ip)
     const { route, name } = findRoute(routesWithMetrics, method, path)
-    if (path !== IMPORT_PATH) readQuery(request.url, [])
+    if (!WITH_QUERY.has(`${method} ${path}`)) readQuery(request.url, [])
     return respond(request, await route({ request, name, nowMs }))
   }
 
@@ -138,7 +145,10 @@ export function createAdmin(parts: AdminParts) {
     if (status === 401) headers['www-authenticate'] = 'Bearer'
     if (allow.length > 0) headers.allow = allow.join(', ')
     // The error body of spec 2.3.
-    const body = { status: 'error', code, message, timestamp: formatInstant(clock()) }
+    const body = {
+      ...{ status: 'error', code, message, timestamp: formatInstant(clock()) },
+      ...(thrown instanceof UnknownSecret && { key: thrown.secret }),
+    }
     return new Response(JSON.stringify(body), { status, headers })
   }
 

@@ -7,10 +7,11 @@ import type { Plan as StoredPlan } from '../access/plan.ts'
 import type { operatorReport } from '../api/key-report.ts'
 import type { describeState } from '../feeds/store.ts'
 import type { ImportCounts as Changes } from '../proxies/store.ts'
-import type { describeKeys, rotate } from './keys.ts'
+import type { KeySort } from './key-page.ts'
+import type { changeSeveral, describeKeys, listPage, rotate } from './keys.ts'
 import type { createOverview } from './overview.ts'
 
-export type { KeyState }
+export type { KeySort, KeyState }
 
 /** One value per point of time; `null` where the server was down or nothing was measured. */
 export type Values = readonly (number | null)[]
@@ -29,13 +30,19 @@ type Read = Awaited<ReturnType<ReturnType<typeof createOverview>['read']>>
 
 export type Key = Awaited<ReturnType<typeof describeKeys>>[number]
 
+/** A page of the list of keys: how many match and there are, and at most `page_keys` of them. */
+export type KeyPage = Awaited<ReturnType<typeof listPage>>
+
+/** What became of several keys, by their ids. */
+export type ChangedKeys = Awaited<ReturnType<typeof changeSeveral>>
+
 /** Everything known of one key. */
 export type KeyReport = ReturnType<typeof operatorReport>
 export type Limit = KeyReport['limits'][number]
 export type Day = KeyReport['days'][number]
 
 /** A key that was just made: the only answer that holds its secret. */
-export type MadeKey = Key & { key: string }
+export type MadeKey = Key & { key: string; limits: readonly Limit[] }
 
 /** A key that has a new secret; `overlap_until`: when the old one ends, `null` at once. */
 export type RotatedKey = Awaited<ReturnType<typeof rotate>>

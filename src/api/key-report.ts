@@ -38,7 +38,7 @@ function todayOf(use: KeyUse, nowMs: number) {
 
 type Named = Pick<ListedKey, 'id' | 'label' | 'expiresAt'> & { plan: string; state: KeyState }
 
-/** The members of F3. `window` and `reset` of a limit are in seconds. */
+/** The members of F3. */
 const reportOf = (
   { id, label, plan, state, expiresAt }: Named,
   limits: readonly LimitStatus[],
@@ -46,13 +46,18 @@ const reportOf = (
 ) => ({
   ...{ id, label, plan, state },
   expires: formatInstantOrNull(expiresAt),
-  limits: limits.map(
-    ({ name, quota, windowSeconds: window, remaining: left, resetSeconds: reset }) => ({
-      ...{ name, quota, window, left, reset },
-    }),
-  ),
+  limits: leftOf(limits),
   today,
 })
+
+/** What is left of each limit; `window` and `reset` are in seconds. */
+const leftOf = (limits: readonly LimitStatus[]) =>
+  limits.map(({ name, quota, windowSeconds: window, remaining: left, resetSeconds: reset }) => ({
+    ...{ name, quota, window, left, reset },
+  }))
+
+/** What is left of the limits of a key. */
+export const limitsLeft = (facts: KeyFacts) => leftOf(limitsOf(facts))
 
 /** The report for the operator: of any key, without the limits that count by client address. */
 function keyReport(facts: KeyFacts, nowMs: number) {

@@ -1,5 +1,6 @@
 /** Tests of the console's keys, plans, feeds and overview: shapes, changes, refusals, secrets. */
 import { afterAll, describe, expect, test } from 'bun:test'
+import { StoreError, UnknownOutcome } from '../../src/lib/errors.ts'
 import { withFeeds } from '../../src/sqlite/stores.ts'
 import { startConsole } from '../support/console.ts'
 import { dataDirectory, T0 } from '../support/fixtures.ts'
@@ -20,6 +21,9 @@ async function made(on: Service, json: object = { kind: 'regular' }) {
   expect(status).toBe(201)
   return JSON.parse(text) as { id: string; key: string }
 }
+
+/** That of a new temporary key. */
+const TRIAL_LIMIT = { name: 'key', quota: 2, window: 3600, left: 2, reset: 0 }
 
 /** For tests that do not mind each other. */
 const service = create()
@@ -43,18 +47,13 @@ describe('a key', () => {
     const trial = await made(service, { kind: 'temp', ttl: '1h', label: 'trial' })
     expect<unknown>(trial).toEqual({
       ...{ id: trial.id, key: expect.stringMatching(/^temp_\w{32}$/), plan: null },
-      ...{
-        prefix: expect.any(String),
-        label: 'trial',
-        note: '',
-        state: 'active',
-        daily_limit: null,
-      },
+      ...{ prefix: expect.any(String), label: 'trial', note: '', state: 'active' },
       ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-11-20T13:00:00.000Z' },
-      ...{ requests_today: 0, last_seen: null },
+      ...{ requests_today: 0, refused_today: 0, last_seen: null, days: new Array(14).fill(0) },
+      ...{ tightest: TRIAL_LIMIT, limits: [TRIAL_LIMIT] },
     })
     const { keys } = await service.value('/console/keys')
-    const { key: _, ...listed } = trial
+    const { key: _, limits: __, ...listed } = trial as typeof trial & { limits: unknown }
     expect(keys).toContainEqual(listed)
     expect(keys).toContainEqual({
       ...{
@@ -66,7 +65,9 @@ describe('a key', () => {
         state: 'active',
       },
       ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-12-20T12:00:00.000Z' },
-      ...{ requests_today: 1, daily_limit: 34_560, last_seen: '2026-11-20T12:00:00.000Z' },
+      ...{ requests_today: 1, refused_today: 0, last_seen: '2026-11-20T12:00:00.000Z' },
+      days: [...new Array(13).fill(0), 1],
+      tightest: { name: 'burst', quota: 5, window: 5, left: 4, reset: 5 },
     })
     const revoked = await service.value(`/console/keys/${id}/revoke`, post({}))
     expect(revoked).toMatchObject({ id, label: 'first', state: 'revoked' })
@@ -139,6 +140,47 @@ describe('a key', () => {
   })
 })
 
+test('a secret of which nobody knows whether it was stored is answered, with what that means', async () => {
+  const service = create()
+  const { id } = await made(service)
+  const { keys } = service.registry
+  const { add, rotate, list, read } = keys
+  const lost = async () => {
+    throw new UnknownOutcome('the database db:5432 cannot be used: the connection was lost')
+  }
+  const away = async () => {
+    throw new StoreError('away')
+  }
+  const cases = [
+    [{ add: lost }, '/console/keys', { kind: 'temp' }, /^temp_\w{32}$/],
+    [{ rotate: lost }, `/console/keys/${id}/rotate`, {}, /^pl_\w{32}$/],
+    // Stored, and then nothing of it can be read: the key must not be lost either.
+    [{ list: away }, '/console/keys', { kind: 'regular' }, /^pl_\w{32}$/],
+    [
+      { rotate: () => Object.assign(keys, { read: away }) && true },
+      `/console/keys/${id}/rotate`,
+      {},
+      /^pl_/,
+    ],
+  ] as const
+  for (const [failing, path, json, secret] of cases) {
+    Object.assign(keys, failing)
+    const { status, text } = await service.ask(path, post(json))
+    Object.assign(keys, { add, rotate, list, read })
+    expect([status, JSON.parse(text)]).toEqual([
+      503,
+      {
+        ...{ status: 'error', code: 'DB_EXECUTE_FAILED', timestamp: expect.any(String) },
+        message:
+          'the database did not answer: this key may or may not be stored: it is once the console shows its beginning',
+        key: expect.stringMatching(secret),
+      },
+    ])
+    expect(service.said.join()).not.toContain(JSON.parse(text).key.slice(5))
+  }
+  expect(service.said.join()).toContain('the connection was lost')
+})
+
 const BAD_KEYS: readonly (readonly [json: unknown, message: string | RegExp])[] = [
   [{}, 'kind must be regular or temp'],
   [{ kind: 'demo' }, 'kind must be regular or temp'],
@@ -178,7 +220,9 @@ describe('a key that is refused', () => {
         ...([`/console/keys/${temp}`, post({ plan: 'classic' })] as const),
         '409 this is a temporary key: its plan is temp and stays',
       ],
-      ['/console/keys?limit=5', {}, '400 this takes no parameters'],
+      ['/console/keys?page=1', post({ kind: 'temp' }), '400 this takes no parameters'],
+      ['/console/plans?page=1', {}, '400 this takes no parameters'],
+      ['/console/keys?sorts=today', {}, "400 unknown parameter 'sorts'; did you mean 'sort'?"],
     ] as const) {
       expect(await messageOf(at, asking)).toBe(said)
     }

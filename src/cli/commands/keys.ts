@@ -102,12 +102,11 @@ async function printSecret(
 }
 
 /**
- * Prints a secret of which nobody knows whether it was stored: it may be, also later, when a standby is back.
- * `see` is the command that shows it then. @throws CommandError, and all that is not such a failure.
+ * Prints a secret of which nobody knows whether it was stored; `see` is the command that shows it if it was. @throws CommandError, and all that is not such a failure.
  */
 async function printUnknown(error: unknown, see: string, signal: AbortSignal): Promise<never> {
   if (!(error instanceof manage.UnknownSecret)) throw error
-  const outcome = `may or may not be stored: it is once proxylist ${see} shows its beginning`
+  const outcome = manage.unknownSecret(`proxylist ${see}`)
   await printSecret(error.secret, signal, reason => {
     return `${error.message}; a secret that could not be printed (${reason}) ${outcome}`
   })

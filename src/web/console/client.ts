@@ -7,19 +7,27 @@ const UNREACHABLE = 'The server does not answer.'
 export const CONNECTION_LOST = 'The connection was lost.'
 
 /** A request that did not succeed; `message` is the server's sentence, or ours without a server. */
-export class RequestError extends Error {}
+export class RequestError extends Error {
+  /** A secret of which nobody knows whether it was stored. */
+  readonly secret: string | null
 
-/** The message of an error body (spec 2.3), or what the status says. */
-function messageOf(status: number, body: string): string {
+  constructor(message: string, secret: string | null = null) {
+    super(message)
+    this.secret = secret
+  }
+}
+
+/** The error that a body says (spec 2.3), or the status. */
+function errorOf(status: number, body: string): RequestError {
   try {
     const parsed: unknown = JSON.parse(body)
     if (typeof parsed === 'object' && parsed !== null && 'message' in parsed) {
-      return String(parsed.message)
+      return new RequestError(String(parsed.message), 'key' in parsed ? String(parsed.key) : null)
     }
   } catch {
     // Not JSON: an error of something between the browser and the server.
   }
-  return `the server answered with status ${status}`
+  return new RequestError(`the server answered with status ${status}`)
 }
 
 export type Client = ReturnType<typeof createClient>
@@ -31,11 +39,11 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
   let isOver = false
   /** The error of a response that refuses; a 401 ends the session. */
   const refuse = (status: number, body: string): RequestError => {
-    const message = messageOf(status, body)
+    const error = errorOf(status, body)
     // Of several requests that are refused, the first one says why.
-    if (status === 401 && !isOver) onUnauthorized(message)
+    if (status === 401 && !isOver) onUnauthorized(error.message)
     isOver ||= status === 401
-    return new RequestError(message)
+    return error
   }
 
   async function request(path: string, init: RequestInit): Promise<Response> {

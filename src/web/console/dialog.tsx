@@ -1,6 +1,10 @@
 /** What views have in common: alerts, instants, and dialogs that say what the server says about them. */
 import type { ComponentChildren } from 'preact'
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { remember, remembered } from '../parts/browser.ts'
+import { TextField } from '../parts/form.tsx'
+import { RequestError } from './client.ts'
+import { customerMessage, type GivenKey } from './key-message.ts'
 import type { Live } from './live.ts'
 import { clock, moment, UNKNOWN } from './speech.ts'
 
@@ -114,44 +118,100 @@ export function FormDialog(props: FormDialogProps) {
   )
 }
 
-/** The dialog after a key was made: closed by its button alone, since the key is not shown again. */
-export function SecretDialog(props: { secret: string; hint?: string; onClose(): void }) {
-  const { secret, hint, onClose } = props
+type CopyProps = { label: string; value: string; action: string; isLong?: boolean }
+
+/** A text with a button that copies it. */
+function Copyable({ label, value, action, isLong = false }: CopyProps) {
   const [copied, setCopied] = useState('')
-  const input = useRef<HTMLInputElement>(null)
+  const field = useRef<HTMLInputElement & HTMLTextAreaElement>(null)
   const copy = async (): Promise<void> => {
     try {
-      await navigator.clipboard.writeText(secret)
+      await navigator.clipboard.writeText(value)
       setCopied('Copied')
     } catch {
-      input.current?.select() // plain http on another host than localhost has no clipboard
+      field.current?.select() // plain http on another host than localhost has no clipboard
       setCopied('Press Ctrl+C')
     }
   }
+  const Field = isLong ? 'textarea' : 'input'
   return (
-    <Dialog title="The key" onClose={onClose} isLasting>
-      <p class="soft">Copy it now: only a checksum is stored, so it cannot be shown again.</p>
-      <div class="copyable">
-        <input
-          ref={input}
-          readOnly
-          value={secret}
-          aria-label="The key"
-          onFocus={event => event.currentTarget.select()}
-        />
-        <button type="button" class="primary" onClick={copy}>
-          {copied || 'Copy'}
-        </button>
-        <span class="hidden" role="status">
-          {copied}
-        </span>
-      </div>
-      {hint && <p class="soft">{hint}</p>}
-      <div class="actions">
-        <button type="button" class="plain" onClick={onClose}>
-          Done
-        </button>
-      </div>
-    </Dialog>
+    <div class="copyable" data-long={isLong || undefined}>
+      <Field
+        ref={field}
+        readOnly
+        value={value}
+        rows={isLong ? value.split('\n').length + 2 : undefined}
+        aria-label={label}
+        onFocus={event => event.currentTarget.select()}
+      />
+      <button type="button" class={isLong ? 'plain' : 'primary'} onClick={copy}>
+        {copied || action}
+      </button>
+      <span class="hidden" role="status">
+        {copied}
+      </span>
+    </div>
   )
 }
+
+/** A new secret: of a key that is stored, or of one of which nobody knows that, and why. */
+export type Secret = (GivenKey & { hint?: string }) | { key: string; problem: string }
+
+/** The secret that a request makes, also where nobody knows whether it was stored. */
+export async function secretOf<T>(made: Promise<T>, of: (made: T) => Secret): Promise<Secret> {
+  try {
+    return of(await made)
+  } catch (error) {
+    if (!(error instanceof RequestError) || error.secret === null) throw error
+    return { key: error.secret, problem: error.message }
+  }
+}
+
+/** What is sent to the customer, with the address that this browser remembers. */
+function Message({ given }: { given: GivenKey }) {
+  const [address, setAddress] = useState(remembered('service') ?? '')
+  return (
+    <>
+      <h3>Message for the customer</h3>
+      <div class="fields">
+        <TextField
+          label="Address of the service"
+          name="address"
+          value={address}
+          onChange={value => {
+            setAddress(value)
+            remember('service', value)
+          }}
+          hint="as customers reach it, such as https://proxies.example.com; this browser remembers it"
+        />
+        <Copyable
+          label="Message for the customer"
+          value={customerMessage(given, address)}
+          action="Copy the message"
+          isLong
+        />
+      </div>
+    </>
+  )
+}
+
+/** The dialog after a key was made: closed by its button alone, since the key is not shown again. */
+export const SecretDialog = ({ secret, onClose }: { secret: Secret; onClose(): void }) => (
+  <Dialog title="The key" onClose={onClose} isLasting>
+    <p class="soft">Copy it now: only a checksum is stored, so it cannot be shown again.</p>
+    <Copyable label="The key" value={secret.key} action="Copy" />
+    {'problem' in secret ? (
+      <Alert>{secret.problem}</Alert>
+    ) : (
+      <>
+        {secret.hint && <p class="soft">{secret.hint}</p>}
+        <Message given={secret} />
+      </>
+    )}
+    <div class="actions">
+      <button type="button" class="plain" onClick={onClose}>
+        Done
+      </button>
+    </div>
+  </Dialog>
+)

@@ -8,7 +8,7 @@ import { About, DayUse, Limits } from '../parts/key.tsx'
 import { Card, Table } from '../parts/table.tsx'
 import { daysUntil } from './chart-data.ts'
 import { useConsole } from './context.ts'
-import { FormDialog, LiveNotice, SecretDialog } from './dialog.tsx'
+import { FormDialog, LiveNotice, type Secret, SecretDialog, secretOf } from './dialog.tsx'
 import { ExpiresField, LabelField, NoteField, PlanField } from './keys.tsx'
 import { type Live, useLive } from './live.ts'
 import { usePlans } from './plans.tsx'
@@ -104,17 +104,30 @@ const OVERLAPS = [
   ['7d', unit(7, 'day')],
 ] as const
 
-function RotateDialog(props: DialogProps & { onMade(made: RotatedKey): void }) {
-  const { report, onClose, onMade } = props
+function RotateDialog(props: DialogProps & { onSecret(secret: Secret): void }) {
+  const { report, onClose, onChanged, onSecret } = props
   const { client } = useConsole()
   const [overlap, setOverlap] = useState<string>('24h')
   const path = `/console/keys/${report.id}/rotate`
+  const submit = async (): Promise<void> => {
+    const rotating = client.send<RotatedKey>('POST', path, { overlap })
+    const secret = await secretOf(rotating, ({ report, key, overlap_until: until }) => {
+      onChanged(report)
+      const hint =
+        until === null
+          ? 'The old key no longer works.'
+          : `The old key works until ${moment(until)}.`
+      return { ...report, key, hint }
+    })
+    onSecret(secret)
+    onClose()
+  }
   return (
     <FormDialog
       title="Rotate the key"
       hint="A new key with the same id, plan and limits. The old one works for a while longer."
       action="Rotate"
-      onSubmit={async () => onMade(await client.send<RotatedKey>('POST', path, { overlap }))}
+      onSubmit={submit}
       onClose={onClose}
     >
       <SelectField
@@ -158,7 +171,7 @@ const actionsOf = ({ state }: KeyReport): readonly Action[] =>
 function Actions({ live, report }: { live: Live<KeyReport>; report: KeyReport }) {
   const { client } = useConsole()
   const [open, setOpen] = useState<Action | null>(null)
-  const [made, setMade] = useState<Omit<RotatedKey, 'report'> | null>(null)
+  const [secret, setSecret] = useState<Secret | null>(null)
   const onClose = (): void => setOpen(null)
   const onChanged = (changed: KeyReport): void => {
     live.change(() => changed)
@@ -170,7 +183,6 @@ function Actions({ live, report }: { live: Live<KeyReport>; report: KeyReport })
     await client.send('DELETE', path)
     location.hash = '#keys'
   }
-  const until = made?.overlap_until ?? null
   return (
     <div class="key-actions">
       {actionsOf(report).map(action => (
@@ -185,13 +197,7 @@ function Actions({ live, report }: { live: Live<KeyReport>; report: KeyReport })
       ))}
       {open === 'change' && <ChangeDialog {...{ report, onClose, onChanged }} />}
       {open === 'rotate' && (
-        <RotateDialog
-          {...{ report, onClose, onChanged }}
-          onMade={({ report, ...secret }) => {
-            setMade(secret)
-            onChanged(report)
-          }}
-        />
+        <RotateDialog {...{ report, onClose, onChanged, onSecret: setSecret }} />
       )}
       {(open === 'reset' || open === 'revoke' || open === 'remove') && (
         <FormDialog
@@ -202,17 +208,7 @@ function Actions({ live, report }: { live: Live<KeyReport>; report: KeyReport })
           onClose={onClose}
         />
       )}
-      {made !== null && (
-        <SecretDialog
-          secret={made.key}
-          hint={
-            until === null
-              ? 'The old key no longer works.'
-              : `The old key works until ${moment(until)}.`
-          }
-          onClose={() => setMade(null)}
-        />
-      )}
+      {secret !== null && <SecretDialog secret={secret} onClose={() => setSecret(null)} />}
     </div>
   )
 }

@@ -9,7 +9,7 @@ import { amount, bytes, distance, ms, number, share, UNKNOWN, whole } from './sp
 const [SPARK_WIDTH, SPARK_HEIGHT, SPARK_POINTS] = [240, 34, 96]
 
 /** A line without numbers, beside the number that it explains. */
-function Spark({ values }: { values: Values }) {
+export function Spark({ values }: { values: Values }) {
   const { line, area } = sparkPaths(thin(values, SPARK_POINTS), SPARK_WIDTH, SPARK_HEIGHT)
   return (
     <svg

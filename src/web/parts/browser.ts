@@ -6,8 +6,8 @@ export const nowMs = (): number => performance.now()
 /** The current instant in Unix milliseconds, as far as the browser's clock is right. */
 export const unixMs = (): number => Date.now()
 
-/** All that is remembered: never a key, never a choice. */
-export type Remembered = 'theme' | 'lang' | 'code'
+/** All that is remembered: never a key, never a choice. `service`: its address, as an operator tells it. */
+export type Remembered = 'theme' | 'lang' | 'code' | 'service'
 
 /** What was remembered under a name; `null` also where the browser allows no storage. */
 export function remembered(name: Remembered): string | null {

@@ -47,22 +47,24 @@ type LimitsProps = { limits: readonly LimitLeft[]; say: KeySay }
 const LOW = 0.2
 const DAY_SECONDS = 86_400
 
+/** The name of a limit, with its window unless that is the day. */
+export const limitName = ({ name, window = DAY_SECONDS }: LimitLeft, say: KeySay): string =>
+  named(say, 'limit_', name) + (window === DAY_SECONDS ? '' : `, ${say.countdown(window)}`)
+
 /** A line for each limit: its name, how full it is, and when it is full again. */
 export function Levels({ limits, say }: LimitsProps) {
   const { words, number, countdown } = say
   if (limits.length === 0) return null
   return (
     <ul class="levels">
-      {limits.map(({ name, left, quota, reset, window = DAY_SECONDS }) => {
+      {limits.map(limit => {
+        const { name, left, quota, reset } = limit
         const share = quota === 0 ? 0 : left / quota
         const isUsed = left < quota && reset > 0
         const full = isUsed ? fill(words.reset, { time: countdown(reset) }) : undefined
         return (
           <li key={name}>
-            <span>
-              {named(say, 'limit_', name)}
-              {window !== DAY_SECONDS && `, ${countdown(window)}`}
-            </span>
+            <span>{limitName(limit, say)}</span>
             <Level share={share} isLow={share <= LOW} />
             <span class="level-left" aria-hidden="true">
               <b>{number(left)}</b> / {number(quota)}

@@ -1,9 +1,18 @@
 /** Keys of the console (contract G3) in a real browser, against the real server. */
 import { afterAll, describe, expect } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { answer, dialog, heading, startSample, viewOf } from '../../support/console-page.ts'
+import { hashKey } from '../../../src/access/key.ts'
+import { openRegistry } from '../../../src/sqlite/stores.ts'
+import {
+  answer,
+  dialog,
+  heading,
+  startConsole,
+  startSample,
+  viewOf,
+} from '../../support/console-page.ts'
 import { inBrowser as test } from '../../support/in-browser.ts'
-import { cleanUp } from '../../support/temporary.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 const view = viewOf(startSample)
@@ -22,11 +31,12 @@ const secretOf = (page: Page): Promise<string> =>
   dialog(page).getByRole('textbox', { name: 'The key' }).inputValue()
 
 /** Makes a key in the dialog; returns the secret that it shows. */
-async function makeKey(page: Page, label: string): Promise<string> {
+async function makeKey(page: Page, label: string, meanwhile = async () => {}): Promise<string> {
   await press(page, 'New key')
   await page.getByLabel('Label').fill(label)
   await answer(page, 'Make the key')
   const secret = await secretOf(page)
+  await meanwhile()
   await answer(page, 'Done')
   return secret
 }
@@ -52,6 +62,15 @@ describe('a key', () => {
     await answer(page, 'Copy')
     await page.getByRole('button', { name: 'Copied' }).waitFor()
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(secret)
+    await page.getByLabel('Address of the service').fill('https://proxies.example/')
+    await answer(page, 'Copy the message')
+    await page.getByRole('button', { name: 'Copied' }).nth(1).waitFor()
+    const message = String(await page.evaluate('navigator.clipboard.readText()'))
+    expect(message).toContain(
+      `curl -H 'Authorization: Bearer ${secret}' 'https://proxies.example/api`,
+    )
+    expect(message).toContain('Limits: 5 requests in 5 sec, 34,560 requests a day')
+    expect(message).toContain('https://proxies.example/docs')
     await page.keyboard.press('Escape')
     expect(await dialog(page).isVisible()).toBe(true)
     await answer(page, 'Done')
@@ -62,6 +81,40 @@ describe('a key', () => {
     )
     expect(kept).not.toContain(secret.slice(10))
     expect(requests.join()).not.toContain(secret.slice(10))
+    // This browser knows the address by now.
+    await makeKey(page, 'second customer', async () => {
+      expect(await page.getByLabel('Address of the service').inputValue()).toContain(
+        'proxies.example',
+      )
+    })
+  })
+
+  test('whose secret may not have been stored is shown with what that means', async () => {
+    const { page } = await openKeys()
+    const message = 'the database did not answer: this key may or may not be stored'
+    const json = { status: 'error', code: 'DB_EXECUTE_FAILED', message, key: 'pl_unsure' }
+    for (const path of ['**/console/keys', '**/console/keys/*/rotate']) {
+      await page.route(path, route =>
+        route.request().method() === 'POST'
+          ? route.fulfill({ status: 503, json })
+          : route.continue(),
+      )
+    }
+    await page.getByRole('button', { name: 'New key' }).click()
+    await answer(page, 'Make the key')
+    const isShown = async () => {
+      expect(await secretOf(page)).toBe('pl_unsure')
+      expect(await dialog(page).getByRole('alert').textContent()).toBe(message)
+      expect(await dialog(page).getByText('Message for the customer').count()).toBe(0)
+      await answer(page, 'Done')
+    }
+    await isShown()
+    await page.unroute('**/console/keys')
+    await makeKey(page, 'to be rotated')
+    await openKey(page, 'to be rotated')
+    await press(page, 'Rotate')
+    await answer(page, 'Rotate')
+    await isShown()
   })
 
   test('that is temporary ends by itself, one that is wrong is refused in the words of the server', async () => {
@@ -154,28 +207,74 @@ test('the plan of a key is changed', async () => {
   await page.locator('.key-facts', { hasText: 'Planclassic' }).waitFor()
 })
 
-describe('thousands of keys', () => {
-  const keys = Array.from({ length: 5000 }, (_, n) => ({
-    ...{ id: `k${n}`, prefix: 'pl_abc', label: `customer ${n}`, plan: 'standard', state: 'active' },
-    ...{ created: '2026-01-01T00:00:00Z', expires: null, requests_today: n },
-    ...{ daily_limit: 34_560, last_seen: null },
-  }))
+describe('the list of keys', () => {
+  const rowOf = (page: Page, label: string) => page.locator('.keys tbody tr', { hasText: label })
 
-  test('stay quick: 200 rows are drawn, and more when asked for; search and sort work on all', async () => {
-    const { page } = await view('Keys', {
-      prepare: each => each.route('**/console/keys', route => route.fulfill({ json: { keys } })),
-    })
+  test('shows requests, refusals, the tightest limit and the last days of a key', async () => {
+    const { page, statusOf } = await openKeys()
+    const secret = await makeKey(page, 'a busy one')
+    for (let n = 0; n < 6; n += 1) await statusOf(secret)
+    await page.getByRole('link', { name: 'Plans' }).click()
+    await page.getByRole('link', { name: 'Keys' }).click()
+    const row = rowOf(page, 'a busy one')
+    await row.locator('.spark').waitFor()
+    expect(await row.locator('.col-today').textContent()).toBe('5')
+    expect(await row.locator('.col-refused').textContent()).toBe('1')
+    expect(await row.locator('.tightest').textContent()).toBe('100% burst, 5 sec')
+    expect(await row.locator('.tightest').getAttribute('title')).toContain('0 of 5 left')
+  })
+
+  test('extends and revokes several keys, and says which were not changed, and why', async () => {
+    const { page, statusOf } = await openKeys()
+    const secrets = [await makeKey(page, 'pair one'), await makeKey(page, 'pair two')]
+    await page.getByLabel('Search').fill('pair')
+    await page.getByText(/^2 of/).waitFor()
+    expect(await page.getByRole('button', { name: 'Revoke' }).count()).toBe(0)
+    await page.getByLabel('Select pair one').check()
+    await page.getByText('1 key selected').waitFor()
+    await press(page, 'Extend')
+    await page.getByLabel('By').fill('soon')
+    await answer(page, 'Extend')
+    expect(await dialog(page).getByRole('alert').textContent()).toContain('ttl must be a duration')
+    await page.getByLabel('By').fill('30d')
+    await answer(page, 'Extend')
+    await page.getByText('0 keys extended. Not changed: pair one (this key never ends).').waitFor()
+    await page.getByLabel('Select all of this page').check()
+    await press(page, 'Revoke')
+    expect(await dialog(page).textContent()).toContain('cannot be undone')
+    await answer(page, 'Revoke')
+    await page.getByText('2 keys revoked.').waitFor()
+    await rowOf(page, 'pair two').getByText('revoked').waitFor()
+    expect(await Promise.all(secrets.map(statusOf))).toEqual([403, 403])
+    expect(await page.getByText('selected').count()).toBe(0)
+  })
+
+  test('of thousands is quick: pages, search and sort are those of the server', async () => {
+    const dir = temporaryDirectory()
+    {
+      using registry = openRegistry(dir)
+      const keys = Array.from({ length: 5000 }, (_, n) => ({
+        ...{ id: `k${n}`, hash: hashKey(`${n}`), prefix: 'pl_abc', label: `customer ${n}` },
+        ...{ note: '', plan: 'standard', createdAt: n, expiresAt: null, revokedAt: null },
+        oldSecrets: [],
+      }))
+      registry.keys.load(keys, false)
+    }
+    const { page } = await viewOf(() => startConsole(dir, ['--sample']))('Keys')
     const rows = page.locator('.keys tbody tr')
-    await rows.first().waitFor()
-    expect(await rows.count()).toBe(200)
-    expect(await rows.first().textContent()).toContain('customer 4999')
-    await press(page, 'Show 200 more')
-    expect(await rows.count()).toBe(400)
-    await page.getByRole('button', { name: 'Today' }).click()
-    expect(await page.getByRole('columnheader', { name: 'Today' }).getAttribute('aria-sort')).toBe(
-      'ascending',
-    )
-    expect(await rows.first().textContent()).toContain('customer 0')
+    await page.getByText('1–50 of 5,000').waitFor()
+    expect(await rows.count()).toBe(50)
+    await page.getByRole('button', { name: 'Key', exact: true }).click()
+    await rows.first().getByRole('link', { name: 'customer 0' }).waitFor()
+    const head = page.getByRole('columnheader', { name: 'Key' })
+    expect(await head.getAttribute('aria-sort')).toBe('ascending')
+    await page.getByRole('button', { name: 'Next' }).click()
+    await page.getByText('51–100 of 5,000').waitFor()
+    await page.getByLabel('Select customer 1044').check()
+    await page.getByRole('button', { name: 'Previous' }).click()
+    await page.getByText('1–50 of 5,000').waitFor()
+    expect(await page.getByText('selected').count()).toBe(0) // what is not seen is not changed
+    await page.getByRole('button', { name: 'Next' }).click()
     await page.getByLabel('Search').fill('k4321')
     await page.getByText('1 of 5,000').waitFor()
     expect(await rows.count()).toBe(1)

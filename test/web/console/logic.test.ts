@@ -1,7 +1,8 @@
 /** What the console decides without a browser: series, filters, the log, places, plans, numbers. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Key, LogEntry } from '../../../src/admin/wire.ts'
+import { readKeyQuery } from '../../../src/admin/key-page.ts'
+import type { LogEntry } from '../../../src/admin/wire.ts'
 import { hrefOf, routeOf } from '../../../src/web/console/address.ts'
 import {
   coarsen,
@@ -18,7 +19,8 @@ import {
   ticksUpTo,
   withGaps,
 } from '../../../src/web/console/chart-data.ts'
-import { ALL_KEYS, type KeyFilter, selectKeys } from '../../../src/web/console/key-filter.ts'
+import { ALL_KEYS, type KeyFilter, pathOf } from '../../../src/web/console/key-filter.ts'
+import { customerMessage } from '../../../src/web/console/key-message.ts'
 import {
   append,
   EMPTY_LOG,
@@ -135,42 +137,45 @@ describe('a sparkline', () => {
   })
 })
 
-const key = (id: string, more: Partial<Key> = {}): Key => ({
-  ...{ id, prefix: 'pl_abcde', label: '', note: '', plan: 'standard', state: 'active' },
-  ...{ created: '2026-01-01T00:00:00Z', expires: null, requests_today: 0 },
-  ...{ daily_limit: 34_560, last_seen: null, ...more },
+test('the list of keys is asked for as its controls say', () => {
+  const asked = (filter: Partial<KeyFilter>) => {
+    const { searchParams } = new URL(pathOf({ ...ALL_KEYS, ...filter }), 'http://h')
+    return readKeyQuery(`http://h/console/keys?${searchParams}`)
+  }
+  const all = { words: [], plan: '', hasEnded: true, sort: 'today', isDescending: true, page: 1 }
+  expect<object>(asked({})).toEqual(all)
+  expect<object>(
+    asked({
+      search: 'A&b=1 ё%',
+      plan: 'x',
+      showsEnded: false,
+      sort: 'label',
+      isDescending: false,
+      page: 7,
+    }),
+  ).toEqual({
+    ...{ words: ['a&b=1', 'ё%'], plan: 'x', hasEnded: false, sort: 'label' },
+    ...{ isDescending: false, page: 7 },
+  })
 })
 
-describe('the list of keys', () => {
-  const KEYS = [
-    key('a', { label: 'Northwind', requests_today: 5 }),
-    key('b', { label: 'crawler', plan: null, prefix: 'temp_xy', expires: '2026-12-01T00:00:00Z' }),
-    key('c', { label: 'old laptop', state: 'revoked', requests_today: 9 }),
-    key('d', { plan: 'wide', state: 'off', requests_today: 5 }),
+test('a customer gets address, key, an example, limits and end', () => {
+  const limits = [
+    { name: 'burst', quota: 5, window: 10, left: 1, reset: 3 },
+    { name: 'daily', quota: 34_560, window: 86_400, left: 1, reset: 3 },
+    { name: 'subnets', quota: 10, window: 86_400, left: 1, reset: 3 },
   ]
-  const CASES: [string, Partial<KeyFilter>, string[]][] = [
-    ['by today’s use, most first, equal ones by id', {}, ['c', 'a', 'd', 'b']],
-    [
-      'by label without regard to case',
-      { sort: 'label', isDescending: false },
-      ['d', 'b', 'a', 'c'],
-    ],
-    ['by end, without an end last', { sort: 'expires', isDescending: false }, ['b', 'a', 'c', 'd']],
-    ['of one plan', { plan: 'wide' }, ['d']],
-    ['temporary ones as a plan', { plan: 'temp' }, ['b']],
-    ['without those that have ended', { showsEnded: false }, ['a', 'd', 'b']],
-    ['with all words, in any member', { search: ' NORTH active ' }, ['a']],
-    ['by state', { search: 'revoked' }, ['c']],
-    ['with nothing that matches', { search: 'nobody' }, []],
-  ]
-  test.each(CASES)('%s', (_, filter, ids) => {
-    expect(selectKeys(KEYS, { ...ALL_KEYS, ...filter }).map(({ id }) => id)).toEqual(ids)
-  })
-
-  test('is searched by id, also one of ten thousand keys', () => {
-    const many = Array.from({ length: 10_000 }, (_, n) => key(`k${n}`, { label: `customer ${n}` }))
-    expect(selectKeys(many, { ...ALL_KEYS, search: 'k99' }).length).toBe(111)
-  })
+  const key = { key: 'pl_abc', limits, expires: null }
+  expect(customerMessage(key, ' https://h.example/ ').split('\n')).toEqual([
+    ...['Address: https://h.example/api', 'Your key: pl_abc', ''],
+    ...["curl -H 'Authorization: Bearer pl_abc' 'https://h.example/api?count=10'", ''],
+    'Limits: 5 requests in 10 sec, 34,560 requests a day, 10 networks of proxies a day',
+    'What can be asked for: https://h.example/docs',
+  ])
+  const bare = customerMessage({ key: 'k', limits: [], expires: '2027-01-31T12:00:00Z' }, '')
+  expect(bare).toContain('Valid until 31 Jan 2027')
+  expect(bare).toContain('Address: https://ADDRESS/api')
+  expect(bare).not.toContain('Limits')
 })
 
 const entry = (id: string, status: number | null = 200): LogEntry => ({

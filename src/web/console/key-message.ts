@@ -1,0 +1,32 @@
+/** What a customer gets with a new key: where it is used, how, and how much. Pure. */
+import type { Limit } from '../../admin/wire.ts'
+import { countdown, moment, number } from './speech.ts'
+
+/** A key as its customer gets it. */
+export type GivenKey = { key: string; limits: readonly Limit[]; expires: string | null }
+
+/** What limits count; those of a window are said with it. */
+const COUNTED: { readonly [limit: string]: string } = {
+  ...{ burst: 'requests in', key: 'requests in', daily: 'requests a day' },
+  ...{ subnets: 'networks of proxies a day', clients: 'networks of callers a day' },
+}
+
+const inWords = ({ name, quota, window }: Limit): string => {
+  const counted = COUNTED[name] ?? name
+  return `${number(quota)} ${counted}${counted.endsWith(' in') ? ` ${countdown(window)}` : ''}`
+}
+
+/** The message; `address` is that of the service, as its customers reach it. */
+export function customerMessage({ key, limits, expires }: GivenKey, address: string): string {
+  const origin = address.trim().replace(/\/+$/, '') || 'https://ADDRESS'
+  return [
+    `Address: ${origin}/api`,
+    `Your key: ${key}`,
+    '',
+    `curl -H 'Authorization: Bearer ${key}' '${origin}/api?count=10'`,
+    '',
+    ...(limits.length === 0 ? [] : [`Limits: ${limits.map(inWords).join(', ')}`]),
+    ...(expires === null ? [] : [`Valid until ${moment(expires)}`]),
+    `What can be asked for: ${origin}/docs`,
+  ].join('\n')
+}

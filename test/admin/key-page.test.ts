@@ -1,0 +1,233 @@
+/** Pages of the list of keys, and changes of several, over both stores (`src/admin/key-page.ts`, `keys.ts`). */
+import { afterAll, describe, expect, test as skippable } from 'bun:test'
+import { keySubject } from '../../src/access/entitlements.ts'
+import { hashKey, type StoredKey } from '../../src/access/key.ts'
+import type { Registry } from '../../src/access/ports.ts'
+import { keyRoutes } from '../../src/admin/keys.ts'
+import type { ChangedKeys, KeyPage } from '../../src/admin/wire.ts'
+import { StoreError, UnknownOutcome } from '../../src/lib/errors.ts'
+import { DAY_MS } from '../../src/lib/time.ts'
+import { T0 } from '../support/fixtures.ts'
+import { builtIn, decideAll } from '../support/limits.ts'
+import { REGISTRY_ENGINES } from '../support/registries.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+/** What the routes of a registry answer. */
+async function ask<T>(registry: Registry, path: string, json?: object): Promise<T> {
+  const pattern = path.replace(/\?.*/, '')
+  const init = json && {
+    ...{ method: 'POST', body: JSON.stringify(json) },
+    headers: { 'content-type': 'application/json' },
+  }
+  const request = new Request(`http://127.0.0.1${path}`, init)
+  const route = keyRoutes(registry)[pattern]?.[request.method]
+  const replied = await route?.({ request, name: '', nowMs: T0 })
+  return (replied?.kind === 'value' ? replied.value : null) as T
+}
+const pageOf = (registry: Registry, query: string) =>
+  ask<KeyPage>(registry, `/console/keys?${query}`)
+const idsOf = async (registry: Registry, query: string): Promise<string> =>
+  (await pageOf(registry, query)).keys.map(({ id }) => id).join()
+
+const stored = (id: string, more: Partial<StoredKey> = {}): StoredKey => ({
+  ...{ id, hash: hashKey(id), prefix: 'pl_abcde', label: '', note: '', plan: 'standard' },
+  ...{ createdAt: T0, expiresAt: null, revokedAt: null, oldSecrets: [], ...more },
+})
+
+/** Sends requests of a key at an instant, as far as its rule admits them. */
+async function use(registry: Registry, id: string, times: number, nowMs: number): Promise<void> {
+  const window = { name: 'burst', limit: 5, ms: 5000 }
+  const rules = [{ subject: keySubject(id), window, daily: 34_560 }]
+  await decideAll(
+    registry.usage,
+    Array.from({ length: times }, () => ({ rules, nowMs })),
+  )
+}
+
+/** A test on new registries of every engine, with a clock that is set. */
+function test(
+  name: string,
+  work: (registry: Registry, at: (nowMs: number) => Promise<void>) => Promise<void>,
+): void {
+  for (const engine of REGISTRY_ENGINES) {
+    skippable.skipIf(!engine.isThere)(`${engine.name}: ${name}`, async () => {
+      const installation = await engine.install()
+      await installation.at(T0)
+      await work(installation.open(), installation.at).finally(installation.close)
+    })
+  }
+}
+
+describe('the list of keys', () => {
+  const KEYS = [
+    stored('a', { label: 'Northwind', note: 'owes', createdAt: T0 - 2 }),
+    stored('b', { label: 'crawler', plan: null, prefix: 'temp_xy', expiresAt: T0 + DAY_MS }),
+    stored('c', { label: 'old laptop', revokedAt: T0 - 1 }),
+    stored('d', { label: 'Ёлка', plan: 'classic', expiresAt: T0 + 1 }),
+    stored('e', { label: 'ended', expiresAt: T0, createdAt: T0 - 1 }),
+  ]
+  const CASES = [
+    ['by today’s use, most first, equal ones by id', '', 'c,a,d,b,e'],
+    ['least first', 'order=asc', 'b,e,a,d,c'],
+    ['by label without regard to case', 'sort=label&order=asc', 'b,e,a,c,d'],
+    ['by end, without an end last', 'sort=expires&order=asc', 'e,d,b,a,c'],
+    ['by when they were made', 'sort=created&order=asc', 'a,e,b,c,d'],
+    ['by plan', 'sort=plan&order=asc', 'd,a,c,e,b'],
+    ['by state', 'sort=state&order=asc', 'a,b,e,d,c'],
+    ['by when they were last seen', 'sort=seen', 'a,c,d,b,e'],
+    ['of one plan', 'plan=classic', 'd'],
+    ['temporary ones as a plan', 'plan=temp', 'b'],
+    ['without those that have ended', 'ended=0', 'a,d,b'],
+    ['with all words, in any member', 'search=+NORTH+active+OWES', 'a'],
+    ['with a word in another alphabet', 'search=ёл', 'd'],
+    ['by state, in words', 'search=revoked', 'c'],
+    ['with signs that a pattern would take for others', 'search=%25', ''],
+    ['with nothing that matches', 'search=nobody', ''],
+  ] as const
+
+  test('is sorted and searched', async registry => {
+    await registry.keys.load(KEYS, false)
+    await registry.plans.set({ ...builtIn('classic'), enabled: false })
+    await use(registry, 'c', 3, T0 - 2)
+    await use(registry, 'd', 2, T0 - 3)
+    await use(registry, 'a', 2, T0 - 1)
+    for (const [name, query, ids] of CASES) {
+      const found = await pageOf(registry, query)
+      expect([name, found.keys.map(({ id }) => id).join()]).toEqual([name, ids])
+      expect(found).toMatchObject({ matching: found.keys.length, total: 5, page: 1 })
+    }
+  })
+
+  test('has pages, the same keys once each, whatever it is sorted by', async registry => {
+    const many = Array.from({ length: 1203 }, (_, n) => stored(`k${n}`, { label: `L${n % 7}` }))
+    await registry.keys.load(many, false)
+    for (const query of ['sort=label', 'sort=seen&order=asc', 'sort=label&search=k1']) {
+      const all: string[] = []
+      const { matching } = await pageOf(registry, query)
+      for (let page = 1; all.length < matching; page += 1) {
+        const ids = (await idsOf(registry, `${query}&page=${page}`)).split(',')
+        expect(ids.length).toBe(Math.min(50, matching - all.length))
+        all.push(...ids)
+      }
+      const labels = all.map(id => many[Number(id.slice(1))]?.label ?? '')
+      if (query.includes('label')) expect(labels).toEqual(labels.toSorted().toReversed())
+      expect(new Set(all).size).toBe(matching)
+    }
+    const last = await pageOf(registry, 'sort=label&page=999')
+    expect(last).toMatchObject({ page: 25, matching: 1203, total: 1203 })
+    expect(last.keys).toHaveLength(3)
+  })
+
+  test('says what is refused today, the tightest limit, and the requests of 14 days', async (registry, at) => {
+    await registry.keys.load([stored('a'), stored('b', { plan: 'classic' })], false)
+    await at(T0 - 13 * DAY_MS)
+    await use(registry, 'a', 3, T0 - 13 * DAY_MS)
+    await at(T0)
+    await use(registry, 'a', 4, T0)
+    for (const nowMs of [T0, T0, T0 - DAY_MS]) {
+      registry.usage.note({ keyId: 'a', records: 1, refused: 2, nowMs })
+    }
+    const { keys } = await pageOf(registry, 'sort=label&order=asc')
+    expect(keys[0]).toMatchObject({
+      requests_today: 4,
+      refused_today: 4,
+      last_seen: '2026-11-20T12:00:00.000Z',
+    })
+    expect(keys[0]?.days).toEqual([3, ...new Array(12).fill(0), 4])
+    expect(keys[0]?.tightest).toMatchObject({ name: 'burst', quota: 5, left: 1, window: 5 })
+    expect(keys[1]).toMatchObject({ requests_today: 0, refused_today: 0, last_seen: null })
+    expect(keys[1]?.tightest).toMatchObject({ left: 2, quota: 2 })
+    await registry.plans.set({ ...builtIn('classic'), burst: null, daily: null, subnets: null })
+    expect((await pageOf(registry, 'plan=classic')).keys[0]?.tightest).toBeNull()
+  })
+
+  test('refuses what no parameter accepts', async registry => {
+    for (const [query, said] of [
+      ['sort=size', 'sort must be one of label, plan, state, created, expires, today, seen'],
+      ['sort=toString', 'sort must be one of label, plan, state, created, expires, today, seen'],
+      ['order=up', 'order must be asc or desc'],
+      ['page=0', 'page must be an integer of at least 1'],
+      ['page=1e3', 'page must be an integer of at least 1'],
+      ['ended=yes', 'ended must be 0 or 1'],
+      ['serach=x', "unknown parameter 'serach'; did you mean 'search'?"],
+    ] as const) {
+      await expect(pageOf(registry, query)).rejects.toThrow(said)
+    }
+  })
+})
+
+describe('several keys', () => {
+  const change = (registry: Registry, name: 'extend' | 'revoke', json: object) =>
+    ask<ChangedKeys>(registry, `/console/selected-keys/${name}`, json)
+  const KEYS = [
+    ...[stored('a', { expiresAt: T0 + DAY_MS }), stored('b', { expiresAt: T0 - DAY_MS })],
+    ...[stored('c'), stored('d', { revokedAt: T0 - 1, expiresAt: T0 + 1 })],
+  ]
+  const UNCHANGED = [
+    { id: 'none', reason: 'there is no key with this id' },
+    { id: 'd', reason: 'this key is revoked already' },
+  ]
+
+  test('are extended: from their end on, an expired one from now on; what is not says why', async registry => {
+    await registry.keys.load(KEYS, false)
+    const ids = ['none', 'd', 'a', 'a', 'b', 'c']
+    expect(await change(registry, 'extend', { ids, ttl: '30d' })).toEqual({
+      changed: ['a', 'b'],
+      unchanged: [...UNCHANGED, { id: 'c', reason: 'this key never ends' }],
+    })
+    const ends = (await registry.keys.list(T0)).map(({ expiresAt }) => expiresAt)
+    expect(ends).toEqual([T0 + 31 * DAY_MS, T0 + 30 * DAY_MS, null, T0 + 1])
+  })
+
+  test('are revoked; what is not says why', async registry => {
+    await registry.keys.load(KEYS, false)
+    const ids = ['none', 'd', 'c', 'b']
+    expect(await change(registry, 'revoke', { ids })).toEqual({
+      ...{ changed: ['c', 'b'], unchanged: UNCHANGED },
+    })
+    const ends = (await registry.keys.list(T0)).map(({ revokedAt }) => revokedAt)
+    expect(ends).toEqual([null, T0, T0, T0 - 1])
+  })
+
+  test('are refused as a whole where the request is wrong', async registry => {
+    const many = Array.from({ length: 51 }, (_, n) => `k${n}`)
+    for (const [name, json, said] of [
+      ['revoke', {}, 'ids must be an array of 1 to 50 ids'],
+      ['revoke', { ids: [] }, 'ids must be an array of 1 to 50 ids'],
+      ['revoke', { ids: many }, 'ids must be an array of 1 to 50 ids'],
+      ['revoke', { ids: ['a'], ttl: '1d' }, "unknown member 'ttl'; it may have none"],
+      ['extend', { ids: ['a'], ttl: 'x' }, 'ttl must be a duration'],
+      ['extend', { ids: ['a'], ttl: '0s' }, 'ttl must lie in the future'],
+    ] as const) {
+      await expect(change(registry, name, json)).rejects.toThrow(said)
+    }
+  })
+
+  test('stay as they are after the store has failed, and that is said', async registry => {
+    await registry.keys.load(KEYS, false)
+    for (const [failure, reason] of [
+      [new StoreError('away'), 'the store failed'],
+      [new UnknownOutcome('lost'), 'nobody knows whether it was changed'],
+    ] as const) {
+      const set: Registry['keys']['set'] = (id, changes) => {
+        if (id === 'b') throw failure
+        return registry.keys.set(id, changes)
+      }
+      const failing = { ...registry, keys: { ...registry.keys, set } }
+      expect(await change(failing, 'extend', { ids: ['c', 'a', 'b', 'd'], ttl: '1d' })).toEqual({
+        changed: ['a'],
+        unchanged: [
+          ...[
+            { id: 'c', reason: 'this key never ends' },
+            { id: 'b', reason },
+          ],
+          { id: 'd', reason: 'not tried, after that failure' },
+        ],
+      })
+      const first = change(failing, 'extend', { ids: ['b'], ttl: '1d' })
+      await expect(first).rejects.toBe(failure)
+    }
+  })
+})
