@@ -1,6 +1,7 @@
 /** The wiring of the admin listener: console, metrics and what they read of the service. */
 import { createAuthThrottle } from './access/auth-throttle.ts'
 import type { Registry } from './access/ports.ts'
+import { createFeedRoutes, type FeedParts, SAMPLE_ROUTES } from './admin/feeds.ts'
 import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from './admin/import.ts'
 import { keyRoutes, planRoutes } from './admin/keys.ts'
 import { createLogTap, type LogTap } from './admin/live-log.ts'
@@ -11,7 +12,6 @@ import { newToken } from './admin/token.ts'
 import type { App } from './app.ts'
 import type { Listen } from './config/parsers.ts'
 import type { Settings } from './config/settings.ts'
-import { describeState } from './feeds/store.ts'
 import { type Listening, listen } from './http/listen.ts'
 import { PAGE_FIELDS, servePage } from './http/pages.ts'
 import { type Clock, type Later, stopwatch, timerLater } from './lib/clock.ts'
@@ -51,6 +51,8 @@ type ConsoleParts = {
   settings: Settings<'data' | 'metricsOpen'>
   /** Imports what was uploaded; `null` where the list cannot be changed. */
   runImport: ImportParts['run']
+  /** `null` for the sample list, which has none. */
+  feeds: Omit<FeedParts, 'states'> | null
   clock: Clock
   log: Log
   later?: Later
@@ -89,9 +91,9 @@ export function createConsole(parts: ConsoleParts) {
       '/console/overview': { GET: async () => ok(await overview.read()) },
       ...keyRoutes(registry),
       ...planRoutes(registry),
-      '/console/feeds': {
-        GET: async () => ok({ feeds: (await observed.feeds()).map(describeState) }),
-      },
+      ...(parts.feeds === null
+        ? SAMPLE_ROUTES
+        : createFeedRoutes({ ...parts.feeds, states: observed.feeds })),
       '/console/log': {
         GET: ({ request }) => ({ kind: 'lines', lines: tap.open(request.signal) }),
       },

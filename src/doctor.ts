@@ -3,7 +3,7 @@ import { TOKEN_FILE } from './admin/token.ts'
 import type { Environment } from './config/environment.ts'
 import { environmentProblems, readSettings, type Settings } from './config/settings.ts'
 import { feedProblems } from './feeds/feeds-file.ts'
-import type { FeedState } from './feeds/store.ts'
+import type { StoredFeed } from './feeds/store.ts'
 import { openGeoip } from './import/geoip.ts'
 import type { Awaitable } from './lib/awaitable.ts'
 import type { Clock } from './lib/clock.ts'
@@ -12,6 +12,7 @@ import { examineDatabase } from './postgres/examine.ts'
 import { requireOwnData } from './sqlite/copy.ts'
 import { ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { COPY_CHECKS, DIRECTORY_CHECKS, type Directory } from './sqlite/examine.ts'
+import { feedLinesIn } from './sqlite/feeds.ts'
 import { listFeeds } from './sqlite/stores.ts'
 import { storesOf } from './stores.ts'
 
@@ -38,30 +39,40 @@ export async function examine(
   }
 
   /** The feeds and databases of places that the settings name, and how the last attempts went. */
-  const feeds = (attempts: () => Awaitable<readonly FeedState[]>) => async () => {
-    const more = readSettings(['feedEvery', 'providerService'], {}, env)
-    const places = await Promise.all(geoip.map(file => problemOf(() => openGeoip([file]))))
-    const named = { ...settings, ...more }
-    const { problems, notes } = await feedProblems(named, await attempts(), clock())
-    return finding(
-      [...places.flat(), ...problems],
-      'feeds and databases of places are in order',
-      notes,
-    )
-  }
+  const feeds =
+    (readLines: () => Awaitable<string>, attempts: () => Awaitable<readonly StoredFeed[]>) =>
+    async () => {
+      const more = readSettings(['feedEvery', 'providerService'], {}, env)
+      const places = await Promise.all(geoip.map(file => problemOf(() => openGeoip([file]))))
+      const named = { ...settings, ...more }
+      const lines = await readLines()
+      const { problems, notes } = await feedProblems(named, lines, await attempts(), clock())
+      return finding(
+        [...places.flat(), ...problems],
+        'feeds and databases of places are in order',
+        notes,
+      )
+    }
 
   if (url === undefined) {
     const { disk, ...checks } = DIRECTORY_CHECKS
-    return run({ configuration, ...checks, feeds: feeds(() => listFeeds(dir)), disk })
+    return run({
+      configuration,
+      ...checks,
+      feeds: feeds(feedLinesIn(dir).readLines, () => listFeeds(dir)),
+      disk,
+    })
   }
   const database = { url, timeoutMs, origin: ORIGINS[PROXY_FILE] }
   const shared = await examineDatabase(database, clock, signal)
   const isUsable = shared[0]?.ok === true
-  const attempts = () => (isUsable ? storesOf(settings, clock).listFeeds() : [])
+  const stores = storesOf(settings, clock)
+  const attempts = () => (isUsable ? stores.listFeeds() : [])
+  const readLines = () => (isUsable ? stores.readFeedLines() : '')
   const { disk, ...checks } = COPY_CHECKS
   return [
     ...(await run({ configuration })),
     ...shared,
-    ...(await run({ ...checks, feeds: feeds(attempts), disk })),
+    ...(await run({ ...checks, feeds: feeds(readLines, attempts), disk })),
   ]
 }

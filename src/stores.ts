@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Registry } from './access/ports.ts'
 import type { Settings } from './config/settings.ts'
-import type { Feed } from './feeds/feed.ts'
-import type { FeedState, FeedStore } from './feeds/store.ts'
+import type { FeedLines, FeedStore, StoredFeed } from './feeds/store.ts'
 import type { Awaitable } from './lib/awaitable.ts'
 import type { Clock } from './lib/clock.ts'
 import { CommandError, StoreError } from './lib/errors.ts'
@@ -35,7 +34,7 @@ import {
   ORIGINS,
   PROXY_FILE,
 } from './sqlite/data-directory.ts'
-import { openServerFeeds } from './sqlite/feeds.ts'
+import { feedLinesIn, openServerFeeds } from './sqlite/feeds.ts'
 import { observeData } from './sqlite/observe.ts'
 import { completeRestore } from './sqlite/restore.ts'
 import { openMemoryList, openServerList } from './sqlite/server-list.ts'
@@ -81,7 +80,9 @@ export type Stores = {
   withList<T>(work: (list: WritableList) => Awaitable<T>, replacing?: Replacing): Promise<T>
   withFeeds: With<FeedStore>
   /** The states of the feeds; none when no feed was ever fetched. */
-  listFeeds(): Promise<FeedState[]>
+  listFeeds(): Promise<StoredFeed[]>
+  /** The feeds of the console, as the text of a feeds file; `''` where there is nothing yet. */
+  readFeedLines(): Promise<string>
   /** What is there, to leave out what is not; a database has both. */
   has(): { registry: boolean; list: boolean }
   /** Where it is, as it may be shown: a directory, or host, port and name of a database. */
@@ -128,6 +129,7 @@ function directoryStores(dir: string, clock: Clock): Stores {
       if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
       return listFeeds(own())
     },
+    readFeedLines: async () => feedLinesIn(own()).readLines(),
     has: () => ({
       registry: existsSync(join(dir, ACCESS_FILE)),
       list: existsSync(join(dir, PROXY_FILE)),
@@ -244,6 +246,8 @@ function databaseStores(
       orCommandError('make', NO_LIST, async (_, patient) => work(writableList(patient, clock))),
     withFeeds: work => orCommandError('make', NO_LIST, async quick => work(createFeedStore(quick))),
     listFeeds: () => orCommandError('read', NO_LIST, async quick => createFeedStore(quick).list()),
+    readFeedLines: () =>
+      orCommandError('read', NO_LIST, async quick => createFeedStore(quick).readLines()),
     has: () => ({ registry: true, list: true }),
     shown: shownDatabase(url),
     scratch: scratchOf(dir),
@@ -260,8 +264,9 @@ type FileList = { kind: 'file' } & ReturnType<typeof openServerList>
 /** What `serve` reads and writes; `node` is `null` where the data are this machine's own. */
 export type Served = {
   observed: Observed
-  /** Opens the states of the feeds, of which only these are kept. */
-  openFeedStore(feeds: readonly Feed[]): Promise<{ store: FeedStore; close(): void }>
+  feedLines: FeedLines
+  /** The states of the feeds; they are opened when they are first used. */
+  openFeedStore(): Awaitable<FeedStore>
 } & (
   | { node: null; registry: ReturnType<typeof openServerRegistry>; list: SampleList | FileList }
   | { node: Node; registry: Node['registry']; list: Node['list'] }
@@ -278,24 +283,24 @@ export async function withServed(
   const provider = settings.providerService
   if (url !== undefined) {
     await using node = await openNode({ dir, url, timeoutMs, provider, clock, log })
-    const { registry, list, feeds: store } = node
-    const openFeedStore = async (feeds: readonly Feed[]) => {
-      await store.keepOnly(feeds, clock())
-      return { store, close() {} }
-    }
-    return await work({ node, registry, list, observed: observeNode(dir, node), openFeedStore })
+    const { registry, list, feeds } = node
+    const observed = observeNode(dir, node)
+    const served = { node, registry, list, observed, feedLines: feeds, openFeedStore: () => feeds }
+    return await work(served)
   }
   requireOwnData(dir)
   const openList = (): SampleList | FileList =>
     settings.sample
       ? { kind: 'sample', ...openMemoryList() }
       : { kind: 'file', ...openServerList(dir, provider, clock, log.say) }
-  const openFeedStore = async (feeds: readonly Feed[]) => {
-    await withFeeds(dir, store => store.keepOnly(feeds, clock()))
-    const store = openServerFeeds(dir)
-    return { store, close: store.close }
+  using opened = new DisposableStack()
+  let store: FeedStore | null = null
+  async function openFeedStore(): Promise<FeedStore> {
+    if (store === null) await withFeeds(dir, () => {}) // makes the file
+    store ??= opened.use(openServerFeeds(dir))
+    return store
   }
-  return withResource(
+  return await withResource(
     join(dir, ACCESS_FILE),
     () => openServerRegistry(dir, log.say),
     registry =>
@@ -305,6 +310,7 @@ export async function withServed(
           registry,
           list,
           observed: observeData(dir, registry, list),
+          feedLines: feedLinesIn(dir),
           openFeedStore,
         }),
       ),

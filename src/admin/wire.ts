@@ -5,7 +5,8 @@
 import type { KeyState } from '../access/key.ts'
 import type { Plan as StoredPlan } from '../access/plan.ts'
 import type { operatorReport } from '../api/key-report.ts'
-import type { describeState } from '../feeds/store.ts'
+import type { describeState, FeedFetch as StoredFetch } from '../feeds/store.ts'
+import type { Proxy } from '../proxies/proxy.ts'
 import type { ImportCounts as Changes } from '../proxies/store.ts'
 import type { KeySort } from './key-page.ts'
 import type { changeSeveral, describeKeys, listPage, rotate } from './keys.ts'
@@ -50,7 +51,31 @@ export type RotatedKey = Awaited<ReturnType<typeof rotate>>
 /** A plan, and how many keys have it. */
 export type Plan = StoredPlan & { keys: number }
 
-export type Feed = ReturnType<typeof describeState>
+/** What a fetch of a feed brought. */
+export type FeedFetch = Omit<StoredFetch, 'at'> & { at: string }
+/** A feed; `from` and `options` are `null` where this server does not fetch it. */
+export type Feed = ReturnType<typeof describeState> & {
+  id: string
+  from: 'option' | 'file' | 'console' | null
+  paused: boolean
+  running: boolean
+  /** As a feed's line has them, see `optionsOf`. */
+  options: { readonly [name: string]: string | boolean } | null
+  history: readonly FeedFetch[]
+}
+
+/** What a fetch would import: its first rows, or why it would fail. */
+export type FeedPreview = {
+  rows: number
+  rejected: number
+  first: readonly (Pick<Proxy, 'type' | 'anon' | 'country' | 'city' | 'works'> & {
+    address: string
+    ping_ms: number | null
+    checked: string
+  })[]
+  messages: readonly string[]
+  error: string | null
+}
 
 /** What an import has done, in rows. */
 export type ImportCounts = Changes & { read: number; rejected: number }

@@ -10,10 +10,11 @@ import { IN_FUTURE } from '../import/row.ts'
 import { type Clock, type Later, timerLater } from '../lib/clock.ts'
 import { CommandError, messageOf, orAborted } from '../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
-import type { ProxyWriter } from '../proxies/store.ts'
+import type { IncomingProxy } from '../proxies/proxy.ts'
+import type { ImportCounts, ImportTx, ProxyWriter } from '../proxies/store.ts'
 import { type Feed, importOptionsOf, inFeedLine } from './feed.ts'
 import { FetchFailure, notRegular, type OpenContext, type Opened, openFeed } from './fetch.ts'
-import { type FeedState, NOTHING_KNOWN } from './store.ts'
+import { type FeedState, NOTHING_KNOWN, newState } from './store.ts'
 
 /** Longest time until the last byte of a source. */
 export const FETCH_MS_MAX = 60 * SECOND_MS
@@ -23,7 +24,11 @@ const IMPORT_MS_MAX = 10 * MINUTE_MS
 /** A source with something new. */
 type Changed = Extract<Opened, { kind: 'changed' }>
 
-type Imported = Pick<FeedState, 'rejected' | 'rejection' | 'validators'> & { rows: number }
+type Imported = Pick<FeedState, 'rejected' | 'rejection' | 'validators'> & {
+  rows: number
+  /** What the import did to the list. */
+  changes: Pick<ImportCounts, 'added' | 'updated'>
+}
 
 /** What became of an attempt; `options` is the fingerprint of `FeedState`. */
 export type AttemptResult =
@@ -112,14 +117,15 @@ async function importFeed(
       const { read, rejected } = await importSources(sources, options, add, observer)
       if (read === rejected) throw new CommandError('holds no proxy')
       let rows = read - rejected
-      await importTx.commit(sizes => {
+      const { added, updated } = await importTx.commit(sizes => {
         // What others have added meanwhile goes, and is not counted.
         const problem = shrinkProblem({ ...sizes, before: Math.min(sizes.before, rowsBefore) })
         if (problem !== null) throw new CommandError(problem)
         rows = sizes.after
       })
       const known = hasRowsAhead ? NOTHING_KNOWN : validators // these rows will be right
-      return { rows, rejected: rejected + skipped.length, rejection, validators: known }
+      const changes = { added, updated }
+      return { rows, rejected: rejected + skipped.length, rejection, validators: known, changes }
     } catch (error) {
       await importTx.rollback()
       throw error
@@ -168,6 +174,46 @@ export async function attemptFeed(
   }
 }
 
+/** Rows of a preview. */
+const PREVIEW_ROWS = 10
+/** Messages of a preview. */
+const PREVIEW_MESSAGES = 5
+
+/** What a fetch would import: the first rows, and what is said of those that are rejected. */
+export type Preview =
+  | { kind: 'read'; rows: number; rejected: number; first: IncomingProxy[]; messages: string[] }
+  | Extract<AttemptResult, { kind: 'failed' }>
+
+/** An attempt whose rows are stored nowhere: all else is as it would be. */
+export async function previewFeed(
+  feed: Feed,
+  context: Omit<AttemptContext, 'list'>,
+): Promise<Preview> {
+  const first: IncomingProxy[] = []
+  const messages: string[] = []
+  let rows = 0
+  const importTx: ImportTx = {
+    async lock() {},
+    add(proxy) {
+      rows += 1
+      if (first.length < PREVIEW_ROWS) first.push(proxy)
+    },
+    commit: () => ({ added: rows, updated: 0, unchanged: 0, removed: 0 }),
+    rollback() {},
+  }
+  const result = await attemptFeed(feed, newState(feed.shown, 0), {
+    ...context,
+    list: {
+      state: async () => ({ isEmpty: true, mark: '' }),
+      change: (_, work) => work({ begin: () => importTx }),
+    },
+    onRejected: sentence => messages.length < PREVIEW_MESSAGES && messages.push(sentence),
+  })
+  if (result.kind === 'failed') return result
+  const rejected = result.kind === 'imported' ? result.rejected : 0
+  return { kind: 'read', rows, rejected, first, messages }
+}
+
 /**
  * Longest time for an attempt in a process, which should have ended itself by then: what blocks its event
  * loop blocks its timers, too.
@@ -177,18 +223,20 @@ const PROCESS_MS_MAX = 2 * FETCH_MS_MAX + IMPORT_MS_MAX + 10 * SECOND_MS
 /** The command of a process that makes one attempt, and prints the outcome as JSON. It has no help. */
 export const FEED_PROCESS = 'attempt-feed'
 
-export type FeedTask = { feed: Feed; before: FeedState; settings: ProcessSettings }
+/** `before`: its state; `null` for a preview. */
+export type FeedTask<B = FeedState | null> = { feed: Feed; before: B; settings: ProcessSettings }
 
 /**
  * Attempts a feed in a process, which is killed when `signal` is aborted, or after `msMax`.
  * @throws the reason of `signal` then.
  */
-export async function attemptInProcess(
-  task: FeedTask,
+export async function attemptInProcess<B extends FeedState | null>(
+  task: FeedTask<B>,
   signal: AbortSignal,
   msMax = PROCESS_MS_MAX,
   program?: readonly string[],
-): Promise<AttemptResult> {
+): Promise<B extends null ? Preview : AttemptResult> {
+  type Result = B extends null ? Preview : AttemptResult
   const { ended, kill } = spawnTask(FEED_PROCESS, task, 'ignore', program)
   let isLate = false
   const cancel = timerLater(() => {
@@ -199,12 +247,12 @@ export async function attemptInProcess(
   try {
     const { isDone, stdout, stderr } = await ended
     signal.throwIfAborted()
-    if (isDone) return JSON.parse(stdout) as AttemptResult // of this program
+    if (isDone) return JSON.parse(stdout) as Result // of this program
     const lastLine = stderr.trim().split('\n').at(-1) ?? ''
     const error = isLate
       ? `took longer than ${msMax / SECOND_MS} s, and was ended`
       : lastLine.replace(/^proxylist: /, '')
-    return { kind: 'failed', error, retryAfterMs: null }
+    return { kind: 'failed', error, retryAfterMs: null } as Result // which both may be
   } finally {
     signal.removeEventListener('abort', kill)
     cancel()

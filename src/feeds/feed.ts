@@ -6,7 +6,7 @@
 import { FORMATS, type Format } from '../import/formats.ts'
 import { CommandError } from '../lib/errors.ts'
 import { parsePairs } from '../lib/query-string.ts'
-import { DAY_MS, parseDurationWithin, SECOND_MS } from '../lib/time.ts'
+import { DAY_MS, formatDuration, parseDurationWithin, SECOND_MS } from '../lib/time.ts'
 import { type ProxyType, TYPES } from '../proxies/proxy.ts'
 
 export type Feed = {
@@ -27,6 +27,9 @@ export type Feed = {
   /** Whether the list becomes what the feed holds. */
   replaces: boolean
   headersFile: string | null
+  /** Where it was set up: by an option, in the feeds file, or in the console, which alone can pause it. */
+  from: 'option' | 'file' | 'console'
+  isPaused: boolean
 }
 
 const FEED_LINE =
@@ -46,7 +49,7 @@ const wordsOf = (line: string): string[] =>
   )
 
 const isUrl = (word: string): boolean => /^[a-z][a-z\d+.-]*:\/\//i.test(word)
-const isOption = (word: string): boolean => word === 'replace' || /^[a-z_-]+=/i.test(word)
+const isOption = (word: string): boolean => Object.hasOwn(WORDS, word) || /^[a-z_-]+=/i.test(word)
 
 /** @throws CommandError unless `source` is a path or an `http(s)://` URL. */
 function kindOf(source: string, where: string): Feed['kind'] {
@@ -58,8 +61,14 @@ function kindOf(source: string, where: string): Feed['kind'] {
 
 type Options = Pick<
   Feed,
-  'type' | 'format' | 'pingUnit' | 'mapping' | 'everyMs' | 'replaces' | 'headersFile'
+  'type' | 'format' | 'pingUnit' | 'mapping' | 'everyMs' | 'replaces' | 'headersFile' | 'isPaused'
 >
+
+/** Options without a value. */
+const WORDS: { [word: string]: Partial<Options> } = {
+  replace: { replaces: true },
+  paused: { isPaused: true },
+}
 
 /** Each option of a feed; a parser returns what changes, or what it accepts. */
 const OPTIONS: { [name: string]: (value: string) => Partial<Options> | string } = {
@@ -87,7 +96,7 @@ const OPTIONS: { [name: string]: (value: string) => Partial<Options> | string } 
 }
 
 function readOption(word: string, where: string): Partial<Options> {
-  if (word === 'replace') return { replaces: true }
+  if (Object.hasOwn(WORDS, word)) return WORDS[word] ?? {}
   const [name = '', ...rest] = word.split('=')
   const read = Object.hasOwn(OPTIONS, name) ? OPTIONS[name] : undefined
   if (!read) return wrong(where, `unknown option '${name}'; a feed is ${FEED_LINE}`)
@@ -95,7 +104,12 @@ function readOption(word: string, where: string): Partial<Options> {
   return typeof option === 'string' ? wrong(where, `${name} must be ${option}`) : option
 }
 
-function toFeed(words: readonly string[], everyMs: number, where: string): Feed {
+function toFeed(
+  words: readonly string[],
+  everyMs: number,
+  where: string,
+  from: Feed['from'],
+): Feed {
   const [source = '', ...more] = words
   const options = more.map(word => readOption(word, where))
   const feed: Feed = {
@@ -109,11 +123,16 @@ function toFeed(words: readonly string[], everyMs: number, where: string): Feed 
     everyMs,
     replaces: false,
     headersFile: null,
+    from,
+    isPaused: false,
     ...Object.assign({}, ...options),
     mapping: [...new Map(options.flatMap(({ mapping = [] }) => mapping))],
   }
   if (feed.headersFile !== null && feed.kind === 'path') {
     wrong(where, 'headers= is for URLs; a path has no headers')
+  }
+  if (feed.isPaused && from !== 'console') {
+    wrong(where, 'paused is for feeds of the console; put # before this one')
   }
   return feed
 }
@@ -122,7 +141,12 @@ function toFeed(words: readonly string[], everyMs: number, where: string): Feed 
  * The feeds in the text of `--feed` or its variable: words separated by white space; an option
  * belongs to the source before it. @throws CommandError (usage) saying what is accepted.
  */
-export function parseFeeds(text: string, everyMs: number, where: string): Feed[] {
+export function parseFeeds(
+  text: string,
+  everyMs: number,
+  where: string,
+  from: Feed['from'] = 'option',
+): Feed[] {
   const hasOpenQuote = (line: string): boolean => line.split('"').length % 2 === 0
   if (text.split('\n').some(hasOpenQuote)) wrong(where, 'has a double quote that is not closed')
   const groups: string[][] = []
@@ -130,31 +154,66 @@ export function parseFeeds(text: string, everyMs: number, where: string): Feed[]
     if (!isOption(word)) groups.push([word])
     else (groups.at(-1) ?? wrong(where, `begins with an option; a feed is ${FEED_LINE}`)).push(word)
   }
-  return groups.map(words => toFeed(words, everyMs, where))
+  return groups.map(words => toFeed(words, everyMs, where, from))
 }
 
 /** The feeds of a feeds file: one a line, `#` starts a comment after white space or at the start. */
-export function parseFeedsFile(text: string, everyMs: number, file: string): Feed[] {
+export function parseFeedsFile(
+  text: string,
+  everyMs: number,
+  file: string,
+  from: Feed['from'] = 'file',
+): Feed[] {
   return text.split(/\r?\n/).flatMap((line, i) => {
     const where = `${file}:${i + 1}`
     // `#` in double quotes starts no comment.
     const text = line.replace(/("[^"]*")|(?:^|\s)#.*$/g, (_, quoted = '') => quoted)
-    const feeds = parseFeeds(text, everyMs, where)
+    const feeds = parseFeeds(text, everyMs, where, from)
     return feeds.length <= 1 ? feeds : wrong(where, 'has more than one feed; each has its own line')
   })
 }
 
+/** Options by name as a line has them; `true` is a word without a value, and `''` is left out. */
+export type FeedOptions = { readonly [name: string]: string | boolean }
+
+export const optionsOf = (feed: Feed): FeedOptions => ({
+  format: feed.format === 'auto' ? '' : feed.format,
+  type: feed.type ?? '',
+  'ping-unit': feed.pingUnit ?? '',
+  map: feed.mapping.map(pair => pair.join('=')).join(','),
+  replace: feed.replaces,
+  every: formatDuration(feed.everyMs),
+  headers: feed.headersFile ?? '',
+  paused: feed.isPaused,
+})
+
+const quoted = (text: string): string => (/[\s#]/.test(text) ? `"${text}"` : text)
+
+const textOf = (options: FeedOptions): string =>
+  Object.entries(options)
+    .filter(([, value]) => value !== '' && value !== false)
+    .map(([name, value]) => (value === true ? name : `${name}=${quoted(`${value}`)}`))
+    .join(' ')
+
+/** The line of a feed of the console. @throws CommandError (usage) saying what is accepted. */
+export function lineOf(source: string, options: FeedOptions): string {
+  const line = `${quoted(source)} ${textOf(options)}`.trim()
+  if ([source, ...Object.values(options)].some(text => /["\p{Cc}]/u.test(`${text}`))) {
+    throw new CommandError('nothing of a feed may have a double quote or a line break', 2)
+  }
+  if (source === '' || isOption(source) || source.startsWith('#')) {
+    throw new CommandError(
+      'source must be an http:// or https:// URL, or a path such as ./lists',
+      2,
+    )
+  }
+  return line
+}
+
 /** The options that decide what the rows of a feed become, as its line has them. */
-export function importOptionsOf({ format, type, pingUnit, mapping, replaces }: Feed): string {
-  const map = mapping.map(pair => pair.join('=')).join(',')
-  const words = [
-    format !== 'auto' && `format=${format}`,
-    type && `type=${type}`,
-    pingUnit && `ping-unit=${pingUnit}`,
-    map && `map=${/\s/.test(map) ? `"${map}"` : map}`,
-    replaces && 'replace',
-  ]
-  return words.filter(Boolean).join(' ')
+export function importOptionsOf(feed: Feed): string {
+  const { every, headers, paused, ...options } = optionsOf(feed)
+  return textOf(options)
 }
 
 /** What an import says, with its flags as options of a feed's line, which is where they are set. */

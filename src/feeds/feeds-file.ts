@@ -13,9 +13,9 @@ import { HOUR_MS } from '../lib/time.ts'
 import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from './feed.ts'
 import { filesOf, notRegular, readHeaders } from './fetch.ts'
 import type { FeedChanges } from './schedule.ts'
-import type { FeedState } from './store.ts'
+import type { StoredFeed } from './store.ts'
 
-type FeedSettings = Settings<'feed' | 'feeds' | 'feedEvery' | 'providerService'>
+export type FeedSettings = Settings<'feed' | 'feeds' | 'feedEvery' | 'providerService'>
 
 async function readFeedsFile(file: string): Promise<string> {
   try {
@@ -36,10 +36,45 @@ export async function readFeeds(settings: FeedSettings): Promise<Feed[]> {
     ...(feed === undefined ? [] : parseFeeds(feed, feedEvery, '--feed')),
     ...(file === undefined ? [] : parseFeedsFile(await readFeedsFile(file), feedEvery, file)),
   ]
+  checkFeeds(feeds, provider)
+  return feeds
+}
+
+/** @throws CommandError (usage) when a feed maps to what is no field, or cannot be beside another one. */
+export function checkFeeds(feeds: readonly Feed[], provider: string): void {
   refuseConflicts(feeds)
   for (const { shown, mapping } of feeds) {
     checkMapping(new Map(mapping), provider, `feed ${shown}: map`)
   }
+}
+
+/** The feeds of the console, of their text. @throws CommandError (usage). */
+export const parseFeedLines = (lines: string, everyMs: number): Feed[] =>
+  parseFeedsFile(lines, everyMs, 'console-feeds', 'console')
+
+const idOfLine = (line: string): string | undefined => {
+  try {
+    return parseFeedLines(line, 0)[0]?.id
+  } catch {
+    return undefined // an operator has written it
+  }
+}
+
+/** The feeds of the console with this line in the place of that of a feed, or without; others stay. */
+export function withLine(lines: string, id: string, line: string | null): string {
+  const all = lines.split('\n')
+  if (all.at(-1) === '') all.pop()
+  const at = all.findIndex(each => idOfLine(each) === id)
+  if (at >= 0) all.splice(at, 1, ...(line === null ? [] : [line]))
+  else if (line !== null) all.push(line)
+  return all.map(each => `${each}\n`).join('')
+}
+
+/** All feeds: a source that settings name is not one of the console, too. @throws CommandError. */
+function combine(own: readonly Feed[], lines: string, settings: FeedSettings): Feed[] {
+  const added = parseFeedLines(lines, settings.feedEvery)
+  const feeds = [...own, ...added.filter(({ id }) => !own.some(feed => feed.id === id))]
+  checkFeeds(feeds, settings.providerService)
   return feeds
 }
 
@@ -49,13 +84,31 @@ export type CurrentFeeds = Awaited<ReturnType<typeof loadCurrentFeeds>>
 
 /** The feeds of a server, as they were last read. @throws CommandError (usage), at first. */
 export async function loadCurrentFeeds(settings: FeedSettings, say: (sentence: string) => void) {
-  let feeds = await readFeeds(settings)
+  let own = await readFeeds(settings)
+  let lines = ''
+  let problem: string | null = null
+  let feeds: readonly Feed[] = own
   let take: Take | null = null
+
+  /** Makes these the feeds, without those of the console where they cannot be. */
+  async function apply(): Promise<FeedChanges | undefined> {
+    const before = problem
+    try {
+      feeds = combine(own, lines, settings)
+      problem = null
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error
+      feeds = own
+      problem = `${error.message}; the feeds of the console are left out`
+      if (problem !== before) say(problem)
+    }
+    return take?.(feeds)
+  }
 
   async function readAgain(): Promise<void> {
     try {
-      feeds = await readFeeds(settings)
-      const changes = await take?.(feeds)
+      own = await readFeeds(settings)
+      const changes = await apply()
       const parts = Object.entries(changes ?? {}).filter(([, count]) => count > 0)
       const what = parts.map(([change, count]) => `${count} ${change}`).join(', ')
       say(`${settings.feeds} was read again: ${what || 'no feed changed'}`)
@@ -66,17 +119,31 @@ export async function loadCurrentFeeds(settings: FeedSettings, say: (sentence: s
   }
 
   let last = Promise.resolve()
+  /** Does a piece of work after the one before it. */
+  function inTurn(work: () => Promise<unknown>): Promise<void> {
+    const done = last.then(async () => void (await work()))
+    last = done.catch(() => {}) // said where it is waited for
+    return done
+  }
+
   return {
+    settings,
     current: (): readonly Feed[] => feeds,
+    /** Why the feeds of the console are left out; `null`: they are not. */
+    problem: (): string | null => problem,
+    /** Takes the feeds of the console, after what is being read. */
+    useLines: (text: string): Promise<void> =>
+      inTurn(async () => {
+        if (text === lines) return
+        lines = text
+        await apply()
+      }),
     /** Calls `next` with the feeds whenever they were read again, until `null` is given. */
     onChange(next: Take | null): void {
       take = next
     },
     /** Reads the file again, if there is one, after what is being read. */
-    reload(): Promise<void> {
-      if (settings.feeds !== undefined) last = last.then(readAgain)
-      return last
-    },
+    reload: (): Promise<void> => (settings.feeds === undefined ? last : inTurn(readAgain)),
   }
 }
 
@@ -104,31 +171,39 @@ async function problemsOf({ kind, source, shown, headersFile }: Feed): Promise<s
 }
 
 /**
- * The problems of the feeds that the settings name; `states`: of their last attempts. Those of others are notes
- * where the settings name any, or nobody has tried them since they were due: a server may have had them once.
+ * The problems of the feeds of settings and console (`lines`); `states`: of their last attempts. Those of others
+ * are notes where the settings name any, or nobody has tried them since they were due: a server may have had
+ * them once.
  */
 export async function feedProblems(
   settings: FeedSettings,
-  states: readonly FeedState[],
+  lines: string,
+  states: readonly StoredFeed[],
   nowMs: number,
 ): Promise<{ problems: string[]; notes: string[] }> {
   let feeds: readonly Feed[] | null = null
   const unread: string[] = []
   try {
     feeds = await readFeeds(settings)
+    feeds = combine(feeds, lines, settings)
   } catch (error) {
     unread.push(reasonOf(error))
   }
   const isConfigured = feeds !== null && (settings.feed ?? settings.feeds) !== undefined
   const known = feeds ?? []
-  const hasSecrets = known.some(({ kind, source, shown }) => kind === 'url' && source !== shown)
+  const hasSecrets = known.some(
+    ({ from, kind, source, shown }) => from === 'file' && kind === 'url' && source !== shown,
+  )
   const found = (await Promise.all(known.map(problemsOf))).flat()
   /** Whether this feed cannot be read now, whatever its last attempt said. */
   const isNamed = (source: string): boolean => found.some(it => it.startsWith(`feed ${source}: `))
-  const isFormer = ({ source, nextTryAt }: FeedState): boolean =>
-    (isConfigured || nowMs - nextTryAt > HOUR_MS) && !known.some(({ shown }) => shown === source)
-  const failed = states.filter(({ source, error }) => error !== '' && !isNamed(source))
-  const say = ({ source, error }: FeedState): string => `feed ${source}: ${error}`
+  const feedOf = ({ id }: StoredFeed): Feed | undefined => known.find(feed => feed.id === id)
+  const isFormer = (state: StoredFeed): boolean =>
+    (isConfigured || nowMs - state.nextTryAt > HOUR_MS) && feedOf(state) === undefined
+  const failed = states.filter(
+    state => state.error !== '' && !isNamed(state.source) && !feedOf(state)?.isPaused,
+  )
+  const say = ({ source, error }: StoredFeed): string => `feed ${source}: ${error}`
   return {
     problems: [
       ...unread,

@@ -3,13 +3,14 @@
  * server that makes attempts again and again and says what is worth a sentence. How a feed is fetched
  * is in `attempt.ts`; a server gives that to another process, so that requests do not notice.
  */
+import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, type Later, orAfter } from '../lib/clock.ts'
 import { counted } from '../lib/counted.ts'
 import { messageOf, orAborted, untilAborted } from '../lib/errors.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { AttemptResult } from './attempt.ts'
 import type { Feed } from './feed.ts'
-import { type FeedState, type FeedStore, newState } from './store.ts'
+import { type FeedFetch, type FeedState, type FeedStore, newState, withFetch } from './store.ts'
 
 /** The longest time for which a `Retry-After` is heeded. */
 const RETRY_AFTER_MS_MAX = HOUR_MS
@@ -51,16 +52,21 @@ function stateAfter(
   { shown, everyMs }: Feed,
   { tookMs, nowMs, random }: { tookMs: number; nowMs: number; random: number },
 ): FeedState {
+  const fetched = (rows: FeedFetch['rows'], error = '') =>
+    withFetch(before.history, { at: nowMs, times: 1, rows, error })
   const state = { ...before, source: shown, attempts: before.attempts + 1 }
   if (outcome.kind === 'failed') {
     const { error, retryAfterMs } = outcome
     const failures = before.failures + 1
+    const history = fetched(null, error)
     const nextTryAt = nowMs + delayAfterFailure(everyMs, tookMs, failures, retryAfterMs, random)
-    return { ...state, error, failures, nextTryAt }
+    return { ...state, error, failures, nextTryAt, history }
   }
-  const { kind, ...imported } = outcome
   const success = { lastSuccessAt: nowMs, error: '', failures: 0, nextTryAt: nowMs + everyMs }
-  return { ...state, ...imported, ...success }
+  if (outcome.kind === 'unchanged') return { ...state, ...success, history: fetched(null) }
+  const { kind, changes, ...imported } = outcome
+  const rows = { ...changes, usable: imported.rows, rejected: imported.rejected }
+  return { ...state, ...imported, ...success, history: fetched(rows) }
 }
 
 type FetchContext = {
@@ -151,8 +157,44 @@ function reportOf(
   return isNew ? `feed ${shown}: ${rows}` : null
 }
 
-type ScheduleOptions = FetchContext & {
+export type Attempts = ReturnType<typeof createAttempts>
+
+/**
+ * The attempts of one process, one at a time for each feed: a lease is one of the process. The store is
+ * opened for the first of them.
+ */
+export function createAttempts({
+  openStore,
+  ...context
+}: Omit<FetchContext, 'store'> & { openStore: () => Awaitable<FeedStore> }) {
+  const limited = {
+    url: createSemaphore(RUNNING_MAX.url),
+    path: createSemaphore(RUNNING_MAX.path),
+  }
+  const running = new Set<string>()
+  return {
+    /** Whether an attempt at a feed is under way here, or waits for its place. */
+    isRunning: (id: string): boolean => running.has(id),
+    /** `runUnderLease`; `null` also while another attempt at the feed is under way here. */
+    async run(feed: Feed, when: 'now' | 'if due', signal: AbortSignal): Promise<FeedState | null> {
+      if (running.has(feed.id)) return null
+      running.add(feed.id)
+      try {
+        return await limited[feed.kind](
+          async () => runUnderLease(feed, when, { ...context, store: await openStore() }, signal),
+          signal,
+        )
+      } finally {
+        running.delete(feed.id)
+      }
+    },
+  }
+}
+
+type ScheduleOptions = {
   feeds: readonly Feed[]
+  attempts: Pick<Attempts, 'run'>
+  clock: Clock
   say: (sentence: string) => void
   later: Later
 }
@@ -163,11 +205,9 @@ type ScheduleOptions = FetchContext & {
  */
 function scheduleFeed(
   feed: Feed,
-  limited: ReturnType<typeof createSemaphore>,
-  options: ScheduleOptions,
+  { attempts, clock, say, later }: ScheduleOptions,
   previous: Promise<void> | undefined,
 ) {
-  const { clock, say, later } = options
   const controller = new AbortController()
   const { signal } = controller
   const stopped = untilAborted(signal)
@@ -178,7 +218,7 @@ function scheduleFeed(
   /** Returns the milliseconds until the next attempt. */
   async function attempt(): Promise<number> {
     try {
-      const state = await limited(() => runUnderLease(feed, when, options, signal), signal)
+      const state = await attempts.run(feed, when, signal)
       failures = 0
       when = 'if due'
       if (state === null) return feed.everyMs
@@ -218,15 +258,12 @@ export type FeedChanges = { added: number; changed: number; removed: number }
 
 /** Fetches each feed now, then at its interval, until `stop`. */
 export function scheduleFeeds(options: ScheduleOptions) {
-  const limited = {
-    url: createSemaphore(RUNNING_MAX.url),
-    path: createSemaphore(RUNNING_MAX.path),
-  }
   const jobs = new Map<string, ReturnType<typeof scheduleFeed>>()
 
-  /** Removes the feeds that are not among these; fetches those that are new or changed now. */
-  function change(feeds: readonly Feed[]): FeedChanges {
+  /** Removes the feeds that are not among these, or paused; fetches those that are new or changed now. */
+  function change(all: readonly Feed[]): FeedChanges {
     const changes: FeedChanges = { added: 0, changed: 0, removed: 0 }
+    const feeds = all.filter(({ isPaused }) => !isPaused)
     const ids = new Set(feeds.map(({ id }) => id))
     for (const [id, { stop }] of jobs) {
       if (ids.has(id)) continue
@@ -237,7 +274,7 @@ export function scheduleFeeds(options: ScheduleOptions) {
     for (const feed of feeds) {
       const job = jobs.get(feed.id)
       if (job !== undefined && Bun.deepEquals(job.feed, feed)) continue
-      jobs.set(feed.id, scheduleFeed(feed, limited[feed.kind], options, job?.stop()))
+      jobs.set(feed.id, scheduleFeed(feed, options, job?.stop()))
       changes[job === undefined ? 'added' : 'changed'] += 1
     }
     return changes

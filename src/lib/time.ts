@@ -97,6 +97,12 @@ export function parseDuration(text: string): number | null {
   return Number(match[1]) * unit
 }
 
+/** The shortest form that `parseDuration` reads: `5m`, `90s`. */
+export function formatDuration(ms: number): string {
+  const [unit, size] = Object.entries(UNITS_MS).findLast(([, size]) => ms % size === 0) ?? ['ms', 1]
+  return `${ms / size}${unit}`
+}
+
 /** As `parseDuration`, for durations from `least` to `most` milliseconds. */
 export function parseDurationWithin(text: string, least: number, most: number): number | null {
   const ms = parseDuration(text)

@@ -2,7 +2,7 @@
  * What is read when metrics are scraped, besides counters: the port of stores, feeds and files.
  * Everything here takes microseconds, or happens off the main thread.
  */
-import type { FeedState } from '../feeds/store.ts'
+import type { StoredFeed } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Breakdown } from '../proxies/stats.ts'
 
@@ -39,7 +39,7 @@ export type Observed = {
   /** The list as it was up to 15 s before `nowMs`, or a minute if it is unchanged. @throws StoreError. */
   breakdown: (nowMs: number) => Awaitable<Breakdown>
   /** Their sources are masked. @throws when they cannot be read. */
-  feeds: () => Awaitable<readonly FeedState[]>
+  feeds: () => Awaitable<readonly StoredFeed[]>
   /** `null`: the data are this machine's own. */
   replication: () => ReplicationState | null
 }

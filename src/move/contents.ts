@@ -12,7 +12,7 @@ import type { StoredKey } from '../access/key.ts'
 import type { NetworkSet } from '../access/network-quota.ts'
 import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
 import type { Subject, Usage } from '../access/rate-limit.ts'
-import type { FeedState } from '../feeds/store.ts'
+import type { StoredFeed } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { counted } from '../lib/counted.ts'
 import { nextTurn, StoreError } from '../lib/errors.ts'
@@ -33,7 +33,9 @@ export type Contents = {
   cities: City
   proxies: Row
   /** The states of feeds, without leases. */
-  feeds: FeedState & { id: string }
+  feeds: StoredFeed
+  /** Lines of the feeds of the console. */
+  feedLines: string
 }
 export type Part = keyof Contents
 
@@ -73,18 +75,23 @@ export const VALUES: { readonly [P in Part]: (row: Contents[P]) => unknown } = {
   proxies: row => row,
   feeds: ({ id, source, lastSuccessAt, rows, rejected, error, failures, ...more }) => [
     ...[id, source, lastSuccessAt, rows, rejected, error, failures],
-    ...[more.nextTryAt, more.attempts, more.options, more.rejection],
+    ...[more.nextTryAt, more.attempts, more.options, more.rejection, more.history],
     ...[more.validators.etag, more.validators.lastModified, more.validators.digest],
   ],
+  feedLines: line => line,
 }
 
 export const PARTS = Object.keys(VALUES) as readonly Part[] // each has its values
 
-const textOf = (plan: Plan): string => JSON.stringify(VALUES.plans(plan))
-const BUILT_IN = new Set(BUILT_IN_PLANS.map(textOf))
+const valuesOf = (plan: Plan): string => JSON.stringify(VALUES.plans(plan))
+const BUILT_IN = new Set(BUILT_IN_PLANS.map(valuesOf))
 
 /** Whether a plan is one that every installation starts with, unchanged. */
-export const isBuiltIn = (plan: Plan): boolean => BUILT_IN.has(textOf(plan))
+export const isBuiltIn = (plan: Plan): boolean => BUILT_IN.has(valuesOf(plan))
+
+/** The lines of the feeds of the console, and their text. */
+export const linesOf = (text: string): string[] => text.split('\n').filter(line => line !== '')
+export const textOf = (lines: readonly string[]): string => lines.map(line => `${line}\n`).join('')
 
 /** How operators name the rows of a part; parts that say nothing to them are left out. */
 const NOUNS: readonly (readonly [part: Part, one: string, many: string])[] = [
@@ -95,6 +102,7 @@ const NOUNS: readonly (readonly [part: Part, one: string, many: string])[] = [
   ['days', 'day of use', 'days of use'],
   ['proxies', 'proxy', 'proxies'],
   ['feeds', 'feed', 'feeds'],
+  ['feedLines', 'feed of the console', 'feeds of the console'],
 ]
 
 /** Whether there is no data; names of cities remain of an earlier list. */

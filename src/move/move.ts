@@ -17,7 +17,14 @@ import {
   type WrittenDatabase,
   writeDatabase,
 } from '../postgres/move.ts'
-import { archive, type Backup, type BackupTarget, backUp, inScratch } from '../sqlite/backup.ts'
+import {
+  archive,
+  type Backup,
+  type BackupTarget,
+  backUp,
+  inScratch,
+  LEFT_OUT,
+} from '../sqlite/backup.ts'
 import { requireCopiesOf, requireOwnData } from '../sqlite/copy.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../sqlite/data-directory.ts'
 import { makeDirectory, type ReadDirectory, readDirectory } from '../sqlite/move.ts'
@@ -174,19 +181,23 @@ export async function moveFromDatabase(options: MoveOptions): Promise<Moved> {
  * packed: archives have one form.
  */
 export async function backUpDatabase(order: Order, to: BackupTarget): Promise<Backup> {
-  let feeds = 0
+  let [feeds, feedLines] = [0, 0]
   const written = await archive(
     async (scratch, progress) => {
       const { result } = await readDatabase(order, database =>
         makeFrom(database, scratch, { ...order, progress }),
       )
       const { keys, plans, proxies } = result.counts
-      feeds = result.counts.feeds
+      ;({ feeds, feedLines } = result.counts)
       return { keys, plans, proxies }
     },
     { to, nowMs: order.clock(), signal: order.signal, progress: order.progress },
   )
-  return { ...written, leavesOut: feeds > 0 ? ['what is known of feeds'] : [] }
+  const leavesOut = [
+    feeds > 0 && `what is known of feeds is not in it: ${LEFT_OUT[0][1]}`,
+    feedLines > 0 && `the feeds of the console are not in it: ${LEFT_OUT[1][1]}`,
+  ].filter(sentence => sentence !== false)
+  return { ...written, leavesOut }
 }
 
 /** Restores a backup into a database without data. */

@@ -1,7 +1,14 @@
 /** The port of feeds in a database that machines share. Knows nothing of fetching. */
-import { type FeedKey, type FeedState, type FeedStore, newState } from '../feeds/store.ts'
+import {
+  type FeedKey,
+  type FeedLines,
+  type FeedStore,
+  newState,
+  readState,
+  type StoredFeed,
+} from '../feeds/store.ts'
 import { arrayLiteral, columnsOf } from './arrays.ts'
-import { type Connection, onlyRow } from './connection.ts'
+import { type Connection, onlyRow, type Query } from './connection.ts'
 import { FEED_LOCK_CLASS } from './migrate.ts'
 
 /** The ids and the states of new feeds, due now. */
@@ -28,22 +35,26 @@ const RELEASE = `select pg_advisory_unlock(${FEED_LOCK_CLASS}, hashtext($1))`
 const SAVE = `insert into proxylist.feeds (id, state) values ($1, $2::text::json)
   on conflict (id) do update set state = excluded.state`
 
+/** The feeds of the console, as the text of a feeds file. */
+export const readLines = async (query: Query): Promise<string> =>
+  (await onlyRow<{ lines: string }>(query, 'select lines from proxylist.feed_lines')).lines
+
 /**
  * The states of the feeds. A lease is a lock of the connection: it ends when it is released, or with
  * the process that has it.
  */
 export function createFeedStore({ query, transaction, close }: Connection) {
   /** The states of all feeds in the order of their sources, or that of one. */
-  const read = async (id: string | null): Promise<FeedState[]> => {
-    const rows = await query<{ state: string }>(
-      `select state::text as state from proxylist.feeds where $1::text is null or id = $1
+  const read = async (id: string | null): Promise<StoredFeed[]> => {
+    const rows = await query<{ id: string; state: string }>(
+      `select id, state::text as state from proxylist.feeds where $1::text is null or id = $1
         order by state ->> 'source' collate "C", id`,
       [id],
     )
-    return rows.map(({ state }) => JSON.parse(state)) // as it was saved
+    return rows.map(row => ({ id: row.id, ...readState(row.state) }))
   }
   return {
-    find: async id => (await read(id))[0] ?? null,
+    find: async id => (await read(id)).map(({ id: _, ...state }) => state)[0] ?? null,
     list: () => read(null),
     async lease(feed, nowMs): Promise<boolean> {
       const { ok } = await onlyRow<{ ok: boolean }>(query, LEASE, [feed.id])
@@ -62,6 +73,11 @@ export function createFeedStore({ query, transaction, close }: Connection) {
         await tx('delete from proxylist.feeds where id <> all($1::text[])', [ids])
         await tx(INSERT, added(kept, nowMs))
       }),
+    readLines: () => readLines(query),
+    async replaceLines(before, after): Promise<boolean> {
+      const text = 'update proxylist.feed_lines set lines = $2 where lines = $1 returning true'
+      return (await query(text, [before, after])).length > 0
+    },
     close,
-  } satisfies FeedStore & { [member: string]: unknown }
+  } satisfies FeedStore & FeedLines & { [member: string]: unknown }
 }

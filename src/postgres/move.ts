@@ -10,7 +10,9 @@ import {
   type Contents,
   type Counts,
   isBuiltIn,
+  linesOf,
   type Reader,
+  textOf,
   type Writer,
 } from '../move/contents.ts'
 import type { Versions } from '../node/ports.ts'
@@ -33,6 +35,7 @@ import {
   SNAPSHOT,
 } from './connection.ts'
 import { LOCK_NOT_FREE, stateOf } from './errors.ts'
+import { readLines } from './feeds.ts'
 import { migrate, schemaState } from './migrate.ts'
 import { createNodes } from './nodes.ts'
 import { insertKeys, readStoredKeys, selectPlans, toPlanRow } from './registry.ts'
@@ -141,15 +144,19 @@ const createReader = (query: Query): Reader => ({
     const pages = objectsOf<FeedRow>(query, 'select id, state from proxylist.feeds')
     for await (const page of pages) yield page.map(({ id, state }) => ({ id, ...state }))
   },
+  async *feedLines() {
+    yield linesOf(await readLines(query))
+  },
 })
 
 /** How many rows there are of each part; of plans, those that are not as at the start. */
 async function countRows(query: Query): Promise<Counts> {
   const tables = ['keys', 'usage', 'networks', 'days', 'cities', 'proxies', 'feeds']
   const columns = tables.map(name => `(select count(*) from proxylist.${name})::float8 as ${name}`)
+  const feedLines = linesOf(await readLines(query)).length
   const counts = await onlyRow<Counts>(query, `select 0 as seen, ${columns.join(', ')}`)
   const plans = (await selectPlans(query, null)).filter(plan => !isBuiltIn(plan)).length
-  return { ...counts, plans }
+  return { ...counts, plans, feedLines }
 }
 
 const INSERT_PROXIES = `insert into proxylist.proxies (${ROW_COLUMNS.join(', ')}, version)
@@ -207,6 +214,9 @@ function createWriter(query: Query, began: { keys: number; list: number }): Writ
     })),
     proxies: page => insertProxies(query, page, began.list),
     feeds: into('feeds', ({ id, ...state }) => ({ id, state })),
+    async feedLines(page) {
+      await query('update proxylist.feed_lines set lines = lines || $1', [textOf(page)])
+    },
   }
 }
 
@@ -223,7 +233,7 @@ const RUNNING_SECONDS = 5
 
 /** All that is moved. `installation` comes first, as in every change of keys and plans. */
 const TABLES = ['installation', 'plans', 'keys', 'old_secrets', 'removed_keys', 'usage', 'networks']
-  .concat(['days', 'list', 'cities', 'proxies', 'removed', 'feeds'])
+  .concat(['days', 'list', 'cities', 'proxies', 'removed', 'feeds', 'feed_lines'])
   .map(table => `proxylist.${table}`)
   .join(', ')
 

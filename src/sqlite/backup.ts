@@ -21,7 +21,7 @@ import { dirname, join } from 'node:path'
 import { CommandError, messageOf, orAborted, systemReasonOf } from '../lib/errors.ts'
 import { startTask } from '../lib/worker.ts'
 import { type WriteChunk, writeArchive } from '../move/archive.ts'
-import { DATA_FILES, FEEDS_FILE, requireParts, walOf } from './data-directory.ts'
+import { DATA_FILES, FEED_LINES_FILE, FEEDS_FILE, requireParts, walOf } from './data-directory.ts'
 import { lockPath, removeFolder } from './database-files.ts'
 import type { ServerHolds } from './migrate.ts'
 import { countRows } from './proxies/store.ts'
@@ -65,8 +65,14 @@ type ArchiveOptions = {
 /** What was written: files of a data directory, their rows, and the size of the archive in bytes. */
 type Archive = { files: string[]; bytes: number } & Counts
 
-/** `leavesOut`: what is there and is not part of a backup. */
+/** `leavesOut`: what is there and is not part of a backup, as sentences. */
 export type Backup = Archive & { leavesOut: string[] }
+
+/** What is in no backup, and what that means. */
+export const LEFT_OUT = [
+  [FEEDS_FILE, 'after a restore, each feed is fetched in full once'],
+  [FEED_LINES_FILE, 'a restore leaves the feeds of the console as they are'],
+] as const
 
 /**
  * Backs up a data directory, in whose databases others read and write meanwhile.
@@ -80,7 +86,8 @@ export async function backUp(options: ArchiveOptions & { dir: string }): Promise
     (scratch, progress) => copyDatabases(dir, scratch, signal, progress),
     options,
   )
-  return { ...written, leavesOut: [FEEDS_FILE].filter(name => existsSync(join(dir, name))) }
+  const found = LEFT_OUT.filter(([name]) => sizeOf(join(dir, name)) > 0)
+  return { ...written, leavesOut: found.map(([name, why]) => `${name} is not in it: ${why}`) }
 }
 
 /**

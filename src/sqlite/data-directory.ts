@@ -12,6 +12,8 @@ import { CommandError, reasonOf } from '../lib/errors.ts'
 export const PROXY_FILE = 'proxies.db'
 export const ACCESS_FILE = 'access.db'
 export const FEEDS_FILE = 'feeds.db'
+/** The feeds of the console. */
+export const FEED_LINES_FILE = 'console-feeds'
 
 /** The ends of the names of files that SQLite keeps next to a database in WAL mode. */
 export const WAL_ENDS = ['-wal', '-shm'] as const

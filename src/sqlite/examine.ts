@@ -11,6 +11,7 @@ import { freshness, rowsAhead, type TallyReader } from '../proxies/freshness.ts'
 import { checkInWorker, checkRegistry } from './check.ts'
 import {
   ACCESS_FILE,
+  FEED_LINES_FILE,
   FEEDS_FILE,
   hasDirectory,
   missingDirectory,
@@ -89,7 +90,7 @@ async function problemsIn(file: string, find: () => Awaitable<string[]>): Promis
 export const DIRECTORY_CHECKS = {
   permissions({ dir, secrets }) {
     if (!hasDirectory(dir)) return wrong(missingDirectory(dir))
-    const files = [PROXY_FILE, ACCESS_FILE, FEEDS_FILE, SAMPLES_FILE, ...secrets]
+    const files = [PROXY_FILE, ACCESS_FILE, FEEDS_FILE, FEED_LINES_FILE, SAMPLES_FILE, ...secrets]
     const asked = [[dir, 0o700], ...files.map(name => [join(dir, name), 0o600] as const)] as const
     const owner = statSync(dir).uid
     const problems = asked.flatMap(([path, mode]) => {

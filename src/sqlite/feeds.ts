@@ -1,11 +1,21 @@
 /** The port of feeds in a small SQLite database of their own. Knows nothing of fetching. */
 import type { Database } from 'bun:sqlite'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type FeedKey, type FeedState, type FeedStore, newState } from '../feeds/store.ts'
+import {
+  type FeedKey,
+  type FeedLines,
+  type FeedState,
+  type FeedStore,
+  newState,
+  readState,
+  type StoredFeed,
+} from '../feeds/store.ts'
+import { reasonOf, StoreError } from '../lib/errors.ts'
 import { HOUR_MS } from '../lib/time.ts'
-import { FEEDS_FILE } from './data-directory.ts'
+import { FEED_LINES_FILE, FEEDS_FILE } from './data-directory.ts'
 import { type OpenMode, openDatabase } from './database.ts'
-import { isAlive, removeDatabase } from './database-files.ts'
+import { freshFile, giveToOwner, isAlive, lockPath, removeDatabase } from './database-files.ts'
 import { isDamage } from './errors.ts'
 import feeds from './feeds.sql' with { type: 'text' }
 
@@ -28,15 +38,6 @@ function createFeedStore(db: Database) {
     'update feeds set leased_by = ?, leased_until = ? where id = ?',
   )
 
-  /** All states with their ids, to be moved to another store. */
-  const dump = (): (FeedState & { id: string })[] =>
-    db
-      .prepare<{ id: string; state: string }, []>(
-        "select id, state from feeds order by state ->> 'source', id",
-      )
-      .all()
-      .map(({ id, state }) => ({ id, ...(JSON.parse(state) as FeedState) })) // as it was saved
-
   function isLeased(id: string, nowMs: number): boolean {
     const { leased_by: pid = null, leased_until: untilMs = 0 } = find.get(id) ?? {}
     // One that lies further ahead than a lease lasts was made by a clock that was wrong.
@@ -47,10 +48,15 @@ function createFeedStore(db: Database) {
   return {
     find(id): FeedState | null {
       const row = find.get(id)
-      return row === null ? null : (JSON.parse(row.state) as FeedState) // as it was saved
+      return row && readState(row.state)
     },
-    list: (): FeedState[] => dump().map(({ id: _, ...state }) => state),
-    dump,
+    list: (): StoredFeed[] =>
+      db
+        .prepare<{ id: string; state: string }, []>(
+          "select id, state from feeds order by state ->> 'source', id",
+        )
+        .all()
+        .map(({ id, state }) => ({ id, ...readState(state) })),
     lease: (feed, nowMs): boolean =>
       db
         .transaction(() => {
@@ -84,6 +90,41 @@ function openFile(file: string, mode: OpenMode): Database {
     removeDatabase(file) // its content is made again
     return openDatabase(file, options)
   }
+}
+
+/**
+ * The feeds of the console in `dir`, in a file beside their states: those can be lost, and these cannot. An
+ * operator may read and write it as any feeds file.
+ */
+export function feedLinesIn(dir: string) {
+  const file = join(dir, FEED_LINES_FILE)
+  function failing<T>(what: string, work: () => T): T {
+    try {
+      return work()
+    } catch (error) {
+      if (error instanceof StoreError) throw error
+      throw new StoreError(`${file} cannot be ${what}: ${reasonOf(error)}`)
+    }
+  }
+  const readLines = (): string =>
+    failing('read', () => (existsSync(file) ? readFileSync(file, 'utf8') : ''))
+  return {
+    readLines,
+    replaceLines: (before: string, after: string): boolean =>
+      failing('written', () => {
+        const release = lockPath(file, 0)
+        try {
+          if (release === null || readLines() !== before) return false
+          const fresh = freshFile(file)
+          writeFileSync(fresh, after, { mode: 0o600 })
+          giveToOwner(fresh)
+          renameSync(fresh, file)
+          return true
+        } finally {
+          release?.()
+        }
+      }),
+  } satisfies FeedLines
 }
 
 /** Opens the states of the feeds in `dir`, without those of a damaged file; see `openDatabase`. */

@@ -11,7 +11,7 @@ import { DEMO_KEY } from '../access/key.ts'
 import type { NetworkSet } from '../access/network-quota.ts'
 import type { Subject, Usage } from '../access/rate-limit.ts'
 import { CommandError } from '../lib/errors.ts'
-import type { Contents, Reader, Writer } from '../move/contents.ts'
+import { type Contents, linesOf, type Reader, textOf, type Writer } from '../move/contents.ts'
 import type { Versions } from '../node/ports.ts'
 import { ROW_COLUMNS, type Row } from '../proxies/row.ts'
 import { createAdmissionLog, writeSnapshot } from './access/admission-log.ts'
@@ -31,7 +31,7 @@ import {
   WAL_ENDS,
 } from './data-directory.ts'
 import { damagedBy, explain, isBusy, isStoreFailure } from './errors.ts'
-import { openFeeds } from './feeds.ts'
+import { feedLinesIn, openFeeds } from './feeds.ts'
 import type { ServerHolds } from './migrate.ts'
 import { createCityWriter } from './proxies/cities.ts'
 import { countRows, createIndexUpkeep, openListFile, pagesById, UPSERT } from './proxies/store.ts'
@@ -133,7 +133,7 @@ function* mergedDays(rows: Iterable<DayRow>, unmoved: readonly Day[]): Generator
 }
 
 /** Reads both databases; everything within one transaction of the caller on each. */
-function createReader(access: Database, list: Database): Omit<Reader, 'feeds'> {
+function createReader(access: Database, list: Database): Omit<Reader, 'feeds' | 'feedLines'> {
   const admissions = createAdmissionLog(access)
   const keyIds = () =>
     new Set(
@@ -217,7 +217,7 @@ function readFeeds(dir: string): Contents['feeds'][] {
   if (!existsSync(join(dir, FEEDS_FILE))) return []
   try {
     using feeds = openFeeds(dir, MUST_EXIST)
-    return feeds.dump()
+    return feeds.list()
   } catch (error) {
     if (isStoreFailure(error)) return []
     throw error
@@ -234,6 +234,7 @@ function alone(dir: string, access: Database, list: Database) {
   const reader: Reader = {
     ...createReader(access, list),
     feeds: () => pagesOf(readFeeds(dir)),
+    feedLines: () => [linesOf(feedLinesIn(dir).readLines())],
   }
   return {
     reader,
@@ -291,6 +292,8 @@ export async function makeDirectory<T>(
   const access = opened.use(openAccessFile(join(dir, ACCESS_FILE)))
   const list = opened.use(openListFile(join(dir, PROXY_FILE)))
   let feeds: ReturnType<typeof openFeeds> | null = null // made for the first of them
+  const lines = feedLinesIn(dir)
+  lines.replaceLines('', '') // in the place of those that a directory has
   for (const db of [access, list]) db.run('begin immediate')
 
   const plans = createPlanStore(access)
@@ -330,6 +333,10 @@ export async function makeDirectory<T>(
     feeds(page) {
       feeds ??= opened.use(openFeeds(dir))
       for (const { id, ...state } of page) feeds.save(id, state)
+    },
+    feedLines(page) {
+      const before = lines.readLines()
+      lines.replaceLines(before, before + textOf(page))
     },
   })
   writeSnapshot(access, used)

@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Registry } from '../access/ports.ts'
-import type { FeedState, FeedStore } from '../feeds/store.ts'
+import type { FeedStore, StoredFeed } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { CommandError } from '../lib/errors.ts'
@@ -204,7 +204,7 @@ export const withFeeds = <T>(dir: string, work: (store: FeedStore) => Awaitable<
   withResource(join(dir, FEEDS_FILE), () => openFeeds(dir), work)
 
 /** The states of the feeds in `dir`; none when no feed was ever fetched into it. */
-export function listFeeds(dir: string, mode: OpenMode = { isReader: true }): FeedState[] {
+export function listFeeds(dir: string, mode: OpenMode = { isReader: true }): StoredFeed[] {
   if (!existsSync(join(dir, FEEDS_FILE))) return []
   using feeds = openFeeds(dir, { ...mode, mustExist: true })
   return feeds.list()

@@ -1,11 +1,10 @@
-/** Tests of the console's keys, plans, feeds and overview: shapes, changes, refusals, secrets. */
+/** Tests of the console's keys, plans and overview: shapes, changes, refusals, secrets. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { StoreError, UnknownOutcome } from '../../src/lib/errors.ts'
-import { withFeeds } from '../../src/sqlite/stores.ts'
 import { startConsole } from '../support/console.ts'
 import { dataDirectory, T0 } from '../support/fixtures.ts'
 import { proxylist } from '../support/program.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -326,22 +325,6 @@ describe('a plan with bad limits', () => {
     const before = await service.value('/console/plans')
     expect(await messageOf(`/console/plans/${name}`, put(json))).toMatch(message)
     expect(await service.value('/console/plans')).toEqual(before)
-  })
-})
-
-test('feeds are those of proxylist feeds, with masked sources', async () => {
-  const dir = temporaryDirectory()
-  const service = startConsole(dir)
-  expect(await service.value('/console/feeds')).toEqual({ feeds: [] })
-  const feed = { id: 'a', shown: 'https://example.com/list?token=***' }
-  await withFeeds(dir, store => store.keepOnly([feed], T0))
-  expect(await service.value('/console/feeds')).toEqual({
-    feeds: [
-      {
-        ...{ source: 'https://example.com/list?token=***', last_success: null, rows: null },
-        ...{ error: null, next_try: '2026-11-20T12:00:00.000Z' },
-      },
-    ],
   })
 })
 

@@ -3,10 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import { reply, startFeedServer } from '../support/feed-server.ts'
+import { lines } from '../support/feeds.ts'
 import { dataDirectory, T0 } from '../support/fixtures.ts'
 import { launchServer } from '../support/launch.ts'
 import { createClock, program, proxylist } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -132,6 +135,48 @@ const many = (n: number): string =>
   Array.from({ length: n }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}:80\n`).join('')
 
 const ADMITTED = { method: 'POST', headers: { 'content-type': 'application/octet-stream' } }
+
+test('a feed of the console is fetched at once and now, and paused, also after a restart', async () => {
+  const source = await startFeedServer({ '/a': reply(200, {}, lines(3)) })
+  const dir = dataDirectory()
+  const json = (method: string, body: object): RequestInit => ({
+    ...{ method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) },
+  })
+  let server = await start(dir)
+  const feeds = async () => (await valueOf(server.ask('/console/feeds'))).feeds
+  const given = { source: `${source.url}/a?token=SECRET`, every: '7d' }
+  const preview = valueOf(server.ask('/console/feeds/preview', json('POST', given)))
+  expect(await preview).toMatchObject({ rows: 3, error: null })
+  const { id } = await valueOf(server.ask('/console/feeds', json('POST', given)))
+  await server.says(/\/a\?token=\*\*\*: 3 rows\n/)
+  const brought = { usable: 3, added: 3, updated: 0, rejected: 0 }
+  expect(await feeds()).toMatchObject([{ rows: 3, history: [{ times: 1, rows: brought }] }])
+  const paused = { every: '7d', paused: true }
+  await server.ask(`/console/feeds/${id}`, json('PUT', paused))
+  expect(await server.stop()).toBe(0)
+  server = await start(dir)
+  expect(await feeds()).toMatchObject([{ paused: true, next_try: null }])
+  const { stdout } = await proxylist(['feeds', '--data', dir])
+  expect(stdout).toMatch(/token=\*\*\* .* 3 +paused/)
+  const before = source.asked.length
+  expect((await server.ask(`/console/feeds/${id}/fetch`, json('POST', {}))).status).toBe(200)
+  await until(async () => (await feeds())[0].history.length === 2)
+  expect(source.asked).toHaveLength(before + 1)
+  expect(await feeds()).toMatchObject([
+    { paused: true, next_try: null, history: [{ rows: null }, {}] },
+  ])
+  source.answers['/a'] = reply(503)
+  await server.ask(`/console/feeds/${id}`, json('PUT', { every: '7d' }))
+  await server.says(/answers with status 503/)
+  const { stdout: examined } = await proxylist(['doctor', '--data', dir])
+  expect(examined).toContain('token=***: answers with status 503')
+  await server.ask(`/console/feeds/${id}`, json('PUT', paused))
+  expect((await proxylist(['doctor', '--data', dir])).stdout).not.toContain('status 503')
+  await server.ask(`/console/feeds/${id}`, { method: 'DELETE' })
+  expect(await feeds()).toEqual([])
+  await server.stop()
+  expect(server.written.stderr + stdout + examined).not.toContain('SECRET')
+})
 
 describe('an upload', () => {
   test('is imported by a process of its own, and the list is served', async () => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
-import { type Serving, startJobs } from '../../src/cli/commands/serve.ts'
+import { startJobs, type Working } from '../../src/cli/commands/serve.ts'
 import { makeToken } from '../../src/console.ts'
 import { addKeys, addList, T0 } from '../support/fixtures.ts'
 import { HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
@@ -281,6 +281,16 @@ describe.skipIf(!HAS_POSTGRES)('a node', () => {
     const shows = (line: string) => async () => (await ask('/metrics')).text.includes(line)
     await until(shows('proxylist_replication_list_version 1\n'))
     await until(shows('proxylist_replication_runs_jobs 1\n'))
+    const feed = join(temporaryDirectory(), 'feed.txt')
+    writeFileSync(feed, 'http://192.0.2.10:80\n')
+    const added = await ask('/console/feeds', {
+      ...{ method: 'POST', body: JSON.stringify({ source: feed, every: '7d' }) },
+    })
+    expect(added.status).toBe(201)
+    const other = await startNode(url, temporaryDirectory(), ['--log', 'off'])
+    await until(async () => (node.output() + other.output()).includes('feed.txt: 1 rows'))
+    expect(await run(url, 'feeds')).toMatch(/feed\.txt .* 1 /)
+    await other.stop()
     await node.stop()
   })
 })
@@ -294,7 +304,7 @@ test('a node listens at once, also where its database does not answer', async ()
       return new Promise(() => {})
     },
   }
-  const jobs = await startJobs({ node } as unknown as Serving) // it reads nothing else of them
+  const jobs = await startJobs({ node } as unknown as Working) // it reads nothing else of them
   expect(ticks).toBe(1)
   for (const job of jobs) job.stop()
 })

@@ -3,12 +3,15 @@ import { describe, expect, test } from 'bun:test'
 import {
   type Feed,
   inFeedLine,
+  lineOf,
   maskSource,
+  optionsOf,
   parseFeeds,
   parseFeedsFile,
   parseHeaders,
   refuseConflicts,
 } from '../../src/feeds/feed.ts'
+import { withLine } from '../../src/feeds/feeds-file.ts'
 import { CommandError } from '../../src/lib/errors.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 
@@ -61,6 +64,8 @@ describe('a line of a feed', () => {
       everyMs: EVERY_MS,
       replaces: false,
       headersFile: null,
+      from: 'option',
+      isPaused: false,
     })
   })
 
@@ -141,6 +146,53 @@ describe('a feeds file', () => {
     ['/a /b', 'feeds.conf:1: has more than one feed; each has its own line'],
   ])('names the line that is wrong: %j', (text, says) => {
     expect(thrownBy(() => parseFeedsFile(text, EVERY_MS, 'feeds.conf')).message).toStartWith(says)
+  })
+})
+
+describe('the line of a feed of the console', () => {
+  const readAgain = (line: string) => parseFeedsFile(line, EVERY_MS, 'console-feeds', 'console')
+
+  test.each([
+    ['https://u:p@example.com/list?key=x#part', { type: 'socks5', every: '5m', replace: true }],
+    ['/my lists/#1.csv', { format: 'csv', map: 'IP Address=ip,4=ping', 'ping-unit': 'ms' }],
+    ['http://a/b', { headers: '/etc/my h', paused: true }],
+  ])(
+    '%s reads as what it was written from, and so does one of all its options',
+    (source, given) => {
+      const [feed] = readAgain(lineOf(source, given))
+      if (feed === undefined) throw new Error('no feed')
+      expect(feed.source).toBe(source)
+      expect(optionsOf(feed)).toMatchObject(given)
+      expect(readAgain(lineOf(source, optionsOf(feed)))).toEqual([feed])
+    },
+  )
+  test.each([
+    ['replace', {}, 'source must be an http:// or https:// URL'],
+    ['', {}, 'source must be'],
+    ['# /a', {}, 'source must be'],
+    ['/a', { map: '1=ip" http://evil/' }, 'may have a double quote or a line break'],
+    ['/a\n/b', {}, 'may have a double quote or a line break'],
+  ])('%j %j is refused', (source, options, says) => {
+    expect(thrownBy(() => lineOf(source, options)).message).toContain(says)
+  })
+  test('alone may be paused', () => {
+    expect(readAgain('/a paused')).toMatchObject([{ isPaused: true, from: 'console' }])
+    expect(thrownBy(() => parse('/a paused')).message).toContain(
+      'paused is for feeds of the console',
+    )
+  })
+})
+
+describe('the lines of the console', () => {
+  const [a, b] = parse('/a /b').map(({ id }) => id) as [string, string]
+  test.each([
+    ['are added at the end', '/b\n', a, '/a', '/b\n/a\n'],
+    ['are changed in their place', '/a\n/b', a, '/a every=5m', '/a every=5m\n/b\n'],
+    ['are removed', '/a\n/b\n', b, null, '/a\n'],
+    ['that are not there are not removed', '/b\n', a, null, '/b\n'],
+    ['that an operator wrote stay', '# ours\n\n/b evry=1\n/a\n', a, null, '# ours\n\n/b evry=1\n'],
+  ])('%s', (_, lines, id, line, expected) => {
+    expect(withLine(lines, id, line)).toBe(expected)
   })
 })
 

@@ -57,7 +57,7 @@ describe('a feed from a URL', () => {
     const state = await fetcher.fetch(`${server.url}/list.txt`)
     expect(state).toMatchObject({ ...SUCCESS, source: `${server.url}/list.txt`, rows: 3 })
     expect(fetcher.rowCount()).toBe(3)
-    expect(fetcher.store.list()).toEqual([state])
+    expect(fetcher.store.list()).toMatchObject([state])
     expect(fetcher.timers.size).toBe(0)
     expectNoTraces(fetcher.dir)
   })

@@ -3,7 +3,13 @@ import { beforeEach, describe, expect, test } from 'bun:test'
 import type { AttemptResult } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
 import { retryAfterMs } from '../../src/feeds/fetch.ts'
-import { delayAfterFailure, isDue, scheduleFeeds } from '../../src/feeds/schedule.ts'
+import {
+  type Attempts,
+  createAttempts,
+  delayAfterFailure,
+  isDue,
+  scheduleFeeds,
+} from '../../src/feeds/schedule.ts'
 import { type FeedState, newState } from '../../src/feeds/store.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -40,9 +46,11 @@ const store = {
   release: (id: string) => void leased.splice(leased.indexOf(id), 1),
   find: (id: string) => states.get(id) ?? null,
   save: (id: string, state: FeedState) => void states.set(id, state),
-  list: () => [...states.values()],
+  list: () => [...states].map(([id, state]) => ({ id, ...state })),
   keepOnly() {},
 }
+
+const clock = (): number => nowMs
 
 async function attempt(feed: Feed, _: FeedState, signal: AbortSignal): Promise<AttemptResult> {
   const { promise, resolve, reject } = Promise.withResolvers<AttemptResult>()
@@ -65,11 +73,15 @@ async function attempt(feed: Feed, _: FeedState, signal: AbortSignal): Promise<A
 const TEN_URLS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 0].map(n => `http://h/${n}`).join(' ')
 const feedsIn = (text: string): Feed[] => parseFeeds(text, MINUTE_MS, '--feed')
 
+let attempts: Attempts
+
 /** Starts fetching these feeds; resolves once their first attempts began. */
 async function start(text: string): Promise<ReturnType<typeof scheduleFeeds>> {
+  attempts = createAttempts({ openStore: () => store, attempt, clock, random: () => 0 })
   const job = scheduleFeeds({
     feeds: feedsIn(text),
-    ...{ store, attempt, clock: () => nowMs, random: () => 0 },
+    attempts,
+    clock,
     say: sentence => void said.push(sentence),
     later(call, ms) {
       const timer = { run: call, at: nowMs + ms }
@@ -83,7 +95,7 @@ async function start(text: string): Promise<ReturnType<typeof scheduleFeeds>> {
 
 const IMPORTED = {
   kind: 'imported',
-  ...{ rows: 3, rejected: 0, rejection: '', options: '' },
+  ...{ rows: 3, rejected: 0, rejection: '', options: '', changes: { added: 2, updated: 1 } },
   validators: { etag: '', lastModified: '', digest: 'x' },
 } as const
 const failed = (error: string): AttemptResult => ({ kind: 'failed', error, retryAfterMs: null })
@@ -161,6 +173,29 @@ describe('a server fetches a feed', () => {
     expect([...states.values()]).toMatchObject([{ rows: 3, lastSuccessAt: T0, error, failures: 3 }])
   })
 
+  test('and keeps what the last ten brought; those in a row that brought nothing are one', async () => {
+    await start('/a')
+    const outcomes = [IMPORTED, { kind: 'unchanged' }, { kind: 'unchanged' }, failed('x')] as const
+    for (const outcome of outcomes) {
+      await finish(outcome)
+      await pass(MINUTE_MS)
+    }
+    const history = () => [...states.values()][0]?.history ?? []
+    const none = { times: 1, rows: null, error: '' }
+    expect(history()).toEqual([
+      { ...none, at: T0 + 3 * MINUTE_MS, error: 'x' },
+      { ...none, at: T0 + 2 * MINUTE_MS, times: 2 },
+      { ...none, at: T0, rows: { usable: 3, added: 2, updated: 1, rejected: 0 } },
+    ])
+    for (let n = 0; n < 20; n += 1) {
+      await finish(failed(`${n}`))
+      await pass(HOUR_MS)
+    }
+    expect(history().map(({ error }) => error)).toEqual(
+      Array.from({ length: 10 }, (_, n) => `${19 - n}`),
+    )
+  })
+
   test('after a failure no sooner than the attempt took', async () => {
     await start('http://h/a every=1s')
     await pass(MINUTE_MS)
@@ -202,6 +237,23 @@ describe('attempts', () => {
     running.find(({ feed }) => feed.kind === 'path')?.end(IMPORTED)
     await passTurns()
     expect(sources()).toBe('/2/3/4/5/6/7/8/2/9/3')
+  })
+
+  test('at one feed are one at a time: one that an operator asks for, too', async () => {
+    await start('/a')
+    const [feed] = feedsIn('/a') as [Feed]
+    const { signal } = new AbortController()
+    expect(attempts.isRunning(feed.id)).toBeTrue()
+    expect(await attempts.run(feed, 'now', signal)).toBeNull()
+    await finish()
+    expect(attempts.isRunning(feed.id)).toBeFalse()
+    await pass(MINUTE_MS / 2)
+    const asked = attempts.run(feed, 'now', signal)
+    await passTurns()
+    await finish()
+    expect(await asked).toMatchObject({ attempts: 2 })
+    await pass(MINUTE_MS / 2)
+    expect(running).toBeEmpty() // its interval is counted from the end of that
   })
 
   test('end when the server stops, and no more begin', async () => {
@@ -260,6 +312,19 @@ describe('feeds that are changed while the server runs', () => {
     expect(sources()).toEqual(['/a true'])
     await finish()
     expect([running.length, timers.length]).toEqual([0, 0])
+  })
+
+  test('are not fetched while they are paused, and at once when that ends', async () => {
+    const paused = parseFeeds('/a paused', MINUTE_MS, '', 'console')
+    const job = await start('/a')
+    expect(job.change(paused)).toEqual({ added: 0, changed: 0, removed: 1 })
+    expect(sources()).toEqual(['/a true'])
+    await finish()
+    await pass(HOUR_MS)
+    expect(running).toBeEmpty()
+    expect(job.change(feedsIn('/a'))).toEqual({ added: 1, changed: 0, removed: 0 })
+    await passTurns()
+    expect(sources()).toEqual(['/a false'])
   })
 
   test('are not fetched when they are removed while they wait for a place', async () => {

@@ -3,10 +3,10 @@
  * process at a time fetches a feed, until it has released it or has ended.
  */
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
-import type { FeedStore } from '../../src/feeds/store.ts'
+import type { FeedLines, FeedStore } from '../../src/feeds/store.ts'
 import { openConnection } from '../../src/postgres/connection.ts'
 import { createFeedStore } from '../../src/postgres/feeds.ts'
-import { openFeeds } from '../../src/sqlite/feeds.ts'
+import { feedLinesIn, openFeeds } from '../../src/sqlite/feeds.ts'
 import { FEED as A, FEED_STATE } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
 import { connectTo, HAS_POSTGRES, migratedDatabase } from '../support/postgres.ts'
@@ -18,7 +18,7 @@ afterAll(cleanUp)
 const B = { id: 'b', shown: '/b' }
 
 /** Opens the same empty states, each time as another connection. */
-type Place = { open(): Promise<FeedStore> }
+type Place = { open(): Promise<FeedStore & FeedLines> }
 
 /** The server ends the locks of a connection a moment after that was closed. */
 async function untilUnlocked(url: string): Promise<void> {
@@ -42,7 +42,7 @@ const SQLITE: Engine = {
       async open() {
         const store = openFeeds(dir)
         onCleanUp(store.close)
-        return store
+        return { ...store, ...feedLinesIn(dir) }
       },
     }
   },
@@ -55,7 +55,7 @@ const POSTGRES: Engine = {
     database ??= migratedDatabase()
     const { url } = await database
     await untilUnlocked(url)
-    async function open(): Promise<FeedStore> {
+    async function open(): Promise<FeedStore & FeedLines> {
       const store = createFeedStore(openConnection({ url, timeoutMs: 30_000, name: 'test' }))
       undo.push(store.close)
       return store
@@ -81,7 +81,7 @@ for (const { name, isThere, place } of [SQLITE, POSTGRES]) {
       const store = await open()
       await store.save(A.id, FEED_STATE)
       expect(await store.find(A.id)).toEqual(FEED_STATE)
-      expect(await (await open()).list()).toEqual([FEED_STATE])
+      expect(await (await open()).list()).toEqual([{ id: A.id, ...FEED_STATE }])
       expect(await store.find(B.id)).toBeNull()
       const never = { ...FEED_STATE, lastSuccessAt: null, rows: null }
       await store.save(A.id, never)
@@ -97,6 +97,26 @@ for (const { name, isThere, place } of [SQLITE, POSTGRES]) {
       ])
       await store.keepOnly([B], T0 + 5)
       expect(await dueOf(store)).toEqual([[B.shown, T0]])
+    })
+  })
+
+  describe.skipIf(!isThere)(`${name}: the feeds of the console`, () => {
+    test('are a text, which is replaced only where it is still the one that was read', async () => {
+      const { open } = await place()
+      const [one, two] = [await open(), await open()]
+      expect(await one.readLines()).toBe('')
+      expect(await one.replaceLines('', '/a\n')).toBeTrue()
+      expect(await two.replaceLines('', '/b\n')).toBeFalse()
+      expect(await two.readLines()).toBe('/a\n')
+      expect(await two.replaceLines('/a\n', '')).toBeTrue()
+      expect(await one.readLines()).toBe('')
+    })
+    test('stay when states are removed', async () => {
+      const store = await (await place()).open()
+      await store.replaceLines('', '/a\n')
+      await store.keepOnly([], T0)
+      expect(await store.readLines()).toBe('/a\n')
+      await store.replaceLines('/a\n', '')
     })
   })
 

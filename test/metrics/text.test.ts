@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { prometheusContentType } from 'prom-client'
 import { createAdmissionCounts } from '../../src/api/handler.ts'
-import type { FeedState } from '../../src/feeds/store.ts'
+import type { StoredFeed } from '../../src/feeds/store.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import { METRICS_TYPE, type Observed } from '../../src/metrics/observed.ts'
 import { EVERY_MS } from '../../src/metrics/process.ts'
@@ -25,9 +25,18 @@ const BREAKDOWN: Breakdown = {
 }
 
 /** A feed that was fetched once. */
-const feedOf = (source: string, more: Partial<FeedState> = {}): FeedState => ({
-  ...{ source, lastSuccessAt: T0, rows: 10, rejected: 1, rejection: 'x', error: '', failures: 0 },
-  ...{ nextTryAt: T0, attempts: 4, options: '' },
+const feedOf = (source: string, more: Partial<StoredFeed> = {}): StoredFeed => ({
+  ...{
+    id: source,
+    source,
+    lastSuccessAt: T0,
+    rows: 10,
+    rejected: 1,
+    rejection: 'x',
+    error: '',
+    failures: 0,
+  },
+  ...{ nextTryAt: T0, attempts: 4, options: '', history: [] },
   validators: { etag: '', lastModified: '', digest: '' },
   ...more,
 })

@@ -16,7 +16,7 @@ import {
   NETWORKS_HEX,
   shortened,
 } from '../../src/postgres/usage/networks.ts'
-import { openFeeds } from '../../src/sqlite/feeds.ts'
+import { feedLinesIn, openFeeds } from '../../src/sqlite/feeds.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { fillList, T0 } from '../support/fixtures.ts'
 import {
@@ -43,6 +43,7 @@ async function usedDirectory(random: () => number, steps: number) {
   const feeds = openFeeds(dir)
   await addFeeds(feeds, T0)
   feeds.close()
+  feedLinesIn(dir).replaceLines('', '/a every=5m\n# b\n')
   const registry = openRegistry(dir)
   const callers = await addKeysTo(registry, T0)
   let nowMs = T0

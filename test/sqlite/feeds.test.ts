@@ -63,5 +63,5 @@ test('a file that is damaged is named where it is only read, and else made again
   const store = open(dir)
   expect(store.list()).toEqual([])
   store.save(A.id, FEED_STATE)
-  expect(openFeeds(dir, { mustExist: true }).list()).toEqual([FEED_STATE])
+  expect(openFeeds(dir, { mustExist: true }).list()).toEqual([{ id: A.id, ...FEED_STATE }])
 })

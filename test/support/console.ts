@@ -21,6 +21,7 @@ type ConsoleOptions = {
   metricsOpen?: boolean
   hasLog?: boolean
   runImport?: ImportParts['run']
+  feeds?: Parameters<typeof createConsole>[0]['feeds']
   later?: Later
 }
 
@@ -59,7 +60,7 @@ function createAsk(handle: Console['handle'], token: string) {
 
 /** A service with its console on a data directory. */
 export function startConsole(dir: string, options: ConsoleOptions = {}) {
-  const { metricsOpen = false, hasLog = true, runImport = null, later } = options
+  const { metricsOpen = false, hasLog = true, runImport = null, feeds = null, later } = options
   let nowMs = T0
   const said: string[] = []
   const lines: string[] = []
@@ -89,7 +90,7 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
     tap.log,
   )
   const admin = createConsole({
-    ...{ app, registry, tap, runImport, clock, log: tap.log },
+    ...{ app, registry, tap, runImport, feeds, clock, log: tap.log },
     settings: { data: dir, metricsOpen },
     observed: observeData(dir, registry, list),
     ...(later && { later }),

@@ -24,6 +24,10 @@ export const FEED_STATE: FeedState = {
   failures: 2,
   nextTryAt: T0 + 1,
   attempts: 4,
+  history: [
+    { at: T0, times: 1, rows: null, error: 'x' },
+    { at: T0 - 1, times: 1, rows: { usable: 3, added: 2, updated: 1, rejected: 1 }, error: '' },
+  ],
   validators: { etag: '"e"', lastModified: 'l', digest: 'd' },
   options: 'o',
 }
@@ -68,6 +72,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
 
   return {
     dir,
+    context,
     store,
     timers,
     controller,

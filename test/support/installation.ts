@@ -205,6 +205,7 @@ export async function addFeeds(feeds: FeedStore, nowMs: number): Promise<void> {
   const state = {
     ...{ lastSuccessAt: nowMs - 1, rows: 3, rejected: 1, error: '', failures: 0, attempts: 4 },
     ...{ nextTryAt: nowMs + 60_000, options: 'every=60', rejection: 'line 4: port must' },
+    history: [{ at: nowMs - 1, times: 1, rows: null, error: 'é' }],
     validators: { etag: '"a\\b"', lastModified: 'yesterday', digest: '00ff' },
   }
   await feeds.save('one', { ...state, source: 'https://***@example.org/a' })

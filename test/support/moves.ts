@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { MoveOptions } from '../../src/move/move.ts'
-import { openFeeds } from '../../src/sqlite/feeds.ts'
+import { feedLinesIn, openFeeds } from '../../src/sqlite/feeds.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
 import { connectTo } from './postgres.ts'
@@ -36,6 +36,7 @@ export async function listed(dir: string) {
       rows: list.db.query('select * from proxies order by id').all(),
       cities: list.db.query('select * from cities order by id').all(),
       feeds: [await feeds.list(), await feeds.find('one'), await feeds.find('two')],
+      feedLines: feedLinesIn(dir).readLines(),
     }
   } finally {
     feeds.close()

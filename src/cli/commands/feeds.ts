@@ -9,9 +9,10 @@ import {
   attemptFeed,
   FEED_PROCESS,
   type FeedTask,
+  previewFeed,
 } from '../../feeds/attempt.ts'
 import type { Feed } from '../../feeds/feed.ts'
-import { readFeeds } from '../../feeds/feeds-file.ts'
+import { parseFeedLines, readFeeds } from '../../feeds/feeds-file.ts'
 import { BYTES_MAX, resolveBySystem } from '../../feeds/fetch.ts'
 import { runUnderLease } from '../../feeds/schedule.ts'
 import { describeState, type FeedState } from '../../feeds/store.ts'
@@ -25,14 +26,18 @@ import { command, DATA_SETTINGS, print, printJson, say, table, yieldToServer } f
 const NAMED_REJECTIONS = 20
 
 /** Prints states as a table or as JSON. */
-async function printStates(states: readonly FeedState[], json: boolean): Promise<void> {
-  const shown = states.map(describeState)
+async function printStates<S extends FeedState>(
+  states: readonly S[],
+  json: boolean,
+  isPaused: (state: S) => boolean = () => false,
+): Promise<void> {
+  const shown = states.map(state => describeState(state, isPaused(state)))
   if (json) return printJson(shown)
   const rows = shown.map(({ source, last_success, rows: count, next_try, error }) => [
     source,
     last_success ?? 'never',
     count === null ? '' : counted(count),
-    next_try ?? '',
+    next_try ?? 'paused',
     error ?? '',
   ])
   await print(table(['SOURCE', 'LAST SUCCESS', 'ROWS', 'NEXT TRY', 'ERROR'], rows))
@@ -44,10 +49,12 @@ const showFeeds = command({
   settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist feeds --json',
   async run({ settings, clock }) {
-    const { listFeeds, shown } = storesOf(settings, clock)
+    const { listFeeds, readFeedLines, shown } = storesOf(settings, clock)
     const states = await listFeeds()
+    const lines = parseFeedLines(await readFeedLines(), 0)
+    const paused = lines.filter(({ isPaused }) => isPaused).map(({ id }) => id)
     if (states.length === 0 && !settings.json) return say(`no feed was fetched into ${shown} yet`)
-    await printStates(states, settings.json)
+    await printStates(states, settings.json, state => paused.includes(state.id))
   },
 })
 
@@ -132,7 +139,9 @@ export const feedProcess = command({
     yieldToServer()
     const { task, signal } = await readTask<FeedTask>(own)
     const { feed, before, settings } = task
-    const outcome = await attemptFeed(feed, before, contextOf(settings, clock, signal))
+    const context = contextOf(settings, clock, signal)
+    const outcome =
+      before === null ? await previewFeed(feed, context) : await attemptFeed(feed, before, context)
     await print(`${JSON.stringify(outcome)}\n`)
   },
 })

@@ -10,7 +10,7 @@ import type { ProcessSettings } from '../../config/subprocess.ts'
 import { createConsole, createLogTap } from '../../console.ts'
 import { attemptInProcess } from '../../feeds/attempt.ts'
 import { type CurrentFeeds, loadCurrentFeeds } from '../../feeds/feeds-file.ts'
-import { scheduleFeeds } from '../../feeds/schedule.ts'
+import { type Attempts, createAttempts, scheduleFeeds } from '../../feeds/schedule.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import { whileLeader } from '../../jobs/leader.ts'
 import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
@@ -85,7 +85,7 @@ export const serveCommand = command({
   },
 })
 
-export type Serving = Served & {
+type Serving = Served & {
   settings: ServeSettings
   feeds: CurrentFeeds
   clock: Clock
@@ -99,7 +99,12 @@ async function serve(serving: Serving): Promise<void> {
   const { settings, clock, log, registry, list, node, signal } = serving
   const { keys, usage } = registry
   const manager = await createNotifier(serviceManager(), log.say)
-  const jobs = await startJobs(serving)
+  const attempts = createAttempts({
+    ...{ openStore: serving.openFeedStore, clock, random: Math.random },
+    attempt: (feed, before, ended) =>
+      attemptInProcess({ feed, before, settings: forProcesses(settings) }, ended),
+  })
+  const jobs = await startJobs({ ...serving, attempts })
   let admin: Awaited<ReturnType<typeof startConsole>> | null = null
   try {
     const { streamer, stats } = list
@@ -111,7 +116,7 @@ async function serve(serving: Serving): Promise<void> {
     const app = createApp(stores, settings, clock, tap?.log ?? log)
     const { server, shown } = await app.listen(settings)
     log.say(`listening on ${shown}`)
-    admin = tap && (await startConsole(serving, app, tap))
+    admin = tap && (await startConsole({ ...serving, attempts }, app, tap))
     node?.listening({ node: hostname(), address: shown.replace(/^http:\/\//, '') })
     await sayWhatIsMissing(serving)
     manager.ready(`listening on ${shown}`)
@@ -141,8 +146,10 @@ async function sayWhatIsMissing({ settings, feeds, log, node, registry, list }: 
   }
 }
 
+export type Working = Serving & { attempts: Attempts }
+
 /** Starts what runs in the background. */
-export async function startJobs(serving: Serving): Promise<Job[]> {
+export async function startJobs(serving: Working): Promise<Job[]> {
   const { clock, log, node } = serving
   const onFailure = reportTo(log)
   if (node !== null) {
@@ -171,7 +178,7 @@ export async function startJobs(serving: Serving): Promise<Job[]> {
 
 /** Starts what one server does for all that share its data. */
 async function startSharedJobs(
-  serving: Serving,
+  serving: Working,
   list: Pick<ProxyWriter, 'removeStale' | 'count'>,
 ): Promise<Job[]> {
   const { settings, clock, log, registry, node } = serving
@@ -196,42 +203,69 @@ const forProcesses = (settings: ServeSettings): ProcessSettings => {
   return { data, database, databaseTimeout, geoip, providerService }
 }
 
-/** Starts fetching the feeds, each attempt in a process of its own. */
-async function startFeeds(serving: Serving): Promise<Job[]> {
-  const { settings, feeds, clock, log } = serving
-  if (feeds.current().length === 0 && settings.feeds === undefined) return []
-  const { store, close } = await serving.openFeedStore(feeds.current())
+/** How often is looked whether a console, of another server too, has changed its feeds. */
+const LINES_EVERY_MS = 5 * SECOND_MS
+
+/** Starts fetching the feeds. */
+async function startFeeds(serving: Working): Promise<Job[]> {
+  const { settings, feeds, feedLines, attempts, clock, log } = serving
+  const readLines = async (): Promise<void> => feeds.useLines(await feedLines.readLines())
+  await readLines()
+  const mayComeLater = settings.feeds !== undefined || settings.adminListen !== undefined
+  if (feeds.current().length === 0 && !mayComeLater) return []
+  const store = await serving.openFeedStore()
+  await store.keepOnly(feeds.current(), clock())
   const job = scheduleFeeds({
-    ...{ store, clock, say: log.say, random: Math.random, later: timerLater },
-    feeds: feeds.current(),
-    attempt: (feed, before, signal) =>
-      attemptInProcess({ feed, before, settings: forProcesses(settings) }, signal),
+    ...{ feeds: feeds.current(), attempts, clock, say: log.say, later: timerLater },
   })
   feeds.onChange(async found => {
     const changes = job.change(found)
     await store.keepOnly(found, clock())
     return changes
   })
-  return [{ stop: () => feeds.onChange(null) }, job, { stop: close }]
+  const onFailure = reportTo(log)
+  const look = repeat(() => void readLines().catch(onFailure), LINES_EVERY_MS)
+  return [{ stop: () => feeds.onChange(null) }, job, look]
 }
+
+/** Longest time of a preview; the listener ends a connection that is silent for somewhat longer. */
+const PREVIEW_MS_MAX = 20 * SECOND_MS
 
 const isLoopback = (where: Listen): boolean =>
   where.kind === 'unix' || /^(?:localhost|127\.[\d.]+|::1)$/.test(where.hostname)
 
 /** Starts the admin listener; `close` ends its streams and imports, and what it does by itself. */
 async function startConsole(
-  { settings, registry, list, node, observed, clock, log }: Serving,
+  { settings, registry, list, node, observed, feeds, feedLines, attempts, clock, log }: Working,
   app: App,
   tap: ReturnType<typeof createLogTap>,
 ) {
   const { adminListen } = settings
   if (adminListen === undefined) return null
+  const ended = new AbortController()
+  const isSample = node === null && list.kind === 'sample'
   const admin = createConsole({
     ...{ app, registry, observed, tap, settings, clock, log },
-    runImport:
-      node === null && list.kind === 'sample'
-        ? null
-        : (upload, fd) => spawnImport({ ...upload, settings: forProcesses(settings) }, fd),
+    feeds: isSample
+      ? null
+      : {
+          ...{ feeds, lines: feedLines, isRunning: attempts.isRunning },
+          fetchNow(feed) {
+            const say = (error: unknown): void => {
+              if (!ended.signal.aborted) log.say(`feed ${feed.shown}: ${messageOf(error)}`)
+            }
+            void attempts.run(feed, 'now', ended.signal).catch(say)
+          },
+          preview: (feed, signal) =>
+            attemptInProcess(
+              { feed, before: null, settings: forProcesses(settings) },
+              AbortSignal.any([signal, ended.signal]),
+              PREVIEW_MS_MAX,
+            ),
+        },
+    runImport: isSample
+      ? null
+      : (upload, fd) => spawnImport({ ...upload, settings: forProcesses(settings) }, fd),
   })
   const { server, shown } = await admin.listen(adminListen).catch(error => {
     admin.close()
@@ -245,6 +279,7 @@ async function startConsole(
   return {
     server,
     close(): void {
+      ended.abort()
       ticks.stop()
       admin.close()
     },

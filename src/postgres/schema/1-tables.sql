@@ -150,3 +150,10 @@ create table proxylist.feeds (
   id text collate "C" primary key,
   state json not null
 );
+
+-- The feeds of the console, as the text of a feeds file. One row.
+create table proxylist.feed_lines (
+  one boolean primary key default true check (one),
+  lines text not null
+);
+insert into proxylist.feed_lines values (true, '');

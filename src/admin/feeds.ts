@@ -1,0 +1,208 @@
+/**
+ * The routes of feeds: what they brought, fetching one now, a preview, and those that the console itself keeps,
+ * as the lines of a feeds file. Those of options and of the feeds file are changed there.
+ */
+import type { Preview } from '../feeds/attempt.ts'
+import { type Feed, type FeedOptions, lineOf, optionsOf, refuseConflicts } from '../feeds/feed.ts'
+import { type CurrentFeeds, checkFeeds, parseFeedLines, withLine } from '../feeds/feeds-file.ts'
+import { describeState, type FeedLines, newState, type StoredFeed } from '../feeds/store.ts'
+import { CommandError } from '../lib/errors.ts'
+import { formatInstant, SECOND_MS } from '../lib/time.ts'
+import type { Observed } from '../metrics/observed.ts'
+import { addressText, type IncomingProxy } from '../proxies/proxy.ts'
+import { AdminError } from './errors.ts'
+import { type AdminRoutes, type Asked, created, ok, readMembers, readObject } from './route.ts'
+import type { FeedPreview, Feed as Shown } from './wire.ts'
+
+/** Most feeds of the console, and the longest line of one, in characters. */
+const FEEDS_MAX = 1000
+const LINE_MAX = 8192
+/** Most previews at once, each of which takes as much memory as a fetch. */
+const PREVIEWS_MAX = 2
+/** How often a change is tried while others change the feeds, too. */
+const TRIES = 3
+
+export type FeedParts = {
+  feeds: CurrentFeeds
+  lines: FeedLines
+  states: Observed['feeds']
+  isRunning(id: string): boolean
+  /** Begins to fetch a feed; never throws. */
+  fetchNow(feed: Feed): void
+  preview(feed: Feed, signal: AbortSignal): Promise<Preview>
+}
+
+const TOO_LONG = `the line of a feed may have at most ${LINE_MAX} characters`
+
+const invalid = (message: string) => new AdminError('INVALID_PARAMETER', message)
+const conflict = (message: string) => new AdminError('CONFLICT', message)
+
+/** What `work` returns. @throws AdminError for a CommandError, without the name and line of the text. */
+function checked<T>(error: (message: string) => AdminError, work: () => T): T {
+  try {
+    return work()
+  } catch (thrown) {
+    if (!(thrown instanceof CommandError)) throw thrown
+    throw error(thrown.message.replace(/^console-feeds:\d+: /, ''))
+  }
+}
+
+const describeRow = ({ type, anon, country, city, cityEn, works, ...row }: IncomingProxy) => ({
+  ...{ address: addressText(row), type, anon, country, city: cityEn || city, works },
+  ...{ ping_ms: row.pingMs, checked: formatInstant(row.checkedAt * SECOND_MS) },
+})
+
+/** What a fetch would bring. */
+const describePreview = (found: Preview): FeedPreview =>
+  found.kind === 'failed'
+    ? { rows: 0, rejected: 0, first: [], messages: [], error: found.error }
+    : { ...found, first: found.first.map(describeRow), error: null }
+
+/** A feed as the console shows it; one that this server does not fetch has no place where it is set up. */
+const describeFeed = (feed: Feed | null, state: StoredFeed, isRunning: boolean): Shown => ({
+  id: state.id,
+  ...describeState(state, feed?.isPaused ?? false),
+  from: feed?.from ?? null,
+  paused: feed?.isPaused ?? false,
+  running: isRunning,
+  options: feed && optionsOf(feed),
+  history: state.history.map(({ at, ...fetched }) => ({ at: formatInstant(at), ...fetched })),
+})
+
+/** The sentence for who would change a feed that is not the console's. */
+const ELSEWHERE = {
+  option: 'this feed is set up by --feed; change it there',
+  file: 'this feed is set up in the feeds file; change it there',
+} as const
+
+export function createFeedRoutes(parts: FeedParts): AdminRoutes {
+  const { feeds, lines, states, isRunning, fetchNow } = parts
+  const { feedEvery, providerService } = feeds.settings
+  let previews = 0
+
+  /** All feeds as they are now, also where another server has changed them. */
+  async function current(): Promise<readonly Feed[]> {
+    await feeds.useLines(await lines.readLines())
+    return feeds.current()
+  }
+
+  async function find(id: string): Promise<Feed> {
+    const found = (await current()).find(feed => feed.id === id)
+    if (found === undefined) throw new AdminError('NOT_FOUND', 'there is no such feed here')
+    return found
+  }
+
+  /** A feed of the console. */
+  async function findOwn(id: string): Promise<Feed> {
+    const feed = await find(id)
+    if (feed.from !== 'console') throw conflict(ELSEWHERE[feed.from])
+    return feed
+  }
+
+  /** The feed that members describe, and its line. */
+  function feedOf(source: unknown, members: { readonly [member: string]: unknown }) {
+    if (typeof source !== 'string') throw invalid('source must be a URL or a path')
+    const options = Object.entries(members).map(([member, value]) => {
+      const isFlag = member === 'replace' || member === 'paused'
+      if (typeof value === (isFlag ? 'boolean' : 'string')) return [member.replace('_', '-'), value]
+      throw invalid(`${member} must be ${isFlag ? 'true or false' : 'a string'}`)
+    })
+    return checked(invalid, () => {
+      const line = lineOf(source.trim(), Object.fromEntries(options) as FeedOptions) // as checked
+      const [feed] = parseFeedLines(line, feedEvery)
+      if (feed === undefined || line.length > LINE_MAX) throw invalid(TOO_LONG)
+      checkFeeds([feed], providerService)
+      return { feed, line }
+    })
+  }
+
+  /** Writes the line of a feed, or removes it. */
+  async function write(id: string, line: string | null): Promise<void> {
+    for (let n = 0; n < TRIES; n += 1) {
+      const before = await lines.readLines()
+      const after = withLine(before, id, line)
+      if (!(await lines.replaceLines(before, after))) continue
+      return feeds.useLines(after)
+    }
+    throw conflict('others have changed the feeds meanwhile; try again')
+  }
+
+  async function describe(all: readonly Feed[], nowMs: number) {
+    const found = new Map((await states()).map(state => [state.id, state]))
+    const known = all.map(feed => {
+      const { id, shown } = feed
+      const state = found.get(id) ?? { id, ...newState(shown, nowMs) }
+      found.delete(id)
+      return describeFeed(feed, state, isRunning(id))
+    })
+    const others = [...found.values()].map(state => describeFeed(null, state, false))
+    return [...known, ...others].sort((a, b) => (a.source < b.source ? -1 : 1))
+  }
+
+  /** Stores a feed beside the others, and returns what is shown of it. */
+  async function save({ feed, line }: ReturnType<typeof feedOf>, nowMs: number) {
+    const others = (await current()).filter(({ id }) => id !== feed.id)
+    checked(conflict, () => refuseConflicts([...others, feed]))
+    await write(feed.id, line)
+    const [shown] = await describe([feed], nowMs)
+    return shown
+  }
+
+  async function add({ request, nowMs }: Asked) {
+    const { source, ...members } = await readObject(request)
+    const given = feedOf(source, members)
+    const all = await current()
+    if (all.some(({ id }) => id === given.feed.id)) throw conflict('this feed is there already')
+    if (all.length >= FEEDS_MAX) throw conflict(`there are ${FEEDS_MAX} feeds already`)
+    return created(await save(given, nowMs))
+  }
+
+  async function preview({ request }: Asked) {
+    const { id, source, ...members } = await readObject(request)
+    const { feed } = feedOf(typeof id === 'string' ? (await find(id)).source : source, members)
+    if (previews >= PREVIEWS_MAX) throw conflict('other previews are under way; try again')
+    previews += 1
+    try {
+      return ok(describePreview(await parts.preview(feed, request.signal)))
+    } finally {
+      previews -= 1
+    }
+  }
+
+  return {
+    '/console/feeds': {
+      GET: async ({ nowMs }) =>
+        ok({ feeds: await describe(await current(), nowMs), problem: feeds.problem() }),
+      POST: add,
+    },
+    '/console/feeds/preview': { POST: preview },
+    '/console/feeds/*': {
+      async PUT({ request, name, nowMs }) {
+        const { source } = await findOwn(name)
+        return ok(await save(feedOf(source, await readObject(request)), nowMs))
+      },
+      async DELETE({ name }) {
+        await write((await findOwn(name)).id, null)
+        return ok({})
+      },
+    },
+    '/console/feeds/*/fetch': {
+      async POST({ request, name }) {
+        readMembers(await readObject(request), [])
+        const feed = await find(name)
+        if (isRunning(feed.id)) throw conflict('this feed is being fetched already')
+        fetchNow(feed)
+        return ok({})
+      },
+    },
+  }
+}
+
+/** The routes of a server with the sample list, which no feed changes. */
+const refuse = (): never => {
+  throw conflict('the sample list is built in: it has no feeds')
+}
+export const SAMPLE_ROUTES: AdminRoutes = {
+  '/console/feeds': { GET: () => ok({ feeds: [], problem: null }), POST: refuse },
+  '/console/feeds/preview': { POST: refuse },
+}
