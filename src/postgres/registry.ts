@@ -89,8 +89,8 @@ const SUMMARY = `
     p.enabled as "isEnabled",
     case when u.day >= today then u.requests else 0 end as "requestsToday"`
 
-const OF_KEYS = `
-  from clock, proxylist.keys k join proxylist.plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')
+const fromKeys = (keys: string): string => `
+  from clock, ${keys} k join proxylist.plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')
     left join proxylist.usage u on u.kind = 'key' and u.id = k.id`
 
 const LISTED = `${SUMMARY},
@@ -100,10 +100,12 @@ const LISTED = `${SUMMARY},
       and n.id = k.id and n.network_set = 'callers' and n.day = today), 0) as "clientsToday",
     (select coalesce(json_agg(o.expires_at order by o.expires_at), '[]') from proxylist.old_secrets o
       where o.key_id = k.id and o.expires_at > $1::float8) as "oldSecretsUntil"
-  ${OF_KEYS}`
+  ${fromKeys('proxylist.keys')}`
 
+/** The slice is taken first: the joins of all keys would be sorted for each. */
+const SLICE = '(select * from proxylist.keys where id > $1 order by id limit $2::int)'
 const SCANNED = `${SUMMARY}, nullif(greatest(k.last_seen, u.latest), 0)::float8 as "lastSeenMs"
-  ${OF_KEYS} where k.id > $1 order by k.id limit $2::int`
+  ${fromKeys(SLICE)} order by k.id`
 
 /** A client returns bytes as `Buffer`, which is more than they are. */
 const bytesOf = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes)

@@ -180,11 +180,11 @@ function Pages({ page: { page, page_keys, matching, keys } }: { page: KeyPage })
 /** What can be done with several keys. */
 const SEVERAL = {
   extend: {
-    ...{ name: 'Extend', title: 'Extend', done: 'extended', isDangerous: false },
+    ...{ name: 'Extend', done: 'extended', isDangerous: false },
     hint: 'Their end moves on by this time; that of an expired key is counted from now on.',
   },
   revoke: {
-    ...{ name: 'Revoke', title: 'Revoke', done: 'revoked', isDangerous: true },
+    ...{ name: 'Revoke', done: 'revoked', isDangerous: true },
     hint: 'They are refused from now on. This cannot be undone.',
   },
 } as const
@@ -214,20 +214,16 @@ function Several({ keys, live, onDone }: SeveralProps) {
   return (
     <fieldset class="card selection" aria-label="Selected keys">
       <span role="status">{keysIn(keys.length)} selected</span>
-      {(['extend', 'revoke'] as const).map(name => (
-        <button
-          type="button"
-          key={name}
-          class={SEVERAL[name].isDangerous ? 'danger' : 'plain'}
-          onClick={() => setOpen(name)}
-        >
-          {SEVERAL[name].name}
-        </button>
-      ))}
+      <button type="button" class="plain" onClick={() => setOpen('extend')}>
+        Extend
+      </button>
+      <button type="button" class="danger" onClick={() => setOpen('revoke')}>
+        Revoke
+      </button>
       {open !== null && (
         <FormDialog
           {...SEVERAL[open]}
-          title={`${SEVERAL[open].title} ${keysIn(keys.length)}${open === 'revoke' ? '?' : ''}`}
+          title={`${SEVERAL[open].name} ${keysIn(keys.length)}${open === 'revoke' ? '?' : ''}`}
           action={SEVERAL[open].name}
           onSubmit={() => submit(open)}
           onClose={() => setOpen(null)}
