@@ -144,7 +144,8 @@ export async function nodesOf(url: string, timeoutMs: number) {
   await using connection = openConnection({ url, timeoutMs, name: NAME })
   const origin = 'serve, move, import or keys add makes its schema'
   await requireSchema(connection, 'read', origin)
-  return { shown: connection.shown, nodes: await createNodes(connection).list() }
+  const nodes = await createNodes(connection).list()
+  return { shown: connection.shown, nodes, warning: connection.warning() }
 }
 
 const NO_KEYS = ORIGINS[ACCESS_FILE]

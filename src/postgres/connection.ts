@@ -119,9 +119,9 @@ export function inTime<T>(
 }
 
 const NO_ANSWER = 'it does not answer'
-/** How long opening a connection may take, until the next host is tried besides, and until one is asked again. */
+/** How long opening a connection may take, until others are waited for no longer, and until one is asked again. */
 const OPEN_MS_MAX = 2000
-const HEAD_START_MS = 50
+const OTHERS_MS = 100
 const ASK_AGAIN_MS = 250
 
 type Opening = ReturnType<typeof openFirst>
@@ -141,30 +141,74 @@ async function requireTlsFiles(url: string): Promise<void> {
   }
 }
 
+const takeWrites = (hosts: readonly string[]): string =>
+  `${hosts.join(' and ')} take writes: stop the old primary, see proxylist help machines`
+
+/** What tells primaries apart: a promotion begins a new timeline. Everybody may ask for it. */
+const HISTORY = `select pg_postmaster_start_time()::text as started,
+  (select system_identifier::text from pg_control_system()) as system,
+  ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int as timeline`
+type History = { started: string; system: string; timeline: number }
+/** `warning`: that another host takes writes, too. */
+type Opened = { sql: SQL; host: string; warning: string | null }
+
+/** Of hosts that take writes, the newest primary. @throws NotOpened when nobody knows which that is. */
+async function newestOf(opened: readonly Opened[]): Promise<Opened | undefined> {
+  if (opened.length < 2) return opened[0]
+  const read = opened.map(async each => {
+    const [history] = await each.sql.unsafe<[History]>(HISTORY)
+    return { ...each, ...history }
+  })
+  const found = await Promise.all(read).catch(() => [])
+  const all = found.toSorted((a, b) => a.timeline - b.timeline)
+  const newest = all.at(-1)
+  const isKnown = all.every(
+    ({ system, timeline, started }) =>
+      system === newest?.system && (timeline < newest.timeline || started === newest.started),
+  )
+  if (newest === undefined || !isKnown) {
+    throw new NotOpened(takeWrites(opened.map(({ host }) => shownHost(host))))
+  }
+  const servers = new Map(all.map(({ started, host }) => [started, shownHost(host)])) // not two names of one
+  return { ...newest, warning: servers.size > 1 ? takeWrites([...servers.values()]) : null }
+}
+
 /**
- * Opens a connection to the first host of the URL that takes one. A silent host is not waited for alone:
- * beside it the others are tried, and asked again when they refuse, as a standby does until it is promoted.
+ * Opens a connection to the host of the URL that is no standby. All are tried at once, so a silent one is not
+ * waited for long, and of two primaries the newer one is taken; those that refuse are asked again while none
+ * does not, as a standby does until it is promoted.
  */
 function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void => {}) {
   const hosts = eachHost(options.url)
   const reasons = hosts.map(() => NO_ANSWER)
   const silent = new Set(hosts.keys())
   const tried: SQL[] = []
-  const { promise, resolve, reject } = Promise.withResolvers<{ sql: SQL; host: string }>()
+  const opened: Opened[] = []
+  const { promise, resolve, reject } = Promise.withResolvers<Opened>()
   let kept: SQL | null = null
   let isOver = false
 
-  function end(opened: SQL | null): void {
-    kept = opened
+  function end(found: SQL | null): void {
+    kept = found
     isOver = true
     clearTimeout(last)
     for (const sql of tried) if (sql !== kept) discard(sql)
   }
 
-  function fail(): void {
+  function fail(failure?: unknown): void {
     const all = hosts.map((host, at) => `${shownHost(host)}: ${reasons[at]}`)
-    reject(new NotOpened(hosts.length === 1 ? reasons[0] : all.join('; ')))
+    reject(failure ?? new NotOpened(hosts.length === 1 ? reasons[0] : all.join('; ')))
     end(null)
+  }
+
+  function decide(): void {
+    if (isOver) return
+    isOver = true
+    newestOf(opened).then(found => {
+      if (found === undefined) return fail()
+      end(found.sql)
+      resolve(found)
+    }, fail)
   }
 
   function tryHost(host: string, at: number): void {
@@ -179,22 +223,23 @@ function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void 
     const connected = requireTlsFiles(host).then(() => sql.connect())
     connected.then(
       () => {
-        if (isOver) return
-        end(sql)
-        resolve({ sql, host })
+        silent.delete(at)
+        opened.push({ sql, host, warning: null })
+        if (silent.size === 0) decide()
+        else setTimeout(decide, Math.min(OTHERS_MS, msMax / 4))
       },
       (failure: unknown) => {
         if (isOver) return
         reasons[at] = reasonOf(failure)
         silent.delete(at)
-        if (silent.size === 0) fail()
+        if (silent.size === 0) decide()
         else setTimeout(tryHost, ASK_AGAIN_MS, host, at).unref()
       },
     )
   }
 
   const last = setTimeout(fail, msMax)
-  for (const [at, host] of hosts.entries()) setTimeout(tryHost, at * HEAD_START_MS, host, at)
+  for (const [at, host] of hosts.entries()) tryHost(host, at)
   /** `end` closes the connection, also while it is being opened. */
   return { opened: promise, end: fail }
 }
@@ -260,7 +305,7 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
   const shown = shownDatabase(url)
   const openMs = Math.min(OPEN_MS_MAX, (timeoutMs ?? Number.POSITIVE_INFINITY) * STATEMENT_SHARE)
   let opening: Opening | null = null
-  let host = url
+  let [host, warning]: [string, string | null] = [url, null]
   let isClosed = false
 
   function lose(lost: Opening): void {
@@ -294,7 +339,7 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
       lose(used)
     }
     const done = used.opened.then(found => {
-      host = found.host
+      ;({ host, warning } = found)
       return work(found.sql)
     })
     const late = () => new UnknownOutcome(`the database ${shown} cannot be used: ${NO_ANSWER}`)
@@ -317,6 +362,8 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     shown,
     /** The URL of the host that was used last. */
     host: (): string => host,
+    /** That two hosts took writes when the connection was opened. */
+    warning: (): string | null => warning,
     query: <R extends object>(
       text: string,
       values: readonly Value[] = [],

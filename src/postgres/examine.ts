@@ -4,7 +4,6 @@
  */
 import { AHEAD_MS, describeAhead } from '../access/ahead.ts'
 import type { Subject } from '../access/rate-limit.ts'
-import { eachHost } from '../config/parsers.ts'
 import type { Clock } from '../lib/clock.ts'
 import { counted, several } from '../lib/counted.ts'
 import {
@@ -21,7 +20,7 @@ import { MINUTE_MS, SECOND_MS, toSeconds } from '../lib/time.ts'
 import { freshness, rowsAhead, type Tally, type TallyReader } from '../proxies/freshness.ts'
 import { judgeCertificates, readCertificates } from './certificates.ts'
 import { versions } from './changes.ts'
-import { type Connection, onlyRow, openConnection, type Query, shownHost } from './connection.ts'
+import { type Connection, onlyRow, openConnection, type Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
 import { SCHEMA_VERSION, SERVER_VERSION_MIN, versionOf } from './migrate.ts'
 import { createNodes, type NodeState } from './nodes.ts'
@@ -81,18 +80,6 @@ const readStandbys = (query: Query) =>
          else (count(*) filter (where sync_state in ('sync', 'quorum')))::int end as synchronous
        from pg_stat_replication`,
   )
-
-/** The hosts of a URL that take writes, of two names of one server only one. */
-async function readWritable(url: string, timeoutMs: number): Promise<string[]> {
-  const text = 'select extract(epoch from pg_postmaster_start_time())::text as started'
-  const found = eachHost(url).map(async host => {
-    await using connection = openConnection({ url: host, timeoutMs, name: NAME })
-    // A standby refuses the connection.
-    const rows = await connection.query<{ started: string }>(text).catch(() => [])
-    return rows.map(({ started }) => [started, shownHost(host)] as const)
-  })
-  return [...new Map((await Promise.all(found)).flat()).values()]
-}
 
 /** Whether this connection is encrypted; of one over a unix socket or loopback, `null`. */
 export async function readEncryption(query: Query): Promise<boolean | null> {
@@ -270,13 +257,10 @@ export function judgeDurability(facts: Read<typeof readDurability>): Result {
 
 export function judgeStandbys(
   { names, connected, synchronous }: Read<typeof readStandbys>,
-  writable: readonly string[] = [],
+  warning: string | null = null,
 ): Result {
   const standbys = several(connected, 'standby')
-  if (writable.length > 1) {
-    const all = writable.join(' and ')
-    return wrong(`${all} take writes: stop the old primary, see proxylist help machines`)
-  }
+  if (warning !== null) return wrong(warning)
   if (names === '' && connected === 0) {
     return note('there is no standby: the service ends with this server')
   }
@@ -382,8 +366,7 @@ const SERVER_CHECKS: Checks<Database> = {
   certificates: async ({ url, timeoutMs, clock }) =>
     judgeCertificates(await readCertificates(url, timeoutMs), clock()),
   durability: async ({ query }) => judgeDurability(await readDurability(query)),
-  standbys: async ({ query, url, timeoutMs }) =>
-    judgeStandbys(await readStandbys(query), await readWritable(url, timeoutMs)),
+  standbys: async ({ query, warning }) => judgeStandbys(await readStandbys(query), warning()),
   sessions: async database => judgeSession(await keepsSession(database, database.open)),
   connections: async ({ query }) => judgeConnections(await readConnections(query)),
 }

@@ -9,8 +9,9 @@ import { SQL } from 'bun'
 import { openConnection, shownDatabase } from '../../src/postgres/connection.ts'
 import { examineDatabase } from '../../src/postgres/examine.ts'
 import { createListener } from '../../src/postgres/nodes.ts'
-import { T0 } from '../support/fixtures.ts'
-import { HAS_POSTGRES, startPostgres } from '../support/postgres.ts'
+import { KEY, T0 } from '../support/fixtures.ts'
+import { HAS_POSTGRES, PACKAGE_BIN, startPostgres } from '../support/postgres.ts'
+import { proxylist } from '../support/program.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -116,6 +117,45 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
         'stop the old primary, see proxylist help machines',
     )
     await both.close()
+
+    // Of two that take writes, it is used that was promoted, also where the old primary is named first.
+    const urlOf = (some: readonly number[]) =>
+      `postgres://nobody@${some.map(each => `127.0.0.1:${each}`).join()}/postgres`
+    const owner = new SQL({ url: first.url('postgres'), max: 1 })
+    const old = new SQL({ url: second.url('postgres'), max: 1 })
+    for (const sql of [owner, old]) {
+      await sql.unsafe('create role nobody login')
+      await sql.close()
+    }
+    await using newest = open(urlOf([second.port, first.port, first.port]))
+    for (let times = 0; times < 3; times += 1) {
+      const [row] = await newest.query<{ port: number }>('select inet_server_port() as port')
+      expect(row?.port).toBe(first.port)
+      newest.renew()
+    }
+    const env = {
+      PROXYLIST_DATABASE: urlOf([second.port, first.port]).replace('nobody', 'postgres'),
+    }
+    const added = await proxylist(['keys', 'add', '--plan', 'standard', '--key', KEY], { env })
+    expect(added).toMatchObject({ exitCode: 0 })
+    await using promoted = open(first.url('postgres'))
+    expect(await promoted.query('select from proxylist.keys')).toHaveLength(1)
+    expect((await proxylist(['nodes'], { env })).stderr).toStartWith(
+      `127.0.0.1:${second.port} and 127.0.0.1:${first.port} take writes: `,
+    )
+
+    const twin = await startPostgres() // a copy of `second`, on its timeline
+    const foreign = await startPostgres({}, `${PACKAGE_BIN}/.`) // of another system
+    for (const [other, known] of [
+      [twin, second],
+      [foreign, first],
+    ] as const) {
+      const hosts = `127.0.0.1:${other.port},127.0.0.1:${known.port}`
+      await using unknown = open(`postgres://postgres@${hosts}/postgres`)
+      await expect(unknown.query('select 1')).rejects.toThrow(
+        /127\.0\.0\.1:\d+ and 127\.0\.0\.1:\d+ take writes: stop the old primary/,
+      )
+    }
   })
 
   test.each(
