@@ -1,6 +1,7 @@
 /** The wiring of the admin listener: console, metrics and what they read of the service. */
 import { createAuthThrottle } from './access/auth-throttle.ts'
 import type { Registry } from './access/ports.ts'
+import { createAttention } from './admin/attention.ts'
 import { createFeedRoutes, type FeedParts, SAMPLE_ROUTES } from './admin/feeds.ts'
 import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from './admin/import.ts'
 import { keyRoutes, planRoutes } from './admin/keys.ts'
@@ -18,9 +19,10 @@ import { type Clock, type Later, stopwatch, timerLater } from './lib/clock.ts'
 import { CommandError } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
+import type { Attention } from './metrics/attention.ts'
 import { METRICS_TYPE, type Observed } from './metrics/observed.ts'
 import { createTiming, type Timing } from './metrics/process.ts'
-import { hasDirectory, missingDirectory } from './sqlite/data-directory.ts'
+import { hasDirectory, missingDirectory, ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { giveToOwner } from './sqlite/database-files.ts'
 import { openSamples } from './sqlite/samples.ts'
 
@@ -30,13 +32,14 @@ export { createLogTap }
 export function createMetrics(
   { counted }: App,
   observed: Observed,
+  attention: () => Promise<readonly Attention[]>,
   clock: Clock,
   timing: Timing = createTiming(),
 ) {
   let loaded: Promise<() => Promise<string>> | null = null
   return async (): Promise<string> => {
     loaded ??= import('./metrics/text.ts').then(({ createMetricsText }) =>
-      createMetricsText({ counted, observed, clock, timing }),
+      createMetricsText({ counted, observed, attention, clock, timing }),
     )
     return (await loaded)()
   }
@@ -65,7 +68,13 @@ export function createConsole(parts: ConsoleParts) {
   const { app, registry, observed, tap, settings, clock, log, later = timerLater } = parts
   const { data: dir, metricsOpen } = settings
   const history = openHistory(openSamples(dir, log.say))
+  const attention = createAttention({
+    ...{ observed, registry, clock, watch: app.watch, traffic: app.traffic },
+    origin: ORIGINS[PROXY_FILE],
+    isPaused: id => parts.feeds?.feeds.current().find(feed => feed.id === id)?.isPaused === true,
+  })
   const overview = createOverview({
+    attention: attention.read,
     history,
     observed,
     clock,
@@ -77,7 +86,7 @@ export function createConsole(parts: ConsoleParts) {
   })
   const imports = createImports({ dir, run: parts.runImport })
   const throttle = createAuthThrottle(later)
-  const writeMetrics = createMetrics(app, observed, clock)
+  const writeMetrics = createMetrics(app, observed, attention.read, clock)
   const { handle } = createAdmin({
     dir,
     metricsOpen,
@@ -88,6 +97,7 @@ export function createConsole(parts: ConsoleParts) {
     pages: servePage(async () => (await import('./web/files.ts')).CONSOLE),
     metrics: async () => ({ text: await writeMetrics(), type: METRICS_TYPE }),
     routes: {
+      '/console/state': { GET: async () => ok(await overview.state()) },
       '/console/overview': { GET: async () => ok(await overview.read()) },
       ...keyRoutes(registry),
       ...planRoutes(registry),
@@ -102,7 +112,10 @@ export function createConsole(parts: ConsoleParts) {
   })
   return {
     handle,
-    tick: overview.tick,
+    tick(): Promise<void> {
+      attention.tick()
+      return overview.tick()
+    },
     /** Starts listening at an address, which on a unix socket is for its owner only. */
     async listen(address: Listen) {
       let where = address

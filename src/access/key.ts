@@ -58,6 +58,9 @@ export type ListedKey = Omit<KeySummary, 'lastSeenMs'> & {
   oldSecretsUntil: readonly number[]
 }
 
+/** A key that is accepted, and when it ends. */
+export type EndingKey = Pick<KeyProperties, 'id' | 'label'> & { expiresAt: number }
+
 /** When an old secret ends: with its overlap, or with its key if that is earlier. */
 export const secretEnd = (overlapUntilMs: number, { expiresAt }: KeyProperties): number =>
   Math.min(overlapUntilMs, expiresAt ?? overlapUntilMs)

@@ -5,7 +5,15 @@
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Waited } from '../lib/turn-batch.ts'
 import type { AnswerUse, KeyUse } from './history.ts'
-import type { KeyChanges, KeyRecord, KeySummary, ListedKey, NewKey, StoredKey } from './key.ts'
+import type {
+  EndingKey,
+  KeyChanges,
+  KeyRecord,
+  KeySummary,
+  ListedKey,
+  NewKey,
+  StoredKey,
+} from './key.ts'
 import type { Consumption, NetworkCounts, NetworkDecision } from './network-quota.ts'
 import type { Plan } from './plan.ts'
 import type {
@@ -91,6 +99,8 @@ export type LoadProblem = { index: number } & (
   | { kind: 'unknown-plan' }
 )
 
+export type EndingKeys = { keys: EndingKey[]; total: number }
+
 /** What commands do with keys, plans and usage. */
 export interface Registry {
   usage: UsageStore
@@ -114,6 +124,8 @@ export interface Registry {
     scan(after: string, most: number, nowMs: number): Awaitable<KeySummary[]>
     /** The key with an id, in one indexed lookup; `null` when there is none. */
     read(id: string, nowMs: number): Awaitable<ListedKey | null>
+    /** Of keys that end between two instants: those that end first, at most so many, and how many there are. */
+    ending(fromMs: number, untilMs: number, most: number): Awaitable<EndingKeys>
     /** How many keys are not revoked, and how many were used today; reads neither all nor their use. */
     count(nowMs: number): Awaitable<{ total: number; usedToday: number }>
     /** How many keys have each plan, revoked ones included; `null`: temporary ones. */

@@ -6,6 +6,7 @@
 import { VERSION } from '../config/version.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { formatInstant, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import type { Attention } from '../metrics/attention.ts'
 import { quantileOf } from '../metrics/histogram.ts'
 import type { Observed } from '../metrics/observed.ts'
 import type { Traffic } from '../metrics/traffic.ts'
@@ -140,10 +141,11 @@ export function createSampler({ history, traffic, levels, clock, elapsedMs }: Sa
 
 type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
   history: Pick<History, 'add' | 'upTo'>
-  observed: Pick<Observed, 'extent' | 'breakdown' | 'databases'>
+  observed: Pick<Observed, 'extent' | 'breakdown' | 'databases' | 'space'>
   keys: (nowMs: number) => Awaitable<{ total: number; usedToday: number }>
   /** Why requests cannot be answered, as a sentence without names of files; `null`: they can. */
   problem: () => Awaitable<string | null>
+  attention: () => Promise<readonly Attention[]>
   rssBytes: () => number
 }
 
@@ -172,7 +174,7 @@ function describeHistory(samples: readonly Sample[]) {
   }
 }
 
-/** `tick` is to be called every second; `read` is the document of the overview. */
+/** `tick` is to be called every second; `state` and `read` are documents: for every view, and of the overview. */
 export function createOverview(parts: OverviewParts) {
   const { history, observed, problem, clock, elapsedMs } = parts
   const startedMs = elapsedMs()
@@ -186,32 +188,44 @@ export function createOverview(parts: OverviewParts) {
   }
   const sampler = createSampler({ ...parts, levels })
 
+  /** Whether all is well. */
+  async function state() {
+    const [found, attention] = await Promise.all([problem(), parts.attention()])
+    return {
+      version: VERSION,
+      now: formatInstant(clock()),
+      uptime_seconds: Math.floor((elapsedMs() - startedMs) / SECOND_MS),
+      ready: found === null,
+      problem: found,
+      attention,
+    }
+  }
+
   return {
     tick: sampler.tick,
+    state,
     async read() {
       const nowMs = clock()
       const { rows = 0, fresh = 0, newestMs = null, types = [] } = (await figures(nowMs)) ?? {}
       const { perSecond, refusedShare, p50Ms, p99Ms } = sampler.recent()
       const { total = 0, usedToday = 0 } = (await keys()) ?? {}
-      const found = await problem()
       const dataBytes = observed
         .databases()
         .reduce((sum, { bytes, walBytes }) => sum + (bytes ?? 0) + (walBytes ?? 0), 0)
       const newestSeconds =
         newestMs === null ? null : Math.max(0, Math.floor((nowMs - newestMs) / SECOND_MS))
       return {
-        version: VERSION,
-        now: formatInstant(nowMs),
-        uptime_seconds: Math.floor((elapsedMs() - startedMs) / SECOND_MS),
-        ready: found === null,
-        problem: found,
+        ...(await state()),
         list: { rows, fresh, newest_seconds: newestSeconds, types },
         requests: {
           ...{ per_second: perSecond, refused_share: refusedShare },
           ...{ p50_ms: p50Ms, p99_ms: p99Ms },
         },
         keys: { total, used_today: usedToday },
-        process: { rss_bytes: parts.rssBytes(), data_bytes: dataBytes },
+        process: {
+          ...{ rss_bytes: parts.rssBytes(), data_bytes: dataBytes },
+          free_bytes: observed.space()?.freeBytes ?? null,
+        },
         history: describeHistory(history.upTo(Math.floor(nowMs / MINUTE_MS))),
       }
     },

@@ -27,7 +27,11 @@ export type History = {
 }
 
 export type Overview = Omit<Read, 'history'> & { history: History }
-type Read = Awaited<ReturnType<ReturnType<typeof createOverview>['read']>>
+type Made = ReturnType<typeof createOverview>
+type Read = Awaited<ReturnType<Made['read']>>
+
+/** What every view shows: whether the server is ready, and what needs attention. */
+export type State = Awaited<ReturnType<Made['state']>>
 
 export type Key = Awaited<ReturnType<typeof describeKeys>>[number]
 

@@ -9,11 +9,10 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, reasonOf, unreadable } from '../lib/errors.ts'
 import { problemOf } from '../lib/examination.ts'
 import { readRegularFile } from '../lib/files.ts'
-import { HOUR_MS } from '../lib/time.ts'
 import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from './feed.ts'
 import { filesOf, notRegular, readHeaders } from './fetch.ts'
 import type { FeedChanges } from './schedule.ts'
-import type { StoredFeed } from './store.ts'
+import { describeFailure, isForgotten, type StoredFeed } from './store.ts'
 
 export type FeedSettings = Settings<'feed' | 'feeds' | 'feedEvery' | 'providerService'>
 
@@ -199,18 +198,19 @@ export async function feedProblems(
   const isNamed = (source: string): boolean => found.some(it => it.startsWith(`feed ${source}: `))
   const feedOf = ({ id }: StoredFeed): Feed | undefined => known.find(feed => feed.id === id)
   const isFormer = (state: StoredFeed): boolean =>
-    (isConfigured || nowMs - state.nextTryAt > HOUR_MS) && feedOf(state) === undefined
+    (isConfigured || isForgotten(state, nowMs)) && feedOf(state) === undefined
   const failed = states.filter(
     state => state.error !== '' && !isNamed(state.source) && !feedOf(state)?.isPaused,
   )
-  const say = ({ source, error }: StoredFeed): string => `feed ${source}: ${error}`
   return {
     problems: [
       ...unread,
       ...(settings.feeds !== undefined && hasSecrets ? openToOthers(settings.feeds) : []),
       ...found,
-      ...failed.filter(state => !isFormer(state)).map(say),
+      ...failed.filter(state => !isFormer(state)).map(describeFailure),
     ],
-    notes: failed.filter(isFormer).map(state => `${say(state)}; no setting names it here`),
+    notes: failed
+      .filter(isFormer)
+      .map(state => `${describeFailure(state)}; no setting names it here`),
   }
 }

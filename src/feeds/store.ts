@@ -1,7 +1,7 @@
 /** The port of feeds: what fetching them requires of a store. */
 
 import type { Awaitable } from '../lib/awaitable.ts'
-import { formatInstantOrNull } from '../lib/time.ts'
+import { formatInstantOrNull, HOUR_MS } from '../lib/time.ts'
 import type { ImportCounts } from '../proxies/store.ts'
 
 /** What is known of the content that was imported last; `''` what is not known. */
@@ -74,6 +74,14 @@ export const newState = (source: string, nextTryAt: number): FeedState => ({
 
 /** A state from its JSON; what that does not have is as in a new one. */
 export const readState = (json: string): FeedState => ({ ...newState('', 0), ...JSON.parse(json) })
+
+/** Why the last attempt at a feed failed. */
+export const describeFailure = ({ source, error }: Pick<FeedState, 'source' | 'error'>): string =>
+  `feed ${source}: ${error}`
+
+/** Whether nobody has tried a feed since it was due: a server may have had it once. */
+export const isForgotten = ({ nextTryAt }: Pick<FeedState, 'nextTryAt'>, nowMs: number): boolean =>
+  nowMs - nextTryAt > HOUR_MS
 
 export type FeedKey = { id: string; shown: string }
 

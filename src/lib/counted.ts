@@ -6,3 +6,16 @@ export const counted = (n: number): string => n.toLocaleString('en-US')
 /** `1 standby`, `2 standbys` */
 export const several = (n: number, thing: string): string =>
   `${counted(n)} ${thing}${n === 1 ? '' : 's'}`
+
+const UNITS = [
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+  ['second', 1],
+] as const
+
+/** `45 seconds`, `90 minutes`, `3 days`: in the largest unit of which there are two. */
+export function spanOf(seconds: number): string {
+  const [unit, size] = UNITS.find(([, size]) => seconds >= 2 * size) ?? UNITS[3]
+  return several(Math.round(seconds / size), unit)
+}

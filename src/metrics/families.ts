@@ -9,6 +9,7 @@ import type { FeedState } from '../feeds/store.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
 import { type Breakdown, freshRows } from '../proxies/stats.ts'
+import { type Attention, REASONS } from './attention.ts'
 import { BOUNDS_SECONDS, type Histogram } from './histogram.ts'
 import type { DatabaseState, ReplicationState } from './observed.ts'
 import type { ProcessState } from './process.ts'
@@ -26,6 +27,7 @@ export type Reading = {
   /** Each with the label that names it. Sources are masked, so two feeds may have the same one. */
   feeds: readonly { source: string; state: FeedState }[]
   databases: readonly DatabaseState[]
+  attention: readonly Attention[] | null
   replication: ReplicationState | null
   freeBytes: number | null
   process: ProcessState
@@ -192,6 +194,19 @@ export const FAMILIES: readonly Family[] = [
     'cache_max_bytes',
     'Most memory of the response cache (--cache-bytes).',
     r => r.cache.bytesMax,
+  ),
+  family(
+    'gauge',
+    'attention',
+    'Whether something needs attention, see proxylist help console: 1, else 0.',
+    ['reason'],
+    ({ attention }) =>
+      attention === null
+        ? []
+        : REASONS.map(reason => ({
+            labels: { reason },
+            value: Number(attention.some(each => each.reason === reason)),
+          })),
   ),
   gauge('list_rows', 'Proxies in the list.', r => r.extent?.rows),
   family(

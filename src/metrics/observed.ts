@@ -4,7 +4,9 @@
  */
 import type { StoredFeed } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
+import type { ListChecks } from '../proxies/freshness.ts'
 import type { Breakdown } from '../proxies/stats.ts'
+import type { Facts, NodeReport, Space } from './attention.ts'
 
 /** The content type of the text of the metrics. */
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
@@ -32,8 +34,14 @@ export type ReplicationState = {
 
 export type Observed = {
   databases: () => readonly DatabaseState[]
-  /** Free bytes on the disk of the data directory; `null` where that is not known. */
-  freeBytes: () => number | null
+  /** The disk of the data directory; `null` where it cannot be read. */
+  space: () => Space | null
+  /** Checks of the list up to an instant, and how many are ahead of it. @throws StoreError. */
+  checks: (untilMs: number) => ListChecks
+  /** What of usage lies in the future, and the clock of a shared database, see `Facts`. */
+  ahead: (nowMs: number) => Awaitable<Omit<Facts['clock'], 'rows'>>
+  /** The nodes of a shared database. */
+  nodes: () => Awaitable<readonly NodeReport[]>
   /** The number of rows, and the newest check in milliseconds. @throws StoreError. */
   extent: () => { rows: number; newestMs: number | null }
   /** The list as it was up to 15 s before `nowMs`, or a minute if it is unchanged. @throws StoreError. */

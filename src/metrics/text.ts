@@ -11,6 +11,7 @@ import { BUN_VERSION, COMMIT, SQLITE_VERSION, VERSION } from '../config/version.
 import type { FeedState } from '../feeds/store.ts'
 import { type Clock, orAfter } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
+import type { Attention } from './attention.ts'
 import { FAMILIES, type Reading } from './families.ts'
 import type { Observed } from './observed.ts'
 import { readProcess, type Timing, watchEventLoop } from './process.ts'
@@ -23,7 +24,14 @@ export type Counted = {
   cacheCounts: () => CacheCounts
 }
 
-type MetricsParts = { counted: Counted; observed: Observed; clock: Clock; timing: Timing }
+type MetricsParts = {
+  counted: Counted
+  observed: Observed
+  /** What needs attention; never rejects. */
+  attention: () => Promise<readonly Attention[]>
+  clock: Clock
+  timing: Timing
+}
 
 /** How long a text is given to all who scrape, and how long one scrape waits for the list. */
 const SHARED_MS = SECOND_MS
@@ -76,16 +84,18 @@ function textOf(reading: Reading): Promise<string> {
  * the event loop is measured.
  */
 export function createMetricsText(parts: MetricsParts) {
-  const { counted, observed, clock, timing } = parts
+  const { counted, observed, attention, clock, timing } = parts
   const lags = watchEventLoop(timing)
   const build = { version: VERSION, commit: COMMIT, bun: BUN_VERSION, sqlite: SQLITE_VERSION }
   let shared: { text: Promise<string>; atMs: number } | null = null
 
   async function write(): Promise<string> {
     const nowMs = clock()
-    const [breakdown, feeds] = await Promise.all([
-      // Left out where it cannot be read, which is reported elsewhere, or one scrape would wait for long.
-      orAfter(Promise.try(observed.breakdown, nowMs), WAIT_MS_MAX, timing.later).catch(() => null),
+    // Left out where it cannot be read, which is reported elsewhere, or one scrape would wait for long.
+    const soon = <T>(read: Promise<T>) => orAfter(read, WAIT_MS_MAX, timing.later).catch(() => null)
+    const [breakdown, needed, feeds] = await Promise.all([
+      soon(Promise.try(observed.breakdown, nowMs)),
+      soon(attention()),
       (async () => shownFeeds(await observed.feeds()))().catch(() => []),
     ])
     return textOf({
@@ -93,10 +103,10 @@ export function createMetricsText(parts: MetricsParts) {
       ...{ traffic: counted.traffic, admissions: counted.admissions },
       cache: counted.cacheCounts(),
       extent: attempt(observed.extent, null),
-      feeds,
+      ...{ feeds, attention: needed },
       replication: observed.replication(),
       databases: observed.databases(),
-      freeBytes: observed.freeBytes(),
+      freeBytes: observed.space()?.freeBytes ?? null,
       process: readProcess(),
     })
   }

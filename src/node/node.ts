@@ -9,9 +9,11 @@ import { type Clock, orAfter, stopwatch } from '../lib/clock.ts'
 import { CommandError, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { startTask, startWorker, type Task } from '../lib/worker.ts'
+import type { NodeReport } from '../metrics/attention.ts'
 import type { Observed, ReplicationState } from '../metrics/observed.ts'
 import { pruneKeysVersions } from '../postgres/change-numbers.ts'
 import { openConnection, shownDatabase } from '../postgres/connection.ts'
+import { readAhead } from '../postgres/examine.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
 import { createListStore } from '../postgres/list.ts'
 import { migrate } from '../postgres/migrate.ts'
@@ -281,6 +283,17 @@ export async function openNode(given: NodeOptions) {
       await pruneKeysVersions(connection)
     },
     isLeader: lock.isHeld,
+    ahead: () => readAhead(connection.query, clock),
+    /** While the database is away, nobody knows of the others. */
+    nodes: () =>
+      createNodes(connection)
+        .list()
+        .catch((): NodeReport[] => [
+          {
+            ...{ node: 'this node', address: 'its database does not answer' },
+            ...{ lagSeconds: freshness.lagSeconds(), silentSeconds: 0 },
+          },
+        ]),
     replication: (): ReplicationState => ({
       listVersion: freshness.listVersion(),
       lagSeconds: freshness.lagSeconds(),
@@ -301,7 +314,7 @@ export async function openNode(given: NodeOptions) {
 
 /** What metrics and console show of a node. */
 export function observeNode(dir: string, node: Node): Observed {
-  const { registry, list, health, feeds, replication } = node
+  const { registry, list, health, feeds, replication, ahead, nodes } = node
   const observed = observeData(dir, registry, list)
   return {
     ...observed,
@@ -310,6 +323,6 @@ export function observeNode(dir: string, node: Node): Observed {
       { name: 'postgresql', ...health(), bytes: null, walBytes: null },
     ],
     feeds: feeds.list,
-    replication,
+    ...{ replication, ahead, nodes },
   }
 }

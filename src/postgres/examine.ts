@@ -2,7 +2,7 @@
  * What `doctor` examines of a shared database: facts, and what is said of them. Reads only: it makes no
  * schema and migrates none. What is allowed but unwise is a note. No finding holds a password or a key.
  */
-import { AHEAD_MS, describeAhead } from '../access/ahead.ts'
+import { AHEAD_MS } from '../access/ahead.ts'
 import type { Subject } from '../access/rate-limit.ts'
 import type { Clock } from '../lib/clock.ts'
 import { counted, several } from '../lib/counted.ts'
@@ -16,14 +16,24 @@ import {
   right,
   wrong,
 } from '../lib/examination.ts'
-import { MINUTE_MS, SECOND_MS, toSeconds } from '../lib/time.ts'
-import { freshness, rowsAhead, type Tally, type TallyReader } from '../proxies/freshness.ts'
+import { SECOND_MS, toSeconds } from '../lib/time.ts'
+import {
+  describeDistance,
+  type Facts,
+  judgeChecks,
+  judgeKeys,
+  SILENT_SECONDS_MAX,
+  sentencesOn,
+} from '../metrics/attention.ts'
+import { type Tally, type TallyReader, tallyAt } from '../proxies/freshness.ts'
 import { judgeCertificates, readCertificates } from './certificates.ts'
+import { createChange } from './change-numbers.ts'
 import { versions } from './changes.ts'
 import { type Connection, onlyRow, openConnection, type Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
 import { SCHEMA_VERSION, SERVER_VERSION_MIN, versionOf } from './migrate.ts'
 import { createNodes, type NodeState } from './nodes.ts'
+import { createKeyStore, createPlanStore } from './registry.ts'
 
 /** What the server shows of these connections. */
 const NAME = 'proxylist doctor'
@@ -197,6 +207,15 @@ const readSubjectsAhead = (query: Query) =>
     [AHEAD_MS],
   )
 
+/** What of usage lies in the future, and how far the clock of this machine is ahead. */
+export const readAhead = async (
+  query: Query,
+  clock: Clock,
+): Promise<Omit<Facts['clock'], 'rows'>> => ({
+  subjects: await readSubjectsAhead(query),
+  distanceMs: await readDistance(query, clock),
+})
+
 /** What one of these functions reads. */
 type Read<F extends (...given: never[]) => unknown> = Awaited<ReturnType<F>>
 
@@ -207,8 +226,6 @@ type Read<F extends (...given: never[]) => unknown> = Awaited<ReturnType<F>>
 const CONNECTIONS_OF_A_NODE = 14
 /** Machines that ask NTP are closer than this. */
 const DISTANCE_NOTED_MS = SECOND_MS
-/** From here on, `time` of a query is wrong by a tenth of its default. */
-const DISTANCE_WRONG_MS = MINUTE_MS
 
 export function judgeVersions({ server, schema, newestSchema }: Read<typeof readVersions>): Result {
   if (!server.isUsable) return wrong(`PostgreSQL ${server.text} is too old; 14 or newer is needed`)
@@ -307,42 +324,37 @@ export function judgeConnections({ most, used, users }: Read<typeof readConnecti
     : wrong(`${found}: there is no room for one more; ${by}`)
 }
 
-export function judgeClock(distanceMs: number, ahead: readonly string[]): Result {
-  const seconds = Math.abs(distanceMs) / SECOND_MS
-  const order = distanceMs > 0 ? 'ahead of' : 'behind'
+export function judgeClock(clock: Facts['clock']): Result {
+  const distanceMs = Math.abs(clock.distanceMs)
   const apart =
-    seconds < 0.1
+    distanceMs < 100
       ? 'the clocks of this machine and of the database agree'
-      : `this machine’s clock is ${seconds.toFixed(1)} s ${order} the database’s`
-  const remedy = `${apart}: set both by NTP`
+      : describeDistance(clock.distanceMs)
   return finding(
-    Math.abs(distanceMs) > DISTANCE_WRONG_MS ? [remedy, ...ahead] : ahead,
+    sentencesOn({ clock }, 0),
     `${apart}; no request and no check lies in the future`,
-    Math.abs(distanceMs) > DISTANCE_NOTED_MS ? [remedy] : [],
+    distanceMs > DISTANCE_NOTED_MS ? [`${apart}: set both by NTP`] : [],
   )
 }
 
-/** A node that has said nothing for so long has ended, or answers 503 (contract I3). */
-const SILENT_SECONDS_MAX = 5
-/** Copying a large import takes longer, and one of a million rows not a minute. */
+/** Copying a large import takes longer. */
 const LAG_SECONDS_NOTED = 5
-const LAG_SECONDS_WRONG = 60
 
 export function judgeNodes(nodes: readonly NodeState[]): Result {
   if (nodes.length === 0) return note('no node has served from this database in the last day')
   const newest = Math.max(...nodes.map(({ version }) => version))
   const problems: string[] = []
   const notes: string[] = []
-  for (const { node, address, version, lagSeconds, silentSeconds } of nodes) {
+  for (const state of nodes) {
+    const { node, address, version, lagSeconds, silentSeconds } = state
     const name = `${node} (${address})`
-    if (silentSeconds > SILENT_SECONDS_MAX) {
-      const ago = `${counted(Math.round(silentSeconds))} s ago`
-      notes.push(`${name} was last seen ${ago}: it was killed, or answers 503`)
+    const [problem] = sentencesOn({ nodes: [state] }, 0)
+    if (problem !== undefined) {
+      // One that is silent may have been taken away.
+      ;(silentSeconds > SILENT_SECONDS_MAX ? notes : problems).push(problem)
     } else if (lagSeconds > LAG_SECONDS_NOTED) {
       // A node says so after it has followed the keys, so these are new: it does answer.
-      const lag = `${name} lags by ${counted(Math.round(lagSeconds))} s`
-      if (lagSeconds > LAG_SECONDS_WRONG) problems.push(`${lag}: its stderr says why`)
-      else notes.push(`${lag}: it is copying the list`)
+      notes.push(`${name} lags by ${counted(Math.round(lagSeconds))} s: it is copying the list`)
     } else if (version < newest) {
       notes.push(`${name} has version ${version} of the list, the newest is ${newest}`)
     }
@@ -378,11 +390,17 @@ const RIGHTS: Checks<Database> = {
 /** What is examined besides of one that has a schema. */
 const SCHEMA_CHECKS: Checks<Database> = {
   ...RIGHTS,
-  freshness: ({ query, origin, clock }) => freshness(tallyOf(query), clock(), origin),
+  freshness: async ({ query, origin, clock }) =>
+    judgeChecks(await tallyAt(tallyOf(query), clock()), origin, clock()),
+  limits: database => {
+    const change = createChange(database)
+    const keys = createKeyStore(database.query, change, database)
+    const plans = createPlanStore(database.query, change)
+    return judgeKeys({ keys, plans }, database.clock())
+  },
   async clock({ query, clock }) {
-    const subjects = describeAhead(await readSubjectsAhead(query))
-    const rows = await rowsAhead(tallyOf(query), clock())
-    return judgeClock(await readDistance(query, clock), [...subjects, ...rows])
+    const { ahead: rows } = await tallyAt(tallyOf(query), clock())
+    return judgeClock({ rows, ...(await readAhead(query, clock)) })
   },
   nodes: async database => judgeNodes(await createNodes(database).list()),
 }

@@ -4,6 +4,7 @@
  * row: new keys, imported ones and moves all come through it.
  */
 import {
+  type EndingKey,
   hashKey,
   type KeyChanges,
   type KeySummary,
@@ -14,7 +15,7 @@ import {
   shownPrefix,
 } from '../access/key.ts'
 import { BUILT_IN_PLANS, type Plan, TEMP_PLAN } from '../access/plan.ts'
-import type { LoadProblem, PlanRemoval, Registry, UsageStore } from '../access/ports.ts'
+import type { EndingKeys, LoadProblem, PlanRemoval, Registry, UsageStore } from '../access/ports.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 import { arrayLiteral, bytesLiteral } from './arrays.ts'
 import { type Change, createChange } from './change-numbers.ts'
@@ -303,6 +304,16 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
 
     read: async (id: string, nowMs: number): Promise<ListedKey | null> =>
       (await query<ListedKey>(`${LISTED} where k.id = $2`, [nowMs, id]))[0] ?? null,
+
+    async ending(fromMs: number, untilMs: number, most: number): Promise<EndingKeys> {
+      const keys = await query<EndingKey & { total: number }>(
+        `select id, label, expires_at::float8 as "expiresAt", (count(*) over ())::float8 as total
+         from proxylist.keys where revoked_at is null and expires_at > $1::float8
+           and expires_at <= $2::float8 order by expires_at, id limit $3`,
+        [fromMs, untilMs, most],
+      )
+      return { keys, total: keys[0]?.total ?? 0 }
+    },
 
     /** Today is that of the clock that decides limits. */
     async count(_nowMs: number): Promise<{ total: number; usedToday: number }> {

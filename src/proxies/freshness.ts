@@ -1,42 +1,37 @@
-/** How fresh a list is, and what of it lies in the future (contract B10), for `doctor`. */
+/** How fresh a list is, and what of it lies in the future (contract B10). */
 import { counted } from '../lib/counted.ts'
-import { right, wrong } from '../lib/examination.ts'
-import { SECOND_MS } from '../lib/time.ts'
+import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from './filter.ts'
 
 /** An import accepts checks that are so far ahead, because clocks of servers differ. */
 export const FUTURE_SECONDS_MAX = 300
 
-/** A list's proxies, newest check not ahead (Unix seconds), recent checks, and those ahead. */
-export type Tally = { rows: number; newest: number | null; recent: number; ahead: number }
+/** A list's proxies, its newest check that is not ahead (Unix seconds), and how many checks are ahead. */
+export type ListChecks = { rows: number; newest: number | null; ahead: number }
+/** With how many checks are recent. */
+export type Tally = ListChecks & { recent: number }
 
 /** Counts checks since an instant as recent, and those after another one as ahead. */
 export type TallyReader = (sinceMs: number, untilMs: number) => Promise<Tally> | Tally
 
 /** A query without `time` finds proxies checked within this time. */
-const RECENT_MS = DEFAULT_AGE_MAX_SECONDS * SECOND_MS
+export const RECENT_MS = DEFAULT_AGE_MAX_SECONDS * SECOND_MS
 
-const tallyAt = (tally: TallyReader, nowMs: number) =>
-  tally(nowMs - RECENT_MS, nowMs + FUTURE_SECONDS_MAX * SECOND_MS)
+/** The instant up to which checks are not ahead. */
+export const latestCheckMs = (nowMs: number): number => nowMs + FUTURE_SECONDS_MAX * SECOND_MS
 
-/** How fresh a list is; `origin` says how to fill one that is empty. */
-export async function freshness(tally: TallyReader, nowMs: number, origin: string) {
-  const { rows, newest, recent } = await tallyAt(tally, nowMs)
-  if (rows === 0) return wrong(`the list is empty; ${origin}`)
+export const tallyAt = (tally: TallyReader, nowMs: number) =>
+  tally(nowMs - RECENT_MS, latestCheckMs(nowMs))
+
+/** Whether a query without `time` finds nothing. */
+export const isStale = ({ newest }: ListChecks, nowMs: number): boolean =>
+  newest === null || newest < toSeconds(nowMs - RECENT_MS)
+
+export function describeFresh({ rows, newest, recent }: Tally, nowMs: number): string {
   const age = Math.max(0, Math.round(nowMs / SECOND_MS - (newest ?? 0)))
-  const last = newest === null ? 'none before' : `the newest ${counted(age)} s ago`
-  const found =
+  const last = `the newest ${counted(age)} s ago`
+  return (
     `${counted(recent)} of ${counted(rows)} proxies were checked in the last ` +
     `${RECENT_MS / SECOND_MS} s, ${last}`
-  return recent > 0 ? right(found) : wrong(found)
-}
-
-/** Rows of the list that lie in the future, with the command that mends them. */
-export async function rowsAhead(tally: TallyReader, nowMs: number): Promise<string[]> {
-  const { ahead } = await tallyAt(tally, nowMs)
-  if (ahead === 0) return []
-  return [
-    `${counted(ahead)} proxies were last checked in the future, and count as fresh until then: ` +
-      'import them again, or the whole list with: proxylist import --replace FILE',
-  ]
+  )
 }

@@ -1,13 +1,14 @@
 /** What `doctor` examines of a data directory. Nothing here creates or changes a file. */
-import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { AHEAD_MS, describeAhead } from '../access/ahead.ts'
+import { AHEAD_MS } from '../access/ahead.ts'
+import type { Subject } from '../access/rate-limit.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
-import { counted } from '../lib/counted.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { type Checks, finding, problemOf, type Result, right, wrong } from '../lib/examination.ts'
-import { freshness, rowsAhead, type TallyReader } from '../proxies/freshness.ts'
+import { describeSpace, judgeChecks, judgeKeys, sentencesOn } from '../metrics/attention.ts'
+import { type Tally, tallyAt } from '../proxies/freshness.ts'
 import { checkInWorker, checkRegistry } from './check.ts'
 import {
   ACCESS_FILE,
@@ -21,6 +22,7 @@ import {
 } from './data-directory.ts'
 import { isAlone } from './database.ts'
 import { freshStart, leftoversOf } from './database-files.ts'
+import { spaceIn } from './observe.ts'
 import { checkOpenList } from './proxies/store.ts'
 import { RESTORE_PART } from './restore.ts'
 import { SAMPLES_FILE } from './samples.ts'
@@ -34,11 +36,6 @@ export type Directory = {
   /** Names of files besides the databases that are for their owner only. */
   secrets: readonly string[]
 }
-
-/** Free space needed besides a second copy of the data, for imports and write-ahead logs. */
-const SPARE_BYTES = 64 * 1024 * 1024
-
-const megabytes = (bytes: number): string => `${counted(Math.ceil(bytes / 1e6))} MB`
 
 /** Examines a database, or says how to create it. */
 function withFile(
@@ -63,26 +60,24 @@ async function listProblems(dir: string, signal: AbortSignal): Promise<readonly 
     : checkOpenList(list.db)
 }
 
-const tallyOf =
-  (dir: string): TallyReader =>
-  (sinceMs, untilMs) => {
-    using list = openList(dir, { isReader: true })
-    return list.proxies.tally(sinceMs, untilMs)
-  }
-
-/** Subjects whose last admission lies too far after `nowMs`. */
-function subjectsAhead(dir: string, nowMs: number): string[] {
-  using registry = openRegistry(dir, { isReader: true })
-  return describeAhead(registry.usage.after(nowMs + AHEAD_MS))
+function tallyOf(dir: string, nowMs: number): Awaitable<Tally> {
+  using list = openList(dir, { isReader: true })
+  return tallyAt(list.proxies.tally, nowMs)
 }
 
-/** What `find` finds; nothing in a database that cannot be read, which other checks report. */
-async function problemsIn(file: string, find: () => Awaitable<string[]>): Promise<string[]> {
-  if (!existsSync(file)) return []
+/** Subjects whose last admission lies too far after `nowMs`. */
+function subjectsAhead(dir: string, nowMs: number): Subject[] {
+  using registry = openRegistry(dir, { isReader: true })
+  return registry.usage.after(nowMs + AHEAD_MS)
+}
+
+/** What `read` reads; `null` of a database that cannot be read, which other checks report. */
+async function tryRead<T>(file: string, read: () => Awaitable<T>): Promise<T | null> {
+  if (!existsSync(file)) return null
   try {
-    return await find()
+    return await read()
   } catch (error) {
-    if (error instanceof StoreError || error instanceof CommandError) return []
+    if (error instanceof StoreError || error instanceof CommandError) return null
     throw error
   }
 }
@@ -120,31 +115,43 @@ export const DIRECTORY_CHECKS = {
     ),
 
   freshness: ({ dir, clock }) =>
-    withFile(dir, PROXY_FILE, () => freshness(tallyOf(dir), clock(), ORIGINS[PROXY_FILE])),
+    withFile(dir, PROXY_FILE, async () =>
+      judgeChecks(await tallyOf(dir, clock()), ORIGINS[PROXY_FILE], clock()),
+    ),
+
+  async limits({ dir, clock }) {
+    const judged = await tryRead(join(dir, ACCESS_FILE), async () => {
+      using registry = openRegistry(dir, { isReader: true })
+      return await judgeKeys(registry, clock())
+    })
+    return judged ?? right('there are no keys that can be read')
+  },
 
   async clock({ dir, clock }) {
     const nowMs = clock()
-    const subjects = await problemsIn(join(dir, ACCESS_FILE), () => subjectsAhead(dir, nowMs))
-    const rows = await problemsIn(join(dir, PROXY_FILE), () => rowsAhead(tallyOf(dir), nowMs))
-    return finding([...subjects, ...rows], 'no request and no check lies in the future')
+    const subjects = await tryRead(join(dir, ACCESS_FILE), () => subjectsAhead(dir, nowMs))
+    const tally = await tryRead(join(dir, PROXY_FILE), () => tallyOf(dir, nowMs))
+    const ahead = { subjects: subjects ?? [], rows: tally?.ahead ?? 0, distanceMs: 0 }
+    return finding(
+      sentencesOn({ clock: ahead }, nowMs),
+      'no request and no check lies in the future',
+    )
   },
 
-  async disk({ dir }) {
+  async disk({ dir, clock }) {
     if (!hasDirectory(dir)) return wrong(`there is no directory ${dir} to examine`)
     const [blocked] = await problemOf(() => accessSync(dir, constants.W_OK))
     if (blocked !== undefined) return wrong(`${dir} cannot be written: ${blocked}`)
-    const { bavail, bsize } = statfsSync(dir)
-    const sizes = [PROXY_FILE, ACCESS_FILE].map(
-      name => statSync(join(dir, name), { throwIfNoEntry: false })?.size ?? 0,
-    )
-    const neededBytes = sizes.reduce((sum, size) => sum + size, SPARE_BYTES)
-    const freeBytes = bavail * bsize
-    const found = `${megabytes(freeBytes)} are free; an import may take ${megabytes(neededBytes)}`
+    const space = spaceIn(dir)
+    const problems = sentencesOn({ disk: space }, clock())
     // Copies of the data, or parts of them, of commands that were killed.
     const left = [RESTORE_PART, freshStart(PROXY_FILE)]
       .flatMap(start => leftoversOf(dir, start))
       .map(name => `; a killed command left ${join(dir, name)}: remove it`)
-    return { ok: freeBytes >= neededBytes && left.length === 0, found: found + left.join('') }
+    return {
+      ok: problems.length === 0 && left.length === 0,
+      found: describeSpace(space) + left.join(''),
+    }
   },
 } satisfies Checks<Directory>
 

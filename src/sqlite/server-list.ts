@@ -7,6 +7,7 @@ import type { AnswerStreamer } from '../api/answer.ts'
 import type { Clock } from '../lib/clock.ts'
 import { messageOf } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
+import type { ListChecks } from '../proxies/freshness.ts'
 import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
 import { PROXY_FILE } from './data-directory.ts'
 import { requireHeader } from './database.ts'
@@ -25,6 +26,7 @@ export type ServerList = ProxyReader & {
   /** Streams answers that the reader finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
   extent(): { rows: number; newestMs: number | null }
+  checks(untilMs: number): ListChecks
   stats: StatsSource
   tick(): void
   close(): void
@@ -124,6 +126,7 @@ export function openServerList(
           return { removed: 0, mayRemain: false }
         }
       }),
+    checks: untilMs => use(({ proxies }) => proxies.checks(untilMs)),
     count: (): number => use(({ proxies }) => proxies.extent().rows),
     tick() {
       supervised.tick()
@@ -164,6 +167,7 @@ export function openMemoryList() {
     hasType: types => proxies.hasType(types, true),
     isEmpty: proxies.isEmpty,
     extent: proxies.extent,
+    checks: proxies.checks,
     tick() {},
     close: list.close,
   } satisfies ServerList & { list: List }

@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path'
 import type { KeyReader, Registry, UsageStore } from '../access/ports.ts'
+import type { Subject } from '../access/rate-limit.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { LOCK_WAIT, takeLock } from './access/usage.ts'
 import { ACCESS_FILE } from './data-directory.ts'
@@ -74,6 +75,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     list: (...asked) => use(registry => registry.keys.list(...asked)),
     scan: (...asked) => use(registry => registry.keys.scan(...asked)),
     read: (id, nowMs) => use(registry => registry.keys.read(id, nowMs)),
+    ending: (...range) => use(registry => registry.keys.ending(...range)),
     count: nowMs => use(registry => registry.keys.count(nowMs)),
     countByPlan: () => use(registry => registry.keys.countByPlan()),
     dump: () => use(registry => registry.keys.dump()),
@@ -111,6 +113,8 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     plans,
     usage,
     health,
+    /** Subjects whose last admission lies after `timeMs`. */
+    after: (timeMs: number): Subject[] => use(registry => registry.usage.after(timeMs)),
     hasKeys: (): boolean => use(registry => registry.keys.hasAny()),
     tick(): void {
       supervised.tick()

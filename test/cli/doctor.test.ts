@@ -63,7 +63,7 @@ test('a healthy installation is reported as healthy', async () => {
   expect(findings.every(({ ok }) => ok)).toBeTrue()
   const report = Object.fromEntries(findings.map(({ check, found }) => [check, found]))
   expect(report).toMatchObject(HEALTHY)
-  expect(report.disk).toMatch(/^[\d,]+ MB are free; an import may take \d+ MB$/)
+  expect(report.disk).toMatch(/^[\d,]+ MB are free on the disk; an import may take \d+ MB$/)
 })
 
 const list = (dir: string): string => join(dir, PROXY_FILE)
@@ -148,14 +148,14 @@ describe('freshness', () => {
   test.each([
     [0, {}],
     [600, {}],
-    [601, { freshness: '0 of 1 proxies were checked in the last 600 s, the newest 601 s ago' }],
+    [601, { freshness: 'no proxy was checked in the last 10 minutes, the newest 10 minutes ago' }],
   ])('of a list checked %d s ago', async (age, wrong) => {
     expect(await wrongIn(healthy([{ ip: '192.0.2.1:80', type: 'http', age }]))).toEqual(wrong)
   })
   test('of nothing but rows in the future', async () => {
     const dir = healthy([{ ip: '192.0.2.1:80', type: 'http', age: -300 }])
     expect((await wrongIn(dir, {}, T0 - 10_000)).freshness).toBe(
-      '0 of 1 proxies were checked in the last 600 s, none before',
+      'no proxy was checked in the last 10 minutes, none before',
     )
   })
   test('of an empty list', async () => {
@@ -179,7 +179,7 @@ test('rows with a last check in the future are not fresh, and importing them aga
     '1 of 2 proxies were checked in the last 600 s, the newest 10 s ago',
   )
   expect(await wrongIn(dir, {}, T0 + 1_999_000)).toEqual({
-    freshness: '0 of 2 proxies were checked in the last 600 s, the newest 1,699 s ago',
+    freshness: 'no proxy was checked in the last 10 minutes, the newest 28 minutes ago',
   })
 
   const file = join(temporaryDirectory(), 'a.txt')
@@ -305,14 +305,14 @@ test('the command prints a table or JSON, and its exit status tells whether all 
   const good = await proxylist(['doctor', '--data', dir])
   expect(good).toMatchObject({ exitCode: 0, stderr: '' })
   expect(good.stdout).toMatch(
-    /^CHECK +STATE +FOUND\nconfiguration +ok +every .*\n(?:.* ok .*\n){7}$/,
+    /^CHECK +STATE +FOUND\nconfiguration +ok +every .*\n(?:.* ok .*\n){8}$/,
   )
   chmodSync(dir, 0o755)
   const bad = await proxylist(['doctor', '--data', dir, '--json'])
-  expect(bad).toMatchObject({ exitCode: 1, stderr: 'proxylist: 1 of 8 checks found something\n' })
+  expect(bad).toMatchObject({ exitCode: 1, stderr: 'proxylist: 1 of 9 checks found something\n' })
   const { ok, checks } = JSON.parse(bad.stdout)
   expect(ok).toBeFalse()
-  expect(checks).toHaveLength(8)
+  expect(checks).toHaveLength(9)
   expect(checks[1]).toEqual({
     check: 'permissions',
     ok: false,

@@ -40,6 +40,8 @@ const HEALTHY: { readonly [series: string]: string } = {
     '0+11995x60',
   'proxylist_http_request_duration_seconds_bucket{instance="a",route="/api",le="+Inf"}':
     '0+12000x60',
+  'proxylist_attention{instance="a",reason="clock"}': '0+0x60',
+  'proxylist_attention{instance="a",reason="key_expiring"}': '1+0x60',
   'proxylist_list_rows{instance="a"}': '1000+0x60',
   'proxylist_list_newest_check_age_seconds{instance="a"}': '60+0x60',
   'proxylist_feed_consecutive_failures{instance="a",source="/data"}': '0 1 2 1 0 0+0x60',
@@ -94,6 +96,11 @@ const ALERTS: readonly AlertCase[] = [
         '0+11800x60',
     },
     ...{ quietAt: 10, firesAt: 11, severity: 'ticket' },
+  },
+  {
+    alert: 'ProxylistAttention',
+    series: { 'proxylist_attention{instance="a",reason="clock"}': '0x9 1x60' },
+    ...{ quietAt: 19, firesAt: 20, severity: 'ticket', labels: { reason: 'clock' } },
   },
   {
     alert: 'ProxylistListEmpty',

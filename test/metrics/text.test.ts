@@ -51,7 +51,10 @@ function scraped(more: Partial<Observed> = {}) {
       readings += 1
       return []
     },
-    freeBytes: () => null,
+    space: () => null,
+    checks: () => ({ rows: 3, newest: null, ahead: 0 }),
+    ahead: () => ({ subjects: [], distanceMs: 0 }),
+    nodes: () => [],
     extent: () => ({ rows: 3, newestMs: T0 }),
     breakdown: () => BREAKDOWN,
     feeds: () => [],
@@ -64,6 +67,7 @@ function scraped(more: Partial<Observed> = {}) {
       admissions: createAdmissionCounts(),
       cacheCounts: () => CACHE,
     },
+    attention: async () => [],
     ...{ observed, clock: () => T0 + elapsedMs, sqliteVersion: '3' },
     timing: {
       elapsedMs: () => elapsedMs,

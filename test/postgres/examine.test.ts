@@ -21,6 +21,8 @@ import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
+const apart = (distanceMs: number) => ({ rows: 0, subjects: [], distanceMs })
+
 type State = 'ok' | 'note' | 'wrong'
 const stateOf = ({ ok, note }: Result): State => (ok ? (note ? 'note' : 'ok') : 'wrong')
 
@@ -172,23 +174,29 @@ const CASES: readonly Case[] = [
   ],
   [
     'clocks that agree',
-    judgeClock(-40, []),
+    judgeClock(apart(-40)),
     'ok',
     'the clocks of this machine and of the database agree; no request and no check lies in the future',
   ],
   [
     'a clock that is a little ahead',
-    judgeClock(1500, []),
+    judgeClock(apart(1500)),
     'note',
     'this machine’s clock is 1.5 s ahead of the database’s: set both by NTP',
   ],
   [
     'a clock that is far behind',
-    judgeClock(-90_000, ['x']),
+    judgeClock({ ...apart(-90_000), subjects: [{ kind: 'key', id: 'k1' }] }),
     'wrong',
-    'this machine’s clock is 90.0 s behind the database’s: set both by NTP; x',
+    'this machine’s clock is 90.0 s behind the database’s: set both by NTP; ' +
+      'the last requests of key k1 lie in the future: proxylist keys reset k1',
   ],
-  ['requests in the future', judgeClock(0, ['x', 'y']), 'wrong', 'x; y'],
+  [
+    'requests and checks in the future',
+    judgeClock({ ...apart(0), rows: 7, subjects: [{ kind: 'demo', id: '192.0.2.1' }] }),
+    'wrong',
+    /^requests from client addresses of demo lie in the future: .*; 7 proxies were last checked in/,
+  ],
   ['no certificate', judgeCertificates([], T0), 'ok', 'none is used'],
   [
     'certificates that go on',

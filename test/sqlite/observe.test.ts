@@ -30,7 +30,7 @@ test('the databases have the sizes of their files, and the health of their super
     { name: ACCESS_FILE, works: true, failures: 0, bytes: sizeOf(ACCESS_FILE) },
     { name: PROXY_FILE, works: false, failures: 7, bytes: sizeOf(PROXY_FILE), walBytes: 0 },
   ])
-  expect(observed.freeBytes()).toBeGreaterThan(0)
+  expect(observed.space()?.freeBytes).toBeGreaterThan(0)
 })
 
 test('a list in memory is no database', () => {
@@ -61,6 +61,6 @@ test('a directory that cannot be reached has no sizes and no free bytes, and not
   expect(observed.databases().map(({ bytes, walBytes }) => (bytes ?? 0) + (walBytes ?? 0))).toEqual(
     [0, 0],
   )
-  expect(observed.freeBytes()).toBeNull()
+  expect(observed.space()).toBeNull()
   expect(observed.feeds()).toEqual([])
 })

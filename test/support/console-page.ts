@@ -1,17 +1,22 @@
 /** The console as tests open it: a server with an admin listener, and its URL with a token. */
 import type { Page } from 'playwright-core'
-import type { Overview } from '../../src/admin/wire.ts'
+import type { Overview, State } from '../../src/admin/wire.ts'
 import { openPage } from './browser.ts'
 import { launchServer } from './launch.ts'
 import { program, proxylist } from './program.ts'
 import { temporaryDirectory } from './temporary.ts'
 
+type Env = { readonly [name: string]: string }
+
 /** Starts `serve` with an admin listener, and makes a token with `proxylist console`. */
-export async function startConsole(dir: string, more: readonly string[] = []) {
-  const child = await launchServer([
-    ...[...program(), 'serve', '--data', dir],
-    ...['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', ...more],
-  ])
+export async function startConsole(dir: string, more: readonly string[] = [], env: Env = {}) {
+  const child = await launchServer(
+    [
+      ...[...program(), 'serve', '--data', dir],
+      ...['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', ...more],
+    ],
+    { env },
+  )
   const line = await child.says(/admin listening on \S+\n/)
   const admin = line.trim().replace('admin listening on ', '')
   /** A new token; the former one ends. Returns the URL that opens the console. */
@@ -58,6 +63,13 @@ export const dialog = (page: Page) => page.getByRole('dialog')
 /** Presses a button of the dialog. */
 export const answer = (page: Page, name: string): Promise<void> =>
   dialog(page).getByRole('button', { name, exact: true }).click()
+
+/** What the server says of itself, changed. */
+export const withState = (page: Page, change: Partial<State>): Promise<unknown> =>
+  page.route('**/console/state', async route => {
+    const state = (await (await route.fetch()).json()) as State
+    await route.fulfill({ json: { ...state, ...change } })
+  })
 
 /** What the server answers, with a history of a day (or of `points` minutes) that has a gap of two hours. */
 export async function withHistory(

@@ -111,7 +111,7 @@ export async function startInProcess(
   let elapsedMs = 0
   /** Each scrape comes a second after the one before, and waits for the list. */
   const timing = { elapsedMs: () => (elapsedMs += 1000), later: () => () => {} }
-  const metrics = createMetrics(app, observed, clock, timing)
+  const metrics = createMetrics(app, observed, async () => [], clock, timing)
   /** The clock of a database is set by a statement. */
   let clockSet: Promise<unknown> | null = null
   let isOpen = true

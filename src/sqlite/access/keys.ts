@@ -7,6 +7,7 @@ import { keySubject } from '../../access/entitlements.ts'
 import {
   type Caller,
   DEMO_KEY,
+  type EndingKey,
   hashKey,
   type KeyChanges,
   type KeyRecord,
@@ -19,7 +20,7 @@ import {
 } from '../../access/key.ts'
 import type { NetworkSet } from '../../access/network-quota.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
-import type { KeyReader, LoadProblem, Registry } from '../../access/ports.ts'
+import type { EndingKeys, KeyReader, LoadProblem, Registry } from '../../access/ports.ts'
 import type { Subject, Usage } from '../../access/rate-limit.ts'
 import { createFifoMap } from '../../lib/bounded-map.ts'
 import { utcDay } from '../../lib/time.ts'
@@ -199,6 +200,10 @@ export function createKeyStore(db: Database, usage: UsageReader) {
   const findStored = db.prepare<{ hash: Uint8Array; revokedAt: number | null }, [string]>(
     'select hash, revoked_at as revokedAt from keys where id = ?',
   )
+  const selectEnding = db.prepare<EndingKey & { total: number }, [number, number, number]>(
+    `select id, label, expires_at as expiresAt, count(*) over () as total from keys
+     where revoked_at is null and expires_at > ? and expires_at <= ? order by expires_at, id limit ?`,
+  )
   const countKeys = db.prepare<{ n: number }, []>(
     'select count(*) as n from keys where revoked_at is null',
   )
@@ -291,6 +296,11 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
     read: (id: string, nowMs: number): ListedKey | null =>
       listKeys(db, usage, nowMs, [id])[0] ?? null,
+
+    ending(fromMs: number, untilMs: number, most: number): EndingKeys {
+      const keys = selectEnding.all(fromMs, untilMs, most)
+      return { keys, total: keys[0]?.total ?? 0 }
+    },
 
     count: (nowMs: number): { total: number; usedToday: number } => ({
       total: countKeys.get()?.n ?? 0,

@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { SECOND_MS, toSeconds } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
-import type { Tally } from '../../proxies/freshness.ts'
+import type { ListChecks, Tally } from '../../proxies/freshness.ts'
 import { ROW_COLUMNS } from '../../proxies/row.ts'
 import type { Removal } from '../../proxies/store.ts'
 import { checkList } from '../check.ts'
@@ -117,14 +117,17 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
        count(*) filter (where checked_at between ?1 and ?2) as recent,
        count(*) filter (where checked_at > ?2) as ahead from proxies`,
   )
-  const newest = db.prepare<{ newest: number | null }, []>(
-    'select max(checked_at) as newest from proxies',
+  const newest = db.prepare<{ newest: number | null }, [number]>(
+    'select max(checked_at) as newest from proxies where checked_at <= ?',
+  )
+  const countAhead = db.prepare<{ n: number }, [number]>(
+    'select count(*) as n from proxies where checked_at > ?',
   )
   const any = db.prepare<{ id: number }, []>('select id from proxies limit 1')
   const select = createSelect(db, scanMax, version)
 
   function newestMs(): number | null {
-    const seconds = newest.get()?.newest ?? null
+    const seconds = newest.get(Number.MAX_SAFE_INTEGER)?.newest ?? null
     return seconds === null ? null : seconds * SECOND_MS
   }
 
@@ -155,6 +158,13 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     /** How many proxies there are, and when they were checked, see `Tally`. */
     tally: (sinceMs: number, untilMs: number): Tally =>
       tally.get(toSeconds(sinceMs), toSeconds(untilMs)) ?? NO_ROWS,
+
+    /** Those up to an instant, and how many are ahead of it: reads no others. */
+    checks(untilMs: number): ListChecks {
+      const until = toSeconds(untilMs)
+      const newestUntil = newest.get(until)?.newest ?? null
+      return { rows: count(), newest: newestUntil, ahead: countAhead.get(until)?.n ?? 0 }
+    },
 
     importMark: (): string =>
       db.query<{ imported: string }, []>('select imported from list').get()?.imported ?? '',

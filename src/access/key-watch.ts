@@ -1,0 +1,79 @@
+/**
+ * What replies said of keys in the last hour: how many requests limits refused, and whose day is used up.
+ * Counted in memory, of this process, as plain numbers: a look-up for each request.
+ */
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import type { AnswerUse } from './history.ts'
+import { DEMO_KEY } from './key.ts'
+import type { LimitStatus } from './rate-limit.ts'
+
+/** Requests of a key, and those of them that a limit refused (429). */
+export type KeyShare = { id: string; requests: number; refused: number }
+
+/** An hour is the present span and those before it: up to 15 minutes more than an hour. */
+const SPAN_MS = 15 * MINUTE_MS
+const SPANS = 5
+
+const isUsedUp = ({ remaining, windowSeconds }: LimitStatus): boolean =>
+  remaining === 0 && windowSeconds === DAY_MS / SECOND_MS
+
+export type KeyWatch = ReturnType<typeof createKeyWatch>
+
+export function createKeyWatch() {
+  type Span = { at: number; shares: Map<string, KeyShare> }
+  let spans: Span[] = []
+  /** Keys whose day was used up, and until when; others may have changed that since then. */
+  const full = new Map<string, number>()
+
+  const within = (nowMs: number): Span[] => {
+    const at = Math.floor(nowMs / SPAN_MS)
+    return spans.filter(span => span.at <= at && span.at > at - SPANS) // the clock may step back
+  }
+
+  return {
+    /** Counts a request whose reply is ready; `demo` is nobody's key. */
+    note({ keyId: id, refused, nowMs }: AnswerUse, limits: readonly LimitStatus[]): void {
+      if (id === DEMO_KEY) return
+      const at = Math.floor(nowMs / SPAN_MS)
+      let span = spans.at(-1)
+      if (span?.at !== at) {
+        span = { at, shares: new Map() }
+        spans = [...within(nowMs), span]
+      }
+      const share = span.shares.get(id)
+      if (share === undefined) span.shares.set(id, { id, requests: 1, refused })
+      else {
+        share.requests += 1
+        share.refused += refused
+      }
+      const limit = limits.find(isUsedUp)
+      if (limit !== undefined) full.set(id, nowMs + limit.resetSeconds * SECOND_MS)
+      else if (full.size > 0) full.delete(id)
+    },
+
+    /** The keys that a limit has refused, the most often refused first. */
+    refused(nowMs: number): KeyShare[] {
+      const found = new Map<string, KeyShare>()
+      const among = within(nowMs)
+      for (const { shares } of among) {
+        for (const { id, refused } of shares.values()) {
+          if (refused > 0) found.set(id, { id, requests: 0, refused: 0 })
+        }
+      }
+      for (const sum of found.values()) {
+        for (const { shares } of among) {
+          const { requests = 0, refused = 0 } = shares.get(sum.id) ?? {}
+          sum.requests += requests
+          sum.refused += refused
+        }
+      }
+      return [...found.values()].sort((a, b) => b.refused - a.refused)
+    },
+
+    /** The ids of keys whose day was used up, and has not ended. */
+    full(nowMs: number): string[] {
+      for (const [id, untilMs] of full) if (untilMs <= nowMs) full.delete(id)
+      return [...full.keys()]
+    },
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Reads what needs attention (`metrics/attention.ts`) of a running service, for the console and for metrics:
+ * only when somebody asks, and at most every ten seconds. What cannot be read is reported elsewhere.
+ */
+import type { KeyWatch } from '../access/key-watch.ts'
+import { TEMP_PLAN } from '../access/plan.ts'
+import type { Registry } from '../access/ports.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
+import type { Clock } from '../lib/clock.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import {
+  type Attention,
+  attentionTo,
+  ENDING_MS,
+  type Facts,
+  NAMED_KEYS,
+} from '../metrics/attention.ts'
+import type { Observed } from '../metrics/observed.ts'
+import type { Traffic } from '../metrics/traffic.ts'
+import { latestCheckMs } from '../proxies/freshness.ts'
+
+/** How long what was read is given to all who ask. */
+export const READ_EVERY_MS = 10 * SECOND_MS
+
+/** Calls of `tick`, one a second, between two marks of the traffic; the marks are of five minutes. */
+const MARK_EVERY = 15
+const MARKS = 21
+
+/** Keys that are read at a time, of those that may be named. */
+const KEYS_READ = 50
+
+type AttentionParts = {
+  observed: Pick<Observed, 'checks' | 'space' | 'feeds' | 'ahead' | 'nodes'>
+  registry: Pick<Registry, 'keys' | 'plans'>
+  watch: KeyWatch
+  traffic: () => Traffic
+  /** Whether a feed is paused: then it fails nobody. */
+  isPaused: (id: string) => boolean
+  /** How to fill an empty list. */
+  origin: string
+  clock: Clock
+}
+
+/** Requests, and those of them that found nothing. */
+const requestsOf = ({ ok, notFound, refused, failed, rejected }: Traffic): Facts['requests'] => ({
+  all: ok + notFound + refused + failed + rejected,
+  notFound,
+})
+
+/** What one of the readers reads; it is left out where it fails. */
+const factOf = <F extends keyof Facts>(
+  fact: F,
+  read: () => Awaitable<Facts[F] | null>,
+): Promise<Partial<Facts>> =>
+  Promise.try(read).then(
+    value => (value === null ? {} : { [fact]: value }),
+    () => ({}),
+  )
+
+/** `tick` is to be called every second. */
+export function createAttention(parts: AttentionParts) {
+  const { observed, registry, watch, traffic, isPaused, origin, clock } = parts
+  const { keys, plans } = registry
+  let marks = [requestsOf(traffic())]
+  let ticks = 0
+  let last: { atMs: number; found: Promise<Attention[]> } | null = null
+
+  /** The keys whose day is used up by what their last reply said, as they are now. */
+  async function readFull(nowMs: number): Promise<Facts['keys']> {
+    const ids = watch.full(nowMs).slice(0, KEYS_READ)
+    if (ids.length === 0) return []
+    const byName = new Map((await plans.list()).map(plan => [plan.name, plan]))
+    const found = await keys.list(nowMs, ids)
+    return found.map(key => ({ key, plan: byName.get(key.plan ?? TEMP_PLAN) }))
+  }
+
+  /** With the labels of those that are named. */
+  async function readRefused(nowMs: number): Promise<Facts['refused']> {
+    const shares = watch.refused(nowMs)
+    if (shares.length === 0) return []
+    const ids = shares.slice(0, KEYS_READ).map(({ id }) => id)
+    const labels = new Map((await keys.list(nowMs, ids)).map(({ id, label }) => [id, label]))
+    return shares.map(share => ({ ...share, label: labels.get(share.id) ?? '' }))
+  }
+
+  async function find(nowMs: number): Promise<Attention[]> {
+    const now = requestsOf(traffic())
+    const [before = now] = marks
+    const requests = { all: now.all - before.all, notFound: now.notFound - before.notFound }
+    const latestMs = latestCheckMs(nowMs)
+    const facts: Partial<Facts>[] = await Promise.all([
+      factOf('list', () => ({ ...observed.checks(latestMs), origin })),
+      factOf('feeds', async () => (await observed.feeds()).filter(({ id }) => !isPaused(id))),
+      factOf('refused', () => readRefused(nowMs)),
+      factOf('keys', () => readFull(nowMs)),
+      factOf('ending', () => keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)),
+      factOf('disk', observed.space),
+      factOf('clock', async () => ({
+        ...(await observed.ahead(nowMs)),
+        rows: observed.checks(latestMs).ahead,
+      })),
+      factOf('nodes', observed.nodes),
+    ])
+    return attentionTo(Object.assign({ requests }, ...facts), nowMs)
+  }
+
+  return {
+    tick(): void {
+      ticks += 1
+      if (ticks % MARK_EVERY === 0) marks = [...marks, requestsOf(traffic())].slice(-MARKS)
+    },
+    /** Never rejects. */
+    read(): Promise<Attention[]> {
+      const atMs = clock()
+      if (last === null || Math.abs(atMs - last.atMs) >= READ_EVERY_MS) {
+        last = { atMs, found: find(atMs) }
+      }
+      return last.found
+    },
+  }
+}

@@ -1,0 +1,237 @@
+/**
+ * What needs the operator's attention (contract G3), decided from what was read of an installation: a row
+ * for each reason. Console, metrics and `doctor` say it from here, in the same words.
+ */
+import { describeAhead } from '../access/ahead.ts'
+import { type EndingKey, keyState, type ListedKey } from '../access/key.ts'
+import type { KeyShare } from '../access/key-watch.ts'
+import { type Plan, TEMP_PLAN } from '../access/plan.ts'
+import type { Registry } from '../access/ports.ts'
+import type { Subject } from '../access/rate-limit.ts'
+import { describeFailure, type FeedState, isForgotten } from '../feeds/store.ts'
+import { counted, several, spanOf } from '../lib/counted.ts'
+import { finding, type Result } from '../lib/examination.ts'
+import { DAY_MS, formatDay, MINUTE_MS, SECOND_MS, utcDay } from '../lib/time.ts'
+import {
+  describeFresh,
+  isStale,
+  type ListChecks,
+  RECENT_MS,
+  type Tally,
+} from '../proxies/freshness.ts'
+
+/** A node as all machines see it, by the clock of their database. */
+export type NodeReport = {
+  node: string
+  address: string
+  /** Seconds since its copies were last known to be the newest, and since it last said so. */
+  lagSeconds: number
+  silentSeconds: number
+}
+
+/** Space on the disk of the data directory, and what an import may take of it. */
+export type Space = { freeBytes: number; neededBytes: number }
+
+/** What was read; what is left out is not known, and needs no attention. */
+export type Facts = {
+  /** `origin` says how to fill a list that is empty. */
+  list: ListChecks & { origin: string }
+  /** Requests of the last five minutes, and those of them that found nothing. */
+  requests: { all: number; notFound: number }
+  feeds: readonly Pick<FeedState, 'source' | 'error' | 'nextTryAt'>[]
+  /** Keys that limits have refused within an hour, those refused most often first. */
+  refused: readonly (KeyShare & { label: string })[]
+  keys: readonly { key: ListedKey; plan: Plan | undefined }[]
+  /** The keys that end next, and how many do. */
+  ending: { keys: readonly EndingKey[]; total: number }
+  disk: Space
+  /** Rows and subjects that lie in the future, and how far this machine's clock is ahead of the database's. */
+  clock: { rows: number; subjects: readonly Subject[]; distanceMs: number }
+  nodes: readonly NodeReport[]
+}
+
+/** Where a link leads that has no better place. */
+const OVERVIEW = '#overview'
+type Cause = string | { sentence: string; link: string }
+type Row = {
+  /** Where the console shows the cause, unless the cause says so. */
+  link: string
+  find(facts: Partial<Facts>, nowMs: number): readonly Cause[]
+}
+
+/** A row that judges one of the facts. */
+const row = <F extends keyof Facts>(
+  fact: F,
+  link: string,
+  find: (known: Facts[F], nowMs: number) => readonly Cause[],
+): Row => ({
+  link,
+  find: (facts, nowMs) => {
+    const known = facts[fact]
+    return known === undefined ? [] : find(known, nowMs)
+  },
+})
+
+const percent = (share: number): string => `${counted(Math.floor(share * 100))} %`
+
+/** Keys that a reason names; of more it says how many. */
+export const NAMED_KEYS = 3
+/** Keys that end within this time are said to. */
+export const ENDING_MS = 7 * DAY_MS
+
+type Named = { id: string; label: string }
+
+/** What is said of keys, each with a link to its page. */
+function ofKeys<K extends Named>(
+  keys: readonly K[],
+  say: (key: K) => string,
+  total = keys.length,
+): Cause[] {
+  const causes: Cause[] = keys.slice(0, NAMED_KEYS).map(key => ({
+    sentence: `key ${key.label === '' ? key.id : `${key.label} (${key.id})`} ${say(key)}`,
+    link: `#keys/${key.id}`,
+  }))
+  const more = total - causes.length
+  return more > 0 ? [...causes, `and ${several(more, 'more key')}`] : causes
+}
+
+/** What a key has used up of its day; a quota of callers is used up by the customer's own machines, as it should. */
+function usedUp(key: ListedKey, plan: Plan | undefined): string | null {
+  const { daily = null, subnets = null } = plan ?? {}
+  if (daily !== null && key.requestsToday >= daily) return several(daily, 'request')
+  return subnets !== null && key.subnetsToday >= subnets ? several(subnets, 'network') : null
+}
+
+const shareOf = ({ requests, refused }: KeyShare): number => refused / requests
+
+/** A node that has said nothing for so long has ended, or answers 503 (contract I3). */
+export const SILENT_SECONDS_MAX = 5
+/** Copying a large import takes longer than seconds, and one of a million rows not a minute. */
+const LAG_SECONDS_MAX = 60
+
+/** From here on, `time` of a query is wrong by a tenth of its default. */
+const DISTANCE_MS_MAX = MINUTE_MS
+
+/** By how much this machine's clock is apart from that of its database. */
+export const describeDistance = (distanceMs: number): string =>
+  `this machine’s clock is ${(Math.abs(distanceMs) / SECOND_MS).toFixed(1)} s ` +
+  `${distanceMs > 0 ? 'ahead of' : 'behind'} the database’s`
+
+const megabytes = (bytes: number): string => `${counted(Math.ceil(bytes / 1e6))} MB`
+export const describeSpace = ({ freeBytes, neededBytes }: Space): string =>
+  `${megabytes(freeBytes)} are free on the disk; an import may take ${megabytes(neededBytes)}`
+
+const ROWS = {
+  list_empty: row('list', '#import', ({ rows, origin }) =>
+    rows === 0 ? [`the list is empty; ${origin}`] : [],
+  ),
+  list_stale: row('list', '#feeds', (list, nowMs) => {
+    if (list.rows === 0 || !isStale(list, nowMs)) return []
+    const { newest } = list
+    const last =
+      newest === null ? 'none before' : `the newest ${spanOf(nowMs / SECOND_MS - newest)} ago`
+    return [`no proxy was checked in the last ${spanOf(RECENT_MS / SECOND_MS)}, ${last}`]
+  }),
+  not_found: row('requests', '#log?code=PROXIES_NOT_FOUND', ({ all, notFound }) =>
+    notFound > all * 0.2
+      ? [
+          `${counted(notFound)} of ${several(all, 'request')} in the last five minutes ` +
+            `(${percent(notFound / all)}) found nothing: 404 PROXIES_NOT_FOUND`,
+        ]
+      : [],
+  ),
+  feed_failing: row('feeds', '#feeds', (feeds, nowMs) =>
+    feeds.filter(feed => feed.error !== '' && !isForgotten(feed, nowMs)).map(describeFailure),
+  ),
+  key_refused: row('refused', '#keys', keys =>
+    ofKeys(
+      keys.filter(key => shareOf(key) > 0.05),
+      key =>
+        `was refused ${counted(key.refused)} of ${several(key.requests, 'request')} in the last hour ` +
+        `(${percent(shareOf(key))}) by a limit`,
+    ),
+  ),
+  key_at_limit: row('keys', '#keys', (keys, nowMs) =>
+    ofKeys(
+      keys
+        .filter(({ key }) => keyState(key, nowMs) === 'active')
+        .flatMap(({ key: { id, label }, plan, key }) => {
+          const used = usedUp(key, plan)
+          return used === null ? [] : [{ id, label, used }]
+        }),
+      ({ used }) => `has used up its ${used} of the day`,
+    ),
+  ),
+  key_expiring: row('ending', '#keys', ({ keys, total }) =>
+    ofKeys(keys, ({ expiresAt }) => `ends on ${formatDay(utcDay(expiresAt))}`, total),
+  ),
+  disk: row('disk', OVERVIEW, space =>
+    space.freeBytes < space.neededBytes ? [describeSpace(space)] : [],
+  ),
+  clock: row('clock', OVERVIEW, ({ rows, subjects, distanceMs }) => [
+    ...(Math.abs(distanceMs) > DISTANCE_MS_MAX
+      ? [`${describeDistance(distanceMs)}: set both by NTP`]
+      : []),
+    ...describeAhead(subjects).map(sentence => ({ sentence, link: '#keys' })),
+    ...(rows === 0
+      ? []
+      : [
+          {
+            sentence:
+              `${counted(rows)} proxies were last checked in the future, and count as fresh until then: ` +
+              'import them again, or the whole list with: proxylist import --replace FILE',
+            link: '#import',
+          },
+        ]),
+  ]),
+  node_lag: row('nodes', OVERVIEW, nodes =>
+    nodes.flatMap(({ node, address, lagSeconds, silentSeconds }) => {
+      const name = `${node} (${address})`
+      if (silentSeconds > SILENT_SECONDS_MAX) {
+        const ago = `${counted(Math.round(silentSeconds))} s ago`
+        return [`${name} was last seen ${ago}: it was killed, or answers 503`]
+      }
+      if (lagSeconds <= LAG_SECONDS_MAX) return []
+      return [`${name} lags by ${counted(Math.round(lagSeconds))} s: its stderr says why`]
+    }),
+  ),
+} satisfies { [reason: string]: Row }
+
+type Reason = keyof typeof ROWS
+export const REASONS = Object.keys(ROWS) as Reason[] // of the table itself
+
+/** Something that needs attention, and the fragment of the console where its cause is. */
+export type Attention = { reason: Reason; sentence: string; link: string }
+
+/** All that needs attention, in the order of the table. */
+export const attentionTo = (facts: Partial<Facts>, nowMs: number): Attention[] =>
+  REASONS.flatMap(reason => {
+    const { link, find } = ROWS[reason]
+    return find(facts, nowMs).map(cause => ({
+      reason,
+      ...(typeof cause === 'string' ? { sentence: cause, link } : cause),
+    }))
+  })
+
+/** The sentences alone, for `doctor`. */
+export const sentencesOn = (facts: Partial<Facts>, nowMs: number): string[] =>
+  attentionTo(facts, nowMs).map(({ sentence }) => sentence)
+
+/** How fresh a list is. */
+export const judgeChecks = (tally: Tally, origin: string, nowMs: number): Result =>
+  finding(sentencesOn({ list: { ...tally, origin } }, nowMs), describeFresh(tally, nowMs))
+
+/** Which keys are at a limit or end soon: that is allowed, and their customers may need something. */
+export async function judgeKeys(
+  { keys, plans }: Pick<Registry, 'keys' | 'plans'>,
+  nowMs: number,
+): Promise<Result> {
+  const byName = new Map((await plans.list()).map(plan => [plan.name, plan]))
+  const all = (await keys.list(nowMs)).map(key => ({
+    key,
+    plan: byName.get(key.plan ?? TEMP_PLAN),
+  }))
+  const ending = await keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)
+  const notes = sentencesOn({ keys: all, ending }, nowMs)
+  return finding([], 'no key has used up its day, or ends within 7 days', notes)
+}

@@ -1,0 +1,237 @@
+/** Tests of what needs attention of a running service: each reason appears and goes again, everywhere. */
+import { afterAll, describe, expect, spyOn, test } from 'bun:test'
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
+import { readSettings } from '../../src/config/settings.ts'
+import { EXAMINED, examine } from '../../src/doctor.ts'
+import { REASONS } from '../../src/metrics/attention.ts'
+import { withFeeds } from '../../src/sqlite/stores.ts'
+import { startConsole } from '../support/console.ts'
+import { smallDisk } from '../support/disk.ts'
+import { FEED, FEED_STATE } from '../support/feeds.ts'
+import { ASK, addList, dataDirectory, T0 } from '../support/fixtures.ts'
+import { samplesOf } from '../support/metrics.ts'
+import { cleanUp, onCleanUp } from '../support/temporary.ts'
+import { until } from '../support/until.ts'
+
+afterAll(cleanUp)
+
+const DAY = 86_400
+
+/** A service on `dir`, and what it says of one reason. */
+function watched(dir: string, reason: string) {
+  const service = startConsole(dir)
+  let seconds = 0
+  const ids = service.registry.keys.list(T0)
+  const sentences = (found: { reason: string; sentence: string }[]) =>
+    found.filter(each => each.reason === reason).map(({ sentence }) => sentence)
+  return {
+    ...service,
+    dir,
+    /** Lets time pass, or go back: what was read before is read again. */
+    pass(more = 10): void {
+      seconds += more
+      service.setClock(seconds)
+    },
+    /** Changes the only key. */
+    async change(json: object, what = ''): Promise<void> {
+      const [{ id = '' } = {}] = await ids
+      const answer = await service.ask(`/console/keys/${id}${what}`, { method: 'POST', json })
+      expect(answer.status).toBe(200)
+    },
+    /** What the console says, as a part of the overview too. */
+    async said(): Promise<string[]> {
+      await new Promise(setImmediate) // a request is a turn of its own
+      const { attention } = await service.value('/console/state')
+      expect((await service.value('/console/overview')).attention).toEqual(attention)
+      return sentences(attention)
+    },
+    /** The values of the metric. All scrapes within a second have one text. */
+    async scraped() {
+      const { text } = await service.ask('/metrics')
+      const samples = samplesOf(text).filter(({ name }) => name === 'proxylist_attention')
+      expect(samples.map(({ labels }) => labels)).toEqual(REASONS.map(each => ({ reason: each })))
+      return samples.find(({ labels }) => labels.reason === reason)?.value
+    },
+    /** What `doctor` finds that is not simply right. */
+    async examined(): Promise<string> {
+      const settings = readSettings(EXAMINED, { data: dir }, {})
+      const nowMs = T0 + seconds * 1000
+      const found = await examine(settings, {}, () => nowMs, new AbortController().signal)
+      return found
+        .filter(({ ok, note }) => !ok || note)
+        .map(each => each.found)
+        .join('; ')
+    },
+  }
+}
+type Watched = ReturnType<typeof watched>
+
+const row = (age: number) => [{ ip: '192.0.2.1:80', type: 'http', age }]
+const daily = () => dataDirectory(row(0), { daily: 2 })
+const asked =
+  (path: string, times = 1) =>
+  async ({ api }: Watched) => {
+    for (let n = 0; n < times; n += 1) await api(path)
+  }
+const feedWith =
+  (error: string) =>
+  ({ dir }: Watched) =>
+    withFeeds(dir, async store => {
+      await store.keepOnly([FEED], T0)
+      await store.save(FEED.id, { ...FEED_STATE, error })
+    })
+const ticks = async ({ admin }: Watched): Promise<void> => {
+  for (let n = 0; n < 330; n += 1) await admin.tick()
+}
+
+type Case = {
+  reason: string
+  dir?: () => string
+  make(on: Watched): unknown
+  mend(on: Watched): unknown
+  sentence: RegExp
+  /** Whether `doctor` can know: it counts no requests. */
+  isExamined?: boolean
+}
+const CASES: readonly Case[] = [
+  {
+    reason: 'list_empty',
+    dir: () => dataDirectory([]),
+    make() {},
+    mend: ({ dir }) => addList(dir, row(0)),
+    sentence: /^the list is empty; fill it with: proxylist import FILE$/,
+  },
+  {
+    reason: 'list_stale',
+    make: on => on.pass(DAY),
+    mend: on => on.pass(-DAY),
+    sentence: /^no proxy was checked in the last 10 minutes, the newest 24 hours ago$/,
+  },
+  {
+    reason: 'not_found',
+    make: asked(`${ASK}&country=zz`),
+    mend: ticks,
+    sentence: /^1 of 1 request in the last five minutes \(100 %\) found nothing: 404/,
+    isExamined: false,
+  },
+  {
+    reason: 'feed_failing',
+    make: feedWith('the server does not answer'),
+    mend: feedWith(''),
+    sentence: /^feed http:\/\/h\/a: the server does not answer$/,
+  },
+  {
+    reason: 'key_refused',
+    dir: () => dataDirectory(row(0), { burst: { requests: 2, seconds: 60 } }),
+    make: asked(ASK, 3),
+    mend: on => on.pass(75 * 60),
+    sentence: /^key \w{8} was refused 1 of 3 requests in the last hour \(33 %\) by a limit$/,
+    isExamined: false,
+  },
+  {
+    reason: 'key_at_limit',
+    dir: daily,
+    make: asked(ASK, 2),
+    mend: on => on.change({}, '/reset'),
+    sentence: /^key \w{8} has used up its 2 requests of the day$/,
+  },
+  {
+    reason: 'key_at_limit',
+    dir: daily,
+    make: asked(ASK, 3),
+    mend: on => on.pass(DAY / 2), // midnight
+    sentence: /^key \w{8} has used up its 2 requests of the day$/,
+  },
+  {
+    reason: 'key_expiring',
+    make: on => on.change({ expires: '6d', label: 'acme' }),
+    mend: on => on.change({ expires: '8d' }),
+    sentence: /^key acme \(\w{8}\) ends on 2026-11-26$/,
+  },
+  {
+    reason: 'clock',
+    make(on) {
+      addList(on.dir, row(-300))
+      on.pass(-100)
+    },
+    mend: on => on.pass(100),
+    sentence: /^1 proxies were last checked in the future, .*proxylist import --replace FILE$/,
+  },
+  {
+    reason: 'clock',
+    async make(on) {
+      await on.api(ASK)
+      on.pass(-100)
+    },
+    mend: on => on.change({}, '/reset'),
+    sentence: /^the last requests of key \w{8} lie in the future: proxylist keys reset \w{8}$/,
+  },
+]
+
+async function expectToComeAndGo(on: Watched, { make, mend, sentence, isExamined = true }: Case) {
+  await make(on)
+  on.pass()
+  const said = await on.said()
+  expect(said).toEqual([expect.stringMatching(sentence)])
+  await until(async () => (await on.scraped()) === 1)
+  if (isExamined) expect(await on.examined()).toContain(said[0] as string)
+  await mend(on)
+  on.pass()
+  expect(await on.said()).toEqual([])
+  await until(async () => (await on.scraped()) === 0)
+  if (isExamined) expect(await on.examined()).not.toContain(said[0] as string)
+}
+
+describe('appears in console, metrics and doctor, and goes again:', () => {
+  test.each(CASES)('$reason', async each => {
+    await expectToComeAndGo(watched((each.dir ?? dataDirectory)(), each.reason), each)
+  })
+
+  const disk = smallDisk('40m')
+  test.skipIf(disk === null)('disk', async () => {
+    const dir = join(disk ?? '', 'data')
+    cpSync(dataDirectory(), dir, { recursive: true })
+    const resize = (size: string) => () =>
+      Bun.spawnSync(['mount', '-o', `remount,size=${size}`, disk ?? ''])
+    await expectToComeAndGo(watched(dir, 'disk'), {
+      ...{ reason: 'disk', make: () => {}, mend: resize('200m') },
+      sentence: /^\d+ MB are free on the disk; an import may take 68 MB$/,
+    })
+  })
+})
+
+test('what is read is read once for all who ask within ten seconds, and again when the clock jumps', async () => {
+  const on = watched(dataDirectory([]), 'list_empty')
+  const reading = spyOn(on.registry.keys, 'ending')
+  onCleanUp(() => reading.mockRestore())
+  for (let n = 0; n < 5; n += 1) await on.said()
+  expect(reading).toHaveBeenCalledTimes(1)
+  addList(on.dir, row(0))
+  on.pass(9)
+  expect(await on.said()).toHaveLength(1)
+  on.pass(1)
+  expect(await on.said()).toEqual([])
+  on.pass(-3600)
+  await on.said()
+  expect(reading).toHaveBeenCalledTimes(3)
+})
+
+test('what cannot be read is left out: the rest is said', async () => {
+  const on = watched(daily(), 'key_at_limit')
+  await asked(ASK, 2)(on)
+  on.list.close()
+  on.pass()
+  expect(await on.said()).toHaveLength(1)
+})
+
+test('a share of five minutes is that of the last five: what was before counts no more', async () => {
+  const on = watched(dataDirectory(), 'not_found')
+  await asked(ASK, 20)(on)
+  await asked(`${ASK}&country=zz`, 5)(on)
+  expect(await on.said()).toEqual([])
+  await ticks(on)
+  await asked(`${ASK}&country=zz`)(on)
+  on.pass()
+  expect(await on.said()).toHaveLength(1)
+})

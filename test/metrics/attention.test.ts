@@ -1,0 +1,167 @@
+/** Holds what needs attention: from which bound on each reason appears, what it says and where it leads. */
+import { describe, expect, test } from 'bun:test'
+import type { ListedKey } from '../../src/access/key.ts'
+import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
+import { attentionTo, type Facts, REASONS } from '../../src/metrics/attention.ts'
+import { T0 } from '../support/fixtures.ts'
+
+const S0 = T0 / 1000
+const DAY_MS = 86_400_000
+
+const list = { rows: 9, newest: S0 - 10, ahead: 0, origin: 'fill it' }
+const clock = { rows: 0, subjects: [], distanceMs: 0 }
+const feedOf = (source: string, error: string, nextTryAt = T0 + 1) => ({ source, error, nextTryAt })
+const node = { node: 'n1', address: '10.0.0.1:80', lagSeconds: 0, silentSeconds: 0 }
+const listed: ListedKey = {
+  ...{ id: 'k1', label: '', note: '', prefix: 'pl_abcde', plan: 'standard' },
+  ...{ createdAt: T0, expiresAt: null, revokedAt: null, isEnabled: true, oldSecretsUntil: [] },
+  ...{ requestsToday: 0, subnetsToday: 0, clientsToday: 0 },
+}
+const plan = { ...BUILT_IN_PLANS[0], daily: 100, subnets: 10, clients: 1 }
+const keyOf = (more: Partial<ListedKey>) => ({ keys: [{ key: { ...listed, ...more }, plan }] })
+const shareOf = (requests: number, refused: number) => ({
+  refused: [{ id: 'k1', label: 'acme', requests, refused }],
+})
+
+type Case = readonly [
+  reason: string,
+  facts: Partial<Facts>,
+  said: readonly (readonly [sentence: string, link: string])[],
+]
+const CASES: readonly Case[] = [
+  ['list_empty', { list }, []],
+  [
+    'list_empty',
+    { list: { ...list, rows: 0, newest: null } },
+    [['the list is empty; fill it', '#import']],
+  ],
+  ['list_stale', { list: { ...list, newest: S0 - 600 } }, []],
+  [
+    'list_stale',
+    { list: { ...list, newest: S0 - 601 } },
+    [['no proxy was checked in the last 10 minutes, the newest 10 minutes ago', '#feeds']],
+  ],
+  [
+    'list_stale',
+    { list: { ...list, newest: null, ahead: 9 } },
+    [['no proxy was checked in the last 10 minutes, none before', '#feeds']],
+  ],
+  ['not_found', { requests: { all: 0, notFound: 0 } }, []],
+  ['not_found', { requests: { all: 100, notFound: 20 } }, []],
+  [
+    'not_found',
+    { requests: { all: 1000, notFound: 201 } },
+    [
+      [
+        '201 of 1,000 requests in the last five minutes (20 %) found nothing: 404 PROXIES_NOT_FOUND',
+        '#log?code=PROXIES_NOT_FOUND',
+      ],
+    ],
+  ],
+  ['feed_failing', { feeds: [feedOf('/a', '')] }, []],
+  // Nobody has tried it since it was due: a server had it once.
+  ['feed_failing', { feeds: [feedOf('/a', 'gone', T0 - 3_600_001)] }, []],
+  [
+    'feed_failing',
+    { feeds: [feedOf('/a', ''), feedOf('/b', 'gone')] },
+    [['feed /b: gone', '#feeds']],
+  ],
+  ['key_refused', shareOf(100, 5), []],
+  [
+    'key_refused',
+    shareOf(100, 6),
+    [['key acme (k1) was refused 6 of 100 requests in the last hour (6 %) by a limit', '#keys/k1']],
+  ],
+  ['key_at_limit', keyOf({ requestsToday: 99, subnetsToday: 9 }), []],
+  [
+    'key_at_limit',
+    keyOf({ requestsToday: 100 }),
+    [['key k1 has used up its 100 requests of the day', '#keys/k1']],
+  ],
+  [
+    'key_at_limit',
+    keyOf({ subnetsToday: 10 }),
+    [['key k1 has used up its 10 networks of the day', '#keys/k1']],
+  ],
+  // Its customer calls from as many networks as it may: that is no limit that is in the way.
+  ['key_at_limit', keyOf({ clientsToday: 1 }), []],
+  ['key_at_limit', keyOf({ requestsToday: 100, revokedAt: T0 - 1 }), []],
+  ['key_at_limit', keyOf({ requestsToday: 100, expiresAt: T0 }), []],
+  ['key_expiring', { ending: { keys: [], total: 0 } }, []],
+  [
+    'key_expiring',
+    {
+      ending: {
+        keys: ['a', 'b', 'c'].map(id => ({ id, label: '', expiresAt: T0 + DAY_MS })),
+        total: 2003,
+      },
+    },
+    [
+      ...['a', 'b', 'c'].map(id => [`key ${id} ends on 2026-11-21`, `#keys/${id}`] as const),
+      ['and 2,000 more keys', '#keys'],
+    ],
+  ],
+  ['disk', { disk: { freeBytes: 68e6, neededBytes: 68e6 } }, []],
+  [
+    'disk',
+    { disk: { freeBytes: 67e6, neededBytes: 68e6 } },
+    [['67 MB are free on the disk; an import may take 68 MB', '#overview']],
+  ],
+  ['clock', { clock: { ...clock, distanceMs: -60_000 } }, []],
+  [
+    'clock',
+    { clock: { rows: 1, subjects: [{ kind: 'key', id: 'k1' }], distanceMs: -60_100 } },
+    [
+      ['this machine’s clock is 60.1 s behind the database’s: set both by NTP', '#overview'],
+      ['the last requests of key k1 lie in the future: proxylist keys reset k1', '#keys'],
+      [
+        '1 proxies were last checked in the future, and count as fresh until then: import them again, or the whole list with: proxylist import --replace FILE',
+        '#import',
+      ],
+    ],
+  ],
+  [
+    'node_lag',
+    {
+      nodes: [
+        { ...node, lagSeconds: 60 },
+        { ...node, silentSeconds: 5 },
+      ],
+    },
+    [],
+  ],
+  [
+    'node_lag',
+    { nodes: [{ ...node, lagSeconds: 61 }] },
+    [['n1 (10.0.0.1:80) lags by 61 s: its stderr says why', '#overview']],
+  ],
+  [
+    'node_lag',
+    { nodes: [{ ...node, lagSeconds: 6, silentSeconds: 6 }] },
+    [['n1 (10.0.0.1:80) was last seen 6 s ago: it was killed, or answers 503', '#overview']],
+  ],
+]
+
+describe('what needs attention', () => {
+  test.each(CASES)('%s, of %j', (reason, facts, said) => {
+    expect(attentionTo(facts, T0)).toEqual(
+      said.map(([sentence, link]) => ({ reason, sentence, link }) as never),
+    )
+  })
+
+  test('has a case that appears and one that does not, of each reason', () => {
+    const told = (some: boolean) =>
+      new Set(CASES.filter(([, , { length }]) => length > 0 === some).map(([reason]) => reason))
+    expect([...told(true)].sort()).toEqual([...REASONS].sort())
+    expect([...told(false)].sort()).toEqual([...REASONS].sort())
+  })
+
+  test('is nothing while nothing is known', () => expect(attentionTo({}, T0)).toEqual([]))
+
+  test('is in the order of the table, whatever is known first', () => {
+    const facts = Object.assign({}, ...CASES.map(([, each]) => each))
+    const order = attentionTo(facts, T0).map(({ reason }) => REASONS.indexOf(reason))
+    expect(order.length).toBeGreaterThan(1)
+    expect(order).toEqual(order.toSorted((a, b) => a - b))
+  })
+})
