@@ -49,7 +49,7 @@ export type Route = { view: (typeof VIEWS)[number]; id: string | null }
 
 /** The route of a fragment such as `#keys/k3x9m2ab`; what is unknown is the overview. */
 export function routeOf(hash: string): Route {
-  const [name = '', id = ''] = hash.replace(/^#\/?/, '').split('/')
+  const [name = '', id = ''] = hash.replace(/^#\/?|\?.*/g, '').split('/')
   const view = VIEWS.find(each => each === name) ?? 'overview'
   return { view, id: view === 'keys' && /^[a-z0-9]{1,40}$/i.test(id) ? id : null }
 }

@@ -1,7 +1,7 @@
 /** The console as a whole: the token, the view that the fragment names, the bar above. */
 import { render } from 'preact'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { Overview } from '../../admin/wire.ts'
+import type { State } from '../../admin/wire.ts'
 import { TextField } from '../parts/form.tsx'
 import { Header } from '../parts/header.tsx'
 import {
@@ -42,25 +42,40 @@ const VIEW_WORDS: { readonly [view in Route['view']]: string } = {
 /** Where the first link of the page goes: to its content, which is no view. */
 const SKIP = '#content'
 
-/** How often the overview is asked for, while it is shown and for the bar above. */
-const [SHOWN_SECONDS, ELSE_SECONDS] = [10, 60]
+/** The server reads what needs attention every ten seconds: it is shown within fifteen. */
+const STATE_SECONDS = 5
 
-/** Whether the server is ready, for all views. */
-function ServerState({ live: { value, problem } }: { live: Live<Overview> }) {
-  if (value === null && problem === null) return null
-  const isReady = problem === null && value?.ready === true
+/** Whether all is well, in every view. */
+function ServerState({ live: { value, problem } }: { live: Live<State> }) {
+  if (problem !== null) return <span class="status">no answer</span>
+  if (value === null) return null
+  const { ready, attention, uptime_seconds } = value
+  const count = attention.length
+  if (ready && count === 0) {
+    return (
+      <span class="status" data-ok>
+        all is well<span class="uptime"> · {countdown(uptime_seconds)}</span>
+      </span>
+    )
+  }
+  const needs = ` need${count === 1 ? 's' : ''} attention`
   return (
-    <span class="status" data-ok={isReady || undefined}>
-      {problem !== null ? 'no answer' : isReady ? 'ready' : 'not ready'}
-      {isReady && value && <span class="uptime"> · {countdown(value.uptime_seconds)}</span>}
-    </span>
+    <a
+      class="status"
+      href="#overview"
+      data-attention={ready || undefined}
+      aria-label={ready ? count + needs : undefined}
+    >
+      {ready ? count : 'not ready'}
+      {ready && <span class="uptime">{needs}</span>}
+    </a>
   )
 }
 
-function View({ route, overview }: { route: Route; overview: Live<Overview> }) {
+function View({ route, state }: { route: Route; state: Live<State> }) {
   switch (route.view) {
     case 'overview':
-      return <OverviewView live={overview} />
+      return <OverviewView state={state.value} />
     case 'keys':
       return route.id === null ? <KeysView /> : <KeyView key={route.id} id={route.id} />
     case 'plans':
@@ -81,8 +96,7 @@ function SignedIn({ client, route, imports, onSignOut }: SignedInProps) {
   const [keyFilter, setKeyFilter] = useState(ALL_KEYS)
   const heading = useRef<HTMLHeadingElement>(null)
   const { view, id } = route
-  const everySeconds = view === 'overview' ? SHOWN_SECONDS : ELSE_SECONDS
-  const overview = useLive<Overview>(client, '/console/overview', everySeconds)
+  const state = useLive<State>(client, '/console/state', STATE_SECONDS)
   const name = id === null ? VIEW_WORDS[view] : `Key ${id}`
   const isFirst = useRef(true)
   useLayoutEffect(() => {
@@ -99,7 +113,7 @@ function SignedIn({ client, route, imports, onSignOut }: SignedInProps) {
         Skip to content
       </a>
       <Header links={links} words={HEADER_WORDS}>
-        <ServerState live={overview} />
+        <ServerState live={state} />
         <button type="button" class="quiet" onClick={onSignOut}>
           Sign out
         </button>
@@ -112,7 +126,7 @@ function SignedIn({ client, route, imports, onSignOut }: SignedInProps) {
         >
           {name}
         </h1>
-        <View route={route} overview={overview} />
+        <View route={route} state={state} />
       </main>
     </Context.Provider>
   )

@@ -1,9 +1,11 @@
 /** The overview: how the service does now, and how it did in the last 24 hours. */
-import type { Overview, Values } from '../../admin/wire.ts'
+import type { Overview, State, Values } from '../../admin/wire.ts'
+import { Card as Part } from '../parts/table.tsx'
 import { type Line, TimeChart } from './chart.tsx'
 import { greatest, OUTCOMES, sparkPaths, thin, totals } from './chart-data.ts'
+import { useConsole } from './context.ts'
 import { Alert, LiveNotice } from './dialog.tsx'
-import type { Live } from './live.ts'
+import { useLive } from './live.ts'
 import { amount, bytes, distance, ms, number, share, UNKNOWN, whole } from './speech.ts'
 
 const [SPARK_WIDTH, SPARK_HEIGHT, SPARK_POINTS] = [240, 34, 96]
@@ -28,6 +30,10 @@ const msOf = (value: number | null): string => (value === null ? UNKNOWN : ms(va
 
 type Card = [name: string, value: string, notes: string, values: Values]
 
+/** What the data take, and how much more they can. */
+const dataOf = ({ data_bytes: data, free_bytes: free }: Overview['process']): string =>
+  `data ${bytes(data)}${free === null ? '' : ` · ${bytes(free)} free`}`
+
 function cardsOf({ list, requests, keys, process, history }: Overview): Card[] {
   const newest = list.newest_seconds
   const age = newest === null ? '' : ` · newest ${distance(-newest)}`
@@ -39,7 +45,7 @@ function cardsOf({ list, requests, keys, process, history }: Overview): Card[] {
     ],
     ['Answer, p99', msOf(requests.p99_ms), `p50 ${msOf(requests.p50_ms)}`, history.p99_ms],
     ['Keys in use', number(keys.used_today), `of ${number(keys.total)}, today`, history.keys],
-    ['Memory', bytes(process.rss_bytes), `data ${bytes(process.data_bytes)}`, history.rss_bytes],
+    ['Memory', bytes(process.rss_bytes), dataOf(process), history.rss_bytes],
   ]
 }
 
@@ -95,12 +101,35 @@ function Charts({ history }: { history: Overview['history'] }) {
   )
 }
 
-export function OverviewView({ live }: { live: Live<Overview> }) {
+/** What needs attention, each with the way to its cause; what is of the overview is seen below. */
+function NeedsAttention({ ready, problem, attention }: State) {
+  return (
+    <>
+      {!ready && <Alert>The server is not ready: {problem}</Alert>}
+      {attention.length > 0 && (
+        <Part title="Needs attention" look="attention">
+          <ul>
+            {attention.map(({ sentence, link }) => (
+              <li key={sentence}>
+                {link === '#overview' ? sentence : <a href={link}>{sentence}</a>}
+              </li>
+            ))}
+          </ul>
+        </Part>
+      )}
+    </>
+  )
+}
+
+const REFRESH_SECONDS = 10
+
+export function OverviewView({ state }: { state: State | null }) {
+  const live = useLive<Overview>(useConsole().client, '/console/overview', REFRESH_SECONDS)
   const { value } = live
   return (
     <>
+      {state && <NeedsAttention {...state} />}
       <LiveNotice live={live} />
-      {value && !value.ready && <Alert>The server is not ready: {value.problem}</Alert>}
       {value && (
         <ul class="cards">
           {cardsOf(value).map(([name, amount, notes, values]) => (

@@ -14,6 +14,7 @@ import {
   startSample,
   viewOf,
   withHistory,
+  withState,
 } from '../../support/console-page.ts'
 import { inBrowser as test } from '../../support/in-browser.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
@@ -92,7 +93,7 @@ describe('the token, while the console is open', () => {
     await page.evaluate(`location.hash = ${JSON.stringify(new URL(await signIn()).hash)}`)
     await page.locator('.cards').waitFor()
     renewed.resolve()
-    await page.getByRole('link', { name: 'Import' }).click()
+    await page.getByRole('link', { name: 'Import', exact: true }).click()
     await page.locator('.imports .bad', { hasText: 'not valid' }).waitFor()
     await page.getByRole('link', { name: 'Keys' }).click()
     await page.getByText('There is no key yet').waitFor()
@@ -105,7 +106,7 @@ describe('the overview', () => {
     const cards = page.locator('.cards')
     await cards.waitFor()
     expect(await cards.textContent()).toMatch(/Proxies[\d,]+.*fresh.*Requests.*Memory\d+ MB/)
-    expect(await page.locator('.top .status').textContent()).toMatch(/^ready · /)
+    expect(await page.locator('.top .status').textContent()).toMatch(/^all is well · /)
     expect(await page.title()).toBe('Overview · proxylist console')
   })
 
@@ -187,13 +188,13 @@ describe('the overview, as time passes', () => {
   test('says that its figures are old when the server does not answer, and goes on when it does', async () => {
     const { page } = await view('Overview', { prepare: page => page.clock.install() })
     await page.locator('.cards').waitFor()
-    await page.route('**/console/overview', route => route.abort())
+    await page.route(/console\/(?:overview|state)$/, route => route.abort())
     await page.clock.runFor(10_000)
     await page.getByRole('alert').waitFor()
     expect(await page.getByRole('alert').textContent()).toMatch(/from \d\d:\d\d.*does not answer/)
     expect(await page.locator('.top .status').textContent()).toBe('no answer')
     expect(await page.locator('.cards').isVisible()).toBe(true)
-    await page.unroute('**/console/overview')
+    await page.unroute(/console\/(?:overview|state)$/)
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByRole('alert').waitFor({ state: 'detached' })
   })
@@ -202,9 +203,9 @@ describe('the overview, as time passes', () => {
 describe('a server in trouble', () => {
   test('is shown with why it is not ready, with markup as text', async () => {
     const problem = 'the list is <img src=x onerror=alert(1)> empty'
-    const prepare = (each: Page) => withHistory(each, { ready: false, problem })
+    const prepare = (each: Page) => withState(each, { ready: false, problem })
     const { page } = await view('Overview', { prepare })
-    await page.locator('.cards').waitFor()
+    await page.getByRole('alert').waitFor()
     expect(await page.getByRole('alert').textContent()).toContain(problem)
     expect(await page.locator('main img').count()).toBe(0)
   })

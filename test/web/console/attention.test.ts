@@ -1,0 +1,50 @@
+/** What needs attention (contract G3), as an operator sees it in a real browser. */
+import { afterAll, describe, expect } from 'bun:test'
+import { faultsIn, keepScreenshot, type Look, openPage } from '../../support/browser.ts'
+import { heading } from '../../support/console-page.ts'
+import { inBrowser as test } from '../../support/in-browser.ts'
+import { cleanUp } from '../../support/temporary.ts'
+import { startTroubled } from '../../support/troubled.ts'
+
+afterAll(cleanUp)
+
+const LOOKS: { readonly [name: string]: Look } = {
+  light: { width: 1440, rules: 'all' },
+  dark: { width: 1440, colorScheme: 'dark', rules: 'colours' },
+  tablet: { width: 1024, rules: null },
+  phone: { width: 390, rules: 'structure' },
+}
+
+describe('an operator', () => {
+  test('sees every cause on the first screen, is led to it, and sees green when all is mended', async () => {
+    const { server, reasons, readAgain, mend } = await startTroubled()
+    readAgain()
+    const { page } = await openPage(server.url, { viewport: { width: 1440, height: 900 } })
+    const causes = page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem')
+    await causes.first().waitFor()
+    expect(await causes.count()).toBe(reasons.length)
+    for (const cause of await causes.all()) {
+      const { y = 900, height = 0 } = (await cause.boundingBox()) ?? {}
+      expect(y + height).toBeLessThan(900)
+    }
+    for (const [name, look] of Object.entries(LOOKS)) {
+      expect([name, await faultsIn(page, look)]).toEqual([name, []])
+      await keepScreenshot(page, `console-attention-${name}`)
+    }
+
+    const badge = page.locator('.top .status')
+    expect(await badge.textContent()).toBe(`${reasons.length} need attention`)
+    await causes.getByRole('link', { name: 'has used up its 1 request of' }).click()
+    await page.getByRole('heading', { level: 1, name: /^Key / }).waitFor()
+    await badge.click()
+    await causes.getByRole('link', { name: 'feed.txt: cannot be read' }).click()
+    await heading(page, 'Feeds').waitFor()
+    await page.getByText('cannot be read').waitFor()
+
+    await mend()
+    await badge.getByText('all is well').waitFor()
+    await page.getByRole('link', { name: 'Overview' }).click()
+    await page.locator('.cards').waitFor()
+    expect(await causes.count()).toBe(0)
+  })
+})
