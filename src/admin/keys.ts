@@ -43,7 +43,6 @@ export async function describeKeys(registry: Registry, ids: readonly string[], n
     const plan = byName.get(key?.plan ?? TEMP_PLAN)
     if (!key || !plan) return []
     const use = uses[i] ?? { lastSeenMs: null, days: [] }
-    const limits = limitsLeft({ key, plan, used: usages[i] ?? UNUSED, judgedMs, use })
     const days = new Array<number>(DAYS).fill(0)
     for (const { day, requests } of use.days) days[day - first] = requests
     return {
@@ -60,8 +59,7 @@ export async function describeKeys(registry: Registry, ids: readonly string[], n
       last_seen: formatInstantOrNull(use.lastSeenMs),
       /** Requests of each day until today. */
       days,
-      /** The limit of which the least share is left. */
-      tightest: limits.toSorted((a, b) => a.left / a.quota - b.left / b.quota)[0] ?? null,
+      limits: limitsLeft({ key, plan, used: usages[i] ?? UNUSED, judgedMs, use }),
     }
   })
 }
@@ -86,8 +84,7 @@ async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<R
   const read = kind === 'temp' ? readTemporary : readRegular
   const id = await manage.addKey(registry, { key, ...read(given, nowMs) }, nowMs)
   const [item] = await besides(key, describeKeys(registry, [id], nowMs))
-  const { limits } = await besides(key, reportOf(registry, id, nowMs))
-  return created({ ...item, key, limits })
+  return created({ ...item, key })
 }
 
 /** What is chosen of a regular key. */

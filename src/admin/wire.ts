@@ -47,7 +47,7 @@ export type Limit = KeyReport['limits'][number]
 export type Day = KeyReport['days'][number]
 
 /** A key that was just made: the only answer that holds its secret. */
-export type MadeKey = Key & { key: string; limits: readonly Limit[] }
+export type MadeKey = Key & { key: string }
 
 /** A key that has a new secret; `overlap_until`: when the old one ends, `null` at once. */
 export type RotatedKey = Awaited<ReturnType<typeof rotate>>

@@ -120,7 +120,7 @@ describe('the list of keys', () => {
     expect(last.keys).toHaveLength(3)
   })
 
-  test('says what is refused today, the tightest limit, and the requests of 14 days', async (registry, at) => {
+  test('says what is refused today, what is left of limits, and the requests of 14 days', async (registry, at) => {
     await registry.keys.load([stored('a'), stored('b', { plan: 'classic' })], false)
     await at(T0 - 13 * DAY_MS)
     await use(registry, 'a', 3, T0 - 13 * DAY_MS)
@@ -136,11 +136,20 @@ describe('the list of keys', () => {
       last_seen: '2026-11-20T12:00:00.000Z',
     })
     expect(keys[0]?.days).toEqual([3, ...new Array(12).fill(0), 4])
-    expect(keys[0]?.tightest).toMatchObject({ name: 'burst', quota: 5, left: 1, window: 5 })
+    expect(keys[0]?.limits).toMatchObject([
+      { name: 'burst', quota: 5, left: 1, window: 5 },
+      { name: 'daily', quota: 34_560, left: 34_556, window: 86_400 },
+    ])
     expect(keys[1]).toMatchObject({ requests_today: 0, refused_today: 0, last_seen: null })
-    expect(keys[1]?.tightest).toMatchObject({ left: 2, quota: 2 })
+    expect(keys[1]?.limits).toMatchObject([
+      ...[
+        { name: 'burst', left: 2 },
+        { name: 'daily', left: 34_560 },
+        { name: 'subnets', left: 10 },
+      ],
+    ])
     await registry.plans.set({ ...builtIn('classic'), burst: null, daily: null, subnets: null })
-    expect((await pageOf(registry, 'plan=classic')).keys[0]?.tightest).toBeNull()
+    expect((await pageOf(registry, 'plan=classic')).keys[0]?.limits).toEqual([])
   })
 
   test('is read in slices, between which the event loop goes on', async registry => {

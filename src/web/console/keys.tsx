@@ -1,6 +1,6 @@
 /** The list of keys: its pages, searching and sorting them, changing several, making one. */
 import { useEffect, useState } from 'preact/hooks'
-import type { ChangedKeys, Key, KeyPage, KeySort, MadeKey, Plan } from '../../admin/wire.ts'
+import type { ChangedKeys, Key, KeyPage, KeySort, Limit, MadeKey, Plan } from '../../admin/wire.ts'
 import { Level } from '../parts/amounts.tsx'
 import { CheckField, Radios, SelectField, TextField } from '../parts/form.tsx'
 import { limitName, State } from '../parts/key.tsx'
@@ -23,11 +23,14 @@ const SETTLED_MS = 150
 const keysIn = (n: number): string => `${number(n)} ${SAY.plural(n, { one: 'key', other: 'keys' })}`
 const nameOf = ({ label, prefix }: Key): string => (label === '' ? `${prefix}…` : label)
 
+const usedOf = ({ left, quota }: Limit): number => 1 - left / quota
+
 /** The limit of which most is used. */
-function Tightest({ limit }: { limit: Key['tightest'] }) {
-  if (limit === null) return <span class="soft">unlimited</span>
+function Tightest({ limits }: Pick<Key, 'limits'>) {
+  const used = Math.max(...limits.map(usedOf))
+  const limit = limits.find(each => usedOf(each) === used)
+  if (!limit) return <span class="soft">unlimited</span>
   const { left, quota, reset } = limit
-  const used = quota === 0 ? 1 : 1 - left / quota
   const full = left < quota ? `, full again in ${countdown(reset)}` : ''
   return (
     <span class="tightest" title={`${number(left)} of ${number(quota)} left${full}`}>
@@ -43,7 +46,7 @@ type RowProps = { item: Key; isSelected: boolean; onSelect(isSelected: boolean):
 
 function Row({ item, isSelected, onSelect }: RowProps) {
   const { id, prefix, label, note, plan, state, expires } = item
-  const { requests_today, refused_today, last_seen, days, tightest } = item
+  const { requests_today, refused_today, last_seen, days, limits } = item
   return (
     <tr data-ended={state !== 'active' || undefined}>
       <td class="col-select">
@@ -62,14 +65,13 @@ function Row({ item, isSelected, onSelect }: RowProps) {
       <td class="col-plan">{plan ?? 'temporary'}</td>
       <td class="col-today number">{number(requests_today)}</td>
       <td class="col-days" title={`Requests of the last days: ${days.map(number).join(', ')}`}>
+        <span class="hidden">{number(days.reduce((sum, each) => sum + each, 0))}</span>
         {days.some(Boolean) && <Spark values={days} />}
       </td>
       <td class="col-refused number" data-some={refused_today > 0 || undefined}>
         {number(refused_today)}
       </td>
-      <td class="col-tightest">
-        <Tightest limit={tightest} />
-      </td>
+      <td class="col-tightest">{state === 'active' && <Tightest limits={limits} />}</td>
       <td class="col-seen">
         <When time={last_seen} show={ago} />
       </td>
@@ -323,11 +325,11 @@ function NewKeyDialog({ plans, live, onClose, onSecret }: NewKeyProps) {
     const rest = isTemporary ? { ttl: ttl.trim() } : { plan, ...(end && { expires: end }) }
     const body = { kind, label, note, ...rest }
     const making = client.send<MadeKey>('POST', '/console/keys', body)
-    const secret = await secretOf(making, ({ key, limits, ...item }) => {
+    const secret = await secretOf(making, ({ key, ...item }) => {
       live.change(({ keys, total, matching, ...page }) => ({
         ...{ ...page, total: total + 1, matching: matching + 1, keys: [item, ...keys] },
       }))
-      return { key, limits, expires: item.expires }
+      return { ...item, key }
     })
     onSecret(secret)
     onClose()
