@@ -8,15 +8,35 @@ import { Alert, FormDialog } from './dialog.tsx'
 import { type ImportItem, inConsole, LABELS } from './import-queue.ts'
 import { bytes, number } from './speech.ts'
 
-const FORMATS = ['auto', 'txt', 'csv', 'json', 'ndjson'] as const
+const FORMATS = ['txt', 'csv', 'json', 'ndjson'] as const
 const TYPES = ['http', 'https', 'socks4', 'socks5'] as const
 
-const START = { format: 'auto', type: '', replace: false, allowShrink: false }
+type ChoiceProps = { value: string; onChange(value: string): void }
+
+export const FormatField = (props: ChoiceProps) => (
+  <SelectField
+    {...props}
+    label="Format"
+    name="format"
+    options={[['', 'by content'], ...FORMATS.map(each => [each, each] as const)]}
+  />
+)
+
+export const TypeField = (props: ChoiceProps) => (
+  <SelectField
+    {...props}
+    label={LABELS['--type']}
+    name="type"
+    options={[['', 'each line says'], ...TYPES.map(each => [each, each] as const)]}
+  />
+)
+
+const START = { format: '', type: '', replace: false, allowShrink: false }
 type Options = typeof START
 
 /** Where a list is sent to. Options that are not set are left out. */
 function pathOf(file: string, options: Options): string {
-  const query = new URLSearchParams({ name: file, format: options.format })
+  const query = new URLSearchParams({ name: file, format: options.format || 'auto' })
   if (options.type !== '') query.set('type', options.type)
   if (options.replace) query.set('replace', '1')
   if (options.replace && options.allowShrink) query.set('allow_shrink', '1')
@@ -79,20 +99,8 @@ function OptionFields({ options, onChange }: OptionsProps) {
   const set = (change: Partial<Options>): void => onChange({ ...options, ...change })
   return (
     <div class="import-options">
-      <SelectField
-        label="Format"
-        name="format"
-        value={options.format}
-        onChange={format => set({ format })}
-        options={FORMATS.map(each => [each, each === 'auto' ? 'by content' : each])}
-      />
-      <SelectField
-        label={LABELS['--type']}
-        name="type"
-        value={options.type}
-        onChange={type => set({ type })}
-        options={[['', 'each line says'], ...TYPES.map(each => [each, each] as const)]}
-      />
+      <FormatField value={options.format} onChange={format => set({ format })} />
+      <TypeField value={options.type} onChange={type => set({ type })} />
       <div class="checks">
         <CheckField
           label="Replace the whole list"

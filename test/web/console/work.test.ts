@@ -3,7 +3,7 @@ import { afterAll, describe, expect } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
-import { openPage } from '../../support/browser.ts'
+import { faultsIn, keepScreenshot, type Look, openPage } from '../../support/browser.ts'
 import {
   answer,
   dialog,
@@ -12,11 +12,18 @@ import {
   startSample,
   viewOf,
 } from '../../support/console-page.ts'
+import { reply, startFeedServer } from '../../support/feed-server.ts'
 import { inBrowser as test } from '../../support/in-browser.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 const view = viewOf(startSample)
+
+const LOOKS: { readonly [name: string]: Look } = {
+  light: { width: 1440, rules: 'all' },
+  dark: { width: 1024, colorScheme: 'dark', rules: 'colours' },
+  phone: { width: 390, rules: 'structure' },
+}
 
 const rowOf = (page: Page, name: string) =>
   page.getByRole('row').filter({ has: page.getByRole('rowheader', { name, exact: true }) })
@@ -92,6 +99,66 @@ describe('feeds', () => {
     expect(await good.textContent()).toMatch(/20in (?:\d+ sec|1 min)\./)
     expect(await page.locator('.feeds .bad').first().textContent()).not.toBe('')
     expect(await page.locator('.feeds img, .feeds b').count()).toBe(0)
+  })
+
+  test('are added after a preview, paused, changed, fetched now and removed; those of options are not', async () => {
+    const source = await startFeedServer({
+      '/a': reply(200, {}, `${lines(12, '203.0.113')}nonsense\n`),
+    })
+    const dir = temporaryDirectory()
+    const list = join(dir, 'list.txt')
+    writeFileSync(list, lines(20))
+    const { url } = await startConsole(join(dir, 'data'), ['--feed', `${list} type=socks5`])
+    const { page } = await openPage(url)
+    await openView(page, 'Feeds')
+    const rowOf = (name: string) => page.locator('.feeds > tbody > tr').filter({ hasText: name })
+    const ofOption = rowOf('list.txt')
+    await ofOption.getByText('of --feed').waitFor()
+    expect(await ofOption.getByRole('button').allTextContents()).toEqual([`Fetch now ${list}`])
+
+    await page.getByRole('button', { name: 'Add a feed' }).click()
+    await page.getByLabel('Source').fill(`${source.url}/a?token=SECRET`)
+    await page.getByLabel('Every').fill('7d')
+    await page.getByRole('button', { name: 'Preview' }).click()
+    await page.getByRole('alert').filter({ hasText: 'It would not be imported' }).waitFor()
+    await page.getByLabel('Type of bare lines').selectOption('socks5')
+    await page.getByRole('button', { name: 'Preview' }).click()
+    await dialog(page).getByText('12 rows, 1 rejected').waitFor()
+    expect(await page.locator('.preview tbody tr').count()).toBe(10)
+    await keepScreenshot(page, 'console-feed-preview')
+    for (const [name, look] of Object.entries(LOOKS)) {
+      expect([name, await faultsIn(page, look)]).toEqual([name, []])
+      await keepScreenshot(page, `console-feed-preview-${name}`)
+    }
+    await answer(page, 'Add the feed')
+    const ours = rowOf('token=***')
+    await ours.getByText('works').waitFor()
+    await ours.getByText('Last fetches').click()
+    expect(await ours.locator('li').textContent()).toMatch(/ago 12 rows: 12 added, 1 rejected$/)
+
+    await ours.getByRole('button', { name: 'Pause' }).click()
+    await ours.getByText('paused').waitFor()
+    await ours.getByRole('button', { name: 'Fetch now' }).click()
+    await ours.getByText('unchanged').waitFor()
+    await ours.getByRole('button', { name: 'Change' }).click()
+    expect(await page.getByLabel('Every').inputValue()).toBe('1w')
+    await page.getByLabel('Every').fill('soon')
+    await answer(page, 'Save')
+    await dialog(page).getByText('every must be a duration').waitFor()
+    await page.getByLabel('Every').fill('1h')
+    await answer(page, 'Save')
+    await dialog(page).waitFor({ state: 'detached' })
+    await ours.getByRole('button', { name: 'Resume' }).click()
+    await ours.getByText('works').waitFor()
+    for (const [name, look] of Object.entries(LOOKS)) {
+      expect([name, await faultsIn(page, look)]).toEqual([name, []])
+      await keepScreenshot(page, `console-feeds-set-up-${name}`)
+    }
+    await ours.getByRole('button', { name: 'Remove' }).click()
+    await answer(page, 'Remove')
+    await ours.waitFor({ state: 'detached' })
+    expect(await page.content()).not.toContain('SECRET')
+    expect(page.url()).not.toContain('SECRET')
   })
 
   test('say how to set one up where there is none', async () => {
