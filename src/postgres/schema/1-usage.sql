@@ -118,26 +118,50 @@ begin
 end
 $$;
 
+-- The rule of a limit (`rate-limit.ts` has the same): when a request counts, how many admissions count in its
+-- window then, how many requests on its day, and for how many more there is room. A clock that steps back
+-- admits no more. Planning puts them into the statements that call them.
+create function proxylist.instant(u proxylist.usage, now bigint) returns bigint
+  language sql immutable parallel safe return greatest(now, u.latest);
+
+create function proxylist.counted(
+  u proxylist.usage, now bigint, window_limit integer, window_ms bigint
+) returns integer language sql immutable parallel safe
+  return least(window_limit,
+    cardinality(u.at) - width_bucket(proxylist.instant(u, now) - window_ms, u.at));
+
+create function proxylist.today(u proxylist.usage, now bigint) returns integer
+  language sql immutable parallel safe
+  return case when u.day = proxylist.instant(u, now) / 86400000 then u.requests else 0 end;
+
+create function proxylist.room(
+  u proxylist.usage, now bigint, window_limit integer, window_ms bigint, daily integer
+) returns integer language sql immutable parallel safe
+  return least(
+    window_limit - proxylist.counted(u, now, window_limit, window_ms), daily - proxylist.today(u, now));
+
 -- Admits requests. Subjects are in the order of the primary key, each with the rule of all its requests
--- and how many these are; what is unlimited has a limit that cannot be reached. Requests that have one
--- subject each need no `_positions` and `_ends` (see `take`). `_adds`: subjects without a row get one.
--- `_waits`: for rows that are locked; else they are left out.
--- One statement locks all rows, counts, decides and records. A row that turned out to be missing is added
--- by another call, in another transaction: all lock rows in the same order.
--- Returns numbers: the clock, then of each subject whose row was locked: its ordinal, and what it had used
--- before: the last admission, how many count in the window and the oldest of them, and the requests of
--- the day. For requests of other subjects nothing is recorded.
+-- and how many these are; what is unlimited has a limit that cannot be reached. `_waits`: for rows that are
+-- locked; else they are left out.
+-- Mostly each request has one subject, with room for all of its requests or none: then one statement locks,
+-- decides and records, and the next reads what refuses. (Where the first only locked, all took a quarter to a
+-- half more CPU.) Subjects that have no row, room for some, or hours of another day are left out: for a call
+-- with `_positions` and `_ends` (see `take`), which adds rows and locks all before it decides. That is
+-- another transaction: all lock rows in the same order.
+-- Returns numbers: the clock, then of each subject that was not left out: its ordinal, and what it had used
+-- before: the last admission (where some were admitted, no sooner than the clock), how many count in the
+-- window and the oldest of them, and the requests of the day. For requests of others nothing is recorded.
 create function proxylist.admit(
   _kinds text[], _ids text[], _requests integer[], _limits integer[], _windows bigint[],
-  _dailies integer[], _positions integer[], _ends integer[], _adds boolean, _waits boolean
+  _dailies integer[], _positions integer[], _ends integer[], _waits boolean
 ) returns text language plpgsql as $$
 declare
   _now constant bigint := proxylist.now_ms();
-  _free integer[];
+  _locks constant boolean := _ends is not null;
+  _admitted bigint[];
   _used text;
-  _over proxylist.days[]; -- hours of days that are over
 begin
-  if _adds then
+  if _locks then
     insert into proxylist.usage (kind, id, at, latest, day, requests)
     select s.kind, s.id, '{}', 0, 0, 0 from unnest(_kinds, _ids) s (kind, id)
     where not exists (
@@ -145,67 +169,68 @@ begin
     order by s.kind collate "C", s.id collate "C"
     on conflict do nothing;
   end if;
-  if not _waits then
-    select coalesce(array_agg(s.ordinal), '{}') into _free
-    from unnest(_kinds, _ids) with ordinality s (kind, id, ordinal)
-    cross join lateral (
-      select from proxylist.usage u
-      where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update skip locked
-    ) u;
+  if not _waits then -- a row that is locked is as one that is missing
+    _ids := array(
+      select (
+        select u.id from proxylist.usage u
+        where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update skip locked
+      ) from unnest(_kinds, _ids) s (kind, id)
+    );
   end if;
-  with counted as (
-    select s.*, u.at, u.latest, u.hour, u.hour_requests, u.hours, t.now, c.counted, c.today,
-      coalesce(greatest(0, least(window_limit - c.counted, daily - c.today)), 0) as room
+  if _locks then
+    _requests := proxylist.take(array(
+      select (
+        select proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily) from proxylist.usage u
+        where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update
+      ) from unnest(_kinds, _ids, _limits, _windows, _dailies)
+        s (kind, id, window_limit, window_ms, daily)
+    ), _positions, _ends);
+    perform proxylist.move_hours(array_agg(u.kind), array_agg(u.id))
+    from unnest(_kinds, _ids, _requests) s (kind, id, asked)
+    join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
+    where s.asked > 0 and u.hour / 24 <> proxylist.instant(u, _now) / 86400000 having count(*) > 0;
+  end if;
+  with admitted as (
+    update proxylist.usage u set
+      at = u.at[cardinality(u.at) - proxylist.counted(u, _now, s.window_limit, s.window_ms) + 1:]
+        || array_fill(proxylist.instant(u, _now),
+          array[case when s.window_ms = 0 then 1 else s.asked end]),
+      latest = proxylist.instant(u, _now),
+      day = proxylist.instant(u, _now) / 86400000,
+      requests = proxylist.today(u, _now) + s.asked,
+      hour = proxylist.instant(u, _now) / 3600000,
+      hour_requests = s.asked
+        + case when u.hour = proxylist.instant(u, _now) / 3600000 then u.hour_requests else 0 end,
+      hours = case
+        when u.hour = proxylist.instant(u, _now) / 3600000 then u.hours
+        when u.hour / 24 = proxylist.instant(u, _now) / 86400000
+          then proxylist.add_hours(u.hours, proxylist.one_hour(u.hour, u.hour_requests))
+        else '{}' end
     from unnest(_kinds, _ids, _requests, _limits, _windows, _dailies) with ordinality
       s (kind, id, asked, window_limit, window_ms, daily, ordinal)
-    left join lateral (
-      select * from proxylist.usage u
-      where u.kind = s.kind collate "C" and u.id = s.id collate "C"
-        and (_waits or s.ordinal = any (_free)) for update
-    ) u on true
-    cross join lateral ( -- a clock that steps back admits no more
-      select greatest(_now, u.latest) as now
-    ) t cross join lateral (
-      select least(window_limit, cardinality(at) - width_bucket(now - window_ms, at)) as counted,
-        case when day = now / 86400000 then requests else 0 end as today
-    ) c
-  ), decided as (
-    select *, case when _ends is null then least(asked, room) else (
-      select proxylist.take(array_agg(room order by ordinal), _positions, _ends) from counted
-    )[ordinal] end as took
-    from counted
-  ), admitted as (
-    update proxylist.usage u set
-      at = c.at[cardinality(c.at) - c.counted + 1:]
-        || array_fill(c.now, array[case when c.window_ms = 0 then 1 else c.took end]),
-      latest = c.now,
-      day = c.now / 86400000,
-      requests = c.today + c.took,
-      hour = c.now / 3600000,
-      hour_requests =
-        c.took + case when c.hour = c.now / 3600000 then c.hour_requests else 0 end,
-      hours = case
-        when c.hour = c.now / 3600000 then c.hours
-        when c.hour / 24 = c.now / 86400000
-          then proxylist.add_hours(c.hours, proxylist.one_hour(c.hour, c.hour_requests))
-        else '{}' end
-    from decided c
-    where u.kind = c.kind collate "C" and u.id = c.id collate "C" and c.took > 0
+    where u.kind = s.kind collate "C" and u.id = s.id collate "C" and s.asked > 0
+      and s.asked <= proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily)
+      and (_locks or u.hour / 24 = proxylist.instant(u, _now) / 86400000)
+    returning s.ordinal, u.latest, cardinality(u.at) - s.asked as counted, u.at[1] as oldest,
+      u.requests - s.asked as today
   )
-  select
-    string_agg(concat_ws(',', ordinal, latest, counted,
-      coalesce(at[cardinality(at) - counted + 1], 0), today), ',') filter (where latest is not null),
-    array_agg(
-      (hour / 24, case when kind = 'demo' then kind else id end, 0, 0, 0,
-        proxylist.add_hours(hours, proxylist.one_hour(hour, hour_requests)))::proxylist.days
-    ) filter (where hour / 24 <> now / 86400000 and took > 0 and kind <> 'temp'
-      and (hour_requests <> 0 or cardinality(hours) > 0))
-  into _used, _over from decided;
-  if _over is not null then
-    perform proxylist.add_days(array_agg(day), array_agg(key_id), array_agg(records),
-      array_agg(refused), array_agg(hours::text)) from unnest(_over);
+  select concat_ws(',', _now,
+    string_agg(concat_ws(',', ordinal, latest, counted, oldest, today), ',')), array_agg(ordinal)
+  into _used, _admitted from admitted;
+  if cardinality(_admitted) is distinct from cardinality(_ids) then
+    select concat_ws(',', _used, string_agg(concat_ws(',', s.ordinal, u.latest, c.counted,
+      coalesce(u.at[cardinality(u.at) - c.counted + 1], 0), proxylist.today(u, _now)), ','))
+    into _used
+    from unnest(_kinds, _ids, _limits, _windows, _dailies) with ordinality
+      s (kind, id, window_limit, window_ms, daily, ordinal)
+    join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
+    cross join lateral (
+      select proxylist.counted(u, _now, s.window_limit, s.window_ms) as counted
+    ) c
+    where s.ordinal <> all (coalesce(_admitted, '{}'))
+      and (_locks or proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily) <= 0);
   end if;
-  return concat_ws(',', _now, _used);
+  return _used;
 end
 $$;
 

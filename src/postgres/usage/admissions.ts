@@ -31,7 +31,7 @@ import { isLockNotFree } from '../errors.ts'
 import { type DatabaseClock, fillIn, hasSameLimits, nameOf, type RefusalCache } from './refusals.ts'
 
 const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::int[], $5::bigint[],
-  $6::int[], $7::int[], $8::int[], $9, $10) as numbers`
+  $6::int[], $7::int[], $8::int[], $9) as numbers`
 
 /** How long calls leave out locked rows after one waited in vain: who locks one is likely to again. */
 const SKIP_LOCKED_MS = MINUTE_MS
@@ -44,7 +44,7 @@ type Group = {
   /** The rule of all these requests, and how many they are. */
   rule: LimitRule
   requests: number
-  /** What the subject has used; `null`: its row is missing or locked. */
+  /** What the subject has used; `null`: the call left it out. */
   usage: Usage | null
 }
 
@@ -93,9 +93,9 @@ const tableOf = ({ find }: Grouped): UsageTable => ({
   },
 })
 
-/** Where requests have several subjects: the ordinals of all, and where those of each request end. */
-function ordinalsOf(batch: readonly Admission[], { find }: Grouped): (string | null)[] {
-  if (batch.every(({ rules }) => rules.length === 1)) return [null, null]
+/** For a call that locks: the ordinals of the subjects of all requests, and where those of each end. */
+function ordinalsOf(batch: readonly Admission[], { find }: Grouped, locks: boolean) {
+  if (!locks) return [null, null]
   const ordinals = batch.flatMap(({ rules }) =>
     rules.map(({ subject }) => find(subject)?.ordinal ?? null),
   )
@@ -137,8 +137,8 @@ type Waiting = {
 }
 
 /**
- * What becomes of a request; `null`: a row that it needs is locked, or missing and not to be added. One whose
- * call has failed fails alone: what other calls of its batch have decided is recorded.
+ * What becomes of a request; `null`: a subject was left out, as its row is locked or another call decides. One
+ * whose call has failed fails alone: what other calls of its batch have decided is recorded.
  */
 type Attempted = Decision | { kind: 'failed'; failure: unknown } | null
 
@@ -159,11 +159,11 @@ export function createAdmitBatch(
   let waiting: Waiting[] = []
   let isRetrying = false
 
-  /** Decides requests in one call; a row that is missing is added if `adds` is set. */
+  /** Decides requests in one call; with `locks` also those that the other call leaves out. */
   async function decideGrouped(
     batch: readonly Admission[],
     grouped: Grouped,
-    adds: boolean,
+    locks: boolean,
     waited: Waited,
   ): Promise<Attempted[]> {
     const { groups, find } = grouped
@@ -175,8 +175,8 @@ export function createAdmitBatch(
     }))
     const parameters = [
       ...columnsOf(rows, 'kind', 'id', 'requests', 'limit', 'ms', 'daily'),
-      ...ordinalsOf(batch, grouped),
-      ...[adds, waits],
+      ...ordinalsOf(batch, grouped, locks),
+      waits,
     ]
     try {
       const [row] = await query<{ numbers: string }>(ADMIT, parameters, waited())
@@ -196,18 +196,18 @@ export function createAdmitBatch(
       if (!isLockNotFree(failure)) return batch.map(() => ({ kind: 'failed', failure }))
       if (!waits) return batch.map(() => null)
       skipUntilMs = clock.elapsedMs() + SKIP_LOCKED_MS
-      return decideGrouped(batch, grouped, adds, waited)
+      return decideGrouped(batch, grouped, locks, waited)
     }
   }
 
   async function decide(batch: readonly Admission[], waited: Waited): Promise<Attempted[]> {
     const grouped = group(batch)
     const some = batch.slice(0, grouped.count)
-    // Those with several rules are decided in order of arrival, which takes all their rows.
-    const adds = some.some(({ rules }) => rules.length > 1)
-    let outcomes = await decideGrouped(some, grouped, adds, waited)
+    // Those with several rules are admitted for all or none, in order of arrival.
+    const locks = some.some(({ rules }) => rules.length > 1)
+    let outcomes = await decideGrouped(some, grouped, locks, waited)
     const left = some.filter((_, i) => outcomes[i] === null)
-    if (left.length > 0 && !adds) {
+    if (left.length > 0 && !locks) {
       const more = await decideGrouped(left, group(left), true, waited)
       outcomes = outcomes.map(outcome => outcome ?? more.shift() ?? null)
     }

@@ -154,9 +154,10 @@ const RIGHTS = [
   ),
   ...['select on proxylist.keys', 'select on proxylist.probes', 'update on proxylist.probes'],
 ]
-const FUNCTIONS = ['admit', 'take', 'consume', 'give_back', 'add_days'].map(
-  name => `execute on function proxylist.${name}`,
-)
+const FUNCTIONS = [
+  ...['admit', 'instant', 'counted', 'today', 'room', 'take', 'move_hours'],
+  ...['consume', 'give_back', 'add_days'],
+].map(name => `execute on function proxylist.${name}`)
 const grant = (right: string) => owner.query(`grant ${right} to ${ROLE}`)
 const revoke = (right: string) => owner.query(`revoke ${right} from ${ROLE}`)
 
