@@ -210,6 +210,26 @@ describe('many keys', () => {
   })
 })
 
+describe('keys that end', () => {
+  test('between two instants are counted, and read in the order of their ends', async on => {
+    const ends = [3, 1, 2, 4, 5].map(hours => T0 + hours * HOUR_MS)
+    const ids: string[] = []
+    for (const [n, expiresAt] of ends.entries()) {
+      ids.push(await on.add(`a secret of ${n}`, { label: `${n}`, expiresAt }))
+    }
+    await on.add('another secret')
+    await on.keys.revoke(ids[2] ?? '', T0)
+    const [third, first, , fourth] = ids.map((id, n) => ({ id, label: `${n}`, expiresAt: ends[n] }))
+    const read = async (from: number, until: number, most: number) => {
+      const { keys, total } = await on.keys.ending(T0 + from * HOUR_MS, T0 + until * HOUR_MS, most)
+      return { total, keys: keys.map(({ id, label, expiresAt }) => ({ id, label, expiresAt })) }
+    }
+    expect<unknown>(await read(0, 4, 2)).toEqual({ total: 3, keys: [first, third] })
+    expect<unknown>(await read(1, 4, 9)).toEqual({ total: 2, keys: [third, fourth] })
+    expect(await read(5, 9, 9)).toEqual({ total: 0, keys: [] })
+  })
+})
+
 describe('a key that is rotated', () => {
   test('has a new secret; the one before it, and older ones, stay no longer than the overlap', async on => {
     const id = await on.add('secret one')

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
+import type { State } from '../../src/admin/wire.ts'
 import { startJobs, type Working } from '../../src/cli/commands/serve.ts'
 import { makeToken } from '../../src/console.ts'
 import { addKeys, addList, T0 } from '../support/fixtures.ts'
@@ -291,6 +292,54 @@ describe.skipIf(!HAS_POSTGRES)('a node', () => {
     await until(async () => (node.output() + other.output()).includes('feed.txt: 1 rows'))
     expect(await run(url, 'feeds')).toMatch(/feed\.txt .* 1 /)
     await other.stop()
+    await node.stop()
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('what needs attention of several machines', () => {
+  test('is said by each: one that is gone, a clock that is apart, a customer at a limit', async () => {
+    const url = await otherDatabase('attention')
+    const dir = temporaryDirectory()
+    const { token } = makeToken(dir)
+    const more = ['--database', url, '--admin-listen', '127.0.0.1:0', '--log', 'off']
+    const node = await startChild(dir, {}, more)
+    await until(async () => /admin listening on \S+\n/.test(node.output()))
+    const [, admin = ''] = /admin listening on (\S+)\n/.exec(node.output()) ?? []
+    const headers = { authorization: `Bearer ${token}` }
+    let seconds = 0
+    /** The sentences about a reason, as they are read now. */
+    const said = async (reason: string): Promise<string[]> => {
+      seconds += 10
+      node.setClock(seconds)
+      const response = await fetch(`${admin}/console/state`, { headers })
+      const { attention } = (await response.json()) as State
+      return attention.filter(each => each.reason === reason).map(({ sentence }) => sentence)
+    }
+    await run(url, 'plans', 'set', 'small', '--daily', '1')
+    await run(url, 'keys', 'add', '--key', KEY, '--plan', 'small', '--label', 'acme')
+    await until(() => isReady(node))
+    await until(async () => (await statusOf(node, KEY)) === 429)
+    expect(await said('key_at_limit')).toEqual([
+      expect.stringMatching(/^key acme \(\w{8}\) has used up its 1 request of the day$/),
+    ])
+    await run(url, 'plans', 'set', 'small', '--daily', '9')
+    expect(await said('key_at_limit')).toEqual([])
+
+    // Its clock is that of a test, the database’s is right.
+    expect(await said('clock')).toEqual([
+      expect.stringMatching(/^this machine’s clock is .* the database’s: set both by NTP$/),
+    ])
+
+    expect(await said('node_lag')).toEqual([])
+    const other = new SQL({ url, max: 1 })
+    onCleanUp(() => other.close())
+    await other`insert into proxylist.nodes (node, address, list_version, lag_seconds, seen)
+      values ('n9', '10.0.0.9:80', 1, 0, proxylist.now_ms() - 60000)`
+    expect(await said('node_lag')).toEqual([
+      expect.stringMatching(/^n9 \(10\.0\.0\.9:80\) was last seen 6\d s ago: it was killed, or/),
+    ])
+    await other`delete from proxylist.nodes where node = 'n9'`
+    expect(await said('node_lag')).toEqual([])
     await node.stop()
   })
 })
