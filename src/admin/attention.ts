@@ -27,7 +27,7 @@ const MARK_EVERY = 15
 const MARKS = 21
 
 /** Keys that are read at a time, of those that may be named. */
-const KEYS_READ = 50
+const KEYS_READ = 20
 
 type AttentionParts = {
   observed: Pick<Observed, 'checks' | 'space' | 'feeds' | 'ahead' | 'nodes'>

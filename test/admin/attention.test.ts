@@ -2,9 +2,11 @@
 import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
+import { createAttention } from '../../src/admin/attention.ts'
 import { readSettings } from '../../src/config/settings.ts'
 import { EXAMINED, examine } from '../../src/doctor.ts'
 import { REASONS } from '../../src/metrics/attention.ts'
+import { observeData } from '../../src/sqlite/observe.ts'
 import { withFeeds } from '../../src/sqlite/stores.ts'
 import { startConsole } from '../support/console.ts'
 import { smallDisk } from '../support/disk.ts'
@@ -215,6 +217,20 @@ test('what is read is read once for all who ask within ten seconds, and again wh
   on.pass(-3600)
   await on.said()
   expect(reading).toHaveBeenCalledTimes(3)
+})
+
+test('a feed that is paused fails nobody', async () => {
+  const on = watched(dataDirectory(), 'feed_failing')
+  await feedWith('gone')(on)
+  const failing = async (isPaused: boolean) => {
+    const attention = createAttention({
+      observed: observeData(on.dir, on.registry, on.list),
+      ...{ registry: on.registry, watch: on.app.watch, traffic: on.app.traffic, origin: '' },
+      ...{ clock: () => T0, isPaused: id => isPaused && id === FEED.id },
+    })
+    return (await attention.read()).filter(({ reason }) => reason === 'feed_failing').length
+  }
+  expect([await failing(false), await failing(true)]).toEqual([1, 0])
 })
 
 test('what cannot be read is left out: the rest is said', async () => {
