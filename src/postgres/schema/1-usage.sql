@@ -158,6 +158,7 @@ create function proxylist.admit(
 declare
   _now constant bigint := proxylist.now_ms();
   _locks constant boolean := _ends is not null;
+  _is_over boolean; -- whether one has hours of another day
   _admitted bigint[];
   _used text;
 begin
@@ -178,17 +179,21 @@ begin
     );
   end if;
   if _locks then
-    _requests := proxylist.take(array(
-      select (
-        select proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily) from proxylist.usage u
-        where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update
-      ) from unnest(_kinds, _ids, _limits, _windows, _dailies)
-        s (kind, id, window_limit, window_ms, daily)
-    ), _positions, _ends);
+    select proxylist.take(coalesce(array_agg(u.room), '{}'), _positions, _ends), bool_or(u.is_over)
+    into _requests, _is_over
+    from unnest(_kinds, _ids, _limits, _windows, _dailies) s (kind, id, window_limit, window_ms, daily)
+    left join lateral (
+      select proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily) as room,
+        u.hour / 24 <> proxylist.instant(u, _now) / 86400000 as is_over
+      from proxylist.usage u
+      where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update
+    ) u on true;
+  end if;
+  if _is_over then
     perform proxylist.move_hours(array_agg(u.kind), array_agg(u.id))
     from unnest(_kinds, _ids, _requests) s (kind, id, asked)
     join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
-    where s.asked > 0 and u.hour / 24 <> proxylist.instant(u, _now) / 86400000 having count(*) > 0;
+    where s.asked > 0 and u.hour / 24 <> proxylist.instant(u, _now) / 86400000;
   end if;
   with admitted as (
     update proxylist.usage u set

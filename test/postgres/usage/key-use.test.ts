@@ -155,7 +155,7 @@ const RIGHTS = [
   ...['select on proxylist.keys', 'select on proxylist.probes', 'update on proxylist.probes'],
 ]
 const FUNCTIONS = [
-  ...['admit', 'instant', 'counted', 'today', 'room', 'take', 'move_hours'],
+  ...['admit', 'instant', 'counted', 'today', 'room', 'take'],
   ...['consume', 'give_back', 'add_days'],
 ].map(name => `execute on function proxylist.${name}`)
 const grant = (right: string) => owner.query(`grant ${right} to ${ROLE}`)
