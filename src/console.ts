@@ -9,6 +9,7 @@ import { createLogTap, type LogTap } from './admin/live-log.ts'
 import { createOverview, openHistory } from './admin/overview.ts'
 import { ok } from './admin/route.ts'
 import { createAdmin } from './admin/server.ts'
+import { setupRoutes } from './admin/setup.ts'
 import { newToken } from './admin/token.ts'
 import type { App } from './app.ts'
 import type { Listen } from './config/parsers.ts'
@@ -56,6 +57,8 @@ type ConsoleParts = {
   runImport: ImportParts['run']
   /** `null` for the sample list, which has none. */
   feeds: Omit<FeedParts, 'states'> | null
+  /** Where the page is; `null`: it is off, or nobody can tell. */
+  pageUrl: string | null
   clock: Clock
   log: Log
   later?: Later
@@ -65,7 +68,7 @@ export type Console = ReturnType<typeof createConsole>
 
 /** Creates the admin listener, not listening yet; `tick` is to be called every second. */
 export function createConsole(parts: ConsoleParts) {
-  const { app, registry, observed, tap, settings, clock, log, later = timerLater } = parts
+  const { app, registry, observed, tap, settings, pageUrl, clock, log, later = timerLater } = parts
   const { data: dir, metricsOpen } = settings
   const history = openHistory(openSamples(dir, log.say))
   const attention = createAttention({
@@ -99,6 +102,10 @@ export function createConsole(parts: ConsoleParts) {
     routes: {
       '/console/state': { GET: async () => ok(await overview.state()) },
       '/console/overview': { GET: async () => ok(await overview.read()) },
+      ...setupRoutes({
+        ...{ registry, observed, pageUrl, traffic: app.counted.traffic },
+        canHaveFeeds: parts.feeds !== null,
+      }),
       ...keyRoutes(registry),
       ...planRoutes(registry),
       ...(parts.feeds === null

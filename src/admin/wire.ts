@@ -81,6 +81,17 @@ export type FeedPreview = {
   error: string | null
 }
 
+/** Which steps of the first day are done; those that this server does not have are missing. */
+export type Setup = {
+  list: boolean
+  feed?: boolean
+  plan: boolean
+  key: boolean
+  page?: boolean
+} & {
+  page_url: string | null
+}
+
 /** What an import has done, in rows. */
 export type ImportCounts = Changes & { read: number; rejected: number }
 

@@ -90,7 +90,16 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
     tap.log,
   )
   const admin = createConsole({
-    ...{ app, registry, tap, runImport, feeds, clock, log: tap.log },
+    ...{
+      app,
+      registry,
+      tap,
+      runImport,
+      feeds,
+      pageUrl: 'http://127.0.0.1:8080/',
+      clock,
+      log: tap.log,
+    },
     settings: { data: dir, metricsOpen },
     observed: observeData(dir, registry, list),
     ...(later && { later }),

@@ -116,7 +116,7 @@ async function serve(serving: Serving): Promise<void> {
     const app = createApp(stores, settings, clock, tap?.log ?? log)
     const { server, shown } = await app.listen(settings)
     log.say(`listening on ${shown}`)
-    admin = tap && (await startConsole({ ...serving, attempts }, app, tap))
+    admin = tap && (await startConsole({ ...serving, attempts }, app, shown, tap))
     node?.listening({ node: hostname(), address: shown.replace(/^http:\/\//, '') })
     await sayWhatIsMissing(serving)
     manager.ready(`listening on ${shown}`)
@@ -238,6 +238,8 @@ const isLoopback = (where: Listen): boolean =>
 async function startConsole(
   { settings, registry, list, node, observed, feeds, feedLines, attempts, clock, log }: Working,
   app: App,
+  /** Where the service listens. */
+  shownAt: string,
   tap: ReturnType<typeof createLogTap>,
 ) {
   const { adminListen } = settings
@@ -246,6 +248,7 @@ async function startConsole(
   const isSample = node === null && list.kind === 'sample'
   const admin = createConsole({
     ...{ app, registry, observed, tap, settings, clock, log },
+    pageUrl: settings.page === 'on' && shownAt.startsWith('http') ? `${shownAt}/` : null,
     feeds: isSample
       ? null
       : {

@@ -5,6 +5,7 @@ import { type Line, TimeChart } from './chart.tsx'
 import { greatest, OUTCOMES, sparkPaths, thin, totals } from './chart-data.ts'
 import { useConsole } from './context.ts'
 import { Alert, LiveNotice } from './dialog.tsx'
+import { FirstDay } from './first-day.tsx'
 import { useLive } from './live.ts'
 import { amount, bytes, distance, ms, number, share, UNKNOWN, whole } from './speech.ts'
 
@@ -130,6 +131,7 @@ export function OverviewView({ state }: { state: State | null }) {
     <>
       {state && <NeedsAttention {...state} />}
       <LiveNotice live={live} />
+      {value && <FirstDay overview={value} />}
       {value && (
         <ul class="cards">
           {cardsOf(value).map(([name, amount, notes, values]) => (

@@ -7,7 +7,7 @@ export const nowMs = (): number => performance.now()
 export const unixMs = (): number => Date.now()
 
 /** All that is remembered: never a key, never a choice. `service`: its address, as an operator tells it. */
-export type Remembered = 'theme' | 'lang' | 'code' | 'service'
+export type Remembered = 'theme' | 'lang' | 'code' | 'service' | 'first-day'
 
 /** What was remembered under a name; `null` also where the browser allows no storage. */
 export function remembered(name: Remembered): string | null {

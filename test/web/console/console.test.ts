@@ -23,6 +23,13 @@ import { until } from '../../support/until.ts'
 afterAll(cleanUp)
 const view = viewOf(startSample)
 
+const LOOKS: { readonly [name: string]: Look } = {
+  light: { width: 1440, rules: 'all' },
+  dark: { width: 1440, colorScheme: 'dark', rules: 'colours' },
+  phone: { width: 390, rules: 'structure' },
+  wide: { width: 2560, colorScheme: 'dark', rules: null },
+}
+
 describe('the token', () => {
   test('is taken from the fragment into the tab, is in no URL, history, referrer or other storage, and is forgotten at the end', async () => {
     const { page, requests, url, admin } = await view()
@@ -160,6 +167,62 @@ describe('the overview', () => {
   })
 })
 
+describe('the first day', () => {
+  test('is a checklist on an overview that is empty, ticks itself, and goes when all is done', async () => {
+    const { url, api } = await startConsole(temporaryDirectory())
+    const { page } = await openPage(url)
+    const steps = page.getByRole('region', { name: 'First day' }).getByRole('listitem')
+    await steps.first().waitFor()
+    const done = () => page.locator('.first-day [data-done]').allTextContents()
+    expect(await steps.count()).toBe(5)
+    expect(await done()).toEqual([])
+    for (const [name, look] of Object.entries(LOOKS)) {
+      expect([name, await faultsIn(page, look)]).toEqual([name, []])
+      await keepScreenshot(page, `console-first-day-${name}`)
+    }
+    expect(await page.getByRole('link', { name: 'Open the page' }).getAttribute('href')).toBe(
+      new URL('/', api).href,
+    )
+    await fetch(new URL('/', api))
+    await until(
+      async () => (await done()).join() === 'Open the page (done) what anybody sees of the list',
+    )
+    await page.getByRole('link', { name: 'Drop a list' }).click()
+    await heading(page, 'Import').waitFor()
+    const file = {
+      name: 'a.txt',
+      mimeType: 'text/plain',
+      buffer: Buffer.from('http://192.0.2.1:80\n'),
+    }
+    await page.locator('input[type=file]').setInputFiles(file)
+    await page.getByText('added').waitFor()
+    const headers = `{ authorization: 'Bearer ' + Object.values(sessionStorage)[0], 'content-type': 'application/json' }`
+    const send = (method: string, path: string, body: object) =>
+      page.evaluate(
+        `fetch('/console/${path}', { method: '${method}', headers: ${headers}, body: '${JSON.stringify(body)}' }).then(answer => answer.status)`,
+      )
+    expect(await send('PUT', 'plans/wide', { daily: 5 })).toBe(200)
+    expect(await send('POST', 'keys', { kind: 'regular' })).toBe(201)
+    await page.getByRole('link', { name: 'Overview' }).click()
+    await until(async () => (await done()).length === 4)
+    expect(await send('POST', 'feeds', { source: '/nowhere/list.txt' })).toBe(201)
+    await page.locator('.first-day').waitFor({ state: 'detached' })
+    await page.reload()
+    await page.locator('.cards').waitFor()
+    expect(await page.locator('.first-day').count()).toBe(0)
+  })
+
+  test('stays hidden where an operator has hidden it', async () => {
+    const { url } = await startConsole(temporaryDirectory())
+    const { page } = await openPage(url)
+    await page.getByRole('button', { name: 'Hide' }).click()
+    await page.locator('.first-day').waitFor({ state: 'detached' })
+    await page.reload()
+    await page.locator('.cards').waitFor()
+    expect(await page.locator('.first-day').count()).toBe(0)
+  })
+})
+
 describe('the overview, as time passes', () => {
   test('is asked for every 10 s while the tab is visible, and not while it is hidden', async () => {
     const openedMs = performance.now()
@@ -229,13 +292,6 @@ describe('a server in trouble', () => {
     await page.locator('.cards').waitFor()
   })
 })
-
-const LOOKS: { readonly [name: string]: Look } = {
-  light: { width: 1440, rules: 'all' },
-  dark: { width: 1440, colorScheme: 'dark', rules: 'colours' },
-  phone: { width: 390, rules: 'structure' },
-  wide: { width: 2560, colorScheme: 'dark', rules: null },
-}
 
 const READY: { readonly [view: string]: string } = {
   overview: '.cards',
