@@ -70,10 +70,11 @@ export type Console = ReturnType<typeof createConsole>
 export function createConsole(parts: ConsoleParts) {
   const { app, registry, observed, tap, settings, pageUrl, clock, log, later = timerLater } = parts
   const { data: dir, metricsOpen } = settings
-  const history = openHistory(openSamples(dir, log.say))
+  const samples = openSamples(dir, log.say)
+  const history = openHistory(samples)
   const attention = createAttention({
     ...{ observed, registry, clock, watch: app.watch, traffic: app.traffic },
-    origin: ORIGINS[PROXY_FILE],
+    ...{ origin: ORIGINS[PROXY_FILE], keep: samples.count },
     isPaused: id => parts.feeds?.feeds.current().find(feed => feed.id === id)?.isPaused === true,
   })
   const overview = createOverview({
@@ -119,9 +120,9 @@ export function createConsole(parts: ConsoleParts) {
   })
   return {
     handle,
-    tick(): Promise<void> {
-      attention.tick()
-      return overview.tick()
+    async tick(): Promise<void> {
+      await attention.tick()
+      await overview.tick()
     },
     /** Starts listening at an address, which on a unix socket is for its owner only. */
     async listen(address: Listen) {

@@ -11,6 +11,7 @@ import { SECOND_MS } from '../lib/time.ts'
 import {
   type Attention,
   attentionTo,
+  countedBy,
   ENDING_MS,
   type Facts,
   NAMED_KEYS,
@@ -29,6 +30,9 @@ const MARKS = 21
 /** Keys that are read at a time, of those that may be named. */
 const KEYS_READ = 20
 
+/** Calls of `tick` between two times that what was counted is kept for `doctor`. */
+const KEEP_EVERY = 60
+
 type AttentionParts = {
   observed: Pick<Observed, 'checks' | 'space' | 'feeds' | 'ahead' | 'nodes'>
   registry: Pick<Registry, 'keys' | 'plans'>
@@ -38,6 +42,8 @@ type AttentionParts = {
   isPaused: (id: string) => boolean
   /** How to fill an empty list. */
   origin: string
+  /** Keeps sentences about what was counted. */
+  keep: (counted: { atMs: number; found: readonly string[] }) => void
   clock: Clock
 }
 
@@ -59,7 +65,7 @@ const factOf = <F extends keyof Facts>(
 
 /** `tick` is to be called every second. */
 export function createAttention(parts: AttentionParts) {
-  const { observed, registry, watch, traffic, isPaused, origin, clock } = parts
+  const { observed, registry, watch, traffic, isPaused, origin, keep, clock } = parts
   const { keys, plans } = registry
   let marks = [requestsOf(traffic())]
   let ticks = 0
@@ -104,18 +110,21 @@ export function createAttention(parts: AttentionParts) {
     return attentionTo(Object.assign({ requests }, ...facts), nowMs)
   }
 
+  /** Never rejects. */
+  function read(): Promise<Attention[]> {
+    const atMs = clock()
+    if (last === null || Math.abs(atMs - last.atMs) >= READ_EVERY_MS) {
+      last = { atMs, found: find(atMs) }
+    }
+    return last.found
+  }
+
   return {
-    tick(): void {
+    read,
+    async tick(): Promise<void> {
       ticks += 1
       if (ticks % MARK_EVERY === 0) marks = [...marks, requestsOf(traffic())].slice(-MARKS)
-    },
-    /** Never rejects. */
-    read(): Promise<Attention[]> {
-      const atMs = clock()
-      if (last === null || Math.abs(atMs - last.atMs) >= READ_EVERY_MS) {
-        last = { atMs, found: find(atMs) }
-      }
-      return last.found
+      if (ticks % KEEP_EVERY === 0) keep({ atMs: clock(), found: countedBy(await read()) })
     },
   }
 }

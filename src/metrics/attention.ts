@@ -213,6 +213,13 @@ export const attentionTo = (facts: Partial<Facts>, nowMs: number): Attention[] =
     }))
   })
 
+/** Reasons that only a running server knows: it counts requests. */
+const COUNTED: ReadonlySet<Reason> = new Set(['not_found', 'key_refused'])
+
+/** What a server has counted, for `doctor`. */
+export const countedBy = (found: readonly Attention[]): string[] =>
+  found.filter(({ reason }) => COUNTED.has(reason)).map(({ sentence }) => sentence)
+
 /** The sentences alone, for `doctor`. */
 export const sentencesOn = (facts: Partial<Facts>, nowMs: number): string[] =>
   attentionTo(facts, nowMs).map(({ sentence }) => sentence)

@@ -7,6 +7,7 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { type Checks, finding, problemOf, type Result, right, wrong } from '../lib/examination.ts'
+import { MINUTE_MS } from '../lib/time.ts'
 import { describeSpace, judgeChecks, judgeKeys, sentencesOn } from '../metrics/attention.ts'
 import { type Tally, tallyAt } from '../proxies/freshness.ts'
 import { checkInWorker, checkRegistry } from './check.ts'
@@ -25,7 +26,7 @@ import { freshStart, leftoversOf } from './database-files.ts'
 import { spaceIn } from './observe.ts'
 import { checkOpenList } from './proxies/store.ts'
 import { RESTORE_PART } from './restore.ts'
-import { SAMPLES_FILE } from './samples.ts'
+import { readCounted, SAMPLES_FILE } from './samples.ts'
 import { openList, openRegistry } from './stores.ts'
 
 /** A data directory; `signal` ends its examination early. */
@@ -82,6 +83,9 @@ async function tryRead<T>(file: string, read: () => Awaitable<T>): Promise<T | n
   }
 }
 
+/** A server keeps what it counts every minute. */
+const COUNTED_MS = 2 * MINUTE_MS
+
 export const DIRECTORY_CHECKS = {
   permissions({ dir, secrets }) {
     if (!hasDirectory(dir)) return wrong(missingDirectory(dir))
@@ -125,6 +129,18 @@ export const DIRECTORY_CHECKS = {
       return await judgeKeys(registry, clock())
     })
     return judged ?? right('there are no keys that can be read')
+  },
+
+  requests({ dir, clock }) {
+    const counted = readCounted(dir)
+    if (counted === null || Math.abs(clock() - counted.atMs) > COUNTED_MS) {
+      return right('no server with a console has counted any within two minutes')
+    }
+    return finding(
+      [],
+      'no more than 20 % found nothing, and 5 % of a key were refused',
+      counted.found,
+    )
   },
 
   async clock({ dir, clock }) {
@@ -174,5 +190,6 @@ export const COPY_CHECKS = {
     const mend = problems.map(problem => `${problem}: stop the node and remove ${dir}`)
     return finding(mend, 'the copies of this node are intact')
   }),
+  requests: ifThere(DIRECTORY_CHECKS.requests),
   disk: ifThere(DIRECTORY_CHECKS.disk),
 } satisfies Checks<Directory>

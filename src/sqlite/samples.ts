@@ -24,6 +24,9 @@ function begin(file: string): Database {
     db.run(
       'create table if not exists minutes (slot integer primary key, sample text not null) strict',
     )
+    db.run(
+      'create table if not exists counted (one integer primary key, said text not null) strict',
+    )
     db.run('select sum(length(sample)) from minutes') // reads every page: damage is found now
     chmodSync(file, 0o600)
     giveToOwner(file)
@@ -41,6 +44,20 @@ function openFile(file: string): Database {
     if (!isDamage(error)) throw error
     removeDatabase(file)
     return begin(file)
+  }
+}
+
+/** What a server has counted of requests, as sentences, and when; no other process knows it. */
+export type Counted = { atMs: number; found: readonly string[] }
+
+/** What the last server on `dir` has counted; `null` when there is none, or it cannot be read. */
+export function readCounted(dir: string): Counted | null {
+  try {
+    using db = new Database(join(dir, SAMPLES_FILE), { readonly: true })
+    const row = db.query<{ said: string }, []>('select said from counted').get()
+    return row && JSON.parse(row.said)
+  } catch {
+    return null
   }
 }
 
@@ -82,6 +99,11 @@ export function openSamples(dir: string, say: (sentence: string) => void) {
         db.run('insert or replace into minutes values (?, ?)', [slot, JSON.stringify(sample)]),
       )
     },
+    /** Keeps what was counted for `doctor`, in the place of what was before. */
+    count: (counted: Counted): void =>
+      void attempt(db =>
+        db.run('insert or replace into counted values (1, ?)', [JSON.stringify(counted)]),
+      ),
     close(): void {
       db?.close()
       db = null
