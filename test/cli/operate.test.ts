@@ -264,7 +264,7 @@ if (disk !== null) {
     }
     await readAll(cwd, data)
     const doctor = await proxylist(['doctor', '--data', data])
-    expect(doctor).toMatchObject({ stderr: 'proxylist: 1 of 8 checks found something\n' })
+    expect(doctor).toMatchObject({ stderr: 'proxylist: 1 of 9 checks found something\n' })
     rmSync(join(disk, 'filler'))
   })
 
