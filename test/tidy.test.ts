@@ -206,9 +206,9 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 43_447,
+  'lines of src (TypeScript, CSS, SQL)': 43_451,
   'words of README.md': 1_470,
-  'words of src/README.md': 1_486,
+  'words of src/README.md': 1_488,
   'words of test/README.md': 697,
   'words of the manual': 9_029,
 } as const

@@ -96,7 +96,8 @@ export async function runUnderLease(
     const nowMs = clock()
     const times = { tookMs: nowMs - startedMs, nowMs, random: random() }
     const after = stateAfter(before, outcome, feed, times)
-    await store.save(feed.id, after)
+    const isRemoved = (await store.find(feed.id)) === null // while it was fetched: it stays removed
+    if (!isRemoved) await store.save(feed.id, after)
     return after
   } finally {
     await store.release(feed.id)
@@ -171,21 +172,24 @@ export function createAttempts({
     url: createSemaphore(RUNNING_MAX.url),
     path: createSemaphore(RUNNING_MAX.path),
   }
-  const running = new Set<string>()
+  const running = new Map<string, Promise<unknown>>()
   return {
     /** Whether an attempt at a feed is under way here, or waits for its place. */
     isRunning: (id: string): boolean => running.has(id),
-    /** `runUnderLease`; `null` also while another attempt at the feed is under way here. */
+    /** `runUnderLease`, after the attempt at the feed that is under way here. */
     async run(feed: Feed, when: 'now' | 'if due', signal: AbortSignal): Promise<FeedState | null> {
-      if (running.has(feed.id)) return null
-      running.add(feed.id)
+      const before = running.get(feed.id)?.catch(() => {})
+      const work = async (): Promise<FeedState | null> =>
+        runUnderLease(feed, when, { ...context, store: await openStore() }, signal)
+      const attempt = (async () => {
+        if (before !== undefined) await orAborted(before, signal)
+        return limited[feed.kind](work, signal)
+      })()
+      running.set(feed.id, attempt)
       try {
-        return await limited[feed.kind](
-          async () => runUnderLease(feed, when, { ...context, store: await openStore() }, signal),
-          signal,
-        )
+        return await attempt
       } finally {
-        running.delete(feed.id)
+        if (running.get(feed.id) === attempt) running.delete(feed.id)
       }
     },
   }

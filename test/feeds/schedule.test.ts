@@ -10,7 +10,7 @@ import {
   isDue,
   scheduleFeeds,
 } from '../../src/feeds/schedule.ts'
-import { type FeedState, newState } from '../../src/feeds/store.ts'
+import { type FeedKey, type FeedState, newState } from '../../src/feeds/store.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
 
@@ -38,8 +38,9 @@ beforeEach(() => {
 })
 
 const store = {
-  lease({ id }: { id: string }) {
+  lease({ id, shown }: FeedKey) {
     if (storeFailure !== null) throw storeFailure
+    if (!states.has(id)) states.set(id, newState(shown, nowMs))
     if (!isLeasedElsewhere) leased.push(id)
     return !isLeasedElsewhere
   },
@@ -243,15 +244,15 @@ describe('attempts', () => {
     await start('/a')
     const [feed] = feedsIn('/a') as [Feed]
     const { signal } = new AbortController()
-    expect(attempts.isRunning(feed.id)).toBeTrue()
-    expect(await attempts.run(feed, 'now', signal)).toBeNull()
-    await finish()
-    expect(attempts.isRunning(feed.id)).toBeFalse()
     await pass(MINUTE_MS / 2)
     const asked = attempts.run(feed, 'now', signal)
     await passTurns()
+    expect(running).toHaveLength(1)
+    await finish()
+    expect([running.length, attempts.isRunning(feed.id)]).toEqual([1, true])
     await finish()
     expect(await asked).toMatchObject({ attempts: 2 })
+    expect(attempts.isRunning(feed.id)).toBeFalse()
     await pass(MINUTE_MS / 2)
     expect(running).toBeEmpty() // its interval is counted from the end of that
   })
@@ -312,6 +313,13 @@ describe('feeds that are changed while the server runs', () => {
     expect(sources()).toEqual(['/a true'])
     await finish()
     expect([running.length, timers.length]).toEqual([0, 0])
+  })
+
+  test('stay removed when that was while they were fetched', async () => {
+    await start('/a')
+    states.clear()
+    await finish()
+    expect(states.size).toBe(0)
   })
 
   test('are not fetched while they are paused, and at once when that ends', async () => {
