@@ -208,7 +208,7 @@ describe('everything has one home', () => {
 const BUDGET = {
   'lines of src (TypeScript, CSS, SQL)': 43_451,
   'words of README.md': 1_470,
-  'words of src/README.md': 1_488,
+  'words of src/README.md': 1_514,
   'words of test/README.md': 697,
   'words of the manual': 9_029,
 } as const

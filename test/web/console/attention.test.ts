@@ -39,7 +39,7 @@ describe('an operator', () => {
     await badge.click()
     await causes.getByRole('link', { name: 'feed.txt: cannot be read' }).click()
     await heading(page, 'Feeds').waitFor()
-    await page.getByText('cannot be read').waitFor()
+    await page.getByText('cannot be read').first().waitFor()
 
     await mend()
     await badge.getByText('all is well').waitFor()
