@@ -8,6 +8,7 @@ import { ApiError } from './api/errors.ts'
 import { createAdmissionCounts, createHandler } from './api/handler.ts'
 import { createQueryReader } from './api/query.ts'
 import { createResponseCache } from './api/response-cache.ts'
+import { createStatsReader } from './api/stats.ts'
 import type { Settings } from './config/settings.ts'
 import { VERSION } from './config/version.ts'
 import { createClientIp } from './http/client-ip.ts'
@@ -20,7 +21,6 @@ import { SECOND_MS } from './lib/time.ts'
 import type { ReplicationState } from './metrics/observed.ts'
 import { createCounters, type Traffic } from './metrics/traffic.ts'
 import type { Lang } from './proxies/proxy.ts'
-import { createStatsCache } from './proxies/stats-cache.ts'
 import type { ProxyReader, StatsSource } from './proxies/store.ts'
 
 /** What the service reads and writes. */
@@ -130,10 +130,9 @@ export function createApp(
     stats:
       publicStats === 'off'
         ? null
-        : createStatsCache(
-            nowMs => stats.make({ nowMs, version: VERSION, part: publicStats, provider }),
-            proxies.version,
-          ),
+        : createStatsReader({
+            ...{ source: stats, version: proxies.version, provider, part: publicStats },
+          }),
     ...documentsOf(settings),
   })
   return {

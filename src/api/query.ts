@@ -111,11 +111,11 @@ type ParamsParser = (pairs: readonly Pair[], key?: string) => Params
 type Values = { [name: string]: string }
 
 /**
- * The parser of query strings for one name of the provider's service.
+ * The parser of query strings for one name of the provider's service, of all parameters or those with these `names`.
  * It throws ApiError INVALID_PARAMETER naming the parameter and what it accepts.
  */
-export function createParamsParser(provider: string): ParamsParser {
-  const all = describeParameters(provider)
+export function createParamsParser(provider: string, names?: readonly string[]): ParamsParser {
+  const all = describeParameters(provider).filter(({ name }) => names?.includes(name) ?? true)
   const byName = (some: readonly Described[]) => new Map(some.map(each => [each.name, each]))
   const known = byName(all)
   const modeOf = (kind: Output['kind']) => {

@@ -127,7 +127,7 @@ export const SETTINGS = {
   publicStats: {
     value: 'PART',
     fallback: 'full',
-    help: 'what /stats shows: full, totals (no cube, no cities) or off',
+    help: 'what /stats shows: full, totals (two numbers, no filters) or off',
     read: parsers.readOneOf(['full', 'totals', 'off']),
   },
   adminListen: {

@@ -2,16 +2,15 @@
 
 import { refused } from '../api/handler.ts'
 import { FORMS } from '../api/render.ts'
+import type { StatsReader } from '../api/stats.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Coded } from '../lib/coded.ts'
+import { queryStringOf } from '../lib/query-string.ts'
 import { type ApiRouteParts, apiRoute } from './api.ts'
 import { type Document, documentOf, documentReply } from './etag.ts'
 import { type KeyRouteParts, keyRoute } from './key.ts'
 import { type PageFile, pageRoutes, type ReferenceParts, referenceRoutes } from './pages.ts'
 import { COMMON_HEADERS, plainText, type Route } from './reply.ts'
-
-/** The statistics for a request of an instant, see `createStatsCache`. */
-type StatsReader = (nowMs: number) => Awaitable<Coded>
 
 const FIELDS = {
   ...COMMON_HEADERS,
@@ -20,15 +19,16 @@ const FIELDS = {
 }
 
 function statsRoute(read: StatsReader): Route {
-  /** The document of the last statistics: its tag is computed once. */
-  let last: Document | null = null
+  /** The tag of an answer that is kept is computed once. */
+  const documents = new WeakMap<Coded, Document>()
   const documentFor = (coded: Coded): Document => {
-    if (last?.coded !== coded) last = documentOf(coded, FIELDS)
-    return last
+    const document = documents.get(coded) ?? documentOf(coded, FIELDS)
+    documents.set(coded, document)
+    return document
   }
-  return ({ request, nowMs }, end) => {
+  return ({ request, ip, nowMs }, end) => {
     const send = (coded: Coded) => end(documentReply(documentFor(coded), request.headers))
-    const coded = read(nowMs)
+    const coded = read(queryStringOf(request.url), ip, nowMs)
     if (!(coded instanceof Promise)) return send(coded)
     return coded.then(send, (thrown: unknown) => end(refused(thrown)))
   }
@@ -43,7 +43,7 @@ export type RouteParts = ApiRouteParts &
     readiness: () => string
     /** Brings the files of the page; `null` serves none. */
     pages: (() => Promise<readonly PageFile[]>) | null
-    /** Reads the statistics of the list; `null` publishes none. */
+    /** Answers queries about the list; `null` answers none. */
     stats: StatsReader | null
   }
 

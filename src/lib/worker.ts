@@ -29,35 +29,52 @@ export function startWorker(path: string): Worker {
   return new Worker(join(SOURCE_ROOT, path))
 }
 
-/** What a worker replies to its only message. */
+/** What a worker replies to a message. */
 type TaskReply<Result> = { kind: 'done'; result: Result } | { kind: 'thrown'; error: ErrorMessage }
 
-/** Work in a worker: its result, and what ends it early; then the result never comes, unless with `why`. */
-export type Task<Result> = { result: Promise<Result>; end: (why?: Error) => void }
+/** A worker that does one task after the other; what `end` interrupts never comes, unless with `why`. */
+export type Tasks<Input, Result> = {
+  run: (input: Input) => Promise<Result>
+  end: (why?: Error) => void
+}
 
-/** Has a worker that calls `doTask` do its work once. It does not keep the process alive. */
-export function startTask<Input, Result>(path: string, input: Input): Task<Result> {
-  const { promise, resolve, reject } = Promise.withResolvers<Result>()
-  let worker: Worker
-  try {
-    worker = startWorker(path)
-  } catch (error) {
-    reject(error)
-    return { result: promise, end() {} }
-  }
+/** Starts a worker that calls `doTask` for each message. It does not keep the process alive. */
+export function startTasks<Input, Result>(path: string): Tasks<Input, Result> {
+  const worker = startWorker(path)
+  const waiting: PromiseWithResolvers<Result>[] = []
   const end = (why?: Error): void => {
     worker.terminate()
-    if (why !== undefined) reject(why)
+    for (const { reject } of waiting.splice(0)) if (why !== undefined) reject(why)
   }
   worker.onmessage = ({ data }: MessageEvent<TaskReply<Result>>) => {
-    worker.terminate()
-    if (data.kind === 'done') resolve(data.result)
-    else reject(toError(data.error))
+    const task = waiting.shift()
+    if (data.kind === 'done') task?.resolve(data.result)
+    else task?.reject(toError(data.error))
   }
   worker.onerror = ({ message }) => end(new Error(message))
   worker.unref()
-  worker.postMessage(input)
-  return { result: promise, end }
+  return {
+    run(input) {
+      const task = Promise.withResolvers<Result>()
+      waiting.push(task)
+      worker.postMessage(input)
+      return task.promise
+    },
+    end,
+  }
+}
+
+/** Work in a worker of its own: its result, and what ends it early; then the result never comes, unless with `why`. */
+export type Task<Result> = { result: Promise<Result>; end: (why?: Error) => void }
+
+/** Has a worker that calls `doTask` do its work once. */
+export function startTask<Input, Result>(path: string, input: Input): Task<Result> {
+  try {
+    const { run, end } = startTasks<Input, Result>(path)
+    return { result: run(input).finally(() => end()), end }
+  } catch (error) {
+    return { result: Promise.reject(error), end() {} }
+  }
 }
 
 /** Does work that `startTask` has asked for, and replies with what comes of it. */

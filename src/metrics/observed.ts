@@ -44,7 +44,7 @@ export type Observed = {
   nodes: () => Awaitable<readonly NodeReport[]>
   /** The number of rows, and the newest check in milliseconds. @throws StoreError. */
   extent: () => { rows: number; newestMs: number | null }
-  /** The list as it was up to 15 s before `nowMs`, or a minute if it is unchanged. @throws StoreError. */
+  /** The list as it was up to 15 s before `nowMs`, or while it is counted again up to 2 minutes. @throws StoreError. */
   breakdown: (nowMs: number) => Awaitable<Breakdown>
   /** Their sources are masked. @throws when they cannot be read. */
   feeds: () => Awaitable<readonly StoredFeed[]>

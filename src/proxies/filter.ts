@@ -48,7 +48,7 @@ type Matches = (row: Row) => boolean
 export type Condition = { sql: string; values: readonly Bound[]; matcher: () => Matches }
 
 /** What a condition depends on besides the value of its filter. */
-type ConditionOptions = {
+export type ConditionOptions = {
   /** With 16, addresses are compared as if they were masked. */
   addressBits: 32 | 16
   /** Whether a row is in a city that the filter names. */

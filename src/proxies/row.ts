@@ -53,6 +53,9 @@ export const ROW_COLUMNS = [
   'ip_out',
 ] as const satisfies Names<Row>
 
+/** The numbers of a row by the names of their columns. */
+export type RowNumbers = Readonly<Record<Exclude<(typeof ROW_COLUMNS)[number], 'ip_out'>, number>>
+
 /** What an answer of bare addresses needs of a row. */
 export type EndpointRow = readonly [
   id: number,

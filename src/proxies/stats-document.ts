@@ -4,60 +4,21 @@
  */
 
 /**
- * How often the values of a list fall between two edges: `counts[i]` those between `edges[i]` and
- * `edges[i + 1]`, so there is one edge more than counts. The last edge is at least the largest value
- * of the list. A value that equals an edge is counted on the side that a filter with this bound lets
- * through: below it for `ping`, above it for `speed` and `works`. Unknown values are left out.
+ * How often values fall between two edges: `counts[i]` those between `edges[i]` and `edges[i + 1]`, so there
+ * is one edge more than counts; values beyond the ends are in the end ones. A value that equals an edge is
+ * counted on the side that a filter with this bound lets through: below it for `ping`, above it for
+ * `speed` and `works`.
  */
-export type Histogram = { readonly edges: readonly number[]; readonly counts: readonly number[] }
-
-/** What is published of a list in any case. */
-export type StatsTotals = {
-  /** The version of the program. */
-  readonly version: string
-  /** When this was counted, in Unix seconds: ages are ages at this instant. */
-  readonly at: number
-  /** Rows of the list. */
-  readonly total: number
-  /** Rows that no cell of the cube counts. */
-  readonly hidden: number
-  readonly dimensions: {
-    readonly type: readonly string[]
-    /** `''` is unknown. */
-    readonly anon: readonly string[]
-    /** Two letters each; first `--`, cells that were too small to name their country, and `''`, unknown. */
-    readonly country: readonly string[]
-    /**
-     * Bounds of the age of a check, in seconds: the same six for every list, and one more, in whole days,
-     * when rows are older than all of these.
-     */
-    readonly age: readonly number[]
-    /** As the API names them; the last one is the provider's own. */
-    readonly services: readonly string[]
-  }
-  /** Of the whole list: `ping` in milliseconds, `speed` in bytes per second, `works` in percent. */
-  readonly histograms: {
-    readonly ping: Histogram
-    readonly speed: Histogram
-    readonly works: Histogram
-  }
+export type Histogram = {
+  readonly edges: readonly number[]
+  readonly counts: readonly number[]
+  readonly unknown: number
 }
 
-/**
- * Columns of one length. The largest cells name their country: those that do not are merged from such as
- * are at most as large as the smallest of these. Cell i has `count[i]` rows, at least 5, and of them `smtp[i]` have smtp, and so
- * on for each name in `dimensions.services`. The other four hold positions in `dimensions`; that of
- * `age` is the smallest bound that holds.
- */
-export type StatsCube = {
-  readonly type: readonly number[]
-  readonly anon: readonly number[]
-  readonly country: readonly number[]
-  readonly age: readonly number[]
-  readonly count: readonly number[]
-} & { readonly [service: string]: readonly number[] }
+/** Rows by value, `''` is unknown; values without rows may be missing. */
+export type Facet = { readonly [value: string]: number }
 
-/** A city with at least 5 rows; `city_en` is `''` where there is no English name. */
+/** A city; `city_en` is `''` where there is no English name. */
 export type StatsCity = {
   readonly city: string
   readonly city_en: string
@@ -66,9 +27,37 @@ export type StatsCity = {
   readonly count: number
 }
 
-/** What is published of a list with `--public-stats full`; `totals` leaves out the last two. */
+/** What is published of a list in any case; with `--public-stats totals`, all. */
+export type StatsTotals = {
+  /** When this was counted, in Unix seconds: ages are ages at this instant. */
+  readonly at: number
+  /** Changes whenever the list does. */
+  readonly version: string
+  /** Rows of the list. */
+  readonly total: number
+  /** Rows that pass all filters. */
+  readonly matching: number
+}
+
 export type StatsDocument = StatsTotals & {
-  readonly cube: StatsCube
-  /** The largest first, at most fifty. */
+  /** Rows that pass every filter but the facet's own: what one gets by choosing this value instead. */
+  readonly facets: {
+    readonly type: Facet
+    readonly anon: Facet
+    readonly country: Facet
+    /** By the names of the API, the last one the provider's own: what passes all filters, and has it as well. */
+    readonly service: Facet
+    /** Rows that are at most so many seconds old; `''`: of any age. */
+    readonly age: Facet
+  }
+  /** Without their own filter too: `ping` in milliseconds, `speed` in bytes per second, `works` in percent. */
+  readonly histograms: {
+    readonly ping: Histogram
+    readonly speed: Histogram
+    readonly works: Histogram
+  }
+  /** Without their own filter too, the largest first, at most fifty. */
   readonly cities: readonly StatsCity[]
+  /** The freshest records that match, as `demo` would get them, at most twenty. */
+  readonly examples: readonly { readonly [member: string]: unknown }[]
 }

@@ -1,94 +1,34 @@
 /**
- * Counts a list in one pass, decides what of the counts is published (contract F4: which cells are too
- * small, how they are merged, how many fit), and what the operator sees of them. Knows neither where
- * rows are stored nor how a document is sent.
+ * Exact facets (contract F4): a list as columns of numbers in the order of answers, and one pass over them
+ * that counts, for any filter, the rows that pass all of it, and for each part of it those that pass
+ * everything else. Knows neither where rows are stored nor how a document is sent.
  */
-
-import { DAY_MS, SECOND_MS } from '../lib/time.ts'
-import { DEFAULT_AGE_MAX_SECONDS } from './filter.ts'
-import { ANONS, type ProxyType, SERVICES, TYPES } from './proxy.ts'
-import { AT, type CityNames, countryText, UNKNOWN, UNKNOWN_PING } from './row.ts'
-import type {
-  Histogram,
-  StatsCity,
-  StatsCube,
-  StatsDocument,
-  StatsTotals,
-} from './stats-document.ts'
+import { countFirst } from './draw.ts'
+import {
+  type ConditionOptions,
+  DEFAULT_AGE_MAX_SECONDS,
+  FILTER_RULES,
+  type Filter,
+} from './filter.ts'
+import { ANONS, type ProxyType, serviceNames, TYPES } from './proxy.ts'
+import {
+  AT,
+  type CityNames,
+  countryText,
+  portOf,
+  type Row,
+  type RowNumbers,
+  subnetOf,
+  UNKNOWN_PING,
+} from './row.ts'
+import type { Facet, Histogram, StatsCity, StatsDocument, StatsTotals } from './stats-document.ts'
 
 /** Bounds of the age of a check, in seconds. */
 export const AGES_SECONDS = [60, 300, 600, 3600, 86_400, 604_800] as const
-/** The position of ages beyond all bounds. */
-const OLDER = AGES_SECONDS.length
-
-/** A cell or a city with fewer rows is not published. */
-export const COUNT_MIN = 5
-/** Cities that are counted, the largest ones. */
 const CITIES_MAX = 50
+const EXAMPLES_MAX = 20
 
-/** The values of a row that are counted, in its order. */
-export type CountedRow = readonly [
-  id: number,
-  checkedAt: number,
-  pingMs: number,
-  type: number,
-  anon: number,
-  works: number,
-  speed: number,
-  services: number,
-  country: number,
-  city: number,
-  ...unknown[],
-]
-/** How many values that are. */
-export const COUNTED_COLUMNS = AT.city + 1
-
-/** Rows that agree in these four; `services[n]` of them have `SERVICES[n]`. */
-export type Cell = {
-  /** Position in `TYPES`. */
-  type: number
-  /** 0 unknown, else 1 + position in `ANONS`. */
-  anon: number
-  /** As in a row: 0 unknown, else two letters as a number. */
-  country: number
-  /** Position in `AGES_SECONDS`, or `OLDER`. A check in the future has age 0. */
-  age: number
-  count: number
-  services: readonly number[]
-}
-
-export type ListCounts = {
-  /** The instant of all ages, in Unix seconds. */
-  at: number
-  rows: number
-  /** The newest and the oldest check, in Unix seconds; `null` for an empty list. */
-  newest: number | null
-  oldest: number | null
-  /** None is empty, no two agree in all four. */
-  cells: readonly Cell[]
-  histograms: { ping: Histogram; speed: Histogram; works: Histogram }
-  /** The largest ones, the largest first; none is below `COUNT_MIN`. */
-  cities: readonly StatsCity[]
-}
-
-const TYPE_SLOTS = TYPES.length
-const ANON_SLOTS = 1 + ANONS.length
-const AGE_SLOTS = OLDER + 1
-/** Countries are numbers of 10 bits, see `Row`. */
-const COUNTRY_SLOTS = 1024
-/** The numbers of a cell: its rows, then those with each service. */
-const WIDTH = 1 + SERVICES.length
-
-/** The smallest bound of age that holds, as its position. */
-function agePosition(seconds: number): number {
-  for (let i = 0; i < OLDER; i += 1) if (seconds <= (AGES_SECONDS[i] ?? 0)) return i
-  return OLDER
-}
-
-/**
- * Edges of histograms; the last one gives way to the largest value. With `upTo`, a value that equals an
- * edge is counted below it, see `Histogram`.
- */
+/** Edges of histograms; with `upTo`, a value that equals an edge is counted below it, see `Histogram`. */
 const EDGES = {
   ping: {
     upTo: true,
@@ -102,253 +42,367 @@ const EDGES = {
     ],
   },
   works: { upTo: false, edges: [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 100] },
-} as const
-
-/** Counts values between edges. */
-function createHistogram({ upTo, edges }: { upTo: boolean; edges: readonly number[] }) {
-  const inner = edges.slice(1, -1)
-  const counts = new Array<number>(edges.length - 1).fill(0)
-  let largest = edges.at(-1) ?? 0
-  return {
-    add(value: number): void {
-      let i = 0
-      if (upTo) while (i < inner.length && value > (inner[i] ?? 0)) i += 1
-      else while (i < inner.length && value >= (inner[i] ?? 0)) i += 1
-      counts[i] = (counts[i] ?? 0) + 1
-      if (value > largest) largest = value
-    },
-    read: (): Histogram => ({ edges: [...edges.slice(0, -1), largest], counts }),
-  }
 }
 
-/** Counts cells in an array with room for every one there can be: 2 MB, and no object for each row. */
-function createCells() {
-  const size = TYPE_SLOTS * ANON_SLOTS * COUNTRY_SLOTS * AGE_SLOTS * WIDTH
-  const numbers = new Uint32Array(size)
-  const increment = (at: number): void => {
-    numbers[at] = (numbers[at] ?? 0) + 1
-  }
+// ---------------------------------------------------------------------------------------------
+// Columns
+
+/** Values of 32 bits stand for themselves below it, from it on for the rank of a larger number. */
+const LARGE = 2 ** 31
+/** Above all others. */
+const UNKNOWN_CODE = 2 ** 32 - 1
+
+/** Numbers of up to 53 bits as codes of 32, which compare as the numbers do. */
+function createOrdered(rows: number) {
+  const codes = new Uint32Array(rows)
+  const large: { at: number; value: number }[] = []
+  let ranks: readonly number[] = []
+  /** The least code of a number that is not below this one. */
+  const codeOf = (value: number): number =>
+    value < LARGE ? value : LARGE + countFirst(ranks.length, at => (ranks[at] ?? value) < value)
   return {
-    add(type: number, anon: number, country: number, age: number, services: number): void {
-      const cell = ((country * AGE_SLOTS + age) * TYPE_SLOTS + type) * ANON_SLOTS + anon
-      increment(cell * WIDTH)
-      for (let bit = 0; bit < SERVICES.length; bit += 1) {
-        if (services & (1 << bit)) increment(cell * WIDTH + 1 + bit)
-      }
+    codes,
+    codeOf,
+    set(at: number, value: number): void {
+      if (value < LARGE) codes[at] = value
+      else if (value === UNKNOWN_PING) codes[at] = UNKNOWN_CODE
+      else large.push({ at, value })
     },
-    read(): Cell[] {
-      const cells: Cell[] = []
-      for (let at = 0; at < size; at += WIDTH) {
-        if (numbers[at] === 0) continue
-        const [count = 0, ...services] = numbers.subarray(at, at + WIDTH)
-        const cell = at / WIDTH
-        const ages = Math.floor(cell / ANON_SLOTS / TYPE_SLOTS)
-        cells.push({
-          type: Math.floor(cell / ANON_SLOTS) % TYPE_SLOTS,
-          anon: cell % ANON_SLOTS,
-          country: Math.floor(ages / AGE_SLOTS),
-          age: ages % AGE_SLOTS,
-          ...{ count, services },
-        })
-      }
-      return cells
+    /** To be called when all are set. */
+    rank(): void {
+      ranks = [...new Set(large.map(({ value }) => value))].sort((a, b) => a - b)
+      for (const { at, value } of large.splice(0)) codes[at] = codeOf(value)
+    },
+    valueOf(code: number): number {
+      if (code === UNKNOWN_CODE) return UNKNOWN_PING
+      return code < LARGE ? code : (ranks[code - LARGE] ?? code)
     },
   }
 }
 
-/** Counts cities, each in its country: names repeat. */
-function createCityCounts() {
-  const counts = new Map<number, number>()
+/** A city in its country, because names repeat: one number for each pair of them. */
+const placeKey = (city: number, country: number): number => city * COUNTRIES + country
+/** Countries are numbers of 10 bits, see `Row`. */
+const COUNTRIES = 1024
+
+/**
+ * The columns of a list of so many rows, 23 bytes for each: `add` them in the order of answers (the freshest
+ * check first, then the lowest ping, then the address), then `close`.
+ */
+export function createColumns(rows: number) {
+  const columns = {
+    checkedAt: new Uint32Array(rows), // in seconds, until 2106
+    /** The masked address: two octets, and the port. */
+    masked: new Uint32Array(rows),
+    /** Type and anonymity. */
+    kind: new Uint8Array(rows),
+    services: new Uint8Array(rows),
+    /** One more than the share, 0 is unknown. */
+    works: new Uint8Array(rows),
+    place: new Uint32Array(rows),
+  }
+  const ping = createOrdered(rows)
+  /** One more than the speed, 0 is unknown. */
+  const speed = createOrdered(rows)
+  const places = new Map<number, number>()
+  let at = 0
   return {
-    add(city: number, country: number): void {
-      if (city === 0) return
-      const key = city * COUNTRY_SLOTS + country
-      counts.set(key, (counts.get(key) ?? 0) + 1)
+    ...columns,
+    ...{ rows, ping, speed },
+    /** The key of each place, see `placeKey`. */
+    placeKeys: (): readonly number[] => [...places.keys()],
+    add(row: RowNumbers): void {
+      columns.checkedAt[at] = row.checked_at
+      columns.masked[at] = subnetOf(row.id) * 65_536 + portOf(row.id)
+      columns.kind[at] = row.type + TYPES.length * row.anon
+      columns.services[at] = row.services
+      columns.works[at] = row.works + 1
+      ping.set(at, row.ping_ms)
+      speed.set(at, row.speed + 1)
+      const key = placeKey(row.city, row.country)
+      const place = places.get(key) ?? places.size
+      if (place === places.size) places.set(key, place)
+      columns.place[at] = place
+      at += 1
     },
-    read: (cityNames: CityNames): StatsCity[] =>
-      [...counts]
-        .filter(([, count]) => count >= COUNT_MIN)
-        .sort(([keyA, a], [keyB, b]) => b - a || keyA - keyB)
-        .slice(0, CITIES_MAX)
-        .map(([key, count]) => {
-          const { name, nameEn } = cityNames(Math.floor(key / COUNTRY_SLOTS))
-          const country = countryText(key % COUNTRY_SLOTS)
-          return { city: name, city_en: nameEn, country, count }
-        }),
+    close(): void {
+      ping.rank()
+      speed.rank()
+    },
   }
 }
+export type Columns = ReturnType<typeof createColumns>
 
-/** Counts the rows of a list: `add` each of them once, then `read`. `at` is in Unix seconds. */
-export function createCounter(at: number) {
-  const cells = createCells()
-  const cities = createCityCounts()
-  const ping = createHistogram(EDGES.ping)
-  const speed = createHistogram(EDGES.speed)
-  const works = createHistogram(EDGES.works)
-  let rows = 0
-  let newest = -Infinity
-  let oldest = Infinity
+// ---------------------------------------------------------------------------------------------
+// The pass
 
+/** What a row fails, a bit each; a missing service is two, because no facet counts such a row. */
+const FAILS = {
+  ...{ type: 1, anon: 2, country: 4, city: 8, ping: 16, speed: 32, works: 64, time: 128 },
+  service: 256 + 512,
+}
+type FilterName = keyof typeof FAILS
+
+const KINDS = TYPES.length * (1 + ANONS.length)
+const SERVICE_SETS = 32
+const SHARES = 102
+
+/** For each value of a column, what rows that have it fail: the matchers of the filters decide. */
+function failuresOf(columns: Columns, filter: Filter, options: ConditionOptions) {
+  const row: Row = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '']
+  const failing = (name: FilterName & keyof typeof FILTER_RULES, column: keyof typeof AT) => {
+    const rule = FILTER_RULES[name]
+    const condition = rule?.condition?.(filter[rule.field], options) ?? null
+    if (condition === null) return () => 0
+    const matches = condition.matcher()
+    return (value: number): number => {
+      row[AT[column]] = value
+      return matches(row) ? 0 : FAILS[name]
+    }
+  }
+  const [type, anon] = [failing('type', 'type'), failing('anon', 'anon')]
+  const [country, city] = [failing('country', 'country'), failing('city', 'city')]
+  const [service, works] = [failing('service', 'services'), failing('works', 'works')]
+  const keys = columns.placeKeys()
   return {
-    add(row: CountedRow): void {
-      const checkedAt = row[AT.checkedAt]
-      const country = row[AT.country]
-      rows += 1
-      if (checkedAt > newest) newest = checkedAt
-      if (checkedAt < oldest) oldest = checkedAt
-      const age = agePosition(at - checkedAt)
-      cells.add(row[AT.type], row[AT.anon], country, age, row[AT.services])
-      cities.add(row[AT.city], country)
-      if (row[AT.pingMs] !== UNKNOWN_PING) ping.add(row[AT.pingMs])
-      if (row[AT.speed] !== UNKNOWN) speed.add(row[AT.speed])
-      if (row[AT.works] !== UNKNOWN) works.add(row[AT.works])
-    },
-    read: (cityNames: CityNames): ListCounts => ({
-      at,
-      rows,
-      newest: rows === 0 ? null : newest,
-      oldest: rows === 0 ? null : oldest,
-      cells: cells.read(),
-      histograms: { ping: ping.read(), speed: speed.read(), works: works.read() },
-      cities: cities.read(cityNames),
+    kind: Uint16Array.from({ length: KINDS }, (_, kind) => {
+      return type(kind % TYPES.length) | anon(Math.floor(kind / TYPES.length))
+    }),
+    services: Uint16Array.from({ length: SERVICE_SETS }, (_, bits) => service(bits)),
+    works: Uint16Array.from({ length: SHARES }, (_, share) => works(share - 1)),
+    place: Uint16Array.from(keys, key => {
+      return country(key % COUNTRIES) | city(Math.floor(key / COUNTRIES))
     }),
   }
 }
 
-/** What `/stats` says: everything, or neither the cube nor the cities. */
+/** The position of a value among bins; those after the last inner edge are in the last one. */
+function createBins({ upTo, edges }: { upTo: boolean; edges: readonly number[] }) {
+  // A code of whole numbers: `(a, b]` is `[a + 1, b + 1)`.
+  const inner = Uint32Array.from(edges.slice(1, -1), edge => (upTo ? edge + 1 : edge))
+  const { length } = inner
+  const unknown = length + 1
+  return {
+    size: length + 2,
+    unknown,
+    of(value: number): number {
+      let bin = 0
+      while (bin < length && value >= (inner[bin] ?? 0)) bin += 1
+      return bin
+    },
+    histogram: (counts: Uint32Array): Histogram => ({
+      edges,
+      counts: [...counts.subarray(0, unknown)],
+      unknown: counts[unknown] ?? 0,
+    }),
+  }
+}
+const BINS = {
+  ping: createBins(EDGES.ping),
+  speed: createBins(EDGES.speed),
+  works: createBins(EDGES.works),
+}
+/** The bin of each share, see `Columns`. */
+const WORKS_BINS = Uint8Array.from({ length: SHARES }, (_, share) =>
+  share === 0 ? BINS.works.unknown : BINS.works.of(share - 1),
+)
+
+// What is at a position of a column: each function sees arrays of one kind, which makes it twice as fast.
+const byte = (column: Uint8Array, at: number): number => column[at] ?? 0
+const fail = (column: Uint16Array, at: number): number => column[at] ?? 0
+const word = (column: Uint32Array, at: number): number => column[at] ?? 0
+/** Counts a value unless `isCounted` is 0. */
+function count(counts: Uint32Array, at: number, isCounted = 1): void {
+  if (isCounted !== 0) counts[at] = word(counts, at) + 1
+}
+
+/** The counts of a list, and the positions of its first matches that look different when masked. */
+function createTally(
+  { kind, place, services, works, ping, speed, masked }: Columns,
+  places: number,
+) {
+  const counts = {
+    type: new Uint32Array(KINDS),
+    anon: new Uint32Array(KINDS),
+    country: new Uint32Array(places),
+    city: new Uint32Array(places),
+    services: new Uint32Array(SERVICE_SETS),
+    ping: new Uint32Array(BINS.ping.size),
+    speed: new Uint32Array(BINS.speed.size),
+    works: new Uint32Array(BINS.works.size),
+  }
+  const firsts: number[] = []
+  const seen = new Set<number>()
+
+  function countPing(i: number): void {
+    const code = word(ping.codes, i)
+    count(counts.ping, code === UNKNOWN_CODE ? BINS.ping.unknown : BINS.ping.of(code))
+  }
+  function countSpeed(i: number): void {
+    const code = word(speed.codes, i)
+    count(counts.speed, code === 0 ? BINS.speed.unknown : BINS.speed.of(code - 1))
+  }
+
+  return {
+    ...{ counts, firsts },
+    /** Counts a row in the facet of what it fails; one that passes all, everywhere. */
+    add(i: number, failed: number): void {
+      const facets = failed === 0 ? -1 : failed
+      count(counts.type, byte(kind, i), facets & FAILS.type)
+      count(counts.anon, byte(kind, i), facets & FAILS.anon)
+      count(counts.country, word(place, i), facets & FAILS.country)
+      count(counts.city, word(place, i), facets & FAILS.city)
+      count(counts.works, byte(WORKS_BINS, byte(works, i)), facets & FAILS.works)
+      if (facets & FAILS.ping) countPing(i)
+      if (facets & FAILS.speed) countSpeed(i)
+      if (failed !== 0) return
+      count(counts.services, byte(services, i))
+      const isExample = firsts.length < EXAMPLES_MAX && seen.size < seen.add(word(masked, i)).size
+      if (isExample) firsts.push(i)
+    },
+  }
+}
+
+/** Counts the rows of a list at an instant, in Unix seconds. */
+export function countFacets(
+  columns: Columns,
+  filter: Filter,
+  at: number,
+  options: ConditionOptions,
+) {
+  const { rows, checkedAt, kind, services, works, place, ping, speed } = columns
+  const fails = failuresOf(columns, filter, options)
+  const { pingMaxMs, speedMin, ageMaxSeconds } = filter
+  const pingEnd = pingMaxMs === null ? UNKNOWN_CODE + 1 : ping.codeOf(pingMaxMs + 1)
+  const speedFirst = speedMin === null ? 0 : speed.codeOf(speedMin + 1)
+  const { counts, firsts, add } = createTally(columns, fails.place.length)
+
+  const failedOf = (i: number): number =>
+    fail(fails.services, byte(services, i)) |
+    fail(fails.kind, byte(kind, i)) |
+    fail(fails.place, word(place, i)) |
+    fail(fails.works, byte(works, i)) |
+    (word(ping.codes, i) < pingEnd ? 0 : FAILS.ping) |
+    (word(speed.codes, i) < speedFirst ? FAILS.speed : 0)
+
+  /** Counts rows of which all, or none, are young enough; returns how many pass everything else. */
+  function pass(from: number, to: number, old: number): number {
+    let passed = 0
+    for (let i = from; i < to; i += 1) {
+      const failed = old | failedOf(i)
+      if (failed === old) passed += 1
+      if ((failed & (failed - 1)) === 0) add(i, failed)
+    }
+    return passed
+  }
+
+  // Rows are in order: each bound of age is a position, between two of them all are alike.
+  const since = (seconds: number): number =>
+    countFirst(rows, i => (checkedAt[i] ?? 0) >= at - seconds)
+  const youngEnough = since(ageMaxSeconds)
+  const bounds = AGES_SECONDS.map(since)
+  const ends = [...new Set([...bounds, youngEnough, rows])].sort((a, b) => a - b)
+  const passedBefore = new Map<number, number>()
+  let [from, passed] = [0, 0]
+  for (const to of ends) {
+    passed += pass(from, to, to <= youngEnough ? 0 : FAILS.time)
+    passedBefore.set(to, passed)
+    from = to
+  }
+  const age: { [seconds: string]: number } = { '': passed }
+  for (const [i, seconds] of AGES_SECONDS.entries()) {
+    age[seconds] = passedBefore.get(bounds[i] ?? 0) ?? 0
+  }
+  return { matching: passedBefore.get(youngEnough) ?? 0, age, counts, firsts }
+}
+
+// ---------------------------------------------------------------------------------------------
+// The document
+
+/** What `/stats` shows: everything, or totals only. */
 export type StatsPart = 'full' | 'totals'
 
-export type StatsOptions = {
-  /** The version of the program. */
+/** A query about a list. */
+export type StatsRequest = {
+  filter: Filter
+  nowMs: number
+  /** Of the list. */
   version: string
   part: StatsPart
   /** The name of the provider's own service. */
   provider: string
 }
 
-/** How many cells may name their country, the largest ones, and how many cities are shown. */
-export type StatsSize = { cells: number; cities: number }
-
-const DAY_SECONDS = DAY_MS / SECOND_MS
-/** The name and the position of the country of merged cells, and the position of an unknown one. */
-const MERGED = '--'
-const MERGED_AT = 0
-const UNKNOWN_AT = 1
-
-/** A cell whose country is a position in `dimensions.country`. */
-type ShownCell = Cell
-
-/** The order of the columns: neighbours are alike, which compresses best. */
-const inOrder = (a: Cell, b: Cell): number =>
-  a.type - b.type || a.anon - b.anon || a.age - b.age || a.country - b.country
-
-/** One cell for all that agree in everything but the country. */
-function merge(cells: readonly Cell[]): ShownCell[] {
-  const merged = new Map<string, ShownCell>()
-  for (const cell of cells) {
-    const key = `${cell.type},${cell.anon},${cell.age}`
-    const { count, services } = merged.get(key) ?? { count: 0, services: [] }
-    merged.set(key, {
-      ...cell,
-      country: MERGED_AT,
-      count: count + cell.count,
-      services: cell.services.map((having, i) => having + (services[i] ?? 0)),
-    })
+/** The counts of a column by the names of its values, `all` of them where they are few. */
+function facetOf(
+  counts: Uint32Array,
+  names: (value: number) => readonly string[],
+  all: readonly string[] = [],
+): Facet {
+  const facet: { [name: string]: number } = Object.fromEntries(all.map(name => [name, 0]))
+  for (const [value, count] of counts.entries()) {
+    if (count === 0) continue
+    for (const name of names(value)) facet[name] = (facet[name] ?? 0) + count
   }
-  return [...merged.values()]
+  return facet
 }
 
-/**
- * The cells that are shown, each with at least `COUNT_MIN` rows, and the rows that are in none: the
- * largest cells keep their country, all others are merged.
- */
-function shownCells(cells: readonly Cell[], cellsMax: number) {
-  const bySize = cells.toSorted((a, b) => b.count - a.count || inOrder(a, b))
-  const named = bySize.filter(({ count }) => count >= COUNT_MIN).slice(0, cellsMax)
-  const merged = merge(bySize.slice(named.length))
-  const countries = [...new Set(named.map(({ country }) => country))]
-    .filter(country => country !== 0)
-    .sort((a, b) => a - b)
-  const positions = new Map([0, ...countries].map((country, i) => [country, UNKNOWN_AT + i]))
-  const shown = [
-    ...merged.filter(({ count }) => count >= COUNT_MIN),
-    ...named.map(cell => ({ ...cell, country: positions.get(cell.country) ?? MERGED_AT })),
-  ]
-  return {
-    shown: shown.sort(inOrder),
-    hidden: merged.reduce((sum, { count }) => (count < COUNT_MIN ? sum + count : sum), 0),
-    countries: [MERGED, '', ...countries.map(countryText)],
+/** The places with a city that have most rows, the largest first, ties by the ids of their cities. */
+function largestOf(counts: Uint32Array, keys: readonly number[]): number[] {
+  const largest: number[] = []
+  const compare = (a: number, b: number): number =>
+    (counts[b] ?? 0) - (counts[a] ?? 0) || (keys[a] ?? 0) - (keys[b] ?? 0)
+  for (const [place, count] of counts.entries()) {
+    if (count === 0 || (keys[place] ?? 0) < COUNTRIES) continue
+    const last = largest[CITIES_MAX - 1]
+    if (last !== undefined && compare(last, place) < 0) continue
+    const next = largest.findIndex(other => compare(place, other) < 0)
+    largest.splice(next < 0 ? largest.length : next, 0, place)
+    largest.length = Math.min(largest.length, CITIES_MAX)
   }
+  return largest
 }
 
-/** The bounds of age; rows that are older than all get one of their own, in whole days. */
-function ageBounds({ at, oldest, cells }: ListCounts): number[] {
-  if (oldest === null || cells.every(({ age }) => age < OLDER)) return [...AGES_SECONDS]
-  return [...AGES_SECONDS, Math.ceil((at - oldest) / DAY_SECONDS) * DAY_SECONDS]
-}
-
-function cubeOf(cells: readonly ShownCell[], services: readonly string[]): StatsCube {
-  const column = (value: (cell: ShownCell) => number): number[] => cells.map(value)
-  return {
-    type: column(({ type }) => type),
-    anon: column(({ anon }) => anon),
-    country: column(({ country }) => country),
-    age: column(({ age }) => age),
-    count: column(({ count }) => count),
-    ...Object.fromEntries(services.map((name, i) => [name, column(cell => cell.services[i] ?? 0)])),
-  }
-}
-
-/** The document about a list. */
+/** What is published of counted facets. */
 export function statsDocument(
-  counts: ListCounts,
-  { version, part, provider }: StatsOptions,
-  size: StatsSize = EVERYTHING,
+  columns: Columns,
+  { matching, age, counts }: ReturnType<typeof countFacets>,
+  at: number,
+  { version, part, provider }: StatsRequest,
+  cityNames: CityNames,
+  examples: StatsDocument['examples'],
 ): StatsTotals | StatsDocument {
-  const { at, rows, histograms, cities } = counts
-  const { shown, hidden, countries } = shownCells(counts.cells, size.cells)
-  const services = SERVICES.map(service => (service === 'provider' ? provider : service))
-  const dimensions = {
-    type: TYPES,
-    anon: ['', ...ANONS],
-    country: countries,
-    age: ageBounds(counts),
-    services,
-  }
-  const totals = { version, at, total: rows, hidden, dimensions, histograms }
+  const totals = { at, version, total: columns.rows, matching }
   if (part === 'totals') return totals
-  const { histograms: _, ...head } = totals
-  const cube = cubeOf(shown, services)
-  return { ...head, cube, histograms, cities: cities.slice(0, size.cities) }
-}
-
-const EVERYTHING: StatsSize = { cells: Number.POSITIVE_INFINITY, cities: Number.POSITIVE_INFINITY }
-/** Halvings of the number of cells: the one that is found is within a hundredth of what fits. */
-const HALVINGS = 7
-
-/**
- * What `make` makes of as much as fits: all, else fewer cells with a country, found by halving; where
- * not even none of them fits, because names of cities are very long, fewer cities too.
- */
-export function largestThatFits<T>(
-  { cells, cities }: Pick<ListCounts, 'cells' | 'cities'>,
-  make: (size: StatsSize) => T,
-  fits: (made: T) => boolean,
-): T {
-  for (let shown = cities.length; ; shown = Math.floor(shown / 2)) {
-    const all = make({ cells: cells.length, cities: shown })
-    if (fits(all)) return all
-    const least = make({ cells: 0, cities: shown })
-    if (!fits(least) && shown > 0) continue
-    let best = least
-    let [low, high] = [0, cells.length]
-    for (let n = 0; n < HALVINGS; n += 1) {
-      const middle = Math.floor((low + high) / 2)
-      const made = make({ cells: middle, cities: shown })
-      if (fits(made)) [best, low] = [made, middle]
-      else high = middle
-    }
-    return best
+  const keys = columns.placeKeys()
+  const anons = ['', ...ANONS]
+  const services = serviceNames(provider)
+  const city = (place: number): StatsCity => {
+    const key = keys[place] ?? 0
+    const { name, nameEn } = cityNames(Math.floor(key / COUNTRIES))
+    const country = countryText(key % COUNTRIES)
+    return { city: name, city_en: nameEn, country, count: counts.city[place] ?? 0 }
+  }
+  return {
+    ...totals,
+    facets: {
+      type: facetOf(counts.type, kind => [TYPES[kind % TYPES.length] ?? ''], TYPES),
+      anon: facetOf(counts.anon, kind => [anons[Math.floor(kind / TYPES.length)] ?? ''], anons),
+      country: facetOf(counts.country, place => [countryText((keys[place] ?? 0) % COUNTRIES)]),
+      service: facetOf(
+        counts.services,
+        bits => services.filter((_, n) => bits & (1 << n)),
+        services,
+      ),
+      age,
+    },
+    histograms: {
+      ping: BINS.ping.histogram(counts.ping),
+      speed: BINS.speed.histogram(counts.speed),
+      works: BINS.works.histogram(counts.works),
+    },
+    cities: largestOf(counts.city, keys).map(city),
+    examples,
   }
 }
 
@@ -363,34 +417,6 @@ export type Breakdown = {
   countries: readonly { country: string; count: number }[]
   /** Rows by the smallest bound that holds; `null`: older than all. */
   ages: readonly { seconds: number | null; count: number }[]
-}
-
-/** The rows of the cells by one of their values. */
-function countBy(cells: readonly Cell[], value: 'type' | 'country' | 'age'): Map<number, number> {
-  const counts = new Map<number, number>()
-  for (const cell of cells) {
-    counts.set(cell[value], (counts.get(cell[value]) ?? 0) + cell.count)
-  }
-  return counts
-}
-
-/** What rows were counted to be; `median` needs their order. */
-export function breakdownOf({ rows, newest, cells }: ListCounts, median: number | null): Breakdown {
-  const types = countBy(cells, 'type')
-  const ages = countBy(cells, 'age')
-  return {
-    rows,
-    newest,
-    median,
-    types: TYPES.map((type, i) => ({ type, count: types.get(i) ?? 0 })),
-    countries: [...countBy(cells, 'country')]
-      .sort(([a, countA], [b, countB]) => countB - countA || a - b)
-      .map(([country, count]) => ({ country: countryText(country), count })),
-    ages: [
-      ...AGES_SECONDS.map((seconds, i) => ({ seconds, count: ages.get(i) ?? 0 })),
-      { seconds: null, count: ages.get(OLDER) ?? 0 },
-    ],
-  }
 }
 
 /** The rows that a query without `time` sees. */

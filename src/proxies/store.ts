@@ -8,7 +8,7 @@ import type { Coded } from '../lib/coded.ts'
 import type { Filter } from './filter.ts'
 import type { IncomingProxy, ProxyType } from './proxy.ts'
 import type { EndpointRow, Found } from './row.ts'
-import type { Breakdown, StatsOptions } from './stats.ts'
+import type { Breakdown, StatsRequest } from './stats.ts'
 
 export type FindOptions = {
   nowMs: number
@@ -45,13 +45,11 @@ export interface ProxyReader {
   isEmpty(): boolean
 }
 
-/** What statistics say, and the instant of the ages in them. */
-export type StatsRequest = StatsOptions & { nowMs: number }
-
-/** Counts the list, and compresses the statistics about it, without making requests wait. */
+/** Counts the list without making requests wait. Rejects with a `StoreError`. */
 export interface StatsSource {
-  make(request: StatsRequest): Promise<Coded>
-  /** The list by type, country and age. Rejects with a `StoreError`. */
+  /** The document of the answer, see `StatsDocument`. */
+  answer(request: StatsRequest): Promise<Coded>
+  /** The list by type, country and age. */
   count(nowMs: number): Promise<Breakdown>
 }
 

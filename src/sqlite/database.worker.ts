@@ -1,11 +1,11 @@
 /**
- * The worker that reads or copies a whole database while the server answers: it checks it, counts the list,
- * makes its statistics, or copies the WAL into the file. It ends after each of that.
+ * The worker that reads or copies a whole database while the server answers: it checks it, counts the list, or
+ * copies the WAL into the file. It ends after each of that.
  */
 import { doTask, lowerPriority } from '../lib/worker.ts'
 import { openAccessFile } from './access/file.ts'
 import { type CheckTask, checkUsable } from './check.ts'
-import { makeStats, readBreakdown, type StatsTask } from './proxies/stats.ts'
+import { type CountTask, readBreakdown } from './proxies/stats.ts'
 import { checkOpenList, openListFile } from './proxies/store.ts'
 import type { CheckpointTask } from './wal.ts'
 
@@ -14,12 +14,11 @@ declare const self: Worker
 /** Everything is read once and in order: a large cache would only cost memory. */
 const MODE = { isServer: true, mustExist: true, cacheKib: 4 * 1024 } as const
 
-self.onmessage = ({ data: task }: MessageEvent<CheckTask | CheckpointTask | StatsTask>) => {
+self.onmessage = ({ data: task }: MessageEvent<CheckTask | CheckpointTask | CountTask>) => {
   if (task.kind !== 'checkpoint') lowerPriority() // requests do not notice
   void doTask(self, () => {
     const open = task.holds === 'access' ? openAccessFile : openListFile
     using db = open(task.file, MODE)
-    if (task.kind === 'make') return makeStats(db, task.request)
     if (task.kind === 'count') return readBreakdown(db, task.nowMs)
     if (task.kind === 'check') {
       return task.holds === 'access' ? checkUsable(db, task.isInUse) : checkOpenList(db)

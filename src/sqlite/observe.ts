@@ -3,9 +3,11 @@ import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { AHEAD_MS } from '../access/ahead.ts'
 import type { Subject } from '../access/rate-limit.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
+import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Space } from '../metrics/attention.ts'
 import type { DatabaseState, Observed } from '../metrics/observed.ts'
-import { createStatsCache } from '../proxies/stats-cache.ts'
+import type { Breakdown } from '../proxies/stats.ts'
 import { ACCESS_FILE, PROXY_FILE, walOf } from './data-directory.ts'
 import type { ServerList } from './server-list.ts'
 import { listFeeds } from './stores.ts'
@@ -39,6 +41,34 @@ function stateOf(dir: string, name: string, { health }: Supervised): DatabaseSta
   return { name, ...health(), bytes: sizeOf(file), walBytes: sizeOf(walOf(file)) }
 }
 
+/** A breakdown is as it is for so long, whatever happens to the list. */
+const FRESH_MS = 15 * SECOND_MS
+/** While a newer one is made the former one is shown, up to this age. */
+const FORMER_MS = 2 * MINUTE_MS
+
+/** The breakdown of a list: made when somebody asks, one at a time. */
+export function createBreakdown({ stats, version }: Pick<ServerList, 'stats' | 'version'>) {
+  let made: { breakdown: Breakdown; atMs: number } | null = null
+  let making: Promise<Breakdown> | null = null
+  return (nowMs: number): Awaitable<Breakdown> => {
+    version() // throws where the list must not be shown
+    const ageMs = made === null || nowMs < made.atMs ? Infinity : nowMs - made.atMs
+    if (made !== null && ageMs < FRESH_MS) return made.breakdown
+    making ??= stats
+      .count(nowMs)
+      .then(breakdown => {
+        made = { breakdown, atMs: nowMs }
+        return breakdown
+      })
+      .finally(() => {
+        making = null
+      })
+    if (made === null || ageMs >= FORMER_MS) return making
+    making.catch(() => {}) // the former one is shown
+    return made.breakdown
+  }
+}
+
 /** The data in `dir` as a server has it open; a list in memory has no `health`. */
 export function observeData(
   dir: string,
@@ -56,7 +86,7 @@ export function observeData(
     ahead: nowMs => ({ subjects: registry.after?.(nowMs + AHEAD_MS) ?? [], distanceMs: 0 }),
     nodes: () => [],
     extent: list.extent,
-    breakdown: createStatsCache(list.stats.count, list.version),
+    breakdown: createBreakdown(list),
     feeds: () => listFeeds(dir, { isServer: true }), // waits for no other process
     replication: () => null,
   }

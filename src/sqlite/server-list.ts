@@ -13,7 +13,7 @@ import { PROXY_FILE } from './data-directory.ts'
 import { requireHeader } from './database.ts'
 import { closeSafely, fingerprintOf, removeDatabase, requireSameFile } from './database-files.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
-import { createStatsSource, makeStats } from './proxies/stats.ts'
+import { createStatsReader, createStatsSource } from './proxies/stats.ts'
 import { createStreamer, type StreamHooks, WAL_BOUND } from './proxies/stream.ts'
 import { type List, openList } from './stores.ts'
 import { superviseChecked } from './supervise-checked.ts'
@@ -153,11 +153,12 @@ export function openServerList(
 export function openMemoryList() {
   const list: List = openList(null)
   const { proxies } = list
+  const answer = createStatsReader(list.db)
   return {
     list,
     streamer: null,
     stats: {
-      make: async request => makeStats(list.db, request),
+      answer: async request => answer(request),
       count: async nowMs => list.breakdown(nowMs),
     },
     version: () => String(proxies.version()),

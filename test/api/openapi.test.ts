@@ -98,13 +98,30 @@ describe('completeness', () => {
     }
   })
 
-  test('/stats is there unless it is off, and has no cube and no cities as totals', () => {
+  test('/stats is there unless it is off; as totals it has neither facets nor filters', () => {
     const statsOf = (stats: DocumentOptions['stats']) => createDocument({ ...OPTIONS, stats })
     const members = (stats: DocumentOptions['stats']) =>
       Object.keys(statsOf(stats).components.schemas.Stats?.properties ?? {})
-    expect(members('full')).toContain('cube')
-    expect(members('totals')).not.toContain('cube')
-    expect(members('totals')).not.toContain('cities')
+    const filters = (stats: DocumentOptions['stats']) =>
+      (statsOf(stats).paths['/stats']?.get.parameters ?? []).map(({ name }) => name)
+    expect(members('full')).toContain('facets')
+    expect(members('totals')).toEqual(['at', 'version', 'total', 'matching'])
+    expect(filters('full')).toEqual([
+      ...[
+        'type',
+        'anon',
+        'ping',
+        'speed',
+        'time',
+        'works',
+        'country',
+        'country_mode',
+        'cm',
+        'city',
+      ],
+      ...['service', 'lang'],
+    ])
+    expect(filters('totals')).toEqual([])
     expect(JSON.stringify(statsOf('off'))).not.toContain('/stats')
     expect(statsOf('off').components.schemas).not.toHaveProperty('Stats')
   })

@@ -209,6 +209,8 @@ const REFUSED: readonly (readonly [
     path => [path, 'METHOD_NOT_ALLOWED', path, { ...bearer(KEY.free), method: 'POST' }] as const,
   ),
   ['/key', 'INVALID_PARAMETER', `/key?key=${KEY.free}`, {}],
+  ['/stats', 'INVALID_PARAMETER', '/stats?ip=1.2.3.4:80', {}],
+  ['/stats', 'RATE_LIMIT_EXCEEDED', '/stats', bearer('', '198.51.100.52'), repeat('/stats', 30)],
   ['/api', 'INVALID_PARAMETER', '/api?works=101', bearer(KEY.free)],
   ['/api', 'PROXIES_NOT_FOUND', '/api?country=zz', bearer(KEY.free)],
   ['/api', 'RATE_LIMIT_EXCEEDED', '/api', bearer(KEY.standard), repeat('/api', 5)],

@@ -1,206 +1,229 @@
 /**
- * Holds `GET /stats` (contract F4): what it says, to whom, in which form, and that it costs what a
- * constant costs.
+ * Holds `GET /stats` (contract F4): that it says what `/api` answers, to whom, in which form, and how it refuses.
+ * Its numbers are counted in `sqlite/proxies/stats.test.ts`, its parameters and limits in `api/stats.test.ts`.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { version } from '../../package.json'
+import fc from 'fast-check'
 import { StoreError } from '../../src/lib/errors.ts'
 import type { StatsSource } from '../../src/proxies/store.ts'
 import { type Answer, ask } from '../support/answer.ts'
 import { ASK, addList, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
-import { type Service, startChild, startService } from '../support/service.ts'
+import { countedRows, pageRows, queries } from '../support/list-statistics.ts'
+import { ENGINES, type Service, startChild, startService } from '../support/service.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
 const rows = (count: number, host: number, values: TestRow): TestRow[] =>
-  Array.from({ length: count }, (_, i) => ({ ip: `192.0.${host}.${i}:80`, ...values }))
+  Array.from({ length: count }, (_, i) => ({ ip: `192.${host}.0.${i}:80`, ...values }))
 
 const BERLIN = { country: 'DE', city: 'Берлин', city_en: 'Berlin' }
 const LIST: readonly TestRow[] = [
-  ...rows(7, 1, {
-    type: 'http',
-    anon: 'elite',
-    ...BERLIN,
-    age: 30,
-    works: 97,
-    ping: 0.7,
-    smtp: true,
-  }),
-  ...rows(5, 2, { type: 'socks5', country: 'FR', age: 301, speed: 2_000_000 }),
-  ...rows(3, 3, { type: 'http', anon: 'elite', country: 'US', age: 30, works: 100, avito: true }),
-  ...rows(2, 4, { type: 'http', anon: 'elite', country: 'CA', age: 30 }),
-  ...rows(4, 5, { type: 'https', age: 100 }),
+  ...rows(2, 1, { type: 'http', anon: 'elite', ...BERLIN, age: 30, works: 97, smtp: true }),
+  ...rows(1, 2, { type: 'socks5', country: 'FR', age: 301, speed: 2_000_000, ping: 0.7 }),
+  ...rows(1, 3, { type: 'https', age: 700 }),
 ]
-const DIMENSIONS = {
-  type: ['http', 'https', 'socks4', 'socks5'],
-  anon: ['', 'transparent', 'anonymous', 'elite'],
-  country: ['--', '', 'DE', 'FR'],
-  age: [60, 300, 600, 3600, 86_400, 604_800],
-  services: ['smtp', 'telegram', 'avito', 'google', 'the service'],
-}
 
-const stats = (service: Service, init: RequestInit = {}): Promise<Answer> =>
-  service.request('/stats', { ...init, headers: { 'accept-encoding': '', ...init.headers } })
+const clients = (function* (): Generator<string, never> {
+  for (let n = 0; ; n += 1) yield `2001:db8:${n}::1`
+})()
+/** Asks as a client that has not asked before. */
+const stats = (service: Service, query = '', init: RequestInit = {}): Promise<Answer> =>
+  service.request(`/stats${query}`, {
+    ...init,
+    headers: { 'accept-encoding': '', 'x-forwarded-for': clients.next().value, ...init.headers },
+  })
+const documentOf = async (service: Service, query = '') =>
+  JSON.parse((await stats(service, query)).text)
 
-const documentOf = async (service: Service) => JSON.parse((await stats(service)).text)
-
-/** Asks until a member of the document is this: newer statistics are made beside the requests. */
-async function until(service: Service, member: string, value: unknown) {
-  for (;;) {
-    const document = await documentOf(service)
-    if (document[member] === value) return document
-    await new Promise(resume => setImmediate(resume)) // in process, requests take no turn
-  }
-}
+const queryOf = (texts: { [name: string]: string }): string =>
+  new URLSearchParams(texts).toString().replaceAll('+', '%20')
 
 describe('GET /stats', () => {
-  test('says what the list holds, to everybody, without an address', async () => {
+  test('says what the list holds, to everybody, member by member', async () => {
     const service = await startService(dataDirectory(LIST))
     const { status, text } = await stats(service)
     expect(status).toBe(200)
-    const { histograms, ...rest } = JSON.parse(text)
+    const { version, histograms, examples, ...rest } = JSON.parse(text)
     expect(rest).toEqual({
-      ...{ version, at: T0 / 1000, total: 21, hidden: 4, dimensions: DIMENSIONS },
-      cube: {
-        type: [0, 0, 3],
-        anon: [3, 3, 0],
-        country: [0, 2, 3],
-        age: [0, 0, 2],
-        count: [5, 7, 5],
-        smtp: [0, 7, 0],
-        telegram: [0, 0, 0],
-        avito: [3, 0, 0],
-        google: [0, 0, 0],
-        'the service': [0, 0, 0],
+      ...{ at: T0 / 1000, total: 4, matching: 3 },
+      facets: {
+        type: { http: 2, https: 0, socks4: 0, socks5: 1 },
+        anon: { '': 1, transparent: 0, anonymous: 0, elite: 2 },
+        country: { DE: 2, FR: 1 },
+        service: { smtp: 2, telegram: 0, avito: 0, google: 0, 'the service': 0 },
+        age: { 60: 2, 300: 2, 600: 3, 3600: 4, 86400: 4, 604800: 4, '': 4 },
       },
-      cities: [{ ...BERLIN, count: 7 }],
+      cities: [{ ...BERLIN, count: 2 }],
     })
+    expect(version).toBeString()
     expect(Object.keys(JSON.parse(text))).toEqual([
-      ...['version', 'at', 'total', 'hidden', 'dimensions', 'cube', 'histograms', 'cities'],
+      ...['at', 'version', 'total', 'matching', 'facets', 'histograms', 'cities', 'examples'],
     ])
     const { ping, speed, works } = histograms
-    expect(ping.counts[ping.edges.indexOf(700) - 1]).toBe(7)
-    expect(speed.counts[speed.edges.indexOf(1_000_000)]).toBe(5)
-    expect(works.counts.slice(-2)).toEqual([7, 3])
-    expect(text).not.toMatch(/192\.0|\d\.\d+\.\d+\.\d/)
+    expect(ping).toMatchObject({ unknown: 2 })
+    expect(ping.counts[ping.edges.indexOf(700) - 1]).toBe(1)
+    expect(speed.counts[speed.edges.indexOf(1_000_000)]).toBe(1)
+    expect(works.counts[works.edges.indexOf(95)]).toBe(2)
+    expect(examples.map(({ ip }: { ip: string }) => ip)).toEqual(['192.1.0.0:80', '192.2.0.0:80'])
+    expect(text).not.toContain('.0.1')
   })
 
-  test('is at /stats/ too, whatever is asked with it', async () => {
+  test('is at /stats/ too, and refuses a key in the URL, which is not logged', async () => {
     const service = await startService(dataDirectory(LIST))
-    expect((await service.request('/stats?key=wrong')).status).toBe(200)
-    expect((await service.request('/stats/')).status).toBe(200)
+    expect((await service.request('/stats/?type=http')).status).toBe(200)
+    expect(await ask(service, '/stats?key=wrong')).toBe('400 INVALID_PARAMETER')
     expect(service.output()).not.toContain('wrong')
+  })
+
+  test('says what /api answers with the same filters at that second, whatever the list and the filter', async () => {
+    let matching = 0
+    const property = fc.asyncProperty(
+      countedRows,
+      fc.array(queries, { minLength: 1, maxLength: 8 }),
+      async (list, asked) => {
+        const service = await startInProcess(dataDirectory(list), {})
+        for (const texts of asked) {
+          const query = queryOf(texts)
+          const document = await documentOf(service, `?${query}`)
+          const answer = await service.request(`${ASK}&get=ndjson&${query}`)
+          const found = answer.status === 404 ? [] : answer.text.trim().split('\n')
+          expect([query, document.matching]).toEqual([query, found.length])
+          const masked = [...new Map(found.map(line => [maskOf(line), maskedOf(line)])).values()]
+          expect([query, document.examples.length]).toEqual([query, Math.min(20, masked.length)])
+          matching += document.matching
+        }
+        await service.stop()
+      },
+    )
+    await fc.assert(property, { numRuns: 40 })
+    expect(matching).toBeGreaterThan(20)
+  }, 120_000)
+
+  test('shows as examples what demo gets first', async () => {
+    const service = await startService(dataDirectory(pageRows(500)))
+    const demo = await service.request('/api?key=demo&get=json&works=0&type=http&count=20')
+    const { examples } = await documentOf(service, '?works=0&type=http')
+    expect(examples).toEqual(JSON.parse(demo.text))
   })
 })
 
+/** The look of a line of NDJSON when it is masked, and what of it tells twins apart. */
+const maskedOf = (line: string): string =>
+  line.replace(/"ip":"(\d+\.\d+)\.\d+\.\d+/, '"ip":"$1.0.0')
+const maskOf = (line: string): string => /"ip":"[^"]+"/.exec(maskedOf(line))?.[0] ?? ''
+
 describe('the list behind /stats', () => {
-  test('counts checks at another age when they grow older, also while the list is unchanged', async () => {
-    const service = await startService(dataDirectory(rows(6, 1, { type: 'http', age: 1 })))
-    const agesOf = (document: { cube: { age: number[] } }) =>
-      document.cube.age.map(at => DIMENSIONS.age[at])
-    expect(agesOf(await documentOf(service))).toEqual([60])
-    service.setClock(60)
-    expect(agesOf(await until(service, 'at', T0 / 1000 + 60))).toEqual([300])
-    // Each so much later that a request does not get the former ones.
-    for (const [seconds, bound] of [
-      [299, 300],
-      [599, 600],
-      [3599, 3600],
-      [86_399, 86_400],
-      [604_799, 604_800],
+  test.each(ENGINES)('counts checks at another age when they grow older (%s)', async engine => {
+    const service = await startInProcess(dataDirectory(rows(6, 1, { type: 'http', age: 1 })), {
+      engine,
+    })
+    for (const [seconds, matching, bound] of [
+      [0, 6, '60'],
+      [60, 6, '300'],
+      [580, 6, '600'],
+      [620, 0, '3600'],
+      [86_400, 0, '604800'],
+      [604_800, 0, ''],
     ] as const) {
       service.setClock(seconds)
-      const document = await documentOf(service)
-      expect([document.at, agesOf(document)]).toEqual([T0 / 1000 + seconds, [bound]])
+      const { at, facets, ...document } = await documentOf(service)
+      const [smallest] = Object.entries(facets.age).find(([, n]) => n === 6) ?? []
+      expect([at - T0 / 1000, document.matching, smallest]).toEqual([seconds, matching, bound])
     }
-    service.setClock(604_920)
-    expect((await documentOf(service)).dimensions.age).toEqual([...DIMENSIONS.age, 8 * 86_400])
   })
 
-  test('says what a list holds that another process has changed, after 15 seconds', async () => {
+  test('is the one that another process has changed, at once', async () => {
     const dir = dataDirectory(LIST)
     const service = await startService(dir)
     const { text, headers } = await stats(service)
-    expect(JSON.parse(text).total).toBe(21)
     const known = { headers: { 'if-none-match': headers.get('etag') ?? '' } }
+    expect((await stats(service, '', known)).status).toBe(304)
     addList(dir, rows(9, 9, { type: 'socks4' }))
-    service.setClock(14)
-    expect((await stats(service, known)).status).toBe(304)
-    service.setClock(15)
-    expect((await until(service, 'total', 30)).at).toBe(T0 / 1000 + 15)
-    expect((await stats(service, known)).status).toBe(200)
+    await new Promise(resume => setImmediate(resume)) // in process, requests take no turn
+    const changed = await stats(service, '', known)
+    expect(changed.status).toBe(200)
+    expect(JSON.parse(changed.text)).toMatchObject({ total: 13, facets: { type: { socks4: 9 } } })
+    expect(JSON.parse(changed.text).version).not.toBe(JSON.parse(text).version)
   })
 
-  test('has the name of the provider’s service', async () => {
-    const service = await startService(dataDirectory(LIST), { providerService: 'яндекс' })
-    const { cube, dimensions } = await documentOf(service)
-    expect(dimensions.services.at(-1)).toBe('яндекс')
-    expect(cube.яндекс).toEqual([0, 0, 0])
-    expect(cube['the service']).toBeUndefined()
-  })
-})
-
-describe('a request for /stats', () => {
-  test('is made in process for the sample', async () => {
+  test('is the sample, in process', async () => {
     const server = await startChild(dataDirectory([]), {}, ['--sample'])
-    const { total, hidden, cube, cities } = await documentOf(server)
-    expect(total).toBe(900)
-    const shown = cube.count.reduce((sum: number, count: number) => sum + count, 0)
-    expect(shown + hidden).toBe(total)
+    const { total, matching, cities, examples } = await documentOf(server, '?time=999999999')
+    expect([total, matching, examples.length]).toEqual([900, 900, 20])
     expect(cities.length).toBeGreaterThan(5)
     await server.stop()
   })
+})
 
-  test('is never counted and never limited', async () => {
+describe('a client of /stats', () => {
+  test('is limited to 30 queries in 10 s, also by HEAD and where it knows the answer', async () => {
+    const service = await startService(dataDirectory(LIST))
+    const from = { 'x-forwarded-for': '192.0.2.9' }
+    const first = await stats(service, '', { headers: from })
+    const known = { ...from, 'if-none-match': first.headers.get('etag') ?? '' }
+    for (let n = 1; n < 30; n += 1) {
+      const method = n % 2 === 0 ? 'HEAD' : 'GET'
+      expect((await stats(service, '', { method, headers: known })).status).toBe(304)
+      expect((await stats(service, '?ip=1', { headers: from })).status).toBe(400)
+    }
+    const { status, headers, text } = await stats(service, '', { headers: from })
+    expect([status, headers.get('retry-after'), headers.get('ratelimit')]).toEqual([
+      429,
+      '10',
+      null,
+    ])
+    expect(JSON.parse(text)).toMatchObject({ code: 'RATE_LIMIT_EXCEEDED', retry_after: 10 })
+    expect((await stats(service)).status).toBe(200)
+  })
+
+  test('uses nothing of a key', async () => {
     const service = await startService(dataDirectory(LIST, { daily: 1 }))
     const authorization = `Bearer ${KEY}`
     for (let n = 0; n < 20; n += 1) {
-      expect((await stats(service, { headers: { authorization } })).status).toBe(200)
-      expect((await stats(service)).headers.get('ratelimit')).toBeNull()
+      const answer = await stats(service, '', { headers: { authorization } })
+      expect([answer.status, answer.headers.get('ratelimit')]).toEqual([200, null])
     }
     expect(await ask(service, `${ASK}&count=1&time=999`)).toStartWith('200 ')
   })
 })
 
 describe('--public-stats', () => {
-  test('totals: neither the cube nor the cities', async () => {
+  test('totals: two numbers, and no filter', async () => {
     const service = await startService(dataDirectory(LIST), { publicStats: 'totals' })
-    const { histograms, ...rest } = await documentOf(service)
-    expect(rest).toEqual({ version, at: T0 / 1000, total: 21, hidden: 4, dimensions: DIMENSIONS })
-    expect(Object.keys(histograms)).toEqual(['ping', 'speed', 'works'])
+    const { version, ...rest } = await documentOf(service)
+    expect(rest).toEqual({ at: T0 / 1000, total: 4, matching: 3 })
+    expect(await ask(service, '/stats?type=http')).toBe('400 INVALID_PARAMETER')
   })
 
   test('off: there is nothing at /stats, for no method', async () => {
     const service = await startService(dataDirectory(LIST), { publicStats: 'off' })
     for (const method of ['GET', 'HEAD', 'POST']) {
-      expect((await stats(service, { method })).status).toBe(404)
+      expect((await stats(service, '', { method })).status).toBe(404)
     }
     expect(await ask(service, '/stats')).toBe('404 NOT_FOUND')
   })
 })
 
-/** A service in process whose statistics come from `make`. */
-const startWith = (make: StatsSource['make']): Promise<Service> =>
-  startInProcess(dataDirectory(LIST), {}, whole => ({ stats: { ...whole.stats, make } }))
+/** A service in process whose statistics come from `answer`. */
+const startWith = (answer: StatsSource['answer']): Promise<Service> =>
+  startInProcess(dataDirectory(LIST), {}, whole => ({ stats: { ...whole.stats, answer } }))
 
-const CODED = { identity: Buffer.from('{}'), gzip: Buffer.from('gz'), zstd: Buffer.from('zs') }
-
-test('a failure to make it is 503 with Retry-After, and says nothing internal', async () => {
-  let made = 0
+test('a failure to answer is 503 with Retry-After, and says nothing internal', async () => {
   const service = await startWith(async () => {
-    made += 1
-    if (made === 1) throw new StoreError('/data/proxies.db is locked')
-    return CODED
+    throw new StoreError('/data/proxies.db is locked')
   })
   const { status, headers, text } = await stats(service)
   expect([status, headers.get('retry-after')]).toEqual([503, '1'])
   expect(JSON.parse(text)).toMatchObject({ status: 'error', code: 'DB_EXECUTE_FAILED' })
   expect(text).not.toMatch(/locked|proxies|data\//)
-  expect(await ask(service, '/stats')).toBe('503 DB_EXECUTE_FAILED')
-  expect(made).toBe(1)
-  service.setClock(1)
-  expect(await ask(service, '/stats')).toBe('200 {}')
   expect(await ask(service)).toStartWith('200 ')
+})
+
+test('while 32 queries wait, a further one is 503 with Retry-After', async () => {
+  const service = await startWith(() => new Promise(() => {}))
+  for (let n = 0; n < 32; n += 1) void stats(service, `?ping=${n}`)
+  const { status, headers } = await stats(service, '?ping=99')
+  expect([status, headers.get('retry-after')]).toEqual([503, '1'])
 })

@@ -1,7 +1,7 @@
 /**
  * `make screenshots`: pictures of the page for the README, in `data/screenshots/`. The list is
- * the sample with each proxy many times, under addresses for documentation and tests: statistics
- * show no group of fewer than five, and the sample alone is little else.
+ * the sample with each proxy many times, under addresses for documentation and tests: as many as a
+ * service has.
  */
 import { mkdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,10 +1,11 @@
 /** Holds what metrics read of a data directory, whatever has happened to it. */
-import { afterAll, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Breakdown } from '../../src/proxies/stats.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openFeeds } from '../../src/sqlite/feeds.ts'
-import { observeData } from '../../src/sqlite/observe.ts'
+import { createBreakdown, observeData } from '../../src/sqlite/observe.ts'
 import { openMemoryList } from '../../src/sqlite/server-list.ts'
 import { addKeys, addList, T0 } from '../support/fixtures.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -63,4 +64,82 @@ test('a directory that cannot be reached has no sizes and no free bytes, and not
   )
   expect(observed.space()).toBeNull()
   expect(observed.feeds()).toEqual([])
+})
+
+describe('the breakdown', () => {
+  /** One whose counting ends when the test says so; each is named by its instant, in seconds. */
+  function scene() {
+    const attempts: { atMs: number; end: ReturnType<typeof Promise.withResolvers<Breakdown>> }[] =
+      []
+    const list = { failure: null as Error | null }
+    const read = createBreakdown({
+      stats: {
+        answer: () => Promise.reject(),
+        count(atMs) {
+          const end = Promise.withResolvers<Breakdown>()
+          attempts.push({ atMs, end })
+          return end.promise
+        },
+      },
+      version() {
+        if (list.failure !== null) throw list.failure
+        return '0.0'
+      },
+    })
+    const settled = () => new Promise(resolve => setImmediate(resolve))
+    const none = { newest: null, median: null, types: [], countries: [], ages: [] }
+    return {
+      list,
+      at: (seconds: number) => read(seconds * 1000),
+      attempts: () => attempts.map(({ atMs }) => atMs / 1000),
+      async make() {
+        const last = attempts.at(-1)
+        last?.end.resolve({ ...none, rows: last.atMs / 1000 })
+        await settled()
+      },
+      async fail() {
+        attempts.at(-1)?.end.reject(new Error('no'))
+        await settled()
+      },
+    }
+  }
+
+  test('is counted when somebody asks, once for all who wait, and stays for 15 seconds', async () => {
+    const { at, attempts, make } = scene()
+    expect(attempts()).toEqual([])
+    const waiting = [at(100), at(101)]
+    await make()
+    expect(await Promise.all(waiting)).toMatchObject([{ rows: 100 }, { rows: 100 }])
+    expect([at(114.999), attempts()]).toMatchObject([{ rows: 100 }, [100]])
+  })
+
+  test('is the former one while it is counted again, up to two minutes; a failure changes nothing', async () => {
+    const { at, attempts, make, fail } = scene()
+    void at(100)
+    await make()
+    expect([at(115), at(116), attempts()]).toMatchObject([{ rows: 100 }, { rows: 100 }, [100, 115]])
+    await fail()
+    expect([at(219), attempts()]).toMatchObject([{ rows: 100 }, [100, 115, 219]])
+    const waiting = at(220)
+    await make()
+    expect([await waiting, at(220)]).toMatchObject([{ rows: 219 }, { rows: 219 }])
+  })
+
+  test('of the future, as seen by a clock that was set back, is counted again', async () => {
+    const { at, make } = scene()
+    void at(7200)
+    await make()
+    const waiting = at(3600)
+    expect(waiting).toBeInstanceOf(Promise)
+    await make()
+    expect(await waiting).toMatchObject({ rows: 3600 })
+  })
+
+  test('of a list that must not be shown is its failure', async () => {
+    const { list, at, make } = scene()
+    void at(100)
+    await make()
+    list.failure = new Error('the list is damaged')
+    expect(() => at(101)).toThrow('the list is damaged')
+  })
 })

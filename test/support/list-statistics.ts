@@ -1,22 +1,80 @@
-/**
- * A list of proxies as statistics see it, and its statistics document (contract F4), for tests
- * of the page that count by hand.
- */
-
-import { ANONS, TYPES } from '../../src/proxies/proxy.ts'
-import { countryToNumber, UNKNOWN, UNKNOWN_PING } from '../../src/proxies/row.ts'
-import { createCounter, statsDocument } from '../../src/proxies/stats.ts'
+/** Lists of proxies and queries about them (contract F4): random ones, and a list for the page. */
+import fc from 'fast-check'
+import { ANONS, SERVICES as OF_SERVICE, TYPES } from '../../src/proxies/proxy.ts'
 import { SERVICES } from '../../src/web/page/model/query.ts'
+import type { TestRow } from './fixtures.ts'
 import { createRandom, pick } from './random.ts'
 
-/** A proxy as the cube sees it. `age` is in seconds. */
-export type Counted = {
-  type: (typeof TYPES)[number]
-  anon: string
-  country: string
-  age: number
-  services: readonly string[]
-}
+// ---------------------------------------------------------------------------------------------
+// Random lists and queries
+
+const CITIES = [
+  { city: 'Берлин', city_en: 'Berlin', country: 'DE' },
+  { city: 'Берлин', city_en: 'Berlin', country: 'US' },
+  { city: 'Орёл', city_en: '', country: 'RU' },
+  { city: 'Zürich', city_en: 'Zurich', country: 'CH' },
+  { city: '', city_en: 'Paris', country: '' },
+  { country: 'DE' },
+  { country: 'NL' },
+  {},
+]
+const maybe = <T>(values: fc.Arbitrary<T>) => fc.option(values, { nil: undefined, freq: 3 })
+const flag = fc.option(fc.boolean(), { nil: undefined })
+
+/** The rows of a list: few values of each kind, at the bounds of filters and bins, so that they meet. */
+export const countedRows: fc.Arbitrary<TestRow[]> = fc
+  .uniqueArray(fc.nat({ max: 400 }), { maxLength: 60 })
+  .chain(hosts =>
+    fc.tuple(
+      ...hosts.map(host =>
+        fc
+          .record({
+            type: fc.constantFrom(...TYPES),
+            anon: maybe(fc.constantFrom(...ANONS)),
+            age: fc.constantFrom(-120, 0, 1, 60, 61, 300, 599, 600, 601, 3600, 86_401, 604_801),
+            ping: maybe(fc.constantFrom(0, 0.05, 0.051, 0.7, 0.701, 10, 60)),
+            speed: maybe(fc.constantFrom(0, 9_999, 10_000, 500_000, 10_000_000, 6_000_000_000)),
+            works: maybe(fc.constantFrom(0, 9, 10, 89, 90, 99, 100)),
+            place: fc.constantFrom(...CITIES),
+            services: fc.tuple(flag, flag, flag, flag, flag),
+          })
+          .map(({ place, services, ...row }) => ({
+            ...{ ip: `10.${host % 4}.0.${host >> 2}:${80 + (host % 3)}`, ...place, ...row },
+            ...Object.fromEntries(SERVICES.map((name, n) => [name, services[n]])),
+          })),
+      ),
+    ),
+  )
+
+const some = (values: readonly string[]) =>
+  fc.subarray([...values], { minLength: 1, maxLength: 3 }).map(items => items.join())
+
+const seldom = <T>(arbitrary: fc.Arbitrary<T>) =>
+  fc.oneof({ weight: 4, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary })
+
+/** The parameters of a query, as texts: every filter, also for what no list has. */
+export const queries = fc
+  .record({
+    type: seldom(some(TYPES)),
+    anon: seldom(some(ANONS)),
+    country: seldom(some(['de', 'nl', 'us', 'ru', 'zz'])),
+    cm: seldom(fc.constantFrom('include', 'except')),
+    city: seldom(some(['berlin', 'БЕРЛИН', 'орел', 'zürich', 'paris', 'nowhere'])),
+    service: seldom(some(SERVICES.slice(0, OF_SERVICE.length))),
+    ping: seldom(fc.constantFrom('0', '50', '51', '700', '10000', '999999999999999')),
+    speed: seldom(fc.constantFrom('0', '10000', '500001', '5999999999', '6000000001')),
+    works: seldom(fc.constantFrom('0', '10', '90', '100')),
+    time: seldom(fc.constantFrom('0', '59', '60', '599', '600', '86400', '9000000')),
+    lang: seldom(fc.constantFrom('ru', 'en')),
+  })
+  .map((texts): { [name: string]: string } =>
+    Object.fromEntries(
+      Object.entries(texts).flatMap(([name, text]) => (text === undefined ? [] : [[name, text]])),
+    ),
+  )
+
+// ---------------------------------------------------------------------------------------------
+// A list for the page
 
 /** Countries by weight; `''` is an unknown place, `NO` and `IS` have few. */
 const WEIGHTS: { readonly [country: string]: number } = {
@@ -37,67 +95,39 @@ function countryOf(random: () => number): string {
   return ''
 }
 
+/** The largest cities of some countries; a name is no markup. */
+const CITY_OF: { readonly [country: string]: TestRow } = {
+  US: { city: 'Ашберн', city_en: 'Ashburn' },
+  DE: { city: 'Франкфурт', city_en: 'Frankfurt' },
+  NO: { city: '<img src=x onerror=alert(1)>' },
+}
 const SHARES = [0.05, 0.55, 0.2, 0.3, 0.12]
+const OWN_TYPES = ['http', 'http', 'http', 'https', 'socks4', 'socks5', 'socks5']
 
-/** Proxies of a list, always the same for a seed. */
-export function countedList(size: number, seed = 1): Counted[] {
+type PageRow = {
+  ip: string
+  type: string
+  anon: string
+  country: string
+  age: number
+  ping: number
+}
+
+/** The rows of a list, always the same for a seed. */
+export function pageRows(size: number, seed = 1): PageRow[] {
   const random = createRandom(seed)
-  return Array.from({ length: size }, () => ({
-    type: pick(random, ['http', 'http', 'http', 'https', 'socks4', 'socks5', 'socks5']),
-    anon: random() < 0.86 ? 'elite' : pick(random, [...ANONS, '']),
-    country: countryOf(random),
-    age: pick(random, [30, 200, 200, 500, 500, 500, 500, 2000, 2000, 80_000, 500_000]),
-    services: SERVICES.filter((_, i) => random() < (SHARES[i] ?? 0)),
-  }))
+  return Array.from({ length: size }, (_, i) => {
+    const country = countryOf(random)
+    return {
+      ip: `10.${i % 250}.${Math.floor(i / 250)}.${i % 200}:${pick(random, [80, 1080, 3128, 8080])}`,
+      type: pick(random, OWN_TYPES),
+      anon: random() < 0.86 ? 'elite' : pick(random, [...ANONS, '']),
+      ...{ country, ...(random() < 0.5 && CITY_OF[country]) },
+      age: pick(random, [30, 200, 200, 500, 500, 500, 500, 2000, 2000, 80_000, 500_000]),
+      ping: Math.floor(random() * 4000) / 1000,
+      speed: Math.floor(random() * 3_000_000),
+      works: Math.floor(random() * 101),
+      ...Object.fromEntries(SERVICES.map((name, n) => [name, random() < (SHARES[n] ?? 0)])),
+    }
+  })
 }
-
-/** The instant of the statistics, in Unix seconds. */
-export const NOW = 1_795_176_000
-const FULL = { version: '1', part: 'full', provider: 'the service' } as const
-const NONE = { name: '', nameEn: '' }
-
-/** The statistics document of a list, as the service publishes it with `cells` of them at most. */
-export function publishedOf(list: readonly Counted[], cells = Number.POSITIVE_INFINITY) {
-  const counter = createCounter(NOW)
-  for (const [id, { type, anon, country, age, services }] of list.entries()) {
-    const bits = SERVICES.reduce((sum, name, i) => sum + (services.includes(name) ? 1 << i : 0), 0)
-    const anonAt = ['', ...ANONS].indexOf(anon)
-    const typeAt = TYPES.indexOf(type)
-    const measured = [UNKNOWN, UNKNOWN, bits, countryToNumber(country), 0] as const
-    counter.add([id, NOW - age, UNKNOWN_PING, typeAt, anonAt, ...measured])
-  }
-  const made = statsDocument(
-    counter.read(() => NONE),
-    FULL,
-    { cells, cities: 0 },
-  )
-  if (!('cube' in made)) throw new Error('there is no cube')
-  return made
-}
-
-/** The same with measured values and cities, which the list does not have. */
-export const statisticsOf = (list: readonly Counted[]) => ({
-  ...publishedOf(list),
-  ...{ histograms: HISTOGRAMS, cities: CITIES },
-})
-
-const HISTOGRAMS = {
-  ping: {
-    edges: [0, 100, 200, 300, 400, 500, 600, 700, 1000, 1500, 2000, 3000, 5000],
-    counts: [700, 1800, 2600, 4800, 3900, 2900, 3800, 2700, 1200, 300, 200, 150, 100],
-  },
-  speed: {
-    edges: [0, 10_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000],
-    counts: [60, 90, 900, 4100, 3800, 3900, 4900, 300, 40],
-  },
-  works: {
-    edges: [0, 10, 20, 30, 40, 50, 60, 70, 80, 90],
-    counts: [500, 1200, 1300, 1400, 1700, 2000, 2600, 2000, 2600, 3100],
-  },
-}
-
-const CITIES = [
-  { city: 'Ашберн', city_en: 'Ashburn', country: 'US', count: 420 },
-  { city: 'Франкфурт', city_en: 'Frankfurt', country: 'DE', count: 310 },
-  { city: '<img src=x onerror=alert(1)>', city_en: '', country: 'US', count: 9 },
-]

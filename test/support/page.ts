@@ -32,7 +32,8 @@ export function pageOf(start: () => Promise<{ url: string }>, usual: Setting['st
       extraHTTPHeaders: { 'x-forwarded-for': `198.51.100.${clients}` },
       async prepare(page) {
         for (const [path, stub] of Object.entries({ ...usual, ...stubs })) {
-          await page.route(origin + path, route => fulfill(route, stub))
+          const isAt = (url: URL) => url.origin === origin && url.pathname === path
+          await page.route(isAt, route => fulfill(route, stub))
         }
         await prepare?.(page)
       },
@@ -43,9 +44,6 @@ export function pageOf(start: () => Promise<{ url: string }>, usual: Setting['st
 
 const textOf = async (page: Page, selector: string): Promise<string> =>
   ((await page.locator(selector).textContent()) ?? '').replace(/\s+/g, ' ')
-
-/** The number of proxies that match, as the page shows it once it has statistics. */
-export const countOn = (page: Page): Promise<string> => textOf(page, '.count p:not(:has(.title))')
 
 /** The request as the page shows it, from its path on. */
 export const requestOn = async (page: Page): Promise<string> =>

@@ -7,16 +7,14 @@ import type { Page } from 'playwright-core'
 import { heading, startSample, viewOf } from '../support/console-page.ts'
 import { dataDirectory } from '../support/fixtures.ts'
 import { inBrowser as test } from '../support/in-browser.ts'
-import { countedList, statisticsOf } from '../support/list-statistics.ts'
+import { pageRows } from '../support/list-statistics.ts'
 import { fulfill, pageOf } from '../support/page.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 const view = viewOf(startSample)
-const open = pageOf(() => startChild(dataDirectory()), {
-  '/stats': { body: statisticsOf(countedList(2000)) },
-})
+const open = pageOf(() => startChild(dataDirectory(pageRows(2000))))
 
 /** Runs a statement as soon as an element is in the document, before the next task. */
 const onceDrawn = (page: Page, selector: string, statement: string): Promise<unknown> =>

@@ -4,9 +4,11 @@
  * stands beside what it describes.
  */
 import type { Lang, Text } from '../../proxies/proxy.ts'
+import type { StatsPart } from '../../proxies/stats.ts'
 import { ERRORS, type ErrorCode, STATUS } from '../errors.ts'
 import { type Described, describeParameters } from '../query.ts'
 import { FORMS, OUTPUT_KINDS } from '../render.ts'
+import { parametersOf as statsParameters } from '../stats.ts'
 import {
   answerExamples,
   DEMO_EXAMPLE,
@@ -25,7 +27,7 @@ import {
   type Say,
   type Schema,
 } from './schema.ts'
-import { kindOf, rowsOf, type StatsPart, schemas } from './schemas.ts'
+import { kindOf, rowsOf, schemas } from './schemas.ts'
 
 /** What of a server's configuration the document shows. */
 export type DocumentOptions = {
@@ -34,7 +36,7 @@ export type DocumentOptions = {
   /** The name of the provider's own service. */
   provider: string
   errors: 'json' | 'text'
-  stats: StatsPart
+  stats: StatsPart | 'off'
   lang: Lang
 }
 
@@ -115,23 +117,22 @@ const OF_LIMITS = [
 ] as const
 
 /**
- * Returns what makes the responses for codes of errors, by status; `messages`: what they say where it
- * differs from what /api says.
+ * Returns what makes the responses for codes of errors, by status; `own`: what they say where it differs
+ * from what /api says.
  */
 function createErrors(errors: 'json' | 'text', say: Say) {
-  type Messages = { readonly [code in ErrorCode]?: string }
+  type Own = { readonly [code in ErrorCode]?: { message: string; context?: object } }
 
-  function exampleOf(code: ErrorCode, messages: Messages): Example {
-    const rule: { message: string; context?: object } = ERRORS[code]
-    const message = messages[code] ?? rule.message
+  function exampleOf(code: ErrorCode, own: Own): Example {
+    const { message, context }: NonNullable<Own[ErrorCode]> = own[code] ?? ERRORS[code]
     const value =
       errors === 'text'
         ? `Error: ${message}`
-        : { status: 'error', code, message, timestamp: EXAMPLE_TIME, ...rule.context }
+        : { status: 'error', code, message, timestamp: EXAMPLE_TIME, ...context }
     return { summary: code, value }
   }
 
-  return (codes: readonly ErrorCode[], messages: Messages = {}): Statuses =>
+  return (codes: readonly ErrorCode[], own: Own = {}): Statuses =>
     Object.fromEntries(
       [...Map.groupBy(codes, code => STATUS[code])].map(([status, its]) => [
         status,
@@ -144,7 +145,7 @@ function createErrors(errors: 'json' | 'text', say: Say) {
                 errors === 'json'
                   ? { allOf: [refTo('Error'), { properties: { code: { enum: its } } }] }
                   : refTo('Error'),
-              examples: Object.fromEntries(its.map(code => [code, exampleOf(code, messages)])),
+              examples: Object.fromEntries(its.map(code => [code, exampleOf(code, own)])),
             },
           },
         },
@@ -181,10 +182,7 @@ const IN_HEADER = 'send the key in the header Authorization: Bearer KEY'
 // ---------------------------------------------------------------------------------------------
 // The document
 
-function pathsOf(
-  { version, provider, stats, errors }: DocumentOptions,
-  say: Say,
-): Document['paths'] {
+function pathsOf({ provider, stats, errors }: DocumentOptions, say: Say): Document['paths'] {
   const errorsOf = createErrors(errors, say)
   type About = { summary: Both; text: Both | Text; parameters?: Parameter[]; responses: Statuses }
   const path = (
@@ -222,26 +220,34 @@ function pathsOf(
     const examples = { [name]: { summary: name, value: content } }
     return found(text, [], 'text/plain', { const: content }, examples)
   }
-  const counts = (part: 'full' | 'totals') =>
+  const parameters = parametersOf(provider, say)
+  const counts = (part: StatsPart) =>
     path('list countProxies', {
       summary: 'What the list holds | Что есть в списке',
-      text: 'Counts of the whole list, without a key: no address, port or network. At most one new state every 15 seconds. | Подсчёты по всему списку, без ключа: без адресов, портов и сетей. Новое состояние не чаще раза в 15 секунд.',
+      text: STATS_TEXT[part],
+      parameters: parameters.filter(({ name }) => statsParameters(part).includes(name)),
       responses: {
         200: found('The counts. | Подсчёты.', ['ETag'], 'application/json', refTo('Stats'), {
-          stats: { summary: 'statistics', value: STATS_EXAMPLE(version, provider, part) },
+          stats: { summary: 'statistics', value: STATS_EXAMPLE(provider, part) },
         }),
         304: {
           description: say('The client has them already. | Они у клиента уже есть.'),
           headers: headers('ETag'),
         },
-        ...errorsOf(OF_SERVICE),
+        ...errorsOf(['INVALID_PARAMETER', 'RATE_LIMIT_EXCEEDED', ...OF_SERVICE], {
+          INVALID_PARAMETER: { message: 'ip is no parameter of statistics' },
+          RATE_LIMIT_EXCEEDED: {
+            message: 'statistics answer 30 queries in 10 s; retry after 10 s',
+            context: { retry_after: 10 },
+          },
+        }),
       },
     })
   return {
     '/api': path('list listProxies', {
       summary: 'Proxies that match | Прокси, которые подходят',
       text: LIST_TEXT,
-      parameters: parametersOf(provider, say),
+      parameters,
       responses: {
         200: answersOf(provider, say),
         ...errorsOf([...OF_KEY, 'PROXIES_NOT_FOUND', ...OF_LIMITS, ...OF_SERVICE]),
@@ -256,8 +262,8 @@ function pathsOf(
           demo: { summary: 'demo', value: DEMO_EXAMPLE },
         }),
         ...errorsOf([...OF_KEY, ...OF_SERVICE], {
-          KEY_MISSING: `key is required: ${IN_HEADER}`,
-          INVALID_PARAMETER: `a key in the URL ends up in logs: ${IN_HEADER}`,
+          KEY_MISSING: { message: `key is required: ${IN_HEADER}` },
+          INVALID_PARAMETER: { message: `a key in the URL ends up in logs: ${IN_HEADER}` },
         }),
       },
     }),
@@ -279,6 +285,12 @@ function pathsOf(
       },
     }),
   }
+}
+
+const STATS_TEXT: { readonly [part in StatsPart]: Both } = {
+  full: 'Exact counts for any filters, without a key; an address or a port is no filter here. At most 30 queries in 10 seconds of one client address. | Точные подсчёты для любых фильтров, без ключа; адрес и порт здесь не фильтры. С одного адреса клиента не больше 30 запросов за 10 секунд.',
+  totals:
+    'Totals of the list, without a key and without parameters. At most 30 queries in 10 seconds of one client address. | Итоги по списку, без ключа и параметров. С одного адреса клиента не больше 30 запросов за 10 секунд.',
 }
 
 const LIST_TEXT: Text = {

@@ -2,6 +2,8 @@
  * The examples of the OpenAPI document. A test sends each request to a service with
  * `EXAMPLE_RECORDS` as its list, at `EXAMPLE_TIME`, and compares.
  */
+
+import type { StatsPart } from '../../proxies/stats.ts'
 import { type FORMS, memberNames } from '../render.ts'
 import type { Example } from './schema.ts'
 
@@ -125,39 +127,46 @@ export const DEMO_EXAMPLE = {
 }
 
 /** Statistics of a list of seven proxies like the first of `EXAMPLE_RECORDS`, and two like the second. */
-export const STATS_EXAMPLE = (version: string, provider: string, part: 'full' | 'totals') => ({
-  ...{ version, at: 1_795_176_000, total: 9, hidden: 2 },
-  dimensions: {
-    type: ['http', 'https', 'socks4', 'socks5'],
-    anon: ['', 'transparent', 'anonymous', 'elite'],
-    country: ['--', '', 'DE'],
-    age: [60, 300, 600, 3600, 86_400, 604_800],
-    services: ['smtp', 'telegram', 'avito', 'google', provider],
-  },
+export const STATS_EXAMPLE = (provider: string, part: StatsPart) => ({
+  ...{ at: 1_795_176_000, version: '0.0', total: 9, matching: 9 },
   ...(part === 'full' && {
-    cube: {
-      ...{ type: [3], anon: [3], country: [2], age: [0], count: [7] },
-      ...{ smtp: [0], telegram: [7], avito: [0], google: [7], [provider]: [0] },
+    facets: {
+      type: { http: 2, https: 0, socks4: 0, socks5: 7 },
+      anon: { '': 0, transparent: 0, anonymous: 2, elite: 7 },
+      country: { DE: 7, FR: 2 },
+      service: { smtp: 0, telegram: 7, avito: 2, google: 7, [provider]: 2 },
+      age: { 60: 9, 300: 9, 600: 9, 3600: 9, 86400: 9, 604800: 9, '': 9 },
     },
-  }),
-  histograms: {
-    ping: {
-      edges: [0, 50, 100, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000, 10_000],
-      counts: [0, 0, 0, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0],
+    histograms: {
+      ping: {
+        edges: [0, 50, 100, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000, 10_000],
+        counts: [0, 0, 0, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0],
+        unknown: 0,
+      },
+      speed: {
+        edges: [
+          ...[0, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000],
+          ...[2_500_000, 5_000_000, 10_000_000],
+        ],
+        counts: [0, 0, 0, 0, 2, 0, 7, 0, 0, 0],
+        unknown: 0,
+      },
+      works: {
+        edges: [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 100],
+        counts: [0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 7, 0],
+        unknown: 0,
+      },
     },
-    speed: {
-      edges: [
-        ...[0, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000],
-        ...[2_500_000, 5_000_000, 10_000_000],
-      ],
-      counts: [0, 0, 0, 0, 2, 0, 7, 0, 0, 0],
-    },
-    works: {
-      edges: [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 100],
-      counts: [0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 7, 0],
-    },
-  },
-  ...(part === 'full' && {
-    cities: [{ city: 'Берлин', city_en: 'Berlin', country: 'DE', count: 7 }],
+    cities: [
+      { city: 'Берлин', city_en: 'Berlin', country: 'DE', count: 7 },
+      { city: 'Париж', city_en: 'Paris', country: 'FR', count: 2 },
+    ],
+    examples: recordsOf(provider).map(record => ({
+      ...record,
+      ip: masked(`${record.ip}`),
+      ip_out: masked(`${record.ip_out}`),
+    })),
   }),
 })
+
+const masked = (address: string): string => address.replace(/^(\d+\.\d+)\.\d+\.\d+/, '$1.0.0')

@@ -2,20 +2,19 @@
  * The schemas of bodies in the OpenAPI document (spec 2.1 to 2.3, contract F3 and F4), from tables of
  * their members. Those of a record stand beside its members, in `api/render.ts`.
  */
-import { serviceNames } from '../../proxies/proxy.ts'
+import type { StatsPart } from '../../proxies/stats.ts'
 import { ERRORS, STATUS } from '../errors.ts'
 import { IPV4, membersOf } from '../render.ts'
 import { type Both, refTo, type Say, type Schema } from './schema.ts'
 
-export type StatsPart = 'full' | 'totals' | 'off'
-
 /** What members are, by the word that the tables have for it. */
 const KINDS: { readonly [kind: string]: Schema } = {
   text: { type: 'string' },
-  texts: { type: 'array', items: { type: 'string' } },
   count: { type: 'integer', minimum: 0 },
   counts: { type: 'array', items: { type: 'integer', minimum: 0 } },
   numbers: { type: 'array', items: { type: 'number' } },
+  facet: { type: 'object', additionalProperties: { type: 'integer', minimum: 0 } },
+  examples: { type: 'array', items: refTo('Proxy') },
   seconds: { type: 'integer', minimum: 1 },
   instant: { type: 'string', format: 'date-time' },
   'instant-or-null': { type: ['string', 'null'], format: 'date-time' },
@@ -78,47 +77,36 @@ reset: count | Seconds until more is left. | Через сколько секу�
 
 const STATS = `
 Counts of the list. | Подсчёты по списку.
-version: text | The version of the program. | Версия программы.
 at: count | When this was counted, in Unix seconds: ages are ages then. | Когда посчитано, в секундах Unix: возрасты — на этот момент.
+version: text | Changes whenever the list does. | Меняется вместе со списком.
 total: count | Proxies in the list. | Сколько прокси в списке.
-hidden: count | Proxies that are in no cell of the cube, because fewer than five are alike. | Сколько прокси не вошло в ячейки: похожих меньше пяти.
-dimensions: dimensions
-cube: cube
+matching: count | Proxies that pass the filters: as many as \`/api\` answers with them. | Сколько прокси проходит фильтры: столько же ответит \`/api\`.`
+
+const STATS_FULL = `
+facets: facets
 histograms: histograms
-cities: cities | The largest cities, at most fifty, none below five proxies. | Крупнейшие города, не больше пятидесяти, не меньше пяти прокси в каждом.`
+cities: cities | The largest cities, at most fifty, whatever \`city\` is. | Крупнейшие города, не больше пятидесяти, при любом \`city\`.
+examples: examples | The freshest proxies that match, at most twenty, masked as with \`demo\`. | Самые свежие подходящие прокси, не больше двадцати, с адресами как у \`demo\`.`
 
-const CUBE = `
-Columns of one length, a cell in each row: positions in \`dimensions\`, how many proxies, and how many of them each service works with. | Столбцы одной длины, в строке одна ячейка: позиции в \`dimensions\`, сколько прокси и со сколькими из них работает каждый сервис.
-type: counts | Positions in \`dimensions.type\`. | Позиции в \`dimensions.type\`.
-anon: counts | Positions in \`dimensions.anon\`. | Позиции в \`dimensions.anon\`.
-country: counts | Positions in \`dimensions.country\`. | Позиции в \`dimensions.country\`.
-age: counts | Positions in \`dimensions.age\`. | Позиции в \`dimensions.age\`.
-count: counts | Proxies of the cell, at least five. | Прокси в ячейке, не меньше пяти.`
-
-/** The column of a service in the cube. */
-const WORKING: Omit<Member, 'name'> = {
-  kind: 'counts',
-  text: 'With how many of them it works. | Со сколькими из них он работает.',
-}
-
-const DIMENSIONS = `
-What positions in the columns of the cube stand for. | Что значат позиции в столбцах.
-type: texts | The types. | Типы.
-anon: texts | Anonymity levels; empty: unknown. | Уровни анонимности; пусто: неизвестно.
-country: texts | Countries; \`--\` stands for several small ones, empty for unknown. | Страны; \`--\` — несколько малых вместе, пусто — неизвестно.
-age: counts | Bounds of the age of the last check in seconds; a proxy is at the smallest that holds. | Границы возраста последней проверки в секундах; прокси стоит у наименьшей подходящей.
-services: texts | The services. | Сервисы.`
+const FACETS = `
+Proxies by value, of those that pass every filter but that of this name: what choosing the value instead would find. Values without proxies may be missing; empty is unknown. | Прокси по значениям среди тех, что проходят все фильтры, кроме одноимённого: сколько нашлось бы, если выбрать это значение. Значений без прокси может не быть; пустое — неизвестно.
+type: facet
+anon: facet
+country: facet
+service: facet | Of those that pass all filters: with how many it works as well. | Среди прошедших все фильтры: со сколькими он тоже работает.
+age: facet | Checked at most so many seconds ago; empty: at any time. | Проверены не больше стольких секунд назад; пустое — когда угодно.`
 
 const HISTOGRAMS = `
-Of the whole list: \`ping\` in milliseconds, \`speed\` in bytes per second, \`works\` in percent. Unknown values are left out. | По всему списку: \`ping\` в миллисекундах, \`speed\` в байтах в секунду, \`works\` в процентах. Неизвестное не считается.
+Of those that pass every filter but that of this name: \`ping\` in milliseconds, \`speed\` in bytes per second, \`works\` in percent. | Среди тех, что проходят все фильтры, кроме одноимённого: \`ping\` в миллисекундах, \`speed\` в байтах в секунду, \`works\` в процентах.
 ping: Histogram
 speed: Histogram
 works: Histogram`
 
 const HISTOGRAM = `
-\`counts[i]\` proxies lie between \`edges[i]\` and \`edges[i + 1]\`. | \`counts[i]\` прокси лежат между \`edges[i]\` и \`edges[i + 1]\`.
+\`counts[i]\` proxies lie between \`edges[i]\` and \`edges[i + 1]\`, those beyond in the first and the last. | \`counts[i]\` прокси лежат между \`edges[i]\` и \`edges[i + 1]\`, остальные — в крайних.
 edges: numbers | Bounds, from the lowest on: one more than counts. | Границы по возрастанию: на одну больше, чем количеств.
-counts: counts | How many proxies lie between two of them. | Сколько прокси лежит между двумя соседними.`
+counts: counts | How many proxies lie between two of them. | Сколько прокси лежит между двумя соседними.
+unknown: count | Of how many it is not known. | У скольких это неизвестно.`
 
 const CITY = `
 A city. | Город.
@@ -146,13 +134,12 @@ export const kindOf = (kind: string, kinds: typeof KINDS = {}): Schema =>
 export function schemas(
   provider: string,
   errors: 'json' | 'text',
-  stats: StatsPart,
+  stats: StatsPart | 'off',
   say: Say,
 ): { [name: string]: Schema } {
-  /** The object of a table, with `more` members at its end. */
-  function objectOf(table: string, kinds: typeof KINDS = {}, more: readonly Member[] = []): Schema {
+  function objectOf(table: string, kinds: typeof KINDS = {}): Schema {
     const [about] = table.trim().split('\n')
-    const members = [...rowsOf(table), ...more]
+    const members = rowsOf(table)
     const properties = members.map(({ name, kind, text }) => {
       const schema = kindOf(kind, kinds)
       return [name, text === undefined ? schema : { description: say(text), ...schema }]
@@ -165,19 +152,14 @@ export function schemas(
     }
   }
 
-  /** Statistics; `totals` are without cube and cities. */
-  const statsSchemas = () => {
-    const services = serviceNames(provider).map(name => ({ name, ...WORKING }))
-    return {
-      Stats: objectOf(stats === 'full' ? STATS : STATS.replace(/\n(?:cube|cities):.*/g, ''), {
-        dimensions: objectOf(DIMENSIONS),
-        cube: objectOf(CUBE, {}, services),
-        histograms: objectOf(HISTOGRAMS),
-        cities: { type: 'array', items: objectOf(CITY) },
-      }),
-      Histogram: objectOf(HISTOGRAM),
-    }
-  }
+  const statsSchemas = () => ({
+    Stats: objectOf(stats === 'full' ? STATS + STATS_FULL : STATS, {
+      facets: objectOf(FACETS),
+      histograms: objectOf(HISTOGRAMS),
+      cities: { type: 'array', items: objectOf(CITY) },
+    }),
+    ...(stats === 'full' && { Histogram: objectOf(HISTOGRAM) }),
+  })
 
   return {
     // All members that there may be, none of them always, because of `fields`.

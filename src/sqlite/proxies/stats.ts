@@ -1,90 +1,178 @@
-/** The counts of a list and the statistics made of them, and the server's side of the worker that makes both. */
+/** Queries about an open list, answered from columns in memory, and the server's side of the worker that does. */
 import type { Database } from 'bun:sqlite'
+import { bodyOf, createAnswerRenderer } from '../../api/answer.ts'
+import type { Output } from '../../api/render.ts'
 import { type Later, timerLater } from '../../lib/clock.ts'
 import { type Coded, encode } from '../../lib/coded.ts'
 import { StoreError } from '../../lib/errors.ts'
-import { ageClock } from '../../lib/time.ts'
-import { startTask, type Task } from '../../lib/worker.ts'
-import { ROW_COLUMNS } from '../../proxies/row.ts'
+import { ageClock, MINUTE_MS } from '../../lib/time.ts'
+import { startTask, startTasks, type Task, type Tasks } from '../../lib/worker.ts'
+import { conditionsOf, matcherOf } from '../../proxies/filter.ts'
+import { TYPES } from '../../proxies/proxy.ts'
+import { countryText, ROW_COLUMNS, type Row, type RowNumbers } from '../../proxies/row.ts'
 import {
+  AGES_SECONDS,
   type Breakdown,
-  breakdownOf,
-  COUNTED_COLUMNS,
-  type CountedRow,
-  createCounter,
-  type ListCounts,
-  largestThatFits,
+  type Columns,
+  countFacets,
+  createColumns,
+  type StatsRequest,
   statsDocument,
 } from '../../proxies/stats.ts'
-import type { StatsRequest, StatsSource } from '../../proxies/store.ts'
+import type { StatsSource } from '../../proxies/store.ts'
+import { dataVersionOf } from '../database.ts'
 import { toStoreError } from '../errors.ts'
 import { createCities } from './cities.ts'
-import { pagesById } from './store.ts'
+import { ORDER } from './search.ts'
+import { countRows } from './store.ts'
 import type { StreamHooks } from './stream.ts'
 
-/** The most bytes of the statistics in either compressed form (contract F4). */
-const STATS_BYTES_MAX = 40_000
+const FROM_LIST = `from proxies indexed by proxies_by_age order by ${ORDER}`
 
-/** Counts the rows of an open list on one snapshot, `at` in Unix seconds; a million take 0.3 s. */
-export function readCounts(db: Database, at: number): ListCounts {
-  const { nameOf } = createCities(db)
-  return db.transaction(() => {
-    const counter = createCounter(at)
-    for (const rows of pagesById<CountedRow>(db, ROW_COLUMNS.slice(0, COUNTED_COLUMNS))) {
-      for (const row of rows) counter.add(row)
-    }
-    return counter.read(nameOf)
-  })()
+/** Whole records, as `demo` gets them by default. */
+const EXAMPLES: Output = {
+  ...{ kind: 'json', shape: 'array', fields: null, pretty: false },
+  ...{ isDownload: false, hasTypePrefix: false, splitIp: false, wrap: false },
 }
+
+/** Answers queries about an open list, whose columns it keeps until the list changes. */
+export function createStatsReader(db: Database) {
+  const { named, nameOf } = createCities(db)
+  const dataVersion = dataVersionOf(db)
+  /** Those that look alike when they are masked, in order. */
+  const alike = db.prepare(
+    `select ${ROW_COLUMNS.join(', ')} from proxies indexed by proxies_by_age
+     where checked_at = ? and ping_ms = ? and id between ? and ? and id & 65535 = ? order by id`,
+  )
+  let kept: { columns: Columns; version: string } | null = null
+
+  function fill(): Columns {
+    const columns = createColumns(countRows(db))
+    const all = db.prepare<RowNumbers, []>(
+      `select ${ROW_COLUMNS.slice(0, -1).join(', ')} ${FROM_LIST}`,
+    )
+    for (const row of all.iterate()) columns.add(row)
+    columns.close()
+    return columns
+  }
+
+  function columnsOf(version: string): Columns {
+    // The version of who asks may be older than this snapshot; in memory it is the only one.
+    const now = `${version} ${dataVersion()}`
+    if (kept?.version !== now) kept = null // before there are two of them
+    kept ??= { columns: fill(), version: now }
+    return kept.columns
+  }
+
+  /** The rows at these positions of the columns. */
+  function rowsAt(
+    positions: readonly number[],
+    { checkedAt, ping, masked }: Columns,
+    matches: (row: Row) => boolean,
+  ) {
+    return positions.flatMap(at => {
+      const address = masked[at] ?? 0
+      const first = Math.floor(address / 65_536) * 2 ** 32
+      const pingMs = ping.valueOf(ping.codes[at] ?? 0)
+      const port = address % 65_536
+      const values = [checkedAt[at] ?? 0, pingMs, first, first + 2 ** 32 - 1, port]
+      const rows = alike.values(...values) as unknown as Row[] // values() is untyped
+      return rows.filter(matches).slice(0, 1)
+    })
+  }
+
+  return (request: StatsRequest): Coded => {
+    const { filter, nowMs, part, provider, version } = request
+    const at = ageClock(nowMs)
+    const inCities = named(filter.cities, filter.lang).condition
+    const options = { addressBits: 32, inCities, countryMode: filter.countryMode } as const
+    const work = db.transaction(() => {
+      const columns = columnsOf(version)
+      const found = countFacets(columns, filter, at, options)
+      const matches = matcherOf(conditionsOf(filter, options, null).all)
+      const rows = part === 'full' ? rowsAt(found.firsts, columns, matches) : []
+      const { answer } = createAnswerRenderer(provider).records(
+        { filter, output: EXAMPLES, addressBits: 16 },
+        { rows, cityNames: nameOf, areKept: false },
+      )
+      const examples = JSON.parse(Buffer.from(bodyOf(answer, nowMs)).toString())
+      return statsDocument(columns, found, at, request, nameOf, examples)
+    })
+    return encode(JSON.stringify(work()))
+  }
+}
+
+/** Rows by a column. */
+const countBy = (db: Database, column: 'type' | 'country') =>
+  db
+    .query<{ value: number; count: number }, []>(
+      `select ${column} as value, count(*) as count from proxies group by ${column} order by count desc, ${column}`,
+    )
+    .all()
 
 /** The list by type, country and age at an instant in milliseconds, on one snapshot. */
 export function readBreakdown(db: Database, nowMs: number): Breakdown {
+  const at = ageClock(nowMs)
   const nth = db.prepare<{ at: number }, [number]>(
-    'select checked_at as at from proxies order by checked_at desc limit 1 offset ?',
+    `select checked_at as at ${FROM_LIST} limit 1 offset ?`,
+  )
+  const since = db.prepare<{ rows: number }, [number]>(
+    'select count(*) as rows from proxies indexed by proxies_by_age where checked_at >= ?',
   )
   return db.transaction(() => {
-    const counts = readCounts(db, ageClock(nowMs))
-    return breakdownOf(counts, nth.get(Math.floor(counts.rows / 2))?.at ?? null)
+    const rows = countRows(db)
+    const types = new Map(countBy(db, 'type').map(({ value, count }) => [value, count]))
+    const upTo = [...AGES_SECONDS.map(seconds => since.get(at - seconds)?.rows ?? 0), rows]
+    return {
+      rows,
+      newest: nth.get(0)?.at ?? null,
+      median: nth.get(Math.floor(rows / 2))?.at ?? null,
+      types: TYPES.map((type, i) => ({ type, count: types.get(i) ?? 0 })),
+      countries: countBy(db, 'country').map(({ value, count }) => ({
+        country: countryText(value),
+        count,
+      })),
+      ages: upTo.map((count, i) => ({
+        seconds: AGES_SECONDS[i] ?? null,
+        count: count - (upTo[i - 1] ?? 0),
+      })),
+    }
   })()
 }
 
-/** The statistics of an open list, with as many cells as fit. */
-export function makeStats(db: Database, { nowMs, ...options }: StatsRequest): Coded {
-  const counts = readCounts(db, ageClock(nowMs))
-  return largestThatFits(
-    counts,
-    size => encode(JSON.stringify(statsDocument(counts, options, size))),
-    ({ gzip, zstd }) => Math.max(gzip.length, zstd.length) <= STATS_BYTES_MAX,
-  )
-}
-
-/** What the worker is sent: to make the statistics of the list in a file, or only to count it. */
-export type StatsTask = { file: string; holds: 'proxies' } & (
-  | { kind: 'make'; request: StatsRequest }
-  | { kind: 'count'; nowMs: number }
-)
+/** What the worker that keeps columns is sent. */
+export type StatsQuery = { file: string; request: StatsRequest }
+/** What the worker that ends afterwards is sent. */
+export type CountTask = { kind: 'count'; file: string; holds: 'proxies'; nowMs: number }
 
 /** A worker that takes longer is ended: it keeps the WAL from being emptied. */
 const WORK_MS_MAX = 20_000
+/** Columns are gone so long after the last query. */
+const IDLE_MS = MINUTE_MS
 
-/** Makes the statistics of the list in `file`; each time in a worker that ends afterwards. */
+/** Answers queries about the list in `file` in a worker. */
 export function createStatsSource(
   file: string,
   { verify, onFailure }: StreamHooks,
   later: Later = timerLater,
 ): StatsSource & { close(): void } {
-  const tasks = new Set<Task<unknown>>()
-  const list = { file, holds: 'proxies' } as const
+  const counting = new Set<Task<Breakdown>>()
+  let worker: Tasks<StatsQuery, Coded> | null = null
+  let cancelIdle = (): void => {}
   let isClosed = false
 
-  /** Has the worker do a task on a list that may be used. @throws StoreError */
-  async function run<Result>(input: StatsTask): Promise<Result> {
-    const task = startTask<StatsTask, Result>('sqlite/database.worker.ts', input)
-    tasks.add(task)
+  function endWorker(why?: Error): void {
+    cancelIdle()
+    worker?.end(why)
+    worker = null
+  }
+
+  /** What comes of work on a list that may be used. @throws StoreError */
+  async function checked<T>(work: () => Promise<T>, end: (why: Error) => void): Promise<T> {
     const tooLong = new Error(`they took longer than ${WORK_MS_MAX} ms`)
-    const cancelTimer = later(() => task.end(tooLong), WORK_MS_MAX)
+    const cancelTimer = later(() => end(tooLong), WORK_MS_MAX)
     try {
-      const result = await task.result
+      const result = await work()
       verify()
       return result
     } catch (error) {
@@ -94,16 +182,32 @@ export function createStatsSource(
       throw new StoreError('the statistics could not be made', { cause: error })
     } finally {
       cancelTimer()
-      tasks.delete(task)
     }
   }
 
   return {
-    make: request => run<Coded>({ kind: 'make', ...list, request }),
-    count: nowMs => run<Breakdown>({ kind: 'count', ...list, nowMs }),
+    answer(request) {
+      cancelIdle()
+      cancelIdle = later(endWorker, IDLE_MS)
+      return checked(async () => {
+        worker ??= startTasks<StatsQuery, Coded>('sqlite/proxies/stats.worker.ts')
+        return worker.run({ file, request })
+      }, endWorker).catch((error: Error) => {
+        endWorker(error) // the next query opens the list again
+        throw error
+      })
+    },
+    async count(nowMs) {
+      const input = { kind: 'count', file, holds: 'proxies', nowMs } as const
+      const task = startTask<CountTask, Breakdown>('sqlite/database.worker.ts', input)
+      counting.add(task)
+      return checked(() => task.result, task.end).finally(() => counting.delete(task))
+    },
     close(): void {
       isClosed = true
-      for (const task of tasks) task.end(new Error('the server is stopping'))
+      const stopping = new Error('the server is stopping')
+      endWorker(stopping)
+      for (const task of counting) task.end(stopping)
     },
   }
 }

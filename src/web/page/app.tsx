@@ -1,46 +1,64 @@
 /** The page: what is chosen, what is known of the list, what follows from both, and where it is shown. */
 import { render } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { Header, LangSwitch, useLang } from '../parts/header.tsx'
 import { fill } from '../parts/speech.ts'
 import { Filters } from './filters.tsx'
 import { KeyView } from './key.tsx'
-import { countFacets, type Facets } from './model/facets.ts'
 import { type Choice, paramsOf, queryString, readChoice, SERVICES, START } from './model/query.ts'
-import { askServices, askStats, type Known, LOADING, POLL_MS } from './model/service.ts'
-import { MERGED } from './model/stats.ts'
-import { countText, goToRequest, Panel } from './request.tsx'
+import {
+  askServices,
+  askStats,
+  countedOf,
+  type Known,
+  LOADING,
+  POLL_MS,
+  RETRY_MS,
+  SETTLE_MS,
+} from './model/service.ts'
+import { goToRequest, matchingOf, Panel } from './request.tsx'
 import { DEMO } from './try.tsx'
 import { createSay, type Say } from './words.ts'
 
-/** The statistics as they are now. */
-function useStats(): Known {
+/** The statistics of a query. Those of the former one stay until the next are there. */
+function useStats(query: string): Known {
   const [known, setKnown] = useState(LOADING)
-  const tag = useRef<string | null>(null)
+  const isFirst = useRef(true)
   useEffect(() => {
     let isOver = false
-    const load = async (): Promise<void> => {
-      const found = await askStats(tag.current)
-      if (isOver || found === null) return
-      tag.current = found.tag
-      // Statistics that were loaded once stay when a later request for them fails.
-      setKnown(last => (found.now.kind === 'failed' && last.stats !== null ? last : found.now))
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const ask = async (): Promise<void> => {
+      const found = await askStats(query)
+      if (isOver) return
+      setKnown(last => (found.kind === 'failed' && last.stats !== null ? last : found))
+      again(found.kind === 'failed' ? RETRY_MS : POLL_MS)
     }
-    void load()
-    const timer = setInterval(() => {
-      if (document.visibilityState === 'visible') void load()
-    }, POLL_MS)
+    const again = (ms: number): void => {
+      timer = setTimeout(() => {
+        if (document.visibilityState === 'visible') void ask()
+        else again(ms)
+      }, ms)
+    }
+    if (isFirst.current) void ask()
+    else timer = setTimeout(() => void ask(), SETTLE_MS)
+    isFirst.current = false
     return () => {
       isOver = true
-      clearInterval(timer)
+      clearTimeout(timer)
     }
-  }, [])
+  }, [query])
   return known
 }
 
+const fullOf = (known: Known): StatsDocument | null => (known.kind === 'full' ? known.stats : null)
+
 /** The names of services: of the statistics, else of the document of the API, else as usual. */
 function useServices(known: Known): { names: readonly string[]; areKnown: boolean } {
-  const counted = known.stats?.counted?.dimensions.services ?? null
+  const counted = useMemo(
+    () => (known.kind === 'full' ? Object.keys(known.stats.facets.service) : null),
+    [known],
+  )
   const [documented, setDocumented] = useState<readonly string[] | null>(null)
   const isMissing = counted === null && known.kind !== 'loading'
   useEffect(() => {
@@ -95,50 +113,37 @@ function useSpoken(count: string | null): { spoken: string; speak: (sentence: st
   return { spoken, speak: setSpoken }
 }
 
-type IntroProps = { known: Known; whole: Facets | null; say: Say }
+type IntroProps = { known: Known; say: Say }
 
 /** The facts about the list, between dots. */
-function factsOf({ known: { stats }, whole, say }: IntroProps): string {
+function factsOf({ total, facets, at }: StatsDocument, say: Say): string {
   const { words, number, plural } = say
-  if (stats === null) return ''
-  // Where many places are merged, too little is known of their number.
-  const merged = whole?.country.get(MERGED)?.most ?? 0
-  const isKnown = merged * 8 < (whole?.matches.size ?? 0)
-  const { length: countries } = [...(whole?.country ?? [])].filter(
-    ([code, { size }]) => /^[A-Z]{2}$/.test(code) && size > 0,
-  )
+  const { length: countries } = Object.keys(facets.country).filter(code => code !== '')
   return [
-    whole && fill(words.ofTotal, { total: number(stats.total) }),
-    countries > 0 &&
-      isKnown &&
-      `${merged > 0 ? '≥ ' : ''}${number(countries)} ${plural(countries, words.countries)}`,
-    stats.hidden > 0 && fill(words.hidden, { n: number(stats.hidden) }),
-    stats.at !== null && fill(words.updated, { time: say.time(stats.at) }),
-  ]
-    .filter(Boolean)
-    .join(' · ')
+    fill(words.ofTotal, { total: number(total) }),
+    `${number(countries)} ${plural(countries, words.countries)}`,
+    fill(words.updated, { time: say.time(at) }),
+  ].join(' · ')
 }
 
-function Intro(props: IntroProps) {
-  const { known, whole, say } = props
-  const { words, number, bound } = say
-  const total = known.stats === null ? null : number(known.stats.total)
-  const count = whole === null ? total : bound(whole.matches)
+/** `known` is what a visitor begins with. */
+function Intro({ known, say }: IntroProps) {
+  const { words, number } = say
+  const count = known.stats && number(known.stats.matching)
   const notes: { [K in Known['kind']]: string | null } = {
     ...{ loading: words.loading, off: words.isOff, totals: words.isTotals },
     ...{ failed: words.isFailed, full: null },
   }
-  const note = notes[known.kind]
   return (
     <div class="intro">
       {count === null ? (
         <h1>{known.kind === 'loading' ? <b class="blank">&nbsp;</b> : words.tagline}</h1>
       ) : (
         <h1>
-          <b>{count}</b> {whole === null ? words.inTotal : words.headline}
+          <b>{count}</b> {words.headline}
         </h1>
       )}
-      <p>{note ?? factsOf(props)}</p>
+      <p>{known.kind === 'full' ? factsOf(known.stats, say) : notes[known.kind]}</p>
     </div>
   )
 }
@@ -149,13 +154,13 @@ function App() {
   const { words } = say
   const { isKeyView, choice, set } = useAddress()
   const [apiKey, setKey] = useState(DEMO)
-  const known = useStats()
-  const { names: services, areKnown } = useServices(known)
-  const { stats } = known
-  const facets = useMemo(() => stats && countFacets(stats, choice), [stats, choice])
-  const whole = useMemo(() => stats && countFacets(stats, START), [stats])
+  const start = useStats('')
+  const { names: services, areKnown } = useServices(start)
   const params = paramsOf(choice, areKnown ? services : null)
   const query = queryString(params)
+  const takesFilters = start.kind !== 'off' && start.kind !== 'totals'
+  const known = useStats(takesFilters ? queryString(countedOf(params)) : '')
+  const stats = fullOf(known)
   const hash = toHash(query)
   useLayoutEffect(() => {
     if (!isKeyView && hash !== hashOf()) {
@@ -165,7 +170,7 @@ function App() {
   useEffect(() => {
     document.title = `proxylist · ${isKeyView ? words.myKey : words.tagline}`
   }, [words, isKeyView])
-  const count = facets && countText(facets, say)
+  const count = matchingOf(stats, params, say)
   const { spoken, speak } = useSpoken(count && `${count.figure} ${count.word}`)
   const own = { apiKey, setKey, speak, say }
   const links = [
@@ -173,7 +178,7 @@ function App() {
     { href: '/docs', text: words.reference, isCurrent: false },
     { href: `#${KEY_HASH}`, text: words.myKey, isCurrent: isKeyView },
   ]
-  const filters = { choice, set, stats, facets, whole, services, say }
+  const filters = { choice, set, stats, whole: fullOf(start), services, say }
   return (
     <>
       {!isKeyView && (
@@ -188,7 +193,7 @@ function App() {
         <KeyView {...own} />
       ) : (
         <main id="main">
-          <Intro known={known} whole={whole} say={say} />
+          <Intro known={start} say={say} />
           <Filters {...filters} />
           <Panel {...filters} {...own} params={params} query={query} />
         </main>

@@ -3,15 +3,17 @@
  * list of all of them, which has the same choices for keyboards and screen readers.
  */
 import { useMemo, useState } from 'preact/hooks'
+import type { Facet } from '../../proxies/stats-document.ts'
 import { Radios } from '../parts/form.tsx'
 import { fill } from '../parts/speech.ts'
 import { type Bubble, placeBubbles } from './model/bubbles.ts'
-import type { Facet, Facets } from './model/facets.ts'
 import { itemsOf, toggled } from './model/query.ts'
-import { MERGED, UNKNOWN_PLACE } from './model/stats.ts'
 import { CENTERS, landPath, VIEW } from './model/world.ts'
 import { Card, type FilterProps, type Option, Options } from './options.tsx'
 import type { Say } from './words.ts'
+
+/** By code, in upper case; `null` where there are no statistics. */
+type Counts = Facet | null
 
 const LAND = landPath()
 const HIT_RADIUS = 13
@@ -24,14 +26,14 @@ const pointsOf = (codes: readonly string[]): Bubble[] =>
   })
 
 /** A name and a count beside the circle that the pointer is over; inside the map at its edges. */
-function Tip({ bubble, counts, say }: { bubble: Bubble; counts: Facet | null; say: Say }) {
+function Tip({ bubble, counts, say }: { bubble: Bubble; counts: Counts; say: Say }) {
   const { code, x, y, r } = bubble
   const left = ((x - VIEW.x) / VIEW.width) * 100
-  const count = counts?.get(code)
+  const count = counts?.[code]
   const top = ((y - r - VIEW.y) / VIEW.height) * 100
   return (
     <div class="tip" style={{ left: `${Math.min(88, Math.max(12, left))}%`, top: `${top}%` }}>
-      {say.country(code)} {count && <b>{say.range(count)}</b>}
+      {say.country(code)} {count !== undefined && <b>{say.number(count)}</b>}
     </div>
   )
 }
@@ -42,8 +44,8 @@ const codeAt = ({ target }: Event): string | null =>
 
 /** `chosen` are codes in upper case. */
 function WorldMap(props: FilterProps & { chosen: readonly string[] }) {
-  const { choice, set, facets, chosen, say } = props
-  const counts = facets?.country ?? null
+  const { choice, set, stats, chosen, say } = props
+  const counts = stats?.facets.country ?? null
   const isExcept = choice.country_mode === 'except'
   const [over, setOver] = useState<string | null>(null)
   // For pointers alone: keyboards have the list.
@@ -56,17 +58,14 @@ function WorldMap(props: FilterProps & { chosen: readonly string[] }) {
     },
   }
   const bubbles = useMemo(
-    () =>
-      counts === null
-        ? pointsOf(chosen)
-        : placeBubbles(new Map([...counts].map(([code, { size }]) => [code, size]))),
+    () => (counts === null ? pointsOf(chosen) : placeBubbles(new Map(Object.entries(counts)))),
     [counts, chosen],
   )
   const top = bubbles
     .slice(0, 5)
     .flatMap(({ code }) => {
-      const count = counts?.get(code)
-      return count === undefined ? [] : `${say.country(code)} ${say.bound(count)}`
+      const count = counts?.[code]
+      return count === undefined ? [] : `${say.country(code)} ${say.number(count)}`
     })
     .join(', ')
   const pointed = bubbles.find(({ code }) => code === over)
@@ -97,54 +96,34 @@ function WorldMap(props: FilterProps & { chosen: readonly string[] }) {
   )
 }
 
-/** All countries, by count and then by name: those without a count of their own are merged. */
-function optionsOf(whole: Facet | null, chosen: readonly string[], say: Say): Option[] {
-  const named = [...(whole?.keys() ?? []), ...CENTERS.keys(), ...chosen]
+/** All countries, by count and then by name. */
+function optionsOf(whole: Counts, chosen: readonly string[], say: Say): Option[] {
+  const named = [...Object.keys(whole ?? {}), ...CENTERS.keys(), ...chosen]
   const codes = [...new Set(named)].filter(code => /^[A-Z]{2}$/.test(code))
   const options = codes.map(code => ({
     ...{ value: code.toLowerCase(), label: say.country(code), tag: code, counted: code },
   }))
-  const countOf = ({ counted }: Option): number => whole?.get(counted ?? '')?.size ?? 0
+  const countOf = ({ counted }: Option): number => whole?.[counted ?? ''] ?? 0
   const { compare } = new Intl.Collator(say.lang)
   return options.sort((a, b) => countOf(b) - countOf(a) || compare(a.label, b.label))
 }
 
-const isUncounted = ({ counted = '' }: Option, whole: Facets | null): boolean =>
-  whole !== null && !whole.country.has(counted)
+const isUncounted = ({ counted = '' }: Option, whole: Counts): boolean =>
+  whole !== null && whole[counted] === undefined
 
 const matches = ({ value, label }: Option, find: string): boolean =>
   find === '' || value === find || label.toLowerCase().includes(find)
 
-/** What is counted without a country of its own; it cannot be chosen. */
-function Rest({ counts, say }: { counts: Facet | undefined; say: Say }) {
-  const { words, bound } = say
-  const rest = [
-    { name: words.merged, hint: words.mergedHint, count: counts?.get(MERGED) },
-    { name: words.unknown, hint: '', count: counts?.get(UNKNOWN_PLACE) },
-  ]
-  return (
-    <dl class="rest">
-      {rest.map(
-        ({ name, hint, count }) =>
-          count !== undefined &&
-          count.size > 0 && (
-            <div key={name} title={hint}>
-              <dt>{name}</dt>
-              <dd>{bound(count)}</dd>
-            </div>
-          ),
-      )}
-    </dl>
-  )
-}
-
 export function Countries(props: FilterProps) {
-  const { choice, set, facets, whole, say } = props
+  const { choice, set, stats, say } = props
+  const whole = props.whole?.facets.country ?? null
   const { words } = say
   const [find, setFind] = useState('')
   const chosen = useMemo(() => itemsOf(choice.country.toUpperCase()), [choice.country])
-  const all = useMemo(() => optionsOf(whole?.country ?? null, chosen, say), [whole, chosen, say])
+  const all = useMemo(() => optionsOf(whole, chosen, say), [whole, chosen, say])
   const wanted = find.trim().toLowerCase()
+  /** It cannot be chosen. */
+  const unknown = stats?.facets.country[''] ?? 0
   // Without a count of their own, hundreds of countries are not worth a press of Tab each: a search
   // finds them.
   const listed = all
@@ -188,7 +167,14 @@ export function Countries(props: FilterProps) {
             />
             {listed.length === 0 && <p class="nothing">{words.noCountry}</p>}
           </div>
-          <Rest counts={facets?.country} say={say} />
+          <dl class="rest">
+            {unknown > 0 && (
+              <div>
+                <dt>{words.unknown}</dt>
+                <dd>{say.number(unknown)}</dd>
+              </div>
+            )}
+          </dl>
         </div>
       </div>
       <span id="after-countries" tabIndex={-1} />

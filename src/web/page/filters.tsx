@@ -19,9 +19,10 @@ function Place({ choice, set, stats, say }: FilterProps) {
       hint: isWrong ? words[`${name}Invalid`] : '',
     }
   }
+  const isUncounted = stats !== null && choice.port + choice.ip !== ''
   const example = [...names.keys()][0] ?? (lang === 'ru' ? 'Берлин' : 'Berlin')
   return (
-    <Card title={words.place}>
+    <Card title={words.place} hint={isUncounted && words.uncounted}>
       <div class="place-fields">
         <TextField {...field('city')} input={{ placeholder: example, list: 'cities' }} />
         <TextField {...field('port')} input={{ placeholder: '1080', inputMode: 'numeric' }} />
@@ -78,7 +79,6 @@ function Lists(props: FilterProps) {
 }
 
 export function Filters(props: FilterProps) {
-  const { stats } = props
   const { words } = props.say
   return (
     <form class="filters" aria-label={words.query} onSubmit={event => event.preventDefault()}>
@@ -88,7 +88,7 @@ export function Filters(props: FilterProps) {
         <Ages {...props} />
       </Card>
       {(['ping', 'works', 'speed'] as const).map(name => (
-        <Card key={name} title={words[name]} hint={stats !== null && words.whole}>
+        <Card key={name} title={words[name]}>
           <Limit {...props} name={name} />
         </Card>
       ))}

@@ -2,12 +2,14 @@
  * Limits of measured values: a slider below the distribution that it cuts, with a field that takes any
  * number; and the choice of an age, each as high as what it lets through.
  */
-import type { Histogram } from '../../proxies/stats-document.ts'
+import type { Histogram, StatsDocument } from '../../proxies/stats-document.ts'
 import { fill } from '../parts/speech.ts'
 import { AGES, DEFAULT_AGE_SECONDS, INTEGER_MAX, isInvalid } from './model/query.ts'
-import { columnPasses, type Limited } from './model/stats.ts'
 import type { FilterProps } from './options.tsx'
 import type { Say } from './words.ts'
+
+/** The filters that histograms are about. */
+type Limited = keyof StatsDocument['histograms']
 
 /** Where there are no statistics, the slider has these steps. */
 const STEPS = {
@@ -25,6 +27,20 @@ function stepsOf(name: Limited, histogram: Histogram | null): string[] {
   const edges = histogram === null ? STEPS[name] : histogram.edges.slice(1, histogram.counts.length)
   const steps = edges.filter(edge => edge > 0).map(String)
   return isMost(name) ? [...steps, ''] : ['', ...steps]
+}
+
+/**
+ * Whether a limit lets values of a column through. A value that equals an edge is counted on the side that
+ * a limit there lets through; the end columns have what lies beyond, too.
+ */
+function columnPasses(
+  name: Limited,
+  { edges, counts }: Histogram,
+  i: number,
+  limit: number,
+): boolean {
+  if (isMost(name)) return i === 0 || (edges[i] ?? 0) < limit
+  return i === counts.length - 1 || (edges[i + 1] ?? 0) > limit
 }
 
 /** The step that comes nearest to a value. */
@@ -113,20 +129,19 @@ export function Limit({ name, choice, set, stats, say }: FilterProps & { name: L
   )
 }
 
-export function Ages({ choice, set, facets, say }: FilterProps) {
-  const counts = facets?.age
-  const ages = counts === undefined ? AGES.map(String) : [...counts.keys()]
-  const most = Math.max(1, ...[...(counts?.values() ?? [])].map(({ size }) => size))
+export function Ages({ choice, set, stats, say }: FilterProps) {
+  const ages = AGES.map(String)
+  const countOf = (age: string): number => stats?.facets.age[age] ?? 0
+  const most = Math.max(1, ...ages.map(countOf))
   const chosen = choice.time === '' ? String(DEFAULT_AGE_SECONDS) : choice.time
   const isOwn = !ages.includes(chosen)
-  const count = counts?.get(chosen)
+  const count = isOwn ? stats?.matching : stats?.facets.age[chosen]
   return (
     <>
       <div class="ages">
         {ages.map(age => {
-          const count = counts?.get(age)
           return (
-            <label key={age} class="age" title={count && say.range(count)}>
+            <label key={age} class="age" title={stats ? say.number(countOf(age)) : undefined}>
               <input
                 type="radio"
                 name="time"
@@ -137,7 +152,7 @@ export function Ages({ choice, set, facets, say }: FilterProps) {
               <span class="age-column" aria-hidden="true">
                 <span
                   data-in={Number(age) <= Number(chosen) || undefined}
-                  style={{ '--share': count === undefined ? 1 : count.size / most }}
+                  style={{ '--share': stats === null ? 1 : countOf(age) / most }}
                 />
               </span>
               <span class="age-name">{say.span(Number(age))}</span>
@@ -147,7 +162,7 @@ export function Ages({ choice, set, facets, say }: FilterProps) {
       </div>
       <p class="age-count">
         {isOwn && <b>{say.span(Number(chosen))}</b>}
-        {count && say.bound(count)}
+        {count !== undefined && say.number(count)}
       </p>
     </>
   )

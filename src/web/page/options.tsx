@@ -3,19 +3,18 @@
  * count, drawn as a bar.
  */
 import type { ComponentChildren } from 'preact'
+import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { Level } from '../parts/amounts.tsx'
-import type { Count, Facets } from './model/facets.ts'
 import { type Choice, itemsOf, toggled } from './model/query.ts'
-import type { Stats } from './model/stats.ts'
 import type { Say } from './words.ts'
 
 export type FilterProps = {
   choice: Choice
   set: (change: Partial<Choice>) => void
-  stats: Stats | null
-  facets: Facets | null
+  /** Of the choice; `null` where there are none. */
+  stats: StatsDocument | null
   /** Of the choice that a visitor begins with: the order of countries, which stays while one chooses. */
-  whole: Facets | null
+  whole: StatsDocument | null
   services: readonly string[]
   say: Say
 }
@@ -57,21 +56,21 @@ type OptionsProps = FilterProps & {
   options: readonly Option[]
 }
 
-export function Options({ name, options, choice, set, facets, say }: OptionsProps) {
+export function Options({ name, options, choice, set, stats, say }: OptionsProps) {
   const chosen = itemsOf(choice[name])
-  /** `null`: there are no counts, or it has none of its own. */
-  const countOf = ({ value, counted = value }: Option): Count | null =>
-    facets?.[name].get(counted) ?? null
+  const countOf = ({ value, counted = value }: Option): number => stats?.facets[name][counted] ?? 0
   // Of services, a proxy can have several: a full bar is all that match.
-  const sizes = options.map(each => countOf(each)?.size ?? 0)
-  const most = Math.max(1, ...(name === 'service' && facets ? [facets.matches.size] : sizes))
+  const most = Math.max(
+    1,
+    ...(name === 'service' && stats ? [stats.matching] : options.map(countOf)),
+  )
   return (
     <ul class="options" data-any={chosen.length === 0 || undefined}>
       {options.map(option => {
         const count = countOf(option)
         return (
           <li key={option.value}>
-            <label class="option" data-none={count?.most === 0 || undefined}>
+            <label class="option" data-none={(stats !== null && count === 0) || undefined}>
               <input
                 type="checkbox"
                 name={name}
@@ -89,10 +88,8 @@ export function Options({ name, options, choice, set, facets, say }: OptionsProp
                 <span>{option.label}</span>
                 {option.hint && <small>{option.hint}</small>}
               </span>
-              <span class="option-count" title={count === null ? undefined : say.range(count)}>
-                {count === null ? '' : say.bound(count)}
-              </span>
-              <Level share={(count?.size ?? 0) / most} />
+              <span class="option-count">{stats === null ? '' : say.number(count)}</span>
+              <Level share={count / most} />
             </label>
           </li>
         )

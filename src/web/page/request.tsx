@@ -5,7 +5,6 @@ import { CheckField, Radios } from '../parts/form.tsx'
 import { useRemembered } from '../parts/header.tsx'
 import { fill } from '../parts/speech.ts'
 import { Scroller } from '../parts/table.tsx'
-import type { Facets } from './model/facets.ts'
 import {
   applies,
   type Choice,
@@ -24,18 +23,21 @@ import type { FilterProps } from './options.tsx'
 import { Try, type TryProps } from './try.tsx'
 import type { Say } from './words.ts'
 
-/** How many match, as far as the statistics tell. */
-export const countText = ({ matches }: Facets, { words, range, plural }: Say) => ({
-  figure: range(matches),
-  word: plural(matches.most, words.matches),
-})
+/** How many match; `null` where the statistics do not tell, such as of an address. */
+export function matchingOf(
+  stats: FilterProps['stats'],
+  params: readonly Param[],
+  { words, number, plural }: Say,
+): { figure: string; word: string } | null {
+  if (stats === null || params.some(([name]) => name === 'ip' || name === 'port')) return null
+  return { figure: number(stats.matching), word: plural(stats.matching, words.matches) }
+}
 
-type CountProps = { facets: Facets | null; clear: (() => void) | null; say: Say }
+type CountProps = { count: ReturnType<typeof matchingOf>; clear: (() => void) | null; say: Say }
 
 /** The number that matches, and taking all filters away. On a narrow screen it stays in view. */
-function Count({ facets, clear, say }: CountProps) {
+function Count({ count, clear, say }: CountProps) {
   const { words } = say
-  const count = facets === null ? null : countText(facets, say)
   return (
     <div class="count">
       <p>
@@ -366,7 +368,7 @@ const OUTPUTS = /^(count|lang|get|type_prefix|fields|split_ip|format|wrap|pretty
 const isOutput = (name: string): boolean => OUTPUTS.test(name)
 
 export function Panel(props: FilterProps & TryProps & { params: readonly Param[] }) {
-  const { choice, set, params, query, facets, say } = props
+  const { choice, set, params, query, stats, say } = props
   const filters = params.filter(([name]) => !isOutput(name))
   const parts: RequestParts = {
     ...{ origin: location.origin, params, query, form: formOf(choice) },
@@ -376,7 +378,11 @@ export function Panel(props: FilterProps & TryProps & { params: readonly Param[]
     set(Object.fromEntries(Object.entries(START).filter(([name]) => !isOutput(name))))
   return (
     <aside class="request card scroller" id="request" tabIndex={-1} aria-label={say.words.request}>
-      <Count facets={facets} clear={filters.length === 0 ? null : clear} say={say} />
+      <Count
+        count={matchingOf(stats, params, say)}
+        clear={filters.length === 0 ? null : clear}
+        say={say}
+      />
       <Chips choice={choice} params={filters} set={set} say={say} />
       <RequestCode parts={parts} say={say} />
       <Outputs {...props} />

@@ -8,7 +8,6 @@ import {
   type Speech,
   sentencesIn,
 } from '../parts/speech.ts'
-import type { Count } from './model/facets.ts'
 
 const WORDS = {
   ...KEY_WORDS,
@@ -25,7 +24,6 @@ const WORDS = {
   skip: 'To the request | К запросу',
   headline: 'checked in the last ten minutes | проверены за последние десять минут',
   ofTotal: 'of {total} in the list | из {total} в списке',
-  inTotal: 'in the list | в списке',
   updated: 'as of {time} | на {time}',
   loading: 'Counting the list… | Считаем список…',
   isOff:
@@ -42,9 +40,6 @@ const WORDS = {
   findCountry: 'Find a country | Найти страну',
   skipCountries: 'Skip the countries | Пропустить страны',
   noCountry: 'No country has this name | Такой страны нет',
-  merged: 'Country not told | Страна не показана',
-  mergedHint:
-    'groups too small to be counted by country; they may be of any country | группы слишком малы, чтобы считать их по странам; страна может быть любой',
   unknown: 'Unknown place | Место неизвестно',
   type: 'Type | Тип',
   anon: 'Anonymity | Анонимность',
@@ -70,8 +65,8 @@ const WORDS = {
   any: 'any | любые',
   atMost: 'up to {n} | до {n}',
   atLeast: 'from {n} | от {n}',
-  whole: 'whole list | весь список',
   place: 'City, port, address | Город, порт, адрес',
+  uncounted: 'numbers are without port and address | числа без учёта порта и адреса',
   city: 'City | Город',
   cityInvalid:
     'Names separated by commas, each up to 200 characters | Названия через запятую, каждое не длиннее 200 знаков',
@@ -143,7 +138,6 @@ const WORDS = {
   plan: 'Plan | Тариф',
   expires: 'Expires | Действует до',
   never: 'never | бессрочно',
-  hidden: '{n} in groups too small to show | {n} в слишком малых группах',
 } as const satisfies Sentences
 
 const PLURALS: {
@@ -163,10 +157,6 @@ const PLURALS: {
 
 export type Say = Speech & {
   words: { readonly [name in keyof typeof WORDS]: string } & (typeof PLURALS)[Lang]
-  /** A count as far as it is known: `13`, `≤ 95`, and with both bounds `13–95`. */
-  range(count: Count): string
-  /** A count in short, with one number: `≥ 13`. */
-  bound(count: Count): string
   /** A word for a name that came from the service; the name itself where there is none. */
   named(prefix: 'hint_' | 'sort_', name: string): string | null
 }
@@ -174,17 +164,10 @@ export type Say = Speech & {
 export function createSay(lang: Lang): Say {
   const words = { ...sentencesIn(lang, WORDS), ...PLURALS[lang] }
   const speech = createSpeech(lang)
-  const { number } = speech
-  const known = ({ least, most }: Count): string | null => {
-    if (least === most) return number(least)
-    return least === 0 ? `≤ ${number(most)}` : null
-  }
   const isWord = (name: string): name is keyof typeof WORDS => Object.hasOwn(words, name)
   return {
     ...speech,
     words,
-    range: count => known(count) ?? `${number(count.least)}–${number(count.most)}`,
-    bound: count => known(count) ?? `≥ ${number(count.least)}`,
     named(prefix, name) {
       const id = prefix + name
       return isWord(id) ? words[id] : null

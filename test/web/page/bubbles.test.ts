@@ -2,10 +2,10 @@
 import { describe, expect, test } from 'bun:test'
 import { placeBubbles } from '../../../src/web/page/model/bubbles.ts'
 import { CENTERS, landPath, VIEW } from '../../../src/web/page/model/world.ts'
-import { countedList } from '../../support/list-statistics.ts'
+import { pageRows } from '../../support/list-statistics.ts'
 
 const counts = new Map<string, number>()
-for (const { country } of countedList(18_400)) counts.set(country, (counts.get(country) ?? 0) + 1)
+for (const { country } of pageRows(18_400)) counts.set(country, (counts.get(country) ?? 0) + 1)
 const everywhere = new Map([...CENTERS.keys()].map((code, i) => [code, 1 + ((i * 37) % 900)]))
 
 describe.each([

@@ -1,43 +1,99 @@
 /** The query builder of the page (contract F6) in a real browser: filters, counts, hash, request. */
 import { afterAll, expect } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { dataDirectory } from '../../support/fixtures.ts'
 import { inBrowser as test } from '../../support/in-browser.ts'
-import { countedList, statisticsOf } from '../../support/list-statistics.ts'
-import { countOn, pageOf, requestOn } from '../../support/page.ts'
+import { pageRows } from '../../support/list-statistics.ts'
+import { pageOf, requestOn } from '../../support/page.ts'
 import { startChild } from '../../support/service.ts'
-import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { cleanUp } from '../../support/temporary.ts'
+import { until } from '../../support/until.ts'
 
 afterAll(cleanUp)
 
-/** Cells of five, so that the statistics merge and hide nothing and counts are exact. */
-const LIST = countedList(2000).flatMap(proxy => Array.from({ length: 5 }, () => proxy))
-const STATS = { '/stats': { body: statisticsOf(LIST) } }
+const LIST = pageRows(4000)
+type Listed = (typeof LIST)[number]
 const fresh = LIST.filter(({ age }) => age <= 600)
 const figure = (n: number): string => new Intl.NumberFormat('en').format(n)
+/** How many of the last ten minutes there are, as the page writes it. */
+const count = (isCounted: (row: Listed) => boolean): string =>
+  figure(fresh.filter(isCounted).length)
 
-const open = pageOf(() => startChild(temporaryDirectory(), {}, ['--sample']), STATS)
+const open = pageOf(() => startChild(dataDirectory(LIST)))
+
+/** Waits until the page says how many match. */
+const untilCount = (page: Page, matching: string): Promise<void> =>
+  page.locator('.count', { hasText: `${matching} proxies match` }).waitFor()
+const optionOn = (page: Page, name: string, value: string): Promise<string | null> =>
+  page.locator(`label.option:has([name=${name}][value=${value}]) .option-count`).textContent()
 
 test('filters are charts, and a map: choosing counts all the others again, exactly', async () => {
   const { page } = await open()
   await page.locator('h1 b', { hasText: figure(fresh.length) }).waitFor()
   await page.check('[name=type][value=socks5]')
   await page.check('[name=country][value=de]')
-  const ofType = fresh.filter(({ type }) => type === 'socks5')
-  const ofBoth = ofType.filter(({ country }) => country === 'DE')
-  expect(await countOn(page)).toBe(`${figure(ofBoth.length)} proxies match`)
-  const row = (name: string, value: string) =>
-    page.locator(`label.option:has([name=${name}][value=${value}]) .option-count`).textContent()
-  const dutch = ofType.filter(({ country }) => country === 'NL').length
-  expect(await row('country', 'nl')).toBe(figure(dutch))
-  const german = fresh.filter(({ country }) => country === 'DE')
-  expect(await row('type', 'http')).toBe(
-    figure(german.filter(({ type }) => type === 'http').length),
+  const ofType = ({ type }: Listed) => type === 'socks5'
+  const isGerman = ({ country }: Listed) => country === 'DE'
+  await untilCount(
+    page,
+    count(row => ofType(row) && isGerman(row)),
   )
-  // What the statistics do not have makes the count an upper bound.
+  expect(await optionOn(page, 'country', 'nl')).toBe(
+    count(row => ofType(row) && row.country === 'NL'),
+  )
+  expect(await optionOn(page, 'type', 'http')).toBe(
+    count(row => isGerman(row) && row.type === 'http'),
+  )
   await page.fill('[name=ping]', '700')
-  expect(await countOn(page)).toMatch(/^≤ [\d,]+ proxies match$/)
+  const isFast = ({ ping }: Listed) => ping <= 0.7
+  await untilCount(
+    page,
+    count(row => ofType(row) && isGerman(row) && isFast(row)),
+  )
+  expect(await optionOn(page, 'type', 'http')).toBe(
+    count(row => isGerman(row) && isFast(row) && row.type === 'http'),
+  )
+  expect(await page.locator('body').textContent()).not.toMatch(/[≥≤]|hidden/)
   await page.getByRole('button', { name: 'Clear all' }).click()
   await page.locator('.place[data-code=BR] .dot').click()
   expect(await page.isChecked('[name=country][value=br]')).toBe(true)
+})
+
+test('the page asks when a choice has settled; the former numbers stay until the next are there', async () => {
+  const waiting: (() => void)[] = []
+  const { page, requests } = await open({
+    prepare: each =>
+      each.route('**/stats?*', route => {
+        waiting.push(() => void route.continue())
+      }),
+  })
+  await untilCount(page, figure(fresh.length))
+  await page.evaluate(`for (const option of ['type][value=http', 'time][value="3600"', 'country][value=de'])
+    document.querySelector('[name=' + option + ']').click()`)
+  await until(() => waiting.length === 1) // of three changes
+  expect(requests.at(-1)).toEndWith('/stats?type=http&time=3600&country=de')
+  await page.check('[name=anon][value=elite]')
+  await until(() => waiting.length === 2)
+  await untilCount(page, figure(fresh.length))
+  waiting[1]?.()
+  const chosen = LIST.filter(
+    ({ type, anon, country, age }) =>
+      type === 'http' && anon === 'elite' && country === 'DE' && age <= 3600,
+  )
+  await untilCount(page, figure(chosen.length))
+  waiting[0]?.() // an older answer comes last, and changes nothing
+  await page.waitForResponse(/country=de$/)
+  await page.evaluate('new Promise(resolve => requestAnimationFrame(() => setTimeout(resolve)))')
+  await untilCount(page, figure(chosen.length))
+})
+
+test('of a port or an address no number is said, and that the others are without it', async () => {
+  const { page } = await open()
+  await untilCount(page, figure(fresh.length))
+  await page.fill('[name=port]', '1080')
+  await page.locator('.count b.title', { hasText: 'Your request' }).waitFor()
+  await page.getByText('numbers are without port and address').waitFor()
+  expect(await optionOn(page, 'type', 'http')).toBe(count(({ type }) => type === 'http'))
 })
 
 test('filters write the request, one parameter each, and the hash has it too', async () => {
@@ -88,23 +144,20 @@ test('values that are typed wrong say so and are left out of the request', async
   await page.getByText('A port is a number from 1 to 65535').waitFor()
 })
 
-test('countries are found by name; a count that merged cells may add to is a range', async () => {
-  const list = countedList(5000)
-  const { page } = await open({
-    stubs: { '/stats': { body: statisticsOf(list) } },
-  })
+test('countries are found by name, and those of an unknown place are counted', async () => {
+  const { page } = await open()
   await page.getByRole('searchbox', { name: 'Find a country' }).fill('germ')
   expect(await page.locator('[name=country]').count()).toBe(1)
   await page.check('[name=country][value=de]')
-  await page.getByText('Country not told').waitFor()
-  await page.getByText('Unknown place').waitFor()
-  const [, least = '', most = ''] =
-    /^([\d,]+)–([\d,]+) proxies match$/.exec(await countOn(page)) ?? []
-  const [low, high] = [least, most].map(text => Number(text.replace(',', '')))
-  const really = list.filter(({ country, age }) => country === 'DE' && age <= 600).length
-  expect(low).toBeLessThan(really)
-  expect(high).toBeGreaterThan(really)
-  expect(await page.locator('.option-count').first().textContent()).toBe(`≥ ${least}`)
+  const unknown = count(({ country }) => country === '')
+  await page.locator('.rest', { hasText: `Unknown place${unknown}` }).waitFor()
+  await untilCount(
+    page,
+    count(({ country }) => country === 'DE'),
+  )
+  expect(await page.locator('.option-count').first().textContent()).toBe(
+    count(({ country }) => country === 'DE'),
+  )
 })
 
 test('a slider sets the same limit as its field', async () => {
@@ -134,7 +187,7 @@ test('the hash restores what was chosen; chips take it away; another hash change
   expect(await requestOn(page)).toBe('/api?anon=elite&get=json')
   await page.evaluate("location.hash = 'country=%%%'") // damaged: the whole list
   await page.locator('[name=anon][value=elite]:not(:checked)').waitFor()
-  expect(await countOn(page)).toBe(`${figure(fresh.length)} proxies match`)
+  await untilCount(page, figure(fresh.length))
   expect(await requestOn(page)).toBe('/api?get=json')
 })
 
@@ -165,9 +218,9 @@ test('a failure of statistics, or a document of another shape, is said; services
 })
 
 test('without counts by filter the page shows totals', async () => {
-  const body = { total: 18_400, at: 1_795_176_000, hidden: 0 }
+  const body = { at: 1_795_176_000, version: '0.0', total: 18_400, matching: 12_345 }
   const { page } = await open({ stubs: { '/stats': { body } } })
-  await page.locator('h1', { hasText: '18,400 in the list' }).waitFor()
+  await page.locator('h1', { hasText: '12,345 checked in the last ten minutes' }).waitFor()
   await page.getByText('Counts by filter are not public here.').waitFor()
 })
 
@@ -175,7 +228,7 @@ test('the page is there before statistics come, and nothing moves when they do',
   const { promise, resolve } = Promise.withResolvers<void>()
   const { page } = await open({
     reducedMotion: 'no-preference',
-    prepare: each => each.route('**/stats', route => promise.then(() => route.fallback())),
+    prepare: each => each.route('**/stats*', route => promise.then(() => route.fallback())),
   })
   await page.check('[name=type][value=socks5]')
   const drawn = () =>

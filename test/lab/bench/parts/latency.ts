@@ -1,6 +1,6 @@
 /**
  * Latency at a fixed rate: alone, while ROWS rows are imported, while another client downloads the
- * full list, and while statistics are made. The clients are processes of their own, and this one has priority: what
+ * full list, and while statistics are asked for. The clients are processes of their own, and this one has priority: what
  * is measured is how long the server takes, not how long its client waits for a processor.
  */
 import { join } from 'node:path'
@@ -16,10 +16,11 @@ import { startDownloads } from './whole.ts'
 const GRACE_SECONDS = 20
 const WARM_UP_SECONDS = 2
 const SETTLE_MS = 500
-/** Statistics are made at most so often, and only when the list has changed. */
-const STATS_EVERY_MS = 15_000
-/** Time between two requests for them. */
+/** Time between two requests for statistics, and between two changes of the list beside them. */
 const ASK_EVERY_MS = 100
+const CHANGE_EVERY_MS = 5_000
+/** How much slower requests may be beside statistics. */
+const STATS_SHARE = 1.2
 /** More than there is time for. */
 const DOWNLOADS_MAX = 1_000_000
 
@@ -92,8 +93,9 @@ async function measureAll(workspace: Workspace, target: Target, beside: Beside):
   ]
 }
 
-export const open = (workspace: Workspace): Promise<Row[]> =>
-  measureAll(workspace, ALONE, async () => ({ finish: async () => 'alone' }))
+const NOTHING: Beside = async () => ({ finish: async () => 'alone' })
+
+export const open = (workspace: Workspace): Promise<Row[]> => measureAll(workspace, ALONE, NOTHING)
 
 export const openWhole = (workspace: Workspace): Promise<Row[]> =>
   measureAll(workspace, UNDER_LOAD, async (_, server) => {
@@ -107,28 +109,37 @@ export const openWhole = (workspace: Workspace): Promise<Row[]> =>
     return { finish }
   })
 
-/** Statistics are asked for all the time; a row is imported as often as they are made for a change. */
-export const openStats = (workspace: Workspace): Promise<Row[]> =>
-  measureAll(workspace, UNDER_LOAD, async (build, { port }) => {
+/**
+ * Statistics are asked for all the time, each time with another filter by another client; a row is imported now
+ * and then, so that all is read again. Requests must not feel it.
+ */
+export async function openStats(workspace: Workspace): Promise<Row[]> {
+  const alone = await measure(workspace, workspace.program, NOTHING)
+  const target = { p99Ms: alone.result.p99Ms * STATS_SHARE, p999Ms: null }
+  return measureAll(workspace, target, async (build, { port }) => {
     const file = join(workspace.dir, 'one-row.txt')
     await Bun.write(file, 'socks5://192.0.2.1:1080\n')
     const data = await build.data()
-    const made = new Set<string>()
+    let [asked, answered] = [0, 0]
     const asking = repeat(async () => {
-      const { ok, headers } = await fetch(`http://127.0.0.1:${port}/stats`, { method: 'HEAD' })
-      if (ok) made.add(headers.get('etag') ?? '')
+      asked += 1
+      const { ok } = await fetch(`http://127.0.0.1:${port}/stats?ping=${asked}`, {
+        headers: { 'x-forwarded-for': `198.18.${asked >> 8}.${asked & 255}` },
+      })
+      if (ok) answered += 1
       await Bun.sleep(ASK_EVERY_MS)
     })
     const changing = repeat(async () => {
       await build.importFile(file, data, OTHERS)
-      await Bun.sleep(STATS_EVERY_MS)
+      await Bun.sleep(CHANGE_EVERY_MS)
     })
     const finish = async (): Promise<string> => {
       await Promise.all([asking.stop(), changing.stop()])
-      return `while /stats is made (${made.size} times)`
+      return `while /stats answers ${answered} of ${asked} filters (alone: p99 ${shown(alone.result.p99Ms)} ms)`
     }
     return { finish }
   })
+}
 
 /** Imports follow one another until the client is done; each updates every row. */
 export const openImport = (workspace: Workspace): Promise<Row[]> =>

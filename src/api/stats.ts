@@ -1,0 +1,125 @@
+/**
+ * Queries about the list, `/stats` (contract F4): which filters they take, how many a client may ask, and
+ * the answers. Each is found once for all who ask it, and kept for 15 seconds or until the list changes.
+ */
+import { clientBucket } from '../access/entitlements.ts'
+import { wholeSeconds } from '../access/rate-limit.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
+import { createBoundedMap } from '../lib/bounded-map.ts'
+import type { Coded } from '../lib/coded.ts'
+import { splitQueryString } from '../lib/query-string.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import { FILTER_RULES, type Filter } from '../proxies/filter.ts'
+import type { StatsPart } from '../proxies/stats.ts'
+import type { StatsSource } from '../proxies/store.ts'
+import { ApiError } from './errors.ts'
+import { createParamsParser, describeParameters, invalid } from './query.ts'
+
+/** With an address or a port, addresses could be guessed one by one; the others count nothing. */
+const OTHERS: readonly string[] = ['ip', 'port', 'sort', 'count']
+
+/** The parameters of a query. */
+export const parametersOf = (part: StatsPart): string[] =>
+  part === 'full' ? Object.keys(FILTER_RULES).filter(name => !OTHERS.includes(name)) : []
+
+/** Reads the query string of a query. @throws ApiError INVALID_PARAMETER. */
+function createReader(provider: string, part: StatsPart): (queryString: string) => Filter {
+  const names = parametersOf(part)
+  const parse = createParamsParser(provider, names)
+  const ofList = describeParameters(provider).map(({ name }) => name)
+  return queryString => {
+    const pairs = splitQueryString(queryString)
+    for (const { name } of pairs) {
+      if (name === 'key')
+        throw invalid('statistics need no key, and one in the URL ends up in logs')
+      if (name === null || names.includes(name) || !ofList.includes(name)) continue
+      throw invalid(`${name} is no parameter of statistics`)
+    }
+    return parse(pairs).filter
+  }
+}
+
+/** Queries of a client in an interval of so many milliseconds. */
+const QUERIES_MAX = 30
+const WINDOW_MS = 10 * SECOND_MS
+/** Most clients in memory; the one that asked longest ago is replaced by a new one. */
+const CLIENTS_MAX = 10_000
+
+/** Admits a query of a client, as an exact window does (contract B3). @throws ApiError. */
+function createLimit(): (client: string, nowMs: number) => void {
+  const asked = createBoundedMap<string, readonly number[]>(CLIENTS_MAX)
+  return (client, nowMs) => {
+    const last = asked.get(client) ?? []
+    const atMs = Math.max(nowMs, last.at(-1) ?? 0)
+    const [oldest = 0] = last
+    const waitMs = oldest + WINDOW_MS - nowMs
+    if (last.length === QUERIES_MAX && oldest + WINDOW_MS > atMs) {
+      const retryAfterSeconds = wholeSeconds(waitMs)
+      const message = `statistics answer ${QUERIES_MAX} queries in ${WINDOW_MS / SECOND_MS} s; retry after ${retryAfterSeconds} s`
+      throw new ApiError('RATE_LIMIT_EXCEEDED', message, { retryAfterSeconds })
+    }
+    asked.set(client, [...last.slice(1 - QUERIES_MAX), atMs])
+  }
+}
+
+const KEPT_MS = 15 * SECOND_MS
+/** Answers in memory: one has some 15 KB in all codings. */
+const ANSWERS_MAX = 512
+/** Most queries that wait for an answer: a crowd must not take all memory. */
+export const WAITING_MAX = 32
+
+type Kept = { answer: Awaitable<Coded>; version: string; atMs: number }
+
+type StatsParts = {
+  source: Pick<StatsSource, 'answer'>
+  /** Of the list; throws when it must not be shown. */
+  version: () => string
+  provider: string
+  part: StatsPart
+}
+
+export type StatsReader = ReturnType<typeof createStatsReader>
+
+/** Answers what a client asks at an instant. */
+export function createStatsReader({ source, version: versionOf, provider, part }: StatsParts) {
+  const read = createReader(provider, part)
+  const admit = createLimit()
+  const answers = createBoundedMap<string, Kept>(ANSWERS_MAX)
+  let waiting = 0
+
+  function find(key: string, filter: Filter, version: string, nowMs: number): Kept {
+    const answer = source.answer({ filter, nowMs, version, part, provider })
+    const fresh: Kept = { answer, version, atMs: nowMs }
+    answers.set(key, fresh)
+    answer.then(
+      coded => {
+        fresh.answer = coded
+      },
+      () => {
+        if (answers.peek(key) === fresh) answers.delete(key)
+      },
+    )
+    return fresh
+  }
+
+  /** @throws ApiError; the promise rejects likewise, or with a `StoreError`. */
+  return (queryString: string, ip: () => string, nowMs: number): Awaitable<Coded> => {
+    const filter = read(queryString)
+    admit(clientBucket(ip()), nowMs)
+    const version = versionOf()
+    const key = JSON.stringify(filter)
+    const known = answers.get(key)
+    const isRight =
+      known?.version === version && nowMs >= known.atMs && nowMs - known.atMs < KEPT_MS
+    if (isRight && !(known.answer instanceof Promise)) return known.answer
+    if (waiting >= WAITING_MAX) {
+      const message = 'too many queries wait for an answer'
+      throw new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
+    }
+    waiting += 1
+    const { answer } = isRight ? known : find(key, filter, version, nowMs)
+    return Promise.resolve(answer).finally(() => {
+      waiting -= 1
+    })
+  }
+}
