@@ -53,10 +53,13 @@ const describeRow = ({ type, anon, country, city, cityEn, works, ...row }: Incom
 })
 
 /** What a fetch would bring. */
-const describePreview = (found: Preview): FeedPreview =>
-  found.kind === 'failed'
-    ? { rows: 0, rejected: 0, first: [], messages: [], error: found.error }
-    : { ...found, first: found.first.map(describeRow), error: null }
+function describePreview(found: Preview): FeedPreview {
+  if (found.kind === 'failed') return { ...NOTHING, error: found.error }
+  const { rows, rejected, first, messages } = found
+  return { ...NOTHING, rows, rejected, messages, first: first.map(describeRow) }
+}
+
+const NOTHING: FeedPreview = { rows: 0, rejected: 0, first: [], messages: [], error: null }
 
 /** A feed as the console shows it; one that this server does not fetch has no place where it is set up. */
 const describeFeed = (feed: Feed | null, state: StoredFeed, isRunning: boolean): Shown => ({

@@ -180,7 +180,7 @@ describe('a preview', () => {
     const before = await listed()
     const source = `${server.url}/a?token=SECRET`
     const found = await value('/console/feeds/preview', post({ source }))
-    expect(found).toMatchObject({ kind: 'read', rows: 12, rejected: 1, error: null })
+    expect(found).toMatchObject({ rows: 12, rejected: 1, error: null })
     expect(found.first).toHaveLength(10)
     expect(found.first[0]).toEqual({
       ...{ address: '198.51.100.0:80', type: 'http', anon: '', country: '', city: '', works: null },
