@@ -264,7 +264,7 @@ if (disk !== null) {
     }
     await readAll(cwd, data)
     const doctor = await proxylist(['doctor', '--data', data])
-    expect(doctor).toMatchObject({ stderr: 'proxylist: 1 of 9 checks found something\n' })
+    expect(doctor.stderr).toMatch(/^proxylist: 1 of \d+ checks found something\n$/)
     rmSync(join(disk, 'filler'))
   })
 

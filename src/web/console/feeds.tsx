@@ -230,7 +230,7 @@ function FeedDialog({ feed, onSave, onClose }: FeedDialogProps) {
         isOn={options.replace === true}
         onChange={replace => setOptions({ ...options, replace })}
       />
-      <details open={MORE.some(name => options[name])}>
+      <details open={MORE.some(name => feed?.options?.[name])}>
         <summary>More options</summary>
         <div class="pairs">
           <SelectField
