@@ -75,7 +75,7 @@ function ServerState({ live: { value, problem } }: { live: Live<State> }) {
 function View({ route, state }: { route: Route; state: Live<State> }) {
   switch (route.view) {
     case 'overview':
-      return <OverviewView state={state.value} />
+      return <OverviewView state={state} />
     case 'keys':
       return route.id === null ? <KeysView /> : <KeyView key={route.id} id={route.id} />
     case 'plans':

@@ -6,7 +6,7 @@ import { greatest, OUTCOMES, sparkPaths, thin, totals } from './chart-data.ts'
 import { useConsole } from './context.ts'
 import { Alert, LiveNotice } from './dialog.tsx'
 import { FirstDay } from './first-day.tsx'
-import { useLive } from './live.ts'
+import { type Live, useLive } from './live.ts'
 import { amount, bytes, distance, ms, number, share, UNKNOWN, whole } from './speech.ts'
 
 const [SPARK_WIDTH, SPARK_HEIGHT, SPARK_POINTS] = [240, 34, 96]
@@ -124,12 +124,13 @@ function NeedsAttention({ ready, problem, attention }: State) {
 
 const REFRESH_SECONDS = 10
 
-export function OverviewView({ state }: { state: State | null }) {
+export function OverviewView({ state }: { state: Live<State> }) {
   const live = useLive<Overview>(useConsole().client, '/console/overview', REFRESH_SECONDS)
-  const { value } = live
+  // Not before what stands above it is known: nothing is moved.
+  const value = state.value === null && state.problem === null ? null : live.value
   return (
     <>
-      {state && <NeedsAttention {...state} />}
+      {state.value && <NeedsAttention {...state.value} />}
       <LiveNotice live={live} />
       {value && <FirstDay overview={value} />}
       {value && (
