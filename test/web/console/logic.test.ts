@@ -244,6 +244,7 @@ describe('the live log', () => {
 
 describe('the place of a fragment', () => {
   test.each([
+    ['#log?code=PROXIES_NOT_FOUND', 'log', null],
     ['#keys', 'keys', null],
     ['#keys/k3x9m2ab', 'keys', 'k3x9m2ab'],
     ['#/log', 'log', null],
