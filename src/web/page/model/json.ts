@@ -7,7 +7,5 @@ export const object = (value: unknown): Json => (isObject(value) ? value : {})
 export const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
 export const number = (value: unknown): number => (typeof value === 'number' ? value : 0)
 export const text = (value: unknown): string => (typeof value === 'string' ? value : '')
-export const numbers = (value: unknown): number[] =>
-  list(value).filter(item => typeof item === 'number')
 export const strings = (value: unknown): string[] =>
   list(value).filter(item => typeof item === 'string')
