@@ -1,11 +1,12 @@
 /** The states of feeds in SQLite: whose lease is valid, and what becomes of a file that is damaged. */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { HOUR_MS } from '../../src/lib/time.ts'
-import { FEEDS_FILE } from '../../src/sqlite/data-directory.ts'
-import { openFeeds } from '../../src/sqlite/feeds.ts'
+import { FEED_LINES_FILE, FEEDS_FILE } from '../../src/sqlite/data-directory.ts'
+import { lockPath } from '../../src/sqlite/database-files.ts'
+import { feedLinesIn, openFeeds } from '../../src/sqlite/feeds.ts'
 import { FEED as A, FEED_STATE } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -64,4 +65,31 @@ test('a file that is damaged is named where it is only read, and else made again
   expect(store.list()).toEqual([])
   store.save(A.id, FEED_STATE)
   expect(openFeeds(dir, { mustExist: true }).list()).toEqual([{ id: A.id, ...FEED_STATE }])
+})
+
+describe('the feeds of the console', () => {
+  test('are in a file for its owner alone, which is replaced as a whole', () => {
+    const dir = temporaryDirectory()
+    const lines = feedLinesIn(dir)
+    expect(lines.replaceLines('', '/a\n')).toBeTrue()
+    expect(lines.replaceLines('/a\n', '/b\n')).toBeTrue()
+    expect(readdirSync(dir)).toEqual([FEED_LINES_FILE])
+    expect(statSync(join(dir, FEED_LINES_FILE)).mode & 0o777).toBe(0o600)
+  })
+
+  test('are not replaced while another process does that', () => {
+    const dir = temporaryDirectory()
+    const release = lockPath(join(dir, FEED_LINES_FILE), 0)
+    expect(feedLinesIn(dir).replaceLines('', '/a\n')).toBeFalse()
+    release?.()
+    expect(feedLinesIn(dir).replaceLines('', '/a\n')).toBeTrue()
+  })
+
+  test('that cannot be read are named', () => {
+    const dir = temporaryDirectory()
+    mkdirSync(join(dir, FEED_LINES_FILE))
+    expect(() => feedLinesIn(dir).readLines()).toThrow(
+      `${join(dir, FEED_LINES_FILE)} cannot be read: it is a directory, not a file`,
+    )
+  })
 })

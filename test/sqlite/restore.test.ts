@@ -19,7 +19,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { backUp } from '../../src/sqlite/backup.ts'
-import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
+import { ACCESS_FILE, FEED_LINES_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { completeRestore, restore } from '../../src/sqlite/restore.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { ask } from '../support/answer.ts'
@@ -99,11 +99,14 @@ describe('restore', () => {
     writeFileSync(join(cwd, 'a.txt'), 'http://192.0.2.7:80\n')
     renameSync(dataDirectory(OLD), join(cwd, 'data'))
     await take(cwd, { args: ['backup', 'before.tar'], stderr: /^before\.tar: [^\n]+\n$/ })
+    const ours = join(cwd, 'data', FEED_LINES_FILE)
+    writeFileSync(ours, '/mine paused\n', { mode: 0o600 })
     const fetch = { args: ['fetch', '--feed', 'a.txt'], stdout: /^a\.txt .* 1 /m }
     await take(cwd, fetch)
     await take(cwd, {
       args: ['backup', 'after.tar'],
-      stderr: /\nfeeds\.db is not in it: after a restore, each feed is fetched in full once\n$/,
+      stderr:
+        /\nfeeds\.db is not in it: after a restore, each feed is fetched in full once\nconsole-feeds is not in it: a restore leaves the feeds of the console as they are\n$/,
     })
     expect(await listed(cwd)).toContain('192.0.2.7:80\n')
     await take(cwd, { args: ['restore', 'before.tar', '--force'], stderr: /./ })
@@ -111,6 +114,7 @@ describe('restore', () => {
     await take(cwd, { args: ['feeds'], stderr: 'no feed was fetched into ./data yet\n' })
     const kept = readdirSync(join(cwd, 'data')).find(name => name.startsWith('before-restore-'))
     expect(readdirSync(join(cwd, 'data', kept ?? ''))).toContain('feeds.db')
+    expect(readFileSync(ours, 'utf8')).toBe('/mine paused\n')
     await take(cwd, fetch)
     expect(await listed(cwd)).toContain('192.0.2.7:80\n')
   })
