@@ -33,6 +33,8 @@ export type FeedParts = {
 }
 
 const TOO_LONG = `the line of a feed may have at most ${LINE_MAX} characters`
+const NO_HEADERS =
+  'headers= is for the feeds file: the console sends no file of the server anywhere'
 
 const invalid = (message: string) => new AdminError('INVALID_PARAMETER', message)
 const conflict = (message: string) => new AdminError('CONFLICT', message)
@@ -102,8 +104,15 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     return feed
   }
 
-  /** The feed that members describe, and its line. */
-  function feedOf(source: unknown, members: { readonly [member: string]: unknown }) {
+  /**
+   * The feed that members describe, and its line. It keeps its file of headers and gets no other: what the server
+   * reads and sends to any host is for the operator of its files to say.
+   */
+  function feedOf(
+    source: unknown,
+    members: { readonly [member: string]: unknown },
+    headersFile: string | null = null,
+  ) {
     if (typeof source !== 'string') throw invalid('source must be a URL or a path')
     const options = Object.entries(members).map(([member, value]) => {
       const isFlag = member === 'replace' || member === 'paused'
@@ -115,6 +124,7 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
       const [feed] = parseFeedLines(line, feedEvery)
       if (feed === undefined || line.length > LINE_MAX) throw invalid(TOO_LONG)
       checkFeeds([feed], providerService)
+      if (feed.headersFile !== null && feed.headersFile !== headersFile) throw invalid(NO_HEADERS)
       return { feed, line }
     })
   }
@@ -162,7 +172,8 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
 
   async function preview({ request }: Asked) {
     const { id, source, ...members } = await readObject(request)
-    const { feed } = feedOf(typeof id === 'string' ? (await find(id)).source : source, members)
+    const known = typeof id === 'string' ? await find(id) : null
+    const { feed } = feedOf(known?.source ?? source, members, known?.headersFile)
     if (previews >= PREVIEWS_MAX) throw conflict('other previews are under way; try again')
     previews += 1
     try {
@@ -181,8 +192,8 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     '/console/feeds/preview': { POST: preview },
     '/console/feeds/*': {
       async PUT({ request, name, nowMs }) {
-        const { source } = await findOwn(name)
-        return ok(await save(feedOf(source, await readObject(request)), nowMs))
+        const { source, headersFile } = await findOwn(name)
+        return ok(await save(feedOf(source, await readObject(request), headersFile), nowMs))
       },
       async DELETE({ name }) {
         await write((await findOwn(name)).id, null)

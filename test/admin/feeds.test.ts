@@ -222,6 +222,25 @@ describe('a preview', () => {
   })
 })
 
+test('a feed keeps the file of headers that its line has, and gets no other', async () => {
+  const server = await startFeedServer({ '/a': reply(200, {}, lines(1)) })
+  const { value, refusal, listed, dir } = await start()
+  const [source, mine, other] = [`${server.url}/a`, join(dir, 'mine'), join(dir, 'other')]
+  for (const file of [mine, other]) writeFileSync(file, `X-Of: ${file}\n`, { mode: 0o600 })
+  writeFileSync(join(dir, FEED_LINES_FILE), `${source} headers=${mine}\n`)
+  const { id } = (await listed()).at(-1)
+  const refused =
+    '400 headers= is for the feeds file: the console sends no file of the server anywhere'
+  expect(await refusal('/preview', post({ source, headers: mine }))).toBe(refused)
+  expect(await refusal('/preview', post({ id, headers: other }))).toBe(refused)
+  expect(await refusal(`/${id}`, put({ headers: other }))).toBe(refused)
+  expect(server.asked).toEqual([])
+  await value('/console/feeds/preview', post({ id, headers: mine }))
+  expect(server.asked.map(({ headers }) => headers.get('x-of'))).toEqual([mine])
+  const paused = await value(`/console/feeds/${id}`, put({ headers: mine, paused: true }))
+  expect(paused).toMatchObject({ options: { headers: mine, paused: true } })
+})
+
 describe('is refused:', () => {
   const shared = start()
 
@@ -232,6 +251,7 @@ describe('is refused:', () => {
     [{ source: '/a', every: '5' }, '400 every must be a duration from 1s to 7d, such as 60s'],
     [{ source: '/a', map: '1=nothing' }, /^400 feed \/a: map/],
     [{ source: '/a', headers: '/h' }, '400 headers= is for URLs; a path has no headers'],
+    [{ source: 'http://a/b', headers: '/h' }, /^400 headers= is for the feeds file/],
     [{ source: '/a', replace: 'yes' }, '400 replace must be true or false'],
     [{ source: '/a', type: 1 }, '400 type must be a string'],
     [{ source: '/a', evry: '5m' }, /^400 unknown option 'evry'; a feed is SOURCE/],

@@ -170,7 +170,7 @@ function Preview({
 }
 
 /** Options that few feeds need. */
-const MORE = ['ping-unit', 'map', 'headers']
+const MORE = ['ping-unit', 'map']
 
 type Options = NonNullable<Feed['options']>
 
@@ -243,11 +243,6 @@ function FeedDialog({ feed, onSave, onClose }: FeedDialogProps) {
             ]}
           />
           <TextField {...field('map')} label="Columns" hint="such as Where=ip,4=ping" />
-          <TextField
-            {...field('headers')}
-            label="Header file"
-            hint="on the server, a Name: value a line"
-          />
         </div>
       </details>
       <button type="button" class="plain" disabled={preview === 'asked'} onClick={ask}>
