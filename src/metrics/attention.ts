@@ -29,8 +29,8 @@ export type NodeReport = {
   silentSeconds: number
 }
 
-/** Space on the disk of the data directory, and what an import may take of it. */
-export type Space = { freeBytes: number; neededBytes: number }
+/** Space on the disk of the data directory, and what an import may take of it; `null`: inodes are not counted. */
+export type Space = { freeBytes: number; neededBytes: number; freeInodes: number | null }
 
 /** What was read; what is left out is not known, and needs no attention. */
 export type Facts = {
@@ -117,9 +117,18 @@ export const describeDistance = (distanceMs: number): string =>
   `this machine’s clock is ${(Math.abs(distanceMs) / SECOND_MS).toFixed(1)} s ` +
   `${distanceMs > 0 ? 'ahead of' : 'behind'} the database’s`
 
+/** For what SQLite keeps beside each database, and the next state of one. */
+const INODES_MIN = 16
+
 const megabytes = (bytes: number): string => `${counted(Math.ceil(bytes / 1e6))} MB`
 export const describeSpace = ({ freeBytes, neededBytes }: Space): string =>
   `${megabytes(freeBytes)} are free on the disk; an import may take ${megabytes(neededBytes)}`
+function spaceProblems(space: Space): string[] {
+  const { freeBytes, neededBytes, freeInodes } = space
+  if (freeBytes < neededBytes) return [describeSpace(space)]
+  if (freeInodes === null || freeInodes >= INODES_MIN) return []
+  return [`the disk has ${several(freeInodes, 'free inode')}: remove files that nobody needs`]
+}
 
 const ROWS = {
   list_empty: row('list', '#import', ({ rows, origin }) =>
@@ -165,9 +174,7 @@ const ROWS = {
   key_expiring: row('ending', '#keys', ({ keys, total }) =>
     ofKeys(keys, ({ expiresAt }) => `ends on ${formatDay(utcDay(expiresAt))}`, total),
   ),
-  disk: row('disk', OVERVIEW, space =>
-    space.freeBytes < space.neededBytes ? [describeSpace(space)] : [],
-  ),
+  disk: row('disk', OVERVIEW, spaceProblems),
   clock: row('clock', OVERVIEW, ({ rows, subjects, distanceMs }) => [
     ...(Math.abs(distanceMs) > DISTANCE_MS_MAX
       ? [`${describeDistance(distanceMs)}: set both by NTP`]

@@ -103,33 +103,42 @@ function inMemory(bytes: Uint8Array): Database {
   return Database.deserialize(bytes, { strict: true })
 }
 
-/** Whether a file is on a read-only disk, and no WAL holds a part of it. */
-function isReadOnly(file: string): boolean {
+/** A copy in memory of a file of which no WAL holds a part. */
+function openCopy(file: string): Database {
+  const walBytes = statSync(walOf(file), { throwIfNoEntry: false })?.size ?? 0
+  if (walBytes > 0) throw new StoreError(`${file} has a WAL`)
+  return inMemory(readFileSync(file))
+}
+
+/** Whether nothing can be created beside a file, which this user may write but for its disk. */
+function isClosed(file: string): boolean {
   try {
     accessSync(file, constants.W_OK)
+    accessSync(dirname(file), constants.W_OK)
     return false
   } catch (error) {
-    const walBytes = statSync(walOf(file), { throwIfNoEntry: false })?.size ?? 0
-    return codeOf(error) === 'EROFS' && walBytes === 0
+    return codeOf(error) === 'EROFS' || statSync(file).uid === process.getuid?.()
   }
 }
 
 /**
- * Opens `file` to read it. When that fails on a full or read-only disk, which has no room for what processes
- * share, it is opened by this one alone, or copied into memory: nobody can change it. @throws what the first
- * attempt threw.
+ * Opens `file` to read it. When that fails on a full or read-only disk or in a read-only directory, which has
+ * no room for what processes share, it is opened by this one alone, or copied into memory: nobody can change
+ * it. @throws what the first attempt threw.
  */
 export function readOnAnyDisk<T>(file: string, read: (open: () => Database) => T): T {
   try {
     return read(() => openFile(file))
   } catch (error) {
-    const isInMemory = isReadOnly(file)
-    if (!isInMemory && !isDiskFull(file)) throw error
-    try {
-      return read(() => (isInMemory ? inMemory(readFileSync(file)) : openAlone(file)))
-    } catch {
-      throw error
+    if (!isClosed(file) && !isDiskFull(file)) throw error
+    for (const open of [openAlone, openCopy]) {
+      try {
+        return read(() => open(file))
+      } catch {
+        // The next may do.
+      }
     }
+    throw error
   }
 }
 

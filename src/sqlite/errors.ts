@@ -12,7 +12,8 @@ const EXPLANATIONS: { [code: string]: string } = {
   SQLITE_READONLY: 'cannot be written (read-only file or directory)',
   SQLITE_PERM: 'cannot be opened (permission denied)',
   SQLITE_BUSY: 'is locked by another process',
-  SQLITE_FULL: 'cannot be written (the disk is full, or that of temporary files, TMPDIR)',
+  SQLITE_FULL:
+    'cannot be written (the disk is full: no space or inodes; or that of temporary files, TMPDIR)',
   SQLITE_IOERR: 'cannot be read or written (input/output error)',
 }
 
@@ -59,28 +60,33 @@ export const isUnusable = (error: unknown): boolean =>
 export const isLasting = (error: unknown): boolean =>
   !isStoreFailure(error) || LASTING.test(codeOf(error))
 
-/** With less, SQLite cannot create the files that it keeps next to a database. */
+/** With less, SQLite cannot create the files that it keeps next to a database: WAL and index of it. */
 const ROOM_BYTES_MIN = 64 * 1024
+const ROOM_INODES_MIN = 2
 
 /** Whether the disk of a file is full: SQLite calls that an input/output error in many places. */
 export function isDiskFull(file: string): boolean {
   try {
-    const { blocks, bavail, bsize } = statfsSync(dirname(file))
-    return blocks > 0 && bavail * bsize < ROOM_BYTES_MIN // some file systems do not count blocks
+    const { blocks, bavail, bsize, files, ffree } = statfsSync(dirname(file))
+    // Some file systems do not count blocks, or inodes.
+    const hasInodes = files === 0 || ffree >= ROOM_INODES_MIN
+    return !hasInodes || (blocks > 0 && bavail * bsize < ROOM_BYTES_MIN)
   } catch {
     return false
   }
 }
-/** Whose a file is that this user may not use, such as one that root has copied; `null`: that is not why. */
-function ownedByOther(file: string): string | null {
+/** Why this user may not use a file: its disk, or whose it is, such as one that root has copied; `null`: that is not why. */
+function refusalOf(file: string): string | null {
   const user = process.getuid?.()
   let owner = user
   try {
-    owner = statSync(file).uid
-    accessSync(file, constants.R_OK | constants.W_OK)
+    owner = statSync(file, { throwIfNoEntry: false })?.uid
+    accessSync(owner === undefined ? dirname(file) : file, constants.R_OK | constants.W_OK)
     return null
-  } catch {
-    return owner === user ? null : `cannot be opened: it belongs to user ${owner}, not ${user}`
+  } catch (error) {
+    if (codeOf(error) === 'EROFS') return 'cannot be written (read-only file system)'
+    if (owner === undefined || owner === user) return null
+    return `cannot be opened: it belongs to user ${owner}, not ${user}`
   }
 }
 
@@ -97,7 +103,7 @@ export function explain(file: string, error: unknown): string {
   const cause = MAY_BE_FULL.test(given) && isDiskFull(file) ? FULL : given
   const code = Object.keys(EXPLANATIONS).find(name => cause.startsWith(name))
   const what =
-    (LASTING.test(cause) ? ownedByOther(file) : null) ??
+    (LASTING.test(cause) ? refusalOf(file) : null) ??
     (code && EXPLANATIONS[code]) ??
     `cannot be used (${messageOf(error)})`
   return HAS_REMEDY.test(cause) ? withRemedy(file, what) : `${file} ${what}`

@@ -166,7 +166,7 @@ export const DIRECTORY_CHECKS = {
       .map(name => `; a killed command left ${join(dir, name)}: remove it`)
     return {
       ok: problems.length === 0 && left.length === 0,
-      found: describeSpace(space) + left.join(''),
+      found: (problems[0] ?? describeSpace(space)) + left.join(''),
     }
   },
 } satisfies Checks<Directory>

@@ -31,9 +31,10 @@ const SPARE_BYTES = 64 * 1024 * 1024
 
 /** @throws where there is no such directory. */
 export function spaceIn(dir: string): Space {
-  const { bavail, bsize } = statfsSync(dir)
+  const { bavail, bsize, files, ffree } = statfsSync(dir)
   const sizes = [PROXY_FILE, ACCESS_FILE].map(name => sizeOf(join(dir, name)))
-  return { freeBytes: bavail * bsize, neededBytes: sizes.reduce((a, b) => a + b, SPARE_BYTES) }
+  const neededBytes = sizes.reduce((a, b) => a + b, SPARE_BYTES)
+  return { freeBytes: bavail * bsize, neededBytes, freeInodes: files === 0 ? null : ffree }
 }
 
 function stateOf(dir: string, name: string, { health }: Supervised): DatabaseState {

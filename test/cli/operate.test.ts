@@ -5,6 +5,8 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import {
+  chmodSync,
+  chownSync,
   closeSync,
   existsSync,
   openSync,
@@ -25,7 +27,7 @@ import { makeReadOnly, smallDisk } from '../support/disk.ts'
 import { ASK, addKeys, addList, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { launch } from '../support/launch.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
-import { program, proxylist, RUNNER_FREE, startProgram } from '../support/program.ts'
+import { createClock, program, proxylist, RUNNER_FREE, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { directoryOf, take } from '../support/transcript.ts'
@@ -219,6 +221,35 @@ async function importOn(disk: string, file: string): Promise<number> {
   return exitCode
 }
 
+/** Writes empty files until there are no more inodes. */
+function takeInodes(dir: string): void {
+  try {
+    for (let n = 0; n < 100; n += 1) writeFileSync(join(dir, `${n}.none`), '')
+  } catch {
+    // There are none left.
+  }
+}
+
+/** What is made in a directory before its disk fails. */
+async function makeData(cwd: string, data: string): Promise<void> {
+  for (const name of ['import', 'fetch --feed a.txt', 'keys add']) {
+    await take(cwd, { args: [...lineOf(name), '--data', data], stdout: /^/, stderr: /^/ })
+  }
+}
+
+/** Takes commands that write, which say of their database why it cannot be written. */
+async function refuseWriting(cwd: string, data: string, why: string): Promise<void> {
+  const lines = [
+    ['serve', ACCESS_FILE],
+    ['keys add', ACCESS_FILE],
+    ['import', PROXY_FILE],
+  ] as const
+  for (const [name, file] of lines) {
+    const stderr = new RegExp(`^proxylist: \\S+${file} cannot be written \\(${why}[^\\n]*\\n$`)
+    await take(cwd, { args: [...lineOf(name), '--data', data], exitCode: 1, stderr })
+  }
+}
+
 /** Takes each command that reads, from a directory of `FILES`. */
 async function readAll(cwd: string, data: string): Promise<void> {
   for (const [line, stdout] of [
@@ -235,33 +266,19 @@ async function readAll(cwd: string, data: string): Promise<void> {
 }
 
 const disk = smallDisk('300k')
+const FULL = 'the disk is full: no space or inodes; '
 
 if (disk !== null) {
   fill(disk)
   test('on a full disk, commands that write say that it is full, and the others read', async () => {
     const cwd = directoryOf(FILES)
     const data = join(disk, 'data')
-    const says = (file: string) =>
-      new RegExp(`^proxylist: \\S+${file} cannot be written \\(the disk is full, [^\\n]*\\n$`)
-    const lines = [
-      ['serve', ACCESS_FILE],
-      ['keys add', ACCESS_FILE],
-      ['import', PROXY_FILE],
-    ] as const
-    for (const [name, file] of lines) {
-      const args = [...lineOf(name), '--data', data]
-      await take(cwd, { args, exitCode: 1, stderr: says(file) })
-    }
+    await refuseWriting(cwd, data, FULL)
     expect(readdirSync(data)).toEqual([])
     rmSync(join(disk, 'filler'))
-    for (const name of ['import', 'fetch --feed a.txt', 'keys add']) {
-      await take(cwd, { args: [...lineOf(name), '--data', data], stdout: /^/, stderr: /^/ })
-    }
+    await makeData(cwd, data)
     fill(disk)
-    for (const [name, file] of lines) {
-      const args = [...lineOf(name), '--data', data]
-      await take(cwd, { args, exitCode: 1, stderr: says(file) })
-    }
+    await refuseWriting(cwd, data, FULL)
     await readAll(cwd, data)
     const doctor = await proxylist(['doctor', '--data', data])
     expect(doctor.stderr).toMatch(/^proxylist: 1 of \d+ checks found something\n$/)
@@ -272,11 +289,26 @@ if (disk !== null) {
     const readOnly = smallDisk('4m') ?? ''
     const cwd = directoryOf(FILES)
     const data = join(readOnly, 'data')
-    for (const name of ['import', 'fetch --feed a.txt', 'keys add']) {
-      await take(cwd, { args: [...lineOf(name), '--data', data], stdout: /^/, stderr: /^/ })
+    await makeData(cwd, data)
+    for (const path of [data, join(data, ACCESS_FILE), join(data, PROXY_FILE)]) {
+      chownSync(path, 65534, 65534) // which is not why
     }
     makeReadOnly(readOnly)
+    await refuseWriting(cwd, data, 'read-only file system')
     await readAll(cwd, data)
+  })
+
+  test('on a disk without inodes, commands that write say so, doctor too, and the others read', async () => {
+    const few = smallDisk('90m,nr_inodes=40') ?? ''
+    const cwd = directoryOf(FILES)
+    const data = join(few, 'data')
+    await makeData(cwd, data)
+    takeInodes(few)
+    await refuseWriting(cwd, data, FULL)
+    await readAll(cwd, data)
+    const { stdout } = await proxylist(['doctor', '--data', data])
+    expect(stdout).toMatch(/^disk +WRONG +the disk has \d free inodes?: /m)
+    expect(stdout.match(/ WRONG /g)).toHaveLength(1)
   })
 
   test('an import that fills the disk locks nobody out, whatever of it fits', async () => {
@@ -288,6 +320,27 @@ if (disk !== null) {
     expect([statuses[0], statuses.at(-1)]).toEqual([1, 0])
   })
 }
+
+const OWNER_ONLY = ['setpriv', '--bounding-set=-all', '--inh-caps=-all']
+const isRoot = process.getuid?.() === 0
+test.skipIf(isRoot && Bun.which('setpriv') === null)(
+  'in a directory that its owner may not write, commands that read do',
+  async () => {
+    const cwd = directoryOf(FILES)
+    const data = join(cwd, 'data')
+    await makeData(cwd, data)
+    chmodSync(data, 0o555)
+    const before = isRoot ? OWNER_ONLY : []
+    const env = { ...RUNNER_FREE, ...createClock().env }
+    for (const args of [['list'], ['keys', 'list'], ['stats'], ['feeds'], ['backup', 'b.tar']]) {
+      const command = [...before, ...program(), ...args, '--data', data]
+      const { exitCode, stderr } = Bun.spawnSync(command, { cwd, env })
+      expect([args[0], exitCode, stderr.toString()]).toEqual([args[0], 0, expect.any(String)])
+    }
+    expect(readdirSync(data).filter(name => name.includes('-'))).toEqual([])
+    chmodSync(data, 0o700)
+  },
+)
 
 test('keys export of no keys leaves a file that it is appended to as it is', async () => {
   const cwd = directoryOf({ 'all.ndjson': 'old\n' })

@@ -101,11 +101,17 @@ const CASES: readonly Case[] = [
       ['and 2,000 more keys', '#keys'],
     ],
   ],
-  ['disk', { disk: { freeBytes: 68e6, neededBytes: 68e6 } }, []],
+  ['disk', { disk: { freeBytes: 68e6, neededBytes: 68e6, freeInodes: null } }, []],
   [
     'disk',
-    { disk: { freeBytes: 67e6, neededBytes: 68e6 } },
+    { disk: { freeBytes: 67e6, neededBytes: 68e6, freeInodes: null } },
     [['67 MB are free on the disk; an import may take 68 MB', '#overview']],
+  ],
+  ['disk', { disk: { freeBytes: 68e6, neededBytes: 68e6, freeInodes: 16 } }, []],
+  [
+    'disk',
+    { disk: { freeBytes: 68e6, neededBytes: 68e6, freeInodes: 15 } },
+    [['the disk has 15 free inodes: remove files that nobody needs', '#overview']],
   ],
   ['clock', { clock: { ...clock, distanceMs: -60_000 } }, []],
   [

@@ -151,7 +151,7 @@ describe('a use throws', () => {
     ['SQLITE_BUSY_SNAPSHOT', BUSY_SENTENCE, false],
     [
       'SQLITE_FULL',
-      `${FILE} cannot be written (the disk is full, or that of temporary files, TMPDIR)`,
+      `${FILE} cannot be written (the disk is full: no space or inodes; or that of temporary files, TMPDIR)`,
       false,
     ],
     ['SQLITE_READONLY', `${FILE} cannot be written (read-only file or directory)`, false],
