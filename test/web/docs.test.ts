@@ -36,7 +36,7 @@ describe('the page', () => {
     ...['status', 'count', 'timestamp', 'filters', 'data'].map(name => `envelope-${name}`),
     ...['retry_after', 'daily_limit', 'used_subnets'].map(name => `error-body-${name}`),
     ...['id', 'label', 'plan', 'state', 'expires', 'limits', 'today'].map(name => `key-${name}`),
-    ...['total', 'hidden', 'dimensions', 'cube', 'histograms', 'cities'].map(n => `stats-${n}`),
+    ...['total', 'matching', 'facets', 'histograms', 'cities', 'examples'].map(n => `stats-${n}`),
     ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'X-Request-Id'].map(n => `header-${n}`),
     ...['start', 'keys', 'api', 'forms', 'record', 'errors', 'limits', 'key', 'stats'],
     ...['healthz', 'readyz', 'clients'],
@@ -72,10 +72,10 @@ describe('the page', () => {
     expect(older).toContain('Error: the plan&#39;s 3 requests of this day are used up')
   })
 
-  test('has no empty list, and no cube, where /stats has totals only', () => {
+  test('has no empty list, and no facets, where /stats has totals only', () => {
     const totals = docsOf({ stats: 'totals' })
-    expect(totals).toContain('id="stats-dimensions"')
-    expect(totals).not.toContain('id="stats-cube"')
+    expect(totals).toContain('id="stats-matching"')
+    expect(totals).not.toContain('id="stats-facets"')
     expect(totals).not.toMatch(/<dl class="rows">\s*<\/dl>/)
   })
 

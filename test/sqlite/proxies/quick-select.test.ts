@@ -248,7 +248,7 @@ describe('several branches', () => {
       }),
       { numRuns: 100 },
     )
-    for (const times of Object.values(outcomes)) expect(times).toBeGreaterThan(20)
+    for (const times of Object.values(outcomes)) expect(times).toBeGreaterThan(5)
   })
 })
 

@@ -92,7 +92,7 @@ describe('the token, while the console is open', () => {
   test('is replaced while an import is under way, whose refusal ends nothing', async () => {
     const { url, signIn } = await startConsole(temporaryDirectory())
     const { page } = await openPage(url)
-    await page.getByRole('link', { name: 'Import' }).click()
+    await page.getByRole('link', { name: 'Import', exact: true }).click()
     const renewed = Promise.withResolvers<void>()
     await page.route('**/console/import*', route => renewed.promise.then(() => route.continue()))
     const file = { name: 'a.txt', mimeType: 'text/plain', buffer: Buffer.from('192.0.2.1:80\n') }
