@@ -10,7 +10,7 @@ import type { Settings } from './config/settings.ts'
 import type { FeedLines, FeedStore, StoredFeed } from './feeds/store.ts'
 import type { Awaitable } from './lib/awaitable.ts'
 import type { Clock } from './lib/clock.ts'
-import { CommandError, StoreError } from './lib/errors.ts'
+import { CommandError, StoreError, UnknownOutcome } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import type { Observed } from './metrics/observed.ts'
 import { type Node, observeNode, openNode } from './node/node.ts'
@@ -154,6 +154,12 @@ const NO_LIST = ORIGINS[PROXY_FILE]
 /** What the server shows of connections of commands. */
 const NAME = 'proxylist command'
 
+/** What became of a change of keys and plans that failed: each is one transaction, the last that its command sends. */
+const outcomeOf = (failure: StoreError): string =>
+  failure instanceof UnknownOutcome
+    ? 'the change may be made, or be once the database answers: run it again then'
+    : 'the change was not made'
+
 /** @throws CommandError unless the schema is there, and newest where it is only read. */
 async function requireSchema(connection: Connection, need: Need, origin: string): Promise<void> {
   const { shown } = connection
@@ -232,7 +238,12 @@ function databaseStores(
     registry: (need, work) =>
       orCommandError(need, NO_KEYS, async (quick, patient) => {
         await using usage = createUsageStore({ url, timeoutMs, name: NAME })
-        return await work(createRegistry(quick, usage, patient))
+        try {
+          return await work(createRegistry(quick, usage, patient))
+        } catch (error) {
+          if (need === 'read' || !(error instanceof StoreError)) throw error
+          throw new CommandError(`${error.message}; ${outcomeOf(error)}`)
+        }
       }),
     async readList(work, say) {
       if (await hasCopy(say)) return withList(dir, clock, 'read', work)

@@ -123,8 +123,8 @@ export async function changeKey(
     throw new RuleError('conflict', 'this is a temporary key: its plan is temp and stays')
   }
   if (plan !== undefined) await requirePlan(plans, plan)
-  await keys.set(id, changes)
-  return findKey(keys, id, nowMs)
+  if (!(await keys.set(id, changes))) throw unknownKey()
+  return { ...known, ...changes }
 }
 
 /**

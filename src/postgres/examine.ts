@@ -80,15 +80,19 @@ const readDurability = (query: Query) =>
 
 /**
  * The standbys: those that a commit waits for by name, all that are connected, and how many of them
- * are synchronous; that is `null` for a role that may not see it.
+ * are synchronous; that is `null` for a role that may not see it. One that is frozen is connected still, so
+ * how many commits of this role have waited for longer than `waitedMs`.
  */
-const readStandbys = (query: Query) =>
-  onlyRow<{ names: string; connected: number; synchronous: number | null }>(
+const readStandbys = (query: Query, waitedMs: number) =>
+  onlyRow<{ names: string; connected: number; synchronous: number | null; waiting: number }>(
     query,
-    `select current_setting('synchronous_standby_names') as names, count(pid)::int as connected,
+    `select (select count(*)::int from pg_stat_activity where wait_event = 'SyncRep'
+         and query_start < clock_timestamp() - $1 * interval '1 ms') as waiting,
+       current_setting('synchronous_standby_names') as names, count(pid)::int as connected,
        case when count(pid) > count(sync_state) then null
          else (count(*) filter (where sync_state in ('sync', 'quorum')))::int end as synchronous
        from pg_stat_replication`,
+    [waitedMs],
   )
 
 /** Whether this connection is encrypted; of one over a unix socket or loopback, `null`. */
@@ -273,7 +277,7 @@ export function judgeDurability(facts: Read<typeof readDurability>): Result {
 }
 
 export function judgeStandbys(
-  { names, connected, synchronous }: Read<typeof readStandbys>,
+  { names, connected, synchronous, waiting }: Read<typeof readStandbys>,
   warning: string | null = null,
 ): Result {
   const standbys = several(connected, 'standby')
@@ -291,6 +295,12 @@ export function judgeStandbys(
     return wrong(
       `synchronous_standby_names is '${names}' and no such standby is connected: every commit ` +
         'waits, and requests get 503',
+    )
+  }
+  if (waiting > 0) {
+    return wrong(
+      `${several(waiting, 'commit')} waiting for '${names}', a synchronous standby that does not ` +
+        'answer: requests get 503',
     )
   }
   const seen = synchronous === null ? 'pg_monitor may see which' : `${synchronous} synchronous`
@@ -378,7 +388,8 @@ const SERVER_CHECKS: Checks<Database> = {
   certificates: async ({ url, timeoutMs, clock }) =>
     judgeCertificates(await readCertificates(url, timeoutMs), clock()),
   durability: async ({ query }) => judgeDurability(await readDurability(query)),
-  standbys: async ({ query, warning }) => judgeStandbys(await readStandbys(query), warning()),
+  standbys: async ({ query, timeoutMs, warning }) =>
+    judgeStandbys(await readStandbys(query, timeoutMs), warning()),
   sessions: async database => judgeSession(await keepsSession(database, database.open)),
   connections: async ({ query }) => judgeConnections(await readConnections(query)),
 }

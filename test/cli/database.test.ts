@@ -13,7 +13,14 @@ import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { addList } from '../support/fixtures.ts'
 import { launch } from '../support/launch.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
-import { connectTo, emptyDatabase, HAS_POSTGRES, startPostgres } from '../support/postgres.ts'
+import {
+  connectTo,
+  copyOfPostgres,
+  emptyDatabase,
+  HAS_POSTGRES,
+  launchPostgres,
+  startPostgres,
+} from '../support/postgres.ts'
 import { createClock, program, proxylist, startProgram } from '../support/program.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 import { directoryOf, type Step, type Transcript, take } from '../support/transcript.ts'
@@ -255,7 +262,8 @@ describe.skipIf(!HAS_POSTGRES)('while another machine changes keys', () => {
     await step('plans set x', { stderr: /./ })
     await whileLocked(url, async () => {
       // The server gives up first, unless the machine is busy.
-      const waited = / (?:cannot be used: it took too long|does not answer)\n$/
+      const waited =
+        / (?:cannot be used: it took too long; the change was not made|does not answer; the change may be made, .*)\n$/
       await step('plans set y --database-timeout 300ms', { exitCode: 1, stderr: waited })
       while ((await waiting()).length > 0) await Bun.sleep(20)
     })
@@ -370,6 +378,79 @@ describe.skipIf(!HAS_POSTGRES)('while the only synchronous standby is away', () 
     expect(await run('import a.txt')).toMatchObject({
       stderr: expect.stringContaining('added 0, updated 0, unchanged 2'),
     })
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('while the only synchronous standby is frozen', () => {
+  /** A server and its only synchronous standby, whose process that receives gets signals. */
+  async function startBoth() {
+    const server = await startPostgres()
+    const { query } = connectTo(server.url('postgres'))
+    await server.stop('SIGINT')
+    const dir = copyOfPostgres(server.dir())
+    writeFileSync(join(dir, 'standby.signal'), '')
+    await server.start()
+    const standby = await launchPostgres(dir, {
+      ...server.settings,
+      primary_conninfo: `host=127.0.0.1 port=${server.port} user=postgres application_name=db2`,
+    })
+    await query("alter system set synchronous_standby_names = 'db2'")
+    await query('select pg_reload_conf()')
+    const isSynchronous = "select from pg_stat_replication where sync_state = 'sync'"
+    await until(async () => (await query(isSynchronous)).length > 0)
+    const receiver = new SQL({ url: standby.url('postgres'), max: 1 })
+    const [{ pid = 0 } = {}] = await receiver.unsafe('select pid from pg_stat_wal_receiver')
+    await receiver.close()
+    return {
+      url: server.url('postgres'),
+      signal: (name: NodeJS.Signals) => process.kill(pid, name),
+    }
+  }
+
+  test('doctor counts commits that wait, and a command says whether its change may be made', async () => {
+    const { url, signal } = await startBoth()
+    const cwd = directoryOf({})
+    const env = { PROXYLIST_DATABASE: url, PROXYLIST_DATABASE_TIMEOUT: '2s' }
+    const run = (line: string) => proxylist(line.split(' '), { cwd, env })
+    const standbys = async () => {
+      const { stdout } = await run('doctor --json')
+      return JSON.parse(stdout).checks.find(({ check }: { check: string }) => check === 'standbys')
+    }
+    const ids: string[] = []
+    for (let n = 0; n < 2; n += 1) {
+      const { stderr } = await run('keys add')
+      ids.push(/key ([a-z0-9]{8})/.exec(stderr)?.[1] ?? '')
+    }
+    const [first, second] = ids
+    expect(await standbys()).toMatchObject({ ok: true })
+    signal('SIGSTOP')
+    try {
+      expect((await run(`keys revoke ${first}`)).stderr).toEndWith(
+        ' it does not answer; the change may be made, or be once the database answers: run it again then\n',
+      )
+      expect((await run(`keys revoke ${second}`)).stderr).toEndWith(
+        ' it took too long; the change was not made\n',
+      )
+      expect(await standbys()).toMatchObject({
+        ok: false,
+        found:
+          "1 commit waiting for 'db2', a synchronous standby that does not answer: requests get 503",
+      })
+    } finally {
+      signal('SIGCONT')
+    }
+    await until(async () => (await standbys()).ok)
+    const { stdout } = await run('keys list --json')
+    const states = JSON.parse(stdout).map(({ id, state }: { [name: string]: string }) => [
+      id,
+      state,
+    ])
+    expect(new Map(states)).toEqual(
+      new Map([
+        [first ?? '', 'revoked'],
+        [second ?? '', 'active'],
+      ]),
+    )
   })
 })
 
