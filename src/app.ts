@@ -37,19 +37,23 @@ export type AppStores = {
 
 type AppSettings = Settings<
   | 'cacheBytes'
+  | 'contact'
   | 'cors'
   | 'errors'
+  | 'keyUrl'
   | 'maxLag'
   | 'page'
   | 'providerService'
   | 'publicStats'
+  | 'siteName'
   | 'trustProxy'
 >
 
 export type App = ReturnType<typeof createApp>
 
 /** What makes the reference, and the files of all pages; nothing of it is loaded before it is asked for. */
-function documentsOf({ errors, page, providerService: provider, publicStats: stats }: AppSettings) {
+function documentsOf(settings: AppSettings) {
+  const { errors, page, providerService: provider, publicStats: stats } = settings
   const document = async (lang: Lang) => {
     const { createDocument } = await import('./api/openapi/document.ts')
     return createDocument({ version: VERSION, provider, errors, stats, lang })
@@ -61,11 +65,13 @@ function documentsOf({ errors, page, providerService: provider, publicStats: sta
     openapi,
     docs: async (lang: Lang): Promise<string> => {
       const { docsPage } = await import('./web/docs/page.ts')
-      return docsPage(await document(lang), lang, (await load()).DOCS)
+      return docsPage(await document(lang), lang, (await load()).DOCS, settings)
     },
     pages: async () => {
       const { PAGE, DOCS } = await load()
-      return [...PAGE, ...DOCS.filter(({ name }) => !name.endsWith('.html'))]
+      const { ofOperator } = await import('./web/operator.ts')
+      const page = PAGE.map(file => ofOperator(file, settings))
+      return [...page, ...DOCS.filter(({ name }) => !name.endsWith('.html'))]
     },
   }
 }

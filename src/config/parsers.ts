@@ -226,6 +226,19 @@ export const readKey = (given: string): string => {
 export const readLabel = (given: string): string =>
   /^[^\p{Cc}]{0,200}$/u.test(given) ? given : expect('up to 200 printable characters')
 
+/** What pages call the service: 1 to 40 characters, none of them a control character. */
+export const readSiteName = (given: string): string =>
+  /^[^\p{Cc}]{1,40}$/u.test(given) && given.trim() === given
+    ? given
+    : expect('a name of up to 40 printable characters')
+
+/** An address that a link of a page may lead to. Nothing else is one: `javascript:` would run in the page. */
+export function readLink(given: string): string {
+  const isLink =
+    /^(?:https?:\/\/[^\s/]|mailto:[^\s@]+@[^\s@])\S*$/i.test(given) && URL.canParse(given)
+  return isLink ? given : expect('a URL of http, https or mailto')
+}
+
 const DATABASE_URL =
   'a URL such as postgres://USER:PASSWORD@HOST:5432/DATABASE with a host and a database, ' +
   'and / ? # @ % in its parts percent-encoded'

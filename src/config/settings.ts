@@ -130,6 +130,22 @@ export const SETTINGS = {
     help: 'what /stats shows: full, totals (two numbers, no filters) or off',
     read: parsers.readOneOf(['full', 'totals', 'off']),
   },
+  siteName: {
+    value: 'NAME',
+    fallback: 'proxylist',
+    help: 'name of this service on its pages',
+    read: parsers.readSiteName,
+  },
+  contact: {
+    value: 'URL',
+    help: 'where pages say that you are reached: http, https or mailto',
+    read: parsers.readLink,
+  },
+  keyUrl: {
+    value: 'URL',
+    help: 'where pages send who wants a key: http, https or mailto',
+    read: parsers.readLink,
+  },
   adminListen: {
     value: 'ADDRESS',
     help: 'where the console and /metrics listen, as --listen; off unless given',

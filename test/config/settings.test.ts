@@ -79,6 +79,16 @@ const DATABASE: Case = [
 
 const ADDRESS = 'HOST:PORT, :PORT or unix:/PATH'
 
+const LINK: Case = [
+  undefined,
+  ['https://example.com/keys?a=b', 'HTTP://example.com', 'mailto:ops@example.com?subject=key'],
+  [
+    ...['example.com', 'javascript:alert(1)', 'data:text/html,x', '/keys', '//example.com'],
+    ...['https://', 'https:///x', 'mailto:', 'mailto:x', ' https://example.com', 'https://a b'],
+  ],
+  'a URL of http, https or mailto',
+]
+
 /** Exhaustive: a setting without a case does not compile. */
 const CASES: { [name in SettingName]: Case } = {
   data: ['./data', ['/var/lib/proxylist', 'data dir']],
@@ -109,6 +119,14 @@ const CASES: { [name in SettingName]: Case } = {
   sample: SWITCH,
   page: ['on', ['on', 'off'], ['yes', 'ON', '1'], 'on or off'],
   publicStats: ['full', words('full totals off'), words('none on FULL'), 'full or totals or off'],
+  siteName: [
+    'proxylist',
+    ['Acme Proxies', '<b>Прокси</b> "1"', 'x'.repeat(40)],
+    [' ', ' x', 'x'.repeat(41), 'a\nb'],
+    'a name of up to 40 printable characters',
+  ],
+  contact: LINK,
+  keyUrl: LINK,
   adminListen: [
     undefined,
     { '127.0.0.1:8081': tcp('127.0.0.1', 8081), 'unix:/run/admin.sock': unix('/run/admin.sock') },

@@ -70,7 +70,7 @@ export async function startInProcess(
   exchange: Exchange = () => ({}),
 ): Promise<InProcess> {
   const { errors = 'json', providerService = 'the service', cors, later, onRepeated } = options
-  const { page = 'on', publicStats = 'full' } = options
+  const { page = 'on', publicStats = 'full', siteName = 'proxylist', contact, keyUrl } = options
   let nowMs = T0
   const lines: string[] = []
   const write = (text: string): void => void lines.push(text)
@@ -87,6 +87,7 @@ export async function startInProcess(
     { ...stores, ...exchange(stores) },
     {
       ...{ errors, providerService, publicStats, page, cacheBytes: 2 ** 20, maxLag: 60_000 },
+      ...{ siteName, contact, keyUrl },
       trustProxy: readRanges(PEER),
       cors: cors === undefined ? undefined : readOrigins(cors),
     },

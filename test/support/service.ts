@@ -30,6 +30,9 @@ export type ServeOptions = {
   cors?: string
   page?: 'on' | 'off'
   publicStats?: 'full' | 'totals' | 'off'
+  siteName?: string
+  contact?: string
+  keyUrl?: string
   /** Timers of a service in process; without them wrong keys are refused at once there. */
   later?: Later
   /** Called with the topics of repeated sentences of a service in process. */
@@ -53,7 +56,7 @@ export async function startChild(
   more: readonly string[] = [],
 ) {
   const { errors = 'json', providerService = 'the service', cors } = options
-  const { page = 'on', publicStats = 'full' } = options
+  const { page = 'on', publicStats = 'full', siteName, contact, keyUrl } = options
   const { env, setClock } = createClock()
   const { port, pid, exited, ended, kill, written } = await launchServer(
     [
@@ -62,6 +65,9 @@ export async function startChild(
       ...['--errors', errors, '--provider-service', providerService, ...more],
       ...(cors === undefined ? [] : ['--cors', cors]),
       ...['--page', page, '--public-stats', publicStats],
+      ...(siteName === undefined ? [] : ['--site-name', siteName]),
+      ...(contact === undefined ? [] : ['--contact', contact]),
+      ...(keyUrl === undefined ? [] : ['--key-url', keyUrl]),
     ],
     { env },
   )

@@ -18,9 +18,14 @@ const OPTIONS: DocumentOptions = {
   ...{ version: '1.2.3', provider: 'the service', errors: 'json', stats: 'full', lang: 'en' },
 }
 const FILES = [{ name: 'index.html' }, { name: 'index-abc.css' }, { name: 'icon-abc.svg' }]
+/** All that an operator says. */
+const OPERATOR = {
+  ...{ siteName: 'Acme & Sons', contact: 'mailto:ops@example.com' },
+  keyUrl: 'https://example.com/keys?a=1&b=2',
+}
 const docsOf = (options: Partial<DocumentOptions> = {}): string => {
   const all = { ...OPTIONS, ...options }
-  return docsPage(createDocument(all), all.lang, FILES)
+  return docsPage(createDocument(all), all.lang, FILES, OPERATOR)
 }
 const idsOf = (text: string): string[] =>
   [...text.matchAll(/ id="([^"]*)"/g)].map(([, id = '']) => id)
@@ -63,7 +68,9 @@ describe('the page', () => {
   test('holds no script, no inline style, and nothing of another place', () => {
     expect(text).not.toMatch(/<script|\son\w+=|\sstyle=|<style|javascript:|src=|<iframe|<base/i)
     const links = [...text.matchAll(/href="([^"#][^"]*)"/g)].map(([, link = '']) => link)
-    for (const link of links) expect(link).toMatch(/^\/(?!\/)/)
+    const own = [OPERATOR.contact, escapeHtml(OPERATOR.keyUrl)]
+    expect(own.filter(link => !links.includes(link))).toEqual([])
+    for (const link of links) expect(own.includes(link) || /^\/(?!\/)/.test(link)).toBeTrue()
   })
 
   test('says in text what errors are in text', () => {
@@ -103,7 +110,7 @@ describe('what is put into the page is escaped', () => {
       return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, spoil(each)]))
     }
     const spoiled = spoil(createDocument(OPTIONS)) as ReturnType<typeof createDocument>
-    expect(docsPage(spoiled, 'en', FILES)).not.toContain('<img')
+    expect(docsPage(spoiled, 'en', FILES, OPERATOR)).not.toContain('<img')
   })
   test('text, code and JSON', () => {
     expect(html`<p title="${EVIL}">${EVIL}</p>`.html).toBe(
@@ -179,6 +186,18 @@ describe.each(SERVICES)('/docs over HTTP, %s', (_, start) => {
     await off.stop()
   })
 
+  test('and the page name the operator: --site-name, --contact, --key-url', async () => {
+    const service = await start(temporaryDirectory(), OPERATOR)
+    const [page, docs] = await Promise.all(['/', '/docs'].map(path => service.request(path)))
+    expect(page?.text).toContain('<title>Acme &amp; Sons</title><meta name="siteName"')
+    expect(page?.text).toContain(
+      '<meta name="keyUrl" content="https://example.com/keys?a=1&amp;b=2">',
+    )
+    expect(docs?.text).toContain('<title>Reference · Acme &amp; Sons</title>')
+    expect(docs?.text).toContain('<a href="mailto:ops@example.com">Contact</a>')
+    await service.stop()
+  })
+
   test('takes a name of the provider’s service in other letters', async () => {
     const service = await start(temporaryDirectory(), { providerService: 'моя почта' })
     expect((await service.request('/docs')).text).toContain('id="member-моя-почта"')
@@ -216,6 +235,22 @@ for (const [at, looks] of Object.entries(LOOKS)) {
     }
   })
 }
+
+inBrowser('the operator is named above and below, on the page and the reference', async () => {
+  const options = Object.entries({ '--site-name': OPERATOR.siteName, '--key-url': OPERATOR.keyUrl })
+  const named = pageOf(() => startChild(temporaryDirectory(), {}, options.flat()))
+  const links = `[...document.querySelectorAll('.operator')].map(each => each.innerText)`
+  for (const at of ['/', '/docs']) {
+    const { page } = await named({ at, viewport: { width: 1440, height: 900 } })
+    await page.locator('main').waitFor()
+    expect([at, await page.evaluate(links)]).toEqual([at, ['Get a key', 'Acme & Sons\nGet a key']])
+    expect(await page.locator('.brand').textContent()).toBe(OPERATOR.siteName)
+    expect(await page.title()).toContain(OPERATOR.siteName)
+  }
+  const { page } = await open()
+  await page.locator('main').waitFor()
+  expect(await page.locator('.operator:visible').count()).toBe(0)
+})
 
 inBrowser(
   'one’s way is found: past the bar, by the list of contents, by the links of the bar',

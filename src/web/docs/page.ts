@@ -7,6 +7,7 @@ import type { Document, Operation, Parameter, Response, Schema } from '../../api
 import { OUTPUT_KINDS } from '../../api/render.ts'
 import { INTEGER_MAX } from '../../lib/parameter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
+import type { Operator } from '../operator.ts'
 import { type Words, wordsOf } from './words.ts'
 
 // ---------------------------------------------------------------------------------------------
@@ -366,13 +367,21 @@ const LANGUAGES = {
   ru: { name: 'Русский', href: '/docs?lang=ru' },
 } as const
 
-const top = (lang: Lang, words: Words): Html => html`<header class="top">
-<a class="brand" href="/">${LOGO}proxylist</a>
+/** Where the operator is reached, and where a key is to be had; nothing of what is not set. */
+const operatorLinks = ({ contact, keyUrl }: Operator, words: Words): Html[] =>
+  [
+    [contact, words.contact],
+    [keyUrl, words.getKey],
+  ].flatMap(([href, text]) => (href === undefined ? [] : [html`<a href="${href}">${text}</a>`]))
+
+const top = (lang: Lang, words: Words, operator: Operator): Html => html`<header class="top">
+<a class="brand" href="/">${LOGO}<span>${operator.siteName}</span></a>
 <nav aria-label="${words.pages}">
 <a href="/">${words.query}</a>
 <a href="${LANGUAGES[lang].href}" aria-current="page">${words.title}</a>
 <a href="/#my-key">${words.myKey}</a>
 </nav>
+<p class="operator">${operatorLinks(operator, words)}</p>
 <div class="switch" role="group" aria-label="${words.language}">${Object.entries(LANGUAGES).map(
   ([code, { name, href }]) =>
     html`<a href="${href}" lang="${code}" hreflang="${code}" title="${name}"${code === lang && html` aria-current="true"`}>${code.toUpperCase()}</a>`,
@@ -398,6 +407,7 @@ export function docsPage(
   document: Document,
   lang: Lang,
   files: readonly { name: string }[],
+  operator: Operator,
 ): string {
   const words = wordsOf(lang)
   const sections = sectionsOf(document, words)
@@ -412,13 +422,13 @@ export function docsPage(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="description" content="${info.summary}">
-<title>${words.title} · ${info.title}</title>
+<title>${words.title} · ${operator.siteName}</title>
 <link rel="icon" href="${fileOf('.svg')}">
 <link rel="stylesheet" href="${fileOf('.css')}">
 </head>
 <body>
 <a class="skip" href="#main">${words.skip}</a>
-${top(lang, words)}
+${top(lang, words, operator)}
 <div class="docs">
 ${contents(sections, words)}
 <main id="main">
@@ -435,6 +445,7 @@ ${body}
 `,
 )}</main>
 </div>
+<footer class="operator">${operator.siteName}${operatorLinks(operator, words)}</footer>
 </body>
 </html>
 `.html

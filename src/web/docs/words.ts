@@ -9,6 +9,8 @@ const WORDS = {
   language: 'Language | Язык',
   query: 'Query | Запрос',
   myKey: 'My key | Мой ключ',
+  contact: 'Contact | Связаться',
+  getKey: 'Get a key | Получить ключ',
   start: 'Start here | С чего начать',
   startText:
     'Say once where the service is and which key to use. The address is that of this page, without `/docs`; `demo` is for trying. | Один раз укажите, где сервис и какой ключ. Адрес — как у этой страницы, без `/docs`; `demo` — для пробы.',

@@ -2,7 +2,7 @@
 import { render } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
-import { Header, LangSwitch, useLang } from '../parts/header.tsx'
+import { Footer, Header, LangSwitch, siteName, useLang } from '../parts/header.tsx'
 import { fill } from '../parts/speech.ts'
 import { Filters } from './filters.tsx'
 import { KeyView } from './key.tsx'
@@ -168,7 +168,7 @@ function App() {
     }
   }, [hash, isKeyView])
   useEffect(() => {
-    document.title = `proxylist · ${isKeyView ? words.myKey : words.tagline}`
+    document.title = `${siteName()} · ${isKeyView ? words.myKey : words.tagline}`
   }, [words, isKeyView])
   const count = matchingOf(stats, params, say)
   const { spoken, speak } = useSpoken(count && `${count.figure} ${count.word}`)
@@ -198,6 +198,7 @@ function App() {
           <Panel {...filters} {...own} params={params} query={query} />
         </main>
       )}
+      <Footer words={words} />
       <output class="hidden">{spoken}</output>
     </>
   )

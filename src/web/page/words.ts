@@ -16,6 +16,8 @@ const WORDS = {
   query: 'Query | Запрос',
   reference: 'Reference | Справочник',
   myKey: 'My key | Мой ключ',
+  contact: 'Contact | Связаться',
+  getKey: 'Get a key | Получить ключ',
   language: 'Language | Язык',
   theme: 'Theme | Тема',
   auto: 'As the system | Как в системе',

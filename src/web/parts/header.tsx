@@ -42,6 +42,31 @@ export const useLang = () =>
     },
   )
 
+/** What the operator says of the service, which the HTML of the page has. */
+const saidBy = (name: string): string | undefined =>
+  document.querySelector<HTMLMetaElement>(`meta[name="${name}"]`)?.content
+export const siteName = (): string => saidBy('siteName') ?? 'proxylist'
+
+/** Where the operator is reached, and where a key is to be had; nothing of what is not set. */
+const OperatorLinks = ({ words }: { words: OperatorWords }) => (
+  <>
+    {([saidBy('contact'), saidBy('keyUrl')] as const).map(
+      (href, i) =>
+        href && (
+          <a key={href} href={href}>
+            {i === 0 ? words.contact : words.getKey}
+          </a>
+        ),
+    )}
+  </>
+)
+export const Footer = (own: Parameters<typeof OperatorLinks>[0]) => (
+  <footer class="operator">
+    {siteName()}
+    <OperatorLinks {...own} />
+  </footer>
+)
+
 const Logo = () => (
   <svg viewBox="0 0 32 32" aria-hidden="true">
     <rect width="32" height="32" rx="9" />
@@ -81,9 +106,10 @@ export const LangSwitch = (own: { label: string; value: Lang; onChange(lang: Lan
   />
 )
 
+type OperatorWords = { contact?: string; getKey?: string }
 type HeaderProps = {
   links: readonly { href: string; text: string; isCurrent: boolean }[]
-  words: { [T in Theme]: string } & { theme: string; pages: string }
+  words: { [T in Theme]: string } & { theme: string; pages: string } & OperatorWords
   /** What a page has beside its theme. */
   children?: ComponentChildren
 }
@@ -94,7 +120,7 @@ export function Header({ links, words, children }: HeaderProps) {
     <header class="top">
       <a class="brand" href="/">
         <Logo />
-        proxylist
+        <span>{siteName()}</span>
       </a>
       <nav aria-label={words.pages}>
         {links.map(({ href, text, isCurrent }) => (
@@ -103,6 +129,9 @@ export function Header({ links, words, children }: HeaderProps) {
           </a>
         ))}
       </nav>
+      <p class="operator">
+        <OperatorLinks words={words} />
+      </p>
       <div class="preferences">
         {children}
         <Radios
