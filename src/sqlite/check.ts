@@ -94,16 +94,16 @@ export const startCheck = (file: string, holds: ServerHolds, isInUse: boolean): 
     isInUse,
   })
 
-/** As `startCheck`, of the list in `file`. @throws CommandError when the list cannot be checked, or the reason of `signal`. */
-export async function checkInWorker(file: string, signal: AbortSignal): Promise<readonly string[]> {
+/** What a command waits for that a worker finds. @throws CommandError when that fails, or the reason of `signal`. */
+export async function untilDone<T>(start: () => Task<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted()
-  const { result, end } = startCheck(file, 'proxies', false)
+  const { result, end } = start()
   const keepAlive = setInterval(() => {}, 2 ** 30) // the worker does not
-  const checked = result.catch((error: unknown): never => {
+  const found = result.catch((error: unknown): never => {
     throw new CommandError(messageOf(error))
   })
   try {
-    return await orAborted(checked, signal)
+    return await orAborted(found, signal)
   } finally {
     clearInterval(keepAlive)
     end()

@@ -1,12 +1,13 @@
 /**
- * The worker that reads or copies a whole database while the server answers: it checks it, counts the list, or
- * copies the WAL into the file. It ends after each of that.
+ * The worker that reads or copies a whole database while the server answers or a command waits: it checks or
+ * verifies it, counts the list, or copies the WAL into the file. It ends after each of that.
  */
 import { doTask, lowerPriority } from '../lib/worker.ts'
 import { openAccessFile } from './access/file.ts'
 import { type CheckTask, checkUsable } from './check.ts'
 import { type CountTask, readBreakdown } from './proxies/stats.ts'
 import { checkOpenList, openListFile } from './proxies/store.ts'
+import { type VerifyTask, verifyHere } from './verify.ts'
 import type { CheckpointTask } from './wal.ts'
 
 declare const self: Worker
@@ -14,9 +15,12 @@ declare const self: Worker
 /** Everything is read once and in order: a large cache would only cost memory. */
 const MODE = { isServer: true, mustExist: true, cacheKib: 4 * 1024 } as const
 
-self.onmessage = ({ data: task }: MessageEvent<CheckTask | CheckpointTask | CountTask>) => {
+type Task = CheckTask | CheckpointTask | CountTask | VerifyTask
+
+self.onmessage = ({ data: task }: MessageEvent<Task>) => {
   if (task.kind !== 'checkpoint') lowerPriority() // requests do not notice
   void doTask(self, () => {
+    if (task.kind === 'verify') return verifyHere(task)
     const open = task.holds === 'access' ? openAccessFile : openListFile
     using db = open(task.file, MODE)
     if (task.kind === 'count') return readBreakdown(db, task.nowMs)

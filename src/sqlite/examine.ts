@@ -10,7 +10,7 @@ import { type Checks, finding, problemOf, type Result, right, wrong } from '../l
 import { MINUTE_MS } from '../lib/time.ts'
 import { describeSpace, judgeChecks, judgeKeys, sentencesOn } from '../metrics/attention.ts'
 import { type Tally, tallyAt } from '../proxies/freshness.ts'
-import { checkInWorker, checkRegistry } from './check.ts'
+import { checkRegistry, startCheck, untilDone } from './check.ts'
 import {
   ACCESS_FILE,
   FEED_LINES_FILE,
@@ -57,7 +57,7 @@ function registryProblems(dir: string): string[] {
 async function listProblems(dir: string, signal: AbortSignal): Promise<readonly string[]> {
   using list = openList(dir, { isReader: true })
   return list.db.filename === list.file && !isAlone(list.db)
-    ? await checkInWorker(list.file, signal)
+    ? await untilDone(() => startCheck(list.file, 'proxies', false), signal)
     : checkOpenList(list.db)
 }
 

@@ -3,7 +3,7 @@
  * somebody who wants it to be more than data: code in triggers and views, and values that no command accepts,
  * on which the rest of the program relies.
  */
-import type { Database } from 'bun:sqlite'
+import { Database } from 'bun:sqlite'
 import { KEY_ID, KEY_PREFIX } from '../access/key.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
 import { readBurst, readLabel, readLimit, requirePlanName } from '../config/parsers.ts'
@@ -13,9 +13,11 @@ import { formatInstant } from '../lib/time.ts'
 import { fold } from '../proxies/filter.ts'
 import { ANONS, SERVICE_SETS, TYPES } from '../proxies/proxy.ts'
 import { UNKNOWN, UNKNOWN_PING } from '../proxies/row.ts'
+import { ACCESS_SCRIPTS } from './access/file.ts'
 import { openReading } from './database.ts'
 import { isStoreFailure } from './errors.ts'
-import type { ServerHolds } from './migrate.ts'
+import { refuseForeign, type ServerHolds, schemaVersion } from './migrate.ts'
+import { LIST_SCRIPTS } from './proxies/store.ts'
 
 type Value = string | number
 
@@ -24,14 +26,6 @@ type Rule = readonly [what: string, select: string, accepts: (value: Value) => u
 
 const valuesOf = (table: string, ...columns: string[]): string =>
   columns.map(column => `select ${column} as value from ${table}`).join(' union all ')
-
-/** Of all databases: tables of this program are plain, and it has neither triggers nor views. */
-const CODE: Rule = [
-  'a trigger, a view or a virtual table',
-  `select type as value from sqlite_schema
-   where type not in ('table', 'index') or sql like 'create virtual %'`,
-  () => false,
-]
 
 /** The last second that `timecheck` can show. */
 const LAST_SECOND = Date.parse('9999-12-31T00:00:00Z') / 1000
@@ -52,7 +46,6 @@ const ROW = `id between 0 and ${2 ** 48 - 1} and id & 65535 > 0
 
 const RULES: { readonly [holds in ServerHolds]: readonly Rule[] } = {
   access: [
-    CODE,
     ['the name of a plan', valuesOf('plans', 'name'), name => requirePlanName(String(name), '')],
     [
       'a limit of a plan',
@@ -89,7 +82,6 @@ const RULES: { readonly [holds in ServerHolds]: readonly Rule[] } = {
     ],
   ],
   proxies: [
-    CODE,
     ['the name of a city', valuesOf('cities', 'name', 'name_en'), name => isCityName(String(name))],
     [
       'the folded name of a city',
@@ -118,10 +110,35 @@ function areAccepted(db: Database, [, select, accepts]: Rule): boolean {
   }
 }
 
-/** @throws CommandError when a database that is intact holds what no command of this program writes. */
-export function refuseForeignContent(file: string, holds: ServerHolds): void {
-  using db = openReading(file)
+const refusal = (db: Database, what: string): CommandError =>
+  new CommandError(`${db.filename} holds ${what} that no command of proxylist writes`)
+
+/** @throws CommandError when an open database that is intact holds what no command of this program writes. */
+export function refuseForeignContent(db: Database, holds: ServerHolds): void {
   const [foreign] = RULES[holds].find(rule => !areAccepted(db, rule)) ?? []
-  if (foreign === undefined) return
-  throw new CommandError(`${file} holds ${foreign} that no command of proxylist writes`)
+  if (foreign !== undefined) throw refusal(db, foreign)
+}
+
+/** All that a schema is made of, and the statistics that SQLite may have added. */
+const objectsOf = (db: Database): string[] =>
+  db
+    .prepare('select type, name, tbl_name, sql from sqlite_schema')
+    .values()
+    .map(object => JSON.stringify(object))
+
+const SCRIPTS = { access: ACCESS_SCRIPTS, proxies: LIST_SCRIPTS }
+
+/**
+ * Looks at nothing but the schema, because triggers, views and expressions of indexes are code.
+ * @throws CommandError when there is anything in it that the scripts up to its version do not make.
+ */
+export function refuseForeignSchema(file: string, holds: ServerHolds): void {
+  using db = openReading(file)
+  refuseForeign(db, file, holds)
+  using fresh = new Database(':memory:')
+  for (const script of SCRIPTS[holds].slice(0, schemaVersion(db))) fresh.run(script)
+  fresh.run('analyze')
+  const known = new Set(objectsOf(fresh))
+  if (objectsOf(db).every(object => known.has(object))) return
+  throw refusal(db, 'a table, an index, a trigger or a view')
 }

@@ -19,8 +19,6 @@ import { openAccessFile } from './access/file.ts'
 import { type DayRow, toDayUse } from './access/key-use.ts'
 import { createKeyWriter, readStoredKeys } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
-import { type Counts, countParts } from './backup.ts'
-import { checkInWorker, checkRegistry } from './check.ts'
 import { writeCopyOf } from './copy.ts'
 import {
   ACCESS_FILE,
@@ -30,11 +28,11 @@ import {
   requireParts,
   WAL_ENDS,
 } from './data-directory.ts'
-import { damagedBy, explain, isBusy, isStoreFailure } from './errors.ts'
+import { explain, isBusy, isStoreFailure } from './errors.ts'
 import { feedLinesIn, openFeeds } from './feeds.ts'
-import type { ServerHolds } from './migrate.ts'
 import { createCityWriter } from './proxies/cities.ts'
 import { countRows, createIndexUpkeep, openListFile, pagesById, UPSERT } from './proxies/store.ts'
+import { verify } from './verify.ts'
 
 const MUST_EXIST = { mustExist: true } as const
 
@@ -73,28 +71,6 @@ export function requireUnused(dir: string): void {
       if (error instanceof CommandError) throw error
       // It is damaged: then nobody uses it either.
     }
-  }
-}
-
-/** How each database is opened; one of an earlier schema is migrated. */
-const OPEN: { readonly [holds in ServerHolds]: (file: string) => Database } = {
-  access: file => openAccessFile(file, MUST_EXIST),
-  proxies: file => openListFile(file, MUST_EXIST),
-}
-
-/** Brings a database to the newest schema and checks it; returns its rows. @throws CommandError. */
-export async function verify(
-  file: string,
-  holds: ServerHolds,
-  signal: AbortSignal,
-): Promise<Partial<Counts>> {
-  try {
-    using db = OPEN[holds](file)
-    const problems = holds === 'access' ? checkRegistry(db) : await checkInWorker(file, signal)
-    if (problems.length > 0) throw damagedBy(file, problems)
-    return countParts(db, holds)
-  } catch (error) {
-    throw isStoreFailure(error) ? new CommandError(explain(file, error)) : error
   }
 }
 
@@ -268,7 +244,8 @@ export async function readDirectory<T>(
   const accessFile = join(dir, ACCESS_FILE)
   try {
     openAlone(accessFile).close() // a server is found before a list is checked
-    for (const { name, holds } of DATA_FILES) await verify(join(dir, name), holds, signal)
+    for (const { name, holds } of DATA_FILES)
+      await verify({ file: join(dir, name), holds, isForeign: false }, signal)
     using access = openAlone(accessFile)
     using list = openAlone(join(dir, PROXY_FILE))
     return await work(alone(dir, access, list))

@@ -30,8 +30,8 @@ import {
 } from './data-directory.ts'
 import { giveToOwner, removeFolder, removeLeftovers } from './database-files.ts'
 import { withoutRemedy } from './errors.ts'
-import { refuseForeignContent } from './foreign.ts'
-import { requireUnused, verify } from './move.ts'
+import { requireUnused } from './move.ts'
+import { verify } from './verify.ts'
 
 const withWal = (name: string): string[] => ['', ...WAL_ENDS].map(end => name + end)
 /** Every file of the data. */
@@ -238,8 +238,7 @@ export async function extractAndVerify(
     if (names.length === 0) throw new ArchiveError('has no file in it')
     const counts: Partial<Counts>[] = []
     for (const { name, holds } of DATA_FILES.filter(part => names.includes(part.name))) {
-      counts.push(await verify(join(scratch, name), holds, signal))
-      refuseForeignContent(join(scratch, name), holds)
+      counts.push(await verify({ file: join(scratch, name), holds, isForeign: true }, signal))
     }
     for (const name of readdirSync(scratch)) {
       if (!names.includes(name)) rmSync(join(scratch, name)) // what a migration has left

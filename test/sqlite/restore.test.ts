@@ -94,6 +94,13 @@ describe('restore', () => {
     expect(server.output()).not.toContain('answering 503')
   })
 
+  test('takes the statistics that SQLite has written into a database', async () => {
+    const cwd = await scene({ hasData: false })
+    repacked(PROXY_FILE, sql('analyze'))(cwd)
+    await take(cwd, { args: ['restore', 'backup.tar'], stderr: /restored/ })
+    expect(await listed(cwd)).toBe('192.0.2.9:80\n')
+  })
+
   test('forgets what feeds have brought, so that each is imported into the restored list', async () => {
     const cwd = temporaryDirectory()
     writeFileSync(join(cwd, 'a.txt'), 'http://192.0.2.7:80\n')
@@ -292,15 +299,19 @@ const songs = (file: string): void => {
 const NO_ARCHIVE = ' is not a tar archive, which is what proxylist backup writes'
 const FOREIGN = ' is not a backup of proxylist: it holds '
 const damaged = (file: string): void => writeFileSync(file, readFileSync(file).fill(255, 4096))
+const FOREIGN_SCHEMA = 'a table, an index, a trigger or a view'
 /** What an archive may hold that passes all checks of SQLite, and how that is called. */
 const REFUSED: readonly (readonly [what: string, name: string, statement: string])[] = [
-  [
-    'a trigger, a view or a virtual table',
-    ACCESS_FILE,
-    `create trigger t after insert on keys begin delete from keys; end`,
-  ],
-  ['a trigger, a view or a virtual table', PROXY_FILE, 'create view v as select 1'],
-  ['a trigger, a view or a virtual table', PROXY_FILE, 'create virtual table f using fts5(a)'],
+  ...(
+    [
+      [ACCESS_FILE, 'create trigger t after insert on keys begin delete from keys; end'],
+      [ACCESS_FILE, 'create index i on batches (length(zeroblob(300000000))) where id > 1'],
+      [PROXY_FILE, 'create index i on proxies (speed)'],
+      [PROXY_FILE, 'create table songs (title text)'],
+      [PROXY_FILE, 'create view v as select 1'],
+      [PROXY_FILE, 'create virtual table f using fts5(a)'],
+    ] as const
+  ).map(([name, statement]) => [FOREIGN_SCHEMA, name, statement] as const),
   [
     'the name of a plan',
     ACCESS_FILE,
@@ -350,6 +361,15 @@ const REFUSALS: readonly (readonly [what: string, change: Change, says: string |
   ['no file', shell('mkdir e && tar -cf backup.tar -C e .'), ' has no file in it'],
   ['a flipped bit in the list', repacked(PROXY_FILE, flipLast), ': proxies.db is damaged'],
   ['damaged keys', repacked(ACCESS_FILE, damaged), ': access.db is damaged'],
+  [
+    'a damaged index of its own, which is not read',
+    repacked(ACCESS_FILE, file => {
+      sql('create index i on plans (length(name))')(file)
+      const bytes = readFileSync(file)
+      writeFileSync(file, bytes.fill(255, bytes.length - 1024)) // its page
+    }),
+    `: access.db holds ${FOREIGN_SCHEMA} that no command of proxylist writes`,
+  ],
   [
     'a foreign database',
     repacked(ACCESS_FILE, songs),
@@ -484,5 +504,28 @@ describe('killed at any moment, a restore leaves the old data or becomes the new
     const failure = await restore({ ...order, bytes, progress }).catch(String)
     expect(failure).toBe('Error: enough')
     expect(contentOf(dir)).toEqual(before)
+  })
+
+  test('aborted while it verifies keys, too, which takes long for many', async () => {
+    const cwd = temporaryDirectory()
+    cpSync(await archived(), join(cwd, 'backup.tar'))
+    repacked(
+      ACCESS_FILE,
+      sql(`insert into keys
+        with recursive n (i) as (select 1 union all select i + 1 from n where i < 200000)
+        select 'many' || i, randomblob(32), 'pl_', '', '', 'standard', 0, null, null, null from n`),
+    )(cwd)
+    const dir = join(cwd, 'data')
+    const controller = new AbortController()
+    const open = join(dir, `restore.part-${process.pid}`, `${ACCESS_FILE}-shm`)
+    const watch = setInterval(() => {
+      if (existsSync(open)) controller.abort(new Error('enough'))
+    }, 1)
+    const order = { dir, file: 'backup.tar', force: false, nowMs: T0, signal: controller.signal }
+    const bytes = Bun.file(join(cwd, 'backup.tar')).stream()
+    const failure = await restore({ ...order, bytes, progress() {} }).catch(String)
+    clearInterval(watch)
+    expect(failure).toBe('Error: enough')
+    expect(existsSync(dir)).toBeFalse()
   })
 })

@@ -15,10 +15,12 @@ const SERVER_WAL_BYTES = 64 * 1024 * 1024
 /** The server waits for the lock in its own way (`takeLock`), and for all else hardly ever. */
 const SERVER_BUSY_MS = 1
 
+export const ACCESS_SCRIPTS = [schema]
+
 /** Opens keys, plans and usage in `file`; see `openDatabase` for `mode` and errors. */
 export const openAccessFile = (file: string, mode: OpenMode = {}): Database =>
   openDatabase(file, {
-    ...{ holds: 'access', scripts: [schema], pageBytes: PAGE_BYTES },
+    ...{ holds: 'access', scripts: ACCESS_SCRIPTS, pageBytes: PAGE_BYTES },
     ...(mode.isServer && { walBytes: SERVER_WAL_BYTES, busyMs: SERVER_BUSY_MS }),
     ...mode,
   })

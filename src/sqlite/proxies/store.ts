@@ -84,19 +84,19 @@ export const UPSERT = `insert into proxies (${ROW_COLUMNS.join(', ')})
 /** Rows removed at a time, so that no request waits long for it. */
 const REMOVE_SLICE = 2_000
 
-const SCRIPTS = [schema]
+export const LIST_SCRIPTS = [schema]
 
 export const openListFile = (
   file: string,
   options: OpenMode & Pick<OpenOptions, 'cacheKib'> = {},
-): Database => openDatabase(file, { holds: 'proxies', scripts: SCRIPTS, ...options })
+): Database => openDatabase(file, { holds: 'proxies', scripts: LIST_SCRIPTS, ...options })
 
 /** The problems of an open list, see `checkList`. */
-export const checkOpenList = (db: Database): string[] => checkList(db, SCRIPTS)
+export const checkOpenList = (db: Database): string[] => checkList(db, LIST_SCRIPTS)
 
 /** Why the rows of an open list cannot be replaced in their file; indexes that are rebuilt may be damaged. */
 export const checkToReplace = (db: Database): string[] =>
-  checkList(db, SCRIPTS, isRebuilt(countRows(db)) ? 'quick_check' : 'integrity_check')
+  checkList(db, LIST_SCRIPTS, isRebuilt(countRows(db)) ? 'quick_check' : 'integrity_check')
 
 const NO_ROWS: Tally = { rows: 0, newest: null, recent: 0, ahead: 0 }
 
