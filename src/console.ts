@@ -22,7 +22,7 @@ import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
 import type { Attention } from './metrics/attention.ts'
 import { METRICS_TYPE, type Observed } from './metrics/observed.ts'
-import { createTiming, type Timing } from './metrics/process.ts'
+import { createTiming, residentBytes, type Timing } from './metrics/process.ts'
 import { hasDirectory, missingDirectory, ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { giveToOwner } from './sqlite/database-files.ts'
 import { openSamples } from './sqlite/samples.ts'
@@ -86,7 +86,7 @@ export function createConsole(parts: ConsoleParts) {
     traffic: app.traffic,
     problem: app.problem,
     keys: registry.keys.count,
-    rssBytes: () => process.memoryUsage.rss(),
+    rssBytes: residentBytes,
   })
   const imports = createImports({ dir, run: parts.runImport })
   const throttle = createAuthThrottle(later)

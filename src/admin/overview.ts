@@ -146,7 +146,7 @@ type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
   /** Why requests cannot be answered, as a sentence without names of files; `null`: they can. */
   problem: () => Awaitable<string | null>
   attention: () => Promise<readonly Attention[]>
-  rssBytes: () => number
+  rssBytes: () => number | null
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Worker threads: starting them by source file, their priority, and passing errors between threads. */
-import { closeSync, openSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
+import { requireDescriptors } from './descriptors.ts'
 import { codeOf, StoreError } from './errors.ts'
 
 /** The folder `src/`, or in the binary, where this module is part of one file, its equivalent. */
@@ -10,22 +10,12 @@ const SOURCE_ROOT = import.meta.dir.endsWith('/lib') ? join(import.meta.dir, '..
 /** More than a thread opens as it starts and begins to work; where they are missing, Bun ends the process. */
 const DESCRIPTORS = 24
 
-/** @throws Error when the process may open no more files than that. */
-function requireDescriptors(): void {
-  const opened: number[] = []
-  try {
-    while (opened.length < DESCRIPTORS) opened.push(openSync('/dev/null', 'r'))
-  } finally {
-    for (const descriptor of opened) closeSync(descriptor)
-  }
-}
-
 /**
  * Starts the worker of `path`, relative to `src/`. The build must name it as an entry point.
  * @throws Error when the process is out of file descriptors.
  */
 export function startWorker(path: string): Worker {
-  requireDescriptors()
+  requireDescriptors(DESCRIPTORS)
   return new Worker(join(SOURCE_ROOT, path))
 }
 

@@ -6,9 +6,10 @@ import { createHistogram, type Histogram, observe } from './histogram.ts'
 
 export type ProcessState = {
   cpuSeconds: number
-  residentBytes: number
+  /** `null` is what the system does not say, or not while no file can be opened. */
+  residentBytes: number | null
   startSeconds: number
-  /** Open file descriptors, and the most there may be; `null` where the system does not say. */
+  /** Open file descriptors, and the most there may be. */
   openFds: number | null
   maxFds: number | null
 }
@@ -17,7 +18,7 @@ function attempt<T>(read: () => T): T | null {
   try {
     return read()
   } catch {
-    return null // not Linux
+    return null // not Linux, or no descriptor is left
   }
 }
 
@@ -27,11 +28,13 @@ function fdsMax(limits: string): number | null {
   return soft === undefined ? null : Number(soft)
 }
 
+export const residentBytes = (): number | null => attempt(() => process.memoryUsage.rss())
+
 export function readProcess(): ProcessState {
   const { user, system } = process.cpuUsage()
   return {
     cpuSeconds: (user + system) / 1e6, // from microseconds
-    residentBytes: process.memoryUsage.rss(),
+    residentBytes: residentBytes(),
     startSeconds: PROCESS_START_MS / SECOND_MS,
     openFds: attempt(() => readdirSync('/proc/self/fd').length - 1), // less the one that it reads
     maxFds: attempt(() => fdsMax(readFileSync('/proc/self/limits', 'utf8'))),

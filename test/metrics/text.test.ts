@@ -1,5 +1,5 @@
 /** Holds what a scrape costs, what it waits for, and what it shows of feeds. */
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, spyOn, test } from 'bun:test'
 import { prometheusContentType } from 'prom-client'
 import { createAdmissionCounts } from '../../src/api/handler.ts'
 import type { StoredFeed } from '../../src/feeds/store.ts'
@@ -221,4 +221,14 @@ describe('feeds', () => {
       expect(await promtool(['check', 'metrics'], text)).toBe('')
     },
   )
+})
+
+test('what the process uses is left out where it cannot be read, as without file descriptors', async () => {
+  const reading = spyOn(process.memoryUsage, 'rss').mockImplementation(() => {
+    throw new Error('Failed to get memory usage')
+  })
+  const text = await scraped().scrape()
+  reading.mockRestore()
+  expect(text).not.toMatch(/^process_resident_memory_bytes \d/m)
+  expect(text).toMatch(/^process_start_time_seconds \d/m)
 })

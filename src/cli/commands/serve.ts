@@ -12,6 +12,7 @@ import { attemptInProcess } from '../../feeds/attempt.ts'
 import { type CurrentFeeds, loadCurrentFeeds } from '../../feeds/feeds-file.ts'
 import { type Attempts, createAttempts, scheduleFeeds } from '../../feeds/schedule.ts'
 import { openGeoip } from '../../import/geoip.ts'
+import { watchDescriptors } from '../../jobs/descriptors.ts'
 import { whileLeader } from '../../jobs/leader.ts'
 import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
 import { isTrue, type Job, type OnFailure, repeat, repeatInSlices } from '../../jobs/runner.ts'
@@ -113,7 +114,7 @@ async function serve(serving: Serving): Promise<void> {
     attempt: (feed, before, ended) =>
       attemptInProcess({ feed, before, settings: forProcesses(settings) }, ended),
   })
-  const jobs = await startJobs({ ...serving, attempts })
+  const jobs = [...(await startJobs({ ...serving, attempts })), watchDescriptors(log.say)]
   let admin: Awaited<ReturnType<typeof startConsole>> | null = null
   try {
     const { streamer, stats } = list
@@ -287,7 +288,7 @@ async function startConsole(
   if (!isLoopback(adminListen)) {
     log.say('the admin listener is open to other machines, and without TLS: put it behind a tunnel')
   }
-  const ticks = repeat(() => void admin.tick(), SECOND_MS)
+  const ticks = repeat(() => void admin.tick().catch(reportTo(log)), SECOND_MS)
   return {
     server,
     close(): void {

@@ -28,6 +28,7 @@ export function Spark({ values }: { values: Values }) {
 }
 
 const msOf = (value: number | null): string => (value === null ? UNKNOWN : ms(value))
+const sizeOf = (value: number | null): string => (value === null ? UNKNOWN : bytes(value))
 
 type Card = [name: string, value: string, notes: string, values: Values]
 
@@ -46,7 +47,7 @@ function cardsOf({ list, requests, keys, process, history }: Overview): Card[] {
     ],
     ['Answer, p99', msOf(requests.p99_ms), `p50 ${msOf(requests.p50_ms)}`, history.p99_ms],
     ['Keys in use', number(keys.used_today), `of ${number(keys.total)}, today`, history.keys],
-    ['Memory', bytes(process.rss_bytes), dataOf(process), history.rss_bytes],
+    ['Memory', sizeOf(process.rss_bytes), dataOf(process), history.rss_bytes],
   ]
 }
 
