@@ -30,7 +30,7 @@ describe('the page, before its next frame', () => {
     const { page } = await open({
       prepare: each => onceDrawn(each, 'a[href="#my-key"]', 'found.click()'),
     })
-    await page.getByRole('heading', { name: 'What a key has left' }).waitFor()
+    await page.getByRole('heading', { name: 'Your key' }).waitFor()
   })
 
   test('takes a click on the map', async () => {

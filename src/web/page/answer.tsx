@@ -1,24 +1,27 @@
-/** An answer: status, rows, time and size, limits, and its rows as a table or raw. */
+/** Proxies as a table: examples before anybody asks; then an answer, with its status, size and limits. */
 import { useState } from 'preact/hooks'
+import type { StatsDocument } from '../../proxies/stats-document.ts'
+import { copyText } from '../parts/copy.ts'
 import { Radios } from '../parts/form.tsx'
 import { Levels } from '../parts/key.tsx'
 import { fill } from '../parts/speech.ts'
 import { Scroller, Table } from '../parts/table.tsx'
-import type { Answer, Row } from './model/answer.ts'
+import { type Answer, FILES, type FileForm, type Row } from './model/answer.ts'
+import type { Known } from './model/service.ts'
 import type { Say } from './words.ts'
 
 const ROWS_MAX = 100
 const TEXT_MAX = 20_000
 type View = 'table' | 'raw'
-/** Members that are worth a column first; others follow as they come. */
-const COLUMNS = ['ip', 'port', 'type', 'country', 'ping', 'works', 'city', 'anon', 'speed']
+/** Members that are worth a column. */
+const COLUMNS = ['ip', 'port', 'type', 'country', 'city', 'ping', 'works', 'timecheck'] as const
 
+/** Those, and others where there are few: all are in the text of the answer. */
 function columnsOf(rows: readonly Row[]): string[] {
-  const names = new Set(rows.slice(0, ROWS_MAX).flatMap(row => Object.keys(row)))
-  return [
-    ...COLUMNS.filter(name => names.has(name)),
-    ...[...names].filter(n => !COLUMNS.includes(n)),
-  ]
+  const names = [...new Set(rows.slice(0, ROWS_MAX).flatMap(row => Object.keys(row)))]
+  const first = COLUMNS.filter(name => names.includes(name))
+  const others = names.filter(name => !COLUMNS.some(each => each === name))
+  return names.length > COLUMNS.length && first.length > 0 ? first : [...first, ...others]
 }
 
 const textOf = (value: unknown): string => {
@@ -26,24 +29,98 @@ const textOf = (value: unknown): string => {
   return value === false || value === null || value === undefined ? '' : String(value)
 }
 
-function Rows({ rows, say }: { rows: readonly Row[]; say: Say }) {
-  const columns = columnsOf(rows)
+/** An address that is copied by a click. */
+function Address({ text, say }: { text: string; say: Say }) {
+  const [copied, setCopied] = useState('')
   return (
-    <Scroller name={say.words.asTable}>
-      <Table columns={columns.map(name => ({ name, more: { 'data-member': name } }))}>
+    <button
+      type="button"
+      class="quiet"
+      title={copied === text ? say.words.copied : say.words.copy}
+      data-copied={copied === text || undefined}
+      onClick={async event => {
+        if (await copyText(text, event.currentTarget)) setCopied(text)
+      }}
+    >
+      {text}
+    </button>
+  )
+}
+
+/** How long before `at`, in Unix seconds, a proxy was checked: the API's times are of UTC+2. */
+function ago(timecheck: string, at: number, say: Say): string {
+  const checked = Date.parse(`${timecheck.replace(' ', 'T')}+02:00`) / 1000
+  return Number.isNaN(checked) ? timecheck : say.age(Math.max(0, at - checked))
+}
+
+type RowsProps = {
+  rows: readonly Row[]
+  /** When they were listed, in Unix seconds. */
+  at: number
+  /** Whether addresses are whole enough to be copied. */
+  isOwn?: boolean
+  say: Say
+}
+
+function Rows({ rows, at, isOwn, say }: RowsProps) {
+  const { words, unit, percent, country } = say
+  const columns = columnsOf(rows)
+  const cells: { readonly [member: string]: (text: string) => preact.ComponentChildren } = {
+    ip: text => (isOwn ? <Address text={text} say={say} /> : text),
+    country: text => (
+      <>
+        <i class="tag">{text}</i> <span class="more">{country(text)}</span>
+      </>
+    ),
+    ping: text => unit(Math.round(Number(text) * 1000), 'millisecond'),
+    works: text => percent(Number(text)),
+    timecheck: text => ago(text, at, say),
+  }
+  return (
+    <Scroller name={words.asTable}>
+      <Table
+        columns={columns.map(name => ({
+          name,
+          head: say.named('head_', name) ?? name,
+          more: { 'data-member': name },
+        }))}
+      >
         {rows.slice(0, ROWS_MAX).map((row, i) => (
           <tr key={`${i} ${row.ip}`}>
-            {columns.map(name => (
-              <td key={name} data-member={name}>
-                {textOf(row[name])}
-              </td>
-            ))}
+            {columns.map(name => {
+              const text = textOf(row[name])
+              return (
+                <td key={name} data-member={name}>
+                  {text === '' ? '' : (cells[name]?.(text) ?? text)}
+                </td>
+              )
+            })}
           </tr>
         ))}
       </Table>
     </Scroller>
   )
 }
+
+/** Rows as a file: they are here already, so that it costs no request. */
+function save(rows: readonly Row[], form: FileForm): void {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(new Blob([FILES[form](rows)]))
+  link.download = `proxies.${form}`
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+}
+
+const Downloads = ({ rows, say }: { rows: readonly Row[]; say: Say }) => (
+  <span class="downloads">
+    {say.words.save}
+    {(['txt', 'csv', 'json'] as const).map(form => (
+      <button key={form} type="button" class="quiet" onClick={() => save(rows, form)}>
+        {form.toUpperCase()}
+      </button>
+    ))}
+  </span>
+)
 
 type FactsProps = { answer: Answer; view: View; setView: (view: View) => void; say: Say }
 
@@ -66,6 +143,7 @@ function Facts({ answer, view, setView, say }: FactsProps) {
         {size}
         {sentBytes !== null && sentBytes < answer.bytes && <small> → {bytes(sentBytes)}</small>}
       </span>
+      {rows !== null && !answer.isCut && <Downloads rows={rows} say={say} />}
       {rows !== null && (
         <Radios
           label={words.form}
@@ -94,7 +172,9 @@ export function Problem({ code, message, say }: { code: string; message: string;
   )
 }
 
-export function AnswerView({ answer, say }: { answer: Answer; say: Say }) {
+type AnswerProps = { answer: Answer; at: number; say: Say }
+
+export function AnswerView({ answer, at, say }: AnswerProps) {
   const [view, setView] = useState<View>('table')
   const { words, number } = say
   const { rows, problem, text, isCut, limits } = answer
@@ -104,7 +184,7 @@ export function AnswerView({ answer, say }: { answer: Answer; say: Say }) {
       <Facts answer={answer} view={view} setView={setView} say={say} />
       <Levels limits={limits} say={say} />
       {problem !== null && <Problem {...problem} say={say} />}
-      {isTable && <Rows rows={rows} say={say} />}
+      {isTable && <Rows rows={rows} at={at} isOwn say={say} />}
       {problem === null && !isTable && (
         <Scroller name={words.asText}>
           <pre>{text.slice(0, TEXT_MAX)}</pre>
@@ -114,6 +194,28 @@ export function AnswerView({ answer, say }: { answer: Answer; say: Say }) {
         <p class="soft">{fill(words.firstRows, { n: number(ROWS_MAX) })}</p>
       )}
       {isCut && <p class="soft">{words.isCut}</p>}
+    </div>
+  )
+}
+
+/** Stands where the rows of the statistics will be. */
+const BLANK: readonly Row[] = Array.from({ length: 20 }, () =>
+  Object.fromEntries(COLUMNS.filter(name => name !== 'port').map(name => [name, ''])),
+)
+
+type ExamplesProps = { kind: Known['kind']; stats: StatsDocument | null; say: Say }
+
+/** What matches now, before anybody asks; a sentence where there is nothing to show. */
+export function Examples({ kind, stats, say }: ExamplesProps) {
+  const { words } = say
+  const none = stats?.total === 0 ? words.isEmptyList : words.isNone
+  if ((stats === null && kind !== 'loading') || stats?.examples.length === 0) {
+    return <p class="empty">{stats === null ? words.noExamples : none}</p>
+  }
+  return (
+    <div class="answer examples">
+      <p class="facts">{words.examples}</p>
+      <Rows rows={stats?.examples ?? BLANK} at={stats?.at ?? 0} say={say} />
     </div>
   )
 }

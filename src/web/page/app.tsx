@@ -126,24 +126,32 @@ function factsOf({ total, facets, at }: StatsDocument, say: Say): string {
   ].join(' · ')
 }
 
-/** `known` is what a visitor begins with. */
+/** What this is, and what there is of it now; `known` is what a visitor begins with. */
 function Intro({ known, say }: IntroProps) {
-  const { words, number } = say
-  const count = known.stats && number(known.stats.matching)
+  const { words, number, plural } = say
+  const { stats } = known
   const notes: { [K in Known['kind']]: string | null } = {
     ...{ loading: words.loading, off: words.isOff, totals: words.isTotals },
     ...{ failed: words.isFailed, full: null },
   }
   return (
     <div class="intro">
-      {count === null ? (
-        <h1>{known.kind === 'loading' ? <b class="blank">&nbsp;</b> : words.tagline}</h1>
+      {stats === null && known.kind !== 'loading' ? (
+        <h1>{words.tagline}</h1>
       ) : (
-        <h1>
-          <b>{count}</b> {words.headline}
+        <h1 data-blank={stats === null || undefined}>
+          <b>{stats === null ? '00,000' : number(stats.matching)}</b>{' '}
+          {plural(stats?.matching ?? 0, words.headline)}
         </h1>
       )}
-      <p>{known.kind === 'full' ? factsOf(known.stats, say) : notes[known.kind]}</p>
+      <p>{words.about}</p>
+      <p>
+        {stats?.total === 0
+          ? words.isEmptyList
+          : known.kind === 'full'
+            ? factsOf(known.stats, say)
+            : notes[known.kind]}
+      </p>
     </div>
   )
 }
@@ -195,7 +203,7 @@ function App() {
         <main id="main">
           <Intro known={start} say={say} />
           <Filters {...filters} />
-          <Panel {...filters} {...own} params={params} query={query} />
+          <Panel {...filters} {...own} kind={known.kind} params={params} query={query} />
         </main>
       )}
       <Footer words={words} />

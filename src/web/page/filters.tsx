@@ -61,8 +61,10 @@ function Sorts({ choice, set, say }: FilterProps) {
   )
 }
 
-/** The cards of closed lists: type, anonymity, services. */
-function Lists(props: FilterProps) {
+type ListName = 'type' | 'anon' | 'service'
+
+/** The cards of closed lists. */
+function Lists({ names, ...props }: FilterProps & { names: readonly ListName[] }) {
   const { services } = props
   const { words } = props.say
   const hints: { [service: string]: string } = { smtp: words.smtpHint, google: words.googleHint }
@@ -71,7 +73,7 @@ function Lists(props: FilterProps) {
     anon: ANONS.map(value => ({ value, label: words[value], hint: words[`${value}Hint`] })),
     service: services.map(value => ({ value, label: value, hint: hints[value] })),
   }
-  return (['type', 'anon', 'service'] as const).map(name => (
+  return names.map(name => (
     <Card key={name} title={words[name]} hint={name === 'service' && words.serviceHint}>
       <Options {...props} name={name} options={lists[name]} />
     </Card>
@@ -82,8 +84,9 @@ export function Filters(props: FilterProps) {
   const { words } = props.say
   return (
     <form class="filters" aria-label={words.query} onSubmit={event => event.preventDefault()}>
+      <Lists {...props} names={['type', 'anon']} />
       <Countries {...props} />
-      <Lists {...props} />
+      <Lists {...props} names={['service']} />
       <Card title={words.time}>
         <Ages {...props} />
       </Card>

@@ -1,6 +1,7 @@
 /** The request: how many proxies match, what is chosen, the request as code, how its answer looks. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { remembered } from '../parts/browser.ts'
+import { copyText } from '../parts/copy.ts'
 import { CheckField, Radios } from '../parts/form.tsx'
 import { useRemembered } from '../parts/header.tsx'
 import { fill } from '../parts/speech.ts'
@@ -18,9 +19,10 @@ import {
   START,
   toggled,
 } from './model/query.ts'
+import type { Known } from './model/service.ts'
 import { CODES, type Code, type RequestParts, snippet, tokensOf } from './model/snippets.ts'
 import type { FilterProps } from './options.tsx'
-import { Try, type TryProps } from './try.tsx'
+import { Ask, Results, type TryProps, useAttempt } from './try.tsx'
 import type { Say } from './words.ts'
 
 /** How many match; `null` where the statistics do not tell, such as of an address. */
@@ -194,20 +196,6 @@ function Tabs({ code, choose, say }: { code: Code; choose: (code: Code) => void;
   )
 }
 
-/** Copies text, also where the page is not served over HTTPS and so has no clipboard of its own. */
-async function copyText(text: string, from: HTMLElement | null): Promise<boolean> {
-  try {
-    await navigator.clipboard.writeText(text)
-    return true
-  } catch {
-    if (from === null) return false
-    getSelection()?.selectAllChildren(from)
-    const isCopied = document.execCommand('copy')
-    if (isCopied) getSelection()?.removeAllRanges()
-    return isCopied
-  }
-}
-
 const COPIED_MS = 1800
 
 function Copy({ text, from, say }: { text: string; from: () => HTMLElement | null; say: Say }) {
@@ -367,8 +355,11 @@ function Outputs(props: FilterProps) {
 const OUTPUTS = /^(count|lang|get|type_prefix|fields|split_ip|format|wrap|pretty)$/
 const isOutput = (name: string): boolean => OUTPUTS.test(name)
 
-export function Panel(props: FilterProps & TryProps & { params: readonly Param[] }) {
+type PanelProps = FilterProps & TryProps & { kind: Known['kind']; params: readonly Param[] }
+
+export function Panel(props: PanelProps) {
   const { choice, set, params, query, stats, say } = props
+  const attempt = useAttempt(props)
   const filters = params.filter(([name]) => !isOutput(name))
   const parts: RequestParts = {
     ...{ origin: location.origin, params, query, form: formOf(choice) },
@@ -377,16 +368,19 @@ export function Panel(props: FilterProps & TryProps & { params: readonly Param[]
   const clear = (): void =>
     set(Object.fromEntries(Object.entries(START).filter(([name]) => !isOutput(name))))
   return (
-    <aside class="request card scroller" id="request" tabIndex={-1} aria-label={say.words.request}>
-      <Count
-        count={matchingOf(stats, params, say)}
-        clear={filters.length === 0 ? null : clear}
-        say={say}
-      />
-      <Chips choice={choice} params={filters} set={set} say={say} />
-      <RequestCode parts={parts} say={say} />
-      <Outputs {...props} />
-      <Try {...props} />
-    </aside>
+    <div class="side">
+      <aside class="request card" id="request" tabIndex={-1} aria-label={say.words.request}>
+        <Count
+          count={matchingOf(stats, params, say)}
+          clear={filters.length === 0 ? null : clear}
+          say={say}
+        />
+        <Chips choice={choice} params={filters} set={set} say={say} />
+        <RequestCode parts={parts} say={say} />
+        <Outputs {...props} />
+        <Ask {...props} {...attempt} />
+      </aside>
+      <Results {...props} {...attempt} />
+    </div>
   )
 }

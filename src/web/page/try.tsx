@@ -1,11 +1,13 @@
 /** Trying the request: with which key, waiting after a 429, and the answer. */
-import { useEffect, useRef, useState } from 'preact/hooks'
-import { nowMs } from '../parts/browser.ts'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { nowMs, unixMs } from '../parts/browser.ts'
 import { TextField } from '../parts/form.tsx'
 import { fill } from '../parts/speech.ts'
-import { AnswerView } from './answer.tsx'
+import { AnswerView, Examples } from './answer.tsx'
 import { type Answer, ask, isSendable } from './model/answer.ts'
 import type { Choice } from './model/query.ts'
+import type { Known } from './model/service.ts'
+import type { FilterProps } from './options.tsx'
 import type { Say } from './words.ts'
 
 /** The key that everybody may use. */
@@ -59,10 +61,12 @@ export function useSecondsUntil(deadlineMs: number | null): number {
   return seconds
 }
 
-type Attempt =
+/** What came of asking a query. */
+type Attempt = { query: string } & (
   | { kind: 'none' | 'failed' }
   | { kind: 'asking'; before: Answer | null }
   | { kind: 'answered'; answer: Answer }
+)
 
 /** Until when a key has to wait. */
 type Wait = { key: string; deadlineMs: number }
@@ -88,26 +92,42 @@ function sentenceOf({ status, rows, problem }: Answer, { words, number, plural }
   return rows === null ? `${status}` : `${number(rows.length)} ${plural(rows.length, words.rows)}`
 }
 
-function useAttempt({ choice, query, apiKey, speak, say }: TryProps) {
-  const [attempt, setAttempt] = useState<Attempt>({ kind: 'none' })
+/** Where the answer is below what was pressed, brings it into view and the focus to it. */
+function goToAnswer(): void {
+  const answer = document.getElementById('answer')
+  if (answer === null || matchMedia('(min-width: 901px)').matches) return
+  answer.focus({ preventScroll: true })
+  answer.scrollIntoView({ block: 'start' })
+}
+
+type Asked = { attempt: Attempt; seconds: number; run: () => Promise<void>; stop: () => void }
+
+export function useAttempt({ choice, query, apiKey, speak, say }: TryProps): Asked {
+  const [attempt, setAttempt] = useState<Attempt>({ kind: 'none', query })
   const [wait, setWait] = useState<Wait | null>(null)
   const running = useRef<AbortController | null>(null)
   useEffect(() => () => running.current?.abort(), [])
+  useLayoutEffect(() => {
+    if (attempt.kind === 'answered') goToAnswer()
+  }, [attempt])
   const key = apiKey.trim()
   const run = async (): Promise<void> => {
     const controller = new AbortController()
     running.current = controller
-    setAttempt(last => ({ kind: 'asking', before: answerOf(last) }))
+    setAttempt(last => ({
+      ...{ kind: 'asking', query },
+      before: last.query === query ? answerOf(last) : null,
+    }))
     try {
       const answer = await ask(query, choice, key, controller.signal)
-      setAttempt({ kind: 'answered', answer })
+      setAttempt({ kind: 'answered', query, answer })
       speak(sentenceOf(answer, say))
       const { retryAfterSeconds } = answer
       setWait(
         retryAfterSeconds === 0 ? null : { key, deadlineMs: nowMs() + retryAfterSeconds * 1000 },
       )
     } catch {
-      setAttempt({ kind: controller.signal.aborted ? 'none' : 'failed' })
+      setAttempt({ kind: controller.signal.aborted ? 'none' : 'failed', query })
       if (!controller.signal.aborted) speak(say.words.noAnswer)
     }
   }
@@ -115,13 +135,10 @@ function useAttempt({ choice, query, apiKey, speak, say }: TryProps) {
   return { attempt, seconds, run, stop: () => running.current?.abort() }
 }
 
-export function Try(props: TryProps) {
-  const { choice, apiKey, setKey, say } = props
+export function Ask(props: TryProps & Asked) {
+  const { choice, apiKey, setKey, attempt, seconds, run, stop, say } = props
   const { words } = say
-  const { attempt, seconds, run, stop } = useAttempt(props)
-  const answer = answerOf(attempt)
   const isAsking = attempt.kind === 'asking'
-  const isFailed = attempt.kind === 'failed'
   const isDemo = apiKey.trim() === DEMO
   const submit = (event: Event): void => {
     event.preventDefault()
@@ -145,16 +162,34 @@ export function Try(props: TryProps) {
         {words.keyHint}
         {isDemo && choice.works.trim() === '' && ` ${words.demoWorks}`}
       </p>
-      <section id="answer" aria-label={words.answer} aria-busy={isAsking}>
-        {answer === null ? (
-          <div class="empty" data-failed={isFailed || undefined}>
-            <b>{isFailed ? words.noAnswer : words.isEmpty}</b>
-            {!isFailed && <p>{words.emptyHint}</p>}
-          </div>
-        ) : (
-          <AnswerView answer={answer} say={say} />
-        )}
-      </section>
     </>
+  )
+}
+
+type ResultsProps = Pick<FilterProps, 'stats' | 'say'> & {
+  kind: Known['kind']
+  query: string
+  attempt: Attempt
+}
+
+/** The answer to this request; until it is asked for, examples of what matches. */
+export function Results({ kind, stats, query, attempt, say }: ResultsProps) {
+  const own: Attempt = attempt.query === query ? attempt : { kind: 'none', query }
+  const answer = answerOf(own)
+  const { words } = say
+  return (
+    <section
+      id="answer"
+      class="card"
+      tabIndex={-1}
+      aria-label={words.answer}
+      aria-busy={own.kind === 'asking'}
+    >
+      {own.kind === 'failed' && <p class="empty bad">{words.noAnswer}</p>}
+      {answer !== null && (
+        <AnswerView answer={answer} at={stats?.at ?? unixMs() / 1000} say={say} />
+      )}
+      {own.kind !== 'failed' && answer === null && <Examples kind={kind} stats={stats} say={say} />}
+    </section>
   )
 }

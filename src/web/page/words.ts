@@ -24,7 +24,8 @@ const WORDS = {
   light: 'Light | Светлая',
   dark: 'Dark | Тёмная',
   skip: 'To the request | К запросу',
-  headline: 'checked in the last ten minutes | проверены за последние десять минут',
+  about:
+    'A live list of proxies: choose, look, and take them with one request. | Живой список прокси: выберите и получите одним запросом.',
   ofTotal: 'of {total} in the list | из {total} в списке',
   updated: 'as of {time} | на {time}',
   loading: 'Counting the list… | Считаем список…',
@@ -116,9 +117,22 @@ const WORDS = {
   asTable: 'Table | Таблица',
   asText: 'Raw | Как есть',
   form: 'How the answer is shown | Как показан ответ',
-  isEmpty: 'Nothing asked yet | Ещё не спрашивали',
-  emptyHint:
-    'The answer appears here, with its time, its size and what is left of your limits. | Здесь появится ответ: время, размер и сколько осталось от лимитов.',
+  examples:
+    'The freshest that match, addresses masked. Try it for the rows of your request. | Самые свежие из подходящих, адреса скрыты. Нажмите «Проверить», чтобы получить свои строки.',
+  noExamples:
+    'Press Try it: the answer appears here, with its time, its size and what is left of your limits. | Нажмите «Проверить»: ответ появится здесь, со временем, размером и остатком лимитов.',
+  isNone:
+    'No proxy matches now. Take a filter away, or accept older checks. | Сейчас ничего не подходит. Уберите какой-нибудь фильтр или разрешите проверки постарше.',
+  isEmptyList:
+    'The list is empty: proxies appear here with its first import. | Список пуст: прокси появятся здесь после первого импорта.',
+  head_ip: 'Address | Адрес',
+  head_type: 'Type | Тип',
+  head_country: 'Country | Страна',
+  head_city: 'City | Город',
+  head_ping: 'Ping | Отклик',
+  head_works: 'Works | Удачно',
+  head_timecheck: 'Checked | Когда',
+  save: 'Save as | Сохранить',
   isCut:
     'The answer is longer; only its beginning was read. | Ответ длиннее; прочитано только начало.',
   firstRows: 'The first {n} of them | Первые {n} из них',
@@ -133,7 +147,7 @@ const WORDS = {
     'Choose fewer countries or a smaller number of proxies. | Выберите меньше стран или меньше прокси.',
   hint_DEMO_LIMIT_REACHED:
     'The key demo is for trying; a key of your own allows more. | Ключ demo для пробы; свой ключ разрешает больше.',
-  keyTitle: 'What a key has left | Сколько осталось у ключа',
+  keyTitle: 'Your key | Ваш ключ',
   keyIntro:
     'Looking costs nothing: it is not counted. | Посмотреть можно сколько угодно: это не считается.',
   showKey: 'Show | Показать',
@@ -143,14 +157,22 @@ const WORDS = {
 } as const satisfies Sentences
 
 const PLURALS: {
-  readonly [L in Lang]: { readonly [W in 'matches' | 'rows' | 'countries']: Plural }
+  readonly [L in Lang]: { readonly [W in 'headline' | 'matches' | 'rows' | 'countries']: Plural }
 } = {
   en: {
+    headline: {
+      one: 'working proxy, checked in the last ten minutes',
+      other: 'working proxies, checked in the last ten minutes',
+    },
     matches: { one: 'proxy matches', other: 'proxies match' },
     rows: { one: 'row', other: 'rows' },
     countries: { one: 'country', other: 'countries' },
   },
   ru: {
+    headline: {
+      one: 'рабочий прокси, проверенный за последние десять минут',
+      other: 'рабочих прокси, проверенных за последние десять минут',
+    },
     matches: { one: 'прокси подходит', other: 'прокси подходят' },
     rows: { one: 'строка', few: 'строки', many: 'строк', other: 'строки' },
     countries: { one: 'страна', few: 'страны', many: 'стран', other: 'страны' },
@@ -160,7 +182,7 @@ const PLURALS: {
 export type Say = Speech & {
   words: { readonly [name in keyof typeof WORDS]: string } & (typeof PLURALS)[Lang]
   /** A word for a name that came from the service; the name itself where there is none. */
-  named(prefix: 'hint_' | 'sort_', name: string): string | null
+  named(prefix: 'hint_' | 'sort_' | 'head_', name: string): string | null
 }
 
 export function createSay(lang: Lang): Say {

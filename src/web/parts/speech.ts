@@ -73,6 +73,11 @@ export function createSpeech(lang: Lang) {
       const [size, name] = SPANS.find(([least]) => seconds >= least) ?? SPANS[3]
       return unit(seconds / size, name, seconds % size === 0 ? 0 : 1)
     },
+    /** How long ago, in its largest whole unit and without the rest. */
+    age(seconds: number): string {
+      const [size, name] = SPANS.find(([least]) => seconds >= least) ?? SPANS[3]
+      return unit(Math.floor(seconds / size), name)
+    },
     /** What is left of a wait: seconds up to two minutes, then the two largest units. */
     countdown(seconds: number): string {
       if (seconds < 120) return unit(seconds, 'second')

@@ -89,13 +89,13 @@ test('language and theme are chosen, remembered, and nothing else is; motion is 
   expect(await page.evaluate(duration)).toBe('0s')
   await page.locator('.top').getByRole('radio', { name: 'RU' }).check()
   await page.getByRole('radio', { name: 'Тёмная' }).check()
-  await page.getByText('проверены за последние десять минут').waitFor()
+  await page.getByText('проверенных за последние десять минут').waitFor()
   expect(await page.getAttribute('html', 'lang')).toBe('ru')
   const untilDark = () =>
     page.waitForFunction(`getComputedStyle(document.body).backgroundColor === 'rgb(12, 19, 21)'`)
   await untilDark()
   await page.reload()
-  await page.getByText('проверены за последние десять минут').waitFor()
+  await page.getByText('проверенных за последние десять минут').waitFor()
   await untilDark()
   expect(await page.evaluate('Object.keys(localStorage).sort()')).toEqual(['lang', 'theme'])
 })
@@ -111,9 +111,9 @@ test('the keyboard alone chooses, changes tabs, tries and reads the answer', asy
     }
     throw new Error(`${key} does not reach ${until}`)
   }
-  await press('Tab', '[name=country][value=de]')
-  await page.keyboard.press('Space')
   await press('Tab', '[name=type][value=socks5]')
+  await page.keyboard.press('Space')
+  await press('Tab', '[name=country][value=de]')
   await page.keyboard.press('Space')
   await press('Tab', '[name=time]')
   await page.keyboard.press('ArrowRight')
@@ -133,7 +133,7 @@ test('the keyboard alone chooses, changes tabs, tries and reads the answer', asy
   await page.getByRole('button', { name: 'Skip the countries' }).focus()
   await page.keyboard.press('Enter')
   await page.keyboard.press('Tab')
-  expect(await page.evaluate('document.activeElement.name')).toBe('type')
+  expect(await page.evaluate('document.activeElement.name')).toBe('service')
 })
 
 test('the views are named as a screen reader needs them, which hears one sentence once the count has settled', async () => {
@@ -143,7 +143,7 @@ test('the views are named as a screen reader needs them, which hears one sentenc
   for (const line of [
     '- navigation "Pages":',
     '- link "Query"',
-    `- heading "${fresh(() => true)} checked in the last ten minutes" [level=1]`,
+    `- heading "${fresh(() => true)} working proxies, checked in the last ten minutes" [level=1]`,
     '- form "Query":',
     '- group "Where they are":',
     '- group "Type":',
@@ -171,9 +171,28 @@ test('the views are named as a screen reader needs them, which hears one sentenc
   await page.keyboard.press('Enter')
   await page.locator('.bars').waitFor()
   const key = await page.locator('main').ariaSnapshot()
-  expect(key).toContain('- heading "What a key has left" [level=1]')
+  expect(key).toContain('- heading "Your key" [level=1]')
   expect(key).toContain('31,240 of 34,560 left, full again in 11 hr 10 min')
   expect(key).toMatch(/img "Requests by hour\. 00: 7.* 23: 7"/)
+})
+
+test('the first screen shows what there is, type, anonymity, map, the request and eight rows', async () => {
+  const { page } = await open({ viewport: { width: 1440, height: 900 } })
+  await page.locator('#answer td', { hasText: 'sec' }).first().waitFor()
+  for (const selector of [
+    'h1',
+    '.card:has([name=type])',
+    '.card:has([name=anon])',
+    '.map',
+    '.copy',
+    '#answer tbody tr:nth-child(8)',
+  ]) {
+    const { y = 0, height = 0 } = (await page.locator(selector).boundingBox()) ?? {}
+    expect([selector, height > 0, y + height <= 900]).toEqual([selector, true, true])
+  }
+  const scrolls = `[...document.querySelectorAll('#answer, #answer *')]
+    .filter(e => e.scrollHeight > e.clientHeight + 1 && getComputedStyle(e).overflowY === 'auto').length`
+  expect(await page.evaluate(scrolls)).toBe(0)
 })
 
 test('nothing moves while the page loads', async () => {

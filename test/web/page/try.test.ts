@@ -9,6 +9,7 @@ import { succeed } from '../../support/launch.ts'
 import { fulfill, pageOf, requestOn } from '../../support/page.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { until } from '../../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -35,6 +36,76 @@ test('demo answers a table with its status, rows, time, bytes and what is left',
   expect(await page.locator('#answer tbody tr').count()).toBe(2)
   await page.getByRole('radio', { name: 'Raw' }).check()
   expect(JSON.parse((await page.locator('#answer pre').textContent()) ?? '')).toHaveLength(2)
+})
+
+test('before anybody asks, masked examples stand where the answer will be; after another choice again', async () => {
+  const { page, requests } = await open()
+  const rows = page.locator('#answer tbody tr')
+  const ips = page.locator('#answer td[data-member=ip]')
+  await page.locator('#answer', { hasText: '192.0.0.0:1080' }).waitFor()
+  expect((await ips.allTextContents()).toSorted()).toEqual(['192.0.0.0:1080', '192.0.0.0:80'])
+  expect(requests.filter(url => url.includes('/api'))).toEqual([])
+  await page.check('[name=country][value=nl]')
+  await until(async () => (await rows.count()) === 1)
+  expect(await rows.textContent()).toMatch(
+    /^192\.0\.0\.0:1080socks5NL NetherlandsAmsterdam99%\d+ (sec|min)$/,
+  )
+  await page.fill('[name=key]', KEY)
+  await tryIt(page)
+  expect(await ips.allTextContents()).toEqual(['192.0.2.2:1080'])
+  await page.uncheck('[name=country][value=nl]')
+  await page.getByText('The freshest that match').waitFor()
+  await until(async () => (await rows.count()) === 2)
+})
+
+test('rows are saved as TXT, CSV and JSON without another request; an address is copied by a click', async () => {
+  const { page, requests } = await open({
+    permissions: ['clipboard-read', 'clipboard-write'],
+    at: '/#get=json&fields=ip,city',
+  })
+  await page.fill('[name=key]', KEY)
+  await tryIt(page)
+  const asked = requests.length
+  const saved = async (form: string): Promise<string[]> => {
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: form, exact: true }).click(),
+    ])
+    return [download.suggestedFilename(), await Bun.file(await download.path()).text()]
+  }
+  const rows = ROWS.map(({ ip, city }) => ({ ip, city }))
+  expect(await saved('TXT')).toEqual(['proxies.txt', '192.0.2.1:80\n192.0.2.2:1080\n'])
+  expect(await saved('CSV')).toEqual([
+    'proxies.csv',
+    `ip,city\r\n192.0.2.1:80,${MARKUP}\r\n192.0.2.2:1080,Amsterdam\r\n`,
+  ])
+  const [name, json = ''] = await saved('JSON')
+  expect([name, JSON.parse(json)]).toEqual(['proxies.json', rows])
+  expect(requests.slice(asked).filter(url => !url.startsWith('blob:'))).toEqual([])
+  await page.getByRole('button', { name: '192.0.2.2:1080' }).click()
+  await page.locator('[data-copied]').waitFor()
+  expect(await page.evaluate('navigator.clipboard.readText()')).toBe('192.0.2.2:1080')
+})
+
+test('where there is nothing to show, a sentence says why', async () => {
+  const totals = { at: 1_795_176_000, version: '0.0', total: 0, matching: 0 }
+  const none = await open({ at: '/#country=fr' })
+  await none.page.locator('#answer', { hasText: 'No proxy matches now' }).waitFor()
+  const off = await open({ stubs: { '/stats': { status: 404, body: {} } } })
+  await off.page.locator('#answer', { hasText: 'Press Try it' }).waitFor()
+  const empty = await open({ stubs: { '/stats': { body: totals } } })
+  await empty.page.locator('.intro', { hasText: 'The list is empty' }).waitFor()
+})
+
+test('on a phone, Try brings the answer into view and the focus to it, and the bar steps aside', async () => {
+  const { page } = await open({ viewport: { width: 390, height: 844 } })
+  const bar = page.locator('.request .count')
+  expect(await bar.isVisible()).toBe(true)
+  await tryIt(page)
+  expect(await page.evaluate('document.activeElement.id')).toBe('answer')
+  expect(await bar.isVisible()).toBe(false)
+  const bottom = 'document.activeElement.getBoundingClientRect().bottom'
+  expect(await page.evaluate(bottom)).toBeWithin(1, 845)
 })
 
 test('each form is shown as rows; works=90 is said of demo, unless a share is chosen', async () => {
@@ -94,7 +165,7 @@ test('a service that does not answer, or not in JSON, is said, and can be stoppe
   await page.route('**/api?*', () => {}, { times: 1 })
   await page.getByRole('button', { name: 'Try it' }).click()
   await page.getByRole('button', { name: 'Stop' }).click()
-  await page.getByText('Nothing asked yet').waitFor()
+  await page.getByText('The freshest that match').waitFor()
   await page.route('**/api?*', route => route.abort(), { times: 1 })
   await page.getByRole('button', { name: 'Try it' }).click()
   await page.locator('#answer', { hasText: 'The service did not answer' }).waitFor()
@@ -192,7 +263,8 @@ test('a newcomer composes a request, tries it, copies the program and runs it', 
   await tryIt(page)
   const rows = page.locator('#answer tbody tr')
   expect(await rows.count()).toBeGreaterThan(0)
-  for (const row of await rows.allTextContents()) expect(row).toMatch(/socks5(?:DE|NL)0\.[0-6]/)
+  for (const row of await rows.allTextContents())
+    expect(row).toMatch(/socks5(?:DE Germany|NL Netherlands)\D*(?:700|[1-6]?\d?\d) ms/)
   await page.getByRole('tab', { name: 'Python' }).click()
   await page.getByRole('button', { name: 'Copy' }).click()
   await page.getByRole('button', { name: 'Copied' }).waitFor()
@@ -283,7 +355,7 @@ test('a key without limits and use, a wrong one, and a service that does not ans
 test('the choice is still there when one comes back from it', async () => {
   const { page } = await open({ at: '/#type=socks5&get=json' })
   await page.getByRole('link', { name: 'My key' }).click()
-  await page.getByRole('heading', { name: 'What a key has left' }).waitFor()
+  await page.getByRole('heading', { name: 'Your key' }).waitFor()
   expect(await page.getByRole('link', { name: 'My key' }).getAttribute('aria-current')).toBe('page')
   await page.getByRole('link', { name: 'Query' }).click()
   expect(await page.isChecked('[name=type][value=socks5]')).toBe(true)

@@ -100,6 +100,25 @@ export function readRows(text: string, form: Form): Row[] | null {
   }
 }
 
+const quotedCsv = (value: unknown): string => {
+  const text = String(value ?? '')
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+export type FileForm = 'txt' | 'csv' | 'json'
+
+/** Rows as the text of a file. */
+export const FILES: { readonly [F in FileForm]: (rows: readonly Row[]) => string } = {
+  txt: rows =>
+    rows.map(({ ip, port }) => `${ip}${port === undefined ? '' : `:${port}`}\n`).join(''),
+  csv(rows) {
+    const names = [...new Set(rows.flatMap(Object.keys))]
+    const lines = [names, ...rows.map(row => names.map(name => row[name]))]
+    return lines.map(line => `${line.map(quotedCsv).join()}\r\n`).join('')
+  },
+  json: rows => `${JSON.stringify(rows, null, 2)}\n`,
+}
+
 /** What an error body says, JSON or plain text (contract A9); never markup of a stranger's page. */
 export function readProblem(text: string, status: number): Problem {
   try {
