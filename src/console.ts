@@ -6,6 +6,7 @@ import { createFeedRoutes, type FeedParts, SAMPLE_ROUTES } from './admin/feeds.t
 import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from './admin/import.ts'
 import { keyRoutes, planRoutes } from './admin/keys.ts'
 import { createLogTap, type LogTap } from './admin/live-log.ts'
+import { createLogWriter } from './admin/log-entry.ts'
 import { createOverview, openHistory } from './admin/overview.ts'
 import { ok } from './admin/route.ts'
 import { createAdmin } from './admin/server.ts'
@@ -52,7 +53,7 @@ type ConsoleParts = {
   registry: Registry
   observed: Observed
   tap: LogTap
-  settings: Settings<'data' | 'metricsOpen'>
+  settings: Settings<'data' | 'metricsOpen' | 'providerService'>
   /** Imports what was uploaded; `null` where the list cannot be changed. */
   runImport: ImportParts['run']
   /** `null` for the sample list, which has none. */
@@ -69,7 +70,7 @@ export type Console = ReturnType<typeof createConsole>
 /** Creates the admin listener, not listening yet; `tick` is to be called every second. */
 export function createConsole(parts: ConsoleParts) {
   const { app, registry, observed, tap, settings, pageUrl, clock, log, later = timerLater } = parts
-  const { data: dir, metricsOpen } = settings
+  const { data: dir, metricsOpen, providerService } = settings
   const samples = openSamples(dir, log.say)
   const history = openHistory(samples)
   const attention = createAttention({
@@ -88,6 +89,7 @@ export function createConsole(parts: ConsoleParts) {
     keys: registry.keys.count,
     rssBytes: residentBytes,
   })
+  const writeLog = createLogWriter(registry.keys, providerService, clock)
   const imports = createImports({ dir, run: parts.runImport })
   const throttle = createAuthThrottle(later)
   const writeMetrics = createMetrics(app, observed, attention.read, clock)
@@ -113,7 +115,7 @@ export function createConsole(parts: ConsoleParts) {
         ? SAMPLE_ROUTES
         : createFeedRoutes({ ...parts.feeds, states: observed.feeds })),
       '/console/log': {
-        GET: ({ request }) => ({ kind: 'lines', lines: tap.open(request.signal) }),
+        GET: ({ request }) => ({ kind: 'lines', lines: tap.open(request.signal, writeLog) }),
       },
       ...imports.routes,
     },

@@ -206,11 +206,11 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 43_924,
+  'lines of src (TypeScript, CSS, SQL)': 44_078,
   'words of README.md': 1_470,
   'words of src/README.md': 1_514,
   'words of test/README.md': 697,
-  'words of the manual': 9_157,
+  'words of the manual': 9_197,
 } as const
 
 test('the house stays within its budget', () => {

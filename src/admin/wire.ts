@@ -4,6 +4,7 @@
  */
 import type { KeyState } from '../access/key.ts'
 import type { Plan as StoredPlan } from '../access/plan.ts'
+import type { ErrorCode } from '../api/errors.ts'
 import type { operatorReport } from '../api/key-report.ts'
 import type { describeState, FeedFetch as StoredFetch } from '../feeds/store.ts'
 import type { Proxy } from '../proxies/proxy.ts'
@@ -101,7 +102,7 @@ export type ImportLine =
   | ({ kind: 'done'; messages: readonly string[] } & ImportCounts)
   | { kind: 'failed'; message: string }
 
-/** A request that is over, as the access log has it: never its query or key. */
+/** A request that is over: the line of the access log, and what explains it. Never its key. */
 export type LogEntry = {
   time: string
   id: string
@@ -115,4 +116,11 @@ export type LogEntry = {
   bytes: number
   ms: number
   client: string
+  /** The filters that it asked, `''` for none; what is wrong or may be a key is left out. */
+  query: string
+  /** Of a refusal. */
+  code: ErrorCode | null
+  message: string | null
+  /** Of the key. */
+  label: string
 }

@@ -1,4 +1,4 @@
-/** The access log: one JSON line per request. It gets no query string, header or key to leak. */
+/** The access log: one JSON line per request, in which no query string, header or key is. */
 import type { Sent } from '../api/answer.ts'
 import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
@@ -21,6 +21,7 @@ export type Begun = {
   at: number
 }
 
+const NO_REPLY = { status: null, keyId: null, error: undefined }
 const NOTHING: Sent = { records: 0, bytes: 0, isTruncated: true }
 
 /** Call `begin`, then `whole` or `stream`, for every request; `elapsedMs` is their stopwatch. */
@@ -30,10 +31,10 @@ export function createAccessLog(log: Log, elapsedMs: () => number) {
 
   /**
    * Writes the line of a request and forgets it; does nothing if that was done. `ms` is the time until
-   * the reply was ready, or its stream ended; `status` is `null` when the connection was closed before
-   * there was a reply. No field needs escaping: all are made here, addresses, or methods.
+   * the reply was ready, or its stream ended; `reply` is `null` when the connection was closed before
+   * there was one. No field needs escaping: all are made here, addresses, or methods.
    */
-  function write(begun: Begun, status: number | null, keyId: string | null, sent: Sent): void {
+  function write(begun: Begun, reply: Reply | null, sent: Sent): void {
     if (begun.at === -1) return
     const last = unfinished.at(-1) ?? begun // gets its place
     last.at = begun.at
@@ -41,12 +42,15 @@ export function createAccessLog(log: Log, elapsedMs: () => number) {
     unfinished.pop()
     begun.at = -1
     const { id, path, request, nowMs, ip, beganMs } = begun
+    const { status, keyId, error } = reply ?? NO_REPLY
     const ms = Math.round((elapsedMs() - beganMs) * 1000) / 1000
     log.line(
       `{"time":"${formatInstant(nowMs)}","id":"${id}","method":"${request.method}","path":"${path}",` +
         `"status":${status},"key":${keyId === null ? 'null' : `"${keyId}"`},` +
         `"records":${sent.records},"bytes":${sent.bytes},"ms":${ms},"client":"${ip()}"` +
         (sent.isTruncated ? ',"truncated":true}' : '}'),
+      request,
+      error,
     )
   }
 
@@ -58,19 +62,19 @@ export function createAccessLog(log: Log, elapsedMs: () => number) {
       begun.at = unfinished.push(begun) - 1
     },
     /** The reply is given to the connection as a whole, with so many bytes of its body. */
-    whole(begun: Begun, { status, keyId, records }: Reply, bytes: number): void {
-      write(begun, status, keyId, { records, bytes, isTruncated: false })
+    whole(begun: Begun, reply: Reply, bytes: number): void {
+      write(begun, reply, { records: reply.records, bytes, isTruncated: false })
     },
     /** The body of the reply is sent from now on. */
-    stream(begun: Begun, { status, keyId }: Reply, { sent, cancel }: StreamBody): void {
+    stream(begun: Begun, reply: Reply, { sent, cancel }: StreamBody): void {
       if (begun.at === -1) return
       begun.cancel = cancel
-      void sent.then(all => write(begun, status, keyId, all))
+      void sent.then(all => write(begun, reply, all))
     },
     /** Writes the lines of requests whose connections were closed before they were done. */
     async logUnfinished(): Promise<void> {
       for (const begun of [...unfinished]) {
-        if (begun.cancel === null) write(begun, null, null, NOTHING)
+        if (begun.cancel === null) write(begun, null, NOTHING)
         else begun.cancel()
       }
       await Promise.resolve() // streams end with a promise

@@ -107,6 +107,8 @@ export type Reply = {
   records: number
   /** `Retry-After` of a refusal, `''` for none. */
   retryAfter?: string
+  /** Why it is a refusal. */
+  error?: ApiError
 }
 
 /** A reply of status 200 with plain text, for paths that need no key. */
@@ -138,6 +140,7 @@ export function errorReply(
     limits,
     records: 0,
     retryAfter: seconds === undefined ? '' : String(seconds),
+    error,
   }
 }
 

@@ -8,7 +8,7 @@ import type { AuthThrottle } from '../access/auth-throttle.ts'
 import { clientBucket } from '../access/entitlements.ts'
 import type { AnswerUse } from '../access/history.ts'
 import type { LimitStatus } from '../access/rate-limit.ts'
-import { ApiError, type ErrorCode, STATUS } from '../api/errors.ts'
+import { ApiError, ERRORS, type ErrorCode, STATUS } from '../api/errors.ts'
 import { type Refused, refused } from '../api/handler.ts'
 import type { Origins } from '../config/parsers.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -200,7 +200,10 @@ function* createIds(): Generator<string, never> {
 }
 
 /** The reply where not even an error body could be made: it depends on nothing. */
-const INTERNAL: Reply = { ...plainText('internal error\n'), status: STATUS.INTERNAL_ERROR }
+const INTERNAL: Reply = {
+  ...{ ...plainText('internal error\n'), status: STATUS.INTERNAL_ERROR },
+  error: new ApiError('INTERNAL_ERROR', ERRORS.INTERNAL_ERROR.message),
+}
 
 /** An internal failure, for the operator: its message when it was expected, else its stack. */
 const explain = (thrown: unknown): string => {

@@ -7,11 +7,16 @@ import { orAfter } from './clock.ts'
 import { codeOf, reasonOf } from './errors.ts'
 import { printable } from './redact.ts'
 
+export type LoggedError = { readonly code: string; readonly message: string }
+
 export type Log = {
   /** Whether lines are written at all; if not, callers need not build them. */
   readonly hasLines: boolean
-  /** Writes a line, without its newline, to stdout. */
-  line(text: string): void
+  /**
+   * Writes a line, without its newline, to stdout. Whose line it is, and why that request was refused, is
+   * for those that watch, never for stdout.
+   */
+  line(text: string, request?: { readonly url: string }, error?: LoggedError): void
   /** Writes a sentence for the operator to stderr. */
   say(sentence: string): void
   /** Says the first sentence of a topic, then once a minute how many more there were. */

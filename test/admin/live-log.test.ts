@@ -5,6 +5,7 @@ import {
   createBacklog,
   createLogTap,
   HEARTBEAT_MS,
+  LAST_BYTES,
   LAST_LINES,
   READERS_MAX,
   WAITING_MAX,
@@ -17,7 +18,8 @@ function create(hasLines = true) {
     ...{ hasLines, say() {}, sayRepeated() {}, close: async () => {} },
     line: text => void lines.push(text),
   })
-  return { ...tap, lines }
+  const open = (signal: AbortSignal) => tap.open(signal, async all => all.map(({ line }) => line))
+  return { ...tap, open, lines }
 }
 
 beforeEach(() => {
@@ -44,30 +46,40 @@ async function settled(): Promise<void> {
 }
 const signal = () => new AbortController().signal
 
+const logged = (line: string) => ({ line, url: '', error: undefined })
+
 describe('lines that wait', () => {
   test('are taken together, and then there are none', () => {
-    const backlog = createBacklog(['a'])
-    backlog.add('b')
-    expect(backlog.take()).toBe('a\nb\n')
-    expect([backlog.isEmpty(), backlog.take()]).toEqual([true, ''])
+    const backlog = createBacklog([logged('a')])
+    backlog.add(logged('b'))
+    expect(backlog.take()).toEqual({ lines: [logged('a'), logged('b')], dropped: 0 })
+    expect([backlog.isEmpty(), backlog.take()]).toEqual([true, { lines: [], dropped: 0 }])
   })
   test('are bounded: what does not fit is counted', () => {
     const backlog = createBacklog([])
-    for (let i = 0; i < WAITING_MAX + 7; i += 1) backlog.add(String(i))
-    const taken = backlog.take().split('\n')
-    expect(taken).toHaveLength(WAITING_MAX + 2)
-    expect(taken.at(-2)).toBe('{"dropped":7}')
-    backlog.add('x')
-    expect(backlog.take()).toBe('x\n')
+    for (let i = 0; i < WAITING_MAX + 7; i += 1) backlog.add(logged(String(i)))
+    const { lines, dropped } = backlog.take()
+    expect([lines.length, dropped]).toEqual([WAITING_MAX, 7])
+    backlog.add(logged('x'))
+    expect(backlog.take()).toEqual({ lines: [logged('x')], dropped: 0 })
   })
 })
 
 describe('the live log', () => {
-  test('begins with the last 100 lines, in their order', async () => {
+  test('begins with the last 2,000 lines, in their order', async () => {
     const { log, open } = create()
     for (let i = 0; i < LAST_LINES + 30; i += 1) log.line(String(i))
     const expected = Array.from({ length: LAST_LINES }, (_, i) => String(i + 30))
     expect(await readerOf(open(signal())).next()).toBe(`${expected.join('\n')}\n`)
+    expect(LAST_LINES).toBe(2000)
+  })
+
+  test('begins with fewer lines where they are long: with what its bytes allow', async () => {
+    const { log, open } = create()
+    const long = `http://a/api?city=${'x'.repeat(LAST_BYTES / 10)}`
+    for (let i = 0; i < 40; i += 1) log.line(String(i), { url: long })
+    log.line('end')
+    expect(await readerOf(open(signal())).next()).toBe('31\n32\n33\n34\n35\n36\n37\n38\n39\nend\n')
   })
 
   test('goes on with each line as it happens, and the log has all of them', async () => {

@@ -103,7 +103,7 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
       clock,
       log: tap.log,
     },
-    settings: { data: dir, metricsOpen },
+    settings: { data: dir, metricsOpen, providerService: 'the service' },
     observed: observeData(dir, registry, list),
     ...(later && { later }),
   })

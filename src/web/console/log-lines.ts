@@ -2,7 +2,7 @@
 import type { LogEntry } from '../../admin/wire.ts'
 
 /** Lines that are held at most; the oldest are dropped. */
-export const LOG_LINES = 500
+export const LOG_LINES = 2000
 
 /** A request, or a place where some may be missing. */
 export type LogLine =

@@ -58,7 +58,7 @@ function useLog(isPaused: boolean) {
         setConnection({ kind: 'live' })
       },
       values(values) {
-        pending.current = [...pending.current, ...values].slice(-LOG_LINES)
+        pending.current = [...pending.current, ...values].slice(-LOG_LINES - 1)
       },
       lost(error) {
         setConnection({ kind: 'lost', message: error?.message ?? CONNECTION_LOST })

@@ -181,6 +181,7 @@ test('a customer gets address, key, an example, limits and end', () => {
 const entry = (id: string, status: number | null = 200): LogEntry => ({
   ...{ time: '2026-01-01T00:00:00.000Z', id, method: 'GET', path: '/api', status, key: null },
   ...{ records: 0, bytes: 0, ms: 1, client: '127.0.0.1' },
+  ...{ query: '', code: null, message: null, label: '' },
 })
 const ids = (buffer: typeof EMPTY_LOG): string[] =>
   buffer.lines.map(line => (line.kind === 'gap' ? 'gap' : line.entry.id))
@@ -190,11 +191,11 @@ describe('the live log', () => {
     expect(ids(append(EMPTY_LOG, [entry('1'), entry('2')]))).toEqual(['2', '1'])
   })
 
-  test('is bounded to 500 lines', () => {
+  test('is bounded to 2,000 lines', () => {
     const many = Array.from({ length: LOG_LINES + 20 }, (_, n) => entry(`${n}`))
     const { lines } = append(EMPTY_LOG, many)
-    expect(lines).toHaveLength(500)
-    expect(lines[0]).toEqual({ kind: 'request', entry: entry('519') })
+    expect(lines).toHaveLength(2000)
+    expect(lines[0]).toEqual({ kind: 'request', entry: entry('2019') })
   })
 
   test('begins with the last requests again after a lost connection, and shows each once', () => {

@@ -1,0 +1,88 @@
+/** What the live log says of a request besides its line: the filters it asked, why it was refused, whose key it has. */
+import type { Registry } from '../access/ports.ts'
+import { createParamsParser, describeParameters } from '../api/query.ts'
+import type { Clock } from '../lib/clock.ts'
+import { nextTurn } from '../lib/errors.ts'
+import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.ts'
+import type { Logged } from './live-log.ts'
+import type { LogEntry } from './wire.ts'
+
+/** So many are written at once: requests wait meanwhile. */
+const SLICE = 100
+
+/** What looks like a key, which may stand in the place of any value: ours, or many letters and a digit. */
+const LIKE_KEY = /pl_|temp_|(?=[\w-]*\d)[\w-]{16}/i
+
+/** Reads the filters of a URL, in the order of the documentation, without what is wrong or may be a key. */
+export function createFilterReader(provider: string) {
+  const parameters = describeParameters(provider)
+  const names = new Set<string | null>(parameters.map(({ name }) => name))
+  const parse = createParamsParser(provider)
+  const tryParse = (pairs: readonly Pair[]) => {
+    try {
+      return parse(pairs)
+    } catch {
+      return null
+    }
+  }
+  return (url: string): string => {
+    const all = splitQueryString(queryStringOf(url))
+    const keys = all.flatMap(({ name, value }) => (name === 'key' && value ? [value] : []))
+    const mayBeShown = (value: string): boolean =>
+      !LIKE_KEY.test(value) && !keys.some(key => key !== 'demo' && value.includes(key))
+    const known = all.filter(
+      ({ name, value }) => names.has(name) && value !== null && value !== '' && mayBeShown(value),
+    )
+    const get = known.filter(pair => pair.name === 'get' && tryParse([pair]) !== null)
+    const form = tryParse(get)?.output.kind ?? 'txt'
+    const right =
+      tryParse(known) === null
+        ? known.filter(pair => tryParse(pair.name === 'get' ? [pair] : [...get, pair]) !== null)
+        : known
+    return parameters
+      .filter(({ forms }) => forms.includes(form))
+      .flatMap(({ name }) => {
+        const values = right.flatMap(pair => (pair.name === name ? [pair.value ?? ''] : []))
+        if (values.length === 0) return []
+        return `${name}=${encodeURIComponent(values.join().toWellFormed()).replace(/%2C|%3A/g, decodeURIComponent)}`
+      })
+      .join('&')
+  }
+}
+
+/** The paths whose query is one of filters. */
+const WITH_FILTERS: ReadonlySet<string> = new Set(['/api', '/stats'])
+
+/** Writes requests that are over as the lines of the live log, with the labels that their keys have now. */
+export function createLogWriter(
+  keys: Pick<Registry['keys'], 'list'>,
+  provider: string,
+  clock: Clock,
+) {
+  const filtersOf = createFilterReader(provider)
+  /** None where keys cannot be read: the log goes on without labels. */
+  async function listed(ids: readonly string[]) {
+    try {
+      return ids.length === 0 ? [] : await keys.list(clock(), ids)
+    } catch {
+      return []
+    }
+  }
+  return async (all: readonly Logged[]): Promise<readonly string[]> => {
+    const entries: LogEntry[] = []
+    for (let at = 0; at < all.length; at += SLICE) {
+      if (at > 0) await nextTurn()
+      for (const { line, url, error } of all.slice(at, at + SLICE)) {
+        const entry: LogEntry = JSON.parse(line) // our own
+        const { code = null, message = null } = error ?? {}
+        const query = WITH_FILTERS.has(entry.path) ? filtersOf(url) : ''
+        entries.push({ ...entry, query, code: code as LogEntry['code'], message, label: '' })
+      }
+    }
+    const ids = new Set(entries.flatMap(({ key }) => key ?? []))
+    const labels = new Map((await listed([...ids])).map(({ id, label }) => [id, label]))
+    return entries.map(entry =>
+      JSON.stringify({ ...entry, label: labels.get(entry.key ?? '') ?? '' }),
+    )
+  }
+}
