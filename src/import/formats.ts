@@ -90,6 +90,11 @@ const LOOKS: readonly (readonly [form: RegExp, looks: string, advice: string])[]
     'only a.b.c.d:port is supported',
   ],
   [
+    /^(?:[ \t]*(?:#.*)?\r?\n)*(?:---\s|- |[\w-]+:(?: .*)?\r?\n)/,
+    'YAML',
+    'get the list itself, as TXT, CSV or JSON',
+  ],
+  [
     /^[^\n]*[,;\t|][^\n]*$/m,
     'a table in which no column holds an address',
     'name the column with --map COLUMN=ip',

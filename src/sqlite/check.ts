@@ -31,7 +31,8 @@ function onSnapshot(db: Database, find: () => string[]): string[] {
 export function structureProblems(db: Database, pragma: Pragma): string[] {
   const row = db.prepare<Row, []>(`pragma ${pragma}(1)`).get() ?? {}
   const [found] = Object.values(row).map(String)
-  return found === undefined || found === 'ok' ? [] : [found.replaceAll('\n', ' ')]
+  if (found === undefined || found === 'ok') return []
+  return [found.replace(/^\*\*\* in database \w+ \*\*\*\s*/, '').replaceAll('\n', ' ')]
 }
 
 const schemaOf = (db: Database): Set<string> =>
@@ -75,12 +76,14 @@ function registryProblems(db: Database): string[] {
 export const checkUsable = (db: Database, isInUse: boolean): string[] =>
   onSnapshot(db, () => (isInUse ? structureProblems(db, 'integrity_check') : registryProblems(db)))
 
+export const OF_NO_PLAN = 'keys are of no plan'
+
 /** The problems of open keys, plans and usage; none when they are intact. */
 export const checkRegistry = (db: Database): string[] =>
   onSnapshot(db, () => {
     const orphans = db.prepare<Row, []>('pragma foreign_key_check').all().length
     const problems = registryProblems(db)
-    return orphans === 0 ? problems : [...problems, `${orphans} keys are of no plan`]
+    return orphans === 0 ? problems : [...problems, `${orphans} ${OF_NO_PLAN}`]
   })
 
 export type CheckTask = { kind: 'check'; file: string; holds: ServerHolds; isInUse: boolean }

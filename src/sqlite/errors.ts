@@ -14,7 +14,7 @@ const EXPLANATIONS: { [code: string]: string } = {
   SQLITE_BUSY: 'is locked by another process',
   SQLITE_FULL:
     'cannot be written (the disk is full: no space or inodes; or that of temporary files, TMPDIR)',
-  SQLITE_IOERR: 'cannot be read or written (input/output error)',
+  SQLITE_IOERR: 'cannot be read or written (input/output error, or ulimit -f)',
 }
 
 const DAMAGE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR_SHORT_READ)/

@@ -5,12 +5,12 @@ import { AHEAD_MS } from '../access/ahead.ts'
 import type { Subject } from '../access/rate-limit.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
-import { CommandError, StoreError } from '../lib/errors.ts'
+import { CommandError } from '../lib/errors.ts'
 import { type Checks, finding, problemOf, type Result, right, wrong } from '../lib/examination.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 import { describeSpace, judgeChecks, judgeKeys, sentencesOn } from '../metrics/attention.ts'
 import { type Tally, tallyAt } from '../proxies/freshness.ts'
-import { checkRegistry, startCheck, untilDone } from './check.ts'
+import { checkRegistry, OF_NO_PLAN, startCheck, untilDone } from './check.ts'
 import {
   ACCESS_FILE,
   FEED_LINES_FILE,
@@ -23,6 +23,7 @@ import {
 } from './data-directory.ts'
 import { isAlone } from './database.ts'
 import { freshStart, leftoversOf } from './database-files.ts'
+import { damagedBy, isStoreFailure } from './errors.ts'
 import { spaceIn } from './observe.ts'
 import { checkOpenList } from './proxies/store.ts'
 import { RESTORE_PART } from './restore.ts'
@@ -72,13 +73,21 @@ function subjectsAhead(dir: string, nowMs: number): Subject[] {
   return registry.usage.after(nowMs + AHEAD_MS)
 }
 
+/** Damage with what mends it; other problems, and what says so itself, as they are. */
+const withMend = (file: string, problems: readonly string[]): string[] =>
+  problems.map(problem =>
+    problem.startsWith(file) || problem.endsWith(OF_NO_PLAN)
+      ? problem
+      : damagedBy(file, [problem]).message,
+  )
+
 /** What `read` reads; `null` of a database that cannot be read, which other checks report. */
 async function tryRead<T>(file: string, read: () => Awaitable<T>): Promise<T | null> {
   if (!existsSync(file)) return null
   try {
     return await read()
   } catch (error) {
-    if (error instanceof StoreError || error instanceof CommandError) return null
+    if (isStoreFailure(error) || error instanceof CommandError) return null
     throw error
   }
 }
@@ -108,20 +117,25 @@ export const DIRECTORY_CHECKS = {
   list: ({ dir, signal }) =>
     withFile(dir, PROXY_FILE, async () =>
       finding(
-        await listProblems(dir, signal),
+        withMend(join(dir, PROXY_FILE), await listProblems(dir, signal)),
         'the structure is right, and rows and indexes agree',
       ),
     ),
 
   'keys and usage': ({ dir }) =>
     withFile(dir, ACCESS_FILE, () =>
-      finding(registryProblems(dir), 'the structure is right, and rows and indexes agree'),
+      finding(
+        withMend(join(dir, ACCESS_FILE), registryProblems(dir)),
+        'the structure is right, and rows and indexes agree',
+      ),
     ),
 
   freshness: ({ dir, clock }) =>
-    withFile(dir, PROXY_FILE, async () =>
-      judgeChecks(await tallyOf(dir, clock()), ORIGINS[PROXY_FILE], clock()),
-    ),
+    withFile(dir, PROXY_FILE, async () => {
+      const tally = await tryRead(join(dir, PROXY_FILE), () => tallyOf(dir, clock()))
+      if (tally === null) return right('there is no list that can be read')
+      return judgeChecks(tally, ORIGINS[PROXY_FILE], clock())
+    }),
 
   async limits({ dir, clock }) {
     const judged = await tryRead(join(dir, ACCESS_FILE), async () => {

@@ -20,7 +20,7 @@ import { HOUR_MS } from '../../src/lib/time.ts'
 import { writeCopyOf } from '../../src/sqlite/copy.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
-import { flipLast } from '../support/damage.ts'
+import { flipLast, overwriteRoots } from '../support/damage.ts'
 import { makeReadOnly, smallDisk } from '../support/disk.ts'
 import { dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { createClock, proxylist } from '../support/program.ts'
@@ -82,6 +82,10 @@ function makeCopy(dir: string): void {
   using registry = openRegistry(dir)
   writeCopyOf(registry.db, { database: 'some', version: 1, mark: 'mark' })
 }
+const damaged = (how: string): RegExp =>
+  new RegExp(
+    `proxies\\.db is damaged: ${how}; import .* --replace FILE, or restore .* --force FILE$`,
+  )
 type Trouble = readonly [what: string, make: (dir: string) => void, check: string, found: RegExp]
 const TROUBLES: readonly Trouble[] = [
   ['a directory for all', dir => chmodSync(dir, 0o755), 'permissions', /to others; chmod 700$/],
@@ -92,8 +96,8 @@ const TROUBLES: readonly Trouble[] = [
     /access\.db .*chmod 600$/,
   ],
   ['no list', dir => rmSync(list(dir)), 'list', /^there is no .*proxylist import FILE$/],
-  ['a flipped bit', dir => flipLast(list(dir)), 'list', /^row 1 missing from index/],
-  ['a truncated list', dir => truncateSync(list(dir), 5000), 'list', /damaged|malformed/],
+  ['a flipped bit', dir => flipLast(list(dir)), 'list', damaged('row 1 missing from index .*')],
+  ['a truncated list', dir => truncateSync(list(dir), 5000), 'list', /is damaged/],
   [
     'a list that is no database, with what mends it,',
     dir => writeFileSync(list(dir), 'hello\n'),
@@ -142,6 +146,12 @@ test.each(TROUBLES)('%s is found', async (_, make, check, found) => {
   const dir = healthy()
   make(dir)
   expect((await wrongIn(dir))[check]).toMatch(found)
+})
+
+test('a list with pages that cannot be read is one finding, with the command that mends it', async () => {
+  const dir = healthy()
+  overwriteRoots(list(dir))
+  expect(await wrongIn(dir)).toEqual({ list: expect.stringMatching(damaged('Tree .*')) })
 })
 
 describe('freshness', () => {
@@ -231,7 +241,7 @@ test.skipIf(!IS_ROOT)('keys that root has copied are found', async () => {
 describe('variables of the environment', () => {
   test.each([
     [{ PROXYLIST_LISTN: ':1' }, 'PROXYLIST_LISTN is not a setting; did you mean PROXYLIST_LISTEN?'],
-    [{ PROXYLIST_QUITE_OTHER: '1' }, 'PROXYLIST_QUITE_OTHER is not a setting'],
+    [{ PROXYLIST_WHOLLY_UNKNOWN: '1' }, 'PROXYLIST_WHOLLY_UNKNOWN is not a setting'],
     [{ PROXYLIST_GRACE: '?' }, 'PROXYLIST_GRACE must be a duration such as 90s, 15m, 24h or 30d'],
     [{ PROXYLIST_KEY: 'temp_secret' }, expect.not.stringContaining('secret')],
   ])('%p', async (env, found) => {

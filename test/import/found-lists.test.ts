@@ -345,6 +345,11 @@ const REFUSED: readonly (readonly [what: string, data: string | Uint8Array, says
     fixture('compressed.zst').subarray(0, -9),
     /is damaged or truncated zstd data/,
   ],
+  [
+    'YAML for Clash',
+    '# free\nmixed-port: 7890\nproxies:\n  - {name: "a, b", type: ss, server: 192.0.2.1, port: 443}\n',
+    /looks like YAML: get the list itself, as TXT, CSV or JSON/,
+  ],
   ['bare addresses', '192.0.2.1\n192.0.2.2\n', /looks like addresses without ports: /],
   ['names of hosts', 'proxy.example.com:8080\n', /addresses that are not IPv4: only a.b.c.d:port/],
   ['IPv6', 'socks5://[2001:db8::1]:1080\n', /addresses that are not IPv4: only a.b.c.d:port/],

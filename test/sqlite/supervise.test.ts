@@ -12,7 +12,7 @@ const END = '; answering 503 until that is over'
 const sqliteError = (code: string, message = code): Error =>
   Object.assign(new Error(message), { name: 'SQLiteError', code })
 const UNUSABLE = sqliteError('SQLITE_IOERR_READ')
-const UNUSABLE_SENTENCE = `${FILE} cannot be read or written (input/output error)`
+const UNUSABLE_SENTENCE = `${FILE} cannot be read or written (input/output error, or ulimit -f)`
 const BUSY = sqliteError('SQLITE_BUSY')
 const BUSY_SENTENCE = `${FILE} is locked by another process`
 
