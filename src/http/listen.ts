@@ -4,6 +4,7 @@ import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { type Listen, showListen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, codeOf, messageOf } from '../lib/errors.ts'
 import type { HttpApp } from './requests.ts'
 
@@ -31,6 +32,7 @@ export async function listen(
   bodyBytesMax = REQUEST_BODY_MAX_BYTES,
 ) {
   if (where.kind === 'unix') await removeStaleSocket(where.path)
+  const { fetch } = service
   try {
     // Not `service.listen`: it registers routes and WebSockets, too, and Bun 1.4.4 sends a
     // `100 Continue` for each of them that a request passes.
@@ -41,7 +43,7 @@ export async function listen(
       maxRequestBodySize: bodyBytesMax,
       idleTimeout: IDLE_TIMEOUT_SECONDS,
       reusePort: false,
-      fetch: service.fetch,
+      fetch: request => endingBodies(request, fetch(request)),
     })
   } catch (error) {
     throw cannotListen(where, await reasonOf(error, where))
@@ -51,6 +53,18 @@ export async function listen(
   if (where.kind === 'unix') chmodSync(where.path, socketMode)
   const at = where.kind === 'unix' ? where : { ...where, port: server.port ?? where.port }
   return { server, at, shown: showListen(at) }
+}
+
+/**
+ * The answer to a request, after which no more of a body is read that comes in chunks: it may have no end, and Bun
+ * reads what nobody asks for, one small chunk after the other, as fast as it comes.
+ */
+function endingBodies(request: Request, answer: Awaitable<Response>): Awaitable<Response> {
+  if (request.headers.get('transfer-encoding') === null) return answer
+  return Promise.resolve(answer).then(response => {
+    response.headers.set('connection', 'close')
+    return response
+  })
 }
 
 const cannotListen = (where: Listen, reason: string): CommandError =>

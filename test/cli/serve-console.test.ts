@@ -97,6 +97,12 @@ describe('serve --admin-listen', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 403 .*HOST_REFUSED/s)
   })
 
+  test('ends the connection of a request whose body comes in chunks without end', async () => {
+    const head = 'GET /console/overview HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n'
+    const answer = await answerTo(shared, new URL(shared.shown).host, head)
+    expect(answer).toMatch(/^HTTP\/1\.1 200 .*\r\nconnection: close\r\n/is)
+  })
+
   test('on a unix socket is for its owner only, and reached under any loopback name', async () => {
     const socket = join(temporaryDirectory(), 'admin.sock')
     const server = await start(dataDirectory(), [], `unix:${socket}`)

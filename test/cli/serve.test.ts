@@ -275,6 +275,8 @@ const RAW_REQUESTS: readonly RawRequest[] = [
   ['a URL of 9,000 bytes', get(`/api?key=${'k'.repeat(9000)}`), BINARY ? [431] : [403, 431]],
   ['a URL of 40,000 bytes', get(`/api?key=${'k'.repeat(40_000)}`), [431]],
   ['a header of 40,000 bytes', get(ASK, `Host: a\r\nX: ${'x'.repeat(40_000)}\r\n`), [431]],
+  ['198 header fields', get(ASK, `Host: a\r\n${'x: 1\r\n'.repeat(196)}`), [200]],
+  ['one more', get(ASK, `Host: a\r\n${'x: 1\r\n'.repeat(197)}`), [431]],
   ['control characters for a header', get(ASK, 'Host: a\r\n\u0001\u0002\r\n'), [400]],
   ['a header without a colon', get(ASK, 'Host: a\r\nno colon here\r\n'), [400]],
   ['garbage for addresses', get(ASK, 'Host: a\r\nX-Forwarded-For: ,;\u00ff,::%1\r\n'), [200]],
@@ -316,6 +318,22 @@ describe('requests no well-behaved client sends', () => {
     if (status === 200) expect(answer).toEndWith('\r\n\r\n192.0.2.1:80\n')
     expect(await ask(server, '/healthz')).toBe('200 ok\n')
   })
+
+  test.each([
+    ['GET', ASK, 200],
+    ['GET', `${ASK}x`, 403],
+    ['HEAD', '/', 200],
+    ['POST', ASK, 405],
+    ['DELETE', '/nowhere', 404],
+  ] as const)(
+    '%s %s with a body in chunks that has no end is answered with %p, and its connection closed',
+    async (method, path, status) => {
+      const head = `${method} ${path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n`
+      const answer = await exchange(`${head}1\r\na\r\n`, true)
+      expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} .*\r\nconnection: close\r\n`, 'is'))
+    },
+    5000, // an idle connection is closed after 24 seconds
+  )
 
   test.each(ODD_HOSTS)('the page is served whatever the Host is: %s', async (_, bytes, status) => {
     const answer = await exchange(bytes, true)
