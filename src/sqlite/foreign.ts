@@ -9,11 +9,13 @@ import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
 import { readBurst, readLabel, readLimit, requirePlanName } from '../config/parsers.ts'
 import { isCityName } from '../import/row.ts'
 import { CommandError } from '../lib/errors.ts'
-import { formatInstant } from '../lib/time.ts'
+import { canonicalIp } from '../lib/ip.ts'
+import { DAY_MS } from '../lib/time.ts'
 import { fold } from '../proxies/filter.ts'
 import { ANONS, SERVICE_SETS, TYPES } from '../proxies/proxy.ts'
 import { UNKNOWN, UNKNOWN_PING } from '../proxies/row.ts'
 import { ACCESS_SCRIPTS } from './access/file.ts'
+import { fromGaps } from './access/subjects.ts'
 import { openReading } from './database.ts'
 import { isStoreFailure } from './errors.ts'
 import { refuseForeign, type ServerHolds, schemaVersion } from './migrate.ts'
@@ -24,11 +26,71 @@ type Value = string | number
 /** Selects values, as `value`; `accepts` returns false or throws where no command would write one. */
 type Rule = readonly [what: string, select: string, accepts: (value: Value) => unknown]
 
+/** Finds what must not be there. */
+const none = (): boolean => false
+
 const valuesOf = (table: string, ...columns: string[]): string =>
   columns.map(column => `select ${column} as value from ${table}`).join(' union all ')
 
 /** The last second that `timecheck` can show. */
 const LAST_SECOND = Date.parse('9999-12-31T00:00:00Z') / 1000
+
+/** The last instant that has a form as text, and its day. */
+const LAST_MS = 8.64e15
+const LAST_DAY = LAST_MS / DAY_MS
+
+// What JSON may be in the log of admissions and its snapshot (`access/admission-log.ts`), which the server
+// reads as it is.
+
+type Check = (value: unknown) => boolean
+const isWhole: Check = n => Number.isSafeInteger(n)
+const isBetween =
+  (from: number, to: number): Check =>
+  n =>
+    isWhole(n) && Number(n) >= from && Number(n) <= to
+const isCount = isBetween(0, Number.MAX_SAFE_INTEGER)
+const isInstant = isBetween(0, LAST_MS)
+const isDay = isBetween(0, LAST_DAY)
+const isText: Check = text => typeof text === 'string'
+const isOneOf =
+  (...texts: string[]): Check =>
+  text =>
+    isText(text) && texts.includes(String(text))
+const isKind = isOneOf('key', 'demo', 'temp')
+const isList =
+  (is: Check, lengthMax = Number.POSITIVE_INFINITY): Check =>
+  list =>
+    Array.isArray(list) && list.length <= lengthMax && list.every(is)
+/** A list of one of these forms. */
+const isOf =
+  (...forms: (readonly Check[])[]): Check =>
+  list =>
+    Array.isArray(list) &&
+    forms.some(form => form.length === list.length && form.every((is, i) => is(list[i])))
+
+const areGaps: Check = gaps =>
+  isList(isWhole)(gaps) && isList(isInstant)(fromGaps(gaps as number[])) // as it was just seen
+const areEntries = isList(
+  isOf(
+    [isKind, isText, isInstant, isCount, isCount],
+    [isKind, isText, isInstant],
+    [isOneOf('use'), isText, isInstant, isCount, isCount],
+    [isOneOf('moved'), isText, isInstant, isDay],
+    [isOneOf('reset'), isText, isInstant, isKind, isOneOf('window', 'day', 'all')],
+  ),
+)
+const areSubjects = isList(
+  isOf([isKind, isText, isCount, areGaps], [isKind, isText, isCount, areGaps, isInstant]),
+)
+/** Requests are below 0 where one was given back after its day was moved to table `days`. */
+const isUsedDay = isOf([isDay, isCount, isCount, isBetween(0, 23), isList(isWhole, 24)])
+const areUsedKeys = isList(isOf([isText, isInstant, isList(isUsedDay)]))
+
+/** Whether a text is JSON of that form. */
+const isJson =
+  (is: Check) =>
+  (text: Value): boolean =>
+    is(JSON.parse(String(text)))
 
 /** What a row of the list is, as an import writes it. */
 const ROW = `id between 0 and ${2 ** 48 - 1} and id & 65535 > 0
@@ -42,7 +104,8 @@ const ROW = `id between 0 and ${2 ** 48 - 1} and id & 65535 > 0
   and (country = 0 or country >> 5 between 1 and 26 and country & 31 between 1 and 26)
   and case typeof(ip_out)
     when 'integer' then ip_out between 0 and ${2 ** 32 - 1}
-    else typeof(ip_out) = 'text' and ip_out not glob '*[^0-9a-f:.]*' end`
+    else typeof(ip_out) = 'text' end
+  and (city = 0 or city in (select id from cities))`
 
 const RULES: { readonly [holds in ServerHolds]: readonly Rule[] } = {
   access: [
@@ -51,6 +114,12 @@ const RULES: { readonly [holds in ServerHolds]: readonly Rule[] } = {
       'a limit of a plan',
       valuesOf('plans', `burst_requests || '/' || burst_seconds || 's'`),
       burst => readBurst(String(burst)),
+    ],
+    [
+      'a plan',
+      `select 1 as value from plans
+       where enabled not in (0, 1) or (burst_requests is null) <> (burst_seconds is null)`,
+      none,
     ],
     [
       'a limit of a plan',
@@ -78,7 +147,34 @@ const RULES: { readonly [holds in ServerHolds]: readonly Rule[] } = {
       'a time',
       `${valuesOf('keys', 'created_at', 'expires_at', 'revoked_at', 'last_seen')}
        union all ${valuesOf('old_secrets', 'expires_at')}`,
-      ms => formatInstant(Number(ms)),
+      isInstant,
+    ],
+    ['an admission', valuesOf('batches', 'admissions'), isJson(areEntries)],
+    ['the usage of a subject', valuesOf('snapshot', 'usage'), isJson(areSubjects)],
+    ['the use of a key', valuesOf('snapshot', 'history'), isJson(areUsedKeys)],
+    ['the use of a key', valuesOf('days', 'hours'), isJson(isList(isCount, 24))],
+    [
+      'the use of a key',
+      `select 1 as value from days
+       where not (day between 0 and ${LAST_DAY} and requests >= 0 and records >= 0 and refused >= 0)`,
+      none,
+    ],
+    [
+      'a batch or a snapshot of admissions',
+      `with log as (select count(*) as n, min(id) as first, max(id) as last from batches)
+       select 1 as value from log
+       where n > 0 and not (first > 0 and last < ${2 ** 52} and last - first + 1 = n)
+       union all select 1 from snapshot, log
+       where chunk < 0 or through not between 0 and coalesce(last, 0)`,
+      none,
+    ],
+    [
+      'a network of a quota',
+      `select 1 as value from networks
+       where not (subject_kind in ('key', 'demo', 'temp') and network_set in ('served', 'callers')
+           and day between 0 and ${LAST_DAY} and network not glob '*[^0-9a-z:./]*')
+         and (subject_kind, subject_id, network_set, day, network) <> ('probe', '', '', 0, '')`,
+      none,
     ],
   ],
   proxies: [
@@ -92,7 +188,13 @@ const RULES: { readonly [holds in ServerHolds]: readonly Rule[] } = {
         return fold(name) === folded
       },
     ],
-    ['a row', `select id as value from proxies where not (${ROW}) limit 1`, () => false],
+    ['a row', `select id as value from proxies where not (${ROW}) limit 1`, none],
+    [
+      'an exit address',
+      `select ip_out as value from proxies where typeof(ip_out) = 'text' and ip_out <> ''`,
+      ip => String(ip).includes(':') && canonicalIp(String(ip)) === ip,
+    ],
+    ['the id of a city', 'select seq as value from sqlite_sequence', isBetween(0, 2 ** 48)],
   ],
 }
 

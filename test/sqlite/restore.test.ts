@@ -299,6 +299,10 @@ const songs = (file: string): void => {
 const NO_ARCHIVE = ' is not a tar archive, which is what proxylist backup writes'
 const FOREIGN = ' is not a backup of proxylist: it holds '
 const damaged = (file: string): void => writeFileSync(file, readFileSync(file).fill(255, 4096))
+const log = (entries: string): string => `insert into batches values (1, '${entries}')`
+const snapshot = (through: number, usage = '[]', history = '[]'): string =>
+  `insert or replace into snapshot values (0, ${through}, '${usage}', '${history}')`
+const day = (values: string): string => `insert into days values (${values})`
 const FOREIGN_SCHEMA = 'a table, an index, a trigger or a view'
 /** What an archive may hold that passes all checks of SQLite, and how that is called. */
 const REFUSED: readonly (readonly [what: string, name: string, statement: string])[] = [
@@ -326,6 +330,44 @@ const REFUSED: readonly (readonly [what: string, name: string, statement: string
   ['the plan of a key', ACCESS_FILE, `update keys set plan = 'temp'`],
   ['the hash of a key', ACCESS_FILE, `update keys set hash = x'00'`],
   ['a time', ACCESS_FILE, 'update keys set created_at = 9e18'],
+  ['a time', ACCESS_FILE, 'update keys set created_at = -1'],
+  ['a plan', ACCESS_FILE, 'update plans set enabled = -7'],
+  ['a plan', ACCESS_FILE, 'update plans set burst_seconds = null'],
+  ...[
+    '[["key", "k", 1, -100000, 1]]',
+    '[["key", "k", -1, 1, 1]]',
+    '[["key", 7, 1, 1, 1]]',
+    '[["key", "k", 1, 1.5]]',
+    '[["use", "k", 1, -1, 0]]',
+    '[["moved", "k", 1, 1e9]]',
+    '[["reset", "k", 1, "key", "year"]]',
+  ].map(entries => ['an admission', ACCESS_FILE, log(entries)] as const),
+  ...['[["key", "k", -1, []]]', '[["key", "k", 1, [5, -9]]]', '[["key", "k", 1, [1], -2]]'].map(
+    usage => ['the usage of a subject', ACCESS_FILE, snapshot(0, usage)] as const,
+  ),
+  ...['[["k", 1, [[0, 0, 0, 24, []]]]]', '[["k", 1, [[0, -1, 0, 0, []]]]]'].map(
+    history => ['the use of a key', ACCESS_FILE, snapshot(0, '[]', history)] as const,
+  ),
+  ...['garbage', '[-1]', '[1.5]', '"a"', JSON.stringify(Array(25).fill(1))].map(
+    hours => ['the use of a key', ACCESS_FILE, day(`1, 'k', 1, 1, 1, '${hours}'`)] as const,
+  ),
+  ['the use of a key', ACCESS_FILE, day(`1, 'k', -1, 1, 1, '[]'`)],
+  ['the use of a key', ACCESS_FILE, day(`1e9, 'k', 1, 1, 1, '[]'`)],
+  ['a batch or a snapshot of admissions', ACCESS_FILE, snapshot(9e18)],
+  ['a batch or a snapshot of admissions', ACCESS_FILE, snapshot(-1)],
+  ['a batch or a snapshot of admissions', ACCESS_FILE, `insert into batches values (9e18, '[]')`],
+  [
+    'a batch or a snapshot of admissions',
+    ACCESS_FILE,
+    `insert into batches values (11, '[]'), (13, '[]')`,
+  ],
+  ...[
+    `'root', 'k', 'served', 1, '1'`,
+    `'key', 'k', 'x', 1, '1'`,
+    `'key', 'k', 'served', 1, 'X'`,
+  ].map(
+    row => ['a network of a quota', ACCESS_FILE, `insert into networks values (${row})`] as const,
+  ),
   [
     'the name of a city',
     PROXY_FILE,
@@ -333,7 +375,11 @@ const REFUSED: readonly (readonly [what: string, name: string, statement: string
   ],
   ['the folded name of a city', PROXY_FILE, `insert into cities values (9, 'Rome', '', 'rom', '')`],
   ['a row', PROXY_FILE, 'update proxies set type = 99'],
-  ['a row', PROXY_FILE, `update proxies set ip_out = '"},{"ip":"'`],
+  ['a row', PROXY_FILE, 'update proxies set city = 77'],
+  ['an exit address', PROXY_FILE, `update proxies set ip_out = '"},{"ip":"'`],
+  ['an exit address', PROXY_FILE, `update proxies set ip_out = ':::'`],
+  ['an exit address', PROXY_FILE, `update proxies set ip_out = '192.0.2.1'`],
+  ['the id of a city', PROXY_FILE, `insert into sqlite_sequence values ('cities', 9e18)`],
 ]
 
 const REFUSALS: readonly (readonly [what: string, change: Change, says: string | RegExp])[] = [

@@ -39,7 +39,7 @@ export type KeepMs = { readonly [kind in Subject['kind']]: number }
 type Saved = readonly [Kind, id: string, requests: number, gaps: number[], latestMs?: number]
 
 /** The instants again, in the same array. */
-function fromGaps(gaps: number[]): number[] {
+export function fromGaps(gaps: number[]): number[] {
   for (let i = 1; i < gaps.length; i += 1) gaps[i] = (gaps[i] ?? 0) + (gaps[i - 1] ?? 0)
   return gaps
 }

@@ -1,7 +1,8 @@
 /**
  * Any number of servers on one access.db (contract B3, B6, B8): restarted, crashed, pruned, failing,
  * with a snapshot of few chunks that is written all the time, with requests that are given back.
- * An oracle that keeps everything must agree with every decision, and with all limits after it.
+ * An oracle that keeps everything must agree with every decision, and with all limits after it; and a
+ * restore must take what they have written.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
@@ -12,6 +13,7 @@ import type { Caller } from '../../../src/access/key.ts'
 import { DAY_MS, HOUR_MS } from '../../../src/lib/time.ts'
 import { LOCK_WAIT } from '../../../src/sqlite/access/usage.ts'
 import { ACCESS_FILE } from '../../../src/sqlite/data-directory.ts'
+import { refuseForeignContent } from '../../../src/sqlite/foreign.ts'
 import { createLimiterOracle } from '../../support/limiter-oracle.ts'
 import {
   DEMO,
@@ -271,6 +273,7 @@ async function play({ plans, chunks, snapshots, moves }: World, seen: Seen): Pro
   const [{ db, countRows }] = servers as [OpenUsage]
   seen.chunks += countRows('snapshot')
   seen.removed += Number(db.prepare('select min(id) - 1 from batches').values()[0]?.[0] ?? 0)
+  expect(() => refuseForeignContent(db, 'access')).not.toThrow()
   for (const { close } of opened) close()
 }
 
