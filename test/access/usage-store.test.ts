@@ -8,6 +8,7 @@ import { afterAll, describe, expect, test as skippable } from 'bun:test'
 import { consumptionOf, keySubject, limitRulesOf } from '../../src/access/entitlements.ts'
 import { type DayUse, HISTORY_DAYS, type KeyUse, unusedDay } from '../../src/access/history.ts'
 import type { Caller } from '../../src/access/key.ts'
+import { createPassedTime } from '../../src/access/passed-time.ts'
 import type { UsageStore } from '../../src/access/ports.ts'
 import {
   type Admitted,
@@ -289,6 +290,77 @@ describe('usage', () => {
         expect((await its.read(DEMO_SUBJECT)).requests).toBe(requests)
       }
     })
+})
+
+/** How far ahead the clock is, and whether the server is started again while it is, and after. */
+const STEPS = [
+  ['days', 3 * DAY_MS, 'goes on'],
+  ['days', 3 * DAY_MS, 'starts again'],
+  ['years', 900 * DAY_MS, 'starts again'],
+] as const
+
+describe('a clock that is ahead and is set back', () => {
+  for (const [far, aheadMs, server] of STEPS)
+    for (const [caller, by] of [
+      [regular({ daily: 2 }), 'daily'],
+      [regular(burst(2, 86_400)), 'window'],
+      [temp(), 'window'],
+      [DEMO, 'window'],
+    ] as const)
+      test(`by ${far} gives no quota back, ${caller.kind}, ${by}: a server that ${server}`, async its => {
+        let elapsedMs = 0
+        const open = () => its.usage.open(createPassedTime(() => elapsedMs))
+        let own = open()
+        const prune = async (nowMs: number) => {
+          if (server === 'starts again') own = open()
+          elapsedMs += 10_000
+          await its.admitted(regular({}, 'other'), nowMs)
+          await its.prune(nowMs, own)
+        }
+        for (const ms of [0, 1]) expect(await its.outcome(caller, T0 + ms)).toBe('ok')
+        await prune(T0 + 10_000)
+        await prune(T0 + aheadMs)
+        await prune(T0 + aheadMs + 10_000)
+        await prune(T0 + 40_000)
+        await prune(T0 + aheadMs)
+        expect(await its.outcome(caller, T0 + 59_000)).toBe(by)
+      })
+
+  test('for as long as a server runs is believed after a day, and usage is forgotten', async its => {
+    let elapsedMs = 0
+    const own = its.usage.open(createPassedTime(() => elapsedMs))
+    await its.admitted(FREE, T0)
+    const laterMs = T0 + 9 * DAY_MS // no server ran until then
+    const left: [hours: number, requests: number][] = []
+    for (; elapsedMs <= DAY_MS + HOUR_MS; elapsedMs += 10 * MINUTE_MS) {
+      await its.admitted(regular({}, 'other'), laterMs + elapsedMs)
+      await its.prune(laterMs + elapsedMs, own)
+      if (elapsedMs % (12 * HOUR_MS) === 0 || elapsedMs > DAY_MS + 50 * MINUTE_MS)
+        left.push([elapsedMs / HOUR_MS, (await its.read(K1, own)).requests])
+    }
+    expect(left).toEqual([
+      [0, 1],
+      [12, 1],
+      [24, 1],
+      [25, 0],
+    ])
+  })
+
+  test('lets the next start go on from the time that has passed', async its => {
+    await its.admitted(FREE, T0)
+    const left: number[] = []
+    for (let hours = 0; hours <= 48; hours += 12) {
+      let elapsedMs = 0 // each server runs for half a day
+      const own = its.usage.open(createPassedTime(() => elapsedMs))
+      for (; elapsedMs < 12 * HOUR_MS; elapsedMs += HOUR_MS) {
+        const nowMs = T0 + hours * HOUR_MS + elapsedMs
+        await its.admitted(regular({}, 'other'), nowMs)
+        await its.prune(nowMs, own)
+      }
+      left.push((await its.read(K1, own)).requests)
+    }
+    expect(left).toEqual([1, 1, 1, 1, 0])
+  })
 })
 
 describe('what is used up', () => {

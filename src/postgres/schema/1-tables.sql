@@ -10,7 +10,8 @@ create table proxylist.installation (
   one boolean primary key default true check (one),
   schema integer not null,           -- its version; builds before the first release had a column `version`
   id uuid not null,
-  keys_version bigint not null       -- the last change of keys and plans, which it numbers
+  keys_version bigint not null,      -- the last change of keys and plans, which it numbers
+  passed bigint                      -- the time that ages of usage are measured from
 );
 insert into proxylist.installation values (true, 0, gen_random_uuid(), 0);
 

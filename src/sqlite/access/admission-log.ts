@@ -271,6 +271,7 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
     subjects: subjects.all,
     countUsed: subjects.countUsed,
     after: subjects.after,
+    oldest: subjects.oldest,
 
     /**
      * Writes the entries of a transaction, and when the log has grown by twice as much as the last

@@ -48,6 +48,12 @@ create table snapshot (
                                      -- first hour, requests of each hour], …]], …]
 ) strict;
 
+-- The time that ages of usage are measured from (`access/passed-time.ts`); at most one row.
+create table passed (
+  one integer primary key check (one = 1),
+  at integer not null
+) strict;
+
 create table networks (
   subject_kind text not null,
   subject_id text not null,

@@ -153,6 +153,10 @@ export function createSubjects(chunks: number) {
       return used
     },
 
+    /** The earliest of the last admissions of subjects, or `nowMs` if that is earlier. */
+    oldest: (nowMs: number): number =>
+      byChunk.flat().reduce((ms, { latestMs }) => Math.min(ms, latestMs), nowMs),
+
     /** Subjects whose last admission lies after `timeMs`. */
     after: (timeMs: number): Subject[] =>
       Object.values(byId).flatMap(known =>

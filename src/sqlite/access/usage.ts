@@ -10,6 +10,7 @@ import {
   type NetworkSet,
   type NetworkTable,
 } from '../../access/network-quota.ts'
+import { createPassedTime } from '../../access/passed-time.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
 import type { UsageStore } from '../../access/ports.ts'
 import {
@@ -170,6 +171,7 @@ export function createUsageStore(
   db: Database,
   options: Partial<SnapshotOptions> = {},
   lockWait: LockWait = LOCK_WAIT,
+  passedTime = createPassedTime(),
 ) {
   const admissions = createAdmissionLog(db, options)
   const networks = createNetworkTable(db)
@@ -178,6 +180,10 @@ export function createUsageStore(
   const tables: UsageTable & NetworkTable = { ...admissions, ...networks }
   const removeProbe = db.prepare("delete from networks where subject_kind = 'probe'")
   const writeProbe = db.prepare("insert into networks values ('probe', '', '', 0, '')")
+
+  const selectPassed = db.prepare<{ at: number }, []>('select at from passed')
+  const writePassed = db.prepare<never, [number]>('insert or replace into passed values (1, ?)')
+  let firstMs: number | null = null // of a file without: nothing is older
 
   const inTransaction = createTransaction(db, admissions, lockWait)
   /** What subjects have used, in order. */
@@ -198,9 +204,12 @@ export function createUsageStore(
     countNetworks: batch => batch.map(networks.count),
     prune: nowMs =>
       inTransaction(() => {
-        const mayMove = keyUse.moveDays(admissions.timeOf(nowMs))
+        firstMs ??= admissions.oldest(nowMs)
+        const passed = passedTime(nowMs, selectPassed.get()?.at ?? firstMs)
+        if (passed.isNew) writePassed.run(passed.timeMs)
+        const mayMove = keyUse.moveDays(admissions.timeOf(passed.timeMs))
         admissions.write() // before chunks that include it
-        const { mayRemain, timeMs } = admissions.prune(nowMs, keepMs())
+        const { mayRemain, timeMs } = admissions.prune(passed.timeMs, keepMs())
         return (
           mayMove ||
           mayRemain ||

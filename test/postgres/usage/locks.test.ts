@@ -17,6 +17,7 @@ import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage
 import { T0 } from '../../support/fixtures.ts'
 import {
   burst,
+  clockPasses,
   DEMO,
   decideAll,
   IP,
@@ -256,7 +257,8 @@ describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary ke
         execute format('alter database %I set enable_${scan} = off', current_database());
       end $$`)
     }
-    worker = createUsageStore({ url: database.url, timeoutMs: 20_000, name: 'worker' })
+    const options = { url: database.url, timeoutMs: 20_000, name: 'worker' }
+    worker = createUsageStore(options, undefined, undefined, clockPasses)
     const connection = openConnection({ url: database.url, timeoutMs: 20_000, name: 'worker' })
     nodes.push(worker, { ...worker, close: connection.close })
     registry = createRegistry(connection, worker)
