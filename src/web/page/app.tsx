@@ -2,11 +2,20 @@
 import { render } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
+import { nowMs } from '../parts/browser.ts'
 import { Footer, Header, LangSwitch, siteName, useLang } from '../parts/header.tsx'
 import { fill } from '../parts/speech.ts'
 import { Filters } from './filters.tsx'
 import { KeyView } from './key.tsx'
-import { type Choice, paramsOf, queryString, readChoice, SERVICES, START } from './model/query.ts'
+import {
+  type Choice,
+  ignoredIn,
+  paramsOf,
+  queryString,
+  readChoice,
+  SERVICES,
+  START,
+} from './model/query.ts'
 import {
   askServices,
   askStats,
@@ -81,22 +90,46 @@ const hashOf = (): string => location.hash.slice(1)
 /** The hash that holds a choice; none for the one that visitors begin with. */
 const toHash = (query: string): string => (query === 'get=json' ? '' : query)
 
+/** What is typed or dragged within this time is one step of Back. */
+const TYPING_MS = 1_000
+const TYPED = /^(ping|speed|works|city|port|ip|count)$/
+
 /** The choice and the view that the address of the page holds, both ways. */
 function useAddress() {
   const [isKeyView, setKeyView] = useState(() => hashOf() === KEY_HASH)
   const [choice, setChoice] = useState<Choice>(() => (isKeyView ? START : readChoice(hashOf())))
+  /** The hash that the choice was read from; `''` once it was changed here. */
+  const [read, setRead] = useState(hashOf)
+  const changed = useRef({ name: '', ms: 0, isStep: false })
   // Before anything can happen: an effect would wait for the next frame.
   useLayoutEffect(() => {
     const follow = (): void => {
       const isKey = hashOf() === KEY_HASH
       setKeyView(isKey)
+      changed.current.isStep = false
+      setRead(hashOf())
       if (!isKey) setChoice(readChoice(hashOf()))
     }
     addEventListener('hashchange', follow)
     return () => removeEventListener('hashchange', follow)
   }, [])
-  const set = (change: Partial<Choice>): void => setChoice(now => ({ ...now, ...change }))
-  return { isKeyView, choice, set }
+  const set = (change: Partial<Choice>): void => {
+    const name = Object.keys(change).join()
+    const last = changed.current
+    const isSame = TYPED.test(name) && name === last.name && nowMs() - last.ms < TYPING_MS
+    changed.current = { name, ms: nowMs(), isStep: last.isStep || !isSame }
+    setRead('')
+    setChoice(now => ({ ...now, ...change }))
+  }
+  /** Writes the hash of a choice: a step of Back where a visitor changed it. */
+  const write = (hash: string): void => {
+    if (hash === hashOf()) return
+    const url = hash === '' ? location.pathname : `#${hash}`
+    if (changed.current.isStep) history.pushState(null, '', url)
+    else history.replaceState(null, '', url)
+    changed.current.isStep = false
+  }
+  return { isKeyView, choice, set, read: isKeyView ? '' : read, write }
 }
 
 /** How long a count has to stay before a screen reader hears it. */
@@ -160,7 +193,7 @@ function App() {
   const [lang, setLang] = useLang()
   const say = useMemo(() => createSay(lang), [lang])
   const { words } = say
-  const { isKeyView, choice, set } = useAddress()
+  const { isKeyView, choice, set, read, write } = useAddress()
   const [apiKey, setKey] = useState(DEMO)
   const start = useStats('')
   const { names: services, areKnown } = useServices(start)
@@ -171,13 +204,12 @@ function App() {
   const stats = fullOf(known)
   const hash = toHash(query)
   useLayoutEffect(() => {
-    if (!isKeyView && hash !== hashOf()) {
-      history.replaceState(null, '', hash === '' ? location.pathname : `#${hash}`)
-    }
+    if (!isKeyView) write(hash)
   }, [hash, isKeyView])
   useEffect(() => {
     document.title = `${siteName()} · ${isKeyView ? words.myKey : words.tagline}`
   }, [words, isKeyView])
+  const ignored = ignoredIn(read, areKnown ? services : null)
   const count = matchingOf(stats, params, say)
   const { spoken, speak } = useSpoken(count && `${count.figure} ${count.word}`)
   const own = { apiKey, setKey, speak, say }
@@ -203,7 +235,14 @@ function App() {
         <main id="main">
           <Intro known={start} say={say} />
           <Filters {...filters} />
-          <Panel {...filters} {...own} kind={known.kind} params={params} query={query} />
+          <Panel
+            {...filters}
+            {...own}
+            ignored={ignored}
+            kind={known.kind}
+            params={params}
+            query={query}
+          />
         </main>
       )}
       <Footer words={words} />

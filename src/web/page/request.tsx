@@ -355,10 +355,11 @@ function Outputs(props: FilterProps) {
 const OUTPUTS = /^(count|lang|get|type_prefix|fields|split_ip|format|wrap|pretty)$/
 const isOutput = (name: string): boolean => OUTPUTS.test(name)
 
-type PanelProps = FilterProps & TryProps & { kind: Known['kind']; params: readonly Param[] }
+type PanelProps = FilterProps &
+  TryProps & { kind: Known['kind']; params: readonly Param[]; ignored: readonly string[] }
 
 export function Panel(props: PanelProps) {
-  const { choice, set, params, query, stats, say } = props
+  const { choice, set, params, query, stats, ignored, say } = props
   const attempt = useAttempt(props)
   const filters = params.filter(([name]) => !isOutput(name))
   const parts: RequestParts = {
@@ -376,6 +377,9 @@ export function Panel(props: PanelProps) {
           say={say}
         />
         <Chips choice={choice} params={filters} set={set} say={say} />
+        {ignored.length > 0 && (
+          <p class="hint bad">{fill(say.words.ignored, { what: ignored.join(', ') })}</p>
+        )}
         <RequestCode parts={parts} say={say} />
         <Outputs {...props} />
         <Ask {...props} {...attempt} />

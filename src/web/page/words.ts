@@ -87,6 +87,7 @@ const WORDS = {
   clear: 'Clear all | Сбросить',
   remove: 'Remove {what} | Убрать: {what}',
   chosen: 'What is chosen | Что выбрано',
+  ignored: 'ignored: {what} | не учтено: {what}',
   not: 'not {what} | кроме: {what}',
   request: 'Your request | Ваш запрос',
   requestUrl: 'URL of the request | URL запроса',

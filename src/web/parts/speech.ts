@@ -39,6 +39,7 @@ const SIZES = [
 
 export function createSpeech(lang: Lang) {
   const integers = new Intl.NumberFormat(lang)
+  const bytes = new Intl.NumberFormat(lang, { style: 'unit', unit: 'byte', unitDisplay: 'long' })
   const rules = new Intl.PluralRules(lang)
   const places = new Intl.DisplayNames([lang], { type: 'region', fallback: 'code' })
   /** Formatters are costly to make: one for each unit and precision. */
@@ -59,7 +60,7 @@ export function createSpeech(lang: Lang) {
     number: (n: number): string => integers.format(n),
     unit,
     percent: (n: number): string => unit(n, 'percent'),
-    bytes: (n: number): string => sized(n, ''),
+    bytes: (n: number): string => (n < 1000 ? bytes.format(n) : sized(n, '')),
     /** A speed in bytes per second. */
     rate: (n: number): string => sized(n, '-per-second'),
     /** The word that goes with a number. */

@@ -189,6 +189,33 @@ test('the hash restores what was chosen; chips take it away; another hash change
   expect(await requestOn(page)).toBe('/api?get=json')
 })
 
+test('each filter that is changed is a step of Back, and what is typed at once is one', async () => {
+  const { page } = await open()
+  await page.check('[name=type][value=http]')
+  await page.check('[name=type][value=socks5]')
+  await page.locator('[name=ping]').pressSequentially('700')
+  const choice = 'type=http,socks5&ping=700'
+  await until(async () => (await requestOn(page)).startsWith(`/api?${choice}`))
+  for (const query of ['type=http,socks5', 'type=http', '']) {
+    await page.evaluate('history.back()')
+    await until(
+      async () => /\?(.*?)&?(?:lang=en&)?get=json/.exec(await requestOn(page))?.[1] === query,
+    )
+  }
+  expect(await page.isChecked('[name=type][value=http]')).toBe(false)
+  await page.evaluate('history.forward()')
+  await page.locator('[name=type][value=http]:checked').waitFor()
+})
+
+test('what the hash has that is unknown is said, until something else is chosen', async () => {
+  const { page } = await open({ at: '/#type=http&country=xxxx&get=json' })
+  const note = page.getByText('ignored: country=xxxx')
+  await note.waitFor()
+  expect(await requestOn(page)).toBe('/api?type=http&get=json')
+  await page.check('[name=type][value=socks5]')
+  await note.waitFor({ state: 'detached' })
+})
+
 test('without statistics filters work, without counts, and the page says why', async () => {
   const shop = [{ name: 'service', schema: { items: { enum: ['smtp', 'my shop'] } } }]
   const { page } = await open({

@@ -7,6 +7,7 @@ import {
   ANONS,
   type Choice,
   FORMS,
+  ignoredIn,
   isInvalid,
   MEMBERS,
   type Name,
@@ -59,6 +60,18 @@ const choices: fc.Arbitrary<Choice> = fc.record({
   format: oneOf('array', 'object'),
   wrap: oneOf('1'),
   pretty: oneOf('0', '1'),
+})
+
+test.each([
+  ['type=socks5&country=de&cm=except&get=csv', []],
+  ['country=xxxx', ['country=xxxx']],
+  ['country=DE,xxxx&port=0', ['country=xxxx', 'port=0']],
+  ['service=smtp,the_service,nothing', ['service=nothing']],
+  ['colour=red&type=', ['colour=red']],
+  ['country=%%%', ['country=%%%']],
+  ['key=secret&API_KEY=secret', ['key', 'API_KEY']],
+])('of #%s is ignored: %j', (query, ignored) => {
+  expect(ignoredIn(query, SERVICES)).toEqual(ignored)
 })
 
 describe('the request of the page', () => {

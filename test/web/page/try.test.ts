@@ -31,7 +31,7 @@ async function tryIt(page: Page): Promise<string> {
 test('demo answers a table with its status, rows, time, bytes and what is left', async () => {
   const { page } = await open()
   const answer = await tryIt(page)
-  expect(answer).toMatch(/^2002 rows[\d.]+ ms[\d.]+ (?:byte|kB)/)
+  expect(answer).toMatch(/^2002 rows[\d.]+ ms[\d.]+ (?:bytes|kB)/)
   expect(answer).toContain('1 of 2 left')
   expect(await page.locator('#answer tbody tr').count()).toBe(2)
   await page.getByRole('radio', { name: 'Raw' }).check()

@@ -35,8 +35,9 @@ test('one proxy matches, two match', () => {
 })
 
 test.each([
-  [0, '0 byte'],
-  [999, '999 byte'],
+  [1, '1 byte'],
+  [149, '149 bytes'],
+  [999, '999 bytes'],
   [1500, '1.5 kB'],
   [18_000, '18 kB'],
   [2_400_000, '2.4 MB'],

@@ -161,14 +161,14 @@ const escaped = (value: string): string =>
 export const queryString = (params: readonly Param[]): string =>
   params.map(([name, value]) => `${name}=${escaped(value)}`).join('&')
 
-/** The parameters of a query string; what is not valid UTF-8 is left out. */
+/** The parameters of a query string; what is not valid UTF-8 is a name without a value. */
 function pairsOf(query: string): Param[] {
   return query.split('&').flatMap(pair => {
     const [name = '', ...value] = pair.replaceAll('+', ' ').split('=')
     try {
       return [[decodeURIComponent(name), decodeURIComponent(value.join('='))] as const]
     } catch {
-      return []
+      return [[pair, ''] as const] // no name of a parameter
     }
   })
 }
@@ -191,4 +191,27 @@ export function readChoice(query: string): Choice {
     found[name] = accepted(name, before === '' ? text : `${before},${text}`)
   }
   return Object.keys(found).length === 0 ? START : { ...EMPTY, get: 'txt', ...found }
+}
+
+/** A parameter that has no such name; what may be a key is not repeated. */
+const unknownIn = (name: string, value: string): string =>
+  value === '' || /key/i.test(name) ? name : `${name}=${value}`
+
+/**
+ * What of a query string is ignored, to be said.
+ * @param services names that the service knows; `null` while that is not known.
+ */
+export function ignoredIn(query: string, services: readonly string[] | null): string[] {
+  const isWrong = (name: Name, item: string): boolean =>
+    accepted(name, item) === '' ||
+    (name === 'service' && services !== null && known(item, services) === '')
+  const ignored = pairsOf(query).map(([given, value]) => {
+    const name = given === 'cm' ? 'country_mode' : given
+    if (!isName(name)) return unknownIn(given, value)
+    const text = FOLDED.has(name) ? value.toLowerCase() : value
+    const items = RULES[name].isList ? itemsOf(text) : [text.trim()]
+    const wrong = items.filter(item => item !== '' && isWrong(name, item)).join()
+    return wrong === '' ? '' : `${given}=${wrong}`
+  })
+  return ignored.filter(text => text !== '').map(text => text.slice(0, 80))
 }
