@@ -102,9 +102,10 @@ for (const code of PROGRAMS) {
       expect({ exitCode, found: found.size }).toEqual({ exitCode: 0, found: rows.length })
     })
 
-    test('fails when the key is wrong', async () => {
-      const { exitCode } = await outputOf(code, {}, 'wrong')
+    test('fails when the key is wrong, with the message of the API', async () => {
+      const { exitCode, stdout, stderr } = await outputOf(code, {}, 'wrong')
       expect(exitCode).not.toBe(0)
+      expect(stdout + stderr).toContain('INVALID_KEY')
     })
   })
 }
@@ -117,6 +118,16 @@ test('the URL as code says where a key would be', () => {
   expect(snippet('URL', partsOf({ get: '' }, 'https://x.example'))).toBe(
     'https://x.example/api?key=YOUR_KEY',
   )
+})
+
+test.each<[Partial<Choice>, string]>([
+  [
+    { type: 'socks5', country: 'de' },
+    '{\n\t\t"type":    {"socks5"},\n\t\t"country": {"de"},\n\t\t"get":     {"json"},\n\t}\n',
+  ],
+  [{ get: '' }, '{}\n'],
+])('the program in Go is as gofmt has it: %j', (choice, values) => {
+  expect(snippet('Go', partsOf(choice))).toContain(`\tparams := url.Values${values}\trequest`)
 })
 
 test.each(CODES)('coloured, the program in %s is the same text', code => {

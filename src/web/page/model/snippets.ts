@@ -57,6 +57,8 @@ function python({ origin, params, form, isWrapped, isObject }: RequestParts): st
       ? 'for address, proxy in proxies.items():\n    print(address, proxy)'
       : 'for proxy in proxies:\n    print(proxy)'
   return `import ${imports}os
+import sys
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -66,8 +68,11 @@ request = urllib.request.Request(
     ${quoted(`${origin}/api?`)} + urllib.parse.urlencode(params),
     headers={"Authorization": "Bearer " + os.environ["PROXYLIST_KEY"]},
 )
-with urllib.request.urlopen(request, timeout=30) as answer:
-    proxies = ${read}${data}
+try:
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        proxies = ${read}${data}
+except urllib.error.HTTPError as error:
+    sys.exit(error.read().decode())
 ${loop}`
 }
 
@@ -94,7 +99,13 @@ console.log(proxies)`
 }
 
 function go({ origin, params }: RequestParts): string {
-  const pairs = pairsOf(params, (name, value) => `\t\t${quoted(name)}: {${quoted(value)}},`)
+  // As gofmt has it: values below each other, and braces that hold nothing on one line.
+  const width = Math.max(...params.map(([name]) => name.length)) + 4
+  const pairs = pairsOf(
+    params,
+    (name, value) => `\t\t${`${quoted(name)}:`.padEnd(width)}{${quoted(value)}},`,
+  )
+  const values = pairs === '' ? '{}' : `{\n${pairs}\t}`
   return `package main
 
 import (
@@ -107,8 +118,7 @@ import (
 )
 
 func main() {
-	params := url.Values{
-${pairs}	}
+	params := url.Values${values}
 	request, err := http.NewRequest("GET", ${quoted(`${origin}/api?`)}+params.Encode(), nil)
 	if err != nil {
 		log.Fatal(err)
@@ -146,9 +156,15 @@ $params = http_build_query([
 ${pairs}]);
 $context = stream_context_create(['http' => [
     'header' => 'Authorization: Bearer ' . getenv('PROXYLIST_KEY'),
+    'ignore_errors' => true,
 ]]);
-$answer = file_get_contents(${phpQuoted(`${origin}/api?`)} . $params, false, $context);
-if ($answer === false) {
+$stream = fopen(${phpQuoted(`${origin}/api?`)} . $params, 'r', false, $context);
+if ($stream === false) {
+    exit(1);
+}
+$answer = stream_get_contents($stream);
+if (!str_contains(stream_get_meta_data($stream)['wrapper_data'][0], ' 200 ')) {
+    fwrite(STDERR, $answer);
     exit(1);
 }
 $proxies = ${PHP[form]}${data};
@@ -164,7 +180,7 @@ export const snippet = (code: Code, parts: RequestParts): string => WRITERS[code
 export type Token = { kind: 'text' | 'string' | 'word' | 'name'; text: string }
 
 const GRAMMAR =
-  /("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?<![\w-])(import|package|func|const|await|new|if|for|in|with|as|throw|defer|return|nil|true|false|curl|exit)\b|([a-zA-Z_]\w*(?=\())|(\$[a-zA-Z_]\w*)/g
+  /("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?<![\w-])(import|package|func|const|await|new|if|for|in|with|as|try|except|throw|defer|return|nil|true|false|curl|exit)\b|([a-zA-Z_]\w*(?=\())|(\$[a-zA-Z_]\w*)/g
 const KINDS = ['string', 'word', 'name', 'name'] as const
 
 /** A program in pieces that are coloured alike: enough for six languages, and always all of it. */
