@@ -5,7 +5,7 @@
  * it is no copy.
  */
 import type { Database } from 'bun:sqlite'
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { KeyReader } from '../access/ports.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -62,13 +62,13 @@ export function writeCopyOf(db: Database, { database, version, mark }: Version):
 const DATA_FILES = [ACCESS_FILE, PROXY_FILE] as const
 
 /**
- * Of what a file of a data directory is a copy; `'own'`: of nothing; `null` when it is not there or
- * cannot be read.
+ * Of what a file of a data directory is a copy; `'own'`: of nothing; `null` when it is not there, is empty or
+ * cannot be read: nothing of that can be lost, and a node makes it again.
  */
 function copyIn(dir: string, name: (typeof DATA_FILES)[number]): Version | 'own' | null {
   const file = join(dir, name)
-  if (!existsSync(file)) return null
   try {
+    if (!statSync(file, { throwIfNoEntry: false })?.size) return null
     using db = openReading(file)
     return readCopyOf(db) ?? 'own'
   } catch {

@@ -5,7 +5,7 @@ import { AHEAD_MS } from '../access/ahead.ts'
 import type { Subject } from '../access/rate-limit.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
-import { CommandError } from '../lib/errors.ts'
+import { CommandError, reasonOf } from '../lib/errors.ts'
 import { type Checks, finding, problemOf, type Result, right, wrong } from '../lib/examination.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 import { describeSpace, judgeChecks, judgeKeys, sentencesOn } from '../metrics/attention.ts'
@@ -23,7 +23,7 @@ import {
 } from './data-directory.ts'
 import { isAlone } from './database.ts'
 import { freshStart, leftoversOf } from './database-files.ts'
-import { damagedBy, isStoreFailure } from './errors.ts'
+import { damagedBy, isDamage, isStoreFailure, withoutRemedy } from './errors.ts'
 import { spaceIn } from './observe.ts'
 import { checkOpenList } from './proxies/store.ts'
 import { RESTORE_PART } from './restore.ts'
@@ -177,7 +177,7 @@ export const DIRECTORY_CHECKS = {
     // Copies of the data, or parts of them, of commands that were killed.
     const left = [RESTORE_PART, freshStart(PROXY_FILE)]
       .flatMap(start => leftoversOf(dir, start))
-      .map(name => `; a killed command left ${join(dir, name)}: remove it`)
+      .map(name => `; a command or node that was killed left ${join(dir, name)}: remove it`)
     return {
       ok: problems.length === 0 && left.length === 0,
       found: (problems[0] ?? describeSpace(space)) + left.join(''),
@@ -197,11 +197,19 @@ const ifThere =
 export const COPY_CHECKS = {
   permissions: ifThere(DIRECTORY_CHECKS.permissions),
   copies: ifThere(async ({ dir, signal }) => {
+    const of = async (name: string, problems: () => Awaitable<readonly string[]>) => {
+      try {
+        return existsSync(join(dir, name)) ? await problems() : []
+      } catch (error) {
+        if (!isDamage(error)) throw error
+        return [withoutRemedy(reasonOf(error))] // a list that is imported would be that of all nodes
+      }
+    }
     const problems = [
-      ...(existsSync(join(dir, PROXY_FILE)) ? await listProblems(dir, signal) : []),
-      ...(existsSync(join(dir, ACCESS_FILE)) ? registryProblems(dir) : []),
+      ...(await of(PROXY_FILE, () => listProblems(dir, signal))),
+      ...(await of(ACCESS_FILE, () => registryProblems(dir))),
     ]
-    const mend = problems.map(problem => `${problem}: stop the node and remove ${dir}`)
+    const mend = problems.map(each => `${each}: stop the node, remove ${dir}, start it again`)
     return finding(mend, 'the copies of this node are intact')
   }),
   requests: ifThere(DIRECTORY_CHECKS.requests),

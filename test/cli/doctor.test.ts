@@ -206,7 +206,9 @@ test('what a killed restore has left is named, that of a live one is not', async
   const left = [`restore.part-${pid}`, `${PROXY_FILE}.new-${pid}`]
   for (const name of [...left, `restore.part-${process.pid}`]) mkdirSync(join(dir, name))
   expect((await wrongIn(dir)).disk).toEndWith(
-    left.map(name => `; a killed command left ${join(dir, name)}: remove it`).join(''),
+    left
+      .map(name => `; a command or node that was killed left ${join(dir, name)}: remove it`)
+      .join(''),
   )
   for (const name of left) rmdirSync(join(dir, name))
   expect(await wrongIn(dir)).toEqual({})

@@ -129,6 +129,30 @@ describe.skipIf(!HAS_POSTGRES)('nodes', () => {
     await node.stop()
   })
 
+  test.each([
+    ['is empty', ''],
+    ['holds something else', 'no database'.repeat(999)],
+  ])('make copies again when they start, of which one %s: doctor says so', async (_, text) => {
+    const dir = temporaryDirectory()
+    for (const name of ['access.db', 'proxies.db']) {
+      const before = await startNode(url, dir)
+      await until(() => isReady(before))
+      await before.stop()
+      writeFileSync(join(dir, name), text)
+      const env = { PROXYLIST_DATABASE: url }
+      const { stdout } = await proxylist(['doctor', '--json', '--data', dir], { env })
+      const copies = JSON.parse(stdout).checks.find(
+        ({ check }: { check: string }) => check === 'copies',
+      )
+      expect(copies.found).toMatch(
+        /^\S+\.db is (?:damaged|not a database): stop the node, remove \S+, start it again$/,
+      )
+      const node = await startNode(url, dir)
+      await until(async () => (await isReady(node)) && (await statusOf(node, REVOKED)) === 403)
+      await node.stop()
+    }
+  })
+
   test('one that stops writes its records and removes its row, and one that is killed holds no lock', async () => {
     const [killed, stopped] = await Promise.all([startNode(url), startNode(url)])
     await Promise.all([killed, stopped].map(node => until(() => isReady(node))))
