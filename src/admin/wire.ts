@@ -13,7 +13,7 @@ import type { KeySort } from './key-page.ts'
 import type { changeSeveral, describeKeys, listPage, rotate } from './keys.ts'
 import type { createOverview } from './overview.ts'
 
-export type { KeySort, KeyState }
+export type { ErrorCode, KeySort, KeyState }
 
 /** One value per point of time; `null` where the server was down or nothing was measured. */
 export type Values = readonly (number | null)[]

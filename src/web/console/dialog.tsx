@@ -121,7 +121,7 @@ export function FormDialog(props: FormDialogProps) {
 type CopyProps = { label: string; value: string; action: string; isLong?: boolean }
 
 /** A text with a button that copies it. */
-function Copyable({ label, value, action, isLong = false }: CopyProps) {
+export function Copyable({ label, value, action, isLong = false }: CopyProps) {
   const [copied, setCopied] = useState('')
   const field = useRef<HTMLInputElement & HTMLTextAreaElement>(null)
   const copy = async (): Promise<void> => {

@@ -11,6 +11,7 @@ import { useConsole } from './context.ts'
 import { FormDialog, LiveNotice, type Secret, SecretDialog, secretOf } from './dialog.tsx'
 import { ExpiresField, LabelField, NoteField, PlanField } from './keys.tsx'
 import { type Live, useLive } from './live.ts'
+import { KeyLog } from './log.tsx'
 import { usePlans } from './plans.tsx'
 import { ago, dayOf, moment, number, SAY, unit } from './speech.ts'
 
@@ -238,6 +239,7 @@ export function KeyView({ id }: { id: string }) {
             <Limits limits={report.limits} say={SAY} />
             <DayUse today={report.today} say={SAY} />
             <Days report={report} />
+            <KeyLog id={id} />
           </div>
         </>
       )}

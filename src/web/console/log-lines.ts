@@ -1,5 +1,5 @@
-/** The lines of the live log that this tab holds: how many, which are shown, gaps. Pure. */
-import type { LogEntry } from '../../admin/wire.ts'
+/** The lines of the live log that this tab holds: how many, which are shown, gaps, what they say. Pure. */
+import type { ErrorCode, LogEntry } from '../../admin/wire.ts'
 
 /** Lines that are held at most; the oldest are dropped. */
 export const LOG_LINES = 2000
@@ -58,19 +58,83 @@ export function append(buffer: LogBuffer, arrivals: readonly LogArrival[]): LogB
   return { lines: all, isOpened }
 }
 
-export const LOG_FILTERS = ['all', 'ok', 'notFound', 'refused', 'rejected', 'failed'] as const
-export type LogFilter = (typeof LOG_FILTERS)[number]
+/** Which lines are shown; `''`: any. `code` is that of an error, or one of `OUTCOMES`; `key` an id. */
+export type LogFilter = { code: string; key: string; text: string }
+
+/** The filter that a fragment such as `#log?code=PROXIES_NOT_FOUND` names, and the fragment of one. */
+export function readLogFilter(hash: string): LogFilter {
+  const given = new URLSearchParams(/\?.*/s.exec(hash)?.[0])
+  const valueOf = (name: string): string => given.get(name) ?? ''
+  return { code: valueOf('code'), key: valueOf('key'), text: valueOf('text') }
+}
+export function logHref(filter: Partial<LogFilter>): string {
+  const query = new URLSearchParams(Object.entries(filter).filter(([, value]) => value !== ''))
+  return query.size === 0 ? '#log' : `#log?${query}`
+}
+
+/** What errors are called. */
+export const CODE_WORDS: { readonly [code in ErrorCode]: string } = {
+  PROXIES_NOT_FOUND: 'nothing matched',
+  INVALID_PARAMETER: 'bad parameter',
+  KEY_MISSING: 'no key',
+  INVALID_KEY: 'unknown or ended key',
+  TEMP_KEY_INVALID: 'ended temporary key',
+  RATE_LIMIT_EXCEEDED: 'too many at once',
+  DAILY_LIMIT_REACHED: 'requests of the day used up',
+  SUBNET_LIMIT_REACHED: 'networks of the day used up',
+  DEMO_LIMIT_REACHED: 'limit of demo reached',
+  TEMP_LIMIT_REACHED: 'limit of temporary keys reached',
+  NOT_FOUND: 'no such path',
+  METHOD_NOT_ALLOWED: 'wrong method',
+  INTERNAL_ERROR: 'our mistake',
+  DB_EXECUTE_FAILED: 'database failed',
+}
+
+/** What the answer was, in words. */
+export function wordsOf({ code, status }: LogEntry): string {
+  if (code !== null) return CODE_WORDS[code]
+  return status === null ? 'connection closed' : status === 304 ? 'not changed' : 'answered'
+}
+
+/** The request as a shell sends it, with the key in `$KEY`; `''` where it cannot be known. */
+export function curlOf({ method, path, query, key }: LogEntry, origin: string): string {
+  if (!path.startsWith('/') || (method !== 'GET' && method !== 'HEAD')) return ''
+  const head = method === 'HEAD' ? ' --head' : ''
+  const bearer = key === null && path !== '/api' ? '' : ' -H "Authorization: Bearer $KEY"'
+  return `curl${head}${bearer} '${origin}${path}${query === '' ? '' : `?${query.replaceAll("'", '%27')}`}'`
+}
 
 /** The kind of outcome of a request; one without a status failed. */
-export function outcomeOf(status: number | null): Exclude<LogFilter, 'all'> {
+export function outcomeOf(status: number | null) {
   if (status === null || status >= 500) return 'failed'
   if (status === 404) return 'notFound'
   if (status === 429) return 'refused'
   return status >= 400 ? 'rejected' : 'ok'
 }
 
+/** Filters by outcome, besides the codes of errors. */
+export const OUTCOMES = { ok: 'Answered', error: 'Any error' }
+
+/** Whether a filter shows a request; its text is looked for in all that is said of it. */
+function isShown(entry: LogEntry, { code, key, text }: LogFilter): boolean {
+  const isOk = outcomeOf(entry.status) === 'ok'
+  if (code !== '' && code !== entry.code && code !== (isOk ? 'ok' : 'error')) return false
+  if (key !== '' && key !== entry.key) return false
+  if (text === '') return true
+  const said = [...Object.values(entry), wordsOf(entry)].join(' ').toLowerCase()
+  return said.includes(text.trim().toLowerCase())
+}
+
 /** The lines that a filter shows; places where some are missing always. */
 export const selectLines = (lines: readonly LogLine[], filter: LogFilter): readonly LogLine[] =>
-  filter === 'all'
-    ? lines
-    : lines.filter(line => line.kind === 'gap' || outcomeOf(line.entry.status) === filter)
+  lines.filter(line => line.kind === 'gap' || isShown(line.entry, filter))
+
+/** The keys of lines, with their labels. */
+export const keysIn = (lines: readonly LogLine[]): ReadonlyMap<string, string> =>
+  new Map(
+    lines.flatMap(line =>
+      line.kind === 'request' && line.entry.key !== null
+        ? [[line.entry.key, line.entry.label]]
+        : [],
+    ),
+  )

@@ -1,23 +1,32 @@
-/** The live log: requests as they end, without queries. */
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { Radios } from '../parts/form.tsx'
-import { Table } from '../parts/table.tsx'
+/** The live log: requests as they end, what they asked and why they were refused; never their keys. */
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { LogEntry, Setup } from '../../admin/wire.ts'
+import { remembered } from '../parts/browser.ts'
+import { SelectField } from '../parts/form.tsx'
+import { Card, Facts, Table } from '../parts/table.tsx'
 import { keyHref } from './address.ts'
 import { CONNECTION_LOST, follow } from './client.ts'
 import { useConsole } from './context.ts'
-import { useIsVisible } from './live.ts'
+import { Copyable } from './dialog.tsx'
+import { useIsVisible, useLive } from './live.ts'
 import {
   append,
+  CODE_WORDS,
+  curlOf,
   EMPTY_LOG,
-  LOG_FILTERS,
+  keysIn,
   LOG_LINES,
   type LogArrival,
   type LogBuffer,
   type LogFilter,
   type LogLine,
   type LogValue,
+  logHref,
+  OUTCOMES,
   outcomeOf,
+  readLogFilter,
   selectLines,
+  wordsOf,
 } from './log-lines.ts'
 import { bytes, ms, number, seconds } from './speech.ts'
 
@@ -69,7 +78,56 @@ function useLog(isPaused: boolean) {
   return { buffer, connection, held, clear: () => setBuffer(EMPTY_LOG) }
 }
 
+const COLUMNS = [
+  ...['Time', 'Answer', 'Asked'],
+  { name: 'Key', look: 'col-client' },
+  { name: 'Records', look: 'number col-size' },
+  { name: 'Took', look: 'number col-took' },
+]
+
+const askedOf = ({ path, query }: LogEntry): string => path + (query === '' ? '' : `?${query}`)
+
+function Details({ entry }: { entry: LogEntry }) {
+  const setup = useLive<Setup>(useConsole().client, '/console/setup', 60).value
+  const page = setup?.page_url ?? ''
+  const origin = (remembered('service') || page || 'https://ADDRESS').replace(/\/$/, '')
+  const curl = curlOf(entry, origin)
+  const { code, message, key, label, path, query } = entry
+  return (
+    <>
+      {code !== null && (
+        <p>
+          <code>{code}</code> {message}
+        </p>
+      )}
+      <Facts
+        look="facts"
+        facts={[
+          ['Request', `${entry.method} ${askedOf(entry)}`],
+          ['Request id', entry.id],
+          ['Client', entry.client],
+          ['Records', number(entry.records)],
+          ['Size', bytes(entry.bytes)],
+          ['Took', ms(entry.ms)],
+        ]}
+      />
+      {curl !== '' && <Copyable label="As curl" value={curl} action="Copy as curl" />}
+      <p class="links">
+        {page !== '' && path === '/api' && (
+          <a href={`${page}#${query}`} target="_blank" rel="noreferrer">
+            Open in the page
+          </a>
+        )}
+        {key !== null && key !== 'demo' && (
+          <a href={keyHref(key)}>Open the key{label && ` ${label}`}</a>
+        )}
+      </p>
+    </>
+  )
+}
+
 function Row({ line }: { line: LogLine }) {
+  const [isOpen, setOpen] = useState(false)
   if (line.kind === 'gap') {
     return (
       <tr class="gap">
@@ -81,48 +139,111 @@ function Row({ line }: { line: LogLine }) {
       </tr>
     )
   }
-  const { time, status, method, path, records, key, client, ms: took } = line.entry
+  const { entry } = line
+  const { time, status, method, key, label } = entry
   const outcome = outcomeOf(status)
   return (
-    <tr>
-      <td>
-        <time dateTime={time}>{seconds(time)}</time>
-      </td>
-      <td>
-        <span class="status" data-ok={outcome === 'ok' || undefined} data-outcome={outcome}>
-          {status ?? 'closed'}
-        </span>
-      </td>
-      <td class="path">
-        <span class="soft">{method}</span> {path}
-      </td>
-      <td>{key !== null && (key === 'demo' ? key : <a href={keyHref(key)}>{key}</a>)}</td>
-      <td class="number">{number(records)}</td>
-      <td class="number col-size">{bytes(line.entry.bytes)}</td>
-      <td class="number col-took">{ms(took)}</td>
-      <td class="col-client">{client}</td>
-    </tr>
+    <>
+      <tr>
+        <td>
+          <button
+            type="button"
+            class="quiet"
+            aria-expanded={isOpen}
+            aria-label={`Details, ${seconds(time)}`}
+            onClick={() => setOpen(!isOpen)}
+          >
+            <time dateTime={time}>{seconds(time)}</time>
+          </button>
+        </td>
+        <td>
+          <span class="status" data-ok={outcome === 'ok' || undefined} data-outcome={outcome}>
+            {status ?? '–'} <span class="words">{wordsOf(entry)}</span>
+          </span>
+        </td>
+        <td class="path">
+          {method !== 'GET' && <span class="soft">{method} </span>}
+          {askedOf(entry)}
+        </td>
+        <td class="col-client">
+          {key !== null && (key === 'demo' ? key : <a href={keyHref(key)}>{label || key}</a>)}
+        </td>
+        <td class="number col-size">{number(entry.records)}</td>
+        <td class="number col-took">{ms(entry.ms)}</td>
+      </tr>
+      {isOpen && (
+        <tr class="details">
+          <td colSpan={COLUMNS.length}>
+            <Details entry={entry} />
+          </td>
+        </tr>
+      )}
+    </>
   )
 }
 
-const COLUMNS = [
-  ...['Time', 'Status', 'Path', 'Key'],
-  { name: 'Records', look: 'number' },
-  { name: 'Size', look: 'number col-size' },
-  { name: 'Took', look: 'number col-took' },
-  { name: 'Client', look: 'col-client' },
-]
+const Lines = ({ lines }: { lines: readonly LogLine[] }) => (
+  <Table caption="Log" look="log" columns={COLUMNS}>
+    {lines.map(line => (
+      <Row key={line.kind === 'gap' ? line.id : line.entry.id} line={line} />
+    ))}
+  </Table>
+)
 
-const FILTER_WORDS: { readonly [filter in LogFilter]: string } = {
-  ...{ all: 'all', ok: '200', notFound: '404', refused: '429' },
-  ...{ rejected: 'other 4xx', failed: '5xx' },
+const CODES = [
+  ['', 'Any answer'],
+  ...Object.entries(OUTCOMES),
+  ...Object.entries(CODE_WORDS),
+] as const
+
+/** The filter, which the fragment names: a link can. */
+function Filters({ filter, lines }: { filter: LogFilter; lines: readonly LogLine[] }) {
+  const change = (changed: Partial<LogFilter>): void =>
+    location.replace(logHref({ ...filter, ...changed }))
+  const keys = new Map([
+    ...(filter.key === '' ? [] : [[filter.key, ''] as const]),
+    ...keysIn(lines),
+  ])
+  return (
+    <div class="key-filters">
+      <SelectField
+        label="Answer"
+        name="code"
+        value={filter.code}
+        onChange={code => change({ code })}
+        options={CODES}
+        isBare
+      />
+      <SelectField
+        label="Key"
+        name="key"
+        value={filter.key}
+        onChange={key => change({ key })}
+        options={[['', 'Any key'], ...[...keys].map(([id, label]) => [id, label || id] as const)]}
+        isBare
+      />
+      <input
+        class="input"
+        type="search"
+        name="text"
+        aria-label="Text"
+        placeholder="Filter, address, request id…"
+        value={filter.text}
+        onInput={event => change({ text: event.currentTarget.value })}
+      />
+    </div>
+  )
 }
+
+/** Rows at first, and more of them at a time. */
+const ROWS = 100
 
 export function LogView() {
   const [isPaused, setPaused] = useState(false)
-  const [filter, setFilter] = useState<LogFilter>('all')
+  const [rows, setRows] = useState(ROWS)
+  const filter = readLogFilter(location.hash) // a change of it draws every view again
   const { buffer, connection, held, clear } = useLog(isPaused)
-  const lines = useMemo(() => selectLines(buffer.lines, filter), [buffer, filter])
+  const lines = selectLines(buffer.lines, filter)
   const connected = connection.kind === 'connecting' ? 'connecting…' : 'live'
   const isLive = !isPaused && connection.kind === 'live'
   return (
@@ -131,13 +252,7 @@ export function LogView() {
         <span class="status" data-ok={isLive || undefined} role="status">
           {connection.kind === 'lost' ? connection.message : isPaused ? 'paused' : connected}
         </span>
-        <Radios
-          label="Show"
-          name="outcome"
-          value={filter}
-          onChange={setFilter}
-          options={LOG_FILTERS.map(each => [each, FILTER_WORDS[each]])}
-        />
+        <Filters filter={filter} lines={buffer.lines} />
         <button type="button" class="plain" onClick={clear}>
           Clear
         </button>
@@ -156,16 +271,41 @@ export function LogView() {
             {buffer.lines.length === 0 ? 'No request yet.' : 'None of these yet.'}
           </p>
         ) : (
-          <Table caption="Log" look="log" columns={COLUMNS}>
-            {lines.map(line => (
-              <Row key={line.kind === 'gap' ? line.id : line.entry.id} line={line} />
-            ))}
-          </Table>
+          <Lines lines={lines.slice(0, rows)} />
         )}
         <p class="soft note">
-          The last {LOG_LINES} requests. Queries and keys are never part of it.
+          {lines.length > rows && (
+            <button type="button" class="quiet" onClick={() => setRows(rows + ROWS)}>
+              Show {ROWS} more of {number(lines.length)}
+            </button>
+          )}{' '}
+          Of the last {number(LOG_LINES)} requests. Keys are never part of it.
         </p>
       </section>
     </>
+  )
+}
+
+/** Rows of a key's own page. */
+const KEY_ROWS = 10
+
+/** The last requests of a key. */
+export function KeyLog({ id }: { id: string }) {
+  const { buffer } = useLog(false)
+  const filter = { code: '', key: id, text: '' }
+  const lines = selectLines(buffer.lines, filter).filter(({ kind }) => kind === 'request')
+  return (
+    <Card look="wide" title="Last requests" hint={`of the server’s last ${number(LOG_LINES)}`}>
+      {lines.length === 0 ? (
+        <p class="soft">None of them is of this key.</p>
+      ) : (
+        <>
+          <Lines lines={lines.slice(0, KEY_ROWS)} />
+          <a class="quiet" href={logHref(filter)}>
+            All in the log
+          </a>
+        </>
+      )}
+    </Card>
   )
 }

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { readKeyQuery } from '../../../src/admin/key-page.ts'
 import type { LogEntry } from '../../../src/admin/wire.ts'
+import { ERRORS } from '../../../src/api/errors.ts'
 import { hrefOf, routeOf } from '../../../src/web/console/address.ts'
 import {
   coarsen,
@@ -23,10 +24,15 @@ import { ALL_KEYS, type KeyFilter, pathOf } from '../../../src/web/console/key-f
 import { customerMessage } from '../../../src/web/console/key-message.ts'
 import {
   append,
+  CODE_WORDS,
+  curlOf,
   EMPTY_LOG,
   LOG_LINES,
+  logHref,
   outcomeOf,
+  readLogFilter,
   selectLines,
+  wordsOf,
 } from '../../../src/web/console/log-lines.ts'
 import { changesOf, fieldsOf, limitsOf, STANDARD } from '../../../src/web/console/plan-fields.ts'
 import { amount, clock, distance, ms, share } from '../../../src/web/console/speech.ts'
@@ -183,6 +189,7 @@ const entry = (id: string, status: number | null = 200): LogEntry => ({
   ...{ records: 0, bytes: 0, ms: 1, client: '127.0.0.1' },
   ...{ query: '', code: null, message: null, label: '' },
 })
+const ANY = { code: '', key: '', text: '' }
 const ids = (buffer: typeof EMPTY_LOG): string[] =>
   buffer.lines.map(line => (line.kind === 'gap' ? 'gap' : line.entry.id))
 
@@ -238,8 +245,59 @@ describe('the live log', () => {
   ] as const)('has status %p among %s', (status, outcome) => {
     expect(outcomeOf(status)).toBe(outcome)
     const { lines } = append(EMPTY_LOG, [entry('1', status)])
-    expect(selectLines(lines, outcome)).toEqual(lines)
-    expect(selectLines(lines, outcome === 'ok' ? 'failed' : 'ok')).toEqual([])
+    const [right, wrong] = outcome === 'ok' ? ['ok', 'error'] : ['error', 'ok']
+    expect(selectLines(lines, { ...ANY, code: right })).toEqual(lines)
+    expect(selectLines(lines, { ...ANY, code: wrong })).toEqual([])
+  })
+
+  test.each([
+    [{}, ['2', '1']],
+    [{ code: 'PROXIES_NOT_FOUND' }, ['2']],
+    [{ key: 'k1' }, ['1']],
+    [{ key: 'k' }, []],
+    [{ text: ' SOCKS5' }, ['2']],
+    [{ text: 'nothing matched' }, ['2']],
+    [{ text: 'acme' }, ['1']],
+    [{ code: 'ok', key: 'k1', text: 'acme' }, ['1']],
+    [{ code: 'ok', text: 'socks5' }, []],
+  ])('shows with the filter %j the lines %j', (filter, expected) => {
+    const buffer = append(EMPTY_LOG, [
+      { ...entry('1'), key: 'k1', label: 'Acme', query: 'type=http' },
+      { ...entry('2', 404), code: 'PROXIES_NOT_FOUND', query: 'type=socks5' },
+    ])
+    expect(ids({ ...buffer, lines: selectLines(buffer.lines, { ...ANY, ...filter }) })).toEqual(
+      expected,
+    )
+  })
+
+  test('has its filter in the fragment, as the link of what needs attention has', () => {
+    const filter = { code: 'PROXIES_NOT_FOUND', key: 'k1', text: 'a b&c=é' }
+    expect(readLogFilter(logHref(filter))).toEqual(filter)
+    expect(logHref({ ...ANY, code: 'PROXIES_NOT_FOUND' })).toBe('#log?code=PROXIES_NOT_FOUND')
+    expect([logHref(ANY), readLogFilter('#log')]).toEqual(['#log', ANY])
+  })
+
+  test('says what the answer was, for every code', () => {
+    expect(Object.keys(CODE_WORDS).sort()).toEqual(Object.keys(ERRORS).sort())
+    expect(wordsOf({ ...entry('1', 429), code: 'DEMO_LIMIT_REACHED' })).toBe(
+      'limit of demo reached',
+    )
+    expect([200, 304, null].map(status => wordsOf(entry('1', status)))).toEqual([
+      ...['answered', 'not changed', 'connection closed'],
+    ])
+  })
+
+  test.each([
+    [
+      { query: "city=O%20'x" },
+      `curl -H "Authorization: Bearer $KEY" 'https://h/api?city=O%20%27x'`,
+    ],
+    [{ method: 'HEAD', key: 'k1' }, `curl --head -H "Authorization: Bearer $KEY" 'https://h/api'`],
+    [{ path: '/healthz' }, `curl 'https://h/healthz'`],
+    [{ method: 'POST' }, ''],
+    [{ path: '(unknown)' }, ''],
+  ])('has %j as a command without its key', (changed, expected) => {
+    expect(curlOf({ ...entry('1'), ...changed }, 'https://h')).toBe(expected)
   })
 })
 

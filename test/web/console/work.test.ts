@@ -272,7 +272,7 @@ describe('an import in the background', () => {
 })
 
 describe('the log', () => {
-  test('is live, shows no query and no key, and can be filtered', async () => {
+  test('is live, shows filters and no key, and is filtered by code, key and text in the fragment', async () => {
     const { page, api } = await view('Log')
     await fetch(`${api}?key=demo&type=socks5&country=de`)
     await fetch(`${api}?key=pl_SECRETSECRETSECRETSECRETSECRET12`)
@@ -280,13 +280,43 @@ describe('the log', () => {
     await rows.nth(1).waitFor()
     expect(await rows.nth(1).textContent()).toContain('demo')
     const shown = await page.evaluate('document.documentElement.outerHTML')
-    expect(shown).not.toContain('socks5')
+    expect(await rows.nth(1).textContent()).toContain('/api?type=socks5&country=de')
     expect(shown).not.toContain('SECRET')
-    await page.getByLabel('other 4xx').check()
+    await page.getByLabel('Answer').selectOption('INVALID_KEY')
     await page.locator('.log .status[data-ok]').waitFor({ state: 'detached' })
-    expect(await rows.first().textContent()).toContain('403')
-    await page.getByLabel('5xx').check()
+    expect(await rows.first().textContent()).toContain('403 unknown or ended key')
+    await page.getByRole('searchbox').fill('no such thing')
     expect(await page.locator('.empty').textContent()).toBe('None of these yet.')
+    expect(await page.evaluate('location.hash')).toBe('#log?code=INVALID_KEY&text=no+such+thing')
+    await page.evaluate(`location.hash = '#log?code=INVALID_PARAMETER'`)
+    expect(await page.getByRole('searchbox').inputValue()).toBe('')
+    await fetch(`${api}?key=demo&works=101`)
+    await rows.getByText('bad parameter').first().waitFor()
+    await page.evaluate(`location.hash = '#log?key=demo'`)
+    expect(await page.getByLabel('Key').inputValue()).toBe('demo')
+  })
+
+  test('has the details of a request: why, as curl, in the page', async () => {
+    const { page, api } = await view('Log')
+    await fetch(`${api}?key=demo&country=aq&get=json&works=101`)
+    await page.getByRole('searchbox').fill('country=aq&get=json')
+    await page
+      .getByRole('button', { name: /^Details/ })
+      .first()
+      .click()
+    const details = page.locator('.log .details')
+    await details.getByText('works must be').waitFor()
+    const origin = api.replace('/api', '')
+    const link = details.getByRole('link', { name: 'Open in the page' })
+    await link.waitFor()
+    expect(await link.getAttribute('href')).toBe(`${origin}/#country=aq&get=json`)
+    expect(await details.getByLabel('As curl').inputValue()).toBe(
+      `curl -H "Authorization: Bearer $KEY" '${api}?country=aq&get=json'`,
+    )
+    for (const [name, look] of Object.entries(LOOKS)) {
+      expect([name, await faultsIn(page, look)]).toEqual([name, []])
+      await keepScreenshot(page, `console-log-details-${name}`)
+    }
   })
 
   test('is paused without losing what arrives', async () => {
@@ -309,6 +339,7 @@ describe('the log', () => {
       return ids.map(id => ({
         ...{ time: '2026-01-01T00:00:00.000Z', id: `r${id}`, method: 'GET', path: '/api' },
         ...{ status: 200, key: null, records: 1, bytes: 1, ms: 1, client: '192.0.2.1' },
+        ...{ query: '', code: null, message: null, label: '' },
       }))
     })
     const { page } = await view('Log', {
