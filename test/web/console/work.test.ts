@@ -319,6 +319,26 @@ describe('the log', () => {
     }
   })
 
+  test('has the last requests of a key on its own page, under its label in the log', async () => {
+    const { page, api, admin } = await view('Log')
+    const token = String(await page.evaluate('Object.values(sessionStorage)[0]'))
+    const made = await fetch(`${admin}/console/keys`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ kind: 'regular', label: 'Acme' }),
+    })
+    const { id, key } = (await made.json()) as { id: string; key: string }
+    await fetch(`${api}?key=${key}&type=http`)
+    await fetch(`${api}?key=demo&works=101`)
+    await page.locator('.log').getByRole('link', { name: 'Acme' }).click()
+    const card = page.getByRole('region', { name: 'Last requests' })
+    await card.getByText('/api?type=http').waitFor()
+    expect(await card.locator('tbody tr').count()).toBe(1)
+    await card.getByRole('link', { name: 'All in the log' }).click()
+    await page.getByRole('searchbox').waitFor()
+    expect(await page.evaluate('location.hash')).toBe(`#log?key=${id}`)
+  })
+
   test('is paused without losing what arrives', async () => {
     const { page, api } = await view('Log')
     await fetch(`${api}?key=demo`)
