@@ -23,7 +23,7 @@ const isKnown = (given: string | null, etag: string): boolean =>
 
 /** The reply with a document, in the coding that suits the client, or that it has it already. */
 export function documentReply({ fields, etag, coded }: Document, request: Headers): Reply {
-  const headers = new Headers({ ...fields, etag, vary: 'Accept-Encoding' })
+  const headers = new Headers({ vary: 'Accept-Encoding', ...fields, etag })
   const rest = { kind: 'reply', keyId: null, limits: [], records: 0 } as const
   if (isKnown(request.get('if-none-match'), etag)) {
     return { ...rest, status: 304, headers, body: { kind: 'none' } }

@@ -67,7 +67,8 @@ function createFinder(load: Load): (url: string) => Promise<Document | null> {
 
 /** The routes of a page with these files. */
 export function pageRoutes(load: Load): { [path: string]: Route } {
-  const route = routeOf(createFinder(load))
+  const find = createFinder(load)
+  const route = routeOf(({ url }) => find(url))
   return { '/': route, '/-/*': route }
 }
 
@@ -99,9 +100,7 @@ const DOCS_FIELDS: HeaderFields = {
   ...PAGE_FIELDS,
   'content-type': 'text/html; charset=utf-8',
   'cache-control': 'no-cache',
-  'content-security-policy':
-    "default-src 'none'; script-src 'none'; style-src 'self'; img-src 'self' data:; " +
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  vary: 'Accept-Encoding, Accept-Language',
 }
 
 /** Returns a function that makes a document once, at the first request for it. */
@@ -115,10 +114,10 @@ function lazily(make: () => Promise<string>, fields: HeaderFields): () => Promis
 
 /** The route of the documents that `find` finds by URL. */
 const routeOf =
-  (find: (url: string) => Promise<Document | null>): Route =>
+  (find: (request: Request) => Promise<Document | null>): Route =>
   async ({ request }, end) => {
     try {
-      const document = await find(request.url)
+      const document = await find(request)
       if (document === null) throw noSuchPath()
       return end(documentReply(document, request.headers))
     } catch (thrown) {
@@ -126,14 +125,17 @@ const routeOf =
     }
   }
 
-/** `lang=ru` is Russian; anything else is English: people follow links with all kinds of additions. */
-const isRussian = (url: string): boolean =>
-  splitQueryString(queryStringOf(url)).some(({ name, value }) => name === 'lang' && value === 'ru')
+/** `lang` says the language, else the browser does; what is unknown is English: people follow all kinds of links. */
+function isRussian({ url, headers }: Request): boolean {
+  const asked = splitQueryString(queryStringOf(url)).find(({ name }) => name === 'lang')?.value
+  const accepted = /(?:^|[\s,])(en|ru)\b/i.exec(headers.get('accept-language') ?? '')?.[1]
+  return (asked ?? accepted)?.toLowerCase() === 'ru'
+}
 
 export function referenceRoutes({ openapi, docs }: ReferenceParts): { [path: string]: Route } {
   const document = lazily(openapi, OPENAPI_FIELDS)
   const routes = { '/openapi.json': routeOf(document) }
   if (docs === null) return routes
   const [en, ru] = [lazily(() => docs('en'), DOCS_FIELDS), lazily(() => docs('ru'), DOCS_FIELDS)]
-  return { ...routes, '/docs': routeOf(url => (isRussian(url) ? ru() : en())) }
+  return { ...routes, '/docs': routeOf(request => (isRussian(request) ? ru() : en())) }
 }

@@ -17,12 +17,19 @@ afterAll(cleanUp)
 const OPTIONS: DocumentOptions = {
   ...{ version: '1.2.3', provider: 'the service', errors: 'json', stats: 'full', lang: 'en' },
 }
-const FILES = [{ name: 'index.html' }, { name: 'index-abc.css' }, { name: 'icon-abc.svg' }]
+const FILES = [
+  { name: 'index.html' },
+  { name: 'index-abc.css' },
+  { name: 'icon-abc.svg' },
+  { name: 'index-abc.js' },
+]
 /** All that an operator says. */
 const OPERATOR = {
   ...{ siteName: 'Acme & Sons', contact: 'mailto:ops@example.com' },
   keyUrl: 'https://example.com/keys?a=1&b=2',
 }
+/** The one script of the page, which is a file. */
+const OWN_SCRIPT = '<script type="module" blocking="render" src="/-/index-abc.js"></script>'
 const docsOf = (options: Partial<DocumentOptions> = {}): string => {
   const all = { ...OPTIONS, ...options }
   return docsPage(createDocument(all), all.lang, FILES, OPERATOR)
@@ -60,13 +67,16 @@ describe('the page', () => {
     for (const { values = [] } of describeParameters('the service')) {
       for (const value of values) expect(text).toContain(`<code>${value}</code>`)
     }
-    expect(text).toContain('curl -H &quot;Authorization: Bearer $KEY&quot;')
+    expect(text).toContain('curl -H &quot;Authorization: Bearer $PROXYLIST_KEY&quot;')
     expect(text).not.toContain('undefined')
     expect(text).not.toContain('[object')
   })
 
-  test('holds no script, no inline style, and nothing of another place', () => {
-    expect(text).not.toMatch(/<script|\son\w+=|\sstyle=|<style|javascript:|src=|<iframe|<base/i)
+  test('holds no inline script or style, and nothing of another place', () => {
+    expect(text).toContain(OWN_SCRIPT)
+    expect(text.replace(OWN_SCRIPT, '')).not.toMatch(
+      /<script|\son\w+=|\sstyle=|<style|javascript:|src=|<iframe|<base/i,
+    )
     const links = [...text.matchAll(/href="([^"#][^"]*)"/g)].map(([, link = '']) => link)
     const own = [OPERATOR.contact, escapeHtml(OPERATOR.keyUrl)]
     expect(own.filter(link => !links.includes(link))).toEqual([])
@@ -95,7 +105,7 @@ describe('what is put into the page is escaped', () => {
   const EVIL = `<img src=x onerror=alert(1)>"'&</code></script>`
   test('a name of the provider’s service that looks like markup', () => {
     for (const lang of ['en', 'ru'] as const) {
-      const text = docsOf({ provider: EVIL, lang })
+      const text = docsOf({ provider: EVIL, lang }).replace(OWN_SCRIPT, '')
       expect(text).not.toContain('<img')
       expect(text).not.toMatch(/"'&<|<\/script>/)
       expect(text).toContain(`<code>${escapeHtml(EVIL)}</code>`)
@@ -149,11 +159,11 @@ describe('the words of the page', () => {
 })
 
 describe.each(SERVICES)('/docs over HTTP, %s', (_, start) => {
-  test('has a Content-Security-Policy without scripts, and both languages', async () => {
+  test('has the Content-Security-Policy of the page, and both languages', async () => {
     const service = await start(temporaryDirectory(), {})
     const page = await service.request('/docs', { headers: { 'accept-encoding': 'identity' } })
     const policy = page.headers.get('content-security-policy') ?? ''
-    expect(policy).toStartWith("default-src 'none'; script-src 'none'; style-src 'self';")
+    expect(policy).toStartWith("default-src 'none'; script-src 'self'; style-src 'self';")
     expect(policy).not.toContain('unsafe')
     expect(Object.fromEntries(page.headers)).toMatchObject({
       'referrer-policy': 'no-referrer',
@@ -166,6 +176,17 @@ describe.each(SERVICES)('/docs over HTTP, %s', (_, start) => {
     for (const query of ['?lang=en', '?lang=xx', '?utm_source=x', '?lang=%ff', '?']) {
       expect((await service.request(`/docs${query}`)).text).toBe(page.text)
     }
+    for (const [accepted, is] of [
+      ['ru-RU,ru;q=0.9,en;q=0.8', russian.text],
+      ['de,RU', russian.text],
+      ['en-GB,ru;q=0.5', page.text],
+      ['trumpet', page.text],
+    ] as const) {
+      const headers = { 'accept-language': accepted }
+      expect((await service.request('/docs', { headers })).text).toBe(is)
+      expect((await service.request('/docs?lang=en', { headers })).text).toBe(page.text)
+    }
+    expect(page.headers.get('vary')).toBe('Accept-Encoding, Accept-Language')
     const [, style = ''] = /<link rel="stylesheet" href="([^"]*)">/.exec(page.text) ?? []
     const css = await service.request(style)
     expect([css.status, css.headers.get('content-type')]).toEqual([200, 'text/css; charset=utf-8'])
@@ -253,6 +274,77 @@ inBrowser('the operator is named above and below, on the page and the reference'
 })
 
 inBrowser(
+  'its script: origin, copying, one language everywhere, search, where one is, theme',
+  async () => {
+    const { page, origin } = await open({ at: '/docs', viewport: { width: 1440, height: 900 } })
+    const start = page.locator('#start .sample').nth(1)
+    const shown = start.locator('.command:visible')
+    expect(await shown.textContent()).toContain(`'${origin}/api?type=socks5&count=3'`)
+    expect(await page.locator('main').textContent()).not.toContain('proxies.example.com')
+    await start.getByLabel('Python').check()
+    expect(await shown.textContent()).toContain('import urllib.request')
+    expect(await page.locator('#forms [value=Python]:not(:checked)').count()).toBe(0)
+    await page.evaluate(
+      'navigator.clipboard.writeText = text => { globalThis.copied = text; return Promise.resolve() }',
+    )
+    await start.getByText('Copy', { exact: true }).click()
+    expect(await start.locator('.copy').textContent()).toBe('Copied')
+    expect(await page.evaluate<string>('copied')).toBe((await shown.textContent()) ?? '')
+    expect(await page.getByText('Try this').first().getAttribute('href')).toBe(
+      '/#type=socks5&count=3',
+    )
+    await page.evaluate(`document.getElementById('error-INVALID_KEY').scrollIntoView()`)
+    await page.waitForFunction(
+      `document.querySelector('.contents [aria-current]')?.hash.startsWith('#error-')`,
+    )
+    expect(await page.locator('.contents [aria-current]').count()).toBe(1)
+    await page.keyboard.press('/')
+    await page.keyboard.type('retry')
+    expect(await page.locator('.contents li:visible', { hasText: 'country' }).count()).toBe(0)
+    await page.keyboard.press('Enter')
+    expect(await page.evaluate<string>('location.hash')).not.toBe('')
+    await page.getByLabel('Dark').check()
+    expect(await page.evaluate('({ ...localStorage })')).toEqual({ code: 'Python', theme: 'dark' })
+    await page.locator('.top a', { hasText: 'RU' }).click()
+    await page.waitForURL(/lang=ru/)
+    await page.goto(`${origin}/docs`)
+    await page.waitForURL(/lang=ru/)
+    expect(await page.evaluate('document.documentElement.dataset.theme')).toBe('dark')
+    expect(await page.locator('#start [value=Python]').isChecked()).toBeTrue()
+    await page.goto(origin)
+    expect(await page.getByRole('tab', { name: 'Python' }).getAttribute('aria-selected')).toBe(
+      'true',
+    )
+    expect(await page.getAttribute('html', 'lang')).toBe('ru')
+  },
+)
+
+inBrowser(
+  'a key typed on the page shows its plan in the reference, and is kept nowhere',
+  async () => {
+    const limits = [{ name: 'burst', quota: 5, window: 5, left: 4, reset: 1 }]
+    const body = {
+      id: 'abcd',
+      label: 'shop',
+      plan: 'standard',
+      state: 'active',
+      expires: null,
+      limits,
+    }
+    const { page } = await open({ stubs: { '/key': { body } } })
+    await page.fill('[name=key]', 'pl_canary')
+    await page.getByRole('link', { name: 'Reference' }).click()
+    await page.waitForURL(/docs/)
+    await page.locator('#your-key li').waitFor()
+    const text = await page.locator('#your-key').textContent()
+    expect(text).toBe('Your keyshop · standardburst (5 sec): 4 of 5 left')
+    expect(
+      await page.evaluate('JSON.stringify([{ ...sessionStorage }, { ...localStorage }])'),
+    ).toBe('[{},{}]')
+  },
+)
+
+inBrowser(
   'one’s way is found: past the bar, by the list of contents, by the links of the bar',
   async () => {
     const { page, origin } = await open({ at: '/docs', viewport: { width: 1440, height: 900 } })
@@ -272,9 +364,9 @@ inBrowser(
     expect(links).toEqual([
       ['proxylist', '/', null],
       ['Query', '/', null],
-      ['Reference', '/docs', 'page'],
+      ['Reference', '/docs?lang=en', 'page'],
       ['My key', '/#my-key', null],
-      ['EN', '/docs', 'true'],
+      ['EN', '/docs?lang=en', 'true'],
       ['RU', '/docs?lang=ru', null],
     ])
     await page.locator('.top a', { hasText: 'RU' }).click()

@@ -1,10 +1,11 @@
 /** How much script and style a browser loads, compressed. */
 import { expect, test } from 'bun:test'
 import { bundle } from '../../src/web/bundle.ts'
-import { CONSOLE } from '../../src/web/files.ts'
+import { CONSOLE, DOCS } from '../../src/web/files.ts'
 
 test.each([
   ['page', bundle('page/index.html'), 30_000],
+  ['reference', DOCS, 5_000],
   ['console', CONSOLE, 60_000],
 ] as const)('the %s has little: script, and 8 KB of style', (_, files, scriptMax) => {
   const sizeOf = (ending: string): number =>

@@ -1,6 +1,6 @@
 /**
- * The reference page (contract F5): HTML made by walking the OpenAPI document. It has no script, and its
- * style is a file, so its Content-Security-Policy allows neither scripts nor inline style.
+ * The reference page (contract F5): HTML made by walking the OpenAPI document. It is whole without its
+ * script, which adds what a browser does, see `script.tsx`.
  */
 import { mediaTypeOf } from '../../api/openapi/document.ts'
 import type { Document, Operation, Parameter, Response, Schema } from '../../api/openapi/schema.ts'
@@ -8,6 +8,8 @@ import { OUTPUT_KINDS } from '../../api/render.ts'
 import { INTEGER_MAX } from '../../lib/parameter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
 import type { Operator } from '../operator.ts'
+import { formOf, readChoice } from '../page/model/query.ts'
+import { CODES, type Code, type RequestParts, snippet, tokensOf } from '../page/model/snippets.ts'
 import { type Words, wordsOf } from './words.ts'
 
 // ---------------------------------------------------------------------------------------------
@@ -94,20 +96,54 @@ const rows = (kind: string, all: readonly Row[]): Html => html`<dl class="rows">
 )}
 </dl>`
 
+/** What stands for the address of the service, which the script knows. */
+const ORIGIN = 'https://proxies.example.com'
+
 /** A request, and what it gets. */
-const sample = (title: Html, command: string | null, answer: Html | null): Html => html`
+const sample = (title: Html, command: string | Html | null, answer: Html | null): Html => html`
 <figure class="sample">
 <figcaption>${title}</figcaption>
-${command !== null && html`<pre class="command"><code>${command}</code></pre>`}
+${typeof command === 'string' ? html`<pre class="command"><code>${command}</code></pre>` : command}
 ${answer !== null && html`<pre><code>${answer}</code></pre>`}
 </figure>`
 const samples = (...all: readonly Html[]): Html => html`<div class="samples">${all}</div>`
 
+/** What is said at the left, and the code for it at the right. */
+const beside = (said: Html | readonly Html[], ...code: readonly Html[]): Html =>
+  html`<div class="split"><div>${said}</div>${samples(...code)}</div>`
+
+/** The request as programs, of which one is shown: radio buttons and a style choose it. */
+function programs(query: string, label: string): Html {
+  const choice = readChoice(query)
+  const parts: RequestParts = {
+    ...{ origin: ORIGIN, query, params: [...new URLSearchParams(query)], form: formOf(choice) },
+    ...{ isWrapped: choice.wrap === '1', isObject: choice.format === 'object' },
+  }
+  const names = CODES.filter(name => name !== 'URL')
+  const tokens = (name: Code): Html[] =>
+    tokensOf(snippet(name, parts)).map(({ kind, text }) =>
+      kind === 'text' ? html`${text}` : html`<span class="t-${kind}">${text}</span>`,
+    )
+  return html`<div class="codes" role="group" aria-label="${label}">${names.map(
+    name =>
+      html`<label><input type="radio" name="code ${query}" value="${name}"${name === 'curl' && html` checked`}>${name}</label>`,
+  )}</div>
+${names.map(name => html`<pre class="command" data-code="${name}"><code>${tokens(name)}</code></pre>`)}`
+}
+
+/** A request to the list in all languages, what it gets, and a link that tries it on the page. */
+const asking = (query: string, words: Words, answer: Html | null): Html =>
+  sample(
+    html`<code>${query}</code> <a href="/#${query}">${words.tryIt}</a>`,
+    programs(query, words.code),
+    answer,
+  )
+
 /** The command that sends a request. */
 const curl = (target: string, hasKey = true): string =>
   hasKey
-    ? `curl -H "Authorization: Bearer $KEY" \\\n  "$PROXYLIST${target}"`
-    : `curl "$PROXYLIST${target}"`
+    ? `curl -H "Authorization: Bearer $PROXYLIST_KEY" \\\n  "${ORIGIN}${target}"`
+    : `curl "${ORIGIN}${target}"`
 
 // ---------------------------------------------------------------------------------------------
 // The sections, in the order in which a reader needs them
@@ -182,10 +218,12 @@ function sectionsOf({ info, paths, components }: Document, words: Words): Sectio
     const asked = Object.values(examples).map(({ summary, value }) =>
       sample(html`${summary}`, curl(path, get.security.length > 0), contentCode(value)),
     )
-    const body = html`<p>${prose(get.summary)}. ${prose(get.description)}</p>
+    const body = beside(
+      html`<p>${prose(get.summary)}. ${prose(get.description)}</p>
 ${whole.properties && members(kind, whole)}
-${parts}
-${samples(...asked)}`
+${parts}`,
+      ...asked,
+    )
     return { id: kind, title: `GET ${path}`, body }
   }
 
@@ -233,11 +271,13 @@ ${samples(...asked)}`
     const type = mediaTypeOf(form)
     const { schema, examples = {} } = answers?.content?.[type] ?? {}
     const asked = Object.values(examples).map(({ summary, value }) =>
-      sample(html`<code>${summary}</code>`, curl(`/api?${summary}`), contentCode(value)),
+      asking(summary, words, contentCode(value)),
     )
-    return html`<h3 id="${idOf('form', form)}">${form} <small><code>${type}</code></small></h3>
-<p>${prose(schema?.description ?? '')}</p>
-${samples(...asked)}`
+    return beside(
+      html`<h3 id="${idOf('form', form)}">${form} <small><code>${type}</code></small></h3>
+<p>${prose(schema?.description ?? '')}</p>`,
+      ...asked,
+    )
   }
 
   const { enum: errorCodes = [], ...code } = schemaOf('ErrorCode')
@@ -268,15 +308,11 @@ ${samples(...asked)}`
     {
       id: 'start',
       title: words.start,
-      body: html`${says(words.startText)}
-${samples(
-  sample(
-    html`sh`,
-    `export PROXYLIST=https://proxies.example.com\nexport KEY=demo\n\n${curl('/api?type=socks5&count=3')}`,
-    null,
-  ),
-)}
-${says(words.startBuild)}`,
+      body: beside(
+        [says(words.startText), says(words.startBuild)],
+        sample(html`<span>sh</span>`, 'export PROXYLIST_KEY=demo', null),
+        asking('type=socks5&count=3', words, null),
+      ),
     },
     {
       id: 'keys',
@@ -321,19 +357,22 @@ ${members('envelope', schemaOf('Envelope'))}`,
       id: 'errors',
       title: words.errors,
       items: itemsOf('error', errorCodes.map(String)),
-      body: html`${paragraphs(aboutErrors)}
+      body: beside(
+        html`${paragraphs(aboutErrors)}
 ${rows('error', errorCodes.map(String).map(errorRow))}
 <h3 id="error-body">${words.errorBody}</h3>
-${members('error-body', schemaOf('Error'))}
-${samples(sample(html`<code>429</code>`, null, contentCode(errorExamples.get('DAILY_LIMIT_REACHED'))))}`,
+${members('error-body', schemaOf('Error'))}`,
+        sample(html`<code>429</code>`, null, contentCode(errorExamples.get('DAILY_LIMIT_REACHED'))),
+      ),
     },
     {
       id: 'limits',
       title: words.limits,
-      body: html`${says(words.limitsText)}
-${says(words.limitsHeaders)}
-${samples(sample(html`HTTP`, null, html`${LIMIT_HEADERS}`))}
-${says(words.limitsWait)}
+      body: html`<div id="your-key" hidden><h3>${words.yourKey}</h3></div>
+${beside(
+  [says(words.limitsText), says(words.limitsHeaders), says(words.limitsWait)],
+  sample(html`HTTP`, null, html`${LIMIT_HEADERS}`),
+)}
 <h3 id="headers">${words.headers}</h3>
 ${rows(
   'header',
@@ -349,10 +388,14 @@ ${rows(
     {
       id: 'clients',
       title: words.clients,
-      body: html`${says(words.clientsText)}
-${samples(
-  sample(html`<code>/openapi.json</code>`, `curl -o openapi.json "$PROXYLIST/openapi.json"`, null),
-)}`,
+      body: beside(
+        says(words.clientsText),
+        sample(
+          html`<code>/openapi.json</code>`,
+          `curl -o openapi.json "${ORIGIN}/openapi.json"`,
+          null,
+        ),
+      ),
     },
   ]
 }
@@ -363,7 +406,7 @@ const LIMIT_HEADERS =
 const LOGO = html`<svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="9"/><path d="M9 10c7 0 7 6 14 6M9 22c7 0 7-6 14-6"/><circle cx="9" cy="10" r="2.6"/><circle cx="9" cy="22" r="2.6"/><circle cx="23" cy="16" r="3.6"/></svg>`
 
 const LANGUAGES = {
-  en: { name: 'English', href: '/docs' },
+  en: { name: 'English', href: '/docs?lang=en' },
   ru: { name: 'Русский', href: '/docs?lang=ru' },
 } as const
 
@@ -382,16 +425,35 @@ const top = (lang: Lang, words: Words, operator: Operator): Html => html`<header
 <a href="/#my-key">${words.myKey}</a>
 </nav>
 <p class="operator">${operatorLinks(operator, words)}</p>
+<div class="preferences">
 <div class="switch" role="group" aria-label="${words.language}">${Object.entries(LANGUAGES).map(
   ([code, { name, href }]) =>
     html`<a href="${href}" lang="${code}" hreflang="${code}" title="${name}"${code === lang && html` aria-current="true"`}>${code.toUpperCase()}</a>`,
 )}</div>
+<div class="switch" id="themes" role="group" aria-label="${words.theme}" hidden>${THEMES.map(
+  ([name, icon]) =>
+    html`<label title="${words[name]}"><input type="radio" name="theme" value="${name}"><svg viewBox="0 0 16 16" aria-hidden="true">${icon}</svg><span class="hidden">${words[name]}</span></label>`,
+)}</div>
+</div>
 </header>`
+
+const THEMES = [
+  [
+    'auto',
+    html`<circle cx="8" cy="8" r="5.5"/><path class="full" d="M8 2.5a5.5 5.5 0 0 1 0 11z"/>`,
+  ],
+  [
+    'light',
+    html`<circle cx="8" cy="8" r="3"/><path d="M8 1v1.4M8 13.6V15M1 8h1.4M13.6 8H15M3 3l1 1M12 12l1 1M3 13l1-1M12 4l1-1"/>`,
+  ],
+  ['dark', html`<path d="M13.5 9.8A6 6 0 0 1 6.2 2.5a6 6 0 1 0 7.3 7.3z"/>`],
+] as const
 
 const contents = (
   sections: readonly Section[],
   words: Words,
 ): Html => html`<nav class="contents scroller" aria-label="${words.contents}">
+<input class="input" type="search" aria-label="${words.search}" placeholder="${words.search}" aria-keyshortcuts="/" hidden>
 <ul>${sections.map(
   ({ id, title, items }) => html`
 <li><a href="#${id}">${title}</a>${
@@ -425,13 +487,14 @@ export function docsPage(
 <title>${words.title} · ${operator.siteName}</title>
 <link rel="icon" href="${fileOf('.svg')}">
 <link rel="stylesheet" href="${fileOf('.css')}">
+<script type="module" blocking="render" src="${fileOf('.js')}"></script>
 </head>
 <body>
 <a class="skip" href="#main">${words.skip}</a>
 ${top(lang, words, operator)}
 <div class="docs">
 ${contents(sections, words)}
-<main id="main">
+<main id="main" data-copy="${words.copy}" data-copied="${words.copied}">
 <header class="intro">
 <h1>${words.title} <small>${info.title} ${info.version}</small></h1>
 <p>${info.summary}</p>

@@ -5,6 +5,7 @@ import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { nowMs } from '../parts/browser.ts'
 import { Footer, Header, LangSwitch, siteName, useLang } from '../parts/header.tsx'
 import { fill } from '../parts/speech.ts'
+import { handKeyOver, takeKey } from '../parts/tab.tsx'
 import { Filters } from './filters.tsx'
 import { KeyView } from './key.tsx'
 import {
@@ -194,7 +195,11 @@ function App() {
   const say = useMemo(() => createSay(lang), [lang])
   const { words } = say
   const { isKeyView, choice, set, read, write } = useAddress()
-  const [apiKey, setKey] = useState(DEMO)
+  const [apiKey, setKey] = useState(() => takeKey() || DEMO)
+  useEffect(
+    () => handKeyOver('a[href^="/docs"]', () => (apiKey === DEMO ? '' : apiKey.trim())),
+    [apiKey],
+  )
   const start = useStats('')
   const { names: services, areKnown } = useServices(start)
   const params = paramsOf(choice, areKnown ? services : null)
@@ -215,7 +220,7 @@ function App() {
   const own = { apiKey, setKey, speak, say }
   const links = [
     { href: `#${hash}`, text: words.query, isCurrent: !isKeyView },
-    { href: '/docs', text: words.reference, isCurrent: false },
+    { href: `/docs?lang=${lang}`, text: words.reference, isCurrent: false },
     { href: `#${KEY_HASH}`, text: words.myKey, isCurrent: isKeyView },
   ]
   const filters = { choice, set, stats, whole: fullOf(start), services, say }
