@@ -2,6 +2,7 @@
  * Limits of measured values: a slider below the distribution that it cuts, with a field that takes any
  * number; and the choice of an age, each as high as what it lets through.
  */
+import { useState } from 'preact/hooks'
 import type { Histogram, StatsDocument } from '../../proxies/stats-document.ts'
 import { fill } from '../parts/speech.ts'
 import { AGES, DEFAULT_AGE_SECONDS, INTEGER_MAX, isInvalid } from './model/query.ts'
@@ -76,6 +77,24 @@ function Columns({ name, histogram, value, say }: ColumnsProps) {
   )
 }
 
+/** Edges below the columns, with their unit: about four. */
+function Ticks({ histogram, show }: { histogram: Histogram | null; show(n: number): string }) {
+  const { length: bins } = histogram?.counts ?? BLANK
+  const every = Math.ceil(bins / 3)
+  return (
+    <div class="ticks" aria-hidden="true">
+      {histogram?.edges.map(
+        (edge, i) =>
+          i % every === 0 && (
+            <span key={edge} style={{ left: `${(i / bins) * 100}%` }}>
+              {show(edge)}
+            </span>
+          ),
+      )}
+    </div>
+  )
+}
+
 export function Limit({ name, choice, set, stats, say }: FilterProps & { name: Limited }) {
   const { words } = say
   const { unit, max, show } = {
@@ -94,19 +113,53 @@ export function Limit({ name, choice, set, stats, say }: FilterProps & { name: L
   const valid = isWrong ? '' : value.trim()
   const sentence = isMost(name) ? words.atMost : words.atLeast
   const text = valid === '' ? words.any : fill(sentence, { n: show(Number(valid)) })
+  const { length: bins } = histogram?.counts ?? BLANK
+  const at = nearest(steps, valid, name)
+  const [over, setOver] = useState<number | null>(null)
+  const bin = over === null || histogram === null ? null : Math.min(bins - 1, Math.max(0, over))
   const fieldLabel = words[`${name}Limit`]
   return (
     <div class="limit" data-set={valid !== '' || undefined}>
-      <Columns name={name} histogram={histogram} value={valid} say={say} />
+      <div
+        class="plot"
+        onPointerMove={event => {
+          const { left, width } = event.currentTarget.getBoundingClientRect()
+          setOver(Math.floor(((event.clientX - left) / width) * bins))
+        }}
+        onPointerLeave={() => setOver(null)}
+      >
+        <Columns name={name} histogram={histogram} value={valid} say={say} />
+        {bin !== null && (
+          <span
+            class="tip"
+            style={{ left: `${Math.min(75, Math.max(25, ((bin + 0.5) / bins) * 100))}%` }}
+          >
+            {show(histogram?.edges[bin] ?? 0)} – {show(histogram?.edges[bin + 1] ?? 0)}{' '}
+            <b>{say.number(histogram?.counts[bin] ?? 0)}</b>
+          </span>
+        )}
+      </div>
       <input
         type="range"
         min={0}
         max={steps.length - 1}
-        value={nearest(steps, valid, name)}
+        value={at}
+        // Its handle stands at the edge that is the limit.
+        style={{
+          marginInlineStart: `calc(${isMost(name) ? 100 / bins : 0}% - 9px)`,
+          inlineSize: `calc(${100 - 100 / bins}% + 18px)`,
+        }}
+        onFocus={() => setOver(at)}
+        onBlur={() => setOver(null)}
         aria-label={words[name]}
         aria-valuetext={text}
-        onInput={event => set({ [name]: steps[Number(event.currentTarget.value)] ?? '' })}
+        onInput={event => {
+          const step = Number(event.currentTarget.value)
+          setOver(step)
+          set({ [name]: steps[step] ?? '' })
+        }}
       />
+      <Ticks histogram={histogram} show={show} />
       <div class="limit-line">
         <span class="limit-value" aria-hidden="true">
           {text}

@@ -32,8 +32,7 @@ const WORDS = {
   isOff:
     'This service shows no statistics: filters are without counts. | Сервис не показывает статистику: фильтры без чисел.',
   isTotals: 'Counts by filter are not public here. | Числа по фильтрам здесь не показываются.',
-  isFailed:
-    'The statistics cannot be loaded now: filters are without counts. | Статистику сейчас не загрузить: фильтры без чисел.',
+  isFailed: 'The statistics cannot be loaded now. | Статистику сейчас не загрузить.',
   map: 'Where they are | Где они',
   mapOf:
     'Map of countries. {top}. The list beside it has the same choices. | Карта стран. {top}. В списке рядом тот же выбор.',
@@ -106,7 +105,7 @@ const WORDS = {
   keyHint:
     'The key demo answers twice a minute, with masked addresses. A key of your own stays in this tab and is sent in a header. | Ключ demo отвечает дважды в минуту, адреса скрыты. Ваш ключ остаётся в этой вкладке и уходит в заголовке.',
   demoWorks:
-    'With demo and no share of checks chosen, the service asks for works=90. | Если с demo не выбрать долю проверок, сервис возьмёт works=90.',
+    'Unless you choose a share of checks, demo asks for works=90. | Если не выбрать долю проверок, demo берёт works=90.',
   keyInvalid:
     'A key has Latin letters, digits and signs only, without spaces. | В ключе только латинские буквы, цифры и знаки, без пробелов.',
   tryIt: 'Try it | Проверить',
@@ -118,14 +117,10 @@ const WORDS = {
   asTable: 'Table | Таблица',
   asText: 'Raw | Как есть',
   form: 'How the answer is shown | Как показан ответ',
-  examples:
-    'The freshest that match, addresses masked. Try it for the rows of your request. | Самые свежие из подходящих, адреса скрыты. Нажмите «Проверить», чтобы получить свои строки.',
-  noExamples:
-    'Press Try it: the answer appears here, with its time, its size and what is left of your limits. | Нажмите «Проверить»: ответ появится здесь, со временем, размером и остатком лимитов.',
-  isNone:
-    'No proxy matches now. Take a filter away, or accept older checks. | Сейчас ничего не подходит. Уберите какой-нибудь фильтр или разрешите проверки постарше.',
-  isEmptyList:
-    'The list is empty: proxies appear here with its first import. | Список пуст: прокси появятся здесь после первого импорта.',
+  examples: 'The freshest that match, addresses masked | Самые свежие из подходящих, адреса скрыты',
+  noExamples: 'Press Try it: the answer appears here. | Нажмите «Проверить»: ответ появится здесь.',
+  isNone: 'No proxy matches now. | Сейчас ничего не подходит.',
+  isEmptyList: 'The list is empty. | Список пуст.',
   head_ip: 'Address | Адрес',
   head_type: 'Type | Тип',
   head_country: 'Country | Страна',
