@@ -29,8 +29,7 @@ const WORDS = {
   ofTotal: 'of {total} in the list | из {total} в списке',
   updated: 'as of {time} | на {time}',
   loading: 'Counting the list… | Считаем список…',
-  isOff:
-    'This service shows no statistics: filters are without counts. | Сервис не показывает статистику: фильтры без чисел.',
+  isOff: 'This service shows no statistics. | Сервис не показывает статистику.',
   isTotals: 'Counts by filter are not public here. | Числа по фильтрам здесь не показываются.',
   isFailed: 'The statistics cannot be loaded now. | Статистику сейчас не загрузить.',
   map: 'Where they are | Где они',
@@ -119,7 +118,7 @@ const WORDS = {
   form: 'How the answer is shown | Как показан ответ',
   examples: 'The freshest that match, addresses masked | Самые свежие из подходящих, адреса скрыты',
   noExamples: 'Press Try it: the answer appears here. | Нажмите «Проверить»: ответ появится здесь.',
-  isNone: 'No proxy matches now. | Сейчас ничего не подходит.',
+  isNone: 'No proxy matches now | Сейчас ничего не подходит',
   isEmptyList: 'The list is empty. | Список пуст.',
   head_ip: 'Address | Адрес',
   head_type: 'Type | Тип',
