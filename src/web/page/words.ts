@@ -110,8 +110,7 @@ const WORDS = {
   tryIt: 'Try it | Проверить',
   stop: 'Stop | Остановить',
   again: 'Again in {time} | Снова через {time}',
-  noAnswer:
-    'The service did not answer. Is it running, and are you online? | Сервис не ответил. Запущен ли он, есть ли сеть?',
+  noAnswer: 'The service did not answer. | Сервис не ответил.',
   answer: 'The answer | Ответ',
   asTable: 'Table | Таблица',
   asText: 'Raw | Как есть',
@@ -133,15 +132,12 @@ const WORDS = {
   firstRows: 'The first {n} of them | Первые {n} из них',
   hint_INVALID_KEY:
     'Compare the key with the one you were given: it may be cut off, revoked or expired. | Сравните ключ с тем, что вам дали: он мог быть обрезан, отозван или истечь.',
-  hint_INVALID_PARAMETER:
-    'The message names the parameter; change it at the left. | В сообщении назван параметр; измените его слева.',
+  hint_INVALID_PARAMETER: 'The message names the parameter. | В сообщении назван параметр.',
   hint_PROXIES_NOT_FOUND:
     'Take a filter away, or accept older checks. | Уберите какой-нибудь фильтр или разрешите проверки постарше.',
   hint_DAILY_LIMIT_REACHED: 'The day ends at midnight UTC. | День кончается в полночь по UTC.',
-  hint_SUBNET_LIMIT_REACHED:
-    'Choose fewer countries or a smaller number of proxies. | Выберите меньше стран или меньше прокси.',
-  hint_DEMO_LIMIT_REACHED:
-    'The key demo is for trying; a key of your own allows more. | Ключ demo для пробы; свой ключ разрешает больше.',
+  hint_SUBNET_LIMIT_REACHED: 'Ask for fewer proxies. | Просите меньше прокси.',
+  hint_DEMO_LIMIT_REACHED: 'A key of your own allows more. | Свой ключ разрешает больше.',
   keyTitle: 'Your key | Ваш ключ',
   keyIntro:
     'Looking costs nothing: it is not counted. | Посмотреть можно сколько угодно: это не считается.',
