@@ -131,7 +131,7 @@ const WORDS = {
     'The answer is longer; only its beginning was read. | Ответ длиннее; прочитано только начало.',
   firstRows: 'The first {n} of them | Первые {n} из них',
   hint_INVALID_KEY:
-    'Compare the key with the one you were given: it may be cut off, revoked or expired. | Сравните ключ с тем, что вам дали: он мог быть обрезан, отозван или истечь.',
+    'Compare the key with the one you were given. | Сравните ключ с тем, что вам дали.',
   hint_INVALID_PARAMETER: 'The message names the parameter. | В сообщении назван параметр.',
   hint_PROXIES_NOT_FOUND:
     'Take a filter away, or accept older checks. | Уберите какой-нибудь фильтр или разрешите проверки постарше.',
