@@ -9,6 +9,7 @@ import { type Copy, type Counts, countParts, sizeOf, sumOf } from './backup.ts'
 import { structureProblems } from './check.ts'
 import { readOnAnyDisk } from './database.ts'
 import { damagedBy, emptied, explain } from './errors.ts'
+import { refuseForeignObjects } from './foreign.ts'
 import { refuseForeign, type ServerHolds } from './migrate.ts'
 
 declare const self: Worker
@@ -27,6 +28,7 @@ function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
     const problems = structureProblems(source, 'integrity_check')
     // What is damaged must not take the place of the last good backup.
     if (problems.length > 0) throw new CommandError(damagedBy(file, problems).message)
+    refuseForeignObjects(source, holds) // `restore` would refuse the archive
     isReading = false
     source.run('vacuum into ?', [to])
     requireContent(to)

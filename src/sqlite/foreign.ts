@@ -237,6 +237,11 @@ const SCRIPTS = { access: ACCESS_SCRIPTS, proxies: LIST_SCRIPTS }
 export function refuseForeignSchema(file: string, holds: ServerHolds): void {
   using db = openReading(file)
   refuseForeign(db, file, holds)
+  refuseForeignObjects(db, holds)
+}
+
+/** As `refuseForeignSchema`, of an open database of a known version. */
+export function refuseForeignObjects(db: Database, holds: ServerHolds): void {
   using fresh = new Database(':memory:')
   for (const script of SCRIPTS[holds].slice(0, schemaVersion(db))) fresh.run(script)
   fresh.run('analyze')
