@@ -250,8 +250,9 @@ export type RowDefaults = {
 type RowResult = { ok: true; proxy: IncomingProxy } | { ok: false; field: string; reason: string }
 
 const CITY_LENGTH_MAX = 200
+/** What begins otherwise is a formula in the spreadsheet of who opens the answer as CSV. */
 export const isCityName = (text: string): boolean =>
-  text.length <= CITY_LENGTH_MAX && isPrintable(text)
+  text.length <= CITY_LENGTH_MAX && isPrintable(text) && !/^[=+\-@]/.test(text)
 
 /** An address with a user and a password, before it or after it. */
 const WITH_CREDENTIALS = /@|^(?:\d{1,3}\.){3}\d{1,3}:\d{1,5}:[^:]*:/
@@ -303,10 +304,13 @@ export const withoutCommas = (name: string): string => {
 
 function cityOf(value: unknown, field: string): string {
   const given = textOf(value, field)
-  const text = given.includes(',') ? withoutCommas(given) : given
+  const text = given === '-' ? '' : given.includes(',') ? withoutCommas(given) : given
   return isCityName(text)
     ? text
-    : bad(field, `must be a name of up to ${CITY_LENGTH_MAX} characters, without controls`)
+    : bad(
+        field,
+        `must be a name of up to ${CITY_LENGTH_MAX} characters, without controls, not beginning with = + - or @`,
+      )
 }
 
 /** Why a row is rejected that may be right later, or once the clock is. */

@@ -160,9 +160,10 @@ const TAKEN: {
   country: ['country', ['de', 'DE'], ['Ru', 'RU']],
   city: [
     'city',
-    ...['Ё', 'x'.repeat(200)].map(name => [name, name] as const),
+    ...['Ё', "'s-Hertogenbosch", 'x'.repeat(200)].map(name => [name, name] as const),
     ['Washington, D.C.', 'Washington D.C.'],
     [', a ,, b,', 'a b'],
+    ['-', ''],
   ],
   city_en: ['cityEn', ['New York', 'New York'], ['Washington,D.C.', 'Washington D.C.']],
   ip_out: [
@@ -188,6 +189,7 @@ const REFUSED: { [member: string]: readonly unknown[] } = {
     'a\u009b2J',
     'a\u2028b',
     '\u202eb',
+    ...["=cmd|' /C calc'!A0", '+1+1', '-2', '@SUM(1)'],
     {},
     [],
   ],
