@@ -198,7 +198,7 @@ const textOf = (options: FeedOptions): string =>
 /** The line of a feed of the console. @throws CommandError (usage) saying what is accepted. */
 export function lineOf(source: string, options: FeedOptions): string {
   const line = `${quoted(source)} ${textOf(options)}`.trim()
-  if ([source, ...Object.values(options)].some(text => /["\p{Cc}]/u.test(`${text}`))) {
+  if ([source, ...Object.entries(options).flat()].some(text => /["\p{Cc}]/u.test(`${text}`))) {
     throw new CommandError('nothing of a feed may have a double quote or a line break', 2)
   }
   if (source === '' || isOption(source) || source.startsWith('#')) {

@@ -9,7 +9,7 @@ import { CommandError, unreadable } from '../lib/errors.ts'
 import { readRegularFile } from '../lib/files.ts'
 import { withoutUnprintable } from '../lib/redact.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
-import { withoutCommas } from './row.ts'
+import { isCityName, withoutCommas } from './row.ts'
 
 /** Where an address is. Names are as a row has them; `''` unknown. */
 export type Place = { country: string; city: string; cityEn: string }
@@ -25,9 +25,11 @@ const NAME_LENGTH_MAX = 200
 
 const NOWHERE: Place = { country: '', city: '', cityEn: '' }
 
-/** A name without what a name in the list must not have. */
-const nameOf = (name: string | undefined): string =>
-  withoutCommas(withoutUnprintable(name ?? '')).slice(0, NAME_LENGTH_MAX)
+/** A name without what a name in the list must not have; one that cannot be one is unknown. */
+function nameOf(name: string | undefined): string {
+  const text = withoutCommas(withoutUnprintable(name ?? '')).slice(0, NAME_LENGTH_MAX)
+  return isCityName(text) ? text : ''
+}
 
 function toPlace({ country, city }: CityResponse): Place {
   const code = country?.iso_code ?? ''

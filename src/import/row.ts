@@ -250,9 +250,11 @@ export type RowDefaults = {
 type RowResult = { ok: true; proxy: IncomingProxy } | { ok: false; field: string; reason: string }
 
 const CITY_LENGTH_MAX = 200
+/** Whether the list may hold it, however it came there. */
+export const isStorableName = (text: string): boolean =>
+  text.length <= CITY_LENGTH_MAX && isPrintable(text)
 /** What begins otherwise is a formula in the spreadsheet of who opens the answer as CSV. */
-export const isCityName = (text: string): boolean =>
-  text.length <= CITY_LENGTH_MAX && isPrintable(text) && !/^[=+\-@]/.test(text)
+export const isCityName = (text: string): boolean => isStorableName(text) && !/^[=+\-@]/.test(text)
 
 /** An address with a user and a password, before it or after it. */
 const WITH_CREDENTIALS = /@|^(?:\d{1,3}\.){3}\d{1,3}:\d{1,5}:[^:]*:/

@@ -7,7 +7,7 @@ import { Database } from 'bun:sqlite'
 import { KEY_ID, KEY_PREFIX } from '../access/key.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
 import { readBurst, readLabel, readLimit, requirePlanName } from '../config/parsers.ts'
-import { isCityName } from '../import/row.ts'
+import { isStorableName } from '../import/row.ts'
 import { CommandError } from '../lib/errors.ts'
 import { canonicalIp } from '../lib/ip.ts'
 import { DAY_MS } from '../lib/time.ts'
@@ -178,7 +178,11 @@ const RULES: { readonly [holds in ServerHolds]: readonly Rule[] } = {
     ],
   ],
   proxies: [
-    ['the name of a city', valuesOf('cities', 'name', 'name_en'), name => isCityName(String(name))],
+    [
+      'the name of a city',
+      valuesOf('cities', 'name', 'name_en'),
+      name => isStorableName(String(name)),
+    ],
     [
       'the folded name of a city',
       `select json_array(name, folded) as value from cities

@@ -252,6 +252,10 @@ describe('is refused:', () => {
     [{ source: '/a', map: '1=nothing' }, /^400 feed \/a: map/],
     [{ source: '/a', headers: '/h' }, '400 headers= is for URLs; a path has no headers'],
     [{ source: 'http://a/b', headers: '/h' }, /^400 headers= is for the feeds file/],
+    [
+      { source: 'http://a/b', 'type=http\nhttp://evil/ headers': '/h' },
+      '400 nothing of a feed may have a double quote or a line break',
+    ],
     [{ source: '/a', replace: 'yes' }, '400 replace must be true or false'],
     [{ source: '/a', type: 1 }, '400 type must be a string'],
     [{ source: '/a', evry: '5m' }, /^400 unknown option 'evry'; a feed is SOURCE/],

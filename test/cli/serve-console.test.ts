@@ -246,16 +246,20 @@ async function liveLines(server: typeof shared): Promise<{ [member: string]: unk
   let text = ''
   while (!text.includes('/healthz')) text += (await reader?.read())?.value ?? ''
   await reader?.cancel()
-  expect(text).not.toContain('type=http')
+  expect(text).not.toContain('key=')
   const lines = text.trim().split('\n')
   return lines.map(line => JSON.parse(line))
 }
 
-test('the live log has the last requests and those that come, and no query', async () => {
+test('the live log has the last requests and those that come, with their filters and without keys', async () => {
   const lines = await liveLines(shared)
-  expect(lines.slice(-2).map(({ path }) => path)).toEqual(['/api', '/healthz'])
+  expect(lines.slice(-2).map(({ path, query }) => [path, query])).toEqual([
+    ['/api', 'type=http'],
+    ['/healthz', ''],
+  ])
   expect(Object.keys(lines[0] ?? {})).toEqual([
     ...['time', 'id', 'method', 'path', 'status', 'key', 'records', 'bytes', 'ms', 'client'],
+    ...['query', 'code', 'message', 'label'],
   ])
 })
 

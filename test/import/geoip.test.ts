@@ -12,6 +12,7 @@ const CITY = mmdb({
   '192.0.3.0/24': cityRecord('DE', 'Bonn'),
   '192.0.4.0/24': cityRecord('DE', ''),
   '192.0.5.0/24': cityRecord('US', 'Washington\u009b, D.C.\u200e', 'Вашингтон'),
+  '192.0.6.0/24': cityRecord('GB', '-', '=1+1'),
   '198.51.100.7/32': cityRecord('FR', 'Paris', 'Париж'),
   '2001:0db8:0000:0000:0000:0000:0000:0000/32': cityRecord('SE', 'Umeå', 'Умео'),
 })
@@ -38,6 +39,7 @@ describe('a row gets', () => {
     ['country and city in both languages', {}, ['DE', 'Берлин', 'Berlin']],
     ['the English name where there is no other', { ip: '192.0.3.1:80' }, ['DE', 'Bonn', 'Bonn']],
     ['a country alone', { ip: '192.0.4.1:80' }, ['DE', '', '']],
+    ['no name that a row must not have', { ip: '192.0.6.1:80' }, ['GB', '', '']],
     ['nothing for an unknown address', { ip: '198.51.100.8:80' }, ['', '', '']],
     ['what a second database knows', { ip: '203.0.113.9:80' }, ['NL', '', '']],
     ['the place of ip_out, if it has one', { ip_out: '198.51.100.7' }, ['FR', 'Париж', 'Paris']],
