@@ -13,6 +13,7 @@ import {
 } from '../feeds/store.ts'
 import { reasonOf, StoreError } from '../lib/errors.ts'
 import { HOUR_MS } from '../lib/time.ts'
+import { syncDirectory } from './backup.ts'
 import { FEED_LINES_FILE, FEEDS_FILE } from './data-directory.ts'
 import { type OpenMode, openDatabase } from './database.ts'
 import { freshFile, giveToOwner, isAlive, lockPath, removeDatabase } from './database-files.ts'
@@ -116,9 +117,10 @@ export function feedLinesIn(dir: string) {
         try {
           if (release === null || readLines() !== before) return false
           const fresh = freshFile(file)
-          writeFileSync(fresh, after, { mode: 0o600 })
+          writeFileSync(fresh, after, { mode: 0o600, flush: true }) // fsync, before it is in place
           giveToOwner(fresh)
           renameSync(fresh, file)
+          syncDirectory(dir)
           return true
         } finally {
           release?.()

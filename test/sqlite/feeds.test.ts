@@ -1,6 +1,7 @@
 /** The states of feeds in SQLite: whose lease is valid, and what becomes of a file that is damaged. */
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, spyOn, test } from 'bun:test'
+import * as fs from 'node:fs'
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { HOUR_MS } from '../../src/lib/time.ts'
@@ -75,6 +76,20 @@ describe('the feeds of the console', () => {
     expect(lines.replaceLines('/a\n', '/b\n')).toBeTrue()
     expect(readdirSync(dir)).toEqual([FEED_LINES_FILE])
     expect(statSync(join(dir, FEED_LINES_FILE)).mode & 0o777).toBe(0o600)
+  })
+
+  test('are on the disk before they are in place, and then their name is', () => {
+    const [write, move, sync] = [
+      spyOn(fs, 'writeFileSync'),
+      spyOn(fs, 'renameSync'),
+      spyOn(fs, 'fsyncSync'),
+    ]
+    feedLinesIn(temporaryDirectory()).replaceLines('', '/a\n')
+    expect(write.mock.lastCall?.at(-1)).toEqual({ mode: 0o600, flush: true })
+    const orders = [write, move, sync].map(({ mock }) => mock.invocationCallOrder.at(-1) ?? 0)
+    expect(orders).toEqual(orders.toSorted((a, b) => a - b))
+    for (const { mock } of [move, sync]) expect(mock.calls).toHaveLength(1)
+    for (const spy of [write, move, sync]) spy.mockRestore()
   })
 
   test('are not replaced while another process does that', () => {
