@@ -178,6 +178,9 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     previews += 1
     try {
       return ok(describePreview(await parts.preview(feed, request.signal)))
+    } catch (error) {
+      if (request.signal.aborted) throw conflict('the client has left') // nobody reads it, and nothing failed
+      throw error
     } finally {
       previews -= 1
     }

@@ -52,7 +52,19 @@ async function start(more: { preview?: (signal: AbortSignal) => Promise<Preview>
   const idOf = async (source: string): Promise<string> =>
     (await listed()).find((feed: { source: string }) => feed.source === source).id
   const add = async (json: object) => (await console.value('/console/feeds', post(json))).id
-  return { ...console, dir, file, feeds, said, fetched, refusal, listed, idOf, add }
+  return {
+    ...console,
+    dir,
+    file,
+    feeds,
+    said,
+    printed: console.said,
+    fetched,
+    refusal,
+    listed,
+    idOf,
+    add,
+  }
 }
 
 const SECRET = 'https://user:SECRET@example.com/list?token=SECRET'
@@ -219,6 +231,27 @@ describe('a preview', () => {
     expect(third).toBe('409 other previews are under way; try again')
     resolve({ kind: 'failed', error: 'x', retryAfterMs: null })
     for (const { status } of await Promise.all(asked)) expect(status).toBe(200)
+  })
+
+  test('whose client leaves says nothing on stderr, and makes room for another', async () => {
+    const failing = Promise.withResolvers<Preview>()
+    const { ask, printed } = await start({
+      preview(signal) {
+        signal.addEventListener('abort', () => failing.reject(signal.reason))
+        return failing.promise
+      },
+    })
+    const controller = new AbortController()
+    const left = [1, 2].map(() =>
+      ask('/console/feeds/preview', { ...post({ source: '/a' }), signal: controller.signal }),
+    )
+    await new Promise(setImmediate)
+    controller.abort()
+    for (const { status } of await Promise.all(left)) expect(status).toBe(409)
+    expect(printed).toEqual([])
+    // The failure of one whose client is still there is said.
+    expect((await ask('/console/feeds/preview', post({ source: '/a' }))).status).toBe(500)
+    expect(printed).toHaveLength(1)
   })
 })
 

@@ -31,6 +31,7 @@ type Asking = {
   headers?: { [name: string]: string }
   json?: unknown
   body?: string
+  signal?: AbortSignal
   ip?: string
 }
 
@@ -40,6 +41,7 @@ function createAsk(handle: Console['handle'], token: string) {
     const body = json === undefined ? rest.body : JSON.stringify(json)
     const request = new Request(`http://${HOST}${path}`, {
       ...(rest.method !== undefined && { method: rest.method }),
+      ...(rest.signal && { signal: rest.signal }),
       headers: { host: HOST, ...rest.headers },
       ...(body !== undefined && { body }),
     })
