@@ -124,7 +124,7 @@ export interface Registry {
     scan(after: string, most: number, nowMs: number): Awaitable<KeySummary[]>
     /** The key with an id, in one indexed lookup; `null` when there is none. */
     read(id: string, nowMs: number): Awaitable<ListedKey | null>
-    /** Of keys that end between two instants: those that end first, at most so many, and how many there are. */
+    /** Of keys with a plan that end between two instants: those that end first, at most so many, and how many. */
     ending(fromMs: number, untilMs: number, most: number): Awaitable<EndingKeys>
     /** How many keys are not revoked, and how many were used today; reads neither all nor their use. */
     count(nowMs: number): Awaitable<{ total: number; usedToday: number }>

@@ -308,8 +308,8 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
     async ending(fromMs: number, untilMs: number, most: number): Promise<EndingKeys> {
       const keys = await query<EndingKey & { total: number }>(
         `select id, label, expires_at::float8 as "expiresAt", (count(*) over ())::float8 as total
-         from proxylist.keys where revoked_at is null and expires_at > $1::float8
-           and expires_at <= $2::float8 order by expires_at, id limit $3`,
+         from proxylist.keys where revoked_at is null and plan is not null
+           and expires_at > $1::float8 and expires_at <= $2::float8 order by expires_at, id limit $3`,
         [fromMs, untilMs, most],
       )
       return { keys, total: keys[0]?.total ?? 0 }

@@ -202,7 +202,8 @@ export function createKeyStore(db: Database, usage: UsageReader) {
   )
   const selectEnding = db.prepare<EndingKey & { total: number }, [number, number, number]>(
     `select id, label, expires_at as expiresAt, count(*) over () as total from keys
-     where revoked_at is null and expires_at > ? and expires_at <= ? order by expires_at, id limit ?`,
+     where revoked_at is null and plan is not null and expires_at > ? and expires_at <= ?
+     order by expires_at, id limit ?`,
   )
   const countKeys = db.prepare<{ n: number }, []>(
     'select count(*) as n from keys where revoked_at is null',
