@@ -126,7 +126,7 @@ export type LogTap = ReturnType<typeof createLogTap>
 
 /**
  * A log that writes to `log`, and what streams its lines. While nobody watches, a line costs the
- * storing of a reference, and with a silent log nothing.
+ * storing of a reference. Lines are made for a silent log too: a stream begins with the last ones.
  */
 export function createLogTap(log: Log) {
   const last = createLast()
@@ -135,9 +135,7 @@ export function createLogTap(log: Log) {
 
   const tapped: Log = {
     ...log,
-    get hasLines() {
-      return log.hasLines || readers.size > 0
-    },
+    hasLines: true,
     line(text, request, error) {
       const logged = { line: text, url: request?.url ?? '', error }
       last.add(logged)
