@@ -7,6 +7,7 @@ import { TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/ports.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
+import { nextTurn } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import {
   type Attention,
@@ -14,7 +15,9 @@ import {
   countedBy,
   ENDING_MS,
   type Facts,
+  type KeyOnPlan,
   NAMED_KEYS,
+  usedUp,
 } from '../metrics/attention.ts'
 import type { Observed } from '../metrics/observed.ts'
 import type { Traffic } from '../metrics/traffic.ts'
@@ -71,13 +74,22 @@ export function createAttention(parts: AttentionParts) {
   let ticks = 0
   let last: { atMs: number; found: Promise<Attention[]> } | null = null
 
-  /** The keys whose day is used up by what their last reply said, as they are now. */
+  /**
+   * The keys whose day is used up by what their last reply said, as they are now; others may have changed them
+   * since then, so it reads on until as many are found as are named.
+   */
   async function readFull(nowMs: number): Promise<Facts['keys']> {
-    const ids = watch.full(nowMs).slice(0, KEYS_READ)
-    if (ids.length === 0) return []
+    const ids = watch.full(nowMs)
+    const read: KeyOnPlan[] = []
+    if (ids.length === 0) return { read, unread: 0 }
     const byName = new Map((await plans.list()).map(plan => [plan.name, plan]))
-    const found = await keys.list(nowMs, ids)
-    return found.map(key => ({ key, plan: byName.get(key.plan ?? TEMP_PLAN) }))
+    while (ids.length > 0 && read.length < NAMED_KEYS) {
+      const some = await keys.list(nowMs, ids.splice(0, KEYS_READ))
+      const now = some.map(key => ({ key, plan: byName.get(key.plan ?? TEMP_PLAN) }))
+      read.push(...now.filter(each => usedUp(each, nowMs) !== null))
+      await nextTurn()
+    }
+    return { read, unread: ids.length }
   }
 
   /** With the labels of those that are named. */

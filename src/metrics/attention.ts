@@ -32,6 +32,8 @@ export type NodeReport = {
 /** Space on the disk of the data directory, and what an import may take of it; `null`: inodes are not counted. */
 export type Space = { freeBytes: number; neededBytes: number; freeInodes: number | null }
 
+export type KeyOnPlan = { key: ListedKey; plan: Plan | undefined }
+
 /** What was read; what is left out is not known, and needs no attention. */
 export type Facts = {
   /** `origin` says how to fill a list that is empty. */
@@ -41,7 +43,8 @@ export type Facts = {
   feeds: readonly Pick<FeedState, 'source' | 'error' | 'nextTryAt'>[]
   /** Keys that limits have refused within an hour, those refused most often first. */
   refused: readonly (KeyShare & { label: string })[]
-  keys: readonly { key: ListedKey; plan: Plan | undefined }[]
+  /** Keys of which some are at a limit, and how many more are that were not read. */
+  keys: { read: readonly KeyOnPlan[]; unread: number }
   /** The keys that end next, and how many do. */
   ending: { keys: readonly EndingKey[]; total: number }
   disk: Space
@@ -95,8 +98,9 @@ function ofKeys<K extends Named>(
   return more > 0 ? [...causes, `and ${several(more, 'more key')}`] : causes
 }
 
-/** What a key has used up of its day; a quota of callers is used up by the customer's own machines, as it should. */
-function usedUp(key: ListedKey, plan: Plan | undefined): string | null {
+/** What an active key has used up of its day; a quota of callers is used up by the customer's own machines, as it should. */
+export function usedUp({ key, plan }: KeyOnPlan, nowMs: number): string | null {
+  if (keyState(key, nowMs) !== 'active') return null
   const { daily = null, subnets = null } = plan ?? {}
   if (daily !== null && key.requestsToday >= daily) return several(daily, 'request')
   return subnets !== null && key.subnetsToday >= subnets ? several(subnets, 'network') : null
@@ -160,17 +164,13 @@ const ROWS = {
         `(${percent(shareOf(key))}) by a limit`,
     ),
   ),
-  key_at_limit: row('keys', '#keys', (keys, nowMs) =>
-    ofKeys(
-      keys
-        .filter(({ key }) => keyState(key, nowMs) === 'active')
-        .flatMap(({ key: { id, label }, plan, key }) => {
-          const used = usedUp(key, plan)
-          return used === null ? [] : [{ id, label, used }]
-        }),
-      ({ used }) => `has used up its ${used} of the day`,
-    ),
-  ),
+  key_at_limit: row('keys', '#keys', ({ read, unread }, nowMs) => {
+    const full = read.flatMap(each => {
+      const used = usedUp(each, nowMs)
+      return used === null ? [] : [{ ...each.key, used }]
+    })
+    return ofKeys(full, ({ used }) => `has used up its ${used} of the day`, full.length + unread)
+  }),
   key_expiring: row('ending', '#keys', ({ keys, total }) =>
     ofKeys(keys, ({ expiresAt }) => `ends on ${formatDay(utcDay(expiresAt))}`, total),
   ),
@@ -246,6 +246,6 @@ export async function judgeKeys(
     plan: byName.get(key.plan ?? TEMP_PLAN),
   }))
   const ending = await keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)
-  const notes = sentencesOn({ keys: all, ending }, nowMs)
+  const notes = sentencesOn({ keys: { read: all, unread: 0 }, ending }, nowMs)
   return finding([], 'no key has used up its day, or ends within 7 days', notes)
 }

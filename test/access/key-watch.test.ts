@@ -68,6 +68,13 @@ describe('a day that is used up', () => {
     expect(full(T0 + 99_000)).toEqual(['b'])
     expect(full(T0 + 100_000)).toEqual([])
   })
+  test('is not one of callers: those are the customer’s own machines', () => {
+    const { say, full } = create()
+    const ofDay = (name: string) => ({ ...limitOf(0), name })
+    say('a', 0, T0, [ofDay('clients')])
+    say('b', 0, T0, [ofDay('clients'), ofDay('subnets')])
+    expect(full(T0)).toEqual(['b'])
+  })
   test('is no window that is full', () => {
     const { say, full } = create()
     say('a', 1, T0, [limitOf(0, 5)])

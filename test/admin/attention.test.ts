@@ -2,6 +2,8 @@
 import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
+import type { ListedKey } from '../../src/access/key.ts'
+import type { Registry } from '../../src/access/ports.ts'
 import { createAttention } from '../../src/admin/attention.ts'
 import { readSettings } from '../../src/config/settings.ts'
 import { EXAMINED, examine } from '../../src/doctor.ts'
@@ -221,18 +223,59 @@ test('what is read is read once for all who ask within ten seconds, and again wh
   expect(reading).toHaveBeenCalledTimes(3)
 })
 
+/** What a service with other parts says of a reason. */
+async function saidWith(
+  on: Watched,
+  reason: string,
+  parts: Partial<Parameters<typeof createAttention>[0]>,
+): Promise<string[]> {
+  const attention = createAttention({
+    observed: observeData(on.dir, on.registry, on.list),
+    ...{ registry: on.registry, watch: on.app.watch, traffic: on.app.traffic, origin: '' },
+    ...{ keep() {}, clock: () => T0, isPaused: () => false, ...parts },
+  })
+  const found = await attention.read()
+  return found.filter(each => each.reason === reason).map(({ sentence }) => sentence)
+}
+
 test('a feed that is paused fails nobody', async () => {
   const on = watched(dataDirectory(), 'feed_failing')
   await feedWith('gone')(on)
-  const failing = async (isPaused: boolean) => {
-    const attention = createAttention({
-      observed: observeData(on.dir, on.registry, on.list),
-      ...{ registry: on.registry, watch: on.app.watch, traffic: on.app.traffic, origin: '' },
-      ...{ keep() {}, clock: () => T0, isPaused: id => isPaused && id === FEED.id },
-    })
-    return (await attention.read()).filter(({ reason }) => reason === 'feed_failing').length
+  const failing = (isPaused: boolean) =>
+    saidWith(on, 'feed_failing', { isPaused: id => isPaused && id === FEED.id })
+  expect([await failing(false), await failing(true)]).toEqual([['feed http://h/a: gone'], []])
+})
+
+describe('a key that is at its limit', () => {
+  const ids = (count: number) => Array.from({ length: count }, (_, n) => `k${n}`)
+  const keyAtLimit = async () => {
+    const on = watched(daily(), 'key_at_limit')
+    await asked(ASK, 2)(on)
+    const [key] = (await on.registry.keys.list(T0)) as [ListedKey]
+    const said = (full: string[], registry: Registry = on.registry) =>
+      saidWith(on, 'key_at_limit', { registry, watch: { ...on.app.watch, full: () => full } })
+    return { ...on, key, said }
   }
-  expect([await failing(false), await failing(true)]).toEqual([1, 0])
+
+  test('is said after any number of others that are no longer', async () => {
+    const { key, said } = await keyAtLimit()
+    expect(await said([...ids(65), key.id])).toEqual([
+      `key ${key.id} has used up its 2 requests of the day`,
+    ])
+  })
+
+  test('is counted where it is not named; no more keys are read than it takes', async () => {
+    const { key, said, registry } = await keyAtLimit()
+    let read = 0
+    const list = (_: number, of: readonly string[] = []) => {
+      read += of.length
+      return of.map(id => ({ ...key, id }))
+    }
+    const found = await said(ids(500), { ...registry, keys: { ...registry.keys, list } })
+    expect(found).toHaveLength(4)
+    expect(found[3]).toBe('and 497 more keys')
+    expect(read).toBe(20)
+  })
 })
 
 test('what cannot be read is left out: the rest is said', async () => {

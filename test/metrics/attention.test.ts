@@ -18,7 +18,9 @@ const listed: ListedKey = {
   ...{ requestsToday: 0, subnetsToday: 0, clientsToday: 0 },
 }
 const plan = { ...BUILT_IN_PLANS[0], daily: 100, subnets: 10, clients: 1 }
-const keyOf = (more: Partial<ListedKey>) => ({ keys: [{ key: { ...listed, ...more }, plan }] })
+const keyOf = (more: Partial<ListedKey>, unread = 0) => ({
+  keys: { read: [{ key: { ...listed, ...more }, plan }], unread },
+})
 const shareOf = (requests: number, refused: number) => ({
   refused: [{ id: 'k1', label: 'acme', requests, refused }],
 })
@@ -82,6 +84,14 @@ const CASES: readonly Case[] = [
     'key_at_limit',
     keyOf({ subnetsToday: 10 }),
     [['key k1 has used up its 10 networks of the day', '#keys/k1']],
+  ],
+  [
+    'key_at_limit',
+    keyOf({ requestsToday: 100 }, 499),
+    [
+      ['key k1 has used up its 100 requests of the day', '#keys/k1'],
+      ['and 499 more keys', '#keys'],
+    ],
   ],
   // Its customer calls from as many networks as it may: that is no limit that is in the way.
   ['key_at_limit', keyOf({ clientsToday: 1 }), []],
