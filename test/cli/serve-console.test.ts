@@ -269,7 +269,7 @@ test('with --sample and --log off on all addresses: no TLS is warned of, nothing
   expect(await valueOf(server.ask('/console/import', { ...ADMITTED, body: 'x' }))).toMatchObject({
     message: 'the sample list is built in: nothing can be imported into it',
   })
-  expect((await liveLines(server)).map(({ path }) => path)).toEqual(['/healthz'])
+  expect((await liveLines(server)).map(({ path }) => path)).toEqual(['/api', '/healthz'])
   await server.stop()
   expect(server.written.stdout).toBe('')
 })
