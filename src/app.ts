@@ -1,7 +1,7 @@
 /** The wiring of the service, which `serve` and every test that sends requests share. */
 import { createAccess } from './access/access.ts'
 import { createAuthThrottle } from './access/auth-throttle.ts'
-import { createKeyWatch } from './access/key-watch.ts'
+import { createKeyWatch, type KeyWatch } from './access/key-watch.ts'
 import type { KeyReader, UsageStore } from './access/ports.ts'
 import type { AnswerStreamer } from './api/answer.ts'
 import { ApiError } from './api/errors.ts'
@@ -92,7 +92,7 @@ export function createApp(
   const throttle = createAuthThrottle(later)
   const counters = createCounters()
   const admissions = createAdmissionCounts()
-  const watch = createKeyWatch()
+  let watch: KeyWatch | null = null
   const probes: readonly (readonly [problem: string, probe: () => Awaitable<void>])[] = [
     ['the list cannot be read', () => void [proxies.version(), proxies.isEmpty()]],
     ['requests cannot be counted', () => usage.probe()],
@@ -130,7 +130,7 @@ export function createApp(
     counters,
     note(use, limits) {
       usage.note(use)
-      watch.note(use, limits)
+      watch?.note(use, limits)
     },
     cors,
     stats:
@@ -152,8 +152,8 @@ export function createApp(
     refuseWaiting: (): void => streamer?.refuseWaiting(),
     /** What is counted of requests, for the metrics. */
     counted: { traffic: counters.all, admissions, cacheCounts: cache.counts },
-    /** What the last hour’s replies said of keys. */
-    watch,
+    /** What replies say of keys from now on; without this, requests are not looked at. */
+    watchKeys: (): KeyWatch => (watch ??= createKeyWatch()),
     /** The requests of the list since the start. */
     traffic: (): Traffic => counters.traffic('/api'),
     /** Why requests cannot be answered, as a sentence without names of files; `null`: they can. */

@@ -74,7 +74,7 @@ export function createConsole(parts: ConsoleParts) {
   const samples = openSamples(dir, log.say)
   const history = openHistory(samples)
   const attention = createAttention({
-    ...{ observed, registry, clock, watch: app.watch, traffic: app.traffic },
+    ...{ observed, registry, clock, watch: app.watchKeys(), traffic: app.traffic },
     ...{ origin: ORIGINS[PROXY_FILE], keep: samples.count },
     isPaused: id => parts.feeds?.feeds.current().find(feed => feed.id === id)?.isPaused === true,
   })

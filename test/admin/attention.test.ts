@@ -231,7 +231,7 @@ async function saidWith(
 ): Promise<string[]> {
   const attention = createAttention({
     observed: observeData(on.dir, on.registry, on.list),
-    ...{ registry: on.registry, watch: on.app.watch, traffic: on.app.traffic, origin: '' },
+    ...{ registry: on.registry, watch: on.app.watchKeys(), traffic: on.app.traffic, origin: '' },
     ...{ keep() {}, clock: () => T0, isPaused: () => false, ...parts },
   })
   const found = await attention.read()
@@ -253,7 +253,7 @@ describe('a key that is at its limit', () => {
     await asked(ASK, 2)(on)
     const [key] = (await on.registry.keys.list(T0)) as [ListedKey]
     const said = (full: string[], registry: Registry = on.registry) =>
-      saidWith(on, 'key_at_limit', { registry, watch: { ...on.app.watch, full: () => full } })
+      saidWith(on, 'key_at_limit', { registry, watch: { ...on.app.watchKeys(), full: () => full } })
     return { ...on, key, said }
   }
 

@@ -19,7 +19,6 @@ export const HOST = '127.0.0.1:8081'
 
 type ConsoleOptions = {
   metricsOpen?: boolean
-  hasLog?: boolean
   runImport?: ImportParts['run']
   feeds?: Parameters<typeof createConsole>[0]['feeds']
   later?: Later
@@ -62,7 +61,7 @@ function createAsk(handle: Console['handle'], token: string) {
 
 /** A service with its console on a data directory. */
 export function startConsole(dir: string, options: ConsoleOptions = {}) {
-  const { metricsOpen = false, hasLog = true, runImport = null, feeds = null, later } = options
+  const { metricsOpen = false, runImport = null, feeds = null, later } = options
   let nowMs = T0
   const said: string[] = []
   const lines: string[] = []
@@ -71,7 +70,7 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
   const registry = openServerRegistry(dir, say)
   const list = openServerList(dir, 'the service', clock, say)
   const tap = createLogTap({
-    ...{ hasLines: hasLog, say, close: async () => {} },
+    ...{ hasLines: true, say, close: async () => {} },
     line: text => void lines.push(text),
     sayRepeated: (_, sentence) => say(sentence),
   })
