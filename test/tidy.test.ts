@@ -43,7 +43,7 @@ const LAYERS = [
   ['access', 'proxies'],
   ['api'],
   ['config', 'import', 'node/ports.ts'],
-  ['feeds'],
+  ['feeds', 'checker/ports.ts'],
   ['metrics', 'move/archive.ts', 'move/contents.ts'],
   ['admin', 'checker', 'http', 'jobs', 'postgres', 'sqlite'],
   ['web'],
