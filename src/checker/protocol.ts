@@ -1,0 +1,174 @@
+/**
+ * What checker and judge say to each other (contract H2): a token, which the checker mints and the proxy carries
+ * in a URL; the signed answer of the judge, with a payload that follows from the token; and the signed time of a
+ * judge whose clock differs. Nobody without their secret can make any of these. Pure.
+ */
+import { createCipheriv, timingSafeEqual } from 'node:crypto'
+import type { Reason } from './ports.ts'
+
+/** Bytes of the secret that checker and judge share. */
+export const SECRET_BYTES = 32
+
+/** A key for each purpose: what is signed for one is not valid for another. */
+export type Keys = { readonly [purpose in 'token' | 'answer' | 'payload' | 'time']: Uint8Array }
+
+const hmac = (key: Uint8Array, data: string | Uint8Array): Buffer =>
+  new Bun.CryptoHasher('sha256', key).update(data).digest()
+
+/** The keys that follow from the secret. */
+export const keysOf = (secret: Uint8Array): Keys => ({
+  token: hmac(secret, 'token'),
+  answer: hmac(secret, 'answer'),
+  payload: hmac(secret, 'payload'),
+  time: hmac(secret, 'time'),
+})
+
+// -----------------------------------------------------------------------------------------------
+// Tokens: 60 characters without spare bits, so that there is one way to write each.
+
+/** The listener of the judge that answers a token: its place here is its byte in the token. */
+const KINDS = ['plain', 'tls'] as const
+export type TokenKind = (typeof KINDS)[number]
+
+/** The address in tokens with which the checker asks the judge itself. */
+export const SELF = 'self'
+
+const AT = { time: 0, random: 6, address: 16, kind: 24, size: 25, mac: 29, end: 45 } as const
+const RANDOM_BYTES = AT.address - AT.random
+const MAC_BYTES = AT.end - AT.mac
+
+/** What matches the text of a token; it has no groups. */
+export const TOKEN = '[A-Za-z0-9_-]{60}'
+const TOKEN_ALONE = new RegExp(`^${TOKEN}$`)
+
+/** The most bytes that a payload may have. */
+export const PAYLOAD_BYTES_MAX = 1024 * 1024
+
+export type TokenRequest = {
+  /** By the clock of the judge, as far as the checker knows it. */
+  timeMs: number
+  /** `a.b.c.d:port` of the proxy, or `SELF`. */
+  address: string
+  kind: TokenKind
+  /** Bytes of the payload, up to `PAYLOAD_BYTES_MAX`. */
+  size: number
+}
+
+/** A new token. @throws RangeError for a time or a size that has no place in one. */
+export function mintToken(
+  keys: Keys,
+  { timeMs, address, kind, size }: TokenRequest,
+  random = crypto.getRandomValues(new Uint8Array(RANDOM_BYTES)),
+): string {
+  if (size > PAYLOAD_BYTES_MAX) throw new RangeError(`a payload has at most ${PAYLOAD_BYTES_MAX}`)
+  const bytes = Buffer.alloc(AT.end)
+  bytes.writeUIntBE(timeMs, AT.time, AT.random - AT.time)
+  bytes.set(random.subarray(0, RANDOM_BYTES), AT.random)
+  bytes.set(new Bun.CryptoHasher('sha256').update(address).digest().subarray(0, 8), AT.address)
+  bytes.writeUInt8(KINDS.indexOf(kind), AT.kind)
+  bytes.writeUInt32BE(size, AT.size)
+  bytes.set(hmac(keys.token, bytes.subarray(0, AT.mac)).subarray(0, MAC_BYTES), AT.mac)
+  return bytes.toString('base64url')
+}
+
+/** What a token of ours says to the judge; `null` for any other text. */
+export function openToken(
+  keys: Keys,
+  text: string,
+): Pick<TokenRequest, 'timeMs' | 'kind' | 'size'> | null {
+  if (!TOKEN_ALONE.test(text)) return null // the decoder would take other characters, too
+  const bytes = Buffer.from(text, 'base64url')
+  const mac = hmac(keys.token, bytes.subarray(0, AT.mac)).subarray(0, MAC_BYTES)
+  if (!timingSafeEqual(mac, bytes.subarray(AT.mac))) return null
+  const timeMs = bytes.readUIntBE(AT.time, AT.random - AT.time)
+  const kind = KINDS[bytes.readUInt8(AT.kind)]
+  return kind === undefined ? null : { timeMs, kind, size: bytes.readUInt32BE(AT.size) }
+}
+
+/** A token is valid for so long, and so much earlier than its time. */
+export const TOKEN_AGE_MAX_MS = 60_000
+export const TOKEN_AHEAD_MAX_MS = 30_000
+
+/** Whether a judge that began at `startedMs` accepts a token of `timeMs`. */
+export const isTimely = (timeMs: number, nowMs: number, startedMs: number): boolean =>
+  timeMs >= startedMs && nowMs - timeMs <= TOKEN_AGE_MAX_MS && timeMs - nowMs <= TOKEN_AHEAD_MAX_MS
+
+// -----------------------------------------------------------------------------------------------
+// Answers: a line of JSON, a line with its signature, and the payload.
+
+/** What the judge saw of a request, and says of itself. */
+export type Answer = {
+  token: string
+  /** The address that the request came from, canonical. */
+  peer: string
+  /** As they came: in their order, each as often, in their case. */
+  headers: readonly (readonly [name: string, value: string])[]
+  /** `GET /…`, or `GET http://…`, which only a proxy may be asked so. */
+  form: 'origin' | 'absolute'
+  /** Whether it came to the TLS listener. */
+  tls: boolean
+  /** The clock of the judge, and when the judge began by it, in Unix milliseconds. */
+  time: number
+  started: number
+}
+
+/** The most bytes that an answer has without its payload: a head of `HEAD_BYTES_MAX` as JSON. */
+export const ANSWER_BYTES_MAX = 48 * 1024
+/** The most bytes that the head of a request may have. */
+export const HEAD_BYTES_MAX = 16 * 1024
+
+const signatureOf = (key: Uint8Array, text: string | Uint8Array): string =>
+  hmac(key, text).toString('base64url')
+
+/** The body of an answer, without its payload. */
+export function writeAnswer(keys: Keys, answer: Answer): string {
+  const line = JSON.stringify(answer)
+  return `${line}\n${signatureOf(keys.answer, line)}\n`
+}
+
+/** Returns what makes the payload of a token from its start to its end, a chunk at each call. */
+export function payloadOf(keys: Keys, token: string): (bytes: number) => Buffer {
+  const cipher = createCipheriv('aes-256-ctr', hmac(keys.payload, token), Buffer.alloc(16))
+  return bytes => cipher.update(Buffer.alloc(bytes))
+}
+
+const NEWLINE = '\n'.charCodeAt(0)
+const SIGNATURE_CHARACTERS = 43
+const SIGNATURE_LINE = /^[A-Za-z0-9_-]{43}\n$/
+
+type Lie = Extract<Reason, 'not the judge' | 'forged' | 'replayed' | 'altered'>
+
+const isSame = (one: Uint8Array, other: Uint8Array): boolean =>
+  one.length === other.length && timingSafeEqual(one, other)
+
+/** The answer to `token`, in a body of which nothing is missing or too much, or what is wrong with it. */
+export function readAnswer(keys: Keys, token: string, body: Uint8Array): Answer | Lie {
+  const lineEnd = body.indexOf(NEWLINE)
+  const payloadStart = lineEnd + 1 + SIGNATURE_CHARACTERS + 1
+  const signature = Buffer.from(body.subarray(lineEnd + 1, payloadStart)).toString('latin1')
+  if (lineEnd < 0 || !SIGNATURE_LINE.test(signature)) return 'not the judge'
+  const line = body.subarray(0, lineEnd)
+  const right = Buffer.from(`${signatureOf(keys.answer, line)}\n`)
+  if (!isSame(right, Buffer.from(signature))) return 'forged'
+  const answer: Answer = JSON.parse(Buffer.from(line).toString()) // signed: the judge wrote it
+  if (answer.token !== token) return 'replayed'
+  const size = openToken(keys, token)?.size ?? 0
+  return isSame(payloadOf(keys, token)(size), body.subarray(payloadStart)) ? answer : 'altered'
+}
+
+// -----------------------------------------------------------------------------------------------
+// The time of the judge, in the header `Time` of its refusal of a token whose time is wrong.
+
+/** Shorter than a whole signature: the refusal must be smaller than any request with a token. */
+const timeSignature = (keys: Keys, token: string, ms: number): string =>
+  hmac(keys.time, `${token} ${ms}`).toString('base64url', 0, 16)
+
+export const writeTime = (keys: Keys, token: string, nowMs: number): string =>
+  `${nowMs}.${timeSignature(keys, token, nowMs)}`
+
+/** The judge's clock in Unix milliseconds; `null` when the judge has not said so in refusing `token`. */
+export function readTimeRefusal(keys: Keys, token: string, header: string): number | null {
+  const ms = Number(/^(\d{1,15})\./.exec(header)?.[1])
+  if (Number.isNaN(ms)) return null
+  return isSame(Buffer.from(writeTime(keys, token, ms)), Buffer.from(header)) ? ms : null
+}
