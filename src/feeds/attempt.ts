@@ -198,6 +198,7 @@ export async function previewFeed(
       rows += 1
       if (first.length < PREVIEW_ROWS) first.push(proxy)
     },
+    lower() {},
     commit: () => ({ added: rows, updated: 0, unchanged: 0, removed: 0 }),
     rollback() {},
   }

@@ -9,8 +9,8 @@ import type { ReservedSQL } from 'bun'
 import { CommandError, orAborted, StoreError, UnknownOutcome } from '../lib/errors.ts'
 import { MINUTE_MS, toSeconds } from '../lib/time.ts'
 import { FUTURE_SECONDS_MAX } from '../proxies/freshness.ts'
-import { type IncomingProxy, servicesToBits } from '../proxies/proxy.ts'
-import { ROW_COLUMNS, toRow, UNKNOWN, UNKNOWN_PING } from '../proxies/row.ts'
+import { type Address, type IncomingProxy, servicesToBits } from '../proxies/proxy.ts'
+import { idOf, ROW_COLUMNS, toRow, UNKNOWN, UNKNOWN_PING } from '../proxies/row.ts'
 import type {
   ImportCounts,
   ImportMode,
@@ -18,16 +18,19 @@ import type {
   ImportWriter,
   ListSizes,
 } from '../proxies/store.ts'
-import { arrayLiteral } from './arrays.ts'
+import { arrayLiteral, columnsOf } from './arrays.ts'
 import { type ListState, lockList, storeListVersion } from './change-numbers.ts'
 import { type Connection, inTime, onlyRow, type Value } from './connection.ts'
 import { LOCK_CLASS, LOCKS } from './migrate.ts'
 
-/** A column and its merged value; an unknown one keeps what is stored. */
-const known = (column: string, unknown: number | string): [string, string] => [
+type Merged = [column: string, merged: string]
+
+/** A column whose stored value is kept by an unknown one. */
+const known = (column: string, unknown: number | string): Merged => [
   column,
   `case when i.${column} = ${unknown} then coalesce(s.${column}, ${unknown}) else i.${column} end`,
 ]
+const taken = (column: string): Merged => [column, `i.${column}`]
 
 /**
  * A city that has both names, or meets none, is taken. A name that is already shown changes nothing; a
@@ -42,17 +45,20 @@ const city = (version: number): string => `case
       else proxylist.city_id(s.city_name, i.city_name_en, ${version}) end`
 
 /** Each column besides id and checked_at, with its value after an update. */
-const mergeOf = (version: number): readonly (readonly [column: string, merged: string])[] => [
-  known('ping_ms', UNKNOWN_PING),
-  ['type', 'i.type'],
-  known('anon', 0),
-  known('works', UNKNOWN),
-  known('speed', UNKNOWN),
-  ['services', '(coalesce(s.services, 0) & ~i.stated) | i.services'],
-  known('country', 0),
-  ['city', city(version)],
-  known('ip_out', "''"),
-]
+function mergeOf({ mode, version }: MergeOrder): readonly Merged[] {
+  const measured = mode === 'set' ? taken : known
+  return [
+    measured('ping_ms', UNKNOWN_PING),
+    taken('type'),
+    measured('anon', 0),
+    measured('works', UNKNOWN),
+    measured('speed', UNKNOWN),
+    ['services', '(coalesce(s.services, 0) & ~i.stated) | i.services'],
+    known('country', 0),
+    ['city', city(version)],
+    measured('ip_out', "''"),
+  ]
+}
 
 const COLUMNS = ROW_COLUMNS.join(', ')
 const VALUES = ROW_COLUMNS.slice(1)
@@ -102,7 +108,7 @@ const incoming = (isRepeated: boolean): string => `
 const storedRows = ({ mode }: MergeOrder): string => `
   select ${list('p', ROW_COLUMNS)}, c.name as city_name, c.name_en as city_name_en
     from proxylist.proxies p left join proxylist.cities c on c.id = p.city
-    where ${mode === 'merge'}`
+    where ${mode !== 'replace'}`
 
 /** Whether row `i` has an effect: its check is not older, and something differs. */
 const hasEffect = (merge: ReturnType<typeof mergeOf>, latest: number): string => `
@@ -115,7 +121,7 @@ const hasEffect = (merge: ReturnType<typeof mergeOf>, latest: number): string =>
  * whether it was merged with none.
  */
 const mergeSingle = (order: MergeOrder): string => {
-  const merge = mergeOf(order.version)
+  const merge = mergeOf(order)
   const merged = new Map([['id', 'i.id'], ['checked_at', 'i.checked_at'], ...merge])
   return `
   create temporary table merged on commit drop as
@@ -130,7 +136,7 @@ const mergeSingle = (order: MergeOrder): string => {
  * file may repeat an address a million times.
  */
 const mergeRepeated = (order: MergeOrder): string => {
-  const merge = mergeOf(order.version)
+  const merge = mergeOf(order)
   const write = `if writes > 0 then
           insert into pg_temp.merged values (${list('s', ROW_COLUMNS)}, writes, is_new);
         end if;`
@@ -173,6 +179,12 @@ const forgetNames = ({ mode, version }: MergeOrder): string => `
     where (${mode === 'replace'} or version = ${version})
       and id is distinct from (select max(id) from proxylist.cities where version < ${version})
       and not exists (select from pg_temp.merged m where m.city = c.id)`
+
+type Lowered = { id: number; works: number }
+const setWorks = (version: number): string => `
+  update proxylist.proxies p set works = l.works, version = ${version}
+    from unnest($1::bigint[], $2::smallint[]) l (id, works)
+    where p.id = l.id and p.works <> l.works`
 
 /** How long an import waits for another one before it says so, and until it gives up. */
 const SHORT_WAIT_MS = 500
@@ -281,7 +293,7 @@ async function boundsAfter(
   const { newest } = isAhead ? await onlyRow<Pick<Summary, 'newest'>>(run, text) : before
   return {
     newest: Math.max(newest ?? 0, found.newest ?? 0),
-    oldest: Math.min(before.oldest ?? Number.POSITIVE_INFINITY, found.oldest ?? 0),
+    oldest: Math.min(before.oldest ?? Infinity, found.oldest ?? Infinity),
   }
 }
 
@@ -290,6 +302,7 @@ type MergeParts = {
   writer: ImportWriter
   latest: number
   names: ReturnType<typeof createNames>
+  lowered: readonly Lowered[]
   approve: (sizes: ListSizes) => void
 }
 
@@ -297,9 +310,9 @@ type MergeParts = {
  * Merges the rows that were copied, in the transaction that is under way. Its result is in a temporary
  * table before anything is written, because a replacement has to be approved.
  */
-async function merge(run: Session['run'], { mode, writer, latest, names, approve }: MergeParts) {
+async function merge(run: Session['run'], parts: MergeParts) {
+  const { mode, writer, latest, names, lowered, approve } = parts
   const isReplace = mode === 'replace'
-  const isMerge = mode === 'merge'
   const before = await lockList(run)
   const version = before.version + 1
   const order = { mode, latest, version }
@@ -332,20 +345,23 @@ async function merge(run: Session['run'], { mode, writer, latest, names, approve
     update proxylist.proxies p
       set ${VALUES.map(column => `${column} = m.${column}`).join(', ')}, version = ${version}
       from pg_temp.merged m where p.id = m.id and
-        ${isMerge ? 'not m.is_new' : `(${list('p', VALUES)}) is distinct from (${list('m', VALUES)})`}`)
+        ${isReplace ? `(${list('p', VALUES)}) is distinct from (${list('m', VALUES)})` : 'not m.is_new'}`)
   const { count: added } = await run(`
     insert into proxylist.proxies (${COLUMNS}, version)
     select ${COLUMNS}, ${version} from pg_temp.merged m
-      where ${isMerge ? 'm.is_new' : 'not exists (select from proxylist.proxies p where p.id = m.id)'}`)
+      where ${isReplace ? 'not exists (select from proxylist.proxies p where p.id = m.id)' : 'm.is_new'}`)
   await run(forgetNames(order))
-  const isChanged = added + updated + removed > 0
+  const works = await run(setWorks(version), columnsOf(lowered, 'id', 'works'))
+  const isChanged = added + updated + removed + works.count > 0
   if (isChanged) {
     const bounds = isReplace ? found : await boundsAfter(run, { before, found, latest })
     const { newest, oldest } = bounds
     await storeListVersion(run, { newest, oldest, version, rows: before.rows + added - removed })
-    if (writer !== 'feed') await run('update proxylist.list set imported = gen_random_uuid()')
+    if (writer !== 'feed' && mode !== 'set')
+      await run('update proxylist.list set imported = gen_random_uuid()')
   }
-  return { added, removed, written: isReplace ? added + updated : found.written, isChanged }
+  const written = (isReplace ? added + updated : found.written) + works.count
+  return { added, removed, written, isChanged }
 }
 
 /**
@@ -363,6 +379,7 @@ export function beginImport(
 ) {
   const names = createNames()
   let started: Promise<Session> | null = null
+  const lowered: Lowered[] = []
   let accepted = 0
   let text = ''
   /** Resolves when what was sent so far is stored, and when what was sent before the last chunk is. */
@@ -410,6 +427,10 @@ export function beginImport(
       text += `${accepted}\t${row.join('\t')}\t${servicesToBits(proxy.servicesStated)}\n`
       if (text.length >= CHUNK_LENGTH) send()
     },
+    lower(address: Address, works: number | null): void {
+      accepted += 1
+      lowered.push({ id: idOf(address), works: works ?? UNKNOWN })
+    },
     async drained(): Promise<void> {
       await sentBefore
     },
@@ -420,12 +441,11 @@ export function beginImport(
       const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
       const { run } = session
       await run(`begin; ${MERGE_SETTINGS}`)
-      const merged = await merge(run, { mode, writer, latest, names, approve }).catch(
-        async error => {
-          await run('rollback').catch(() => {}) // its connection may be lost
-          throw error
-        },
-      )
+      const parts = { mode, writer, latest, names, lowered, approve }
+      const merged = await merge(run, parts).catch(async error => {
+        await run('rollback').catch(() => {}) // its connection may be lost
+        throw error
+      })
       const { added, written, removed, isChanged } = merged
       await (isChanged ? session.commit() : run('rollback')) // new names of cities are no change
       await end()

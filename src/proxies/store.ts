@@ -6,7 +6,7 @@
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Coded } from '../lib/coded.ts'
 import type { Filter } from './filter.ts'
-import type { IncomingProxy, ProxyType } from './proxy.ts'
+import type { Address, IncomingProxy, ProxyType } from './proxy.ts'
 import type { EndpointRow, Found } from './row.ts'
 import type { Breakdown, StatsRequest } from './stats.ts'
 
@@ -66,6 +66,8 @@ export interface ImportTx {
    */
   lock(signal?: AbortSignal): Promise<void>
   add(proxy: IncomingProxy): void
+  /** Sets `works` of a row that is there, after those that were added; its check stays as it was. */
+  lower(address: Address, works: number | null): void
   /** Resolves when few rows wait to be stored; who adds many waits for it. Missing where none wait. */
   drained?(): Promise<void>
   /** `approve` is called before a list is replaced; what it throws leaves the list as it was. */
@@ -73,10 +75,13 @@ export interface ImportTx {
   rollback(): Awaitable<void>
 }
 
-/** `merge` adds and updates, `replace` swaps the whole list. */
-export type ImportMode = 'merge' | 'replace'
+/**
+ * `merge` adds and updates, and what a row does not say stays; `set` is for what was measured: it merges places
+ * and services alone, and all else that is unknown becomes unknown. `replace` swaps the whole list.
+ */
+export type ImportMode = 'merge' | 'set' | 'replace'
 
-/** Who writes the list. What anybody but a feed wrote is a reason for feeds to import again. */
+/** Who writes the list. What anybody but a feed wrote is a reason for feeds to import again; what was measured is none. */
 export type ImportWriter = 'feed' | 'other'
 
 /** A slice of rows that was removed: how many, and whether more may remain. */
@@ -85,7 +90,7 @@ export type Removal = { removed: number; mayRemain: boolean }
 export interface ProxyWriter {
   /** Begins an import; `onWait` is called when another import has to end first. */
   begin(mode: ImportMode, onWait?: () => void, writer?: ImportWriter): ImportTx
-  /** A random mark that changes when anybody but a feed has changed the list by an import. */
+  /** A random mark that changes when anybody but a feed has changed the list by an import, see `ImportWriter`. */
   importMark(): Awaitable<string>
   /**
    * Removes a slice of the rows that were checked more than `retainMs` before `nowMs`, or before the

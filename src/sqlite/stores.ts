@@ -67,14 +67,16 @@ export function openList(
       onSnapshot(db, proxies.endpoints.open(filter, nowMs).pages),
     breakdown: (nowMs: number): Breakdown => readBreakdown(db, nowMs),
     begin(mode: ImportMode, onWait?: () => void, writer?: ImportWriter): ImportTx {
-      const trim = (): void => void (dir !== null && trimWal(db, file))
+      // What comes every second leaves the WAL as it is until it is long: SQLite empties it then.
+      const isLarge = dir !== null && mode !== 'set'
+      const trim = (): void => void (isLarge && trimWal(db, file))
       trim() // an import that was killed may have filled the disk
       const importTx = beginImport(db, mode, onWait, clock(), writer)
       const commit: ImportTx['commit'] = approve => {
         const counts = importTx.commit(approve)
         if (mode === 'replace') shrink(db)
         proxies.noteChange()
-        if (dir !== null) emptyWal(db)
+        if (isLarge) emptyWal(db)
         return counts
       }
       const rollback = (): void => {

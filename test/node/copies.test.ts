@@ -63,6 +63,15 @@ const randomImport = async (
 ): Promise<void> =>
   void (await fillList(list, Array.from({ length: 1 + below(60) }, randomRow), mode))
 
+const randomWorks = async (): Promise<void> => {
+  const importTx = list.begin('set')
+  for (let n = 0; n < 20; n += 1) {
+    importTx.lower({ ip: `10.0.${below(3)}.${below(40)}`, port: 80 }, below(101))
+  }
+  await importTx.commit()
+}
+const randomChange = () => (random() < 0.2 ? randomWorks() : randomImport())
+
 const COLUMNS = 'checked_at, ping_ms, type, anon, works, speed, services, country'
 const names = `coalesce(c.name, '') as name, coalesce(c.name_en, '') as name_en`
 
@@ -109,7 +118,7 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
     const copies = Array.from({ length: 3 }, () => openCopy())
     for (let n = 0; n < 40; n += 1) {
       if (random() < 0.1) await list.removeStale(400_000 + below(300_000), T0)
-      else await randomImport()
+      else await randomChange()
       for (const { copy, dir } of copies) {
         if (random() > 0.3) continue
         await follow(copy)

@@ -24,7 +24,7 @@ import { LIST_ENGINES, type ListEngine, type TestList } from '../support/lists.t
 import { HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
-const MODES: readonly ImportMode[] = ['merge', 'replace']
+const MODES: readonly ImportMode[] = ['merge', 'set', 'replace']
 
 type Lists = ReturnType<typeof listsOf>
 
@@ -77,10 +77,12 @@ function citiesAfter(old: Proxy, row: IncomingProxy): Pick<Proxy, 'city' | 'city
 }
 
 /** What a stored proxy becomes by a row about it: contract D2 as plain code. */
-function merge(old: Proxy, incoming: IncomingProxy): Proxy {
+function merge(old: Proxy, incoming: IncomingProxy, mode: ImportMode): Proxy {
   if (incoming.checkedAt < old.checkedAt) return old
   const row = stripped(incoming)
-  const known = Object.fromEntries(Object.entries(row).filter(([, value]) => !isUnknown(value)))
+  const isTaken = (name: string, value: unknown): boolean =>
+    !isUnknown(value) || (mode === 'set' && name !== 'country')
+  const known = Object.fromEntries(Object.entries(row).filter(entry => isTaken(...entry)))
   const unstated = old.services.difference(incoming.servicesStated)
   return {
     ...old,
@@ -91,7 +93,7 @@ function merge(old: Proxy, incoming: IncomingProxy): Proxy {
 }
 
 /** A list and its counts as plain code. */
-function createModel() {
+function createModel(mode: ImportMode = 'merge') {
   const proxies = new Map<string, Proxy>()
   const counts = { added: 0, updated: 0, unchanged: 0, removed: 0 }
   return {
@@ -100,7 +102,7 @@ function createModel() {
     add(row: IncomingProxy): void {
       const address = `${row.ip}:${row.port}`
       const old = proxies.get(address)
-      const next = old ? merge(old, row) : stripped(row)
+      const next = old ? merge(old, row, mode) : stripped(row)
       if (old === undefined) counts.added += 1
       else if (Bun.deepEquals(old, next)) counts.unchanged += 1
       else counts.updated += 1
@@ -165,14 +167,16 @@ describeEach('an import of more rows than are written at once', ({ open, many })
         yield FULL
         for (let n = 0; n < many; n += 1) yield { ...BARE, ip: '10.1.0.0', port: 1 + (n % 65535) }
         yield { ...BARE, ...LATER, works: 5 }
-        yield { ...BARE, ...LATER, city: 'Berlin' }
+        yield { ...BARE, ...LATER, works: 5, city: 'Berlin' }
       }
       const removed = mode === 'replace' ? 1 : 0
       const [added, updated] = [1 + Math.min(many, 65_535), mode === 'replace' ? 0 : 1]
       const unchanged = many + 3 - added - updated
       expect(await load(list, rows(), mode)).toEqual({ added, updated, unchanged, removed })
       const found = (await list.contents()).filter(({ ip }) => ip === FULL.ip)
-      expect(found).toEqual([stripped({ ...FULL, ...LATER, works: 5 })])
+      const { servicesStated: _, country, city, cityEn, services, ...measured } = FULL
+      const kept = { country, city, cityEn, services, ...(mode === 'set' ? {} : measured) }
+      expect(found).toEqual([{ ...stripped(BARE), ...kept, ...LATER, works: 5 }])
     })
   }
 })
@@ -244,6 +248,7 @@ describeEach('the mark of imports', ({ open }) => {
     }
     expect(await changes(() => load(list, [FULL, at(8)]))).toBeTrue()
     expect(await changes(() => load(list, [FULL]))).toBeFalse()
+    expect(await changes(() => load(list, [{ ...FULL, ...LATER }], 'set'))).toBeFalse()
     expect(await changes(() => byFeed('merge'))).toBeFalse()
     expect(await changes(() => byFeed('replace'))).toBeFalse()
     expect(await changes(() => load(list, [FULL], 'replace'))).toBeTrue()
@@ -358,21 +363,50 @@ describeEach('stale rows', ({ open }) => {
   })
 })
 
+describeEach('works alone', ({ open }) => {
+  test('is set in rows that are there, after those that were added, and their checks stay', async () => {
+    const list = await open()
+    await load(list, [FULL, at(2), at(3, { works: 40 }), at(4, { works: 7 }), at(5)])
+    const importTx = list.begin('set')
+    importTx.lower(FULL, 60)
+    importTx.lower(at(2), 70)
+    importTx.lower(at(3), 40) // as it was
+    importTx.lower(at(4), null)
+    importTx.lower(at(9), 5) // not there
+    importTx.add(at(2, { ...LATER, works: 80 }))
+    const counts = { added: 0, updated: 4, unchanged: 2, removed: 0 }
+    expect(await importTx.commit()).toEqual(counts)
+    const lowered = [{ ...FULL, works: 60 }, at(2, { ...LATER, works: 70 }), at(3, { works: 40 })]
+    expect(await list.contents()).toEqual([...lowered, at(4), at(5)].map(stripped))
+    expect(await list.extent()).toEqual({ rows: 5, newestMs: LATER.checkedAt * 1000 })
+    expect(await list.removeStale(30_000, NOW * 1000)).toMatchObject({ removed: 4 })
+  })
+  test('changes nothing when it is rolled back', async () => {
+    const list = await open()
+    await load(list, [FULL])
+    const importTx = list.begin('set')
+    importTx.lower(FULL, 1)
+    await importTx.rollback()
+    expect(await list.contents()).toEqual([stripped(FULL)])
+  })
+})
+
 describeEach('property: importing', ({ check, open }) => {
-  test('row after row gives what the rules say, and counts it', () =>
+  test.each(['merge', 'set'] as const)('row after row gives what the rules say, %s', mode =>
     check(
       fc.asyncProperty(someFiles, async ([first, second]) => {
         const list = await open()
-        const model = createModel()
+        const model = createModel(mode)
         for (const file of [first, second]) {
           Object.assign(model.counts, { added: 0, updated: 0, unchanged: 0 })
           for (const row of file) model.add(row)
-          expect(await load(list, file)).toEqual(model.counts)
+          expect(await load(list, file, mode)).toEqual(model.counts)
           expect(byAddress(await list.contents())).toEqual(byAddress(model.proxies.values()))
           expect((await list.extent()).rows).toBe(model.proxies.size)
         }
       }),
-    ))
+    ),
+  )
   test('with replace gives what importing into an empty list gives', () =>
     check(
       fc.asyncProperty(someFiles, async ([before, file]) => {

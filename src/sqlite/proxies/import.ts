@@ -7,10 +7,11 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { StoreError } from '../../lib/errors.ts'
 import { toSeconds } from '../../lib/time.ts'
 import { FUTURE_SECONDS_MAX } from '../../proxies/freshness.ts'
-import { type IncomingProxy, servicesToBits } from '../../proxies/proxy.ts'
+import { type Address, type IncomingProxy, servicesToBits } from '../../proxies/proxy.ts'
 import {
   AT,
   type CityName,
+  idOf,
   ROW_COLUMNS,
   type Row,
   toRow,
@@ -92,37 +93,43 @@ const RETRY_MS = 50
 /** The parameter of the services that a row states, as bits; it follows those of the columns. */
 const STATED = `?${ROW_COLUMNS.length + 1}`
 
-/** A column and its merged value; an unknown one keeps what is stored. */
-const known = (column: string, unknown: string): [string, string] => [
+type Merged = [column: string, merged: string]
+
+/** A column whose stored value is kept by an unknown one. */
+const known = (column: string, unknown: number | string): Merged => [
   column,
   `case when excluded.${column} = ${unknown} then ${column} else excluded.${column} end`,
 ]
+const taken = (column: string): Merged => [column, `excluded.${column}`]
 
 /** Each column besides id and checked_at, with its value after an update. */
-const MERGE: readonly (readonly [column: string, merged: string])[] = [
-  known('ping_ms', String(UNKNOWN_PING)),
-  ['type', 'excluded.type'],
-  known('anon', '0'),
-  known('works', String(UNKNOWN)),
-  known('speed', String(UNKNOWN)),
-  ['services', `(services & ~${STATED}) | excluded.services`],
-  known('country', '0'),
-  known('city', '0'),
-  known('ip_out', "''"),
-]
+function mergeOf(mode: ImportMode): readonly Merged[] {
+  const measured = mode === 'set' ? taken : known
+  return [
+    measured('ping_ms', UNKNOWN_PING),
+    taken('type'),
+    measured('anon', 0),
+    measured('works', UNKNOWN),
+    measured('speed', UNKNOWN),
+    ['services', `(services & ~${STATED}) | excluded.services`],
+    known('country', 0),
+    known('city', 0),
+    measured('ip_out', "''"),
+  ]
+}
 const COLUMNS = ROW_COLUMNS.join(', ')
 
 /**
  * Adds a row, or merges it into the stored one, unless its check is older or nothing differs. A
  * stored check after `latest` (Unix seconds) is no check: it was written while a clock was ahead.
  */
-const upsertInto = (table: string, latest: number): string => `
+const upsertInto = (table: string, merge: readonly Merged[], latest: number): string => `
   insert into ${table} (${COLUMNS}) values (${ROW_COLUMNS.map((_, i) => `?${i + 1}`).join(', ')})
   on conflict (id) do update set checked_at = excluded.checked_at,
-    ${MERGE.map(([column, merged]) => `${column} = ${merged}`).join(',\n    ')}
+    ${merge.map(([column, merged]) => `${column} = ${merged}`).join(',\n    ')}
   where excluded.checked_at > checked_at or checked_at > ${latest} or
     excluded.checked_at = checked_at and
-    (${MERGE.map(([column]) => column).join(', ')}) is not (${MERGE.map(([, m]) => m).join(', ')})`
+    (${merge.map(([column]) => column).join(', ')}) is not (${merge.map(([, m]) => m).join(', ')})`
 
 const SWAP = {
   stage: `create temp table incoming (id integer primary key, ${ROW_COLUMNS.slice(1).join(', ')})`,
@@ -195,6 +202,7 @@ export function beginImport(
       started = startImport(db, mode, latest, writer)
     },
     add: (proxy: IncomingProxy): void => start().add(proxy),
+    lower: (address: Address, works: number | null): void => start().lower(address, works),
     commit: (approve?: (sizes: ListSizes) => void): ImportCounts => start().commit(approve),
     rollback: (): void => started?.rollback(),
   } satisfies ImportTx & { [member: string]: unknown }
@@ -207,12 +215,16 @@ function startImport(db: Database, mode: ImportMode, latest: number, writer: Imp
   const requireRoom = createRoomCheck(db)
   const indexes = createIndexUpkeep(db)
   const cities = createCities(db, NAMES_MAX)
-  // Not those that this import leaves without rows: somebody may be reading a row of them.
-  cities.removeUnused()
+  // Not those that this import leaves without rows: somebody may be reading a row of them. It looks at all names.
+  if (mode !== 'set') cities.removeUnused()
   const lastCity = cities.lastId()
-  const upsert = db.prepare<never, BatchRow>(upsertInto(table, latest))
+  const upsert = db.prepare<never, BatchRow>(upsertInto(table, mergeOf(mode), latest))
   const cityOf = db.prepare<{ city: number }, [number]>(`select city from ${table} where id = ?`)
+  const setWorks = db.prepare<never, [number, number]>(
+    `update ${table} set works = ?2 where id = ?1 and works <> ?2`,
+  )
   const batch = createBatch()
+  const lowered: [id: number, works: number][] = []
   let accepted = 0
   let written = 0
   let added = 0
@@ -255,6 +267,7 @@ function startImport(db: Database, mode: ImportMode, latest: number, writer: Imp
   function finalize(): void {
     upsert.finalize()
     cityOf.finalize()
+    setWorks.finalize()
   }
 
   return {
@@ -264,11 +277,16 @@ function startImport(db: Database, mode: ImportMode, latest: number, writer: Imp
       batch.add(row, servicesToBits(proxy.servicesStated))
       if (batch.isFull()) writeBatch()
     },
+    lower(address: Address, works: number | null): void {
+      accepted += 1
+      lowered.push([idOf(address), works ?? UNKNOWN])
+    },
     commit(approve: (sizes: ListSizes) => void = () => {}): ImportCounts {
       writeBatch()
+      for (const each of lowered) written += setWorks.run(...each).changes
       finalize()
       const removed = isReplace ? swap(approve) : 0
-      if (writer !== 'feed' && written + removed > 0) db.run(MARK)
+      if (writer !== 'feed' && mode !== 'set' && written + removed > 0) db.run(MARK)
       indexes.restore()
       cities.removeUnused(lastCity)
       requireRoom()
