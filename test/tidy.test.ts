@@ -207,10 +207,10 @@ describe('everything has one home', () => {
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
   'lines of src (TypeScript, CSS, SQL)': 48_500,
-  'words of README.md': 1_470,
-  'words of src/README.md': 1_514,
-  'words of test/README.md': 697,
-  'words of the manual': 9_191,
+  'words of README.md': 1_620,
+  'words of src/README.md': 1_620,
+  'words of test/README.md': 750,
+  'words of the manual': 10_700,
 } as const
 
 test('the house stays within its budget', () => {

@@ -24,6 +24,7 @@ import { FEED_COMMANDS, feedProcess } from './commands/feeds.ts'
 import { geoipCommand } from './commands/geoip.ts'
 import { helpCommand, listTopics, topics } from './commands/help.ts'
 import { importCommand, importProcess } from './commands/import.ts'
+import { judgeCommand } from './commands/judge.ts'
 import { KEY_COMMANDS } from './commands/keys.ts'
 import { listCommand } from './commands/list.ts'
 import { moveCommand } from './commands/move.ts'
@@ -40,6 +41,7 @@ export const COMMANDS: readonly Command[] = [
   serveCommand,
   importCommand,
   ...FEED_COMMANDS,
+  judgeCommand,
   geoipCommand,
   listCommand,
   ...KEY_COMMANDS,
@@ -98,8 +100,13 @@ function addCommand(parent: Commander, name: string, command: Command, start: St
     .description(command.summary)
     .addHelpText('after', `\nExample:\n  ${command.example}`)
   if (command.arguments) commander.arguments(command.arguments)
-  for (const setting of command.settings) commander.addOption(optionOf(setting))
-  commander.action(() => start(command, commander.args, commander.opts()))
+  const options = command.settings.map(name => ({ name, option: optionOf(name) }))
+  for (const { option } of options) commander.addOption(option)
+  commander.action(() => {
+    const given = commander.opts()
+    const flags = options.map(({ name, option }) => [name, given[option.attributeName()]])
+    return start(command, commander.args, Object.fromEntries(flags))
+  })
 }
 
 function optionOf(name: SettingName): Option {

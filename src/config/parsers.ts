@@ -100,24 +100,31 @@ export const readBurst = (given: string): { requests: number; seconds: number } 
     : expect(accepted)
 }
 
-const LISTEN = 'HOST:PORT, :PORT or unix:/PATH'
-/** `HOST:PORT`, `[IPV6]:PORT`, `:PORT` (all interfaces, hostname `::`) or `unix:/PATH`. */
-export const readListen = (given: string): Listen => {
-  if (given.startsWith('unix:')) {
-    const path = given.slice('unix:'.length)
-    return path === '' ? expect(LISTEN) : { kind: 'unix', path }
-  }
+const TCP_LISTEN = 'HOST:PORT or :PORT'
+/** `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (all interfaces, hostname `::`). */
+export const readTcpListen = (
+  given: string,
+  accepted = TCP_LISTEN,
+): Extract<Listen, { kind: 'tcp' }> => {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(given)
   const port = Number(match?.[3])
-  if (!match || port > 65535) return expect(LISTEN)
+  if (!match || port > 65535) return expect(accepted)
   return { kind: 'tcp', hostname: match[1] ?? (match[2] || '::'), port }
 }
 
+const LISTEN = 'HOST:PORT, :PORT or unix:/PATH'
+/** As `readTcpListen`, or `unix:/PATH`. */
+export const readListen = (given: string): Listen => {
+  if (!given.startsWith('unix:')) return readTcpListen(given, LISTEN)
+  const path = given.slice('unix:'.length)
+  return path === '' ? expect(LISTEN) : { kind: 'unix', path }
+}
+
 /** An address as sentences have it. */
-export function showListen(where: Listen): string {
+export function showListen(where: Listen, scheme = 'http'): string {
   if (where.kind === 'unix') return `unix:${where.path}`
   const { hostname, port } = where
-  return `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
+  return `${scheme}://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
 }
 
 /** An IP address, of either version. */

@@ -13,6 +13,8 @@ import * as parsers from './parsers.ts'
 type Setting = {
   value?: string
   help: string
+  /** The name of the flag, where another setting has the same one: `listen`. By default that of the setting. */
+  flag?: string
   /** Whether the flag may be given several times; `read` gets all of its strings, a line each. */
   isRepeatable?: boolean
   /** The string used when neither the flag nor the environment has one; without it, `undefined`. */
@@ -257,6 +259,36 @@ export const SETTINGS = {
     help: 'on or off; off refuses all keys of the plan',
     read: parsers.readOneOf(['on', 'off']),
   },
+  judgeListen: {
+    value: 'ADDRESS',
+    flag: 'listen',
+    fallback: ':80',
+    help: 'judge: where checks come in, HOST:PORT or :PORT (all interfaces)',
+    read: parsers.readTcpListen,
+  },
+  judgeListenTls: {
+    value: 'ADDRESS',
+    flag: 'listen-tls',
+    help: 'judge: where checks by TLS come in; needs --cert and --key',
+    read: parsers.readTcpListen,
+  },
+  judgeCert: {
+    value: 'FILE',
+    flag: 'cert',
+    help: 'judge: its certificate with the chain, in PEM; read again when it changes',
+    read: parsers.nonEmpty('the path of a file'),
+  },
+  judgeKey: {
+    value: 'FILE',
+    flag: 'key',
+    help: 'judge: the key of its certificate, in PEM',
+    read: parsers.nonEmpty('the path of a file'),
+  },
+  judgeSecret: {
+    value: 'FILE',
+    help: 'file of the secret that judge and check share; made when there is none',
+    read: parsers.nonEmpty('the path of a file'),
+  },
 } as const satisfies { [name: string]: Setting }
 
 export type SettingName = keyof typeof SETTINGS
@@ -270,10 +302,16 @@ export type Settings<N extends SettingName = SettingName> = {
 const dashed = (name: string): string =>
   name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)
 
+/** `--trust-proxy` */
+const flagNameOf = (name: SettingName): string => {
+  const { flag = dashed(name) }: Setting = SETTINGS[name]
+  return `--${flag}`
+}
+
 /** `--trust-proxy <CIDR,…>` */
 export const flagOf = (name: SettingName): string => {
   const { value }: Setting = SETTINGS[name]
-  return `--${dashed(name)}${value === undefined ? '' : ` <${value}>`}`
+  return `${flagNameOf(name)}${value === undefined ? '' : ` <${value}>`}`
 }
 
 /** The default as `--help` shows it; `''` without one, and where the help itself says it. */
@@ -288,7 +326,7 @@ export const environmentNameOf = (name: SettingName): string =>
 
 /** The string of a setting: from its flag, else its environment variable, else its fallback. */
 function givenText(name: SettingName, flag: string | boolean | undefined, env: Environment) {
-  if (flag !== undefined) return { from: `--${dashed(name)}`, given: String(flag) }
+  if (flag !== undefined) return { from: flagNameOf(name), given: String(flag) }
   const variable = environmentNameOf(name)
   if (env[variable]) return { from: variable, given: env[variable] }
   const { fallback }: Setting = SETTINGS[name]
@@ -296,7 +334,7 @@ function givenText(name: SettingName, flag: string | boolean | undefined, env: E
 }
 
 /**
- * Reads the named settings; flags win over the environment.
+ * Reads the named settings; flags, by the names of their settings, win over the environment.
  * @throws CommandError (usage) naming the flag or variable and what it accepts.
  */
 export function readSettings<N extends SettingName>(

@@ -1,11 +1,10 @@
 /** Binding a service to a TCP port or a unix socket. */
-import { lookup } from 'node:dns/promises'
 import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
-import { isIP } from 'node:net'
 import { type Listen, showListen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, codeOf, messageOf } from '../lib/errors.ts'
+import { whyNotListening } from '../lib/listening.ts'
 import type { HttpApp } from './requests.ts'
 
 /**
@@ -74,15 +73,7 @@ const cannotListen = (where: Listen, reason: string): CommandError =>
 async function reasonOf(error: unknown, where: Listen): Promise<string> {
   const code = codeOf(error)
   if (where.kind === 'unix') return SOCKET_REASONS[code] ?? messageOf(error)
-  const { hostname, port } = where
-  if (isIP(hostname) === 0) {
-    const found = await lookup(hostname).catch(() => null)
-    if (found === null) return `there is no host named ${hostname}`
-  }
-  if (code === 'EADDRINUSE') return `port ${port} is in use`
-  if (code === 'EADDRNOTAVAIL') return `${hostname} is not an address of this machine`
-  if (code === 'EACCES') return `this user has no permission to use port ${port}`
-  return messageOf(error)
+  return whyNotListening(error, where)
 }
 
 const IN_USE = 'another server is using it'

@@ -1,26 +1,16 @@
 /** Saying that hardly any file descriptor is left: new connections then wait, and nothing else shows why. */
-import { requireDescriptors } from '../lib/descriptors.ts'
-import { codeOf } from '../lib/errors.ts'
+import { areDescriptorsLeft } from '../lib/descriptors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { type Job, repeat } from './runner.ts'
 
 const FEW = 8
 const EVERY_MS = 2 * SECOND_MS
 
-function areLeft(count: number): boolean {
-  try {
-    requireDescriptors(count)
-    return true
-  } catch (error) {
-    return !/^E[MN]FILE$/.test(codeOf(error))
-  }
-}
-
 /** Says when few descriptors are left, and when there are enough again. */
 export function watchDescriptors(say: (sentence: string) => void): Job {
   let areFew = false
   return repeat(() => {
-    if (areLeft(areFew ? 2 * FEW : FEW) !== areFew) return
+    if (areDescriptorsLeft(areFew ? 2 * FEW : FEW) !== areFew) return
     areFew = !areFew
     say(
       areFew

@@ -24,6 +24,13 @@ export function stopwatch(): () => number {
   return () => performance.now() - start
 }
 
+/** A clock that begins with the time of another one, and never steps as that may do. */
+export function steadyClock(clock: Clock): Clock {
+  const start = clock()
+  const elapsed = stopwatch()
+  return () => start + Math.round(elapsed())
+}
+
 /** Calls `run` after `ms` milliseconds, never at once. Returns a function that cancels the call. */
 export type Later = (run: () => void, ms: number) => () => void
 

@@ -48,7 +48,7 @@ export const say: Say = sentence => void process.stderr.write(`${printable(sente
 /** Calls `run` every `ms` milliseconds; returns what ends that. */
 export type Every = (run: () => void, ms: number) => () => void
 
-const timerEvery: Every = (run, ms) => {
+export const timerEvery: Every = (run, ms) => {
   const timer = setInterval(run, ms).unref()
   return () => clearInterval(timer)
 }

@@ -79,6 +79,14 @@ const DATABASE: Case = [
 
 const ADDRESS = 'HOST:PORT, :PORT or unix:/PATH'
 
+const FILE: Case = [undefined, ['judge.pem', '/etc/judge/key.pem']]
+const TCP = {
+  ':80': tcp('::', 80),
+  '127.0.0.1:0': tcp('127.0.0.1', 0),
+  '[::1]:443': tcp('::1', 443),
+}
+const NOT_TCP = ['unix:/run/judge.sock', '80', 'localhost', ':65536', 'a b:80', ':']
+
 const LINK: Case = [
   undefined,
   ['https://example.com/keys?a=b', 'HTTP://example.com', 'mailto:ops@example.com?subject=key'],
@@ -330,6 +338,11 @@ const CASES: { [name in SettingName]: Case } = {
   clients: LIMIT,
   count: LIMIT,
   downloads: LIMIT,
+  judgeListen: [tcp('::', 80), TCP, NOT_TCP, 'HOST:PORT or :PORT'],
+  judgeListenTls: [undefined, TCP, NOT_TCP, 'HOST:PORT or :PORT'],
+  judgeCert: FILE,
+  judgeKey: FILE,
+  judgeSecret: FILE,
 }
 const NAMES = Object.keys(SETTINGS) as SettingName[] // its keys are exactly the setting names
 
@@ -431,13 +444,14 @@ describe('the names of settings', () => {
     expect(flagOf('sample')).toBe('--sample')
   })
 
-  test('environment variables are PROXYLIST_ and the flag in capitals', () => {
+  test('environment variables are PROXYLIST_ and the flag in capitals, of judge PROXYLIST_JUDGE_', () => {
     expect(environmentNameOf('data')).toBe('PROXYLIST_DATA')
     expect(environmentNameOf('trustProxy')).toBe('PROXYLIST_TRUST_PROXY')
     for (const name of NAMES) {
       const flag = flagOf(name).split(' ', 1)[0] ?? ''
       const variable = flag.slice(2).toUpperCase().replaceAll('-', '_')
-      expect(environmentNameOf(name)).toBe(`PROXYLIST_${variable}`)
+      const ofJudge = 'flag' in SETTINGS[name] ? 'JUDGE_' : ''
+      expect(environmentNameOf(name)).toBe(`PROXYLIST_${ofJudge}${variable}`)
     }
   })
 

@@ -1,0 +1,86 @@
+/**
+ * The certificate of the judge, in two files that other programs renew: they are read again and again, and
+ * a pair that cannot be used does not replace one that can.
+ */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { createSecureContext, type SecureContext } from 'node:tls'
+import { CommandError, messageOf, unreadable } from '../lib/errors.ts'
+import { readRegularFile } from '../lib/files.ts'
+import { formatInstant } from '../lib/time.ts'
+
+/** Paths of files in PEM: the certificate with its chain, and its key. */
+export type CertificateFiles = { cert: string; key: string }
+
+export type Certificate = {
+  context(): SecureContext
+  /** Reads the files again; never rejects. */
+  refresh(): Promise<void>
+}
+
+/** The texts of the certificate and of its key. @throws CommandError (usage) */
+const readPair = ({ cert, key }: CertificateFiles): Promise<string[]> =>
+  Promise.all(
+    [cert, key].map(async file => {
+      const bytes = await readRegularFile(file).catch(error => {
+        throw unreadable(file, error, 2)
+      })
+      return bytes.toString('latin1')
+    }),
+  )
+
+/** What `parse` returns. @throws CommandError (usage) with this sentence where that throws. */
+function orSay<T>(parse: () => T, sentence: string): T {
+  try {
+    return parse()
+  } catch {
+    throw new CommandError(sentence, 2)
+  }
+}
+
+/** A pair for TLS, and whose it is. @throws CommandError (usage) saying why it cannot be used. */
+function usePair(files: CertificateFiles, [cert = '', key = '']: readonly string[]) {
+  const parsed = orSay(
+    () => new X509Certificate(cert),
+    `${files.cert} is not a certificate in the form of PEM`,
+  )
+  const ownKey = orSay(
+    () => createPrivateKey(key),
+    `${files.key} is not a private key in the form of PEM without a password`,
+  )
+  if (!parsed.checkPrivateKey(ownKey)) {
+    throw new CommandError(`${files.key} is not the key of the certificate ${files.cert}`, 2)
+  }
+  const context = orSay(
+    () => createSecureContext({ cert, key }),
+    `${files.cert} and ${files.key} cannot be used for TLS`,
+  )
+  const names = (parsed.subjectAltName ?? parsed.subject).replaceAll('DNS:', '')
+  return { context, shown: `${names}, valid until ${formatInstant(Date.parse(parsed.validTo))}` }
+}
+
+/** Opens a certificate. @throws CommandError (usage) when it cannot be used. */
+export async function openCertificate(
+  files: CertificateFiles,
+  say: (sentence: string) => void,
+): Promise<Certificate> {
+  let pair = await readPair(files)
+  let used = usePair(files, pair)
+  let problem = ''
+  return {
+    context: () => used.context,
+    async refresh() {
+      try {
+        const found = await readPair(files)
+        if (found.join() !== pair.join()) {
+          used = usePair(files, found)
+          pair = found
+          say(`the certificate was read again: ${used.shown}`)
+        }
+        problem = ''
+      } catch (error) {
+        if (messageOf(error) !== problem) say(`${messageOf(error)}; in use is: ${used.shown}`)
+        problem = messageOf(error)
+      }
+    },
+  }
+}

@@ -1,0 +1,88 @@
+/** `judge`, from its settings to the exit at a signal. */
+import { openCertificate } from '../../checker/certificate.ts'
+import { CONNECTIONS_MAX, startJudge } from '../../checker/judge.ts'
+import { openSecret } from '../../checker/secret.ts'
+import { serviceManager } from '../../config/environment.ts'
+import { showListen } from '../../config/parsers.ts'
+import type { Settings } from '../../config/settings.ts'
+import { steadyClock } from '../../lib/clock.ts'
+import { counted } from '../../lib/counted.ts'
+import { areDescriptorsLeft } from '../../lib/descriptors.ts'
+import { CommandError, untilAborted } from '../../lib/errors.ts'
+import { timerEvery } from '../../lib/log.ts'
+import { createNotifier } from '../../lib/systemd.ts'
+import { command, say } from '../command.ts'
+
+const JUDGE_SETTINGS = [
+  'judgeListen',
+  'judgeListenTls',
+  'judgeCert',
+  'judgeKey',
+  'judgeSecret',
+] as const
+type JudgeSettings = Settings<(typeof JUDGE_SETTINGS)[number]>
+
+/** Descriptors that are left for other things than connections. */
+const OTHER_DESCRIPTORS = 64
+
+/** @throws CommandError (usage) for settings that cannot work together. */
+function filesOf({ judgeListenTls, judgeCert: cert, judgeKey: key }: JudgeSettings) {
+  if (judgeListenTls === undefined) {
+    if (cert === undefined && key === undefined) return null
+    throw new CommandError('--cert and --key are for TLS: give --listen-tls, too', 2)
+  }
+  if (cert === undefined || key === undefined) {
+    throw new CommandError('--listen-tls needs --cert FILE and --key FILE', 2)
+  }
+  return { listen: judgeListenTls, files: { cert, key } }
+}
+
+/** The most connections for which there are descriptors. */
+function connectionsMax(): number {
+  let most = CONNECTIONS_MAX
+  while (most > 1 && !areDescriptorsLeft(most + OTHER_DESCRIPTORS)) most /= 2
+  return most
+}
+
+export const judgeCommand = command({
+  name: 'judge',
+  summary: 'answer the checks of a checker, where the world can reach it',
+  settings: JUDGE_SETTINGS,
+  example: 'proxylist judge --listen :80 --judge-secret judge-secret',
+  endsAtSignal: 'by itself',
+  async run({ settings, clock, signal }) {
+    const { judgeListen: listen, judgeSecret: file } = settings
+    const secure = filesOf(settings)
+    if (file === undefined) {
+      throw new CommandError(
+        '--judge-secret FILE is needed: judge and check share it; it is made when there is none',
+        2,
+      )
+    }
+    const certificate = secure && (await openCertificate(secure.files, say))
+    const { keys, isNew } = await openSecret(file)
+    if (isNew) say(`a new secret is in ${file}: the checker needs the same file`)
+    const manager = await createNotifier(serviceManager(), say)
+    const judge = await startJudge({
+      ...{
+        keys,
+        clock: steadyClock(clock),
+        every: timerEvery,
+        say,
+        listen,
+        connectionsMax: connectionsMax(),
+      },
+      tls: secure && certificate ? { listen: secure.listen, certificate } : undefined,
+    })
+    const { where, whereTls } = judge
+    say(`listening on ${showListen(where)}`)
+    if (whereTls) say(`listening on ${showListen(whereTls, 'https')}`)
+    manager.ready(`listening on ${showListen(where)}`)
+    await untilAborted(signal)
+    manager.stopping('closing connections')
+    await judge.stop()
+    manager.close()
+    const { answered, refused } = judge.counts()
+    say(`stopped: ${counted(answered)} checks answered, ${counted(refused)} requests refused`)
+  },
+})
