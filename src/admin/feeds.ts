@@ -55,10 +55,15 @@ const describeRow = ({ type, anon, country, city, cityEn, works, ...row }: Incom
 })
 
 /** What a fetch would bring. */
-function describePreview(found: Preview): FeedPreview {
+function describePreview(found: Preview, { isForChecker, type }: Feed): FeedPreview {
   if (found.kind === 'failed') return { ...NOTHING, error: found.error }
-  const { rows, rejected, first, messages } = found
-  return { ...NOTHING, rows, rejected, messages, first: first.map(describeRow) }
+  const { rows, rejected, messages } = found
+  const isOpen = isForChecker && type === undefined // the checker finds it out
+  const first = found.first.map(row => ({
+    ...describeRow(row),
+    ...(isOpen && row.isTypeAssumed && { type: '' as const }),
+  }))
+  return { ...NOTHING, rows, rejected, messages, first }
 }
 
 const NOTHING: FeedPreview = { rows: 0, rejected: 0, first: [], messages: [], error: null }
@@ -79,6 +84,8 @@ const ELSEWHERE = {
   option: 'this feed is set up by --feed; change it there',
   file: 'this feed is set up in the feeds file; change it there',
 } as const
+
+const FOR_CHECKER = 'this feed is marked check: proxylist check fetches it, and adds what is alive'
 
 export function createFeedRoutes(parts: FeedParts): AdminRoutes {
   const { feeds, lines, states, isRunning, fetchNow } = parts
@@ -115,7 +122,7 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
   ) {
     if (typeof source !== 'string') throw invalid('source must be a URL or a path')
     const options = Object.entries(members).map(([member, value]) => {
-      const isFlag = member === 'replace' || member === 'paused'
+      const isFlag = ['replace', 'check', 'paused'].includes(member)
       if (typeof value === (isFlag ? 'boolean' : 'string')) return [member.replace('_', '-'), value]
       throw invalid(`${member} must be ${isFlag ? 'true or false' : 'a string'}`)
     })
@@ -177,7 +184,7 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     if (previews >= PREVIEWS_MAX) throw conflict('other previews are under way; try again')
     previews += 1
     try {
-      return ok(describePreview(await parts.preview(feed, request.signal)))
+      return ok(describePreview(await parts.preview(feed, request.signal), feed))
     } catch (error) {
       if (request.signal.aborted) throw conflict('the client has left') // nobody reads it, and nothing failed
       throw error
@@ -207,6 +214,7 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
       async POST({ request, name }) {
         readMembers(await readObject(request), [])
         const feed = await find(name)
+        if (feed.isForChecker) throw conflict(FOR_CHECKER)
         if (isRunning(feed.id)) throw conflict('this feed is being fetched already')
         fetchNow(feed)
         return ok({})

@@ -73,8 +73,9 @@ export type Feed = ReturnType<typeof describeState> & {
 export type FeedPreview = {
   rows: number
   rejected: number
-  first: readonly (Pick<Proxy, 'type' | 'anon' | 'country' | 'city' | 'works'> & {
+  first: readonly (Pick<Proxy, 'anon' | 'country' | 'city' | 'works'> & {
     address: string
+    type: Proxy['type'] | ''
     ping_ms: number | null
     checked: string
   })[]

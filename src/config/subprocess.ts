@@ -26,8 +26,26 @@ const programOf = (): string[] => {
   return [existsSync(OWN_FILE) ? OWN_FILE : process.execPath]
 }
 
-/** How a process has ended; one that was not done says in `stderr` why, at least how it ended. */
+/** How a process has ended: its last line, and where it was not done why, at least how it ended. */
 type TaskEnd = { isDone: boolean; stdout: string; stderr: string }
+
+type OnLine = (line: string) => Promise<void>
+
+/** Passes on each line but the last, which it returns; the next ones are read when that is done. */
+async function lastLine(bytes: ReadableStream<Uint8Array>, onLine: OnLine): Promise<string> {
+  const decoder = new TextDecoder()
+  let last = ''
+  let rest = ''
+  for await (const chunk of bytes) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) {
+      if (last !== '') await onLine(last)
+      last = line
+    }
+  }
+  return last
+}
 
 /** Starts a command that calls `readTask`, with an open file or none; `said` is what it said so far. */
 export function spawnTask(
@@ -35,6 +53,7 @@ export function spawnTask(
   task: unknown,
   file: number | 'ignore' = 'ignore',
   program: readonly string[] = programOf(),
+  onLine: OnLine = async () => {},
 ) {
   let stderr = ''
   let kill = (): void => {}
@@ -46,7 +65,7 @@ export function spawnTask(
     // Stdin stays open: when it ends, the server has ended, and its processes with it.
     child.stdin.write(`${JSON.stringify(task)}\n`)
     child.stdin.flush()
-    const printed = new Response(child.stdout).text()
+    const printed = lastLine(child.stdout, onLine)
     const decoder = new TextDecoder()
     for await (const chunk of child.stderr) stderr += decoder.decode(chunk, { stream: true })
     const [stdout, status] = await Promise.all([printed, child.exited])

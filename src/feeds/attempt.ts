@@ -92,6 +92,8 @@ async function importFeed(
     onRejected(sentence)
   }
   for (const file of skipped) reject(notRegular(file))
+  // HTTP is what the checker tries first.
+  const type = feed.type ?? (feed.isForChecker ? 'http' : undefined)
   const work = async ({ begin }: Pick<ProxyWriter, 'begin'>): Promise<Imported> => {
     const importTx = begin(feed.replaces ? 'replace' : 'merge', undefined, 'feed')
     const options = {
@@ -100,7 +102,7 @@ async function importFeed(
       strict: false,
       bytesMax,
       signal,
-      defaults: { type: feed.type, nowMs: clock(), provider, pingUnit: feed.pingUnit },
+      defaults: { type, nowMs: clock(), provider, pingUnit: feed.pingUnit },
       beforeRows: () => importTx.lock(signal),
       drained: importTx.drained,
     }
@@ -227,6 +229,13 @@ export const FEED_PROCESS = 'attempt-feed'
 /** `before`: its state; `null` for a preview. */
 export type FeedTask<B = FeedState | null> = { feed: Feed; before: B; settings: ProcessSettings }
 
+type ProcessOptions = {
+  msMax?: number
+  program?: readonly string[] | undefined
+  /** Is called with each line of candidates. */
+  onLine?: (line: string) => Promise<void>
+}
+
 /**
  * Attempts a feed in a process, which is killed when `signal` is aborted, or after `msMax`.
  * @throws the reason of `signal` then.
@@ -234,11 +243,10 @@ export type FeedTask<B = FeedState | null> = { feed: Feed; before: B; settings: 
 export async function attemptInProcess<B extends FeedState | null>(
   task: FeedTask<B>,
   signal: AbortSignal,
-  msMax = PROCESS_MS_MAX,
-  program?: readonly string[],
+  { msMax = PROCESS_MS_MAX, program, onLine }: ProcessOptions = {},
 ): Promise<B extends null ? Preview : AttemptResult> {
   type Result = B extends null ? Preview : AttemptResult
-  const { ended, kill } = spawnTask(FEED_PROCESS, task, 'ignore', program)
+  const { ended, kill } = spawnTask(FEED_PROCESS, task, 'ignore', program, onLine)
   let isLate = false
   const cancel = timerLater(() => {
     isLate = true

@@ -26,6 +26,8 @@ export type Feed = {
   everyMs: number
   /** Whether the list becomes what the feed holds. */
   replaces: boolean
+  /** Whether its rows are for the checker, which fetches it, and enter the list once they were found alive. */
+  isForChecker: boolean
   headersFile: string | null
   /** Where it was set up: by an option, in the feeds file, or in the console, which alone can pause it. */
   from: 'option' | 'file' | 'console'
@@ -34,7 +36,7 @@ export type Feed = {
 
 const FEED_LINE =
   'SOURCE [type=socks5] [format=csv] [ping-unit=ms] [map=COLUMN=FIELD] [every=60s] [replace] ' +
-  '[headers=FILE], SOURCE a URL or a path'
+  '[check] [headers=FILE], SOURCE a URL or a path'
 
 const PING_UNITS = ['s', 'ms'] as const
 
@@ -59,14 +61,12 @@ function kindOf(source: string, where: string): Feed['kind'] {
   return isHttp ? 'url' : wrong(where, `${maskSource(source)} must be an http:// or https:// URL`)
 }
 
-type Options = Pick<
-  Feed,
-  'type' | 'format' | 'pingUnit' | 'mapping' | 'everyMs' | 'replaces' | 'headersFile' | 'isPaused'
->
+type Options = Omit<Feed, 'id' | 'source' | 'shown' | 'kind' | 'from'>
 
 /** Options without a value. */
 const WORDS: { [word: string]: Partial<Options> } = {
   replace: { replaces: true },
+  check: { isForChecker: true },
   paused: { isPaused: true },
 }
 
@@ -122,6 +122,7 @@ function toFeed(
     pingUnit: undefined,
     everyMs,
     replaces: false,
+    isForChecker: false,
     headersFile: null,
     from,
     isPaused: false,
@@ -130,6 +131,9 @@ function toFeed(
   }
   if (feed.headersFile !== null && feed.kind === 'path') {
     wrong(where, 'headers= is for URLs; a path has no headers')
+  }
+  if (feed.replaces && feed.isForChecker) {
+    wrong(where, 'replace makes the list what the feed has, check adds what is alive: give one')
   }
   if (feed.isPaused && from !== 'console') {
     wrong(where, 'paused is for feeds of the console; put # before this one')
@@ -182,6 +186,7 @@ export const optionsOf = (feed: Feed): FeedOptions => ({
   'ping-unit': feed.pingUnit ?? '',
   map: feed.mapping.map(pair => pair.join('=')).join(','),
   replace: feed.replaces,
+  check: feed.isForChecker,
   every: formatDuration(feed.everyMs),
   headers: feed.headersFile ?? '',
   paused: feed.isPaused,

@@ -367,7 +367,8 @@ export function readRow(
   try {
     const row = translate === null ? given : translate(given)
     const { ip, port } = addressOf(row, listedAs)
-    const type = typeOf(row.type) || defaults.type
+    const stated = typeOf(row.type)
+    const type = stated || defaults.type
     if (!type) bad('type', `is required: ${TYPES.join(', ')} (or give --type)`)
     const pingMs = pingMsOf(row.ping, defaults.pingUnit ?? 's')
     const speed = numberOf(row.speed, 'speed', INTEGER_MAX, 'bytes per second, at least 0')
@@ -387,6 +388,7 @@ export function readRow(
       works: works === null ? null : Math.floor(works),
       ...servicesOf(row, defaults.provider),
     }
+    if (stated === '') proxy.isTypeAssumed = true
     return { ok: true, proxy }
   } catch (error) {
     // Whatever one row makes fail, the others are read.

@@ -62,7 +62,11 @@ export type Proxy = Address & {
 }
 
 /** A proxy as read from a file; an update leaves services that it does not state unchanged. */
-export type IncomingProxy = Proxy & { servicesStated: ReadonlySet<Service> }
+export type IncomingProxy = Proxy & {
+  servicesStated: ReadonlySet<Service>
+  /** The row says no type: this one is assumed. */
+  isTypeAssumed?: true
+}
 
 /** The city a client sees in `lang`: English where there is an English name (spec 2.1 rule 2). */
 export const cityIn = (lang: Lang, { name, nameEn }: { name: string; nameEn: string }): string =>

@@ -83,7 +83,7 @@ describe('a feed of the console', () => {
       ...{ paused: false, running: false, history: [] },
       options: {
         ...{ ...OPTIONS, type: 'socks5', map: 'IP Address=ip', every: '5m' },
-        ...{ replace: false, paused: false },
+        ...{ replace: false, check: false, paused: false },
       },
     }
     expect(JSON.parse(text)).toEqual(shown)
@@ -183,6 +183,12 @@ describe('fetch now', () => {
     )
     expect(await refusal('/nothing/fetch', post({}))).toBe('404 there is no such feed here')
   })
+  test('is not for one that the checker fetches', async () => {
+    const { add, fetched, refusal } = await start()
+    const id = await add({ source: '/raw', check: true })
+    expect(await refusal(`/${id}/fetch`, post({}))).toStartWith('409 this feed is marked check')
+    expect(fetched).toEqual([])
+  })
 })
 
 describe('a preview', () => {
@@ -211,6 +217,9 @@ describe('a preview', () => {
     const preview = (more: object) => value('/console/feeds/preview', post({ id, ...more }))
     expect(await preview({})).toMatchObject({ rows: 0, error: expect.stringContaining('type') })
     expect(await preview({ type: 'socks4' })).toMatchObject({ first: [{ type: 'socks4' }] })
+    expect(await preview({ check: true })).toMatchObject({ first: [{ type: '' }] })
+    const both = { check: true, type: 'socks4' }
+    expect(await preview(both)).toMatchObject({ first: [{ type: 'socks4' }] })
   })
 
   test('says why a fetch would fail, by the rules of redirects and addresses', async () => {

@@ -56,6 +56,18 @@ export const FEEDS: readonly Transcript[] = [
     ],
   },
   {
+    name: 'fetch leaves a feed marked check to the checker',
+    files: { 'feeds.conf': 'raw.txt check\na.txt\n', 'a.txt': LIST, 'raw.txt': '192.0.2.9:80\n' },
+    steps: [
+      {
+        args: 'fetch --feeds feeds.conf',
+        stdout: TABLE,
+        stderr: 'feed raw.txt is marked check: proxylist check fetches it\n',
+      },
+      { args: ['list', ALL], stdout: BOTH },
+    ],
+  },
+  {
     name: 'feeds of a directory that has none says so',
     steps: [
       { args: 'keys add', stdout: /./, stderr: /./ },
@@ -72,7 +84,7 @@ const bad = (args: string[], stderr: string, files = {}): Transcript => ({
 })
 const LINE =
   'a feed is SOURCE [type=socks5] [format=csv] [ping-unit=ms] [map=COLUMN=FIELD] [every=60s] ' +
-  '[replace] [headers=FILE], SOURCE a URL or a path'
+  '[replace] [check] [headers=FILE], SOURCE a URL or a path'
 
 /** Feeds that are refused at the start, before anything else is done; `feeds/feed.test.ts` has all mistakes of a line. */
 export const BAD_FEEDS: readonly Transcript[] = [

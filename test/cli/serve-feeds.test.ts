@@ -60,6 +60,17 @@ test('feeds are imported while the server runs, as their lines say, with places 
   expect(await server.stop()).toBe(0)
 })
 
+test('a feed marked check is left to the checker', async () => {
+  const source = await startFeedServer({ '/a': reply(200, {}, 'http://192.0.2.7:80\n') })
+  const file = join(temporaryDirectory(), 'feeds.conf')
+  writeFileSync(file, `${source.url}/a\n${source.url}/raw check\n`) // asked for, it would be a failure
+  const server = await start(dataDirectory([]), '--feeds', file)
+  await server.says(/left to proxylist check: 1 feed marked check\n/)
+  await server.says(/\/a: 1 rows\n/)
+  expect(await server.stop()).toBe(0)
+  expect(server.written.stderr).not.toContain('/raw')
+})
+
 test('a failing feed is said once, without its secrets, which are nowhere in the data', async () => {
   const source = await startFeedServer({ '/a': reply(503) })
   const dir = dataDirectory()
@@ -110,6 +121,8 @@ describe('SIGHUP', () => {
     await server.says(/\/b: 1 rows\n/)
     expect(await sources()).toEqual([`${source.url}/b`])
     expect(await server.ask('&port=3128')).toBe('192.0.2.8:3128\n')
+    await reload(`${source.url}/b check\n`, /feeds\.conf was read again: 1 removed\n/)
+    expect(await sources()).toEqual([`${source.url}/b`]) // as the checker knows it, too
     rmSync(file)
     Bun.spawnSync(['mkfifo', file])
     server.kill('SIGHUP')

@@ -44,6 +44,7 @@ const OPTIONS: readonly (readonly [line: string, options: Partial<Feed>])[] = [
   ['/a every=1s', { everyMs: SECOND_MS }],
   ['/a every=7d', { everyMs: 7 * 24 * HOUR_MS }],
   ['/a replace', { replaces: true }],
+  ['/a check', { replaces: false, isForChecker: true }],
   ['http://a/b headers=/etc/h', { headersFile: '/etc/h' }],
   ['http://a/b headers="/etc/my h" replace', { headersFile: '/etc/my h', replaces: true }],
   ['http://a/b?x=1&type=2', { kind: 'url', source: 'http://a/b?x=1&type=2' }],
@@ -63,6 +64,7 @@ describe('a line of a feed', () => {
       mapping: [],
       everyMs: EVERY_MS,
       replaces: false,
+      isForChecker: false,
       headersFile: null,
       from: 'option',
       isPaused: false,
@@ -98,6 +100,7 @@ describe('a line of a feed that is wrong', () => {
     ['/a evry=5s', "--feed: unknown option 'evry'; a feed is SOURCE"],
     ['/a toString=5s', "--feed: unknown option 'toString'; a feed is SOURCE"],
     ['http://a/ headers=', '--feed: headers must be the path of a file'],
+    ['/a replace check', '--feed: replace makes the list what the feed has, check adds'],
     ['/a headers=/h', '--feed: headers= is for URLs; a path has no headers'],
     ['ftp://u:secret@h/x', '--feed: ftp://***@h/x must be an http:// or https:// URL'],
     ['"/a', '--feed: has a double quote that is not closed'],
@@ -154,6 +157,7 @@ describe('the line of a feed of the console', () => {
 
   test.each([
     ['https://u:p@example.com/list?key=x#part', { type: 'socks5', every: '5m', replace: true }],
+    ['/raw.txt', { check: true }],
     ['/my lists/#1.csv', { format: 'csv', map: 'IP Address=ip,4=ping', 'ping-unit': 'ms' }],
     ['http://a/b', { headers: '/etc/my h', paused: true }],
   ])(

@@ -474,7 +474,9 @@ describe('a server that is slow', () => {
     }
     const task = { feed: feed as Feed, before, settings }
     const hanging = ['sh', '-c', 'exec cat']
-    const ended = attemptInProcess(task, new AbortController().signal, 10, hanging)
+    const ended = attemptInProcess(task, new AbortController().signal, {
+      ...{ msMax: 10, program: hanging },
+    })
     const error = 'took longer than 0.01 s, and was ended'
     expect(await ended).toEqual({ kind: 'failed', error, retryAfterMs: null })
   })

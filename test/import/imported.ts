@@ -37,7 +37,7 @@ export async function imported(
   const totals = await importSources(
     sources,
     { format: 'auto', defaults: DEFAULTS, strict: false, ...options },
-    proxy => proxies.push(proxy),
+    ({ isTypeAssumed: _, ...proxy }) => proxies.push(proxy),
     {
       progress: (...now) => progress.push(now),
       rejected: (...report) => rejected.push(report),

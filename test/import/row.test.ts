@@ -34,11 +34,12 @@ describe('a row', () => {
   }
   test('takes its type from the import when it names none', () => {
     const result = readRow({ ip: '1.2.3.4:80' }, { ...DEFAULTS, type: 'socks4' })
-    expect(result).toMatchObject({ ok: true, proxy: { type: 'socks4' } })
+    expect(result).toMatchObject({ ok: true, proxy: { type: 'socks4', isTypeAssumed: true } })
   })
   test('keeps its own type when the import names another', () => {
     const result = readRow(MINIMAL, { ...DEFAULTS, type: 'socks4' })
     expect(result).toMatchObject({ ok: true, proxy: { type: 'http' } })
+    expect(result).not.toHaveProperty('proxy.isTypeAssumed')
   })
   test('with every member is read', () => {
     const row = {

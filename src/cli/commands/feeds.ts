@@ -11,14 +11,27 @@ import {
   type FeedTask,
   previewFeed,
 } from '../../feeds/attempt.ts'
+import {
+  type CandidateRow,
+  candidateList,
+  createCandidateAttempts,
+} from '../../feeds/candidates.ts'
 import type { Feed } from '../../feeds/feed.ts'
-import { parseFeedLines, readFeeds } from '../../feeds/feeds-file.ts'
+import { type CurrentFeeds, parseFeedLines, readFeeds } from '../../feeds/feeds-file.ts'
 import { BYTES_MAX, resolveBySystem } from '../../feeds/fetch.ts'
-import { runUnderLease } from '../../feeds/schedule.ts'
-import { describeState, type FeedState } from '../../feeds/store.ts'
+import {
+  type Attempts,
+  createAttempts,
+  runUnderLease,
+  scheduleFeeds,
+} from '../../feeds/schedule.ts'
+import { describeState, type FeedLines, type FeedState, type FeedStore } from '../../feeds/store.ts'
+import { type Job, type OnFailure, repeat } from '../../jobs/runner.ts'
+import type { Awaitable } from '../../lib/awaitable.ts'
 import { type Clock, timerLater } from '../../lib/clock.ts'
 import { counted } from '../../lib/counted.ts'
 import { CommandError } from '../../lib/errors.ts'
+import { SECOND_MS } from '../../lib/time.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, printJson, say, table, yieldToServer } from '../command.ts'
 
@@ -58,7 +71,7 @@ const showFeeds = command({
   },
 })
 
-/** What an attempt needs, on the stores of these settings. */
+/** What an attempt at a feed of the list needs, on the stores of these settings. */
 function contextOf(settings: ProcessSettings, clock: Clock, signal: AbortSignal): AttemptContext {
   const stores = storesOf(settings, clock)
   return {
@@ -97,8 +110,12 @@ const fetchCommand = command({
   endsAtSignal: 'by itself',
   kept: 'feeds that were not imported yet left the list as it was',
   async run({ settings, clock, signal }) {
-    const feeds = await readFeeds(settings)
-    if (feeds.length === 0) throw new CommandError('name a feed with --feed or --feeds', 2)
+    const named = await readFeeds(settings)
+    if (named.length === 0) throw new CommandError('name a feed with --feed or --feeds', 2)
+    const feeds = named.filter(({ isForChecker }) => !isForChecker)
+    for (const { shown, isForChecker } of named) {
+      if (isForChecker) say(`feed ${shown} is marked check: proxylist check fetches it`)
+    }
     yieldToServer()
     const context = contextOf(settings, clock, signal)
     const attempt = (feed: Feed, before: FeedState) => {
@@ -127,6 +144,65 @@ const fetchCommand = command({
 
 export const FEED_COMMANDS = [showFeeds, fetchCommand]
 
+type FeedJobs = {
+  feeds: CurrentFeeds
+  feedLines: FeedLines
+  attempts: Attempts
+  isOurs: (feed: Feed) => boolean
+  /** Is given all feeds, at first and whenever they change. */
+  keep: (all: readonly Feed[]) => Awaitable<void>
+  clock: Clock
+  say: (sentence: string) => void
+  onFailure: OnFailure
+}
+
+/** How often is looked whether a console, of another server too, has changed its feeds. */
+const LINES_EVERY_MS = 5 * SECOND_MS
+
+/** Fetches those of the feeds that are ours, again and again, as they are whenever they change. */
+export async function fetchFeeds(parts: FeedJobs): Promise<Job[]> {
+  const { feeds, feedLines, attempts, isOurs, keep, clock, say: tell, onFailure } = parts
+  await keep(feeds.current())
+  const ours = feeds.current().filter(isOurs)
+  const job = scheduleFeeds({ feeds: ours, attempts, clock, say: tell, later: timerLater })
+  feeds.onChange(async all => {
+    const changes = job.change(all.filter(isOurs))
+    await keep(all)
+    return changes
+  })
+  const readLines = async (): Promise<void> => feeds.useLines(await feedLines.readLines())
+  const look = repeat(() => void readLines().catch(onFailure), LINES_EVERY_MS)
+  return [{ stop: () => feeds.onChange(null) }, job, look]
+}
+
+/**
+ * Fetches the feeds that are marked `check`, of the settings and of the console, and gives their rows to `take`,
+ * which returns how many of them were new. The states of the others stay as they are.
+ */
+export async function fetchCandidates(
+  {
+    take,
+    settings,
+    openStore,
+    ...parts
+  }: Pick<FeedJobs, 'feeds' | 'feedLines' | 'clock' | 'say' | 'onFailure'> & {
+    take: (rows: readonly CandidateRow[]) => Awaitable<number>
+    settings: ProcessSettings
+    openStore: () => Awaitable<FeedStore>
+  },
+  program?: readonly string[],
+): Promise<Job[]> {
+  const { feeds, feedLines, clock } = parts
+  await feeds.useLines(await feedLines.readLines())
+  const attempt = createCandidateAttempts(take, settings, program)
+  return fetchFeeds({
+    ...parts,
+    attempts: createAttempts({ openStore, attempt, clock, random: Math.random }),
+    isOurs: ({ isForChecker }) => isForChecker,
+    keep() {},
+  })
+}
+
 /** What a server starts for an attempt. */
 export const feedProcess = command({
   name: FEED_PROCESS,
@@ -139,7 +215,8 @@ export const feedProcess = command({
     yieldToServer()
     const { task, signal } = await readTask<FeedTask>(own)
     const { feed, before, settings } = task
-    const context = contextOf(settings, clock, signal)
+    const stored = contextOf(settings, clock, signal)
+    const context = feed.isForChecker ? { ...stored, list: candidateList(print) } : stored
     const outcome =
       before === null ? await previewFeed(feed, context) : await attemptFeed(feed, before, context)
     await print(`${JSON.stringify(outcome)}\n`)

@@ -10,14 +10,15 @@ import type { ProcessSettings } from '../../config/subprocess.ts'
 import { createConsole, createLogTap } from '../../console.ts'
 import { attemptInProcess } from '../../feeds/attempt.ts'
 import { type CurrentFeeds, loadCurrentFeeds } from '../../feeds/feeds-file.ts'
-import { type Attempts, createAttempts, scheduleFeeds } from '../../feeds/schedule.ts'
+import { type Attempts, createAttempts } from '../../feeds/schedule.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import { watchDescriptors } from '../../jobs/descriptors.ts'
 import { whileLeader } from '../../jobs/leader.ts'
 import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
 import { isTrue, type Job, type OnFailure, repeat, repeatInSlices } from '../../jobs/runner.ts'
 import { keepSampleFresh } from '../../jobs/sample.ts'
-import { type Clock, timerLater } from '../../lib/clock.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { several } from '../../lib/counted.ts'
 import { CommandError, messageOf, untilAborted } from '../../lib/errors.ts'
 import { createLog, type Log } from '../../lib/log.ts'
 import { createNotifier } from '../../lib/systemd.ts'
@@ -26,6 +27,7 @@ import type { ProxyWriter } from '../../proxies/store.ts'
 import { type Served, withServed } from '../../stores.ts'
 import { command, DATA_SETTINGS } from '../command.ts'
 import { shutDown } from '../shutdown.ts'
+import { fetchFeeds } from './feeds.ts'
 import { spawnImport } from './import.ts'
 
 const SERVE_SETTINGS = [
@@ -213,29 +215,22 @@ const forProcesses = (settings: ServeSettings): ProcessSettings => {
   return { data, database, databaseTimeout, geoip, providerService }
 }
 
-/** How often is looked whether a console, of another server too, has changed its feeds. */
-const LINES_EVERY_MS = 5 * SECOND_MS
-
-/** Starts fetching the feeds. */
+/** Starts fetching the feeds of the list. */
 async function startFeeds(serving: Working): Promise<Job[]> {
   const { settings, feeds, feedLines, attempts, clock, log } = serving
-  const readLines = async (): Promise<void> => feeds.useLines(await feedLines.readLines())
-  await readLines()
+  await feeds.useLines(await feedLines.readLines())
   const mayComeLater = settings.feeds !== undefined || settings.adminListen !== undefined
   if (feeds.current().length === 0 && !mayComeLater) return []
   const store = await serving.openFeedStore()
-  await store.keepOnly(feeds.current(), clock())
-  const job = scheduleFeeds({
-    ...{ feeds: feeds.current(), attempts, clock, say: log.say, later: timerLater },
+  const others = feeds.current().filter(({ isForChecker }) => isForChecker)
+  if (others.length > 0) {
+    log.say(`left to proxylist check: ${several(others.length, 'feed')} marked check`)
+  }
+  return fetchFeeds({
+    ...{ feeds, feedLines, attempts, clock, say: log.say, onFailure: reportTo(log) },
+    isOurs: ({ isForChecker }) => !isForChecker,
+    keep: all => store.keepOnly(all, clock()),
   })
-  feeds.onChange(async found => {
-    const changes = job.change(found)
-    await store.keepOnly(found, clock())
-    return changes
-  })
-  const onFailure = reportTo(log)
-  const look = repeat(() => void readLines().catch(onFailure), LINES_EVERY_MS)
-  return [{ stop: () => feeds.onChange(null) }, job, look]
 }
 
 /** Longest time of a preview; the listener ends a connection that is silent for somewhat longer. */
@@ -273,7 +268,7 @@ async function startConsole(
             attemptInProcess(
               { feed, before: null, settings: forProcesses(settings) },
               AbortSignal.any([signal, ended.signal]),
-              PREVIEW_MS_MAX,
+              { msMax: PREVIEW_MS_MAX },
             ),
         },
     runImport: isSample

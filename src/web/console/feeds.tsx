@@ -145,7 +145,7 @@ function Preview({
               <th scope="row">
                 <code>{row.address}</code>
               </th>
-              <td>{row.type}</td>
+              <td>{row.type || UNKNOWN}</td>
               <td>{row.anon || UNKNOWN}</td>
               <td>{row.country || UNKNOWN}</td>
               <td>{row.city || UNKNOWN}</td>
