@@ -1,0 +1,90 @@
+/**
+ * What the judge saw of a request, against what was sent: how anonymous a proxy is, and what betrayed it
+ * (contract H3). A table, from the worst to the best. Pure.
+ */
+import { canonicalIp } from '../lib/ip.ts'
+import { printable } from '../lib/redact.ts'
+import { ANONS, type Anon } from '../proxies/proxy.ts'
+import type { Measured } from './ports.ts'
+
+export type Header = readonly [name: string, value: string]
+
+/** The headers of a request to the judge: whatever else arrives was added on the way. */
+export const headersFor = (host: string, userAgent: string): readonly Header[] => [
+  ['Host', host],
+  ['User-Agent', userAgent],
+  ['Accept', '*/*'],
+  ['Accept-Encoding', 'identity'],
+  ['Cache-Control', 'no-cache'],
+  ['Connection', 'close'],
+]
+
+/** The addresses in a text, canonical; IPv4 in any of its forms in IPv6 is IPv4. */
+export function addressesIn(text: string): string[] {
+  const quads = text.match(/(?<!\d|\d\.)\d{1,3}(?:\.\d{1,3}){3}(?!\d|\.\d)/g) ?? []
+  const groups = text.match(/(?<![\da-f:.])[\da-f]{0,4}:[\da-f:]{1,39}(?![\da-f:.])/gi) ?? []
+  return [
+    ...quads.map(quad => quad.split('.').map(Number).join('.')), // some write leading zeros
+    ...groups.map(canonicalIp).filter(ip => ip !== null),
+  ]
+}
+
+/** What the judge saw of a request: who sent it, and the headers that are not as they were sent. */
+type Seen = {
+  isOwn: (ip: string) => boolean
+  peer: string
+  headers: readonly Header[]
+  changed: readonly Header[]
+  sent: ReadonlyMap<string, string>
+}
+
+const USER_AGENT = 'user-agent'
+const isNamed =
+  (wanted: string) =>
+  ([name]: Header): boolean =>
+    name.toLowerCase() === wanted
+
+/** What betrays a proxy, and as what; each row returns the name of the evidence, if there is any. */
+const EVIDENCE: readonly (readonly [Anon, (seen: Seen) => string | undefined])[] = [
+  ['transparent', ({ peer, isOwn }) => (isOwn(peer) ? 'peer' : undefined)],
+  [
+    'transparent', // a proxy may name us in any header; `Host` is the judge, which may stand at our address
+    ({ changed, isOwn }) =>
+      changed.find(header => !isNamed('host')(header) && addressesIn(header[1]).some(isOwn))?.[0],
+  ],
+  [
+    'anonymous', // Via, X-Forwarded-For, Proxy-Connection, and any other
+    ({ changed, sent }) => changed.find(([name]) => !sent.has(name.toLowerCase()))?.[0],
+  ],
+  [
+    'anonymous',
+    ({ headers, changed }) =>
+      changed.some(isNamed(USER_AGENT)) || !headers.some(isNamed(USER_AGENT))
+        ? 'User-Agent'
+        : undefined,
+  ],
+]
+
+type Level = Pick<Measured, 'anon' | 'because'>
+
+/** `own` are our addresses, canonical; `sent` is what was sent. */
+export function classify(
+  { peer, headers }: { peer: string; headers: readonly Header[] },
+  sent: readonly Header[],
+  own: ReadonlySet<string>,
+): Level {
+  const values = new Map(sent.map(([name, value]) => [name.toLowerCase(), value]))
+  const changed = headers.filter(([name, value]) => values.get(name.toLowerCase()) !== value)
+  const seen: Seen = { peer, headers, changed, sent: values, isOwn: ip => own.has(ip) }
+  for (const [anon, find] of EVIDENCE) {
+    const because = find(seen)
+    if (because !== undefined) return { anon, because: printable(because).slice(0, 40) }
+  }
+  return { anon: 'elite', because: '' }
+}
+
+/** The worst of several, of which there is at least one. */
+export const worstOf = (levels: readonly Level[]): Level =>
+  levels.reduce((worst, level) =>
+    ANONS.indexOf(level.anon) < ANONS.indexOf(worst.anon) ? level : worst,
+  )

@@ -1,0 +1,316 @@
+/**
+ * One connection of a check: dials a proxy, shakes hands as its type does, speaks TLS where asked to, sends a
+ * request and hears the answer. Bounded in time; every end releases its socket and its timer. Says which failures
+ * are ours. Knows nothing of judges.
+ *
+ * `node:net`, because nothing else here can give up a connection that hangs; handshakes of our own, because every
+ * byte of a proxy is judged.
+ */
+import { connect, type Socket } from 'node:net'
+import { type SecureContext, connect as secure } from 'node:tls'
+import type { Later } from '../lib/clock.ts'
+import { requireDescriptors } from '../lib/descriptors.ts'
+import { codeOf } from '../lib/errors.ts'
+import { ipv4ToNumber } from '../lib/ip.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import type { Address, ProxyType } from '../proxies/proxy.ts'
+import type { Reason } from './ports.ts'
+import {
+  done,
+  failed,
+  type Heard,
+  hearHead,
+  MORE,
+  type Reader,
+  reasonOfStatus,
+} from './response.ts'
+
+/** How long a connection may take to be there, and the answer to begin after that. */
+export const CONNECT_MS_MAX = 5 * SECOND_MS
+export const FIRST_BYTE_MS_MAX = 7 * SECOND_MS
+
+/** Where a proxy is asked to connect to: by name in HTTP, by its IPv4 address in SOCKS. */
+export type Destination = { host: string; ip: string; port: number }
+
+/** One part of a handshake: what is said, and what the bytes that follow mean; `done` says how many were read. */
+type Step = {
+  say(to: Destination, userAgent: string): string | Uint8Array
+  hear(bytes: Buffer): Heard<number>
+}
+
+const ipBytes = (ip: string): number[] => {
+  const number = ipv4ToNumber(ip)
+  return [number >>> 24, (number >> 16) & 255, (number >> 8) & 255, number & 255]
+}
+const portBytes = (port: number): number[] => [port >> 8, port & 255]
+
+/** HTTP: a tunnel to the destination. */
+const CONNECT: Step = {
+  say({ host, port }, userAgent) {
+    const to = `${host}:${port}`
+    return `CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\nUser-Agent: ${userAgent}\r\n\r\n`
+  },
+  hear(bytes) {
+    const heard = hearHead(bytes)
+    if (heard.kind !== 'done') return heard
+    const { status, size } = heard.value
+    if (status >= 200 && status < 300) return done(size)
+    const reason = reasonOfStatus(status)
+    return failed(reason === 'not the judge' ? 'proxy error' : reason, `status ${status}`)
+  },
+}
+
+/** SOCKS4: granted is 90; 92 and 93 ask for a user that this machine vouches for. */
+const SOCKS4: Step = {
+  say: ({ ip, port }) => Uint8Array.from([4, 1, ...portBytes(port), ...ipBytes(ip), 0]),
+  hear([version, code = 0, ...rest]) {
+    if (version !== 0) return failed('not a proxy', 'no answer of SOCKS4')
+    if (rest.length === 0 && code === 0) return MORE
+    if (code === 90) return rest.length < 6 ? MORE : done(8)
+    if (code < 90 || code > 93) return failed('not a proxy', 'no answer of SOCKS4')
+    return failed(code === 91 ? 'proxy error' : 'credentials', `SOCKS4 reply ${code}`)
+  },
+}
+
+/** SOCKS5: the only method that is offered is to need no credentials. */
+const GREETING: Step = {
+  say: () => Uint8Array.from([5, 1, 0]),
+  hear([version, method]) {
+    if (version !== 5) return failed('not a proxy', 'no answer of SOCKS5')
+    if (method === undefined) return MORE
+    if (method === 0) return done(2)
+    const wants = method === 2 || method === 255
+    return failed(wants ? 'credentials' : 'not a proxy', `SOCKS5 method ${method}`)
+  },
+}
+
+const SOCKS5: Step = {
+  say: ({ ip, port }) => Uint8Array.from([5, 1, 0, 1, ...ipBytes(ip), ...portBytes(port)]),
+  hear(bytes) {
+    const [version, code, , kind, nameLength] = bytes
+    if (version !== 5) return failed('not a proxy', 'no answer of SOCKS5')
+    if (code !== undefined && code !== 0) return failed('proxy error', `SOCKS5 reply ${code}`)
+    if (nameLength === undefined) return MORE
+    const length = { 1: 10, 3: 7 + nameLength, 4: 22 }[Number(kind)]
+    if (length === undefined) return failed('not a proxy', `SOCKS5 address of kind ${kind}`)
+    return bytes.length < length ? MORE : done(length)
+  },
+}
+
+/** How each type is asked to connect; `none` is the destination itself. */
+const HANDSHAKES: { readonly [T in ProxyType | 'none']: readonly Step[] } = {
+  none: [],
+  http: [],
+  https: [CONNECT],
+  socks4: [SOCKS4],
+  socks5: [GREETING, SOCKS5],
+}
+
+/** What one connection is for. */
+export type Call<T> = {
+  /** The proxy. */
+  to: Address
+  type: ProxyType | 'none'
+  /** Where the proxy is to connect to; http proxies read it in the request. */
+  destination: Destination
+  /** Authorities, when TLS is spoken with the destination, which then has a name. */
+  tls: SecureContext | null
+  /** What is said first; `''`: the destination speaks first. */
+  request: string
+  reader: Reader<T>
+  /** What is said once the reader is done. */
+  farewell?: string
+}
+
+/** What a connection came to. `short` says nothing of the proxy: something of ours was missing. */
+type End<T> =
+  | { kind: 'done'; value: T }
+  | ReturnType<typeof failed>
+  | { kind: 'short'; why: string }
+export type Dialed<T> = End<T> & {
+  isConnected: boolean
+  /** The first byte that came, of which type it may be. */
+  firstByte: number | null
+  /** Milliseconds: in all; from dialing to the first byte of the answer; from that to the last. */
+  ms: number
+  firstMs: number
+  transferMs: number
+  /** Sent and received. */
+  bytes: number
+}
+
+export type DialContext = {
+  later: Later
+  /** Milliseconds of a clock that never steps. */
+  elapsedMs: () => number
+  userAgent: string
+}
+
+/** What a TLS handshake sends, which the socket does not count: about so many bytes. */
+const TLS_SENT_BYTES = 700
+
+const REASON_OF: { readonly [code: string]: Reason } = {
+  ECONNREFUSED: 'refused',
+  ECONNRESET: 'reset',
+  EPIPE: 'reset',
+  ETIMEDOUT: 'timeout',
+  EHOSTUNREACH: 'unreachable',
+  ENETUNREACH: 'unreachable',
+  EHOSTDOWN: 'unreachable',
+  ENOPROTOOPT: 'unreachable',
+}
+const OURS = ['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM']
+const TLS = /SSL|EPROTO/
+const CERTIFICATE = /CERT|ALTNAME|SELF_SIGNED|VERIFY|ISSUER|SIGNATURE_FAILURE|HOSTNAME/
+
+/** Why the system would not even send: almost always one of these. */
+function shortage(): string {
+  try {
+    requireDescriptors(1)
+    return 'this machine has no way there'
+  } catch {
+    return 'no file descriptor is left'
+  }
+}
+
+/** Ends at once when `signal` is aborted; never rejects. */
+export function dial<T>(
+  { to, type, destination, tls, request, reader, farewell }: Call<T>,
+  { later, elapsedMs, userAgent }: DialContext,
+  signal: AbortSignal,
+): Promise<Dialed<T>> {
+  const { promise, resolve } = Promise.withResolvers<Dialed<T>>()
+  const startMs = elapsedMs()
+  const steps = HANDSHAKES[type]
+  let step = 0
+  let pending: Buffer = Buffer.alloc(0)
+  let phase: 'connecting' | 'handshake' | 'tls' | 'open' | 'over' = 'connecting'
+  let firstByte: number | null = null
+  let firstMs = 0
+  let isConnected = false
+  /** Whether a connection failed that was under way: else the system has not begun it. */
+  let wasUnderWay = false
+  let cancel = later(onTimeout, CONNECT_MS_MAX)
+  const socket = connect({ host: to.ip, port: to.port })
+  /** The socket, or TLS over it. */
+  let wire: Socket = socket
+
+  function settle(end: End<T>): void {
+    if (phase === 'over') return
+    phase = 'over'
+    cancel()
+    signal.removeEventListener('abort', onTimeout)
+    const sent = wire === socket ? 0 : TLS_SENT_BYTES + wire.bytesWritten
+    const bytes = socket.bytesRead + socket.bytesWritten + sent
+    const ms = elapsedMs() - startMs
+    const transferMs = firstMs === 0 ? 0 : ms - firstMs
+    wire.destroy()
+    socket.destroy()
+    resolve({ isConnected, firstByte, ms, firstMs, transferMs, bytes, ...end })
+  }
+  const fail = (reason: Reason, detail = ''): void => settle(failed(reason, detail))
+
+  function onTimeout(): void {
+    fail(isConnected ? 'no answer' : 'timeout')
+  }
+
+  function onError(error: unknown): void {
+    const code = codeOf(error)
+    const isTls = wire !== socket
+    if (isTls && CERTIFICATE.test(code)) fail('intercepted', code)
+    else if (isTls && TLS.test(code)) {
+      if (phase === 'tls') fail('proxy error', 'no TLS behind it')
+      else fail('altered', code)
+    } else if (!(isConnected || wasUnderWay) || OURS.includes(code)) {
+      settle({ kind: 'short', why: shortage() })
+    } else fail(REASON_OF[code] ?? 'closed', code)
+  }
+
+  function onEnd(): void {
+    if (phase !== 'open') fail('closed')
+    else conclude(reader.end())
+  }
+
+  function conclude(heard: Heard<T>): void {
+    if (heard.kind === 'more') return
+    if (heard.kind === 'done' && farewell !== undefined) wire.write(farewell)
+    settle(heard)
+  }
+
+  /** What follows a part of the handshake, or the last of them. */
+  function proceed(): void {
+    const next = steps[step]
+    if (next !== undefined) socket.write(next.say(destination, userAgent))
+    else if (tls === null) open()
+    else if (pending.length > 0) fail('proxy error', 'bytes before TLS')
+    else startTls(tls)
+  }
+
+  function startTls(secureContext: SecureContext): void {
+    phase = 'tls'
+    socket.removeListener('data', onData)
+    const wrapped = secure({ socket, servername: destination.host, secureContext })
+    wire = wrapped
+    wrapped.on('secureConnect', open)
+    wrapped.on('data', onData)
+    wrapped.on('error', onError)
+    wrapped.on('end', onEnd)
+    wrapped.on('close', onEnd)
+  }
+
+  function open(): void {
+    phase = 'open'
+    if (request !== '') wire.write(request)
+    if (pending.length === 0) return
+    const early = pending
+    pending = Buffer.alloc(0)
+    if (request === '') onAnswer(early)
+    else fail('not a proxy', 'bytes before the request')
+  }
+
+  function onAnswer(bytes: Buffer): void {
+    if (firstMs === 0) {
+      cancel()
+      firstMs = elapsedMs() - startMs
+    }
+    conclude(reader.push(bytes))
+  }
+
+  function onHandshake(bytes: Buffer): void {
+    pending = Buffer.concat([pending, bytes])
+    const heard = steps[step]?.hear(pending) ?? MORE
+    if (heard.kind === 'failed') settle(heard)
+    if (heard.kind !== 'done') return
+    pending = pending.subarray(heard.value)
+    step += 1
+    if (pending.length > 0 && step < steps.length) fail('not a proxy', 'bytes before the request')
+    else proceed()
+  }
+
+  function onData(bytes: Buffer): void {
+    firstByte ??= bytes[0] ?? null
+    if (phase === 'open') onAnswer(bytes)
+    else if (phase === 'handshake') onHandshake(bytes)
+  }
+
+  // What the system refuses to begin shows as ECONNREFUSED too, a full table of descriptors for one; but Bun says
+  // this only of attempts that it has begun.
+  socket.on('connectionAttemptFailed', () => {
+    wasUnderWay = true
+  })
+  socket.on('connect', () => {
+    if (phase !== 'connecting') return
+    isConnected = true
+    phase = 'handshake'
+    cancel()
+    cancel = later(onTimeout, FIRST_BYTE_MS_MAX)
+    proceed()
+  })
+  socket.on('data', onData)
+  socket.on('error', onError)
+  socket.on('end', onEnd)
+  socket.on('close', onEnd)
+  signal.addEventListener('abort', onTimeout)
+  if (signal.aborted) onTimeout()
+  return promise
+}

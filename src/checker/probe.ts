@@ -1,0 +1,375 @@
+/**
+ * One check of one address (contract H3): which type it speaks, how anonymous it is, how fast, and what works
+ * through it.
+ */
+import { isIPv4 } from 'node:net'
+import { createSecureContext, type SecureContext } from 'node:tls'
+import { orAborted } from '../lib/errors.ts'
+import { printable } from '../lib/redact.ts'
+import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { addressText, type ProxyType, type Service } from '../proxies/proxy.ts'
+import { callOf, requestOf, type Site } from './ask.ts'
+import { classify, headersFor, worstOf } from './classify.ts'
+import { type Call, type Dialed, dial } from './dial.ts'
+import {
+  type Attempt,
+  type CheckRequest,
+  type CheckResult,
+  type Measured,
+  type Probe,
+  REASONS,
+  type Reason,
+  type SelfCheck,
+} from './ports.ts'
+import { type Answer, mintToken } from './protocol.ts'
+import { createResponseReader } from './response.ts'
+import { checkJudge, type Found, type JudgeOptions, portOf } from './self-check.ts'
+import { createBannerReader, fits, type Target } from './targets.ts'
+
+/** How long a check may take, with all of its connections. */
+export const CHECK_MS_MAX = 15 * SECOND_MS
+
+/** Bytes whose time is the speed: the larger ones too when the smaller took less than this. */
+const SPEED_BYTES = [64 * 1024, 256 * 1024] as const
+const SPEED_FAST_MS = 250
+/** Most bytes of a page of a service that are read. */
+const PAGE_BYTES_MAX = 256 * 1024
+/** How many services are tested at once: as many as an address may have connections. */
+const SERVICES_AT_ONCE = 2
+/** How long the IP address of a target is used. */
+const TARGET_MS = 5 * MINUTE_MS
+const DETAIL_MAX = 80
+
+/** REASONS is ordered by what a reason tells; from `too long` on a proxy lies, and nothing else it does counts. */
+const TELLING = Object.keys(REASONS)
+const tells = (reason: Reason): number => TELLING.indexOf(reason)
+const isLie = (reason: Reason): boolean => tells(reason) >= tells('too long')
+const moreTelling = (one: Reason, other: Reason): Reason =>
+  tells(one) < tells(other) ? other : one
+
+/** How each type begins its answers, whatever it was sent. */
+const FIRST_BYTE: { readonly [T in ProxyType]: number } = {
+  http: 72,
+  https: 72,
+  socks4: 0,
+  socks5: 5,
+}
+const mayBe = (type: ProxyType, firstByte: number | null): boolean =>
+  firstByte === null || FIRST_BYTE[type] === firstByte
+/** HTTP first: SOCKS proxies refuse it at once, while HTTP proxies wait for more of SOCKS. */
+const ORDER: readonly ProxyType[] = ['http', 'socks5', 'socks4']
+
+/** Ends a check from any part of it. */
+class Conclusion extends Error {
+  readonly result: { kind: 'dead'; reason: Reason } | { kind: 'deferred'; why: string }
+  constructor(result: Conclusion['result']) {
+    super()
+    this.result = result
+  }
+}
+const dead = (reason: Reason): Conclusion => new Conclusion({ kind: 'dead', reason })
+const deferred = (why: string): Conclusion => new Conclusion({ kind: 'deferred', why })
+
+type Tried<T> = Exclude<Dialed<T>, { kind: 'short' }>
+
+/** What came of asking the judge in one way. */
+type Asked =
+  | { kind: 'done'; site: Site; answer: Answer; firstMs: number; transferMs: number }
+  | Extract<Tried<Answer>, { kind: 'failed' }>
+type Success = Extract<Asked, { kind: 'done' }>
+
+/** The type in which it answers plainly, if any; else whether it may still be a tunnel. */
+type Plain =
+  | { type: ProxyType; asked: Success }
+  | { type: null; reason: Reason; mayTunnel: boolean }
+
+/** The types in which services are asked: plainly, and for what needs a tunnel; `null`: not at all. */
+type Ways = { plain: ProxyType | null; tunnel: ProxyType | null }
+
+/** What a check knows, beside its request: `ips` are the addresses of the targets, by name. */
+type World = Found & { ips: ReadonlyMap<string, string>; publicAuthorities: SecureContext }
+
+export type ProberOptions = Omit<JudgeOptions, 'authorities'> & {
+  /** In PEM, who may vouch for the judge, if not the authorities of the system. */
+  authorities?: string | undefined
+  targets: readonly Target[]
+}
+
+/** A check under way: makes its connections, one after the other, and records them. */
+function createCheck(
+  options: ProberOptions,
+  world: World,
+  { address, known }: CheckRequest,
+  { signal, isStopped }: { signal: AbortSignal; isStopped: () => boolean },
+) {
+  const attempts: Attempt[] = []
+  const name = addressText(address)
+  let bytes = 0
+  let hasRetried = false
+
+  function record<T>(purpose: Attempt['purpose'], type: ProxyType, dialed: Dialed<T>): Tried<T> {
+    bytes += dialed.bytes
+    if (isStopped()) throw deferred('it was stopped')
+    if (dialed.kind === 'short') throw deferred(dialed.why)
+    const { result, detail } =
+      dialed.kind === 'done'
+        ? ({ result: 'ok', detail: '' } as const)
+        : { result: dialed.reason, detail: printable(dialed.detail).slice(0, DETAIL_MAX) }
+    attempts.push({ type, purpose, result, ms: Math.round(dialed.ms), detail })
+    return dialed
+  }
+
+  /** Connects; once more in a check when `retries` says that the failure may have been chance. */
+  async function attempt<T>(
+    purpose: Attempt['purpose'],
+    type: ProxyType,
+    call: () => Call<T>,
+    retries: (reason: Reason) => boolean = () => false,
+  ): Promise<Tried<T>> {
+    const tried = record(purpose, type, await dial(call(), options, signal))
+    if (tried.kind === 'done' || hasRetried || signal.aborted || !retries(tried.reason)) {
+      return tried
+    }
+    hasRetried = true
+    return record(purpose, type, await dial(call(), options, signal))
+  }
+
+  /** Asks the judge. A lie ends the check. */
+  async function ask(
+    purpose: 'judge' | 'TLS' | 'speed',
+    type: ProxyType,
+    site: Site,
+    size = 0,
+  ): Promise<Asked> {
+    const { keys, clock } = options
+    const isExpected = purpose === 'TLS' || (purpose === 'judge' && type === known)
+    const call = () => {
+      const timeMs = clock() + world.offsetMs
+      const token = mintToken(keys, { timeMs, address: name, kind: site.kind, size })
+      return callOf(site, { keys, token, to: address, way: type, size })
+    }
+    const retries = (reason: Reason): boolean =>
+      reason === 'timeout' || (reason === 'no answer' && isExpected)
+    const tried = await attempt(purpose, type, call, retries)
+    if (tried.kind === 'failed') {
+      if (isLie(tried.reason)) throw dead(tried.reason)
+      return tried
+    }
+    const { value: told, firstMs, transferMs } = tried
+    if (told.kind === 'clock') throw deferred('the clock of the judge has changed')
+    return { kind: 'done', site, answer: told.answer, firstMs, transferMs }
+  }
+
+  return { address, known, world, options, signal, attempts, attempt, ask, sum: () => bytes }
+}
+type Check = ReturnType<typeof createCheck>
+
+/** The types in the order in which they are tried. */
+function orderFrom(known: ProxyType | null): ProxyType[] {
+  const first = known === 'https' || known === null ? 'http' : known
+  return [first, ...ORDER.filter(type => type !== first)]
+}
+
+/** Tries one type after the other; the first byte of an answer steers. */
+async function findPlain({ known, world, signal, ask }: Check): Promise<Plain> {
+  let left = orderFrom(known)
+  let reason: Reason = 'timeout'
+  /** Whether it may be one that only tunnels. */
+  let mayTunnel = known === 'https'
+  while (left[0] !== undefined && !signal.aborted) {
+    const [type, ...others] = left
+    const asked = await ask('judge', type, world.plain)
+    if (asked.kind === 'done') return { type, asked }
+    if (asked.reason === 'credentials') throw dead('credentials')
+    if (!asked.isConnected) return { type: null, reason: asked.reason, mayTunnel: false }
+    left = others.filter(other => mayBe(other, asked.firstByte))
+    mayTunnel ||= asked.firstByte === FIRST_BYTE.http && asked.reason === 'not a proxy'
+    // That it does not understand one type says nothing once it has shown another.
+    if (asked.firstByte === null || left.length === 0) reason = moreTelling(reason, asked.reason)
+  }
+  // A proxy that reaches nobody plainly might have added anything.
+  return { type: null, reason, mayTunnel: mayTunnel && reason !== 'proxy error' }
+}
+
+/** TLS with the judge through it; `null` when that is not wanted, or cannot be. */
+async function findTunnel(check: Check, plain: Plain, wantsTls: boolean): Promise<Asked | null> {
+  const { known, world, signal, ask } = check
+  const isSocks = plain.type !== null && plain.type !== 'http'
+  const wants = plain.type === null ? plain.mayTunnel : wantsTls || (!isSocks && known !== 'http')
+  if (world.tls === null || signal.aborted || !wants) return null
+  return ask('TLS', isSocks ? plain.type : 'https', world.tls)
+}
+
+/** Bytes per second from the first to the last byte; `undefined` when they do not arrive. */
+async function measureSpeed({ ask }: Check, type: ProxyType, site: Site) {
+  let speed: number | undefined
+  for (const size of SPEED_BYTES) {
+    const asked = await ask('speed', type, site, size)
+    if (asked.kind === 'failed') return speed
+    speed = Math.round((size * SECOND_MS) / Math.max(asked.transferMs, 1))
+    if (asked.transferMs >= SPEED_FAST_MS) return speed
+  }
+  return speed
+}
+
+/** Whether a service works; `undefined` when there was no time, or its address is unknown. */
+async function testService(
+  { address, world, options, signal, attempt }: Check,
+  ways: Ways,
+  target: Target,
+): Promise<boolean | undefined> {
+  const isPlain = target.kind === 'page' && target.url.protocol === 'http:'
+  const type = (isPlain ? ways.plain : null) ?? ways.tunnel
+  if (type === null) return false
+  const [host, port] =
+    target.kind === 'page' ? [target.url.hostname, portOf(target.url)] : [target.host, target.port]
+  const ip = world.ips.get(host)
+  if (ip === undefined || signal.aborted) return undefined
+  const way = { to: address, type, destination: { host, ip, port } }
+  if (target.kind === 'mail') {
+    const mail = { ...way, tls: null, request: '', farewell: 'QUIT\r\n' }
+    const call = () => ({ ...mail, reader: createBannerReader() })
+    const tried = await attempt(target.service, type, call)
+    return signal.aborted ? undefined : tried.kind === 'done'
+  }
+  const { origin, pathname, search } = target.url
+  const path = `${type === 'http' ? origin : ''}${pathname}${search}`
+  const page = {
+    ...way,
+    tls: isPlain ? null : world.publicAuthorities,
+    request: requestOf(path, headersFor(target.url.host, options.userAgent)),
+  }
+  const call = () => ({ ...page, reader: createResponseReader(PAGE_BYTES_MAX, true) })
+  const tried = await attempt(target.service, type, call)
+  if (signal.aborted) return undefined
+  return tried.kind === 'done' && fits(target, tried.value)
+}
+
+/** Tests the services, some at once; those that nobody could test are missing. */
+async function testServices(check: Check, ways: Ways) {
+  const works: Partial<Record<Service, boolean>> = {}
+  const queue = check.options.targets.values()
+  async function run(): Promise<void> {
+    for (const target of queue) {
+      const result = await testService(check, ways, target)
+      if (result !== undefined) works[target.service] = result
+    }
+  }
+  await Promise.all(Array.from({ length: SERVICES_AT_ONCE }, run))
+  return works
+}
+
+/** Which type it is. Without a judge over TLS nobody knows better than who said so. */
+function typeOf(plain: Plain, hasTls: boolean, { known, world }: Check): ProxyType {
+  if (plain.type !== null && plain.type !== 'http') return plain.type
+  return hasTls || (world.tls === null && known === 'https') ? 'https' : 'http'
+}
+
+/** @throws Conclusion unless it is alive. */
+async function measure(check: Check, request: CheckRequest): Promise<Measured> {
+  const { world, address } = check
+  const isJudge = (site: Site | null): boolean =>
+    site?.destination.ip === address.ip && site.destination.port === address.port
+  if (isJudge(world.plain) || isJudge(world.tls)) throw dead('own address')
+
+  const plain = await findPlain(check)
+  const tunnel = await findTunnel(check, plain, request.wantsTls)
+  const hasTls = tunnel?.kind === 'done'
+  const answers = [plain.type === null ? null : plain.asked, hasTls ? tunnel : null]
+  const successes = answers.filter(asked => asked !== null)
+  const [best] = successes
+  if (best === undefined) throw dead(reasonOf(plain, tunnel))
+  const type = typeOf(plain, hasTls, check)
+  const ways = { plain: plain.type, tunnel: type === 'http' ? null : type }
+  const levels = successes.map(({ answer, site }) => classify(answer, site.headers, world.own))
+
+  const speed = request.wantsSpeed && (await measureSpeed(check, plain.type ?? type, best.site))
+  const services = request.wantsServices && (await testServices(check, ways))
+  return {
+    type,
+    ...worstOf(levels),
+    ipOut: plain.type === null ? '' : plain.asked.answer.peer,
+    pingMs: Math.round(best.firstMs),
+    ...(speed && { speed }),
+    ...(services && { services }),
+    ...(tunnel !== null && { hasTls }),
+  }
+}
+
+/** Why neither way leads to the judge. */
+function reasonOf(plain: Plain, tunnel: Asked | null): Reason {
+  const reasons = [plain, tunnel].flatMap(tried => (tried && 'reason' in tried ? tried.reason : []))
+  return reasons.reduce(moreTelling)
+}
+
+/** A signal that is aborted with another one, after the longest time of a check, and by `end`. */
+function limit(outer: AbortSignal, { later }: ProberOptions) {
+  const controller = new AbortController()
+  const abort = (): void => controller.abort()
+  const cancel = later(abort, CHECK_MS_MAX)
+  outer.addEventListener('abort', abort)
+  if (outer.aborted) abort()
+  function end(): void {
+    cancel()
+    outer.removeEventListener('abort', abort)
+    abort() // services are tested side by side: one that is still asked when another ends the check
+  }
+  return { signal: controller.signal, isStopped: () => outer.aborted, end }
+}
+
+/** The probe, and the self-check, which finds the judge: nothing is probed before one has succeeded. */
+export function createProber(options: ProberOptions): {
+  probe: Probe
+  selfCheck: (signal: AbortSignal) => Promise<SelfCheck>
+} {
+  const { targets, resolve, clock } = options
+  const publicAuthorities = createSecureContext()
+  const authorities =
+    options.authorities === undefined
+      ? publicAuthorities
+      : createSecureContext({ ca: options.authorities })
+  let found: Found | null = null
+  const ips = new Map<string, string>()
+  let locatedMs = -Infinity
+
+  /** Finds the addresses of the targets, now and then. */
+  async function locateTargets(signal: AbortSignal): Promise<void> {
+    if (Math.abs(clock() - locatedMs) < TARGET_MS) return
+    locatedMs = clock()
+    for (const target of targets) {
+      const host = target.kind === 'page' ? target.url.hostname : target.host
+      const addresses = await orAborted(resolve(host), signal).catch(() => [])
+      const ip = addresses.find(isIPv4)
+      if (ip !== undefined) ips.set(host, ip)
+    }
+  }
+
+  async function selfCheck(outer: AbortSignal): Promise<SelfCheck> {
+    const { signal, end } = limit(outer, options)
+    const checked = await checkJudge({ ...options, authorities }, found?.offsetMs ?? 0, signal)
+    await locateTargets(signal)
+    end()
+    if ('problem' in checked) return { ok: false, problem: checked.problem }
+    found = checked.found
+    return checked.self
+  }
+
+  async function probe(request: CheckRequest, outer: AbortSignal): Promise<CheckResult> {
+    if (found === null) {
+      return { kind: 'deferred', why: 'the judge has not answered yet', attempts: [], bytes: 0 }
+    }
+    const limits = limit(outer, options)
+    const check = createCheck(options, { ...found, ips, publicAuthorities }, request, limits)
+    try {
+      const measured = await measure(check, request)
+      return { kind: 'alive', measured, attempts: check.attempts, bytes: check.sum() }
+    } catch (error) {
+      if (!(error instanceof Conclusion)) throw error
+      return { ...error.result, attempts: check.attempts, bytes: check.sum() }
+    } finally {
+      limits.end()
+    }
+  }
+
+  return { probe, selfCheck }
+}

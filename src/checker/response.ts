@@ -1,0 +1,156 @@
+/**
+ * Reads an HTTP response as it comes: of a proxy that may answer byte by byte, never end, or send anything else.
+ * Bounded in bytes, and it mends nothing: what is no response is said to be none.
+ */
+import type { Reason } from './ports.ts'
+
+/** What has been read so far: not enough yet, a value, or why there will be none. */
+export type Heard<T> =
+  | { kind: 'more' }
+  | { kind: 'done'; value: T }
+  | { kind: 'failed'; reason: Reason; detail: string }
+
+export const MORE = { kind: 'more' } as const
+export const done = <T>(value: T): Heard<T> => ({ kind: 'done', value })
+export const failed = (reason: Reason, detail: string) =>
+  ({ kind: 'failed', reason, detail }) as const
+
+/** Hears what a peer sends, and that it has sent all. Nothing is pushed after a value or a failure. */
+export type Reader<T> = { push(bytes: Buffer): Heard<T>; end(): Heard<T> }
+
+export const HEAD_BYTES_MAX = 16 * 1024
+const HEAD_END = '\r\n\r\n'
+const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})(?: [^\r\n]*)?\r\n/
+const START = 'HTTP/1.'
+/** The line with the size of a chunk, after the end of the one before; and the most bytes that it may have. */
+const CHUNK_LINE = /^(?:\r\n)?([\da-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n/i
+const CHUNK_LINE_MAX = 256
+
+/** The status of a response of which `bytes` are the beginning, and where its body starts. */
+export function hearHead(bytes: Buffer): Heard<{ status: number; head: string; size: number }> {
+  const start = bytes.toString('latin1', 0, START.length)
+  if (!START.startsWith(start)) return failed('not a proxy', 'no HTTP response')
+  const end = bytes.indexOf(HEAD_END)
+  if (end > HEAD_BYTES_MAX || (end < 0 && bytes.length > HEAD_BYTES_MAX)) {
+    return failed('too long', `a head of more than ${HEAD_BYTES_MAX} bytes`)
+  }
+  if (end < 0) return MORE
+  const head = bytes.toString('latin1', 0, end + HEAD_END.length)
+  const status = Number(STATUS_LINE.exec(head)?.[1])
+  if (Number.isNaN(status)) return failed('not a proxy', 'no status line of HTTP')
+  return done({ status, head, size: head.length })
+}
+
+/** The value of a header of a head, the first if there are several; `''` if there is none. */
+export const headerOf = (head: string, name: string): string =>
+  new RegExp(`\r\n${name}:[ \t]*([^\r\n]*)`, 'i').exec(head)?.[1]?.trim() ?? ''
+
+const UNAVAILABLE = [500, 502, 503, 504]
+
+/** What a status says that is not the judge's: it sends only 200 and, to tokens that are not right, 404. */
+export function reasonOfStatus(status: number): Reason {
+  if (status === 407) return 'credentials'
+  if (UNAVAILABLE.includes(status)) return 'proxy error'
+  return status < 400 ? 'not the judge' : 'not a proxy'
+}
+
+export type HttpResponse = {
+  status: number
+  head: string
+  body: Buffer
+  /** False when there was more than `bodyMax`, of which nothing is here. */
+  isWhole: boolean
+}
+
+/** How many bytes follow a head, up to the end of the connection (`Infinity`), or in chunks. */
+function framingOf(head: string, status: number): number | 'chunked' {
+  if (status === 204 || status === 304) return 0
+  if (/\r\ntransfer-encoding:[^\r\n]*chunked/i.test(head)) return 'chunked'
+  const length = headerOf(head, 'content-length')
+  return /^\d{1,15}$/.test(length) ? Number(length) : Infinity
+}
+
+/** The size of a chunk whose line is at the beginning of `bytes`, and how long that is. */
+function hearChunkLine(bytes: Buffer): Heard<{ size: number; read: number }> {
+  const [line, size = ''] = CHUNK_LINE.exec(bytes.toString('latin1', 0, CHUNK_LINE_MAX)) ?? []
+  if (line !== undefined) return done({ size: Number.parseInt(size, 16), read: line.length })
+  return bytes.length < CHUNK_LINE_MAX ? MORE : failed('altered', 'broken chunks')
+}
+
+/** Reads a response with a body of at most `bodyMax` bytes; the body of one that is not 200 only if `readsAll`. */
+export function createResponseReader(bodyMax: number, readsAll: boolean): Reader<HttpResponse> {
+  let status = 0
+  let head = ''
+  /** What is not understood yet: a part of the head, or of the line of a chunk. */
+  let pending: Buffer = Buffer.alloc(0)
+  let body = Buffer.alloc(0)
+  let length = 0
+  /** Bytes until the end of the body, or of this chunk. */
+  let left = 0
+  let isChunked = false
+
+  const finish = (isWhole: boolean) =>
+    done({ status, head, body: body.subarray(0, length), isWhole })
+
+  function append(bytes: Buffer): void {
+    if (length + bytes.length > body.length) {
+      const larger = Buffer.allocUnsafe(Math.max(2 * body.length, length + bytes.length))
+      body.copy(larger, 0, 0, length)
+      body = larger
+    }
+    bytes.copy(body, length)
+    length += bytes.length
+  }
+
+  /** Takes what belongs to the body, as far as there is room, and returns the rest. */
+  function take(bytes: Buffer): Buffer {
+    const taken = bytes.subarray(0, Math.min(left, bodyMax + 1 - length))
+    append(taken)
+    left -= taken.length
+    return bytes.subarray(taken.length)
+  }
+
+  function pushHead(bytes: Buffer): Heard<HttpResponse> {
+    pending = pending.length === 0 ? bytes : Buffer.concat([pending, bytes])
+    const heard = hearHead(pending)
+    if (heard.kind !== 'done') return heard
+    ;({ status, head } = heard.value)
+    if (status !== 200 && !readsAll) return finish(true)
+    const rest = pending.subarray(heard.value.size)
+    pending = Buffer.alloc(0)
+    const framing = framingOf(head, status)
+    isChunked = framing === 'chunked'
+    left = isChunked ? 0 : Number(framing)
+    return pushBody(rest)
+  }
+
+  function pushBody(bytes: Buffer): Heard<HttpResponse> {
+    if (isChunked) return pushChunks(bytes)
+    const rest = take(bytes)
+    if (length > bodyMax) return finish(false)
+    if (left > 0) return MORE
+    return rest.length > 0 ? failed('too long', 'bytes after its end') : finish(true)
+  }
+
+  function pushChunks(bytes: Buffer): Heard<HttpResponse> {
+    pending = Buffer.concat([pending, bytes])
+    for (;;) {
+      pending = take(pending)
+      if (length > bodyMax) return finish(false)
+      if (left > 0) return MORE
+      const heard = hearChunkLine(pending)
+      if (heard.kind !== 'done') return heard
+      pending = pending.subarray(heard.value.read)
+      left = heard.value.size
+      if (left === 0) return finish(true)
+    }
+  }
+
+  return {
+    push: bytes => (head === '' ? pushHead(bytes) : pushBody(bytes)),
+    end: () =>
+      head !== '' && left === Infinity
+        ? finish(true)
+        : failed('closed', head === '' ? '' : `after ${length} bytes of a body`),
+  }
+}

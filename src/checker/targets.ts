@@ -1,0 +1,102 @@
+/**
+ * What an operator has services tested with (contract H3): a page and what it must say, and a mail server. Reads
+ * them from options, and judges what came.
+ */
+import { isIP } from 'node:net'
+import { Expected } from '../config/parsers.ts'
+import { SERVICES, type Service, serviceNames } from '../proxies/proxy.ts'
+import { done, failed, type Heard, type HttpResponse, MORE, type Reader } from './response.ts'
+
+/** A page of a service, asked for through a proxy, and what tells that the service works. */
+export type PageTarget = {
+  kind: 'page'
+  service: Service
+  url: URL
+  status: number
+  /** A text that the body has, and one that it has not; `''`: any. */
+  match: string
+  not: string
+}
+export type MailTarget = { kind: 'mail'; service: 'smtp'; host: string; port: number }
+export type Target = PageTarget | MailTarget
+
+const PAGE =
+  'NAME=URL,status=200,match=TEXT,not=TEXT, with a URL of http or https without user, password and #'
+const MAIL = 'HOST:25, a mail server that you may ask'
+
+function fail(what: string): never {
+  throw new Expected(what)
+}
+
+/** The services that a page can be the target of, by their names. */
+const servicesBy = (provider: string): ReadonlyMap<string, Service> => {
+  const named = serviceNames(provider).map((name, n) => [name, SERVICES[n]] as const)
+  return new Map(
+    named.flatMap(([name, service]) => (service && service !== 'smtp' ? [[name, service]] : [])),
+  )
+}
+
+/** One target. `provider` is the name of the provider's own service, whose spaces may be underscores. */
+export function readTarget(given: string, provider: string): PageTarget {
+  const services = servicesBy(provider)
+  const [, name = '', href = '', rest = ''] =
+    /^([^=]*)=(.*?)((?:,(?:status|match|not)=.*)?)$/s.exec(given) ?? []
+  const service = services.get(name.toLowerCase().replaceAll('_', ' '))
+  if (service === undefined) fail(`one of ${[...services.keys()].join(', ')} before the =`)
+  const parts = rest.split(/,(?=(?:status|match|not)=)/).slice(1)
+  const options = new Map(
+    parts.map(part => [part.split('=', 1)[0], part.slice(part.indexOf('=') + 1)]),
+  )
+  const url = URL.parse(href)
+  const isPage = url !== null && /^https?:$/.test(url.protocol) && url.hash === ''
+  if (!isPage || url.username !== '' || url.password !== '') fail(PAGE)
+  if (url.protocol === 'https:' && isIP(url.hostname.replace(/[[\]]/g, '')) > 0) {
+    fail('a name in a URL of https: certificates have names')
+  }
+  const status = options.get('status') ?? '200'
+  if (options.size < parts.length) fail('each of status, match and not once')
+  if (!/^[1-5]\d\d$/.test(status)) fail('a status from 100 to 599')
+  if ([...options.values()].includes('')) fail('a text after match= and not=')
+  const { match = '', not = '' } = Object.fromEntries(options)
+  return { kind: 'page', service, url, status: Number(status), match, not }
+}
+
+/** Targets of pages, one a line; one for each service. */
+export function readTargets(given: string, provider: string): PageTarget[] {
+  const lines = given.split('\n').filter(line => line !== '')
+  const targets = lines.map(line => readTarget(line, provider))
+  const services = new Set(targets.map(({ service }) => service))
+  return services.size === targets.length ? targets : fail('one target for each service')
+}
+
+/** `HOST:PORT` of a mail server; a host of IPv6 cannot be asked for through SOCKS4. */
+export function readSmtpTarget(given: string): MailTarget {
+  const [, host = '', port] = /^([a-z\d.-]{1,253}):(\d{1,5})$/i.exec(given) ?? []
+  const number = Number(port)
+  return host !== '' && number >= 1 && number <= 65535
+    ? { kind: 'mail', service: 'smtp', host, port: number }
+    : fail(MAIL)
+}
+
+/** Whether a page is what the operator expects of the service. */
+export const fits = ({ status, match, not }: PageTarget, response: HttpResponse): boolean => {
+  const text = response.body.toString()
+  return response.status === status && text.includes(match) && (not === '' || !text.includes(not))
+}
+
+/** Most bytes of the lines in which a mail server introduces itself. */
+const BANNER_BYTES_MAX = 2048
+
+/** Reads until a mail server says that it is ready: the last of its lines begins with `220 `. */
+export function createBannerReader(): Reader<true> {
+  let banner = ''
+  return {
+    push(bytes): Heard<true> {
+      banner += bytes.toString('latin1')
+      if (/^(?:220-[^\n]*\n)*220[ \r][^\n]*\n/.test(banner)) return done(true)
+      if (!'220'.startsWith(banner.slice(0, 3))) return failed('proxy error', 'no 220')
+      return banner.length > BANNER_BYTES_MAX ? failed('too long', 'no end of the banner') : MORE
+    },
+    end: () => failed('closed', ''),
+  }
+}

@@ -1,0 +1,482 @@
+/** Checks through proxies of our own, honest and lying (contract H2 and H3), with a judge in process. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CONNECT_MS_MAX, FIRST_BYTE_MS_MAX } from '../../src/checker/dial.ts'
+import type { CheckRequest, Measured } from '../../src/checker/ports.ts'
+import { CHECK_MS_MAX, createProber, type ProberOptions } from '../../src/checker/probe.ts'
+import { keysOf } from '../../src/checker/protocol.ts'
+import type { Target } from '../../src/checker/targets.ts'
+import type { Address } from '../../src/proxies/proxy.ts'
+import { T0 } from '../support/fixtures.ts'
+import { CERTIFICATES, JUDGE_NAME } from '../support/judge.ts'
+import {
+  type Behaviour,
+  EXIT,
+  flipsPayloads,
+  HONEST,
+  http,
+  LEAVING,
+  LIARS,
+  page,
+  replays,
+  reverseProxy,
+  says,
+  socks,
+  startProxy,
+  swaps,
+  US,
+} from '../support/liars.ts'
+import { NOW, startProber, wordOf } from '../support/prober.ts'
+import { ROOT } from '../support/program.ts'
+import { cleanUp } from '../support/temporary.ts'
+import { until } from '../support/until.ts'
+
+const OTHER_AUTHORITY = readFileSync(join(ROOT, 'test/fixtures/tls/other-authority.pem'), 'utf8')
+
+let prober: Awaited<ReturnType<typeof startProber>>
+beforeAll(async () => {
+  prober = await startProber()
+})
+afterAll(cleanUp)
+
+/** What a check of a new proxy finds. */
+const checkNew = async (behave: Behaviour, request: Partial<CheckRequest> = {}) =>
+  prober.check(await startProxy(behave), request)
+
+async function measuredOf(behave: Behaviour, request: Partial<CheckRequest> = {}) {
+  const result = await checkNew(behave, request)
+  if (result.kind !== 'alive') throw new Error(wordOf(result))
+  return result.measured
+}
+
+/** The connections of a check: for what, in which type, and how they ended. */
+const stepsOf = ({ attempts }: Awaited<ReturnType<typeof checkNew>>): string[] =>
+  attempts.map(({ purpose, type, result }) => `${purpose} ${type} ${result}`)
+
+describe('a check finds', () => {
+  test.each([...HONEST, ...LIARS])('%s', async (_, behave, found) => {
+    const result = await checkNew(behave(prober.world))
+    expect([wordOf(result), result.attempts]).toEqual([found, expect.anything()])
+    expect(prober.timers.size()).toBe(0)
+  })
+
+  test.each(LEAVING)('a proxy that hangs up %s', async (_, behave) => {
+    const result = await checkNew(behave)
+    // When the end crosses what we send, the system resets the connection.
+    expect(wordOf(result)).toMatch(/^(?:closed|reset)$/)
+    expect(prober.timers.size()).toBe(0)
+  })
+})
+
+describe('the order of types', () => {
+  const rows: [string, Behaviour, CheckRequest['known'], string[]][] = [
+    ['HTTP first', http(), null, ['judge http ok', 'TLS https not a proxy']],
+    [
+      'CONNECT every time for https',
+      http({ tunnel: 'forward' }),
+      'https',
+      ['judge http ok', 'TLS https ok'],
+    ],
+    ['CONNECT no more for http', http({ tunnel: 'forward' }), 'http', ['judge http ok']],
+    [
+      'socks5 after a GET that is closed',
+      socks([4, 5]),
+      null,
+      ['judge http closed', 'judge socks5 ok'],
+    ],
+    [
+      'socks4 last',
+      socks([4]),
+      null,
+      ['judge http closed', 'judge socks5 closed', 'judge socks4 ok'],
+    ],
+    ['the known type first', socks([4, 5]), 'socks4', ['judge socks4 ok']],
+    [
+      'another than the known one',
+      socks([5]),
+      'socks4',
+      ['judge socks4 closed', 'judge http closed', 'judge socks5 ok'],
+    ],
+    [
+      'an answer of HTTP ends SOCKS',
+      http(),
+      'socks5',
+      ['judge socks5 not a proxy', 'judge http ok', 'TLS https not a proxy'],
+    ],
+    [
+      'an answer of SOCKS ends HTTP',
+      says(Uint8Array.from([5, 255])),
+      null,
+      ['judge http not a proxy', 'judge socks5 credentials'],
+    ],
+    ['any other answer ends all', says('SSH-2.0-x\r\n'), null, ['judge http not a proxy']],
+    [
+      'for https that is silent, CONNECT too',
+      socks([]),
+      'https',
+      ['judge http closed', 'judge socks5 closed', 'judge socks4 closed', 'TLS https closed'],
+    ],
+  ]
+  test.each(rows)('%s', async (_, behave, known, steps) => {
+    const result = await checkNew(behave, { known })
+    expect(stepsOf(result).map(step => step.replace('reset', 'closed'))).toEqual(steps)
+  })
+})
+
+describe('what is measured', () => {
+  const measured: [string, Behaviour, Partial<CheckRequest>, Partial<Measured>][] = [
+    ['where http goes out', http(), {}, { ipOut: EXIT, hasTls: false }],
+    [
+      'on the plain way, when both work',
+      http({ tunnel: 'forward', tunnelExit: '127.5.0.7' }),
+      {},
+      { ipOut: EXIT, hasTls: true },
+    ],
+    [
+      'nothing of it, when only CONNECT works',
+      http({ plain: page(405), tunnel: 'forward' }),
+      {},
+      { ipOut: '', hasTls: true },
+    ],
+    ['where socks goes out', socks([5]), {}, { ipOut: EXIT }],
+    [
+      'TLS behind socks, when asked to',
+      socks([5]),
+      { wantsTls: true },
+      { type: 'socks5', hasTls: true },
+    ],
+    [
+      'no TLS behind socks',
+      socks([5], { denies: () => prober.judge.tlsPort }),
+      { wantsTls: true },
+      { type: 'socks5', hasTls: false },
+    ],
+    [
+      'CONNECT of http again, when asked to',
+      http({ tunnel: 'forward' }),
+      { known: 'http', wantsTls: true },
+      { type: 'https' },
+    ],
+  ]
+  test.each(measured)('%s', async (_, behave, request, found) => {
+    expect(await measuredOf(behave, request)).toMatchObject(found)
+  })
+
+  test('TLS behind socks that is intercepted fails the check, and only a look finds it', async () => {
+    const behave = socks([5], { middle: CERTIFICATES.selfSigned })
+    expect(wordOf(await checkNew(behave, { wantsTls: true }))).toBe('intercepted')
+    expect(wordOf(await checkNew(behave))).toBe('socks5 elite')
+  })
+})
+
+describe('speed', () => {
+  /** A prober whose clock goes on by so much each time that it is read: at the start, the first and the last byte. */
+  async function speedOf(stepMs: number) {
+    let nowMs = 0
+    const stepping = await startProber({ elapsedMs: () => (nowMs += stepMs) })
+    const result = await stepping.check(await startProxy(http()), {
+      known: 'http',
+      wantsSpeed: true,
+    })
+    const { speed, pingMs } = result.kind === 'alive' ? result.measured : {}
+    return { speed, pingMs, steps: stepsOf(result) }
+  }
+
+  test('is that of 64 KiB, when they take a while', async () => {
+    expect(await speedOf(300)).toEqual({
+      speed: Math.round(65_536 / 0.3),
+      pingMs: 300,
+      steps: ['judge http ok', 'speed http ok'],
+    })
+  })
+
+  test('is that of 256 KiB, when the smaller ones are fast', async () => {
+    expect(await speedOf(100)).toEqual({
+      speed: 2_621_440,
+      pingMs: 100,
+      steps: ['judge http ok', 'speed http ok', 'speed http ok'],
+    })
+  })
+
+  test.each([
+    ['socks5', socks([5])],
+    ['CONNECT', http({ plain: page(405), tunnel: 'forward' })],
+  ])('is measured over %s', async (_, behave) => {
+    expect(await measuredOf(behave, { wantsSpeed: true })).toMatchObject({
+      speed: expect.any(Number),
+    })
+  })
+
+  test('of a changed payload fails the check, and only a look finds it', async () => {
+    expect(wordOf(await checkNew(flipsPayloads(), { wantsSpeed: true }))).toBe('altered')
+    expect(wordOf(await checkNew(flipsPayloads()))).toBe('http elite')
+  })
+
+  test('that cannot be measured is unknown', async () => {
+    let asked = 0
+    const behave = http({ change: answer => (++asked > 1 ? answer.subarray(0, -1) : answer) })
+    expect(await measuredOf(behave, { wantsSpeed: true })).not.toHaveProperty('speed')
+  })
+})
+
+describe('answers to other checks', () => {
+  test('an answer that is given again is replayed', async () => {
+    const proxy = await startProxy(replays())
+    const words = [await prober.check(proxy), await prober.check(proxy)].map(wordOf)
+    expect(words).toEqual(['http elite', 'replayed'])
+  })
+
+  test('so is that to another address, asked for at the same time', async () => {
+    const proxy = await startProxy(swaps())
+    const both = await Promise.all([prober.check(proxy), prober.check(proxy)])
+    expect(both.map(wordOf)).toEqual(['replayed', 'replayed'])
+  })
+
+  test.each(['port', 'tlsPort'] as const)(
+    'the judge itself is no proxy (%s), and is not asked',
+    async port => {
+      const address: Address = { ip: US, port: prober.judge[port] }
+      const result = await prober.check(address)
+      expect([wordOf(result), stepsOf(result)]).toEqual(['own address', []])
+    },
+  )
+})
+
+describe('services', () => {
+  const said: string[] = []
+  const mail: Behaviour = client => {
+    client.write('220-hello\r\n220 ready\r\n')
+    client.on('data', bytes => said.push(`${bytes}`))
+  }
+  const pages: Behaviour = client => {
+    client.once('data', bytes => {
+      const path = `${bytes}`.split(' ')[1] ?? ''
+      client.end(page(path.endsWith('/404') ? 404 : 200, `this is ${path}`))
+    })
+  }
+
+  async function servicesOf(behave: Behaviour, request: Partial<CheckRequest> = {}) {
+    const web = await startProxy(pages, US)
+    const post = await startProxy(mail, US)
+    const target = (
+      service: 'telegram' | 'avito' | 'google' | 'provider',
+      path: string,
+      expected = {},
+    ): Target => ({
+      ...{ kind: 'page', service, url: new URL(`http://www.example:${web.port}${path}`) },
+      ...{ status: 200, match: '', not: '', ...expected },
+    })
+    const targets: Target[] = [
+      target('telegram', '/telegram', { match: 'is /telegram' }),
+      target('avito', '/404', { status: 404 }),
+      target('google', '/captcha', { not: 'captcha' }),
+      target('provider', '/404'),
+      { kind: 'mail', service: 'smtp', host: 'mail.example', port: post.port },
+    ]
+    const testing = await startProber({ targets })
+    const result = await testing.check(await startProxy(behave), {
+      wantsServices: true,
+      ...request,
+    })
+    return result.kind === 'alive' ? result.measured.services : wordOf(result)
+  }
+  const works = { telegram: true, avito: true, google: false, provider: false }
+
+  test.each([
+    ['socks5', socks([5]), true],
+    ['socks4', socks([4]), true],
+    ['http, which cannot tunnel', http(), false],
+    ['CONNECT', http({ tunnel: 'forward' }), true],
+    ['CONNECT only', http({ plain: page(405), tunnel: 'forward' }), true],
+  ])('are tested over %s', async (_, behave, smtp) => {
+    said.length = 0
+    expect(await servicesOf(behave)).toEqual({ ...works, smtp })
+    if (smtp) await until(() => said.length > 0)
+    expect(said).toEqual(smtp ? ['QUIT\r\n'] : [])
+  })
+})
+
+describe('limits', () => {
+  /** What a check finds while time passes as soon as it waits for nothing but a proxy. */
+  async function hangs(behave: Behaviour, request: Partial<CheckRequest> = {}) {
+    const { timers, check } = prober
+    const proxy = await startProxy(behave)
+    let isOver = false
+    const checking = check(proxy, request).finally(() => {
+      isOver = true
+    })
+    while (!isOver) {
+      await new Promise(resolve => setImmediate(resolve)) // what follows a timer has happened
+      await until(() => isOver || !timers.has(CONNECT_MS_MAX))
+      timers.pass(timers.has(FIRST_BYTE_MS_MAX) ? FIRST_BYTE_MS_MAX : CHECK_MS_MAX)
+    }
+    expect(timers.size()).toBe(0)
+    return checking
+  }
+
+  test('an unknown proxy that is silent is tried once in each type', async () => {
+    expect(stepsOf(await hangs(() => {}))).toEqual([
+      'judge http no answer',
+      'judge socks5 no answer',
+      'judge socks4 no answer',
+    ])
+  })
+
+  test('a known one is tried once more, and once a check', async () => {
+    expect(stepsOf(await hangs(() => {}, { known: 'socks4' }))).toEqual([
+      'judge socks4 no answer',
+      'judge socks4 no answer',
+      'judge http no answer',
+      'judge socks5 no answer',
+    ])
+  })
+
+  test('an address where nobody answers is dialed twice', async () => {
+    const later = (run: () => void, ms: number): (() => void) => {
+      if (ms === CONNECT_MS_MAX && isImpatient) queueMicrotask(run)
+      return () => {}
+    }
+    let isImpatient = false
+    const impatient = await startProber({ later })
+    isImpatient = true
+    const result = await impatient.check(await startProxy(http()))
+    expect([wordOf(result), stepsOf(result)]).toEqual([
+      'timeout',
+      ['judge http timeout', 'judge http timeout'],
+    ])
+  })
+
+  test('a port where nobody listens is dialed once', async () => {
+    const { ip, port, stop } = await startProxy(http())
+    await stop()
+    const result = await prober.check({ ip, port })
+    expect([wordOf(result), stepsOf(result)]).toEqual(['refused', ['judge http refused']])
+  })
+
+  test('a check that is stopped ends at once, says nothing, and leaves no connection', async () => {
+    const proxy = await startProxy(client => void client.resume())
+    const controller = new AbortController()
+    const checking = prober.check(proxy, {}, controller.signal)
+    await until(() => proxy.open() === 1)
+    controller.abort()
+    expect(wordOf(await checking)).toBe('deferred: it was stopped')
+    await until(() => proxy.open() === 0)
+    expect(prober.timers.size()).toBe(0)
+  })
+})
+
+describe('what is ours', () => {
+  test('nothing is checked before the judge has answered', async () => {
+    const { probe } = createProber(prober.options)
+    const { signal } = new AbortController()
+    const wants = { wantsSpeed: false, wantsServices: false, wantsTls: false }
+    const result = await probe({ address: { ip: EXIT, port: 80 }, known: null, ...wants }, signal)
+    expect(result).toMatchObject({ kind: 'deferred', why: 'the judge has not answered yet' })
+  })
+
+  test('an address to which the system sends nothing is put off', async () => {
+    const result = await prober.check({ ip: '255.255.255.255', port: 80 })
+    expect(wordOf(result)).toBe('deferred: this machine has no way there')
+  })
+
+  test('a judge whose clock has changed puts a check off, until the next self-check', async () => {
+    const stepping = await startProber()
+    stepping.judge.setNow(NOW + 3_600_000)
+    const proxy = await startProxy(http())
+    expect(wordOf(await stepping.check(proxy))).toBe('deferred: the clock of the judge has changed')
+    await stepping.selfCheck(new AbortController().signal)
+    expect(wordOf(await stepping.check(proxy))).toBe('http elite')
+  })
+
+  test('our address is the one that the judge sees, too', async () => {
+    const learning = await startProber({ ownAddresses: [] })
+    expect(wordOf(await learning.check(await startProxy(http({ exit: US }))))).toBe(
+      'http transparent by peer',
+    )
+  })
+})
+
+describe('a self-check', () => {
+  const signal = new AbortController().signal
+
+  test.each([0, 3_600_000, -3_600_000])(
+    'learns a clock that is %d ms ahead, and when the judge began',
+    async ms => {
+      const { selfCheck } = createProber({ ...prober.options, clock: () => NOW - ms })
+      expect(await selfCheck(signal)).toEqual({
+        ...{ ok: true, offsetMs: ms },
+        startedMs: T0 - ms,
+      })
+    },
+  )
+
+  /** The judge's plain or TLS listener at another place, and other changes to what is asked. */
+  type Change = { plain?: string; tls?: string } & Omit<Partial<ProberOptions>, 'judge'>
+  const at = async (behave: Behaviour): Promise<number> => (await startProxy(behave, US)).port
+  const reverse = reverseProxy(() => prober.judge.port)
+  const problems: [string, () => Promise<Change>, string][] = [
+    ['nobody there', async () => ({ plain: `http://${JUDGE_NAME}:1` }), 'refuses connections'],
+    [
+      'no IPv4 address',
+      async () => ({ resolve: async () => ['::1'] }),
+      'has a name without an IPv4',
+    ],
+    [
+      'a private address',
+      async () => ({ allowsPrivate: false }),
+      'has a private address (127.0.0.1)',
+    ],
+    [
+      'another program',
+      async () => ({ plain: `http://a:${await at(says(page(200)))}` }),
+      'is not a judge',
+    ],
+    [
+      'another secret',
+      async () => ({ keys: keysOf(new Uint8Array(32)) }),
+      'refuses our token: it has another secret',
+    ],
+    ['a proxy before it', async () => ({ plain: `http://a:${await at(reverse)}` }), 'changes Via'],
+    [
+      'another authority',
+      async () => ({ authorities: OTHER_AUTHORITY }),
+      'has a certificate that is not',
+    ],
+    ['no name', async () => ({ tls: `https://127.0.0.1:${prober.judge.tlsPort}` }), 'needs a name'],
+    [
+      'another name',
+      async () => ({ tls: `https://b.example:${prober.judge.tlsPort}` }),
+      'has a certificate that is not',
+    ],
+    [
+      'no TLS',
+      async () => ({ tls: `https://a:${await at(says(page(200)))}` }),
+      'does not speak TLS',
+    ],
+  ]
+  test.each(problems)('says that the judge has %s', async (_, change, problem) => {
+    const { options } = prober
+    const { plain, tls, ...more } = await change()
+    const judge = {
+      plain: plain === undefined ? options.judge.plain : new URL(plain),
+      tls: tls === undefined ? options.judge.tls : new URL(tls),
+    }
+    const result = await createProber({ ...options, ...more, judge }).selfCheck(signal)
+    const sentence = /^the judge at https?:\/\/\S+ [a-z]/
+    expect(result).toEqual({ ok: false, problem: expect.stringMatching(sentence) })
+    expect(result).toMatchObject({ problem: expect.stringContaining(problem) })
+    expect(prober.timers.size()).toBe(0)
+  })
+
+  test('is ended by its signal, while a name is looked up too', async () => {
+    const controller = new AbortController()
+    const never = new Promise<never>(() => {})
+    const checking = createProber({ ...prober.options, resolve: () => never }).selfCheck(
+      controller.signal,
+    )
+    controller.abort()
+    expect((await checking).ok).toBeFalse()
+    expect(prober.timers.size()).toBe(0)
+  })
+})

@@ -1,0 +1,81 @@
+/** A prober beside a judge in process, on their clock and with timers moved by hand; what it finds, in a word. */
+import { readFileSync } from 'node:fs'
+import type { CheckRequest, CheckResult } from '../../src/checker/ports.ts'
+import { createProber, type ProberOptions } from '../../src/checker/probe.ts'
+import type { Address } from '../../src/proxies/proxy.ts'
+import { T0 } from './fixtures.ts'
+import { AUTHORITY, CERTIFICATES, JUDGE_NAME, KEYS, startTestJudge } from './judge.ts'
+import { US, type World } from './liars.ts'
+
+/** Timers that run only by hand. */
+export function handTimers() {
+  const timers = new Map<() => void, number>()
+  const has = (ms: number): boolean => [...timers.values()].includes(ms)
+  return {
+    later(run: () => void, ms: number) {
+      timers.set(run, ms)
+      return () => void timers.delete(run)
+    },
+    has,
+    size: () => timers.size,
+    /** Ends a timer of this length. */
+    pass(ms: number): void {
+      const [run] = [...timers].find(([, each]) => each === ms) ?? []
+      if (run !== undefined) timers.delete(run)
+      run?.()
+    },
+  }
+}
+
+/** What a check found, and how. */
+export function wordOf(result: CheckResult): string {
+  if (result.kind === 'dead') return result.reason
+  if (result.kind === 'deferred') return `deferred: ${result.why}`
+  const { type, anon, because } = result.measured
+  return `${type} ${anon}${because && ` by ${because}`}`
+}
+
+/** A while after the start of the judge. */
+export const NOW = T0 + 10_000
+
+export const USER_AGENT = 'proxylist-check/test (+https://operator.example/)'
+
+/** Starts a judge and a prober that has found it. */
+export async function startProber(more: Partial<ProberOptions> = {}) {
+  const judge = await startTestJudge()
+  judge.setNow(NOW)
+  const timers = handTimers()
+  const options: ProberOptions = {
+    ...{ later: timers.later, elapsedMs: () => 0, userAgent: USER_AGENT, clock: () => NOW },
+    judge: {
+      plain: new URL(`http://${JUDGE_NAME}:${judge.port}`),
+      tls: new URL(`https://${JUDGE_NAME}:${judge.tlsPort}`),
+    },
+    authorities: readFileSync(AUTHORITY, 'utf8'),
+    ...{ keys: KEYS, ownAddresses: [US], targets: [], allowsPrivate: true },
+    resolve: async () => [US],
+    ...more,
+  }
+  const prober = createProber(options)
+  const { signal } = new AbortController()
+  const self = await prober.selfCheck(signal)
+  if (!self.ok) throw new Error(self.problem)
+  const world: World = {
+    judgePort: judge.port,
+    middle: CERTIFICATES.selfSigned,
+    otherName: CERTIFICATES.otherName,
+  }
+  const check = (
+    { ip, port }: Address,
+    request: Partial<CheckRequest> = {},
+    until = signal,
+  ): Promise<CheckResult> =>
+    prober.probe(
+      {
+        ...{ address: { ip, port }, known: null },
+        ...{ wantsSpeed: false, wantsServices: false, wantsTls: false, ...request },
+      },
+      until,
+    )
+  return { ...prober, judge, timers, options, world, check }
+}
