@@ -6,17 +6,14 @@
 import type { ProcessSettings } from '../config/subprocess.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { messageOf, nextTurn } from '../lib/errors.ts'
-import { type ProxyType, TYPES } from '../proxies/proxy.ts'
-import { idOf } from '../proxies/row.ts'
+import { type Address, type ProxyType, TYPES } from '../proxies/proxy.ts'
 import type { ImportTx } from '../proxies/store.ts'
 import { type AttemptContext, type AttemptResult, attemptInProcess } from './attempt.ts'
 import type { Feed } from './feed.ts'
 import type { FeedState } from './store.ts'
 
 /** What a row says that the checker will measure. */
-export type CandidateRow = {
-  /** See `idOf`. */
-  id: number
+export type CandidateRow = Address & {
   /** `null`: it says none. */
   type: ProxyType | null
   works: number | null
@@ -24,7 +21,7 @@ export type CandidateRow = {
   checkedAt: number
 }
 
-type Line = [id: number, type: number, works: number | null, checkedAt: number][]
+type Line = [ip: string, port: number, type: number, works: number | null, checkedAt: number][]
 
 /** Rows of a line: the checker stores them in some milliseconds. */
 const LINE_ROWS = 500
@@ -39,14 +36,10 @@ export function candidateList(write: (line: string) => Promise<void>): AttemptCo
   }
   const importTx: ImportTx = {
     async lock() {},
-    add({ type, isTypeAssumed = false, works, checkedAt, ...address }) {
+    add({ ip, port, type, isTypeAssumed = false, works, checkedAt }) {
       added += 1
-      rows.push([
-        idOf(address),
-        isTypeAssumed && !isTyped ? -1 : TYPES.indexOf(type),
-        works,
-        checkedAt,
-      ])
+      const given = isTypeAssumed && !isTyped ? -1 : TYPES.indexOf(type)
+      rows.push([ip, port, given, works, checkedAt])
     },
     lower() {},
     drained: flush,
@@ -66,8 +59,8 @@ export function candidateList(write: (line: string) => Promise<void>): AttemptCo
 }
 
 const rowsOf = (line: string): CandidateRow[] =>
-  (JSON.parse(line) as Line).map(([id, type, works, checkedAt]) => ({
-    ...{ id, type: TYPES[type] ?? null, works, checkedAt },
+  (JSON.parse(line) as Line).map(([ip, port, type, works, checkedAt]) => ({
+    ...{ ip, port, type: TYPES[type] ?? null, works, checkedAt },
   }))
 
 /**

@@ -17,7 +17,7 @@ import { readAhead } from '../postgres/examine.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
 import { createListStore } from '../postgres/list.ts'
 import { migrate } from '../postgres/migrate.ts'
-import { createJobLock, createNodes, type NodeName } from '../postgres/nodes.ts'
+import { createLeaderLock, createNodes, type NodeName } from '../postgres/nodes.ts'
 import { createRegistry, PATIENT_MS } from '../postgres/registry.ts'
 import { createUsageStore, type FailedRequests } from '../postgres/usage/usage.ts'
 import { openCopiedKeys, requireCopies } from '../sqlite/copy.ts'
@@ -204,7 +204,7 @@ export async function openNode(given: NodeOptions) {
   const usage = createUsageStore(options, elapsedMs, report.uncounted)
   const connection = openConnection(options)
   const patient = openConnection({ ...options, timeoutMs: PATIENT_MS })
-  const lock = createJobLock(options)
+  const lock = createLeaderLock('jobs', options)
   const registry = createRegistry(connection, usage, patient)
   const sharedList = createListStore(patient, clock)
   const feeds = createFeedStore(connection)

@@ -8,9 +8,10 @@ import { lacksRight } from './errors.ts'
 import { seedPlans } from './registry.ts'
 import tables1 from './schema/1-tables.sql' with { type: 'text' }
 import usage1 from './schema/1-usage.sql' with { type: 'text' }
+import checker2 from './schema/2-checker.sql' with { type: 'text' }
 
 /** The scripts that lead to each version of the schema. Released ones do not change. */
-export const SCHEMA: readonly (readonly string[])[] = [[tables1, usage1]]
+export const SCHEMA: readonly (readonly string[])[] = [[tables1, usage1], [checker2]]
 
 export const SCHEMA_VERSION = SCHEMA.length
 
@@ -19,7 +20,7 @@ export const SERVER_VERSION_MIN = 140_000
 
 /** Advisory locks of this program: the first of their two numbers is that of `PRXL`. */
 export const LOCK_CLASS = 0x5052584c
-export const LOCKS = { migrate: 1, jobs: 2, list: 3 } as const
+export const LOCKS = { migrate: 1, jobs: 2, list: 3, checker: 4 } as const
 /** The first number of the locks of feeds; the second is a hash of the feed. */
 export const FEED_LOCK_CLASS = LOCK_CLASS + 1
 

@@ -1,6 +1,6 @@
 /**
- * Machines that share a database: what each says of itself, by the database's clock; which one runs the
- * jobs that one runs for all; and what they announce to each other.
+ * Machines that share a database: what each says of itself, by the database's clock; which one does what one
+ * does for all; and what they announce to each other.
  */
 import { SQL } from 'bun'
 import { DAY_MS, SECOND_MS } from '../lib/time.ts'
@@ -72,10 +72,15 @@ const LOCK_KEEPALIVE = {
 const SILENT_MS_MAX = 10_000
 
 /**
- * The lock, tried for whenever `tick` is called; left to others when a newer program has migrated the
- * schema, and lost when `tick` is not called for `silentMsMax`.
+ * The lock of what one does for all: the `jobs` of nodes, or the `checker`. It is tried for when `tick` is called,
+ * ends with its connection, is left to others when a newer program has migrated the schema, and lost when `tick`
+ * is not called for `silentMsMax`.
  */
-export function createJobLock(options: ConnectionOptions, silentMsMax = SILENT_MS_MAX) {
+export function createLeaderLock(
+  work: 'jobs' | 'checker',
+  options: ConnectionOptions,
+  silentMsMax = SILENT_MS_MAX,
+) {
   const session = { ...options.session, ...LOCK_KEEPALIVE, idle_session_timeout: silentMsMax }
   const connection = openConnection({ ...options, session })
   /** The backend that holds the lock; 0: none of ours does. */
@@ -91,7 +96,7 @@ export function createJobLock(options: ConnectionOptions, silentMsMax = SILENT_M
            when pg_backend_pid() = $1 then true
            else pg_try_advisory_lock($2, $3) end as held
        from proxylist.installation`,
-      [pid, LOCK_CLASS, LOCKS.jobs, SCHEMA_VERSION],
+      [pid, LOCK_CLASS, LOCKS[work], SCHEMA_VERSION],
     )
     pid = row?.held ? row.pid : 0
   }

@@ -7,8 +7,6 @@ import { type CandidateRow, createCandidateAttempts } from '../../src/feeds/cand
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
 import { loadCurrentFeeds } from '../../src/feeds/feeds-file.ts'
 import { type FeedState, newState } from '../../src/feeds/store.ts'
-import { parseAddress } from '../../src/proxies/proxy.ts'
-import { idOf } from '../../src/proxies/row.ts'
 import { feedLinesIn, openFeeds } from '../../src/sqlite/feeds.ts'
 import { lines } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -17,7 +15,6 @@ import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
-const idIn = (text: string): number => idOf(parseAddress(text) ?? { ip: '', port: 0 })
 const settingsOf = (data: string) => ({
   ...{ data, database: undefined, databaseTimeout: 0 },
   ...{ geoip: [], providerService: 'the service' },
@@ -52,8 +49,8 @@ test('rows say what they know, bare addresses too, and bad ones are counted', as
   const checkedAt = expect.any(Number)
   expect(batches).toEqual([
     [
-      { id: idIn('192.0.2.1:80'), type: null, works: null, checkedAt },
-      { id: idIn('192.0.2.2:1080'), type: 'socks5', works: null, checkedAt },
+      { ip: '192.0.2.1', port: 80, type: null, works: null, checkedAt },
+      { ip: '192.0.2.2', port: 1080, type: 'socks5', works: null, checkedAt },
     ],
   ])
   expect(existsSync(join(dir, 'proxies.db'))).toBeFalse()
@@ -64,7 +61,7 @@ test('the type of its line, and what a table says, come with them', async () => 
   const { batches, start, collect } = feedOf(text, 'type=socks4')
   await start(collect)(NEW)
   const said = { type: 'socks4', works: 40, checkedAt: 1_795_000_000 } as const
-  expect(batches).toEqual([[{ id: idIn('192.0.2.1:80'), ...said }]])
+  expect(batches).toEqual([[{ ip: '192.0.2.1', port: 80, ...said }]])
 })
 
 test('many come in portions', async () => {
@@ -115,8 +112,8 @@ test('the checker fetches those alone that are marked, of a file and of the cons
     said.push(sentence)
     if (said.length === 2) taken.resolve()
   }
-  const ids: number[] = []
-  const take = (rows: readonly CandidateRow[]): number => ids.push(...rows.map(({ id }) => id))
+  const found: string[] = []
+  const take = (rows: readonly CandidateRow[]): number => found.push(...rows.map(({ ip }) => ip))
   const feeds = await loadCurrentFeeds(settings, say)
   const onFailure = taken.reject
   const jobs = await fetchCandidates(
@@ -129,6 +126,6 @@ test('the checker fetches those alone that are marked, of a file and of the cons
   await taken.promise
   for (const job of jobs) job.stop()
   expect(said.sort()).toEqual([`feed ${dir}/more: 1 rows`, `feed ${dir}/raw: 1 rows`])
-  expect(ids.sort()).toEqual([idIn('192.0.2.3:80'), idIn('192.0.2.4:80')])
+  expect(found.sort()).toEqual(['192.0.2.3', '192.0.2.4'])
   expect(store.list().map(({ source }) => source)).toEqual([`${dir}/more`, `${dir}/raw`])
 })

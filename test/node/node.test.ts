@@ -4,7 +4,7 @@ import { limitRulesOf } from '../../src/access/entitlements.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import { createReporter, type Node, openNode, startFollower } from '../../src/node/node.ts'
 import type { Connection } from '../../src/postgres/connection.ts'
-import { createJobLock } from '../../src/postgres/nodes.ts'
+import { createLeaderLock } from '../../src/postgres/nodes.ts'
 import { T0 } from '../support/fixtures.ts'
 import { burst, IP, regular } from '../support/limits.ts'
 import {
@@ -229,8 +229,8 @@ test.skipIf(!HAS_POSTGRES)(
   'the jobs of a node that is frozen, with its connections open, are run by another one',
   async () => {
     const options = optionsFor((await migratedDatabase()).url)
-    const frozen = createJobLock(options, 1_000) // time enough for the other one to connect
-    const other = createJobLock(options)
+    const frozen = createLeaderLock('jobs', options, 1_000) // time enough for the other one to connect
+    const other = createLeaderLock('jobs', options)
     await frozen.tick()
     await other.tick()
     expect([frozen.isHeld(), other.isHeld()]).toEqual([true, false])

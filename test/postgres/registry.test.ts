@@ -211,20 +211,20 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
     const url = await emptyDatabase()
     const connections = Array.from({ length: 8 }, () => connectTo(url))
     const [one] = connections
-    for (const scripts of [SCHEMA, SECOND]) {
+    for (const scripts of [SCHEMA, NEXT]) {
       await Promise.all(connections.map(each => migrate(each, scripts)))
       const rows = await one?.query('select schema from proxylist.installation')
       expect(rows).toEqual([{ schema: scripts.length }])
     }
     expect(await one?.query('select n from proxylist.made_up')).toEqual([{ n: 1 }])
-    if (one) expect(migrate(one)).rejects.toThrow('newer proxylist (schema 2, this one knows 1)')
+    if (one) expect(migrate(one)).rejects.toThrow('newer proxylist (schema 3, this one knows 2)')
   })
 
   test('stays whole as it was when a script fails', async () => {
     const { connection } = await migratedDatabase()
-    expect(migrate(connection, [...SECOND, ['no sql']])).rejects.toThrow('cannot be used')
+    expect(migrate(connection, [...NEXT, ['no sql']])).rejects.toThrow('cannot be used')
     expect(await connection.query('select schema from proxylist.installation')).toEqual([
-      { schema: 1 },
+      { schema: SCHEMA.length },
     ])
     expect(connection.query('select from proxylist.made_up')).rejects.toThrow('is missing')
   })
@@ -255,8 +255,8 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
   )
 })
 
-/** A made-up second version. */
-const SECOND = [
+/** A made-up next version. */
+const NEXT = [
   ...SCHEMA,
   ['create table proxylist.made_up (n integer)', 'insert into proxylist.made_up values (1)'],
 ]

@@ -1,5 +1,6 @@
 /** Rows of files for tests of imports: what they say, and proxies of few values that meet. */
 import fc from 'fast-check'
+import { isCityName } from '../../src/import/row.ts'
 import {
   ANONS,
   type IncomingProxy,
@@ -113,12 +114,15 @@ const cityCharacter = fc.oneof(
   fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
   fc.constantFrom(...'"\\{}[]:#; ёЁ'),
 )
-const someCity = fc.string({ unit: cityCharacter, maxLength: 200 }).map(name =>
-  name
-    .replace(/[\u0000-\u001f\u007f,]/g, '')
-    .toWellFormed()
-    .trim(),
-)
+const someCity = fc
+  .string({ unit: cityCharacter, maxLength: 200 })
+  .map(name =>
+    name
+      .replace(/[\u0000-\u001f\u007f,]/g, '')
+      .toWellFormed()
+      .trim(),
+  )
+  .filter(isCityName)
 
 /** An address that a proxy may have, and that is not masked. */
 const usableIp = fc.ipV4().filter(ip => !/^(?:0|169\.254|22[4-9]|2[3-5].)\.|\.0\.0$/.test(ip))

@@ -192,12 +192,10 @@ export function beginImport(
     async lock(signal?: AbortSignal): Promise<void> {
       if (started !== null) return
       signal?.throwIfAborted()
-      let isLocked = tryLock(db, SHORT_WAIT_MS)
-      if (!isLocked) onWait()
-      for (let waitedMs = 0; !isLocked; waitedMs += RETRY_MS) {
+      for (let waitedMs = 0; !tryLock(db, 0); waitedMs += RETRY_MS) {
+        if (waitedMs === SHORT_WAIT_MS) onWait()
         if (waitedMs >= WAIT_MS) throw new StoreError(LOCKED)
         await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
-        isLocked = tryLock(db, 0)
       }
       started = startImport(db, mode, latest, writer)
     },
