@@ -17,7 +17,7 @@ SERVICE_TESTS := $(patsubst %,test/%.test.ts, \
 # the longest test takes ten seconds on a quiet one, and five minutes are for those that hang.
 TEST_OPTIONS := --parallel=3 --timeout=300000
 WITH_BINARY := PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN)
-SOURCES := $(shell find src -type f) $(wildcard data/manual/*.md) data/sample.ndjson data/proxylist.service \
+SOURCES := $(shell find src -type f) $(wildcard data/manual/*.md) data/sample.ndjson $(wildcard data/*.service) \
   package.json bun.lock tsconfig.json Makefile
 
 help: ## list these targets

@@ -13,6 +13,8 @@ export type CertificateFiles = { cert: string; key: string }
 
 export type Certificate = {
   context(): SecureContext
+  /** Its names, and until when it is valid. */
+  shown(): string
   /** Reads the files again; never rejects. */
   refresh(): Promise<void>
 }
@@ -68,6 +70,7 @@ export async function openCertificate(
   let problem = ''
   return {
     context: () => used.context,
+    shown: () => used.shown,
     async refresh() {
       try {
         const found = await readPair(files)

@@ -15,7 +15,6 @@ import type { Every } from '../lib/log.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Certificate } from './certificate.ts'
 import {
-  type Answer,
   HEAD_BYTES_MAX,
   isTimely,
   type Keys,
@@ -46,15 +45,18 @@ const CHUNK_BYTES = 64 * 1024
 const REQUEST_LINE = new RegExp(`^GET (https?://[^/\\s]+)?/(${TOKEN}) HTTP/1\\.([01])$`)
 const CONTROL = /[^\t\r\n\x20-\x7e\x80-\xff]/
 
+/** Without the white space around a value (RFC 9110, 5.6.3); `trim` would take more than that. */
+const stripped = (value: string): string => value.replace(/^[ \t]+|[ \t]+$/g, '')
+
 /** Header lines as pairs; a line that begins with a space goes on with the one before. */
 function readHeaders(lines: readonly string[]): [name: string, value: string][] {
   const headers: [string, string][] = []
   for (const line of lines) {
     const last = headers.at(-1)
     const colon = line.indexOf(':')
-    if (last && /^[ \t]/.test(line)) last[1] += ` ${line.trim()}`
+    if (last && /^[ \t]/.test(line)) last[1] += ` ${stripped(line)}`
     else if (colon < 0) headers.push([line, ''])
-    else headers.push([line.slice(0, colon), line.slice(colon + 1).trim()])
+    else headers.push([line.slice(0, colon), stripped(line.slice(colon + 1))])
   }
   return headers
 }
@@ -67,7 +69,7 @@ export type Reply =
 /** Smaller than any request: nobody can use the judge to send others more than they sent themselves. */
 const REFUSAL: Reply = { kind: 'refusal', text: 'HTTP/1.1 404 \r\n\r\n' }
 
-/** Returns what decides on the head of a request, in Latin-1 and without its empty line. */
+/** Decides on heads of requests, in Latin-1 and without their empty line; the judge begins now. */
 export function createReplies(keys: Keys, clock: Clock) {
   const startedMs = clock()
   /** Used tokens, and until when they would be valid; only the checker can make them more. */
@@ -80,30 +82,32 @@ export function createReplies(keys: Keys, clock: Clock) {
     }
   }
 
-  return function reply(head: string, kind: TokenKind, peer: string): Reply {
+  function reply(head: string, kind: TokenKind, peer: string): Reply {
     const [line = '', ...lines] = head.split(/\r?\n/)
     const [, authority, token = '', minor] = REQUEST_LINE.exec(line) ?? []
     const opened = openToken(keys, token)
-    if (opened?.kind !== kind || used.has(token) || CONTROL.test(head)) return REFUSAL
+    if (opened?.kind !== kind || CONTROL.test(head)) return REFUSAL
     const nowMs = clock()
+    forgetInvalid(nowMs)
+    if (used.has(token)) return REFUSAL
     if (!isTimely(opened.timeMs, nowMs, startedMs)) {
       const time = writeTime(keys, token, nowMs)
       return { kind: 'refusal', text: `HTTP/1.1 404 \r\nTime: ${time}\r\n\r\n` }
     }
-    forgetInvalid(nowMs)
     used.set(token, nowMs + TOKEN_AGE_MAX_MS + TOKEN_AHEAD_MAX_MS)
-    const answer: Answer = {
-      ...{ token, peer, headers: readHeaders(lines), tls: kind === 'tls' },
+    const body = writeAnswer(keys, {
+      ...{ token, peer, headers: readHeaders(lines) },
       form: authority === undefined ? 'origin' : 'absolute',
-      ...{ time: nowMs, started: startedMs },
-    }
-    const body = writeAnswer(keys, answer)
+      ...{ tls: kind === 'tls', time: nowMs, started: startedMs },
+    })
     const text =
       `HTTP/1.${minor} 200 OK\r\nContent-Type: application/octet-stream\r\n` +
       `Content-Length: ${Buffer.byteLength(body) + opened.size}\r\n` +
       `Cache-Control: no-store, no-transform\r\nConnection: close\r\n\r\n${body}`
     return { kind: 'answer', text, token, size: opened.size }
   }
+
+  return { reply, remembered: (): number => used.size }
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -118,18 +122,18 @@ export type JudgeOptions = {
   every: Every
   say: (sentence: string) => void
   listen: Endpoint
-  tls?: { listen: Endpoint; certificate: Certificate } | undefined
+  tls: { listen: Endpoint; certificate: Certificate } | null
   connectionsMax?: number
 }
 
 /** Starts a judge; `where` and `whereTls` are its addresses. @throws CommandError when one cannot be bound. */
 export async function startJudge(options: JudgeOptions) {
   const { keys, clock, every, say, listen, tls, connectionsMax = CONNECTIONS_MAX } = options
-  const reply = createReplies(keys, clock)
+  const { reply } = createReplies(keys, clock)
   /** Connections that have not asked yet, and those that were replied to, with the end of their time. */
   const waiting = new Map<Socket, number>()
   const replied = new Map<Socket, number>()
-  const counts = { answered: 0, refused: 0 }
+  const counts = { accepted: 0, answered: 0, refused: 0 }
   let wasFull = false
 
   function close(raw: Socket): void {
@@ -148,12 +152,13 @@ export async function startJudge(options: JudgeOptions) {
   }
 
   function accept(raw: Socket, kind: TokenKind): void {
+    counts.accepted += 1
     makeRoom()
     const peer = canonicalIp(raw.remoteAddress ?? '')
     if (peer === null || waiting.size + replied.size >= connectionsMax) return void raw.destroy()
     waiting.set(raw, clock() + HEAD_MS)
     raw.on('error', () => close(raw)).on('close', () => close(raw))
-    if (kind === 'plain' || tls === undefined) return read(raw, raw, kind, peer)
+    if (kind === 'plain' || tls === null) return read(raw, raw, kind, peer)
     const secureContext = tls.certificate.context()
     const secure = new TLSSocket(raw, { isServer: true, secureContext })
     secure.on('error', () => close(raw))
@@ -231,11 +236,10 @@ export async function startJudge(options: JudgeOptions) {
   async function bind(at: Endpoint, kind: TokenKind): Promise<Server> {
     const server = createServer({ allowHalfOpen: true }, raw => accept(raw, kind))
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    server.once('error', reject).listen({ host: at.hostname, port: at.port }, resolve)
+    server.on('error', reject).listen({ host: at.hostname, port: at.port }, resolve)
     await promise.catch(async error => {
-      throw new CommandError(
-        `cannot listen on ${showListen(at)}: ${await whyNotListening(error, at)}`,
-      )
+      const shown = showListen(at, kind === 'tls' ? 'https' : 'http')
+      throw new CommandError(`cannot listen on ${shown}: ${await whyNotListening(error, at)}`)
     })
     return server
   }
@@ -255,8 +259,9 @@ export async function startJudge(options: JudgeOptions) {
   return {
     where: boundTo(server, listen),
     whereTls: tls && tlsServer && boundTo(tlsServer, tls.listen),
-    counts: (): Readonly<typeof counts> => counts,
-    async stop(): Promise<void> {
+    /** Connections since the start, and those that are open; requests answered and refused. */
+    counts: () => ({ ...counts, open: waiting.size + replied.size }),
+    stop(): void {
       for (const end of timers) end()
       for (const raw of [...waiting.keys(), ...replied.keys()]) close(raw)
       server.close()

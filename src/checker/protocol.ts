@@ -112,10 +112,10 @@ export type Answer = {
   started: number
 }
 
-/** The most bytes that an answer has without its payload: a head of `HEAD_BYTES_MAX` as JSON. */
-export const ANSWER_BYTES_MAX = 48 * 1024
 /** The most bytes that the head of a request may have. */
 export const HEAD_BYTES_MAX = 16 * 1024
+/** The most bytes that an answer has without its payload: such a head as JSON, which is up to five times as long. */
+export const ANSWER_BYTES_MAX = 6 * HEAD_BYTES_MAX
 
 const signatureOf = (key: Uint8Array, text: string | Uint8Array): string =>
   hmac(key, text).toString('base64url')

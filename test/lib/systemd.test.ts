@@ -7,7 +7,7 @@ import { dlopen } from 'bun:ffi'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { SETTINGS } from '../../src/config/settings.ts'
+import { environmentNameOf, SETTINGS, type SettingName } from '../../src/config/settings.ts'
 import { parseDuration } from '../../src/lib/time.ts'
 import { ask } from '../support/answer.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
@@ -61,6 +61,8 @@ function listenForDatagrams(name: string) {
 }
 
 const UNIT = readFileSync(join(ROOT, 'data/proxylist.service'), 'utf8')
+const JUDGE_UNIT = readFileSync(join(ROOT, 'data/proxylist-judge.service'), 'utf8')
+const SETTING_NAMES = Object.keys(SETTINGS) as SettingName[] // of the table itself
 /** All values of a setting of the unit, joined. */
 const unitValue = (name: string): string =>
   [...UNIT.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value]) => value).join(' ')
@@ -107,12 +109,49 @@ describe('the unit file', () => {
   })
 })
 
-/** The unit, with a program that exists, in a file of its own. */
-function installedUnit(): string {
-  const file = join(temporaryDirectory(), 'proxylist.service')
-  writeFileSync(file, UNIT.replace(/^ExecStart=\S+/m, `ExecStart=${BINARY ?? process.execPath}`))
+describe('the unit file of the judge', () => {
+  test('is what `proxylist systemd-unit judge` prints', async () => {
+    const { exitCode, stdout, stderr } = await proxylist(['systemd-unit', 'judge'])
+    expect(stdout).toBe(JUDGE_UNIT)
+    expect([exitCode, stderr]).toEqual([0, ''])
+  })
+
+  test('is as strict as that of the service, but for what ports below 1024 need', () => {
+    const own = ['CapabilityBoundingSet=', 'AmbientCapabilities=', 'PrivateUsers=yes']
+    const [, strict = ''] = /\nNoNewPrivileges=yes\n(.*)\n\[Install\]/s.exec(UNIT) ?? []
+    const lines = strict.split('\n').filter(line => line !== '' && !own.includes(line))
+    expect(lines).not.toBeEmpty()
+    expect(JUDGE_UNIT.split('\n')).toEqual(expect.arrayContaining(lines))
+    expect(JUDGE_UNIT.match(/^.*(?:Capabilit|PrivateUsers).*=.*$/gm)).toEqual([
+      'CapabilityBoundingSet=CAP_NET_BIND_SERVICE',
+      'AmbientCapabilities=CAP_NET_BIND_SERVICE',
+      'PrivateUsers=no',
+    ])
+  })
+
+  test('names settings that there are', () => {
+    const named = JUDGE_UNIT.match(/PROXYLIST_\w+/g) ?? []
+    const known = SETTING_NAMES.map(environmentNameOf)
+    expect(named).toContain('PROXYLIST_JUDGE_SECRET')
+    expect(named.filter(name => !known.includes(name))).toEqual([])
+  })
+
+  test('of another command is none: status 2', async () => {
+    const { exitCode, stderr } = await proxylist(['systemd-unit', 'import'])
+    const why = 'there is no unit for that; there are those of serve and judge'
+    expect([exitCode, stderr]).toEqual([2, `proxylist: ${why}\n`])
+  })
+})
+
+/** A unit, with a program that exists, in a file of its own. */
+function installedUnit(name: string): string {
+  const file = join(temporaryDirectory(), name)
+  const unit = readFileSync(join(ROOT, 'data', name), 'utf8')
+  writeFileSync(file, unit.replace(/^ExecStart=\S+/m, `ExecStart=${BINARY ?? process.execPath}`))
   return file
 }
+/** What serves, and what the judge needs more. */
+const UNITS = ['proxylist.service', 'proxylist-judge.service']
 
 /** The units for backups that the manual shows, in files under their names. */
 function backupUnits(): string[] {
@@ -141,15 +180,18 @@ describe(`systemd-analyze${isHere ? '' : ' (skipped: there is none on this machi
   test.skipIf(!isHere)('verify reports nothing, also about the manual’s backups', async () => {
     const units = backupUnits()
     expect(units).toHaveLength(2)
-    const outcome = await analyze('verify', installedUnit(), ...units)
+    const outcome = await analyze('verify', ...UNITS.map(installedUnit), ...units)
     expect(outcome).toEqual({ exitCode: 0, stdout: '', stderr: '' })
   })
 
-  test.skipIf(!isHere)('security finds an exposure of at most 1.5', async () => {
-    const { stdout } = await analyze('security', '--offline=true', installedUnit())
-    const exposure = /exposure level for proxylist\.service: (\d+\.\d)/.exec(stdout)?.[1]
-    expect(Number(exposure)).toBeLessThanOrEqual(1.5)
-  })
+  test.skipIf(!isHere).each(UNITS)(
+    'security finds an exposure of %s of at most 1.5',
+    async unit => {
+      const { stdout } = await analyze('security', '--offline=true', installedUnit(unit))
+      const exposure = /exposure level for \S+: (\d+\.\d)/.exec(stdout)?.[1]
+      expect(Number(exposure)).toBeLessThanOrEqual(1.5)
+    },
+  )
 })
 
 const serve = (socket: string, more: { [name: string]: string } = {}) =>
@@ -188,6 +230,17 @@ describe.each([
     expect(last).toStartWith('STOPPING=1\n')
     expect(await server.ended).toBe(0)
   })
+})
+
+test('a service manager is notified when a judge is ready and when it stops', async () => {
+  const socket = join(temporaryDirectory(), 'notify')
+  using manager = listenForDatagrams(socket)
+  const args = ['judge', '--listen', '127.0.0.1:0', '--judge-secret', `${socket}-secret`]
+  await using judge = startProgram(args, { NOTIFY_SOCKET: socket })
+  expect(manager.receive()).toMatch(/^READY=1\nSTATUS=listening on http:\/\/127\.0\.0\.1:\d+$/)
+  judge.kill('SIGTERM')
+  expect(manager.receive()).toMatch(/^STOPPING=1\nSTATUS=./)
+  expect(await judge.ended).toBe(0)
 })
 
 describe('a service manager that cannot be notified', () => {

@@ -6,7 +6,7 @@ import { serviceManager } from '../../config/environment.ts'
 import { showListen } from '../../config/parsers.ts'
 import type { Settings } from '../../config/settings.ts'
 import { steadyClock } from '../../lib/clock.ts'
-import { counted } from '../../lib/counted.ts'
+import { several } from '../../lib/counted.ts'
 import { areDescriptorsLeft } from '../../lib/descriptors.ts'
 import { CommandError, untilAborted } from '../../lib/errors.ts'
 import { timerEvery } from '../../lib/log.ts'
@@ -59,30 +59,27 @@ export const judgeCommand = command({
         2,
       )
     }
-    const certificate = secure && (await openCertificate(secure.files, say))
+    const tls = secure && {
+      listen: secure.listen,
+      certificate: await openCertificate(secure.files, say),
+    }
     const { keys, isNew } = await openSecret(file)
-    if (isNew) say(`a new secret is in ${file}: the checker needs the same file`)
+    if (isNew) say(`a new secret is in ${file}: the checker needs the same`)
     const manager = await createNotifier(serviceManager(), say)
     const judge = await startJudge({
-      ...{
-        keys,
-        clock: steadyClock(clock),
-        every: timerEvery,
-        say,
-        listen,
-        connectionsMax: connectionsMax(),
-      },
-      tls: secure && certificate ? { listen: secure.listen, certificate } : undefined,
+      ...{ keys, clock: steadyClock(clock), every: timerEvery, say, listen, tls },
+      connectionsMax: connectionsMax(),
     })
     const { where, whereTls } = judge
+    if (tls) say(`its certificate: ${tls.certificate.shown()}`)
     say(`listening on ${showListen(where)}`)
     if (whereTls) say(`listening on ${showListen(whereTls, 'https')}`)
     manager.ready(`listening on ${showListen(where)}`)
     await untilAborted(signal)
     manager.stopping('closing connections')
-    await judge.stop()
+    judge.stop()
     manager.close()
     const { answered, refused } = judge.counts()
-    say(`stopped: ${counted(answered)} checks answered, ${counted(refused)} requests refused`)
+    say(`stopped: ${several(answered, 'check')} answered, ${several(refused, 'request')} refused`)
   },
 })

@@ -1,11 +1,26 @@
-/** `systemd-unit`: prints the unit file that runs the service under systemd. */
-import unit from '../../../data/proxylist.service' with { type: 'text' }
+/** `systemd-unit`: prints a unit file that runs the service, or the judge, under systemd. */
+
+import serve from '../../../data/proxylist.service' with { type: 'text' }
+import judge from '../../../data/proxylist-judge.service' with { type: 'text' }
+import { CommandError } from '../../lib/errors.ts'
 import { command, print } from '../command.ts'
+
+/** By the command that a unit runs. */
+const UNITS = new Map([
+  ['serve', serve],
+  ['judge', judge],
+])
 
 export const systemdUnitCommand = command({
   name: 'systemd-unit',
-  summary: 'print a unit file for systemd',
+  summary: 'print a unit file for systemd, of serve or of judge',
+  arguments: '[command]',
   settings: [],
   example: 'proxylist systemd-unit > /etc/systemd/system/proxylist.service',
-  run: () => print(unit),
+  run({ args: [name = 'serve'] }) {
+    const unit = UNITS.get(name)
+    if (unit !== undefined) return print(unit)
+    const known = [...UNITS.keys()].join(' and ')
+    throw new CommandError(`there is no unit for that; there are those of ${known}`, 2)
+  },
 })
