@@ -37,7 +37,7 @@ const KEYS_READ = 20
 const KEEP_EVERY = 60
 
 type AttentionParts = {
-  observed: Pick<Observed, 'checks' | 'space' | 'feeds' | 'ahead' | 'nodes'>
+  observed: Pick<Observed, 'checks' | 'space' | 'feeds' | 'ahead' | 'nodes' | 'checker'>
   registry: Pick<Registry, 'keys' | 'plans'>
   watch: KeyWatch
   traffic: () => Traffic
@@ -118,6 +118,7 @@ export function createAttention(parts: AttentionParts) {
         rows: observed.checks(latestMs).ahead,
       })),
       factOf('nodes', observed.nodes),
+      factOf('checker', observed.checker),
     ])
     return attentionTo(Object.assign({ requests }, ...facts), nowMs)
   }

@@ -11,6 +11,7 @@ import { quantileOf } from '../metrics/histogram.ts'
 import type { Observed } from '../metrics/observed.ts'
 import type { Traffic } from '../metrics/traffic.ts'
 import { freshRows } from '../proxies/stats.ts'
+import { readChecker } from './checker.ts'
 import { wireName } from './route.ts'
 
 /** Minutes that are kept: 24 hours. */
@@ -141,7 +142,7 @@ export function createSampler({ history, traffic, levels, clock, elapsedMs }: Sa
 
 type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
   history: Pick<History, 'add' | 'upTo'>
-  observed: Pick<Observed, 'extent' | 'breakdown' | 'databases' | 'space'>
+  observed: Pick<Observed, 'extent' | 'breakdown' | 'databases' | 'space' | 'checker'>
   keys: (nowMs: number) => Awaitable<{ total: number; usedToday: number }>
   /** Why requests cannot be answered, as a sentence without names of files; `null`: they can. */
   problem: () => Awaitable<string | null>
@@ -222,6 +223,7 @@ export function createOverview(parts: OverviewParts) {
           ...{ p50_ms: p50Ms, p99_ms: p99Ms },
         },
         keys: { total, used_today: usedToday },
+        checker: await readChecker(observed.checker),
         process: {
           ...{ rss_bytes: parts.rssBytes(), data_bytes: dataBytes },
           free_bytes: observed.space()?.freeBytes ?? null,

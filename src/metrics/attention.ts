@@ -8,6 +8,7 @@ import type { KeyShare } from '../access/key-watch.ts'
 import { type Plan, TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/ports.ts'
 import type { Subject } from '../access/rate-limit.ts'
+import type { CheckerStatus } from '../checker/ports.ts'
 import { describeFailure, type FeedState, isForgotten } from '../feeds/store.ts'
 import { counted, several, spanOf } from '../lib/counted.ts'
 import { finding, type Result } from '../lib/examination.ts'
@@ -51,6 +52,7 @@ export type Facts = {
   /** Rows and subjects that lie in the future, and how far this machine's clock is ahead of the database's. */
   clock: { rows: number; subjects: readonly Subject[]; distanceMs: number }
   nodes: readonly NodeReport[]
+  checker: CheckerStatus
 }
 
 /** Where a link leads that has no better place. */
@@ -134,6 +136,29 @@ function spaceProblems(space: Space): string[] {
   return [`the disk has ${several(freeInodes, 'free inode')}: remove files that nobody needs`]
 }
 
+/** A checker writes its status every second. One that has not for a day is not meant to run. */
+const CHECKER_SILENT_MS = MINUTE_MS
+const COVERAGE_MIN = 0.8
+/** After a start, those that were alive before have to be found again. */
+const CHECKER_STARTED_MS = 10 * MINUTE_MS
+
+function checkerProblems(status: CheckerStatus, nowMs: number): string[] {
+  const { at, startedMs, judgeProblem, coverage, neededRate } = status
+  const since = (ms: number): string => spanOf(Math.max(0, nowMs - ms) / SECOND_MS)
+  if (nowMs - at > DAY_MS) return []
+  if (nowMs - at > CHECKER_SILENT_MS) {
+    return [`the checker has said nothing for ${since(at)}: its stderr says why; start it again`]
+  }
+  if (judgeProblem !== null) {
+    const { sentence, sinceMs } = judgeProblem
+    return [`${sentence}, for ${since(sinceMs)}; nothing is checked meanwhile`]
+  }
+  if (coverage === null || coverage >= COVERAGE_MIN || at - startedMs < CHECKER_STARTED_MS)
+    return []
+  const rate = neededRate === null ? '' : `; a --rate of ${counted(neededRate)}/s would find them`
+  return [`only ${percent(coverage)} of the living were found alive within ten minutes${rate}`]
+}
+
 const ROWS = {
   list_empty: row('list', '#import', ({ rows, origin }) =>
     rows === 0 ? [`the list is empty; ${origin}`] : [],
@@ -202,6 +227,7 @@ const ROWS = {
       return [`${name} lags by ${counted(Math.round(lagSeconds))} s: its stderr says why`]
     }),
   ),
+  checker: row('checker', OVERVIEW, checkerProblems),
 } satisfies { [reason: string]: Row }
 
 type Reason = keyof typeof ROWS
@@ -234,6 +260,14 @@ export const sentencesOn = (facts: Partial<Facts>, nowMs: number): string[] =>
 /** How fresh a list is. */
 export const judgeChecks = (tally: Tally, origin: string, nowMs: number): Result =>
   finding(sentencesOn({ list: { ...tally, origin } }, nowMs), describeFresh(tally, nowMs))
+
+/** How the checker does. */
+export function judgeChecker(status: CheckerStatus | null, nowMs: number): Result {
+  if (status === null) return finding([], 'no checker has run')
+  const { living, down, raw } = status.queues
+  const queues = `${counted(living)} living, ${counted(down)} down, ${counted(raw)} never alive`
+  return finding(sentencesOn({ checker: status }, nowMs), queues)
+}
 
 /** Which keys are at a limit or end soon: that is allowed, and their customers may need something. */
 export async function judgeKeys(

@@ -5,6 +5,7 @@
 import { type ErrorCode, STATUS } from '../api/errors.ts'
 import type { AdmissionCounts } from '../api/handler.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
+import { REASONS as CHECK_REASONS, type CheckerStatus } from '../checker/ports.ts'
 import type { FeedState } from '../feeds/store.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
@@ -26,6 +27,8 @@ export type Reading = {
   breakdown: Breakdown | null
   /** Each with the label that names it. Sources are masked, so two feeds may have the same one. */
   feeds: readonly { source: string; state: FeedState }[]
+  /** `null` where none ever ran. */
+  checker: CheckerStatus | null
   databases: readonly DatabaseState[]
   attention: readonly Attention[] | null
   replication: ReplicationState | null
@@ -79,6 +82,10 @@ const perFeed = (type: Type, name: string, help: string, value: (s: FeedState) =
   family(type, name, help, ['source'], ({ feeds }) =>
     feeds.flatMap(({ source, state }) => sampleOf(value(state), { source })),
   )
+
+/** A family of what the checker says. */
+const ofChecker = (name: string, help: string, value: (s: CheckerStatus) => number | null) =>
+  gauge(`checker_${name}`, help, ({ checker }) => checker && value(checker))
 
 /** A family with a sample of each database. */
 const perDatabase = (type: Type, name: string, help: string, value: (s: DatabaseState) => number) =>
@@ -256,6 +263,46 @@ export const FAMILIES: readonly Family[] = [
     'feed_consecutive_failures',
     'Failures of the feed in a row.',
     ({ failures }) => failures,
+  ),
+  ofChecker(
+    'written_timestamp_seconds',
+    'When the checker last wrote its status, in Unix seconds; missing where none ever ran.',
+    ({ at }) => at / SECOND_MS,
+  ),
+  ofChecker('judge_up', 'Whether its judge answers; while not, nothing is checked.', s =>
+    Number(s.judgeProblem === null),
+  ),
+  family(
+    'gauge',
+    'checker_candidates',
+    'Addresses that it knows: living, down, or raw, which were never alive.',
+    ['queue'],
+    ({ checker }) =>
+      Object.entries(checker?.queues ?? {}).map(([queue, value]) => ({ labels: { queue }, value })),
+  ),
+  family(
+    'counter',
+    'checker_checks_total',
+    'Checks since its start, by what came of them: alive, deferred, or why they failed.',
+    ['result'],
+    ({ checker }) => {
+      if (checker === null) return []
+      const { alive, deferred, failures } = checker
+      const failed = Object.keys(CHECK_REASONS).map(reason => [reason, 0] as const)
+      const counts = { alive, deferred, ...Object.fromEntries(failed), ...failures }
+      return Object.entries(counts).map(([result, value]) => ({ labels: { result }, value }))
+    },
+  ),
+  ofChecker(
+    'coverage_ratio',
+    'Share of the living that were found alive within 10 minutes; missing without any.',
+    s => s.coverage,
+  ),
+  ofChecker('lag_seconds', 'How late the check of a living one is, at most.', s => s.lagSeconds),
+  counter(
+    'checker_bytes_total',
+    'Bytes that it sent and received since its start.',
+    r => r.checker?.bytes,
   ),
   perDatabase(
     'gauge',

@@ -2,6 +2,7 @@
  * What is read when metrics are scraped, besides counters: the port of stores, feeds and files.
  * Everything here takes microseconds, or happens off the main thread.
  */
+import type { CheckerStatus } from '../checker/ports.ts'
 import type { StoredFeed } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { ListChecks } from '../proxies/freshness.ts'
@@ -48,6 +49,8 @@ export type Observed = {
   breakdown: (nowMs: number) => Awaitable<Breakdown>
   /** Their sources are masked. @throws when they cannot be read. */
   feeds: () => Awaitable<readonly StoredFeed[]>
+  /** What the checker said last; `null`: none ever ran. @throws when it cannot be read. */
+  checker: () => Awaitable<CheckerStatus | null>
   /** `null`: the data are this machine's own. */
   replication: () => ReplicationState | null
 }

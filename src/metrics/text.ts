@@ -93,17 +93,18 @@ export function createMetricsText(parts: MetricsParts) {
     const nowMs = clock()
     // Left out where it cannot be read, which is reported elsewhere, or one scrape would wait for long.
     const soon = <T>(read: Promise<T>) => orAfter(read, WAIT_MS_MAX, timing.later).catch(() => null)
-    const [breakdown, needed, feeds] = await Promise.all([
+    const [breakdown, needed, feeds, checker] = await Promise.all([
       soon(Promise.try(observed.breakdown, nowMs)),
       soon(attention()),
       (async () => shownFeeds(await observed.feeds()))().catch(() => []),
+      soon(Promise.try(observed.checker)),
     ])
     return textOf({
       ...{ nowMs, breakdown, lags, build },
       ...{ traffic: counted.traffic, admissions: counted.admissions },
       cache: counted.cacheCounts(),
       extent: attempt(observed.extent, null),
-      ...{ feeds, attention: needed },
+      ...{ feeds, checker, attention: needed },
       replication: observed.replication(),
       databases: observed.databases(),
       freeBytes: observed.space()?.freeBytes ?? null,

@@ -12,6 +12,7 @@ import { startTask, startWorker, type Task } from '../lib/worker.ts'
 import type { NodeReport } from '../metrics/attention.ts'
 import type { Observed, ReplicationState } from '../metrics/observed.ts'
 import { pruneKeysVersions } from '../postgres/change-numbers.ts'
+import { createStatusStore } from '../postgres/checker.ts'
 import { openConnection, shownDatabase } from '../postgres/connection.ts'
 import { readAhead } from '../postgres/examine.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
@@ -283,6 +284,7 @@ export async function openNode(given: NodeOptions) {
       await pruneKeysVersions(connection)
     },
     isLeader: lock.isHeld,
+    checker: createStatusStore(connection).read,
     ahead: () => readAhead(connection.query, clock),
     /** While the database is away, nobody knows of the others. */
     nodes: () =>
@@ -314,7 +316,7 @@ export async function openNode(given: NodeOptions) {
 
 /** What metrics and console show of a node. */
 export function observeNode(dir: string, node: Node): Observed {
-  const { registry, list, health, feeds, replication, ahead, nodes } = node
+  const { registry, list, health, feeds, checker, replication, ahead, nodes } = node
   const observed = observeData(dir, registry, list)
   return {
     ...observed,
@@ -323,6 +325,6 @@ export function observeNode(dir: string, node: Node): Observed {
       { name: 'postgresql', ...health(), bytes: null, walBytes: null },
     ],
     feeds: feeds.list,
-    ...{ replication, ahead, nodes },
+    ...{ checker, replication, ahead, nodes },
   }
 }

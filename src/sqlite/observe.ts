@@ -89,6 +89,7 @@ export function observeData(
     extent: list.extent,
     breakdown: createBreakdown(list),
     feeds: () => listFeeds(dir, { isServer: true }), // waits for no other process
+    checker: () => null,
     replication: () => null,
   }
 }

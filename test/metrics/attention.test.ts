@@ -2,11 +2,14 @@
 import { describe, expect, test } from 'bun:test'
 import type { ListedKey } from '../../src/access/key.ts'
 import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
+import type { CheckerStatus } from '../../src/checker/ports.ts'
 import { attentionTo, type Facts, REASONS } from '../../src/metrics/attention.ts'
+import { CHECKER_STATUS } from '../support/checker-status.ts'
 import { T0 } from '../support/fixtures.ts'
 
 const S0 = T0 / 1000
 const DAY_MS = 86_400_000
+const MINUTE_MS = 60_000
 
 const list = { rows: 9, newest: S0 - 10, ahead: 0, origin: 'fill it' }
 const clock = { rows: 0, subjects: [], distanceMs: 0 }
@@ -18,6 +21,9 @@ const listed: ListedKey = {
   ...{ requestsToday: 0, subnetsToday: 0, clientsToday: 0 },
 }
 const plan = { ...BUILT_IN_PLANS[0], daily: 100, subnets: 10, clients: 1 }
+const checkerOf = (more: Partial<CheckerStatus>): Partial<Facts> => ({
+  checker: { ...CHECKER_STATUS, ...more },
+})
 const keyOf = (more: Partial<ListedKey>, unread = 0) => ({
   keys: { read: [{ key: { ...listed, ...more }, plan }], unread },
 })
@@ -155,6 +161,45 @@ const CASES: readonly Case[] = [
     'node_lag',
     { nodes: [{ ...node, lagSeconds: 6, silentSeconds: 6 }] },
     [['n1 (10.0.0.1:80) was last seen 6 s ago: it was killed, or answers 503', '#overview']],
+  ],
+  ['checker', checkerOf({ coverage: 0.8 }), []],
+  ['checker', checkerOf({ coverage: null }), []],
+  ['checker', checkerOf({ at: T0 - MINUTE_MS }), []],
+  // Who was alive before the start is found within ten minutes; nobody expects one that ran a day ago.
+  ['checker', checkerOf({ coverage: 0, startedMs: T0 - 10 * MINUTE_MS + 1 }), []],
+  ['checker', checkerOf({ at: T0 - DAY_MS - 1, coverage: 0 }), []],
+  [
+    'checker',
+    checkerOf({ coverage: 0.799 }),
+    [['only 79 % of the living were found alive within ten minutes', '#overview']],
+  ],
+  [
+    'checker',
+    checkerOf({ coverage: 0.5, neededRate: 1200 }),
+    [
+      [
+        'only 50 % of the living were found alive within ten minutes; a --rate of 1,200/s would find them',
+        '#overview',
+      ],
+    ],
+  ],
+  [
+    'checker',
+    checkerOf({ at: T0 - 2 * 3_600_000, judgeProblem: { sentence: '', sinceMs: 0 } }),
+    [
+      [
+        'the checker has said nothing for 2 hours: its stderr says why; start it again',
+        '#overview',
+      ],
+    ],
+  ],
+  [
+    'checker',
+    checkerOf({
+      coverage: 0,
+      judgeProblem: { sentence: 'the judge does not answer', sinceMs: T0 - 300_000 },
+    }),
+    [['the judge does not answer, for 5 minutes; nothing is checked meanwhile', '#overview']],
   ],
 ]
 

@@ -14,6 +14,7 @@ import {
 } from '../../src/metrics/text.ts'
 import { createCounters } from '../../src/metrics/traffic.ts'
 import type { Breakdown } from '../../src/proxies/stats.ts'
+import { CHECKER_STATUS } from '../support/checker-status.ts'
 import { T0 } from '../support/fixtures.ts'
 import { HAS_PROMTOOL, promtool, samplesOf, valueOf } from '../support/metrics.ts'
 
@@ -58,6 +59,7 @@ function scraped(more: Partial<Observed> = {}) {
     extent: () => ({ rows: 3, newestMs: T0 }),
     breakdown: () => BREAKDOWN,
     feeds: () => [],
+    checker: () => null,
     replication: () => null,
     ...more,
   }
@@ -231,4 +233,38 @@ test('what the process uses is left out where it cannot be read, as without file
   reading.mockRestore()
   expect(text).not.toMatch(/^process_resident_memory_bytes \d/m)
   expect(text).toMatch(/^process_start_time_seconds \d/m)
+})
+
+describe('the checker', () => {
+  test('is shown by what it wrote last', async () => {
+    const judgeProblem = { sentence: 'it is away', sinceMs: T0 }
+    const text = await scraped({ checker: () => ({ ...CHECKER_STATUS, judgeProblem }) }).scrape()
+    const shown = samplesOf(text).filter(({ name }) => name.startsWith('proxylist_checker_'))
+    const values = shown.map(({ name, labels: { queue, result }, value }) => [
+      [name.slice('proxylist_checker_'.length), queue, result].filter(Boolean).join(' '),
+      value,
+    ])
+    expect(Object.fromEntries(values)).toMatchObject({
+      ...{ written_timestamp_seconds: T0 / 1000, judge_up: 0, coverage_ratio: 0.97 },
+      ...{ 'candidates living': 5_120, 'candidates down': 700, 'candidates raw': 94_000 },
+      ...{ 'checks_total alive': 900_000, 'checks_total deferred': 12 },
+      ...{ 'checks_total forged': 3, 'checks_total replayed': 0 },
+      ...{ lag_seconds: 0.4, bytes_total: 1_234_567 },
+    })
+    if (HAS_PROMTOOL) expect(await promtool(['check', 'metrics'], text)).toBe('')
+  })
+
+  test.each([
+    ['never ran', () => null],
+    [
+      'cannot be read',
+      () => {
+        throw new StoreError('away')
+      },
+    ],
+  ])('is left out where it %s', async (_, checker) => {
+    const text = await scraped({ checker }).scrape()
+    const shown = samplesOf(text).filter(({ name }) => name.startsWith('proxylist_checker_'))
+    expect(shown).toEqual([])
+  })
 })

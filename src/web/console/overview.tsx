@@ -3,6 +3,7 @@ import type { Overview, State, Values } from '../../admin/wire.ts'
 import { Card as Part } from '../parts/table.tsx'
 import { type Line, TimeChart } from './chart.tsx'
 import { greatest, OUTCOMES, sparkPaths, thin, totals } from './chart-data.ts'
+import { CheckerCard } from './checker.tsx'
 import { useConsole } from './context.ts'
 import { Alert, LiveNotice } from './dialog.tsx'
 import { FirstDay } from './first-day.tsx'
@@ -146,6 +147,7 @@ export function OverviewView({ state }: { state: Live<State> }) {
           ))}
         </ul>
       )}
+      {value && <CheckerCard checker={value.checker} />}
       {value && value.history.at.length > 0 && <Charts history={value.history} />}
       {value?.history.at.length === 0 && (
         <p class="card empty">Nothing was measured yet. The first point appears within a minute.</p>
