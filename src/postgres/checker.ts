@@ -1,6 +1,12 @@
 /** The ports of the checker in a database that machines share; what it remembers is on its own machine. */
 import type { CheckerStatus, CheckerStatusStore } from '../checker/ports.ts'
+import type { Clock } from '../lib/clock.ts'
+import { StoreError } from '../lib/errors.ts'
+import { LISTED_COLUMNS, type ListedNumbers, toListed } from '../proxies/row.ts'
+import { arrayLiteral } from './arrays.ts'
+import { readState } from './change-numbers.ts'
 import type { Connection } from './connection.ts'
+import { createListStore } from './list.ts'
 
 /** The status of the checker of a database, which is one for all machines. */
 export const createStatusStore = ({ query }: Pick<Connection, 'query'>) =>
@@ -17,3 +23,61 @@ export const createStatusStore = ({ query }: Pick<Connection, 'query'>) =>
       return row === undefined ? null : JSON.parse(row.status)
     },
   }) satisfies CheckerStatusStore
+
+/** Rows of a page. */
+const PAGE_ROWS = 2_000
+const SELECT = `select ${LISTED_COLUMNS.map(column => `${column}::float8 as ${column}`).join(', ')}
+  from proxylist.proxies`
+
+type CheckedListOptions = {
+  /** For what is quick. */
+  quick: Connection
+  /** For imports alone. */
+  patient: Connection
+  clock: Clock
+  /** Whether this checker is the one of the database. */
+  isOnly: () => boolean
+}
+
+/** The list of a database as its checker uses it; it writes nothing while another checker may. */
+export function createCheckedList({ quick, patient, clock, isOnly }: CheckedListOptions) {
+  const { begin } = createListStore(patient, clock)
+  /** Versions that imports of this list have made. */
+  let own = 0
+  function requireOnly(): void {
+    if (isOnly()) return
+    throw new StoreError(
+      `another checker may be at work on ${quick.shown}: this one writes again once it has the lock`,
+    )
+  }
+  return {
+    begin(mode: 'set', onWait?: () => void) {
+      requireOnly()
+      const importTx = begin(mode, onWait)
+      return {
+        ...importTx,
+        async commit() {
+          requireOnly()
+          const counts = await importTx.commit()
+          if (counts.added + counts.updated > 0) own += 1
+          return counts
+        },
+      }
+    },
+    /** Changes when others have changed the list. */
+    version: async () => String((await readState(quick.query)).version - own),
+    page: async (afterId: number) =>
+      (
+        await quick.query<ListedNumbers>(
+          `${SELECT} where id > $1::float8::bigint order by id limit $2`,
+          [...[afterId, PAGE_ROWS]],
+        )
+      ).map(toListed),
+    find: async (ids: readonly number[]) =>
+      (
+        await quick.query<ListedNumbers>(`${SELECT} where id = any($1::bigint[])`, [
+          arrayLiteral(ids),
+        ])
+      ).map(toListed),
+  }
+}

@@ -135,3 +135,17 @@ export function toRow(proxy: Proxy, city: number): Row {
     ipOut < 0 ? proxy.ipOut : ipOut,
   ]
 }
+
+/** The columns that the checker reads of a row. */
+export const LISTED_COLUMNS = ['id', 'checked_at', 'ping_ms', 'type', 'works', 'speed'] as const
+export type ListedNumbers = Pick<RowNumbers, (typeof LISTED_COLUMNS)[number]>
+
+/** What it reads of them; `null` unknown. */
+export const toListed = ({ id, checked_at, ping_ms, type, works, speed }: ListedNumbers) => ({
+  ...{ ip: ipText(ipBits(id)), port: portOf(id) },
+  type: TYPES[type] ?? 'http', // it is in the list
+  checkedAt: checked_at,
+  pingMs: ping_ms === UNKNOWN_PING ? null : ping_ms,
+  works: works === UNKNOWN ? null : works,
+  speed: speed === UNKNOWN ? null : speed,
+})

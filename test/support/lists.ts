@@ -6,17 +6,19 @@
 import { SECOND_MS } from '../../src/lib/time.ts'
 import { readState } from '../../src/postgres/change-numbers.ts'
 import { readListChanges } from '../../src/postgres/changes.ts'
+import { createCheckedList } from '../../src/postgres/checker.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { createListStore } from '../../src/postgres/list.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
 import { type CityName, ROW_COLUMNS, type Row } from '../../src/proxies/row.ts'
 import type { ProxyWriter } from '../../src/proxies/store.ts'
+import { openCheckedList } from '../../src/sqlite/checked-list.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
 import { HAS_POSTGRES } from './postgres.ts'
 import { proxiesOf } from './rows.ts'
 import { borrowDatabase } from './shared.ts'
-import { temporaryDirectory } from './temporary.ts'
+import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
 export type TestList = ProxyWriter & {
   /** The proxies, by address. */
@@ -25,6 +27,10 @@ export type TestList = ProxyWriter & {
   extent(): Promise<{ rows: number; newestMs: number | null }>
   /** The same list as another process has it. */
   again(): Promise<TestList>
+  /** As the checker uses it; `isOnly`: whether there is no other one, which a directory knows by itself. */
+  checked(
+    isOnly?: () => boolean,
+  ): ReturnType<typeof createCheckedList> | ReturnType<typeof openCheckedList>
   close(): Promise<void>
 }
 
@@ -62,6 +68,11 @@ function openSqlite(dir: string | null): TestList {
     },
     extent: async () => list.proxies.extent(),
     again: async () => openSqlite(dir),
+    checked() {
+      const checked = openCheckedList(dir ?? '', () => T0)
+      onCleanUp(checked.close)
+      return checked
+    },
     close: async () => list.close(),
   }
 }
@@ -96,6 +107,8 @@ async function openPostgres(
       return { rows, newestMs: newest === null ? null : newest * SECOND_MS }
     },
     again: () => openPostgres(place),
+    checked: (isOnly = () => true) =>
+      createCheckedList({ quick: reader, patient: connection, clock: () => T0, isOnly }),
     close,
   }
 }

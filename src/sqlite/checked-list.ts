@@ -1,0 +1,63 @@
+/**
+ * The list of a data directory as the checker uses it: read in pages by address, and written once a second, while
+ * servers read it and others import. Nothing here waits within a statement.
+ */
+import { join } from 'node:path'
+import type { Clock } from '../lib/clock.ts'
+import { CommandError, StoreError } from '../lib/errors.ts'
+import { LISTED_COLUMNS, type ListedNumbers, toListed } from '../proxies/row.ts'
+import { PROXY_FILE } from './data-directory.ts'
+import { dataVersionOf } from './database.ts'
+import { toStoreError } from './errors.ts'
+import { openList } from './stores.ts'
+
+/** Rows of a page. */
+const PAGE_ROWS = 2_000
+
+/** Opens the list in `dir`, making it where there is none. @throws as `openList` does. */
+export function openCheckedList(dir: string, clock: Clock) {
+  const file = join(dir, PROXY_FILE)
+  const list = openList(dir, { clock, isServer: true })
+  const others = dataVersionOf(list.db)
+  const columns = LISTED_COLUMNS.join(', ')
+  const after = list.db.prepare<ListedNumbers, [number]>(
+    `select ${columns} from proxies where id > ? order by id limit ${PAGE_ROWS}`,
+  )
+  const some = list.db.prepare<ListedNumbers, [string]>(
+    `select ${columns} from proxies where id in (select value from json_each(?))`,
+  )
+
+  /** A full disk, too, is over sometime: then the checker tries again. */
+  const failure = (error: unknown): unknown =>
+    error instanceof CommandError ? new StoreError(error.message) : toStoreError(file, error)
+
+  const failing =
+    <A extends unknown[], R>(work: (...args: A) => R) =>
+    (...args: A): R => {
+      try {
+        return work(...args)
+      } catch (error) {
+        throw failure(error)
+      }
+    }
+
+  return {
+    begin: failing((mode: 'set', onWait?: () => void) => {
+      const { lock, add, lower, commit, rollback } = list.begin(mode, onWait)
+      return {
+        // What its signal throws is no failure.
+        lock: (signal?: AbortSignal) =>
+          lock(signal).catch(error => {
+            throw signal?.aborted ? error : failure(error)
+          }),
+        ...{ add: failing(add), lower: failing(lower) },
+        ...{ commit: failing(() => commit()), rollback: failing(rollback) },
+      }
+    }),
+    /** Changes when others have changed the list. */
+    version: failing(() => String(others())),
+    page: failing((afterId: number) => after.all(afterId).map(toListed)),
+    find: failing((ids: readonly number[]) => some.all(JSON.stringify(ids)).map(toListed)),
+    close: list.close,
+  }
+}

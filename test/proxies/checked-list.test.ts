@@ -1,0 +1,110 @@
+/** Holds what every store of a list promises the checker: reading by address, and writing what was measured. */
+import { afterAll, afterEach, describe, expect, test } from 'bun:test'
+import { StoreError } from '../../src/lib/errors.ts'
+import { idOf } from '../../src/proxies/row.ts'
+import { at, BARE, FULL, LATER, load, NOW, stripped } from '../support/incoming.ts'
+import { LIST_ENGINES, type TestList } from '../support/lists.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+for (const engine of LIST_ENGINES) {
+  describe.skipIf(!engine.isThere)(`${engine.name}: the list as the checker uses it`, () => {
+    const opened: TestList[] = []
+    afterEach(async () => {
+      for (const { close } of opened.splice(0)) await close()
+    })
+    async function open(): Promise<TestList> {
+      const list = await engine.open({ isShared: true })
+      opened.push(list)
+      return list
+    }
+
+    test('is read in pages by address, with what is known of each row', async () => {
+      const list = await open()
+      const rows = Array.from({ length: 2_500 }, (_, n) => ({ ...BARE, port: 1 + n }))
+      const last = { ...FULL, ip: '255.255.255.255', port: 65_535 }
+      await load(list, [last, ...rows])
+      const checked = list.checked()
+      const pages = [await checked.page(-1)]
+      while (pages[0]?.length !== 0)
+        pages.unshift(await checked.page(idOf(pages[0]?.at(-1) ?? BARE)))
+      const all = pages.toReversed().flat()
+      expect(pages.map(({ length }) => length)).toEqual([0, 501, 2_000])
+      expect(all.map(({ port }) => port)).toEqual([...rows, last].map(({ port }) => port))
+      const unknown = { works: null, speed: null, pingMs: null }
+      expect(all[0]).toEqual({
+        ip: BARE.ip,
+        port: 1,
+        type: 'http',
+        checkedAt: NOW - 100,
+        ...unknown,
+      })
+      const { ip, port, type, checkedAt, works, speed, pingMs } = last
+      expect(all.at(-1)).toEqual({ ip, port, type, checkedAt, works, speed, pingMs })
+      const found = await checked.find([idOf(last), idOf(at(9)), idOf(BARE)])
+      expect(found.map(row => row.ip).sort()).toEqual([BARE.ip, last.ip].sort())
+      expect(await checked.find([])).toEqual([])
+    })
+
+    test('has another version when others have changed it, and not when the checker has', async () => {
+      const list = await open()
+      await load(list, [FULL])
+      const checked = list.checked()
+      const write = async (works: number): Promise<void> => {
+        const importTx = checked.begin('set')
+        await importTx.lock()
+        importTx.add({ ...at(2), ...LATER, works })
+        importTx.lower(FULL, works)
+        await importTx.commit()
+      }
+      const versions = [await checked.version()]
+      for (const works of [50, 50, 60]) {
+        await write(works)
+        expect(await checked.version()).toBe(versions[0] as string)
+      }
+      expect(await list.contents()).toEqual(
+        [{ ...FULL, works: 60 }, at(2, { ...LATER, works: 60 })].map(stripped),
+      )
+      await load(list, [at(3)])
+      expect(await checked.version()).not.toBe(versions[0] as string)
+    })
+
+    test('waits for an import of others, until its signal ends that', async () => {
+      const list = await open()
+      const other = await list.again()
+      opened.push(other)
+      const importing = other.begin('merge')
+      await importing.lock()
+      const ending = new AbortController()
+      const importTx = list.checked().begin('set', () => ending.abort(new Error('stop')))
+      await expect(importTx.lock(ending.signal)).rejects.toThrow('stop')
+      await importTx.rollback()
+      await importing.rollback()
+    })
+  })
+}
+
+const [, postgres] = LIST_ENGINES
+test.skipIf(!postgres?.isThere)(
+  'PostgreSQL: a checker that has lost its lock writes nothing until it has it again',
+  async () => {
+    const list = (await postgres?.open()) as TestList
+    await load(list, [FULL])
+    let isOnly = true
+    const checked = list.checked(() => isOnly)
+    const importTx = checked.begin('set')
+    await importTx.lock()
+    importTx.lower(FULL, 1)
+    isOnly = false
+    await expect(importTx.commit()).rejects.toThrow('another checker may be at work')
+    await importTx.rollback()
+    expect(() => checked.begin('set')).toThrow(StoreError)
+    expect(await list.contents()).toEqual([stripped(FULL)])
+    isOnly = true
+    const again = checked.begin('set')
+    again.lower(FULL, 1)
+    expect(await again.commit()).toMatchObject({ updated: 1 })
+    await list.close()
+  },
+)
