@@ -362,6 +362,8 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     shown,
     /** The URL of the host that was used last. */
     host: (): string => host,
+    /** Whether its session, and what that has locked, is not known to have ended. */
+    isOpen: (): boolean => opening !== null,
     /** That two hosts took writes when the connection was opened. */
     warning: (): string | null => warning,
     query: <R extends object>(

@@ -114,7 +114,7 @@ export function createLeaderLock(
         isTrying = false
       }
     },
-    isHeld: (): boolean => pid !== 0,
+    isHeld: (): boolean => pid !== 0 && connection.isOpen(),
     async close(): Promise<void> {
       pid = 0
       await connection.close().catch(() => {})
