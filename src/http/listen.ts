@@ -6,6 +6,7 @@ import { type Listen, showListen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, codeOf, messageOf } from '../lib/errors.ts'
+import { METHODS } from './reply.ts'
 import type { HttpApp } from './requests.ts'
 
 /**
@@ -56,11 +57,14 @@ export async function listen(
 }
 
 /**
- * The answer to a request, after which no more of a body is read that comes in chunks: it may have no end, and Bun
- * reads what nobody asks for, one small chunk after the other, as fast as it comes.
+ * The answer to a request, after which no more of a body is read that comes in chunks, or is long where nothing
+ * reads it: it may have no end, and Bun reads what nobody asks for as fast as it comes.
  */
 function endingBodies(request: Request, answer: Awaitable<Response>): Awaitable<Response> {
-  if (request.headers.get('transfer-encoding') === null) return answer
+  const { headers, method } = request
+  const isLong = Number(headers.get('content-length')) > REQUEST_BODY_MAX_BYTES
+  const isUnread = isLong && METHODS.includes(method) // Bun refuses those of other methods
+  if (headers.get('transfer-encoding') === null && !isUnread) return answer
   return Promise.resolve(answer).then(response => {
     response.headers.set('connection', 'close')
     return response

@@ -253,6 +253,7 @@ const RAW_REQUESTS: readonly RawRequest[] = [
   ['two Hosts', get(ASK, 'Host: a\r\nHost: b\r\n'), [200, 400]],
   ['no Host in HTTP/1.0', `GET ${ASK} HTTP/1.0\r\n\r\n`, [200]],
   ['no Host in HTTP/1.1', get(ASK, ''), [400]],
+  ['bytes that are not UTF-8 in a value', get(`${ASK}&city=\u00ff`), [400]],
   ['a slash and a second ? in the key', get('/api?key=a/b?c=1'), [403]],
   ['the absolute form', get(`http://example.org${ASK}`, 'Host: example.org\r\n'), [200]],
   ['the absolute form, a short host', get(`http://a${ASK}`), [200]],
@@ -318,6 +319,20 @@ describe('requests no well-behaved client sends', () => {
     if (status === 200) expect(answer).toEndWith('\r\n\r\n192.0.2.1:80\n')
     expect(await ask(server, '/healthz')).toBe('200 ok\n')
   })
+
+  test.each([
+    ['GET', ASK, 200, 2 ** 40],
+    ['HEAD', '/', 200, 1025],
+    ['GET', '/nowhere', 404, 2 ** 40],
+  ] as const)(
+    '%s %s is answered with %p, and its connection closed, before its body of %p bytes has come',
+    async (method, path, status, bytes) => {
+      const head = `${method} ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: ${bytes}\r\n\r\n`
+      const answer = await exchange(`${head}${'x'.repeat(1024)}`, true)
+      expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} .*\r\nconnection: close\r\n`, 'is'))
+    },
+    5000, // an idle connection is closed after 24 seconds
+  )
 
   test.each([
     ['GET', ASK, 200],
