@@ -145,7 +145,8 @@ export function createApp(
     /** Answers a request in process, without a network. */
     handle: (request: Request): Promise<Response> => Promise.resolve(http.service.handle(request)),
     /** Starts listening; returns the address to show and the running server, see `listen`. */
-    listen: (settings: Settings<'listen' | 'socketMode'>) => listen(http.service, settings),
+    listen: (settings: Settings<'listen' | 'socketMode'>, isCrowded?: () => boolean) =>
+      listen(http.service, settings, { isCrowded }),
     /** Sends every delayed refusal now, and stops delaying them. */
     releaseDelayed: throttle.release,
     /** Refuses the answers that wait for their turn, and those that would from now on. */

@@ -134,7 +134,7 @@ export function createConsole(parts: ConsoleParts) {
         fetch: request => handle(request, where, service.server?.requestIP(request)?.address ?? ''),
       }
       const place = { listen: address, socketMode: 0o600 }
-      const { server, at, shown } = await listen(service, place, UPLOAD_BYTES_MAX)
+      const { server, at, shown } = await listen(service, place, { bodyBytesMax: UPLOAD_BYTES_MAX })
       where = at
       return { server, shown }
     },

@@ -23,6 +23,12 @@ type ListenSettings = Settings<'listen' | 'socketMode'>
 /** What answers requests; `server` is set before the first one comes. */
 export type Listening = Pick<HttpApp, 'fetch' | 'server'>
 
+type ListenOptions = {
+  bodyBytesMax?: number
+  /** Whether connections should end after their answer: others wait for their descriptors. */
+  isCrowded?: (() => boolean) | undefined
+}
+
 /**
  * Starts listening; returns the address, as it is and as it is shown, and the running server, which
  * removes its socket when it stops. @throws CommandError when the address cannot be bound.
@@ -30,7 +36,7 @@ export type Listening = Pick<HttpApp, 'fetch' | 'server'>
 export async function listen(
   service: Listening,
   { listen: where, socketMode }: ListenSettings,
-  bodyBytesMax = REQUEST_BODY_MAX_BYTES,
+  { bodyBytesMax = REQUEST_BODY_MAX_BYTES, isCrowded = () => false }: ListenOptions = {},
 ) {
   if (where.kind === 'unix') await removeStaleSocket(where.path)
   const { fetch } = service
@@ -44,7 +50,8 @@ export async function listen(
       maxRequestBodySize: bodyBytesMax,
       idleTimeout: IDLE_TIMEOUT_SECONDS,
       reusePort: false,
-      fetch: request => endingBodies(request, fetch(request)),
+      fetch: request =>
+        isCrowded() || hasEndlessBody(request) ? ending(fetch(request)) : fetch(request),
     })
   } catch (error) {
     throw cannotListen(where, await reasonOf(error, where))
@@ -57,18 +64,20 @@ export async function listen(
 }
 
 /**
- * The answer to a request, after which no more of a body is read that comes in chunks, or is long where nothing
- * reads it: it may have no end, and Bun reads what nobody asks for as fast as it comes.
+ * Whether a body comes in chunks, or is long where nothing reads it: it may have no end, and Bun reads what nobody
+ * asks for as fast as it comes.
  */
-function endingBodies(request: Request, answer: Awaitable<Response>): Awaitable<Response> {
-  const { headers, method } = request
+function hasEndlessBody({ headers, method }: Request): boolean {
+  if (headers.get('transfer-encoding') !== null) return true
   const isLong = Number(headers.get('content-length')) > REQUEST_BODY_MAX_BYTES
-  const isUnread = isLong && METHODS.includes(method) // Bun refuses those of other methods
-  if (headers.get('transfer-encoding') === null && !isUnread) return answer
-  return Promise.resolve(answer).then(response => {
-    response.headers.set('connection', 'close')
-    return response
-  })
+  return isLong && METHODS.includes(method) // Bun refuses those of other methods
+}
+
+/** An answer after which the connection ends. */
+async function ending(answer: Awaitable<Response>): Promise<Response> {
+  const response = await answer
+  response.headers.set('connection', 'close')
+  return response
 }
 
 const cannotListen = (where: Listen, reason: string): CommandError =>

@@ -16,10 +16,10 @@ function areLeft(count: number): boolean {
   }
 }
 
-/** Says when few descriptors are left, and when there are enough again. */
-export function watchDescriptors(say: (sentence: string) => void): Job {
+/** Says when few descriptors are left, and when there are enough again; `areFew`: which it is. */
+export function watchDescriptors(say: (sentence: string) => void): Job & { areFew: () => boolean } {
   let areFew = false
-  return repeat(() => {
+  const job = repeat(() => {
     if (areLeft(areFew ? 2 * FEW : FEW) !== areFew) return
     areFew = !areFew
     say(
@@ -28,4 +28,5 @@ export function watchDescriptors(say: (sentence: string) => void): Job {
         : 'there are enough file descriptors again',
     )
   }, EVERY_MS)
+  return { ...job, areFew: () => areFew }
 }

@@ -114,7 +114,8 @@ async function serve(serving: Serving): Promise<void> {
     attempt: (feed, before, ended) =>
       attemptInProcess({ feed, before, settings: forProcesses(settings) }, ended),
   })
-  const jobs = [...(await startJobs({ ...serving, attempts })), watchDescriptors(log.say)]
+  const descriptors = watchDescriptors(log.say)
+  const jobs = [...(await startJobs({ ...serving, attempts })), descriptors]
   let admin: Awaited<ReturnType<typeof startConsole>> | null = null
   try {
     const { streamer, stats } = list
@@ -124,7 +125,7 @@ async function serve(serving: Serving): Promise<void> {
     }
     const tap = settings.adminListen === undefined ? null : createLogTap(log)
     const app = createApp(stores, settings, clock, tap?.log ?? log)
-    const { server, shown } = await app.listen(settings)
+    const { server, shown } = await app.listen(settings, descriptors.areFew)
     log.say(`listening on ${shown}`)
     admin = tap && (await startConsole({ ...serving, attempts }, app, shown, tap))
     node?.listening({ node: hostname(), address: shown.replace(/^http:\/\//, '') })
