@@ -122,6 +122,9 @@ export async function changeKey(
   if (known.plan === null && plan !== undefined) {
     throw new RuleError('conflict', 'this is a temporary key: its plan is temp and stays')
   }
+  if (known.plan === null && changes.expiresAt === null) {
+    throw new RuleError('conflict', 'this is a temporary key, which must end')
+  }
   if (plan !== undefined) await requirePlan(plans, plan)
   if (!(await keys.set(id, changes))) throw unknownKey()
   return { ...known, ...changes }

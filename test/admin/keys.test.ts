@@ -222,6 +222,10 @@ describe('a key that is refused', () => {
         ...([`/console/keys/${temp}`, post({ plan: 'classic' })] as const),
         '409 this is a temporary key: its plan is temp and stays',
       ],
+      [
+        ...([`/console/keys/${temp}`, post({ expires: 'never' })] as const),
+        '409 this is a temporary key, which must end',
+      ],
       ['/console/keys?page=1', post({ kind: 'temp' }), '400 this takes no parameters'],
       ['/console/plans?page=1', {}, '400 this takes no parameters'],
       ['/console/keys?sorts=today', {}, "400 unknown parameter 'sorts'; did you mean 'sort'?"],
