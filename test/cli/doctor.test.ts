@@ -136,6 +136,17 @@ const TROUBLES: readonly Trouble[] = [
     UNREADABLE,
   ],
   [
+    'a use of a key that restore would refuse',
+    dir =>
+      runOn(
+        dir,
+        `insert into days (key_id, day, requests, records, refused, hours)
+      select id, 1, -1, 0, 0, '[]' from keys limit 1`,
+      ),
+    KEYS,
+    /access\.db is damaged: it holds the use of a key that no command of proxylist writes; restore a backup with: /,
+  ],
+  [
     'a key of no plan',
     dir => runOn(dir, `update keys set plan = 'gone'`),
     KEYS,
