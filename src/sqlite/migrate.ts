@@ -3,7 +3,7 @@
  * transaction: version n is the state after script n, and a released script does not change. The version
  * is SQLite's `user_version`; the `application_id` says which database it is.
  */
-import type { Database } from 'bun:sqlite'
+import { Database } from 'bun:sqlite'
 import { CommandError } from '../lib/errors.ts'
 
 /** Mark a SQLite file as a database of this program: `pxll`, `pxla` and `pxlf`. */
@@ -17,8 +17,8 @@ export type Holds = keyof typeof APPLICATION_IDS
 export type ServerHolds = Exclude<Holds, 'feeds'>
 
 /**
- * Builds before the first release numbered their schemas from 1, too, with other tables. Their databases
- * have other marks, `PRXL` and `pxlp`, `PRXA`, `PRXF`, so that the numbers cannot be confused; and what to do.
+ * Builds before the first release numbered their schemas from 1, too, with other tables. The databases of older
+ * ones have other marks, `PRXL` and `pxlp`, `PRXA`, `PRXF`, so that the numbers cannot be confused; and what to do.
  */
 const UNRELEASED: { readonly [holds in Holds]: { ids: readonly number[]; remedy: string } } = {
   proxies: { ids: [0x5052584c, 0x70786c70], remedy: 'remove it, and import the list again' },
@@ -29,6 +29,11 @@ const UNRELEASED: { readonly [holds in Holds]: { ids: readonly number[]; remedy:
   },
   feeds: { ids: [0x50525846], remedy: 'remove it: each feed is then fetched in full once' },
 }
+
+const unreleased = (file: string, holds: Holds): CommandError =>
+  new CommandError(
+    `${file} was written by a build of proxylist before its first release: ${UNRELEASED[holds].remedy}`,
+  )
 
 /** The schema of a database; the scripts lead to its versions. */
 export type Schema = { holds: Holds; scripts: readonly string[] }
@@ -45,11 +50,7 @@ export function refuseForeign(db: Database, file: string, holds: Holds): void {
   const id = pragma(db, 'application_id')
   const tables = db.query<{ n: number }, []>('select count(*) as n from sqlite_schema').get()?.n
   if (id === APPLICATION_IDS[holds] || (id === 0 && tables === 0)) return
-  if (UNRELEASED[holds].ids.includes(id)) {
-    throw new CommandError(
-      `${file} was written by a build of proxylist before its first release: ${UNRELEASED[holds].remedy}`,
-    )
-  }
+  if (UNRELEASED[holds].ids.includes(id)) throw unreleased(file, holds)
   const old = Object.values(UNRELEASED).flatMap(({ ids }) => ids)
   const isOurs = [...Object.values<number>(APPLICATION_IDS), ...old].includes(id)
   throw new CommandError(
@@ -61,6 +62,31 @@ export function refuseForeign(db: Database, file: string, holds: Holds): void {
 
 export const isOfEarlierSchema = (db: Database, { holds, scripts }: Schema): boolean =>
   pragma(db, 'application_id') === APPLICATION_IDS[holds] && schemaVersion(db) < scripts.length
+
+const tablesOf = (db: Database): Set<unknown> =>
+  new Set(
+    db
+      .prepare("select sql from sqlite_schema where type = 'table'")
+      .values()
+      .map(([sql]) => sql),
+  )
+
+/** The tables that some scripts make, which takes a millisecond. */
+const tablesMadeBy = new Map<string, Set<unknown>>()
+
+/** @throws CommandError for a database that lacks a table of its version, or has another under that name. */
+export function refuseUnreleased(db: Database, file: string, { holds, scripts }: Schema): void {
+  const version = schemaVersion(db)
+  if (version === 0 || version > scripts.length) return
+  const made = scripts.slice(0, version)
+  const key = made.join('\n')
+  if (!tablesMadeBy.has(key)) {
+    using fresh = new Database(':memory:')
+    for (const script of made) fresh.run(script)
+    tablesMadeBy.set(key, tablesOf(fresh))
+  }
+  if (!tablesMadeBy.get(key)?.isSubsetOf(tablesOf(db))) throw unreleased(file, holds)
+}
 
 /** Brings a database to the newest version. @throws CommandError when a newer program wrote it. */
 export function migrate(db: Database, file: string, { holds, scripts }: Schema): void {

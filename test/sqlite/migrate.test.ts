@@ -151,6 +151,13 @@ describe('a file that this program must not open', () => {
     ['pragma application_id = 0x50525841', ' is another database of proxylist under this name'],
     ['pragma application_id = 1', ' is a database of another program'],
     ['pragma application_id = 0', ' is a database of another program'],
+    ...['drop table numbers', 'alter table numbers add column more'].map(
+      change =>
+        [
+          change,
+          ' was written by a build of proxylist before its first release: remove it: each feed is then fetched in full once',
+        ] as const,
+    ),
     [
       'pragma application_id = 0x50525846; pragma user_version = 1',
       ' was written by a build of proxylist before its first release: remove it: each feed is then fetched in full once',
@@ -158,7 +165,7 @@ describe('a file that this program must not open', () => {
   ])('is refused and left as it is: %s', (pragmas, sentence) => {
     const file = firstDatabase()
     const db = new Database(file)
-    for (const pragma of pragmas.split('; ')) db.run(pragma)
+    for (const statement of pragmas.split('; ')) db.run(statement)
     db.close(true)
     const contents = readFileSync(file)
     const modes: Partial<OpenOptions>[] = [

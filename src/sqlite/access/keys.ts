@@ -25,7 +25,7 @@ import type { Subject, Usage } from '../../access/rate-limit.ts'
 import { createFifoMap } from '../../lib/bounded-map.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
-import { dataVersionOf } from '../database.ts'
+import { dataVersionOf, rollBack } from '../database.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
 type FoundRow = PlanRow & Omit<KeyRecord, 'caller'> & { id: string; plan: string | null }
@@ -325,7 +325,7 @@ export function createKeyStore(db: Database, usage: UsageReader) {
         db.run(problems.length === 0 && !isTrial ? 'commit' : 'rollback')
         return problems
       } catch (error) {
-        if (db.inTransaction) db.run('rollback')
+        rollBack(db)
         throw error
       }
     },
