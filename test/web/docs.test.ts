@@ -312,9 +312,7 @@ inBrowser(
     expect(await page.evaluate('document.documentElement.dataset.theme')).toBe('dark')
     expect(await page.locator('#start [value=Python]').isChecked()).toBeTrue()
     await page.goto(origin)
-    expect(await page.getByRole('tab', { name: 'Python' }).getAttribute('aria-selected')).toBe(
-      'true',
-    )
+    expect(await page.getByRole('radio', { name: 'Python' }).isChecked()).toBeTrue()
     expect(await page.getAttribute('html', 'lang')).toBe('ru')
   },
 )

@@ -108,9 +108,6 @@ function optionsOf(whole: Counts, chosen: readonly string[], say: Say): Option[]
   return options.sort((a, b) => countOf(b) - countOf(a) || compare(a.label, b.label))
 }
 
-const isUncounted = ({ counted = '' }: Option, whole: Counts): boolean =>
-  whole !== null && whole[counted] === undefined
-
 const matches = ({ value, label }: Option, find: string): boolean =>
   find === '' || value === find || label.toLowerCase().includes(find)
 
@@ -124,11 +121,10 @@ export function Countries(props: FilterProps) {
   const wanted = find.trim().toLowerCase()
   /** It cannot be chosen. */
   const unknown = stats?.facets.country[''] ?? 0
-  // Without a count of their own, hundreds of countries are not worth a press of Tab each: a search
-  // finds them.
-  const listed = all
-    .filter(option => matches(option, wanted))
-    .map(option => ({ ...option, isAside: wanted === '' && isUncounted(option, whole) }))
+  // Of hundreds of countries, a search finds those that the list has none of.
+  const isListed = ({ counted = '' }: Option): boolean =>
+    wanted !== '' || whole === null || chosen.includes(counted) || counted in whole
+  const listed = all.filter(option => isListed(option) && matches(option, wanted))
   const end = (
     <Radios
       name="country_mode"
@@ -142,7 +138,7 @@ export function Countries(props: FilterProps) {
     />
   )
   return (
-    <Card title={words.map} end={end}>
+    <Card title={words.byCountry} end={end}>
       <div class="geo">
         <WorldMap {...props} chosen={chosen} />
         <div class="geo-list">
@@ -167,14 +163,13 @@ export function Countries(props: FilterProps) {
             />
             {listed.length === 0 && <p class="nothing">{words.noCountry}</p>}
           </div>
-          <dl class="rest">
+          <p class="rest">
             {unknown > 0 && (
-              <div>
-                <dt>{words.unknown}</dt>
-                <dd>{say.number(unknown)}</dd>
-              </div>
+              <>
+                {words.unknown} <span>{say.number(unknown)}</span>
+              </>
             )}
-          </dl>
+          </p>
         </div>
       </div>
       <span id="after-countries" tabIndex={-1} />

@@ -80,10 +80,16 @@ function Lists({ names, ...props }: FilterProps & { names: readonly ListName[] }
   ))
 }
 
-export function Filters(props: FilterProps) {
+/** `isPlain`: there are no counts, and so no charts. */
+export function Filters({ isPlain, ...props }: FilterProps & { isPlain: boolean }) {
   const { words } = props.say
   return (
-    <form class="filters" aria-label={words.query} onSubmit={event => event.preventDefault()}>
+    <form
+      class="filters"
+      data-plain={isPlain || undefined}
+      aria-label={words.query}
+      onSubmit={event => event.preventDefault()}
+    >
       <Lists {...props} names={['type', 'anon']} />
       <Countries {...props} />
       <Lists {...props} names={['service']} />

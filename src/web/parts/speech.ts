@@ -34,7 +34,6 @@ const SIZES = [
   [1e9, 'gigabyte'],
   [1e6, 'megabyte'],
   [1e3, 'kilobyte'],
-  [0, 'byte'],
 ] as const
 
 export function createSpeech(lang: Lang) {
@@ -51,9 +50,8 @@ export function createSpeech(lang: Lang) {
     return formats[unit + maximumFractionDigits]?.format(value) ?? ''
   }
   const sized = (bytes: number, per: string): string => {
-    const [size, name] = SIZES.find(([least]) => bytes >= least) ?? SIZES[3]
-    const value = size === 0 ? bytes : bytes / size
-    return unit(value, name + per, size > 0 && value < 10 ? 1 : 0)
+    const [size, name] = SIZES.find(([least]) => bytes >= least) ?? SIZES[2]
+    return unit(bytes / size, name + per, bytes / size < 10 ? 1 : 0)
   }
   return {
     lang,
