@@ -127,16 +127,16 @@ export function createConsole(parts: ConsoleParts) {
       await overview.tick()
     },
     /** Starts listening at an address, which on a unix socket is for its owner only. */
-    async listen(address: Listen) {
+    async listen(address: Listen, takesOver: boolean) {
       let where = address
       const service: Listening = {
         server: null,
         fetch: request => handle(request, where, service.server?.requestIP(request)?.address ?? ''),
       }
       const place = { listen: address, socketMode: 0o600 }
-      const { server, at, shown } = await listen(service, place, { bodyBytesMax: UPLOAD_BYTES_MAX })
-      where = at
-      return { server, shown }
+      const listening = await listen(service, place, { bodyBytesMax: UPLOAD_BYTES_MAX, takesOver })
+      where = listening.at
+      return listening
     },
     /** Ends streams, imports and delays, and what is kept of the last hours. */
     close(): void {

@@ -4,7 +4,12 @@
  * is SQLite's `user_version`; the `application_id` says which database it is.
  */
 import { Database } from 'bun:sqlite'
+import { chmodSync, existsSync, renameSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { CommandError } from '../lib/errors.ts'
+import { say } from '../lib/log.ts'
+import { DATA_FILES } from './data-directory.ts'
+import { freshFile, giveToOwner } from './database-files.ts'
 
 /** Mark a SQLite file as a database of this program: `pxll`, `pxla` and `pxlf`. */
 export const APPLICATION_IDS = {
@@ -88,7 +93,32 @@ export function refuseUnreleased(db: Database, file: string, { holds, scripts }:
   if (!tablesMadeBy.get(key)?.isSubsetOf(tablesOf(db))) throw unreleased(file, holds)
 }
 
-/** Brings a database to the newest version. @throws CommandError when a newer program wrote it. */
+/** How the name of a copy ends that was made before a migration to a schema. */
+const keptAs = (schema: number): string => `.before-schema-${schema}`
+
+/**
+ * Copies keys and list beside them, before one of them is brought to a schema: to go back, they are put in the
+ * place of both. One a schema; another connection may have the database locked for writing.
+ */
+function keepCopies(dir: string, schema: number): void {
+  for (const { name } of DATA_FILES) {
+    const file = join(dir, name)
+    const copy = file + keptAs(schema)
+    if (!existsSync(file) || existsSync(copy)) continue
+    const part = freshFile(copy)
+    using db = new Database(file, { create: false, readwrite: true, strict: true })
+    db.run('vacuum into ?', [part])
+    chmodSync(part, 0o600)
+    giveToOwner(part)
+    renameSync(part, copy)
+    say(`kept a copy of ${file}, as it was before schema ${schema}: ${copy}`)
+  }
+}
+
+/**
+ * Brings a database to the newest version; of keys and list, copies of both are kept before that.
+ * @throws CommandError when a newer program wrote it.
+ */
 export function migrate(db: Database, file: string, { holds, scripts }: Schema): void {
   if (schemaVersion(db) === scripts.length) return
   db.transaction(() => {
@@ -99,6 +129,9 @@ export function migrate(db: Database, file: string, { holds, scripts }: Schema):
           `(schema ${version}, this one knows ${scripts.length}); use that version`,
       )
     }
+    const isKept =
+      version > 0 && file !== ':memory:' && DATA_FILES.some(data => data.holds === holds)
+    if (isKept) keepCopies(dirname(file), scripts.length)
     for (const script of scripts.slice(version)) db.run(script)
     db.run(`pragma application_id = ${APPLICATION_IDS[holds]}`)
     db.run(`pragma user_version = ${scripts.length}`)

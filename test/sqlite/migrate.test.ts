@@ -3,9 +3,9 @@
  * whole or not at all; and which files are refused, with what sentence.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { afterAll, describe, expect, spyOn, test } from 'bun:test'
+import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { CommandError } from '../../src/lib/errors.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { type OpenOptions, openDatabase } from '../../src/sqlite/database.ts'
@@ -129,6 +129,71 @@ describe('a database of an earlier schema', () => {
     const contents = readFileSync(file)
     expectNewest(file, { isReader: true })
     expect(readFileSync(file).equals(contents)).toBeTrue()
+  })
+})
+
+describe('before keys or list are brought to a newer schema', () => {
+  const HOLDS = [
+    [ACCESS_FILE, 'access'],
+    [PROXY_FILE, 'proxies'],
+  ] as const
+  const scripts = [FIRST, SECOND]
+
+  /** A data directory of the first schema: both files hold the number of letters of their name. */
+  function firstDirectory(): string {
+    const dir = temporaryDirectory()
+    for (const [name, holds] of HOLDS) {
+      const db = openDatabase(join(dir, name), { holds, scripts: [FIRST] })
+      db.run('insert into numbers values (?)', [name.length])
+      db.close(true)
+    }
+    return dir
+  }
+
+  const numbersIn = (file: string): unknown[] => {
+    using db = new Database(file, { readonly: true })
+    return [schemaVersion(db), ...db.query('select * from numbers').values().flat()]
+  }
+
+  test('both are copied beside them, for their owner only, and named on stderr; once a schema', () => {
+    const dir = firstDirectory()
+    const said = spyOn(process.stderr, 'write').mockReturnValue(true)
+    try {
+      for (const [name, holds] of HOLDS)
+        openDatabase(join(dir, name), { holds, scripts }).close(true)
+      const copies = HOLDS.map(([name]) => join(dir, `${name}.before-schema-2`))
+      expect(copies.map(numbersIn)).toEqual(HOLDS.map(([name]) => [1, name.length]))
+      for (const copy of copies) expect(statSync(copy).mode & 0o777).toBe(0o600)
+      expect(said.mock.calls.map(([text]) => text)).toEqual(
+        copies.map((copy, i) => {
+          const file = join(dir, HOLDS[i]?.[0] ?? '')
+          return `kept a copy of ${file}, as it was before schema 2: ${copy}\n`
+        }),
+      )
+      for (const [name] of HOLDS) expect(numbersIn(join(dir, name))[0]).toBe(2)
+    } finally {
+      said.mockRestore()
+    }
+  })
+
+  test('a copy that cannot be made leaves the database as it is', () => {
+    const dir = firstDirectory()
+    mkdirSync(join(dir, `${PROXY_FILE}.before-schema-2.new-${process.pid}`))
+    const open = (): unknown => openDatabase(join(dir, ACCESS_FILE), { holds: 'access', scripts })
+    const said = spyOn(process.stderr, 'write').mockReturnValue(true)
+    expect(open).toThrow()
+    said.mockRestore()
+    expect(numbersIn(join(dir, ACCESS_FILE))).toEqual([1, ACCESS_FILE.length])
+  })
+
+  test('a new one, and one that is only read, are not copied', () => {
+    const dir = firstDirectory()
+    openDatabase(join(dir, ACCESS_FILE), { holds: 'access', scripts, isReader: true }).close()
+    const fresh = join(temporaryDirectory(), ACCESS_FILE)
+    openDatabase(fresh, { holds: 'access', scripts }).close(true)
+    expect(
+      [dir, dirname(fresh)].flatMap(each => readdirSync(each)).filter(name => /before/.test(name)),
+    ).toEqual([])
   })
 })
 
