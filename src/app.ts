@@ -128,9 +128,9 @@ export function createApp(
     clientIp: createClientIp(trustProxy),
     throttle,
     counters,
-    note(use, limits) {
+    note(use) {
       usage.note(use)
-      watch?.note(use, limits)
+      watch?.note(use)
     },
     cors,
     stats:

@@ -144,7 +144,7 @@ export const DIRECTORY_CHECKS = {
   async limits({ dir, clock }) {
     const judged = await tryRead(join(dir, ACCESS_FILE), async () => {
       using registry = openRegistry(dir, { isReader: true })
-      return await judgeKeys(registry, clock())
+      return await judgeKeys(registry.keys, clock())
     })
     return judged ?? right('there are no keys that can be read')
   },

@@ -192,7 +192,7 @@ test('rows with a last check in the future are not fresh, and importing them aga
     { ip: '192.0.2.2:80', type: 'http', age: 20 },
   ])
   const clock =
-    '1 proxies were last checked in the future, and count as fresh until then: ' +
+    'the last checks of 1 proxy lie in the future: they count as fresh until then; ' +
     'import them again, or the whole list with: proxylist import --replace FILE'
   expect(await wrongIn(dir, {}, now)).toEqual({ clock })
   const findings = await findingsOf(dir, {}, now)
