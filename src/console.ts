@@ -6,9 +6,9 @@ import { createFeedRoutes, type FeedParts, SAMPLE_ROUTES } from './admin/feeds.t
 import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from './admin/import.ts'
 import { keyRoutes, planRoutes } from './admin/keys.ts'
 import { createLogTap, type LogTap } from './admin/live-log.ts'
-import { createLogWriter } from './admin/log-entry.ts'
+import { createLogReader } from './admin/log-entry.ts'
 import { createOverview, openHistory } from './admin/overview.ts'
-import { ok } from './admin/route.ts'
+import { ok, readQuery } from './admin/route.ts'
 import { createAdmin } from './admin/server.ts'
 import { setupRoutes } from './admin/setup.ts'
 import { newToken } from './admin/token.ts'
@@ -89,7 +89,7 @@ export function createConsole(parts: ConsoleParts) {
     keys: registry.keys.count,
     rssBytes: residentBytes,
   })
-  const writeLog = createLogWriter(registry.keys, providerService, clock)
+  const describeLog = createLogReader(registry.keys, providerService, clock)
   const imports = createImports({ dir, run: parts.runImport })
   const throttle = createAuthThrottle(later)
   const writeMetrics = createMetrics(app, observed, attention.read, clock)
@@ -104,7 +104,10 @@ export function createConsole(parts: ConsoleParts) {
     metrics: async () => ({ text: await writeMetrics(), type: METRICS_TYPE }),
     routes: {
       '/console/state': { GET: async () => ok(await overview.state()) },
-      '/console/overview': { GET: async () => ok(await overview.read()) },
+      '/console/overview': {
+        GET: async ({ request }) =>
+          ok(await overview.read(readQuery(request.url, ['range']).range ?? '')),
+      },
       ...setupRoutes({
         ...{ registry, observed, pageUrl, traffic: app.counted.traffic },
         canHaveFeeds: parts.feeds !== null,
@@ -115,7 +118,10 @@ export function createConsole(parts: ConsoleParts) {
         ? SAMPLE_ROUTES
         : createFeedRoutes({ ...parts.feeds, states: observed.feeds })),
       '/console/log': {
-        GET: ({ request }) => ({ kind: 'lines', lines: tap.open(request.signal, writeLog) }),
+        async GET({ request }) {
+          const found = tap.after(readQuery(request.url, ['after']).after ?? '')
+          return ok({ ...found, lines: await describeLog(found.lines) })
+        },
       },
       ...imports.routes,
     },
@@ -138,10 +144,9 @@ export function createConsole(parts: ConsoleParts) {
       where = listening.at
       return listening
     },
-    /** Ends streams, imports and delays, and what is kept of the last hours. */
+    /** Ends imports and delays, and what is kept of the last days. */
     close(): void {
       throttle.release()
-      tap.close()
       imports.close()
       history.close()
     },

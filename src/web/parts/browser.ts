@@ -12,7 +12,7 @@ export const browserLang = (): Lang =>
   navigator.languages.flatMap(tag => LANGS.filter(lang => tag.startsWith(lang)))[0] ?? 'en'
 
 /** All that is remembered: never a key, never a choice. `service`: its address, as an operator tells it. */
-export type Remembered = 'theme' | 'lang' | 'code' | 'service' | 'first-day'
+export type Remembered = 'theme' | 'lang' | 'code' | 'service' | 'first-day' | 'zone'
 
 /** What was remembered under a name; `null` also where the browser allows no storage. */
 export function remembered(name: Remembered): string | null {

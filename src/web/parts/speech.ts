@@ -36,6 +36,9 @@ const SIZES = [
   [1e3, 'kilobyte'],
 ] as const
 
+/** Seconds by which the visitor's zone is ahead of UTC at an instant. */
+export const localOffset = (unixMs: number): number => -60 * new Date(unixMs).getTimezoneOffset()
+
 export function createSpeech(lang: Lang) {
   const integers = new Intl.NumberFormat(lang)
   const bytes = new Intl.NumberFormat(lang, { style: 'unit', unit: 'byte', unitDisplay: 'long' })
