@@ -22,7 +22,7 @@ const CLOSE = 0.8
 /** So long nothing is typed before the server is asked. */
 const SETTLED_MS = 150
 
-const keysIn = (n: number): string => `${number(n)} ${SAY.plural(n, { one: 'key', other: 'keys' })}`
+const keysIn = (n: number): string => `${number(n)} ${SAY.plural(n, 'key / keys')}`
 const nameOf = ({ label, prefix }: Key): string => (label === '' ? `${prefix}…` : label)
 
 const usedOf = ({ left, quota }: Limit): number => 1 - left / quota

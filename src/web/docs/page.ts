@@ -9,7 +9,8 @@ import { INTEGER_MAX } from '../../lib/parameter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
 import type { Operator } from '../operator.ts'
 import { readChoice } from '../page/model/query.ts'
-import { CODES, type Code, snippet, tokensOf } from '../page/model/snippets.ts'
+import { CODES, snippet, tokensOf } from '../page/model/snippets.ts'
+import { LANGS } from '../parts/speech.ts'
 import { THEMES } from '../parts/themes.ts'
 import { type Words, wordsOf } from './words.ts'
 
@@ -19,18 +20,11 @@ import { type Words, wordsOf } from './words.ts'
 type Html = { readonly html: string }
 type Part = Html | string | number | null | false | undefined | readonly Part[]
 
-const ENTITIES: { readonly [character: string]: string } = {
-  ...{ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' },
-}
-
-export const escapeHtml = (text: string): string =>
-  text.replace(/[&<>"']/g, character => ENTITIES[character] ?? '')
-
 function write(part: Part): string {
   if (part === null || part === false || part === undefined) return ''
   if (Array.isArray(part)) return part.map(write).join('')
   // The type guard of `isArray` leaves readonly arrays in the union.
-  return typeof part === 'object' ? (part as Html).html : escapeHtml(String(part))
+  return typeof part === 'object' ? (part as Html).html : Bun.escapeHTML(String(part))
 }
 
 /** HTML from a template. Text in it is escaped, for elements and for attributes in quotes. */
@@ -47,8 +41,6 @@ export const prose = (text: string): Html =>
 const paragraphs = (text: string): Html[] =>
   text.split('\n\n').map(paragraph => html`<p>${prose(paragraph)}</p>`)
 
-const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|(-?\b\d+(?:\.\d+)?\b)/g
-
 /** An array of texts and numbers alone, as indented JSON has it. */
 const PLAIN_ARRAY = /\[\s*(?:(?:"(?:[^"\\]|\\.)*"|-?[\d.]+),?\s*)+\]/g
 const LINE_MAX = 72
@@ -58,25 +50,15 @@ function inOneLine(array: string): string {
   return line.length > LINE_MAX ? array : line
 }
 
-/** JSON with its names, texts and words marked. */
-export function jsonCode(value: unknown): Html {
-  const text = JSON.stringify(value, null, 2).replace(PLAIN_ARRAY, inOneLine)
-  let written = ''
-  let end = 0
-  for (const match of text.matchAll(TOKEN)) {
-    const [token, string, colon, word] = match
-    const ofString = colon === undefined ? 'string' : 'name'
-    const kind = string !== undefined ? ofString : word === undefined ? 'number' : 'word'
-    const shown = string ?? token
-    written += `${escapeHtml(text.slice(end, match.index))}<span class="t-${kind}">${escapeHtml(shown)}</span>`
-    end = match.index + shown.length
-  }
-  return { html: written + escapeHtml(text.slice(end)) }
-}
+/** A program or JSON with its names, texts and words marked. */
+const coloured = (text: string): Html[] =>
+  tokensOf(text).map(({ kind, text }) => html`<span class="t-${kind}">${text}</span>`)
 
 /** The content of an example: JSON, or text as it is. */
-const contentCode = (value: unknown): Html =>
-  typeof value === 'string' ? html`${value.replace(/\r?\n$/, '')}` : jsonCode(value)
+export const contentCode = (value: unknown): Html =>
+  typeof value === 'string'
+    ? html`${value.replace(/\r?\n$/, '')}`
+    : html`${coloured(JSON.stringify(value, null, 2).replace(PLAIN_ARRAY, inOneLine))}`
 
 /** A name as the id of an element. */
 const idOf = (kind: string, name: string): string =>
@@ -118,15 +100,11 @@ function programs(query: string, label: string): Html {
   const params = [...new URLSearchParams(query)]
   const parts = { origin: ORIGIN, choice: readChoice(query), params, query }
   const names = CODES.filter(name => name !== 'URL')
-  const tokens = (name: Code): Html[] =>
-    tokensOf(snippet(name, parts)).map(
-      ({ kind, text }) => html`<span class="t-${kind}">${text}</span>`,
-    )
   return html`<div class="codes" role="group" aria-label="${label}">${names.map(
     name =>
       html`<label><input type="radio" name="code ${query}" value="${name}"${name === 'curl' && html` checked`}>${name}</label>`,
   )}</div>
-${names.map(name => html`<pre class="command" data-code="${name}"><code>${tokens(name)}</code></pre>`)}`
+${names.map(name => html`<pre class="command" data-code="${name}"><code>${coloured(snippet(name, parts))}</code></pre>`)}`
 }
 
 /** A request to the list in all languages, what it gets, and a link that tries it on the page. */
@@ -401,11 +379,6 @@ ${rows(
 const LIMIT_HEADERS =
   'RateLimit-Policy: "burst";q=5;w=5, "daily";q=34560;w=86400\nRateLimit: "burst";r=4;t=5, "daily";r=34559;t=43200'
 
-const LANGUAGES = {
-  en: { name: 'English', href: '/docs?lang=en' },
-  ru: { name: 'Русский', href: '/docs?lang=ru' },
-} as const
-
 /** Where the operator is reached, and where a key is to be had; nothing of what is not set. */
 const operatorLinks = ({ contact, keyUrl }: Operator, words: Words): Html[] =>
   [
@@ -417,14 +390,14 @@ const top = (lang: Lang, words: Words, operator: Operator): Html => html`<header
 <a class="brand" href="/"><span>${operator.siteName}</span></a>
 <nav aria-label="${words.pages}">
 <a href="/">${words.query}</a>
-<a href="${LANGUAGES[lang].href}" aria-current="page">${words.title}</a>
+<a href="/docs?lang=${lang}" aria-current="page">${words.title}</a>
 <a href="/#my-key">${words.myKey}</a>
 </nav>
 <p class="operator">${operatorLinks(operator, words)}</p>
 <div class="preferences">
-<div class="switch" role="group" aria-label="${words.language}">${Object.entries(LANGUAGES).map(
-  ([code, { name, href }]) =>
-    html`<a href="${href}" lang="${code}" hreflang="${code}" title="${name}"${code === lang && html` aria-current="true"`}>${code.toUpperCase()}</a>`,
+<div class="switch" role="group" aria-label="${words.language}">${LANGS.map(
+  code =>
+    html`<a href="/docs?lang=${code}" lang="${code}" hreflang="${code}"${code === lang && html` aria-current="true"`}>${code.toUpperCase()}</a>`,
 )}</div>
 <div class="switch" id="themes" role="group" aria-label="${words.theme}" hidden>${THEMES.map(
   ({ name, icon, half }) =>

@@ -2,7 +2,7 @@
 import { TextField } from '../parts/form.tsx'
 import { Countries } from './countries.tsx'
 import { Ages, Limit } from './limit.tsx'
-import { ANONS, isInvalid, SORTS, TYPES } from './model/query.ts'
+import { ANONS, isInvalid, TYPES } from './model/query.ts'
 import { Card, type FilterProps, Options } from './options.tsx'
 
 function Place({ choice, set, stats, say }: FilterProps) {
@@ -33,30 +33,6 @@ function Place({ choice, set, stats, say }: FilterProps) {
           ))}
         </datalist>
       </div>
-    </Card>
-  )
-}
-
-function Sorts({ choice, set, say }: FilterProps) {
-  const chosen = choice.sort === '' ? 'checked' : choice.sort
-  return (
-    <Card title={say.words.sort}>
-      <ul class="options">
-        {SORTS.map(sort => (
-          <li key={sort}>
-            <label class="option">
-              <input
-                type="radio"
-                name="sort"
-                value={sort}
-                checked={sort === chosen}
-                onChange={() => set({ sort })}
-              />
-              <span class="option-name">{say.named('sort_', sort) ?? sort}</span>
-            </label>
-          </li>
-        ))}
-      </ul>
     </Card>
   )
 }
@@ -102,7 +78,6 @@ export function Filters({ isPlain, ...props }: FilterProps & { isPlain: boolean 
         </Card>
       ))}
       <Place {...props} />
-      <Sorts {...props} />
     </form>
   )
 }

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { remembered } from '../parts/browser.ts'
 import { copyText } from '../parts/copy.ts'
-import { CheckField, Radios } from '../parts/form.tsx'
+import { CheckField, Radios, SelectField } from '../parts/form.tsx'
 import { useRemembered } from '../parts/header.tsx'
 import { fill, LANGS } from '../parts/speech.ts'
 import { Scroller } from '../parts/table.tsx'
@@ -16,6 +16,7 @@ import {
   MEMBERS,
   type Name,
   type Param,
+  SORTS,
   START,
   toggled,
 } from './model/query.ts'
@@ -149,6 +150,7 @@ function Url({ parts, say }: { parts: RequestParts; say: Say }) {
         <span class="t-soft">{origin}</span>/api
         {pairs.map(([name, value], i) => (
           <span key={name}>
+            <wbr />
             <span class="t-soft">{i === 0 ? '?' : '&'}</span>
             <span class="t-name">{name}</span>
             <span class="t-soft">=</span>
@@ -286,6 +288,17 @@ function Outputs(props: FilterProps) {
           onInput={event => set({ count: event.currentTarget.value })}
         />
       </label>
+      <span class="inline">
+        {words.sort}
+        <SelectField
+          isBare
+          label={words.sort}
+          name="sort"
+          value={choice.sort || 'checked'}
+          onChange={sort => set({ sort })}
+          options={SORTS.map(sort => [sort, words[`sort_${sort}`]])}
+        />
+      </span>
       <span class="inline">
         {words.lang}
         <Radios

@@ -3,7 +3,6 @@ import { KEY_WORDS } from '../parts/key-report.ts'
 import {
   createSpeech,
   type Lang,
-  type Plural,
   type Sentences,
   type Speech,
   sentencesIn,
@@ -26,6 +25,11 @@ const WORDS = {
   skip: 'To the request | К запросу',
   about:
     'A live list of proxies: choose, look, and take them with one request. | Живой список прокси: выберите и получите одним запросом.',
+  headline:
+    'working proxy, checked in the last ten minutes / working proxies, checked in the last ten minutes | рабочий прокси, проверенный за последние десять минут / рабочих прокси, проверенных за последние десять минут',
+  matches: 'proxy matches / proxies match | прокси подходит / прокси подходят',
+  rows: 'row / rows | строка / строки / строк',
+  countries: 'country / countries | страна / страны / стран',
   inList: '{total} in the list | {total} в списке',
   updated: 'as of {time} | на {time}',
   loading: 'Counting the list… | Считаем список…',
@@ -76,7 +80,7 @@ const WORDS = {
   ip: 'Address | Адрес',
   ipInvalid: 'An address looks like 203.0.113.10:1080 | Адрес выглядит так: 203.0.113.10:1080',
   numberInvalid: 'A whole number from {min} to {max} | Целое число от {min} до {max}',
-  sort: 'What comes first | Что сначала',
+  sort: 'First | Сначала',
   sort_checked: 'freshest check | недавно проверенные',
   sort_ping: 'lowest ping | с малым откликом',
   sort_speed: 'highest speed | быстрые',
@@ -147,37 +151,14 @@ const WORDS = {
   never: 'never | бессрочно',
 } as const satisfies Sentences
 
-const PLURALS: {
-  readonly [L in Lang]: { readonly [W in 'headline' | 'matches' | 'rows' | 'countries']: Plural }
-} = {
-  en: {
-    headline: {
-      one: 'working proxy, checked in the last ten minutes',
-      other: 'working proxies, checked in the last ten minutes',
-    },
-    matches: { one: 'proxy matches', other: 'proxies match' },
-    rows: { one: 'row', other: 'rows' },
-    countries: { one: 'country', other: 'countries' },
-  },
-  ru: {
-    headline: {
-      one: 'рабочий прокси, проверенный за последние десять минут',
-      other: 'рабочих прокси, проверенных за последние десять минут',
-    },
-    matches: { one: 'прокси подходит', other: 'прокси подходят' },
-    rows: { one: 'строка', few: 'строки', many: 'строк', other: 'строки' },
-    countries: { one: 'страна', few: 'страны', many: 'стран', other: 'страны' },
-  },
-}
-
 export type Say = Speech & {
-  words: { readonly [name in keyof typeof WORDS]: string } & (typeof PLURALS)[Lang]
+  words: { readonly [name in keyof typeof WORDS]: string }
   /** A word for a name that came from the service; the name itself where there is none. */
   named(prefix: 'hint_' | 'sort_' | 'head_', name: string): string | null
 }
 
 export function createSay(lang: Lang): Say {
-  const words = { ...sentencesIn(lang, WORDS), ...PLURALS[lang] }
+  const words = sentencesIn(lang, WORDS)
   const speech = createSpeech(lang)
   const isWord = (name: string): name is keyof typeof WORDS => Object.hasOwn(words, name)
   return {

@@ -14,9 +14,6 @@ export const sentencesIn = <S extends Sentences>(lang: Lang, sentences: S) =>
     Object.entries(sentences).map(([name, both]) => [name, both.split(' | ')[LANGS.indexOf(lang)]]),
   ) as { readonly [name in keyof S]: string } // of all names
 
-/** A word for each plural category of a language; Russian uses all four. */
-export type Plural = { one: string; few?: string; many?: string; other: string }
-
 export type Speech = ReturnType<typeof createSpeech>
 
 /** Puts values into the `{names}` of a sentence. */
@@ -64,9 +61,11 @@ export function createSpeech(lang: Lang) {
     bytes: (n: number): string => (n < 1000 ? bytes.format(n) : sized(n, '')),
     /** A speed in bytes per second. */
     rate: (n: number): string => sized(n, '-per-second'),
-    /** The word that goes with a number. */
-    plural: (n: number, forms: Plural): string =>
-      (forms as { [category: string]: string })[rules.select(n)] ?? forms.other,
+    /** The word that goes with a number, of `one / few / many`; the last one stands for those that lack. */
+    plural(n: number, forms: string): string {
+      const all = forms.split(' / ')
+      return all[['one', 'few', 'many'].indexOf(rules.select(n))] ?? all.at(-1) ?? ''
+    },
     /** The name of a place. A code that has none is shown as it is; nothing throws. */
     country: (code: string): string =>
       /^[A-Za-z]{2}$/.test(code) ? (places.of(code.toUpperCase()) ?? code) : code,

@@ -110,7 +110,7 @@ test('filters write the request, one parameter each, and the hash has it too', a
   await page.fill('[name=port]', '1080')
   await page.fill('[name=ip]', '1.2.3.4:80')
   await page.check('[name=service][value="the service"]')
-  await page.check('[name=sort][value=ping]')
+  await page.selectOption('[name=sort]', 'ping')
   await page.fill('[name=count]', '7')
   await page.check('[name=lang][value=ru]')
   await page.check('[name=wrap]')
@@ -223,6 +223,7 @@ test('without statistics filters work, without counts, and the page says why', a
   const options = { publicStats: 'off', providerService: 'my shop' } as const
   const { page } = await pageOf(() => startChild(dataDirectory(LIST), options))()
   await page.getByText('This service shows no statistics').waitFor()
+  await page.locator('#answer', { hasText: 'Press Try it' }).waitFor()
   await page.check('[name=service][value="my shop"]')
   await page.check('[name=country][value=de]')
   expect(await requestOn(page)).toBe('/api?country=de&service=my%20shop&lang=en&get=json')
@@ -247,6 +248,7 @@ test('without counts by filter the page shows totals', async () => {
 test('the page is there before statistics come, and nothing moves when they do', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const { page } = await open({
+    at: '/#country=de',
     reducedMotion: 'no-preference',
     prepare: each => each.route('**/stats*', route => promise.then(() => route.fallback())),
   })

@@ -194,18 +194,3 @@ test('the first screen shows what there is, type, anonymity, map, the request an
     .filter(e => e.scrollHeight > e.clientHeight + 1 && getComputedStyle(e).overflowY === 'auto').length`
   expect(await page.evaluate(scrolls)).toBe(0)
 })
-
-test('nothing moves while the page loads', async () => {
-  const { page } = await open({
-    at: '/#type=socks5&country=de',
-    reducedMotion: 'no-preference',
-    prepare: each =>
-      each.addInitScript(`new PerformanceObserver(list => {
-        for (const { value, hadRecentInput } of list.getEntries())
-          if (!hadRecentInput) globalThis.shift = (globalThis.shift ?? 0) + value
-      }).observe({ type: 'layout-shift', buffered: true })`),
-  })
-  await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
-  await page.evaluate('new Promise(resolve => requestAnimationFrame(() => setTimeout(resolve)))')
-  expect(await page.evaluate('globalThis.shift ?? 0')).toBe(0)
-})

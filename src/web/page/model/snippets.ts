@@ -179,10 +179,10 @@ export const snippet = (code: Code, parts: RequestParts): string => WRITERS[code
 export type Token = { kind: 'text' | 'string' | 'word' | 'name'; text: string }
 
 const GRAMMAR =
-  /("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?<![\w-])(import|package|func|const|await|new|if|for|in|with|as|try|except|throw|defer|return|nil|true|false|curl|exit)\b|([a-zA-Z_]\w*(?=\())|(\$[a-zA-Z_]\w*)/g
-const KINDS = ['string', 'word', 'name', 'name'] as const
+  /("(?:[^"\\\n]|\\.)*"(?=\s*:))|("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?<![\w-])(import|package|func|const|await|new|if|for|in|with|as|try|except|throw|defer|return|nil|true|false|curl|exit)\b|([a-zA-Z_]\w*(?=\())|(\$[a-zA-Z_]\w*)/g
+const KINDS = ['name', 'string', 'word', 'name', 'name'] as const
 
-/** A program in pieces that are coloured alike: enough for six languages, and always all of it. */
+/** A program or JSON in pieces that are coloured alike: enough for six languages, and always all of it. */
 export function tokensOf(program: string): Token[] {
   const found: Token[] = []
   let done = 0
