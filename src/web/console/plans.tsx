@@ -109,8 +109,7 @@ function Limit({ plan, limit }: { plan: Plan; limit: LimitName }) {
   return <>{/^\d+$/.test(text) ? number(Number(text)) : text}</>
 }
 
-const keysOf = ({ keys }: Plan): string =>
-  `${number(keys)} ${SAY.plural(keys, { one: 'key', other: 'keys' })}`
+const keysOf = ({ keys }: Plan): string => `${number(keys)} ${SAY.plural(keys, 'key / keys')}`
 
 /** Turns off a plan. */
 function OffDialog({ plan, live, onClose }: DialogProps & { plan: Plan }) {
