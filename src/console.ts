@@ -10,7 +10,7 @@ import { createLogReader } from './admin/log-entry.ts'
 import { createOverview, openHistory } from './admin/overview.ts'
 import { ok, readQuery } from './admin/route.ts'
 import { createAdmin } from './admin/server.ts'
-import { setupRoutes } from './admin/setup.ts'
+import { setupOf } from './admin/setup.ts'
 import { newToken } from './admin/token.ts'
 import type { App } from './app.ts'
 import type { Listen } from './config/parsers.ts'
@@ -78,7 +78,13 @@ export function createConsole(parts: ConsoleParts) {
     ...{ origin: ORIGINS[PROXY_FILE], keep: samples.count },
     isPaused: id => parts.feeds?.feeds.current().find(feed => feed.id === id)?.isPaused === true,
   })
+  const setup = {
+    ...{ registry, observed, traffic: app.counted.traffic },
+    ...{ hasPage: pageUrl !== null, canHaveFeeds: parts.feeds !== null },
+  }
   const overview = createOverview({
+    setup: nowMs => setupOf(setup, nowMs),
+    pageUrl,
     attention: attention.read,
     history,
     observed,
@@ -108,10 +114,6 @@ export function createConsole(parts: ConsoleParts) {
         GET: async ({ request }) =>
           ok(await overview.read(readQuery(request.url, ['range']).range ?? '')),
       },
-      ...setupRoutes({
-        ...{ registry, observed, pageUrl, traffic: app.counted.traffic },
-        canHaveFeeds: parts.feeds !== null,
-      }),
       ...keyRoutes(registry),
       ...planRoutes(registry),
       ...(parts.feeds === null

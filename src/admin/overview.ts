@@ -11,6 +11,7 @@ import type { Observed } from '../metrics/observed.ts'
 import type { Traffic } from '../metrics/traffic.ts'
 import { freshRows } from '../proxies/stats.ts'
 import { invalid, wireName } from './route.ts'
+import type { setupOf } from './setup.ts'
 
 /** What charts show: the minutes of a range, and of each of its points. */
 export const RANGES = {
@@ -210,6 +211,9 @@ type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
   /** Why requests cannot be answered, as a sentence without names of files; `null`: they can. */
   problem: () => Awaitable<string | null>
   attention: () => Promise<readonly Attention[]>
+  setup: (nowMs: number) => ReturnType<typeof setupOf>
+  /** Where the page is; `null`: it is off, or nobody can tell. */
+  pageUrl: string | null
   rssBytes: () => number | null
 }
 
@@ -244,6 +248,7 @@ export function createOverview(parts: OverviewParts) {
       ready: found === null,
       problem: found,
       attention,
+      page_url: parts.pageUrl,
     }
   }
 
@@ -274,6 +279,7 @@ export function createOverview(parts: OverviewParts) {
           ...{ rss_bytes: parts.rssBytes(), data_bytes: dataBytes },
           free_bytes: observed.space()?.freeBytes ?? null,
         },
+        setup: await parts.setup(nowMs).catch(() => ({})),
         history: describeHistory(history, given || (isYoung ? '1h' : '24h'), minute),
       }
     },

@@ -12,6 +12,7 @@ import type { ImportCounts as Changes } from '../proxies/store.ts'
 import type { KeySort } from './key-page.ts'
 import type { changeSeveral, describeKeys, listPage } from './keys.ts'
 import type { createOverview, Range } from './overview.ts'
+import type { setupOf } from './setup.ts'
 
 export type { ErrorCode, KeySort, KeyState, Range }
 
@@ -84,15 +85,7 @@ export type FeedPreview = {
 }
 
 /** Which steps of the first day are done; those that this server does not have are missing. */
-export type Setup = {
-  list: boolean
-  feed?: boolean
-  plan: boolean
-  key: boolean
-  page?: boolean
-} & {
-  page_url: string | null
-}
+export type Setup = Partial<Awaited<ReturnType<typeof setupOf>>>
 
 /** What an import has done, in rows. */
 export type ImportCounts = Changes & { read: number; rejected: number }

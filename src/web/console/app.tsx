@@ -55,7 +55,8 @@ function ServerState({ live: { value, problem } }: { live: Live<State> }) {
   if (ready && count === 0) {
     return (
       <span class="status" data-ok>
-        all is well<span class="uptime"> · {countdown(uptime_seconds)}</span>
+        <span class="uptime">all is </span>well
+        <span class="uptime"> · {countdown(uptime_seconds)}</span>
       </span>
     )
   }
@@ -73,21 +74,14 @@ function ServerState({ live: { value, problem } }: { live: Live<State> }) {
   )
 }
 
-function View({ route, state }: { route: Route; state: Live<State> }) {
-  switch (route.view) {
-    case 'overview':
-      return <OverviewView state={state} />
-    case 'keys':
-      return route.id === null ? <KeysView /> : <KeyView key={route.id} id={route.id} />
-    case 'plans':
-      return <PlansView />
-    case 'feeds':
-      return <FeedsView />
-    case 'import':
-      return <ImportView />
-    case 'log':
-      return <LogView />
-  }
+const VIEW_PARTS = {
+  ...{ overview: OverviewView, keys: KeysView, plans: PlansView },
+  ...{ feeds: FeedsView, import: ImportView, log: LogView },
+}
+
+function View({ route: { view, id }, state }: { route: Route; state: Live<State> }) {
+  const Part = VIEW_PARTS[view]
+  return id === null ? <Part state={state} /> : <KeyView key={id} id={id} />
 }
 
 const ZONE_WORDS = { local: 'Local', utc: 'UTC' }
@@ -104,6 +98,7 @@ function SignedIn({ client, route, imports, onSignOut }: SignedInProps) {
   const heading = useRef<HTMLHeadingElement>(null)
   const { view, id } = route
   const state = useLive<State>(client, '/console/state', STATE_SECONDS)
+  const pageUrl = state.value?.page_url ?? ''
   const name = id === null ? VIEW_WORDS[view] : `Key ${id}`
   const isFirst = useRef(true)
   useLayoutEffect(() => {
@@ -115,7 +110,7 @@ function SignedIn({ client, route, imports, onSignOut }: SignedInProps) {
     ...{ href: `#${each}`, text: VIEW_WORDS[each], isCurrent: each === view },
   }))
   return (
-    <Context.Provider value={{ client, imports, keyFilter, setKeyFilter }}>
+    <Context.Provider value={{ client, imports, pageUrl, keyFilter, setKeyFilter }}>
       <a class="skip" href={SKIP}>
         Skip to content
       </a>

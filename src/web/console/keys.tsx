@@ -14,7 +14,7 @@ import { type KeyFilter, pathOf, TEMPORARY } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 import { usePlans } from './plans.tsx'
 import { type Secret, SecretDialog, secretOf } from './secret.tsx'
-import { ago, countdown, dateOf, number, SAY, share } from './speech.ts'
+import { ago, countdown, dateOf, keysIn, number, SAY, share } from './speech.ts'
 
 const REFRESH_SECONDS = 30
 /** From here on the use of a limit is shown as close to it. */
@@ -22,7 +22,6 @@ const CLOSE = 0.8
 /** So long nothing is typed before the server is asked. */
 const SETTLED_MS = 150
 
-const keysIn = (n: number): string => `${number(n)} ${SAY.plural(n, 'key / keys')}`
 const nameOf = ({ label, prefix }: Key): string => (label === '' ? `${prefix}…` : label)
 
 const usedOf = ({ left, quota }: Limit): number => 1 - left / quota
@@ -181,13 +180,32 @@ function Pages({ page: { page, page_keys, matching, keys } }: { page: KeyPage })
   )
 }
 
-type SeveralProps = { keys: readonly Key[]; onDone(sentence: string): void; onClose(): void }
+/** What can be done with several keys. */
+const SEVERAL = {
+  extend: {
+    ...{ action: 'Extend', done: 'extended' },
+    hint: 'Their end moves on by this time; that of an expired key is counted from now on.',
+  },
+  revoke: {
+    ...{ action: 'Revoke', done: 'revoked' },
+    hint: 'They are refused from now on. This cannot be undone.',
+  },
+} as const
 
-/** Sends a change of several keys, and says which were not changed, and why. */
-function useChange(name: 'extend' | 'revoke', done: string, { keys, onDone }: SeveralProps) {
+type SeveralProps = {
+  name: keyof typeof SEVERAL
+  keys: readonly Key[]
+  onDone(sentence: string): void
+  onClose(): void
+}
+
+/** Changes several keys, and says which were not changed, and why. */
+function SeveralDialog({ name, keys, onDone, onClose }: SeveralProps) {
   const { client } = useConsole()
-  return async (more: object): Promise<void> => {
-    const body = { ids: keys.map(({ id }) => id), ...more }
+  const { done, action, hint } = SEVERAL[name]
+  const [{ ttl }, field] = useFields({ ttl: '30d' })
+  const submit = async (): Promise<void> => {
+    const body = { ids: keys.map(({ id }) => id), ...(name === 'extend' && { ttl: ttl.trim() }) }
     const path = `/console/selected-keys/${name}`
     const { changed, unchanged } = await client.send<ChangedKeys>('POST', path, body)
     const why = unchanged.map(({ id, reason }) => {
@@ -197,34 +215,11 @@ function useChange(name: 'extend' | 'revoke', done: string, { keys, onDone }: Se
     const sentence = `${keysIn(changed.length)} ${done}.`
     onDone(why.length === 0 ? sentence : `${sentence} Not changed: ${why.join(', ')}.`)
   }
-}
-
-function ExtendDialog(props: SeveralProps) {
-  const [{ ttl }, field] = useFields({ ttl: '30d' })
-  const send = useChange('extend', 'extended', props)
+  const title = `${action} ${keysIn(keys.length)}?`
   return (
-    <FormDialog
-      title={`Extend ${keysIn(props.keys.length)}`}
-      hint="Their end moves on by this time; that of an expired key is counted from now on."
-      action="Extend"
-      onSubmit={() => send({ ttl: ttl.trim() })}
-      onClose={props.onClose}
-    >
-      <Field {...field('ttl')} label="By" hint="such as 24h or 30d" />
+    <FormDialog {...{ title, hint, action, onClose }} onSubmit={submit}>
+      {name === 'extend' && <Field {...field('ttl')} label="By" hint="such as 24h or 30d" />}
     </FormDialog>
-  )
-}
-
-function RevokeDialog(props: SeveralProps) {
-  const send = useChange('revoke', 'revoked', props)
-  return (
-    <FormDialog
-      title={`Revoke ${keysIn(props.keys.length)}?`}
-      hint="They are refused from now on. This cannot be undone."
-      action="Revoke"
-      onSubmit={() => send({})}
-      onClose={props.onClose}
-    />
   )
 }
 
@@ -405,10 +400,10 @@ export function KeysView() {
           <span role="status">{keysIn(keys.length)} selected</span>
           <Actions
             look="plain"
-            actions={[
-              { name: 'Extend', open: onClose => <ExtendDialog {...{ keys, onDone, onClose }} /> },
-              { name: 'Revoke', open: onClose => <RevokeDialog {...{ keys, onDone, onClose }} /> },
-            ]}
+            actions={(['extend', 'revoke'] as const).map(name => ({
+              name: SEVERAL[name].action,
+              open: onClose => <SeveralDialog {...{ name, keys, onDone, onClose }} />,
+            }))}
           />
         </fieldset>
       )}

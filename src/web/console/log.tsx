@@ -1,6 +1,6 @@
 /** The live log: requests as they end, what they asked and why they were refused; never their keys. */
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { LogEntry, LogPage, Setup } from '../../admin/wire.ts'
+import type { LogEntry, LogPage } from '../../admin/wire.ts'
 import { remembered } from '../parts/browser.ts'
 import { SelectField } from '../parts/form.tsx'
 import { Card, Facts, Table } from '../parts/table.tsx'
@@ -8,7 +8,7 @@ import { keyHref } from './address.ts'
 import { messageOf } from './client.ts'
 import { useConsole } from './context.ts'
 import { Copyable } from './dialog.tsx'
-import { useIsVisible, useLive } from './live.ts'
+import { useIsVisible } from './live.ts'
 import {
   append,
   CODE_WORDS,
@@ -72,8 +72,7 @@ const COLUMNS = [
 const askedOf = ({ path, query }: LogEntry): string => path + (query === '' ? '' : `?${query}`)
 
 function Details({ entry }: { entry: LogEntry }) {
-  const setup = useLive<Setup>(useConsole().client, '/console/setup', 60).value
-  const page = setup?.page_url ?? ''
+  const { pageUrl: page } = useConsole()
   const origin = (remembered('service') || page || 'https://ADDRESS').replace(/\/$/, '')
   const curl = curlOf(entry, origin)
   const { code, message, key, label, path, query } = entry

@@ -132,7 +132,7 @@ export function OverviewView({ state }: { state: Live<State> }) {
       <LiveNotice live={live} />
       {value && (
         <>
-          <FirstDay overview={value} />
+          <FirstDay {...value} pageUrl={state.value?.page_url ?? ''} />
           <ul class="cards">
             {cardsOf(value).map(([name, amount, notes, values]) => (
               <li class="card" key={name}>

@@ -17,7 +17,7 @@ import {
   STANDARD,
   UNLIMITED,
 } from './plan-fields.ts'
-import { number, SAY, UNKNOWN } from './speech.ts'
+import { keysIn, number, UNKNOWN } from './speech.ts'
 
 const REFRESH_SECONDS = 30
 
@@ -109,12 +109,11 @@ function Limit({ plan, limit }: { plan: Plan; limit: LimitName }) {
   return <>{/^\d+$/.test(text) ? number(Number(text)) : text}</>
 }
 
-const keysOf = ({ keys }: Plan): string => `${number(keys)} ${SAY.plural(keys, 'key / keys')}`
-
 /** Turns off a plan. */
 function OffDialog({ plan, live, onClose }: DialogProps & { plan: Plan }) {
   const send = useSend(live)
-  const whose = plan.name === 'demo' ? 'The key demo is' : `With ${keysOf(plan)} on it, all are`
+  const whose =
+    plan.name === 'demo' ? 'The key demo is' : `With ${keysIn(plan.keys)} on it, all are`
   return (
     <FormDialog
       title={`Turn off plan ${plan.name}?`}
@@ -145,7 +144,7 @@ function RemoveDialog({ plan, live, onClose }: DialogProps & { plan: Plan }) {
   return (
     <FormDialog
       title={`Plan ${name} is in use`}
-      hint={`By ${keysOf(plan)}, revoked ones included: give them another plan or remove them first.`}
+      hint={`By ${keysIn(plan.keys)}, revoked ones included: give them another plan or remove them first.`}
       action="Show the keys"
       onSubmit={async () => {
         setKeyFilter({ ...ALL_KEYS, plan: name })

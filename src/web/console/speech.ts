@@ -8,6 +8,8 @@ export const SAY = { ...createSpeech('en'), words: sentencesIn('en', KEY_WORDS) 
 
 export const { number, bytes, unit, countdown } = SAY
 
+export const keysIn = (n: number): string => `${number(n)} ${SAY.plural(n, 'key / keys')}`
+
 /** Stands for what is not known. */
 export const UNKNOWN = '–'
 
