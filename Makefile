@@ -7,6 +7,7 @@ LOCAL_BUN := .bun/$(BUN_VERSION)/node_modules/.bin/bun
 # The pinned Bun: the one on PATH when it is that very version, else one installed in .bun.
 BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && command -v bun || echo $(LOCAL_BUN))
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+COMMITTED := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 READY := node_modules/.ready
 BINARY := dist/proxylist
 WORKERS := $(shell find src -name "*.worker.ts" | sort)
@@ -61,7 +62,7 @@ build: $(BINARY) ## write dist/proxylist, one self-contained executable
 $(BINARY): $(READY) $(SOURCES)
 	$(BUN) build --compile --bytecode --format=esm --sourcemap \
 	  --minify-whitespace --minify-syntax \
-	  --define 'process.env.NODE_ENV="production"' --define 'BUILD_COMMIT="$(COMMIT)"' \
+	  --define 'process.env.NODE_ENV="production"' --define 'BUILD_COMMIT="$(COMMIT)"' --define 'BUILD_SECONDS="$(COMMITTED)"' \
 	  --no-compile-autoload-dotenv --no-compile-autoload-bunfig \
 	  --external file-type \
 	  --compile-exec-argv="--max-http-header-size=8192" \

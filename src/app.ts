@@ -12,7 +12,7 @@ import { createStatsReader } from './api/stats.ts'
 import type { Settings } from './config/settings.ts'
 import { VERSION } from './config/version.ts'
 import { createClientIp } from './http/client-ip.ts'
-import { listen } from './http/listen.ts'
+import { type ListenOptions, listen } from './http/listen.ts'
 import { createHttpApp } from './http/requests.ts'
 import type { Awaitable } from './lib/awaitable.ts'
 import { type Clock, type Later, timerLater } from './lib/clock.ts'
@@ -128,9 +128,9 @@ export function createApp(
     clientIp: createClientIp(trustProxy),
     throttle,
     counters,
-    note(use, limits) {
+    note(use) {
       usage.note(use)
-      watch?.note(use, limits)
+      watch?.note(use)
     },
     cors,
     stats:
@@ -144,8 +144,9 @@ export function createApp(
   return {
     /** Answers a request in process, without a network. */
     handle: (request: Request): Promise<Response> => Promise.resolve(http.service.handle(request)),
-    /** Starts listening; returns the address to show and the running server, see `listen`. */
-    listen: (settings: Settings<'listen' | 'socketMode'>) => listen(http.service, settings),
+    /** Starts listening, see `listen`. */
+    listen: (settings: Settings<'listen' | 'socketMode'>, options?: ListenOptions) =>
+      listen(http.service, settings, options),
     /** Sends every delayed refusal now, and stops delaying them. */
     releaseDelayed: throttle.release,
     /** Refuses the answers that wait for their turn, and those that would from now on. */

@@ -6,11 +6,11 @@ import { createFeedRoutes, type FeedParts, SAMPLE_ROUTES } from './admin/feeds.t
 import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from './admin/import.ts'
 import { keyRoutes, planRoutes } from './admin/keys.ts'
 import { createLogTap, type LogTap } from './admin/live-log.ts'
-import { createLogWriter } from './admin/log-entry.ts'
+import { createLogReader } from './admin/log-entry.ts'
 import { createOverview, openHistory } from './admin/overview.ts'
-import { ok } from './admin/route.ts'
+import { ok, readQuery } from './admin/route.ts'
 import { createAdmin } from './admin/server.ts'
-import { setupRoutes } from './admin/setup.ts'
+import { setupOf } from './admin/setup.ts'
 import { newToken } from './admin/token.ts'
 import type { App } from './app.ts'
 import type { Listen } from './config/parsers.ts'
@@ -78,7 +78,13 @@ export function createConsole(parts: ConsoleParts) {
     ...{ origin: ORIGINS[PROXY_FILE], keep: samples.count },
     isPaused: id => parts.feeds?.feeds.current().find(feed => feed.id === id)?.isPaused === true,
   })
+  const setup = {
+    ...{ registry, observed, traffic: app.counted.traffic },
+    ...{ hasPage: pageUrl !== null, canHaveFeeds: parts.feeds !== null },
+  }
   const overview = createOverview({
+    setup: nowMs => setupOf(setup, nowMs),
+    pageUrl,
     attention: attention.read,
     history,
     observed,
@@ -89,7 +95,7 @@ export function createConsole(parts: ConsoleParts) {
     keys: registry.keys.count,
     rssBytes: residentBytes,
   })
-  const writeLog = createLogWriter(registry.keys, providerService, clock)
+  const describeLog = createLogReader(registry.keys, providerService, clock)
   const imports = createImports({ dir, run: parts.runImport })
   const throttle = createAuthThrottle(later)
   const writeMetrics = createMetrics(app, observed, attention.read, clock)
@@ -104,18 +110,20 @@ export function createConsole(parts: ConsoleParts) {
     metrics: async () => ({ text: await writeMetrics(), type: METRICS_TYPE }),
     routes: {
       '/console/state': { GET: async () => ok(await overview.state()) },
-      '/console/overview': { GET: async () => ok(await overview.read()) },
-      ...setupRoutes({
-        ...{ registry, observed, pageUrl, traffic: app.counted.traffic },
-        canHaveFeeds: parts.feeds !== null,
-      }),
+      '/console/overview': {
+        GET: async ({ request }) =>
+          ok(await overview.read(readQuery(request.url, ['range']).range ?? '')),
+      },
       ...keyRoutes(registry),
       ...planRoutes(registry),
       ...(parts.feeds === null
         ? SAMPLE_ROUTES
         : createFeedRoutes({ ...parts.feeds, states: observed.feeds })),
       '/console/log': {
-        GET: ({ request }) => ({ kind: 'lines', lines: tap.open(request.signal, writeLog) }),
+        async GET({ request }) {
+          const found = tap.after(readQuery(request.url, ['after']).after ?? '')
+          return ok({ ...found, lines: await describeLog(found.lines) })
+        },
       },
       ...imports.routes,
     },
@@ -127,21 +135,20 @@ export function createConsole(parts: ConsoleParts) {
       await overview.tick()
     },
     /** Starts listening at an address, which on a unix socket is for its owner only. */
-    async listen(address: Listen) {
+    async listen(address: Listen, takesOver: boolean) {
       let where = address
       const service: Listening = {
         server: null,
         fetch: request => handle(request, where, service.server?.requestIP(request)?.address ?? ''),
       }
       const place = { listen: address, socketMode: 0o600 }
-      const { server, at, shown } = await listen(service, place, UPLOAD_BYTES_MAX)
-      where = at
-      return { server, shown }
+      const listening = await listen(service, place, { bodyBytesMax: UPLOAD_BYTES_MAX, takesOver })
+      where = listening.at
+      return listening
     },
-    /** Ends streams, imports and delays, and what is kept of the last hours. */
+    /** Ends imports and delays, and what is kept of the last days. */
     close(): void {
       throttle.release()
-      tap.close()
       imports.close()
       history.close()
     },

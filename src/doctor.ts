@@ -2,12 +2,16 @@
 import { TOKEN_FILE } from './admin/token.ts'
 import type { Environment } from './config/environment.ts'
 import { environmentProblems, readSettings, type Settings } from './config/settings.ts'
+import { COMMIT, COMMITTED_MS, VERSION } from './config/version.ts'
 import { feedProblems } from './feeds/feeds-file.ts'
 import type { StoredFeed } from './feeds/store.ts'
 import { openGeoip } from './import/geoip.ts'
 import type { Awaitable } from './lib/awaitable.ts'
 import type { Clock } from './lib/clock.ts'
+import { several } from './lib/counted.ts'
 import { type Checks, examineAll, type Finding, finding, problemOf } from './lib/examination.ts'
+import { findRunning } from './lib/take-over.ts'
+import { DAY_MS } from './lib/time.ts'
 import { examineDatabase } from './postgres/examine.ts'
 import { requireOwnData } from './sqlite/copy.ts'
 import { ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
@@ -38,6 +42,20 @@ export async function examine(
     return finding(problems, 'every PROXYLIST_ variable is right')
   }
 
+  /** This program, how old it is, and servers that run another one. */
+  const program = async () => {
+    const days = COMMITTED_MS === null ? 0 : Math.floor((clock() - COMMITTED_MS) / DAY_MS)
+    const old = days < 1 ? '' : `, ${several(days, 'day')} old`
+    const others = (await findRunning(dir)).filter(
+      ({ isReplaced, commit }) => isReplaced || commit !== COMMIT,
+    )
+    const notes = others.map(
+      ({ pid, version, commit }) =>
+        `the server of process ${pid} still runs proxylist ${version} (commit ${commit}); restart it`,
+    )
+    return finding([], `proxylist ${VERSION}${old}`, notes)
+  }
+
   /** The feeds and databases of places that the settings name, and how the last attempts went. */
   const feeds =
     (readLines: () => Awaitable<string>, attempts: () => Awaitable<readonly StoredFeed[]>) =>
@@ -57,6 +75,7 @@ export async function examine(
   if (url === undefined) {
     const { disk, ...checks } = DIRECTORY_CHECKS
     return run({
+      program,
       configuration,
       ...checks,
       feeds: feeds(feedLinesIn(dir).readLines, () => listFeeds(dir)),
@@ -71,7 +90,7 @@ export async function examine(
   const readLines = () => (isUsable ? stores.readFeedLines() : '')
   const { disk, ...checks } = COPY_CHECKS
   return [
-    ...(await run({ configuration })),
+    ...(await run({ program, configuration })),
     ...shared,
     ...(await run({ ...checks, feeds: feeds(readLines, attempts), disk })),
   ]

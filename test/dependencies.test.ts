@@ -50,7 +50,7 @@ if (BINARY !== undefined) {
   const sources = sourcesOf(BINARY)
 
   /** Those that a macro bundles into the pages: maps of the binary do not show them. */
-  const IN_PAGES = ['preact', 'uplot']
+  const IN_PAGES = ['preact']
 
   test('the binary holds the packages of the list and no other', () => {
     const held = new Set(sources.map(packageOf).filter(name => name !== null))

@@ -1,11 +1,10 @@
 /**
- * What replies said of keys in the last hour: how many requests limits refused, and whose day is used up.
- * Counted in memory, of this process, as plain numbers: a look-up for each request.
+ * How many requests of keys limits refused in the last hour: counted in memory, of this process, as plain
+ * numbers, a look-up for each request.
  */
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { MINUTE_MS } from '../lib/time.ts'
 import type { AnswerUse } from './history.ts'
 import { DEMO_KEY } from './key.ts'
-import type { LimitStatus } from './rate-limit.ts'
 
 /** Requests of a key, and those of them that a limit refused (429). */
 export type KeyShare = { id: string; requests: number; refused: number }
@@ -14,17 +13,11 @@ export type KeyShare = { id: string; requests: number; refused: number }
 const SPAN_MS = 15 * MINUTE_MS
 const SPANS = 5
 
-/** But not of callers, which are the customer's own machines: that is in nobody's way. */
-const isUsedUp = ({ name, remaining, windowSeconds }: LimitStatus): boolean =>
-  name !== 'clients' && remaining === 0 && windowSeconds === DAY_MS / SECOND_MS
-
 export type KeyWatch = ReturnType<typeof createKeyWatch>
 
 export function createKeyWatch() {
   type Span = { at: number; shares: Map<string, KeyShare> }
   let spans: Span[] = []
-  /** Keys whose day was used up, and until when; others may have changed that since then. */
-  const full = new Map<string, number>()
 
   const within = (nowMs: number): Span[] => {
     const at = Math.floor(nowMs / SPAN_MS)
@@ -33,7 +26,7 @@ export function createKeyWatch() {
 
   return {
     /** Counts a request whose reply is ready; `demo` is nobody's key. */
-    note({ keyId: id, refused, nowMs }: AnswerUse, limits: readonly LimitStatus[]): void {
+    note({ keyId: id, refused, nowMs }: AnswerUse): void {
       if (id === DEMO_KEY) return
       const at = Math.floor(nowMs / SPAN_MS)
       let span = spans.at(-1)
@@ -47,9 +40,6 @@ export function createKeyWatch() {
         share.requests += 1
         share.refused += refused
       }
-      const limit = limits.find(isUsedUp)
-      if (limit !== undefined) full.set(id, nowMs + limit.resetSeconds * SECOND_MS)
-      else if (full.size > 0) full.delete(id)
     },
 
     /** The keys that a limit has refused, the most often refused first. */
@@ -69,12 +59,6 @@ export function createKeyWatch() {
         }
       }
       return [...found.values()].sort((a, b) => b.refused - a.refused)
-    },
-
-    /** The ids of keys whose day was used up, and has not ended. */
-    full(nowMs: number): string[] {
-      for (const [id, untilMs] of full) if (untilMs <= nowMs) full.delete(id)
-      return [...full.keys()]
     },
   }
 }

@@ -33,10 +33,13 @@ export type RuleCode =
 /** What a rule refuses. Commands turn the code into an exit status and a hint, the console into a status of HTTP. */
 export class RuleError extends Error {
   readonly code: RuleCode
+  /** The value that is wrong, as its giver names it. */
+  readonly field: string | undefined
 
-  constructor(code: RuleCode, message: string) {
+  constructor(code: RuleCode, message: string, field?: string) {
     super(message)
     this.code = code
+    this.field = field
   }
 }
 
@@ -73,7 +76,8 @@ export const STANDARD_PLAN = 'standard'
 /** The end of a key, which must be in the future; `option` names what was given. */
 export function futureExpiry(atMs: number, nowMs: number, option: string): number {
   if (atMs > nowMs && atMs < nowMs + FOREVER_MS) return atMs
-  throw new RuleError('invalid', `${option} must lie in the future, at most 100 years ahead`)
+  const message = `${option} must lie in the future, at most 100 years ahead`
+  throw new RuleError('invalid', message, option)
 }
 
 /** When a key ends, see `Expiry` of the parsers; `null`: never. */
@@ -92,7 +96,7 @@ async function requirePlan(plans: Registry['plans'], plan: string): Promise<void
   const names = all.filter(name => name !== DEMO_PLAN && name !== TEMP_PLAN)
   if (names.includes(plan)) return
   const known = `plans are ${names.join(', ')}`
-  throw new RuleError('conflict', `there is no plan '${plan}' for keys; ${known}`)
+  throw new RuleError('conflict', `there is no plan '${plan}' for keys; ${known}`, 'plan')
 }
 
 /** Stores a new key and returns its id. @throws RuleError when it exists, or has no such plan; UnknownSecret. */
@@ -122,6 +126,9 @@ export async function changeKey(
   if (known.plan === null && plan !== undefined) {
     throw new RuleError('conflict', 'this is a temporary key: its plan is temp and stays')
   }
+  if (known.plan === null && changes.expiresAt === null) {
+    throw new RuleError('conflict', 'this is a temporary key, which must end')
+  }
   if (plan !== undefined) await requirePlan(plans, plan)
   if (!(await keys.set(id, changes))) throw unknownKey()
   return { ...known, ...changes }
@@ -139,7 +146,7 @@ export async function rotateKey(
 ): Promise<{ key: string; untilMs: number }> {
   const untilMs = nowMs + overlapMs
   if (overlapMs >= FOREVER_MS)
-    throw new RuleError('invalid', `${option} must be less than 100 years`)
+    throw new RuleError('invalid', `${option} must be less than 100 years`, option)
   const known = await findKey(keys, id, nowMs)
   const state = keyState(known, nowMs)
   if (state === 'revoked') throw new RuleError('conflict', 'this key is revoked: make a new one')
@@ -207,7 +214,7 @@ export async function factsOf({ keys, plans, usage }: Registry, id: string, nowM
 export function refuseTemporaryName(name: string, what: string): void {
   if (!name.startsWith(TEMP_PREFIX)) return
   const why = 'the plan of all temporary keys is temp'
-  throw new RuleError('invalid', `${what} must not start with ${TEMP_PREFIX}: ${why}`)
+  throw new RuleError('invalid', `${what} must not start with ${TEMP_PREFIX}: ${why}`, 'name')
 }
 
 /** Creates or changes a plan; what is left out stays, or is that of the built-in standard. */

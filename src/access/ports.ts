@@ -7,6 +7,7 @@ import type { Waited } from '../lib/turn-batch.ts'
 import type { AnswerUse, KeyUse } from './history.ts'
 import type {
   EndingKey,
+  FullKey,
   KeyChanges,
   KeyRecord,
   KeySummary,
@@ -99,7 +100,8 @@ export type LoadProblem = { index: number } & (
   | { kind: 'unknown-plan' }
 )
 
-export type EndingKeys = { keys: EndingKey[]; total: number }
+/** Some keys, and how many there are. */
+export type SomeKeys<K> = { keys: K[]; total: number }
 
 /** What commands do with keys, plans and usage. */
 export interface Registry {
@@ -125,7 +127,9 @@ export interface Registry {
     /** The key with an id, in one indexed lookup; `null` when there is none. */
     read(id: string, nowMs: number): Awaitable<ListedKey | null>
     /** Of keys with a plan that end between two instants: those that end first, at most so many, and how many. */
-    ending(fromMs: number, untilMs: number, most: number): Awaitable<EndingKeys>
+    ending(fromMs: number, untilMs: number, most: number): Awaitable<SomeKeys<EndingKey>>
+    /** Accepted keys whose day is used up by now: at most so many, and how many. Not by their callers: as it should. */
+    full(nowMs: number, most: number): Awaitable<SomeKeys<FullKey>>
     /** How many keys are not revoked, and how many were used today; reads neither all nor their use. */
     count(nowMs: number): Awaitable<{ total: number; usedToday: number }>
     /** How many keys have each plan, revoked ones included; `null`: temporary ones. */

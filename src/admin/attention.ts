@@ -3,11 +3,9 @@
  * only when somebody asks, and at most every ten seconds. What cannot be read is reported elsewhere.
  */
 import type { KeyWatch } from '../access/key-watch.ts'
-import { TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/ports.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
-import { nextTurn } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import {
   type Attention,
@@ -15,9 +13,7 @@ import {
   countedBy,
   ENDING_MS,
   type Facts,
-  type KeyOnPlan,
   NAMED_KEYS,
-  usedUp,
 } from '../metrics/attention.ts'
 import type { Observed } from '../metrics/observed.ts'
 import type { Traffic } from '../metrics/traffic.ts'
@@ -30,7 +26,7 @@ export const READ_EVERY_MS = 10 * SECOND_MS
 const MARK_EVERY = 15
 const MARKS = 21
 
-/** Keys that are read at a time, of those that may be named. */
+/** Refused keys whose labels are read: more than are named. */
 const KEYS_READ = 20
 
 /** Calls of `tick` between two times that what was counted is kept for `doctor`. */
@@ -38,7 +34,7 @@ const KEEP_EVERY = 60
 
 type AttentionParts = {
   observed: Pick<Observed, 'checks' | 'space' | 'feeds' | 'ahead' | 'nodes' | 'checker'>
-  registry: Pick<Registry, 'keys' | 'plans'>
+  registry: Pick<Registry, 'keys'>
   watch: KeyWatch
   traffic: () => Traffic
   /** Whether a feed is paused: then it fails nobody. */
@@ -69,28 +65,10 @@ const factOf = <F extends keyof Facts>(
 /** `tick` is to be called every second. */
 export function createAttention(parts: AttentionParts) {
   const { observed, registry, watch, traffic, isPaused, origin, keep, clock } = parts
-  const { keys, plans } = registry
+  const { keys } = registry
   let marks = [requestsOf(traffic())]
   let ticks = 0
   let last: { atMs: number; found: Promise<Attention[]> } | null = null
-
-  /**
-   * The keys whose day is used up by what their last reply said, as they are now; others may have changed them
-   * since then, so it reads on until as many are found as are named.
-   */
-  async function readFull(nowMs: number): Promise<Facts['keys']> {
-    const ids = watch.full(nowMs)
-    const read: KeyOnPlan[] = []
-    if (ids.length === 0) return { read, unread: 0 }
-    const byName = new Map((await plans.list()).map(plan => [plan.name, plan]))
-    while (ids.length > 0 && read.length < NAMED_KEYS) {
-      const some = await keys.list(nowMs, ids.splice(0, KEYS_READ))
-      const now = some.map(key => ({ key, plan: byName.get(key.plan ?? TEMP_PLAN) }))
-      read.push(...now.filter(each => usedUp(each, nowMs) !== null))
-      await nextTurn()
-    }
-    return { read, unread: ids.length }
-  }
 
   /** With the labels of those that are named. */
   async function readRefused(nowMs: number): Promise<Facts['refused']> {
@@ -110,7 +88,7 @@ export function createAttention(parts: AttentionParts) {
       factOf('list', () => ({ ...observed.checks(latestMs), origin })),
       factOf('feeds', async () => (await observed.feeds()).filter(({ id }) => !isPaused(id))),
       factOf('refused', () => readRefused(nowMs)),
-      factOf('keys', () => readFull(nowMs)),
+      factOf('full', () => keys.full(nowMs, NAMED_KEYS)),
       factOf('ending', () => keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)),
       factOf('disk', observed.space),
       factOf('clock', async () => ({

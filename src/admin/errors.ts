@@ -24,12 +24,12 @@ export type AdminCode = keyof typeof ADMIN_STATUS
 export class AdminError extends Error {
   override readonly name = 'AdminError'
   readonly code: AdminCode
-  /** The methods that a path has; of METHOD_NOT_ALLOWED only. */
-  readonly allow: readonly string[]
+  /** The methods that a path has, of METHOD_NOT_ALLOWED only; the member of the request that is wrong. */
+  readonly about: { readonly allow?: readonly string[]; readonly field?: string | undefined }
 
-  constructor(code: AdminCode, message: string, allow: readonly string[] = []) {
+  constructor(code: AdminCode, message: string, about: AdminError['about'] = {}) {
     super(message)
     this.code = code
-    this.allow = allow
+    this.about = about
   }
 }

@@ -11,7 +11,16 @@ import { formatInstant, SECOND_MS } from '../lib/time.ts'
 import type { Observed } from '../metrics/observed.ts'
 import { addressText, type IncomingProxy } from '../proxies/proxy.ts'
 import { AdminError } from './errors.ts'
-import { type AdminRoutes, type Asked, created, ok, readMembers, readObject } from './route.ts'
+import {
+  type AdminRoutes,
+  type Asked,
+  conflict,
+  created,
+  invalid,
+  ok,
+  readMembers,
+  readObject,
+} from './route.ts'
 import type { FeedPreview, Feed as Shown } from './wire.ts'
 
 /** Most feeds of the console, and the longest line of one, in characters. */
@@ -36,16 +45,17 @@ const TOO_LONG = `the line of a feed may have at most ${LINE_MAX} characters`
 const NO_HEADERS =
   'headers= is for the feeds file: the console sends no file of the server anywhere'
 
-const invalid = (message: string) => new AdminError('INVALID_PARAMETER', message)
-const conflict = (message: string) => new AdminError('CONFLICT', message)
-
 /** What `work` returns. @throws AdminError for a CommandError, without the name and line of the text. */
-function checked<T>(error: (message: string) => AdminError, work: () => T): T {
+function checked<T>(error: (message: string, field?: string) => AdminError, work: () => T): T {
   try {
     return work()
   } catch (thrown) {
     if (!(thrown instanceof CommandError)) throw thrown
-    throw error(thrown.message.replace(/^console-feeds:\d+: /, ''))
+    const message = thrown.message.replace(/^console-feeds:\d+: /, '')
+    throw error(
+      message,
+      /\b(?:source|type|format|every|ping-unit|map)\b(?= must|=|:)/.exec(message)?.[0],
+    )
   }
 }
 

@@ -14,9 +14,6 @@ import { refuseForms } from './csrf.ts'
 import { AdminError } from './errors.ts'
 import { type AdminRoutes, type Replied, readMembers, readQuery, wireName } from './route.ts'
 
-/** A path that takes a query. */
-export const IMPORT_PATH = '/console/import'
-
 /** Largest list, in bytes. */
 const IMPORT_BYTES_MAX = 2 ** 30
 /** What the listener itself refuses, before anybody could say why. */
@@ -202,7 +199,7 @@ export function createImports({ dir, run, bytesMax = IMPORT_BYTES_MAX }: ImportP
   }
 
   return {
-    routes: { [IMPORT_PATH]: { POST: ({ request }) => start(request) } } satisfies AdminRoutes,
+    routes: { '/console/import': { POST: ({ request }) => start(request) } } satisfies AdminRoutes,
     close(): void {
       for (const { kill } of running) kill()
     },

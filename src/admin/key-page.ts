@@ -6,11 +6,7 @@ import { type KeySummary, keyState } from '../access/key.ts'
 import { TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/ports.ts'
 import { nextTurn } from '../lib/errors.ts'
-import { AdminError } from './errors.ts'
-import { readQuery } from './route.ts'
-
-/** A path that takes a query. */
-export const KEYS_PATH = '/console/keys'
+import { invalid, readQuery } from './route.ts'
 
 /** Keys of a page. */
 export const PAGE_KEYS = 50
@@ -54,15 +50,12 @@ export function readKeyQuery(url: string): KeyQuery {
   const given = { ...PARAMETERS, ...readQuery(url, Object.keys(PARAMETERS)) }
   const { search, plan, ended, sort, order, page } = given
   const accept = (isRight: boolean, what: string): void => {
-    if (!isRight) throw new AdminError('INVALID_PARAMETER', what)
+    if (!isRight) throw invalid(what)
   }
   accept(/^[01]$/.test(ended), 'ended must be 0 or 1')
   accept(/^(?:asc|desc)$/.test(order), 'order must be asc or desc')
   accept(/^[1-9]\d{0,8}$/.test(page), 'page must be an integer of at least 1')
-  if (!isSort(sort)) {
-    const names = Object.keys(SORTS).join(', ')
-    throw new AdminError('INVALID_PARAMETER', `sort must be one of ${names}`)
-  }
+  if (!isSort(sort)) throw invalid(`sort must be one of ${Object.keys(SORTS).join(', ')}`)
   return {
     words: search.toLowerCase().split(/\s+/).filter(Boolean),
     hasEnded: ended === '1',

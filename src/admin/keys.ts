@@ -2,7 +2,7 @@
 import { keySubject } from '../access/entitlements.ts'
 import { keyState, newKey } from '../access/key.ts'
 import * as manage from '../access/manage.ts'
-import { type Plan, TEMP_PLAN } from '../access/plan.ts'
+import { BUILT_IN_PLANS, type Plan, TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/ports.ts'
 import { UNUSED } from '../access/rate-limit.ts'
 import { limitsLeft, operatorReport } from '../api/key-report.ts'
@@ -10,12 +10,12 @@ import { requirePlanName } from '../config/parsers.ts'
 import { SETTINGS } from '../config/settings.ts'
 import { nextTurn, StoreError, UnknownOutcome } from '../lib/errors.ts'
 import { formatInstant, formatInstantOrNull, utcDay } from '../lib/time.ts'
-import { AdminError } from './errors.ts'
-import { findKeys, KEYS_PATH, PAGE_KEYS, readKeyQuery } from './key-page.ts'
+import { findKeys, PAGE_KEYS, readKeyQuery } from './key-page.ts'
 import {
   type AdminRoutes,
   type Asked,
   created,
+  invalid,
   ok,
   type Replied,
   readMembers,
@@ -59,6 +59,8 @@ export async function describeKeys(registry: Registry, ids: readonly string[], n
       last_seen: formatInstantOrNull(use.lastSeenMs),
       /** Requests of each day until today. */
       days,
+      /** Most records of an answer. */
+      count: plan.count,
       limits: limitsLeft({ key, plan, used: usages[i] ?? UNUSED, judgedMs, use }),
     }
   })
@@ -68,23 +70,24 @@ export async function describeKeys(registry: Registry, ids: readonly string[], n
 const reportOf = async (registry: Registry, id: string, nowMs: number) =>
   operatorReport(await manage.factsOf(registry, id, nowMs), nowMs)
 
-/** What an answer says of a key, which has this new secret: that is not lost when the store fails now. */
-const besides = <T>(secret: string, telling: Promise<T>): Promise<T> =>
-  telling.catch(error => {
-    throw error instanceof StoreError ? new manage.UnknownSecret(secret, error) : error
+/** A key with its new secret, which is not lost when the store fails now. */
+async function toldWith(registry: Registry, id: string, key: string, nowMs: number) {
+  const [item] = await describeKeys(registry, [id], nowMs).catch(error => {
+    throw error instanceof StoreError ? new manage.UnknownSecret(key, error) : error
   })
+  return { ...item, key }
+}
 
 /** The one answer with the secret of a new key. */
 async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<Replied> {
   const { kind, ...given } = await readObject(request)
   if (kind !== 'regular' && kind !== 'temp') {
-    throw new AdminError('INVALID_PARAMETER', 'kind must be regular or temp')
+    throw invalid('kind must be regular or temp', 'kind')
   }
   const key = newKey(kind)
   const read = kind === 'temp' ? readTemporary : readRegular
   const id = await manage.addKey(registry, { key, ...read(given, nowMs) }, nowMs)
-  const [item] = await besides(key, describeKeys(registry, [id], nowMs))
-  return created({ ...item, key })
+  return created(await toldWith(registry, id, key, nowMs))
 }
 
 /** What is chosen of a regular key. */
@@ -110,10 +113,7 @@ async function setKey(registry: Registry, { request, name: id, nowMs }: Asked): 
   const members = readMembers(given, CHANGEABLE, { expires: 'never' })
   const { expires, ...rest } = members
   if (Object.keys(members).length === 0) {
-    throw new AdminError(
-      'INVALID_PARAMETER',
-      'nothing to change: give plan, label, note or expires',
-    )
+    throw invalid('nothing to change: give plan, label, note or expires')
   }
   const changes = {
     ...rest,
@@ -130,10 +130,8 @@ export async function rotate(registry: Registry, { request, name: id, nowMs }: A
   ])
   const change = { overlapMs, option: 'overlap' }
   const { key, untilMs } = await manage.rotateKey(registry, id, change, nowMs)
-  return {
-    ...{ id, key, overlap_until: overlapMs === 0 ? null : formatInstant(untilMs) },
-    report: await besides(key, reportOf(registry, id, nowMs)),
-  }
+  const until = overlapMs === 0 ? null : formatInstant(untilMs)
+  return { ...(await toldWith(registry, id, key, nowMs)), overlap_until: until }
 }
 
 /** A change that takes no members. */
@@ -185,7 +183,7 @@ export async function changeSeveral(
   const { ids: given, ...rest } = await readObject(request)
   const ids = Array.isArray(given) ? [...new Set(given.map(String))] : []
   if (ids.length === 0 || ids.length > PAGE_KEYS) {
-    throw new AdminError('INVALID_PARAMETER', `ids must be an array of 1 to ${PAGE_KEYS} ids`)
+    throw invalid(`ids must be an array of 1 to ${PAGE_KEYS} ids`)
   }
   const change = CHANGES[name](registry, rest, nowMs)
   const changed: string[] = []
@@ -208,7 +206,7 @@ export async function changeSeveral(
 }
 
 export const keyRoutes = (registry: Registry): AdminRoutes => ({
-  [KEYS_PATH]: {
+  '/console/keys': {
     GET: async asked => ok(await listPage(registry, asked)),
     POST: asked => makeKey(registry, asked),
   },
@@ -243,7 +241,10 @@ const UNLIMITED = Object.fromEntries(LIMITS.map(name => [name, 'unlimited']))
 async function listPlans({ keys, plans }: Registry) {
   const count = new Map((await keys.countByPlan()).map(({ plan, keys }) => [plan, keys]))
   const countOf = ({ name }: Plan): number => count.get(name === TEMP_PLAN ? null : name) ?? 0
-  return (await plans.list()).map(plan => ({ ...plan, keys: countOf(plan) }))
+  return (await plans.list()).map(plan => ({
+    ...{ ...plan, keys: countOf(plan) },
+    built_in: BUILT_IN_PLANS.some(({ name }) => name === plan.name),
+  }))
 }
 
 async function setPlan(registry: Registry, { request, name }: Asked): Promise<Replied> {

@@ -7,7 +7,7 @@ import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.
 import type { Logged } from './live-log.ts'
 import type { LogEntry } from './wire.ts'
 
-/** So many are written at once: requests wait meanwhile. */
+/** So many are described at once: requests wait meanwhile. */
 const SLICE = 100
 
 /** What looks like a key, which may stand in the place of any value: ours, or many letters and a digit. */
@@ -53,8 +53,8 @@ export function createFilterReader(provider: string) {
 /** The paths whose query is one of filters. */
 const WITH_FILTERS: ReadonlySet<string> = new Set(['/api', '/stats'])
 
-/** Writes requests that are over as the lines of the live log, with the labels that their keys have now. */
-export function createLogWriter(
+/** Describes requests that are over, with the labels that their keys have now. */
+export function createLogReader(
   keys: Pick<Registry['keys'], 'list'>,
   provider: string,
   clock: Clock,
@@ -68,7 +68,7 @@ export function createLogWriter(
       return []
     }
   }
-  return async (all: readonly Logged[]): Promise<readonly string[]> => {
+  return async (all: readonly Logged[]): Promise<LogEntry[]> => {
     const entries: LogEntry[] = []
     for (let at = 0; at < all.length; at += SLICE) {
       if (at > 0) await nextTurn()
@@ -81,8 +81,6 @@ export function createLogWriter(
     }
     const ids = new Set(entries.flatMap(({ key }) => key ?? []))
     const labels = new Map((await listed([...ids])).map(({ id, label }) => [id, label]))
-    return entries.map(entry =>
-      JSON.stringify({ ...entry, label: labels.get(entry.key ?? '') ?? '' }),
-    )
+    return entries.map(entry => ({ ...entry, label: labels.get(entry.key ?? '') ?? '' }))
   }
 }

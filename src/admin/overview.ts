@@ -1,7 +1,6 @@
 /**
- * The overview of the console: what the service does now, and its last 24 hours, a sample a minute. Requests
- * are measured by the differences of their counters, over a minute for the charts and over some seconds for
- * now. Time goes by the stopwatch, because the clock may jump.
+ * The overview of the console: what the service does now, and its last 30 days. Requests are measured by the
+ * differences of their counters, by the stopwatch, because the clock may jump.
  */
 import { VERSION } from '../config/version.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -12,23 +11,36 @@ import type { Observed } from '../metrics/observed.ts'
 import type { Traffic } from '../metrics/traffic.ts'
 import { freshRows } from '../proxies/stats.ts'
 import { readChecker } from './checker.ts'
-import { wireName } from './route.ts'
+import { invalid, wireName } from './route.ts'
+import type { setupOf } from './setup.ts'
 
-/** Minutes that are kept: 24 hours. */
-export const MINUTES = 1440
+/** What charts show: the minutes of a range, and of each of its points. */
+export const RANGES = {
+  ...{ '1h': { minutes: 60, step: 1 }, '24h': { minutes: 1440, step: 5 } },
+  ...{ '7d': { minutes: 10_080, step: 60 }, '30d': { minutes: 43_200, step: 180 } },
+} as const
+export type Range = keyof typeof RANGES
+const isRange = (name: string): name is Range => Object.hasOwn(RANGES, name)
+
+const HOUR = 60
+/** Samples of minutes that are kept, then those of hours. */
+export const MINUTES = RANGES['24h'].minutes
+const HOURS = RANGES['30d'].minutes / HOUR
 
 const OUTCOMES = ['ok', 'notFound', 'rejected', 'refused', 'failed'] as const
-type Counts = { [outcome in (typeof OUTCOMES)[number]]: number }
+/** What is measured besides requests; a value of it is `null` where it is not known. */
+const LEVELS = ['rows', 'fresh', 'keys', 'rssBytes'] as const
+type Levels = readonly (number | null)[]
 
-/** What is measured in a minute; `null` is not known. */
-const MEASURES = [
-  ...OUTCOMES,
-  ...(['p50Ms', 'p99Ms', 'rows', 'fresh', 'keys', 'rssBytes'] as const),
-]
-type Measure = (typeof MEASURES)[number]
+/** The requests of a while: how many seconds that was, how many had each outcome, and how long they took. */
+type Counted = { seconds: number; counts: readonly number[]; durations: readonly number[] }
 
-/** A minute, counted from 1970-01-01, and what was measured in it. */
-export type Sample = { readonly minute: number } & { readonly [M in Measure]: number | null }
+/** A minute or an hour, which begins at a minute counted from 1970-01-01: requests, and `LEVELS` in order. */
+export type Sample = Counted & {
+  minute: number
+  minutes: 1 | typeof HOUR
+  levels: Levels
+}
 
 /** Where samples are kept over a restart, each in a slot. No method throws. */
 type SampleStore = {
@@ -37,41 +49,56 @@ type SampleStore = {
   close(): void
 }
 
-const slotOf = (minute: number): number => minute % MINUTES
+const slotOf = ({ minute, minutes }: Sample): number =>
+  minutes === 1 ? minute % MINUTES : MINUTES + ((minute / HOUR) % HOURS)
+
+const added = (columns: readonly (readonly number[])[]): number[] =>
+  (columns[0] ?? []).map((_, i) => columns.reduce((sum, column) => sum + (column[i] ?? 0), 0))
+
+function mean(values: readonly (number | null)[]): number | null {
+  const known = values.filter(value => value !== null)
+  return known.length === 0 ? null : Math.round(known.reduce((a, b) => a + b) / known.length)
+}
+
+/** Several samples as one: counts add up, levels are means. */
+const merged = (samples: readonly Sample[]): Omit<Sample, 'minute' | 'minutes'> => ({
+  seconds: samples.reduce((sum, { seconds }) => sum + seconds, 0),
+  counts: added(samples.map(({ counts }) => counts)),
+  durations: added(samples.map(({ durations }) => durations)),
+  levels: LEVELS.map((_, i) => mean(samples.map(({ levels }) => levels[i] ?? null))),
+})
+
+const startOf = (minute: number, step: number): number => Math.floor(minute / step) * step
 
 export type History = ReturnType<typeof openHistory>
 
 /**
- * The samples of the last 24 hours. A minute has its slot by its number, so time needs no order: what a
- * clock that jumps has left behind is outside of the window, or overwritten a day later.
+ * The samples of the last 24 hours by minute, and of 30 days by hour. Each has its slot by its time, so time
+ * needs no order: what a clock that jumps has left behind is outside of what is shown, or overwritten later.
  */
 export function openHistory(store: SampleStore) {
   const slots = new Map<number, Sample>()
-  for (const sample of store.read() as Sample[]) slots.set(slotOf(sample.minute), sample) // as `add` wrote
+  for (const sample of store.read() as Sample[]) slots.set(slotOf(sample), sample) // as `put` wrote
+  function put(sample: Sample): void {
+    slots.set(slotOf(sample), sample)
+    store.write(slotOf(sample), sample)
+  }
+  /** The samples of minutes, or of hours, from one minute to another, which is not included. */
+  const between = (minutes: Sample['minutes'], from: number, to: number): Sample[] =>
+    [...slots.values()]
+      .filter(each => each.minutes === minutes && each.minute >= from && each.minute < to)
+      .sort((a, b) => a.minute - b.minute)
   return {
-    /** Keeps the sample of a minute, in the place of the one a day before. */
+    between,
+    /** Keeps the sample of a minute, and what its hour adds up to so far. */
     add(sample: Sample): void {
-      slots.set(slotOf(sample.minute), sample)
-      store.write(slotOf(sample.minute), sample)
+      put(sample)
+      const minute = startOf(sample.minute, HOUR)
+      put({ minute, minutes: HOUR, ...merged(between(1, minute, minute + HOUR)) })
     },
-    /** The samples of the 24 hours up to a minute, oldest first. */
-    upTo: (minute: number): Sample[] =>
-      [...slots.values()]
-        .filter(sample => sample.minute <= minute && sample.minute > minute - MINUTES)
-        .sort((a, b) => a.minute - b.minute),
     close: store.close,
   }
 }
-
-/** Calls of `tick`, one a second, between two marks of the traffic, and how many marks are kept. */
-const MARK_EVERY = 5
-const MARKS = 4
-
-/** The counters of requests at an instant of the stopwatch. */
-type Mark = { atMs: number; traffic: Traffic }
-
-/** Requests of a while: per second by outcome, their refused share, and quantiles of durations. */
-type Rates = ReturnType<typeof ratesBetween>
 
 const round = (value: number): number => Math.round(value * 1000) / 1000
 
@@ -80,26 +107,56 @@ function quantileMs(counts: readonly number[], quantile: number): number | null 
   return seconds === null ? null : round(seconds * SECOND_MS)
 }
 
-/** What happened between two marks. */
-export function ratesBetween(from: Mark, to: Mark) {
-  const seconds = Math.max(to.atMs - from.atMs, 1) / SECOND_MS
-  const [a, b] = [from.traffic, to.traffic]
-  const each = (of: (outcome: keyof Counts) => number): Counts =>
-    Object.fromEntries(OUTCOMES.map(outcome => [outcome, of(outcome)])) as Counts // of all outcomes
-  const counts = each(outcome => Math.max(0, b[outcome] - a[outcome]))
-  const all = Object.values(counts).reduce((sum, n) => sum + n, 0)
-  const durations = b.durations.map((n, i) => n - (a.durations[i] ?? 0))
+/** Requests per second by outcome, and the quantiles that the histogram of /metrics gives for the same time. */
+const ratesOf = ({ seconds, counts, durations }: Counted) => ({
+  ...Object.fromEntries(OUTCOMES.map((name, i) => [name, round((counts[i] ?? 0) / seconds)])),
+  p50Ms: quantileMs(durations, 0.5),
+  p99Ms: quantileMs(durations, 0.99),
+})
+
+/** The points of a range up to the minute that is under way, in columns as they are written on the wire. */
+export function describeHistory({ between }: Pick<History, 'between'>, range: Range, now: number) {
+  const { minutes, step } = RANGES[range]
+  const last = startOf(now, step)
+  const at = Array.from({ length: minutes / step }, (_, i) => last - minutes + (i + 1) * step)
+  const samples = between(step < HOUR ? 1 : HOUR, at[0] ?? 0, last + step)
+  const byPoint = Map.groupBy(samples, ({ minute }) => startOf(minute, step))
+  const points = at.map(minute => {
+    const found = byPoint.get(minute)
+    if (found === undefined) return {}
+    const { levels, ...counted } = merged(found)
+    return {
+      ...ratesOf(counted),
+      ...Object.fromEntries(LEVELS.map((name, i) => [name, levels[i]])),
+    }
+  }) as { [measure: string]: number | null }[] // of what is spread above
+  const columns = [...OUTCOMES, 'p50Ms', 'p99Ms', ...LEVELS].map(measure => [
+    wireName(measure),
+    points.map(point => point[measure] ?? null),
+  ])
+  const seconds = MINUTE_MS / SECOND_MS
   return {
-    ...each(outcome => round(counts[outcome] / seconds)),
-    perSecond: round(all / seconds),
-    refusedShare: all === 0 ? 0 : round(counts.refused / all),
-    p50Ms: quantileMs(durations, 0.5),
-    p99Ms: quantileMs(durations, 0.99),
+    ...{ range, every_seconds: step * seconds, at: at.map(minute => minute * seconds) },
+    ...Object.fromEntries(columns),
   }
 }
 
-/** What is measured besides requests; `null` is not known. */
-type Levels = Pick<Sample, 'rows' | 'fresh' | 'keys' | 'rssBytes'>
+/** Calls of `tick`, one a second, between two marks of the traffic, and how many marks are kept: a minute. */
+const MARK_EVERY = 5
+const MARKS = 12
+
+/** The counters of requests at an instant of the stopwatch. */
+type Mark = { atMs: number; traffic: Traffic }
+
+/** What happened between two marks. */
+export function countedBetween(from: Mark, to: Mark): Counted {
+  const [a, b] = [from.traffic, to.traffic]
+  return {
+    seconds: Math.max(to.atMs - from.atMs, 1) / SECOND_MS,
+    counts: OUTCOMES.map(outcome => Math.max(0, b[outcome] - a[outcome])),
+    durations: b.durations.map((n, i) => n - (a.durations[i] ?? 0)),
+  }
+}
 
 type SamplerParts = {
   history: Pick<History, 'add'>
@@ -129,50 +186,36 @@ export function createSampler({ history, traffic, levels, clock, elapsedMs }: Sa
       if (minute === over) return
       const before = begun
       begun = mark()
-      const { perSecond, refusedShare, ...rates } = ratesBetween(before, begun)
-      history.add({ minute: over, ...rates, ...(await levels()) })
+      const counted = countedBetween(before, begun)
+      history.add({ minute: over, minutes: 1, ...counted, levels: await levels() })
     },
-    /** The requests of the last 15 to 20 seconds, or since the start. */
-    recent(): Rates {
+    /** The requests of the last minute, or since the start. */
+    recent() {
       const now = mark()
-      return ratesBetween(marks[0] ?? now, now)
+      const counted = countedBetween(marks[0] ?? now, now)
+      const all = counted.counts.reduce((sum, n) => sum + n, 0)
+      const { p50Ms, p99Ms } = ratesOf(counted)
+      return {
+        per_second: round(all / counted.seconds),
+        refused_share:
+          all === 0 ? 0 : round((counted.counts[OUTCOMES.indexOf('refused')] ?? 0) / all),
+        ...{ p50_ms: p50Ms, p99_ms: p99Ms },
+      }
     },
   }
 }
 
 type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
-  history: Pick<History, 'add' | 'upTo'>
+  history: Pick<History, 'add' | 'between'>
   observed: Pick<Observed, 'extent' | 'breakdown' | 'databases' | 'space' | 'checker'>
   keys: (nowMs: number) => Awaitable<{ total: number; usedToday: number }>
   /** Why requests cannot be answered, as a sentence without names of files; `null`: they can. */
   problem: () => Awaitable<string | null>
   attention: () => Promise<readonly Attention[]>
+  setup: (nowMs: number) => ReturnType<typeof setupOf>
+  /** Where the page is; `null`: it is off, or nobody can tell. */
+  pageUrl: string | null
   rssBytes: () => number | null
-}
-
-/**
- * The figures of the list; `fresh` rows are those that a query without `time` finds. The breakdown may be
- * some seconds old, the rest is not.
- */
-async function figuresOf({ observed }: OverviewParts, nowMs: number) {
-  const breakdown = await observed.breakdown(nowMs)
-  return { ...observed.extent(), fresh: freshRows(breakdown), types: breakdown.types }
-}
-
-/** The columns of a history as they are written on the wire. */
-function describeHistory(samples: readonly Sample[]) {
-  const first = samples[0]?.minute ?? 0
-  const length = samples.length === 0 ? 0 : (samples.at(-1)?.minute ?? first) - first + 1
-  const byMinute = new Map(samples.map(sample => [sample.minute, sample]))
-  const minutes = Array.from({ length }, (_, i) => first + i)
-  const column = (measure: Measure): (number | null)[] =>
-    minutes.map(minute => byMinute.get(minute)?.[measure] ?? null)
-  const columns = MEASURES.map(measure => [wireName(measure), column(measure)])
-  return {
-    every_seconds: MINUTE_MS / SECOND_MS,
-    at: minutes.map(minute => minute * (MINUTE_MS / SECOND_MS)),
-    ...Object.fromEntries(columns),
-  }
 }
 
 /** `tick` is to be called every second; `state` and `read` are documents: for every view, and of the overview. */
@@ -181,11 +224,18 @@ export function createOverview(parts: OverviewParts) {
   const startedMs = elapsedMs()
   /** `null` while the database fails. */
   const keys = () => Promise.try(parts.keys, clock()).catch(() => null)
-  const figures = (nowMs: number) => figuresOf(parts, nowMs).catch(() => null)
+  /** Of the list; `fresh` rows are those that a query without `time` finds, and may be some seconds old. */
+  const figures = async (nowMs: number) => {
+    try {
+      return { ...observed.extent(), fresh: freshRows(await observed.breakdown(nowMs)) }
+    } catch {
+      return null
+    }
+  }
 
   async function levels(): Promise<Levels> {
     const { rows = null, fresh = null } = (await figures(clock())) ?? {}
-    return { rows, fresh, keys: (await keys())?.usedToday ?? null, rssBytes: parts.rssBytes() }
+    return [rows, fresh, (await keys())?.usedToday ?? null, parts.rssBytes()]
   }
   const sampler = createSampler({ ...parts, levels })
 
@@ -199,36 +249,40 @@ export function createOverview(parts: OverviewParts) {
       ready: found === null,
       problem: found,
       attention,
+      page_url: parts.pageUrl,
     }
   }
 
   return {
     tick: sampler.tick,
     state,
-    async read() {
+    /** The overview with the charts of a range; of `''`, a day, or an hour where no more is known. */
+    async read(given: string) {
+      if (given !== '' && !isRange(given)) {
+        const names = Object.keys(RANGES).join(', ')
+        throw invalid(`range must be one of ${names}`)
+      }
       const nowMs = clock()
-      const { rows = 0, fresh = 0, newestMs = null, types = [] } = (await figures(nowMs)) ?? {}
-      const { perSecond, refusedShare, p50Ms, p99Ms } = sampler.recent()
+      const { rows = 0, fresh = 0, newestMs = null } = (await figures(nowMs)) ?? {}
       const { total = 0, usedToday = 0 } = (await keys()) ?? {}
       const dataBytes = observed
         .databases()
         .reduce((sum, { bytes, walBytes }) => sum + (bytes ?? 0) + (walBytes ?? 0), 0)
       const newestSeconds =
         newestMs === null ? null : Math.max(0, Math.floor((nowMs - newestMs) / SECOND_MS))
+      const minute = Math.floor(nowMs / MINUTE_MS) - 1 // the present one is not over
+      const isYoung = history.between(HOUR, 0, minute - HOUR).length === 0
       return {
-        ...(await state()),
-        list: { rows, fresh, newest_seconds: newestSeconds, types },
-        requests: {
-          ...{ per_second: perSecond, refused_share: refusedShare },
-          ...{ p50_ms: p50Ms, p99_ms: p99Ms },
-        },
+        list: { rows, fresh, newest_seconds: newestSeconds },
+        requests: sampler.recent(),
         keys: { total, used_today: usedToday },
         checker: await readChecker(observed.checker),
         process: {
           ...{ rss_bytes: parts.rssBytes(), data_bytes: dataBytes },
           free_bytes: observed.space()?.freeBytes ?? null,
         },
-        history: describeHistory(history.upTo(Math.floor(nowMs / MINUTE_MS))),
+        setup: await parts.setup(nowMs).catch(() => ({})),
+        history: describeHistory(history, given || (isYoung ? '1h' : '24h'), minute),
       }
     },
   }

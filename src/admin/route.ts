@@ -57,17 +57,20 @@ export function findRoute(
       part === '*' ? segments[i] !== '' : part === segments[i]
     if (parts.length !== segments.length || !parts.every(fits)) continue
     const route = Object.hasOwn(methods, method) ? methods[method] : undefined
-    const allowed = Object.keys(methods)
     if (route === undefined) {
-      const which = allowed.join(' and ')
-      throw new AdminError('METHOD_NOT_ALLOWED', `only ${which} can be done here`, allowed)
+      const allow = Object.keys(methods)
+      const which = allow.join(' and ')
+      throw new AdminError('METHOD_NOT_ALLOWED', `only ${which} can be done here`, { allow })
     }
     return { route, name: decodeSegment(segments[parts.indexOf('*')] ?? '') }
   }
   throw nothingHere()
 }
 
-const invalid = (message: string): AdminError => new AdminError('INVALID_PARAMETER', message)
+/** The error of what a request brings, and of which member. */
+export const invalid = (message: string, field?: string): AdminError =>
+  new AdminError('INVALID_PARAMETER', message, { field })
+export const conflict = (message: string): AdminError => new AdminError('CONFLICT', message)
 
 /** Largest body of JSON, in bytes. */
 const JSON_BYTES_MAX = 64 * 1024
@@ -141,7 +144,7 @@ export function readMembers<N extends SettingName>(
       if (text === null) throw new Expected('a string or a number')
       return [name, SETTINGS[name].read(text)]
     } catch (error) {
-      if (error instanceof Expected) throw invalid(`${member} must be ${error.message}`)
+      if (error instanceof Expected) throw invalid(`${member} must be ${error.message}`, member)
       throw error
     }
   })

@@ -14,8 +14,6 @@ import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
 import { guard } from './csrf.ts'
 import { ADMIN_STATUS, type AdminCode, AdminError } from './errors.ts'
-import { IMPORT_PATH } from './import.ts'
-import { KEYS_PATH } from './key-page.ts'
 import { type AdminRoutes, findRoute, type Replied, readQuery } from './route.ts'
 import { checkToken } from './token.ts'
 
@@ -39,7 +37,9 @@ type AdminParts = {
 
 const METRICS_PATH = '/metrics'
 /** Requests whose query is read by their route; others have none. */
-const WITH_QUERY = new Set([`POST ${IMPORT_PATH}`, `GET ${KEYS_PATH}`])
+const WITH_QUERY = new Set([
+  ...['POST /console/import', 'GET /console/keys', 'GET /console/overview', 'GET /console/log'],
+])
 
 const LINES_TYPE = 'application/x-ndjson'
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -62,7 +62,8 @@ const RULES: { readonly [code in RuleCode]?: AdminCode } = {
 function toAdminError(thrown: unknown): AdminError {
   if (thrown instanceof AdminError) return thrown
   if (thrown instanceof RuleError) {
-    return new AdminError(RULES[thrown.code] ?? 'CONFLICT', thrown.message)
+    const { code, message, field } = thrown
+    return new AdminError(RULES[code] ?? 'CONFLICT', message, { field })
   }
   if (thrown instanceof UnknownSecret) {
     const message = `the database did not answer: this key ${unknownSecret('the console')}`
@@ -134,7 +135,7 @@ export function createAdmin(parts: AdminParts) {
   }
 
   function refuse(thrown: unknown): Response {
-    const { code, message, allow } = toAdminError(thrown)
+    const { code, message, about } = toAdminError(thrown)
     const status = ADMIN_STATUS[code]
     if (status === 500 || thrown instanceof StoreError) {
       const stack = status === 500 && thrown instanceof Error ? thrown.stack : undefined
@@ -143,10 +144,10 @@ export function createAdmin(parts: AdminParts) {
     }
     const headers: { [name: string]: string } = { ...plain, 'content-type': JSON_TYPE }
     if (status === 401) headers['www-authenticate'] = 'Bearer'
-    if (allow.length > 0) headers.allow = allow.join(', ')
-    // The error body of spec 2.3.
+    if (about.allow !== undefined) headers.allow = about.allow.join(', ')
+    // The error body of spec 2.3, and where it belongs.
     const body = {
-      ...{ status: 'error', code, message, timestamp: formatInstant(clock()) },
+      ...{ status: 'error', code, message, timestamp: formatInstant(clock()), field: about.field },
       ...(thrown instanceof UnknownSecret && { key: thrown.secret }),
     }
     return new Response(JSON.stringify(body), { status, headers })

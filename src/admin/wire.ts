@@ -10,16 +10,18 @@ import type { describeState, FeedFetch as StoredFetch } from '../feeds/store.ts'
 import type { Proxy } from '../proxies/proxy.ts'
 import type { ImportCounts as Changes } from '../proxies/store.ts'
 import type { KeySort } from './key-page.ts'
-import type { changeSeveral, describeKeys, listPage, rotate } from './keys.ts'
-import type { createOverview } from './overview.ts'
+import type { changeSeveral, describeKeys, listPage } from './keys.ts'
+import type { createOverview, Range } from './overview.ts'
+import type { setupOf } from './setup.ts'
 
-export type { ErrorCode, KeySort, KeyState }
+export type { ErrorCode, KeySort, KeyState, Range }
 
 /** One value per point of time; `null` where the server was down or nothing was measured. */
 export type Values = readonly (number | null)[]
 
-/** What is kept of the last 24 hours, oldest first. Requests are per second, by outcome. */
+/** A range of the last time, oldest first, the same time between all points. Requests are per second, by outcome. */
 export type History = {
+  range: Range
   every_seconds: number
   /** Unix seconds. */
   at: readonly number[]
@@ -51,10 +53,10 @@ export type Day = KeyReport['days'][number]
 export type MadeKey = Key & { key: string }
 
 /** A key that has a new secret; `overlap_until`: when the old one ends, `null` at once. */
-export type RotatedKey = Awaited<ReturnType<typeof rotate>>
+export type RotatedKey = MadeKey & { overlap_until: string | null }
 
-/** A plan, and how many keys have it. */
-export type Plan = StoredPlan & { keys: number }
+/** A plan, how many keys have it, and whether it stays. */
+export type Plan = StoredPlan & { keys: number; built_in: boolean }
 
 /** What a fetch of a feed brought. */
 export type FeedFetch = Omit<StoredFetch, 'at'> & { at: string }
@@ -84,15 +86,7 @@ export type FeedPreview = {
 }
 
 /** Which steps of the first day are done; those that this server does not have are missing. */
-export type Setup = {
-  list: boolean
-  feed?: boolean
-  plan: boolean
-  key: boolean
-  page?: boolean
-} & {
-  page_url: string | null
-}
+export type Setup = Partial<Awaited<ReturnType<typeof setupOf>>>
 
 /** What an import has done, in rows. */
 export type ImportCounts = Changes & { read: number; rejected: number }
@@ -102,6 +96,9 @@ export type ImportLine =
   | { kind: 'progress'; bytes: number }
   | ({ kind: 'done'; messages: readonly string[] } & ImportCounts)
   | { kind: 'failed'; message: string }
+
+/** Requests that are over, oldest first, see `createLogTap`. */
+export type LogPage = { lines: readonly LogEntry[]; missed: number | null; next: string }
 
 /** A request that is over: the line of the access log, and what explains it. Never its key. */
 export type LogEntry = {

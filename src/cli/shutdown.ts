@@ -53,25 +53,28 @@ export const abandonable = <T>(
   work: (signal: AbortSignal) => Awaitable<T>,
 ): Promise<T> => interruptible(kept, signal => orAborted((async () => work(signal))(), signal))
 
-type Server = { stop(closeActive?: boolean): Promise<void> }
+type Server = { stop(atOnce?: boolean): Promise<void> }
 
 /** The longest a timer can run; a longer one would fire at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1
 
 /**
- * Stops the servers of the service and of the console: refusals that are delayed go out, requests that wait
- * for their turn are refused, and those in flight have `graceMs` to finish. Then their connections are
- * closed and logged.
+ * Stops the servers of the service and of the console: refusals that are delayed go out, and those in flight
+ * have `graceMs` to finish; so have requests that wait for their turn where a server takes over, else they are
+ * refused. Then their connections are closed and logged. `stopped` is called when no new ones are accepted.
  */
 export async function shutDown(
   app: App,
   servers: readonly (Server | undefined)[],
   graceMs: number,
+  { refusesWaiting, stopped }: { refusesWaiting: boolean; stopped?: () => void },
 ): Promise<void> {
   app.releaseDelayed()
-  app.refuseWaiting()
+  if (refusesWaiting) app.refuseWaiting()
   const drain = async (server: Server): Promise<void> => {
-    await orAfter(server.stop(), Math.min(graceMs, TIMER_MS_MAX))
+    const ended = server.stop()
+    stopped?.()
+    await orAfter(ended, Math.min(graceMs, TIMER_MS_MAX))
     await server.stop(true)
   }
   await Promise.all(servers.map(server => server && drain(server)))

@@ -42,6 +42,12 @@ export function serviceManager(env: Environment = process.env): Manager | null {
   return { socket, watchdogMs: isMeant ? Number(usec) / 1000 : null }
 }
 
+/** The environment for a process that becomes the main one of a service: the watchdog is meant for it. */
+export function successorEnvironment(): Environment {
+  const { WATCHDOG_PID, ...env } = process.env
+  return env
+}
+
 /** What shows long text on a terminal: a command line of the shell, and the environment for it. */
 export type Pager = { command: string; env: Environment }
 

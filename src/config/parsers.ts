@@ -213,7 +213,7 @@ export function requirePlanName(name: string, what: string): void {
   try {
     readPlanName(name)
   } catch (error) {
-    throw new RuleError('invalid', `${what} must be ${messageOf(error)}`)
+    throw new RuleError('invalid', `${what} must be ${messageOf(error)}`, 'name')
   }
 }
 

@@ -4,9 +4,9 @@
  * JSON on stdin, because a command line and an environment can be read by others, and secrets are in feeds
  * and in the URL of a database.
  */
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { CommandError, messageOf } from '../lib/errors.ts'
-import { foreignEnvironment } from './environment.ts'
+import { foreignEnvironment, successorEnvironment } from './environment.ts'
 import type { Settings } from './settings.ts'
 import { IS_COMPILED } from './version.ts'
 
@@ -24,6 +24,28 @@ export const FILE_DESCRIPTOR = 3
 const programOf = (): string[] => {
   if (!IS_COMPILED) return [process.execPath, Bun.main]
   return [existsSync(OWN_FILE) ? OWN_FILE : process.execPath]
+}
+
+/** The file of the program under its usual name, whatever is there by now. */
+const fileOf = (path: string) => statSync(path, { bigint: true, throwIfNoEntry: false })
+const STARTED_AS = IS_COMPILED ? fileOf(process.execPath) : undefined
+
+/** Whether an upgrade has replaced the file of this program since it was started. */
+export function isReplaced(): boolean {
+  if (STARTED_AS === undefined) return false
+  const found = fileOf(process.execPath)
+  return found?.ino !== STARTED_AS.ino || found.mtimeNs !== STARTED_AS.mtimeNs
+}
+
+/** Starts what is under the name of this program now, with the arguments of this process. It outlives it. */
+export function spawnSuccessor() {
+  const [, main = ''] = process.argv
+  const program = IS_COMPILED ? [process.execPath] : [process.execPath, main]
+  return Bun.spawn([...program, ...process.argv.slice(2)], {
+    argv0: 'proxylist',
+    env: successorEnvironment(),
+    stdio: ['inherit', 'inherit', 'inherit'],
+  })
 }
 
 /** How a process has ended: its last line, and where it was not done why, at least how it ended. */

@@ -1,11 +1,14 @@
-/** Binding a service to a TCP port or a unix socket. */
-import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
+/** Binding a service to a TCP port or a unix socket, also beside a server that it takes over from. */
+import { chmodSync, linkSync, lstatSync, renameSync, rmSync, unlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { type Listen, showListen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, codeOf, messageOf } from '../lib/errors.ts'
 import { whyNotListening } from '../lib/listening.ts'
+import { METHODS } from './reply.ts'
 import type { HttpApp } from './requests.ts'
+import { openPortSharing } from './reuse-port.ts'
 
 /**
  * Seconds without progress after which a connection is closed. Progress is a request, or a byte of an
@@ -21,49 +24,97 @@ type ListenSettings = Settings<'listen' | 'socketMode'>
 /** What answers requests; `server` is set before the first one comes. */
 export type Listening = Pick<HttpApp, 'fetch' | 'server'>
 
+export type ListenOptions = {
+  bodyBytesMax?: number
+  /** Whether connections should end after their answer. */
+  endsConnections?: () => boolean
+  /** Whether a server that listens there shares the address: this one is given all new connections. */
+  takesOver?: boolean
+}
+
 /**
- * Starts listening; returns the address, as it is and as it is shown, and the running server, which
- * removes its socket when it stops. @throws CommandError when the address cannot be bound.
+ * Starts listening. @throws CommandError when the address cannot be bound.
  */
 export async function listen(
   service: Listening,
   { listen: where, socketMode }: ListenSettings,
-  bodyBytesMax = REQUEST_BODY_MAX_BYTES,
+  {
+    bodyBytesMax = REQUEST_BODY_MAX_BYTES,
+    endsConnections = () => false,
+    takesOver = false,
+  }: ListenOptions = {},
 ) {
-  if (where.kind === 'unix') await removeStaleSocket(where.path)
+  if (where.kind === 'unix') {
+    if (Buffer.byteLength(where.path) > SOCKET_BYTES_MAX) throw cannotListen(where, TOO_LONG)
+    if (!takesOver) await removeStaleSocket(where.path)
+  }
   const { fetch } = service
+  // Under a name of its own, which Bun removes when it stops: by then another server may have that of the socket.
+  const bound = where.kind === 'unix' ? join(dirname(where.path), `.${process.pid}`) : ''
   try {
     // Not `service.listen`: it registers routes and WebSockets, too, and Bun 1.4.4 sends a
     // `100 Continue` for each of them that a request passes.
     service.server = Bun.serve({
       // Bun's types declare idleTimeout for ports only, but it works for unix sockets, too.
-      ...(addressOf(where) as Extract<Listen, { kind: 'tcp' }>),
+      ...(addressOf(where, bound) as Extract<Listen, { kind: 'tcp' }>),
       development: false,
       maxRequestBodySize: bodyBytesMax,
       idleTimeout: IDLE_TIMEOUT_SECONDS,
-      reusePort: false,
-      fetch: request => endingBodies(request, fetch(request)),
+      reusePort: takesOver && where.kind === 'tcp',
+      fetch: request =>
+        endsConnections() || hasEndlessBody(request) ? ending(fetch(request)) : fetch(request),
     })
+    if (where.kind === 'unix') giveName(bound, where.path, socketMode, takesOver)
   } catch (error) {
     throw cannotListen(where, await reasonOf(error, where))
   }
   const { server } = service
-  // Until here, the umask lets nobody but its owner connect.
-  if (where.kind === 'unix') chmodSync(where.path, socketMode)
   const at = where.kind === 'unix' ? where : { ...where, port: server.port ?? where.port }
-  return { server, at, shown: showListen(at) }
+  const sharing = at.kind === 'unix' ? null : await openPortSharing(at.port).catch(messageOf)
+  if (takesOver && typeof sharing === 'object') sharing?.giveToNewcomer()
+  const socket = where.kind === 'unix' ? lstatSync(where.path, { bigint: true }) : null
+  return {
+    at,
+    shown: showListen(at),
+    /** Lets another server listen there, too, or no longer. @throws Error where that cannot be. */
+    share(isShared: boolean): void {
+      if (typeof sharing === 'string') throw new Error(sharing)
+      sharing?.share(isShared)
+    },
+    /** Ends when all requests are answered, or at once; removes the socket unless another server has it. */
+    async stop(atOnce = false): Promise<void> {
+      if (where.kind === 'unix' && socket !== null) {
+        const found = lstatSync(where.path, { bigint: true, throwIfNoEntry: false })
+        if (found?.ino === socket.ino) rmSync(where.path, { force: true })
+      }
+      await server.stop(atOnce)
+    },
+  }
 }
 
 /**
- * The answer to a request, after which no more of a body is read that comes in chunks: it may have no end, and Bun
- * reads what nobody asks for, one small chunk after the other, as fast as it comes.
+ * Whether a body comes in chunks, or is long where nothing reads it: it may have no end, and Bun reads what nobody
+ * asks for as fast as it comes.
  */
-function endingBodies(request: Request, answer: Awaitable<Response>): Awaitable<Response> {
-  if (request.headers.get('transfer-encoding') === null) return answer
-  return Promise.resolve(answer).then(response => {
-    response.headers.set('connection', 'close')
-    return response
-  })
+function hasEndlessBody({ headers, method }: Request): boolean {
+  if (headers.get('transfer-encoding') !== null) return true
+  const isLong = Number(headers.get('content-length')) > REQUEST_BODY_MAX_BYTES
+  return isLong && METHODS.includes(method) // Bun refuses those of other methods
+}
+
+/** An answer after which the connection ends. */
+async function ending(answer: Awaitable<Response>): Promise<Response> {
+  const response = await answer
+  response.headers.set('connection', 'close')
+  return response
+}
+
+/** Gives a socket its name, in place of that of the predecessor. Until here, the umask lets only its owner connect. */
+function giveName(bound: string, path: string, mode: number, takesOver: boolean): void {
+  chmodSync(bound, mode)
+  if (takesOver) return renameSync(bound, path)
+  linkSync(bound, path)
+  unlinkSync(bound)
 }
 
 const cannotListen = (where: Listen, reason: string): CommandError =>
@@ -76,18 +127,22 @@ async function reasonOf(error: unknown, where: Listen): Promise<string> {
   return whyNotListening(error, where)
 }
 
+/** Bytes of `sun_path` in `sockaddr_un`, less the zero at its end. */
+const SOCKET_BYTES_MAX = 107
+const TOO_LONG = `the path of a socket may have at most ${SOCKET_BYTES_MAX} bytes`
 const IN_USE = 'another server is using it'
 const SOCKET_REASONS: { readonly [code: string]: string } = {
   EADDRINUSE: IN_USE,
+  EEXIST: IN_USE,
   ENOENT: 'there is no such directory',
   EACCES: 'this user has no permission to write to its directory',
   EROFS: 'its file system is read-only',
-  ENAMETOOLONG: 'the path of a socket may have at most 107 bytes',
+  ENAMETOOLONG: TOO_LONG,
 }
 
 /** The address in the form that `Bun.serve` accepts. */
-const addressOf = (where: Listen) =>
-  where.kind === 'unix' ? { unix: where.path } : { hostname: where.hostname, port: where.port }
+const addressOf = (where: Listen, bound: string) =>
+  where.kind === 'unix' ? { unix: bound } : { hostname: where.hostname, port: where.port }
 
 /** How long a server has its socket and does not listen yet, in milliseconds; more than enough. */
 const STARTING_MS = 50

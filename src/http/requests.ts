@@ -7,7 +7,6 @@ import hyperid from 'hyperid'
 import type { AuthThrottle } from '../access/auth-throttle.ts'
 import { clientBucket } from '../access/entitlements.ts'
 import type { AnswerUse } from '../access/history.ts'
-import type { LimitStatus } from '../access/rate-limit.ts'
 import { ApiError, ERRORS, type ErrorCode, STATUS } from '../api/errors.ts'
 import { type Refused, refused } from '../api/handler.ts'
 import type { Origins } from '../config/parsers.ts'
@@ -41,7 +40,7 @@ type HttpParts = RouteParts & {
   errors: 'json' | 'text'
   clientIp: ClientIp
   /** Counts the records of an answer and a refusal because of a limit; nothing waits for it. */
-  note: (use: AnswerUse, limits: readonly LimitStatus[]) => void
+  note: (use: AnswerUse) => void
   /** Counts requests for the metrics. */
   counters: Counters
   /** Delays refusals to clients that send many wrong keys. */
@@ -75,8 +74,8 @@ export function createHttpApp(parts: HttpParts) {
   }
 
   /** Counts what a request that is over has used of its key. */
-  function noteUse({ status, keyId, limits }: Reply, records: number, nowMs: number): void {
-    if (keyId !== null) note({ keyId, records, refused: status === 429 ? 1 : 0, nowMs }, limits)
+  function noteUse({ status, keyId }: Reply, records: number, nowMs: number): void {
+    if (keyId !== null) note({ keyId, records, refused: status === 429 ? 1 : 0, nowMs })
   }
 
   function respondWith(current: Current, reply: Reply): Response {

@@ -12,6 +12,7 @@ import {
   RECORD_LENGTH_MAX,
   type Reader,
   type RowSink,
+  TOO_LONG,
   UnusableFile,
 } from './reader.ts'
 import { entryToRow, hasAddress, isRecord, typeWord } from './row.ts'
@@ -22,16 +23,18 @@ const ARRAY = /^(?:\[\s*)+(?:[\]{"']|$|(?:-?\d+(?:\.\d+)?|true|false|null)\s*(?:
 /** Whether the text starts with an object or an array: `[::1]:80` and `[ProxyList]` are neither. */
 export const isJson = (head: string): boolean => head.startsWith('{') || ARRAY.test(head)
 
-/** What may come next in the outer structure, and where each structural character then leads. */
+/**
+ * What may come next in the outer structure, and where each structural character then leads. Between values may
+ * stand one comma, none or several, also after the last: people write such lists.
+ */
 const GRAMMAR = {
   '[ or {': { '[': 'open', '{': 'open' },
   value: {},
-  'value or ]': { ']': 'close' },
-  key: {},
-  'key or }': { '}': 'close' },
+  'value or ]': { ']': 'close', ',': 'value or ]' },
+  'key or }': { '}': 'close', ',': 'key or }' },
   ':': { ':': 'value' },
-  ', or ]': { ',': 'value', ']': 'close' },
-  ', or }': { ',': 'key', '}': 'close' },
+  ', or ]': { ',': 'value or ]', ']': 'close' },
+  ', or }': { ',': 'key or }', '}': 'close' },
   'end of file': {},
 } as const
 type Expect = keyof typeof GRAMMAR
@@ -52,15 +55,6 @@ const DEPTH_MAX = 8
 /** Whether a member of the outermost object holds records: by its name, or for those of a type. */
 const isList = (key: string): boolean => LISTS.has(key) || typeWord(key) !== undefined
 
-/** A string (perhaps truncated by the end of the text, or of the line), a bracket, or a broken character. */
-const STRING_OR_BRACKET = new RegExp(
-  `"[^"\\\\\\n]*(?:\\\\.[^"\\\\\\n]*)*(?:"|\\n|\\\\?$)|[{}[\\]\\0]|${BROKEN}`,
-  'gs',
-)
-const AFTER_SCALAR = /[\s,}\]"]/g
-const AFTER_STRING = /\s*([:,}\]]|$)/y
-const DEPTH: { [bracket: string]: number } = { '{': 1, '[': 1, '}': -1, ']': -1 }
-
 /** How the records begin that begin as this one does, as a pattern: so the one after a broken one can be found. */
 function startOf(record: string): string {
   if (!record.startsWith('{')) return '"(?=\\d)' // an address
@@ -73,33 +67,51 @@ const BETWEEN_OBJECTS = /\}\s*,\s*(?=\{\s*")/g
 /** Where a value ends when a quote or a byte in it is wrong: nobody knows. */
 const UNKNOWN_END = -2
 
-/** Why a value cannot go on after this token: more text is needed (-1), or it is wrong; 0 when it can. */
-function problemAfter([token]: RegExpExecArray, text: string, end: number): number {
-  if (!token.startsWith('"')) return DEPTH[token] === undefined ? UNKNOWN_END : 0
-  if (token.endsWith('"') && ':,}]'.includes(text.charAt(end) || ' ')) return 0 // as nearly all are
-  if (token.endsWith('\n')) return UNKNOWN_END
-  AFTER_STRING.lastIndex = end
-  const [, next] = AFTER_STRING.exec(text) ?? []
-  return next === undefined ? UNKNOWN_END : next === '' ? -1 : 0
-}
+/** Commas on end, as millions would take long one by one. */
+const AFTER_COMMAS = /[\s,]+/y
 
-/** The position after the JSON value that starts at `from`, or -1 when the text ends before it. */
-function endOfValue(text: string, from: number): number {
-  if (!/["{[]/.test(text.charAt(from))) {
-    AFTER_SCALAR.lastIndex = from
-    const after = AFTER_SCALAR.exec(text)
-    return after?.[0] === '"' ? UNKNOWN_END : (after?.index ?? -1)
+/** What a character of a value stands in, and what it leads to else: a bracket, the end, or that something is wrong. */
+const [START, SCALAR, INSIDE, STRING, ESCAPE, AFTER] = [0, 1, 2, 3, 4, 5] as const
+const [OPEN, END, CLOSE, WRONG] = [6, 7, 8, 9] as const
+/** What a character leads to: rows by what it stands in, columns by what it is. */
+const LEADS = Uint8Array.from(
+  // other, and the kinds of KINDS
+  [
+    [SCALAR, SCALAR, SCALAR, STRING, SCALAR, SCALAR, OPEN, SCALAR, SCALAR], // START
+    [SCALAR, END, END, WRONG, SCALAR, END, SCALAR, END, SCALAR], // SCALAR
+    [INSIDE, INSIDE, INSIDE, STRING, INSIDE, INSIDE, OPEN, CLOSE, WRONG], // INSIDE brackets
+    [STRING, STRING, WRONG, AFTER, ESCAPE, STRING, STRING, STRING, STRING], // STRING
+    [STRING, STRING, STRING, STRING, STRING, STRING, STRING, STRING, STRING], // ESCAPE
+    [WRONG, AFTER, AFTER, WRONG, WRONG, END, WRONG, CLOSE, WRONG], // AFTER a string
+  ].flat(),
+)
+const KINDS = [' \t\r', '\n', '"', '\\', ',:', '{[', '}]', `\0${BROKEN}`]
+const COLUMNS = KINDS.length + 1
+const KIND_OF = new Uint8Array(0x10000)
+KINDS.forEach((characters, i) => {
+  for (let at = 0; at < characters.length; at += 1) KIND_OF[characters.charCodeAt(at)] = i + 1
+})
+
+const leadOf = (within: number, code: number): number =>
+  LEADS[within * COLUMNS + (KIND_OF[code] ?? 0)] ?? WRONG
+
+/** The search for the end of a value: it goes on where it was when more text comes, so takes linear time. */
+type Search = { at: number; depth: number; within: number }
+
+/** The position after a JSON value, -1 when the text ends before it, or `UNKNOWN_END`. */
+function endOfValue(text: string, search: Search): number {
+  let { at, depth, within } = search
+  for (; at < text.length; at += 1) {
+    within = leadOf(within, text.charCodeAt(at))
+    if (within <= AFTER) continue
+    if (within === WRONG) break
+    if (depth === 0 && within !== OPEN) return at
+    depth += END - within // OPEN is the number before, CLOSE that after
+    if (depth === 0) return at + 1
+    within = INSIDE
   }
-  STRING_OR_BRACKET.lastIndex = from
-  let depth = 0
-  for (;;) {
-    const match = STRING_OR_BRACKET.exec(text)
-    if (match === null) return -1
-    const problem = problemAfter(match, text, STRING_OR_BRACKET.lastIndex)
-    if (problem < 0) return problem
-    depth += DEPTH[match[0]] ?? 0
-    if (depth === 0) return STRING_OR_BRACKET.lastIndex
-  }
+  Object.assign(search, { at, depth, within })
+  return within === WRONG ? UNKNOWN_END : -1
 }
 
 /** Newlines between two positions of the text; reads nothing beyond them. */
@@ -110,6 +122,12 @@ function countLines(text: string, from: number, to: number): number {
   return lines
 }
 
+/** A value that is not complete; `lines`: those of what is forgotten of it, as it is too long. */
+type Value = Search & { isBroken: boolean; isTooLong: boolean; lines: number }
+
+/** More than the begin of a record has, by which the one after a broken one is found. */
+const START_LENGTH_MAX = 1024
+
 /**
  * Passes every record of a JSON document to `sink`, with its key when it is listed under one.
  * @throws UnusableFile when the document is not JSON, is truncated, or is not a list of proxies.
@@ -118,47 +136,70 @@ export const readJson: Reader = async (chunks, sink) => {
   const outline = createOutline(sink)
   let text = ''
   let line = 1
-  /** Whether the text begins with a record that is broken, and the next one is not there yet. */
-  let isBroken = false
+  /** What the text begins with and does not end. */
+  let value = null as Value | null
   /** Characters that were read, and those in which the ends of broken records were looked for. */
   let [length, lookedAt] = [0, 0]
 
-  /** Takes what begins at a position; returns where it ends, -1 when the text ends before it. */
-  function takeAt(from: number, isLast: boolean): number {
-    const found = outline.endAt(text, from)
-    isBroken = found === UNKNOWN_END
-    if (isBroken) lookedAt += Math.max(0, STRING_OR_BRACKET.lastIndex - from) // there that search ended
+  /** The position of the record after one that is broken, -1 when the text ends before it. */
+  function endOfBroken(broken: Value, from: number, isLast: boolean): number {
+    if (!broken.isBroken) lookedAt += broken.at - from
+    broken.isBroken = true
     // Usually less than is read; records that stay open up to one broken byte would be read for hours.
     if (lookedAt > 4 * length + 8 * RECORD_LENGTH_MAX) {
       throw new UnusableFile(`line ${line}: too many records are broken before this`)
     }
-    const end = isBroken ? outline.nextRecord(text, from, line, isLast) : found
+    return outline.nextRecord(text, from, line, isLast)
+  }
+
+  /** Takes what begins at a position; returns where it ends, -1 when the text ends before it. */
+  function takeAt(from: number, isLast: boolean): number {
+    value ??= { at: from, depth: 0, within: START, isBroken: false, isTooLong: false, lines: 0 }
+    let end = value.isBroken ? UNKNOWN_END : outline.endAt(text, from, value)
+    if (end === UNKNOWN_END) end = endOfBroken(value, from, isLast)
     if (end < 0) return end
-    if (isBroken) outline.skip(line)
+    if (value.isBroken) outline.skip(line, NOT_JSON)
+    else if (value.isTooLong) outline.skip(line, TOO_LONG)
     else outline.take(text.slice(from, end), line)
+    line += value.lines + countLines(text, from, end)
+    value = null
     return end
+  }
+
+  /** Takes all that is complete; returns where the rest begins. */
+  function takeComplete(isLast: boolean): number {
+    for (let at = 0; ; ) {
+      const start = text.slice(at).search(/\S|$/) // in what is left of this chunk
+      line += countLines(text, at, at + start)
+      at += start
+      const end = at === text.length ? -1 : takeAt(at, isLast)
+      if (end < 0) return at
+      at = end
+    }
   }
 
   /** Takes all that is complete, and leaves the rest; `isLast`: what is not there by now does not come. */
   function takeAll(isLast: boolean): void {
-    let at = 0
-    for (;;) {
-      const start = text.slice(at).search(/\S/) // in what is left of this chunk
-      if (start < 0) break
-      line += countLines(text, at, at + start)
-      at += start
-      const end = takeAt(at, isLast)
-      if (end < 0) break
-      line += countLines(text, at, end)
-      at = end
-    }
+    const at = takeComplete(isLast)
     text = text.slice(at)
+    if (value === null) return
+    value.at -= at
     if (text.length <= RECORD_LENGTH_MAX) return
-    if (isLast || !isBroken) throw new UnusableFile(`line ${line}: too long`)
-    takeAll(true)
+    if (value.isBroken && !isLast) return takeAll(true)
+    if (!outline.isRecord()) throw new UnusableFile(`line ${line}: too long`)
+    forget(value)
   }
 
-  // What is not complete is read again when it is twice as long: with each chunk, it would take long.
+  /** Forgets what was read of a record that is too long, but its first character and where the next may begin. */
+  function forget(long: Value): void {
+    const rest = long.isBroken ? text.slice(-START_LENGTH_MAX) : ''
+    long.lines += countLines(text, 0, text.length - rest.length)
+    long.isTooLong = true
+    text = text.charAt(0) + rest
+    long.at = 1
+  }
+
+  // A text is made of its chunks again when it is twice as long: with each chunk, it would take long.
   let lengthMin = 0
   for await (const chunk of chunks) {
     text += chunk
@@ -168,8 +209,8 @@ export const readJson: Reader = async (chunks, sink) => {
     lengthMin = Math.min(2 * text.length, RECORD_LENGTH_MAX)
   }
   takeAll(true)
-  if (isBroken && outline.closes(text)) outline.skip(line)
-  else outline.end(text.trim() !== '')
+  if (value?.isBroken && outline.closes(text)) outline.skip(line, NOT_JSON)
+  else outline.end(text !== '')
 }
 
 /** @throws UnusableFile when an object is neither the envelope nor a list by address. */
@@ -232,10 +273,11 @@ function createOutline(sink: RowSink) {
     }
   }
 
-  /** Whether this character starts a value or key, and is not structural. */
+  /** Whether this character starts a value or key, perhaps after no comma, and is not structural. */
   const isValue = (char: string): boolean =>
     (expect.startsWith('value') && !/[\]},:]/.test(char) && !isDataNext(char)) ||
-    (expect.startsWith('key') && char === '"')
+    (expect === ', or ]' && char === '{') ||
+    (/^key|^, or \}/.test(expect) && char === '"')
 
   /** Passes on a record, or an address in an array. */
   function takeRecord(line: number, parsed: unknown, source: string): void {
@@ -250,18 +292,22 @@ function createOutline(sink: RowSink) {
 
   return {
     /** Where the value or structural character at `from` ends; -1 when the text ends before it, or `UNKNOWN_END`. */
-    endAt(text: string, from: number): number {
+    endAt(text: string, from: number, search: Search): number {
       const char = text.charAt(from)
       if (char === '\0' || text.startsWith(BROKEN, from)) return UNKNOWN_END
-      if (isValue(char)) return endOfValue(text, from)
+      if (isValue(char)) return endOfValue(text, search)
       const isStray = char === '"' || (char === ':' && expect !== ':')
-      return isStray ? UNKNOWN_END : from + 1
+      if (isStray || char !== ',') return isStray ? UNKNOWN_END : from + 1
+      AFTER_COMMAS.lastIndex = from
+      AFTER_COMMAS.test(text)
+      return AFTER_COMMAS.lastIndex
     },
 
     take(source: string, line: number): void {
-      if (source.length === 1 && !isValue(source)) return takeStructural(source, line)
+      const char = source.charAt(0)
+      if (!isValue(char)) return takeStructural(char, line)
       const parsed = parseJson(source)
-      if (expect.startsWith('key')) {
+      if (source.startsWith('"') && /^key|^, or \}/.test(expect)) {
         key = String(parsed ?? source)
         members += 1
         expect = ':'
@@ -305,10 +351,14 @@ function createOutline(sink: RowSink) {
       return new RegExp(`${brackets.join('[^{}[\\]]*')}\\s*$`).test(text)
     },
 
-    /** Leaves out a broken record, up to the next one. */
-    skip(line: number): void {
-      sink.bad(line, 'row', NOT_JSON)
-      expect = containers.at(-1) === 'object' ? 'key' : 'value'
+    /** Whether what comes next is a record, and not a key or a member of the envelope. */
+    isRecord: (): boolean =>
+      containers.length > 0 && !/^key|^, or \}/.test(expect) && !inEnvelope(),
+
+    /** Leaves out a record, up to the next one. */
+    skip(line: number, reason: string): void {
+      sink.bad(line, 'row', reason)
+      expect = containers.at(-1) === 'object' ? 'key or }' : 'value or ]'
     },
 
     end(hasMore: boolean): void {

@@ -44,7 +44,7 @@ export const brokenText = (text: string): string | null =>
 
 /** Longest line, and longest JSON record, in characters. */
 export const RECORD_LENGTH_MAX = 1024 * 1024
-const TOO_LONG = `is longer than ${RECORD_LENGTH_MAX / 2 ** 20} MiB`
+export const TOO_LONG = `is longer than ${RECORD_LENGTH_MAX / 2 ** 20} MiB`
 
 /** The value of a JSON document, or `undefined` when it is not valid JSON. */
 export const parseJson = (text: string): unknown => {

@@ -6,10 +6,10 @@ import { type Job, repeat } from './runner.ts'
 const FEW = 8
 const EVERY_MS = 2 * SECOND_MS
 
-/** Says when few descriptors are left, and when there are enough again. */
-export function watchDescriptors(say: (sentence: string) => void): Job {
+/** Says when few descriptors are left, and when there are enough again; `areFew`: which it is. */
+export function watchDescriptors(say: (sentence: string) => void): Job & { areFew: () => boolean } {
   let areFew = false
-  return repeat(() => {
+  const job = repeat(() => {
     if (areDescriptorsLeft(areFew ? 2 * FEW : FEW) !== areFew) return
     areFew = !areFew
     say(
@@ -18,4 +18,5 @@ export function watchDescriptors(say: (sentence: string) => void): Job {
         : 'there are enough file descriptors again',
     )
   }, EVERY_MS)
+  return { ...job, areFew: () => areFew }
 }

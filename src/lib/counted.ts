@@ -3,9 +3,9 @@
 /** `1,234` */
 export const counted = (n: number): string => n.toLocaleString('en-US')
 
-/** `1 standby`, `2 standbys` */
-export const several = (n: number, thing: string): string =>
-  `${counted(n)} ${thing}${n === 1 ? '' : 's'}`
+/** `1 server`, `2 servers` */
+export const several = (n: number, thing: string, things = `${thing}s`): string =>
+  `${counted(n)} ${n === 1 ? thing : things}`
 
 const UNITS = [
   ['day', 86_400],

@@ -3,6 +3,7 @@
  * unix sockets, so libc does. A failure to notify is reported once, and changes nothing else.
  */
 import { messageOf } from './errors.ts'
+import { openLibc } from './libc.ts'
 
 /** Its socket, a path or `@name`, and after what silence a process is dead for it (`null`: never). */
 export type Manager = { socket: string; watchdogMs: number | null }
@@ -11,6 +12,8 @@ type Notifier = {
   /** The process is ready. Starts the watchdog, which notifies twice in every `watchdogMs`. */
   ready(status: string): void
   stopping(status: string): void
+  /** Another process is the main one of this service from now on. */
+  isNow(pid: number): void
   close(): void
 }
 
@@ -37,9 +40,7 @@ function addressOf(socket: string): Uint8Array {
 /** Opens a datagram socket. `send` throws when the manager does not accept a message. */
 async function openSocket(socket: string) {
   const to = addressOf(socket)
-  // Loaded only when needed: few processes have a service manager.
-  const { dlopen } = await import('bun:ffi')
-  const { symbols } = dlopen('libc.so.6', {
+  const symbols = await openLibc({
     socket: { args: ['int', 'int', 'int'], returns: 'int' },
     sendto: { args: ['int', 'ptr', 'u64', 'int', 'ptr', 'u32'], returns: 'i64' },
     close: { args: ['int'], returns: 'int' },
@@ -62,7 +63,7 @@ export async function createNotifier(
   manager: Manager | null,
   say: (sentence: string) => void,
 ): Promise<Notifier> {
-  if (manager === null) return { ready() {}, stopping() {}, close() {} }
+  if (manager === null) return { ready() {}, stopping() {}, isNow() {}, close() {} }
   let hasFailed = false
   const failed = (error: unknown): void => {
     const reason = messageOf(error)
@@ -85,6 +86,7 @@ export async function createNotifier(
       if (watchdogMs !== null) watchdog = setInterval(() => notify('WATCHDOG=1'), watchdogMs / 2)
     },
     stopping: status => notify('STOPPING=1', `STATUS=${status}`),
+    isNow: pid => notify(`MAINPID=${pid}`),
     close() {
       clearInterval(watchdog)
       socket?.close()

@@ -3,10 +3,9 @@
  * for each reason. Console, metrics and `doctor` say it from here, in the same words.
  */
 import { describeAhead } from '../access/ahead.ts'
-import { type EndingKey, keyState, type ListedKey } from '../access/key.ts'
+import type { EndingKey, FullKey } from '../access/key.ts'
 import type { KeyShare } from '../access/key-watch.ts'
-import { type Plan, TEMP_PLAN } from '../access/plan.ts'
-import type { Registry } from '../access/ports.ts'
+import type { Registry, SomeKeys } from '../access/ports.ts'
 import type { Subject } from '../access/rate-limit.ts'
 import type { CheckerStatus } from '../checker/ports.ts'
 import { describeFailure, type FeedState, isForgotten } from '../feeds/store.ts'
@@ -33,8 +32,6 @@ export type NodeReport = {
 /** Space on the disk of the data directory, and what an import may take of it; `null`: inodes are not counted. */
 export type Space = { freeBytes: number; neededBytes: number; freeInodes: number | null }
 
-export type KeyOnPlan = { key: ListedKey; plan: Plan | undefined }
-
 /** What was read; what is left out is not known, and needs no attention. */
 export type Facts = {
   /** `origin` says how to fill a list that is empty. */
@@ -44,10 +41,9 @@ export type Facts = {
   feeds: readonly Pick<FeedState, 'source' | 'error' | 'nextTryAt'>[]
   /** Keys that limits have refused within an hour, those refused most often first. */
   refused: readonly (KeyShare & { label: string })[]
-  /** Keys of which some are at a limit, and how many more are that were not read. */
-  keys: { read: readonly KeyOnPlan[]; unread: number }
-  /** The keys that end next, and how many do. */
-  ending: { keys: readonly EndingKey[]; total: number }
+  full: SomeKeys<FullKey>
+  /** The keys that end next. */
+  ending: SomeKeys<EndingKey>
   disk: Space
   /** Rows and subjects that lie in the future, and how far this machine's clock is ahead of the database's. */
   clock: { rows: number; subjects: readonly Subject[]; distanceMs: number }
@@ -98,14 +94,6 @@ function ofKeys<K extends Named>(
   }))
   const more = total - causes.length
   return more > 0 ? [...causes, `and ${several(more, 'more key')}`] : causes
-}
-
-/** What an active key has used up of its day; a quota of callers is used up by the customer's own machines, as it should. */
-export function usedUp({ key, plan }: KeyOnPlan, nowMs: number): string | null {
-  if (keyState(key, nowMs) !== 'active') return null
-  const { daily = null, subnets = null } = plan ?? {}
-  if (daily !== null && key.requestsToday >= daily) return several(daily, 'request')
-  return subnets !== null && key.subnetsToday >= subnets ? several(subnets, 'network') : null
 }
 
 const shareOf = ({ requests, refused }: KeyShare): number => refused / requests
@@ -189,13 +177,14 @@ const ROWS = {
         `(${percent(shareOf(key))}) by a limit`,
     ),
   ),
-  key_at_limit: row('keys', '#keys', ({ read, unread }, nowMs) => {
-    const full = read.flatMap(each => {
-      const used = usedUp(each, nowMs)
-      return used === null ? [] : [{ ...each.key, used }]
-    })
-    return ofKeys(full, ({ used }) => `has used up its ${used} of the day`, full.length + unread)
-  }),
+  key_at_limit: row('full', '#keys', ({ keys, total }) =>
+    ofKeys(
+      keys,
+      ({ limit, quota }) =>
+        `has used up its ${several(quota, limit === 'daily' ? 'request' : 'network')} of the day`,
+      total,
+    ),
+  ),
   key_expiring: row('ending', '#keys', ({ keys, total }) =>
     ofKeys(keys, ({ expiresAt }) => `ends on ${formatDay(utcDay(expiresAt))}`, total),
   ),
@@ -210,8 +199,8 @@ const ROWS = {
       : [
           {
             sentence:
-              `${counted(rows)} proxies were last checked in the future, and count as fresh until then: ` +
-              'import them again, or the whole list with: proxylist import --replace FILE',
+              `the last checks of ${several(rows, 'proxy', 'proxies')} lie in the future: they count as fresh ` +
+              'until then; import them again, or the whole list with: proxylist import --replace FILE',
             link: '#import',
           },
         ]),
@@ -270,16 +259,9 @@ export function judgeChecker(status: CheckerStatus | null, nowMs: number): Resul
 }
 
 /** Which keys are at a limit or end soon: that is allowed, and their customers may need something. */
-export async function judgeKeys(
-  { keys, plans }: Pick<Registry, 'keys' | 'plans'>,
-  nowMs: number,
-): Promise<Result> {
-  const byName = new Map((await plans.list()).map(plan => [plan.name, plan]))
-  const all = (await keys.list(nowMs)).map(key => ({
-    key,
-    plan: byName.get(key.plan ?? TEMP_PLAN),
-  }))
+export async function judgeKeys(keys: Registry['keys'], nowMs: number): Promise<Result> {
+  const full = await keys.full(nowMs, NAMED_KEYS)
   const ending = await keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)
-  const notes = sentencesOn({ keys: { read: all, unread: 0 }, ending }, nowMs)
+  const notes = sentencesOn({ full, ending }, nowMs)
   return finding([], 'no key has used up its day, or ends within 7 days', notes)
 }

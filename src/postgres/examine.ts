@@ -33,7 +33,7 @@ import { type Connection, onlyRow, openConnection, type Query } from './connecti
 import { lacksRight } from './errors.ts'
 import { SCHEMA_VERSION, SERVER_VERSION_MIN, versionOf } from './migrate.ts'
 import { createNodes, type NodeState } from './nodes.ts'
-import { createKeyStore, createPlanStore } from './registry.ts'
+import { createKeyStore } from './registry.ts'
 
 /** What the server shows of these connections. */
 const NAME = 'proxylist doctor'
@@ -404,10 +404,8 @@ const SCHEMA_CHECKS: Checks<Database> = {
   freshness: async ({ query, origin, clock }) =>
     judgeChecks(await tallyAt(tallyOf(query), clock()), origin, clock()),
   limits: database => {
-    const change = createChange(database)
-    const keys = createKeyStore(database.query, change, database)
-    const plans = createPlanStore(database.query, change)
-    return judgeKeys({ keys, plans }, database.clock())
+    const keys = createKeyStore(database.query, createChange(database), database)
+    return judgeKeys(keys, database.clock())
   },
   async clock({ query, clock }) {
     const { ahead: rows } = await tallyAt(tallyOf(query), clock())

@@ -5,6 +5,7 @@
  */
 import {
   type EndingKey,
+  type FullKey,
   hashKey,
   type KeyChanges,
   type KeySummary,
@@ -15,7 +16,7 @@ import {
   shownPrefix,
 } from '../access/key.ts'
 import { BUILT_IN_PLANS, type Plan, TEMP_PLAN } from '../access/plan.ts'
-import type { EndingKeys, LoadProblem, PlanRemoval, Registry, UsageStore } from '../access/ports.ts'
+import type { LoadProblem, PlanRemoval, Registry, SomeKeys, UsageStore } from '../access/ports.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 import { arrayLiteral, bytesLiteral } from './arrays.ts'
 import { type Change, createChange } from './change-numbers.ts'
@@ -94,11 +95,12 @@ const fromKeys = (keys: string): string => `
   from clock, ${keys} k join proxylist.plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')
     left join proxylist.usage u on u.kind = 'key' and u.id = k.id`
 
+const countToday = (set: 'served' | 'callers'): string =>
+  `coalesce((select ${NETWORKS_SIZE} from proxylist.networks n where n.kind = 'key'
+      and n.id = k.id and n.network_set = '${set}' and n.day = today), 0)`
+
 const LISTED = `${SUMMARY},
-    coalesce((select ${NETWORKS_SIZE} from proxylist.networks n where n.kind = 'key'
-      and n.id = k.id and n.network_set = 'served' and n.day = today), 0) as "subnetsToday",
-    coalesce((select ${NETWORKS_SIZE} from proxylist.networks n where n.kind = 'key'
-      and n.id = k.id and n.network_set = 'callers' and n.day = today), 0) as "clientsToday",
+    ${countToday('served')} as "subnetsToday", ${countToday('callers')} as "clientsToday",
     (select coalesce(json_agg(o.expires_at order by o.expires_at), '[]') from proxylist.old_secrets o
       where o.key_id = k.id and o.expires_at > $1::float8) as "oldSecretsUntil"
   ${fromKeys('proxylist.keys')}`
@@ -107,6 +109,17 @@ const LISTED = `${SUMMARY},
 const SLICE = '(select * from proxylist.keys where id > $1 order by id limit $2::int)'
 const SCANNED = `${SUMMARY}, nullif(greatest(k.last_seen, u.latest), 0)::float8 as "lastSeenMs"
   ${fromKeys(SLICE)} order by k.id`
+
+const FULL = `
+  with clock as materialized (select (proxylist.now_ms() / 86400000)::int as today)
+  select k.id, k.label, case when u.requests >= p.daily then 'daily' else 'subnets' end as "limit",
+    (case when u.requests >= p.daily then p.daily else p.subnets end)::float8 as quota,
+    (count(*) over ())::float8 as total
+  ${fromKeys('proxylist.keys')}
+  where u.day >= today and k.revoked_at is null and p.enabled
+    and (k.expires_at is null or k.expires_at > $1::float8)
+    and (u.requests >= p.daily or ${countToday('served')} >= p.subnets)
+  order by k.id limit $2`
 
 /** A client returns bytes as `Buffer`, which is more than they are. */
 const bytesOf = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes)
@@ -305,13 +318,18 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
     read: async (id: string, nowMs: number): Promise<ListedKey | null> =>
       (await query<ListedKey>(`${LISTED} where k.id = $2`, [nowMs, id]))[0] ?? null,
 
-    async ending(fromMs: number, untilMs: number, most: number): Promise<EndingKeys> {
+    async ending(fromMs: number, untilMs: number, most: number): Promise<SomeKeys<EndingKey>> {
       const keys = await query<EndingKey & { total: number }>(
         `select id, label, expires_at::float8 as "expiresAt", (count(*) over ())::float8 as total
          from proxylist.keys where revoked_at is null and plan is not null
            and expires_at > $1::float8 and expires_at <= $2::float8 order by expires_at, id limit $3`,
         [fromMs, untilMs, most],
       )
+      return { keys, total: keys[0]?.total ?? 0 }
+    },
+
+    async full(nowMs: number, most: number): Promise<SomeKeys<FullKey>> {
+      const keys = await query<FullKey & { total: number }>(FULL, [nowMs, most])
       return { keys, total: keys[0]?.total ?? 0 }
     },
 

@@ -16,7 +16,7 @@ import { openAccessFile } from './access/file.ts'
 import { createKeyReader, createKeyWriter } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
 import { ACCESS_FILE, PROXY_FILE } from './data-directory.ts'
-import { openReading, requireHeader, shrink } from './database.ts'
+import { openReading, requireHeader, rollBack, shrink } from './database.ts'
 import {
   closeSafely,
   type Fingerprint,
@@ -322,7 +322,7 @@ async function writeListFile(
     requireRoom()
     db.run('commit')
   } catch (error) {
-    if (db.inTransaction) db.run('rollback') // on a full disk SQLite has done so already
+    rollBack(db)
     trimWal(db, file)
     throw error
   }

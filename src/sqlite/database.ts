@@ -5,7 +5,7 @@
 import { Database } from 'bun:sqlite'
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { CommandError, codeOf, StoreError } from '../lib/errors.ts'
+import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
 import { strayWal, walOf } from './data-directory.ts'
 import { freshFile, lockPath, placeDatabase, removeDatabase, removeWal } from './database-files.ts'
 import { emptied, explain, isDamage, isDiskFull, isLasting } from './errors.ts'
@@ -15,6 +15,7 @@ import {
   migrate,
   pragma,
   refuseForeign,
+  refuseUnreleased,
   type Schema,
 } from './migrate.ts'
 
@@ -156,6 +157,7 @@ export const openReading = (file: string): Database => {
 /** Copies a database of an earlier schema into memory, brings it to the newest there, and closes it. */
 function migratedCopy(db: Database, file: string, options: OpenOptions): Database {
   refuseForeign(db, file, options.holds)
+  refuseUnreleased(db, file, options)
   const copy = inMemory(db.serialize())
   migrate(copy, ':memory:', options)
   db.close()
@@ -215,6 +217,7 @@ function prepareDatabase(db: Database, file: string, options: OpenOptions): void
   db.run(`pragma busy_timeout = ${mustExist ? SERVER_BUSY_MS : COMMAND_BUSY_MS}`)
   db.run(`pragma cache_size = -${cacheKib}`)
   refuseForeign(db, file, holds)
+  refuseUnreleased(db, file, options)
   db.run(`pragma page_size = ${pageBytes}`)
   db.run('pragma journal_mode = wal')
   db.run(`pragma wal_autocheckpoint = ${walBytes / pageBytes}`)
@@ -243,6 +246,15 @@ export function shrink(db: Database): void {
     db.run('vacuum')
   } catch {
     // Another process writes, or the disk is full: the next import that replaces the list tries.
+  }
+}
+
+/** Undoes a transaction, if SQLite has not yet, as it has on a full disk and of a database that was closed meanwhile. */
+export function rollBack(db: Database): void {
+  try {
+    if (db.inTransaction) db.run('rollback')
+  } catch (error) {
+    if (messageOf(error) !== 'Database has closed') throw error
   }
 }
 

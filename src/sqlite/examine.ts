@@ -24,6 +24,7 @@ import {
 import { isAlone } from './database.ts'
 import { freshStart, leftoversOf } from './database-files.ts'
 import { damagedBy, isDamage, isStoreFailure, withoutRemedy } from './errors.ts'
+import { foreignContent } from './foreign.ts'
 import { spaceIn } from './observe.ts'
 import { checkOpenList } from './proxies/store.ts'
 import { RESTORE_PART } from './restore.ts'
@@ -51,7 +52,10 @@ function withFile(
 /** The problems of keys, plans and usage in `dir`; none when they are intact. */
 function registryProblems(dir: string): string[] {
   using registry = openRegistry(dir, { isReader: true })
-  return checkRegistry(registry.db)
+  const problems = checkRegistry(registry.db)
+  if (problems.length > 0) return problems
+  const foreign = foreignContent(registry.db, 'access') // `restore` refuses it
+  return foreign === null ? [] : [`it ${foreign}`]
 }
 
 /** The problems of the list in `dir`; none when it is intact. Reads all of it, in a worker. */
@@ -140,7 +144,7 @@ export const DIRECTORY_CHECKS = {
   async limits({ dir, clock }) {
     const judged = await tryRead(join(dir, ACCESS_FILE), async () => {
       using registry = openRegistry(dir, { isReader: true })
-      return await judgeKeys(registry, clock())
+      return await judgeKeys(registry.keys, clock())
     })
     return judged ?? right('there are no keys that can be read')
   },

@@ -216,13 +216,18 @@ function areAccepted(db: Database, [, select, accepts]: Rule): boolean {
   }
 }
 
-const refusal = (db: Database, what: string): CommandError =>
-  new CommandError(`${db.filename} holds ${what} that no command of proxylist writes`)
+/** The first thing that an intact database holds and no command of this program writes, as a predicate, or `null`. */
+export function foreignContent(db: Database, holds: ServerHolds): string | null {
+  const [what] = RULES[holds].find(rule => !areAccepted(db, rule)) ?? []
+  return what === undefined ? null : holding(what)
+}
 
-/** @throws CommandError when an open database that is intact holds what no command of this program writes. */
+const holding = (what: string): string => `holds ${what} that no command of proxylist writes`
+
+/** @throws CommandError when an open database that is intact holds such a thing. */
 export function refuseForeignContent(db: Database, holds: ServerHolds): void {
-  const [foreign] = RULES[holds].find(rule => !areAccepted(db, rule)) ?? []
-  if (foreign !== undefined) throw refusal(db, foreign)
+  const problem = foreignContent(db, holds)
+  if (problem !== null) throw new CommandError(`${db.filename} ${problem}`)
 }
 
 /** All that a schema is made of, and the statistics that SQLite may have added. */
@@ -251,5 +256,5 @@ export function refuseForeignObjects(db: Database, holds: ServerHolds): void {
   fresh.run('analyze')
   const known = new Set(objectsOf(fresh))
   if (objectsOf(db).every(object => known.has(object))) return
-  throw refusal(db, 'a table, an index, a trigger or a view')
+  throw new CommandError(`${db.filename} ${holding('a table, an index, a trigger or a view')}`)
 }

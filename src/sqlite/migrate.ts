@@ -3,8 +3,13 @@
  * transaction: version n is the state after script n, and a released script does not change. The version
  * is SQLite's `user_version`; the `application_id` says which database it is.
  */
-import type { Database } from 'bun:sqlite'
+import { Database } from 'bun:sqlite'
+import { chmodSync, existsSync, renameSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { CommandError } from '../lib/errors.ts'
+import { say } from '../lib/log.ts'
+import { DATA_FILES } from './data-directory.ts'
+import { freshFile, giveToOwner } from './database-files.ts'
 
 /** Mark a SQLite file as a database of this program: `pxll`, `pxla` and `pxlf`. */
 export const APPLICATION_IDS = {
@@ -17,8 +22,8 @@ export type Holds = keyof typeof APPLICATION_IDS
 export type ServerHolds = Exclude<Holds, 'feeds'>
 
 /**
- * Builds before the first release numbered their schemas from 1, too, with other tables. Their databases
- * have other marks, `PRXL` and `pxlp`, `PRXA`, `PRXF`, so that the numbers cannot be confused; and what to do.
+ * Builds before the first release numbered their schemas from 1, too, with other tables. The databases of older
+ * ones have other marks, `PRXL` and `pxlp`, `PRXA`, `PRXF`, so that the numbers cannot be confused; and what to do.
  */
 const UNRELEASED: { readonly [holds in Holds]: { ids: readonly number[]; remedy: string } } = {
   proxies: { ids: [0x5052584c, 0x70786c70], remedy: 'remove it, and import the list again' },
@@ -29,6 +34,11 @@ const UNRELEASED: { readonly [holds in Holds]: { ids: readonly number[]; remedy:
   },
   feeds: { ids: [0x50525846], remedy: 'remove it: each feed is then fetched in full once' },
 }
+
+const unreleased = (file: string, holds: Holds): CommandError =>
+  new CommandError(
+    `${file} was written by a build of proxylist before its first release: ${UNRELEASED[holds].remedy}`,
+  )
 
 /** The schema of a database; the scripts lead to its versions. */
 export type Schema = { holds: Holds; scripts: readonly string[] }
@@ -45,11 +55,7 @@ export function refuseForeign(db: Database, file: string, holds: Holds): void {
   const id = pragma(db, 'application_id')
   const tables = db.query<{ n: number }, []>('select count(*) as n from sqlite_schema').get()?.n
   if (id === APPLICATION_IDS[holds] || (id === 0 && tables === 0)) return
-  if (UNRELEASED[holds].ids.includes(id)) {
-    throw new CommandError(
-      `${file} was written by a build of proxylist before its first release: ${UNRELEASED[holds].remedy}`,
-    )
-  }
+  if (UNRELEASED[holds].ids.includes(id)) throw unreleased(file, holds)
   const old = Object.values(UNRELEASED).flatMap(({ ids }) => ids)
   const isOurs = [...Object.values<number>(APPLICATION_IDS), ...old].includes(id)
   throw new CommandError(
@@ -62,7 +68,57 @@ export function refuseForeign(db: Database, file: string, holds: Holds): void {
 export const isOfEarlierSchema = (db: Database, { holds, scripts }: Schema): boolean =>
   pragma(db, 'application_id') === APPLICATION_IDS[holds] && schemaVersion(db) < scripts.length
 
-/** Brings a database to the newest version. @throws CommandError when a newer program wrote it. */
+const tablesOf = (db: Database): Set<unknown> =>
+  new Set(
+    db
+      .prepare("select sql from sqlite_schema where type = 'table'")
+      .values()
+      .map(([sql]) => sql),
+  )
+
+/** The tables that some scripts make, which takes a millisecond. */
+const tablesMadeBy = new Map<string, Set<unknown>>()
+
+/** @throws CommandError for a database that lacks a table of its version, or has another under that name. */
+export function refuseUnreleased(db: Database, file: string, { holds, scripts }: Schema): void {
+  const version = schemaVersion(db)
+  if (version === 0 || version > scripts.length) return
+  const made = scripts.slice(0, version)
+  const key = made.join('\n')
+  if (!tablesMadeBy.has(key)) {
+    using fresh = new Database(':memory:')
+    for (const script of made) fresh.run(script)
+    tablesMadeBy.set(key, tablesOf(fresh))
+  }
+  if (!tablesMadeBy.get(key)?.isSubsetOf(tablesOf(db))) throw unreleased(file, holds)
+}
+
+/** How the name of a copy ends that was made before a migration to a schema. */
+const keptAs = (schema: number): string => `.before-schema-${schema}`
+
+/**
+ * Copies keys and list beside them, before one of them is brought to a schema: to go back, they are put in the
+ * place of both. One a schema; another connection may have the database locked for writing.
+ */
+function keepCopies(dir: string, schema: number): void {
+  for (const { name } of DATA_FILES) {
+    const file = join(dir, name)
+    const copy = file + keptAs(schema)
+    if (!existsSync(file) || existsSync(copy)) continue
+    const part = freshFile(copy)
+    using db = new Database(file, { create: false, readwrite: true, strict: true })
+    db.run('vacuum into ?', [part])
+    chmodSync(part, 0o600)
+    giveToOwner(part)
+    renameSync(part, copy)
+    say(`kept a copy of ${file}, as it was before schema ${schema}: ${copy}`)
+  }
+}
+
+/**
+ * Brings a database to the newest version; of keys and list, copies of both are kept before that.
+ * @throws CommandError when a newer program wrote it.
+ */
 export function migrate(db: Database, file: string, { holds, scripts }: Schema): void {
   if (schemaVersion(db) === scripts.length) return
   db.transaction(() => {
@@ -73,6 +129,9 @@ export function migrate(db: Database, file: string, { holds, scripts }: Schema):
           `(schema ${version}, this one knows ${scripts.length}); use that version`,
       )
     }
+    const isKept =
+      version > 0 && file !== ':memory:' && DATA_FILES.some(data => data.holds === holds)
+    if (isKept) keepCopies(dirname(file), scripts.length)
     for (const script of scripts.slice(version)) db.run(script)
     db.run(`pragma application_id = ${APPLICATION_IDS[holds]}`)
     db.run(`pragma user_version = ${scripts.length}`)

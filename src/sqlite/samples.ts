@@ -1,5 +1,5 @@
 /**
- * The samples of the console's charts, a row for each minute of a day, in a small database of their own:
+ * The samples of the console's charts, minutes of a day and hours of a month, in a small database of their own:
  * they are about this machine, so they are in no backup and on no other one. To lose them loses a picture,
  * so nothing waits for the disk, and a file that is damaged is begun again.
  */
@@ -22,12 +22,12 @@ function begin(file: string): Database {
     db.run(`pragma busy_timeout = ${BUSY_MS}`)
     db.run('pragma synchronous = off')
     db.run(
-      'create table if not exists minutes (slot integer primary key, sample text not null) strict',
+      'create table if not exists samples (slot integer primary key, sample text not null) strict',
     )
     db.run(
       'create table if not exists counted (one integer primary key, said text not null) strict',
     )
-    db.run('select sum(length(sample)) from minutes') // reads every page: damage is found now
+    db.run('select sum(length(sample)) from samples') // reads every page: damage is found now
     chmodSync(file, 0o600)
     giveToOwner(file)
     return db
@@ -90,13 +90,13 @@ export function openSamples(dir: string, say: (sentence: string) => void) {
     read: (): unknown[] =>
       attempt(db =>
         db
-          .query<{ sample: string }, []>('select sample from minutes')
+          .query<{ sample: string }, []>('select sample from samples')
           .all()
           .map(({ sample }) => JSON.parse(sample)),
       ) ?? [],
     write(slot: number, sample: object): void {
       attempt(db =>
-        db.run('insert or replace into minutes values (?, ?)', [slot, JSON.stringify(sample)]),
+        db.run('insert or replace into samples values (?, ?)', [slot, JSON.stringify(sample)]),
       )
     },
     /** Keeps what was counted for `doctor`, in the place of what was before. */

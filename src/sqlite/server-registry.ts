@@ -76,6 +76,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     scan: (...asked) => use(registry => registry.keys.scan(...asked)),
     read: (id, nowMs) => use(registry => registry.keys.read(id, nowMs)),
     ending: (...range) => use(registry => registry.keys.ending(...range)),
+    full: (...asked) => use(registry => registry.keys.full(...asked)),
     count: nowMs => use(registry => registry.keys.count(nowMs)),
     countByPlan: () => use(registry => registry.keys.countByPlan()),
     dump: () => use(registry => registry.keys.dump()),

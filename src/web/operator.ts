@@ -1,15 +1,17 @@
 /** What an operator says of the service on its pages (contract F6), put into the HTML of the page. */
 import type { Settings } from '../config/settings.ts'
 
-export type Operator = Settings<'siteName' | 'contact' | 'keyUrl'>
+type Said = Settings<'siteName' | 'contact' | 'keyUrl' | 'providerService'>
+export type Operator = Omit<Said, 'providerService'>
 
 /** A file of the page; its HTML has the name as its title, and what is set as `meta`, for the script. */
 export function ofOperator<F extends { name: string; gzip: string; zstd: string }>(
   file: F,
-  { siteName, contact, keyUrl }: Operator,
+  { siteName, contact, keyUrl, providerService }: Said,
 ): F {
   if (!file.name.endsWith('.html')) return file
-  const metas = Object.entries({ siteName, contact, keyUrl }).map(([name, value = '']) =>
+  const said = { siteName, contact, keyUrl, providerService }
+  const metas = Object.entries(said).map(([name, value = '']) =>
     value === '' ? '' : `<meta name="${name}" content="${Bun.escapeHTML(value)}">`,
   )
   const title = `<title>${Bun.escapeHTML(siteName)}</title>`

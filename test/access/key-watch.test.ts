@@ -1,18 +1,14 @@
-/** Holds what is remembered of replies by key: the refused of an hour, and days that are used up. */
+/** Holds what is remembered of replies by key: the refused of an hour. */
 import { describe, expect, test } from 'bun:test'
 import { createKeyWatch } from '../../src/access/key-watch.ts'
-import type { LimitStatus } from '../../src/access/rate-limit.ts'
 import { T0 } from '../support/fixtures.ts'
 
 const MINUTE = 60_000
-const limitOf = (remaining: number, windowSeconds = 86_400): LimitStatus => ({
-  ...{ name: 'daily', quota: 5, windowSeconds, remaining, resetSeconds: 100 },
-})
 
 function create() {
   const watch = createKeyWatch()
-  const say = (id: string, refused: number, atMs = T0, limits: LimitStatus[] = []): void =>
-    watch.note({ keyId: id, records: 0, refused, nowMs: atMs }, limits)
+  const say = (id: string, refused: number, atMs = T0): void =>
+    watch.note({ keyId: id, records: 0, refused, nowMs: atMs })
   return { ...watch, say }
 }
 
@@ -51,33 +47,8 @@ describe('refused requests', () => {
   })
 
   test('of demo are nobody’s', () => {
-    const { say, refused, full } = create()
-    say('demo', 1, T0, [limitOf(0)])
-    expect([refused(T0), full(T0)]).toEqual([[], []])
-  })
-})
-
-describe('a day that is used up', () => {
-  test('is so until a reply says otherwise, or it ends', () => {
-    const { say, full } = create()
-    say('a', 0, T0, [limitOf(0)])
-    say('b', 1, T0, [limitOf(0)])
-    say('c', 0, T0, [limitOf(1)])
-    expect(full(T0)).toEqual(['a', 'b'])
-    say('a', 0, T0, [limitOf(3)])
-    expect(full(T0 + 99_000)).toEqual(['b'])
-    expect(full(T0 + 100_000)).toEqual([])
-  })
-  test('is not one of callers: those are the customer’s own machines', () => {
-    const { say, full } = create()
-    const ofDay = (name: string) => ({ ...limitOf(0), name })
-    say('a', 0, T0, [ofDay('clients')])
-    say('b', 0, T0, [ofDay('clients'), ofDay('subnets')])
-    expect(full(T0)).toEqual(['b'])
-  })
-  test('is no window that is full', () => {
-    const { say, full } = create()
-    say('a', 1, T0, [limitOf(0, 5)])
-    expect(full(T0)).toEqual([])
+    const { say, refused } = create()
+    say('demo', 1)
+    expect(refused(T0)).toEqual([])
   })
 })

@@ -2,8 +2,6 @@
 import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ListedKey } from '../../src/access/key.ts'
-import type { Registry } from '../../src/access/ports.ts'
 import { createAttention } from '../../src/admin/attention.ts'
 import { readSettings } from '../../src/config/settings.ts'
 import { EXAMINED, examine } from '../../src/doctor.ts'
@@ -43,12 +41,10 @@ function watched(dir: string, reason: string) {
       const answer = await service.ask(`/console/keys/${id}${what}`, { method: 'POST', json })
       expect(answer.status).toBe(200)
     },
-    /** What the console says, as a part of the overview too. */
+    /** What the console says. */
     async said(): Promise<string[]> {
       await new Promise(setImmediate) // a request is a turn of its own
-      const { attention } = await service.value('/console/state')
-      expect((await service.value('/console/overview')).attention).toEqual(attention)
-      return sentences(attention)
+      return sentences((await service.value('/console/state')).attention)
     },
     /** The values of the metric. All scrapes within a second have one text. */
     async scraped() {
@@ -160,7 +156,7 @@ const CASES: readonly Case[] = [
       on.pass(-100)
     },
     mend: on => on.pass(100),
-    sentence: /^1 proxies were last checked in the future, .*proxylist import --replace FILE$/,
+    sentence: /^the last checks of 1 proxy lie in the future: .*proxylist import --replace FILE$/,
   },
   {
     reason: 'clock',
@@ -246,36 +242,17 @@ test('a feed that is paused fails nobody', async () => {
   expect([await failing(false), await failing(true)]).toEqual([['feed http://h/a: gone'], []])
 })
 
-describe('a key that is at its limit', () => {
-  const ids = (count: number) => Array.from({ length: count }, (_, n) => `k${n}`)
-  const keyAtLimit = async () => {
-    const on = watched(daily(), 'key_at_limit')
-    await asked(ASK, 2)(on)
-    const [key] = (await on.registry.keys.list(T0)) as [ListedKey]
-    const said = (full: string[], registry: Registry = on.registry) =>
-      saidWith(on, 'key_at_limit', { registry, watch: { ...on.app.watchKeys(), full: () => full } })
-    return { ...on, key, said }
-  }
-
-  test('is said after any number of others that are no longer', async () => {
-    const { key, said } = await keyAtLimit()
-    expect(await said([...ids(65), key.id])).toEqual([
-      `key ${key.id} has used up its 2 requests of the day`,
-    ])
-  })
-
-  test('is counted where it is not named; no more keys are read than it takes', async () => {
-    const { key, said, registry } = await keyAtLimit()
-    let read = 0
-    const list = (_: number, of: readonly string[] = []) => {
-      read += of.length
-      return of.map(id => ({ ...key, id }))
-    }
-    const found = await said(ids(500), { ...registry, keys: { ...registry.keys, list } })
-    expect(found).toHaveLength(4)
-    expect(found[3]).toBe('and 497 more keys')
-    expect(read).toBe(20)
-  })
+test('a key that another server on the directory has admitted to its limit is said, and after a restart', async () => {
+  const dir = daily()
+  const other = watched(dir, '')
+  const on = watched(dir, 'key_at_limit')
+  expect(await on.said()).toEqual([])
+  await asked(ASK, 2)(other)
+  on.pass()
+  expect(await on.said()).toHaveLength(1)
+  on.stop()
+  other.stop()
+  expect(await watched(dir, 'key_at_limit').said()).toHaveLength(1)
 })
 
 test('what cannot be read is left out: the rest is said', async () => {

@@ -1,8 +1,10 @@
 /** Tests of the console's keys, plans and overview: shapes, changes, refusals, secrets. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { StoreError, UnknownOutcome } from '../../src/lib/errors.ts'
+import { quantileOf } from '../../src/metrics/histogram.ts'
 import { startConsole } from '../support/console.ts'
 import { dataDirectory, T0 } from '../support/fixtures.ts'
+import { samplesOf } from '../support/metrics.ts'
 import { proxylist } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
 
@@ -49,7 +51,7 @@ describe('a key', () => {
       ...{ prefix: expect.any(String), label: 'trial', note: '', state: 'active' },
       ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-11-20T13:00:00.000Z' },
       ...{ requests_today: 0, refused_today: 0, last_seen: null, days: new Array(14).fill(0) },
-      limits: [TRIAL_LIMIT],
+      ...{ count: 30, limits: [TRIAL_LIMIT] },
     })
     const { keys } = await service.value('/console/keys')
     const { key: _, ...listed } = trial
@@ -65,7 +67,7 @@ describe('a key', () => {
       },
       ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-12-20T12:00:00.000Z' },
       ...{ requests_today: 1, refused_today: 0, last_seen: '2026-11-20T12:00:00.000Z' },
-      days: [...new Array(13).fill(0), 1],
+      ...{ days: [...new Array(13).fill(0), 1], count: null },
       limits: [
         { name: 'burst', quota: 5, window: 5, left: 4, reset: 5 },
         { name: 'daily', quota: 34_560, window: 86_400, left: 34_559, reset: 43_200 },
@@ -107,14 +109,15 @@ describe('a key', () => {
     const path = `/console/keys/${id}/rotate`
     const rotated = await service.value(path, post({ overlap: '1h' }))
     expect(rotated).toMatchObject({
-      ...{ id, overlap_until: '2026-11-20T13:00:00.000Z' },
-      report: { id, old_secrets_until: ['2026-11-20T13:00:00.000Z'] },
+      ...{ id, plan: 'standard', overlap_until: '2026-11-20T13:00:00.000Z' },
     })
+    expect((await service.value(`/console/keys/${id}`)).old_secrets_until).toEqual([
+      '2026-11-20T13:00:00.000Z',
+    ])
     expect([await isServed(key), await isServed(rotated.key)]).toEqual([true, true])
     await service.value(`/console/keys/${id}`, post({ expires: '2026-11-20T12:30:00Z' }))
     expect(await service.value(path, post({ overlap: '24h' }))).toMatchObject({
       overlap_until: '2026-11-20T12:30:00.000Z',
-      report: { old_secrets_until: ['2026-11-20T12:30:00.000Z', '2026-11-20T12:30:00.000Z'] },
     })
     const last = await service.value(path, post({ overlap: '0s' }))
     expect(last.overlap_until).toBeNull()
@@ -146,7 +149,7 @@ test('a secret of which nobody knows whether it was stored is answered, with wha
   const service = create()
   const { id } = await made(service)
   const { keys } = service.registry
-  const { add, rotate, list, read } = keys
+  const { add, rotate, list } = keys
   const lost = async () => {
     throw new UnknownOutcome('the database db:5432 cannot be used: the connection was lost')
   }
@@ -159,7 +162,7 @@ test('a secret of which nobody knows whether it was stored is answered, with wha
     // Stored, and then nothing of it can be read: the key must not be lost either.
     [{ list: away }, '/console/keys', { kind: 'regular' }, /^pl_\w{32}$/],
     [
-      { rotate: () => Object.assign(keys, { read: away }) && true },
+      { rotate: () => Object.assign(keys, { list: away }) && true },
       `/console/keys/${id}/rotate`,
       {},
       /^pl_/,
@@ -168,7 +171,7 @@ test('a secret of which nobody knows whether it was stored is answered, with wha
   for (const [failing, path, json, secret] of cases) {
     Object.assign(keys, failing)
     const { status, text } = await service.ask(path, post(json))
-    Object.assign(keys, { add, rotate, list, read })
+    Object.assign(keys, { add, rotate, list })
     expect([status, JSON.parse(text)]).toEqual([
       503,
       {
@@ -222,6 +225,10 @@ describe('a key that is refused', () => {
         ...([`/console/keys/${temp}`, post({ plan: 'classic' })] as const),
         '409 this is a temporary key: its plan is temp and stays',
       ],
+      [
+        ...([`/console/keys/${temp}`, post({ expires: 'never' })] as const),
+        '409 this is a temporary key, which must end',
+      ],
       ['/console/keys?page=1', post({ kind: 'temp' }), '400 this takes no parameters'],
       ['/console/plans?page=1', {}, '400 this takes no parameters'],
       ['/console/keys?sorts=today', {}, "400 unknown parameter 'sorts'; did you mean 'sort'?"],
@@ -260,6 +267,7 @@ describe('a plan', () => {
     ).toEqual({
       ...{ name: 'gold', burst, daily: 5, subnets: null },
       ...{ clients: null, count: null, downloads: 4, enabled: false, keys: 0 },
+      built_in: false,
     })
     const changed = await service.value(
       GOLD,
@@ -331,25 +339,63 @@ describe('a plan with bad limits', () => {
   })
 })
 
+test.each([
+  ['/console/keys', { kind: 'regular', expires: 'soon' }, 'expires'],
+  ['/console/keys', { kind: 'regular', expires: '2001-01-01' }, 'expires'],
+  ['/console/keys', { kind: 'regular', plan: 'none' }, 'plan'],
+  ['/console/keys', { kind: 'temp', ttl: '999999d' }, 'ttl'],
+  ['/console/keys', { kind: 'odd' }, 'kind'],
+  ['/console/keys', { kind: 'regular', nonsense: 1 }, undefined],
+  ['/console/plans/gold', { burst: 'lots' }, 'burst'],
+  ['/console/plans/temp_x', {}, 'name'],
+  ['/console/plans/a%20b', {}, 'name'],
+])('what is refused names its field: %s %j', async (path, json, field) => {
+  const { status, text } = await service.ask(path, {
+    ...{ json, method: path.includes('plans') ? 'PUT' : 'POST' },
+  })
+  expect([status < 500, JSON.parse(text).field]).toEqual([true, field])
+})
+
 describe('the overview', () => {
   test('has what the service does now', async () => {
     const service = create()
     const { key } = await made(service)
     await service.api(`/api?key=${key}&time=999999`)
     await service.api('/api?key=wrong')
+    const state = await service.value('/console/state')
+    expect(state).toMatchObject({ now: '2026-11-20T12:00:00.000Z', ready: true, problem: null })
+    expect(state.uptime_seconds).toBeWithin(0, 300) // of the stopwatch, on a machine that may be busy
     const overview = await service.value('/console/overview')
-    expect(overview).toMatchObject({
-      ...{ now: '2026-11-20T12:00:00.000Z', ready: true, problem: null },
-      ...{ history: { every_seconds: 60, at: [], ok: [] } },
-    })
-    expect(overview.uptime_seconds).toBeWithin(0, 300) // of the stopwatch, on a machine that may be busy
     expect(overview.keys.used_today).toBe(1)
-    expect(overview.list.rows).toBe(
-      overview.list.types.reduce((sum: number, { count }: { count: number }) => sum + count, 0),
-    )
+    expect(overview.list.rows).toBe(1)
     expect(overview.requests.per_second).toBeGreaterThan(0)
     expect(overview.process.rss_bytes).toBeGreaterThan(1e6)
     expect(overview.process.data_bytes).toBeGreaterThan(1000)
+  })
+
+  test('has the p99 that the histogram of /metrics gives', async () => {
+    const service = create()
+    for (let n = 0; n < 20; n += 1) await service.api('/api?key=wrong')
+    const { text } = await service.ask('/metrics')
+    const below = samplesOf(text)
+      .filter(
+        ({ name, labels }) => name.endsWith('duration_seconds_bucket') && labels.route === '/api',
+      )
+      .map(({ value }) => value)
+    const counts = below.map((count, i) => count - (below[i - 1] ?? 0))
+    const { requests } = await service.value('/console/overview')
+    expect(requests.p99_ms).toBeCloseTo(1000 * (quantileOf(counts, 0.99) ?? 0), 3)
+    expect(requests.p50_ms).toBeCloseTo(1000 * (quantileOf(counts, 0.5) ?? 0), 3)
+  })
+
+  test.each([
+    ['1h', '200'],
+    ['30d', '200'],
+    ['', '200'],
+    ['2h', '400 INVALID_PARAMETER'],
+    ['constructor', '400 INVALID_PARAMETER'],
+  ])('takes the range %p: %s', async (range, expected) => {
+    expect(await create().short(`/console/overview?range=${range}`)).toStartWith(expected)
   })
 
   test('has a point for every minute, null where the server was down', async () => {
@@ -368,15 +414,15 @@ describe('the overview', () => {
     const { history } = await service.value('/console/overview')
     const at = (minute: number): number => T0 / 1000 + minute * 60
     // The second server began in minute 0 by its clock, which then jumped to minute 5.
-    expect(history.at).toEqual([0, 1, 2, 3, 4, 5].map(at))
-    expect(history.ok.map((value: unknown) => value === null)).toEqual([
+    expect(history.at.slice(-6)).toEqual([0, 1, 2, 3, 4, 5].map(at))
+    expect(history.ok.slice(-6).map((value: unknown) => value === null)).toEqual([
       ...[false, false, true, true, true, false],
     ])
-    for (const [name, column] of Object.entries(history)) {
-      if (name !== 'every_seconds') expect(column).toHaveLength(6)
-    }
-    expect(Object.keys(history)).toEqual([
-      ...['every_seconds', 'at', 'ok', 'not_found', 'rejected', 'refused', 'failed'],
+    const { range, every_seconds, ...columns } = history
+    expect([range, every_seconds]).toEqual(['1h', 60])
+    for (const column of Object.values(columns)) expect(column).toHaveLength(60)
+    expect(Object.keys(columns)).toEqual([
+      ...['at', 'ok', 'not_found', 'rejected', 'refused', 'failed'],
       ...['p50_ms', 'p99_ms', 'rows', 'fresh', 'keys', 'rss_bytes'],
     ])
   })
@@ -386,9 +432,10 @@ describe('the overview in bad times and good', () => {
   test('says what is wrong without naming a file, while the list cannot be read', async () => {
     const service = create()
     service.list.close()
-    const { ready, problem, list } = await service.value('/console/overview')
+    const { ready, problem } = await service.value('/console/state')
     expect([ready, problem]).toEqual([false, 'the list cannot be read'])
-    expect(list).toEqual({ rows: 0, fresh: 0, newest_seconds: null, types: [] })
+    const { list } = await service.value('/console/overview')
+    expect(list).toEqual({ rows: 0, fresh: 0, newest_seconds: null })
   })
 
   test('is compressed for who accepts it', async () => {

@@ -1,7 +1,7 @@
 /** What the live log says of requests: filters without keys, refusals with their reason, labels. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { createFilterReader } from '../../src/admin/log-entry.ts'
-import type { LogEntry } from '../../src/admin/wire.ts'
+import type { LogPage } from '../../src/admin/wire.ts'
 import { startConsole } from '../support/console.ts'
 import { addKeys, addList } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -44,28 +44,17 @@ test('a line of the live log says filters, code, reason and label; that of the a
   const dir = temporaryDirectory()
   addList(dir, [{ ip: '192.0.2.1:80', type: 'http', works: 95 }])
   addKeys(dir, { free: {} }, [{ key: KEY, plan: 'free', label: 'Acme' }])
-  const { admin, api, token, lines } = startConsole(dir)
+  const { api, ask, short, lines } = startConsole(dir)
   await api(`/api?key=${KEY}&type=http&get=json`)
   await api(`/api?key=${KEY}&type=socks5`)
   await api(`/api?key=${KEY}&count=x&type=http`)
   await api('/api?key=demo&type=http')
   await api('/healthz?type=http')
-  const leaving = new AbortController()
-  const headers = { host: '127.0.0.1:8081', authorization: `Bearer ${token}` }
-  const where = { kind: 'tcp', hostname: '127.0.0.1', port: 8081 } as const
-  const request = new Request('http://127.0.0.1:8081/console/log', {
-    headers,
-    signal: leaving.signal,
-  })
-  const { body } = await admin.handle(request, where, '127.0.0.1')
-  const { value } = (await body?.getReader().read()) ?? {}
-  leaving.abort()
-  const text = new TextDecoder().decode(value)
+  const { text } = await ask('/console/log')
   expect(text).not.toContain('pl_')
-  const entries = text
-    .trim()
-    .split('\n')
-    .map((line): LogEntry => JSON.parse(line))
+  const { lines: entries, next } = JSON.parse(text) as LogPage
+  expect(await short(`/console/log?after=${next}`)).toContain('"lines":[]')
+  expect(await short('/console/log?after=x')).toBe('400 INVALID_PARAMETER')
   expect(entries.map(({ query, code, label }) => [query, code, label])).toEqual([
     ['type=http&get=json', null, 'Acme'],
     ['type=socks5', 'PROXIES_NOT_FOUND', 'Acme'],

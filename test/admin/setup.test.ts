@@ -21,7 +21,7 @@ test('each step of the first day is done by what it asks for', async () => {
   })
   const done: string[] = []
   const steps = async () => {
-    const { page_url: _, ...setup } = await value('/console/setup')
+    const { setup } = await value('/console/overview')
     return Object.keys(setup).filter(step => setup[step])
   }
   const does = async (step: string, work: () => unknown): Promise<void> => {
@@ -37,6 +37,6 @@ test('each step of the first day is done by what it asks for', async () => {
   await does('feed', () => withFeeds(dir, store => store.keepOnly([FEED], T0)))
   await does('list', () => addList(dir, [{ ip: '192.0.2.1:80', type: 'http' }]))
   expect(await steps()).toEqual(ORDER)
-  expect((await value('/console/setup')).page_url).toBe('http://127.0.0.1:8080/')
+  expect((await value('/console/state')).page_url).toBe('http://127.0.0.1:8080/')
 })
 const ORDER = ['list', 'feed', 'plan', 'key', 'page']

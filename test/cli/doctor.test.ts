@@ -136,6 +136,17 @@ const TROUBLES: readonly Trouble[] = [
     UNREADABLE,
   ],
   [
+    'a use of a key that restore would refuse',
+    dir =>
+      runOn(
+        dir,
+        `insert into days (key_id, day, requests, records, refused, hours)
+      select id, 1, -1, 0, 0, '[]' from keys limit 1`,
+      ),
+    KEYS,
+    /access\.db is damaged: it holds the use of a key that no command of proxylist writes; restore a backup with: /,
+  ],
+  [
     'a key of no plan',
     dir => runOn(dir, `update keys set plan = 'gone'`),
     KEYS,
@@ -181,7 +192,7 @@ test('rows with a last check in the future are not fresh, and importing them aga
     { ip: '192.0.2.2:80', type: 'http', age: 20 },
   ])
   const clock =
-    '1 proxies were last checked in the future, and count as fresh until then: ' +
+    'the last checks of 1 proxy lie in the future: they count as fresh until then; ' +
     'import them again, or the whole list with: proxylist import --replace FILE'
   expect(await wrongIn(dir, {}, now)).toEqual({ clock })
   const findings = await findingsOf(dir, {}, now)
@@ -317,15 +328,15 @@ test('the command prints a table or JSON, and its exit status tells whether all 
   const good = await proxylist(['doctor', '--data', dir])
   expect(good).toMatchObject({ exitCode: 0, stderr: '' })
   expect(good.stdout).toMatch(
-    /^CHECK +STATE +FOUND\nconfiguration +ok +every .*\n(?:.* ok .*\n){9}$/,
+    /^CHECK +STATE +FOUND\nprogram +ok +proxylist .*\nconfiguration +ok +every .*\n(?:.* ok .*\n){9}$/,
   )
   chmodSync(dir, 0o755)
   const bad = await proxylist(['doctor', '--data', dir, '--json'])
-  expect(bad).toMatchObject({ exitCode: 1, stderr: 'proxylist: 1 of 10 checks found something\n' })
+  expect(bad).toMatchObject({ exitCode: 1, stderr: 'proxylist: 1 of 11 checks found something\n' })
   const { ok, checks } = JSON.parse(bad.stdout)
   expect(ok).toBeFalse()
-  expect(checks).toHaveLength(10)
-  expect(checks[1]).toEqual({
+  expect(checks).toHaveLength(11)
+  expect(checks[2]).toEqual({
     check: 'permissions',
     ok: false,
     found: `${dir} is open to others; chmod 700`,

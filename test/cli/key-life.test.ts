@@ -201,6 +201,7 @@ const REFUSED: readonly (readonly [line: string, exitCode: 1 | 2, says: string |
   ['set ID --plan demo', 1, /^there is no plan 'demo' for keys; plans are classic, .*standard$/],
   ['set ID --label x --expires 2020-01-01', 2, /^--expires must lie in the future, at most 100 y/],
   ['set TEMP --plan standard', 1, 'this is a temporary key: its plan is temp and stays'],
+  ['set TEMP --expires never', 1, 'this is a temporary key, which must end'],
   ['rotate REVOKED', 1, 'this key is revoked: make a new one'],
   ['remove ID', 1, /^key \S+ is not revoked; first: proxylist keys revoke \S+$/],
   ['reset ID --address 192.0.2.1', 2, '--address is for demo and temp'],
@@ -483,6 +484,11 @@ const BAD_FILES: readonly (readonly [string, string, readonly unknown[]])[] = [
     'plans that are not for keys',
     'key,plan\nsecret-1,demo\nsecret-2,temp\n',
     ['-:2: plan demo is not for regular keys', '-:3: plan temp is not for regular keys', bad(2)],
+  ],
+  [
+    'a temporary key without an end',
+    `{"id":"a","hash":"${'0'.repeat(64)}","prefix":"","label":"","note":"","plan":null,"created":"2026-01-01T00:00:00Z","expires":null,"revoked":null,"old_secrets":[]}\n`,
+    ['-:1: a temporary key (its plan is null) must end', bad(1)],
   ],
   [
     'an unknown column, which it does not repeat: it may be a key',

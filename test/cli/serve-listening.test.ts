@@ -104,7 +104,7 @@ describe('a unix socket', () => {
     expect(await askOver(path)).toBe('192.0.2.1:80\n')
     expect(statSync(path).isSocket()).toBeTrue()
     expect(statSync(path).mode & 0o777).toBe(0o660)
-    await expectRefusal(`unix:${path}`, '', dir)
+    await expectRefusal(`unix:${path}`, 'another server is using it', dataDirectory())
     for (const hops of ['203.0.113.9', '203.0.113.10, 10.0.0.1', '203.0.113.11, 198.51.100.7']) {
       await fetch('http://localhost/healthz', { unix: path, headers: { 'x-forwarded-for': hops } })
     }
@@ -116,13 +116,13 @@ describe('a unix socket', () => {
   })
 
   test('that a killed server left behind is taken over by one of several that start at once', async () => {
-    const [path, dir] = [socketPath(), dataDirectory()]
-    const killed = await listening(path, dir, '--socket-mode', '666')
+    const path = socketPath()
+    const killed = await listening(path, dataDirectory(), '--socket-mode', '666')
     expect(statSync(path).mode & 0o777).toBe(0o666)
     killed.kill('SIGKILL')
     await killed.ended
     expect(statSync(path).isSocket()).toBeTrue()
-    const servers = Array.from({ length: 4 }, () => start(path, dir))
+    const servers = Array.from({ length: 4 }, () => start(path, dataDirectory()))
     const results = await Promise.all(
       servers.map(server => server.says(/(?:listening|cannot listen) on unix:.*\n/)),
     )

@@ -1,11 +1,12 @@
 /** The running server: its log, the sample, long answers, and requests no well-behaved client sends. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { ask, from } from '../support/answer.ts'
 import { ASK, dataDirectory, KEY } from '../support/fixtures.ts'
 import { launch } from '../support/launch.ts'
-import { BINARY, createClock, program, startProgram } from '../support/program.ts'
+import { BINARY, program, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -253,6 +254,7 @@ const RAW_REQUESTS: readonly RawRequest[] = [
   ['two Hosts', get(ASK, 'Host: a\r\nHost: b\r\n'), [200, 400]],
   ['no Host in HTTP/1.0', `GET ${ASK} HTTP/1.0\r\n\r\n`, [200]],
   ['no Host in HTTP/1.1', get(ASK, ''), [400]],
+  ['bytes that are not UTF-8 in a value', get(`${ASK}&city=\u00ff`), [400]],
   ['a slash and a second ? in the key', get('/api?key=a/b?c=1'), [403]],
   ['the absolute form', get(`http://example.org${ASK}`, 'Host: example.org\r\n'), [200]],
   ['the absolute form, a short host', get(`http://a${ASK}`), [200]],
@@ -318,6 +320,20 @@ describe('requests no well-behaved client sends', () => {
     if (status === 200) expect(answer).toEndWith('\r\n\r\n192.0.2.1:80\n')
     expect(await ask(server, '/healthz')).toBe('200 ok\n')
   })
+
+  test.each([
+    ['GET', ASK, 200, 2 ** 40],
+    ['HEAD', '/', 200, 1025],
+    ['GET', '/nowhere', 404, 2 ** 40],
+  ] as const)(
+    '%s %s is answered with %p, and its connection closed, before its body of %p bytes has come',
+    async (method, path, status, bytes) => {
+      const head = `${method} ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: ${bytes}\r\n\r\n`
+      const answer = await exchange(`${head}${'x'.repeat(1024)}`, true)
+      expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} .*\r\nconnection: close\r\n`, 'is'))
+    },
+    5000, // an idle connection is closed after 24 seconds
+  )
 
   test.each([
     ['GET', ASK, 200],
@@ -402,13 +418,18 @@ test('the access log has the address of clients that leave without their answer'
   expect(new Set(clients)).toEqual(new Set(['127.0.0.1']))
 })
 
-test('that file descriptors run out is one sentence, as is the end of it, and no stack', async () => {
-  const { env } = createClock()
+test('that file descriptors run out is one sentence, as is the end of it, and answers give theirs back', async () => {
   const command = [...program(), 'serve', '--listen', '127.0.0.1:0', '--data', dataDirectory()]
   const limited = ['sh', '-c', 'ulimit -n 100; exec "$@"', 'sh', ...command]
-  await using server = launch([...limited, '--admin-listen', '127.0.0.1:0'], { env })
+  await using server = launch([...limited, '--admin-listen', '127.0.0.1:0'])
   await server.says(/^admin listening .*\n/m)
   const [, port] = /^listening on http:\S+:(\d+)\n/m.exec(server.written.stderr) ?? []
+  const kept = connect(Number(port), '127.0.0.1')
+  const asked = async (): Promise<string> => {
+    kept.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n')
+    return String((await once(kept, 'data'))[0])
+  }
+  expect(await asked()).toMatch(/^HTTP\/1.1 200 /)
   const sockets = Array.from({ length: 200 }, () => {
     const socket = connect(Number(port), '127.0.0.1', () => socket.write('GET /api HTTP/1.1\r\n'))
     return socket.on('error', () => {})
@@ -416,6 +437,7 @@ test('that file descriptors run out is one sentence, as is the end of it, and no
   await server.says(
     /^fewer than 8 file descriptors are left, .*: raise LimitNOFILE or ulimit -n\n/m,
   )
+  expect(await asked()).toMatch(/^HTTP\/1.1 200 .*\r\nconnection: close\r\n/is)
   for (const socket of sockets) socket.destroy()
   await server.says(/^there are enough file descriptors again\n/m)
   expect(await (await fetch(`http://127.0.0.1:${port}/healthz`)).text()).toBe('ok\n')

@@ -203,6 +203,15 @@ const FILES: readonly (readonly [what: string, format: Format, text: string, row
     ],
   ],
   ['an empty envelope of objects', 'json', '{"status":"ok","count":0,"data":{}}', []],
+  ...Object.entries({
+    'no comma': '[{"ip":"a"}\n{"ip":"b"}{"ip":"c"}]',
+    'more than one comma': '[{"ip":"a"},,\n{"ip":"b"}, , ,{"ip":"c"}]',
+    'commas at both ends': '[,{"ip":"a"},\n{"ip":"b"},{"ip":"c"},,]',
+    'a comma after the list': '{"data":[{"ip":"a"},\n{"ip":"b"},{"ip":"c"},],}',
+  }).map(
+    ([what, text]) =>
+      [what, 'json', text, [...'abc'].map((ip, i) => [i === 0 ? 1 : 2, { ip }] as const)] as const,
+  ),
   [
     'an array with values that are not records',
     'json',
@@ -255,6 +264,12 @@ describe('rows of a file', () => {
     expect(rows).toEqual([
       { kind: 'row', line: 1, row: { type: 'http' }, listedAs: '1.2.3.4:80' },
       { kind: 'row', line: 1, row: {}, listedAs: '1.2.3.5:80' },
+    ])
+  })
+  test('json: members of an object need no comma either, and may have more', async () => {
+    const rows = await found('json', '{"1.2.3.4:80":{} "1.2.3.5:80":{},,"1.2.3.6:80":{},}')
+    expect(rows.map(row => row.kind === 'row' && row.listedAs?.slice(6))).toEqual([
+      ...['4:80', '5:80', '6:80'],
     ])
   })
   test('json: members of the envelope are not rows, in whatever order', async () => {
@@ -337,7 +352,6 @@ const UNUSABLE: readonly (readonly [what: string, format: Format, text: string])
   ['an object of something else', 'json', '{"name":"x","dependencies":{}}'],
   ['an envelope with a null as data', 'json', '{"status":"ok","data":null}'],
   ['rubbish after the end', 'json', '[{"ip":"a"}] x'],
-  ['a missing comma', 'json', '[{"ip":"a"} {"ip":"b"}]'],
   ['a key without colon', 'json', '{"1.2.3.4:80" {}}'],
   ['a bare key', 'json', '{ip:1}'],
   ['a comment', 'json', '[] // done'],
@@ -352,9 +366,11 @@ describe('a text is rejected as a whole', () => {
       await expect(found(format, text)).rejects.toThrow(UnusableFile)
     })
   }
-  test('json: a row without end, before it fills the memory', async () => {
-    const text = `[{"ip":"${'x'.repeat(1024 * 1024 + 1)}`
-    await expect(found('json', text)).rejects.toThrow(/^line 1.* too long$/)
+  test('json: a member of the envelope or a key without end, before it fills the memory', async () => {
+    for (const start of ['{"filters":"', '{"', '{"data":[],"']) {
+      const text = `${start}${'x'.repeat(1024 * 1024 + 1)}`
+      await expect(found('json', text)).rejects.toThrow(/^line 1.* too long$/)
+    }
   })
   test('json: because of a member of no list, which the message shows as far as 40 characters', async () => {
     await expect(found('json', `{"${'x'.repeat(41)}":1}`)).rejects.toThrow(

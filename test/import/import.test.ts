@@ -54,6 +54,7 @@ const GOOD: { [file: string]: readonly [good: number, rejected: number] } = {
   'good_some_bad_records.ndjson': [2, 3],
   'good_some_bad_rows.csv': [2, 3],
   'good_stray_quote.csv': [1, 1],
+  'good_trailing_comma.json': [1, 0],
 }
 
 /** Bad files, and what the message says. */
@@ -85,7 +86,6 @@ const BAD: { [file: string]: RegExp } = {
   'bad_scalar.json': /none of the known formats/,
   'bad_single_quotes.json': /not valid JSON; names and texts need double quotes/,
   'bad_text.txt': /none of the known formats.*looks like text: a line must read a.b.c.d:port/,
-  'bad_trailing_comma.json': /line 2/,
   'bad_two_documents.json': /expected end of file/,
   'bad_utf16.txt': /not UTF-16/,
 }
@@ -461,6 +461,49 @@ describe('an import', () => {
       const line = `${START[format]}${GOOD_LINE[format](1)}`.split('\n').length
       expect(rejected).toEqual([['f', line, field, reason]])
     }
+  })
+  test.each([
+    [
+      'that is complete',
+      (long: string) => `{"ip":"1.2.3.5:80","x":"${long}"}`,
+      'is longer than 1 MiB',
+    ],
+    [
+      'that is broken',
+      (long: string) => `{"ip":"1.2.3.5:80"x","y":"\n${long}"}`,
+      'is not valid JSON',
+    ],
+    [
+      'of brackets',
+      (long: string) => `[${long.replaceAll('\\"', '[],')}0]`,
+      'is longer than 1 MiB',
+    ],
+    ['that is no text', (long: string) => '1'.repeat(long.length), 'is longer than 1 MiB'],
+    [
+      'between many spaces',
+      (long: string) => `{"x" 1}${' '.repeat(long.length)}`,
+      'is not valid JSON',
+    ],
+  ])('reads JSON on after a row of megabytes %s, in linear time', async (_, row, reason) => {
+    const before = process.cpuUsage()
+    const good = (n: number): string => `{"ip":"1.2.3.${n}:80","type":"http"}`
+    const long = row('\\"'.repeat(5_000_000))
+    for (const text of [
+      `[${good(1)},\n${long},${good(2)},\n${good(3)}]`,
+      `{"http":[${good(1)},\n${long},${good(2)}],\n"https":[${good(3)}]}`,
+    ]) {
+      const { proxies, rejected } = await imported([sourceOf('f', text, 65_536)])
+      expect(proxies.map(({ ip }) => ip)).toEqual(['1.2.3.1', '1.2.3.2', '1.2.3.3'])
+      expect(rejected).toEqual([['f', 2, 'row', expect.stringContaining(reason)]])
+    }
+    expect(process.cpuUsage(before).user / 1e6).toBeLessThan(3)
+  })
+  test('counts lines on after a row of megabytes', async () => {
+    const long = `{"x":[\n${'1,\n'.repeat(2 ** 20)}0]}`
+    const { rejected } = await imported([
+      sourceOf('f', `["http://1.2.3.4:80",\n${long},\n1]`, 65_536),
+    ])
+    expect(rejected.map(([, line]) => line)).toEqual([2, 2 ** 20 + 4])
   })
   test('reads on after a broken record also where the first one begins with a long name', async () => {
     for (const start of [`{"${'x'.repeat(500_000)}":1,`, `{${' '.repeat(500_000)}`]) {

@@ -3,9 +3,9 @@
  * whole or not at all; and which files are refused, with what sentence.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { afterAll, describe, expect, spyOn, test } from 'bun:test'
+import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { CommandError } from '../../src/lib/errors.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { type OpenOptions, openDatabase } from '../../src/sqlite/database.ts'
@@ -132,6 +132,71 @@ describe('a database of an earlier schema', () => {
   })
 })
 
+describe('before keys or list are brought to a newer schema', () => {
+  const HOLDS = [
+    [ACCESS_FILE, 'access'],
+    [PROXY_FILE, 'proxies'],
+  ] as const
+  const scripts = [FIRST, SECOND]
+
+  /** A data directory of the first schema: both files hold the number of letters of their name. */
+  function firstDirectory(): string {
+    const dir = temporaryDirectory()
+    for (const [name, holds] of HOLDS) {
+      const db = openDatabase(join(dir, name), { holds, scripts: [FIRST] })
+      db.run('insert into numbers values (?)', [name.length])
+      db.close(true)
+    }
+    return dir
+  }
+
+  const numbersIn = (file: string): unknown[] => {
+    using db = new Database(file, { readonly: true })
+    return [schemaVersion(db), ...db.query('select * from numbers').values().flat()]
+  }
+
+  test('both are copied beside them, for their owner only, and named on stderr; once a schema', () => {
+    const dir = firstDirectory()
+    const said = spyOn(process.stderr, 'write').mockReturnValue(true)
+    try {
+      for (const [name, holds] of HOLDS)
+        openDatabase(join(dir, name), { holds, scripts }).close(true)
+      const copies = HOLDS.map(([name]) => join(dir, `${name}.before-schema-2`))
+      expect(copies.map(numbersIn)).toEqual(HOLDS.map(([name]) => [1, name.length]))
+      for (const copy of copies) expect(statSync(copy).mode & 0o777).toBe(0o600)
+      expect(said.mock.calls.map(([text]) => text)).toEqual(
+        copies.map((copy, i) => {
+          const file = join(dir, HOLDS[i]?.[0] ?? '')
+          return `kept a copy of ${file}, as it was before schema 2: ${copy}\n`
+        }),
+      )
+      for (const [name] of HOLDS) expect(numbersIn(join(dir, name))[0]).toBe(2)
+    } finally {
+      said.mockRestore()
+    }
+  })
+
+  test('a copy that cannot be made leaves the database as it is', () => {
+    const dir = firstDirectory()
+    mkdirSync(join(dir, `${PROXY_FILE}.before-schema-2.new-${process.pid}`))
+    const open = (): unknown => openDatabase(join(dir, ACCESS_FILE), { holds: 'access', scripts })
+    const said = spyOn(process.stderr, 'write').mockReturnValue(true)
+    expect(open).toThrow()
+    said.mockRestore()
+    expect(numbersIn(join(dir, ACCESS_FILE))).toEqual([1, ACCESS_FILE.length])
+  })
+
+  test('a new one, and one that is only read, are not copied', () => {
+    const dir = firstDirectory()
+    openDatabase(join(dir, ACCESS_FILE), { holds: 'access', scripts, isReader: true }).close()
+    const fresh = join(temporaryDirectory(), ACCESS_FILE)
+    openDatabase(fresh, { holds: 'access', scripts }).close(true)
+    expect(
+      [dir, dirname(fresh)].flatMap(each => readdirSync(each)).filter(name => /before/.test(name)),
+    ).toEqual([])
+  })
+})
+
 const PROXIES_OLD =
   ' was written by a build of proxylist before its first release: remove it, and import the list again'
 const KEYS_OLD =
@@ -151,6 +216,13 @@ describe('a file that this program must not open', () => {
     ['pragma application_id = 0x50525841', ' is another database of proxylist under this name'],
     ['pragma application_id = 1', ' is a database of another program'],
     ['pragma application_id = 0', ' is a database of another program'],
+    ...['drop table numbers', 'alter table numbers add column more'].map(
+      change =>
+        [
+          change,
+          ' was written by a build of proxylist before its first release: remove it: each feed is then fetched in full once',
+        ] as const,
+    ),
     [
       'pragma application_id = 0x50525846; pragma user_version = 1',
       ' was written by a build of proxylist before its first release: remove it: each feed is then fetched in full once',
@@ -158,7 +230,7 @@ describe('a file that this program must not open', () => {
   ])('is refused and left as it is: %s', (pragmas, sentence) => {
     const file = firstDatabase()
     const db = new Database(file)
-    for (const pragma of pragmas.split('; ')) db.run(pragma)
+    for (const statement of pragmas.split('; ')) db.run(statement)
     db.close(true)
     const contents = readFileSync(file)
     const modes: Partial<OpenOptions>[] = [

@@ -71,19 +71,27 @@ export const withState = (page: Page, change: Partial<State>): Promise<unknown> 
     await route.fulfill({ json: { ...state, ...change } })
   })
 
-/** What the server answers, with a history of a day (or of `points` minutes) that has a gap of two hours. */
+/** What the server answers, with a history of a day (or of its last `points`) that has a gap of two hours. */
 export async function withHistory(
   page: Page,
   change: Partial<Overview> = {},
-  points = 1440,
+  points = 288,
 ): Promise<void> {
-  await page.route('**/console/overview', async route => {
+  await page.route('**/console/overview*', async route => {
     const overview = (await (await route.fetch()).json()) as Overview
-    const end = Math.floor(Date.parse(overview.now) / 60_000) * 60
-    const at = Array.from({ length: points }, (_, n) => end - (points - 1 - n) * 60)
-    const series = (n: number) => at.map((_, i) => (i >= 600 && i < 720 ? null : n + (i % 7)))
+    const end = Math.floor(Date.now() / 300_000) * 300
+    const at = Array.from({ length: 288 }, (_, n) => end - (287 - n) * 300)
+    const series = (n: number) =>
+      at.map((_, i) => (i < 288 - points || (i >= 120 && i < 144) ? null : n + (i % 7)))
     const history = {
-      ...{ every_seconds: 60, at, ok: series(300), not_found: series(50), rejected: series(5) },
+      ...{
+        range: '24h',
+        every_seconds: 300,
+        at,
+        ok: series(300),
+        not_found: series(50),
+        rejected: series(5),
+      },
       ...{ refused: series(20), failed: series(0), p50_ms: series(1), p99_ms: series(9) },
       ...{ rows: series(18_000), fresh: series(9000), keys: series(3), rss_bytes: series(2e8) },
     }

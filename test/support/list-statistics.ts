@@ -1,9 +1,11 @@
 /** Lists of proxies and queries about them (contract F4): random ones, and a list for the page. */
 import fc from 'fast-check'
 import { ANONS, SERVICES as OF_SERVICE, TYPES } from '../../src/proxies/proxy.ts'
-import { SERVICES } from '../../src/web/page/model/query.ts'
+import { servicesOf } from '../../src/web/page/model/query.ts'
 import type { TestRow } from './fixtures.ts'
 import { createRandom, pick } from './random.ts'
+
+const SERVICES = servicesOf()
 
 // ---------------------------------------------------------------------------------------------
 // Random lists and queries

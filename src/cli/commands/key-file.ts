@@ -172,6 +172,9 @@ function lineOf(line: number, read: () => FileKey): Line {
   try {
     const key = read()
     const isReserved = key.plan === DEMO_PLAN || key.plan === TEMP_PLAN
+    if (key.plan === null && key.expiresAt === null) {
+      return { line, reason: 'a temporary key (its plan is null) must end' }
+    }
     return isReserved ? { line, reason: `plan ${key.plan} is not for regular keys` } : { line, key }
   } catch (error) {
     // The message of another error would repeat what is in the file.

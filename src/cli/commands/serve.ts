@@ -4,9 +4,10 @@ import { resolve } from 'node:path'
 import { isatty } from 'node:tty'
 import { type App, createApp } from '../../app.ts'
 import { serviceManager } from '../../config/environment.ts'
-import type { Listen } from '../../config/parsers.ts'
+import { type Listen, showListen } from '../../config/parsers.ts'
 import type { Settings } from '../../config/settings.ts'
-import type { ProcessSettings } from '../../config/subprocess.ts'
+import { isReplaced, type ProcessSettings, spawnSuccessor } from '../../config/subprocess.ts'
+import { COMMIT, VERSION } from '../../config/version.ts'
 import { createConsole, createLogTap } from '../../console.ts'
 import { attemptInProcess } from '../../feeds/attempt.ts'
 import { type CurrentFeeds, loadCurrentFeeds } from '../../feeds/feeds-file.ts'
@@ -17,11 +18,17 @@ import { whileLeader } from '../../jobs/leader.ts'
 import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
 import { isTrue, type Job, type OnFailure, repeat, repeatInSlices } from '../../jobs/runner.ts'
 import { keepSampleFresh } from '../../jobs/sample.ts'
-import type { Clock } from '../../lib/clock.ts'
+import { type Clock, PROCESS_START_MS } from '../../lib/clock.ts'
 import { several } from '../../lib/counted.ts'
 import { CommandError, messageOf, untilAborted } from '../../lib/errors.ts'
 import { createLog, type Log } from '../../lib/log.ts'
 import { createNotifier } from '../../lib/systemd.ts'
+import {
+  findPredecessor,
+  offerTakeOver,
+  type Predecessor,
+  type Running,
+} from '../../lib/take-over.ts'
 import { MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
 import type { ProxyWriter } from '../../proxies/store.ts'
 import { type Served, withServed } from '../../stores.ts'
@@ -106,17 +113,21 @@ type Serving = Served & {
   signal: AbortSignal
 }
 
-/** Serves until a signal comes. */
+/** Serves until a signal comes, or another server takes over. */
 async function serve(serving: Serving): Promise<void> {
   const { settings, clock, log, registry, list, node, signal } = serving
   const { keys, usage } = registry
+  const { data, listen: address } = settings
   const manager = await createNotifier(serviceManager(), log.say)
   const attempts = createAttempts({
     ...{ openStore: serving.openFeedStore, clock, random: Math.random },
     attempt: (feed, before, ended) =>
       attemptInProcess({ feed, before, settings: forProcesses(settings) }, ended),
   })
-  const jobs = [...(await startJobs({ ...serving, attempts })), watchDescriptors(log.say)]
+  const descriptors = watchDescriptors(log.say)
+  const jobs = [...(await startJobs({ ...serving, attempts })), descriptors]
+  using ending = new DisposableStack()
+  let isTaken = false
   let admin: Awaited<ReturnType<typeof startConsole>> | null = null
   try {
     const { streamer, stats } = list
@@ -126,23 +137,73 @@ async function serve(serving: Serving): Promise<void> {
     }
     const tap = settings.adminListen === undefined ? null : createLogTap(log)
     const app = createApp(stores, settings, clock, tap?.log ?? log)
-    const { server, shown } = await app.listen(settings)
-    log.say(`listening on ${shown}`)
-    admin = tap && (await startConsole({ ...serving, attempts }, app, shown, tap))
-    node?.listening({ node: hostname(), address: shown.replace(/^http:\/\//, '') })
+    const predecessor = await findPredecessor(data, nameOf(address))
+    ending.defer(() => predecessor?.close())
+    const service = await app.listen(settings, {
+      takesOver: predecessor !== null,
+      endsConnections: () => isTaken || descriptors.areFew(),
+    })
+    log.say(`listening on ${service.shown}`)
+    admin =
+      tap && (await startConsole({ ...serving, attempts }, app, service.shown, tap, predecessor))
+    node?.listening({ node: hostname(), address: service.shown.replace(/^http:\/\//, '') })
+    const me = (): Running => ({
+      ...{ pid: process.pid, version: VERSION, commit: COMMIT, startedMs: PROCESS_START_MS },
+      ...{ isReplaced: isReplaced(), admin: admin?.shown ?? null },
+    })
+    const offer = await offerTakeOver({
+      ...{ dir: data, address: nameOf(service.at), me, say: log.say },
+      share(isShared) {
+        if (predecessor?.isGone() === false)
+          throw new Error('its own predecessor has not ended yet')
+        service.share(isShared)
+        admin?.share(isShared)
+      },
+    })
+    ending.defer(offer.close)
+    const upgrade = (): void => startSuccessor(log)
+    process.on('SIGUSR2', upgrade)
+    ending.defer(() => process.off('SIGUSR2', upgrade))
+    predecessor?.ready(me())
     await sayWhatIsMissing(serving)
-    manager.ready(`listening on ${shown}`)
-    await untilAborted(signal)
-    log.say('stopping')
+    manager.ready(`listening on ${service.shown}`)
+    const successor = await Promise.race([offer.taken, untilAborted(signal)])
     admin?.close()
-    manager.stopping('finishing requests in flight')
-    await shutDown(app, [server, admin?.server], settings.grace)
+    if (successor) {
+      log.say(`the server of process ${successor.pid} takes over; finishing requests in flight`)
+      manager.isNow(successor.pid)
+      isTaken = true
+      await Bun.sleep(Math.min(settings.grace, LAST_REQUESTS_MS))
+    } else {
+      log.say('stopping')
+      manager.stopping('finishing requests in flight')
+    }
+    await shutDown(app, [service, admin ?? undefined], settings.grace, {
+      refusesWaiting: !successor,
+      stopped: offer.close,
+    })
   } finally {
     admin?.close()
     for (const job of jobs) job.stop()
     await log.close()
     manager.close()
   }
+}
+
+/**
+ * After another server has taken over, clients that ask every few seconds on a connection of theirs get an answer
+ * that ends it: one that is ended while it is silent may lose a request that is just being sent.
+ */
+const LAST_REQUESTS_MS = 5 * SECOND_MS
+
+/** Starts the program that stands under this one’s name by now, which takes over once it is ready. */
+function startSuccessor(log: Log): void {
+  log.say('starting the server that takes over')
+  const child = spawnSuccessor()
+  child.unref()
+  void child.exited.then(status =>
+    log.say(`the server that was to take over has ended with status ${status}; this one goes on`),
+  )
 }
 
 /** Says what is missing on a machine that has its own data. */
@@ -246,6 +307,7 @@ async function startConsole(
   /** Where the service listens. */
   shownAt: string,
   tap: ReturnType<typeof createLogTap>,
+  predecessor: Predecessor | null,
 ) {
   const { adminListen } = settings
   if (adminListen === undefined) return null
@@ -275,17 +337,18 @@ async function startConsole(
       ? null
       : (upload, fd) => spawnImport({ ...upload, settings: forProcesses(settings) }, fd),
   })
-  const { server, shown } = await admin.listen(adminListen).catch(error => {
+  const takesOver = predecessor?.running.admin === showListen(adminListen)
+  const listening = await admin.listen(adminListen, takesOver).catch(error => {
     admin.close()
     throw error
   })
-  log.say(`admin listening on ${shown}`)
+  log.say(`admin listening on ${listening.shown}`)
   if (!isLoopback(adminListen)) {
     log.say('the admin listener is open to other machines, and without TLS: put it behind a tunnel')
   }
   const ticks = repeat(() => void admin.tick().catch(reportTo(log)), SECOND_MS)
   return {
-    server,
+    ...listening,
     close(): void {
       ended.abort()
       ticks.stop()

@@ -269,7 +269,7 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
     readHistory: history.readAll,
     /** All that have used anything, by chunk. */
     subjects: subjects.all,
-    countUsed: subjects.countUsed,
+    usedOn: subjects.usedOn,
     after: subjects.after,
     oldest: subjects.oldest,
 

@@ -8,6 +8,7 @@ import {
   type Caller,
   DEMO_KEY,
   type EndingKey,
+  type FullKey,
   hashKey,
   type KeyChanges,
   type KeyRecord,
@@ -20,15 +21,19 @@ import {
 } from '../../access/key.ts'
 import type { NetworkSet } from '../../access/network-quota.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
-import type { EndingKeys, KeyReader, LoadProblem, Registry } from '../../access/ports.ts'
+import type { KeyReader, LoadProblem, Registry, SomeKeys } from '../../access/ports.ts'
 import type { Subject, Usage } from '../../access/rate-limit.ts'
 import { createFifoMap } from '../../lib/bounded-map.ts'
+import { nextTurn } from '../../lib/errors.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
-import { dataVersionOf } from '../database.ts'
+import { dataVersionOf, rollBack } from '../database.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
 type FoundRow = PlanRow & Omit<KeyRecord, 'caller'> & { id: string; plan: string | null }
+
+/** Used keys that are looked at while requests wait. */
+const FULL_SLICE = 500
 
 /** About how many bytes keys in memory take, and one of them besides its texts. */
 const KEYS_BYTES_MAX = 64 * 1024 * 1024
@@ -51,10 +56,18 @@ const LISTED = `
       where o.key_id = k.id and o.expires_at > $nowMs) as oldSecretsUntil
   from keys k ${PLAN_OF_KEY}`
 
+const FULL = `
+  select k.id, label, iif(requests >= daily, 'daily', 'subnets') as "limit",
+    iif(requests >= daily, daily, subnets) as quota
+  from (select value ->> 0 as id, value ->> 1 as requests from json_each($used)) u
+    join keys k on k.id = u.id ${PLAN_OF_KEY}
+  where revoked_at is null and (expires_at is null or expires_at > $nowMs) and enabled
+    and (requests >= daily or ${countToday('served')} >= subnets)`
+
 type UsageReader = {
   usagesOf(batch: readonly Subject[]): Usage[]
-  /** How many keys have sent requests on a UTC day or later. */
-  countUsed(day: number): number
+  /** The keys that have sent requests on a UTC day or later, and how many those are. */
+  usedOn(day: number): readonly (readonly [id: string, requests: number])[]
 }
 type Row<Key> = Omit<Key, 'requestsToday' | 'isEnabled'> & { isEnabled: 0 | 1 }
 type ListRow = Row<Omit<ListedKey, 'oldSecretsUntil'>> & { oldSecretsUntil: string }
@@ -205,6 +218,7 @@ export function createKeyStore(db: Database, usage: UsageReader) {
      where revoked_at is null and plan is not null and expires_at > ? and expires_at <= ?
      order by expires_at, id limit ?`,
   )
+  const selectFull = db.prepare<FullKey, { used: string; nowMs: number; day: number }>(FULL)
   const countKeys = db.prepare<{ n: number }, []>(
     'select count(*) as n from keys where revoked_at is null',
   )
@@ -298,14 +312,28 @@ export function createKeyStore(db: Database, usage: UsageReader) {
     read: (id: string, nowMs: number): ListedKey | null =>
       listKeys(db, usage, nowMs, [id])[0] ?? null,
 
-    ending(fromMs: number, untilMs: number, most: number): EndingKeys {
+    ending(fromMs: number, untilMs: number, most: number): SomeKeys<EndingKey> {
       const keys = selectEnding.all(fromMs, untilMs, most)
       return { keys, total: keys[0]?.total ?? 0 }
     },
 
+    async full(nowMs: number, most: number): Promise<SomeKeys<FullKey>> {
+      const day = utcDay(nowMs)
+      const all = usage.usedOn(day)
+      const full: SomeKeys<FullKey> = { keys: [], total: 0 }
+      for (let at = 0; at < all.length; at += FULL_SLICE) {
+        if (at > 0) await nextTurn()
+        const used = JSON.stringify(all.slice(at, at + FULL_SLICE))
+        const found = selectFull.all({ used, nowMs, day })
+        full.keys.push(...found.slice(0, most - full.keys.length))
+        full.total += found.length
+      }
+      return full
+    },
+
     count: (nowMs: number): { total: number; usedToday: number } => ({
       total: countKeys.get()?.n ?? 0,
-      usedToday: usage.countUsed(utcDay(nowMs)),
+      usedToday: usage.usedOn(utcDay(nowMs)).length,
     }),
 
     countByPlan: () => countByPlan.all(),
@@ -325,7 +353,7 @@ export function createKeyStore(db: Database, usage: UsageReader) {
         db.run(problems.length === 0 && !isTrial ? 'commit' : 'rollback')
         return problems
       } catch (error) {
-        if (db.inTransaction) db.run('rollback')
+        rollBack(db)
         throw error
       }
     },

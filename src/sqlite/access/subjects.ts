@@ -146,10 +146,12 @@ export function createSubjects(chunks: number) {
     ofReset: ([, id, , kind]: ResetEntry): Known[] =>
       (id === '' ? [...byId[kind].values()] : [byId[kind].get(id)]).filter(known => known != null),
 
-    /** How many keys have sent requests on a UTC day or later. */
-    countUsed(day: number): number {
-      let used = 0
-      for (const usage of byId.key.values()) if (usage.day >= day && usage.requests > 0) used += 1
+    /** The keys that have sent requests on a UTC day or later, and how many those are. */
+    usedOn(day: number): [id: string, requests: number][] {
+      const used: [string, number][] = []
+      for (const key of byId.key.values()) {
+        if (key.day >= day && key.requests > 0) used.push([key.id, key.requests])
+      }
       return used
     },
 

@@ -235,10 +235,10 @@ export function createUsageStore(
         admissions.append(['reset', id ?? '', nowMs, kind, part])
         if (part !== 'window' && id !== null) networks.removeOf({ kind, id })
       }),
-    /** How many keys have sent requests on a UTC day or later. */
-    countUsed(day: number): number {
+    /** The keys that have sent requests on a UTC day or later, and how many those are. */
+    usedOn(day: number) {
       admissions.catchUp()
-      return admissions.countUsed(day)
+      return admissions.usedOn(day)
     },
     /** Subjects with an admission that lies after `timeMs`. */
     after(timeMs: number): Subject[] {

@@ -25,6 +25,7 @@ import type {
   ImportWriter,
   ListSizes,
 } from '../../proxies/store.ts'
+import { rollBack } from '../database.ts'
 import { createRoomCheck } from '../wal.ts'
 import { type Cities, createCities } from './cities.ts'
 import { countRows, createIndexUpkeep } from './store.ts'
@@ -294,8 +295,7 @@ function startImport(db: Database, mode: ImportMode, latest: number, writer: Imp
     },
     rollback(): void {
       finalize()
-      // On a full disk SQLite has rolled back already.
-      if (db.inTransaction) db.run('rollback')
+      rollBack(db)
     },
   }
 }

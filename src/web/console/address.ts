@@ -1,6 +1,6 @@
 /**
  * The fragment of the URL, which no request carries: a token, or the view that is shown. A token is moved
- * to `sessionStorage`, which ends with the tab, and is in no other place.
+ * to `sessionStorage`, which ends with the tab; other tabs that are open may have it, and no disk has.
  */
 
 const NAME = 'proxylist-console-token'
@@ -53,6 +53,10 @@ export function routeOf(hash: string): Route {
   const view = VIEWS.find(each => each === name) ?? 'overview'
   return { view, id: view === 'keys' && /^[a-z0-9]{1,40}$/i.test(id) ? id : null }
 }
+
+/** What a fragment such as `#log?code=INVALID_KEY` has besides its route. */
+export const paramsOf = (hash: string): URLSearchParams =>
+  new URLSearchParams(/\?.*/s.exec(hash)?.[0])
 
 export const hrefOf = ({ view, id }: Route): string => (id === null ? `#${view}` : `#${view}/${id}`)
 

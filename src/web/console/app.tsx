@@ -2,8 +2,9 @@
 import { render } from 'preact'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { State } from '../../admin/wire.ts'
-import { TextField } from '../parts/form.tsx'
-import { Header } from '../parts/header.tsx'
+import { remembered } from '../parts/browser.ts'
+import { Radios, TextField } from '../parts/form.tsx'
+import { Header, useRemembered } from '../parts/header.tsx'
 import {
   forgetToken,
   hrefOf,
@@ -17,7 +18,7 @@ import {
 } from './address.ts'
 import { type Client, createClient } from './client.ts'
 import { Context } from './context.ts'
-import { Alert } from './dialog.tsx'
+import { Alert, Dialog } from './dialog.tsx'
 import { FeedsView } from './feeds.tsx'
 import { ImportView } from './import.tsx'
 import { createImportQueue, type ImportQueue } from './import-queue.ts'
@@ -28,7 +29,7 @@ import { type Live, useLive } from './live.ts'
 import { LogView } from './log.tsx'
 import { OverviewView } from './overview.tsx'
 import { PlansView } from './plans.tsx'
-import { countdown } from './speech.ts'
+import { countdown, writeIn, ZONES, type Zone, zoneName } from './speech.ts'
 
 const TITLE = 'proxylist console'
 const HEADER_WORDS = {
@@ -54,7 +55,8 @@ function ServerState({ live: { value, problem } }: { live: Live<State> }) {
   if (ready && count === 0) {
     return (
       <span class="status" data-ok>
-        all is well<span class="uptime"> · {countdown(uptime_seconds)}</span>
+        <span class="uptime">all is </span>well
+        <span class="uptime"> · {countdown(uptime_seconds)}</span>
       </span>
     )
   }
@@ -72,31 +74,31 @@ function ServerState({ live: { value, problem } }: { live: Live<State> }) {
   )
 }
 
-function View({ route, state }: { route: Route; state: Live<State> }) {
-  switch (route.view) {
-    case 'overview':
-      return <OverviewView state={state} />
-    case 'keys':
-      return route.id === null ? <KeysView /> : <KeyView key={route.id} id={route.id} />
-    case 'plans':
-      return <PlansView />
-    case 'feeds':
-      return <FeedsView />
-    case 'import':
-      return <ImportView />
-    case 'log':
-      return <LogView />
-  }
+const VIEW_PARTS = {
+  ...{ overview: OverviewView, keys: KeysView, plans: PlansView },
+  ...{ feeds: FeedsView, import: ImportView, log: LogView },
 }
+
+function View({ route: { view, id }, state }: { route: Route; state: Live<State> }) {
+  const Part = VIEW_PARTS[view]
+  return id === null ? <Part state={state} /> : <KeyView key={id} id={id} />
+}
+
+const ZONE_WORDS = { local: 'Local', utc: 'UTC' }
 
 type SignedInProps = { client: Client; route: Route; imports: ImportQueue; onSignOut(): void }
 
 /** The console of an operator whose token is taken. */
 function SignedIn({ client, route, imports, onSignOut }: SignedInProps) {
   const [keyFilter, setKeyFilter] = useState(ALL_KEYS)
+  const [zone, setZone] = useRemembered<Zone>('zone', () =>
+    remembered('zone') === 'utc' ? 'utc' : 'local',
+  )
+  writeIn(zone) // before any view is drawn
   const heading = useRef<HTMLHeadingElement>(null)
   const { view, id } = route
   const state = useLive<State>(client, '/console/state', STATE_SECONDS)
+  const pageUrl = state.value?.page_url ?? ''
   const name = id === null ? VIEW_WORDS[view] : `Key ${id}`
   const isFirst = useRef(true)
   useLayoutEffect(() => {
@@ -108,7 +110,7 @@ function SignedIn({ client, route, imports, onSignOut }: SignedInProps) {
     ...{ href: `#${each}`, text: VIEW_WORDS[each], isCurrent: each === view },
   }))
   return (
-    <Context.Provider value={{ client, imports, keyFilter, setKeyFilter }}>
+    <Context.Provider value={{ client, imports, pageUrl, keyFilter, setKeyFilter }}>
       <a class="skip" href={SKIP}>
         Skip to content
       </a>
@@ -117,6 +119,13 @@ function SignedIn({ client, route, imports, onSignOut }: SignedInProps) {
         <button type="button" class="quiet" onClick={onSignOut}>
           Sign out
         </button>
+        <Radios
+          label="Times"
+          name="zone"
+          value={zone}
+          onChange={setZone}
+          options={ZONES.map(each => [each, ZONE_WORDS[each], zoneName(each)])}
+        />
       </Header>
       <main id="content">
         <h1
@@ -138,7 +147,7 @@ type SignInProps = {
   onToken(token: string): void
 }
 
-/** What is shown without a token that the server takes. */
+/** What is to be done without a token that the server takes. */
 function SignIn({ problem, onToken }: SignInProps) {
   const [text, setText] = useState('')
   const submit = (event: Event): void => {
@@ -147,27 +156,26 @@ function SignIn({ problem, onToken }: SignInProps) {
     if (token !== '') onToken(token)
   }
   return (
-    <main id="content" class="sign-in">
-      <form class="card" onSubmit={submit}>
-        <h1>Open the console</h1>
-        {problem && <Alert>{problem}</Alert>}
-        <p class="soft">Run this on the server. It prints a link that opens the console.</p>
-        <pre>proxylist console</pre>
-        <TextField
-          label="Or paste the link, or the token in it"
-          name="token"
-          input={{ class: 'input secret' }}
-          value={text}
-          onChange={setText}
-          hint="The token stays in this tab and is sent in a header field, never in a URL."
-        />
-        <button type="submit" class="primary">
-          Open
-        </button>
-      </form>
-    </main>
+    <form class="sign-in" onSubmit={submit}>
+      {problem && <Alert>{problem}</Alert>}
+      <p class="soft">Run this on the server. It prints a link that opens the console.</p>
+      <pre>proxylist console</pre>
+      <TextField
+        label="Or paste the link, or the token in it"
+        name="token"
+        input={{ class: 'input secret' }}
+        value={text}
+        onChange={setText}
+        hint="The token stays in the open tabs of this browser and is sent in a header field, never in a URL."
+      />
+      <button type="submit" class="primary">
+        Open
+      </button>
+    </form>
   )
 }
+
+const SIGN_IN = 'Open the console'
 
 /** The route that the fragment names; a token in it is taken and is no route. */
 function useRoute(onToken: () => void): Route {
@@ -187,14 +195,67 @@ function useRoute(onToken: () => void): Route {
   return route
 }
 
-function App() {
-  const [token, setToken] = useState(() => readToken(window))
+/** What tabs of one browser say to each other: that one has no token, or was left, or which one it has. */
+type Said = 'asked' | 'left' | { token: string }
+
+/** The token of this tab, and why the server no longer takes it; tabs that are open give it to each other. */
+function useSession() {
+  const [session, setSession] = useState(() => ({ token: readToken(window) }))
   const [problem, setProblem] = useState<string | null>(null)
-  const takeNew = useCallback(() => {
-    setToken(readToken(window))
+  const refused = useRef<string | null>(null)
+  const tabs = useMemo(() => new BroadcastChannel('proxylist-console'), [])
+  const say = (said: Said): void => tabs.postMessage(said)
+  /** Goes on with the token that is kept, or without one. */
+  const goOn = useCallback(() => {
+    setSession({ token: readToken(window) })
     setProblem(null)
   }, [])
-  const route = useRoute(takeNew)
+  useLayoutEffect(() => {
+    tabs.onmessage = ({ data }) => {
+      const said: Said = data
+      const own = readToken(window)
+      if (said === 'asked') {
+        if (own !== null) say({ token: own })
+      } else if (said === 'left') {
+        forgetToken(window)
+        goOn()
+      } else if (own === null && said.token !== refused.current) {
+        keepToken(window, said.token)
+        goOn()
+      }
+    }
+    return () => tabs.close()
+  }, [tabs, goOn])
+  const { token } = session
+  const isIn = problem === null && token !== null
+  useLayoutEffect(() => say(isIn ? { token } : 'asked'), [isIn, token])
+  const client = useMemo(() => {
+    if (token === null) return null
+    return createClient(token, message => {
+      // Of an earlier token, with which an import may still be under way, it says nothing.
+      if (readToken(window) !== token) return
+      refused.current = token
+      forgetToken(window)
+      setProblem(message)
+    })
+  }, [session])
+  return {
+    ...{ client, problem, goOn },
+    signIn(given: string): void {
+      keepToken(window, given)
+      goOn()
+    },
+    signOut(): void {
+      say('left')
+      forgetToken(window)
+      goOn()
+    },
+  }
+}
+
+function App() {
+  const { client, problem, goOn, signIn, signOut } = useSession()
+  const route = useRoute(goOn)
   const imports = useMemo(createImportQueue, [])
   // Asks before the tab is closed while an import runs.
   useEffect(() => {
@@ -204,32 +265,26 @@ function App() {
     window.addEventListener('beforeunload', ask)
     return () => window.removeEventListener('beforeunload', ask)
   }, [imports])
-  const leave = useCallback((message: string | null) => {
-    forgetToken(window)
-    setToken(null)
-    setProblem(message)
-  }, [])
-  const client = useMemo(() => {
-    if (token === null) return null
-    return createClient(token, message => {
-      // Of an earlier token, with which an import may still be under way, it says nothing.
-      if (readToken(window) === token) leave(message)
-    })
-  }, [token, leave])
   if (client !== null) {
-    return <SignedIn {...{ client, route, imports, onSignOut: () => leave(null) }} />
+    return (
+      <>
+        <SignedIn {...{ client, route, imports, onSignOut: signOut }} />
+        {problem !== null && (
+          <Dialog title={SIGN_IN}>
+            <SignIn problem={problem} onToken={signIn} />
+          </Dialog>
+        )}
+      </>
+    )
   }
   document.title = TITLE
   return (
     <>
       <Header links={[]} words={HEADER_WORDS} />
-      <SignIn
-        problem={problem}
-        onToken={given => {
-          keepToken(window, given)
-          takeNew()
-        }}
-      />
+      <main id="content" class="card">
+        <h1>{SIGN_IN}</h1>
+        <SignIn problem={null} onToken={signIn} />
+      </main>
     </>
   )
 }

@@ -1,48 +1,15 @@
-/** What charts show: gaps, sums of stacked series, sparklines, the axis, days of use. Pure. */
-
+/** What charts show: sums of stacked series, lines and areas, axes, days of use. Pure. */
 import type { Day, History, Values } from '../../admin/wire.ts'
 import { DAY_MS, formatDay, utcDay } from '../../lib/time.ts'
-
-/** Columns of one length: Unix seconds, then the series. */
-export type Columns = { at: readonly number[]; series: readonly Values[] }
-
-/** A distance between two points from this many times the usual one on is a gap. */
-const GAP = 1.5
-
-/**
- * Adds a point without values where points are missing, so that no line is drawn across the time
- * in which the server was down.
- */
-export function withGaps(
-  { at, series }: Columns,
-  everySeconds: number,
-): { at: number[]; series: (number | null)[][] } {
-  const indexes: (number | null)[] = []
-  const times: number[] = []
-  for (const [index, time] of at.entries()) {
-    const before = at[index - 1]
-    if (before !== undefined && time - before > everySeconds * GAP) {
-      indexes.push(null)
-      times.push(before + everySeconds)
-    }
-    indexes.push(index)
-    times.push(time)
-  }
-  const pick = (values: Values): (number | null)[] =>
-    indexes.map(index => (index === null ? null : (values[index] ?? null)))
-  return { at: times, series: series.map(pick) }
-}
 
 /**
  * Each series added to those before it. A value that is missing counts as nothing, and a point
  * where all are missing stays without a value.
  */
 export function stack(series: readonly Values[]): (number | null)[][] {
-  const length = series[0]?.length ?? 0
-  const sums: (number | null)[] = Array.from({ length }, () => null)
+  const sums: (number | null)[] = (series[0] ?? []).map(() => null)
   return series.map(values => {
-    for (let index = 0; index < length; index++) {
-      const value = values[index] ?? null
+    for (const [index, value] of values.entries()) {
       if (value !== null) sums[index] = (sums[index] ?? 0) + value
     }
     return [...sums]
@@ -53,63 +20,18 @@ export function stack(series: readonly Values[]): (number | null)[][] {
 export const OUTCOMES = ['ok', 'not_found', 'rejected', 'refused', 'failed'] as const
 
 /** Requests per second at each point; `null` where nothing is known. */
-export const totals = (history: History): (number | null)[] =>
+export const totals = (history: History): Values =>
   stack(OUTCOMES.map(name => history[name])).at(-1) ?? []
 
-/** The mean of the values that are there, or `null`. */
-export function mean(values: Values): number | null {
-  const present = values.filter(value => value !== null)
-  return present.length === 0 ? null : present.reduce((a, b) => a + b, 0) / present.length
-}
+export const greatest = (series: readonly Values[]): number =>
+  Math.max(0, ...series.flat().map(value => value ?? 0))
 
-/** The greatest of the values that are there, or `null`. */
-export function greatest(values: Values): number | null {
-  const present = values.filter(value => value !== null)
-  return present.length === 0 ? null : Math.max(...present)
-}
+/** What a drawing is as wide and as high as, whatever its place is. */
+export const [WIDTH, HEIGHT] = [1000, 100]
 
-/** At most `most` values: means of runs of equal length. */
-export function thin(values: Values, most: number): (number | null)[] {
-  const run = Math.ceil(values.length / most)
-  if (run <= 1) return [...values]
-  return Array.from({ length: Math.ceil(values.length / run) }, (_, index) =>
-    mean(values.slice(index * run, (index + 1) * run)),
-  )
-}
-
-/** How the values of one span of time become one. */
-export type Merge = (values: Values) => number | null
-
-/** One point per `seconds`, at the start of each such span that has a point. */
-export function coarsen(
-  { at, series }: Columns,
-  seconds: number,
-  merges: readonly Merge[],
-): { at: number[]; series: (number | null)[][] } {
-  const spans = new Map<number, number[]>()
-  for (const [index, time] of at.entries()) {
-    const start = Math.floor(time / seconds) * seconds
-    const indexes = spans.get(start)
-    if (indexes) indexes.push(index)
-    else spans.set(start, [index])
-  }
-  const merged = series.map((values, number) =>
-    [...spans.values()].map(indexes => {
-      const merge = merges[number] ?? mean
-      return merge(indexes.map(index => values[index] ?? null))
-    }),
-  )
-  return { at: [...spans.keys()], series: merged }
-}
-
-/** The lines and the areas of a sparkline as SVG path data; both are interrupted at gaps. */
-export function sparkPaths(
-  values: Values,
-  width: number,
-  height: number,
-): { line: string; area: string } {
-  const most = Math.max(...values.map(value => value ?? 0), 1e-9)
-  const step = width / Math.max(1, values.length - 1)
+/** The line and the area of values up to `top`, as SVG path data; both are interrupted at gaps. */
+export function pathsOf(values: Values, top: number): { line: string; area: string } {
+  const step = WIDTH / Math.max(1, values.length - 1)
   const round = (n: number): number => Math.round(n * 10) / 10
   const runs: [x: number, y: number][][] = []
   let run: [number, number][] = []
@@ -117,35 +39,26 @@ export function sparkPaths(
     if (value === null) run = []
     else {
       if (run.length === 0) runs.push(run)
-      run.push([round(index * step), round(height - 1 - (value / most) * (height - 3))])
+      run.push([round(index * step), round(HEIGHT * (1 - value / (top || 1)))])
     }
   }
-  // A single point is as wide as the distance to the next one would be.
+  // A single point is as wide as the distance to the one beside it would be.
   for (const points of runs) {
     const [[x, y] = [0, 0], next] = points
-    if (next === undefined) points.push([round(Math.min(width, x + step)), y])
+    if (next === undefined) points.push([round(x + (x + step > WIDTH ? -step : step)), y])
   }
   const trace = (points: readonly (readonly number[])[]): string =>
     `M${points.map(point => point.join(' ')).join('L')}`
-  const line = runs.map(trace).join('')
-  const area = runs
-    .map(points => `${trace(points)}L${points.at(-1)?.[0]} ${height}L${points[0]?.[0]} ${height}Z`)
-    .join('')
-  return { line, area }
+  const area = (points: readonly (readonly number[])[]): string =>
+    `${trace(points)}L${points.at(-1)?.[0]} ${HEIGHT}L${points[0]?.[0]} ${HEIGHT}Z`
+  return { line: runs.map(trace).join(''), area: runs.map(area).join('') }
 }
 
 /** Round numbers from 1 to 10, and in how many parts an axis up to each is divided. */
 const ROUND = [
-  [1, 5],
-  [1.5, 3],
-  [2, 4],
-  [3, 3],
-  [4, 4],
-  [5, 5],
-  [6, 3],
-  [8, 4],
-  [10, 5],
-] as const
+  ...[[1, 5] as const, [1.5, 3] as const, [2, 4] as const, [3, 3] as const, [4, 4] as const],
+  ...[[5, 5] as const, [6, 3] as const, [8, 4] as const, [10, 5] as const],
+]
 
 /** The numbers of an axis from 0 up to the least round number from which all can be seen. */
 export function ticksUpTo(most: number): number[] {
@@ -154,24 +67,23 @@ export function ticksUpTo(most: number): number[] {
   return Array.from({ length: parts + 1 }, (_, index) => (factor * power * index) / parts)
 }
 
-/** Places of values without a neighbour: a line needs two of them. */
-export const lonely = (values: Values): number[] =>
-  values.flatMap((value, index) => {
-    const hasNeighbour = [index - 1, index + 1].some(each => (values[each] ?? null) !== null)
-    return value === null || hasNeighbour ? [] : [index]
+const [HOUR, DAY] = [3600, 86_400]
+/** Seconds from one name on the axis of time to the next, by range. */
+const TICKS = { '1h': HOUR / 6, '24h': 3 * HOUR, '7d': DAY, '30d': 5 * DAY }
+
+/** The points that are named on the axis of time: the first ones of a round time, `offset` seconds ahead of UTC. */
+export function namedPoints(
+  { at, range }: Pick<History, 'at' | 'range'>,
+  offset: (unixMs: number) => number,
+): { index: number; isDay: boolean }[] {
+  const tick = TICKS[range]
+  const countOf = (time: number): number => Math.floor((time + offset(time * 1000)) / tick)
+  return at.flatMap((time, index) => {
+    const before = at[index - 1]
+    if (before === undefined || countOf(time) === countOf(before)) return []
+    return [{ index, isDay: tick >= DAY || (countOf(time) * tick) % DAY === 0 }]
   })
-
-const HOUR_SECONDS = 3600
-
-/** What a chart shows of time: the last day, or what is known of it, an hour at least. */
-export const spanOf = (first: number, last: number): [from: number, to: number] => [
-  Math.max(last - 24 * HOUR_SECONDS, Math.min(first, last - HOUR_SECONDS)),
-  last,
-]
-
-/** A chart of hours has a point for each minute, one of a day for five: more are noise. */
-export const pointSeconds = (first: number, last: number): number =>
-  last - first <= 4 * HOUR_SECONDS ? 60 : 300
+}
 
 /** The last value that is there, or `null`. */
 export const latest = (values: Values): number | null =>

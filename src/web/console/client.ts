@@ -1,29 +1,32 @@
 /**
- * Requests to the admin listener: the token in its header field, errors as sentences of the server,
- * and streams of lines that are followed. Knows no view.
+ * Requests to the admin listener: the token in its header field, errors as sentences of the server. Knows no
+ * view.
  */
 
 const UNREACHABLE = 'The server does not answer.'
-export const CONNECTION_LOST = 'The connection was lost.'
 
 /** A request that did not succeed; `message` is the server's sentence, or ours without a server. */
 export class RequestError extends Error {
   /** A secret of which nobody knows whether it was stored. */
   readonly secret: string | null
+  /** The member that is wrong, `''` when none is. */
+  readonly field: string
 
-  constructor(message: string, secret: string | null = null) {
+  constructor(message: string, { key, field = '' }: { key?: string; field?: string } = {}) {
     super(message)
-    this.secret = secret
+    this.secret = key ?? null
+    this.field = field
   }
 }
+
+export const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error)
 
 /** The error that a body says (spec 2.3), or the status. */
 function errorOf(status: number, body: string): RequestError {
   try {
-    const parsed: unknown = JSON.parse(body)
-    if (typeof parsed === 'object' && parsed !== null && 'message' in parsed) {
-      return new RequestError(String(parsed.message), 'key' in parsed ? String(parsed.key) : null)
-    }
+    const parsed: { message?: string; key?: string; field?: string } | null = JSON.parse(body)
+    if (parsed?.message !== undefined) return new RequestError(parsed.message, parsed)
   } catch {
     // Not JSON: an error of something between the browser and the server.
   }
@@ -37,7 +40,7 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
   const authorization = (): string => `Bearer ${token}`
 
   let isOver = false
-  /** The error of a response that refuses; a 401 ends the session. */
+  /** The error of a response that refuses; a 401 ends the session, and no request is sent after it. */
   const refuse = (status: number, body: string): RequestError => {
     const error = errorOf(status, body)
     // Of several requests that are refused, the first one says why.
@@ -47,6 +50,7 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
   }
 
   async function request(path: string, init: RequestInit): Promise<Response> {
+    if (isOver) throw new RequestError('Sign in again first.')
     const headers = { ...init.headers, authorization: authorization() }
     const response = await fetch(path, { cache: 'no-store', ...init, headers }).catch(error => {
       if (init.signal?.aborted) throw error
@@ -70,6 +74,8 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
     /** For requests that are made in another way. */
     authorization,
     refuse,
+    /** Whether the server no longer takes the token. */
+    isOver: (): boolean => isOver,
     /** The value of a JSON document. @throws RequestError, and what an aborted `signal` throws. */
     get: async <T>(path: string, signal?: AbortSignal): Promise<T> =>
       valueOf(await request(path, signal ? { signal } : {})),
@@ -78,119 +84,5 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
       const headers = { 'content-type': 'application/json' }
       return valueOf(await request(path, { method, headers, body: JSON.stringify(body) }))
     },
-    /** A response whose body is read as it arrives. @throws RequestError */
-    open: (path: string, signal: AbortSignal): Promise<Response> => request(path, { signal }),
-  }
-}
-
-/** A line longer than this is dropped: nothing that the server sends is. In characters. */
-const LONGEST = 1_000_000
-
-/**
- * Collects pieces of text and returns the values of the lines that they complete. An empty line is
- * a heartbeat and has no value; a line that is not JSON is skipped, as one that was truncated is.
- */
-export function createLineReader<T>(): { push(piece: string): T[]; rest(): T[] } {
-  let pending = ''
-  const parse = (line: string): T[] => {
-    if (line.trim() === '') return []
-    try {
-      return [JSON.parse(line) as T] // the server's own types
-    } catch {
-      return []
-    }
-  }
-  return {
-    push(piece) {
-      const lines = (pending + piece).split('\n')
-      pending = lines.pop() ?? ''
-      if (pending.length > LONGEST) pending = ''
-      return lines.flatMap(parse)
-    },
-    /** The last line, which needs no end. */
-    rest() {
-      const line = pending
-      pending = ''
-      return parse(line)
-    },
-  }
-}
-
-/** The server sends at least an empty line every 15 s. */
-const SILENCE_MS = 40_000
-const FIRST_DELAY_MS = 1000
-const LONGEST_DELAY_MS = 20_000
-
-/** Milliseconds until the attempt after `failures` failures in a row; `luck` is from 0 to 1. */
-export const retryDelay = (failures: number, luck: number): number =>
-  Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** (failures - 1)) * (0.75 + luck / 2)
-
-type Following<T> = {
-  /** Called when a stream was opened, before its values. */
-  opened(): void
-  values(values: readonly T[]): void
-  /** Called when it was lost: with the error of the server if it refused, else `null`. */
-  lost(error: RequestError | null): void
-}
-
-/** Reads one stream to its end. */
-async function readAll<T>(
-  body: ReadableStream<Uint8Array>,
-  controller: AbortController,
-  onValues: (values: readonly T[]) => void,
-): Promise<void> {
-  const reader = body.pipeThrough(new TextDecoderStream() as never).getReader()
-  const lines = createLineReader<T>()
-  const startTimer = () => setTimeout(() => controller.abort(), SILENCE_MS)
-  let timer = startTimer()
-  try {
-    for (;;) {
-      const { done, value } = await reader.read()
-      if (done) return
-      clearTimeout(timer)
-      timer = startTimer()
-      const values = lines.push(value as unknown as string)
-      if (values.length > 0) onValues(values)
-    }
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-/** Follows what `open` opens until the returned function is called. */
-export function follow<T>(
-  open: (signal: AbortSignal) => Promise<Response>,
-  on: Following<T>,
-): () => void {
-  let stopped = false
-  let failures = 0
-  let controller = new AbortController()
-  let timer: ReturnType<typeof setTimeout> | undefined
-
-  async function attempt(): Promise<void> {
-    controller = new AbortController()
-    let problem: RequestError | null = null
-    try {
-      const { body } = await open(controller.signal)
-      if (stopped || body === null) return
-      on.opened()
-      await readAll<T>(body, controller, values => {
-        failures = 0
-        if (!stopped) on.values(values)
-      })
-    } catch (error) {
-      if (error instanceof RequestError) problem = error
-    }
-    if (stopped) return
-    on.lost(problem)
-    failures += 1
-    timer = setTimeout(attempt, retryDelay(failures, Math.random()))
-  }
-
-  void attempt()
-  return () => {
-    stopped = true
-    clearTimeout(timer)
-    controller.abort()
   }
 }

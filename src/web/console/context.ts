@@ -8,6 +8,8 @@ import type { KeyFilter } from './key-filter.ts'
 type Surroundings = {
   client: Client
   imports: ImportQueue
+  /** Where the page is, `''` where nobody can tell. */
+  pageUrl: string
   /** Kept here, so that the list of keys is as it was after a look at one of them. */
   keyFilter: KeyFilter
   setKeyFilter(filter: KeyFilter): void

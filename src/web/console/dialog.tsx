@@ -1,10 +1,8 @@
-/** What views have in common: alerts, instants, and dialogs that say what the server says about them. */
-import type { ComponentChildren } from 'preact'
-import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { remember, remembered } from '../parts/browser.ts'
+/** What views have in common: alerts, instants, forms in dialogs, and what can be done with a thing. */
+import { type ComponentChildren, createContext, type VNode } from 'preact'
+import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { TextField } from '../parts/form.tsx'
-import { RequestError } from './client.ts'
-import { customerMessage, type GivenKey } from './key-message.ts'
+import { messageOf, RequestError } from './client.ts'
 import type { Live } from './live.ts'
 import { clock, moment, UNKNOWN } from './speech.ts'
 
@@ -16,17 +14,13 @@ export const Alert = ({ children }: { children: ComponentChildren }) => (
 )
 
 /** What stands in place of a value that is not there, or above one that is out of date. */
-export function LiveNotice({ live }: { live: Live<unknown> }) {
-  const { value, problem, atMs } = live
+export function LiveNotice({ live: { value, problem, atMs, refresh } }: { live: Live<unknown> }) {
   if (problem === null) return value === null ? <p class="soft">Loading…</p> : null
+  const since = atMs === null ? '' : `These figures are from ${clock(atMs)}. `
   return (
     <div class="alert" role="alert">
-      <span>
-        {atMs === null
-          ? problem
-          : `These figures are from ${clock(atMs)}. ${problem} It is asked again every few seconds.`}
-      </span>
-      <button type="button" class="plain" onClick={live.refresh}>
+      {`${since}${problem} It is asked again every few seconds.`}
+      <button type="button" class="plain" onClick={refresh}>
         Try again
       </button>
     </div>
@@ -47,14 +41,12 @@ export const When = ({ time, none = UNKNOWN, show }: WhenProps) =>
 
 type DialogProps = {
   title: string
-  /** Called when it is closed in any way. */
-  onClose(): void
-  /** Whether Escape closes it; not where something would be lost. */
-  isLasting?: boolean
+  /** Called when it is closed in any way; without it, Escape does not: something would be lost. */
+  onClose?: () => void
   children: ComponentChildren
 }
 
-function Dialog({ title, onClose, isLasting = false, children }: DialogProps) {
+export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
   const id = useId()
   useLayoutEffect(() => dialog.current?.showModal(), [])
@@ -62,8 +54,9 @@ function Dialog({ title, onClose, isLasting = false, children }: DialogProps) {
     <dialog
       ref={dialog}
       aria-labelledby={id}
-      onClose={onClose}
-      onCancel={event => isLasting && event.preventDefault()}
+      closedby={onClose ? undefined : 'none'}
+      onClose={onClose ?? (() => dialog.current?.showModal())}
+      onCancel={event => onClose === undefined && event.preventDefault()}
     >
       <h2 id={id}>{title}</h2>
       {children}
@@ -71,50 +64,125 @@ function Dialog({ title, onClose, isLasting = false, children }: DialogProps) {
   )
 }
 
+/** What the server refused, and in which field; `''` in none of them. */
+type Problem = { message: string; field: string }
+const ProblemContext = createContext<Problem | null>(null)
+
+/** A text field that shows what the server says of it. */
+export function Field(props: Parameters<typeof TextField>[0]) {
+  const problem = useContext(ProblemContext)
+  const isWrong = problem?.field === props.name
+  return <TextField {...props} {...(isWrong && { isWrong, hint: problem.message })} />
+}
+
+/** Texts that are edited, by name, and what a field of each takes. */
+export function useFields<F extends { readonly [name: string]: string }>(start: F) {
+  const [values, setValues] = useState(start)
+  const field = (name: keyof F & string) => ({
+    ...{ name, value: values[name] as string }, // of the names of `start`
+    onChange: (value: string) => setValues(before => ({ ...before, [name]: value })),
+  })
+  return [values, field] as const
+}
+
 type FormDialogProps = {
   title: string
   hint?: string
   action: string
-  isDangerous?: boolean
-  /** Sends the change; the dialog stays open with the message of what it throws. */
-  onSubmit(): Promise<void>
+  /** Sends the change; the dialog then closes unless it returns `stays`, and is open with what it throws. */
+  onSubmit(): Promise<unknown>
   onClose(): void
   children?: ComponentChildren
 }
 
-/** A dialog whose one action is sent to the server. */
-export function FormDialog(props: FormDialogProps) {
-  const { title, hint, action, isDangerous = false, onSubmit, onClose, children } = props
-  const [problem, setProblem] = useState<string | null>(null)
+/** The text field of a form that an error is about. */
+function wrongField(error: unknown, elements: HTMLFormControlsCollection) {
+  const input = error instanceof RequestError ? elements.namedItem(error.field) : null
+  return input instanceof HTMLInputElement && input.type === 'text' ? input : null
+}
+
+/** Sends a form once at a time; what is refused in a text field of it, that field says and has the focus. */
+function useSubmit({ onSubmit, onClose }: Pick<FormDialogProps, 'onSubmit' | 'onClose'>) {
+  const [problem, setProblem] = useState<Problem | null>(null)
   const [isBusy, setBusy] = useState(false)
-  const submit = async (event: Event): Promise<void> => {
+  async function submit(event: SubmitEvent): Promise<void> {
     event.preventDefault()
     if (isBusy) return
+    const { elements } = event.currentTarget as HTMLFormElement
     setBusy(true)
     setProblem(null)
     try {
-      await onSubmit()
+      if ((await onSubmit()) !== 'stays') onClose()
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error))
+      const input = wrongField(error, elements)
+      input?.focus()
+      setProblem({ message: messageOf(error), field: input?.name ?? '' })
     }
     setBusy(false)
   }
+  return { problem, isBusy, submit }
+}
+
+/** A dialog whose one action is sent to the server. */
+export function FormDialog(props: FormDialogProps) {
+  const { title, hint, action, onClose, children } = props
+  const { problem, isBusy, submit } = useSubmit(props)
   return (
     <Dialog title={title} onClose={onClose}>
       <form onSubmit={submit} noValidate>
         {hint && <p class="soft">{hint}</p>}
-        {children && <div class="fields">{children}</div>}
-        {problem && <Alert>{problem}</Alert>}
+        <ProblemContext.Provider value={problem}>
+          {children && <div class="fields">{children}</div>}
+        </ProblemContext.Provider>
+        {problem?.field === '' && <Alert>{problem.message}</Alert>}
         <div class="actions">
           <button type="button" class="plain" onClick={onClose}>
             Cancel
           </button>
-          <button type="submit" class={isDangerous ? 'danger' : 'primary'} disabled={isBusy}>
+          <button type="submit" class="primary" disabled={isBusy}>
             {action}
           </button>
         </div>
       </form>
     </Dialog>
+  )
+}
+
+/** What can be done with a thing: at once, or in a dialog that is opened. */
+export type Action = { name: string; isOff?: boolean } & (
+  | { run(): Promise<unknown> }
+  | { open(close: () => void): VNode }
+)
+
+type ActionsProps = { actions: readonly Action[]; look: 'plain' | 'quiet' | 'primary'; of?: string }
+
+/** A button for each action; `of` names the thing, for who hears the button without its row. */
+export function Actions({ actions, look, of }: ActionsProps) {
+  const [opened, setOpened] = useState<string | null>(null)
+  const [problem, setProblem] = useState<string | null>(null)
+  const start = async (action: Action): Promise<void> => {
+    setProblem(null)
+    if ('open' in action) return setOpened(action.name)
+    await action.run().catch(error => setProblem(messageOf(error)))
+  }
+  const action = actions.find(({ name }) => name === opened)
+  return (
+    <div class="row-actions">
+      {actions.map(each => (
+        <button
+          key={each.name}
+          type="button"
+          class={look}
+          disabled={each.isOff}
+          onClick={() => start(each)}
+        >
+          {each.name}
+          {of && <span class="hidden"> {of}</span>}
+        </button>
+      ))}
+      {problem && <Alert>{problem}</Alert>}
+      {action && 'open' in action && action.open(() => setOpened(null))}
+    </div>
   )
 }
 
@@ -153,65 +221,3 @@ export function Copyable({ label, value, action, isLong = false }: CopyProps) {
     </div>
   )
 }
-
-/** A new secret: of a key that is stored, or of one of which nobody knows that, and why. */
-export type Secret = (GivenKey & { hint?: string }) | { key: string; problem: string }
-
-/** The secret that a request makes, also where nobody knows whether it was stored. */
-export async function secretOf<T>(made: Promise<T>, of: (made: T) => Secret): Promise<Secret> {
-  try {
-    return of(await made)
-  } catch (error) {
-    if (!(error instanceof RequestError) || error.secret === null) throw error
-    return { key: error.secret, problem: error.message }
-  }
-}
-
-/** What is sent to the customer, with the address that this browser remembers. */
-function Message({ given }: { given: GivenKey }) {
-  const [address, setAddress] = useState(remembered('service') ?? '')
-  return (
-    <>
-      <h3>Message for the customer</h3>
-      <div class="fields">
-        <TextField
-          label="Address of the service"
-          name="address"
-          value={address}
-          onChange={value => {
-            setAddress(value)
-            remember('service', value)
-          }}
-          hint="as customers reach it, such as https://proxies.example.com; this browser remembers it"
-        />
-        <Copyable
-          label="Message for the customer"
-          value={customerMessage(given, address)}
-          action="Copy the message"
-          isLong
-        />
-      </div>
-    </>
-  )
-}
-
-/** The dialog after a key was made: closed by its button alone, since the key is not shown again. */
-export const SecretDialog = ({ secret, onClose }: { secret: Secret; onClose(): void }) => (
-  <Dialog title="The key" onClose={onClose} isLasting>
-    <p class="soft">Copy it now: only a checksum is stored, so it cannot be shown again.</p>
-    <Copyable label="The key" value={secret.key} action="Copy" />
-    {'problem' in secret ? (
-      <Alert>{secret.problem}</Alert>
-    ) : (
-      <>
-        {secret.hint && <p class="soft">{secret.hint}</p>}
-        <Message given={secret} />
-      </>
-    )}
-    <div class="actions">
-      <button type="button" class="plain" onClick={onClose}>
-        Done
-      </button>
-    </div>
-  </Dialog>
-)

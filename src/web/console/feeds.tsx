@@ -2,10 +2,19 @@
 import { useState } from 'preact/hooks'
 import type { Feed, FeedFetch, FeedPreview } from '../../admin/wire.ts'
 import { unixMs } from '../parts/browser.ts'
-import { CheckField, SelectField, TextField } from '../parts/form.tsx'
+import { CheckField, SelectField } from '../parts/form.tsx'
 import { Scroller, Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
-import { Alert, FormDialog, LiveNotice, When } from './dialog.tsx'
+import {
+  type Action,
+  Actions,
+  Alert,
+  Field,
+  FormDialog,
+  LiveNotice,
+  useFields,
+  When,
+} from './dialog.tsx'
 import { FormatField, TypeField } from './import.tsx'
 import { useLive } from './live.ts'
 import { ago, ms, number, seconds, UNKNOWN } from './speech.ts'
@@ -55,27 +64,31 @@ function stateOf({ running, paused, error, last_success }: Feed): [word: string,
   return last_success === null ? ['not tried yet'] : ['works', true]
 }
 
-type RowProps = {
-  feed: Feed
-  onOpen(kind: 'change' | 'remove'): void
-  onFetch(): void
-  onPause(isPaused: boolean): void
-}
+type Send = (method: 'POST' | 'PUT' | 'DELETE', path: string, body?: object) => Promise<void>
 
-function Row({ feed, onOpen, onFetch, onPause }: RowProps) {
-  const { source, from, paused, running, last_success, rows, error, next_try, history } = feed
+function Row({ feed, send }: { feed: Feed; send: Send }) {
+  const { id, source, from, paused, running, last_success, rows, error, next_try, history } = feed
   const [word, isOk] = stateOf(feed)
-  const isOurs = from === 'console'
   const place = from === null ? 'of another server' : PLACES[from]
-  const actions = [
-    ...(from === null ? [] : [['Fetch now', onFetch] as const]),
-    ...(isOurs
-      ? [
-          [paused ? 'Resume' : 'Pause', () => onPause(!paused)] as const,
-          ['Change', () => onOpen('change')] as const,
-          ['Remove', () => onOpen('remove')] as const,
-        ]
-      : []),
+  const fetch = { name: 'Fetch now', isOff: running, run: () => send('POST', `/${id}/fetch`) }
+  const ours: Action[] = [
+    {
+      name: paused ? 'Resume' : 'Pause',
+      run: () => send('PUT', `/${id}`, { ...feed.options, paused: !paused }),
+    },
+    { name: 'Change', open: onClose => <FeedDialog {...{ feed, send, onClose }} /> },
+    {
+      name: 'Remove',
+      open: onClose => (
+        <FormDialog
+          title="Remove the feed?"
+          hint={`${source} is no longer fetched. Its rows stay until they are old.`}
+          action="Remove"
+          onSubmit={() => send('DELETE', `/${id}`)}
+          onClose={onClose}
+        />
+      ),
+    },
   ]
   return (
     <tr data-ended={paused || undefined}>
@@ -85,13 +98,9 @@ function Row({ feed, onOpen, onFetch, onPause }: RowProps) {
         {history.length > 0 && <History feed={feed} />}
       </th>
       <td data-label="State">
-        {isOk === undefined ? (
-          <span class="soft">{word}</span>
-        ) : (
-          <span class="status" data-ok={isOk || undefined}>
-            {word}
-          </span>
-        )}
+        <span class="status" data-ok={isOk || undefined} data-bad={isOk === false || undefined}>
+          {word}
+        </span>
       </td>
       <td data-label="Last success">
         <When time={last_success} show={ago} />
@@ -102,19 +111,12 @@ function Row({ feed, onOpen, onFetch, onPause }: RowProps) {
       <td data-label="Next try">
         <When time={next_try} show={next} />
       </td>
-      <td class="row-actions">
-        {actions.map(([name, act]) => (
-          <button
-            key={name}
-            type="button"
-            class="quiet"
-            disabled={name === 'Fetch now' && running}
-            onClick={act}
-          >
-            {name}
-            <span class="hidden"> {source}</span>
-          </button>
-        ))}
+      <td class="col-actions">
+        <Actions
+          look="quiet"
+          of={source}
+          actions={from === null ? [] : from === 'console' ? [fetch, ...ours] : [fetch]}
+        />
       </td>
     </tr>
   )
@@ -169,27 +171,16 @@ function Preview({
   )
 }
 
-/** Options that few feeds need. */
-const MORE = ['ping-unit', 'map']
-
-type Options = NonNullable<Feed['options']>
-
-type FeedDialogProps = {
-  /** `null`: a new one. */
-  feed: Feed | null
-  onSave(source: string, options: Options): Promise<void>
-  onClose(): void
-}
-
-function FeedDialog({ feed, onSave, onClose }: FeedDialogProps) {
+/** Adds a feed (`null`), or changes one. */
+function FeedDialog(props: { feed: Feed | null; send: Send; onClose(): void }) {
+  const { feed, send, onClose } = props
   const { client } = useConsole()
-  const [source, setSource] = useState('')
-  const [options, setOptions] = useState<Options>(feed?.options ?? {})
+  const start = { source: '', type: '', format: '', every: '', 'ping-unit': '', map: '' }
+  const { replace: replaces = false, paused = false, ...known } = feed?.options ?? {}
+  const [{ source, ...texts }, field] = useFields({ ...start, ...(known as Partial<typeof start>) })
+  const [replace, setReplace] = useState(replaces === true)
   const [preview, setPreview] = useState<FeedPreview | 'asked' | null>(null)
-  const field = (name: string) => ({
-    ...{ name, value: String(options[name] ?? '') },
-    onChange: (value: string) => setOptions({ ...options, [name]: value }),
-  })
+  const options = { ...texts, replace, paused }
   const ask = async (): Promise<void> => {
     setPreview('asked')
     const body = { ...(feed === null ? { source } : { id: feed.id }), ...options }
@@ -203,15 +194,17 @@ function FeedDialog({ feed, onSave, onClose }: FeedDialogProps) {
     <FormDialog
       title={feed === null ? 'Add a feed' : 'Change the feed'}
       action={feed === null ? 'Add the feed' : 'Save'}
-      onSubmit={() => onSave(source, options)}
+      onSubmit={() =>
+        feed === null
+          ? send('POST', '', { source, ...options })
+          : send('PUT', `/${feed.id}`, options)
+      }
       onClose={onClose}
     >
       {feed === null ? (
-        <TextField
+        <Field
+          {...field('source')}
           label="Source"
-          name="source"
-          value={source}
-          onChange={setSource}
           hint="a URL, or the path of a file or directory on the server"
         />
       ) : (
@@ -222,15 +215,15 @@ function FeedDialog({ feed, onSave, onClose }: FeedDialogProps) {
       <div class="pairs">
         <TypeField {...field('type')} />
         <FormatField {...field('format')} />
-        <TextField {...field('every')} label="Every" hint="such as 60s or 5m" />
+        <Field {...field('every')} label="Every" hint="such as 60s or 5m" />
       </div>
       <CheckField
         label="The list becomes what this feed has (an only feed)"
         name="replace"
-        isOn={options.replace === true}
-        onChange={replace => setOptions({ ...options, replace })}
+        isOn={replace}
+        onChange={setReplace}
       />
-      <details open={MORE.some(name => feed?.options?.[name])}>
+      <details open={texts['ping-unit'] !== '' || texts.map !== ''}>
         <summary>More options</summary>
         <div class="pairs">
           <SelectField
@@ -242,7 +235,7 @@ function FeedDialog({ feed, onSave, onClose }: FeedDialogProps) {
               ['ms', 'milliseconds'],
             ]}
           />
-          <TextField {...field('map')} label="Columns" hint="such as Where=ip,4=ping" />
+          <Field {...field('map')} label="Columns" hint="such as Where=ip,4=ping" />
         </div>
       </details>
       <button type="button" class="plain" disabled={preview === 'asked'} onClick={ask}>
@@ -258,80 +251,44 @@ const COLUMNS = [
   { name: 'Change', head: <span class="hidden">Change</span> },
 ]
 
-type Open = { kind: 'change' | 'remove'; feed: Feed } | { kind: 'new' } | null
-
 export function FeedsView() {
   const { client } = useConsole()
-  const live = useLive<{ feeds: Feed[]; problem: string | null }>(
-    ...([client, '/console/feeds', REFRESH_SECONDS] as const),
-  )
-  const [open, setOpen] = useState<Open>(null)
-  const [problem, setProblem] = useState<string | null>(null)
-  const feeds = live.value?.feeds
-  const close = (): void => setOpen(null)
-  const send = async (
-    method: 'POST' | 'PUT' | 'DELETE',
-    path: string,
-    body?: object,
-  ): Promise<void> => {
-    await client.send(method, `/console/feeds${path}`, body)
-    setProblem(null)
-    setOpen(now => (now === open ? null : now)) // another dialog may have been opened meanwhile
+  const path = '/console/feeds'
+  const live = useLive<{ feeds: Feed[]; problem: string | null }>(client, path, REFRESH_SECONDS)
+  const { feeds = [], problem = null } = live.value ?? {}
+  const send: Send = async (method, of, body) => {
+    await client.send(method, `${path}${of}`, body)
     await live.refresh()
   }
-  /** What is sent from a row says there what went wrong. */
-  const sendNow = (...change: Parameters<typeof send>): void =>
-    void send(...change).catch(({ message }) => setProblem(message))
   return (
     <>
       <div class="bar-above">
-        <button type="button" class="primary" onClick={() => setOpen({ kind: 'new' })}>
-          Add a feed
-        </button>
+        <Actions
+          look="primary"
+          actions={[
+            {
+              name: 'Add a feed',
+              open: onClose => <FeedDialog feed={null} {...{ send, onClose }} />,
+            },
+          ]}
+        />
       </div>
-      {(problem ?? live.value?.problem) && <Alert>{problem ?? live.value?.problem}</Alert>}
+      {problem && <Alert>{problem}</Alert>}
       <LiveNotice live={live} />
-      {feeds?.length === 0 && (
+      {live.value && feeds.length === 0 && (
         <p class="card empty">
           No feed is set up: a list that the server fetches again and again. Add one here, or start
           the server with --feed or --feeds.
         </p>
       )}
-      {feeds && feeds.length > 0 && (
+      {feeds.length > 0 && (
         <section class="card table-card" aria-label="Feeds">
           <Table caption="Feeds" look="feeds stack" columns={COLUMNS}>
             {feeds.map(feed => (
-              <Row
-                key={feed.id}
-                feed={feed}
-                onOpen={kind => setOpen({ kind, feed })}
-                onFetch={() => sendNow('POST', `/${feed.id}/fetch`)}
-                onPause={paused => sendNow('PUT', `/${feed.id}`, { ...feed.options, paused })}
-              />
+              <Row key={feed.id} feed={feed} send={send} />
             ))}
           </Table>
         </section>
-      )}
-      {(open?.kind === 'new' || open?.kind === 'change') && (
-        <FeedDialog
-          feed={open.kind === 'change' ? open.feed : null}
-          onClose={close}
-          onSave={(source, options) =>
-            open.kind === 'change'
-              ? send('PUT', `/${open.feed.id}`, options)
-              : send('POST', '', { source, ...options })
-          }
-        />
-      )}
-      {open?.kind === 'remove' && (
-        <FormDialog
-          title="Remove the feed?"
-          hint={`${open.feed.source} is no longer fetched. Its rows stay until they are old.`}
-          action="Remove"
-          isDangerous
-          onSubmit={() => send('DELETE', `/${open.feed.id}`)}
-          onClose={close}
-        />
       )}
     </>
   )

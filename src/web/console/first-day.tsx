@@ -2,10 +2,6 @@
 import { useState } from 'preact/hooks'
 import type { Overview, Setup } from '../../admin/wire.ts'
 import { remember, remembered } from '../parts/browser.ts'
-import { useConsole } from './context.ts'
-import { useLive } from './live.ts'
-
-const REFRESH_SECONDS = 5
 
 const STEPS = {
   list: ['Drop a list', '#import', 'CSV, JSON or plain lines, from any tool'],
@@ -18,11 +14,10 @@ const STEPS = {
 /** Whether a list or a key was missing since this tab was opened: the rest may be done after that. */
 let hasBegun = false
 
-function Steps() {
-  const { value } = useLive<Setup>(useConsole().client, '/console/setup', REFRESH_SECONDS)
+function Steps({ setup, pageUrl }: { setup: Setup; pageUrl: string }) {
   const [isHidden, setHidden] = useState(remembered('first-day') === 'hidden')
   const steps = Object.entries(STEPS).flatMap(([step, words]) => {
-    const isDone = value?.[step as keyof typeof STEPS] // of this very table
+    const isDone = setup[step as keyof typeof STEPS] // of this very table
     return isDone === undefined ? [] : [{ step, words, isDone }]
   })
   if (isHidden || steps.every(({ isDone }) => isDone)) return null
@@ -41,11 +36,7 @@ function Steps() {
       <ul>
         {steps.map(({ step, words: [name, link, hint], isDone }) => (
           <li key={step} data-done={isDone || undefined}>
-            <a
-              href={link || (value?.page_url ?? '')}
-              target={link ? undefined : '_blank'}
-              rel="noreferrer"
-            >
+            <a href={link || pageUrl} target={link ? undefined : '_blank'} rel="noreferrer">
               {name}
             </a>
             {isDone && <span class="hidden"> (done)</span>} <small>{hint}</small>
@@ -56,7 +47,7 @@ function Steps() {
   )
 }
 
-export function FirstDay({ overview: { list, keys } }: { overview: Overview }) {
+export function FirstDay({ list, keys, setup, pageUrl }: Overview & { pageUrl: string }) {
   hasBegun ||= list.rows === 0 || keys.total === 0
-  return hasBegun ? <Steps /> : null
+  return hasBegun ? <Steps setup={setup} pageUrl={pageUrl} /> : null
 }

@@ -19,8 +19,8 @@ export const inConsole = (sentence: string): string =>
   )
 
 /** Is called with the bytes that were sent, and that the server has read. */
-type OnProgress = { sent(bytes: number): void; read(bytes: number): void }
-type Sending = { done: Promise<ImportLine>; cancel(): void }
+export type OnProgress = { sent(bytes: number): void; read(bytes: number): void }
+export type Sending = { done: Promise<ImportLine>; cancel(): void }
 
 export type ImportItem = {
   id: number

@@ -2,10 +2,16 @@
 import { useLayoutEffect, useState } from 'preact/hooks'
 import type { ImportLine } from '../../admin/wire.ts'
 import { CheckField, SelectField } from '../parts/form.tsx'
-import { type Client, CONNECTION_LOST, createLineReader, RequestError } from './client.ts'
+import { type Client, RequestError } from './client.ts'
 import { useConsole } from './context.ts'
 import { Alert, FormDialog } from './dialog.tsx'
-import { type ImportItem, inConsole, LABELS } from './import-queue.ts'
+import {
+  type ImportItem,
+  inConsole,
+  LABELS,
+  type OnProgress,
+  type Sending,
+} from './import-queue.ts'
 import { bytes, number } from './speech.ts'
 
 const FORMATS = ['txt', 'csv', 'json', 'ndjson'] as const
@@ -43,54 +49,40 @@ function pathOf(file: string, options: Options): string {
   return `/console/import?${query}`
 }
 
+/** The last line of an answer that has arrived as a whole. */
+function lastLine(text: string): ImportLine | null {
+  const line = text.slice(0, text.lastIndexOf('\n')).split('\n').at(-1)
+  return line ? JSON.parse(line) : null // the server's own type
+}
+
 /**
  * Sends a file. `on` is called with the bytes that were sent, and that the server has read; `done` is
  * the last line, or throws `RequestError`. `fetch` does not say how much of a body was sent, so this is
  * the one place with an `XMLHttpRequest`.
  */
-function sendFile(
-  client: Client,
-  path: string,
-  file: Blob,
-  on: { sent(bytes: number): void; read(bytes: number): void },
-): { done: Promise<ImportLine>; cancel(): void } {
+function sendFile(client: Client, path: string, file: Blob, on: OnProgress): Sending {
   const request = new XMLHttpRequest()
-  const lines = createLineReader<ImportLine>()
-  let seen = 0
-  let last: ImportLine | null = null
-  const take = (values: readonly ImportLine[]): void => {
-    for (const line of values) {
-      if (line.kind === 'progress') on.read(line.bytes)
-      else last = line
-    }
+  const { promise, resolve, reject } = Promise.withResolvers<ImportLine>()
+  request.upload.onprogress = ({ loaded }) => on.sent(loaded)
+  request.onprogress = () => {
+    const line = request.status === 200 ? lastLine(request.responseText) : null
+    if (line?.kind === 'progress') on.read(line.bytes)
   }
-  const readMore = (): void => {
-    if (request.status !== 200) return
-    const text = request.responseText
-    take(lines.push(text.slice(seen)))
-    seen = text.length
+  const lost = (): void => reject(new RequestError('The connection was lost.'))
+  request.onerror = lost
+  request.onload = () => {
+    const { status, responseText } = request
+    if (status !== 200) return reject(client.refuse(status, responseText))
+    const line = lastLine(responseText)
+    if (line === null || line.kind === 'progress') lost()
+    else resolve(line)
   }
-  const done = new Promise<ImportLine>((resolve, reject) => {
-    const fail = (): void => reject(new RequestError(CONNECTION_LOST))
-    request.upload.onprogress = ({ loaded }) => on.sent(loaded)
-    request.onprogress = readMore
-    request.onerror = fail
-    request.onload = () => {
-      if (request.status !== 200) {
-        return reject(client.refuse(request.status, request.responseText))
-      }
-      readMore()
-      take(lines.rest())
-      if (last === null) return fail()
-      return resolve(last)
-    }
-  })
   request.open('POST', path)
   request.setRequestHeader('authorization', client.authorization())
   // The type that a browser gives to a text file is one of those that forms send, and is refused.
   request.setRequestHeader('content-type', 'application/octet-stream')
   request.send(file)
-  return { done, cancel: () => request.abort() }
+  return { done: promise, cancel: () => request.abort() }
 }
 
 type OptionsProps = { options: Options; onChange(options: Options): void }
@@ -274,11 +266,7 @@ export function ImportView() {
           title="Replace the whole list?"
           hint={`Proxies that ${replacing.name} does not have are removed.`}
           action="Replace"
-          isDangerous
-          onSubmit={async () => {
-            start([replacing])
-            setReplacing(null)
-          }}
+          onSubmit={async () => start([replacing])}
           onClose={() => setReplacing(null)}
         />
       )}

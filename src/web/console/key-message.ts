@@ -2,8 +2,13 @@
 import type { Limit } from '../../admin/wire.ts'
 import { countdown, moment, number } from './speech.ts'
 
-/** A key as its customer gets it. */
-export type GivenKey = { key: string; limits: readonly Limit[]; expires: string | null }
+/** A key as its customer gets it; `count`: the most records of an answer. */
+export type GivenKey = {
+  key: string
+  limits: readonly Limit[]
+  count: number | null
+  expires: string | null
+}
 
 /** What limits count; those of a window are said with it. */
 const COUNTED: { readonly [limit: string]: string } = {
@@ -11,21 +16,26 @@ const COUNTED: { readonly [limit: string]: string } = {
   ...{ subnets: 'networks of proxies a day', clients: 'networks of callers a day' },
 }
 
-const inWords = ({ name, quota, window }: Limit): string => {
+function inWords({ name, quota, window }: Limit): string {
   const counted = COUNTED[name] ?? name
   return `${number(quota)} ${counted}${counted.endsWith(' in') ? ` ${countdown(window)}` : ''}`
 }
 
 /** The message; `address` is that of the service, as its customers reach it. */
-export function customerMessage({ key, limits, expires }: GivenKey, address: string): string {
+export function customerMessage(given: GivenKey, address: string): string {
+  const { key, limits, count, expires } = given
   const origin = address.trim().replace(/\/+$/, '') || 'https://ADDRESS'
+  const all = [
+    ...limits.map(inWords),
+    ...(count === null ? [] : [`${number(count)} records an answer`]),
+  ]
   return [
     `Address: ${origin}/api`,
     `Your key: ${key}`,
     '',
     `curl -H 'Authorization: Bearer ${key}' '${origin}/api?count=10'`,
     '',
-    ...(limits.length === 0 ? [] : [`Limits: ${limits.map(inWords).join(', ')}`]),
+    ...(all.length === 0 ? [] : [`Limits: ${all.join(', ')}`]),
     ...(expires === null ? [] : [`Valid until ${moment(expires)}`]),
     `What can be asked for: ${origin}/docs`,
   ].join('\n')

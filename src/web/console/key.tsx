@@ -8,11 +8,11 @@ import { About, DayUse, Limits } from '../parts/key.tsx'
 import { Card, Table } from '../parts/table.tsx'
 import { daysUntil } from './chart-data.ts'
 import { useConsole } from './context.ts'
-import { FormDialog, LiveNotice, type Secret, SecretDialog, secretOf } from './dialog.tsx'
-import { ExpiresField, LabelField, NoteField, PlanField } from './keys.tsx'
+import { type Action, Actions, Field, FormDialog, LiveNotice, useFields } from './dialog.tsx'
+import { EXPIRES, KeyFields } from './keys.tsx'
 import { type Live, useLive } from './live.ts'
 import { KeyLog } from './log.tsx'
-import { usePlans } from './plans.tsx'
+import { type Secret, SecretDialog, secretOf } from './secret.tsx'
 import { ago, dayOf, moment, number, SAY, unit } from './speech.ts'
 
 const REFRESH_SECONDS = 10
@@ -38,7 +38,7 @@ const DAY_COLUMNS = ['Day', ...COUNTED.map(([name]) => ({ name, look: 'number' }
 function Days({ report }: { report: KeyReport }) {
   const days = daysUntil(unixMs(), report.days)
   return (
-    <Card look="wide" title="Use by day" hint="last 90 days, UTC">
+    <Card look="wide" title="Use by day" hint="UTC, of the last 90 days">
       <Bars
         label="Use by day"
         values={days.map(({ requests }) => requests)}
@@ -64,36 +64,30 @@ function Days({ report }: { report: KeyReport }) {
   )
 }
 
-type DialogProps = {
-  report: KeyReport
-  onClose(): void
-  onChanged(report: KeyReport): void
-}
+type DialogProps = { report: KeyReport; live: Live<KeyReport>; onClose(): void }
 
-function ChangeDialog({ report, onClose, onChanged }: DialogProps) {
+function ChangeDialog({ report, live, onClose }: DialogProps) {
   const { client } = useConsole()
-  const plans = usePlans().value?.plans ?? []
-  const [label, setLabel] = useState(report.label)
-  const [note, setNote] = useState(report.note)
-  const [plan, setPlan] = useState(report.plan)
-  const [expires, setExpires] = useState(report.expires ?? '')
+  const { label, note, plan } = report
+  const before = { label, note, plan, expires: report.expires ?? '' }
+  const [values, field] = useFields(before)
   const submit = async (): Promise<void> => {
-    const end = expires.trim()
-    const changes = {
-      ...(label !== report.label && { label }),
-      ...(note !== report.note && { note }),
-      ...(plan !== report.plan && { plan }),
-      ...(end !== (report.expires ?? '') && { expires: end === '' ? null : end }),
-    }
-    if (Object.keys(changes).length === 0) return onClose()
-    onChanged(await client.send<KeyReport>('POST', `/console/keys/${report.id}`, changes))
+    const now = { ...values, expires: values.expires.trim() }
+    const names = Object.keys(before) as (keyof typeof before)[] // of all of them
+    const changed = names.filter(name => now[name] !== before[name])
+    if (changed.length === 0) return
+    const changes = changed.map(name => [
+      name,
+      name === 'expires' ? now.expires || null : now[name],
+    ])
+    const path = `/console/keys/${report.id}`
+    const after = await client.send<KeyReport>('POST', path, Object.fromEntries(changes))
+    live.change(() => after)
   }
   return (
     <FormDialog title="Change the key" action="Save" onSubmit={submit} onClose={onClose}>
-      <LabelField value={label} onChange={setLabel} />
-      <NoteField value={note} onChange={setNote} />
-      {report.plan !== 'temp' && <PlanField plans={plans} value={plan} onChange={setPlan} />}
-      <ExpiresField value={expires} onChange={setExpires} />
+      <KeyFields field={field} hasPlan={plan !== 'temp'} />
+      <Field {...field('expires')} {...EXPIRES} />
     </FormDialog>
   )
 }
@@ -105,23 +99,21 @@ const OVERLAPS = [
   ['7d', unit(7, 'day')],
 ] as const
 
-function RotateDialog(props: DialogProps & { onSecret(secret: Secret): void }) {
-  const { report, onClose, onChanged, onSecret } = props
+function RotateDialog({ report, live, onClose }: DialogProps) {
   const { client } = useConsole()
-  const [overlap, setOverlap] = useState<string>('24h')
-  const path = `/console/keys/${report.id}/rotate`
-  const submit = async (): Promise<void> => {
+  const [{ overlap }, field] = useFields({ overlap: '24h' })
+  const [secret, setSecret] = useState<Secret | null>(null)
+  if (secret !== null) return <SecretDialog secret={secret} onClose={onClose} />
+  const submit = async () => {
+    const path = `/console/keys/${report.id}/rotate`
     const rotating = client.send<RotatedKey>('POST', path, { overlap })
-    const secret = await secretOf(rotating, ({ report, key, overlap_until: until }) => {
-      onChanged(report)
-      const hint =
-        until === null
-          ? 'The old key no longer works.'
-          : `The old key works until ${moment(until)}.`
-      return { ...report, key, hint }
+    const rotated = await secretOf(rotating, ({ overlap_until: until, ...made }) => {
+      const hint = until === null ? 'no longer works' : `works until ${moment(until)}`
+      return { ...made, hint: `The old key ${hint}.` }
     })
-    onSecret(secret)
-    onClose()
+    setSecret(rotated)
+    void live.refresh()
+    return 'stays'
   }
   return (
     <FormDialog
@@ -131,87 +123,61 @@ function RotateDialog(props: DialogProps & { onSecret(secret: Secret): void }) {
       onSubmit={submit}
       onClose={onClose}
     >
-      <SelectField
-        label="The old key works for"
-        name="overlap"
-        value={overlap}
-        onChange={setOverlap}
-        options={OVERLAPS}
-      />
+      <SelectField {...field('overlap')} label="The old key works for" options={OVERLAPS} />
     </FormDialog>
   )
 }
 
-/** What can be done with a key; an action with a title is confirmed and needs nothing else. */
-const ACTIONS = {
-  change: { name: 'Change' },
-  rotate: { name: 'Rotate' },
+/** What is confirmed, and needs nothing else. */
+const CONFIRMED = {
   reset: {
-    name: 'Reset',
     title: 'Reset the limits?',
     hint: 'Its windows and its day are unused again. Its history stays.',
   },
   revoke: {
-    name: 'Revoke',
     title: 'Revoke this key?',
     hint: 'It is refused from now on. This cannot be undone.',
   },
   remove: {
-    name: 'Remove',
     title: 'Remove this key?',
     hint: 'The key and its history are deleted. This cannot be undone.',
   },
 } as const
-type Action = keyof typeof ACTIONS
 
-/** A key that has ended cannot be used again; only one that was revoked can be removed. */
-const actionsOf = ({ state }: KeyReport): readonly Action[] =>
-  state === 'revoked' ? ['remove'] : ['change', 'rotate', 'reset', 'revoke']
-
-/** What can be done with a key. What cannot be undone is confirmed first. */
-function Actions({ live, report }: { live: Live<KeyReport>; report: KeyReport }) {
+/** What can be done with a key. One that has ended cannot be used again; only one that was revoked can be removed. */
+function KeyActions({ live, report }: { live: Live<KeyReport>; report: KeyReport }) {
   const { client } = useConsole()
-  const [open, setOpen] = useState<Action | null>(null)
-  const [secret, setSecret] = useState<Secret | null>(null)
-  const onClose = (): void => setOpen(null)
-  const onChanged = (changed: KeyReport): void => {
-    live.change(() => changed)
-    setOpen(now => (now === open ? null : now)) // another dialog may have been opened meanwhile
+  const path = `/console/keys/${report.id}`
+  const confirm = async (action: keyof typeof CONFIRMED): Promise<void> => {
+    if (action === 'remove') {
+      await client.send('DELETE', path)
+      location.hash = '#keys'
+    } else {
+      const after = await client.send<KeyReport>('POST', `${path}/${action}`)
+      live.change(() => after)
+    }
   }
-  const confirm = async (action: Action): Promise<void> => {
-    const path = `/console/keys/${report.id}`
-    if (action !== 'remove') return onChanged(await client.send('POST', `${path}/${action}`))
-    await client.send('DELETE', path)
-    location.hash = '#keys'
-  }
-  return (
-    <div class="key-actions">
-      {actionsOf(report).map(action => (
-        <button
-          type="button"
-          key={action}
-          class={action === 'revoke' || action === 'remove' ? 'danger' : 'plain'}
-          onClick={() => setOpen(action)}
-        >
-          {ACTIONS[action].name}
-        </button>
-      ))}
-      {open === 'change' && <ChangeDialog {...{ report, onClose, onChanged }} />}
-      {open === 'rotate' && (
-        <RotateDialog {...{ report, onClose, onChanged, onSecret: setSecret }} />
-      )}
-      {(open === 'reset' || open === 'revoke' || open === 'remove') && (
-        <FormDialog
-          {...ACTIONS[open]}
-          action={ACTIONS[open].name}
-          isDangerous={open !== 'reset'}
-          onSubmit={() => confirm(open)}
-          onClose={onClose}
-        />
-      )}
-      {secret !== null && <SecretDialog secret={secret} onClose={() => setSecret(null)} />}
-    </div>
-  )
+  const confirmed = (name: string, action: keyof typeof CONFIRMED): Action => ({
+    name,
+    open: onClose => (
+      <FormDialog
+        {...CONFIRMED[action]}
+        action={name}
+        onSubmit={() => confirm(action)}
+        onClose={onClose}
+      />
+    ),
+  })
+  const actions: Action[] =
+    report.state === 'revoked'
+      ? [confirmed('Remove', 'remove')]
+      : [
+          { name: 'Change', open: onClose => <ChangeDialog {...{ report, live, onClose }} /> },
+          { name: 'Rotate', open: onClose => <RotateDialog {...{ report, live, onClose }} /> },
+          confirmed('Reset', 'reset'),
+          confirmed('Revoke', 'revoke'),
+        ]
+  return <Actions look="plain" actions={actions} />
 }
 
 export function KeyView({ id }: { id: string }) {
@@ -233,7 +199,7 @@ export function KeyView({ id }: { id: string }) {
             facts={factsOf(report)}
             say={SAY}
           >
-            <Actions live={live} report={report} />
+            <KeyActions live={live} report={report} />
           </About>
           <div class="charts">
             <Limits limits={report.limits} say={SAY} />

@@ -1,18 +1,20 @@
 /** The list of keys: its pages, searching and sorting them, changing several, making one. */
+import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { ChangedKeys, Key, KeyPage, KeySort, Limit, MadeKey, Plan } from '../../admin/wire.ts'
 import { Level } from '../parts/amounts.tsx'
-import { CheckField, Radios, SelectField, TextField } from '../parts/form.tsx'
+import { CheckField, Radios, SelectField } from '../parts/form.tsx'
 import { limitName, State } from '../parts/key.tsx'
 import { Table } from '../parts/table.tsx'
 import { keyHref } from './address.ts'
+import { Spark } from './chart.tsx'
 import { useConsole } from './context.ts'
-import { FormDialog, LiveNotice, type Secret, SecretDialog, secretOf, When } from './dialog.tsx'
+import { Actions, Field, FormDialog, LiveNotice, useFields, When } from './dialog.tsx'
 import { type KeyFilter, pathOf, TEMPORARY } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
-import { Spark } from './overview.tsx'
 import { usePlans } from './plans.tsx'
-import { ago, countdown, dateOf, number, SAY, share } from './speech.ts'
+import { type Secret, SecretDialog, secretOf } from './secret.tsx'
+import { ago, countdown, dateOf, keysIn, number, SAY, share } from './speech.ts'
 
 const REFRESH_SECONDS = 30
 /** From here on the use of a limit is shown as close to it. */
@@ -20,7 +22,6 @@ const CLOSE = 0.8
 /** So long nothing is typed before the server is asked. */
 const SETTLED_MS = 150
 
-const keysIn = (n: number): string => `${number(n)} ${SAY.plural(n, { one: 'key', other: 'keys' })}`
 const nameOf = ({ label, prefix }: Key): string => (label === '' ? `${prefix}…` : label)
 
 const usedOf = ({ left, quota }: Limit): number => 1 - left / quota
@@ -155,26 +156,26 @@ function Pages({ page: { page, page_keys, matching, keys } }: { page: KeyPage })
   const { keyFilter, setKeyFilter } = useConsole()
   if (matching <= page_keys) return null
   const first = (page - 1) * page_keys
-  const goTo = (page: number): void => {
-    setKeyFilter({ ...keyFilter, page })
-    scrollTo({ top: 0 })
-  }
+  const button = (name: string, page: number, isOff: boolean) => (
+    <button
+      type="button"
+      class="plain"
+      disabled={isOff}
+      onClick={() => {
+        setKeyFilter({ ...keyFilter, page })
+        scrollTo({ top: 0 })
+      }}
+    >
+      {name}
+    </button>
+  )
   return (
     <nav class="pages" aria-label="Pages of keys">
       <span class="soft">
         {number(first + 1)}–{number(first + keys.length)} of {number(matching)}
       </span>
-      <button type="button" class="plain" disabled={page === 1} onClick={() => goTo(page - 1)}>
-        Previous
-      </button>
-      <button
-        type="button"
-        class="plain"
-        disabled={first + keys.length >= matching}
-        onClick={() => goTo(page + 1)}
-      >
-        Next
-      </button>
+      {button('Previous', page - 1, page === 1)}
+      {button('Next', page + 1, first + keys.length >= matching)}
     </nav>
   )
 }
@@ -182,66 +183,43 @@ function Pages({ page: { page, page_keys, matching, keys } }: { page: KeyPage })
 /** What can be done with several keys. */
 const SEVERAL = {
   extend: {
-    ...{ name: 'Extend', done: 'extended', isDangerous: false },
+    ...{ action: 'Extend', done: 'extended' },
     hint: 'Their end moves on by this time; that of an expired key is counted from now on.',
   },
   revoke: {
-    ...{ name: 'Revoke', done: 'revoked', isDangerous: true },
+    ...{ action: 'Revoke', done: 'revoked' },
     hint: 'They are refused from now on. This cannot be undone.',
   },
 } as const
 
-type SeveralProps = { keys: readonly Key[]; live: Live<KeyPage>; onDone(sentence: string): void }
+type SeveralProps = {
+  name: keyof typeof SEVERAL
+  keys: readonly Key[]
+  onDone(sentence: string): void
+  onClose(): void
+}
 
-/** The keys that are selected, and what can be done with them. */
-function Several({ keys, live, onDone }: SeveralProps) {
+/** Changes several keys, and says which were not changed, and why. */
+function SeveralDialog({ name, keys, onDone, onClose }: SeveralProps) {
   const { client } = useConsole()
-  const [open, setOpen] = useState<keyof typeof SEVERAL | null>(null)
-  const [ttl, setTtl] = useState('30d')
-  const submit = async (name: keyof typeof SEVERAL): Promise<void> => {
-    const { changed, unchanged } = await client.send<ChangedKeys>(
-      'POST',
-      `/console/selected-keys/${name}`,
-      { ids: keys.map(({ id }) => id), ...(name === 'extend' && { ttl: ttl.trim() }) },
-    )
+  const { done, action, hint } = SEVERAL[name]
+  const [{ ttl }, field] = useFields({ ttl: '30d' })
+  const submit = async (): Promise<void> => {
+    const body = { ids: keys.map(({ id }) => id), ...(name === 'extend' && { ttl: ttl.trim() }) }
+    const path = `/console/selected-keys/${name}`
+    const { changed, unchanged } = await client.send<ChangedKeys>('POST', path, body)
     const why = unchanged.map(({ id, reason }) => {
       const key = keys.find(each => each.id === id)
       return `${key ? nameOf(key) : id} (${reason})`
     })
-    const done = `${keysIn(changed.length)} ${SEVERAL[name].done}.`
-    setOpen(null)
-    onDone(why.length === 0 ? done : `${done} Not changed: ${why.join(', ')}.`)
-    await live.refresh()
+    const sentence = `${keysIn(changed.length)} ${done}.`
+    onDone(why.length === 0 ? sentence : `${sentence} Not changed: ${why.join(', ')}.`)
   }
+  const title = `${action} ${keysIn(keys.length)}?`
   return (
-    <fieldset class="card selection" aria-label="Selected keys">
-      <span role="status">{keysIn(keys.length)} selected</span>
-      <button type="button" class="plain" onClick={() => setOpen('extend')}>
-        Extend
-      </button>
-      <button type="button" class="danger" onClick={() => setOpen('revoke')}>
-        Revoke
-      </button>
-      {open !== null && (
-        <FormDialog
-          {...SEVERAL[open]}
-          title={`${SEVERAL[open].name} ${keysIn(keys.length)}${open === 'revoke' ? '?' : ''}`}
-          action={SEVERAL[open].name}
-          onSubmit={() => submit(open)}
-          onClose={() => setOpen(null)}
-        >
-          {open === 'extend' && (
-            <TextField
-              label="By"
-              name="ttl"
-              value={ttl}
-              onChange={setTtl}
-              hint="such as 24h or 30d"
-            />
-          )}
-        </FormDialog>
-      )}
-    </fieldset>
+    <FormDialog {...{ title, hint, action, onClose }} onSubmit={submit}>
+      {name === 'extend' && <Field {...field('ttl')} label="By" hint="such as 24h or 30d" />}
+    </FormDialog>
   )
 }
 
@@ -281,94 +259,79 @@ function Filters({ plans }: { plans: readonly Plan[] }) {
   )
 }
 
-type FieldProps = { value: string; onChange(value: string): void }
+type KeyFieldsProps = {
+  field(name: 'label' | 'note' | 'plan'): Omit<Parameters<typeof Field>[0], 'label'>
+  /** Whether the key has a plan of its own. */
+  hasPlan: boolean
+  children?: ComponentChildren
+}
 
-export const LabelField = (field: FieldProps) => (
-  <TextField {...field} label="Label" name="label" hint="the customer sees it" />
-)
-
-export const NoteField = (field: FieldProps) => (
-  <TextField {...field} label="Note" name="note" hint="only you see it" />
-)
-
-/** The plan of a regular key. */
-export function PlanField({ plans, ...field }: FieldProps & { plans: readonly Plan[] }) {
+/** What can be chosen of a key; its end is in the forms of the command line. */
+export function KeyFields({ field, hasPlan, children }: KeyFieldsProps) {
+  const plans = usePlans().value?.plans ?? []
   const names = plans.map(({ name }) => name).filter(name => name !== 'demo' && name !== TEMPORARY)
   return (
-    <SelectField label="Plan" name="plan" {...field} options={names.map(name => [name, name])} />
+    <>
+      <Field {...field('label')} label="Label" hint="the customer sees it" />
+      <Field {...field('note')} label="Note" hint="only you see it" />
+      {children}
+      {hasPlan && (
+        <SelectField {...field('plan')} label="Plan" options={names.map(name => [name, name])} />
+      )}
+    </>
   )
 }
 
-/** The end of a key, in the forms of the command line. */
-export const ExpiresField = (field: FieldProps) => (
-  <TextField {...field} label="Expires" name="expires" hint="30d, 2027-01-31, or empty for never" />
-)
+export const EXPIRES = { label: 'Expires', hint: '30d, 2027-01-31, or empty for never' }
 
-type NewKeyProps = {
-  plans: readonly Plan[]
-  onClose(): void
-  onSecret(secret: Secret): void
-  live: Live<KeyPage>
-}
-
-function NewKeyDialog({ plans, live, onClose, onSecret }: NewKeyProps) {
+function NewKeyDialog({ live, onClose }: { live: Live<KeyPage>; onClose(): void }) {
   const { client } = useConsole()
   const [kind, setKind] = useState<'regular' | 'temp'>('regular')
-  const [label, setLabel] = useState('')
-  const [note, setNote] = useState('')
-  const [plan, setPlan] = useState('standard')
-  const [expires, setExpires] = useState('')
-  const [ttl, setTtl] = useState('24h')
+  const start = { label: '', note: '', plan: 'standard', expires: '', ttl: '24h' }
+  const [{ label, note, plan, expires, ttl }, field] = useFields(start)
+  const [secret, setSecret] = useState<Secret | null>(null)
+  if (secret !== null) return <SecretDialog secret={secret} onClose={onClose} />
   const isTemporary = kind === 'temp'
-  const submit = async (): Promise<void> => {
+  const submit = async () => {
     const end = expires.trim()
     const rest = isTemporary ? { ttl: ttl.trim() } : { plan, ...(end && { expires: end }) }
     const body = { kind, label, note, ...rest }
     const making = client.send<MadeKey>('POST', '/console/keys', body)
-    const secret = await secretOf(making, ({ key, ...item }) => {
+    const made = await secretOf(making, ({ key, ...item }) => {
       live.change(({ keys, total, matching, ...page }) => ({
         ...{ ...page, total: total + 1, matching: matching + 1, keys: [item, ...keys] },
       }))
       return { ...item, key }
     })
-    onSecret(secret)
-    onClose()
+    setSecret(made)
+    return 'stays'
   }
   return (
     <FormDialog title="New key" action="Make the key" onSubmit={submit} onClose={onClose}>
-      <LabelField value={label} onChange={setLabel} />
-      <NoteField value={note} onChange={setNote} />
-      <div class="field">
-        <span aria-hidden="true">Kind</span>
-        <Radios
-          label="Kind"
-          name="kind"
-          value={kind}
-          onChange={setKind}
-          options={[
-            ['regular', 'Regular'],
-            ['temp', 'Temporary'],
-          ]}
-        />
-        <small>
-          {isTemporary
-            ? 'a trial: 2 requests per hour, ends by itself'
-            : 'for a customer, until it is revoked or expires'}
-        </small>
-      </div>
+      <KeyFields field={field} hasPlan={!isTemporary}>
+        <div class="field">
+          <span aria-hidden="true">Kind</span>
+          <Radios
+            label="Kind"
+            name="kind"
+            value={kind}
+            onChange={setKind}
+            options={[
+              ['regular', 'Regular'],
+              ['temp', 'Temporary'],
+            ]}
+          />
+          <small>
+            {isTemporary
+              ? 'a trial: 2 requests per hour, ends by itself'
+              : 'for a customer, until it is revoked or expires'}
+          </small>
+        </div>
+      </KeyFields>
       {isTemporary ? (
-        <TextField
-          label="Valid for"
-          name="ttl"
-          value={ttl}
-          onChange={setTtl}
-          hint="such as 1h or 24h"
-        />
+        <Field {...field('ttl')} label="Valid for" hint="such as 1h or 24h" />
       ) : (
-        <>
-          <PlanField plans={plans} value={plan} onChange={setPlan} />
-          <ExpiresField value={expires} onChange={setExpires} />
-        </>
+        <Field {...field('expires')} {...EXPIRES} />
       )}
     </FormDialog>
   )
@@ -391,13 +354,16 @@ export function KeysView() {
   const path = pathOf({ ...keyFilter, search: useSettled(keyFilter.search) })
   const live = useLive<KeyPage>(client, path, REFRESH_SECONDS)
   const plans = usePlans().value?.plans ?? []
-  const [isMaking, setMaking] = useState(false)
-  const [secret, setSecret] = useState<Secret | null>(null)
   const [outcome, setOutcome] = useState('')
   /** Of one page alone: what is not seen is not changed. */
   const [selection, setSelection] = useState({ path, ids: NONE })
   const selected = selection.path === path ? selection.ids : NONE
   const keys = live.value?.keys.filter(({ id }) => selected.has(id)) ?? []
+  const onDone = (sentence: string): void => {
+    setSelection({ path, ids: NONE })
+    setOutcome(sentence)
+    void live.refresh()
+  }
   return (
     <>
       <div class="bar-above">
@@ -405,9 +371,12 @@ export function KeysView() {
         <span class="soft" role="status">
           {live.value && `${number(live.value.matching)} of ${number(live.value.total)}`}
         </span>
-        <button type="button" class="primary" onClick={() => setMaking(true)}>
-          New key
-        </button>
+        <Actions
+          look="primary"
+          actions={[
+            { name: 'New key', open: close => <NewKeyDialog live={live} onClose={close} /> },
+          ]}
+        />
       </div>
       <LiveNotice live={live} />
       <p class="outcome" role="status">
@@ -427,19 +396,17 @@ export function KeysView() {
         </section>
       )}
       {keys.length > 0 && (
-        <Several
-          keys={keys}
-          live={live}
-          onDone={sentence => {
-            setSelection({ path, ids: NONE })
-            setOutcome(sentence)
-          }}
-        />
+        <fieldset class="card selection" aria-label="Selected keys">
+          <span role="status">{keysIn(keys.length)} selected</span>
+          <Actions
+            look="plain"
+            actions={(['extend', 'revoke'] as const).map(name => ({
+              name: SEVERAL[name].action,
+              open: onClose => <SeveralDialog {...{ name, keys, onDone, onClose }} />,
+            }))}
+          />
+        </fieldset>
       )}
-      {isMaking && (
-        <NewKeyDialog {...{ plans, live, onSecret: setSecret }} onClose={() => setMaking(false)} />
-      )}
-      {secret !== null && <SecretDialog secret={secret} onClose={() => setSecret(null)} />}
     </>
   )
 }

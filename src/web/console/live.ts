@@ -1,7 +1,7 @@
 /** Values that are asked for again and again while the tab is visible. */
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { nowMs, unixMs } from '../parts/browser.ts'
-import type { Client } from './client.ts'
+import { type Client, messageOf } from './client.ts'
 
 /** A value as it was last answered, and why it is not newer. */
 export type Live<T> = {
@@ -52,9 +52,8 @@ export function useLive<T>(client: Client, path: string, everySeconds: number): 
       const value = await client.get<T>(path, signal)
       if (!signal.aborted) setState({ value, atMs: unixMs(), problem: null })
     } catch (error) {
-      if (signal.aborted) return
-      const problem = error instanceof Error ? error.message : String(error)
-      setState(before => ({ ...before, problem }))
+      if (signal.aborted || client.isOver()) return
+      setState(before => ({ ...before, problem: messageOf(error) }))
     } finally {
       if (underWay.current === mine) underWay.current = null
     }

@@ -1,61 +1,20 @@
 /** The lines of the live log that this tab holds: how many, which are shown, gaps, what they say. Pure. */
-import type { ErrorCode, LogEntry } from '../../admin/wire.ts'
+import type { ErrorCode, LogEntry, LogPage } from '../../admin/wire.ts'
+import { paramsOf } from './address.ts'
 
 /** Lines that are held at most; the oldest are dropped. */
 export const LOG_LINES = 2000
 
-/** A request, or a place where some may be missing. */
+/** A request, or a place where so many are missing; `null`: the server was started again. */
 export type LogLine =
-  | { kind: 'request'; entry: LogEntry }
-  | { kind: 'gap'; id: string; dropped: number | null }
+  | { kind: 'request'; id: string; entry: LogEntry }
+  | { kind: 'gap'; id: string; missed: number | null }
 
-/** What the server sends: a request, or how many it could not send. */
-export type LogValue = LogEntry | { dropped: number }
-
-/** What arrives, in order: `opened` is the begin of a stream, which may be one that was opened again. */
-export type LogArrival = LogValue | 'opened'
-
-export type LogBuffer = {
-  /** Newest first. */
-  lines: readonly LogLine[]
-  /** Whether a stream was opened and nothing of it was seen yet. */
-  isOpened: boolean
-}
-
-export const EMPTY_LOG: LogBuffer = { lines: [], isOpened: false }
-
-/**
- * Adds what arrived, oldest first. A stream begins with the last requests: those that are there
- * already are skipped, and when the first one is not, some between may be missing.
- */
-export function append(buffer: LogBuffer, arrivals: readonly LogArrival[]): LogBuffer {
-  const known = new Set(
-    buffer.lines.flatMap(line => (line.kind === 'request' ? line.entry.id : [])),
-  )
-  const lines: LogLine[] = []
-  let { isOpened } = buffer
-  let lastId = ''
-  for (const value of arrivals) {
-    if (value === 'opened') {
-      isOpened = true
-      continue
-    }
-    if ('dropped' in value) {
-      lines.push({ kind: 'gap', id: `dropped after ${lastId}`, dropped: value.dropped })
-      continue
-    }
-    const isNew = !known.has(value.id)
-    if (isOpened && isNew && known.size > 0) {
-      lines.push({ kind: 'gap', id: `gap-${value.id}`, dropped: null })
-    }
-    isOpened = false
-    lastId = value.id
-    if (!isNew) continue
-    known.add(value.id)
-    lines.push({ kind: 'request', entry: value })
-  }
-  const all = [...lines.reverse(), ...buffer.lines].slice(0, LOG_LINES)
-  return { lines: all, isOpened }
+/** Adds what was answered to lines, newest first. */
+export function append(lines: readonly LogLine[], { lines: more, missed, next }: LogPage) {
+  const added = more.map((entry): LogLine => ({ kind: 'request', id: entry.id, entry })).reverse()
+  const gap: LogLine[] = missed === 0 ? [] : [{ kind: 'gap', id: `before ${next}`, missed }]
+  return [...added, ...gap, ...lines].slice(0, LOG_LINES)
 }
 
 /** Which lines are shown; `''`: any. `code` is that of an error, or one of `OUTCOMES`; `key` an id. */
@@ -63,8 +22,7 @@ export type LogFilter = { code: string; key: string; text: string }
 
 /** The filter that a fragment such as `#log?code=PROXIES_NOT_FOUND` names, and the fragment of one. */
 export function readLogFilter(hash: string): LogFilter {
-  const given = new URLSearchParams(/\?.*/s.exec(hash)?.[0])
-  const valueOf = (name: string): string => given.get(name) ?? ''
+  const valueOf = (name: string): string => paramsOf(hash).get(name) ?? ''
   return { code: valueOf('code'), key: valueOf('key'), text: valueOf('text') }
 }
 export function logHref(filter: Partial<LogFilter>): string {

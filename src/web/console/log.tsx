@@ -1,26 +1,22 @@
 /** The live log: requests as they end, what they asked and why they were refused; never their keys. */
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { LogEntry, Setup } from '../../admin/wire.ts'
+import type { LogEntry, LogPage } from '../../admin/wire.ts'
 import { remembered } from '../parts/browser.ts'
 import { SelectField } from '../parts/form.tsx'
 import { Card, Facts, Table } from '../parts/table.tsx'
 import { keyHref } from './address.ts'
-import { CONNECTION_LOST, follow } from './client.ts'
+import { messageOf } from './client.ts'
 import { useConsole } from './context.ts'
 import { Copyable } from './dialog.tsx'
-import { useIsVisible, useLive } from './live.ts'
+import { useIsVisible } from './live.ts'
 import {
   append,
   CODE_WORDS,
   curlOf,
-  EMPTY_LOG,
   keysIn,
   LOG_LINES,
-  type LogArrival,
-  type LogBuffer,
   type LogFilter,
   type LogLine,
-  type LogValue,
   logHref,
   OUTCOMES,
   outcomeOf,
@@ -30,52 +26,40 @@ import {
 } from './log-lines.ts'
 import { bytes, ms, number, seconds } from './speech.ts'
 
-/** Lines are drawn this often at most: a busy server logs thousands a second. */
-const DRAW_MS = 250
+/** How often the server is asked for what is new. */
+const ASK_MS = 1000
 
-type Connection = { kind: 'connecting' | 'live' | 'paused' } | { kind: 'lost'; message: string }
-
-/** The lines of the log while the view is shown and the tab is visible. */
+/** The lines of the log while the view is shown and the tab is visible, and why there are no newer ones. */
 function useLog(isPaused: boolean) {
   const { client } = useConsole()
-  const [buffer, setBuffer] = useState<LogBuffer>(EMPTY_LOG)
-  const [connection, setConnection] = useState<Connection>({ kind: 'connecting' })
+  const [lines, setLines] = useState<readonly LogLine[]>([])
+  const [problem, setProblem] = useState<string | null>(null)
+  const next = useRef('')
   const isVisible = useIsVisible()
-  const pending = useRef<LogArrival[]>([])
-  const paused = useRef(isPaused)
-  paused.current = isPaused
-
-  const [held, setHeld] = useState(0)
   useEffect(() => {
-    const draw = (): void => {
-      const values = pending.current
-      if (values.length === 0) return
-      if (paused.current) return setHeld(values.filter(value => value !== 'opened').length)
-      pending.current = []
-      setHeld(0)
-      setBuffer(before => append(before, values))
+    if (!isVisible || isPaused) return
+    const controller = new AbortController()
+    const { signal } = controller
+    let timer: ReturnType<typeof setTimeout> | undefined
+    async function ask(): Promise<void> {
+      try {
+        const page = await client.get<LogPage>(`/console/log?after=${next.current}`, signal)
+        next.current = page.next
+        if (page.lines.length > 0) setLines(before => append(before, page))
+        setProblem(null)
+      } catch (error) {
+        if (signal.aborted) return
+        setProblem(messageOf(error))
+      }
+      timer = setTimeout(ask, ASK_MS)
     }
-    const timer = setInterval(draw, DRAW_MS)
-    return () => clearInterval(timer)
-  }, [])
-
-  useEffect(() => {
-    if (!isVisible) return
-    return follow<LogValue>(signal => client.open('/console/log', signal), {
-      opened() {
-        pending.current.push('opened') // after what came before it, which may be held back
-        setConnection({ kind: 'live' })
-      },
-      values(values) {
-        pending.current = [...pending.current, ...values].slice(-LOG_LINES - 1)
-      },
-      lost(error) {
-        setConnection({ kind: 'lost', message: error?.message ?? CONNECTION_LOST })
-      },
-    })
-  }, [client, isVisible])
-
-  return { buffer, connection, held, clear: () => setBuffer(EMPTY_LOG) }
+    void ask()
+    return () => {
+      clearTimeout(timer)
+      controller.abort()
+    }
+  }, [client, isVisible, isPaused])
+  return { lines, problem, clear: () => setLines([]) }
 }
 
 const COLUMNS = [
@@ -88,8 +72,7 @@ const COLUMNS = [
 const askedOf = ({ path, query }: LogEntry): string => path + (query === '' ? '' : `?${query}`)
 
 function Details({ entry }: { entry: LogEntry }) {
-  const setup = useLive<Setup>(useConsole().client, '/console/setup', 60).value
-  const page = setup?.page_url ?? ''
+  const { pageUrl: page } = useConsole()
   const origin = (remembered('service') || page || 'https://ADDRESS').replace(/\/$/, '')
   const curl = curlOf(entry, origin)
   const { code, message, key, label, path, query } = entry
@@ -132,9 +115,9 @@ function Row({ line }: { line: LogLine }) {
     return (
       <tr class="gap">
         <td colSpan={COLUMNS.length}>
-          {line.dropped === null
-            ? 'The connection was lost here: requests may be missing.'
-            : `${number(line.dropped)} requests are not shown: there were too many at once.`}
+          {line.missed === null
+            ? 'The server was started again here: requests may be missing.'
+            : `${number(line.missed)} requests are not shown: there were too many at once.`}
         </td>
       </tr>
     )
@@ -185,7 +168,7 @@ function Row({ line }: { line: LogLine }) {
 const Lines = ({ lines }: { lines: readonly LogLine[] }) => (
   <Table caption="Log" look="log" columns={COLUMNS}>
     {lines.map(line => (
-      <Row key={line.kind === 'gap' ? line.id : line.entry.id} line={line} />
+      <Row key={line.id} line={line} />
     ))}
   </Table>
 )
@@ -242,17 +225,21 @@ export function LogView() {
   const [isPaused, setPaused] = useState(false)
   const [rows, setRows] = useState(ROWS)
   const filter = readLogFilter(location.hash) // a change of it draws every view again
-  const { buffer, connection, held, clear } = useLog(isPaused)
-  const lines = selectLines(buffer.lines, filter)
-  const connected = connection.kind === 'connecting' ? 'connecting…' : 'live'
-  const isLive = !isPaused && connection.kind === 'live'
+  const { lines: all, problem, clear } = useLog(isPaused)
+  const lines = selectLines(all, filter)
+  const isLive = !isPaused && problem === null
   return (
     <>
       <div class="bar-above">
-        <span class="status" data-ok={isLive || undefined} role="status">
-          {connection.kind === 'lost' ? connection.message : isPaused ? 'paused' : connected}
+        <span
+          class="status"
+          data-ok={isLive || undefined}
+          data-bad={problem !== null || undefined}
+          role="status"
+        >
+          {problem ?? (isPaused ? 'paused' : 'live')}
         </span>
-        <Filters filter={filter} lines={buffer.lines} />
+        <Filters filter={filter} lines={all} />
         <button type="button" class="plain" onClick={clear}>
           Clear
         </button>
@@ -262,14 +249,12 @@ export function LogView() {
           aria-pressed={isPaused}
           onClick={() => setPaused(!isPaused)}
         >
-          {!isPaused ? 'Pause' : held > 0 ? `Resume, ${number(held)} new` : 'Resume'}
+          {isPaused ? 'Resume' : 'Pause'}
         </button>
       </div>
       <section class="card table-card" aria-label="Log">
         {lines.length === 0 ? (
-          <p class="empty">
-            {buffer.lines.length === 0 ? 'No request yet.' : 'None of these yet.'}
-          </p>
+          <p class="empty">{all.length === 0 ? 'No request yet.' : 'None of these yet.'}</p>
         ) : (
           <Lines lines={lines.slice(0, rows)} />
         )}
@@ -291,9 +276,8 @@ const KEY_ROWS = 10
 
 /** The last requests of a key. */
 export function KeyLog({ id }: { id: string }) {
-  const { buffer } = useLog(false)
   const filter = { code: '', key: id, text: '' }
-  const lines = selectLines(buffer.lines, filter).filter(({ kind }) => kind === 'request')
+  const lines = selectLines(useLog(false).lines, filter).filter(({ kind }) => kind === 'request')
   return (
     <Card look="wide" title="Last requests" hint={`of the server’s last ${number(LOG_LINES)}`}>
       {lines.length === 0 ? (

@@ -1,11 +1,12 @@
 /** The plans: their limits, making, changing, turning off, removing them. */
 import { useState } from 'preact/hooks'
 import type { Plan } from '../../admin/wire.ts'
-import { CheckField, TextField } from '../parts/form.tsx'
+import { CheckField } from '../parts/form.tsx'
 import { Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
-import { Alert, FormDialog, LiveNotice } from './dialog.tsx'
-import { useLive } from './live.ts'
+import { type Action, Actions, Field, FormDialog, LiveNotice, useFields } from './dialog.tsx'
+import { ALL_KEYS } from './key-filter.ts'
+import { type Live, useLive } from './live.ts'
 import {
   changesOf,
   fieldsOf,
@@ -16,7 +17,7 @@ import {
   STANDARD,
   UNLIMITED,
 } from './plan-fields.ts'
-import { number, UNKNOWN } from './speech.ts'
+import { keysIn, number, UNKNOWN } from './speech.ts'
 
 const REFRESH_SECONDS = 30
 
@@ -24,37 +25,76 @@ const REFRESH_SECONDS = 30
 export const usePlans = () =>
   useLive<{ plans: Plan[] }>(useConsole().client, '/console/plans', REFRESH_SECONDS)
 
-type PlanDialogProps = {
-  /** `null`: a new one. */
-  plan: Plan | null
-  onSave(name: string, limits: { [limit: string]: string }): Promise<void>
-  onClose(): void
+/** Sends a change of a plan, and puts what it is now into the list. */
+function useSend(live: ReturnType<typeof usePlans>) {
+  const { client } = useConsole()
+  return async (method: 'PUT' | 'DELETE', name: string, body: object): Promise<void> => {
+    const path = `/console/plans/${encodeURIComponent(name)}`
+    const changed = await client.send<Plan>(method, path, body)
+    live.change(({ plans }) => {
+      const others = plans.filter(plan => plan.name !== name)
+      const now = method === 'DELETE' ? others : [...others, changed]
+      return { plans: now.sort((a, b) => (a.name < b.name ? -1 : 1)) }
+    })
+  }
 }
 
-function PlanDialog({ plan, onSave, onClose }: PlanDialogProps) {
-  const [name, setName] = useState(plan?.name ?? '')
+type LimitFieldProps = { limit: LimitName; value: string; onChange(value: string): void }
+
+/** A limit: a number, or none. What was typed comes back when it is limited again. */
+function LimitField({ limit, value, onChange }: LimitFieldProps) {
+  const [typed, setTyped] = useState(value === UNLIMITED ? '' : value)
+  const { name, hint } = LIMIT_WORDS[limit]
+  const isUnlimited = value === UNLIMITED
+  return (
+    <div class="limit">
+      <Field
+        label={name}
+        name={limit}
+        value={isUnlimited ? '' : value}
+        hint={hint}
+        input={{ placeholder: isUnlimited ? UNLIMITED : '' }}
+        onChange={text => {
+          setTyped(text)
+          onChange(text)
+        }}
+      />
+      <CheckField
+        label={
+          <>
+            Unlimited<span class="hidden">: {name}</span>
+          </>
+        }
+        name={`${limit}-unlimited`}
+        isOn={isUnlimited}
+        onChange={isOn => onChange(isOn ? UNLIMITED : typed)}
+      />
+    </div>
+  )
+}
+
+type DialogProps = { live: ReturnType<typeof usePlans>; onClose(): void }
+
+/** Makes a plan, or changes one. */
+function PlanDialog({ plan, live, onClose }: DialogProps & { plan: Plan | null }) {
+  const send = useSend(live)
   const before = plan === null ? null : fieldsOf(plan)
-  const [fields, setFields] = useState(before ?? STANDARD)
+  const [{ name, ...fields }, field] = useFields({
+    name: plan?.name ?? '',
+    ...(before ?? STANDARD),
+  })
   const limits = limitsOf(name)
   return (
     <FormDialog
       title={plan === null ? 'New plan' : `Plan ${name}`}
-      hint="A number, or unlimited."
       action={plan === null ? 'Make the plan' : 'Save'}
-      onSubmit={() => onSave(name.trim(), changesOf(before, fields, limits))}
+      onSubmit={() => send('PUT', name.trim(), changesOf(before, fields, limits))}
       onClose={onClose}
     >
-      {plan === null && <TextField label="Name" name="name" value={name} onChange={setName} />}
+      {plan === null && <Field {...field('name')} label="Name" />}
       <div class="pairs">
         {limits.map(limit => (
-          <TextField
-            key={limit}
-            label={LIMIT_WORDS[limit].name}
-            name={limit}
-            value={fields[limit]}
-            hint={LIMIT_WORDS[limit].hint}
-            onChange={value => setFields({ ...fields, [limit]: value })}
-          />
+          <LimitField key={limit} {...field(limit)} limit={limit} />
         ))}
       </div>
     </FormDialog>
@@ -69,42 +109,93 @@ function Limit({ plan, limit }: { plan: Plan; limit: LimitName }) {
   return <>{/^\d+$/.test(text) ? number(Number(text)) : text}</>
 }
 
-type RowProps = {
-  plan: Plan
-  onOpen(kind: 'edit' | 'disable' | 'remove'): void
-  onEnable(): void
+/** Turns off a plan. */
+function OffDialog({ plan, live, onClose }: DialogProps & { plan: Plan }) {
+  const send = useSend(live)
+  const whose =
+    plan.name === 'demo' ? 'The key demo is' : `With ${keysIn(plan.keys)} on it, all are`
+  return (
+    <FormDialog
+      title={`Turn off plan ${plan.name}?`}
+      hint={`${whose} refused until it is turned on again.`}
+      action="Turn off"
+      onSubmit={() => send('PUT', plan.name, { enabled: false })}
+      onClose={onClose}
+    />
+  )
 }
 
-const Row = ({ plan, onOpen, onEnable }: RowProps) => (
-  <tr data-ended={!plan.enabled || undefined}>
-    <th scope="row">{plan.name}</th>
-    {LIMITS.map(limit => (
-      <td key={limit} class="number" data-label={LIMIT_WORDS[limit].name}>
-        <Limit plan={plan} limit={limit} />
-      </td>
-    ))}
-    <td class="number" data-label="Keys">
-      {plan.name === 'demo' ? UNKNOWN : number(plan.keys)}
-    </td>
-    <td data-label="Enabled">
-      <CheckField
-        label={<span class="hidden">Enabled: {plan.name}</span>}
-        name="enabled"
-        value={plan.name}
-        isOn={plan.enabled}
-        onChange={isOn => (isOn ? onEnable() : onOpen('disable'))}
+/** Removes a plan, or says which keys are in the way. */
+function RemoveDialog({ plan, live, onClose }: DialogProps & { plan: Plan }) {
+  const send = useSend(live)
+  const { setKeyFilter } = useConsole()
+  const { name, keys } = plan
+  if (keys === 0) {
+    return (
+      <FormDialog
+        title={`Remove plan ${name}?`}
+        hint="No key has it. This cannot be undone."
+        action="Remove"
+        onSubmit={() => send('DELETE', name, {})}
+        onClose={onClose}
       />
-    </td>
-    <td class="row-actions">
-      <button type="button" class="quiet" onClick={() => onOpen('edit')}>
-        Edit<span class="hidden"> {plan.name}</span>
-      </button>
-      <button type="button" class="quiet" onClick={() => onOpen('remove')}>
-        Remove<span class="hidden"> {plan.name}</span>
-      </button>
-    </td>
-  </tr>
-)
+    )
+  }
+  return (
+    <FormDialog
+      title={`Plan ${name} is in use`}
+      hint={`By ${keysIn(plan.keys)}, revoked ones included: give them another plan or remove them first.`}
+      action="Show the keys"
+      onSubmit={async () => {
+        setKeyFilter({ ...ALL_KEYS, plan: name })
+        location.hash = '#keys'
+      }}
+      onClose={onClose}
+    />
+  )
+}
+
+function Row({ plan, live }: { plan: Plan; live: Live<{ plans: Plan[] }> }) {
+  const send = useSend(live)
+  const { name, enabled, built_in } = plan
+  const actions: Action[] = [
+    { name: 'Edit', open: onClose => <PlanDialog {...{ plan, live, onClose }} /> },
+    enabled
+      ? { name: 'Turn off', open: onClose => <OffDialog {...{ plan, live, onClose }} /> }
+      : { name: 'Turn on', run: () => send('PUT', name, { enabled: true }) },
+    ...(built_in
+      ? []
+      : [
+          {
+            name: 'Remove',
+            open: (onClose: () => void) => <RemoveDialog {...{ plan, live, onClose }} />,
+          },
+        ]),
+  ]
+  return (
+    <tr data-ended={!enabled || undefined}>
+      <th scope="row">
+        {name} {built_in && <small>built in</small>}
+      </th>
+      {LIMITS.map(limit => (
+        <td key={limit} class="number" data-label={LIMIT_WORDS[limit].name}>
+          <Limit plan={plan} limit={limit} />
+        </td>
+      ))}
+      <td class="number" data-label="Keys">
+        {name === 'demo' ? UNKNOWN : number(plan.keys)}
+      </td>
+      <td data-label="State">
+        <span class="status" data-ok={enabled || undefined}>
+          {enabled ? 'on' : 'off'}
+        </span>
+      </td>
+      <td class="col-actions">
+        <Actions look="quiet" of={name} actions={actions} />
+      </td>
+    </tr>
+  )
+}
 
 const COLUMNS = [
   'Name',
@@ -112,89 +203,34 @@ const COLUMNS = [
     ...{ name, look: 'number', more: { title: hint } },
   })),
   { name: 'Keys', look: 'number' },
-  'Enabled',
+  'State',
   { name: 'Change', head: <span class="hidden">Change</span> },
 ]
 
-type Open = { kind: 'edit' | 'disable' | 'remove'; plan: Plan } | { kind: 'new' } | null
-
 export function PlansView() {
-  const { client } = useConsole()
   const live = usePlans()
-  const [open, setOpen] = useState<Open>(null)
-  const [problem, setProblem] = useState<string | null>(null)
-  const close = (): void => setOpen(null)
-  /** Sends a change of a plan, and puts what it is now into the list. */
-  const send = async (method: 'PUT' | 'DELETE', name: string, body: object): Promise<void> => {
-    const changed = await client.send<Plan>(
-      method,
-      `/console/plans/${encodeURIComponent(name)}`,
-      body,
-    )
-    setProblem(null)
-    live.change(({ plans }) => {
-      const others = plans.filter(plan => plan.name !== name)
-      const now = method === 'DELETE' ? others : [...others, changed]
-      return { plans: now.sort((a, b) => (a.name < b.name ? -1 : 1)) }
-    })
-    setOpen(now => (now === open ? null : now)) // another dialog may have been opened meanwhile
-  }
   return (
     <>
       <div class="bar-above">
-        <button type="button" class="primary" onClick={() => setOpen({ kind: 'new' })}>
-          New plan
-        </button>
+        <Actions
+          look="primary"
+          actions={[
+            {
+              name: 'New plan',
+              open: onClose => <PlanDialog plan={null} {...{ live, onClose }} />,
+            },
+          ]}
+        />
       </div>
-      {problem && <Alert>{problem}</Alert>}
       <LiveNotice live={live} />
       {live.value && (
         <section class="card table-card" aria-label="Plans">
           <Table caption="Plans" look="plans stack" columns={COLUMNS}>
             {live.value.plans.map(plan => (
-              <Row
-                key={plan.name}
-                plan={plan}
-                onOpen={kind => setOpen({ kind, plan })}
-                onEnable={() => {
-                  setProblem(null)
-                  send('PUT', plan.name, { enabled: true }).catch(e => setProblem(e.message))
-                }}
-              />
+              <Row key={plan.name} plan={plan} live={live} />
             ))}
           </Table>
         </section>
-      )}
-      {(open?.kind === 'new' || open?.kind === 'edit') && (
-        <PlanDialog
-          plan={open.kind === 'edit' ? open.plan : null}
-          onClose={close}
-          onSave={(name, limits) => send('PUT', name, limits)}
-        />
-      )}
-      {open?.kind === 'disable' && (
-        <FormDialog
-          title={`Turn off plan ${open.plan.name}?`}
-          hint={
-            open.plan.name === 'demo'
-              ? 'The key demo is refused until it is turned on again.'
-              : `All ${number(open.plan.keys)} keys with this plan are refused until it is turned on again.`
-          }
-          action="Turn off"
-          isDangerous
-          onSubmit={() => send('PUT', open.plan.name, { enabled: false })}
-          onClose={close}
-        />
-      )}
-      {open?.kind === 'remove' && (
-        <FormDialog
-          title={`Remove plan ${open.plan.name}?`}
-          hint="A plan that keys have cannot be removed."
-          action="Remove"
-          isDangerous
-          onSubmit={() => send('DELETE', open.plan.name, {})}
-          onClose={close}
-        />
       )}
     </>
   )

@@ -8,8 +8,10 @@ import { OUTPUT_KINDS } from '../../api/render.ts'
 import { INTEGER_MAX } from '../../lib/parameter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
 import type { Operator } from '../operator.ts'
-import { formOf, readChoice } from '../page/model/query.ts'
-import { CODES, type Code, type RequestParts, snippet, tokensOf } from '../page/model/snippets.ts'
+import { readChoice } from '../page/model/query.ts'
+import { CODES, snippet, tokensOf } from '../page/model/snippets.ts'
+import { LANGS } from '../parts/speech.ts'
+import { THEMES } from '../parts/themes.ts'
 import { type Words, wordsOf } from './words.ts'
 
 // ---------------------------------------------------------------------------------------------
@@ -18,18 +20,11 @@ import { type Words, wordsOf } from './words.ts'
 type Html = { readonly html: string }
 type Part = Html | string | number | null | false | undefined | readonly Part[]
 
-const ENTITIES: { readonly [character: string]: string } = {
-  ...{ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' },
-}
-
-export const escapeHtml = (text: string): string =>
-  text.replace(/[&<>"']/g, character => ENTITIES[character] ?? '')
-
 function write(part: Part): string {
   if (part === null || part === false || part === undefined) return ''
   if (Array.isArray(part)) return part.map(write).join('')
   // The type guard of `isArray` leaves readonly arrays in the union.
-  return typeof part === 'object' ? (part as Html).html : escapeHtml(String(part))
+  return typeof part === 'object' ? (part as Html).html : Bun.escapeHTML(String(part))
 }
 
 /** HTML from a template. Text in it is escaped, for elements and for attributes in quotes. */
@@ -46,8 +41,6 @@ export const prose = (text: string): Html =>
 const paragraphs = (text: string): Html[] =>
   text.split('\n\n').map(paragraph => html`<p>${prose(paragraph)}</p>`)
 
-const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|(-?\b\d+(?:\.\d+)?\b)/g
-
 /** An array of texts and numbers alone, as indented JSON has it. */
 const PLAIN_ARRAY = /\[\s*(?:(?:"(?:[^"\\]|\\.)*"|-?[\d.]+),?\s*)+\]/g
 const LINE_MAX = 72
@@ -57,25 +50,15 @@ function inOneLine(array: string): string {
   return line.length > LINE_MAX ? array : line
 }
 
-/** JSON with its names, texts and words marked. */
-export function jsonCode(value: unknown): Html {
-  const text = JSON.stringify(value, null, 2).replace(PLAIN_ARRAY, inOneLine)
-  let written = ''
-  let end = 0
-  for (const match of text.matchAll(TOKEN)) {
-    const [token, string, colon, word] = match
-    const ofString = colon === undefined ? 'string' : 'name'
-    const kind = string !== undefined ? ofString : word === undefined ? 'number' : 'word'
-    const shown = string ?? token
-    written += `${escapeHtml(text.slice(end, match.index))}<span class="t-${kind}">${escapeHtml(shown)}</span>`
-    end = match.index + shown.length
-  }
-  return { html: written + escapeHtml(text.slice(end)) }
-}
+/** A program or JSON with its names, texts and words marked. */
+const coloured = (text: string): Html[] =>
+  tokensOf(text).map(({ kind, text }) => html`<span class="t-${kind}">${text}</span>`)
 
 /** The content of an example: JSON, or text as it is. */
-const contentCode = (value: unknown): Html =>
-  typeof value === 'string' ? html`${value.replace(/\r?\n$/, '')}` : jsonCode(value)
+export const contentCode = (value: unknown): Html =>
+  typeof value === 'string'
+    ? html`${value.replace(/\r?\n$/, '')}`
+    : html`${coloured(JSON.stringify(value, null, 2).replace(PLAIN_ARRAY, inOneLine))}`
 
 /** A name as the id of an element. */
 const idOf = (kind: string, name: string): string =>
@@ -102,7 +85,7 @@ const ORIGIN = 'https://proxies.example.com'
 /** A request, and what it gets. */
 const sample = (title: Html, command: string | Html | null, answer: Html | null): Html => html`
 <figure class="sample">
-<figcaption>${title}</figcaption>
+<figcaption><span>${title}</span></figcaption>
 ${typeof command === 'string' ? html`<pre class="command"><code>${command}</code></pre>` : command}
 ${answer !== null && html`<pre><code>${answer}</code></pre>`}
 </figure>`
@@ -114,21 +97,14 @@ const beside = (said: Html | readonly Html[], ...code: readonly Html[]): Html =>
 
 /** The request as programs, of which one is shown: radio buttons and a style choose it. */
 function programs(query: string, label: string): Html {
-  const choice = readChoice(query)
-  const parts: RequestParts = {
-    ...{ origin: ORIGIN, query, params: [...new URLSearchParams(query)], form: formOf(choice) },
-    ...{ isWrapped: choice.wrap === '1', isObject: choice.format === 'object' },
-  }
+  const params = [...new URLSearchParams(query)]
+  const parts = { origin: ORIGIN, choice: readChoice(query), params, query }
   const names = CODES.filter(name => name !== 'URL')
-  const tokens = (name: Code): Html[] =>
-    tokensOf(snippet(name, parts)).map(({ kind, text }) =>
-      kind === 'text' ? html`${text}` : html`<span class="t-${kind}">${text}</span>`,
-    )
   return html`<div class="codes" role="group" aria-label="${label}">${names.map(
     name =>
       html`<label><input type="radio" name="code ${query}" value="${name}"${name === 'curl' && html` checked`}>${name}</label>`,
   )}</div>
-${names.map(name => html`<pre class="command" data-code="${name}"><code>${tokens(name)}</code></pre>`)}`
+${names.map(name => html`<pre class="command" data-code="${name}"><code>${coloured(snippet(name, parts))}</code></pre>`)}`
 }
 
 /** A request to the list in all languages, what it gets, and a link that tries it on the page. */
@@ -310,7 +286,7 @@ ${parts}`,
       title: words.start,
       body: beside(
         [says(words.startText), says(words.startBuild)],
-        sample(html`<span>sh</span>`, 'export PROXYLIST_KEY=demo', null),
+        sample(html`sh`, 'export PROXYLIST_KEY=demo', null),
         asking('type=socks5&count=3', words, null),
       ),
     },
@@ -403,13 +379,6 @@ ${rows(
 const LIMIT_HEADERS =
   'RateLimit-Policy: "burst";q=5;w=5, "daily";q=34560;w=86400\nRateLimit: "burst";r=4;t=5, "daily";r=34559;t=43200'
 
-const LOGO = html`<svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="9"/><path d="M9 10c7 0 7 6 14 6M9 22c7 0 7-6 14-6"/><circle cx="9" cy="10" r="2.6"/><circle cx="9" cy="22" r="2.6"/><circle cx="23" cy="16" r="3.6"/></svg>`
-
-const LANGUAGES = {
-  en: { name: 'English', href: '/docs?lang=en' },
-  ru: { name: 'Русский', href: '/docs?lang=ru' },
-} as const
-
 /** Where the operator is reached, and where a key is to be had; nothing of what is not set. */
 const operatorLinks = ({ contact, keyUrl }: Operator, words: Words): Html[] =>
   [
@@ -418,36 +387,24 @@ const operatorLinks = ({ contact, keyUrl }: Operator, words: Words): Html[] =>
   ].flatMap(([href, text]) => (href === undefined ? [] : [html`<a href="${href}">${text}</a>`]))
 
 const top = (lang: Lang, words: Words, operator: Operator): Html => html`<header class="top">
-<a class="brand" href="/">${LOGO}<span>${operator.siteName}</span></a>
+<a class="brand" href="/"><span>${operator.siteName}</span></a>
 <nav aria-label="${words.pages}">
 <a href="/">${words.query}</a>
-<a href="${LANGUAGES[lang].href}" aria-current="page">${words.title}</a>
+<a href="/docs?lang=${lang}" aria-current="page">${words.title}</a>
 <a href="/#my-key">${words.myKey}</a>
 </nav>
 <p class="operator">${operatorLinks(operator, words)}</p>
 <div class="preferences">
-<div class="switch" role="group" aria-label="${words.language}">${Object.entries(LANGUAGES).map(
-  ([code, { name, href }]) =>
-    html`<a href="${href}" lang="${code}" hreflang="${code}" title="${name}"${code === lang && html` aria-current="true"`}>${code.toUpperCase()}</a>`,
+<div class="switch" role="group" aria-label="${words.language}">${LANGS.map(
+  code =>
+    html`<a href="/docs?lang=${code}" lang="${code}" hreflang="${code}"${code === lang && html` aria-current="true"`}>${code.toUpperCase()}</a>`,
 )}</div>
 <div class="switch" id="themes" role="group" aria-label="${words.theme}" hidden>${THEMES.map(
-  ([name, icon]) =>
-    html`<label title="${words[name]}"><input type="radio" name="theme" value="${name}"><svg viewBox="0 0 16 16" aria-hidden="true">${icon}</svg><span class="hidden">${words[name]}</span></label>`,
+  ({ name, icon, half }) =>
+    html`<label title="${words[name]}"><input type="radio" name="theme" value="${name}"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="${icon}"/><path class="full" d="${half}"/></svg><span class="hidden">${words[name]}</span></label>`,
 )}</div>
 </div>
 </header>`
-
-const THEMES = [
-  [
-    'auto',
-    html`<circle cx="8" cy="8" r="5.5"/><path class="full" d="M8 2.5a5.5 5.5 0 0 1 0 11z"/>`,
-  ],
-  [
-    'light',
-    html`<circle cx="8" cy="8" r="3"/><path d="M8 1v1.4M8 13.6V15M1 8h1.4M13.6 8H15M3 3l1 1M12 12l1 1M3 13l1-1M12 4l1-1"/>`,
-  ],
-  ['dark', html`<path d="M13.5 9.8A6 6 0 0 1 6.2 2.5a6 6 0 1 0 7.3 7.3z"/>`],
-] as const
 
 const contents = (
   sections: readonly Section[],

@@ -2,7 +2,7 @@
  * What a browser adds to the reference, which is whole without: language and theme as on the page, the address
  * of this service in examples, copying, where one is, searching, and the limits of the visitor's key.
  */
-import { remember, remembered } from '../parts/browser.ts'
+import { browserLang, remember, remembered } from '../parts/browser.ts'
 import { copyText } from '../parts/copy.ts'
 import { KEY_WORDS, type LimitLeft } from '../parts/key-report.ts'
 import { createSpeech, fill, LANGS, sentencesIn } from '../parts/speech.ts'
@@ -15,7 +15,10 @@ const root = document.documentElement
 const lang = LANGS.find(each => each === root.lang) ?? 'en'
 
 const chosen = remembered('lang')
-if (LANGS.some(each => each === chosen && each !== lang) && !/[?&]lang=/.test(location.search)) {
+if (/[?&]lang=/.test(location.search)) {
+  // It holds on the page, too.
+  if (lang !== (chosen ?? browserLang())) remember('lang', lang)
+} else if (LANGS.some(each => each === chosen && each !== lang)) {
   location.replace(`/docs?lang=${chosen}${location.hash}`)
 }
 for (const link of all<HTMLAnchorElement>('.switch a')) {
@@ -74,14 +77,14 @@ for (const sample of all('.sample:has(.command)')) {
   sample.querySelector('figcaption')?.append(button)
 }
 
-// Where one is: the last place that begins in the upper quarter.
+// Where one is: the last place that begins above this height, below which links bring what they lead to.
+const EDGE = 100
 const contents = document.querySelector<HTMLElement>('.contents')
 const places = all<HTMLAnchorElement>('.contents a').map(link => ({
   ...{ link, place: document.getElementById(decodeURIComponent(link.hash.slice(1))) },
 }))
 function locate(): void {
-  const edge = innerHeight / 4
-  const at = places.findLast(({ place }) => (place?.getBoundingClientRect().top ?? edge) < edge)
+  const at = places.findLast(({ place }) => (place?.getBoundingClientRect().top ?? EDGE) < EDGE)
   for (const { link } of places) {
     if (link === at?.link) link.setAttribute('aria-current', 'true')
     else link.removeAttribute('aria-current')

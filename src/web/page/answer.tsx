@@ -16,12 +16,13 @@ type View = 'table' | 'raw'
 /** Members that are worth a column. */
 const COLUMNS = ['ip', 'port', 'type', 'country', 'city', 'ping', 'works', 'timecheck'] as const
 
-/** Those, and others where there are few: all are in the text of the answer. */
-function columnsOf(rows: readonly Row[]): string[] {
+/** Those of whole records; else all that there are: the text of the answer has the others. */
+function columnsOf(rows: readonly Row[]): { columns: string[]; areWhole: boolean } {
   const names = [...new Set(rows.slice(0, ROWS_MAX).flatMap(row => Object.keys(row)))]
   const first = COLUMNS.filter(name => names.includes(name))
+  const areWhole = names.length > COLUMNS.length || rows === BLANK
   const others = names.filter(name => !COLUMNS.some(each => each === name))
-  return names.length > COLUMNS.length && first.length > 0 ? first : [...first, ...others]
+  return { columns: areWhole ? first : [...first, ...others], areWhole }
 }
 
 const textOf = (value: unknown): string => {
@@ -64,7 +65,7 @@ type RowsProps = {
 
 function Rows({ rows, at, isOwn, say }: RowsProps) {
   const { words, unit, percent, country } = say
-  const columns = columnsOf(rows)
+  const { columns, areWhole } = columnsOf(rows)
   const cells: { readonly [member: string]: (text: string) => preact.ComponentChildren } = {
     ip: text => (isOwn ? <Address text={text} say={say} /> : text),
     country: text => (
@@ -79,9 +80,10 @@ function Rows({ rows, at, isOwn, say }: RowsProps) {
   return (
     <Scroller name={words.asTable}>
       <Table
+        look={areWhole ? 'proxies' : ''}
         columns={columns.map(name => ({
           name,
-          head: say.named('head_', name) ?? name,
+          head: <span>{say.named('head_', name) ?? name}</span>,
           more: { 'data-member': name },
         }))}
       >
@@ -90,7 +92,7 @@ function Rows({ rows, at, isOwn, say }: RowsProps) {
             {columns.map(name => {
               const text = textOf(row[name])
               return (
-                <td key={name} data-member={name}>
+                <td key={name} data-member={name} title={name === 'city' ? text : undefined}>
                   {text === '' ? '' : (cells[name]?.(text) ?? text)}
                 </td>
               )
@@ -162,7 +164,7 @@ function Facts({ answer, view, setView, say }: FactsProps) {
 
 /** An error in words: what the service says, and what can be done. */
 export function Problem({ code, message, say }: { code: string; message: string; say: Say }) {
-  const hint = say.named('hint_', code)
+  const hint = message.endsWith('the list is empty') ? null : say.named('hint_', code)
   return (
     <div class="alert problem">
       <b>{code}</b>
@@ -209,11 +211,11 @@ type ExamplesProps = { kind: Known['kind']; stats: StatsDocument | null; say: Sa
 export function Examples({ kind, stats, say }: ExamplesProps) {
   const { words } = say
   const none = stats?.total === 0 ? words.isEmptyList : words.isNone
-  if ((stats === null && kind !== 'loading') || stats?.examples.length === 0) {
+  if (stats === null ? kind !== 'loading' : stats.examples.length === 0) {
     return <p class="empty">{stats === null ? words.noExamples : none}</p>
   }
   return (
-    <div class="answer examples">
+    <div class="answer">
       <p class="facts">{words.examples}</p>
       <Rows rows={stats?.examples ?? BLANK} at={stats?.at ?? 0} say={say} />
     </div>

@@ -3,7 +3,7 @@ import { render } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { nowMs } from '../parts/browser.ts'
-import { Footer, Header, LangSwitch, siteName, useLang } from '../parts/header.tsx'
+import { Footer, Header, LangSwitch, saidBy, siteName, useLang } from '../parts/header.tsx'
 import { fill } from '../parts/speech.ts'
 import { handKeyOver, takeKey } from '../parts/tab.tsx'
 import { Filters } from './filters.tsx'
@@ -14,11 +14,10 @@ import {
   paramsOf,
   queryString,
   readChoice,
-  SERVICES,
   START,
+  servicesOf,
 } from './model/query.ts'
 import {
-  askServices,
   askStats,
   countedOf,
   type Known,
@@ -63,27 +62,7 @@ function useStats(query: string): Known {
 
 const fullOf = (known: Known): StatsDocument | null => (known.kind === 'full' ? known.stats : null)
 
-/** The names of services: of the statistics, else of the document of the API, else as usual. */
-function useServices(known: Known): { names: readonly string[]; areKnown: boolean } {
-  const counted = useMemo(
-    () => (known.kind === 'full' ? Object.keys(known.stats.facets.service) : null),
-    [known],
-  )
-  const [documented, setDocumented] = useState<readonly string[] | null>(null)
-  const isMissing = counted === null && known.kind !== 'loading'
-  useEffect(() => {
-    if (!isMissing) return
-    let isOver = false
-    void askServices().then(names => {
-      if (!isOver) setDocumented(names ?? SERVICES)
-    })
-    return () => {
-      isOver = true
-    }
-  }, [isMissing])
-  const names = counted ?? documented
-  return { names: names ?? SERVICES, areKnown: names !== null }
-}
+const SERVICES = servicesOf(saidBy('providerService'))
 
 /** The hash of the view of a key; any other holds a choice. */
 const KEY_HASH = 'my-key'
@@ -154,7 +133,7 @@ function factsOf({ total, facets, at }: StatsDocument, say: Say): string {
   const { words, number, plural } = say
   const { length: countries } = Object.keys(facets.country).filter(code => code !== '')
   return [
-    fill(words.ofTotal, { total: number(total) }),
+    fill(words.inList, { total: number(total) }),
     `${number(countries)} ${plural(countries, words.countries)}`,
     fill(words.updated, { time: say.time(at) }),
   ].join(' · ')
@@ -200,21 +179,23 @@ function App() {
     () => handKeyOver('a[href^="/docs"]', () => (apiKey === DEMO ? '' : apiKey.trim())),
     [apiKey],
   )
-  const start = useStats('')
-  const { names: services, areKnown } = useServices(start)
-  const params = paramsOf(choice, areKnown ? services : null)
+  // Who chose no language of cities gets that of the page; requests name it where it is not their default.
+  const cities = lang === 'ru' ? '' : lang
+  const startQuery = cities && `lang=${cities}`
+  const start = useStats(startQuery)
+  const params = paramsOf({ ...choice, lang: choice.lang || cities }, SERVICES)
   const query = queryString(params)
   const takesFilters = start.kind !== 'off' && start.kind !== 'totals'
-  const known = useStats(takesFilters ? queryString(countedOf(params)) : '')
+  const known = useStats(takesFilters ? queryString(countedOf(params)) : startQuery)
   const stats = fullOf(known)
-  const hash = toHash(query)
+  const hash = toHash(queryString(paramsOf(choice, SERVICES)))
   useLayoutEffect(() => {
     if (!isKeyView) write(hash)
   }, [hash, isKeyView])
   useEffect(() => {
     document.title = `${siteName()} · ${isKeyView ? words.myKey : words.tagline}`
   }, [words, isKeyView])
-  const ignored = ignoredIn(read, areKnown ? services : null)
+  const ignored = ignoredIn(read, SERVICES)
   const count = matchingOf(stats, params, say)
   const { spoken, speak } = useSpoken(count && `${count.figure} ${count.word}`)
   const own = { apiKey, setKey, speak, say }
@@ -223,7 +204,7 @@ function App() {
     { href: `/docs?lang=${lang}`, text: words.reference, isCurrent: false },
     { href: `#${KEY_HASH}`, text: words.myKey, isCurrent: isKeyView },
   ]
-  const filters = { choice, set, stats, whole: fullOf(start), services, say }
+  const filters = { choice, set, stats, whole: fullOf(start), services: SERVICES, say }
   return (
     <>
       {!isKeyView && (
@@ -239,7 +220,7 @@ function App() {
       ) : (
         <main id="main">
           <Intro known={start} say={say} />
-          <Filters {...filters} />
+          <Filters {...filters} isPlain={stats === null && known.kind !== 'loading'} />
           <Panel
             {...filters}
             {...own}

@@ -2,6 +2,7 @@
  * The choice of countries: the map, land in dots and countries as circles, which is for pointers; and the
  * list of all of them, which has the same choices for keyboards and screen readers.
  */
+import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import type { Facet } from '../../proxies/stats-document.ts'
 import { Radios } from '../parts/form.tsx'
@@ -12,28 +13,16 @@ import { CENTERS, landPath, VIEW } from './model/world.ts'
 import { Card, type FilterProps, type Option, Options } from './options.tsx'
 import type { Say } from './words.ts'
 
-/** By code, in upper case; `null` where there are no statistics. */
-type Counts = Facet | null
-
 const LAND = landPath()
 const HIT_RADIUS = 13
 
-/** Without counts, what is chosen still has its place. */
-const pointsOf = (codes: readonly string[]): Bubble[] =>
-  codes.flatMap(code => {
-    const place = CENTERS.get(code)
-    return place === undefined ? [] : [{ code, x: place[0], y: place[1], r: 7, isLabelled: false }]
-  })
-
 /** A name and a count beside the circle that the pointer is over; inside the map at its edges. */
-function Tip({ bubble, counts, say }: { bubble: Bubble; counts: Counts; say: Say }) {
-  const { code, x, y, r } = bubble
+function Tip({ bubble: { x, y, r }, children }: { bubble: Bubble; children: ComponentChildren }) {
   const left = ((x - VIEW.x) / VIEW.width) * 100
-  const count = counts?.[code]
   const top = ((y - r - VIEW.y) / VIEW.height) * 100
   return (
     <div class="tip" style={{ left: `${Math.min(88, Math.max(12, left))}%`, top: `${top}%` }}>
-      {say.country(code)} {count !== undefined && <b>{say.number(count)}</b>}
+      {children}
     </div>
   )
 }
@@ -45,7 +34,7 @@ const codeAt = ({ target }: Event): string | null =>
 /** `chosen` are codes in upper case. */
 function WorldMap(props: FilterProps & { chosen: readonly string[] }) {
   const { choice, set, stats, chosen, say } = props
-  const counts = stats?.facets.country ?? null
+  const counts = stats?.facets.country
   const isExcept = choice.country_mode === 'except'
   const [over, setOver] = useState<string | null>(null)
   // For pointers alone: keyboards have the list.
@@ -57,17 +46,9 @@ function WorldMap(props: FilterProps & { chosen: readonly string[] }) {
       if (code !== null) set({ country: toggled(choice.country, code.toLowerCase()) })
     },
   }
-  const bubbles = useMemo(
-    () => (counts === null ? pointsOf(chosen) : placeBubbles(new Map(Object.entries(counts)))),
-    [counts, chosen],
-  )
-  const top = bubbles
-    .slice(0, 5)
-    .flatMap(({ code }) => {
-      const count = counts?.[code]
-      return count === undefined ? [] : `${say.country(code)} ${say.number(count)}`
-    })
-    .join(', ')
+  const bubbles = useMemo(() => placeBubbles(new Map(Object.entries(counts ?? {}))), [counts])
+  const said = (code: string): string => `${say.country(code)} ${say.number(counts?.[code] ?? 0)}`
+  const top = bubbles.slice(0, 5).map(({ code }) => said(code))
   const pointed = bubbles.find(({ code }) => code === over)
   const isIn = (code: string): boolean => chosen.length === 0 || chosen.includes(code) !== isExcept
   return (
@@ -75,7 +56,7 @@ function WorldMap(props: FilterProps & { chosen: readonly string[] }) {
       <svg
         viewBox={`${VIEW.x} ${VIEW.y} ${VIEW.width} ${VIEW.height}`}
         role="img"
-        aria-label={fill(say.words.mapOf, { top })}
+        aria-label={fill(say.words.mapOf, { top: top.join(', ') })}
         {...pointer}
       >
         <path class="land" d={LAND} />
@@ -91,13 +72,13 @@ function WorldMap(props: FilterProps & { chosen: readonly string[] }) {
           </g>
         ))}
       </svg>
-      {pointed !== undefined && <Tip bubble={pointed} counts={counts} say={say} />}
+      {pointed && <Tip bubble={pointed}>{said(pointed.code)}</Tip>}
     </div>
   )
 }
 
 /** All countries, by count and then by name. */
-function optionsOf(whole: Counts, chosen: readonly string[], say: Say): Option[] {
+function optionsOf(whole: Facet | null, chosen: readonly string[], say: Say): Option[] {
   const named = [...Object.keys(whole ?? {}), ...CENTERS.keys(), ...chosen]
   const codes = [...new Set(named)].filter(code => /^[A-Z]{2}$/.test(code))
   const options = codes.map(code => ({
@@ -107,9 +88,6 @@ function optionsOf(whole: Counts, chosen: readonly string[], say: Say): Option[]
   const { compare } = new Intl.Collator(say.lang)
   return options.sort((a, b) => countOf(b) - countOf(a) || compare(a.label, b.label))
 }
-
-const isUncounted = ({ counted = '' }: Option, whole: Counts): boolean =>
-  whole !== null && whole[counted] === undefined
 
 const matches = ({ value, label }: Option, find: string): boolean =>
   find === '' || value === find || label.toLowerCase().includes(find)
@@ -124,11 +102,10 @@ export function Countries(props: FilterProps) {
   const wanted = find.trim().toLowerCase()
   /** It cannot be chosen. */
   const unknown = stats?.facets.country[''] ?? 0
-  // Without a count of their own, hundreds of countries are not worth a press of Tab each: a search
-  // finds them.
-  const listed = all
-    .filter(option => matches(option, wanted))
-    .map(option => ({ ...option, isAside: wanted === '' && isUncounted(option, whole) }))
+  // Of hundreds of countries, a search finds those that the list has none of.
+  const isListed = ({ counted = '' }: Option): boolean =>
+    wanted !== '' || whole === null || chosen.includes(counted) || counted in whole
+  const listed = all.filter(option => isListed(option) && matches(option, wanted))
   const end = (
     <Radios
       name="country_mode"
@@ -142,7 +119,7 @@ export function Countries(props: FilterProps) {
     />
   )
   return (
-    <Card title={words.map} end={end}>
+    <Card title={words.byCountry} end={end}>
       <div class="geo">
         <WorldMap {...props} chosen={chosen} />
         <div class="geo-list">
@@ -167,14 +144,13 @@ export function Countries(props: FilterProps) {
             />
             {listed.length === 0 && <p class="nothing">{words.noCountry}</p>}
           </div>
-          <dl class="rest">
+          <p class="rest">
             {unknown > 0 && (
-              <div>
-                <dt>{words.unknown}</dt>
-                <dd>{say.number(unknown)}</dd>
-              </div>
+              <>
+                {words.unknown} <span>{say.number(unknown)}</span>
+              </>
             )}
-          </dl>
+          </p>
         </div>
       </div>
       <span id="after-countries" tabIndex={-1} />

@@ -2,7 +2,7 @@
 import { TextField } from '../parts/form.tsx'
 import { Countries } from './countries.tsx'
 import { Ages, Limit } from './limit.tsx'
-import { ANONS, isInvalid, SORTS, TYPES } from './model/query.ts'
+import { ANONS, isInvalid, TYPES } from './model/query.ts'
 import { Card, type FilterProps, Options } from './options.tsx'
 
 function Place({ choice, set, stats, say }: FilterProps) {
@@ -37,30 +37,6 @@ function Place({ choice, set, stats, say }: FilterProps) {
   )
 }
 
-function Sorts({ choice, set, say }: FilterProps) {
-  const chosen = choice.sort === '' ? 'checked' : choice.sort
-  return (
-    <Card title={say.words.sort}>
-      <ul class="options">
-        {SORTS.map(sort => (
-          <li key={sort}>
-            <label class="option">
-              <input
-                type="radio"
-                name="sort"
-                value={sort}
-                checked={sort === chosen}
-                onChange={() => set({ sort })}
-              />
-              <span class="option-name">{say.named('sort_', sort) ?? sort}</span>
-            </label>
-          </li>
-        ))}
-      </ul>
-    </Card>
-  )
-}
-
 type ListName = 'type' | 'anon' | 'service'
 
 /** The cards of closed lists. */
@@ -80,10 +56,16 @@ function Lists({ names, ...props }: FilterProps & { names: readonly ListName[] }
   ))
 }
 
-export function Filters(props: FilterProps) {
+/** `isPlain`: there are no counts, and so no charts. */
+export function Filters({ isPlain, ...props }: FilterProps & { isPlain: boolean }) {
   const { words } = props.say
   return (
-    <form class="filters" aria-label={words.query} onSubmit={event => event.preventDefault()}>
+    <form
+      class="filters"
+      data-plain={isPlain || undefined}
+      aria-label={words.query}
+      onSubmit={event => event.preventDefault()}
+    >
       <Lists {...props} names={['type', 'anon']} />
       <Countries {...props} />
       <Lists {...props} names={['service']} />
@@ -96,7 +78,6 @@ export function Filters(props: FilterProps) {
         </Card>
       ))}
       <Place {...props} />
-      <Sorts {...props} />
     </form>
   )
 }

@@ -1,9 +1,10 @@
 /** The view of a key: its plan, what is left of its limits, and its use of the day by hour. */
 import { useState } from 'preact/hooks'
+import type { KeyReport } from '../../api/key-report.ts'
 import { nowMs } from '../parts/browser.ts'
 import { About, DayUse, Limits } from '../parts/key.tsx'
 import { Problem } from './answer.tsx'
-import { askKey, isSendable, type KeyReply, type KeyUsage } from './model/answer.ts'
+import { askKey, isSendable, type KeyReply } from './model/answer.ts'
 import { DEMO, KeyField, type TryProps, useSecondsUntil } from './try.tsx'
 import type { Say } from './words.ts'
 
@@ -12,7 +13,7 @@ type Asked =
   | { kind: 'replied'; reply: KeyReply; atMs: number }
 
 /** What the key is, and its limits as they are now: their resets count down from when it was looked at. */
-function Usage({ usage, atMs, say }: { usage: KeyUsage; atMs: number; say: Say }) {
+function Usage({ usage, atMs, say }: { usage: KeyReport; atMs: number; say: Say }) {
   const { words } = say
   const { id, label, plan, state, expires, today } = usage
   const longest = Math.max(0, ...usage.limits.map(({ reset }) => reset))

@@ -1,32 +1,25 @@
 /**
- * Limits of measured values: a slider below the distribution that it cuts, with a field that takes any
- * number; and the choice of an age, each as high as what it lets through.
+ * Limits of measured values: a slider on the edges of the distribution that it cuts, with a field that takes
+ * any number; and the choice of an age, each as high as what it lets through.
  */
 import { useState } from 'preact/hooks'
 import type { Histogram, StatsDocument } from '../../proxies/stats-document.ts'
 import { fill } from '../parts/speech.ts'
 import { AGES, DEFAULT_AGE_SECONDS, INTEGER_MAX, isInvalid } from './model/query.ts'
 import type { FilterProps } from './options.tsx'
-import type { Say } from './words.ts'
 
 /** The filters that histograms are about. */
 type Limited = keyof StatsDocument['histograms']
-
-/** Where there are no statistics, the slider has these steps. */
-const STEPS = {
-  ping: [100, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000],
-  speed: [10_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000],
-  works: [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
-}
-const BLANK = Array.from({ length: 10 }, () => 0)
 
 /** Whether the value of a limit is the most that passes, or the least. */
 const isMost = (name: Limited): boolean => name === 'ping'
 
 /** The values of the slider, from left to right; `''` is no limit. */
-function stepsOf(name: Limited, histogram: Histogram | null): string[] {
-  const edges = histogram === null ? STEPS[name] : histogram.edges.slice(1, histogram.counts.length)
-  const steps = edges.filter(edge => edge > 0).map(String)
+function stepsOf(name: Limited, { edges, counts }: Histogram): string[] {
+  const steps = edges
+    .slice(1, counts.length)
+    .filter(edge => edge > 0)
+    .map(String)
   return isMost(name) ? [...steps, ''] : ['', ...steps]
 }
 
@@ -45,53 +38,91 @@ function columnPasses(
 }
 
 /** The step that comes nearest to a value. */
-function nearest(steps: readonly string[], value: string, name: Limited): number {
-  if (value === '') return steps.indexOf('')
+function nearest(steps: readonly string[], value: string): number {
   const distance = (step: string): number =>
     step === '' ? Number.POSITIVE_INFINITY : Math.abs(Number(step) - Number(value))
-  const best = steps.toSorted((a, b) => distance(a) - distance(b))[0] ?? ''
-  return isMost(name) && Number(value) > Number(steps.at(-2))
-    ? steps.length - 2
-    : steps.indexOf(best)
+  const best = steps.toSorted((a, b) => distance(a) - distance(b))[0]
+  return steps.indexOf(value === '' ? value : (best ?? ''))
 }
 
-type ColumnsProps = { name: Limited; histogram: Histogram | null; value: string; say: Say }
+type SliderProps = {
+  name: Limited
+  histogram: Histogram
+  /** `''`: no limit. */
+  value: string
+  label: string
+  text: string
+  set(value: string): void
+  show(n: number): string
+  count(n: number): string
+}
 
-function Columns({ name, histogram, value, say }: ColumnsProps) {
-  const counts = histogram?.counts ?? BLANK
-  const edges = histogram?.edges ?? []
+/** Columns with about four of their edges below, and a handle at the edge that is the limit. */
+function Slider({ name, histogram, value, label, text, set, show, count }: SliderProps) {
+  const { edges, counts } = histogram
+  const { length: bins } = counts
   const most = Math.max(1, ...counts)
+  const steps = stepsOf(name, histogram)
+  const at = nearest(steps, value)
+  const [over, setOver] = useState<number | null>(null)
+  const bin = over === null ? null : Math.min(bins - 1, Math.max(0, over))
   const isIn = (i: number): boolean =>
-    value === '' || histogram === null || columnPasses(name, histogram, i, Number(value))
+    value === '' || columnPasses(name, histogram, i, Number(value))
   return (
-    <div class="columns" aria-hidden="true">
-      {counts.map((n, i) => (
-        <span
-          key={edges[i] ?? `blank ${i}`}
-          data-in={isIn(i) || undefined}
-          title={say.number(n)}
-          style={{ '--share': n / most }}
-        />
-      ))}
-    </div>
-  )
-}
-
-/** Edges below the columns, with their unit: about four. */
-function Ticks({ histogram, show }: { histogram: Histogram | null; show(n: number): string }) {
-  const { length: bins } = histogram?.counts ?? BLANK
-  const every = Math.ceil(bins / 3)
-  return (
-    <div class="ticks" aria-hidden="true">
-      {histogram?.edges.map(
-        (edge, i) =>
-          i % every === 0 && (
-            <span key={edge} style={{ left: `${(i / bins) * 100}%` }}>
-              {show(edge)}
-            </span>
-          ),
-      )}
-    </div>
+    <>
+      <div
+        class="columns"
+        aria-hidden="true"
+        onPointerMove={event => {
+          const { left, width } = event.currentTarget.getBoundingClientRect()
+          setOver(Math.floor(((event.clientX - left) / width) * bins))
+        }}
+        onPointerLeave={() => setOver(null)}
+      >
+        {counts.map((n, i) => (
+          <span key={edges[i]} data-in={isIn(i) || undefined} style={{ '--share': n / most }} />
+        ))}
+        {bin !== null && (
+          <p
+            class="tip"
+            style={{ left: `${Math.min(75, Math.max(25, ((bin + 0.5) / bins) * 100))}%` }}
+          >
+            {show(edges[bin] ?? 0)} – {show(edges[bin + 1] ?? 0)} <b>{count(counts[bin] ?? 0)}</b>
+          </p>
+        )}
+      </div>
+      <input
+        type="range"
+        min={0}
+        max={steps.length - 1}
+        value={at}
+        style={{
+          marginInlineStart: `calc(${isMost(name) ? 100 / bins : 0}% - 9px)`,
+          inlineSize: `calc(${100 - 100 / bins}% + 18px)`,
+        }}
+        onFocus={() => setOver(at)}
+        onBlur={() => setOver(null)}
+        aria-label={label}
+        aria-valuetext={text}
+        onInput={event => {
+          const step = Number(event.currentTarget.value)
+          setOver(step)
+          set(steps[step] ?? '')
+        }}
+      />
+      <div class="ticks" aria-hidden="true">
+        {edges.map((edge, i) => {
+          const place = (i / bins) * 100
+          return (
+            i % Math.ceil(bins / 3) === 0 && (
+              <span key={edge} style={{ left: `${place}%`, translate: `-${place}%` }}>
+                {show(edge)}
+              </span>
+            )
+          )
+        })}
+      </div>
+    </>
   )
 }
 
@@ -107,59 +138,23 @@ export function Limit({ name, choice, set, stats, say }: FilterProps & { name: L
     speed: { unit: words.speedUnit, max: INTEGER_MAX, show: say.rate },
   }[name]
   const value = choice[name]
-  const histogram = stats?.histograms[name] ?? null
-  const steps = stepsOf(name, histogram)
   const isWrong = isInvalid(name, value)
   const valid = isWrong ? '' : value.trim()
   const sentence = isMost(name) ? words.atMost : words.atLeast
   const text = valid === '' ? words.any : fill(sentence, { n: show(Number(valid)) })
-  const { length: bins } = histogram?.counts ?? BLANK
-  const at = nearest(steps, valid, name)
-  const [over, setOver] = useState<number | null>(null)
-  const bin = over === null || histogram === null ? null : Math.min(bins - 1, Math.max(0, over))
   const fieldLabel = words[`${name}Limit`]
+  const histogram = stats?.histograms[name]
   return (
     <div class="limit" data-set={valid !== '' || undefined}>
-      <div
-        class="plot"
-        onPointerMove={event => {
-          const { left, width } = event.currentTarget.getBoundingClientRect()
-          setOver(Math.floor(((event.clientX - left) / width) * bins))
-        }}
-        onPointerLeave={() => setOver(null)}
-      >
-        <Columns name={name} histogram={histogram} value={valid} say={say} />
-        {bin !== null && (
-          <span
-            class="tip"
-            style={{ left: `${Math.min(75, Math.max(25, ((bin + 0.5) / bins) * 100))}%` }}
-          >
-            {show(histogram?.edges[bin] ?? 0)} – {show(histogram?.edges[bin + 1] ?? 0)}{' '}
-            <b>{say.number(histogram?.counts[bin] ?? 0)}</b>
-          </span>
+      <div class="plot">
+        {histogram && (
+          <Slider
+            {...{ name, histogram, value: valid, label: words[name], text, show }}
+            set={limit => set({ [name]: limit })}
+            count={say.number}
+          />
         )}
       </div>
-      <input
-        type="range"
-        min={0}
-        max={steps.length - 1}
-        value={at}
-        // Its handle stands at the edge that is the limit.
-        style={{
-          marginInlineStart: `calc(${isMost(name) ? 100 / bins : 0}% - 9px)`,
-          inlineSize: `calc(${100 - 100 / bins}% + 18px)`,
-        }}
-        onFocus={() => setOver(at)}
-        onBlur={() => setOver(null)}
-        aria-label={words[name]}
-        aria-valuetext={text}
-        onInput={event => {
-          const step = Number(event.currentTarget.value)
-          setOver(step)
-          set({ [name]: steps[step] ?? '' })
-        }}
-      />
-      <Ticks histogram={histogram} show={show} />
       <div class="limit-line">
         <span class="limit-value" aria-hidden="true">
           {text}
@@ -192,30 +187,27 @@ export function Ages({ choice, set, stats, say }: FilterProps) {
   return (
     <>
       <div class="ages">
-        {ages.map(age => {
-          return (
-            <label key={age} class="age" title={stats ? say.number(countOf(age)) : undefined}>
-              <input
-                type="radio"
-                name="time"
-                value={age}
-                checked={age === chosen}
-                onChange={() => set({ time: age })}
+        {ages.map(age => (
+          <label key={age} class="age" title={stats ? say.number(countOf(age)) : undefined}>
+            <input
+              type="radio"
+              name="time"
+              value={age}
+              checked={age === chosen}
+              onChange={() => set({ time: age })}
+            />
+            <span class="columns" aria-hidden="true">
+              <span
+                data-in={Number(age) <= Number(chosen) || undefined}
+                style={{ '--share': countOf(age) / most }}
               />
-              <span class="age-column" aria-hidden="true">
-                <span
-                  data-in={Number(age) <= Number(chosen) || undefined}
-                  style={{ '--share': stats === null ? 1 : countOf(age) / most }}
-                />
-              </span>
-              <span class="age-name">{say.span(Number(age))}</span>
-            </label>
-          )
-        })}
+            </span>
+            {say.span(Number(age))}
+          </label>
+        ))}
       </div>
       <p class="age-count">
-        {isOwn && <b>{say.span(Number(chosen))}</b>}
-        {count !== undefined && say.number(count)}
+        {isOwn && <b>{say.span(Number(chosen))}</b>} {count !== undefined && say.number(count)}
       </p>
     </>
   )

@@ -45,8 +45,6 @@ export type Option = {
   hint?: string | undefined
   /** A short name before it, such as the code of a country. */
   tag?: string
-  /** Whether Tab skips it while it is not chosen. */
-  isAside?: boolean
   /** What the statistics call it; by default `value`. */
   counted?: string
 }
@@ -70,13 +68,12 @@ export function Options({ name, options, choice, set, stats, say }: OptionsProps
         const count = countOf(option)
         return (
           <li key={option.value}>
-            <label class="option" data-none={(stats !== null && count === 0) || undefined}>
+            <label class="option" data-none={(stats && count === 0) || undefined}>
               <input
                 type="checkbox"
                 name={name}
                 value={option.value}
                 checked={chosen.includes(option.value)}
-                tabIndex={option.isAside && !chosen.includes(option.value) ? -1 : undefined}
                 onChange={() => set({ [name]: toggled(choice[name], option.value) })}
               />
               <span class="option-name">
@@ -88,8 +85,8 @@ export function Options({ name, options, choice, set, stats, say }: OptionsProps
                 <span>{option.label}</span>
                 {option.hint && <small>{option.hint}</small>}
               </span>
-              <span class="option-count">{stats === null ? '' : say.number(count)}</span>
-              <Level share={count / most} />
+              <span class="option-count">{stats && say.number(count)}</span>
+              {stats && <Level share={count / most} />}
             </label>
           </li>
         )

@@ -2,9 +2,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { remembered } from '../parts/browser.ts'
 import { copyText } from '../parts/copy.ts'
-import { CheckField, Radios } from '../parts/form.tsx'
+import { CheckField, Radios, SelectField } from '../parts/form.tsx'
 import { useRemembered } from '../parts/header.tsx'
-import { fill } from '../parts/speech.ts'
+import { fill, LANGS } from '../parts/speech.ts'
 import { Scroller } from '../parts/table.tsx'
 import {
   applies,
@@ -16,6 +16,7 @@ import {
   MEMBERS,
   type Name,
   type Param,
+  SORTS,
   START,
   toggled,
 } from './model/query.ts'
@@ -37,11 +38,11 @@ export function matchingOf(
 
 type CountProps = { count: ReturnType<typeof matchingOf>; clear: (() => void) | null; say: Say }
 
-/** The number that matches, and taking all filters away. On a narrow screen it stays in view. */
+/** The number that matches, and taking all filters away: it stays in view, on a narrow screen at the bottom. */
 function Count({ count, clear, say }: CountProps) {
   const { words } = say
   return (
-    <div class="count">
+    <div class="count card">
       <p>
         {count === null ? (
           <b class="title">{words.request}</b>
@@ -149,6 +150,7 @@ function Url({ parts, say }: { parts: RequestParts; say: Say }) {
         <span class="t-soft">{origin}</span>/api
         {pairs.map(([name, value], i) => (
           <span key={name}>
+            <wbr />
             <span class="t-soft">{i === 0 ? '?' : '&'}</span>
             <span class="t-name">{name}</span>
             <span class="t-soft">=</span>
@@ -157,42 +159,6 @@ function Url({ parts, say }: { parts: RequestParts; say: Say }) {
         ))}
       </code>
     </p>
-  )
-}
-
-const TAB_STEPS: { readonly [key: string]: (at: number) => number } = {
-  ArrowRight: at => (at + 1) % CODES.length,
-  ArrowLeft: at => (at + CODES.length - 1) % CODES.length,
-  Home: () => 0,
-  End: () => CODES.length - 1,
-}
-
-function Tabs({ code, choose, say }: { code: Code; choose: (code: Code) => void; say: Say }) {
-  const list = useRef<HTMLDivElement>(null)
-  const step = (event: KeyboardEvent): void => {
-    const next = CODES[TAB_STEPS[event.key]?.(CODES.indexOf(code)) ?? -1]
-    if (next === undefined) return
-    event.preventDefault()
-    choose(next)
-    list.current?.querySelector<HTMLElement>(`#tab-${next}`)?.focus()
-  }
-  return (
-    <div class="tabs" role="tablist" aria-label={say.words.code} ref={list} onKeyDown={step}>
-      {CODES.map(name => (
-        <button
-          type="button"
-          role="tab"
-          key={name}
-          id={`tab-${name}`}
-          aria-controls="code"
-          aria-selected={name === code}
-          tabIndex={name === code ? 0 : -1}
-          onClick={() => choose(name)}
-        >
-          {name}
-        </button>
-      ))}
-    </div>
   )
 }
 
@@ -227,24 +193,25 @@ function RequestCode({ parts, say }: { parts: RequestParts; say: Say }) {
     <div class="code">
       <Url parts={parts} say={say} />
       <div class="code-head">
-        <Tabs code={code} choose={choose} say={say} />
+        <Radios
+          look="codes"
+          name="code"
+          label={say.words.code}
+          value={code}
+          onChange={choose}
+          options={CODES.map(name => [name, name])}
+        />
         <Copy key={program} text={program} from={() => pre.current} say={say} />
       </div>
-      <div id="code" role="tabpanel" aria-labelledby={`tab-${code}`}>
-        <Scroller name={code}>
-          <pre ref={pre}>
-            {tokensOf(program).map(({ kind, text }, i) =>
-              kind === 'text' ? (
-                text
-              ) : (
-                <span key={`${i} ${text}`} class={`t-${kind}`}>
-                  {text}
-                </span>
-              ),
-            )}
-          </pre>
-        </Scroller>
-      </div>
+      <Scroller name={code}>
+        <pre ref={pre} id="code">
+          {tokensOf(program).map(({ kind, text }, i) => (
+            <span key={`${i} ${text}`} class={`t-${kind}`}>
+              {text}
+            </span>
+          ))}
+        </pre>
+      </Scroller>
     </div>
   )
 }
@@ -260,16 +227,14 @@ const OPTIONS: readonly { name: Name; value: string; text: string }[] = [
 
 /** The members of a record, of which some may be chosen. */
 function Fields({ choice, set, services, say }: FilterProps) {
-  const { words, number } = say
+  const { words } = say
   const members = [...MEMBERS, ...services]
   const chosen = itemsOf(choice.fields)
-  const count = { n: number(chosen.length), all: number(members.length) }
   const isUsable = (member: string): boolean => member !== 'port' || choice.split_ip === '1'
   return (
     <details class="members">
       <summary>
-        {words.fields}{' '}
-        <small>{chosen.length === 0 ? words.allFields : fill(words.someFields, count)}</small>
+        {words.fields}: {chosen.length === 0 ? words.all : `${chosen.length} / ${members.length}`}
       </summary>
       <div class="member-list">
         {members.filter(isUsable).map(member => (
@@ -324,16 +289,24 @@ function Outputs(props: FilterProps) {
         />
       </label>
       <span class="inline">
+        {words.sort}
+        <SelectField
+          isBare
+          label={words.sort}
+          name="sort"
+          value={choice.sort || 'checked'}
+          onChange={sort => set({ sort })}
+          options={SORTS.map(sort => [sort, words[`sort_${sort}`]])}
+        />
+      </span>
+      <span class="inline">
         {words.lang}
         <Radios
           name="lang"
           label={words.lang}
-          value={choice.lang === 'en' ? 'en' : 'ru'}
-          onChange={lang => set({ lang })}
-          options={[
-            ['ru', 'RU'],
-            ['en', 'EN'],
-          ]}
+          value={LANGS.find(lang => lang === choice.lang) ?? say.lang}
+          onChange={lang => set({ lang: lang === say.lang ? '' : lang })}
+          options={LANGS.map(lang => [lang, lang.toUpperCase()])}
         />
       </span>
       {OPTIONS.filter(({ name }) => applies(name, form)).map(({ name, value, text }) => (
@@ -362,20 +335,17 @@ export function Panel(props: PanelProps) {
   const { choice, set, params, query, stats, ignored, say } = props
   const attempt = useAttempt(props)
   const filters = params.filter(([name]) => !isOutput(name))
-  const parts: RequestParts = {
-    ...{ origin: location.origin, params, query, form: formOf(choice) },
-    ...{ isWrapped: choice.wrap === '1', isObject: choice.format === 'object' },
-  }
+  const parts = { origin: location.origin, choice, params, query }
   const clear = (): void =>
     set(Object.fromEntries(Object.entries(START).filter(([name]) => !isOutput(name))))
   return (
     <div class="side">
+      <Count
+        count={matchingOf(stats, params, say)}
+        clear={filters.length === 0 ? null : clear}
+        say={say}
+      />
       <aside class="request card" id="request" tabIndex={-1} aria-label={say.words.request}>
-        <Count
-          count={matchingOf(stats, params, say)}
-          clear={filters.length === 0 ? null : clear}
-          say={say}
-        />
         <Chips choice={choice} params={filters} set={set} say={say} />
         {ignored.length > 0 && (
           <p class="hint bad">{fill(say.words.ignored, { what: ignored.join(', ') })}</p>

@@ -147,22 +147,20 @@ export function Ask(props: TryProps & Asked) {
   }
   const waiting = seconds > 0 ? fill(words.again, { time: say.countdown(seconds) }) : words.tryIt
   return (
-    <>
-      <form class="ask" onSubmit={submit} autocomplete="off">
-        <KeyField value={apiKey} set={setKey} describedBy="key-hint" say={say} />
-        <button
-          type="submit"
-          class="primary"
-          disabled={!isAsking && (seconds > 0 || !isSendable(apiKey.trim()))}
-        >
-          {isAsking ? words.stop : waiting}
-        </button>
-      </form>
+    <form class="ask" onSubmit={submit} autocomplete="off">
+      <KeyField value={apiKey} set={setKey} describedBy="key-hint" say={say} />
+      <button
+        type="submit"
+        class="primary"
+        disabled={!isAsking && (seconds > 0 || !isSendable(apiKey.trim()))}
+      >
+        {isAsking ? words.stop : waiting}
+      </button>
       <p class="hint" id="key-hint">
         {words.keyHint}
         {isDemo && choice.works.trim() === '' && ` ${words.demoWorks}`}
       </p>
-    </>
+    </form>
   )
 }
 

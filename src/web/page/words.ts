@@ -3,7 +3,6 @@ import { KEY_WORDS } from '../parts/key-report.ts'
 import {
   createSpeech,
   type Lang,
-  type Plural,
   type Sentences,
   type Speech,
   sentencesIn,
@@ -26,13 +25,18 @@ const WORDS = {
   skip: 'To the request | К запросу',
   about:
     'A live list of proxies: choose, look, and take them with one request. | Живой список прокси: выберите и получите одним запросом.',
-  ofTotal: 'of {total} in the list | из {total} в списке',
+  headline:
+    'working proxy, checked in the last ten minutes / working proxies, checked in the last ten minutes | рабочий прокси, проверенный за последние десять минут / рабочих прокси, проверенных за последние десять минут',
+  matches: 'proxy matches / proxies match | прокси подходит / прокси подходят',
+  rows: 'row / rows | строка / строки / строк',
+  countries: 'country / countries | страна / страны / стран',
+  inList: '{total} in the list | {total} в списке',
   updated: 'as of {time} | на {time}',
   loading: 'Counting the list… | Считаем список…',
   isOff: 'This service shows no statistics. | Сервис не показывает статистику.',
   isTotals: 'Counts by filter are not public here. | Числа по фильтрам здесь не показываются.',
   isFailed: 'The statistics cannot be loaded now. | Статистику сейчас не загрузить.',
-  map: 'Where they are | Где они',
+  byCountry: 'Countries | Страны',
   mapOf:
     'Map of countries. {top}. The list beside it has the same choices. | Карта стран. {top}. В списке рядом тот же выбор.',
   countryMode: 'Country mode | Режим стран',
@@ -45,13 +49,13 @@ const WORDS = {
   type: 'Type | Тип',
   anon: 'Anonymity | Анонимность',
   elite: 'elite | элитный',
-  eliteHint: 'no trace of a proxy | незаметный',
+  eliteHint: 'no trace | незаметный',
   anonymous: 'anonymous | анонимный',
   anonymousHint: 'hides you | скрывает вас',
   transparent: 'transparent | прозрачный',
   transparentHint: 'shows you | показывает вас',
-  service: 'Works with | Работает с',
-  serviceHint: 'all that are chosen | со всеми выбранными',
+  service: 'Works with | Сервисы',
+  serviceHint: 'all that are chosen | все выбранные',
   smtpHint: 'port 25 open | порт 25 открыт',
   googleHint: 'no captcha | без капчи',
   time: 'Checked within | Проверен за последние',
@@ -76,7 +80,7 @@ const WORDS = {
   ip: 'Address | Адрес',
   ipInvalid: 'An address looks like 203.0.113.10:1080 | Адрес выглядит так: 203.0.113.10:1080',
   numberInvalid: 'A whole number from {min} to {max} | Целое число от {min} до {max}',
-  sort: 'What comes first | Что сначала',
+  sort: 'First | Сначала',
   sort_checked: 'freshest check | недавно проверенные',
   sort_ping: 'lowest ping | с малым откликом',
   sort_speed: 'highest speed | быстрые',
@@ -92,14 +96,12 @@ const WORDS = {
   code: 'The request as code | Запрос в виде кода',
   copy: 'Copy | Копировать',
   copied: 'Copied | Скопировано',
-  get: 'Form | Вид',
+  get: 'Form | Форма',
   download: 'as a file | файлом',
   count: 'At most | Не больше',
   all: 'all | все',
   lang: 'City names | Города',
-  fields: 'Members | Поля',
-  allFields: 'all members | все поля',
-  someFields: '{n} of {all} | {n} из {all}',
+  fields: 'Fields | Поля',
   keyField: 'Key | Ключ',
   keyHint:
     'The key demo answers twice a minute, with masked addresses. A key of your own stays in this tab and is sent in a header. | Ключ demo отвечает дважды в минуту, адреса скрыты. Ваш ключ остаётся в этой вкладке и уходит в заголовке.',
@@ -117,14 +119,16 @@ const WORDS = {
   form: 'How the answer is shown | Как показан ответ',
   examples: 'The freshest that match, addresses masked | Самые свежие из подходящих, адреса скрыты',
   noExamples: 'Press Try it: the answer appears here. | Нажмите «Проверить»: ответ появится здесь.',
-  isNone: 'No proxy matches now | Сейчас ничего не подходит',
-  isEmptyList: 'The list is empty. | Список пуст.',
+  isNone:
+    'No proxy matches now. Take a filter away, or accept older checks. | Сейчас ничего не подходит. Уберите какой-нибудь фильтр или разрешите проверки постарше.',
+  isEmptyList:
+    'The list is empty: nothing has been imported yet. | Список пуст: в него ещё ничего не загружено.',
   head_ip: 'Address | Адрес',
   head_type: 'Type | Тип',
   head_country: 'Country | Страна',
   head_city: 'City | Город',
   head_ping: 'Ping | Отклик',
-  head_works: 'Works | Удачно',
+  head_works: 'Works | Успех',
   head_timecheck: 'Checked | Когда',
   save: 'Save as | Сохранить',
   isCut:
@@ -147,37 +151,14 @@ const WORDS = {
   never: 'never | бессрочно',
 } as const satisfies Sentences
 
-const PLURALS: {
-  readonly [L in Lang]: { readonly [W in 'headline' | 'matches' | 'rows' | 'countries']: Plural }
-} = {
-  en: {
-    headline: {
-      one: 'working proxy, checked in the last ten minutes',
-      other: 'working proxies, checked in the last ten minutes',
-    },
-    matches: { one: 'proxy matches', other: 'proxies match' },
-    rows: { one: 'row', other: 'rows' },
-    countries: { one: 'country', other: 'countries' },
-  },
-  ru: {
-    headline: {
-      one: 'рабочий прокси, проверенный за последние десять минут',
-      other: 'рабочих прокси, проверенных за последние десять минут',
-    },
-    matches: { one: 'прокси подходит', other: 'прокси подходят' },
-    rows: { one: 'строка', few: 'строки', many: 'строк', other: 'строки' },
-    countries: { one: 'страна', few: 'страны', many: 'стран', other: 'страны' },
-  },
-}
-
 export type Say = Speech & {
-  words: { readonly [name in keyof typeof WORDS]: string } & (typeof PLURALS)[Lang]
+  words: { readonly [name in keyof typeof WORDS]: string }
   /** A word for a name that came from the service; the name itself where there is none. */
   named(prefix: 'hint_' | 'sort_' | 'head_', name: string): string | null
 }
 
 export function createSay(lang: Lang): Say {
-  const words = { ...sentencesIn(lang, WORDS), ...PLURALS[lang] }
+  const words = sentencesIn(lang, WORDS)
   const speech = createSpeech(lang)
   const isWord = (name: string): name is keyof typeof WORDS => Object.hasOwn(words, name)
   return {

@@ -89,15 +89,18 @@ export const CheckField = ({ label, name, value, isOn, onChange }: CheckProps) =
 )
 
 type SwitchProps<V extends string> = {
+  name: string
   label: string
+  /** `switch`, or tabs of code. */
+  look?: 'switch' | 'codes'
   value: V
   onChange(value: NoInfer<V>): void
   options: readonly (readonly [value: V, text: ComponentChildren, title?: string])[]
 }
 
 /** Radio buttons in a row, of which one is chosen. */
-export const Radios = <V extends string>(props: SwitchProps<V> & { name: string }) => (
-  <fieldset class="switch" aria-label={props.label}>
+export const Radios = <V extends string>(props: SwitchProps<V>) => (
+  <fieldset class={props.look ?? 'switch'} aria-label={props.label}>
     {props.options.map(([each, text, title]) => (
       <label key={each} title={title}>
         <input

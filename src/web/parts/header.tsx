@@ -1,12 +1,10 @@
 /** The bar above all pages: the name, where one is, language and theme. */
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useState } from 'preact/hooks'
-import { type Remembered, remember, remembered } from './browser.ts'
+import { browserLang, type Remembered, remember, remembered } from './browser.ts'
 import { Radios } from './form.tsx'
 import { LANGS, type Lang } from './speech.ts'
-
-const THEMES = ['auto', 'light', 'dark'] as const
-type Theme = (typeof THEMES)[number]
+import { THEMES, type Theme } from './themes.ts'
 
 /** A choice that this browser remembers, such as one that the root element shows. */
 export function useRemembered<V extends string>(
@@ -26,7 +24,7 @@ export function useRemembered<V extends string>(
 const useTheme = () =>
   useRemembered<Theme>(
     'theme',
-    () => THEMES.find(theme => theme === remembered('theme')) ?? 'auto',
+    () => THEMES.find(({ name }) => name === remembered('theme'))?.name ?? 'auto',
     theme => {
       document.documentElement.dataset.theme = theme
     },
@@ -36,14 +34,14 @@ const useTheme = () =>
 export const useLang = () =>
   useRemembered<Lang>(
     'lang',
-    () => ((remembered('lang') ?? navigator.language).startsWith('ru') ? 'ru' : 'en'),
+    () => LANGS.find(lang => lang === remembered('lang')) ?? browserLang(),
     lang => {
       document.documentElement.lang = lang
     },
   )
 
 /** What the operator says of the service, which the HTML of the page has. */
-const saidBy = (name: string): string | undefined =>
+export const saidBy = (name: string): string | undefined =>
   document.querySelector<HTMLMetaElement>(`meta[name="${name}"]`)?.content
 export const siteName = (): string => saidBy('siteName') ?? 'proxylist'
 
@@ -66,32 +64,6 @@ export const Footer = (own: Parameters<typeof OperatorLinks>[0]) => (
     <OperatorLinks {...own} />
   </footer>
 )
-
-const Logo = () => (
-  <svg viewBox="0 0 32 32" aria-hidden="true">
-    <rect width="32" height="32" rx="9" />
-    <path d="M9 10c7 0 7 6 14 6M9 22c7 0 7-6 14-6" />
-    <circle cx="9" cy="10" r="2.6" />
-    <circle cx="9" cy="22" r="2.6" />
-    <circle cx="23" cy="16" r="3.6" />
-  </svg>
-)
-
-const ICONS: { [T in Theme]: preact.JSX.Element } = {
-  auto: (
-    <>
-      <circle cx="8" cy="8" r="5.5" />
-      <path class="full" d="M8 2.5a5.5 5.5 0 0 1 0 11z" />
-    </>
-  ),
-  light: (
-    <>
-      <circle cx="8" cy="8" r="3" />
-      <path d="M8 1v1.4M8 13.6V15M1 8h1.4M13.6 8H15M3 3l1 1M12 12l1 1M3 13l1-1M12 4l1-1" />
-    </>
-  ),
-  dark: <path d="M13.5 9.8A6 6 0 0 1 6.2 2.5a6 6 0 1 0 7.3 7.3z" />,
-}
 
 /** The languages of a page that has several. */
 export const LangSwitch = (own: { label: string; value: Lang; onChange(lang: Lang): void }) => (
@@ -119,7 +91,6 @@ export function Header({ links, words, children }: HeaderProps) {
   return (
     <header class="top">
       <a class="brand" href="/">
-        <Logo />
         <span>{siteName()}</span>
       </a>
       <nav aria-label={words.pages}>
@@ -139,11 +110,12 @@ export function Header({ links, words, children }: HeaderProps) {
           name="theme"
           value={theme}
           onChange={setTheme}
-          options={THEMES.map(name => [
+          options={THEMES.map(({ name, icon, half }) => [
             name,
             <>
               <svg viewBox="0 0 16 16" aria-hidden="true">
-                {ICONS[name]}
+                <path d={icon} />
+                <path class="full" d={half} />
               </svg>
               <span class="hidden">{words[name]}</span>
             </>,

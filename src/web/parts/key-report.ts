@@ -1,17 +1,9 @@
 /** What pages show of a key, and the words for it. */
+import type { KeyReport } from '../../api/key-report.ts'
 import type { Sentences } from './speech.ts'
 
-/** What is left of a limit of a key (`RateLimit`, `RateLimit-Policy`); times in seconds. */
-export type LimitLeft = {
-  name: string
-  quota: number
-  left: number
-  reset: number
-  /** In seconds, where it is known. */
-  window?: number
-}
-
-export type Today = { requests: number; records: number; refused: number; hours: readonly number[] }
+/** What is left of a limit of a key; times in seconds. */
+export type LimitLeft = KeyReport['limits'][number]
 
 /** The words of these parts, which the words of a page have among them. */
 export const KEY_WORDS = {

@@ -1,7 +1,8 @@
 /** What the owner and the operator of a key see of it: who it is, what is left of its limits, its use today. */
 import type { ComponentChildren } from 'preact'
+import type { KeyReport } from '../../api/key-report.ts'
 import { Bars, Level } from './amounts.tsx'
-import type { KEY_WORDS, LimitLeft, Today } from './key-report.ts'
+import type { KEY_WORDS, LimitLeft } from './key-report.ts'
 import { fill, type Speech } from './speech.ts'
 import { Card, Facts } from './table.tsx'
 
@@ -48,7 +49,7 @@ const LOW = 0.2
 const DAY_SECONDS = 86_400
 
 /** The name of a limit, with its window unless that is the day. */
-export const limitName = ({ name, window = DAY_SECONDS }: LimitLeft, say: KeySay): string =>
+export const limitName = ({ name, window }: LimitLeft, say: KeySay): string =>
   named(say, 'limit_', name) + (window === DAY_SECONDS ? '' : `, ${say.countdown(window)}`)
 
 /** A line for each limit: its name, how full it is, and when it is full again. */
@@ -91,7 +92,7 @@ export const Limits = ({ limits, say }: LimitsProps) => (
 )
 
 /** The use of the day, in numbers and by hour. */
-export const DayUse = ({ today, say }: { today: Today; say: KeySay }) => (
+export const DayUse = ({ today, say }: { today: NonNullable<KeyReport['today']>; say: KeySay }) => (
   <Card title={say.words.byHour} hint={say.words.today}>
     <p class="counts">
       {(['requests', 'records', 'refused'] as const).map(count => (

@@ -14,9 +14,6 @@ export const sentencesIn = <S extends Sentences>(lang: Lang, sentences: S) =>
     Object.entries(sentences).map(([name, both]) => [name, both.split(' | ')[LANGS.indexOf(lang)]]),
   ) as { readonly [name in keyof S]: string } // of all names
 
-/** A word for each plural category of a language; Russian uses all four. */
-export type Plural = { one: string; few?: string; many?: string; other: string }
-
 export type Speech = ReturnType<typeof createSpeech>
 
 /** Puts values into the `{names}` of a sentence. */
@@ -34,8 +31,10 @@ const SIZES = [
   [1e9, 'gigabyte'],
   [1e6, 'megabyte'],
   [1e3, 'kilobyte'],
-  [0, 'byte'],
 ] as const
+
+/** Seconds by which the visitor's zone is ahead of UTC at an instant. */
+export const localOffset = (unixMs: number): number => -60 * new Date(unixMs).getTimezoneOffset()
 
 export function createSpeech(lang: Lang) {
   const integers = new Intl.NumberFormat(lang)
@@ -51,9 +50,8 @@ export function createSpeech(lang: Lang) {
     return formats[unit + maximumFractionDigits]?.format(value) ?? ''
   }
   const sized = (bytes: number, per: string): string => {
-    const [size, name] = SIZES.find(([least]) => bytes >= least) ?? SIZES[3]
-    const value = size === 0 ? bytes : bytes / size
-    return unit(value, name + per, size > 0 && value < 10 ? 1 : 0)
+    const [size, name] = SIZES.find(([least]) => bytes >= least) ?? SIZES[2]
+    return unit(bytes / size, name + per, bytes / size < 10 ? 1 : 0)
   }
   return {
     lang,
@@ -63,9 +61,11 @@ export function createSpeech(lang: Lang) {
     bytes: (n: number): string => (n < 1000 ? bytes.format(n) : sized(n, '')),
     /** A speed in bytes per second. */
     rate: (n: number): string => sized(n, '-per-second'),
-    /** The word that goes with a number. */
-    plural: (n: number, forms: Plural): string =>
-      (forms as { [category: string]: string })[rules.select(n)] ?? forms.other,
+    /** The word that goes with a number, of `one / few / many`; the last one stands for those that lack. */
+    plural(n: number, forms: string): string {
+      const all = forms.split(' / ')
+      return all[['one', 'few', 'many'].indexOf(rules.select(n))] ?? all.at(-1) ?? ''
+    },
     /** The name of a place. A code that has none is shown as it is; nothing throws. */
     country: (code: string): string =>
       /^[A-Za-z]{2}$/.test(code) ? (places.of(code.toUpperCase()) ?? code) : code,

@@ -185,8 +185,10 @@ export async function openClient(where: Where) {
           const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1]
           missingBytes = Number(length) - (head.length - end - HEAD_END.length)
         }
-        if (missingBytes === 0) resolve(status)
-        else if (!(missingBytes > 0)) socket.terminate() // no length, or more bytes
+        if (missingBytes === 0) {
+          if (/\r\nconnection: *close/i.test(head)) isOpen = false // for the next request
+          resolve(status)
+        } else if (!(missingBytes > 0)) socket.terminate() // no length, or more bytes
       }
       leave = () => resolve(0)
       if (isOpen) socket.write(requestOf(target))

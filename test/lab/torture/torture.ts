@@ -39,6 +39,7 @@ import { nodes } from './nodes/nodes.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
 import { paths } from './paths.ts'
 import { slow } from './slow.ts'
+import { takeOver } from './take-over.ts'
 
 /** The parts in the order in which they run. */
 const PARTS = {
@@ -53,6 +54,7 @@ const PARTS = {
   backup,
   feeds,
   paths,
+  'take-over': takeOver,
   nodes,
   'nodes-imports': nodesImports,
 } satisfies { [name: string]: Part }

@@ -50,6 +50,14 @@ const stored = (list: List): unknown[] =>
     )
     .all()
 
+test('an import whose list was closed before it could be undone keeps its own failure', () => {
+  const list = openList(temporaryDirectory())
+  const importTx = list.begin('merge')
+  importTx.add(BARE)
+  list.close()
+  expect(() => importTx.rollback()).not.toThrow()
+})
+
 describe('a city is found by its names after', () => {
   for (const [[city, cityEn], [newCity, newEn], expected] of BY_CITY) {
     test(`${city}/${cityEn} meets ${newCity}/${newEn}: ${expected.join('/')}`, () => {

@@ -1,14 +1,8 @@
-/** How the console keeps its token, asks, follows the log and imports, without a browser. */
+/** How the console keeps its token, asks and imports, without a browser. */
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { ImportLine } from '../../../src/admin/wire.ts'
 import { keepToken, readToken, takeToken, tokenIn } from '../../../src/web/console/address.ts'
-import {
-  createClient,
-  createLineReader,
-  follow,
-  type RequestError,
-  retryDelay,
-} from '../../../src/web/console/client.ts'
+import { createClient, type RequestError } from '../../../src/web/console/client.ts'
 import {
   createImportQueue,
   type ImportItem,
@@ -62,24 +56,6 @@ describe('the token', () => {
   ])('in %p is %p', (pasted, token) => expect(tokenIn(pasted)).toBe(token))
 })
 
-describe('lines of JSON', () => {
-  test('are read in whichever pieces they arrive', () => {
-    const text = '{"a":1}\n\n{"a":"ü\\n"}\n{"a":3}'
-    for (let size = 1; size <= text.length; size++) {
-      const reader = createLineReader<{ a: unknown }>()
-      const values = Array.from({ length: Math.ceil(text.length / size) }, (_, n) =>
-        reader.push(text.slice(n * size, (n + 1) * size)),
-      ).flat()
-      expect([...values, ...reader.rest()].map(({ a }) => a)).toEqual([1, 'ü\n', 3])
-    }
-  })
-
-  test('that are no JSON are skipped', () => {
-    const reader = createLineReader<object>()
-    expect(reader.push('{"cut\n{"b":2}\n')).toEqual([{ b: 2 }])
-  })
-})
-
 const servers: { stop(): unknown }[] = []
 afterEach(() => {
   for (const server of servers.splice(0)) server.stop()
@@ -117,10 +93,11 @@ describe('a request', () => {
     expect(seen).toEqual([`${origin}/x`, '{"a":1}', 'Bearer TOKEN'])
   })
 
-  test('that is refused says what the server says', async () => {
-    const origin = listen(() => Response.json({ message: 'the plan has keys' }, { status: 409 }))
+  test('that is refused says what the server says, and of which field', async () => {
+    const said = { message: 'burst must be a number', field: 'burst' }
+    const origin = listen(() => Response.json(said, { status: 400 }))
     const error = await errorOf(clientOf().send('DELETE', `${origin}/x`))
-    expect(error.message).toBe('the plan has keys')
+    expect([error.message, error.field]).toEqual([said.message, 'burst'])
   })
 
   test('with a token that is not taken ends the session once', async () => {
@@ -129,6 +106,8 @@ describe('a request', () => {
     const client = clientOf(message => said.push(message))
     await Promise.all([errorOf(client.get(`${origin}/x`)), errorOf(client.get(`${origin}/y`))])
     expect(said).toEqual(['make a new one'])
+    expect(client.isOver()).toBeTrue()
+    expect((await errorOf(client.get(`${origin}/z`))).message).toBe('Sign in again first.')
   })
 
   test.each([
@@ -142,66 +121,6 @@ describe('a request', () => {
   test('without a server says so', async () => {
     const error = await errorOf(clientOf().get('http://127.0.0.1:1/x'))
     expect(error.message).toBe('The server does not answer.')
-  })
-})
-
-describe('the stream of the log', () => {
-  test('is followed, and opened again when it ends', async () => {
-    const origin = listen(() => new Response('\n{"n":1}\n{"n":2}\n'))
-    const events: unknown[] = []
-    const { promise: again, resolve } = Promise.withResolvers<void>()
-    const stop = follow<{ n: number }>(signal => fetch(origin, { signal }), {
-      opened() {
-        events.push('opened')
-        if (events.filter(event => event === 'opened').length === 2) resolve()
-      },
-      values: values => events.push(...values.map(({ n }) => n)),
-      lost: error => events.push(error),
-    })
-    await again
-    stop()
-    expect(events.slice(0, 5)).toEqual(['opened', 1, 2, null, 'opened'])
-  })
-
-  test('is tried later after each failure, half a minute at most', () => {
-    expect([1, 2, 3, 4, 5, 9].map(failures => retryDelay(failures, 0.5))).toEqual([
-      ...[1000, 2000, 4000, 8000, 16_000, 20_000],
-    ])
-    expect(retryDelay(20, 1)).toBeLessThanOrEqual(30_000)
-  })
-
-  test('that the server refuses says its sentence; a broken one needs none', async () => {
-    const origin = listen(() => Response.json({ message: 'not now' }, { status: 503 }))
-    const client = clientOf()
-    const lost = (path: string) =>
-      new Promise(resolve => {
-        const stop = follow(signal => client.open(path, signal), {
-          opened() {},
-          values() {},
-          lost(error) {
-            stop()
-            resolve(error?.message ?? null)
-          },
-        })
-      })
-    expect(await lost(`${origin}/x`)).toBe('not now')
-    expect(await lost(`${listen(() => new Response('\n'))}/x`)).toBeNull()
-  })
-
-  test('is not opened again once it is stopped', async () => {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    let opened = 0
-    const stop = follow(
-      async () => {
-        opened += 1
-        queueMicrotask(resolve)
-        throw new Error('refused')
-      },
-      { opened() {}, values() {}, lost() {} },
-    )
-    await promise
-    stop()
-    expect(opened).toBe(1)
   })
 })
 

@@ -1,24 +1,16 @@
 /** What the console decides without a browser: series, filters, the log, places, plans, numbers. */
 import { describe, expect, test } from 'bun:test'
-import fc from 'fast-check'
 import { readKeyQuery } from '../../../src/admin/key-page.ts'
-import type { LogEntry } from '../../../src/admin/wire.ts'
+import type { LogEntry, LogPage } from '../../../src/admin/wire.ts'
 import { ERRORS } from '../../../src/api/errors.ts'
 import { hrefOf, routeOf } from '../../../src/web/console/address.ts'
 import {
-  coarsen,
   daysUntil,
-  greatest,
   latest,
-  lonely,
-  mean,
-  pointSeconds,
-  spanOf,
-  sparkPaths,
+  namedPoints,
+  pathsOf,
   stack,
-  thin,
   ticksUpTo,
-  withGaps,
 } from '../../../src/web/console/chart-data.ts'
 import { ALL_KEYS, type KeyFilter, pathOf } from '../../../src/web/console/key-filter.ts'
 import { customerMessage } from '../../../src/web/console/key-message.ts'
@@ -26,8 +18,8 @@ import {
   append,
   CODE_WORDS,
   curlOf,
-  EMPTY_LOG,
   LOG_LINES,
+  type LogLine,
   logHref,
   outcomeOf,
   readLogFilter,
@@ -37,53 +29,15 @@ import {
 import { changesOf, fieldsOf, limitsOf, STANDARD } from '../../../src/web/console/plan-fields.ts'
 import { amount, clock, distance, ms, share } from '../../../src/web/console/speech.ts'
 
-describe('the series of a chart', () => {
-  test('are interrupted where points are missing, and nowhere else', () => {
-    const { at, series } = withGaps({ at: [0, 60, 240, 300], series: [[1, 2, 3, 4]] }, 60)
-    expect(at).toEqual([0, 60, 120, 240, 300])
-    expect(series).toEqual([[1, 2, null, 3, 4]])
-  })
-
-  test('keep the points without a value that the server sends', () => {
-    expect(withGaps({ at: [0, 60], series: [[null, 2]] }, 60).series).toEqual([[null, 2]])
-  })
-
-  test('are added up when stacked; a missing value counts nothing, a gap stays one', () => {
-    const sums = stack([
-      [1, null, null],
-      [2, 3, null],
-    ])
-    expect(sums).toEqual([
-      [1, null, null],
-      [3, 3, null],
-    ])
-  })
-
-  test('become means of five minutes, and the greatest where that is asked for', () => {
-    const at = [300, 360, 420, 900]
-    const exact = [
-      [1, 2, null, 7],
-      [1, 9, 2, null],
-    ]
-    expect(coarsen({ at, series: exact }, 300, [mean, greatest])).toEqual({
-      at: [300, 900],
-      series: [
-        [1.5, 7],
-        [9, null],
-      ],
-    })
-  })
-
-  test('keep their sum when they are made coarser by means over full spans', () => {
-    const values = fc.array(fc.nat(1000), { minLength: 1, maxLength: 200 })
-    fc.assert(
-      fc.property(values, list => {
-        const at = list.map((_, index) => index * 60)
-        const { series } = coarsen({ at, series: [list] }, 60, [mean])
-        expect(series).toEqual([list])
-      }),
-    )
-  })
+test('series are added up when stacked; a missing value counts nothing, a gap stays one', () => {
+  const sums = stack([
+    [1, null, null],
+    [2, 3, null],
+  ])
+  expect(sums).toEqual([
+    [1, null, null],
+    [3, 3, null],
+  ])
 })
 
 describe('charts', () => {
@@ -100,19 +54,51 @@ describe('charts', () => {
     for (const [index, tick] of ticks.entries()) expect(found[index]).toBeCloseTo(tick, 9)
   })
 
-  test('show a single point: there is no line to it', () => {
-    expect(lonely([1, null, 2, 3, null, null, 4])).toEqual([0, 6])
-    expect(lonely([5])).toEqual([0])
-    expect(lonely([])).toEqual([])
-  })
-
-  test('show the last day, or the hours that are known, with more points for fewer hours', () => {
-    const day = 86_400
-    expect(spanOf(0, 2 * day)).toEqual([day, 2 * day])
-    expect(spanOf(day, day)).toEqual([day - 3600, day])
-    expect(spanOf(day - 7200, day)).toEqual([day - 7200, day])
-    expect([pointSeconds(0, 3600), pointSeconds(0, day)]).toEqual([60, 300])
-  })
+  test.each([
+    ['1h', 60, 0, '2026-03-10T12:30:00Z', ['11:40', '11:50', '12:00', '12:10', '12:20', '12:30']],
+    [
+      '24h',
+      300,
+      0,
+      '2026-03-10T07:00:00Z',
+      [...['09:00', '12:00', '15:00', '18:00', '21:00', 'day 10', '03:00', '06:00']],
+    ],
+    [
+      '24h',
+      300,
+      2,
+      '2026-03-10T07:00:00Z',
+      [...['10:00', '13:00', '16:00', '19:00', 'day 9', '01:00', '04:00', '07:00']],
+    ],
+    [
+      '7d',
+      3600,
+      5.5,
+      '2026-03-08T00:00:00Z',
+      [...['day 1', 'day 2', 'day 3', 'day 4', 'day 5', 'day 6', 'day 7']],
+    ],
+    [
+      '30d',
+      10_800,
+      0,
+      '2026-03-31T00:00:00Z',
+      [...['day 3', 'day 8', 'day 13', 'day 18', 'day 23', 'day 28']],
+    ],
+  ] as const)(
+    'of %s, a point each %d s, %d hours ahead of UTC, name round times',
+    (range, step, hours, end, expected) => {
+      const last = Date.parse(end) / 1000
+      const minutes = { '1h': 60, '24h': 1440, '7d': 10_080, '30d': 43_200 }[range]
+      const length = (minutes * 60) / step
+      const at = Array.from({ length }, (_, n) => last - (length - 1 - n) * step)
+      const named = namedPoints({ at, range }, () => hours * 3600)
+      const shown = named.map(({ index, isDay }) => {
+        const date = new Date((at[index] ?? 0) * 1000)
+        return isDay ? `day ${date.getUTCDate()}` : date.toISOString().slice(11, 16)
+      })
+      expect(shown).toEqual([...expected])
+    },
+  )
 
   test('have the last value that is known', () => {
     expect(latest([1, 2, null])).toBe(2)
@@ -120,26 +106,23 @@ describe('charts', () => {
   })
 })
 
-describe('a sparkline', () => {
+describe('a drawing', () => {
   test('has a separate line and area on each side of a gap', () => {
-    const { line, area } = sparkPaths([1, 1, null, 1, 1], 40, 30)
+    const { line, area } = pathsOf([1, 1, null, 1, 1], 1)
     expect(line.match(/M/g)).toHaveLength(2)
     expect(area.match(/Z/g)).toHaveLength(2)
     expect(line).not.toContain('NaN')
   })
 
-  test('shows the first point of a server that was just started', () => {
-    expect(sparkPaths([5], 40, 30).line).toBe('M0 2L40 2')
+  test('shows a point without a neighbour, also the last one', () => {
+    expect(pathsOf([5], 5).line).toBe('M0 0L1000 0')
+    expect(pathsOf([2, null, 4], 4).line).toBe('M0 50L500 50M1000 0L500 0')
   })
 
   test('draws nothing of nothing', () => {
-    expect(sparkPaths([null, null], 40, 30)).toEqual({ line: '', area: '' })
-    expect(sparkPaths([], 40, 30)).toEqual({ line: '', area: '' })
-  })
-
-  test('has a bounded number of points', () => {
-    expect(thin(Array(1440).fill(3), 96)).toEqual(Array(96).fill(3))
-    expect(thin([1, null], 96)).toEqual([1, null])
+    expect(pathsOf([null, null], 0)).toEqual({ line: '', area: '' })
+    expect(pathsOf([], 0)).toEqual({ line: '', area: '' })
+    expect(pathsOf([0, 0], 0).line).toBe('M0 100L1000 100')
   })
 })
 
@@ -171,14 +154,17 @@ test('a customer gets address, key, an example, limits and end', () => {
     { name: 'daily', quota: 34_560, window: 86_400, left: 1, reset: 3 },
     { name: 'subnets', quota: 10, window: 86_400, left: 1, reset: 3 },
   ]
-  const key = { key: 'pl_abc', limits, expires: null }
+  const key = { key: 'pl_abc', limits, count: 1000, expires: null }
   expect(customerMessage(key, ' https://h.example/ ').split('\n')).toEqual([
     ...['Address: https://h.example/api', 'Your key: pl_abc', ''],
     ...["curl -H 'Authorization: Bearer pl_abc' 'https://h.example/api?count=10'", ''],
-    'Limits: 5 requests in 10 sec, 34,560 requests a day, 10 networks of proxies a day',
+    'Limits: 5 requests in 10 sec, 34,560 requests a day, 10 networks of proxies a day, 1,000 records an answer',
     'What can be asked for: https://h.example/docs',
   ])
-  const bare = customerMessage({ key: 'k', limits: [], expires: '2027-01-31T12:00:00Z' }, '')
+  const bare = customerMessage(
+    { key: 'k', limits: [], count: null, expires: '2027-01-31T12:00:00Z' },
+    '',
+  )
   expect(bare).toContain('Valid until 31 Jan 2027')
   expect(bare).toContain('Address: https://ADDRESS/api')
   expect(bare).not.toContain('Limits')
@@ -190,48 +176,28 @@ const entry = (id: string, status: number | null = 200): LogEntry => ({
   ...{ query: '', code: null, message: null, label: '' },
 })
 const ANY = { code: '', key: '', text: '' }
-const ids = (buffer: typeof EMPTY_LOG): string[] =>
-  buffer.lines.map(line => (line.kind === 'gap' ? 'gap' : line.entry.id))
+const pageOf = (entries: readonly LogEntry[], missed: number | null = 0): LogPage => ({
+  ...{ lines: entries, missed, next: 'abc-9' },
+})
+const linesOf = (...entries: readonly LogEntry[]) => append([], pageOf(entries))
+const ids = (lines: readonly LogLine[]): string[] =>
+  lines.map(line => (line.kind === 'gap' ? 'gap' : line.id))
 
 describe('the live log', () => {
-  test('shows the newest first', () => {
-    expect(ids(append(EMPTY_LOG, [entry('1'), entry('2')]))).toEqual(['2', '1'])
-  })
-
-  test('is bounded to 2,000 lines', () => {
-    const many = Array.from({ length: LOG_LINES + 20 }, (_, n) => entry(`${n}`))
-    const { lines } = append(EMPTY_LOG, many)
-    expect(lines).toHaveLength(2000)
-    expect(lines[0]).toEqual({ kind: 'request', entry: entry('2019') })
-  })
-
-  test('begins with the last requests again after a lost connection, and shows each once', () => {
-    const before = append(EMPTY_LOG, ['opened', entry('1'), entry('2')])
-    expect(ids(append(before, ['opened', entry('1'), entry('2'), entry('3')]))).toEqual([
+  test('shows the newest first, and at most 2,000', () => {
+    expect(ids(append(linesOf(entry('1'), entry('2')), pageOf([entry('3')])))).toEqual([
       ...['3', '2', '1'],
     ])
+    const many = Array.from({ length: LOG_LINES + 20 }, (_, n) => entry(`${n}`))
+    const lines = linesOf(...many)
+    expect(lines).toHaveLength(2000)
+    expect(lines[0]).toEqual({ kind: 'request', id: '2019', entry: entry('2019') })
   })
 
-  test('shows a gap where requests may be missing', () => {
-    const before = append(EMPTY_LOG, ['opened', entry('1')])
-    expect(ids(append(before, ['opened', entry('7'), entry('8')]))).toEqual(['8', '7', 'gap', '1'])
-  })
-
-  test('shows that gap after what had arrived before it, and was held back', () => {
-    const arrivals = ['opened', entry('1'), entry('2'), 'opened', entry('7')] as const
-    expect(ids(append(EMPTY_LOG, arrivals))).toEqual(['7', 'gap', '2', '1'])
-    const before = append(EMPTY_LOG, ['opened', entry('0')])
-    expect(ids(append(before, [entry('1'), 'opened', entry('7')]))).toEqual(['7', 'gap', '1', '0'])
-    expect(ids(append(before, [entry('1'), 'opened', entry('1'), entry('2')]))).toEqual([
-      '2',
-      '1',
-      '0',
-    ])
-  })
-
-  test('shows how many lines the server dropped', () => {
-    const { lines } = append(EMPTY_LOG, [entry('1'), { dropped: 12 }, entry('2')])
-    expect(lines[1]).toMatchObject({ kind: 'gap', dropped: 12 })
+  test.each([12, null])('shows where %p are missing', missed => {
+    const lines = append(linesOf(entry('1')), pageOf([entry('2')], missed))
+    expect(ids(lines)).toEqual(['2', 'gap', '1'])
+    expect(lines[1]).toMatchObject({ kind: 'gap', missed })
   })
 
   test.each([
@@ -244,7 +210,7 @@ describe('the live log', () => {
     [null, 'failed'],
   ] as const)('has status %p among %s', (status, outcome) => {
     expect(outcomeOf(status)).toBe(outcome)
-    const { lines } = append(EMPTY_LOG, [entry('1', status)])
+    const lines = linesOf(entry('1', status))
     const [right, wrong] = outcome === 'ok' ? ['ok', 'error'] : ['error', 'ok']
     expect(selectLines(lines, { ...ANY, code: right })).toEqual(lines)
     expect(selectLines(lines, { ...ANY, code: wrong })).toEqual([])
@@ -261,13 +227,11 @@ describe('the live log', () => {
     [{ code: 'ok', key: 'k1', text: 'acme' }, ['1']],
     [{ code: 'ok', text: 'socks5' }, []],
   ])('shows with the filter %j the lines %j', (filter, expected) => {
-    const buffer = append(EMPTY_LOG, [
+    const lines = linesOf(
       { ...entry('1'), key: 'k1', label: 'Acme', query: 'type=http' },
       { ...entry('2', 404), code: 'PROXIES_NOT_FOUND', query: 'type=socks5' },
-    ])
-    expect(ids({ ...buffer, lines: selectLines(buffer.lines, { ...ANY, ...filter }) })).toEqual(
-      expected,
     )
+    expect(ids(selectLines(lines, { ...ANY, ...filter }))).toEqual(expected)
   })
 
   test('has its filter in the fragment, as the link of what needs attention has', () => {
@@ -325,6 +289,7 @@ describe('the form of a plan', () => {
   const plan = {
     ...{ name: 'wide', burst: { requests: 5, seconds: 10 }, daily: null, subnets: 10 },
     ...{ clients: null, count: 0, downloads: 4, enabled: true, keys: 1 },
+    built_in: false,
   }
   test('shows limits as the command line takes them', () => {
     expect(fieldsOf(plan)).toEqual({

@@ -2,18 +2,16 @@
 import { describe, expect, test } from 'bun:test'
 import {
   isSendable,
-  readKeyUsage,
   readLimits,
   readProblem,
   readRows,
 } from '../../../src/web/page/model/answer.ts'
-import { readServices } from '../../../src/web/page/model/service.ts'
 
 test('limits are read from both header fields', () => {
   const policy = '"burst";q=5;w=5, "daily";q=34560;w=86400'
   expect(readLimits('"burst";r=4;t=5, "daily";r=34559;t=40211', policy)).toEqual([
-    { name: 'burst', quota: 5, left: 4, reset: 5 },
-    { name: 'daily', quota: 34_560, left: 34_559, reset: 40_211 },
+    { name: 'burst', quota: 5, window: 5, left: 4, reset: 5 },
+    { name: 'daily', quota: 34_560, window: 86_400, left: 34_559, reset: 40_211 },
   ])
   expect(readLimits(null, null)).toEqual([])
   expect(readLimits('nonsense', '"x"')).toEqual([])
@@ -69,21 +67,3 @@ test.each([
   ['ключ', false],
   ['a\nb', false],
 ])('a header can carry the key %j: %p', (key, can) => expect(isSendable(key)).toBe(can))
-
-test('members that a key lacks count as nothing; demo has no use of its own', () => {
-  expect(readKeyUsage({ id: 'demo', today: null, limits: [{ name: 'demo', quota: 2 }] })).toEqual({
-    ...{ id: 'demo', label: '', plan: '', state: '', expires: null, today: null },
-    limits: [{ name: 'demo', quota: 2, left: 0, reset: 0 }],
-  })
-  expect(readKeyUsage({ today: { hours: [3] } }).today?.hours).toHaveLength(24)
-})
-
-test('services are those that the document of the API names', () => {
-  const schema = { type: 'array', items: { enum: ['smtp', 'my shop'] } }
-  const parameters = [
-    { name: 'type', schema: { enum: ['http'] } },
-    { name: 'service', schema },
-  ]
-  expect(readServices({ paths: { '/api': { get: { parameters } } } })).toEqual(['smtp', 'my shop'])
-  expect(readServices({})).toBeNull()
-})

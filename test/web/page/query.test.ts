@@ -14,16 +14,17 @@ import {
   paramsOf,
   queryString,
   readChoice,
-  SERVICES,
   SORTS,
   START,
+  servicesOf,
   TYPES,
   toggled,
 } from '../../../src/web/page/model/query.ts'
 
+const SERVICES = servicesOf()
 const parse = createParamsParser('the service')
 const parsed = (query: string) => parse(splitQueryString(query))
-const queryOf = (choice: Choice): string => queryString(paramsOf(choice, [...SERVICES]))
+const queryOf = (choice: Choice): string => queryString(paramsOf(choice, SERVICES))
 const choiceOf = (change: Partial<Choice>): Choice => ({ ...START, ...change })
 
 const text = fc.string({ unit: 'binary', maxLength: 30 })
@@ -112,7 +113,7 @@ describe('the request of the page', () => {
   })
 
   test('leaves out what is the default, and what the form ignores', () => {
-    const defaults = { time: '600', sort: 'checked', lang: 'ru', country_mode: 'except' }
+    const defaults = { time: '600', sort: 'checked', country_mode: 'except' }
     expect(queryOf(choiceOf({ ...defaults, get: 'txt', wrap: '1', fields: 'ip' }))).toBe('')
     expect(queryOf(choiceOf({ type_prefix: '1' }))).toBe('get=json')
   })

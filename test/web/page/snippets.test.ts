@@ -4,11 +4,10 @@ import { join } from 'node:path'
 import {
   type Choice,
   FORMS,
-  formOf,
   paramsOf,
   queryString,
-  SERVICES,
   START,
+  servicesOf,
 } from '../../../src/web/page/model/query.ts'
 import {
   CODES,
@@ -44,11 +43,8 @@ beforeAll(async () => {
 
 function partsOf(change: Partial<Choice>, from = origin): RequestParts {
   const choice = { ...START, ...change }
-  const params = paramsOf(choice, [...SERVICES])
-  return {
-    ...{ origin: from, params, query: queryString(params), form: formOf(choice) },
-    ...{ isWrapped: choice.wrap === '1', isObject: choice.format === 'object' },
-  }
+  const params = paramsOf(choice, servicesOf())
+  return { origin: from, choice, params, query: queryString(params) }
 }
 
 /** How a program of each language is run: its file and command. The URL is not a program. */
@@ -128,6 +124,15 @@ test.each<[Partial<Choice>, string]>([
   [{ get: '' }, '{}\n'],
 ])('the program in Go is as gofmt has it: %j', (choice, values) => {
   expect(snippet('Go', partsOf(choice))).toContain(`\tparams := url.Values${values}\trequest`)
+})
+
+test.if(Bun.which('gofmt') !== null)('gofmt finds nothing to change', async () => {
+  const file = join(temporaryDirectory(), 'main.go')
+  for (const choice of [{}, { get: '' }, { type: 'socks5', country: 'de', split_ip: '1' }]) {
+    await Bun.write(file, `${snippet('Go', partsOf(choice))}\n`)
+    const { stdout, exitCode } = await run(['gofmt', '-l', file])
+    expect([choice, stdout, exitCode]).toEqual([choice, '', 0])
+  }
 })
 
 test.each(CODES)('coloured, the program in %s is the same text', code => {

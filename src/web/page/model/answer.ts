@@ -2,9 +2,9 @@
  * Sending a request of the visitor, and asking for the use of a key; reading what comes back: rows of any form, limits,
  * errors, sizes. The key travels in a header and is in nothing that this file gives back.
  */
+import type { KeyReport } from '../../../api/key-report.ts'
 import { nowMs } from '../../parts/browser.ts'
-import type { LimitLeft, Today } from '../../parts/key-report.ts'
-import { isObject, list, number, object, text } from './json.ts'
+import type { LimitLeft } from '../../parts/key-report.ts'
 import { type Choice, type Form, formOf } from './query.ts'
 
 export type Row = { readonly [member: string]: unknown }
@@ -47,6 +47,7 @@ export function readLimits(limit: string | null, policy: string | null): LimitLe
   return [...parse(limit)].map(([name, values]) => ({
     name,
     quota: policies.get(name)?.get('q') ?? 0,
+    window: policies.get(name)?.get('w') ?? 0,
     left: values.get('r') ?? 0,
     reset: values.get('t') ?? 0,
   }))
@@ -197,48 +198,11 @@ export async function ask(
   }
 }
 
-/** What a key says of itself (contract F3): its limits and its use today. */
-export type KeyUsage = {
-  id: string
-  label: string
-  /** `''` where the kind of key has none. */
-  plan: string
-  state: string
-  /** ISO 8601; `null`: never. */
-  expires: string | null
-  limits: readonly LimitLeft[]
-  /** `null` where it is not counted by key, as with `demo`. */
-  today: Today | null
-}
-
-/** The document of a key; members that are missing count as nothing. */
-export function readKeyUsage(document: unknown): KeyUsage {
-  const { id, label, plan, state, expires, limits, today } = object(document)
-  const { requests, records, refused, hours } = object(today)
-  return {
-    ...{ id: text(id), label: text(label), plan: text(plan), state: text(state) },
-    expires: text(expires) || null,
-    limits: list(limits).map(limit => {
-      const { name, quota, left, reset } = object(limit)
-      return {
-        ...{ name: text(name), quota: number(quota), left: number(left) },
-        reset: number(reset),
-      }
-    }),
-    today: !isObject(today)
-      ? null
-      : {
-          ...{ requests: number(requests), records: number(records), refused: number(refused) },
-          hours: Array.from({ length: 24 }, (_, hour) => number(list(hours)[hour])),
-        },
-  }
-}
-
-export type KeyReply = { kind: 'usage'; usage: KeyUsage } | ({ kind: 'problem' } & Problem)
+export type KeyReply = { kind: 'usage'; usage: KeyReport } | ({ kind: 'problem' } & Problem)
 
 /** What the service says of a key. @throws when it does not answer. */
 export async function askKey(key: string): Promise<KeyReply> {
   const response = await fetch('/key', { ...PRIVATE, headers: bearer(key) })
-  if (response.ok) return { kind: 'usage', usage: readKeyUsage(await response.json()) }
+  if (response.ok) return { kind: 'usage', usage: (await response.json()) as KeyReport }
   return { kind: 'problem', ...readProblem(await response.text(), response.status) }
 }

@@ -8,8 +8,8 @@ export const TYPES = ['http', 'https', 'socks4', 'socks5'] as const
 export const ANONS = ['elite', 'anonymous', 'transparent'] as const
 export const SORTS = ['checked', 'ping', 'speed', 'works', 'random'] as const
 export const FORMS = ['json', 'txt', 'csv', 'ndjson'] as const
-/** What the service calls its services unless it says otherwise. */
-export const SERVICES = ['smtp', 'telegram', 'avito', 'google', 'the service'] as const
+/** The names of services, the last one the provider's own. */
+export const servicesOf = (own = 'the service') => ['smtp', 'telegram', 'avito', 'google', own]
 /** Members of a record besides the services. */
 export const MEMBERS = [
   ...['ip', 'port', 'ip_out', 'type', 'anon', 'speed', 'ping', 'timecheck'],
@@ -85,7 +85,7 @@ export const START: Choice = { ...EMPTY, get: 'json' }
 /** Values that say what leaving the parameter out says. */
 const DEFAULTS: Partial<Choice> = {
   ...{ time: String(DEFAULT_AGE_SECONDS), country_mode: 'include', sort: 'checked' },
-  ...{ lang: 'ru', get: 'txt', format: 'array', pretty: '1' },
+  ...{ get: 'txt', format: 'array', pretty: '1' },
 }
 
 export type Form = (typeof FORMS)[number]
@@ -137,22 +137,19 @@ const known = (value: string, names: readonly string[]): string =>
     .join()
 
 /** The value of a parameter in the request; `''` when it is left out. */
-function sent(name: Name, choice: Choice, services: readonly string[] | null): string {
+function sent(name: Name, choice: Choice, services: readonly string[]): string {
   const value = accepted(name, choice[name])
   if (value === '' || value === DEFAULTS[name] || !applies(name, formOf(choice))) return ''
   if (name === 'country_mode') return accepted('country', choice.country) === '' ? '' : value
-  if (name === 'service') return services === null ? value : known(value, services)
-  if (name !== 'fields' || services === null) return value
+  if (name === 'service') return known(value, services)
+  if (name !== 'fields') return value
   const members = [...MEMBERS, ...services].filter(m => m !== 'port' || choice.split_ip === '1')
   const fields = known(value, members)
   return itemsOf(fields).length === members.length ? '' : fields
 }
 
-/**
- * The parameters of the request, in the order of the documentation.
- * @param services names that the service knows; `null` while that is not known.
- */
-export const paramsOf = (choice: Choice, services: readonly string[] | null): Param[] =>
+/** The parameters of the request, in the order of the documentation; `services` are those that there are. */
+export const paramsOf = (choice: Choice, services: readonly string[]): Param[] =>
   NAMES.map(name => [name, sent(name, choice, services)] as const).filter(([, v]) => v !== '')
 
 const escaped = (value: string): string =>
@@ -197,14 +194,10 @@ export function readChoice(query: string): Choice {
 const unknownIn = (name: string, value: string): string =>
   value === '' || /key/i.test(name) ? name : `${name}=${value}`
 
-/**
- * What of a query string is ignored, to be said.
- * @param services names that the service knows; `null` while that is not known.
- */
-export function ignoredIn(query: string, services: readonly string[] | null): string[] {
+/** What of a query string is ignored, to be said. */
+export function ignoredIn(query: string, services: readonly string[]): string[] {
   const isWrong = (name: Name, item: string): boolean =>
-    accepted(name, item) === '' ||
-    (name === 'service' && services !== null && known(item, services) === '')
+    accepted(name, item) === '' || (name === 'service' && known(item, services) === '')
   const ignored = pairsOf(query).map(([given, value]) => {
     const name = given === 'cm' ? 'country_mode' : given
     if (!isName(name)) return unknownIn(given, value)

@@ -1,6 +1,5 @@
-/** What the page asks the service about the list: its statistics, and names of services. */
+/** What the page asks the service about the list: its statistics. */
 import type { StatsDocument, StatsTotals } from '../../../proxies/stats-document.ts'
-import { isObject, strings } from './json.ts'
 import type { Name, Param } from './query.ts'
 
 /** What the page knows of the list. `off`: the service shows no statistics. */
@@ -26,19 +25,17 @@ const COUNTED: readonly Name[] = [
 export const countedOf = (params: readonly Param[]): Param[] =>
   params.filter(([name]) => COUNTED.some(counted => counted === name))
 
-const isTotals = (document: unknown): document is StatsTotals =>
-  isObject(document) && typeof document.total === 'number'
-/** It is of our own service: what it has is as it should be. */
 const isFull = (document: StatsTotals): document is StatsDocument => 'facets' in document
 
-async function load(url: string): Promise<Known> {
+async function load(query: string): Promise<Known> {
   try {
-    const response = await fetch(url, { cache: 'no-cache', credentials: 'omit' })
+    const response = await fetch(`/stats${query}`, { cache: 'no-cache', credentials: 'omit' })
+    // Where there are totals alone, no filter is taken.
+    if (response.status === 400 && query !== '') return load('')
     if (response.status === 404) return { kind: 'off', stats: null }
-    const document: unknown = response.ok ? await response.json() : null
-    if (!isTotals(document)) return FAILED
-    if (isFull(document)) return { kind: 'full', stats: document }
-    return { kind: 'totals', stats: document }
+    const stats = (await response.json()) as StatsTotals | StatsDocument // of our own service
+    if (!response.ok || !Number.isInteger(stats.total)) return FAILED
+    return isFull(stats) ? { kind: 'full', stats } : { kind: 'totals', stats }
   } catch {
     return FAILED
   }
@@ -51,33 +48,10 @@ const SHARED_MS = 1_000
 
 /** Asks for the statistics of a query. */
 export function askStats(query: string): Promise<Known> {
-  const url = query === '' ? '/stats' : `/stats?${query}`
-  const known = asked.get(url)
+  const known = asked.get(query)
   if (known !== undefined) return known
-  const fresh = load(url).finally(() => setTimeout(() => asked.delete(url), SHARED_MS))
-  asked.set(url, fresh)
+  const forget = (): void => void setTimeout(() => asked.delete(query), SHARED_MS)
+  const fresh = load(query && `?${query}`).finally(forget)
+  asked.set(query, fresh)
   return fresh
-}
-
-/** The values of the parameter `service` in an OpenAPI document; `null` when it has none. */
-export function readServices(document: unknown): string[] | null {
-  const found: string[][] = []
-  const visit = (value: unknown, isService: boolean): void => {
-    if (!isObject(value)) return
-    const isHere = isService || value.name === 'service'
-    if (isHere && Array.isArray(value.enum)) found.push(strings(value.enum))
-    for (const inner of Object.values(value)) visit(inner, isHere)
-  }
-  visit(document, false)
-  return found[0] ?? null
-}
-
-/** The names of services where statistics do not have them; `null` when nothing says. */
-export async function askServices(): Promise<string[] | null> {
-  try {
-    const response = await fetch('/openapi.json', { credentials: 'omit' })
-    return response.ok ? readServices(await response.json()) : null
-  } catch {
-    return null
-  }
 }

@@ -2,7 +2,7 @@
  * The request as programs in six languages. Each is whole: it runs as it is, with the key in
  * the environment variable `PROXYLIST_KEY`, and prints what it gets. Pure.
  */
-import type { Form, Param } from './query.ts'
+import { type Choice, type Form, formOf, type Param } from './query.ts'
 
 export const CODES = ['URL', 'curl', 'Python', 'Node', 'Go', 'PHP'] as const
 export type Code = (typeof CODES)[number]
@@ -10,12 +10,12 @@ export type Code = (typeof CODES)[number]
 export type RequestParts = {
   /** Of the service: `https://proxies.example.com`. */
   origin: string
+  choice: Choice
   params: readonly Param[]
   query: string
-  form: Form
-  isWrapped: boolean
-  isObject: boolean
 }
+const isWrapped = ({ get, wrap }: Choice): boolean => /^json/.test(get) && wrap === '1'
+const isObject = ({ get, format }: Choice): boolean => /^json/.test(get) && format === 'object'
 
 /** A string literal of Python, JavaScript and Go. */
 const quoted = (text: string): string =>
@@ -48,14 +48,13 @@ const PYTHON: { [F in Form]: { imports: string; read: string } } = {
   ndjson: { imports: 'json\nimport ', read: '[json.loads(line) for line in answer]' },
 }
 
-function python({ origin, params, form, isWrapped, isObject }: RequestParts): string {
-  const { imports, read } = PYTHON[form]
+function python({ origin, params, choice }: RequestParts): string {
+  const { imports, read } = PYTHON[formOf(choice)]
   const pairs = pairsOf(params, (name, value) => `    ${quoted(name)}: ${quoted(value)},`)
-  const data = form === 'json' && isWrapped ? '["data"]' : ''
-  const loop =
-    form === 'json' && isObject
-      ? 'for address, proxy in proxies.items():\n    print(address, proxy)'
-      : 'for proxy in proxies:\n    print(proxy)'
+  const data = isWrapped(choice) ? '["data"]' : ''
+  const loop = isObject(choice)
+    ? 'for address, proxy in proxies.items():\n    print(address, proxy)'
+    : 'for proxy in proxies:\n    print(proxy)'
   return `import ${imports}os
 import sys
 import urllib.error
@@ -84,9 +83,9 @@ const NODE: { [F in Form]: string } = {
   ndjson: `(await answer.text()).trimEnd().split('\\n').map(line => JSON.parse(line))`,
 }
 
-function node({ origin, params, form, isWrapped }: RequestParts): string {
+function node({ origin, params, choice }: RequestParts): string {
   const pairs = pairsOf(params, (name, value) => `  ${name}: ${quoted(value)},`)
-  const read = form === 'json' && isWrapped ? '(await answer.json()).data' : NODE[form]
+  const read = isWrapped(choice) ? '(await answer.json()).data' : NODE[formOf(choice)]
   return `// proxies.mjs
 const params = new URLSearchParams({
 ${pairs}})
@@ -148,9 +147,9 @@ const PHP: { [F in Form]: string } = {
   ndjson: 'array_map(fn ($line) => json_decode($line, true), explode("\\n", trim($answer)))',
 }
 
-function php({ origin, params, form, isWrapped }: RequestParts): string {
+function php({ origin, params, choice }: RequestParts): string {
   const pairs = pairsOf(params, (name, value) => `    ${phpQuoted(name)} => ${phpQuoted(value)},`)
-  const data = form === 'json' && isWrapped ? "['data']" : ''
+  const data = isWrapped(choice) ? "['data']" : ''
   return `<?php
 $params = http_build_query([
 ${pairs}]);
@@ -167,7 +166,7 @@ if (!str_contains(stream_get_meta_data($stream)['wrapper_data'][0], ' 200 ')) {
     fwrite(STDERR, $answer);
     exit(1);
 }
-$proxies = ${PHP[form]}${data};
+$proxies = ${PHP[formOf(choice)]}${data};
 print_r($proxies);`
 }
 
@@ -180,10 +179,10 @@ export const snippet = (code: Code, parts: RequestParts): string => WRITERS[code
 export type Token = { kind: 'text' | 'string' | 'word' | 'name'; text: string }
 
 const GRAMMAR =
-  /("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?<![\w-])(import|package|func|const|await|new|if|for|in|with|as|try|except|throw|defer|return|nil|true|false|curl|exit)\b|([a-zA-Z_]\w*(?=\())|(\$[a-zA-Z_]\w*)/g
-const KINDS = ['string', 'word', 'name', 'name'] as const
+  /("(?:[^"\\\n]|\\.)*"(?=\s*:))|("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?<![\w-])(import|package|func|const|await|new|if|for|in|with|as|try|except|throw|defer|return|nil|true|false|curl|exit)\b|([a-zA-Z_]\w*(?=\())|(\$[a-zA-Z_]\w*)/g
+const KINDS = ['name', 'string', 'word', 'name', 'name'] as const
 
-/** A program in pieces that are coloured alike: enough for six languages, and always all of it. */
+/** A program or JSON in pieces that are coloured alike: enough for six languages, and always all of it. */
 export function tokensOf(program: string): Token[] {
   const found: Token[] = []
   let done = 0
