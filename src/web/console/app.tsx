@@ -48,7 +48,13 @@ const STATE_SECONDS = 5
 
 /** Whether all is well, in every view. */
 function ServerState({ live: { value, problem } }: { live: Live<State> }) {
-  if (problem !== null) return <span class="status">no answer</span>
+  if (problem !== null) {
+    return (
+      <span class="status" data-bad>
+        no answer
+      </span>
+    )
+  }
   if (value === null) return null
   const { ready, attention, uptime_seconds } = value
   const count = attention.length
@@ -66,6 +72,7 @@ function ServerState({ live: { value, problem } }: { live: Live<State> }) {
       class="status"
       href="#overview"
       data-attention={ready || undefined}
+      data-bad={!ready || undefined}
       aria-label={ready ? count + needs : undefined}
     >
       {ready ? count : 'not ready'}

@@ -10,8 +10,8 @@ import type { Lang } from '../../proxies/proxy.ts'
 import type { Operator } from '../operator.ts'
 import { readChoice } from '../page/model/query.ts'
 import { CODES, snippet, tokensOf } from '../page/model/snippets.ts'
+import { THEMES } from '../parts/bar.ts'
 import { LANGS } from '../parts/speech.ts'
-import { THEMES } from '../parts/themes.ts'
 import { type Words, wordsOf } from './words.ts'
 
 // ---------------------------------------------------------------------------------------------
@@ -390,7 +390,7 @@ const top = (lang: Lang, words: Words, operator: Operator): Html => html`<header
 <a class="brand" href="/"><span>${operator.siteName}</span></a>
 <nav aria-label="${words.pages}">
 <a href="/">${words.query}</a>
-<a href="/docs?lang=${lang}" aria-current="page">${words.title}</a>
+<a href="/docs?lang=${lang}" aria-current="page">${words.reference}</a>
 <a href="/#my-key">${words.myKey}</a>
 </nav>
 <p class="operator">${operatorLinks(operator, words)}</p>
@@ -441,7 +441,7 @@ export function docsPage(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="description" content="${info.summary}">
-<title>${words.title} · ${operator.siteName}</title>
+<title>${words.reference} · ${operator.siteName}</title>
 <link rel="icon" href="${fileOf('.svg')}">
 <link rel="stylesheet" href="${fileOf('.css')}">
 <script type="module" blocking="render" src="${fileOf('.js')}"></script>
@@ -453,7 +453,7 @@ ${top(lang, words, operator)}
 ${contents(sections, words)}
 <main id="main" data-copy="${words.copy}" data-copied="${words.copied}">
 <header class="intro">
-<h1>${words.title} <small>${info.title} ${info.version}</small></h1>
+<h1>${words.reference} <small>${info.title} ${info.version}</small></h1>
 <p>${info.summary}</p>
 </header>
 <p>${prose(about)}</p>

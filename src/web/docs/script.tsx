@@ -63,7 +63,7 @@ for (const pre of all('.sample pre')) {
 const { copy = '', copied = '' } = document.getElementById('main')?.dataset ?? {}
 for (const sample of all('.sample:has(.command)')) {
   const button = document.createElement('button')
-  Object.assign(button, { type: 'button', className: 'copy', textContent: copy })
+  Object.assign(button, { type: 'button', className: 'quiet copy', textContent: copy })
   button.addEventListener('click', async () => {
     const shown = [...sample.querySelectorAll<HTMLElement>('.command')].find(
       each => each.offsetParent !== null,

@@ -1,26 +1,14 @@
 /** What the reference page says besides the document that it shows, in both languages. */
+import { BAR_WORDS } from '../parts/bar.ts'
 import { type Lang, type Sentences, sentencesIn } from '../parts/speech.ts'
 
 const WORDS = {
-  title: 'Reference | Справочник',
+  ...BAR_WORDS,
   skip: 'To the content | К содержанию',
-  pages: 'Pages | Страницы',
   contents: 'Contents | Содержание',
-  language: 'Language | Язык',
-  query: 'Query | Запрос',
-  myKey: 'My key | Мой ключ',
-  theme: 'Theme | Тема',
-  auto: 'As the system | Как в системе',
-  light: 'Light | Светлая',
-  dark: 'Dark | Тёмная',
   search: 'Search: press / | Поиск: клавиша /',
-  code: 'The request as code | Запрос в виде кода',
-  copy: 'Copy | Копировать',
-  copied: 'Copied | Скопировано',
   tryIt: 'Try this | Попробовать',
   yourKey: 'Your key | Ваш ключ',
-  contact: 'Contact | Связаться',
-  getKey: 'Get a key | Получить ключ',
   start: 'Start here | С чего начать',
   startText:
     'Put your key into the environment once; `demo` is for trying. The programs on this page read it from there. | Один раз положите ключ в окружение; `demo` — для пробы. Программы на этой странице берут его оттуда.',

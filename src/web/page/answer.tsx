@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { copyText } from '../parts/copy.ts'
 import { Radios } from '../parts/form.tsx'
+import { OperatorLinks } from '../parts/header.tsx'
 import { Levels } from '../parts/key.tsx'
 import { fill } from '../parts/speech.ts'
 import { Scroller, Table } from '../parts/table.tsx'
@@ -170,6 +171,11 @@ export function Problem({ code, message, say }: { code: string; message: string;
       <b>{code}</b>
       <p>{message}</p>
       {hint !== null && <p class="soft">{hint}</p>}
+      {/KEY|LIMIT/.test(code) && (
+        <p class="operator">
+          <OperatorLinks words={say.words} />
+        </p>
+      )}
     </div>
   )
 }

@@ -103,8 +103,9 @@ export function Countries(props: FilterProps) {
   /** It cannot be chosen. */
   const unknown = stats?.facets.country[''] ?? 0
   // Of hundreds of countries, a search finds those that the list has none of.
-  const isListed = ({ counted = '' }: Option): boolean =>
-    wanted !== '' || whole === null || chosen.includes(counted) || counted in whole
+  const counted = [...Object.keys(whole ?? {}).filter(code => code !== ''), ...chosen]
+  const isListed = (option: Option): boolean =>
+    wanted !== '' || counted.length === chosen.length || counted.includes(option.counted ?? '')
   const listed = all.filter(option => isListed(option) && matches(option, wanted))
   const end = (
     <Radios

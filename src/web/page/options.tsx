@@ -82,7 +82,7 @@ export function Options({ name, options, choice, set, stats, say }: OptionsProps
                     {option.tag}
                   </i>
                 )}
-                <span>{option.label}</span>
+                <span title={option.label}>{option.label}</span>
                 {option.hint && <small>{option.hint}</small>}
               </span>
               <span class="option-count">{stats && say.number(count)}</span>

@@ -174,7 +174,7 @@ function Copy({ text, from, say }: { text: string; from: () => HTMLElement | nul
   return (
     <button
       type="button"
-      class="copy"
+      class="quiet copy"
       onClick={async () => setCopied(await copyText(text, from()))}
     >
       {isCopied ? say.words.copied : say.words.copy}

@@ -1,4 +1,5 @@
 /** Speaking: every sentence of the page in both languages, together with the numbers and names of each. */
+import { BAR_WORDS } from '../parts/bar.ts'
 import { KEY_WORDS } from '../parts/key-report.ts'
 import {
   createSpeech,
@@ -9,19 +10,9 @@ import {
 } from '../parts/speech.ts'
 
 const WORDS = {
+  ...BAR_WORDS,
   ...KEY_WORDS,
   tagline: 'Which proxies match, right now | Какие прокси подходят прямо сейчас',
-  pages: 'Pages | Страницы',
-  query: 'Query | Запрос',
-  reference: 'Reference | Справочник',
-  myKey: 'My key | Мой ключ',
-  contact: 'Contact | Связаться',
-  getKey: 'Get a key | Получить ключ',
-  language: 'Language | Язык',
-  theme: 'Theme | Тема',
-  auto: 'As the system | Как в системе',
-  light: 'Light | Светлая',
-  dark: 'Dark | Тёмная',
   skip: 'To the request | К запросу',
   about:
     'A live list of proxies: choose, look, and take them with one request. | Живой список прокси: выберите и получите одним запросом.',
@@ -93,9 +84,6 @@ const WORDS = {
   not: 'not {what} | кроме: {what}',
   request: 'Your request | Ваш запрос',
   requestUrl: 'URL of the request | URL запроса',
-  code: 'The request as code | Запрос в виде кода',
-  copy: 'Copy | Копировать',
-  copied: 'Copied | Скопировано',
   get: 'Form | Форма',
   download: 'as a file | файлом',
   count: 'At most | Не больше',

@@ -1,10 +1,10 @@
 /** The bar above all pages: the name, where one is, language and theme. */
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useState } from 'preact/hooks'
+import { THEMES, type Theme } from './bar.ts'
 import { browserLang, type Remembered, remember, remembered } from './browser.ts'
 import { Radios } from './form.tsx'
 import { LANGS, type Lang } from './speech.ts'
-import { THEMES, type Theme } from './themes.ts'
 
 /** A choice that this browser remembers, such as one that the root element shows. */
 export function useRemembered<V extends string>(
@@ -46,7 +46,7 @@ export const saidBy = (name: string): string | undefined =>
 export const siteName = (): string => saidBy('siteName') ?? 'proxylist'
 
 /** Where the operator is reached, and where a key is to be had; nothing of what is not set. */
-const OperatorLinks = ({ words }: { words: OperatorWords }) => (
+export const OperatorLinks = ({ words }: { words: OperatorWords }) => (
   <>
     {([saidBy('contact'), saidBy('keyUrl')] as const).map(
       (href, i) =>

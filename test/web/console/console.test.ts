@@ -179,11 +179,11 @@ describe('the overview', () => {
     expect(await page.title()).toBe('Overview · proxylist console')
     expect(await range.locator('[aria-current]').textContent()).toBe('24h') // as was answered
     await page.getByText('times in Europe/Berlin').waitFor()
-    const times = page.locator('.times').first()
-    const local = await times.textContent()
+    const placed = () => page.locator('.times li').first().getAttribute('style')
+    const local = await placed()
     await page.getByLabel('UTC').check()
     await page.getByText('times in UTC').waitFor()
-    expect(await times.textContent()).not.toBe(local)
+    expect(await placed()).not.toBe(local)
     await page.reload()
     await page.getByText('times in UTC').waitFor()
   })
@@ -241,8 +241,7 @@ describe('the first day', () => {
   })
 
   test('stays hidden where an operator has hidden it', async () => {
-    const { url } = await startConsole(temporaryDirectory())
-    const { page } = await openPage(url)
+    const { page } = await view()
     await page.getByRole('button', { name: 'Hide' }).click()
     await page.locator('.first-day').waitFor({ state: 'detached' })
     await page.reload()
@@ -366,15 +365,5 @@ describe('the console', () => {
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     expect(await focused()).toBe('New key')
-  })
-
-  test('survives damaged fragments', async () => {
-    const { page, admin } = await view()
-    await page.locator('.cards').waitFor()
-    for (const hash of ['#overview/<script>', '#keys/%00', '#%', '#import/../..']) {
-      await page.goto(`${admin}/${hash}`)
-      await page.reload()
-      await page.locator('h1').waitFor({ state: 'attached' })
-    }
   })
 })

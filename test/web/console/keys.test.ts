@@ -200,16 +200,6 @@ test('a key is changed, rotated, given a fresh start, revoked and removed', asyn
   expect(await page.getByRole('link', { name: 'after' }).count()).toBe(0)
 })
 
-test('the plan of a key is changed', async () => {
-  const { page } = await openKeys()
-  await makeKey(page, 'moved')
-  await openKey(page, 'moved')
-  await press(page, 'Change')
-  await page.getByLabel('Plan').selectOption('classic')
-  await answer(page, 'Save')
-  await page.locator('.key-facts', { hasText: 'Planclassic' }).waitFor()
-})
-
 describe('the list of keys', () => {
   const rowOf = (page: Page, label: string) => page.locator('.keys tbody tr', { hasText: label })
 

@@ -88,11 +88,11 @@ test('rows are saved as TXT, CSV and JSON without another request; an address is
 })
 
 test('where there is nothing to show, a sentence says why', async () => {
-  const totals = { at: 1_795_176_000, version: '0.0', total: 0, matching: 0 }
   const none = await open({ at: '/#country=fr' })
   await none.page.locator('#answer', { hasText: 'No proxy matches now' }).waitFor()
-  const empty = await open({ stubs: { '/stats': { body: totals } } })
+  const empty = await pageOf(() => startChild(dataDirectory([])))()
   await empty.page.locator('.intro', { hasText: 'The list is empty' }).waitFor()
+  expect(await empty.page.getByText('No country has this name').count()).toBe(0)
 })
 
 test('on a phone, Try brings the answer into view and the focus to it, and the bar steps aside', async () => {
