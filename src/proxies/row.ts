@@ -109,6 +109,7 @@ export const idOf = ({ ip, port }: Address): number => ipv4ToNumber(ip) * 65536 
 /** The IPv4 address in an id, as 32 bits. */
 export const ipBits = (id: number): number => Math.floor(id / 65536)
 export const portOf = (id: number): number => id % 65536
+export const toAddress = (id: number): Address => ({ ip: ipText(ipBits(id)), port: portOf(id) })
 /** The /16 of the address in an id, as a number below 65,536. */
 export const subnetOf = (id: number): number => Math.floor(id / 2 ** 32)
 

@@ -11,15 +11,16 @@ import { say } from '../lib/log.ts'
 import { DATA_FILES } from './data-directory.ts'
 import { freshFile, giveToOwner } from './database-files.ts'
 
-/** Mark a SQLite file as a database of this program: `pxll`, `pxla` and `pxlf`. */
+/** Mark a SQLite file as a database of this program: `pxll`, `pxla`, `pxlf` and `pxlc`. */
 export const APPLICATION_IDS = {
   proxies: 0x70786c6c,
   access: 0x70786c61,
   feeds: 0x70786c66,
+  checks: 0x70786c63,
 } as const
 
 export type Holds = keyof typeof APPLICATION_IDS
-export type ServerHolds = Exclude<Holds, 'feeds'>
+export type ServerHolds = Exclude<Holds, 'feeds' | 'checks'>
 
 /**
  * Builds before the first release numbered their schemas from 1, too, with other tables. The databases of older
@@ -33,6 +34,7 @@ const UNRELEASED: { readonly [holds in Holds]: { ids: readonly number[]; remedy:
       'export the keys with that build (keys export), remove the file, and import them with this one (keys import)',
   },
   feeds: { ids: [0x50525846], remedy: 'remove it: each feed is then fetched in full once' },
+  checks: { ids: [], remedy: '' }, // there was none
 }
 
 const unreleased = (file: string, holds: Holds): CommandError =>
