@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Registry } from './access/ports.ts'
-import type { CheckedList, CheckerStatus, CheckerStatusStore, CheckStore } from './checker/ports.ts'
+import type { Candidate, CheckedList, CheckerStatus, CheckerStatusStore, CheckStore } from './checker/ports.ts'
 import type { Settings } from './config/settings.ts'
 import type { FeedLines, FeedStore, StoredFeed } from './feeds/store.ts'
 import { repeat } from './jobs/runner.ts'
@@ -31,7 +31,7 @@ import type { CityNames, EndpointRow, Row } from './proxies/row.ts'
 import type { Breakdown } from './proxies/stats.ts'
 import type { ProxyWriter } from './proxies/store.ts'
 import { openCheckedList } from './sqlite/checked-list.ts'
-import { checkerStatusIn, openChecks } from './sqlite/checks.ts'
+import { checkerStatusIn, openChecks, readChecks } from './sqlite/checks.ts'
 import { listCopyOf, openListInMemory, requireOwnData } from './sqlite/copy.ts'
 import {
   ACCESS_FILE,
@@ -326,6 +326,22 @@ export async function withChecker<T>(
         work({ list, store, status: store.status, feedLines: feedLinesIn(dir), openFeedStore }),
     ),
   )
+}
+
+/** As `withChecker` for a checker that leaves no file: what it remembers is in memory. */
+export const withMemoryChecker = <T>(
+  work: (parts: Pick<Checking, 'store' | 'status'>) => Promise<T>,
+): Promise<T> =>
+  withResource(
+    ':memory:',
+    () => openChecks(null),
+    store => work({ store, status: store.status }),
+  )
+
+/** What the checker of a data directory remembers of an address; `null` nothing. */
+export function findCandidate(dir: string, id: number): Candidate | null {
+  if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
+  return readChecks(dir, checks => checks.find(id))
 }
 
 /** Works with what a checker has in a database, while it has the lock that makes it the only one. */

@@ -156,7 +156,9 @@ describe('the manual', () => {
     const without = (setting: SettingName): string[] =>
       COMMANDS.filter(({ settings }) => !settings.includes(setting)).map(({ name }) => name)
     expect(without('data')).toEqual(['judge', 'systemd-unit', 'nodes', 'version', 'help'])
-    expect(without('database')).toEqual(['judge', 'console', 'systemd-unit', 'version', 'help'])
+    expect(without('database')).toEqual([
+      ...['judge', 'check explain', 'console', 'systemd-unit', 'version', 'help'],
+    ])
     expect(without('databaseTimeout')).toEqual(without('database'))
   })
 

@@ -8,10 +8,10 @@
  */
 import type { Clock, Later } from '../lib/clock.ts'
 import { counted } from '../lib/counted.ts'
-import { messageOf, StoreError } from '../lib/errors.ts'
+import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { SECOND_MS, utcDay } from '../lib/time.ts'
-import type { IncomingProxy } from '../proxies/proxy.ts'
+import type { Address, IncomingProxy } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'
 import { createConfirmation } from './confirm.ts'
 import { createIntake } from './intake.ts'
@@ -66,6 +66,8 @@ export type CheckerOptions = {
   /** Whether services are looked for, and whether there is a judge that speaks TLS. */
   hasServices: boolean
   hasTls: boolean
+  /** Whether an address may be checked at all. */
+  accepts: (address: Address) => boolean
   /** End when each address that is due was checked once. */
   once: boolean
   /** Fills in the place of a proxy. */
@@ -92,7 +94,7 @@ export function createChecker(options: CheckerOptions) {
 
   const pace = createPace(perSecond, options.inFlightMax)
   const line = createLine(store, pace, perSecond, once ? now() : null)
-  const intake = createIntake(store, list, { now, toOurs }, once)
+  const intake = createIntake(store, list, { now, toOurs }, once, options.accepts)
   const confirmation = createConfirmation<Done>()
   const tally = createTally(perSecond)
   const writeToList = createWriter(list, options.placing, options.random)
@@ -135,6 +137,7 @@ export function createChecker(options: CheckerOptions) {
   // The judge
 
   let isAsking = false
+  let hasJudge = false
   let askedMs = Number.NEGATIVE_INFINITY
 
   function putOff(id: number): void {
@@ -148,6 +151,8 @@ export function createChecker(options: CheckerOptions) {
     const found = await options.selfCheck(stopping.signal)
     isAsking = false
     if (stopping.signal.aborted) return
+    if (once && !found.ok && !hasJudge) return end(new CommandError(found.problem))
+    hasJudge ||= found.ok
     const startedOurs = found.ok ? { startedMs: toOurs(found.startedMs / SECOND_MS) } : {}
     const { counted: proven, discarded } = confirmation.judged(
       { ...found, ...startedOurs },

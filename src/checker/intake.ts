@@ -29,6 +29,7 @@ export function createIntake(
   list: Pick<CheckedList, 'version' | 'page'>,
   { now, toOurs }: Times,
   once: boolean,
+  accepts: (address: Address) => boolean,
 ) {
   const slots = createSlots()
   let version: string | null = null
@@ -63,7 +64,7 @@ export function createIntake(
     /** Adds addresses that were never checked; returns how many were not known. */
     add(known: readonly Known[]): number {
       const nowMs = now()
-      const raw = known.map(({ type: hint, works, checkedAt, ...address }) => {
+      const raw = known.filter(accepts).map(({ type: hint, works, checkedAt, ...address }) => {
         const checkedMs = checkedAt === null ? nowMs : toOurs(checkedAt)
         const times = { nextAtMs: nowMs, okAtMs: null, checkedMs }
         return newCandidate({ id: idOf(address), hint, queue: 'raw', works, ...times }, nowMs)
@@ -81,7 +82,7 @@ export function createIntake(
         const rows = afterId === null ? [] : await list.page(afterId)
         const ageOf = ({ checkedAt }: ListedRow): number => nowMs - toOurs(checkedAt)
         add(
-          rows.map(row => listedCandidate(row, ageOf(row), nowMs)),
+          rows.filter(accepts).map(row => listedCandidate(row, ageOf(row), nowMs)),
           nowMs,
         )
         const last = rows.at(-1)

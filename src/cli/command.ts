@@ -13,6 +13,8 @@ export { say } from '../lib/log.ts'
 
 export type Context<N extends SettingName> = {
   settings: Settings<N>
+  /** Whether a setting comes from a flag or the environment, not from its default. */
+  isGiven(name: N): boolean
   /** Positional arguments, in order. */
   args: readonly string[]
   clock: Clock

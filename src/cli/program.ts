@@ -6,6 +6,7 @@ import {
   defaultOf,
   environmentNameOf,
   flagOf,
+  isGiven,
   readSettings,
   SETTINGS,
   type SettingName,
@@ -18,6 +19,7 @@ import { withoutPassword } from '../lib/redact.ts'
 import { prepareDirectory } from '../stores.ts'
 import { type Command, say } from './command.ts'
 import { backupCommand } from './commands/backup.ts'
+import { CHECK_COMMANDS } from './commands/check.ts'
 import { consoleCommand } from './commands/console.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { FEED_COMMANDS, feedProcess } from './commands/feeds.ts'
@@ -42,6 +44,7 @@ export const COMMANDS: readonly Command[] = [
   importCommand,
   ...FEED_COMMANDS,
   judgeCommand,
+  ...CHECK_COMMANDS,
   geoipCommand,
   listCommand,
   ...KEY_COMMANDS,
@@ -94,6 +97,7 @@ const configure = (commander: Commander): Commander =>
     .configureOutput({ outputError: () => {} })
     .helpOption('-h, --help', 'show this help')
     .helpCommand(false)
+    .enablePositionalOptions() // those after `check explain` are its own
 
 function addCommand(parent: Commander, name: string, command: Command, start: Start): void {
   const commander = configure(parent.command(name, { hidden: PROCESSES.includes(command) }))
@@ -171,7 +175,9 @@ export async function run(argv: readonly string[], env: Environment, clock: Cloc
     if (command.settings.includes('data') && (!isShared || command.usesCopies)) {
       prepareDirectory(settings.data)
     }
-    const work = (signal: AbortSignal) => command.run({ settings, args, clock, signal })
+    const given = (name: SettingName): boolean => isGiven(name, flags, env)
+    const work = (signal: AbortSignal) =>
+      command.run({ settings, isGiven: given, args, clock, signal })
     const run = command.endsAtSignal === 'by itself' ? interruptible : abandonable
     const kept = isShared
       ? 'the database has made its change or not, but no part of it'

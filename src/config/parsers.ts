@@ -76,6 +76,37 @@ export const readSwitch = (given: string): boolean => {
   return ON.includes(word) || (OFF.includes(word) ? false : expect('1 or 0'))
 }
 
+/** Returns a parser of integers in plain digits, from `least` to `most`. */
+export const integerFrom =
+  (least: number, most: number) =>
+  (given: string): number =>
+    /^\d{1,9}$/.test(given) && Number(given) >= least && Number(given) <= most
+      ? Number(given)
+      : expect(`an integer from ${least} to ${most}`)
+
+const RATE_MAX = 5_000
+/** `N/s`, as a number a second. */
+export const readRate = (given: string): number => {
+  const rate = Number(/^([1-9]\d{0,3})\/s$/.exec(given)?.[1])
+  return rate <= RATE_MAX ? rate : expect(`a rate from 1/s to ${RATE_MAX}/s, such as 20/s`)
+}
+
+/** Returns a parser of the origin of a listener of a judge; one of `https:` needs a name. */
+export const readJudge =
+  (protocol: 'http:' | 'https:') =>
+  (given: string): URL => {
+    const url = URL.parse(given)
+    const isOrigin =
+      url?.protocol === protocol && /^[a-z]+:\/\/[^/?#@\s]+\/?$/i.test(given) && url.hostname !== ''
+    const isNamed = protocol === 'http:' || isIP(url?.hostname.replace(/[[\]]/g, '') ?? '') === 0
+    if (isOrigin && isNamed) return url
+    return expect(
+      protocol === 'http:'
+        ? 'the URL of a judge, such as http://judge.example.com'
+        : 'the URL of a judge by a name that its certificate has, such as https://judge.example.com',
+    )
+  }
+
 const INTEGER = 'an integer of at least 1, or unlimited'
 /** An integer from 1 to 999,999,999,999, or `null` for `unlimited`. */
 export const readLimit = (given: string): Limit => {
@@ -130,6 +161,9 @@ export function showListen(where: Listen, scheme = 'http'): string {
 /** An IP address, of either version. */
 export const readAddress = (given: string): string =>
   isIP(given) > 0 && !given.includes('%') ? given : expect('an IPv4 or IPv6 address')
+
+/** IP addresses, one a line or separated by commas. */
+export const readAddresses = (given: string): string[] => readFiles(given).map(readAddress)
 
 const CIDRS = 'a comma-separated list of addresses or CIDR ranges, such as 10.0.0.0/8,::1'
 /** Addresses and CIDR ranges, IPv4 or IPv6, separated by commas. */

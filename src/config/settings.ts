@@ -289,6 +289,66 @@ export const SETTINGS = {
     help: 'file of the secret that judge and check share; made when there is none',
     read: parsers.nonEmpty('the path of a file'),
   },
+  judge: {
+    value: 'URL',
+    help: 'where the judge is asked, such as http://judge.example.com',
+    read: parsers.readJudge('http:'),
+  },
+  judgeTls: {
+    value: 'URL',
+    help: 'where it is asked by TLS, such as https://judge.example.com',
+    read: parsers.readJudge('https:'),
+  },
+  judgeCa: {
+    value: 'FILE',
+    help: 'who vouches for the certificate of the judge, in PEM, in place of the system',
+    read: parsers.nonEmpty('the path of a file'),
+  },
+  once: flag('end when each address that is due was checked once'),
+  get: {
+    value: 'FORM',
+    fallback: 'json',
+    help: 'with --once and without --data, print the living as json, ndjson, csv or txt',
+    read: parsers.readOneOf(['json', 'ndjson', 'csv', 'txt']),
+  },
+  rate: {
+    value: 'N/s',
+    fallback: '20/s',
+    help: 'checks begun a second, 1/s to 5000/s',
+    read: parsers.readRate,
+  },
+  inFlight: {
+    value: 'N',
+    fallback: '500',
+    help: 'most checks under way, 1 to 20000',
+    read: parsers.integerFrom(1, 20_000),
+  },
+  speedBytes: {
+    value: 'SIZE',
+    fallback: '1GiB',
+    help: 'what measuring speeds may cost in a UTC day; 0 measures none',
+    read: parsers.readBytes,
+  },
+  target: {
+    value: 'TARGET',
+    help: 'test a service: NAME=URL,status=200,match=TEXT,not=TEXT; repeatable',
+    isRepeatable: true,
+    read: parsers.nonEmpty('NAME=URL,status=200,match=TEXT,not=TEXT'),
+  },
+  smtpTarget: {
+    value: 'HOST:25',
+    help: 'test smtp with this mail server',
+    read: parsers.nonEmpty('HOST:25, a mail server that you may ask'),
+  },
+  ownAddress: {
+    value: 'IP',
+    fallback: '',
+    help: 'another address of this machine, which a proxy may show; repeatable',
+    isRepeatable: true,
+    read: parsers.readAddresses,
+  },
+  allowPrivate: flag('check private and loopback addresses, and let the judge have one'),
+  dryRun: flag('check, but write and remember nothing'),
 } as const satisfies { [name: string]: Setting }
 
 export type SettingName = keyof typeof SETTINGS
@@ -331,6 +391,17 @@ function givenText(name: SettingName, flag: string | boolean | undefined, env: E
   if (env[variable]) return { from: variable, given: env[variable] }
   const { fallback }: Setting = SETTINGS[name]
   return { from: 'default', given: typeof fallback === 'function' ? fallback(env) : fallback }
+}
+
+/** Whether a setting has a value of its own: of a flag, the environment, or the service manager. */
+export function isGiven(
+  name: SettingName,
+  flags: { readonly [flag: string]: string | boolean | undefined },
+  env: Environment,
+): boolean {
+  const { fallback }: Setting = SETTINGS[name]
+  const isManaged = typeof fallback === 'function' && fallback(env) !== fallback({})
+  return isManaged || givenText(name, flags[name], env).from !== 'default'
 }
 
 /**

@@ -31,6 +31,7 @@ const run = async (
 ): Promise<void> =>
   command.run({
     settings: readSettings(command.settings, flags, {}),
+    isGiven: () => true,
     args,
     clock: () => T0,
     signal,

@@ -6,7 +6,7 @@ import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'
 import { CommandError, nextTurn } from '../../lib/errors.ts'
 import { splitQueryString } from '../../lib/query-string.ts'
 import { formatInstant } from '../../lib/time.ts'
-import type { EndpointRow } from '../../proxies/row.ts'
+import type { CityNames, EndpointRow, Row } from '../../proxies/row.ts'
 import { type ReadableList, storesOf } from '../../stores.ts'
 import { command, createStdoutWriter, DATA_SETTINGS, say } from '../command.ts'
 
@@ -21,17 +21,17 @@ export const listCommand = command({
   example: "proxylist list 'type=socks5&country=de&get=json'",
   async run({ settings, args: [text = ''], clock, signal }) {
     const { providerService } = settings
-    const { filter, output } = parse(text.replace(/^\?/, ''), providerService)
+    const query = parse(text.replace(/^\?/, ''), providerService)
+    const { filter, output } = query
     const nowMs = clock()
-    const writers = createWriters(providerService)
     const print = async (list: ReadableList): Promise<void> => {
       if (output.kind === 'txt') {
         const rows = await collect(list.endpointPages(filter, nowMs), signal)
-        return write(writers.txt(output), rows, nowMs, signal)
+        return write(createWriters(providerService).txt(output), rows, nowMs, signal)
       }
       const rows = await collect(list.pages(filter, nowMs), signal)
-      const foundIn = { cityNames: list.cityNames, areKept: false }
-      return write(writers.records(filter, output, rows.length, foundIn), rows, nowMs, signal)
+      const { cityNames } = list
+      await writeAnswer({ query, rows, cityNames, nowMs, provider: providerService }, signal)
     }
     await storesOf(settings, clock).readList(print, say)
   },
@@ -48,6 +48,26 @@ async function collect<R>(pages: Iterable<readonly R[]>, signal: AbortSignal): P
   return rows
 }
 
+/** An answer of whole records that were found elsewhere. */
+type Answer = {
+  query: Parsed
+  rows: readonly Row[]
+  cityNames: CityNames
+  nowMs: number
+  provider: string
+}
+
+/** Writes an answer to stdout. */
+export function writeAnswer(
+  { query: { filter, output }, rows, cityNames, nowMs, provider }: Answer,
+  signal: AbortSignal,
+): Promise<void> {
+  const writers = createWriters(provider)
+  if (output.kind === 'txt') return write(writers.txt(output), rows, nowMs, signal)
+  const writer = writers.records(filter, output, rows.length, { cityNames, areKept: false })
+  return write(writer, rows, nowMs, signal)
+}
+
 /** Writes an answer to stdout chunk by chunk, until that is closed. */
 async function write<R extends EndpointRow>(
   { head, record, separator, tail }: Writer<R>,
@@ -57,6 +77,7 @@ async function write<R extends EndpointRow>(
 ): Promise<void> {
   const writeChunk = createStdoutWriter(signal)
   let text = head.join(formatInstant(nowMs))
+  if (rows.length === 0) await writeChunk(encodeByteText(text + tail))
   for (let at = 0; at < rows.length; at += CHUNK_RECORDS) {
     const records = rows.slice(at, at + CHUNK_RECORDS).map(record)
     text += (at === 0 ? '' : separator) + records.join(separator)
@@ -67,6 +88,7 @@ async function write<R extends EndpointRow>(
   }
 }
 
+type Parsed = ReturnType<typeof parse>
 function parse(text: string, provider: string) {
   try {
     return createParamsParser(provider)(splitQueryString(text))

@@ -1,0 +1,65 @@
+/** The story of one address, newest check first: what `check explain` says, in the words of `REASONS`. */
+import { several, spanOf } from '../lib/counted.ts'
+import { formatInstant, SECOND_MS } from '../lib/time.ts'
+import { addressText, SERVICES } from '../proxies/proxy.ts'
+import { toAddress } from '../proxies/row.ts'
+import { type Attempt, type Candidate, type Measured, type Past, REASONS } from './ports.ts'
+import { percentOf } from './schedule.ts'
+
+const span = (ms: number): string => spanOf(Math.max(0, Math.round(ms / SECOND_MS)))
+
+/** `socks5, elite, 210 ms, …` */
+function describe({ type, anon, because, ipOut, ...rest }: Measured): string {
+  const { pingMs, speed, services = {}, hasTls } = rest
+  const tested = SERVICES.filter(service => services[service] !== undefined)
+  return [
+    type,
+    because === '' ? anon : `${anon} (${because})`,
+    ...(pingMs === null ? [] : [`${pingMs} ms`]),
+    ...(ipOut === '' ? [] : [`leaves from ${ipOut}`]),
+    ...(speed === undefined ? [] : [`${Math.round(speed / 1024)} KiB/s`]),
+    ...(hasTls === undefined ? [] : [hasTls ? 'TLS unbroken' : 'no TLS']),
+    ...tested.map(service => `${service} ${services[service] ? 'works' : 'fails'}`),
+  ].join(', ')
+}
+
+const describeAttempt = ({ type, purpose, result, ms, detail }: Attempt): string => {
+  const how = purpose === 'judge' ? type : `${type}, ${purpose}`
+  return `  ${how}: ${result}${detail === '' ? '' : ` (${detail})`}, ${ms} ms`
+}
+
+const describePast = ({ at, result, attempts, measured }: Past): string[] => [
+  `${formatInstant(at)} ${
+    measured === undefined || result !== 'ok'
+      ? `failed: ${result === 'ok' ? '' : REASONS[result]}`
+      : `alive: ${describe(measured)}`
+  }`,
+  ...attempts.map(describeAttempt),
+]
+
+/** What was concluded, and when it is checked again. */
+function conclusion(
+  { id, queue, okAtMs, streak, works, measured, nextAtMs }: Candidate,
+  nowMs: number,
+) {
+  const name = addressText(toAddress(id))
+  const percent = percentOf(works)
+  const share = percent === null ? '' : `; ${percent} % of its checks succeed`
+  const next =
+    nextAtMs <= nowMs ? 'It is due.' : `It is checked again in ${span(nextAtMs - nowMs)}.`
+  if (queue === 'living' && measured !== null)
+    return `${name} is alive: ${describe(measured)}${share}. ${next}`
+  if (okAtMs === null) {
+    const failed =
+      streak === 0 ? 'was not checked yet' : `was never alive in ${several(streak, 'check')}`
+    return `${name} ${failed}${share}. ${next}`
+  }
+  const since = `was alive ${span(nowMs - okAtMs)} ago, and failed ${several(streak, 'time')} since`
+  return `${name} ${since}${share}. ${next}`
+}
+
+/** Lines about an address. `nowMs` is of the schedule's clock, see `Candidate`. */
+export const explain = (candidate: Candidate, nowMs: number): string[] => [
+  conclusion(candidate, nowMs),
+  ...candidate.history.flatMap(describePast),
+]

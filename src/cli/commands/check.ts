@@ -1,0 +1,368 @@
+/** `check`, from its settings to the end of the checker, and `check explain`. */
+import { createParamsParser } from '../../api/query.ts'
+import { createChecker } from '../../checker/checker.ts'
+import { explain } from '../../checker/explain.ts'
+import type { CheckedList, CheckerStatus } from '../../checker/ports.ts'
+import { createProber } from '../../checker/probe.ts'
+import { openSecret } from '../../checker/secret.ts'
+import { readSmtpTarget, readTargets, type Target } from '../../checker/targets.ts'
+import { Expected } from '../../config/parsers.ts'
+import type { Settings } from '../../config/settings.ts'
+import { VERSION } from '../../config/version.ts'
+import { createCandidateAttempts } from '../../feeds/candidates.ts'
+import { readFeeds } from '../../feeds/feeds-file.ts'
+import { resolveBySystem } from '../../feeds/fetch.ts'
+import { createAttempts, scheduleFeeds } from '../../feeds/schedule.ts'
+import { openGeoip } from '../../import/geoip.ts'
+import { importSources } from '../../import/import.ts'
+import { type Clock, stopwatch, timerLater } from '../../lib/clock.ts'
+import { counted } from '../../lib/counted.ts'
+import { CommandError, unreadable } from '../../lib/errors.ts'
+import { readRegularFile } from '../../lib/files.ts'
+import { isInternal } from '../../lib/ip.ts'
+import { createLog } from '../../lib/log.ts'
+import { SECOND_MS } from '../../lib/time.ts'
+import { type Address, addressText, type IncomingProxy, parseAddress } from '../../proxies/proxy.ts'
+import { AT, idOf, type Row, toRow } from '../../proxies/row.ts'
+import { type Checking, findCandidate, withChecker, withMemoryChecker } from '../../stores.ts'
+import { command, DATA_SETTINGS, print, say, yieldToServer } from '../command.ts'
+import { createProgress } from '../progress.ts'
+import { toSource } from './import.ts'
+import { writeAnswer } from './list.ts'
+
+const CHECK_SETTINGS = [
+  ...DATA_SETTINGS,
+  ...(['judge', 'judgeTls', 'judgeCa', 'judgeSecret', 'contact', 'rate', 'inFlight'] as const),
+  ...(['speedBytes', 'target', 'smtpTarget', 'ownAddress', 'allowPrivate', 'dryRun'] as const),
+  ...(['once', 'get', 'feeds', 'feedEvery', 'geoip', 'type', 'map', 'format'] as const),
+  ...(['providerService', 'json'] as const),
+] as const
+type CheckSettings = Settings<(typeof CHECK_SETTINGS)[number]>
+
+/** Addresses of a file that are stored at a time. */
+const BATCH = 5_000
+/** Rejected rows of files that are reported one by one. */
+const NAMED_MAX = 20
+/** Between two lines of `--json`. */
+const LINE_MS = 10 * SECOND_MS
+
+/** What a checker cannot do without. @throws CommandError (usage). */
+function requireSettings({ judge, contact, judgeSecret, ...rest }: CheckSettings) {
+  const missing = (what: string): never => {
+    throw new CommandError(what, 2)
+  }
+  return {
+    judge:
+      judge ??
+      missing('--judge URL is needed; start one where the world can reach it: proxylist judge'),
+    contact:
+      contact ?? missing('--contact URL is needed: who is checked sees it, and can reach you'),
+    judgeSecret:
+      judgeSecret ?? missing('--judge-secret FILE is needed, a copy of that of the judge'),
+    ...rest,
+  }
+}
+
+/** Services to be tested. @throws CommandError (usage). */
+function targetsOf({ target = '', smtpTarget, providerService }: CheckSettings): Target[] {
+  const read = <T>(flag: string, parse: () => T): T => {
+    try {
+      return parse()
+    } catch (error) {
+      if (!(error instanceof Expected)) throw error
+      throw new CommandError(`${flag} must be ${error.message}`, 2)
+    }
+  }
+  const mail =
+    smtpTarget === undefined ? [] : [read('--smtp-target', () => readSmtpTarget(smtpTarget))]
+  return [...read('--target', () => readTargets(target, providerService)), ...mail]
+}
+
+/** A list in memory, which holds what was found alive. */
+function createMemoryList(): CheckedList & { living(): IncomingProxy[] } {
+  const living = new Map<string, IncomingProxy>()
+  return {
+    begin: () => ({
+      async lock() {},
+      add: proxy => void living.set(addressText(proxy), proxy),
+      lower() {},
+      commit: () => ({ added: 0, updated: 0, unchanged: 0, removed: 0 }),
+      rollback() {},
+    }),
+    version: () => '',
+    page: () => [],
+    find: () => [],
+    living: () => [...living.values()],
+  }
+}
+
+/** As a list that is only read: nothing is written to it. */
+const withoutWriting = (list: CheckedList): CheckedList => ({
+  ...list,
+  begin: createMemoryList().begin,
+})
+
+/** Prints proxies as the API does: the order is that of contract A4. */
+async function printLiving(
+  proxies: readonly IncomingProxy[],
+  { get, providerService }: CheckSettings,
+  nowMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const cities = [{ name: '', nameEn: '' }]
+  const rows = proxies.map((proxy): Row => {
+    const isNamed = proxy.city !== '' || proxy.cityEn !== ''
+    return toRow(proxy, isNamed ? cities.push({ name: proxy.city, nameEn: proxy.cityEn }) - 1 : 0)
+  })
+  rows.sort(
+    (a, b) =>
+      b[AT.checkedAt] - a[AT.checkedAt] || a[AT.pingMs] - b[AT.pingMs] || a[AT.id] - b[AT.id],
+  )
+  const query = createParamsParser(providerService)([{ name: 'get', value: get }])
+  const cityNames = (id: number) => cities[id] ?? { name: '', nameEn: '' }
+  await writeAnswer({ query, rows, cityNames, nowMs, provider: providerService }, signal)
+}
+
+/** Says how the work goes: a line on a terminal, or lines of JSON. */
+function createReport(json: boolean, elapsedMs: () => number) {
+  const line =
+    'checked {checked}, alive {alive}, put off {deferred}, {rate}/s, {coverage} % of the living fresh, {megabytes} MB'
+  const progress = json ? null : createProgress(line, 0, elapsedMs)
+  let saidMs = Number.NEGATIVE_INFINITY
+  let last: CheckerStatus | null = null
+  const figures = ({ checked, alive, deferred, rate, coverage }: CheckerStatus) => ({
+    ...{ checked, alive, deferred, rate, coverage },
+  })
+  const sayLine = (): void => void (last && say(JSON.stringify(figures(last))))
+  return {
+    say(sentence: string): void {
+      progress?.clear()
+      say(sentence)
+    },
+    status(status: CheckerStatus): void {
+      last = status
+      const { coverage, bytes } = status
+      progress?.update(0, {
+        ...figures(status),
+        coverage: Math.round((coverage ?? 0) * 100),
+        megabytes: Math.round(bytes / 2 ** 20),
+      })
+      if (!json || elapsedMs() - saidMs < LINE_MS) return
+      saidMs = elapsedMs()
+      sayLine()
+    },
+    end(): void {
+      progress?.clear()
+      if (json) sayLine()
+      else if (last) {
+        const { checked, alive, deferred } = last
+        say(`checked ${counted(checked)}, alive ${counted(alive)}, put off ${counted(deferred)}`)
+      }
+    },
+  }
+}
+
+type Checker = ReturnType<typeof createChecker>
+
+/** Passes the addresses of files on, in any format that `import` reads. */
+async function readFiles(
+  files: readonly string[],
+  settings: CheckSettings,
+  checker: Checker,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  const { format, type, map: mapping, providerService: provider } = settings
+  let named = 0
+  let batch: IncomingProxy[] = []
+  const flush = (): void => {
+    checker.add(
+      batch.map(proxy => ({
+        ...{ ip: proxy.ip, port: proxy.port, works: proxy.works },
+        type: proxy.isTypeAssumed && type === undefined ? null : proxy.type,
+        checkedAt: proxy.works === null ? null : proxy.checkedAt,
+      })),
+    )
+    batch = []
+  }
+  await importSources(
+    files.map(toSource),
+    {
+      ...{ format, strict: false, signal, mapping },
+      // HTTP is what is tried first.
+      defaults: { type: type ?? 'http', nowMs: clock(), provider, pingUnit: undefined },
+    },
+    proxy => {
+      if (batch.push(proxy) === BATCH) flush()
+    },
+    {
+      progress() {},
+      ignored() {},
+      rejected(file, line, field, reason) {
+        named += 1
+        if (named <= NAMED_MAX) say(`${file}:${line}: ${field} ${reason}`)
+      },
+      empty: file => say(`${file}: note: no row was found`),
+    },
+  )
+  flush()
+  if (named > NAMED_MAX) say(`… and ${named - NAMED_MAX} more rejected rows`)
+}
+
+/** Feeds marked `check`, whose rows become candidates; returns what ends that. */
+async function startFeeds(
+  settings: CheckSettings,
+  checker: Checker,
+  openStore: Checking['openFeedStore'],
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<() => void> {
+  const feeds = (await readFeeds({ ...settings, feed: undefined })).filter(
+    feed => feed.isForChecker,
+  )
+  const { data, database, databaseTimeout, geoip, providerService } = settings
+  const forProcesses = { data, database, databaseTimeout, geoip, providerService }
+  const attempts = createAttempts({
+    ...{ openStore, clock, random: Math.random },
+    attempt: createCandidateAttempts(checker.add, forProcesses),
+  })
+  if (settings.once) {
+    for (const feed of feeds) await attempts.run(feed, 'now', signal)
+    return () => {}
+  }
+  const job = scheduleFeeds({ feeds, attempts, clock, say, later: timerLater })
+  return job.stop
+}
+
+async function check(
+  settings: CheckSettings,
+  files: readonly string[],
+  isWithoutData: boolean,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  const { judge, contact, judgeSecret, json, once, dryRun } = requireSettings(settings)
+  const targets = targetsOf(settings)
+  const authorities =
+    settings.judgeCa === undefined ? undefined : await readAuthorities(settings.judgeCa)
+  const placing = await openGeoip(settings.geoip)
+  if (isWithoutData && settings.feeds !== undefined) {
+    throw new CommandError('--feeds needs --data DIR, where their state is', 2)
+  }
+  const { keys, isNew } = await openSecret(judgeSecret)
+  if (isNew) say(`a new secret is in ${judgeSecret}: the judge needs the same file`)
+  const elapsedMs = stopwatch()
+  const report = createReport(json, elapsedMs)
+  const log = { ...createLog({ hasLines: false }), say: report.say }
+  const { probe, selfCheck } = createProber({
+    ...{
+      keys,
+      clock,
+      elapsedMs,
+      later: timerLater,
+      targets,
+      authorities,
+      resolve: resolveBySystem,
+    },
+    userAgent: `proxylist-check/${VERSION} (+${new URL(contact).href})`,
+    judge: { plain: judge, tls: settings.judgeTls ?? null },
+    ownAddresses: settings.ownAddress,
+    allowsPrivate: settings.allowPrivate,
+  })
+
+  const isPrivateAllowed = settings.allowPrivate
+  let refused = 0
+  function accepts({ ip }: Address): boolean {
+    const isAccepted = isPrivateAllowed || !isInternal(ip)
+    if (!isAccepted) refused += 1
+    return isAccepted
+  }
+
+  async function work({ store, status, list, openFeedStore }: Parts): Promise<void> {
+    const checker = createChecker({
+      ...{ store, status, probe, selfCheck, clock, elapsedMs, log, once, placing, accepts },
+      ...{ later: timerLater, random: Math.random, onStatus: report.status },
+      list: dryRun ? withoutWriting(list) : list,
+      perSecond: settings.rate,
+      inFlightMax: settings.inFlight,
+      speedBytesADay: settings.speedBytes,
+      hasServices: targets.length > 0,
+      hasTls: settings.judgeTls !== undefined,
+    })
+    if (files.length > 0) await readFiles(files, settings, checker, clock, signal)
+    if (refused > 0) {
+      const those =
+        refused === 1 ? 'a private address is' : `${counted(refused)} private addresses are`
+      report.say(`${those} not checked without --allow-private`)
+    }
+    const stopFeeds =
+      openFeedStore && (await startFeeds(settings, checker, openFeedStore, clock, signal))
+    try {
+      await checker.run(signal)
+    } finally {
+      stopFeeds?.()
+      report.end()
+      await log.close()
+    }
+  }
+
+  if (!isWithoutData && !dryRun) {
+    return await withChecker(settings, clock, parts =>
+      work({ ...parts, openFeedStore: settings.feeds === undefined ? null : parts.openFeedStore }),
+    )
+  }
+  const list = createMemoryList()
+  await withMemoryChecker(parts => work({ ...parts, list, openFeedStore: null }))
+  if (!dryRun) await printLiving(list.living(), settings, clock(), signal)
+}
+
+/** What a checker works with; without `openFeedStore` there are no feeds. */
+type Parts = Pick<Checking, 'store' | 'status' | 'list'> & {
+  openFeedStore: Checking['openFeedStore'] | null
+}
+
+/** The authorities of a file. @throws CommandError (usage). */
+async function readAuthorities(file: string): Promise<string> {
+  try {
+    return String(await readRegularFile(file))
+  } catch (error) {
+    throw unreadable(file, error, 2)
+  }
+}
+
+const checkCommand = command({
+  name: 'check',
+  summary: 'check proxies of files, feeds and the list by a judge of your own, until stopped',
+  arguments: '[file...]',
+  settings: CHECK_SETTINGS,
+  example:
+    'proxylist check addresses.txt --judge http://judge.example.com --contact https://example.com/us',
+  endsAtSignal: 'by itself',
+  kept: 'what was found is in the list',
+  async run({ settings, args, isGiven, clock, signal }) {
+    yieldToServer()
+    const isWithoutData =
+      settings.once && args.length > 0 && !isGiven('data') && !isGiven('database')
+    await check(settings, args, isWithoutData, clock, signal)
+    if (settings.once) signal.throwIfAborted()
+  },
+})
+
+const explainCommand = command({
+  name: 'check explain',
+  summary: 'tell how the last checks of an address went, and what was concluded',
+  arguments: '<ip:port>',
+  settings: ['data'],
+  example: 'proxylist check explain 203.0.113.7:1080',
+  async run({ settings: { data }, args: [text = ''], clock }) {
+    const address = parseAddress(text)
+    if (address === null) throw new CommandError('the address must be a.b.c.d:port', 2)
+    const candidate = findCandidate(data, idOf(address))
+    if (candidate === null) {
+      return await print(`${text} is not known to the checker of ${data}\n`)
+    }
+    await print(`${explain(candidate, clock()).join('\n')}\n`)
+  },
+})
+
+export const CHECK_COMMANDS = [checkCommand, explainCommand]

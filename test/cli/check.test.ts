@@ -1,0 +1,192 @@
+/**
+ * The checker and its judge as programs, from a file of bare addresses to a served, fresh, typed list (contract H),
+ * on loopback: what an operator does by the commands of the README.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { addressText } from '../../src/proxies/proxy.ts'
+import { ASK, addKeys, addList, KEY } from '../support/fixtures.ts'
+import { launch, run } from '../support/launch.ts'
+import { HONEST, LIARS, startProxy } from '../support/liars.ts'
+import { program, startProgram } from '../support/program.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { until } from '../support/until.ts'
+
+afterAll(cleanUp)
+
+const CONTACT = ['--contact', 'https://example.com/checks']
+const NO_TLS = { cert: '', key: '' }
+
+/** Runs with the clock of the machine: judge and checker must agree. */
+const check = (args: readonly string[], cwd?: string) =>
+  run([...program(), 'check', ...args], { ...(cwd !== undefined && { cwd }) })
+
+describe('check is wrong usage', () => {
+  const judged = ['--judge', 'http://judge.example.com', '--judge-secret', 'none']
+  test.each([
+    ['without a judge', [], /^proxylist: --judge URL is needed; start one .*: proxylist judge\n$/],
+    ['without a contact', judged, /^proxylist: --contact URL is needed: who is checked sees it/],
+    [
+      'without a secret',
+      ['--judge', 'http://judge.example.com', ...CONTACT],
+      /^proxylist: --judge-secret FILE is needed, a copy of that of the judge\n$/,
+    ],
+    [
+      'with a target of no service',
+      [...judged, ...CONTACT, '--target', 'bank=http://a/'],
+      /^proxylist: --target must be one of telegram, avito, google, the service before the =\n$/,
+    ],
+    [
+      'with a judge at a path',
+      ['--judge', 'http://judge.example.com/page'],
+      /^proxylist: --judge must be the URL of a judge, such as /,
+    ],
+  ])('%s', async (_, args, stderr) => {
+    const dir = temporaryDirectory()
+    const outcome = await check(['--data', join(dir, 'data'), ...args])
+    expect(outcome).toEqual({ exitCode: 2, stdout: '', stderr: expect.stringMatching(stderr) })
+    expect(readdirSync(dir)).toEqual([])
+  })
+})
+
+/** A judge, proxies that say what they are, and the options of a checker for them. */
+async function startWorld() {
+  const dir = temporaryDirectory()
+  const secret = join(dir, 'secret')
+  const judge = launch([
+    ...[...program(), 'judge', '--listen', '127.0.0.1:0', '--judge-secret', secret],
+  ])
+  const url = /http:\S+/.exec(await judge.says(/listening on http:\S+\n/))?.[0] ?? ''
+  const world = { judgePort: Number(new URL(url).port), middle: NO_TLS, otherName: NO_TLS }
+  async function proxies(table: typeof HONEST, names: readonly string[]) {
+    const chosen = table.filter(([what]) => names.includes(what))
+    expect(chosen).toHaveLength(names.length)
+    return Promise.all(
+      chosen.map(async ([what, behave, found]) => {
+        const address = addressText(await startProxy(behave(world)))
+        return { what, found, address }
+      }),
+    )
+  }
+  const honest = await proxies(HONEST, ['http', 'socks4', 'socks5', 'an unknown header', 'X-Forwarded-For'])
+  const options = ['--judge', url, '--judge-secret', secret, ...CONTACT, '--allow-private']
+  return { dir, judge, url, secret, proxies, honest, options }
+}
+
+describe('check --once FILE without --data', () => {
+  let world: Awaited<ReturnType<typeof startWorld>>
+  let file: string
+  beforeAll(async () => {
+    world = await startWorld()
+    file = join(temporaryDirectory(), 'addresses.txt')
+    writeFileSync(file, world.honest.map(({ address }) => `${address}\n`).join(''))
+  })
+
+  test('prints the living as the API would, and leaves no file', async () => {
+    const cwd = temporaryDirectory()
+    const { exitCode, stdout, stderr } = await check(['--once', file, ...world.options], cwd)
+    expect(exitCode).toBe(0)
+    expect(stderr).toEndWith('checked 5, alive 5, put off 0\n')
+    const rows: { ip: string; type: string; anon: string; ip_out: string }[] = JSON.parse(stdout)
+    const found = Object.fromEntries(rows.map(({ ip, type, anon }) => [ip, `${type} ${anon}`]))
+    const right = world.honest.map(({ address, found }) => [address, found.replace(/ by .*/, '')])
+    expect(found).toEqual(Object.fromEntries(right))
+    for (const { ip_out } of rows) expect(ip_out).toBe('127.5.0.9')
+    expect(readdirSync(cwd)).toEqual([])
+  })
+
+  test.each([
+    ['json', /^\[\n {2}\{\n {4}"ip": "127\./],
+    ['ndjson', /^\{"ip":"127\..*\}\n$/s],
+    ['csv', /^ip,ip_out,.*\r\n127\./],
+    ['txt', /^127\.[\d.]+:\d+\n$/],
+  ])('--get %s', async (form, shown) => {
+    const one = join(temporaryDirectory(), 'one.txt')
+    writeFileSync(one, `${world.honest[0]?.address}\n`)
+    const { exitCode, stdout } = await check(['--once', one, '--get', form, ...world.options])
+    expect(stdout).toMatch(shown)
+    expect(exitCode).toBe(0)
+  })
+
+  test('prints [] and exits 0 when nobody lives; the same address is checked once', async () => {
+    const dead = join(temporaryDirectory(), 'dead.txt')
+    writeFileSync(dead, '127.66.0.1:9\n'.repeat(1000))
+    const { exitCode, stdout, stderr } = await check(['--once', dead, ...world.options])
+    expect([exitCode, stdout]).toEqual([0, '[]'])
+    expect(stderr).toBe('checked 1, alive 0, put off 0\n')
+  })
+
+  test('checks no private address without --allow-private, nor asks a judge that has one', async () => {
+    const options = world.options.filter(option => option !== '--allow-private')
+    const { exitCode, stdout, stderr } = await check(['--once', file, ...options])
+    expect([exitCode, stdout]).toEqual([1, ''])
+    expect(stderr).toBe(
+      '5 private addresses are not checked without --allow-private\n' +
+        'checked 0, alive 0, put off 0\n' +
+        `proxylist: the judge at ${world.url} has a private address (127.0.0.1), ` +
+        'which only --allow-private permits\n',
+    )
+  })
+
+  test('--json says how it went', async () => {
+    const { stderr } = await check(['--once', file, '--json', ...world.options])
+    const last = JSON.parse(stderr.trimEnd().split('\n').at(-1) ?? '')
+    expect(last).toMatchObject({ checked: 5, alive: 5, deferred: 0, coverage: 1 })
+    expect(last.rate).toBeNumber()
+  })
+})
+
+test('from a file of bare addresses to a served, fresh, typed list; each liar is named', async () => {
+  const world = await startWorld()
+  const told = ['407', 'socks5 that reaches nobody']
+  const liars = [
+    ...(await world.proxies(LIARS, told)),
+    ...(await world.proxies(
+      LIARS,
+      LIARS.map(([what]) => what)
+        .filter(what => /forward|replay|another check|page with 200|hides/i.test(what))
+        .slice(0, 5),
+    )),
+  ]
+  expect(liars.length).toBeGreaterThan(4)
+  const data = join(world.dir, 'data')
+  const file = join(world.dir, 'addresses.txt')
+  const all = [...world.honest, ...liars]
+  writeFileSync(file, all.map(({ address }) => `${address}\n`).join(''))
+  addList(data, [{ ip: '127.67.0.1:9', type: 'http', works: 90 }])
+  addKeys(data, { free: {} }, [{ key: KEY, plan: 'free' }])
+
+  const args = [...program(), 'check', file, '--data', data, ...world.options]
+  const checker = launch(args)
+  const explained = async (address: string): Promise<string> =>
+    (await run([...program(), 'check', 'explain', address, '--data', data])).stdout
+  for (const { address, found } of liars) {
+    await until(async () => (await explained(address)).includes(`failed`))
+    expect(`${found}: ${await explained(address)}`).toContain(`: ${found}`)
+  }
+  await using server = startProgram(
+    ['serve', '--data', data, '--listen', '127.0.0.1:0', '--log', 'off'],
+    { PROXYLIST_TEST_CLOCK: '' },
+  )
+  const url = /http:\S+/.exec(await server.says(/listening on .*\n/))?.[0]
+  const ask = async () =>
+    (await (await fetch(`${url}${ASK}&get=json`)).json()) as { ip: string; type: string }[]
+  await until(async () => (await ask()).length >= world.honest.length)
+  const rows = await ask()
+  for (const { address, found } of world.honest) {
+    const type = rows.find(({ ip }) => ip === address)?.type
+    expect(`${address} ${type}`).toBe(`${address} ${found.split(' ')[0]}`)
+  }
+  for (const { address } of liars) expect(rows.map(({ ip }) => ip)).not.toContain(address)
+
+  const second = await run(args)
+  expect(second).toEqual({
+    exitCode: 1,
+    stdout: '',
+    stderr: expect.stringMatching(/another checker is at work on /),
+  })
+  checker.kill('SIGTERM')
+  expect(await checker.ended).toBe(0)
+  expect(await explained('127.99.0.1:1')).toContain('is not known to the checker')
+})
