@@ -6,7 +6,13 @@ import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Registry } from './access/ports.ts'
-import type { Candidate, CheckedList, CheckerStatus, CheckerStatusStore, CheckStore } from './checker/ports.ts'
+import type {
+  Candidate,
+  CheckedList,
+  CheckerStatus,
+  CheckerStatusStore,
+  CheckStore,
+} from './checker/ports.ts'
 import type { Settings } from './config/settings.ts'
 import type { FeedLines, FeedStore, StoredFeed } from './feeds/store.ts'
 import { repeat } from './jobs/runner.ts'

@@ -69,7 +69,13 @@ async function startWorld() {
       }),
     )
   }
-  const honest = await proxies(HONEST, ['http', 'socks4', 'socks5', 'an unknown header', 'X-Forwarded-For'])
+  const honest = await proxies(HONEST, [
+    'http',
+    'socks4',
+    'socks5',
+    'an unknown header',
+    'X-Forwarded-For',
+  ])
   const options = ['--judge', url, '--judge-secret', secret, ...CONTACT, '--allow-private']
   return { dir, judge, url, secret, proxies, honest, options }
 }

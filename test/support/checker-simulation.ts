@@ -39,7 +39,11 @@ export async function simulate({ candidates, perSecond, hours, seed = 1, onHour 
   while (ids.size < candidates) ids.add(Math.floor(random() * 2 ** 32) * 65536 + 8080)
   for (const id of [...ids].slice(0, candidates * REAL)) {
     let left = random()
-    const kind = KINDS.find(({ share }) => (left -= share) < 0) ?? KINDS[0]
+    const kind =
+      KINDS.find(({ share }) => {
+        left -= share
+        return left < 0
+      }) ?? KINDS[0]
     if (kind !== undefined) isUp.set(id, createSpells(random, kind))
   }
   const isAlive = ({ address }: CheckRequest): boolean =>
