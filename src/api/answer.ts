@@ -140,8 +140,12 @@ export interface AnswerStreamer {
     needsTotals: boolean,
     tenant: Tenant,
   ): Promise<({ kind: 'rendered' } & Rendered) | AnswerStream>
-  /** All matches of a query, whatever its order and `count`. This is no long answer of `tenant`. */
-  matches(query: Query, nowMs: number, tenant: Tenant): Promise<Matches>
+  /**
+   * All matches of a query, whatever its order and `count`. This is no long answer of `tenant`, which waits until
+   * its last reading is over: then `onBegin` is called.
+   * @throws ApiError as `stream` does.
+   */
+  matches(query: Query, nowMs: number, tenant: Tenant, onBegin: () => void): Promise<Matches>
   /** Whether any proxy of the list has one of these types. */
   hasType(types: readonly ProxyType[]): Promise<boolean>
   /** Refuses what waits for its turn, and what would wait from now on: the server is stopping. */

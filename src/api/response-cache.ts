@@ -300,21 +300,26 @@ export function createResponseCache(
   }
 
   const readings = new Map<string, { fromSeconds: number; reading: Promise<Matches> }>()
-  /** Reads all matches of a query; requests at the same time wait for one reading of a `version`. */
+  /**
+   * Reads all matches of a query; requests at the same time wait for one reading of a `version`, those of other
+   * keys only once it has begun: they do not wait in the line of its key.
+   */
   function readMany(query: Query, id: string, version: string, asked: Asked): Promise<Matches> {
     if (streamer === null) throw new Error('matches are too many, and nothing reads them')
     const { nowMs, tenant } = asked
-    const name = `${version} ${id}`
+    const name = `${version} ${tenant.isTrial} ${id}`
+    const names = [name, `${name} ${tenant.id}`]
     const fromSeconds = ageClock(nowMs)
-    const known = readings.get(name)
+    const known = names.map(each => readings.get(each)).find(Boolean)
     if (known !== undefined && known.fromSeconds <= fromSeconds) return known.reading
-    const fresh = { fromSeconds, reading: streamer.matches(query, nowMs, tenant) }
-    readings.set(name, fresh)
+    const reading = streamer.matches(query, nowMs, tenant, () => readings.set(name, fresh))
+    const fresh = { fromSeconds, reading }
+    readings.set(`${name} ${tenant.id}`, fresh)
     const forget = (): void => {
-      if (readings.get(name) === fresh) readings.delete(name)
+      for (const each of names) if (readings.get(each) === fresh) readings.delete(each)
     }
-    fresh.reading.then(forget, forget)
-    return fresh.reading
+    reading.then(forget, forget)
+    return reading
   }
 
   async function drawLong(query: Query, id: string, asked: Asked): Streamed {

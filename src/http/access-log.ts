@@ -65,6 +65,8 @@ export function createAccessLog(log: Log, elapsedMs: () => number) {
     whole(begun: Begun, reply: Reply, bytes: number): void {
       write(begun, reply, { records: reply.records, bytes, isTruncated: false })
     },
+    /** The client has left before the reply was ready. */
+    left: (begun: Begun): void => write(begun, null, NOTHING),
     /** The body of the reply is sent from now on. */
     stream(begun: Begun, reply: Reply, { sent, cancel }: StreamBody): void {
       if (begun.at === -1) return

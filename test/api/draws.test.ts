@@ -45,7 +45,7 @@ const ROWS = rowsOf(3000)
 function worldOf(list: List, bytesMax = 2 ** 20) {
   const { finder, hasType, matches } = list.proxies
   const asked: string[] = []
-  const hooks = { beforeReply: async () => {} }
+  const hooks = { beforeBegin: async () => {}, beforeReply: async () => {} }
   const findNow = createAnswerFinder<never>(finder, PROVIDER)
   const tooLarge = (): 'too-large' => 'too-large'
   const reader = { ...readerOf(list), find: tooLarge, findEndpoints: tooLarge }
@@ -54,9 +54,11 @@ function worldOf(list: List, bytesMax = 2 ** 20) {
       asked.push('stream')
       return { kind: 'rendered', ...findNow(query, nowMs) }
     },
-    async matches({ filter, addressBits }, nowMs) {
+    async matches({ filter, addressBits }, nowMs, _, onBegin) {
       asked.push('matches')
       const found = withoutPause(matches(filter, { nowMs, addressBits }))
+      await hooks.beforeBegin()
+      onBegin()
       await hooks.beforeReply()
       return found
     },
@@ -70,8 +72,8 @@ function worldOf(list: List, bytesMax = 2 ** 20) {
     cache,
     /** What the streamer was asked since the last call. */
     asked: (): string[] => asked.splice(0),
-    async find(query: Query, nowMs = T0): Promise<Answer | null> {
-      const found = await cache.find(query, nowMs, true, () => TENANT)
+    async find(query: Query, nowMs = T0, tenant = TENANT): Promise<Answer | null> {
+      const found = await cache.find(query, nowMs, true, () => tenant)
       if (found?.kind === 'stream') throw new Error('a stream')
       return found
     },
@@ -171,6 +173,25 @@ describe('requests that wait for matches', () => {
     const texts = FORMS.map(form => `time=9999&sort=random&count=5&${form}`)
     await Promise.all(texts.map(text => world.find(queryOf(text))))
     expect(world.asked()).toEqual(['matches'])
+  })
+
+  test('of another key do not wait in its line: only once reading has begun is it for all', async () => {
+    const world = worldOf(listOf(ROWS))
+    const [line, reading] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    world.hooks.beforeBegin = () => line.promise
+    const ask = (id: string) => world.find(queryOf(QUERY), T0, { ...TENANT, id })
+    const waiting = [ask('a'), ask('a')]
+    world.hooks.beforeBegin = async () => {}
+    world.hooks.beforeReply = () => reading.promise
+    const other = ask('b')
+    await nextTurn()
+    waiting.push(ask('a'), ask('c'))
+    expect(world.asked()).toEqual(['matches', 'matches'])
+    line.reject(new Error('refused'))
+    reading.resolve()
+    const results = await Promise.allSettled([...waiting, other])
+    const all = results.map(({ status }) => status)
+    expect(all).toEqual(['rejected', 'rejected', 'fulfilled', 'fulfilled', 'fulfilled'])
   })
 
   test('do not get those of a list that has changed before they came', async () => {

@@ -128,15 +128,17 @@ function mostDispensable({ held }: Client): Sending | null {
 const stopping = (): ApiError =>
   refusal('DB_EXECUTE_FAILED', 'the server is stopping; try again shortly')
 
-/** Why an answer of a client does not get one of so many slots. */
-function refusalOf(client: Client, slots: number): ApiError {
+type Slots = Pick<SemaphoreOptions, 'slots' | 'what'>
+
+/** Why an answer of a client does not get one of the slots. */
+function refusalOf(client: Client, { slots, what }: Slots): ApiError {
   const { isTrial, downloads } = client.tenant
-  const isOwnLimit = !mayHoldMore(client)
+  const isOwnLimit = !mayHoldMore(client) || client.held.size === slots
   if (!isOwnLimit && !isTrial) {
-    return refusal('DB_EXECUTE_FAILED', 'too many long answers are under way; try again shortly')
+    return refusal('DB_EXECUTE_FAILED', `too many ${what}s are under way; try again shortly`)
   }
-  const limit = isOwnLimit ? downloads : slots
-  const answers = limit === 1 ? '1 long answer' : `${limit} long answers`
+  const limit = isOwnLimit ? Math.min(downloads ?? slots, slots) : slots
+  const answers = `${limit} ${what}${limit === 1 ? '' : 's'}`
   const trial = isOwnLimit
     ? 'the demo and temporary keys of an address'
     : 'all demo and temporary keys'
@@ -149,6 +151,8 @@ function refusalOf(client: Client, slots: number): ApiError {
 
 export type SemaphoreOptions = {
   slots: number
+  /** What they are for, in the singular. */
+  what: string
   waitMsMax: number
   later: Later
   elapsedMs: () => number
@@ -260,7 +264,7 @@ export function createSemaphore(options: SemaphoreOptions) {
         reject(error)
       },
     }
-    const cancelTimer = later(() => one.fail(refusalOf(client, slots)), waitMsMax)
+    const cancelTimer = later(() => one.fail(refusalOf(client, options)), waitMsMax)
     client.waiting.add(one)
     waiting += 1
     return promise
@@ -293,7 +297,7 @@ export function createSemaphore(options: SemaphoreOptions) {
         if (slot !== null) return slot
         if (isStopping) throw stopping()
         if (client.waiting.size >= WAITING_EACH_MAX || waiting >= WAITING_MAX) {
-          throw refusalOf(client, slots)
+          throw refusalOf(client, options)
         }
       } catch (error) {
         forgetUnused(client)

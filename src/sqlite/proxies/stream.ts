@@ -8,7 +8,7 @@ import type { Tenant } from '../../access/entitlements.ts'
 import type { AnswerStream, AnswerStreamer, Rendered, Sent, Totals } from '../../api/answer.ts'
 import { ApiError } from '../../api/errors.ts'
 import type { Query } from '../../api/query.ts'
-import { type Later, stopwatch, timerLater } from '../../lib/clock.ts'
+import { type Later, orAfter, stopwatch, timerLater } from '../../lib/clock.ts'
 import { type ErrorMessage, startWorker, toError } from '../../lib/worker.ts'
 import type { Matches } from '../../proxies/draw.ts'
 import type { ProxyType } from '../../proxies/proxy.ts'
@@ -109,8 +109,10 @@ const PLAN_SLOTS = 64
 const TRIAL_SLOTS = 4
 /** A stream that takes longer, in milliseconds, is ended. */
 const STREAM_MS_MAX = 600_000
-/** A query that has waited longer, in milliseconds, is refused before its connection is idle. */
+/** A query that has waited longer for a slot, in milliseconds, is refused. */
 const WAIT_MS_MAX = 20_000
+/** So is one that is not answered by then, its wait included: Bun closes a connection that is idle for 24 s. */
+const ANSWER_MS_MAX = 22_000
 
 export type StreamHooks = {
   /** Throws when the list must not be shown any more. */
@@ -122,6 +124,9 @@ export type StreamHooks = {
 /** How many streams there may be, and how long they wait. */
 export type StreamLimits = { slots: number; trialSlots: number; waitMsMax: number; later: Later }
 
+const refusal = (message: string): ApiError =>
+  new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
+
 /** Streams answers from a list in turns between keys; what waits for a slot is not sent to the worker. */
 export function createStreamer(
   setup: StreamSetup,
@@ -132,16 +137,16 @@ export function createStreamer(
   const { waitMsMax = WAIT_MS_MAX, later = timerLater } = limits
   const { send, close } = createExchange(setup)
   const leases = createLeases(dirname(setup.file))
-  const semaphores = (takeLease: TakeLease) => {
-    const options = { waitMsMax, later, elapsedMs: stopwatch(), takeLease }
+  const semaphores = (what: string, takeLease: TakeLease) => {
+    const options = { what, waitMsMax, later, elapsedMs: stopwatch(), takeLease }
     return {
       plan: createSemaphore({ ...options, slots }),
       trial: createSemaphore({ ...options, slots: trialSlots }),
     }
   }
-  const answers = semaphores(leases.take)
-  /** For scans of the list, which no reader can hold up: they are not counted as long answers. */
-  const scans = semaphores(() => () => {})
+  const answers = semaphores('long answer', leases.take)
+  /** For scans of the list, which no reader can hold up: one of a tenant, not counted as a long answer. */
+  const scans = semaphores('long draw', () => () => {})
   let lastId = 0
 
   const cancelInWorker = async (id: number): Promise<void> => {
@@ -161,10 +166,18 @@ export function createStreamer(
     }
   }
 
-  /** Sends a query to the worker, which replies to it in one of these ways. */
-  async function ask<Kind extends FromWorker['kind']>(message: Task) {
+  /**
+   * Sends a query that has waited for so long to the worker, which replies to it in one of these ways.
+   * @throws ApiError DB_EXECUTE_FAILED when that takes too long: the worker forgets it.
+   */
+  async function ask<Kind extends FromWorker['kind']>(message: Task, waitedMs = 0) {
     const id = ++lastId
-    const reply = await verified(id, send({ ...message, id }))
+    const found = verified(id, send({ ...message, id }))
+    const reply = await orAfter(found, ANSWER_MS_MAX - waitedMs, later)
+    if (reply === null) {
+      void cancelInWorker(id)
+      throw refusal('the answer takes too long to find; try again shortly')
+    }
     return reply as Extract<FromWorker, { kind: Kind }> // see `workFor`
   }
 
@@ -234,12 +247,13 @@ export function createStreamer(
   async function inSlot<T>(
     { plan, trial }: typeof answers,
     tenant: Tenant,
-    work: (slot: Slot, owner: Owner) => Promise<T>,
+    work: (slot: Slot, owner: Owner, waitedMs: number) => Promise<T>,
   ) {
     const { id, isTrial } = tenant
+    const waitedMs = stopwatch()
     const slot = await (isTrial ? trial : plan).acquire(tenant)
     try {
-      return await work(slot, { id, isTrial })
+      return await work(slot, { id, isTrial }, waitedMs())
     } catch (error) {
       slot.release()
       throw error
@@ -248,18 +262,19 @@ export function createStreamer(
 
   return {
     stream: (query, nowMs, needsTotals, tenant) =>
-      inSlot(answers, tenant, async (slot, owner) => {
+      inSlot(answers, tenant, async (slot, owner, waitedMs) => {
         const find: Task = { kind: 'find', query, nowMs, needsTotals, owner }
-        const reply = await ask<'begun' | 'rendered' | 'refused'>(find)
+        const reply = await ask<'begun' | 'rendered' | 'refused'>(find, waitedMs)
         if (reply.kind === 'begun') return createStream(reply.id, reply.totals, slot)
         slot.release()
         if (reply.kind === 'rendered') return { kind: 'rendered', ...reply.rendered }
-        const message = 'older long answers must end first'
-        throw new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
+        throw refusal('older long answers must end first')
       }),
-    matches: (query, nowMs, tenant) =>
-      inSlot(scans, { ...tenant, downloads: null }, async (slot, owner) => {
-        const { matches } = await ask<'matched'>({ kind: 'match', query, nowMs, owner })
+    matches: (query, nowMs, tenant, onBegin) =>
+      inSlot(scans, { ...tenant, downloads: 1 }, async (slot, owner, waitedMs) => {
+        onBegin()
+        const match: Task = { kind: 'match', query, nowMs, owner }
+        const { matches } = await ask<'matched'>(match, waitedMs)
         slot.release()
         return matches
       }),

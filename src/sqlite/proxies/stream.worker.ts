@@ -121,6 +121,8 @@ function* masked(
 function createWorker({ file, provider, walBound }: StreamSetup) {
   const writers = createWriters(provider)
   const streams = new Map<number, ReturnType<typeof createStream>>()
+  /** The work of queries that are not answered yet. */
+  const queries = new Map<number, Work>()
   /** Opening a connection and preparing its statements costs more than a small answer. */
   let idle: Connection[] = []
   let inUse = 0
@@ -253,26 +255,46 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
     reply({ kind: 'end', id })
   }
 
-  return {
-    ownerOf: (message: Request): Owner =>
-      ('owner' in message ? message.owner : streams.get(message.id)?.owner) ?? NOBODY,
+  function* workFor(message: Request): Work {
+    const { id } = message
+    try {
+      if (message.kind === 'find') yield* onSnapshot(connection => find(connection, message))
+      else if (message.kind === 'match') yield* onSnapshot(({ store }) => match(store, message))
+      else if (message.kind === 'find-type')
+        yield* onSnapshot(({ store }) => findType(store, message))
+      else if (message.kind === 'pull') yield* pull(id)
+      else end(id)
+    } catch (error) {
+      close(id)
+      reply({ kind: 'failed', id, error: toErrorMessage(error) })
+    } finally {
+      queries.delete(id)
+    }
+  }
 
-    *workFor(message: Request): Work {
-      const { id } = message
-      try {
-        if (message.kind === 'find') yield* onSnapshot(connection => find(connection, message))
-        else if (message.kind === 'match') yield* onSnapshot(({ store }) => match(store, message))
-        else if (message.kind === 'find-type')
-          yield* onSnapshot(({ store }) => findType(store, message))
-        else if (message.kind === 'pull') yield* pull(id)
-        else end(id)
-      } catch (error) {
-        close(id)
-        reply({ kind: 'failed', id, error: toErrorMessage(error) })
-      }
+  /** Ends a query that is not answered yet; this is the reply to it. */
+  function endQuery(id: number): void {
+    if (queries.get(id)?.return() === undefined) return
+    queries.delete(id)
+    reply({ kind: 'end', id })
+  }
+
+  return {
+    /** Adds work. The queries of an owner are done one after the other, or all of them would end last. */
+    add(message: Request): void {
+      const { id, kind } = message
+      const owner = 'owner' in message ? message.owner : streams.get(id)?.owner
+      const work = workFor(message)
+      const isQuery = kind !== 'pull' && kind !== 'cancel'
+      if (isQuery) queries.set(id, work)
+      else if (kind === 'cancel') endQuery(id)
+      queue.add(owner ?? NOBODY, isQuery ? QUERIES : id, work)
     },
   }
 }
+
+/** The lane of queries; ids, which are the lanes of streams, begin at 1. */
+const QUERIES = 0
 
 let worker: ReturnType<typeof createWorker> | null = null
 const queue = createFairQueue()
@@ -287,7 +309,7 @@ function workOn(): void {
 self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
   if (data.kind === 'setup') worker = createWorker(data)
   else if (worker !== null) {
-    queue.add(worker.ownerOf(data), data.id, worker.workFor(data))
+    worker.add(data)
     if (!isWorking) setImmediate(workOn)
     isWorking = true
   }

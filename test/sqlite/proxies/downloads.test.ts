@@ -43,6 +43,7 @@ function createPool(slots = 64, takeLease = countLeases()) {
   const timers = new Set<{ run: () => void; atMs: number }>()
   const options: SemaphoreOptions = {
     slots,
+    what: 'long answer',
     takeLease,
     waitMsMax: WAIT_MS,
     elapsedMs: () => nowMs,
@@ -242,8 +243,13 @@ describe('a refusal says whose limit was reached, and how many that is', () => {
     ],
     [
       ...(['of all, without a limit of an address', Array(4).fill(address('1', null))] as const),
-      address('1', null),
+      address('2', null),
       'all demo and temporary keys may have 4 long answers under way at once; retry after 1 s',
+    ],
+    [
+      ...(['of a key without a limit, which has all', Array(4).fill(key('a', null))] as const),
+      key('a', null),
+      'this key may have 4 long answers under way at once; retry after 1 s',
     ],
     [
       ...(['of all keys', Array(4).fill(key('a', null)), key('b')] as const),

@@ -64,7 +64,7 @@ function streamerOf({ limits, walBound = WAL_BOUND, verify = () => {} }: Options
       return walBytes(file)
     },
     ask: (query = QUERY, tenant = TENANT) => streamer.stream(query, T0, true, tenant),
-    matches: (query: Query) => streamer.matches(query, T0, TENANT),
+    matches: (query: Query, tenant = TENANT) => streamer.matches(query, T0, tenant, () => {}),
     hasType: streamer.hasType,
     finder: list.finder,
     closeList: list.close,
@@ -93,7 +93,7 @@ async function streamOf(asked: ReturnType<Streamer['ask']>): Promise<AnswerStrea
 }
 
 /** The ApiError that a query is refused with. */
-async function refusalOf(asked: ReturnType<Streamer['ask']>): Promise<readonly unknown[]> {
+async function refusalOf(asked: Promise<unknown>): Promise<readonly unknown[]> {
   const refusal = await asked.catch((error: unknown) => error)
   if (!(refusal instanceof ApiError)) throw new Error('it was answered')
   return [refusal.code, refusal.context]
@@ -186,6 +186,62 @@ describe('what the worker looks up', () => {
   })
 })
 
+describe('one key after the other', () => {
+  const key = (id: string): Tenant => ({ id, isTrial: false, downloads: 4 })
+
+  test('a key draws from one list at a time; more is its own limit, and others do not wait for it', async () => {
+    const waits: (() => void)[] = []
+    const later = (run: () => void, ms: number) => {
+      if (ms === 7) waits.push(run)
+      return () => {}
+    }
+    using streamer = streamerOf({ limits: { slots: 2, waitMsMax: 7, later } })
+    const [first, second, third] = [1, 2, 3].map(() => streamer.matches(QUERY, key('a')))
+    const other = streamer.matches(QUERY, key('b'))
+    const refused = Promise.all([second, third].map(asked => refusalOf(asked ?? other)))
+    for (const end of waits) end()
+    const WAITED = ['RATE_LIMIT_EXCEEDED', { retryAfterSeconds: 1 }]
+    expect(await refused).toEqual([WAITED, WAITED])
+    for (const asked of [first, other]) expect((await asked)?.ids).toHaveLength(ROWS.length)
+  })
+
+  test('the queries of a key are found in the order in which they came', async () => {
+    const streamer = usual()
+    const order: string[] = []
+    const ask = async (text: string): Promise<void> => {
+      const query = createQueryReader(PROVIDER)(text, 'k', ENTITLEMENTS)
+      const answer = await streamer.ask(query, key('a'))
+      order.push(text)
+      if (answer.kind === 'stream') await answer.cancel()
+    }
+    const texts = ['sort=ping&get=json', 'sort=speed&get=csv', 'ip=10.0.0.0:80']
+    await Promise.all(texts.map(ask))
+    expect(order).toEqual(texts)
+  })
+})
+
+test('what is not found in time is refused with 503, and nothing is left of it', async () => {
+  let isLate = true
+  const later = (run: () => void) => {
+    if (isLate) queueMicrotask(run) // before the worker can reply
+    return () => {}
+  }
+  using streamer = streamerOf({
+    limits: { slots: 1, later },
+    walBound: { bytesMax: 0, oldMs: 60_000 },
+  })
+  for (const asked of [streamer.ask(), streamer.matches(QUERY)]) {
+    expect(await refusalOf(asked)).toEqual(REFUSED)
+  }
+  isLate = false
+  streamer.importRow(1)
+  const next = await streamOf(streamer.ask()) // it would be refused beside another
+  expect(next.totals?.records).toBe(ROWS.length + 1)
+  await next.cancel()
+  expect(await streamer.matches(QUERY)).toHaveProperty('ids')
+  expect(streamer.failures).toEqual([])
+})
+
 describe('streams', () => {
   test('a chunk does not wait for all the queries that came before it', async () => {
     using streamer = streamerOf()
@@ -205,11 +261,6 @@ describe('streams', () => {
     expect(order).toHaveLength(13)
     expect(order.indexOf('chunk')).toBeLessThanOrEqual(4)
     expect(streamer.failures).toEqual([])
-  })
-
-  test('a query that has waited too long for its turn is refused with 503', async () => {
-    using streamer = streamerOf({ limits: { slots: 0, waitMsMax: 0 } })
-    expect(await refusalOf(streamer.ask())).toEqual(REFUSED)
   })
 
   test('none begins beside another while that keeps a large WAL from being emptied', async () => {

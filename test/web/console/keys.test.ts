@@ -177,7 +177,7 @@ test('a key is changed, rotated, given a fresh start, revoked and removed', asyn
   expect(await statusesOf(first, second, third)).toEqual([403, 403, 200])
 
   const limits = page.getByRole('region', { name: 'Limits' })
-  expect(await limits.textContent()).toContain('34,558 of 34,560 left')
+  await limits.filter({ hasText: '34,558 of 34,560 left' }).waitFor()
   await press(page, 'Reset')
   await answer(page, 'Reset')
   await dialog(page).waitFor({ state: 'detached' })
