@@ -92,6 +92,9 @@ const SPOILED = {
 const TYPED: { [usage: string]: readonly (readonly string[])[] } = {
   '': [[]],
   '<file...>': Object.keys(SPOILED).map(name => [name]),
+  '[file...]': [[], ...Object.keys(SPOILED).map(name => [name])],
+  '<ip:port>': [['203.0.113.7:1080'], [KEY]],
+  '[command]': [['judge'], [KEY]],
   '[query]': [[`key=${KEY}&type=http`], [`type=http&city=${KEY}`], [`type=${KEY}`], [KEY]],
   '<id>': [[KEY], [KEY.slice(3)]],
   '<name>': [['small'], [KEY]],
@@ -196,10 +199,11 @@ describe('the password of a database is shown nowhere', () => {
       ...{ data: 'data', database: DATABASE, databaseTimeout: 2000 },
       ...{ providerService: 'the service', geoip: [] },
     }
-    const shell = ['sh', '-c', 'echo "$0 $*"; env; echo; head -n 1', 'import-of-the-server']
+    const print = 'printf "%s\\t%s\\n" "$0 $* $(env | tr "\\n" " ")" "$(head -n 1)"'
+    const shell = ['sh', '-c', print, 'import-of-the-server']
     const task = { name: 'list', options: {}, settings }
     const { stdout } = await spawnImport(task, openSync('/dev/null', 'r'), shell).ended
-    const [shown = '', given = ''] = stdout.split('\n\n')
+    const [shown = '', given = ''] = stdout.split('\t')
     expect(shown).toStartWith('import-of-the-server import-upload')
     expect(tracesIn(shown)).toEqual([])
     expect(JSON.parse(given)).toEqual(JSON.parse(JSON.stringify(task)))

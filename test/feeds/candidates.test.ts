@@ -10,7 +10,7 @@ import { type FeedState, newState } from '../../src/feeds/store.ts'
 import { feedLinesIn, openFeeds } from '../../src/sqlite/feeds.ts'
 import { lines } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
-import { program } from '../support/program.ts'
+import { SOURCE } from '../support/program.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -28,7 +28,7 @@ function feedOf(text: string, options = '') {
   const [feed] = parseFeeds(`${file} check ${options}`, 60_000, '--feed') as [Feed]
   const batches: (readonly CandidateRow[])[] = []
   const start = (take: (rows: readonly CandidateRow[]) => number) => {
-    const attempt = createCandidateAttempts(take, settingsOf(dir), program())
+    const attempt = createCandidateAttempts(take, settingsOf(dir), SOURCE)
     return (before: FeedState) => attempt(feed, before, new AbortController().signal)
   }
   const collect = (rows: readonly CandidateRow[]): number => {
@@ -121,7 +121,7 @@ test('the checker fetches those alone that are marked, of a file and of the cons
       ...{ feeds, feedLines: feedLinesIn(dir), openStore: () => store },
       ...{ take, settings, clock: () => T0, say, onFailure },
     },
-    program(),
+    SOURCE,
   )
   await taken.promise
   for (const job of jobs) job.stop()
