@@ -13,7 +13,7 @@ import { type Checks, examineAll, type Finding, finding, problemOf } from './lib
 import { findRunning } from './lib/take-over.ts'
 import { DAY_MS } from './lib/time.ts'
 import { examineDatabase } from './postgres/examine.ts'
-import { requireOwnData } from './sqlite/copy.ts'
+import { lostSchema, requireOwnData } from './sqlite/copy.ts'
 import { ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { COPY_CHECKS, DIRECTORY_CHECKS, type Directory } from './sqlite/examine.ts'
 import { feedLinesIn } from './sqlite/feeds.ts'
@@ -82,7 +82,7 @@ export async function examine(
       disk,
     })
   }
-  const database = { url, timeoutMs, origin: ORIGINS[PROXY_FILE] }
+  const database = { url, timeoutMs, origin: ORIGINS[PROXY_FILE], lost: lostSchema(dir) }
   const shared = await examineDatabase(database, clock, signal)
   const isUsable = shared[0]?.ok === true
   const stores = storesOf(settings, clock)

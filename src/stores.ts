@@ -18,7 +18,7 @@ import { readListChanges } from './postgres/changes.ts'
 import { type Connection, openConnection, shownDatabase } from './postgres/connection.ts'
 import { createFeedStore } from './postgres/feeds.ts'
 import { createListStore } from './postgres/list.ts'
-import { installationOf, migrate, schemaState } from './postgres/migrate.ts'
+import { installationOf, migrate, requireCopied, schemaState } from './postgres/migrate.ts'
 import { createNodes } from './postgres/nodes.ts'
 import { createRegistry, PATIENT_MS } from './postgres/registry.ts'
 import { createUsageStore } from './postgres/usage/usage.ts'
@@ -26,7 +26,7 @@ import type { Filter } from './proxies/filter.ts'
 import type { CityNames, EndpointRow, Row } from './proxies/row.ts'
 import type { Breakdown } from './proxies/stats.ts'
 import type { ProxyWriter } from './proxies/store.ts'
-import { listCopyOf, openListInMemory, requireOwnData } from './sqlite/copy.ts'
+import { listCopyOf, lostSchema, openListInMemory, requireOwnData } from './sqlite/copy.ts'
 import {
   ACCESS_FILE,
   hasDirectory,
@@ -208,6 +208,7 @@ function databaseStores(
   ): Promise<T> {
     await using quick = openConnection({ url, timeoutMs, name: NAME })
     await using patient = openConnection({ url, timeoutMs: PATIENT_MS, name: NAME })
+    await requireCopied(quick, lostSchema(dir))
     await requireSchema(quick, need, origin)
     return await work(quick, patient)
   }
