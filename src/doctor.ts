@@ -14,7 +14,7 @@ import { findRunning } from './lib/take-over.ts'
 import { DAY_MS } from './lib/time.ts'
 import { judgeChecker } from './metrics/attention.ts'
 import { examineDatabase } from './postgres/examine.ts'
-import { requireOwnData } from './sqlite/copy.ts'
+import { lostSchema, requireOwnData } from './sqlite/copy.ts'
 import { ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { COPY_CHECKS, DIRECTORY_CHECKS, type Directory } from './sqlite/examine.ts'
 import { feedLinesIn } from './sqlite/feeds.ts'
@@ -87,7 +87,7 @@ export async function examine(
       disk,
     })
   }
-  const database = { url, timeoutMs, origin: ORIGINS[PROXY_FILE] }
+  const database = { url, timeoutMs, origin: ORIGINS[PROXY_FILE], lost: lostSchema(dir) }
   const shared = await examineDatabase(database, clock, signal)
   const isUsable = shared[0]?.ok === true
   const attempts = () => (isUsable ? stores.listFeeds() : [])

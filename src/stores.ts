@@ -28,7 +28,7 @@ import { createCheckedList, createStatusStore } from './postgres/checker.ts'
 import { type Connection, openConnection, shownDatabase } from './postgres/connection.ts'
 import { createFeedStore } from './postgres/feeds.ts'
 import { createListStore } from './postgres/list.ts'
-import { installationOf, migrate, schemaState } from './postgres/migrate.ts'
+import { installationOf, migrate, requireCopied, schemaState } from './postgres/migrate.ts'
 import { createLeaderLock, createNodes } from './postgres/nodes.ts'
 import { createRegistry, PATIENT_MS } from './postgres/registry.ts'
 import { createUsageStore } from './postgres/usage/usage.ts'
@@ -38,7 +38,7 @@ import type { Breakdown } from './proxies/stats.ts'
 import type { ProxyWriter } from './proxies/store.ts'
 import { openCheckedList } from './sqlite/checked-list.ts'
 import { checkerStatusIn, openChecks, readChecks } from './sqlite/checks.ts'
-import { listCopyOf, openListInMemory, requireOwnData } from './sqlite/copy.ts'
+import { listCopyOf, lostSchema, openListInMemory, requireOwnData } from './sqlite/copy.ts'
 import {
   ACCESS_FILE,
   CHECKS_FILE,
@@ -223,6 +223,7 @@ function databaseStores(
   ): Promise<T> {
     await using quick = openConnection({ url, timeoutMs, name: NAME })
     await using patient = openConnection({ url, timeoutMs: PATIENT_MS, name: NAME })
+    await requireCopied(quick, lostSchema(dir))
     await requireSchema(quick, need, origin)
     return await work(quick, patient)
   }

@@ -4,7 +4,7 @@
  * nor SQLite.
  */
 import type { Later } from '../lib/clock.ts'
-import { messageOf } from '../lib/errors.ts'
+import { messageOf, StoreError } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { type ChangeSource, type Copies, isSameVersion, type Version } from './ports.ts'
 
@@ -103,10 +103,22 @@ export function createFollower(parts: FollowParts) {
       })
   }
 
+  /** @throws StoreError when there is a copy of another database: it may be all that is left of that. */
+  function requireSameDatabase(database: string): void {
+    const { dir, list, keys } = copies
+    const isOther = [list, keys].some(copy => (copy.version()?.database ?? database) !== database)
+    if (!isOther) return
+    throw new StoreError(
+      `it is another database than the copies in ${dir} are of: name the right one or restore its ` +
+        `schema; if this one is meant, as after a restore, stop the node, remove ${dir} and start it`,
+    )
+  }
+
   /** Asks once; copies the keys if they have changed, and begins to copy the list if that has. */
   async function ask(): Promise<Followed> {
     const askedMs = elapsedMs()
     const newest = await source.versions()
+    requireSameDatabase(newest.keys.database)
     const keys = copies.keys.version()
     if (!isSameVersion(keys, newest.keys)) await copies.keys.apply(await source.readKeys(keys))
     const isNewest = copying === null && isSameVersion(copies.list.version(), newest.list)

@@ -10,9 +10,9 @@ import { StoreError } from '../lib/errors.ts'
 import { doTask, lowerPriority } from '../lib/worker.ts'
 import { createChangeSource } from '../postgres/changes.ts'
 import { openConnection } from '../postgres/connection.ts'
-import { migrate } from '../postgres/migrate.ts'
+import { migrate, requireCopied } from '../postgres/migrate.ts'
 import { createListener, createNodes, type NodeName } from '../postgres/nodes.ts'
-import { openKeyCopy, openListCopy } from '../sqlite/copy.ts'
+import { lostSchema, openKeyCopy, openListCopy } from '../sqlite/copy.ts'
 import { createFollower, createFreshness, type Followed } from './follow.ts'
 import type { ChangeSource } from './ports.ts'
 
@@ -50,7 +50,7 @@ export type FollowReply =
 const READ_MS_MAX = 30_000
 
 /** The database as the source of copies; the schema is made or migrated first. */
-function openSource({ url, timeoutMs }: NodeData, readMsMax: number | null) {
+function openSource({ dir, url, timeoutMs }: NodeData, readMsMax: number | null) {
   const quick = openConnection({ url, timeoutMs, name: 'proxylist' })
   const slow = openConnection({ url, timeoutMs: readMsMax, name: 'proxylist' })
   const read = createChangeSource(quick, slow)
@@ -58,7 +58,10 @@ function openSource({ url, timeoutMs }: NodeData, readMsMax: number | null) {
   const source: ChangeSource = {
     ...read,
     async versions() {
-      if (!isMigrated) await migrate(quick)
+      if (!isMigrated) {
+        await requireCopied(quick, lostSchema(dir))
+        await migrate(quick)
+      }
       isMigrated = true
       return read.versions()
     },
@@ -107,7 +110,7 @@ function follow(data: NodeData) {
   }
 
   const follower = createFollower({
-    ...{ source, copies: { list, keys }, elapsedMs, later: timerLater },
+    ...{ source, copies: { dir: data.dir, list, keys }, elapsedMs, later: timerLater },
     onFollowed(followed: Followed): void {
       freshness.take(followed)
       reply(followed)

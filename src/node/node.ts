@@ -17,11 +17,11 @@ import { openConnection, shownDatabase } from '../postgres/connection.ts'
 import { readAhead } from '../postgres/examine.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
 import { createListStore } from '../postgres/list.ts'
-import { migrate } from '../postgres/migrate.ts'
+import { migrate, requireCopied } from '../postgres/migrate.ts'
 import { createLeaderLock, createNodes, type NodeName } from '../postgres/nodes.ts'
 import { createRegistry, PATIENT_MS } from '../postgres/registry.ts'
 import { createUsageStore, type FailedRequests } from '../postgres/usage/usage.ts'
-import { openCopiedKeys, requireCopies } from '../sqlite/copy.ts'
+import { lostSchema, openCopiedKeys, requireCopies } from '../sqlite/copy.ts'
 import { observeData } from '../sqlite/observe.ts'
 import { openServerList } from '../sqlite/server-list.ts'
 import { createFreshness, type Followed } from './follow.ts'
@@ -215,6 +215,7 @@ export async function openNode(given: NodeOptions) {
   }
 
   try {
+    await requireCopied(connection, lostSchema(dir))
     await migrate(connection)
   } catch (error) {
     if (!(error instanceof StoreError)) {

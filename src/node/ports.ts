@@ -63,5 +63,5 @@ export interface Copy<Changes> {
   apply(changes: Changes): Awaitable<void>
 }
 
-/** The copies of a node. */
-export type Copies = { list: Copy<ListChanges>; keys: Copy<KeyChanges> }
+/** The copies of a node; `dir` is where they are, for sentences. */
+export type Copies = { dir: string; list: Copy<ListChanges>; keys: Copy<KeyChanges> }

@@ -231,11 +231,15 @@ const CONNECTIONS_OF_A_NODE = 14
 /** Machines that ask NTP are closer than this. */
 const DISTANCE_NOTED_MS = SECOND_MS
 
-export function judgeVersions({ server, schema, newestSchema }: Read<typeof readVersions>): Result {
+export function judgeVersions(
+  { server, schema, newestSchema }: Read<typeof readVersions>,
+  lost: string | null = null,
+): Result {
   if (!server.isUsable) return wrong(`PostgreSQL ${server.text} is too old; 14 or newer is needed`)
   if (schema === null) {
     return wrong(
-      'it has no schema yet; proxylist move, import or keys add makes it, as a role that may',
+      lost ??
+        'it has no schema yet; proxylist move, import or keys add makes it, as a role that may',
     )
   }
   if (schema === 'hidden') return wrong('this role may not read its schema')
@@ -416,7 +420,15 @@ const SCHEMA_CHECKS: Checks<Database> = {
 
 /** Examines a shared database, as a node connects; one that cannot be used at all is one finding. */
 export async function examineDatabase(
-  { url, timeoutMs, origin }: { url: string; timeoutMs: number; origin: string },
+  {
+    url,
+    timeoutMs,
+    origin,
+    lost = null,
+  }: Pick<Database, 'url' | 'timeoutMs' | 'origin'> & {
+    /** What is said when there is no schema where there are copies of one. */
+    lost?: string | null
+  },
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Finding[]> {
@@ -427,7 +439,7 @@ export async function examineDatabase(
   const first: Checks<Database> = {
     async database() {
       const facts = await readVersions(database)
-      const result = judgeVersions(facts)
+      const result = judgeVersions(facts, lost)
       if (result.ok) others = { ...SERVER_CHECKS, ...SCHEMA_CHECKS }
       else if (facts.server.isUsable) {
         others = { ...SERVER_CHECKS, ...(facts.schema === 'hidden' && RIGHTS) }

@@ -2,7 +2,7 @@
  * The schema in PostgreSQL: making and migrating it, once for all machines, under an advisory
  * lock. Everything is in the schema `proxylist` of the database.
  */
-import { CommandError } from '../lib/errors.ts'
+import { CommandError, StoreError } from '../lib/errors.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
 import { seedPlans } from './registry.ts'
@@ -77,6 +77,15 @@ export async function schemaState(
   if (version === null) return 'none'
   if (version > newest) throw newer(version, shown)
   return version === newest ? 'newest' : 'older'
+}
+
+/**
+ * @throws StoreError when the schema is gone of which there are copies; `lost` says what helps then, and is
+ *   `null` where there are none.
+ */
+export async function requireCopied(connection: Connection, lost: string | null): Promise<void> {
+  if (lost === null || (await schemaState(connection)) !== 'none') return
+  throw new StoreError(`the database ${connection.shown} holds nothing of proxylist; ${lost}`)
 }
 
 /** Which database this is: a copy of it knows. */

@@ -82,6 +82,18 @@ export function listCopyOf(dir: string): Version | null {
   return found === 'own' ? null : found
 }
 
+/**
+ * What is said of a database without a schema when `dir` holds copies of one; `null` when it does not. An
+ * empty schema in its place would make every node forget what it has.
+ */
+export function lostSchema(dir: string): string | null {
+  if (DATA_FILES.every(name => (copyIn(dir, name) ?? 'own') === 'own')) return null
+  return (
+    `the schema that the copies in ${dir} are of is gone: give it its name back, or restore a ` +
+    `backup with: proxylist restore FILE (only to begin with nothing, remove ${dir})`
+  )
+}
+
 /** @throws CommandError when keys or the list of a directory are copies of a database. */
 export function requireOwnData(
   dir: string,

@@ -5,11 +5,13 @@
 import { join } from 'node:path'
 import type { KeyReader, Registry, UsageStore } from '../access/ports.ts'
 import type { Subject } from '../access/rate-limit.ts'
+import { StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { LOCK_WAIT, takeLock } from './access/usage.ts'
 import { ACCESS_FILE } from './data-directory.ts'
 import { requireHeader } from './database.ts'
 import { closeSafely, fingerprintOf, requireInPlace } from './database-files.ts'
+import { replacedByEmpty } from './errors.ts'
 import { openRegistry } from './stores.ts'
 import { superviseChecked } from './supervise-checked.ts'
 import { createCheckpointer } from './wal.ts'
@@ -22,13 +24,22 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     fingerprint: fingerprintOf(file),
   })
   type Opened = ReturnType<typeof open>
+  let hadKeys = false
+  /** Opens the file that is in place. One without keys where keys were is what another start has made. */
+  function reopen(): Opened {
+    const opened = open(true)
+    if (!hadKeys || opened.keys.hasAny()) return opened
+    opened.close()
+    throw new StoreError(replacedByEmpty(file))
+  }
   const supervised = superviseChecked(open(false), {
     ...{ file, holds: 'access', say },
-    reopen: () => open(true),
+    reopen,
     close: ({ db, fingerprint }) => closeSafely(db, file, fingerprint),
-    verify({ fingerprint }) {
+    verify({ fingerprint, keys }) {
       requireInPlace(file, fingerprint)
       requireHeader(file, 'access')
+      hadKeys = keys.hasAny()
     },
     probe: ({ usage }) => usage.probe(),
   })
@@ -41,6 +52,9 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
       // It is not open at the moment, or has failed.
     }
   }
+  tryWith(({ keys }) => {
+    hadKeys = keys.hasAny()
+  })
   // When the worker has copied most of the WAL, the rest is copied here, between two commits: so
   // the next one finds all of it copied, and begins at its start.
   const checkpointer = createCheckpointer(file, 'access', () =>

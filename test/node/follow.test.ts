@@ -69,6 +69,7 @@ const source: ChangeSource = {
 }
 
 const copies: Copies = {
+  dir: 'data',
   list: {
     version: () => own.list,
     async apply({ to }) {
@@ -212,15 +213,34 @@ describe('a node', () => {
     expect(await stopWhile('read')).toEqual(['ask', 'read list 0'])
   })
 
-  test('does not count the copy of another database as its list', async () => {
-    size = FEW_ROWS_MAX + 1
-    own.list = at(0, 'm0', 'other')
-    const fresh = freshness()
-    start(fresh)
-    await passTurns()
-    expect(fresh.listVersion()).toBeNull()
-    expect(fresh.problem()).toBe('the list was not copied yet')
-  })
+  for (const what of ['list', 'keys'] as const) {
+    test(`keeps its ${what} and knows nothing when another database is there, until that is the right one or the copy is removed`, async () => {
+      const copy = at(0, 'm0', 'other')
+      for (const mend of [() => (newest = { list: copy, keys: copy }), () => (own[what] = null)]) {
+        newest = { list: at(0), keys: at(0) }
+        own = { list: null, keys: null, [what]: copy }
+        const fresh = freshness()
+        const { wake, stop } = start(fresh)
+        await passTurns()
+        expect(doneNow()).toEqual(['ask'])
+        expect(said.at(-1)).toMatchObject({
+          ...{ kind: 'failed', what: 'keys' },
+          message: expect.stringMatching(
+            /^it is another database than the copies in data are of: /,
+          ),
+        })
+        expect([fresh.listVersion(), fresh.problem()]).toEqual([
+          ...[null, 'the database was not reached yet'],
+        ])
+        mend()
+        wake()
+        await passTurns()
+        expect(fresh.problem()).toBeNull()
+        await stop()
+        doneNow()
+      }
+    })
+  }
 })
 
 describe('the copy of a list', () => {

@@ -1,10 +1,16 @@
 /** A node on its database (src/node): what it says, hears, and does when it cannot go on. */
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { limitRulesOf } from '../../src/access/entitlements.ts'
+import { readSettings } from '../../src/config/settings.ts'
+import { EXAMINED, examine } from '../../src/doctor.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import { createReporter, type Node, openNode, startFollower } from '../../src/node/node.ts'
 import type { Connection } from '../../src/postgres/connection.ts'
+import { migrate } from '../../src/postgres/migrate.ts'
 import { createLeaderLock } from '../../src/postgres/nodes.ts'
+import { storesOf } from '../../src/stores.ts'
 import { T0 } from '../support/fixtures.ts'
 import { burst, IP, regular } from '../support/limits.ts'
 import {
@@ -77,6 +83,47 @@ describe.skipIf(!HAS_POSTGRES)('a node', () => {
     const node = await start('postgres://nobody@127.0.0.1:1/nothing', dir)
     expect(() => node.registry.keys.find('unknown')).toThrow('the database was not reached yet')
     expect(() => node.list.version()).toThrow('the database was not reached yet')
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('a node whose schema is gone', () => {
+  const GONE = /the schema that the copies in .* are of is gone: .* proxylist restore FILE/
+  const copied = (dir: string) =>
+    ['access.db', 'proxies.db'].map(name => readFileSync(join(dir, name)).toString('base64'))
+
+  test('says so, and neither it nor a command that is run beside it makes an empty one', async () => {
+    const dir = temporaryDirectory()
+    await (await open(dir)).close()
+    await database.query('alter schema proxylist rename to px')
+    const node = await start(url, dir)
+    await until(() => said.some(sentence => GONE.test(sentence)))
+    const given = { data: dir, database: url, databaseTimeout: '20s' }
+    const settings = readSettings(EXAMINED, given, {})
+    const findings = await examine(settings, {}, () => T0, new AbortController().signal)
+    expect(findings.find(({ check }) => check === 'database')?.found).toMatch(GONE)
+    const stores = storesOf(settings, () => T0)
+    for (const need of ['read', 'change', 'make'] as const) {
+      await expect(stores.registry(need, () => {})).rejects.toThrow(GONE)
+    }
+    await until(() => node.health().failures > 1)
+    expect(await database.query(`select from pg_namespace where nspname = 'proxylist'`)).toBeEmpty()
+    await database.query('alter schema px rename to proxylist')
+    await until(() => node.problem() === null)
+  })
+
+  test('keeps its copies when an empty one takes its place, and answers again from the right one', async () => {
+    const dir = temporaryDirectory()
+    await (await open(dir)).close()
+    const before = copied(dir)
+    await database.query('alter schema proxylist rename to px')
+    await migrate(database)
+    const node = await start(url, dir)
+    await until(() => said.some(sentence => sentence.startsWith('it is another database than')))
+    expect(() => node.registry.keys.find('unknown')).toThrow('the database was not reached yet')
+    expect(copied(dir)).toEqual(before)
+    await database.query('drop schema proxylist cascade')
+    await database.query('alter schema px rename to proxylist')
+    await until(() => node.problem() === null)
   })
 })
 

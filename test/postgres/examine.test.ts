@@ -46,6 +46,7 @@ const CASES: readonly Case[] = [
     'PostgreSQL 13.9 is too old; 14 or newer is needed',
   ],
   ['no schema', judgeVersions({ ...versions, schema: null }), 'wrong', /^it has no schema yet;/],
+  ['a schema that is gone', judgeVersions({ ...versions, schema: null }, 'gone'), 'wrong', 'gone'],
   [
     'a schema of a newer program',
     judgeVersions({ ...versions, schema: 2 }),

@@ -166,6 +166,21 @@ describe('access.db', () => {
     db.close(true)
   })
 
+  test('without keys, which another start has made in the place of its directory, is not used, and the right one is again', async () => {
+    const { server, right, dir } = await serving()
+    renameSync(dir, `${dir}.away`)
+    openRegistry(dir).close()
+    const EMPTY = 'access.db is another, empty database: stop the server, and restore a backup with'
+    while (sentences(server, EMPTY).length === 0) {
+      expect(await ask(server, QUERY)).toBe(UNAVAILABLE)
+    }
+    expect(await ask(server, '/readyz')).toBe(UNAVAILABLE)
+    rmSync(dir, { recursive: true })
+    renameSync(`${dir}.away`, dir)
+    await until(server, right, QUERY)
+    await server.stop()
+  })
+
   test('that is empty is not taken for a new one', async () => {
     const dir = dataDirectory(ROWS)
     truncateSync(join(dir, ACCESS_FILE), 0)
