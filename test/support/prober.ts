@@ -40,18 +40,21 @@ export const NOW = T0 + 10_000
 
 export const USER_AGENT = 'proxylist-check/test (+https://operator.example/)'
 
+/** The name of a judge, the files of its certificate, and who signed it. */
+const JUDGE = { name: JUDGE_NAME, files: CERTIFICATES.judge, authority: AUTHORITY }
+
 /** Starts a judge and a prober that has found it. */
-export async function startProber(more: Partial<ProberOptions> = {}) {
-  const judge = await startTestJudge()
+export async function startProber(more: Partial<ProberOptions> = {}, named = JUDGE) {
+  const judge = await startTestJudge({}, named.files)
   judge.setNow(NOW)
   const timers = handTimers()
   const options: ProberOptions = {
     ...{ later: timers.later, elapsedMs: () => 0, userAgent: USER_AGENT, clock: () => NOW },
     judge: {
-      plain: new URL(`http://${JUDGE_NAME}:${judge.port}`),
-      tls: new URL(`https://${JUDGE_NAME}:${judge.tlsPort}`),
+      plain: new URL(`http://${named.name}:${judge.port}`),
+      tls: new URL(`https://${named.name}:${judge.tlsPort}`),
     },
-    authorities: readFileSync(AUTHORITY, 'utf8'),
+    authorities: readFileSync(named.authority, 'utf8'),
     ...{ keys: KEYS, ownAddresses: [US], targets: [], allowsPrivate: true },
     resolve: async () => [US],
     ...more,
