@@ -4,6 +4,7 @@
  */
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Address, Anon, ProxyType, Service } from '../proxies/proxy.ts'
+import type { ImportTx } from '../proxies/store.ts'
 
 /** Why a check failed, with the sentence that `check explain` says. */
 export const REASONS = {
@@ -48,8 +49,8 @@ export type Measured = {
   because: string
   /** The peer that the judge saw on the plain way; `''` when only TLS worked. */
   ipOut: string
-  /** From dialling to the first byte of the judge. */
-  pingMs: number
+  /** From dialling to the first byte of the judge; a probe knows it, and it is forgotten where we lagged: `null`. */
+  pingMs: number | null
   /** Bytes per second. */
   speed?: number
   services?: Partial<Record<Service, boolean>>
@@ -101,12 +102,15 @@ export type Past = {
   measured?: Measured
 }
 
-/** What is remembered of an address. Times are Unix milliseconds. */
+/**
+ * What is remembered of an address. Times but those of `history` are of the schedule's clock: Unix milliseconds
+ * where no clock was ever wrong, and they never step (`checker.ts`).
+ */
 export type Candidate = {
   /** See `idOf`. */
   id: number
   queue: Queue
-  /** When it is due, and from when on idle budget may go to it. */
+  /** When it is due, and from when on idle budget may go to it, which is not later. */
   nextAtMs: number
   idleAtMs: number
   /** Its last success; `null` never. */
@@ -117,42 +121,78 @@ export type Candidate = {
   addedMs: number
   /** Failures since the last success. */
   streak: number
-  /** Weighted time of successes and of all checks, in seconds, as of `checkedMs`; `null` never checked. */
-  works: { good: number; total: number } | null
+  /** How much of its checks succeeded; `null` never checked, and nobody says. */
+  works: Works | null
   checkedMs: number | null
   /** What was measured last, and when the rarer measurements were made. */
   measured: Measured | null
   speedMs: number | null
   servicesMs: number | null
   tlsMs: number | null
-  /** The last twenty checks, newest first. */
+  /** The checks of the last twenty attempts, newest first. */
   history: readonly Past[]
 }
 
-/** A new address, and what is known of it. */
-export type NewCandidate = Pick<Candidate, 'id' | 'hint' | 'queue' | 'nextAtMs' | 'okAtMs'> & {
-  /** A percentage that a file or the list states; `null` none. */
-  works: number | null
-  /** When that was so. */
-  checkedMs: number | null
-}
+/** Weighted seconds of successes and of all checks, as of `checkedMs`, and how many checks those are. */
+export type Works = { good: number; total: number; checks: number }
 
 export type QueueCounts = { readonly [Q in Queue]: number }
 
-/** The memory of the checker. Failures are `StoreError`s. */
+/** What a checker must not forget when it starts again. */
+export type Ledger = {
+  /** The latest that the schedule's clock has shown. */
+  atMs: number
+  /** The UTC day of that clock, and the bytes that measuring speeds has cost on it. */
+  day: number
+  speedBytes: number
+}
+
+export type Batch = {
+  checked: readonly Candidate[]
+  forgotten: readonly number[]
+  /** Addresses that come later: not before `untilMs`. */
+  postponed: readonly { id: number; untilMs: number }[]
+  ledger: Ledger
+}
+
+/** The memory of the checker, which nobody else writes. Failures are `StoreError`s. */
 export interface CheckStore {
   /** Adds those that are not there; returns how many. */
-  add(candidates: readonly NewCandidate[], nowMs: number): number
+  add(candidates: readonly Candidate[]): number
   find(id: number): Candidate | null
-  /** Due addresses, in the order of `takeOrder` of the schedule, without those that are excluded. */
-  take(nowMs: number, count: number, excluded: ReadonlySet<number>): Candidate[]
-  /** Stores a batch, and forgets addresses, in one transaction. */
-  save(batch: readonly Candidate[], forgotten: readonly number[]): void
+  /** Addresses of a queue that are due, the longest due first, without those that are excluded. */
+  due(queue: Queue, nowMs: number, count: number, excluded: ReadonlySet<number>): number[]
+  /** Addresses that are not due and may be checked early, the next due first. */
+  idle(nowMs: number, count: number, excluded: ReadonlySet<number>): number[]
+  /** Stores a batch in one transaction. */
+  save(batch: Batch): void
+  /** `null` before the first batch. */
+  ledger(): Ledger | null
   counts(): QueueCounts
   /** Of the living, how many succeeded since. */
   freshSince(ms: number): number
   /** How late the latest of the living is, in milliseconds; 0 when none is due. */
   lagMs(nowMs: number): number
+}
+
+/** What the checker reads of a row of the list; `checkedAt` in Unix seconds. */
+export type ListedRow = Address & {
+  type: ProxyType
+  checkedAt: number
+  works: number | null
+  speed: number | null
+  pingMs: number | null
+}
+
+/** The list, as the checker reads and writes it. Failures are `StoreError`s. */
+export interface CheckedList {
+  begin(mode: 'set'): Pick<ImportTx, 'lock' | 'add' | 'lower' | 'commit' | 'rollback'>
+  /** A string that changes when others have changed the list. */
+  version(): Awaitable<string>
+  /** The first rows after an id, by id; none at the end. */
+  page(afterId: number): Awaitable<readonly ListedRow[]>
+  /** The rows of these ids that are there. */
+  find(ids: readonly number[]): Awaitable<readonly ListedRow[]>
 }
 
 /** What the server, its metrics and its console show of the checker. */

@@ -109,6 +109,7 @@ export const idOf = ({ ip, port }: Address): number => ipv4ToNumber(ip) * 65536 
 /** The IPv4 address in an id, as 32 bits. */
 export const ipBits = (id: number): number => Math.floor(id / 65536)
 export const portOf = (id: number): number => id % 65536
+export const toAddress = (id: number): Address => ({ ip: ipText(ipBits(id)), port: portOf(id) })
 /** The /16 of the address in an id, as a number below 65,536. */
 export const subnetOf = (id: number): number => Math.floor(id / 2 ** 32)
 
@@ -142,7 +143,7 @@ export type ListedNumbers = Pick<RowNumbers, (typeof LISTED_COLUMNS)[number]>
 
 /** What it reads of them; `null` unknown. */
 export const toListed = ({ id, checked_at, ping_ms, type, works, speed }: ListedNumbers) => ({
-  ...{ ip: ipText(ipBits(id)), port: portOf(id) },
+  ...toAddress(id),
   type: TYPES[type] ?? 'http', // it is in the list
   checkedAt: checked_at,
   pingMs: ping_ms === UNKNOWN_PING ? null : ping_ms,

@@ -1,0 +1,283 @@
+/** When an address is checked, and what is remembered of it: contract H3 and H4, sentence by sentence. */
+import { describe, expect, test } from 'bun:test'
+import type { Attempt, Candidate, Measured, Queue } from '../../src/checker/ports.ts'
+import {
+  afterFailure,
+  afterSuccess,
+  createOrder,
+  isHopeless,
+  isRareDue,
+  listedCandidate,
+  neededRate,
+  newCandidate,
+  percentOf,
+  worksAfter,
+} from '../../src/checker/schedule.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
+import { createSpells } from '../support/checker.ts'
+import { T0 } from '../support/fixtures.ts'
+import { createRandom } from '../support/random.ts'
+
+const MEASURED: Measured = { type: 'http', anon: 'elite', because: '', ipOut: '', pingMs: 100 }
+const RAW = { hint: null, queue: 'raw', okAtMs: null, works: null, checkedMs: null } as const
+
+const candidate = (more: Partial<Candidate> = {}): Candidate => ({
+  ...newCandidate({ ...RAW, id: 1, nextAtMs: T0 }, T0),
+  ...more,
+})
+const endedAt = (nowMs: number, attempts: readonly Attempt[] = []) => ({
+  ...{ nowMs, at: nowMs, attempts },
+})
+const fail = (before: Candidate, nowMs = before.nextAtMs): Candidate =>
+  afterFailure(before, 'timeout', endedAt(nowMs), 0.5)
+const succeed = (before: Candidate, measured: Partial<Measured> = {}, nowMs = before.nextAtMs) =>
+  afterSuccess(before, { ...MEASURED, ...measured }, endedAt(nowMs), 0.5)
+
+/** The pauses after so many failures in a row, in seconds. */
+function pausesOf(first: Candidate, times: number): number[] {
+  let [current, pauses] = [first, [] as number[]]
+  for (let n = 0; n < times; n += 1) {
+    const next = fail(current)
+    pauses = [...pauses, (next.nextAtMs - current.nextAtMs) / SECOND_MS]
+    current = next
+  }
+  return pauses
+}
+
+describe('which next', () => {
+  test('the living every 240 s ± 10 %', () => {
+    const pauses = [0, 0.5, 0.999_999].map(
+      random => afterSuccess(candidate(), MEASURED, endedAt(T0), random).nextAtMs - T0,
+    )
+    expect(pauses).toEqual([216_000, 240_000, 264_000])
+  })
+
+  test('known but down: 45 s twice, then × 1.5 up to 30 min', () => {
+    const pauses = pausesOf(succeed(candidate()), 14)
+    const growing = [45, 67.5, 101.25, 151.875, 227.813, 341.719, 512.578, 768.867, 1153.301]
+    expect(pauses).toEqual([45, ...growing, 1729.951, 1800, 1800, 1800])
+  })
+
+  test('never seen alive: 10 min × 2 up to 24 h', () => {
+    const minutes = pausesOf(candidate(), 10).map(seconds => seconds / 60)
+    expect(minutes).toEqual([10, 20, 40, 80, 160, 320, 640, 1280, 1440, 1440])
+  })
+
+  test('a success ends all that failures began', () => {
+    const again = succeed(fail(fail(succeed(candidate()))))
+    expect(again).toMatchObject({ queue: 'living', streak: 0, okAtMs: T0 + 240_000 + 90_000 })
+    expect(fail(again).nextAtMs - again.nextAtMs).toBe(45_000)
+  })
+
+  test('nobody is checked early before half of its pause is over', () => {
+    for (const next of [succeed(candidate()), fail(candidate()), fail(succeed(candidate()))]) {
+      const pauseMs = next.nextAtMs - (next.checkedMs ?? 0)
+      expect(next.idleAtMs - (next.checkedMs ?? 0)).toBe(pauseMs / 2)
+    }
+  })
+
+  test('it is forgotten after 14 days or 20 failures', () => {
+    const [alive, raw] = [succeed(candidate()), candidate()]
+    const cases: [Candidate, number, boolean][] = [
+      [{ ...raw, streak: 19 }, T0, false],
+      [{ ...raw, streak: 20 }, T0, true],
+      [raw, T0 + 14 * DAY_MS - 1, false],
+      [raw, T0 + 14 * DAY_MS, true],
+      [{ ...alive, streak: 20 }, T0, true],
+      [{ ...alive, addedMs: T0 - 100 * DAY_MS }, T0 + 14 * DAY_MS - 1, false],
+      [alive, T0 + 14 * DAY_MS, true],
+    ]
+    for (const [it, nowMs, is] of cases) expect(isHopeless(it, nowMs)).toBe(is)
+  })
+
+  test('a row of the list is living when it was checked within ten minutes, else down', () => {
+    const row = { ip: '1.2.3.4', port: 80, type: 'http', speed: null, pingMs: null } as const
+    const at = (ageMs: number, works: number | null = null) =>
+      listedCandidate({ ...row, checkedAt: 0, works }, ageMs, T0)
+    expect(at(MINUTE_MS)).toMatchObject({ queue: 'living', nextAtMs: T0 + 180_000, hint: 'http' })
+    expect(at(9 * MINUTE_MS)).toMatchObject({ queue: 'living', nextAtMs: T0 })
+    expect(at(11 * MINUTE_MS)).toMatchObject({ queue: 'down', nextAtMs: T0 })
+    expect(at(11 * MINUTE_MS).okAtMs).toBe(T0 - 11 * MINUTE_MS)
+    expect(at(-MINUTE_MS)).toMatchObject({ queue: 'living', okAtMs: T0 }) // another clock is ahead
+    expect(percentOf(at(0, 70).works)).toBe(70)
+    expect(fail(at(11 * MINUTE_MS)).queue).toBe('down')
+  })
+
+  test('measurements that cost more are made every 6 h at most', () => {
+    const cases = [
+      [null, true],
+      [T0, false],
+      [T0 - 6 * HOUR_MS + 1, false],
+      [T0 - 6 * HOUR_MS, true],
+    ] as const
+    for (const [measuredMs, is] of cases) expect(isRareDue(measuredMs, T0)).toBe(is)
+  })
+
+  test('a rate that cannot keep the living fresh: the one that would, with a quarter for others', () => {
+    expect(neededRate(240, 1)).toBeNull()
+    expect(neededRate(241, 1)).toBe(2)
+    expect(neededRate(24_000, 50)).toBe(134)
+  })
+})
+
+describe('of the due, first the living; then at least a quarter never seen alive', () => {
+  /** The lines of those that come next, where so many are due. */
+  function linesOf(
+    due: { readonly [Q in Queue]: number },
+    { idle = 0, count = 8, rounds = 1 } = {},
+  ): string[] {
+    const ids = (many: number, most: number) =>
+      Array.from({ length: Math.min(many, most) }, () => 1)
+    const order = createOrder({
+      due: (queue, _, most) => ids(due[queue], most),
+      idle: (_, most) => ids(idle, most),
+    })
+    return Array.from({ length: rounds }, () =>
+      order(T0, count, new Set(), true)
+        .map(({ line }) => line[0])
+        .join(''),
+    )
+  }
+
+  test.each([
+    [{ living: 9, down: 9, raw: 9 }, 'llllllll'],
+    [{ living: 4, down: 9, raw: 9 }, 'lllldddr'],
+    [{ living: 0, down: 9, raw: 9 }, 'dddrdddr'],
+    [{ living: 0, down: 3, raw: 9 }, 'rdrrdrdr'],
+    [{ living: 0, down: 9, raw: 1 }, 'dddddddr'],
+    [{ living: 0, down: 9, raw: 0 }, 'dddddddd'],
+    [{ living: 1, down: 1, raw: 1 }, 'ldriiiii'],
+  ])('%p: %s', (due, lines) => expect(linesOf(due, { idle: 9 })).toEqual([lines]))
+
+  test('where one address comes at a time, each fourth is one of them', () => {
+    const many = { living: 0, down: 9, raw: 9 }
+    expect(linesOf(many, { count: 1, rounds: 8 }).join('')).toBe('dddrdddr')
+  })
+})
+
+describe('works', () => {
+  const never = { works: null, checkedMs: null }
+
+  test('is unknown until three checks, and a stated value is three', () => {
+    let current: Pick<Candidate, 'works' | 'checkedMs'> = never
+    const shown = [0, 1, 2].map(n => {
+      const nowMs = T0 + n * 240_000
+      current = { works: worksAfter(current, true, nowMs), checkedMs: nowMs }
+      return percentOf(current.works)
+    })
+    expect(shown).toEqual([null, null, 100])
+    const stated = newCandidate({ ...RAW, id: 1, nextAtMs: T0, works: 80, checkedMs: T0 }, T0)
+    expect(percentOf(stated.works)).toBe(80)
+    // 576 of 720 seconds, which fade a little, and 240 more without a success
+    expect(percentOf(worksAfter(stated, false, T0 + 240_000))).toBe(60)
+    expect(percentOf(null)).toBeNull()
+  })
+
+  test.each([
+    ['a check weighs the time since the one before', 30 * MINUTE_MS, 1800],
+    ['gaps count at most an hour', 5 * HOUR_MS, 3600],
+    ['a clock that was set back', -HOUR_MS, 0],
+  ])('%s', (_, gapMs, seconds) => {
+    const before = { works: { good: 0, total: 0, checks: 3 }, checkedMs: T0 }
+    const after = { good: seconds, total: seconds, checks: 3 }
+    expect(worksAfter(before, true, T0 + gapMs)).toEqual(after)
+  })
+
+  test('half of it is of the last six hours', () => {
+    const before = { works: { good: 1000, total: 2000, checks: 3 }, checkedMs: T0 }
+    const { good, total } = worksAfter(before, false, T0 + 6 * HOUR_MS)
+    expect([good, total - 3600]).toEqual([500, 1000])
+  })
+
+  /** What is shown on average of one that is up for this share of its time, in spells of about an hour. */
+  function shownOf(truth: number): { truth: number; shown: number; counted: number } {
+    const cycleMs = 1.5 * HOUR_MS
+    const means = { upMs: cycleMs * truth, downMs: cycleMs * (1 - truth) }
+    const isUp = createSpells(createRandom(3), means, T0)
+    let [current, sum, checks, good, ups] = [candidate(), 0, 0, 0, 0]
+    const end = T0 + 200 * DAY_MS
+    for (let nowMs = T0; nowMs < end; nowMs += MINUTE_MS) {
+      const is = isUp(nowMs)
+      ups += Number(is)
+      if (current.nextAtMs <= nowMs) {
+        current = is ? succeed(current, {}, nowMs) : fail(current, nowMs)
+        checks += 1
+        good += Number(is)
+      }
+      sum += percentOf(current.works) ?? 0
+    }
+    const minutes = (end - T0) / MINUTE_MS
+    return { truth: (100 * ups) / minutes, shown: sum / minutes, counted: (100 * good) / checks }
+  }
+
+  test.each([
+    [0.45, 52],
+    [0.19, 26],
+  ])('flatters little: %d shows %d at most, where counting checks shows more', (truth, most) => {
+    const { truth: was, shown, counted } = shownOf(truth)
+    expect(was).toBeWithin(100 * truth - 2, 100 * truth + 2)
+    expect(shown).toBeWithin(was - 1, most)
+    expect(counted).toBeGreaterThan(shown + 3)
+  })
+})
+
+describe('what is remembered', () => {
+  test('of a check is what it measured; what it did not look at stays', () => {
+    const services = { smtp: true, google: true }
+    const first = succeed(candidate(), { speed: 9000, hasTls: true, services })
+    const second = succeed(first, {
+      anon: 'transparent',
+      because: 'via',
+      services: { google: false },
+    })
+    expect(second.measured).toEqual({
+      ...{ ...MEASURED, anon: 'transparent', because: 'via', speed: 9000, hasTls: true },
+      services: { smtp: true, google: false },
+    })
+    const third = succeed(second, { pingMs: null })
+    expect(third.measured?.pingMs).toBe(100)
+    const { measured, okAtMs, speedMs } = fail(third)
+    expect({ measured, okAtMs, speedMs }).toEqual({
+      ...{ measured: third.measured, okAtMs: third.okAtMs, speedMs: third.speedMs },
+    })
+  })
+
+  test('when the rarer measurements were made: that of a speed when it was tried', () => {
+    const attempt = { type: 'http', purpose: 'speed', result: 'closed', ms: 9, detail: '' } as const
+    const after = (measured: Partial<Measured>, attempts: Attempt[] = []): (number | null)[] => {
+      const both = { ...MEASURED, ...measured }
+      const { speedMs, servicesMs, tlsMs } = afterSuccess(
+        candidate(),
+        both,
+        endedAt(T0, attempts),
+        0,
+      )
+      return [speedMs, servicesMs, tlsMs]
+    }
+    expect(after({})).toEqual([null, null, null])
+    expect(after({}, [attempt])).toEqual([T0, null, null])
+    expect(after({ services: {}, hasTls: false })).toEqual([null, T0, T0])
+  })
+
+  test('the checks of the last twenty attempts, newest first', () => {
+    const attempt: Attempt = {
+      type: 'http',
+      purpose: 'judge',
+      result: 'refused',
+      ms: 1,
+      detail: '',
+    }
+    let current = candidate()
+    for (let n = 1; n <= 30; n += 1) {
+      const attempts = Array.from({ length: n % 3 }, () => attempt)
+      current = afterFailure(current, 'refused', endedAt(T0 + n, attempts), 0)
+    }
+    expect(current.history.map(({ at }) => at - T0)).toEqual([
+      ...[30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16],
+    ])
+    const many = Array.from({ length: 25 }, (_, ms) => ({ ...attempt, ms }))
+    const [only, ...others] = afterFailure(current, 'refused', endedAt(T0, many), 0).history
+    expect(only?.attempts.map(({ ms }) => ms)).toEqual(many.slice(5).map(({ ms }) => ms))
+    expect(others).toEqual([])
+  })
+})

@@ -1,0 +1,232 @@
+/** A checker whose clock, timers, proxies, judge and list are a test's. */
+import { type CheckerOptions, createChecker } from '../../src/checker/checker.ts'
+import type {
+  CheckedList,
+  CheckerStatus,
+  CheckRequest,
+  CheckResult,
+  ListedRow,
+  Measured,
+  Reason,
+  SelfCheck,
+} from '../../src/checker/ports.ts'
+import { orAborted } from '../../src/lib/errors.ts'
+import { SECOND_MS } from '../../src/lib/time.ts'
+import { addressText, type IncomingProxy, parseAddress } from '../../src/proxies/proxy.ts'
+import { idOf } from '../../src/proxies/row.ts'
+import { openChecks } from '../../src/sqlite/checks.ts'
+import { T0 } from './fixtures.ts'
+import { createRandom } from './random.ts'
+import { onCleanUp } from './temporary.ts'
+
+/** Time that passes by hand: a stopwatch, timers, and a clock that may step. */
+export function createTime() {
+  let elapsedMs = 0
+  let stepMs = 0
+  let timers: { run: () => void; at: number }[] = []
+  const settle = (): Promise<void> => new Promise(resume => setImmediate(resume))
+  return {
+    elapsedMs: (): number => elapsedMs,
+    clock: (): number => T0 + elapsedMs + stepMs,
+    /** The clock of the machine is set. */
+    step(ms: number): void {
+      stepMs += ms
+    },
+    /** The program does nothing for a while. */
+    stall(ms: number): void {
+      elapsedMs += ms
+    },
+    later(run: () => void, ms: number): () => void {
+      const timer = { run, at: elapsedMs + ms }
+      timers.push(timer)
+      return () => {
+        timers = timers.filter(other => other !== timer)
+      }
+    },
+    /** Lets time pass; timers run when they are due, and what follows from them happens. */
+    async pass(ms: number): Promise<void> {
+      const until = elapsedMs + ms
+      await settle()
+      for (;;) {
+        const next = timers.reduce((least, { at }) => Math.min(least, at), Number.POSITIVE_INFINITY)
+        if (next > until) break
+        elapsedMs = Math.max(elapsedMs, next)
+        const due = timers.filter(({ at }) => at <= elapsedMs)
+        timers = timers.filter(({ at }) => at > elapsedMs)
+        for (const { run } of due) run()
+        await settle()
+      }
+      elapsedMs = Math.max(elapsedMs, until)
+    },
+  }
+}
+export type TestTime = ReturnType<typeof createTime>
+
+/** Whether a proxy is up at an instant: it is for spells of random length, with these means. Time goes on only. */
+export function createSpells(
+  random: () => number,
+  { upMs, downMs }: { upMs: number; downMs: number },
+  fromMs = 0,
+): (nowMs: number) => boolean {
+  let isUp = random() < upMs / (upMs + downMs)
+  let untilMs = fromMs
+  const lasts = (): number => -Math.log(1 - random()) * (isUp ? upMs : downMs)
+  untilMs += lasts()
+  return nowMs => {
+    while (untilMs <= nowMs) {
+      isUp = !isUp
+      untilMs += lasts()
+    }
+    return isUp
+  }
+}
+
+/** A list in memory. */
+export function createTestList() {
+  const rows = new Map<number, IncomingProxy>()
+  let version = 0
+  const toListed = ({
+    ip,
+    port,
+    type,
+    checkedAt,
+    works,
+    speed,
+    pingMs,
+  }: IncomingProxy): ListedRow => ({
+    ...{ ip, port, type, checkedAt, works, speed, pingMs },
+  })
+  const list = {
+    rows,
+    /** Transactions so far, and rows lowered. */
+    commits: 0,
+    lowered: 0,
+    /** What a transaction throws. */
+    failure: null as Error | null,
+    /** Another import has locked the list until this resolves. */
+    locked: null as Promise<void> | null,
+    /** Adds a row as somebody else does. */
+    put(row: Partial<IncomingProxy> & { address: string; ageSeconds: number }): void {
+      const { address, ageSeconds, ...rest } = row
+      const at = parseAddress(address)
+      if (at === null) throw new Error(address)
+      version += 1
+      rows.set(idOf(at), {
+        ...at,
+        ...{ type: 'http', checkedAt: T0 / 1000 - ageSeconds, ipOut: '', anon: '' },
+        ...{ speed: null, pingMs: null, country: '', city: '', cityEn: '', works: null },
+        ...{ services: new Set(), servicesStated: new Set(), ...rest },
+      })
+    },
+    row(address: string): IncomingProxy | undefined {
+      return [...rows.values()].find(row => addressText(row) === address)
+    },
+    version: () => String(version),
+    page: (afterId: number): ListedRow[] =>
+      [...rows]
+        .filter(([id]) => id > afterId)
+        .sort(([a], [b]) => a - b)
+        .slice(0, 2_000)
+        .map(([, row]) => toListed(row)),
+    find: (ids: readonly number[]): ListedRow[] =>
+      ids.flatMap(id => {
+        const row = rows.get(id)
+        return row === undefined ? [] : [toListed(row)]
+      }),
+    begin() {
+      const changes: (() => void)[] = []
+      return {
+        async lock(signal?: AbortSignal): Promise<void> {
+          if (list.locked !== null)
+            await orAborted(list.locked, signal ?? new AbortController().signal)
+          if (list.failure !== null) throw list.failure
+        },
+        add: (row: IncomingProxy): void => void changes.push(() => rows.set(idOf(row), row)),
+        lower: (address: Parameters<typeof idOf>[0], works: number | null): void =>
+          void changes.push(() => {
+            const row = rows.get(idOf(address))
+            if (row === undefined || row.works === works) return
+            rows.set(idOf(address), { ...row, works })
+            list.lowered += 1
+          }),
+        commit() {
+          list.commits += 1
+          version += 1
+          for (const change of changes) change()
+          return { added: 0, updated: 0, unchanged: 0, removed: 0 }
+        },
+        rollback() {},
+      }
+    },
+  }
+  return list satisfies CheckedList & { [member: string]: unknown }
+}
+
+export const alive = (measured: Partial<Measured> = {}): CheckResult => ({
+  ...{ kind: 'alive', bytes: 600 },
+  attempts: [{ type: 'http', purpose: 'judge', result: 'ok', ms: 300, detail: '200' }],
+  measured: { type: 'http', anon: 'elite', because: '', ipOut: '', pingMs: 100, ...measured },
+})
+export const dead = (reason: Reason = 'timeout'): CheckResult => ({
+  ...{ kind: 'dead', reason, bytes: 200 },
+  attempts: [{ type: 'http', purpose: 'judge', result: reason, ms: 12_000, detail: '' }],
+})
+
+/** A checker in a world that a test governs; it is closed by `cleanUp`. */
+export function createWorld(options: Partial<CheckerOptions> = {}) {
+  const time = createTime()
+  const list = createTestList()
+  const world = {
+    time,
+    list,
+    store: openChecks(null),
+    /** What a check finds, and how long that takes. */
+    answer: (_: CheckRequest, _beganMs: number): CheckResult => alive(),
+    takesMs: (_: CheckRequest): number => 300,
+    /** What a self-check finds. */
+    judge: (): SelfCheck => ({ ok: true, offsetMs: 0, startedMs: T0 - 1000 * SECOND_MS }),
+    selfChecks: 0,
+    said: [] as string[],
+    /** Checks as they began. */
+    begun: [] as { address: string; at: number; request: CheckRequest }[],
+    inFlight: new Map<string, number>(),
+    status: null as CheckerStatus | null,
+  }
+  onCleanUp(world.store.close)
+  const create = () =>
+    createChecker({
+      ...{ store: world.store, status: world.store.status, list, clock: time.clock },
+      ...{ elapsedMs: time.elapsedMs, later: time.later, random: createRandom(1) },
+      log: {
+        say: world.said.push.bind(world.said),
+        sayRepeated: (_, what) => world.said.push(what),
+      },
+      ...{ perSecond: 20, inFlightMax: 500, speedBytesADay: 2 ** 40 },
+      sliceMs: 250,
+      ...{ hasServices: false, hasTls: false, once: false, placing: row => row },
+      onStatus: status => {
+        world.status = status
+      },
+      async probe(request, signal) {
+        const address = addressText(request.address)
+        const beganMs = time.elapsedMs()
+        world.begun.push({ address, at: beganMs, request })
+        world.inFlight.set(address, (world.inFlight.get(address) ?? 0) + 1)
+        const { promise, resolve } = Promise.withResolvers<void>()
+        const cancel = time.later(resolve, world.takesMs(request))
+        const end = (): void => resolve()
+        signal.addEventListener('abort', end)
+        await promise
+        signal.removeEventListener('abort', end)
+        cancel()
+        world.inFlight.set(address, (world.inFlight.get(address) ?? 0) - 1)
+        return world.answer(request, beganMs)
+      },
+      async selfCheck() {
+        world.selfChecks += 1
+        return world.judge()
+      },
+      ...options,
+    })
+  return Object.assign(world, { create, checker: create() })
+}
