@@ -1,7 +1,8 @@
 /**
  * A backup: both databases, each as of one moment, in one tar archive. An archive that is a file appears
  * under its name complete or not at all. `feeds.db` is in no backup: it says which content of a feed the
- * list has, and beside another list a feed would be skipped as unchanged.
+ * list has, and beside another list a feed would be skipped as unchanged. Nor is `checks.db`: it may be large, is
+ * right beside any list, and is made again from the list and by checking.
  */
 import type { Database } from 'bun:sqlite'
 import {
@@ -21,7 +22,14 @@ import { dirname, join } from 'node:path'
 import { CommandError, messageOf, orAborted, systemReasonOf } from '../lib/errors.ts'
 import { startTask } from '../lib/worker.ts'
 import { type WriteChunk, writeArchive } from '../move/archive.ts'
-import { DATA_FILES, FEED_LINES_FILE, FEEDS_FILE, requireParts, walOf } from './data-directory.ts'
+import {
+  CHECKS_FILE,
+  DATA_FILES,
+  FEED_LINES_FILE,
+  FEEDS_FILE,
+  requireParts,
+  walOf,
+} from './data-directory.ts'
 import { lockPath, removeFolder } from './database-files.ts'
 import type { ServerHolds } from './migrate.ts'
 import { countRows } from './proxies/store.ts'
@@ -72,6 +80,7 @@ export type Backup = Archive & { leavesOut: string[] }
 export const LEFT_OUT = [
   [FEEDS_FILE, 'after a restore, each feed is fetched in full once'],
   [FEED_LINES_FILE, 'a restore leaves the feeds of the console as they are'],
+  [CHECKS_FILE, 'a restore leaves what the checker remembers as it is'],
 ] as const
 
 /**

@@ -12,6 +12,8 @@ import { CommandError, reasonOf } from '../lib/errors.ts'
 export const PROXY_FILE = 'proxies.db'
 export const ACCESS_FILE = 'access.db'
 export const FEEDS_FILE = 'feeds.db'
+/** What the checker remembers of each address. */
+export const CHECKS_FILE = 'checks.db'
 /** The feeds of the console. */
 export const FEED_LINES_FILE = 'console-feeds'
 

@@ -3,7 +3,7 @@ import { SQLiteError } from 'bun:sqlite'
 import { accessSync, constants, statfsSync, statSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
-import { FEEDS_FILE, PROXY_FILE } from './data-directory.ts'
+import { CHECKS_FILE, FEEDS_FILE, PROXY_FILE } from './data-directory.ts'
 
 const EXPLANATIONS: { [code: string]: string } = {
   SQLITE_NOTADB: 'is not a database',
@@ -24,6 +24,7 @@ const RESTORE = 'restore a backup with: proxylist restore --force FILE'
 const REMEDIES: { readonly [name: string]: string } = {
   [PROXY_FILE]: `import the whole list again with: proxylist import --replace FILE, or ${RESTORE}`,
   [FEEDS_FILE]: 'remove it: each feed is then fetched in full once',
+  [CHECKS_FILE]: 'remove it: the checker then begins with the list and its files',
 }
 const HAS_REMEDY = /^SQLITE_(?:CORRUPT|NOTADB)/
 

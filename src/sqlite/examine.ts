@@ -13,6 +13,7 @@ import { type Tally, tallyAt } from '../proxies/freshness.ts'
 import { checkRegistry, OF_NO_PLAN, startCheck, untilDone } from './check.ts'
 import {
   ACCESS_FILE,
+  CHECKS_FILE,
   FEED_LINES_FILE,
   FEEDS_FILE,
   hasDirectory,
@@ -98,7 +99,8 @@ const COUNTED_MS = 2 * MINUTE_MS
 export const DIRECTORY_CHECKS = {
   permissions({ dir, secrets }) {
     if (!hasDirectory(dir)) return wrong(missingDirectory(dir))
-    const files = [PROXY_FILE, ACCESS_FILE, FEEDS_FILE, FEED_LINES_FILE, SAMPLES_FILE, ...secrets]
+    const others = [FEEDS_FILE, CHECKS_FILE, FEED_LINES_FILE, SAMPLES_FILE]
+    const files = [PROXY_FILE, ACCESS_FILE, ...others, ...secrets]
     const asked = [[dir, 0o700], ...files.map(name => [join(dir, name), 0o600] as const)] as const
     const owner = statSync(dir).uid
     const problems = asked.flatMap(([path, mode]) => {

@@ -6,15 +6,16 @@
 import type { Database } from 'bun:sqlite'
 import { CommandError } from '../lib/errors.ts'
 
-/** Mark a SQLite file as a database of this program: `pxll`, `pxla` and `pxlf`. */
+/** Mark a SQLite file as a database of this program: `pxll`, `pxla`, `pxlf` and `pxlc`. */
 export const APPLICATION_IDS = {
   proxies: 0x70786c6c,
   access: 0x70786c61,
   feeds: 0x70786c66,
+  checks: 0x70786c63,
 } as const
 
 export type Holds = keyof typeof APPLICATION_IDS
-export type ServerHolds = Exclude<Holds, 'feeds'>
+export type ServerHolds = Exclude<Holds, 'feeds' | 'checks'>
 
 /**
  * Builds before the first release numbered their schemas from 1, too, with other tables. Their databases
@@ -28,6 +29,7 @@ const UNRELEASED: { readonly [holds in Holds]: { ids: readonly number[]; remedy:
       'export the keys with that build (keys export), remove the file, and import them with this one (keys import)',
   },
   feeds: { ids: [0x50525846], remedy: 'remove it: each feed is then fetched in full once' },
+  checks: { ids: [], remedy: '' }, // there was none
 }
 
 /** The schema of a database; the scripts lead to its versions. */

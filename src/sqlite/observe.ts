@@ -8,6 +8,7 @@ import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Space } from '../metrics/attention.ts'
 import type { DatabaseState, Observed } from '../metrics/observed.ts'
 import type { Breakdown } from '../proxies/stats.ts'
+import { checkerStatusIn } from './checks.ts'
 import { ACCESS_FILE, PROXY_FILE, walOf } from './data-directory.ts'
 import type { ServerList } from './server-list.ts'
 import { listFeeds } from './stores.ts'
@@ -89,7 +90,7 @@ export function observeData(
     extent: list.extent,
     breakdown: createBreakdown(list),
     feeds: () => listFeeds(dir, { isServer: true }), // waits for no other process
-    checker: () => null,
+    checker: checkerStatusIn(dir).read,
     replication: () => null,
   }
 }

@@ -1,0 +1,310 @@
+/**
+ * The memory of the checker, on the disk because there may be ten million addresses: nothing reads all of them
+ * but opening it, which counts them. Knows nothing of checks.
+ */
+import type { Database } from 'bun:sqlite'
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  type Attempt,
+  type Candidate,
+  type CheckerStatus,
+  type CheckerStatusStore,
+  type CheckStore,
+  type Past,
+  QUEUES,
+  type Queue,
+} from '../checker/ports.ts'
+import { CommandError } from '../lib/errors.ts'
+import schema from './checks.sql' with { type: 'text' }
+import { CHECKS_FILE } from './data-directory.ts'
+import { type OpenMode, openDatabase } from './database.ts'
+import { lockPath } from './database-files.ts'
+import { toStoreError } from './errors.ts'
+
+// -----------------------------------------------------------------------------------------------
+// A candidate as a row. Attempts are most of it: they are stored without the names of their members.
+
+/** In the order of the table. */
+type Row = [
+  id: number,
+  queue: number,
+  nextAt: number,
+  idleAt: number,
+  okAt: number | null,
+  memory: string,
+]
+
+const ATTEMPT = ['type', 'purpose', 'result', 'ms', 'detail'] as const
+type StoredPast = [at: number, result: Past['result'], attempts: unknown[][], Past['measured']]
+
+const toStoredPast = ({ at, result, attempts, measured }: Past): StoredPast => [
+  ...([at, result] as const),
+  attempts.map(attempt => ATTEMPT.map(member => attempt[member])),
+  measured,
+]
+const toAttempt = (values: unknown[]): Attempt =>
+  Object.fromEntries(ATTEMPT.map((member, i) => [member, values[i]])) as Attempt // as it was stored
+const toPast = ([at, result, attempts, measured]: StoredPast): Past => ({
+  ...{ at, result, attempts: attempts.map(toAttempt) },
+  ...(measured && { measured }),
+})
+
+/** What most addresses have, which is not stored. */
+const NOTHING = {
+  ...{ hint: null, streak: 0, works: null, checkedMs: null, measured: null },
+  ...{ speedMs: null, servicesMs: null, tlsMs: null, history: [] },
+}
+const unlessNothing = <T>(value: T | null): T | undefined => value || undefined
+
+function toRow({ id, queue, nextAtMs, idleAtMs, okAtMs, ...rest }: Candidate): Row {
+  const memory = JSON.stringify({
+    addedMs: rest.addedMs,
+    hint: unlessNothing(rest.hint),
+    streak: unlessNothing(rest.streak),
+    works: unlessNothing(rest.works),
+    checkedMs: unlessNothing(rest.checkedMs),
+    measured: unlessNothing(rest.measured),
+    speedMs: unlessNothing(rest.speedMs),
+    servicesMs: unlessNothing(rest.servicesMs),
+    tlsMs: unlessNothing(rest.tlsMs),
+    history: rest.history.length === 0 ? undefined : rest.history.map(toStoredPast),
+  })
+  return [id, QUEUES.indexOf(queue), nextAtMs, idleAtMs, okAtMs, memory]
+}
+
+function toCandidate([id, queue, nextAtMs, idleAtMs, okAtMs, memory]: Row): Candidate {
+  const { history = [], ...rest } = JSON.parse(memory)
+  return {
+    ...{ ...NOTHING, ...rest, id, queue: QUEUES[queue], nextAtMs, idleAtMs, okAtMs },
+    history: history.map(toPast),
+  }
+}
+
+// -----------------------------------------------------------------------------------------------
+
+/** How many of a queue are looked at to find those that may be checked early. */
+const IDLE_SCAN = 2_000
+
+/** The value in the only row of the table of the checker. */
+function cell<T>(db: Database, column: 'ledger' | 'status') {
+  const read = db.prepare<{ value: string | null }, []>(`select ${column} as value from checker`)
+  const write = db.prepare<never, [string]>(
+    `insert into checker (one, ${column}) values (1, ?1) on conflict do update set ${column} = ?1`,
+  )
+  return {
+    read(): T | null {
+      const text = read.get()?.value ?? null
+      return text === null ? null : JSON.parse(text)
+    },
+    write: (value: T): void => void write.run(JSON.stringify(value)),
+  }
+}
+
+function finder(db: Database): CheckStore['find'] {
+  const find = db.prepare('select * from candidates where id = ?')
+  return id => {
+    const [row] = find.values(id) as unknown as Row[] // values() is untyped
+    return row === undefined ? null : toCandidate(row)
+  }
+}
+
+function createCheckStore(db: Database) {
+  const conflict = 'insert into candidates values (?1, ?2, ?3, ?4, ?5, ?6) on conflict (id)'
+  const insert = db.prepare<never, Row>(`${conflict} do nothing`)
+  const upsert = db.prepare<never, Row>(
+    `${conflict} do update set queue = ?2, next_at = ?3, idle_at = ?4, ok_at = ?5, memory = ?6`,
+  )
+  const queueOf = db.prepare<{ queue: number }, [number]>(
+    'select queue from candidates where id = ?',
+  )
+  const forget = db.prepare<never, [number]>('delete from candidates where id = ?')
+  const postpone = db.prepare<never, [number, number]>(
+    'update candidates set next_at = max(next_at, ?2), idle_at = ?2 where id = ?1',
+  )
+  const due = db.prepare<{ id: number }, [number, number]>(
+    'select id from candidates where queue = ? and next_at <= ? order by next_at',
+  )
+  type Early = { id: number; next_at: number }
+  const early = db.prepare<Early, [number, number]>(
+    `select id, next_at from candidates where idle_at <= ?1 and next_at > ?1 and idle_at < next_at
+     order by idle_at limit ?2`,
+  )
+  const following = db.prepare<Early & { idle_at: number }, [number, number, number]>(
+    `select id, next_at, idle_at from candidates where queue = ? and next_at > ?
+     order by next_at limit ?`,
+  )
+  const fresh = db.prepare<{ n: number }, [number]>(
+    'select count(*) as n from candidates indexed by candidates_fresh where queue = 0 and ok_at >= ?',
+  )
+  const first = db.prepare<{ next_at: number }, []>(
+    'select next_at from candidates where queue = 0 order by next_at limit 1',
+  )
+  const ledger = cell<NonNullable<ReturnType<CheckStore['ledger']>>>(db, 'ledger')
+
+  /** Counting ten million takes half a second: it is done once, because nobody else writes. */
+  const sizes = QUEUES.map(() => 0)
+  const counted = db.query<{ queue: number; n: number }, []>(
+    'select queue, count(*) as n from candidates group by queue',
+  )
+  for (const { queue, n } of counted.all()) sizes[queue] = n
+
+  /** Works in a transaction, and counts what it does to the queues. */
+  function change(work: (count: (queue: number | undefined, by: number) => void) => void): void {
+    const changes = QUEUES.map(() => 0)
+    db.transaction(() =>
+      work((queue, by) => {
+        if (queue !== undefined) changes[queue] = (changes[queue] ?? 0) + by
+      }),
+    ).immediate()
+    for (const [queue, by] of changes.entries()) sizes[queue] = (sizes[queue] ?? 0) + by
+  }
+
+  /** The first of a queue that may be checked early. */
+  function earlyOf(queue: number, nowMs: number, count: number, excluded: ReadonlySet<number>) {
+    const found: Early[] = []
+    for (const row of following.iterate(queue, nowMs, IDLE_SCAN + excluded.size)) {
+      if (row.idle_at > nowMs || excluded.has(row.id)) continue
+      if (found.push(row) === count) break
+    }
+    return found
+  }
+
+  return {
+    add(candidates): number {
+      let added = 0
+      // In the order of the table, of which each page is then read and written once.
+      const rows = candidates.map(toRow).sort(([a], [b]) => a - b)
+      change(count => {
+        for (const row of rows) {
+          const isNew = insert.run(...row).changes
+          count(row[1], isNew)
+          added += isNew
+        }
+      })
+      return added
+    },
+
+    find: finder(db),
+
+    due(queue: Queue, nowMs, count, excluded): number[] {
+      const ids: number[] = []
+      if (count <= 0) return ids
+      for (const { id } of due.iterate(QUEUES.indexOf(queue), nowMs)) {
+        if (excluded.has(id)) continue
+        if (ids.push(id) === count) break
+      }
+      return ids
+    },
+
+    /** Exact where few may be checked early; else of each queue are looked at those that are due next. */
+    idle(nowMs, count, excluded): number[] {
+      const few = excluded.size + 4 * count
+      const found = early.all(nowMs, few)
+      if (found.length === few) {
+        for (const queue of QUEUES.keys()) found.push(...earlyOf(queue, nowMs, count, excluded))
+      }
+      const times = new Map(found.map(({ id, next_at }) => [id, next_at]))
+      return Array.from(times)
+        .filter(([id]) => !excluded.has(id))
+        .sort(([, a], [, b]) => a - b)
+        .slice(0, count)
+        .map(([id]) => id)
+    },
+
+    save({ checked, forgotten, postponed, ledger: stored }): void {
+      change(count => {
+        for (const candidate of checked) {
+          const row = toRow(candidate)
+          count(queueOf.get(candidate.id)?.queue, -1)
+          count(row[1], 1)
+          upsert.run(...row)
+        }
+        for (const id of forgotten) {
+          count(queueOf.get(id)?.queue, -1)
+          forget.run(id)
+        }
+        for (const { id, untilMs } of postponed) postpone.run(id, untilMs)
+        ledger.write(stored)
+      })
+    },
+
+    ledger: ledger.read,
+    counts: () => ({ living: sizes[0] ?? 0, down: sizes[1] ?? 0, raw: sizes[2] ?? 0 }),
+    freshSince: (ms): number => fresh.get(ms)?.n ?? 0,
+    lagMs: (nowMs): number => Math.max(0, nowMs - (first.get()?.next_at ?? nowMs)),
+  } satisfies CheckStore
+}
+
+/** With each method throwing `StoreError`s. */
+function explained<T extends { [method: string]: (...args: never[]) => unknown }>(
+  file: string,
+  methods: T,
+): T {
+  const wrapped = Object.entries(methods).map(([name, method]) => [
+    name,
+    (...args: never[]): unknown => {
+      try {
+        return method(...args)
+      } catch (error) {
+        throw toStoreError(file, error)
+      }
+    },
+  ])
+  return Object.fromEntries(wrapped)
+}
+
+const openFile = (file: string, mode: OpenMode = {}): Database =>
+  openDatabase(file, { holds: 'checks', scripts: [schema], ...mode })
+
+/** Locks a data directory for one checker; the lock ends with its process. @throws CommandError. */
+function lockDirectory(dir: string): () => void {
+  mkdirSync(dir, { recursive: true, mode: 0o700 })
+  const release = lockPath(join(dir, 'checker'), 0)
+  if (release !== null) return release
+  throw new CommandError(`another checker is at work on ${dir}: there is one for a data directory`)
+}
+
+/**
+ * Opens the memory of the checker of a data directory, which is its only one until it is closed; or one in
+ * memory when `dir` is null. @throws CommandError when there is another, and as `openDatabase` does.
+ */
+export function openChecks(dir: string | null) {
+  using opened = new DisposableStack()
+  if (dir !== null) opened.defer(lockDirectory(dir))
+  const file = dir === null ? ':memory:' : join(dir, CHECKS_FILE)
+  const db = openFile(file)
+  opened.defer(() => db.close(true))
+  const status = cell<CheckerStatus>(db, 'status')
+  const store = explained(file, createCheckStore(db))
+  const kept = opened.move()
+  const close = (): void => kept.dispose()
+  return {
+    ...store,
+    status: explained(file, status) satisfies CheckerStatusStore,
+    close,
+    [Symbol.dispose]: close,
+  }
+}
+
+/** Works with what the checker of a data directory remembers, only to read it; `null` when none ever ran. */
+export function readChecks<T>(
+  dir: string,
+  work: (checks: Pick<CheckStore, 'find'> & { status(): CheckerStatus | null }) => T,
+): T | null {
+  const file = join(dir, CHECKS_FILE)
+  if (!existsSync(file)) return null
+  const db = openFile(file, { isReader: true })
+  try {
+    return work({ find: finder(db), status: cell<CheckerStatus>(db, 'status').read })
+  } catch (error) {
+    throw toStoreError(file, error)
+  } finally {
+    db.close()
+  }
+}
+
+/** The status of the checker of a data directory, which may be another process. */
+export const checkerStatusIn = (dir: string): Pick<CheckerStatusStore, 'read'> => ({
+  read: () => readChecks(dir, checks => checks.status()),
+})
