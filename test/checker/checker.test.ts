@@ -1,0 +1,732 @@
+/**
+ * The checker at work: contract H2 (which failures count), H3 (what is written), H4 and H5, sentence by sentence.
+ * Scheduler, store and loop are the real ones; proxies, judge, list and time are the test's.
+ */
+import { afterAll, describe, expect, test } from 'bun:test'
+import type { CheckerOptions } from '../../src/checker/checker.ts'
+import type { SelfCheck } from '../../src/checker/ports.ts'
+import { StoreError } from '../../src/lib/errors.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
+import { parseAddress } from '../../src/proxies/proxy.ts'
+import { idOf } from '../../src/proxies/row.ts'
+import { openCheckedList } from '../../src/sqlite/checked-list.ts'
+import { checkerStatusIn, openChecks } from '../../src/sqlite/checks.ts'
+import { openList } from '../../src/sqlite/stores.ts'
+import { alive, createWorld, dead } from '../support/checker.ts'
+import { simulate } from '../support/checker-simulation.ts'
+import { addList, T0 } from '../support/fixtures.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+type World = ReturnType<typeof createWorld>
+
+/** A world with these addresses, none of which was ever checked. */
+function worldOf(addresses: readonly string[], options: Partial<CheckerOptions> = {}): World {
+  const world = createWorld(options)
+  addRaw(world, addresses)
+  return world
+}
+
+function addRaw({ checker }: Pick<World, 'checker'>, addresses: readonly string[]): number {
+  return checker.add(
+    addresses.map(text => {
+      const address = parseAddress(text)
+      if (address === null) throw new Error(text)
+      return { ...address, type: null, works: null, checkedAt: null }
+    }),
+  )
+}
+
+/** So many addresses, each in a network of its own. */
+const spread = (count: number, first = 0): string[] =>
+  Array.from({ length: count }, (_, n) => `${1 + ((n + first) >> 8)}.${(n + first) & 255}.0.1:80`)
+
+/** A world whose checker runs; `stop` ends it. */
+function start(world: World) {
+  const stopping = new AbortController()
+  const run = world.checker.run(stopping.signal)
+  return {
+    ...world,
+    world,
+    run,
+    async stop(): Promise<void> {
+      stopping.abort()
+      await world.time.pass(3 * SECOND_MS)
+      await run
+    },
+    /** As if it were killed: nothing is written any more. */
+    kill(): void {
+      world.list.failure = new StoreError('killed')
+      stopping.abort()
+    },
+  }
+}
+
+const A = '1.2.3.4:80'
+const find = ({ store }: World, address: string) => {
+  const parsed = parseAddress(address)
+  return parsed && store.find(idOf(parsed))
+}
+
+describe('the list', () => {
+  test('a raw address enters it at its first success only', async () => {
+    const world = worldOf([A])
+    world.answer = () => dead()
+    const { list, time, stop } = start(world)
+    await time.pass(2 * MINUTE_MS)
+    expect(world.begun).toHaveLength(1)
+    expect(list.rows.size).toBe(0)
+    expect(find(world, A)).toMatchObject({ queue: 'raw', streak: 1, okAtMs: null })
+    world.answer = () =>
+      alive({ type: 'socks5', anon: 'anonymous', because: 'via', ipOut: '5.6.7.8' })
+    await time.pass(5 * MINUTE_MS)
+    expect(list.row(A)).toMatchObject({
+      ...{ type: 'socks5', anon: 'anonymous', ipOut: '5.6.7.8', pingMs: 100 },
+      ...{ speed: null, country: '', city: '', servicesStated: new Set() },
+    })
+    expect(find(world, A)).toMatchObject({ queue: 'living', hint: null })
+    await stop()
+  })
+
+  test('only a success makes a row fresh; a failure writes the stored time with a lower works', async () => {
+    const world = createWorld()
+    world.list.put({ address: A, ageSeconds: 60, works: 80, country: 'DE' })
+    world.answer = () => dead()
+    const { list, time, stop } = start(world)
+    await time.pass(5 * MINUTE_MS)
+    const row = list.row(A)
+    expect(row).toMatchObject({ checkedAt: T0 / 1000 - 60, country: 'DE' })
+    expect(row?.works).toBeLessThan(70)
+    world.answer = () => alive()
+    await time.pass(5 * MINUTE_MS)
+    expect(list.row(A)?.checkedAt).toBeGreaterThan(T0 / 1000 + 250)
+    await stop()
+  })
+
+  test('is read again once a minute, for rows that others wrote', async () => {
+    const world = createWorld()
+    const { list, time, store, stop } = start(world)
+    await time.pass(10 * SECOND_MS)
+    list.put({ address: A, ageSeconds: 0 })
+    list.put({ address: '2.2.2.2:80', ageSeconds: 700 })
+    await time.pass(40 * SECOND_MS)
+    expect(store.counts()).toEqual({ living: 0, down: 0, raw: 0 })
+    await time.pass(20 * SECOND_MS)
+    expect(store.counts()).toEqual({ living: 2, down: 0, raw: 0 })
+    expect(world.begun.map(({ address }) => address)).toEqual(['2.2.2.2:80']) // it was down
+    await stop()
+  })
+
+  test('what was not measured now is written as it is remembered, or as the list has it', async () => {
+    const world = createWorld({ hasServices: true })
+    world.list.put({ address: A, ageSeconds: 700, speed: 5000, pingMs: 7, works: 50 })
+    world.answer = ({ wantsServices }) =>
+      alive(wantsServices ? { services: { smtp: true, google: false } } : {})
+    const { list, time, stop } = start(world)
+    await time.pass(10 * SECOND_MS)
+    const services = { services: new Set(['smtp']), servicesStated: new Set(['smtp', 'google']) }
+    expect(list.row(A)).toMatchObject({ speed: 5000, pingMs: 100, ...services })
+    world.answer = () => alive({ speed: 9000 })
+    await time.pass(5 * MINUTE_MS)
+    expect(list.row(A)).toMatchObject({ speed: 9000, ...services })
+    world.answer = () => alive()
+    await time.pass(5 * MINUTE_MS)
+    expect(list.row(A)).toMatchObject({ speed: 9000, ...services })
+    await stop()
+  })
+
+  test('a success whose works is unknown yet leaves the one of the list', async () => {
+    const world = worldOf([A])
+    world.answer = () => dead()
+    const { list, time, stop } = start(world)
+    await time.pass(3 * MINUTE_MS)
+    list.put({ address: A, ageSeconds: 0, works: 90 })
+    world.answer = () => alive()
+    await time.pass(3 * MINUTE_MS)
+    expect(list.row(A)?.checkedAt).toBeGreaterThan(T0 / 1000 + 180)
+    expect(list.row(A)?.works).toBe(90)
+    await stop()
+  })
+})
+
+describe('what a check is asked for', () => {
+  const requestsIn = (world: World) => world.begun.map(({ request }) => request)
+
+  test('the type that it had, or that its file said', async () => {
+    const world = createWorld()
+    world.checker.add([{ ip: '1.2.3.4', port: 80, type: 'socks4', works: null, checkedAt: null }])
+    world.answer = () => alive({ type: 'https' })
+    const { time, stop } = start(world)
+    await time.pass(3 * MINUTE_MS)
+    expect(requestsIn(world).map(({ known }) => known)).toEqual(['socks4', 'https'])
+    await stop()
+  })
+
+  test('speed of the living, services and TLS: at most every 6 h', async () => {
+    const world = worldOf([A], { hasServices: true, hasTls: true, sliceMs: SECOND_MS })
+    const attempt = { type: 'http', purpose: 'speed', result: 'ok', ms: 9, detail: '' } as const
+    world.answer = ({ wantsSpeed, wantsServices, wantsTls }) => ({
+      ...alive({
+        ...(wantsServices && { services: { smtp: false } }),
+        ...(wantsTls && { hasTls: true }),
+      }),
+      attempts: wantsSpeed ? [attempt] : [],
+    })
+    const { time, stop } = start(world)
+    await time.pass(6 * HOUR_MS + 10 * MINUTE_MS)
+    for (const what of ['wantsSpeed', 'wantsServices', 'wantsTls'] as const) {
+      const times = world.begun.filter(({ request }) => request[what]).map(({ at }) => at)
+      expect(times).toHaveLength(2)
+      const gapMs = (times[1] ?? 0) - (times[0] ?? 0)
+      expect(gapMs).toBeWithin(6 * HOUR_MS, 6 * HOUR_MS + 3 * MINUTE_MS)
+      // Of the living: not at the first success.
+      expect(times[0] === world.begun[0]?.at).toBe(what !== 'wantsSpeed')
+    }
+    await stop()
+  })
+
+  test('speed within a daily budget, which holds across restarts', async () => {
+    const world = createWorld({ speedBytesADay: 1_000_000, sliceMs: SECOND_MS })
+    world.time.step(10 * HOUR_MS)
+    world.checker = world.create() // at ten in the evening
+    addRaw(world, spread(10))
+    world.answer = ({ wantsSpeed }) => ({ ...alive(), bytes: wantsSpeed ? 300_000 : 600 })
+    const asked = () => world.begun.filter(({ request }) => request.wantsSpeed).length
+    const first = start(world)
+    await world.time.pass(30 * MINUTE_MS)
+    expect(asked()).toBe(3)
+    await first.stop()
+    world.checker = world.create()
+    const second = start(world)
+    await world.time.pass(80 * MINUTE_MS)
+    expect(asked()).toBe(3)
+    await world.time.pass(20 * MINUTE_MS) // it is the next day
+    expect(asked()).toBe(6)
+    await second.stop()
+  })
+})
+
+describe('which next', () => {
+  test('the living come first, and what is left is shared by the down and those never seen alive', async () => {
+    const world = createWorld({ perSecond: 10 })
+    for (const address of spread(1000)) world.list.put({ address, ageSeconds: 400 })
+    for (const address of spread(600, 1000)) world.list.put({ address, ageSeconds: 4000 })
+    addRaw(world, spread(600, 2000))
+    const { time, stop } = start(world)
+    await time.pass(160 * SECOND_MS)
+    const counts = { living: 0, down: 0, raw: 0 }
+    const living = new Set(spread(1000))
+    const down = new Set(spread(600, 1000))
+    for (const { address } of world.begun.slice(10)) {
+      counts[living.has(address) ? 'living' : down.has(address) ? 'down' : 'raw'] += 1
+    }
+    expect(counts.living).toBeGreaterThan(950)
+    expect(counts.raw).toBeWithin(counts.down / 3 - 10, counts.down / 3 + 15)
+    await stop()
+  })
+
+  test('idle budget goes to who is due next, never before half of its pause is over', async () => {
+    const world = worldOf(spread(30), { sliceMs: 500 })
+    world.answer = ({ address }) => (address.ip.endsWith('.0.1') ? alive() : dead())
+    const { time, stop } = start(world)
+    await time.pass(HOUR_MS)
+    const times = world.begun.filter(({ address }) => address === '1.7.0.1:80').map(({ at }) => at)
+    const gaps = times.slice(1).map((at, n) => at - (times[n] ?? 0))
+    expect(gaps.length).toBeGreaterThan(25)
+    for (const gap of gaps) expect(gap).toBeWithin(108_000, 136_000) // half of 240 s ± 10 %
+    await stop()
+  })
+
+  test('pauses hold across restarts', async () => {
+    const world = worldOf(spread(20))
+    world.answer = () => dead()
+    const first = start(world)
+    await world.time.pass(40 * SECOND_MS)
+    await first.stop()
+    expect(world.begun).toHaveLength(20)
+    world.checker = world.create()
+    const second = start(world)
+    await world.time.pass(4 * MINUTE_MS)
+    expect(world.begun).toHaveLength(20)
+    await world.time.pass(6 * MINUTE_MS)
+    expect(world.begun.length).toBeGreaterThan(20)
+    await second.stop()
+  })
+
+  test('it is forgotten after 14 days or 20 failures; one that is in the list stays, and is down', async () => {
+    const world = worldOf([A, '2.2.2.2:80'], { perSecond: 1, sliceMs: MINUTE_MS })
+    world.answer = () => dead()
+    const { time, store, list, stop } = start(world)
+    await time.pass(5 * DAY_MS)
+    expect(store.counts()).toEqual({ living: 0, down: 0, raw: 2 })
+    list.put({ address: A, ageSeconds: 0 })
+    await time.pass(4 * DAY_MS)
+    expect(store.counts()).toEqual({ living: 0, down: 1, raw: 0 })
+    expect(find(world, A)?.queue).toBe('down')
+    await stop()
+  })
+
+  test('when the rate cannot keep the living fresh, it says so, with the rate that would', async () => {
+    const world = createWorld({ perSecond: 2 })
+    for (const address of spread(600)) world.list.put({ address, ageSeconds: 100 })
+    const { time, said, stop } = start(world)
+    await time.pass(5 * SECOND_MS)
+    const sentence = 'the rate of 2/s cannot keep the 600 living fresh: 4/s would'
+    expect(said).toEqual([sentence])
+    expect(world.status).toMatchObject({ neededRate: 4, queues: { living: 600 }, coverage: 1 })
+    await stop()
+  })
+})
+
+/** The most of these times that lie within so many milliseconds of each other. */
+const mostWithin = (times: readonly number[], ms: number): number =>
+  Math.max(0, ...times.map(from => times.filter(at => at >= from && at < from + ms).length))
+
+describe('how fast', () => {
+  test('checks begin at the rate, evenly, and no more are under way than may be', async () => {
+    const world = worldOf(spread(2000), { perSecond: 50, inFlightMax: 100 })
+    const { time, stop } = start(world)
+    await time.pass(20 * SECOND_MS)
+    const times = world.begun.map(({ at }) => at)
+    expect(times.length).toBeWithin(940, 1001)
+    expect(mostWithin(times, 250)).toBeLessThanOrEqual(13)
+    world.takesMs = () => 10 * SECOND_MS
+    await time.pass(9 * SECOND_MS)
+    expect([...world.inFlight.values()].reduce((sum, n) => sum + n)).toBe(100)
+    await stop()
+  })
+
+  test('what was missed while the program stood still is not caught up with at once', async () => {
+    const world = worldOf(spread(500), { perSecond: 20 })
+    const { time, stop } = start(world)
+    await time.pass(5 * SECOND_MS)
+    const before = world.begun.length
+    time.stall(10 * SECOND_MS)
+    await time.pass(SECOND_MS)
+    expect(world.begun.length - before).toBeLessThan(30)
+    await stop()
+  })
+
+  /** 200 addresses of one network, and 100 of others that are due after them. */
+  const CROWD = Array.from({ length: 200 }, (_, n) => `9.9.${n % 20}.1:${80 + Math.floor(n / 20)}`)
+  const isOfCrowd = ({ address }: { address: string }): boolean => address.startsWith('9.9.')
+
+  test('2 a second begin in a /16, and others do not wait for its addresses', async () => {
+    const world = worldOf(CROWD)
+    await world.time.pass(SECOND_MS)
+    addRaw(world, spread(100))
+    const { time, stop } = start(world)
+    await time.pass(10 * SECOND_MS)
+    expect(world.begun.filter(check => !isOfCrowd(check))).toHaveLength(100)
+    await time.pass(100 * SECOND_MS)
+    const times = world.begun.filter(isOfCrowd).map(({ at }) => at)
+    expect(new Set(world.begun.map(({ address }) => address)).size).toBe(300)
+    expect(mostWithin(times, SECOND_MS)).toBe(2)
+    await stop()
+  })
+
+  test('nor do they wait where all of a network are due at once', async () => {
+    const world = createWorld()
+    for (const address of CROWD) world.list.put({ address, ageSeconds: 300 })
+    for (const address of spread(100)) world.list.put({ address, ageSeconds: 100 })
+    const { time, store, stop } = start(world)
+    await time.pass(SECOND_MS)
+    const due = CROWD.flatMap(address => find(world, address) ?? [])
+    const ledger = { atMs: 0, day: 0, speedBytes: 0 }
+    const now = due.map(each => ({ ...each, nextAtMs: T0, idleAtMs: T0 }))
+    store.save({ checked: now, forgotten: [], postponed: [], ledger })
+    world.begun.length = 0
+    await time.pass(160 * SECOND_MS)
+    expect(new Set(world.begun.filter(check => !isOfCrowd(check)).map(c => c.address)).size).toBe(
+      100,
+    )
+    expect(
+      mostWithin(
+        world.begun.filter(isOfCrowd).map(({ at }) => at),
+        SECOND_MS,
+      ),
+    ).toBe(2)
+    await stop()
+  })
+
+  test('8 are under way in a /16, 2 at an address', async () => {
+    const world = worldOf([...CROWD, ...Array.from({ length: 50 }, (_, n) => `8.8.8.8:${80 + n}`)])
+    world.takesMs = () => 30 * SECOND_MS
+    const most = { network: 0, address: 0 }
+    const { time, stop } = start(world)
+    for (let n = 0; n < 240; n += 1) {
+      await time.pass(500)
+      const open = [...world.inFlight].flatMap(([address, count]) => (count > 0 ? [address] : []))
+      const at = (start: string): number => open.filter(address => address.startsWith(start)).length
+      most.network = Math.max(most.network, at('9.9.'))
+      most.address = Math.max(most.address, at('8.8.8.8:'))
+    }
+    expect(most).toEqual({ network: 8, address: 2 })
+    await stop()
+  })
+
+  test('the same address a thousand times is one candidate', async () => {
+    const world = createWorld()
+    expect(addRaw(world, new Array(1000).fill(A))).toBe(1)
+    expect(addRaw(world, [A])).toBe(0)
+    expect(world.store.counts().raw).toBe(1)
+    const { time, stop } = start(world)
+    await time.pass(MINUTE_MS)
+    expect(world.begun).toHaveLength(1)
+    await stop()
+  })
+})
+
+describe('a failure counts only when a self-check that began after it succeeds', () => {
+  const LIVING = spread(600)
+
+  /** A world of living proxies, all of which fail from now on; returns how many rows were lowered. */
+  async function lowered(
+    trouble: (world: World) => Promise<void>,
+    options: Partial<CheckerOptions> = {},
+  ): Promise<{ lowered: number; world: World }> {
+    const world = createWorld({ perSecond: 5, ...options })
+    for (const address of LIVING) world.list.put({ address, ageSeconds: 300, works: 90 })
+    const { time, list, stop } = start(world)
+    await time.pass(35 * SECOND_MS)
+    const before = world.begun.length
+    list.lowered = 0
+    await trouble(world)
+    expect(world.begun.length).toBeGreaterThan(before)
+    await stop()
+    return { lowered: list.lowered, world }
+  }
+  const OK: SelfCheck = { ok: true, offsetMs: 0, startedMs: T0 - DAY_MS }
+  const away = (problem: string) => (): SelfCheck => ({ ok: false, problem })
+
+  test('then it does', async () => {
+    const { lowered: rows } = await lowered(async world => {
+      world.answer = () => dead('refused')
+      await world.time.pass(5 * MINUTE_MS)
+    })
+    expect(rows).toBeGreaterThan(50)
+  })
+
+  test.each([
+    ['the judge is away', 'the judge does not answer: connection refused'],
+    ['its certificate has ended', 'the certificate of the judge has ended'],
+    ['its clock is wrong', 'the clock of the judge is an hour off'],
+  ])('%s: no row is lowered, nothing begins, and it is said once', async (_, problem) => {
+    const { lowered: rows, world } = await lowered(async world => {
+      world.judge = away(problem)
+      world.answer = () => dead('proxy error')
+      await world.time.pass(MINUTE_MS)
+      const begun = world.begun.length
+      await world.time.pass(10 * MINUTE_MS)
+      expect(world.begun).toHaveLength(begun)
+      expect(world.status?.judgeProblem).toMatchObject({ sentence: problem })
+      world.judge = () => OK // and those under way end after it
+      world.answer = () => alive()
+      await world.time.pass(MINUTE_MS)
+    })
+    expect(rows).toBe(0)
+    expect(world.said).toEqual([
+      `${problem}; nothing is checked meanwhile`,
+      'the judge answers again',
+    ])
+    expect(world.status?.judgeProblem).toBeNull()
+    expect(world.status?.deferred).toBeGreaterThan(0)
+    expect(world.begun.at(-1)?.at).toBeGreaterThan(11 * MINUTE_MS)
+  })
+
+  test('the judge was restarted between two self-checks: no row is lowered', async () => {
+    const { lowered: rows, world } = await lowered(async world => {
+      world.takesMs = () => 4 * SECOND_MS
+      await world.time.pass(5 * SECOND_MS)
+      const restartMs = world.time.elapsedMs()
+      world.judge = () => ({ ok: true, offsetMs: 0, startedMs: T0 + restartMs })
+      world.answer = (_, beganMs) => (beganMs < restartMs ? dead('proxy error') : alive())
+      await world.time.pass(2 * MINUTE_MS)
+    })
+    expect(rows).toBe(0)
+    expect(world.status?.deferred).toBeGreaterThan(10)
+  })
+
+  test('the clock of the judge was set by an hour between two: no row is lowered', async () => {
+    const { lowered: rows, world } = await lowered(async world => {
+      const { selfChecks } = world
+      world.judge = () => ({ ...OK, offsetMs: HOUR_MS })
+      world.answer = () => (world.selfChecks > selfChecks ? alive() : dead('not the judge'))
+      await world.time.pass(2 * MINUTE_MS)
+    })
+    expect(rows).toBe(0)
+    expect(world.status?.deferred).toBeGreaterThan(4)
+  })
+
+  test('checks that were under way when the judge was away say nothing later', async () => {
+    const { lowered: rows, world } = await lowered(async world => {
+      world.takesMs = () => 14 * SECOND_MS
+      await world.time.pass(20 * SECOND_MS)
+      const awayMs = world.time.elapsedMs()
+      world.judge = away('the judge does not answer')
+      await world.time.pass(8 * SECOND_MS)
+      world.judge = () => OK
+      world.answer = (_, beganMs) => (beganMs < awayMs + 8000 ? dead('no answer') : alive())
+      await world.time.pass(2 * MINUTE_MS)
+    })
+    expect(rows).toBe(0)
+    expect(world.status?.deferred).toBeGreaterThan(10)
+  })
+
+  test('living that fail in a row make it ask the judge at once', async () => {
+    await lowered(async world => {
+      const before = world.selfChecks
+      world.answer = () => dead('unreachable')
+      await world.time.pass(10 * SECOND_MS)
+      expect(world.selfChecks - before).toBeWithin(1, 4)
+    })
+  })
+
+  test('it asks at start, and every 30 s', async () => {
+    const world = createWorld()
+    const { time, stop } = start(world)
+    await time.pass(119 * SECOND_MS)
+    expect(world.selfChecks).toBe(4)
+    await stop()
+  })
+
+  test.each([
+    ['our own shortage', () => ({ kind: 'deferred', why: 'no descriptor is left' }) as const],
+  ])('%s defers: no row is lowered, and it is checked again', async (_, why) => {
+    const { lowered: rows, world } = await lowered(async world => {
+      world.answer = () => ({ ...why(), attempts: [], bytes: 0 })
+      await world.time.pass(MINUTE_MS)
+      expect(world.status?.deferred).toBeGreaterThan(50)
+      world.answer = () => alive()
+      await world.time.pass(15 * SECOND_MS)
+      expect(world.begun.filter(({ at }) => at > 95 * SECOND_MS).length).toBeGreaterThan(20)
+    })
+    expect(rows).toBe(0)
+    expect(world.said[0]).toBe('checks are put off: no descriptor is left')
+  })
+
+  test.each([
+    [400, true],
+    [900, false],
+  ])('the program lagged for %d ms meanwhile: it counts %p', async (ms, counts) => {
+    const { lowered: rows } = await lowered(async world => {
+      world.takesMs = () => 6 * SECOND_MS
+      await world.time.pass(5 * SECOND_MS)
+      world.answer = () => dead()
+      for (let n = 0; n < 60; n += 1) {
+        world.time.stall(ms)
+        await world.time.pass(5 * SECOND_MS)
+      }
+    })
+    expect(rows > 0).toBe(counts)
+  })
+
+  test('while it lags, no ping is written', async () => {
+    const world = createWorld()
+    world.list.put({ address: A, ageSeconds: 700, pingMs: 50 })
+    world.takesMs = () => 900
+    const { time, list, stop } = start(world)
+    await time.pass(1200)
+    time.stall(400)
+    await time.pass(5 * SECOND_MS)
+    expect(list.row(A)?.checkedAt).toBeGreaterThanOrEqual(T0 / 1000)
+    expect(list.row(A)?.pingMs).toBe(50)
+    await time.pass(5 * MINUTE_MS)
+    expect(list.row(A)?.pingMs).toBe(100)
+    await stop()
+  })
+})
+
+describe('it harms nobody here', () => {
+  test('a failure of the list is said, and what was found is written when it works again', async () => {
+    const world = worldOf(spread(100))
+    const { time, list, said, store, stop } = start(world)
+    list.failure = new StoreError('proxies.db is locked by another process')
+    await time.pass(10 * SECOND_MS)
+    expect([list.rows.size, store.counts().living]).toEqual([0, 0])
+    expect(said[0]).toBe('proxies.db is locked by another process')
+    list.failure = null
+    await time.pass(2 * SECOND_MS)
+    expect([list.rows.size, store.counts().living]).toEqual([100, 100])
+    await stop()
+  })
+
+  test('while another import has locked the list it goes on, so far as memory allows', async () => {
+    const world = worldOf(spread(20_000), { perSecond: 1000, inFlightMax: 5000, sliceMs: 50 })
+    const { time, list, stop } = start(world)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    list.locked = promise
+    await time.pass(30 * SECOND_MS)
+    expect(list.rows.size).toBe(0)
+    expect(world.begun.length).toBeWithin(5000, 6000)
+    list.locked = null
+    resolve()
+    await time.pass(2 * SECOND_MS)
+    expect(list.rows.size).toBeGreaterThan(5000)
+    await stop()
+  })
+
+  test('killed, it checks again what was under way and what the last second found, and no more', async () => {
+    const world = worldOf(spread(1000))
+    const { time, kill } = start(world)
+    world.answer = ({ address }) => (address.port === 80 ? alive() : dead())
+    await time.pass(20_500)
+    const before = world.begun.length
+    kill()
+    await time.pass(SECOND_MS)
+    world.list.failure = null
+    world.checker = world.create()
+    const again = start(world)
+    await time.pass(20 * SECOND_MS)
+    const first = new Set(world.begun.slice(0, before).map(({ address }) => address))
+    const repeated = world.begun.slice(before).filter(({ address }) => first.has(address))
+    expect(repeated.length).toBeLessThanOrEqual(20 + 6)
+    await again.stop()
+  })
+
+  test('stopped, it writes what it has found', async () => {
+    const world = worldOf(spread(100))
+    const { time, list, stop } = start(world)
+    await time.pass(3_600)
+    await stop()
+    expect(list.rows.size).toBeGreaterThan(60)
+    expect(world.store.counts().living).toBe(list.rows.size)
+  })
+
+  test('stopped while the list is locked, it says what is lost, and ends', async () => {
+    const world = worldOf(spread(100))
+    world.list.locked = new Promise(() => {})
+    const { time, said, stop } = start(world)
+    await time.pass(5 * SECOND_MS)
+    await stop()
+    expect(said).toEqual(['the last results are not written, and found again: the list is locked'])
+  })
+
+  test.each([
+    ['back by a day', -DAY_MS],
+    ['ahead by a day', DAY_MS],
+    ['back by a second, again and again', -SECOND_MS],
+  ])('the clock is set %s: pauses are as they were, also after a restart', async (_, ms) => {
+    const world = worldOf(spread(50), { sliceMs: SECOND_MS })
+    const { time, stop, list } = start(world)
+    /** How many begin in a quarter of an hour in which the clock is set, or is not. */
+    async function begun(isSet: boolean): Promise<number> {
+      const before = world.begun.length
+      for (let n = 0; n < 15; n += 1) {
+        await time.pass(MINUTE_MS)
+        if (isSet && (n === 5 || Math.abs(ms) === SECOND_MS)) time.step(ms)
+      }
+      return world.begun.length - before
+    }
+    await begun(false)
+    const usual = await begun(false)
+    expect(await begun(true)).toBeWithin(usual - 30, usual + 30)
+    await stop()
+    world.checker = world.create()
+    const again = start(world)
+    expect(await begun(false)).toBeWithin(usual - 60, usual + 80) // ahead: all are due at first
+    const newest = Math.max(...Array.from(list.rows.values(), ({ checkedAt }) => checkedAt))
+    expect(newest).toBeWithin(time.clock() / 1000 - 60, time.clock() / 1000 + 1)
+    await again.stop()
+  })
+
+  test('what nobody expected ends it', async () => {
+    const world = worldOf([A])
+    world.answer = () => {
+      throw new Error('a mistake')
+    }
+    const { time, run } = start(world)
+    const failed = run.catch(error => error.message)
+    await time.pass(5 * SECOND_MS)
+    expect(await failed).toBe('a mistake')
+  })
+})
+
+describe('a run that ends by itself', () => {
+  /** Runs to the end; gives how often each address was checked. */
+  async function runOnce(world: World): Promise<Map<string, number>> {
+    const run = world.checker.run(new AbortController().signal)
+    let hasEnded = false
+    void run.then(() => {
+      hasEnded = true
+    })
+    for (let n = 0; n < 1000 && !hasEnded; n += 1) await world.time.pass(SECOND_MS)
+    expect(hasEnded).toBeTrue()
+    const times = new Map<string, number>()
+    for (const { address } of world.begun) times.set(address, (times.get(address) ?? 0) + 1)
+    return times
+  }
+
+  test('ends when each due address was checked once', async () => {
+    const world = createWorld({ once: true, perSecond: 50 })
+    const raw = [...spread(500), ...Array.from({ length: 40 }, (_, n) => `9.9.9.${n}:80`)]
+    addRaw(world, raw)
+    world.list.put({ address: '7.7.7.7:80', ageSeconds: 9000 })
+    world.list.put({ address: '6.6.6.6:80', ageSeconds: 10 }) // not due
+    world.answer = ({ address }) => (address.ip.endsWith('.9') ? dead() : alive())
+    const times = await runOnce(world)
+    expect([...times.keys()].sort()).toEqual([...raw, '7.7.7.7:80'].sort())
+    expect(Math.max(...times.values())).toBe(1)
+    expect(world.time.elapsedMs()).toBeLessThan(40 * SECOND_MS)
+    expect(world.status).toMatchObject({ checked: 541, alive: 540, failures: { timeout: 1 } })
+    expect(world.list.rows.size).toBe(541)
+  })
+
+  test('of what was put off, ends when that was checked, or has been put off too often', async () => {
+    const world = createWorld({ once: true })
+    addRaw(world, [A, '2.2.2.2:80'])
+    const deferred = { kind: 'deferred', why: 'no route', attempts: [], bytes: 0 } as const
+    world.answer = ({ address }) =>
+      address.ip === '2.2.2.2' || world.begun.length < 4 ? deferred : alive()
+    expect([...(await runOnce(world))]).toEqual([
+      [A, 2],
+      ['2.2.2.2:80', 6],
+    ])
+    expect([...world.list.rows.values()].map(({ ip }) => ip)).toEqual(['1.2.3.4'])
+  })
+
+  test('without a candidate, ends at once', async () => {
+    const world = createWorld({ once: true })
+    expect(await runOnce(world)).toEqual(new Map())
+    expect(world.time.elapsedMs()).toBeLessThan(3 * SECOND_MS)
+  })
+})
+
+test('on the disk: what it finds is in the list, and in its memory when it starts again', async () => {
+  const dir = temporaryDirectory()
+  const addresses = spread(30)
+  addList(dir, [{ ip: A, type: 'http', age: 700, works: 60, country: 'de' }])
+  /** Checks for a while, with all in files. */
+  async function check(seconds: number): Promise<World> {
+    using checks = openChecks(dir)
+    const list = openCheckedList(dir, () => T0)
+    const world = createWorld({ store: checks, status: checks.status, list })
+    world.answer = ({ address }) => (address.ip.endsWith('.4') ? dead() : alive({ speed: 7000 }))
+    addRaw(world, addresses)
+    const { stop } = start(world)
+    await world.time.pass(seconds * SECOND_MS)
+    await stop()
+    list.close()
+    return world
+  }
+  const checked = async () => new Set((await check(40)).begun.map(({ address }) => address)).size
+  expect([await checked(), await checked()]).toEqual([31, 1]) // pauses hold
+  using list = openList(dir, { isReader: true })
+  const rows = list.db.query('select id, checked_at, works, speed, ping_ms, country from proxies')
+  const found = new Map((rows.values() as number[][]).map(([id = 0, ...rest]) => [id, rest]))
+  expect(found.size).toBe(31)
+  const [checkedAt, lowered] = found.get(idOf({ ip: '1.2.3.4', port: 80 })) ?? []
+  expect(checkedAt).toBe(T0 / 1000 - 700)
+  expect(lowered).toBeWithin(10, 59)
+  const [, works, speed, ping] = found.get(idOf({ ip: '1.5.0.1', port: 80 })) ?? []
+  expect([works, speed, ping]).toEqual([-1, 7000, 100])
+  expect(checkerStatusIn(dir).read()).toMatchObject({ queues: { living: 30, down: 1, raw: 0 } })
+})
+
+test('of proxies that come and go, 88 % of those that are up are fresh in the list', async () => {
+  // A tenth of what `make torture ONLY=checker` runs: 50/s of 100,000, in half a day.
+  const { coverage, checks } = await simulate({ candidates: 1_000, perSecond: 0.5, hours: 12 })
+  expect(coverage).toBeGreaterThan(0.88)
+  expect(checks).toBeLessThanOrEqual(12 * 1800 + 1)
+})
