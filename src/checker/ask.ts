@@ -20,7 +20,6 @@ import {
   failed,
   type Heard,
   type HttpResponse,
-  headerOf,
   type Reader,
   reasonOfStatus,
 } from './response.ts'
@@ -28,9 +27,12 @@ import {
 /** A listener of the judge, and how it is asked. */
 export type Site = {
   kind: TokenKind
-  url: URL
+  /** `http://HOST:PORT` */
+  origin: string
   destination: Destination
-  headers: readonly Header[]
+  /** What is sent: the lines of its headers, and each of them. */
+  fields: string
+  sent: ReadonlyMap<string, string>
   /** Who may vouch for it; `null`: no TLS. */
   tls: SecureContext | null
 }
@@ -40,10 +42,12 @@ export type Told = { kind: 'answer'; answer: Answer } | { kind: 'clock'; nowMs: 
 
 type Way = ProxyType | 'none'
 
+const TIME = /\r\ntime: ([^\r\n]*)\r\n/i
+
 function judged(keys: Keys, token: string, way: Way, response: HttpResponse): Heard<Told> {
   const { status, head, body, isWhole } = response
   if (status !== 200) {
-    const nowMs = readTimeRefusal(keys, token, headerOf(head, 'time'))
+    const nowMs = readTimeRefusal(keys, token, TIME.exec(head)?.[1] ?? '')
     if (nowMs !== null) return done({ kind: 'clock', nowMs })
     return failed(reasonOfStatus(status), `status ${status}`)
   }
@@ -62,22 +66,20 @@ function createAnswerReader(keys: Keys, token: string, way: Way, size: number): 
   return { push: bytes => judge(reader.push(bytes)), end: () => judge(reader.end()) }
 }
 
+/** Headers as the lines of a request. */
+export const fieldsOf = (headers: readonly Header[]): string =>
+  headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')
+
 /** The text of a request; `target` is a path, or a URL for http proxies. */
-export const requestOf = (target: string, headers: readonly Header[]): string =>
-  `GET ${target} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`
+export const requestOf = (target: string, fields: string): string =>
+  `GET ${target} HTTP/1.1\r\n${fields}\r\n`
+
+type Asking = { keys: Keys; token: string; to: Address; way: Way; size: number }
 
 /** What asks the judge with a token of `size` for the proxy `to`; `none` asks without one. */
-export function callOf(
-  { url, destination, headers, tls }: Site,
-  {
-    keys,
-    token,
-    to,
-    way,
-    size,
-  }: { keys: Keys; token: string; to: Address; way: Way; size: number },
-): Call<Told> {
-  const target = way === 'http' ? `${url.origin}/${token}` : `/${token}`
+export function callOf(site: Site, { keys, token, to, way, size }: Asking): Call<Told> {
+  const { origin, destination, fields, tls } = site
+  const request = requestOf(way === 'http' ? `${origin}/${token}` : `/${token}`, fields)
   const reader = createAnswerReader(keys, token, way, size)
-  return { to, type: way, destination, tls, request: requestOf(target, headers), reader }
+  return { to, type: way, destination, tls, request, reader }
 }

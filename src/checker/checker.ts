@@ -30,7 +30,7 @@ import type {
 } from './ports.ts'
 import { isRareDue } from './schedule.ts'
 import { createTally } from './tally.ts'
-import { createWriter, type Done } from './write.ts'
+import { createWriter, type Done, PING_LAG_MS_MAX } from './write.ts'
 
 /** So often checks begin; a program that lags shows in the same timer. */
 const SLICE_MS = 25
@@ -77,8 +77,6 @@ export type CheckerOptions = {
   sliceMs?: number
 }
 
-const NO_CHANGES = { checked: [], forgotten: [] }
-
 type Running = Pick<Done, 'candidate' | 'request' | 'beganMs' | 'lagMs'>
 
 export function createChecker(options: CheckerOptions) {
@@ -86,11 +84,11 @@ export function createChecker(options: CheckerOptions) {
   const { perSecond, sliceMs = SLICE_MS } = options
 
   const startedMs = clock()
-  const stored = store.ledger()
-  const ahead = Math.max(0, (stored?.atMs ?? 0) - startedMs) - elapsedMs()
-  const now = (): number => Math.round(startedMs + ahead + elapsedMs())
-  const toOurs = (seconds: number): number => now() - (clock() - seconds * SECOND_MS)
-  const ledger = { day: 0, speedBytes: 0, ...stored }
+  const ledger = { day: 0, speedBytes: 0, ...(store.ledger() ?? { atMs: startedMs }) }
+  const origin = Math.max(startedMs, ledger.atMs) - elapsedMs()
+  const now = (): number => Math.round(origin + elapsedMs())
+  /** An instant of the clock of the machine, as one of ours. */
+  const toOurs = (ms: number): number => now() - (clock() - ms)
 
   const pace = createPace(perSecond, options.inFlightMax)
   const line = createLine(store, pace, perSecond, once ? now() : null)
@@ -153,14 +151,10 @@ export function createChecker(options: CheckerOptions) {
     if (stopping.signal.aborted) return
     if (once && !found.ok && !hasJudge) return end(new CommandError(found.problem))
     hasJudge ||= found.ok
-    const startedOurs = found.ok ? { startedMs: toOurs(found.startedMs / SECOND_MS) } : {}
-    const { counted: proven, discarded } = confirmation.judged(
-      { ...found, ...startedOurs },
-      askedMs,
-      now(),
-    )
-    results.push(...proven)
-    for (const { candidate } of discarded) putOff(candidate.id)
+    const ours = found.ok ? { ...found, startedMs: toOurs(found.startedMs) } : found
+    const decided = confirmation.judged(ours, askedMs, now())
+    results.push(...decided.counted)
+    for (const { candidate } of decided.discarded) putOff(candidate.id)
     const problem = confirmation.problem()?.sentence
     const sentence = problem === undefined ? '' : `${problem}; nothing is checked meanwhile`
     sayOn('judge', sentence, 'the judge answers again')
@@ -251,8 +245,7 @@ export function createChecker(options: CheckerOptions) {
     const done = results.slice()
     const postponed = line.postponed().slice()
     if (done.length + postponed.length === 0) return
-    const changes = done.length === 0 ? NO_CHANGES : await writeToList(done, signal)
-    const batch = { ...changes, postponed }
+    const batch = { ...(await writeToList(done, signal)), postponed }
     store.save({ ...batch, ledger: { ...ledger, atMs: now() } })
     line.stored(batch)
     results = results.slice(done.length)
@@ -269,8 +262,12 @@ export function createChecker(options: CheckerOptions) {
   }
 
   async function publish(): Promise<void> {
-    const times = { at: clock(), startedMs, nowMs: now() }
-    const status = tally.status(store, { ...times, judgeProblem: confirmation.problem() })
+    const problem = confirmation.problem()
+    const sinceMs = problem === null ? 0 : clock() - (now() - problem.sinceMs)
+    const status = tally.status(store, {
+      ...{ at: clock(), startedMs, nowMs: now() },
+      judgeProblem: problem && { ...problem, sinceMs },
+    })
     const { neededRate, queues } = status
     const slow =
       neededRate === null
@@ -303,35 +300,38 @@ export function createChecker(options: CheckerOptions) {
   // -----------------------------------------------------------------------------------------------
   // From start to end
 
-  let tickedMs = elapsedMs()
+  let slicedMs = elapsedMs()
   let nextSecondMs = 0
-  let cancelTick = (): void => {}
+  let cancel = (): void => {}
 
-  function tick(): void {
-    if (stopping.signal.aborted) return
-    const elapsed = elapsedMs()
-    const nowMs = now()
-    const lagMs = elapsed - tickedMs - sliceMs
-    if (lagMs > 0) {
-      for (const check of [...running, ...justEnded]) check.lagMs = Math.max(check.lagMs, lagMs)
-    }
-    justEnded = []
-    pace.advance(elapsed - tickedMs)
-    tickedMs = elapsed
+  function slice(nowMs: number): void {
     askJudgeInTime(nowMs)
     if (nowMs >= nextSecondMs) {
       nextSecondMs = nowMs + SECOND_MS
       everySecond(nowMs)
     }
+    beginSome(nowMs)
+  }
+
+  function runSlices(): void {
+    if (stopping.signal.aborted) return
+    const passedMs = elapsedMs() - slicedMs
+    slicedMs += passedMs
+    const lagMs = passedMs - sliceMs
+    if (lagMs > PING_LAG_MS_MAX) {
+      for (const check of [...running, ...justEnded]) check.lagMs = Math.max(check.lagMs, lagMs)
+    }
+    justEnded = []
+    pace.advance(passedMs)
     void trying(intake.read)
-    void trying(() => beginSome(nowMs))
-    cancelTick = later(tick, sliceMs)
+    void trying(() => slice(now()))
+    cancel = later(runSlices, sliceMs)
   }
 
   /** Writes what is known, unless the list is locked for longer. */
   async function writeLast(): Promise<void> {
     const givingUp = new AbortController()
-    const cancel = later(() => givingUp.abort(), END_MS_MAX)
+    const cancelTimer = later(() => givingUp.abort(), END_MS_MAX)
     try {
       await writing?.catch(() => {})
       await write(givingUp.signal)
@@ -340,7 +340,7 @@ export function createChecker(options: CheckerOptions) {
       const why = givingUp.signal.aborted ? 'the list is locked' : messageOf(error)
       log.say(`the last results are not written, and found again: ${why}`)
     } finally {
-      cancel()
+      cancelTimer()
     }
   }
 
@@ -351,12 +351,12 @@ export function createChecker(options: CheckerOptions) {
     async run(signal: AbortSignal): Promise<void> {
       signal.addEventListener('abort', () => end())
       if (signal.aborted) end()
-      tick()
+      runSlices()
       try {
         await ended.promise
       } finally {
         stopping.abort()
-        cancelTick()
+        cancel()
         await writeLast()
       }
     },

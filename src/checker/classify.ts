@@ -67,15 +67,18 @@ const EVIDENCE: readonly (readonly [Anon, (seen: Seen) => string | undefined])[]
 
 type Level = Pick<Measured, 'anon' | 'because'>
 
-/** `own` are our addresses, canonical; `sent` is what was sent. */
+/** What was sent, by name in lower case. */
+export const sentOf = (headers: readonly Header[]): ReadonlyMap<string, string> =>
+  new Map(headers.map(([name, value]) => [name.toLowerCase(), value]))
+
+/** `own` are our addresses, canonical. */
 export function classify(
   { peer, headers }: { peer: string; headers: readonly Header[] },
-  sent: readonly Header[],
+  sent: ReadonlyMap<string, string>,
   own: ReadonlySet<string>,
 ): Level {
-  const values = new Map(sent.map(([name, value]) => [name.toLowerCase(), value]))
-  const changed = headers.filter(([name, value]) => values.get(name.toLowerCase()) !== value)
-  const seen: Seen = { peer, headers, changed, sent: values, isOwn: ip => own.has(ip) }
+  const changed = headers.filter(([name, value]) => sent.get(name.toLowerCase()) !== value)
+  const seen: Seen = { peer, headers, changed, sent, isOwn: ip => own.has(ip) }
   for (const [anon, find] of EVIDENCE) {
     const because = find(seen)
     if (because !== undefined) return { anon, because: printable(because).slice(0, 40) }

@@ -17,6 +17,7 @@ import type { Address, ProxyType } from '../proxies/proxy.ts'
 import type { Reason } from './ports.ts'
 import {
   done,
+  EMPTY,
   failed,
   type Heard,
   hearHead,
@@ -173,17 +174,40 @@ function shortage(): string {
   }
 }
 
+/** What ends connections from outside: an `AbortSignal`, or what costs less, see `Stop`. */
+export type Stopping = {
+  readonly aborted: boolean
+  addEventListener(type: 'abort', run: () => void): void
+  removeEventListener(type: 'abort', run: () => void): void
+}
+
+/** Stops several connections. The signal of an `AbortController` takes a tenth of the time of a check. */
+export class Stop implements Stopping {
+  aborted = false
+  readonly #runs = new Set<() => void>()
+  addEventListener(_: 'abort', run: () => void): void {
+    this.#runs.add(run)
+  }
+  removeEventListener(_: 'abort', run: () => void): void {
+    this.#runs.delete(run)
+  }
+  abort(): void {
+    this.aborted = true
+    for (const run of this.#runs) run()
+  }
+}
+
 /** Ends at once when `signal` is aborted; never rejects. */
 export function dial<T>(
   { to, type, destination, tls, request, reader, farewell }: Call<T>,
   { later, elapsedMs, userAgent }: DialContext,
-  signal: AbortSignal,
+  signal: Stopping,
 ): Promise<Dialed<T>> {
   const { promise, resolve } = Promise.withResolvers<Dialed<T>>()
   const startMs = elapsedMs()
   const steps = HANDSHAKES[type]
   let step = 0
-  let pending: Buffer = Buffer.alloc(0)
+  let pending: Buffer = EMPTY
   let phase: 'connecting' | 'handshake' | 'tls' | 'open' | 'over' = 'connecting'
   let firstByte: number | null = null
   let firstMs = 0
@@ -263,7 +287,7 @@ export function dial<T>(
     if (request !== '') wire.write(request)
     if (pending.length === 0) return
     const early = pending
-    pending = Buffer.alloc(0)
+    pending = EMPTY
     if (request === '') onAnswer(early)
     else fail('not a proxy', 'bytes before the request')
   }

@@ -1,5 +1,5 @@
 /** Where candidates come from: files, and the list, which is read again for rows that others wrote (contract H1). */
-import { DAY_MS, MINUTE_MS } from '../lib/time.ts'
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Address, ProxyType } from '../proxies/proxy.ts'
 import { idOf } from '../proxies/row.ts'
 import { createSlots } from './pace.ts'
@@ -20,8 +20,8 @@ const LONG_AGO_MS = 366 * DAY_MS
 
 export type Times = {
   now: () => number
-  /** An instant of the clock of the machine in Unix seconds, as one of the schedule's clock. */
-  toOurs: (seconds: number) => number
+  /** An instant of the clock of the machine, as one of the schedule's clock. */
+  toOurs: (ms: number) => number
 }
 
 export function createIntake(
@@ -65,7 +65,7 @@ export function createIntake(
     add(known: readonly Known[]): number {
       const nowMs = now()
       const raw = known.filter(accepts).map(({ type: hint, works, checkedAt, ...address }) => {
-        const checkedMs = checkedAt === null ? nowMs : toOurs(checkedAt)
+        const checkedMs = checkedAt === null ? nowMs : toOurs(checkedAt * SECOND_MS)
         const times = { nextAtMs: nowMs, okAtMs: null, checkedMs }
         return newCandidate({ id: idOf(address), hint, queue: 'raw', works, ...times }, nowMs)
       })
@@ -80,7 +80,7 @@ export function createIntake(
       try {
         afterId ??= await begin(nowMs)
         const rows = afterId === null ? [] : await list.page(afterId)
-        const ageOf = ({ checkedAt }: ListedRow): number => nowMs - toOurs(checkedAt)
+        const ageOf = ({ checkedAt }: ListedRow): number => nowMs - toOurs(checkedAt * SECOND_MS)
         add(
           rows.filter(accepts).map(row => listedCandidate(row, ageOf(row), nowMs)),
           nowMs,

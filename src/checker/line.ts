@@ -15,9 +15,9 @@ const LOOK_MAX = 2_000
 /** An address whose check was put off comes again after this. */
 const PUT_OFF_MS = 10 * SECOND_MS
 
-/** In a run that ends by itself, who comes later waits in memory, so many at most. */
+/** So many at most that come later are in memory: until they are stored, or, in a run that ends by itself, all. */
 const HELD_MAX = 20_000
-/** There, an address is not tried again when its check was put off so often. */
+/** In such a run, an address is not tried again when its check was put off so often. */
 const PUT_OFF_TIMES = 5
 
 export function createLine(
@@ -40,6 +40,8 @@ export function createLine(
     if (onceMs === null) postponed.push({ id: next.id, untilMs })
     else held.push({ ...next, untilMs })
   }
+
+  const isRoomToHold = (): boolean => held.length + postponed.length < HELD_MAX
 
   /** Who is due, then who may come early; `count` at most. */
   const look = (nowMs: number, count: number): Next[] =>
@@ -82,7 +84,7 @@ export function createLine(
       makeRoom(nowMs)
       recall(nowMs)
       let count = room - ready.length
-      for (let n = 0; n < LOOKS && ready.length < room && held.length < HELD_MAX; n += 1) {
+      for (let n = 0; n < LOOKS && ready.length < room && isRoomToHold(); n += 1) {
         const found = look(nowMs, count)
         place(found, nowMs)
         if (found.length < count) return

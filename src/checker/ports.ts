@@ -186,14 +186,8 @@ export type ListedRow = Address & {
 
 /** The list, as the checker reads and writes it. Failures are `StoreError`s. */
 export interface CheckedList {
-  begin(
-    mode: 'set',
-    onWait?: () => void,
-  ): Pick<ImportTx, 'lock' | 'add' | 'commit' | 'rollback'> & {
-    /** Sets `works` of a row that is there; its check stays as it was. */
-    lower(address: Address, works: number | null): void
-  }
-  /** A string that changes whenever the list does. */
+  begin(mode: 'set'): Pick<ImportTx, 'lock' | 'add' | 'lower' | 'commit' | 'rollback'>
+  /** A string that changes when others have changed the list. */
   version(): Awaitable<string>
   /** The first rows after an id, by id; none at the end. */
   page(afterId: number): Awaitable<readonly ListedRow[]>

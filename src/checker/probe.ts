@@ -8,9 +8,9 @@ import { orAborted } from '../lib/errors.ts'
 import { printable } from '../lib/redact.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { addressText, type ProxyType, type Service } from '../proxies/proxy.ts'
-import { callOf, requestOf, type Site } from './ask.ts'
+import { callOf, fieldsOf, requestOf, type Site } from './ask.ts'
 import { classify, headersFor, worstOf } from './classify.ts'
-import { type Call, type Dialed, dial } from './dial.ts'
+import { type Call, type Dialed, dial, Stop, type Stopping } from './dial.ts'
 import {
   type Attempt,
   type CheckRequest,
@@ -100,7 +100,7 @@ function createCheck(
   options: ProberOptions,
   world: World,
   { address, known }: CheckRequest,
-  { signal, isStopped }: { signal: AbortSignal; isStopped: () => boolean },
+  { signal, isStopped }: { signal: Stopping; isStopped: () => boolean },
 ) {
   const attempts: Attempt[] = []
   const name = addressText(address)
@@ -237,7 +237,7 @@ async function testService(
   const page = {
     ...way,
     tls: isPlain ? null : world.publicAuthorities,
-    request: requestOf(path, headersFor(target.url.host, options.userAgent)),
+    request: requestOf(path, fieldsOf(headersFor(target.url.host, options.userAgent))),
   }
   const call = () => ({ ...page, reader: createResponseReader(PAGE_BYTES_MAX, true) })
   const tried = await attempt(target.service, type, call)
@@ -281,7 +281,7 @@ async function measure(check: Check, request: CheckRequest): Promise<Measured> {
   if (best === undefined) throw dead(reasonOf(plain, tunnel))
   const type = typeOf(plain, hasTls, check)
   const ways = { plain: plain.type, tunnel: type === 'http' ? null : type }
-  const levels = successes.map(({ answer, site }) => classify(answer, site.headers, world.own))
+  const levels = successes.map(({ answer, site }) => classify(answer, site.sent, world.own))
 
   const speed = request.wantsSpeed && (await measureSpeed(check, plain.type ?? type, best.site))
   const services = request.wantsServices && (await testServices(check, ways))
@@ -302,35 +302,48 @@ function reasonOf(plain: Plain, tunnel: Asked | null): Reason {
   return reasons.reduce(moreTelling)
 }
 
-/** A signal that is aborted with another one, after the longest time of a check, and by `end`. */
-function limit(outer: AbortSignal, { later }: ProberOptions) {
-  const controller = new AbortController()
-  const abort = (): void => controller.abort()
-  const cancel = later(abort, CHECK_MS_MAX)
-  outer.addEventListener('abort', abort)
-  if (outer.aborted) abort()
-  function end(): void {
-    cancel()
-    outer.removeEventListener('abort', abort)
-    abort() // services are tested side by side: one that is still asked when another ends the check
-  }
-  return { signal: controller.signal, isStopped: () => outer.aborted, end }
-}
-
 /** The probe, and the self-check, which finds the judge: nothing is probed before one has succeeded. */
 export function createProber(options: ProberOptions): {
   probe: Probe
   selfCheck: (signal: AbortSignal) => Promise<SelfCheck>
 } {
-  const { targets, resolve, clock } = options
+  const { targets, resolve, clock, later } = options
   const publicAuthorities = createSecureContext()
   const authorities =
     options.authorities === undefined
       ? publicAuthorities
       : createSecureContext({ ca: options.authorities })
-  let found: Found | null = null
   const ips = new Map<string, string>()
+  let world: World | null = null
   let locatedMs = -Infinity
+  /** What is under way, by its signal, which has one listener: to remove one of a thousand takes long. */
+  const running = new WeakMap<AbortSignal, Set<Stop>>()
+
+  function runningUnder(signal: AbortSignal): Set<Stop> {
+    const known = running.get(signal)
+    if (known !== undefined) return known
+    const stops = new Set<Stop>()
+    running.set(signal, stops)
+    signal.addEventListener('abort', () => {
+      for (const stop of stops) stop.abort()
+    })
+    return stops
+  }
+
+  /** Runs `work` until it ends; it is stopped with the signal, and after the longest time of a check. */
+  async function within<T>(signal: AbortSignal, work: (stop: Stop) => Promise<T>): Promise<T> {
+    const stop = new Stop()
+    const stops = runningUnder(signal).add(stop)
+    const cancel = later(() => stop.abort(), CHECK_MS_MAX)
+    if (signal.aborted) stop.abort()
+    try {
+      return await work(stop)
+    } finally {
+      cancel()
+      stops.delete(stop)
+      stop.abort() // services are tested side by side: one may still be asked when another ends the check
+    }
+  }
 
   /** Finds the addresses of the targets, now and then. */
   async function locateTargets(signal: AbortSignal): Promise<void> {
@@ -344,31 +357,34 @@ export function createProber(options: ProberOptions): {
     }
   }
 
-  async function selfCheck(outer: AbortSignal): Promise<SelfCheck> {
-    const { signal, end } = limit(outer, options)
-    const checked = await checkJudge({ ...options, authorities }, found?.offsetMs ?? 0, signal)
-    await locateTargets(signal)
-    end()
-    if ('problem' in checked) return { ok: false, problem: checked.problem }
-    found = checked.found
-    return checked.self
-  }
+  const selfCheck = (signal: AbortSignal): Promise<SelfCheck> =>
+    within(signal, async stop => {
+      const controller = new AbortController()
+      stop.addEventListener('abort', () => controller.abort())
+      const given = { ...options, authorities }
+      const checked = await checkJudge(given, world?.offsetMs ?? 0, controller.signal)
+      await locateTargets(controller.signal)
+      if ('problem' in checked) return { ok: false, problem: checked.problem }
+      world = { ...checked.found, ips, publicAuthorities }
+      return checked.self
+    })
 
-  async function probe(request: CheckRequest, outer: AbortSignal): Promise<CheckResult> {
-    if (found === null) {
+  async function probe(request: CheckRequest, signal: AbortSignal): Promise<CheckResult> {
+    if (world === null) {
       return { kind: 'deferred', why: 'the judge has not answered yet', attempts: [], bytes: 0 }
     }
-    const limits = limit(outer, options)
-    const check = createCheck(options, { ...found, ips, publicAuthorities }, request, limits)
-    try {
-      const measured = await measure(check, request)
-      return { kind: 'alive', measured, attempts: check.attempts, bytes: check.sum() }
-    } catch (error) {
-      if (!(error instanceof Conclusion)) throw error
-      return { ...error.result, attempts: check.attempts, bytes: check.sum() }
-    } finally {
-      limits.end()
-    }
+    const known = world
+    return within(signal, async stop => {
+      const isStopped = (): boolean => signal.aborted
+      const check = createCheck(options, known, request, { signal: stop, isStopped })
+      try {
+        const measured = await measure(check, request)
+        return { kind: 'alive', measured, attempts: check.attempts, bytes: check.sum() }
+      } catch (error) {
+        if (!(error instanceof Conclusion)) throw error
+        return { ...error.result, attempts: check.attempts, bytes: check.sum() }
+      }
+    })
   }
 
   return { probe, selfCheck }

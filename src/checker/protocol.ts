@@ -141,19 +141,21 @@ type Lie = Extract<Reason, 'not the judge' | 'forged' | 'replayed' | 'altered'>
 const isSame = (one: Uint8Array, other: Uint8Array): boolean =>
   one.length === other.length && timingSafeEqual(one, other)
 
-/** The answer to `token`, in a body of which nothing is missing or too much, or what is wrong with it. */
-export function readAnswer(keys: Keys, token: string, body: Uint8Array): Answer | Lie {
+/** The answer to a token of ours, in a body of which nothing is missing or too much, or what is wrong with it. */
+export function readAnswer(keys: Keys, token: string, body: Buffer): Answer | Lie {
   const lineEnd = body.indexOf(NEWLINE)
   const payloadStart = lineEnd + 1 + SIGNATURE_CHARACTERS + 1
-  const signature = Buffer.from(body.subarray(lineEnd + 1, payloadStart)).toString('latin1')
+  const signature = body.toString('latin1', lineEnd + 1, payloadStart)
   if (lineEnd < 0 || !SIGNATURE_LINE.test(signature)) return 'not the judge'
-  const line = body.subarray(0, lineEnd)
+  const line = body.toString('utf8', 0, lineEnd)
   const right = Buffer.from(`${signatureOf(keys.answer, line)}\n`)
   if (!isSame(right, Buffer.from(signature))) return 'forged'
-  const answer: Answer = JSON.parse(Buffer.from(line).toString()) // signed: the judge wrote it
+  const answer: Answer = JSON.parse(line) // signed: the judge wrote it
   if (answer.token !== token) return 'replayed'
-  const size = openToken(keys, token)?.size ?? 0
-  return isSame(payloadOf(keys, token)(size), body.subarray(payloadStart)) ? answer : 'altered'
+  const size = Buffer.from(token, 'base64url').readUInt32BE(AT.size)
+  if (body.length !== payloadStart + size) return 'altered'
+  const isRight = size === 0 || isSame(payloadOf(keys, token)(size), body.subarray(payloadStart))
+  return isRight ? answer : 'altered'
 }
 
 // -----------------------------------------------------------------------------------------------

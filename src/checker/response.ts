@@ -18,6 +18,7 @@ export const failed = (reason: Reason, detail: string) =>
 /** Hears what a peer sends, and that it has sent all. Nothing is pushed after a value or a failure. */
 export type Reader<T> = { push(bytes: Buffer): Heard<T>; end(): Heard<T> }
 
+export const EMPTY = Buffer.alloc(0)
 export const HEAD_BYTES_MAX = 16 * 1024
 const HEAD_END = '\r\n\r\n'
 const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})(?: [^\r\n]*)?\r\n/
@@ -41,9 +42,8 @@ export function hearHead(bytes: Buffer): Heard<{ status: number; head: string; s
   return done({ status, head, size: head.length })
 }
 
-/** The value of a header of a head, the first if there are several; `''` if there is none. */
-export const headerOf = (head: string, name: string): string =>
-  new RegExp(`\r\n${name}:[ \t]*([^\r\n]*)`, 'i').exec(head)?.[1]?.trim() ?? ''
+const LENGTH = /\r\ncontent-length:[ \t]*(\d{1,15})[ \t]*\r\n/i
+const CHUNKED = /\r\ntransfer-encoding:[^\r\n]*chunked/i
 
 const UNAVAILABLE = [500, 502, 503, 504]
 
@@ -62,12 +62,10 @@ export type HttpResponse = {
   isWhole: boolean
 }
 
-/** How many bytes follow a head, up to the end of the connection (`Infinity`), or in chunks. */
+/** How many bytes follow a head: up to the end of the connection (`Infinity`), or in chunks. */
 function framingOf(head: string, status: number): number | 'chunked' {
   if (status === 204 || status === 304) return 0
-  if (/\r\ntransfer-encoding:[^\r\n]*chunked/i.test(head)) return 'chunked'
-  const length = headerOf(head, 'content-length')
-  return /^\d{1,15}$/.test(length) ? Number(length) : Infinity
+  return CHUNKED.test(head) ? 'chunked' : Number(LENGTH.exec(head)?.[1] ?? Infinity)
 }
 
 /** The size of a chunk whose line is at the beginning of `bytes`, and how long that is. */
@@ -82,15 +80,15 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
   let status = 0
   let head = ''
   /** What is not understood yet: a part of the head, or of the line of a chunk. */
-  let pending: Buffer = Buffer.alloc(0)
-  let body = Buffer.alloc(0)
+  let pending: Buffer = EMPTY
+  let body: Buffer = EMPTY
   let length = 0
   /** Bytes until the end of the body, or of this chunk. */
   let left = 0
   let isChunked = false
 
   const finish = (isWhole: boolean) =>
-    done({ status, head, body: body.subarray(0, length), isWhole })
+    done({ status, head, body: length < body.length ? body.subarray(0, length) : body, isWhole })
 
   function append(bytes: Buffer): void {
     if (length + bytes.length > body.length) {
@@ -117,7 +115,7 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
     ;({ status, head } = heard.value)
     if (status !== 200 && !readsAll) return finish(true)
     const rest = pending.subarray(heard.value.size)
-    pending = Buffer.alloc(0)
+    pending = EMPTY
     const framing = framingOf(head, status)
     isChunked = framing === 'chunked'
     left = isChunked ? 0 : Number(framing)
@@ -126,6 +124,11 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
 
   function pushBody(bytes: Buffer): Heard<HttpResponse> {
     if (isChunked) return pushChunks(bytes)
+    if (length === 0 && bytes.length === left && left <= bodyMax) {
+      body = bytes // the common case needs no copy
+      length = left
+      return finish(true)
+    }
     const rest = take(bytes)
     if (length > bodyMax) return finish(false)
     if (left > 0) return MORE

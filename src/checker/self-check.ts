@@ -8,8 +8,8 @@ import type { Resolve } from '../feeds/fetch.ts'
 import type { Clock } from '../lib/clock.ts'
 import { messageOf, orAborted } from '../lib/errors.ts'
 import { isInternal } from '../lib/ip.ts'
-import { callOf, type Site } from './ask.ts'
-import { classify, headersFor } from './classify.ts'
+import { callOf, fieldsOf, type Site } from './ask.ts'
+import { classify, headersFor, sentOf } from './classify.ts'
 import { type DialContext, dial } from './dial.ts'
 import type { Reason, SelfCheck } from './ports.ts'
 import { type Answer, type Keys, mintToken, SELF, type TokenKind } from './protocol.ts'
@@ -71,7 +71,9 @@ export async function checkJudge(
     const tls = kind === 'tls' ? options.authorities : null
     if (tls !== null && isIP(host) > 0) throw new Error('needs a name, which its certificate has')
     const destination = { host, ip, port: portOf(url) }
-    return { kind, url, destination, tls, headers: headersFor(url.host, userAgent) }
+    const headers = headersFor(url.host, userAgent)
+    const [fields, sent] = [fieldsOf(headers), sentOf(headers)]
+    return { kind, origin: url.origin, destination, tls, fields, sent }
   }
 
   /** The answer of a listener, and our clock less half of the time that it took. */
@@ -94,13 +96,13 @@ export async function checkJudge(
     const told = dialed.value
     if (told.kind === 'answer') return { answer: told.answer, atMs }
     if (triesLeft === 0) throw new Error('refuses our tokens: its clock steps')
-    offset = told.nowMs - atMs
+    offset = Math.round(told.nowMs - atMs)
     return ask(site, triesLeft - 1)
   }
 
   /** @throws Error when something stands between us and a listener. */
-  function requireDirect(answer: Answer, { headers }: Site): void {
-    const { anon, because } = classify(answer, headers, new Set())
+  function requireDirect(answer: Answer, { sent }: Site): void {
+    const { anon, because } = classify(answer, sent, new Set())
     if (anon !== 'elite') throw new Error(`stands behind a proxy, which changes ${because}`)
   }
 
@@ -117,14 +119,14 @@ export async function checkJudge(
 
   try {
     const plain = await find(judge.plain, 'plain')
-    offset = plain.answer.time - plain.atMs
+    offset = Math.round(plain.answer.time - plain.atMs)
     const tls = judge.tls === null ? null : await find(judge.tls, 'tls')
     const peers = [plain.answer.peer, ...(tls === null ? [] : [tls.answer.peer])]
     // A private address of ours may be one of the proxy's network, too.
     const own = new Set([...ownAddresses, ...peers].filter(ip => allowsPrivate || !isInternal(ip)))
-    const found = { plain: plain.site, tls: tls?.site ?? null, own, offsetMs: Math.round(offset) }
-    const startedMs = Math.round(plain.answer.started - offset)
-    return { found, self: { ok: true, offsetMs: found.offsetMs, startedMs } }
+    const found = { plain: plain.site, tls: tls?.site ?? null, own, offsetMs: offset }
+    const startedMs = plain.answer.started - offset
+    return { found, self: { ok: true, offsetMs: offset, startedMs } }
   } catch (error) {
     return { problem: messageOf(error) }
   }

@@ -29,7 +29,7 @@ export type Done = {
 }
 
 /** A ping that was taken while the program lagged for longer is not written. */
-const PING_LAG_MS_MAX = 50
+export const PING_LAG_MS_MAX = 50
 
 /** What is remembered of an address after a check. */
 function remembered({ candidate, endedMs, at, lagMs, result }: Done, random: number): Candidate {
@@ -78,6 +78,7 @@ export function createWriter(
     done: readonly Done[],
     signal: AbortSignal,
   ): Promise<Pick<Batch, 'checked' | 'forgotten'>> {
+    if (done.length === 0) return { checked: [], forgotten: [] }
     const after = done.map(check => ({ ...check, candidate: remembered(check, random()) }))
     const asked = after.filter(({ candidate, result, endedMs }) =>
       result.kind === 'alive' ? isIncomplete(candidate) : isHopeless(candidate, endedMs),

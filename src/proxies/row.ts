@@ -143,7 +143,7 @@ export type ListedNumbers = Pick<RowNumbers, (typeof LISTED_COLUMNS)[number]>
 
 /** What it reads of them; `null` unknown. */
 export const toListed = ({ id, checked_at, ping_ms, type, works, speed }: ListedNumbers) => ({
-  ...{ ip: ipText(ipBits(id)), port: portOf(id) },
+  ...toAddress(id),
   type: TYPES[type] ?? 'http', // it is in the list
   checkedAt: checked_at,
   pingMs: ping_ms === UNKNOWN_PING ? null : ping_ms,

@@ -81,6 +81,7 @@ export const LEFT_OUT = [
   [FEEDS_FILE, 'after a restore, each feed is fetched in full once'],
   [CHECKS_FILE, 'a restore leaves what the checker remembers as it is'],
   [FEED_LINES_FILE, 'a restore leaves the feeds of the console as they are'],
+  [CHECKS_FILE, 'a restore leaves what the checker remembers as it is'],
 ] as const
 
 /**

@@ -9,10 +9,13 @@ import { StoreError } from '../../src/lib/errors.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { parseAddress } from '../../src/proxies/proxy.ts'
 import { idOf } from '../../src/proxies/row.ts'
+import { openCheckedList } from '../../src/sqlite/checked-list.ts'
+import { checkerStatusIn, openChecks } from '../../src/sqlite/checks.ts'
+import { openList } from '../../src/sqlite/stores.ts'
 import { alive, createWorld, dead } from '../support/checker.ts'
 import { simulate } from '../support/checker-simulation.ts'
-import { T0 } from '../support/fixtures.ts'
-import { cleanUp } from '../support/temporary.ts'
+import { addList, T0 } from '../support/fixtures.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -688,6 +691,37 @@ describe('a run that ends by itself', () => {
     expect(await runOnce(world)).toEqual(new Map())
     expect(world.time.elapsedMs()).toBeLessThan(3 * SECOND_MS)
   })
+})
+
+test('on the disk: what it finds is in the list, and in its memory when it starts again', async () => {
+  const dir = temporaryDirectory()
+  const addresses = spread(30)
+  addList(dir, [{ ip: A, type: 'http', age: 700, works: 60, country: 'de' }])
+  /** Checks for a while, with all in files. */
+  async function check(seconds: number): Promise<World> {
+    using checks = openChecks(dir)
+    const list = openCheckedList(dir, () => T0)
+    const world = createWorld({ store: checks, status: checks.status, list })
+    world.answer = ({ address }) => (address.ip.endsWith('.4') ? dead() : alive({ speed: 7000 }))
+    addRaw(world, addresses)
+    const { stop } = start(world)
+    await world.time.pass(seconds * SECOND_MS)
+    await stop()
+    list.close()
+    return world
+  }
+  const checked = async () => new Set((await check(40)).begun.map(({ address }) => address)).size
+  expect([await checked(), await checked()]).toEqual([31, 1]) // pauses hold
+  using list = openList(dir, { isReader: true })
+  const rows = list.db.query('select id, checked_at, works, speed, ping_ms, country from proxies')
+  const found = new Map((rows.values() as number[][]).map(([id = 0, ...rest]) => [id, rest]))
+  expect(found.size).toBe(31)
+  const [checkedAt, lowered] = found.get(idOf({ ip: '1.2.3.4', port: 80 })) ?? []
+  expect(checkedAt).toBe(T0 / 1000 - 700)
+  expect(lowered).toBeWithin(10, 59)
+  const [, works, speed, ping] = found.get(idOf({ ip: '1.5.0.1', port: 80 })) ?? []
+  expect([works, speed, ping]).toEqual([-1, 7000, 100])
+  expect(checkerStatusIn(dir).read()).toMatchObject({ queues: { living: 30, down: 1, raw: 0 } })
 })
 
 test('of proxies that come and go, 88 % of those that are up are fresh in the list', async () => {

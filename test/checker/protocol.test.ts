@@ -142,7 +142,9 @@ describe('an answer', () => {
     ['no payload', page(line, '\n', signature, '\n'), 'altered'],
     ['a payload cut short', body.subarray(0, -1), 'altered'],
     ['a script behind it', page(body, '<script>'), 'altered'],
-  ])('%s is no answer', (_, sent, reason) => expect(readAnswer(KEYS, token, sent)).toBe(reason))
+  ])('%s is no answer', (_, sent, reason) =>
+    expect(readAnswer(KEYS, token, Buffer.from(sent))).toBe(reason),
+  )
 
   test('with any byte changed is none', () => {
     const accepted = Array.from(body, (byte, at) => {

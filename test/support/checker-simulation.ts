@@ -12,12 +12,12 @@ import { createRandom } from './random.ts'
 
 /** Share of addresses that are proxies at all. */
 const REAL = 0.06
-/** Kinds of proxies, as lists have them: servers, machines that are on for a while, and those that hardly are. */
+/** Kinds of proxies, as lists have them, a third each: servers, machines that are on for a while, and those that hardly are. */
 const KINDS = [
-  { share: 0.35, upMs: 20 * HOUR_MS, downMs: HOUR_MS },
-  { share: 0.35, upMs: 2 * HOUR_MS, downMs: HOUR_MS },
-  { share: 0.3, upMs: 20 * MINUTE_MS, downMs: HOUR_MS },
-]
+  { upMs: 20 * HOUR_MS, downMs: HOUR_MS },
+  { upMs: 2 * HOUR_MS, downMs: HOUR_MS },
+  { upMs: 20 * MINUTE_MS, downMs: HOUR_MS },
+] as const
 /** How long a check takes. */
 const ALIVE_MS = 800
 const DEAD_MS = 10 * SECOND_MS
@@ -37,14 +37,8 @@ export async function simulate({ candidates, perSecond, hours, seed = 1, onHour 
   const isUp = new Map<number, (nowMs: number) => boolean>()
   const ids = new Set<number>()
   while (ids.size < candidates) ids.add(Math.floor(random() * 2 ** 32) * 65536 + 8080)
-  for (const id of [...ids].slice(0, candidates * REAL)) {
-    let left = random()
-    const kind =
-      KINDS.find(({ share }) => {
-        left -= share
-        return left < 0
-      }) ?? KINDS[0]
-    if (kind !== undefined) isUp.set(id, createSpells(random, kind))
+  for (const [n, id] of [...ids].slice(0, candidates * REAL).entries()) {
+    isUp.set(id, createSpells(random, KINDS[n % KINDS.length] ?? KINDS[0]))
   }
   const isAlive = ({ address }: CheckRequest): boolean =>
     isUp.get(idOf(address))?.(world.time.elapsedMs()) ?? false

@@ -196,12 +196,8 @@ export function createWorld(options: Partial<CheckerOptions> = {}) {
   const create = () =>
     createChecker({
       ...{ store: world.store, status: world.store.status, list, clock: time.clock },
-      ...{
-        elapsedMs: time.elapsedMs,
-        later: time.later,
-        random: createRandom(1),
-        accepts: () => true,
-      },
+      ...{ elapsedMs: time.elapsedMs, later: time.later, random: createRandom(1) },
+      accepts: () => true,
       log: {
         say: world.said.push.bind(world.said),
         sayRepeated: (_, what) => world.said.push(what),

@@ -1,0 +1,273 @@
+/** The memory of the checker in SQLite: what it gives back, who comes next, its lock, and its file. */
+import { Database } from 'bun:sqlite'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import type { Candidate, Past, Queue } from '../../src/checker/ports.ts'
+import { newCandidate } from '../../src/checker/schedule.ts'
+import { StoreError } from '../../src/lib/errors.ts'
+import { checkerStatusIn, openChecks, readChecks } from '../../src/sqlite/checks.ts'
+import { CHECKS_FILE } from '../../src/sqlite/data-directory.ts'
+import { CHECKER_STATUS } from '../support/checker-status.ts'
+import { T0 } from '../support/fixtures.ts'
+import { ROOT } from '../support/program.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+function open(dir: string | null = null) {
+  const checks = openChecks(dir)
+  onCleanUp(checks.close)
+  return checks
+}
+
+const NOBODY = new Set<number>()
+const LEDGER = { atMs: T0, day: 20_000, speedBytes: 5 }
+
+/** A candidate that is due, and may come early, so many milliseconds after T0. */
+const candidate = (
+  id: number,
+  {
+    queue = 'raw' as Queue,
+    dueMs = 0,
+    earlyMs = dueMs,
+    ...more
+  }: Partial<Candidate> & {
+    dueMs?: number
+    earlyMs?: number
+  } = {},
+): Candidate => ({
+  ...newCandidate(
+    {
+      ...{ id, hint: null, queue, nextAtMs: T0 + dueMs, okAtMs: null },
+      ...{ works: null, checkedMs: null },
+    },
+    T0,
+  ),
+  idleAtMs: T0 + earlyMs,
+  ...more,
+})
+
+const PAST: Past = {
+  ...{ at: T0, result: 'ok' },
+  attempts: [
+    { type: 'http', purpose: 'judge', result: 'not the judge', ms: 120, detail: '200' },
+    { type: 'socks5', purpose: 'judge', result: 'ok', ms: 80, detail: '' },
+  ],
+  measured: { type: 'socks5', anon: 'elite', because: '', ipOut: '1.2.3.4', pingMs: 80 },
+}
+const FULL: Partial<Candidate> = {
+  ...{ okAtMs: T0 - 5, hint: 'socks5', streak: 3, checkedMs: T0 - 7 },
+  works: { good: 12.5, total: 720, checks: 3 },
+  measured: {
+    ...{ type: 'socks5', anon: 'anonymous', because: 'via', ipOut: '::1', pingMs: null },
+    ...{ speed: 9000, services: { smtp: true, google: false }, hasTls: false },
+  },
+  ...{ speedMs: T0 - 1, servicesMs: T0 - 2, tlsMs: T0 - 3 },
+  history: [PAST, { at: T0 - 9, result: 'timeout', attempts: [] }],
+}
+
+describe('a candidate', () => {
+  test.each([
+    ['that was never checked', candidate(1)],
+    ['of which everything is known', candidate(2 ** 48 - 1, { ...FULL, queue: 'living' })],
+  ])('%s is given back as it was, also by another process', (_, each) => {
+    const dir = temporaryDirectory()
+    const checks = open(dir)
+    expect(checks.add([each])).toBe(1)
+    expect(checks.find(each.id)).toEqual(each)
+    expect(readChecks(dir, ({ find }) => find(each.id))).toEqual(each)
+    checks.save({ checked: [each], forgotten: [], postponed: [], ledger: LEDGER })
+    expect(checks.find(each.id)).toEqual(each)
+  })
+
+  test('that is there is not added again', () => {
+    const checks = open()
+    checks.add([candidate(1, FULL)])
+    expect(checks.add([candidate(1), candidate(2), candidate(2)])).toBe(1)
+    expect(checks.find(1)?.streak).toBe(3)
+    expect(checks.find(3)).toBeNull()
+  })
+
+  test('that comes later is not due before, nor early', () => {
+    const checks = open()
+    checks.add([candidate(1, { dueMs: -5 }), candidate(2, { dueMs: 900, earlyMs: 100 })])
+    const postponed = [1, 2].map(id => ({ id, untilMs: T0 + 500 }))
+    checks.save({ checked: [], forgotten: [], postponed, ledger: LEDGER })
+    const times = [1, 2].map(id => checks.find(id)).map(each => [each?.nextAtMs, each?.idleAtMs])
+    expect(times).toEqual([
+      [T0 + 500, T0 + 500],
+      [T0 + 900, T0 + 500],
+    ])
+  })
+})
+
+describe('who comes next', () => {
+  test('the due of a queue, the longest due first, without those that are excluded', () => {
+    const checks = open()
+    checks.add([
+      ...[5, 4, 3, 2, 1].map(id => candidate(id, { dueMs: -id })),
+      ...[candidate(6, { dueMs: 1 }), candidate(7, { queue: 'down', dueMs: -9 })],
+    ])
+    expect(checks.due('raw', T0, 9, NOBODY)).toEqual([5, 4, 3, 2, 1])
+    expect(checks.due('raw', T0, 2, new Set([5, 3]))).toEqual([4, 2])
+    expect(checks.due('raw', T0, 0, NOBODY)).toEqual([])
+    expect(checks.due('down', T0, 9, NOBODY)).toEqual([7])
+    expect(checks.due('living', T0, 9, NOBODY)).toEqual([])
+  })
+
+  test('of all queues, those that may come early: the next due first', () => {
+    const queues: Queue[] = ['living', 'down', 'raw']
+    const oneOf = fc.record({
+      queue: fc.constantFrom(...queues),
+      dueMs: fc.integer({ min: -5, max: 60 }),
+      pauseMs: fc.integer({ min: 0, max: 100 }),
+    })
+    const property = fc.property(
+      fc.array(oneOf, { maxLength: 80 }),
+      fc.integer({ min: 1, max: 6 }),
+      fc.array(fc.nat(80), { maxLength: 9 }),
+      (some, count, busy) => {
+        using checks = openChecks(null)
+        const all = some.map(({ queue, dueMs, pauseMs }, id) =>
+          candidate(id, { queue, dueMs, earlyMs: dueMs - pauseMs / 2 - 0.5 }),
+        )
+        checks.add(all.map(each => ({ ...each, idleAtMs: Math.floor(each.idleAtMs) })))
+        const excluded = new Set(busy)
+        const expected = all
+          .filter(({ id, idleAtMs, nextAtMs }) => {
+            return !excluded.has(id) && Math.floor(idleAtMs) <= T0 && nextAtMs > T0
+          })
+          .sort((a, b) => a.nextAtMs - b.nextAtMs)
+        const found = checks.idle(T0, count, excluded)
+        const dueOf = (id: number | undefined) => all.find(each => each.id === id)?.nextAtMs
+        expect(found.map(dueOf)).toEqual(expected.slice(0, count).map(({ nextAtMs }) => nextAtMs))
+        expect(new Set(found).size).toBe(found.length)
+      },
+    )
+    fc.assert(property, { numRuns: 200 })
+  })
+})
+
+test('counts, freshness and lag are those of the queues', () => {
+  const dir = temporaryDirectory()
+  let checks = openChecks(dir)
+  checks.add([
+    ...[1, 2, 3].map(id => candidate(id, { queue: 'living', okAtMs: T0 - id, dueMs: id - 3 })),
+    ...[candidate(4, { queue: 'down', okAtMs: T0 }), candidate(5), candidate(6)],
+  ])
+  const state = () => [checks.counts(), checks.freshSince(T0 - 2), checks.lagMs(T0)] as const
+  expect(state()).toEqual([{ living: 3, down: 1, raw: 2 }, 2, 2])
+  checks.save({
+    checked: [
+      candidate(1, { queue: 'down', okAtMs: T0 - 1, dueMs: 99 }),
+      candidate(5, { queue: 'living', okAtMs: T0, dueMs: 99 }),
+    ],
+    ...{ forgotten: [6, 4, 77], postponed: [], ledger: LEDGER },
+  })
+  const after = [{ living: 3, down: 1, raw: 0 }, 2, 1] as const
+  expect(state()).toEqual(after)
+  checks.close()
+  checks = open(dir)
+  expect(state()).toEqual(after)
+  expect(checks.lagMs(T0 - 100)).toBe(0)
+})
+
+test('ledger and status are kept, and others read the status', () => {
+  const dir = temporaryDirectory()
+  const { read } = checkerStatusIn(dir)
+  expect(read()).toBeNull()
+  const checks = open(dir)
+  expect([read(), checks.status.read(), checks.ledger()]).toEqual([null, null, null])
+  for (const alive of [1, 2]) checks.status.write({ ...CHECKER_STATUS, alive })
+  checks.save({ checked: [], forgotten: [], postponed: [], ledger: LEDGER })
+  expect([read(), checks.status.read()]).toEqual(
+    [1, 1].map(() => ({ ...CHECKER_STATUS, alive: 2 })),
+  )
+  checks.close()
+  using again = openChecks(dir)
+  expect(again.ledger()).toEqual(LEDGER)
+})
+
+describe('one checker a data directory', () => {
+  const refusal = (dir: string) =>
+    `another checker is at work on ${dir}: there is one for a data directory`
+
+  test('a second one is refused, until the first has ended', () => {
+    const dir = temporaryDirectory()
+    const first = openChecks(dir)
+    expect(() => openChecks(dir)).toThrow(refusal(dir))
+    expect(first.find(1)).toBeNull()
+    first.close()
+    openChecks(dir).close()
+    expect(readdirSync(dir)).toEqual([CHECKS_FILE])
+  })
+
+  test('the lock ends with its process', async () => {
+    const dir = temporaryDirectory()
+    const source = `import { openChecks } from './src/sqlite/checks.ts'
+      const checks = openChecks(${JSON.stringify(dir)})
+      console.log('locked')
+      setInterval(() => checks.find(1), 1000)`
+    const child = Bun.spawn([process.execPath, '-e', source], { cwd: ROOT, stdout: 'pipe' })
+    onCleanUp(() => child.kill('SIGKILL'))
+    await child.stdout.getReader().read()
+    expect(() => openChecks(dir)).toThrow(refusal(dir))
+    child.kill('SIGKILL')
+    await child.exited
+    open(dir)
+  })
+})
+
+describe('a file', () => {
+  const cases: [string, (file: string) => void, string][] = [
+    [
+      'that is damaged',
+      file => writeFileSync(file, 'not a database at all, not a database at all'),
+      ' is not a database; remove it: the checker then begins with the list and its files',
+    ],
+    [
+      'of a newer program',
+      file => {
+        openChecks(join(file, '..')).close()
+        new Database(file).run('pragma user_version = 99')
+      },
+      ' was written by a newer proxylist (schema 99, this one knows 1); use that version',
+    ],
+    [
+      'of another program',
+      file => {
+        const db = new Database(file)
+        db.run('create table t (a)')
+        db.close()
+      },
+      ' is a database of another program',
+    ],
+  ]
+  test.each(cases)('%s is refused, with what to do, and the lock released', (_, make, sentence) => {
+    const dir = temporaryDirectory()
+    const file = join(dir, CHECKS_FILE)
+    make(file)
+    for (const attempt of [() => openChecks(dir), () => checkerStatusIn(dir).read()]) {
+      expect(attempt).toThrow(file + sentence)
+    }
+    expect(readdirSync(dir)).not.toContain('checker.lock')
+  })
+
+  test('that fails later is a failure of a store, and changes nothing', () => {
+    const checks = open(temporaryDirectory())
+    checks.add([candidate(1)])
+    const broken = { ...candidate(2), nextAtMs: 0.5 }
+    expect(() =>
+      checks.save({
+        ...{ checked: [candidate(1, { queue: 'living' }), broken], forgotten: [] },
+        ...{ postponed: [], ledger: LEDGER },
+      }),
+    ).toThrow(StoreError)
+    expect([checks.counts(), checks.find(1)?.queue]).toEqual([
+      { living: 0, down: 0, raw: 1 },
+      'raw',
+    ])
+  })
+})
