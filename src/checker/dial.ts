@@ -197,6 +197,34 @@ export class Stop implements Stopping {
   }
 }
 
+/**
+ * Bun reads a few TLS handshakes in a turn of the event loop, and lets further ones wait, some for ten seconds: they
+ * would look like dead proxies. One that takes longer than this makes room.
+ */
+const HANDSHAKES_MAX = 5
+const HANDSHAKE_MS = SECOND_MS
+let handshakes = 0
+const waiting: (() => void)[] = []
+
+/** Calls `start` when a TLS handshake may begin, with what is to be called once it is over. */
+function queueHandshake(start: (over: () => void) => void, later: Later): void {
+  function begin(): void {
+    handshakes += 1
+    let isOver = false
+    const over = (): void => {
+      if (isOver) return
+      isOver = true
+      cancel()
+      handshakes -= 1
+      waiting.shift()?.()
+    }
+    const cancel = later(over, HANDSHAKE_MS)
+    start(over)
+  }
+  if (handshakes < HANDSHAKES_MAX) begin()
+  else waiting.push(begin)
+}
+
 /** Ends at once when `signal` is aborted; never rejects. */
 export function dial<T>(
   { to, type, destination, tls, request, reader, farewell }: Call<T>,
@@ -208,7 +236,8 @@ export function dial<T>(
   const steps = HANDSHAKES[type]
   let step = 0
   let pending: Buffer = EMPTY
-  let phase: 'connecting' | 'handshake' | 'tls' | 'open' | 'over' = 'connecting'
+  let phase: 'connecting' | 'handshake' | 'queued' | 'tls' | 'open' | 'over' = 'connecting'
+  let handshakeOver = (): void => {}
   let firstByte: number | null = null
   let firstMs = 0
   let isConnected = false
@@ -223,6 +252,7 @@ export function dial<T>(
     if (phase === 'over') return
     phase = 'over'
     cancel()
+    handshakeOver()
     signal.removeEventListener('abort', onTimeout)
     const sent = wire === socket ? 0 : TLS_SENT_BYTES + wire.bytesWritten
     const bytes = socket.bytesRead + socket.bytesWritten + sent
@@ -235,7 +265,8 @@ export function dial<T>(
   const fail = (reason: Reason, detail = ''): void => settle(failed(reason, detail))
 
   function onTimeout(): void {
-    fail(isConnected ? 'no answer' : 'timeout')
+    if (phase === 'queued') settle({ kind: 'short', why: 'too many TLS handshakes are under way' })
+    else fail(isConnected ? 'no answer' : 'timeout')
   }
 
   function onError(error: unknown): void {
@@ -267,11 +298,22 @@ export function dial<T>(
     if (next !== undefined) socket.write(next.say(destination, userAgent))
     else if (tls === null) open()
     else if (pending.length > 0) fail('proxy error', 'bytes before TLS')
-    else startTls(tls)
+    else queueTls(tls)
+  }
+
+  function queueTls(secureContext: SecureContext): void {
+    phase = 'queued'
+    cancel() // what others take is not its time
+    queueHandshake(over => {
+      if (phase !== 'queued') return over()
+      handshakeOver = over
+      startTls(secureContext)
+    }, later)
   }
 
   function startTls(secureContext: SecureContext): void {
     phase = 'tls'
+    cancel = later(onTimeout, FIRST_BYTE_MS_MAX)
     socket.removeListener('data', onData)
     const wrapped = secure({ socket, servername: destination.host, secureContext })
     wire = wrapped
@@ -284,6 +326,7 @@ export function dial<T>(
 
   function open(): void {
     phase = 'open'
+    handshakeOver()
     if (request !== '') wire.write(request)
     if (pending.length === 0) return
     const early = pending
@@ -315,6 +358,7 @@ export function dial<T>(
     firstByte ??= bytes[0] ?? null
     if (phase === 'open') onAnswer(bytes)
     else if (phase === 'handshake') onHandshake(bytes)
+    else if (phase === 'queued') fail('proxy error', 'bytes before TLS')
   }
 
   // What the system refuses to begin shows as ECONNREFUSED too, a full table of descriptors for one; but Bun says
