@@ -16,6 +16,7 @@ import { type ListenOptions, listen } from './http/listen.ts'
 import { createHttpApp } from './http/requests.ts'
 import type { Awaitable } from './lib/awaitable.ts'
 import { type Clock, type Later, timerLater } from './lib/clock.ts'
+import { StoreError } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
 import type { ReplicationState } from './metrics/observed.ts'
@@ -157,16 +158,14 @@ export function createApp(
     watchKeys: (): KeyWatch => (watch ??= createKeyWatch()),
     /** The requests of the list since the start. */
     traffic: (): Traffic => counters.traffic('/api'),
-    /** Why requests cannot be answered, as a sentence without names of files; `null`: they can. */
+    /** Why requests cannot be answered, in the words of the store, for the operator; `null`: they can. */
     async problem(): Promise<string | null> {
       for (const [problem, probe] of probes) {
-        const failure = await Promise.resolve()
-          .then(probe)
-          .then(
-            () => null,
-            () => problem,
-          )
-        if (failure !== null) return failure
+        try {
+          await probe()
+        } catch (failure) {
+          return failure instanceof StoreError ? `${problem}: ${failure.message}` : problem
+        }
       }
       return null
     },

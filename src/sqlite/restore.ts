@@ -20,6 +20,7 @@ import { CommandError, chunksUntilAborted, codeOf, systemReasonOf } from '../lib
 import { formatInstant } from '../lib/time.ts'
 import { ArchiveError, extractArchive } from '../move/archive.ts'
 import { type Counts, sumOf, syncDirectory } from './backup.ts'
+import { startCheck, untilDone } from './check.ts'
 import {
   ACCESS_FILE,
   DATA_FILES,
@@ -192,7 +193,21 @@ type RestoreOptions = ExtractOptions & {
 }
 
 /** What was restored, and the folder with the data from before; `null` when there was none. */
-export type Restored = { files: string[]; previous: string | null } & Counts
+export type Restored = {
+  files: string[]
+  previous: string | null
+  isPreviousIntact: boolean
+} & Counts
+
+/** Whether all databases in a folder could be backed up; a worker reads them whole. */
+async function isIntact(dir: string): Promise<boolean> {
+  for (const { name, holds } of DATA_FILES.filter(part => existsSync(join(dir, part.name)))) {
+    const start = () => startCheck(join(dir, name), holds, false)
+    const problems = await untilDone(start, new AbortController().signal).catch(() => null)
+    if (problems?.length !== 0) return false
+  }
+  return true
+}
 
 /**
  * Restores an archive of `backUp`. Data that is there is replaced as a whole, also by an archive that
@@ -218,7 +233,8 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
     },
     keptAtMs: nowMs,
   })
-  return { files: result.files, previous, ...result.counts }
+  const isPreviousIntact = previous === null || (await isIntact(previous))
+  return { files: result.files, previous, isPreviousIntact, ...result.counts }
 }
 
 /** Extracts an archive into a folder; what is there afterwards are its databases, verified. */

@@ -33,6 +33,8 @@ export function supervise<Store>(
   let generation = 0
   let failures = 0
   let isClosed = false
+  /** Why the store is not open, for who asks meanwhile. */
+  let lastFailure = `${file} is not open`
   /** Nested uses in progress: only the outermost may close the store. */
   let depth = 0
   /** Sentences that were said since the store last worked: each is said once. */
@@ -48,6 +50,7 @@ export function supervise<Store>(
   function report(failure: unknown): void {
     failures += 1
     const sentence = explain(file, failure)
+    lastFailure = sentence
     // Consequences of the first failure are not news, but findings about it are.
     const isNews = failure instanceof StoreError && !said.has(sentence)
     if (said.size === 0 || isNews) say(`${sentence}; answering 503 until that is over`)
@@ -72,7 +75,7 @@ export function supervise<Store>(
     fail,
     /** Works with the store. @throws StoreError while it is not open or when it fails. */
     use<T>(work: (store: Store) => T): T {
-      if (store === null) throw new StoreError(`${file} is not open`)
+      if (store === null) throw new StoreError(lastFailure)
       depth += 1
       try {
         return work(store)

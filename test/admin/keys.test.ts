@@ -430,11 +430,12 @@ describe('the overview', () => {
 })
 
 describe('the overview in bad times and good', () => {
-  test('says what is wrong without naming a file, while the list cannot be read', async () => {
+  test('says what is wrong in the words of the store, while the list cannot be read', async () => {
     const service = create()
     service.list.close()
     const { ready, problem } = await service.value('/console/state')
-    expect([ready, problem]).toEqual([false, 'the list cannot be read'])
+    expect(ready).toBeFalse()
+    expect(problem).toMatch(/^the list cannot be read: \S+proxies\.db is not open$/)
     const { list } = await service.value('/console/overview')
     expect(list).toEqual({ rows: 0, fresh: 0, newest_seconds: null })
   })

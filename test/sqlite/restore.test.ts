@@ -23,7 +23,7 @@ import { ACCESS_FILE, FEED_LINES_FILE, PROXY_FILE } from '../../src/sqlite/data-
 import { completeRestore, restore } from '../../src/sqlite/restore.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { ask } from '../support/answer.ts'
-import { flipLast } from '../support/damage.ts'
+import { flipLast, overwriteRoots } from '../support/damage.ts'
 import { ASK, addKeys, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { program, RUNNER_FREE } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
@@ -186,6 +186,21 @@ describe('restore where there is data', () => {
     expect(await listed(cwd, KEPT)).toBe('192.0.2.1:80\n')
     await forced(cwd, /20261120T120000Z-2; to have/)
     expect(await listed(cwd, KEPT)).toBe('192.0.2.1:80\n')
+  })
+
+  test('says of damaged data only that it is kept: no backup of it could be made', async () => {
+    for (const [name, table] of [
+      [ACCESS_FILE, 'keys'],
+      [PROXY_FILE, 'proxies'],
+    ] as const) {
+      const cwd = await scene()
+      overwriteRoots(join(cwd, 'data', name), table)
+      const { stderr } = await forced(cwd)
+      expect(stderr.split('\n').slice(1)).toEqual([
+        'the data before, which is damaged, is kept in data/before-restore-20261120T120000Z',
+        '',
+      ])
+    }
   })
 
   test('refuses while a server runs on the data, with --force too', async () => {

@@ -92,7 +92,7 @@ describe('a store that fails', () => {
     const { supervisor, closed, number, failWith, said } = supervised(true)
     failWith(UNUSABLE)
     expect(closed).toEqual([1])
-    expect(thrownBy(number)).toEqual(new StoreError(`${FILE} is not open`))
+    expect(thrownBy(number)).toEqual(new StoreError(UNUSABLE_SENTENCE)) // not only that it is closed
     const before = supervisor.generation()
     supervisor.tick()
     expect(number()).toBe(2)

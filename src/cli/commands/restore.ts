@@ -46,11 +46,14 @@ export const restoreCommand = command({
       if (json) return printJson({ file: name, database: shown, ...contents })
       return say(`${shown}: restored ${describeContents(contents)} from ${name}`)
     }
-    const restored = await withProgress(format, size, progress =>
+    const { isPreviousIntact, ...restored } = await withProgress(format, size, progress =>
       restore({ ...archive, dir: data, force, nowMs: clock(), progress }),
     )
     if (json) return printJson({ file: name, data, ...restored })
     say(`${data}: restored ${describeContents(restored)} from ${name}`)
-    if (restored.previous !== null) describePrevious(restored.previous, data).forEach(say)
+    const { previous } = restored
+    if (previous === null) return
+    if (isPreviousIntact) describePrevious(previous, data).forEach(say)
+    else say(`the data before, which is damaged, is kept in ${previous}`)
   },
 })
