@@ -1,12 +1,12 @@
 /** A server takes over from a running one on its address and its data, without a failed request (contract G6). */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, readdirSync } from 'node:fs'
+import { copyFileSync, existsSync, readdirSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { listenForDatagrams } from '../support/datagrams.ts'
 import { ASK, addKeys, dataDirectory } from '../support/fixtures.ts'
-import { freePort } from '../support/launch.ts'
-import { proxylist, startProgram } from '../support/program.ts'
+import { freePort, launch } from '../support/launch.ts'
+import { BINARY, createClock, proxylist, startProgram } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -167,6 +167,24 @@ describe.skipIf(!isLinux)('serve on the address of a running server of the same 
 })
 
 describe.skipIf(!isLinux)('SIGUSR2', () => {
+  test.skipIf(BINARY === undefined)(
+    'says why the program cannot be started, and the server goes on',
+    async () => {
+      const copy = join(temporaryDirectory(), 'proxylist')
+      copyFileSync(BINARY ?? '', copy)
+      const address = `127.0.0.1:${freePort()}`
+      const args = ['serve', '--data', dataDirectory(), '--listen', address, '--log', 'off']
+      await using server = launch([copy, ...args], { env: createClock().env })
+      await server.says(LISTENING)
+      rmSync(copy)
+      server.kill('SIGUSR2')
+      await server.says(/the server that takes over cannot be started \(.*\); this one goes on\n/)
+      server.kill('SIGUSR1')
+      expect((await fetch(`http://${address}/healthz`)).status).toBe(200)
+      expect(await server.stop()).toBe(0)
+    },
+  )
+
   test('starts the program under this name by now, which takes over as the main process', async () => {
     const socket = join(temporaryDirectory(), 'notify')
     using manager = listenForDatagrams(socket)

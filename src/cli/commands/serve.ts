@@ -18,9 +18,9 @@ import { whileLeader } from '../../jobs/leader.ts'
 import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
 import { isTrue, type Job, type OnFailure, repeat, repeatInSlices } from '../../jobs/runner.ts'
 import { keepSampleFresh } from '../../jobs/sample.ts'
-import { type Clock, PROCESS_START_MS } from '../../lib/clock.ts'
+import { type Clock, PROCESS_START_MS, timerLater } from '../../lib/clock.ts'
 import { several } from '../../lib/counted.ts'
-import { CommandError, messageOf, untilAborted } from '../../lib/errors.ts'
+import { CommandError, messageOf, reasonOf, untilAborted } from '../../lib/errors.ts'
 import { createLog, type Log } from '../../lib/log.ts'
 import { createNotifier } from '../../lib/systemd.ts'
 import {
@@ -85,7 +85,9 @@ export const serveCommand = command({
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
     let reload = (): void => {}
-    process.on('SIGHUP', () => reload()) // from now on, because it would end the process
+    // From now on, because each would end the process.
+    process.on('SIGHUP', () => reload())
+    for (const signal of ['SIGUSR1', 'SIGUSR2'] as const) process.on(signal, () => {})
     const hasTerminal = isatty(0) // also once that was closed, which stops the server, see `shutdown.ts`
     if (settings.sample && (settings.feed ?? settings.feeds) !== undefined) {
       throw new CommandError('--sample serves the built-in list, which has no feeds', 2)
@@ -161,7 +163,7 @@ async function serve(serving: Serving): Promise<void> {
       },
     })
     ending.defer(offer.close)
-    const upgrade = (): void => startSuccessor(log)
+    const upgrade = createUpgrade(log)
     process.on('SIGUSR2', upgrade)
     ending.defer(() => process.off('SIGUSR2', upgrade))
     predecessor?.ready(me())
@@ -196,14 +198,30 @@ async function serve(serving: Serving): Promise<void> {
  */
 const LAST_REQUESTS_MS = 5 * SECOND_MS
 
-/** Starts the program that stands under this one’s name by now, which takes over once it is ready. */
-function startSuccessor(log: Log): void {
-  log.say('starting the server that takes over')
-  const child = spawnSuccessor()
-  child.unref()
-  void child.exited.then(status =>
-    log.say(`the server that was to take over has ended with status ${status}; this one goes on`),
-  )
+/** How long a server may take until it takes over. */
+const SUCCESSOR_MS_MAX = MINUTE_MS
+
+/** Starts the program that stands under this one’s name by now, one at a time; it takes over once it is ready. */
+function createUpgrade(log: Log): () => void {
+  let isStarting = false
+  return () => {
+    if (isStarting) return log.say('a server that takes over is being started')
+    try {
+      const child = spawnSuccessor()
+      isStarting = true
+      child.unref()
+      log.say('starting the server that takes over')
+      const cancel = timerLater(() => child.kill('SIGKILL'), SUCCESSOR_MS_MAX)
+      void child.exited.then(status => {
+        isStarting = false
+        cancel()
+        const how = child.signalCode ?? `status ${status}`
+        log.say(`the server that was to take over has ended with ${how}; this one goes on`)
+      })
+    } catch (error) {
+      log.say(`the server that takes over cannot be started (${reasonOf(error)}); this one goes on`)
+    }
+  }
 }
 
 /** Says what is missing on a machine that has its own data. */
