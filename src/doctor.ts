@@ -8,6 +8,7 @@ import { openGeoip } from './import/geoip.ts'
 import type { Awaitable } from './lib/awaitable.ts'
 import type { Clock } from './lib/clock.ts'
 import { type Checks, examineAll, type Finding, finding, problemOf } from './lib/examination.ts'
+import { judgeChecker } from './metrics/attention.ts'
 import { examineDatabase } from './postgres/examine.ts'
 import { requireOwnData } from './sqlite/copy.ts'
 import { ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
@@ -54,25 +55,32 @@ export async function examine(
       )
     }
 
+  const stores = storesOf(settings, clock)
+  const checker = async () => judgeChecker(await stores.checkerStatus(), clock())
+
   if (url === undefined) {
     const { disk, ...checks } = DIRECTORY_CHECKS
     return run({
       configuration,
       ...checks,
       feeds: feeds(feedLinesIn(dir).readLines, () => listFeeds(dir)),
+      checker,
       disk,
     })
   }
   const database = { url, timeoutMs, origin: ORIGINS[PROXY_FILE] }
   const shared = await examineDatabase(database, clock, signal)
   const isUsable = shared[0]?.ok === true
-  const stores = storesOf(settings, clock)
   const attempts = () => (isUsable ? stores.listFeeds() : [])
   const readLines = () => (isUsable ? stores.readFeedLines() : '')
   const { disk, ...checks } = COPY_CHECKS
   return [
     ...(await run({ configuration })),
     ...shared,
-    ...(await run({ ...checks, feeds: feeds(readLines, attempts), disk })),
+    ...(await run({
+      ...{ ...checks, feeds: feeds(readLines, attempts) },
+      ...(isUsable && { checker }),
+      disk,
+    })),
   ]
 }

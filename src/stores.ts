@@ -6,29 +6,36 @@ import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Registry } from './access/ports.ts'
+import type { CheckedList, CheckerStatus, CheckerStatusStore, CheckStore } from './checker/ports.ts'
 import type { Settings } from './config/settings.ts'
 import type { FeedLines, FeedStore, StoredFeed } from './feeds/store.ts'
+import { repeat } from './jobs/runner.ts'
 import type { Awaitable } from './lib/awaitable.ts'
 import type { Clock } from './lib/clock.ts'
 import { CommandError, StoreError, UnknownOutcome } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
+import { SECOND_MS } from './lib/time.ts'
 import type { Observed } from './metrics/observed.ts'
 import { type Node, observeNode, openNode } from './node/node.ts'
 import { readListChanges } from './postgres/changes.ts'
+import { createCheckedList, createStatusStore } from './postgres/checker.ts'
 import { type Connection, openConnection, shownDatabase } from './postgres/connection.ts'
 import { createFeedStore } from './postgres/feeds.ts'
 import { createListStore } from './postgres/list.ts'
 import { installationOf, migrate, schemaState } from './postgres/migrate.ts'
-import { createNodes } from './postgres/nodes.ts'
+import { createLeaderLock, createNodes } from './postgres/nodes.ts'
 import { createRegistry, PATIENT_MS } from './postgres/registry.ts'
 import { createUsageStore } from './postgres/usage/usage.ts'
 import type { Filter } from './proxies/filter.ts'
 import type { CityNames, EndpointRow, Row } from './proxies/row.ts'
 import type { Breakdown } from './proxies/stats.ts'
 import type { ProxyWriter } from './proxies/store.ts'
+import { openCheckedList } from './sqlite/checked-list.ts'
+import { checkerStatusIn, openChecks } from './sqlite/checks.ts'
 import { listCopyOf, openListInMemory, requireOwnData } from './sqlite/copy.ts'
 import {
   ACCESS_FILE,
+  CHECKS_FILE,
   hasDirectory,
   missingDirectory,
   ORIGINS,
@@ -83,6 +90,8 @@ export type Stores = {
   listFeeds(): Promise<StoredFeed[]>
   /** The feeds of the console, as the text of a feeds file; `''` where there is nothing yet. */
   readFeedLines(): Promise<string>
+  /** What the checker said last; `null` when none ever ran. */
+  checkerStatus(): Promise<CheckerStatus | null>
   /** What is there, to leave out what is not; a database has both. */
   has(): { registry: boolean; list: boolean }
   /** Where it is, as it may be shown: a directory, or host, port and name of a database. */
@@ -94,11 +103,10 @@ export type Stores = {
 /** The data directory, or, as no reading makes one, that of the system. */
 const scratchOf = (dir: string): string => (existsSync(dir) ? dir : tmpdir())
 
+type StoreSettings = Settings<'data' | 'database' | 'databaseTimeout'>
+
 /** The stores that the settings choose. */
-export const storesOf = (
-  settings: Settings<'data' | 'database' | 'databaseTimeout'>,
-  clock: Clock,
-): Stores => {
+export const storesOf = (settings: StoreSettings, clock: Clock): Stores => {
   const { data, database, databaseTimeout } = settings
   return database === undefined
     ? directoryStores(data, clock)
@@ -130,6 +138,7 @@ function directoryStores(dir: string, clock: Clock): Stores {
       return listFeeds(own())
     },
     readFeedLines: async () => feedLinesIn(own()).readLines(),
+    checkerStatus: async () => checkerStatusIn(dir).read(),
     has: () => ({
       registry: existsSync(join(dir, ACCESS_FILE)),
       list: existsSync(join(dir, PROXY_FILE)),
@@ -260,9 +269,95 @@ function databaseStores(
     listFeeds: () => orCommandError('read', NO_LIST, async quick => createFeedStore(quick).list()),
     readFeedLines: () =>
       orCommandError('read', NO_LIST, async quick => createFeedStore(quick).readLines()),
+    checkerStatus: () => orCommandError('read', NO_LIST, quick => createStatusStore(quick).read()),
     has: () => ({ registry: true, list: true }),
     shown: shownDatabase(url),
     scratch: scratchOf(dir),
+  }
+}
+
+/** Opens the states of the feeds in `dir` when they are first used, until `opened` is disposed of. */
+function feedStoreIn(dir: string, opened: DisposableStack): () => Promise<FeedStore> {
+  let store: FeedStore | null = null
+  return async () => {
+    if (store === null) await withFeeds(dir, () => {}) // makes the file
+    store ??= opened.use(openServerFeeds(dir))
+    return store
+  }
+}
+
+/** What a checker works with; failures are `StoreError`s. */
+export type Checking = {
+  list: CheckedList
+  /** What it remembers, in its data directory. */
+  store: CheckStore
+  status: CheckerStatusStore
+  feedLines: FeedLines
+  /** The states of the feeds; they are opened when they are first used. */
+  openFeedStore(): Awaitable<FeedStore>
+}
+
+/**
+ * Opens what the one checker of a data directory, or of a database, works with, and closes it.
+ * @throws CommandError when another one is at work, and where a store fails.
+ */
+export async function withChecker<T>(
+  { data: dir, database: url, databaseTimeout: timeoutMs }: StoreSettings,
+  clock: Clock,
+  work: (checking: Checking) => Promise<T>,
+): Promise<T> {
+  const withStore = (more: (store: ReturnType<typeof openChecks>) => Promise<T>): Promise<T> =>
+    withResource(join(dir, CHECKS_FILE), () => openChecks(dir), more)
+  if (url !== undefined) {
+    return await withStore(store =>
+      withCheckedDatabase({ url, timeoutMs, name: NAME }, clock, parts =>
+        work({ ...parts, store }),
+      ),
+    )
+  }
+  requireOwnData(dir)
+  using opened = new DisposableStack()
+  const openFeedStore = feedStoreIn(dir, opened)
+  return await withStore(store =>
+    withResource(
+      join(dir, PROXY_FILE),
+      () => openCheckedList(dir, clock),
+      list =>
+        work({ list, store, status: store.status, feedLines: feedLinesIn(dir), openFeedStore }),
+    ),
+  )
+}
+
+/** Works with what a checker has in a database, while it has the lock that makes it the only one. */
+async function withCheckedDatabase<T>(
+  options: { url: string; timeoutMs: number; name: string },
+  clock: Clock,
+  work: (parts: Omit<Checking, 'store'>) => Promise<T>,
+): Promise<T> {
+  await using quick = openConnection(options)
+  await using patient = openConnection({ ...options, timeoutMs: PATIENT_MS })
+  await requireSchema(quick, 'make', NO_LIST)
+  const lock = createLeaderLock('checker', options)
+  const ticks = repeat(() => void lock.tick(), SECOND_MS)
+  try {
+    await lock.tick()
+    if (!lock.isHeld()) {
+      const { shown } = quick
+      throw new CommandError(
+        `another checker is at work on ${shown}: there is one for all machines`,
+      )
+    }
+    const { read, write } = createStatusStore(quick)
+    const feeds = createFeedStore(quick)
+    return await work({
+      list: createCheckedList({ quick, patient, clock, isOnly: lock.isHeld }),
+      status: { read, write: status => (lock.isHeld() ? write(status) : undefined) },
+      feedLines: feeds,
+      openFeedStore: () => feeds,
+    })
+  } finally {
+    ticks.stop()
+    await lock.close()
   }
 }
 
@@ -306,12 +401,7 @@ export async function withServed(
       ? { kind: 'sample', ...openMemoryList() }
       : { kind: 'file', ...openServerList(dir, provider, clock, log.say) }
   using opened = new DisposableStack()
-  let store: FeedStore | null = null
-  async function openFeedStore(): Promise<FeedStore> {
-    if (store === null) await withFeeds(dir, () => {}) // makes the file
-    store ??= opened.use(openServerFeeds(dir))
-    return store
-  }
+  const openFeedStore = feedStoreIn(dir, opened)
   return await withResource(
     join(dir, ACCESS_FILE),
     () => openServerRegistry(dir, log.say),

@@ -5,11 +5,14 @@ import { join } from 'node:path'
 import type { ListedKey } from '../../src/access/key.ts'
 import type { Registry } from '../../src/access/ports.ts'
 import { createAttention } from '../../src/admin/attention.ts'
+import type { CheckerStatus } from '../../src/checker/ports.ts'
 import { readSettings } from '../../src/config/settings.ts'
 import { EXAMINED, examine } from '../../src/doctor.ts'
 import { REASONS } from '../../src/metrics/attention.ts'
+import { openChecks } from '../../src/sqlite/checks.ts'
 import { observeData } from '../../src/sqlite/observe.ts'
 import { withFeeds } from '../../src/sqlite/stores.ts'
+import { CHECKER_STATUS } from '../support/checker-status.ts'
 import { startConsole } from '../support/console.ts'
 import { smallDisk } from '../support/disk.ts'
 import { FEED, FEED_STATE } from '../support/feeds.ts'
@@ -93,6 +96,14 @@ const ticks = async ({ admin }: Watched): Promise<void> => {
   for (let n = 0; n < 330; n += 1) await admin.tick()
 }
 
+/** What the checker says. */
+const saysChecker =
+  (more: Partial<CheckerStatus>) =>
+  ({ dir }: Watched): void => {
+    using checks = openChecks(dir)
+    void checks.status.write({ ...CHECKER_STATUS, ...more })
+  }
+
 type Case = {
   reason: string
   dir?: () => string
@@ -171,6 +182,12 @@ const CASES: readonly Case[] = [
     mend: on => on.change({}, '/reset'),
     sentence: /^the last requests of key \w{8} lie in the future: proxylist keys reset \w{8}$/,
   },
+  {
+    reason: 'checker',
+    make: saysChecker({ coverage: 0.5, neededRate: 40 }),
+    mend: saysChecker({}),
+    sentence: /^only 50 % of the living .*; a --rate of 40\/s would find them$/,
+  },
 ]
 
 async function expectToComeAndGo(on: Watched, { make, mend, sentence }: Case) {
@@ -237,6 +254,17 @@ async function saidWith(
   const found = await attention.read()
   return found.filter(each => each.reason === reason).map(({ sentence }) => sentence)
 }
+
+test('the overview shows what the checker said last, and nothing where none ran', async () => {
+  const on = watched(dataDirectory(), 'checker')
+  expect((await on.value('/console/overview')).checker).toBeNull()
+  saysChecker({})(on)
+  const { queues, failures, coverage } = CHECKER_STATUS
+  expect((await on.value('/console/overview')).checker).toMatchObject({
+    ...{ at: '2026-11-20T12:00:00.000Z', queues, failures, coverage, judge_problem: null },
+    ...{ per_second: 19.8, needed_per_second: null, lag_seconds: 0.4, bytes: 1_234_567 },
+  })
+})
 
 test('a feed that is paused fails nobody', async () => {
   const on = watched(dataDirectory(), 'feed_failing')

@@ -1,7 +1,7 @@
 /** The checker, as the overview shows it: what it knows, how fresh that is, and why checks fail. */
 import type { Overview } from '../../admin/wire.ts'
 import { Card, Facts } from '../parts/table.tsx'
-import { amount, bytes, number, share, UNKNOWN } from './speech.ts'
+import { ago, amount, bytes, number, share, UNKNOWN } from './speech.ts'
 
 type Checker = NonNullable<Overview['checker']>
 
@@ -21,8 +21,8 @@ const factsOf = (checker: Checker): (readonly [name: string, value: string])[] =
   return [
     ['Addresses', `${number(living)} living, ${number(down)} down, ${number(raw)} never alive`],
     ['Found within ten minutes', coverage === null ? UNKNOWN : `${share(coverage)} of the living`],
-    ['Checks', `${amount(rate)}/s · ${number(checked)}, ${number(alive)} alive`],
-    ['Put off, as something of ours was short', number(deferred)],
+    ['Checks', `${amount(rate)}/s · ${number(alive)} of ${number(checked)} alive`],
+    ['Put off', number(deferred)],
     ['Failed', reasonsOf(checker)],
     ['Late by at most', `${amount(checker.lag_seconds)} s`],
     ['Sent and received', bytes(checker.bytes)],
@@ -31,7 +31,7 @@ const factsOf = (checker: Checker): (readonly [name: string, value: string])[] =
 
 export const CheckerCard = ({ checker }: { checker: Checker | null }) =>
   checker && (
-    <Card title="Checker">
+    <Card title="Checker" hint={ago(checker.at)}>
       <Facts look="key-facts" facts={factsOf(checker)} />
     </Card>
   )

@@ -1,0 +1,39 @@
+/** The checker on the overview, in a real browser. */
+import { afterAll, expect } from 'bun:test'
+import { openChecks } from '../../../src/sqlite/checks.ts'
+import { faultsIn, keepScreenshot, type Look, openPage } from '../../support/browser.ts'
+import { CHECKER_STATUS } from '../../support/checker-status.ts'
+import { startConsole } from '../../support/console-page.ts'
+import { dataDirectory } from '../../support/fixtures.ts'
+import { inBrowser as test } from '../../support/in-browser.ts'
+import { createClock } from '../../support/program.ts'
+import { cleanUp } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const LOOKS: { readonly [name: string]: Look } = {
+  light: { width: 1440, rules: 'all' },
+  dark: { width: 1440, colorScheme: 'dark', rules: 'colours' },
+  phone: { width: 390, rules: 'structure' },
+}
+
+test('an overview says what the checker knows and why checks fail, and nothing where none ran', async () => {
+  const dir = dataDirectory()
+  const server = await startConsole(dir, [], createClock().env)
+  const { page } = await openPage(server.url, {})
+  await page.locator('.cards').waitFor()
+  expect(await page.getByRole('region', { name: 'Checker' }).count()).toBe(0)
+  using checks = openChecks(dir)
+  void checks.status.write(CHECKER_STATUS)
+  await page.reload()
+  const card = page.getByRole('region', { name: 'Checker' })
+  await card.waitFor()
+  const text = (await card.textContent()) ?? ''
+  expect(text).toContain('5,120 living, 700 down, 94,000 never alive')
+  expect(text).toContain('97% of the living')
+  expect(text).toContain('400,000 timeout, 150,000 refused, 3 forged')
+  for (const [name, look] of Object.entries(LOOKS)) {
+    expect([name, await faultsIn(page, look)]).toEqual([name, []])
+    await keepScreenshot(page, `console-checker-${name}`)
+  }
+})
