@@ -265,7 +265,7 @@ export function createChecker(options: CheckerOptions) {
     const problem = confirmation.problem()
     const sinceMs = problem === null ? 0 : clock() - (now() - problem.sinceMs)
     const status = tally.status(store, {
-      ...{ at: clock(), startedMs, nowMs: now() },
+      ...{ at: clock(), startedMs, once, nowMs: now() },
       judgeProblem: problem && { ...problem, sinceMs },
     })
     const { neededRate, queues } = status

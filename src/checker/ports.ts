@@ -200,6 +200,8 @@ export type CheckerStatus = {
   /** When it was written, Unix milliseconds. */
   at: number
   startedMs: number
+  /** Whether its run ends by itself: then nobody misses it. */
+  once: boolean
   /** `null` while the judge answers, else what is wrong, since when. */
   judgeProblem: { sentence: string; sinceMs: number } | null
   queues: QueueCounts

@@ -34,7 +34,7 @@ export function createTally(perSecond: number) {
 
     status(
       store: Pick<CheckStore, 'counts' | 'freshSince' | 'lagMs'>,
-      when: Pick<CheckerStatus, 'at' | 'startedMs' | 'judgeProblem'> & { nowMs: number },
+      when: Pick<CheckerStatus, 'at' | 'startedMs' | 'once' | 'judgeProblem'> & { nowMs: number },
     ): CheckerStatus {
       const { nowMs, ...rest } = when
       const queues = store.counts()

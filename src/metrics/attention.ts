@@ -131,9 +131,9 @@ const COVERAGE_MIN = 0.8
 const CHECKER_STARTED_MS = 10 * MINUTE_MS
 
 function checkerProblems(status: CheckerStatus, nowMs: number): string[] {
-  const { at, startedMs, judgeProblem, coverage, neededRate } = status
+  const { at, startedMs, once, judgeProblem, coverage, neededRate } = status
   const since = (ms: number): string => spanOf(Math.max(0, nowMs - ms) / SECOND_MS)
-  if (nowMs - at > DAY_MS) return []
+  if (once || nowMs - at > DAY_MS) return []
   if (nowMs - at > CHECKER_SILENT_MS) {
     return [`the checker has said nothing for ${since(at)}: its stderr says why; start it again`]
   }

@@ -81,7 +81,7 @@ export interface ImportTx {
  */
 export type ImportMode = 'merge' | 'set' | 'replace'
 
-/** Who writes the list. What anybody but a feed wrote is a reason for feeds to import again; what was measured is none. */
+/** Who writes the list. What any but a feed wrote is a reason for feeds to import again; what was measured is none. */
 export type ImportWriter = 'feed' | 'other'
 
 /** A slice of rows that was removed: how many, and whether more may remain. */

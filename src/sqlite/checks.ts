@@ -291,10 +291,11 @@ export function openChecks(dir: string | null) {
 export function readChecks<T>(
   dir: string,
   work: (checks: Pick<CheckStore, 'find'> & { status(): CheckerStatus | null }) => T,
+  mode: OpenMode = { isReader: true },
 ): T | null {
   const file = join(dir, CHECKS_FILE)
   if (!existsSync(file)) return null
-  const db = openFile(file, { isReader: true })
+  const db = openFile(file, mode)
   try {
     return work({ find: finder(db), status: cell<CheckerStatus>(db, 'status').read })
   } catch (error) {
@@ -305,6 +306,9 @@ export function readChecks<T>(
 }
 
 /** The status of the checker of a data directory, which may be another process. */
-export const checkerStatusIn = (dir: string): Pick<CheckerStatusStore, 'read'> => ({
-  read: () => readChecks(dir, checks => checks.status()),
+export const checkerStatusIn = (
+  dir: string,
+  mode?: OpenMode,
+): Pick<CheckerStatusStore, 'read'> => ({
+  read: () => readChecks(dir, checks => checks.status(), mode),
 })

@@ -71,6 +71,9 @@ export function createBreakdown({ stats, version }: Pick<ServerList, 'stats' | '
   }
 }
 
+/** It waits for no other process. */
+const SERVER_READS = { isServer: true, mustExist: true }
+
 /** The data in `dir` as a server has it open; a list in memory has no `health`. */
 export function observeData(
   dir: string,
@@ -89,8 +92,8 @@ export function observeData(
     nodes: () => [],
     extent: list.extent,
     breakdown: createBreakdown(list),
-    feeds: () => listFeeds(dir, { isServer: true }), // waits for no other process
-    checker: checkerStatusIn(dir).read,
+    feeds: () => listFeeds(dir, SERVER_READS),
+    checker: checkerStatusIn(dir, SERVER_READS).read,
     replication: () => null,
   }
 }

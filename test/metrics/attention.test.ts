@@ -151,6 +151,7 @@ const CASES: readonly Case[] = [
   // Who was alive before the start is found within ten minutes; nobody expects one that ran a day ago.
   ['checker', checkerOf({ coverage: 0, startedMs: T0 - 10 * MINUTE_MS + 1 }), []],
   ['checker', checkerOf({ at: T0 - DAY_MS - 1, coverage: 0 }), []],
+  ['checker', checkerOf({ at: T0 - 3_600_000, once: true }), []],
   [
     'checker',
     checkerOf({ coverage: 0.799 }),

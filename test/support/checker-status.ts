@@ -3,7 +3,7 @@ import type { CheckerStatus } from '../../src/checker/ports.ts'
 import { T0 } from './fixtures.ts'
 
 export const CHECKER_STATUS: CheckerStatus = {
-  ...{ at: T0, startedMs: T0 - 86_400_000, judgeProblem: null },
+  ...{ at: T0, startedMs: T0 - 86_400_000, once: false, judgeProblem: null },
   queues: { living: 5_120, down: 700, raw: 94_000 },
   ...{ checked: 1_500_000, alive: 900_000, deferred: 12 },
   failures: { timeout: 400_000, refused: 150_000, forged: 3 },
