@@ -348,7 +348,7 @@ export const SETTINGS = {
     read: parsers.readAddresses,
   },
   allowPrivate: flag('check private and loopback addresses, and let the judge have one'),
-  dryRun: flag('check, but write and remember nothing'),
+  dryRun: flag('check the files, but write and remember nothing'),
 } as const satisfies { [name: string]: Setting }
 
 export type SettingName = keyof typeof SETTINGS

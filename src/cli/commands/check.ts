@@ -10,14 +10,14 @@ import { Expected } from '../../config/parsers.ts'
 import type { Settings } from '../../config/settings.ts'
 import { VERSION } from '../../config/version.ts'
 import { createCandidateAttempts } from '../../feeds/candidates.ts'
-import { readFeeds } from '../../feeds/feeds-file.ts'
+import { loadCurrentFeeds } from '../../feeds/feeds-file.ts'
 import { resolveBySystem } from '../../feeds/fetch.ts'
-import { createAttempts, scheduleFeeds } from '../../feeds/schedule.ts'
+import { createAttempts } from '../../feeds/schedule.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import { importSources } from '../../import/import.ts'
 import { type Clock, stopwatch, timerLater } from '../../lib/clock.ts'
 import { counted } from '../../lib/counted.ts'
-import { CommandError, unreadable } from '../../lib/errors.ts'
+import { CommandError, messageOf, unreadable } from '../../lib/errors.ts'
 import { readRegularFile } from '../../lib/files.ts'
 import { isInternal } from '../../lib/ip.ts'
 import { createLog } from '../../lib/log.ts'
@@ -27,6 +27,7 @@ import { AT, idOf, type Row, toRow } from '../../proxies/row.ts'
 import { type Checking, findCandidate, withChecker, withMemoryChecker } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, say, yieldToServer } from '../command.ts'
 import { createProgress } from '../progress.ts'
+import { fetchCandidates } from './feeds.ts'
 import { toSource } from './import.ts'
 import { writeAnswer } from './list.ts'
 
@@ -95,12 +96,6 @@ function createMemoryList(): CheckedList & { living(): IncomingProxy[] } {
     living: () => [...living.values()],
   }
 }
-
-/** As a list that is only read: nothing is written to it. */
-const withoutWriting = (list: CheckedList): CheckedList => ({
-  ...list,
-  begin: createMemoryList().begin,
-})
 
 /** Prints proxies as the API does: the order is that of contract A4. */
 async function printLiving(
@@ -209,29 +204,33 @@ async function readFiles(
   if (named > NAMED_MAX) say(`… and ${named - NAMED_MAX} more rejected rows`)
 }
 
-/** Feeds marked `check`, whose rows become candidates; returns what ends that. */
+/** Feeds marked `check`, whose rows become candidates; returns what ends that. With `--once` each is read now. */
 async function startFeeds(
   settings: CheckSettings,
   checker: Checker,
-  openStore: Checking['openFeedStore'],
+  { openFeedStore: openStore, feedLines }: Pick<Checking, 'openFeedStore' | 'feedLines'>,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<() => void> {
-  const feeds = (await readFeeds({ ...settings, feed: undefined })).filter(
-    feed => feed.isForChecker,
-  )
   const { data, database, databaseTimeout, geoip, providerService } = settings
   const forProcesses = { data, database, databaseTimeout, geoip, providerService }
-  const attempts = createAttempts({
-    ...{ openStore, clock, random: Math.random },
-    attempt: createCandidateAttempts(checker.add, forProcesses),
-  })
-  if (settings.once) {
-    for (const feed of feeds) await attempts.run(feed, 'now', signal)
-    return () => {}
+  const feeds = await loadCurrentFeeds({ ...settings, feed: undefined }, say)
+  if (!settings.once) {
+    const onFailure = (failure: unknown): void =>
+      say(`background work failed: ${messageOf(failure)}`)
+    const parts = { feeds, feedLines, openStore, clock, say, onFailure, settings: forProcesses }
+    const jobs = await fetchCandidates({ ...parts, take: checker.add })
+    return () => {
+      for (const job of jobs) job.stop()
+    }
   }
-  const job = scheduleFeeds({ feeds, attempts, clock, say, later: timerLater })
-  return job.stop
+  await feeds.useLines(await feedLines.readLines())
+  const attempt = createCandidateAttempts(checker.add, forProcesses)
+  const attempts = createAttempts({ openStore, clock, random: Math.random, attempt })
+  for (const feed of feeds.current().filter(each => each.isForChecker)) {
+    await attempts.run(feed, 'now', signal)
+  }
+  return () => {}
 }
 
 async function check(
@@ -278,11 +277,10 @@ async function check(
     return isAccepted
   }
 
-  async function work({ store, status, list, openFeedStore }: Parts): Promise<void> {
+  async function work({ store, status, list, feeds }: Parts): Promise<void> {
     const checker = createChecker({
-      ...{ store, status, probe, selfCheck, clock, elapsedMs, log, once, placing, accepts },
+      ...{ store, status, list, probe, selfCheck, clock, elapsedMs, log, once, placing, accepts },
       ...{ later: timerLater, random: Math.random, onStatus: report.status },
-      list: dryRun ? withoutWriting(list) : list,
       perSecond: settings.rate,
       inFlightMax: settings.inFlight,
       speedBytesADay: settings.speedBytes,
@@ -295,8 +293,7 @@ async function check(
         refused === 1 ? 'a private address is' : `${counted(refused)} private addresses are`
       report.say(`${those} not checked without --allow-private`)
     }
-    const stopFeeds =
-      openFeedStore && (await startFeeds(settings, checker, openFeedStore, clock, signal))
+    const stopFeeds = feeds && (await startFeeds(settings, checker, feeds, clock, signal))
     try {
       await checker.run(signal)
     } finally {
@@ -307,18 +304,16 @@ async function check(
   }
 
   if (!isWithoutData && !dryRun) {
-    return await withChecker(settings, clock, parts =>
-      work({ ...parts, openFeedStore: settings.feeds === undefined ? null : parts.openFeedStore }),
-    )
+    return await withChecker(settings, clock, parts => work({ ...parts, feeds: parts }))
   }
   const list = createMemoryList()
-  await withMemoryChecker(parts => work({ ...parts, list, openFeedStore: null }))
+  await withMemoryChecker(parts => work({ ...parts, list, feeds: null }))
   if (!dryRun) await printLiving(list.living(), settings, clock(), signal)
 }
 
-/** What a checker works with; without `openFeedStore` there are no feeds. */
+/** What a checker works with; without a data directory there are no feeds. */
 type Parts = Pick<Checking, 'store' | 'status' | 'list'> & {
-  openFeedStore: Checking['openFeedStore'] | null
+  feeds: Pick<Checking, 'openFeedStore' | 'feedLines'> | null
 }
 
 /** The authorities of a file. @throws CommandError (usage). */
