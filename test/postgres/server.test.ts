@@ -2,6 +2,7 @@
  * Holds what a real server shows of itself and refuses: verified TLS, the role with the least rights,
  * what `doctor` finds there, the nodes, and several hosts of which one is a standby.
  */
+
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { chmodSync, chownSync, copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +14,7 @@ import type { Result } from '../../src/lib/examination.ts'
 import { formatInstant } from '../../src/lib/time.ts'
 import { readCertificates } from '../../src/postgres/certificates.ts'
 import { readEncryption } from '../../src/postgres/examine.ts'
-import { migrate } from '../../src/postgres/migrate.ts'
+import { migrate, SCHEMA } from '../../src/postgres/migrate.ts'
 import { createNodes } from '../../src/postgres/nodes.ts'
 import { T0 } from '../support/fixtures.ts'
 import { connectTo, HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
@@ -219,7 +220,7 @@ describe.skipIf(!HAS_POSTGRES)('the role with the least rights', () => {
     await expect(migrate(service)).rejects.toThrow(
       /^this role may not make or upgrade the schema of .*: run .* once with the URL of the owner$/,
     )
-    await service.query('update proxylist.installation set schema = 1')
+    await service.query(`update proxylist.installation set schema = ${SCHEMA.length}`)
   })
 })
 
