@@ -43,6 +43,7 @@ writeFileSync(PLACES, mmdb({ '192.0.2.0/24': cityRecord('DE', 'Berlin') }))
 const TYPED: { readonly [command: string]: readonly string[] } = {
   ...{ import: ['a.txt'], 'keys import': ['a.txt'], backup: ['b.tar'], restore: ['a.tar'] },
   ...{ 'plans set': ['small'], 'plans remove': ['small'], serve: ['--listen', '127.0.0.1:0'] },
+  ...{ 'check explain': ['203.0.113.7:80'] },
   ...{ 'geoip apply': ['--geoip', PLACES], 'keys set': ['k3x9m2ab', '--label', 'a'] },
   ...Object.fromEntries(
     ['show', 'rotate', 'reset', 'revoke', 'remove'].map(word => [`keys ${word}`, ['k3x9m2ab']]),

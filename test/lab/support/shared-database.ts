@@ -129,6 +129,9 @@ type Customers = {
   keys: readonly { key: string; plan: string | null }[]
 }
 
+/** For longer than any run: a temporary key must end. */
+const TEMPORARY_MS = 3_650 * 86_400_000
+
 /** The limits of a plan as flags of `plans set`. */
 function flagsOf({ burst, ...limits }: Limits): string[] {
   const window = burst === null ? 'unlimited' : `${burst.requests}/${burst.seconds}s`
@@ -146,7 +149,9 @@ export async function addSharedCustomers(
   directory: string,
   { plans, keys }: Customers,
 ): Promise<string[]> {
-  const ids = addKeys(directory, plans, keys)
+  const ending = { expiresAt: Date.now() + TEMPORARY_MS }
+  const all = keys.map(key => (key.plan === null ? { ...key, ...ending } : key))
+  const ids = addKeys(directory, plans, all)
   const file = join(directory, 'keys.ndjson')
   writeFileSync(file, await succeed([...shared.program, 'keys', 'export', '--data', directory]))
   for (const [name, limits] of Object.entries(plans)) {
