@@ -12,7 +12,7 @@ import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { CommandError, messageOf } from './errors.ts'
+import { CommandError, codeOf, messageOf } from './errors.ts'
 
 /** A server, as it says of itself. */
 export type Running = {
@@ -67,15 +67,31 @@ async function openConversation(path: string) {
   return running === undefined ? null : { socket, next, running }
 }
 
+/** The sockets of servers in a data directory. */
+const socketsIn = (dir: string): string[] =>
+  (existsSync(dir) ? readdirSync(dir) : [])
+    .filter(name => name.startsWith(NAME) && name.endsWith('.sock'))
+    .map(name => join(dir, name))
+
 /** The servers that run with a data directory. */
 export async function findRunning(dir: string): Promise<Running[]> {
-  const names = existsSync(dir) ? readdirSync(dir) : []
-  const sockets = names.filter(name => name.startsWith(NAME) && name.endsWith('.sock'))
-  const found = await Promise.all(sockets.map(name => openConversation(join(dir, name))))
+  const found = await Promise.all(socketsIn(dir).map(openConversation))
   return found.flatMap(conversation => {
     conversation?.socket.destroy()
     return conversation?.running ?? []
   })
+}
+
+/** Removes what killed servers left: nobody listens there, and a server listens before its socket has this name. */
+async function removeStale(dir: string): Promise<void> {
+  for (const path of socketsIn(dir)) {
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    const socket = connect(path)
+      .on('connect', () => resolve(false))
+      .on('error', error => resolve(codeOf(error) === 'ECONNREFUSED'))
+    if (await promise) rmSync(path, { force: true })
+    socket.destroy()
+  }
 }
 
 /** A server that shares its address; it goes on serving until `ready`. */
@@ -127,6 +143,7 @@ type Offer = {
  * Waits for a newcomer. `taken` resolves when one is ready; `close` ends the wait.
  */
 export async function offerTakeOver({ dir, address, me, share, say }: Offer) {
+  await removeStale(dir)
   const path = socketOf(dir, address)
   const own = `${path}.${process.pid}`
   const { promise: taken, resolve: take } = Promise.withResolvers<Running>()
