@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { ask, from } from '../support/answer.ts'
-import { ASK, dataDirectory, KEY } from '../support/fixtures.ts'
+import { ASK, addKeys, dataDirectory, KEY } from '../support/fixtures.ts'
 import { launch } from '../support/launch.ts'
 import { BINARY, program, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
@@ -141,7 +141,9 @@ describe('a long list', () => {
   }))
   let server: Awaited<ReturnType<typeof startChild>>
   beforeAll(async () => {
-    server = await startChild(dataDirectory(rows))
+    const dir = dataDirectory(rows)
+    addKeys(dir, {}, [{ key: 'second', plan: 'free' }])
+    server = await startChild(dir)
   })
 
   const headers = { 'accept-encoding': 'identity' }
@@ -185,12 +187,14 @@ describe('a long list', () => {
 
   test('“too many long answers” is one sentence on stderr, and at the end how many more there were', async () => {
     let [asked, refused] = [0, 0]
-    const askLong = async (): Promise<void> => {
-      const { status } = await server.request(`${ASK}&get=json&time=${86_400 + asked++}`)
+    const askLong = async (key: string): Promise<void> => {
+      const query = `/api?key=${key}&get=json&time=${86_400 + asked++}`
+      const { status } = await server.request(query)
       if (status === 503) refused += 1
     }
-    // Of these, 64 are answered at a time and 64 wait.
-    while (refused < 3) await Promise.all(Array.from({ length: 250 }, askLong))
+    // 64 are answered at a time, and 64 of a key wait; a key that has all of the former has reached its own limit.
+    const keys = Array.from({ length: 250 }, (_, n) => (n % 2 === 0 ? KEY : 'second'))
+    while (refused < 3) await Promise.all(keys.map(askLong))
     await server.stop()
     const [first, ...rest] = server.output().match(/^[^{].*too many long.*$/gm) ?? []
     const cause = 'too many long answers are under way; try again shortly'
