@@ -27,6 +27,7 @@ import {
 import { markdown } from '../support/table.ts'
 import { addresses } from './addresses.ts'
 import { backup } from './backup.ts'
+import { checker } from './checker.ts'
 import { crowd } from './crowd.ts'
 import { faults } from './faults.ts'
 import { feeds } from './feeds.ts'
@@ -51,6 +52,7 @@ const PARTS = {
   slow,
   crowd,
   backup,
+  checker,
   feeds,
   paths,
   nodes,
