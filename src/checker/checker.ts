@@ -25,18 +25,21 @@ import type {
   CheckRequest,
   CheckResult,
   CheckStore,
+  Postponed,
   Probe,
   SelfCheck,
 } from './ports.ts'
 import { isRareDue } from './schedule.ts'
 import { createTally } from './tally.ts'
-import { createWriter, type Done, PING_LAG_MS_MAX } from './write.ts'
+import { createWriter, type Done, PING_LAG_MS_MAX, remembered } from './write.ts'
 
 /** So often checks begin; a program that lags shows in the same timer. */
 const SLICE_MS = 25
 const SELF_CHECK_MS = 30 * SECOND_MS
 /** While the judge is away, and when failures are suspicious. */
 const SELF_CHECK_SOON_MS = 5 * SECOND_MS
+/** So many results, or those of two seconds, are written at once, in some 20 ms: the program must not lag. */
+const BATCH_MAX = 500
 /** Nothing begins while so many results wait for the list, which another import may have locked. */
 const RESULTS_MAX = 5_000
 /** What is measured of a speed: 64 KiB, then 256 KiB. */
@@ -104,6 +107,8 @@ export function createChecker(options: CheckerOptions) {
   /** Ended since the last slice: a lag that is noticed after it was theirs, too. */
   let justEnded: Running[] = []
   let results: Done[] = []
+  /** Failures that wait for the judge: a checker that is killed meanwhile does not check them again at once. */
+  let unproven: Postponed[] = []
   let speedsRunning = 0
 
   const saidOn = new Map<string, string>()
@@ -161,7 +166,10 @@ export function createChecker(options: CheckerOptions) {
   }
 
   function askJudgeInTime(nowMs: number): void {
-    const isSoon = confirmation.problem() !== null || confirmation.isSuspicious()
+    const isSoon =
+      confirmation.problem() !== null ||
+      confirmation.isSuspicious() ||
+      confirmation.waiting() >= 2 * BATCH_MAX
     const isLast = once && running.size === 0 && confirmation.waiting() > 0 && line.isEmpty(nowMs)
     const waitMs = isSoon ? SELF_CHECK_SOON_MS : SELF_CHECK_MS
     if (!isAsking && (isLast || nowMs - askedMs >= waitMs)) void askJudge().catch(end)
@@ -223,9 +231,13 @@ export function createChecker(options: CheckerOptions) {
       return putOff(id)
     }
     const done: Done = Object.assign(check, { endedMs: now(), at: clock(), result })
-    if (result.kind === 'dead') return confirmation.failed(done, queue === 'living')
-    confirmation.succeeded()
-    results.push(done)
+    if (result.kind === 'alive') {
+      confirmation.succeeded()
+      results.push(done)
+      return
+    }
+    confirmation.failed(done, queue === 'living')
+    unproven.push({ id, untilMs: remembered(done, 0).nextAtMs, asItIs: false })
   }
 
   /** Begins what may begin. */
@@ -242,13 +254,15 @@ export function createChecker(options: CheckerOptions) {
   // Once a second
 
   async function writeResults(signal: AbortSignal): Promise<void> {
-    const done = results.slice()
+    const done = results.slice(0, Math.max(BATCH_MAX, 2 * perSecond))
     const postponed = line.postponed().slice()
-    if (done.length + postponed.length === 0) return
-    const batch = { ...(await writeToList(done, signal)), postponed }
-    store.save({ ...batch, ledger: { ...ledger, atMs: now() } })
-    line.stored(batch)
+    const waiting = unproven.slice()
+    if (done.length + postponed.length + waiting.length === 0) return
+    const batch = { ...(await writeToList(done, signal)), ledger: { ...ledger, atMs: now() } }
+    store.save({ ...batch, postponed: [...waiting, ...postponed] })
+    line.stored({ ...batch, postponed })
     results = results.slice(done.length)
+    unproven = unproven.slice(waiting.length)
     for (const { result } of done) if (result.kind === 'dead') tally.failed(result.reason)
   }
 

@@ -6,7 +6,7 @@
 import { SECOND_MS } from '../lib/time.ts'
 import { subnetOf } from '../proxies/row.ts'
 import { BEGUN_MAX, createCounts, type createPace, createSlots } from './pace.ts'
-import type { Batch, CheckStore } from './ports.ts'
+import type { Batch, CheckStore, Postponed } from './ports.ts'
 import { createOrder, type Next } from './schedule.ts'
 
 /** How often in a second, and how many addresses at most, to look behind those that must come later. */
@@ -32,12 +32,12 @@ export function createLine(
   const room = Math.ceil(perSecond)
   const busy = new Set<number>()
   let ready: Next[] = []
-  let postponed: Batch['postponed'][number][] = []
+  let postponed: Postponed[] = []
   let held: (Next & { untilMs: number })[] = []
   const timesPutOff = new Map<number, number>()
 
   function postpone(next: Next, untilMs: number): void {
-    if (onceMs === null) postponed.push({ id: next.id, untilMs })
+    if (onceMs === null) postponed.push({ id: next.id, untilMs, asItIs: next.line === 'idle' })
     else held.push({ ...next, untilMs })
   }
 
@@ -102,11 +102,11 @@ export function createLine(
     putOff(id: number, nowMs: number): void {
       const times = (timesPutOff.get(id) ?? 0) + 1
       if (onceMs !== null) timesPutOff.set(id, times)
-      if (times <= PUT_OFF_TIMES) postpone({ id, line: 'idle' }, nowMs + PUT_OFF_MS)
+      if (times <= PUT_OFF_TIMES) postpone({ id, line: 'raw' }, nowMs + PUT_OFF_MS)
     },
 
     /** Those that come later, which are to be stored. */
-    postponed: (): Batch['postponed'] => postponed,
+    postponed: (): readonly Postponed[] => postponed,
 
     /** These are stored: they may be taken again. */
     stored({ checked, forgotten, postponed: later }: Omit<Batch, 'ledger'>): void {

@@ -147,11 +147,14 @@ export type Ledger = {
   speedBytes: number
 }
 
+/** An address that comes later: not before `untilMs`, when it is due; with `asItIs`, if it is not due later. */
+export type Postponed = { id: number; untilMs: number; asItIs: boolean }
+
+/** What is checked is stored after what is postponed. */
 export type Batch = {
   checked: readonly Candidate[]
   forgotten: readonly number[]
-  /** Addresses that come later: not before `untilMs`. */
-  postponed: readonly { id: number; untilMs: number }[]
+  postponed: readonly Postponed[]
   ledger: Ledger
 }
 

@@ -32,7 +32,10 @@ export type Done = {
 export const PING_LAG_MS_MAX = 50
 
 /** What is remembered of an address after a check. */
-function remembered({ candidate, endedMs, at, lagMs, result }: Done, random: number): Candidate {
+export function remembered(
+  { candidate, endedMs, at, lagMs, result }: Done,
+  random: number,
+): Candidate {
   const ended = { nowMs: endedMs, at, attempts: result.attempts }
   if (result.kind === 'dead') return afterFailure(candidate, result.reason, ended, random)
   const measured = lagMs > PING_LAG_MS_MAX ? { ...result.measured, pingMs: null } : result.measured

@@ -7,6 +7,7 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   type Attempt,
+  type Batch,
   type Candidate,
   type CheckerStatus,
   type CheckerStatusStore,
@@ -21,6 +22,7 @@ import { CHECKS_FILE } from './data-directory.ts'
 import { type OpenMode, openDatabase } from './database.ts'
 import { lockPath } from './database-files.ts'
 import { toStoreError } from './errors.ts'
+import { createCheckpointer } from './wal.ts'
 
 // -----------------------------------------------------------------------------------------------
 // A candidate as a row. Attempts are most of it: they are stored without the names of their members.
@@ -119,8 +121,9 @@ function createCheckStore(db: Database) {
     'select queue from candidates where id = ?',
   )
   const forget = db.prepare<never, [number]>('delete from candidates where id = ?')
-  const postpone = db.prepare<never, [number, number]>(
-    'update candidates set next_at = max(next_at, ?2), idle_at = ?2 where id = ?1',
+  const postpone = db.prepare<never, [number, number, boolean]>(
+    `update candidates set next_at = case when ?3 then max(next_at, ?2) else ?2 end, idle_at = ?2
+     where id = ?1`,
   )
   const due = db.prepare<{ id: number }, [number, number]>(
     'select id from candidates where queue = ? and next_at <= ? order by next_at',
@@ -214,6 +217,7 @@ function createCheckStore(db: Database) {
 
     save({ checked, forgotten, postponed, ledger: stored }): void {
       change(count => {
+        for (const { id, untilMs, asItIs } of postponed) postpone.run(id, untilMs, asItIs)
         for (const candidate of checked) {
           const row = toRow(candidate)
           count(queueOf.get(candidate.id)?.queue, -1)
@@ -224,7 +228,6 @@ function createCheckStore(db: Database) {
           count(queueOf.get(id)?.queue, -1)
           forget.run(id)
         }
-        for (const { id, untilMs } of postponed) postpone.run(id, untilMs)
         ledger.write(stored)
       })
     },
@@ -254,8 +257,11 @@ function explained<T extends { [method: string]: (...args: never[]) => unknown }
   return Object.fromEntries(wrapped)
 }
 
-const openFile = (file: string, mode: OpenMode = {}): Database =>
-  openDatabase(file, { holds: 'checks', scripts: [schema], ...mode })
+/** A commit copies no shorter WAL into the file: a worker does that, because the checker must not wait. */
+const WAL_BYTES = 256 * 1024 * 1024
+
+export const openChecksFile = (file: string, mode: OpenMode = {}): Database =>
+  openDatabase(file, { holds: 'checks', scripts: [schema], walBytes: WAL_BYTES, ...mode })
 
 /** Locks a data directory for one checker; the lock ends with its process. @throws CommandError. */
 function lockDirectory(dir: string): () => void {
@@ -273,14 +279,20 @@ export function openChecks(dir: string | null) {
   using opened = new DisposableStack()
   if (dir !== null) opened.defer(lockDirectory(dir))
   const file = dir === null ? ':memory:' : join(dir, CHECKS_FILE)
-  const db = openFile(file)
+  const db = openChecksFile(file)
   opened.defer(() => db.close(true))
   const status = cell<CheckerStatus>(db, 'status')
   const store = explained(file, createCheckStore(db))
+  const checkpointer = createCheckpointer(file, 'checks')
+  opened.defer(checkpointer.close)
   const kept = opened.move()
   const close = (): void => kept.dispose()
   return {
     ...store,
+    save(batch: Batch): void {
+      store.save(batch)
+      if (dir !== null) checkpointer.tick(db)
+    },
     status: explained(file, status) satisfies CheckerStatusStore,
     close,
     [Symbol.dispose]: close,
@@ -295,7 +307,7 @@ export function readChecks<T>(
 ): T | null {
   const file = join(dir, CHECKS_FILE)
   if (!existsSync(file)) return null
-  const db = openFile(file, mode)
+  const db = openChecksFile(file, mode)
   try {
     return work({ find: finder(db), status: cell<CheckerStatus>(db, 'status').read })
   } catch (error) {

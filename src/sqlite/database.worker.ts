@@ -5,6 +5,7 @@
 import { doTask, lowerPriority } from '../lib/worker.ts'
 import { openAccessFile } from './access/file.ts'
 import { type CheckTask, checkUsable } from './check.ts'
+import { openChecksFile } from './checks.ts'
 import { type CountTask, readBreakdown } from './proxies/stats.ts'
 import { checkOpenList, openListFile } from './proxies/store.ts'
 import { type VerifyTask, verifyHere } from './verify.ts'
@@ -15,14 +16,15 @@ declare const self: Worker
 /** Everything is read once and in order: a large cache would only cost memory. */
 const MODE = { isServer: true, mustExist: true, cacheKib: 4 * 1024 } as const
 
+const OPEN = { access: openAccessFile, proxies: openListFile, checks: openChecksFile } as const
+
 type Task = CheckTask | CheckpointTask | CountTask | VerifyTask
 
 self.onmessage = ({ data: task }: MessageEvent<Task>) => {
   if (task.kind !== 'checkpoint') lowerPriority() // requests do not notice
   void doTask(self, () => {
     if (task.kind === 'verify') return verifyHere(task)
-    const open = task.holds === 'access' ? openAccessFile : openListFile
-    using db = open(task.file, MODE)
+    using db = OPEN[task.holds](task.file, MODE)
     if (task.kind === 'count') return readBreakdown(db, task.nowMs)
     if (task.kind === 'check') {
       return task.holds === 'access' ? checkUsable(db, task.isInUse) : checkOpenList(db)

@@ -93,13 +93,23 @@ describe('a candidate', () => {
   test('that comes later is not due before, nor early', () => {
     const checks = open()
     checks.add([candidate(1, { dueMs: -5 }), candidate(2, { dueMs: 900, earlyMs: 100 })])
-    const postponed = [1, 2].map(id => ({ id, untilMs: T0 + 500 }))
-    checks.save({ checked: [], forgotten: [], postponed, ledger: LEDGER })
-    const times = [1, 2].map(id => checks.find(id)).map(each => [each?.nextAtMs, each?.idleAtMs])
-    expect(times).toEqual([
-      [T0 + 500, T0 + 500],
-      [T0 + 900, T0 + 500],
+    const times = (asItIs: boolean) => {
+      const postponed = [1, 2].map(id => ({ id, untilMs: T0 + 500, asItIs }))
+      checks.save({ checked: [], forgotten: [], postponed, ledger: LEDGER })
+      const found = [1, 2].map(id => checks.find(id))
+      return found.map(each => [(each?.nextAtMs ?? 0) - T0, (each?.idleAtMs ?? 0) - T0])
+    }
+    expect(times(true)).toEqual([
+      [500, 500],
+      [900, 500],
     ])
+    expect(times(false)).toEqual([
+      [500, 500],
+      [500, 500],
+    ])
+    const postponed = [{ id: 1, untilMs: T0 + 500, asItIs: false }]
+    checks.save({ checked: [candidate(1)], forgotten: [], postponed, ledger: LEDGER })
+    expect(checks.find(1)?.nextAtMs).toBe(T0)
   })
 })
 

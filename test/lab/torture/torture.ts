@@ -27,6 +27,7 @@ import {
 import { markdown } from '../support/table.ts'
 import { addresses } from './addresses.ts'
 import { backup } from './backup.ts'
+import { checker } from './checker.ts'
 import { crowd } from './crowd.ts'
 import { faults } from './faults.ts'
 import { feeds } from './feeds.ts'
@@ -52,6 +53,7 @@ const PARTS = {
   slow,
   crowd,
   backup,
+  checker,
   feeds,
   paths,
   'take-over': takeOver,
