@@ -249,7 +249,7 @@ test('statistics are asked for again while the page is visible', async () => {
     },
   })
   await page.getByText('1,000 in the list').waitFor()
-  await page.clock.runFor(61_000)
+  await page.clock.fastForward(61_000)
   await page.getByText('2,000 in the list').waitFor()
 })
 
