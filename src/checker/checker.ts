@@ -166,13 +166,14 @@ export function createChecker(options: CheckerOptions) {
   }
 
   function askJudgeInTime(nowMs: number): void {
+    const isIdle = running.size === 0 && confirmation.waiting() > 0 && line.isEmpty(nowMs)
     const isSoon =
+      isIdle ||
       confirmation.problem() !== null ||
       confirmation.isSuspicious() ||
       confirmation.waiting() >= 2 * BATCH_MAX
-    const isLast = once && running.size === 0 && confirmation.waiting() > 0 && line.isEmpty(nowMs)
     const waitMs = isSoon ? SELF_CHECK_SOON_MS : SELF_CHECK_MS
-    if (!isAsking && (isLast || nowMs - askedMs >= waitMs)) void askJudge().catch(end)
+    if (!isAsking && ((once && isIdle) || nowMs - askedMs >= waitMs)) void askJudge().catch(end)
   }
 
   // -----------------------------------------------------------------------------------------------

@@ -125,11 +125,12 @@ describe.each(TROUBLES)('while access.db is %s', (_, begin, end) => {
       const temporary = [`/api?key=${TEMPORARY}`] as const
       expect(await ask(service)).toBe(GOOD)
       other[begin]()
-      await Promise.all(Array.from({ length: 5 }, () => expectUnavailable(service)))
-      for (const [path, init] of [demo, demo, temporary])
-        await expectUnavailable(service, path, init)
-      await expectUnavailable(service, `${ASK}&get=json.file`)
-      await expectUnavailable(service, `${ASK}&type=socks4`) // nothing matches: it counts too
+      await Promise.all([
+        ...Array.from({ length: 5 }, () => expectUnavailable(service)),
+        ...[demo, demo, temporary].map(([path, init]) => expectUnavailable(service, path, init)),
+        expectUnavailable(service, `${ASK}&get=json.file`),
+        expectUnavailable(service, `${ASK}&type=socks4`), // nothing matches: it counts too
+      ])
       expect(await ask(service, '/api')).toBe('400 KEY_MISSING') // needs no database
       expect(await ask(service, '/nowhere')).toBe('404 NOT_FOUND')
       expect(await ask(service, ASK, { method: 'POST' })).toBe('405 METHOD_NOT_ALLOWED')

@@ -198,7 +198,8 @@ describe('the overview', () => {
 describe('the first day', () => {
   test('is a checklist on an overview that is empty, ticks itself, and goes when all is done', async () => {
     const { url, api } = await startConsole(temporaryDirectory())
-    const { page } = await openPage(url)
+    const { page } = await openPage(url, { prepare: each => each.clock.install() })
+    const nextPoll = () => page.clock.fastForward(10_000)
     const steps = page.getByRole('region', { name: 'First day' }).getByRole('listitem')
     await steps.first().waitFor()
     const done = () => page.locator('.first-day [data-done]').allTextContents()
@@ -212,6 +213,7 @@ describe('the first day', () => {
       new URL('/', api).href,
     )
     await fetch(new URL('/', api))
+    await nextPoll()
     await until(
       async () => (await done()).join() === 'Open the page (done) what anybody sees of the list',
     )
@@ -234,6 +236,7 @@ describe('the first day', () => {
     await page.getByRole('link', { name: 'Overview' }).click()
     await until(async () => (await done()).length === 4)
     expect(await send('POST', 'feeds', { source: '/nowhere/list.txt' })).toBe(201)
+    await nextPoll()
     await page.locator('.first-day').waitFor({ state: 'detached' })
     await page.reload()
     await page.locator('.cards').waitFor()
