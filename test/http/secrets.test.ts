@@ -108,9 +108,11 @@ const waysOf = (key: string): Ask[] => [
 const wholeOf = ({ status, headers: fields, text }: Answer): string =>
   `${status} ${JSON.stringify([...fields])} ${text}`
 
-/** All bytes of the files in a directory, by name. */
+/** All bytes of the files in a directory, by name; the socket of a server has none. */
 const filesIn = (dir: string): [string, Buffer][] =>
-  readdirSync(dir).map(name => [name, readFileSync(join(dir, name))])
+  readdirSync(dir)
+    .filter(name => !name.endsWith('.sock'))
+    .map(name => [name, readFileSync(join(dir, name))])
 
 const REFUSED = {
   INVALID_KEY: [
