@@ -155,9 +155,11 @@ describe('the manual', () => {
     )
     const without = (setting: SettingName): string[] =>
       COMMANDS.filter(({ settings }) => !settings.includes(setting)).map(({ name }) => name)
-    expect(without('data')).toEqual(['judge', 'systemd-unit', 'nodes', 'version', 'help'])
+    expect(without('data')).toEqual([
+      ...['judge', 'systemd-unit', 'completions', 'nodes', 'version', 'help'],
+    ])
     expect(without('database')).toEqual([
-      ...['judge', 'check explain', 'console', 'systemd-unit', 'version', 'help'],
+      ...['judge', 'check explain', 'console', 'systemd-unit', 'completions', 'version', 'help'],
     ])
     expect(without('databaseTimeout')).toEqual(without('database'))
   })

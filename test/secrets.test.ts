@@ -95,6 +95,7 @@ const TYPED: { [usage: string]: readonly (readonly string[])[] } = {
   '[file...]': [[], ...Object.keys(SPOILED).map(name => [name])],
   '<ip:port>': [['203.0.113.7:1080'], [KEY]],
   '[command]': [['judge'], [KEY]],
+  '<shell>': [['bash'], [KEY]],
   '[query]': [[`key=${KEY}&type=http`], [`type=http&city=${KEY}`], [`type=${KEY}`], [KEY]],
   '<id>': [[KEY], [KEY.slice(3)]],
   '<name>': [['small'], [KEY]],

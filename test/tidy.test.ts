@@ -206,7 +206,7 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 50_444,
+  'lines of src (TypeScript, CSS, SQL)': 50_682,
   'words of README.md': 1_625,
   'words of src/README.md': 1_516,
   'words of test/README.md': 712,

@@ -28,6 +28,8 @@ export type Command<N extends SettingName = SettingName> = {
   summary: string
   /** Positional arguments in usage form: `<file...>`, `[query]`. */
   arguments?: string
+  /** What the argument may be, where that is a closed list. */
+  choices?: () => readonly string[]
   settings: readonly N[]
   /** One example, as typed. */
   example: string

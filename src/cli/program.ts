@@ -20,6 +20,7 @@ import { prepareDirectory } from '../stores.ts'
 import { type Command, say } from './command.ts'
 import { backupCommand } from './commands/backup.ts'
 import { CHECK_COMMANDS } from './commands/check.ts'
+import { completionsCommand } from './commands/completions.ts'
 import { consoleCommand } from './commands/console.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { FEED_COMMANDS, feedProcess } from './commands/feeds.ts'
@@ -55,6 +56,7 @@ export const COMMANDS: readonly Command[] = [
   restoreCommand,
   moveCommand,
   systemdUnitCommand,
+  completionsCommand(() => COMMANDS),
   doctorCommand,
   nodesCommand,
   versionCommand,

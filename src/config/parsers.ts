@@ -40,10 +40,12 @@ export const readFiles = (given: string): string[] =>
     .map(path => path.trim())
     .filter(path => path !== '')
 /** Returns a parser that accepts one of `values`, spelled exactly so. */
-export const readOneOf =
-  <const T extends readonly string[]>(values: T) =>
-  (given: string): T[number] =>
-    values.find(value => value === given) ?? expect(values.join(' or '))
+export const readOneOf = <const T extends readonly string[]>(choices: T, inAnyCase = false) => {
+  const read = (given: string): T[number] =>
+    choices.find(choice => choice === (inAnyCase ? given.toLowerCase() : given)) ??
+    expect(choices.join(' or '))
+  return Object.assign(read, { choices })
+}
 
 /** Returns a parser of durations such as `90s`, see `parseDuration`; all in milliseconds. */
 export const durationFrom =
@@ -205,10 +207,13 @@ function originOf(given: string): string {
 }
 
 /** File mode of a socket: octal, its owner may use it, nobody may execute it. */
-export const readSocketMode = (given: string): number =>
-  /^0?6(?:00|60|66)$/.test(given)
-    ? Number.parseInt(given, 8)
-    : expect('600, 660 or 666: who may connect is the owner, the group too, or all')
+export const readSocketMode = Object.assign(
+  (given: string): number =>
+    /^0?6(?:00|60|66)$/.test(given)
+      ? Number.parseInt(given, 8)
+      : expect('600, 660 or 666: who may connect is the owner, the group too, or all'),
+  { choices: ['600', '660', '666'] },
+)
 
 /** The columns of statistics that are not members of a record (contract F4). */
 const COLUMNS = ['age', 'count']

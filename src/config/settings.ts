@@ -19,8 +19,8 @@ type Setting = {
   isRepeatable?: boolean
   /** The string used when neither the flag nor the environment has one; without it, `undefined`. */
   fallback?: string | ((env: Environment) => string)
-  /** @throws Expected saying what is accepted. */
-  read: (text: string) => unknown
+  /** With `choices`, nothing else is accepted. @throws Expected saying what is. */
+  read: ((text: string) => unknown) & { choices?: readonly string[] }
 }
 
 const flag = (help: string) => ({ help, fallback: '0', read: parsers.readSwitch })
@@ -183,12 +183,12 @@ export const SETTINGS = {
     value: 'FORMAT',
     fallback: 'auto',
     help: 'auto, txt, csv, json or ndjson',
-    read: given => parsers.readOneOf(['auto', 'txt', 'csv', 'json', 'ndjson'])(given.toLowerCase()),
+    read: parsers.readOneOf(['auto', 'txt', 'csv', 'json', 'ndjson'], true),
   },
   type: {
     value: 'TYPE',
     help: `type of rows without one: ${TYPES.join(', ')}`,
-    read: given => parsers.readOneOf(TYPES)(given.toLowerCase()),
+    read: parsers.readOneOf(TYPES, true),
   },
   map: {
     value: 'COLUMN=FIELD',
@@ -372,6 +372,12 @@ const flagNameOf = (name: SettingName): string => {
 export const flagOf = (name: SettingName): string => {
   const { value }: Setting = SETTINGS[name]
   return `${flagNameOf(name)}${value === undefined ? '' : ` <${value}>`}`
+}
+
+/** What may be given, where that is a closed list; the word for the argument; `undefined` for a switch. */
+export const valueOf = (name: SettingName): readonly string[] | string | undefined => {
+  const { value, read }: Setting = SETTINGS[name]
+  return read.choices ?? value
 }
 
 /** The default as `--help` shows it; `''` without one, and where the help itself says it. */

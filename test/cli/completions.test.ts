@@ -88,27 +88,24 @@ describe.each(Object.entries(SHELLS))('%s', (shell, ask) => {
     for (const each of hasNot) expect(found).not.toContain(each)
   })
 
-  test.skipIf(!isThere)('knows every command, option and closed value', async () => {
-    // zsh takes half a second for each, and has the table that bash has.
-    const commands = shell === 'zsh' ? COMMANDS.slice(0, 2) : COMMANDS
-    for (const { name, settings, choices } of commands) {
-      const options = settings.map((each: SettingName) => flagOf(each).split(' ')[0] ?? '')
-      expect(await ask(script, `proxylist ${name} --`, dir)).toEqual(
-        expect.arrayContaining([...options, '--help']),
-      )
-      if (shell !== 'bash') continue // each is a process; the table is one
-      for (const each of settings) {
-        const values = valueOf(each)
-        if (!Array.isArray(values)) continue
-        const line = `proxylist ${name} ${flagOf(each).split(' ')[0]} `
-        expect([line, (await ask(script, line, dir)).sort()]).toEqual([line, values.toSorted()])
-      }
-      if (choices !== undefined)
-        expect(await ask(script, `proxylist ${name} `, dir)).toEqual(
-          expect.arrayContaining([...choices()]),
+  // zsh takes half a second for each, and has the table that bash has.
+  const commands = shell === 'zsh' ? COMMANDS.slice(0, 2) : COMMANDS
+  test.skipIf(!isThere).each(commands.map(each => [each.name, each] as const))(
+    'knows every option and closed value of %s',
+    async (name, { settings, choices }) => {
+      const has = async (line: string, words: readonly string[]) =>
+        expect(await ask(script, `proxylist ${name} ${line}`, dir)).toEqual(
+          expect.arrayContaining([...words]),
         )
-    }
-  })
+      const flags = settings.map((each: SettingName) => flagOf(each).split(' ')[0] ?? '')
+      await has('--', [...flags, '--help'])
+      await has('', choices?.() ?? [])
+      for (const [i, each] of settings.entries()) {
+        const values = valueOf(each)
+        if (Array.isArray(values)) await has(`${flags[i]} `, values)
+      }
+    },
+  )
 })
 
 test('bash: the value after an equals sign is completed', async () => {

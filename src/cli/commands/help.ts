@@ -29,6 +29,7 @@ export const helpCommand = command({
   name: 'help',
   summary: 'show a topic of the manual or the help of a command',
   arguments: '[topic]',
+  choices: topics,
   settings: [],
   example: 'proxylist help feeds',
   endsAtSignal: 'by itself', // Ctrl-C is for the pager

@@ -15,6 +15,7 @@ export const systemdUnitCommand = command({
   name: 'systemd-unit',
   summary: 'print a unit file for systemd, of serve or of judge',
   arguments: '[command]',
+  choices: () => [...UNITS.keys()],
   settings: [],
   example: 'proxylist systemd-unit > /etc/systemd/system/proxylist.service',
   run({ args: [name = 'serve'] }) {
