@@ -1,6 +1,6 @@
 # proxylist: everything a developer runs. `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help run dev test bench torture soak check fmt build clean screenshots
+.PHONY: help run dev test bench torture soak check fmt build release clean screenshots
 
 BUN_VERSION := $(shell sed -n 's/.*"packageManager": "bun@\([0-9.]*\)".*/\1/p' package.json)
 LOCAL_BUN := .bun/$(BUN_VERSION)/node_modules/.bin/bun
@@ -9,7 +9,9 @@ BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && command
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 COMMITTED := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 READY := node_modules/.ready
-BINARY := dist/proxylist
+BINARY ?= dist/proxylist
+# Another machine to build for, as Bun names it: linux-arm64, darwin-x64. What is built for one is not run here.
+TARGET ?=
 WORKERS := $(shell find src -name "*.worker.ts" | sort)
 # These ask a service that is in process in the first run: they run again with the binary as the service.
 SERVICE_TESTS := $(patsubst %,test/%.test.ts, \
@@ -57,6 +59,9 @@ fmt: $(READY) ## format, and fix what the linter can fix
 
 build: $(BINARY) ## write dist/proxylist, one self-contained executable
 
+release: $(READY) ## archives, packages, sums and bill of materials of a tagged commit (TARGETS=linux-x64,…)
+	@TZ=UTC $(BUN) test/lab/release/release.ts
+
 # Identifiers keep their names: Elysia looks at class names when it decides what is an error.
 # Without file-type, which it loads for uploads only, the binary lacks eight packages it has no use for.
 $(BINARY): $(READY) $(SOURCES)
@@ -66,8 +71,8 @@ $(BINARY): $(READY) $(SOURCES)
 	  --no-compile-autoload-dotenv --no-compile-autoload-bunfig \
 	  --external file-type \
 	  --compile-exec-argv="--max-http-header-size=8192" \
-	  src/main.ts $(WORKERS) --outfile $@
-	@env -i $@ version
+	  $(if $(TARGET),--target=bun-$(TARGET)) src/main.ts $(WORKERS) --outfile $@
+	$(if $(TARGET),,@env -i $@ version)
 
 clean: ## remove what the other targets made
 	rm -rf dist .run .bun node_modules

@@ -1,8 +1,9 @@
 /** Holds src/README.md to the packages that package.json names and the binary holds. */
 import { describe, expect, test } from 'bun:test'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { dependencies, devDependencies } from '../package.json'
+import { IN_PAGES, packageOf, sourcesIn } from './lab/release/sbom.ts'
 import { BINARY, ROOT } from './support/program.ts'
 
 const README = readFileSync(join(ROOT, 'src/README.md'), 'utf8')
@@ -34,23 +35,8 @@ describe('the list of dependencies in src/README.md', () => {
   })
 })
 
-/** The package a bundled source comes from; `null` for our own. */
-const packageOf = (source: string): string | null =>
-  /.*\bnode_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(source)?.[1] ?? null
-
-/** The sources of a program, from the maps that `make build` writes beside it. */
-function sourcesOf(binary: string): string[] {
-  const dir = dirname(binary)
-  return readdirSync(dir)
-    .filter(name => name.endsWith('.map'))
-    .flatMap(name => JSON.parse(readFileSync(join(dir, name), 'utf8')).sources)
-}
-
 if (BINARY !== undefined) {
-  const sources = sourcesOf(BINARY)
-
-  /** Those that a macro bundles into the pages: maps of the binary do not show them. */
-  const IN_PAGES = ['preact']
+  const sources = sourcesIn(dirname(BINARY))
 
   test('the binary holds the packages of the list and no other', () => {
     const held = new Set(sources.map(packageOf).filter(name => name !== null))

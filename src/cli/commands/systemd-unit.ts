@@ -20,7 +20,10 @@ export const systemdUnitCommand = command({
   example: 'proxylist systemd-unit > /etc/systemd/system/proxylist.service',
   run({ args: [name = 'serve'] }) {
     const unit = UNITS.get(name)
-    if (unit !== undefined) return print(unit)
+    // Where a package puts the program, its unit runs it there.
+    const isPackaged = process.execPath === '/usr/bin/proxylist'
+    if (unit !== undefined)
+      return print(isPackaged ? unit.replaceAll('/usr/local/bin/', '/usr/bin/') : unit)
     const known = [...UNITS.keys()].join(' and ')
     throw new CommandError(`there is no unit for that; there are those of ${known}`, 2)
   },

@@ -39,6 +39,7 @@ import { nodesImports } from './nodes/imports.ts'
 import { nodes } from './nodes/nodes.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
 import { paths } from './paths.ts'
+import { release } from './release.ts'
 import { slow } from './slow.ts'
 import { takeOver } from './take-over.ts'
 
@@ -57,6 +58,7 @@ const PARTS = {
   feeds,
   paths,
   'take-over': takeOver,
+  release,
   nodes,
   'nodes-imports': nodesImports,
 } satisfies { [name: string]: Part }
