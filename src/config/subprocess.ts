@@ -4,7 +4,7 @@
  * JSON on stdin, because a command line and an environment can be read by others, and secrets are in feeds
  * and in the URL of a database.
  */
-import { existsSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { foreignEnvironment, successorEnvironment } from './environment.ts'
 import type { Settings } from './settings.ts'
@@ -37,12 +37,19 @@ export function isReplaced(): boolean {
   return found?.ino !== STARTED_AS.ino || found.mtimeNs !== STARTED_AS.mtimeNs
 }
 
-/** Starts what is under the name of this program now, with the arguments of this process. It outlives it. */
+/** Runs a command, and kills it when it is to end itself; killed itself, it leaves the command to init. */
+const GUARD = `"$@" <&0 & command=$!; trap 'kill -KILL $command' TERM; wait $command`
+
+/**
+ * Starts what is under the name of this program now, with the arguments of this process. The shell between them
+ * ends with its status, and is to be killed with SIGKILL once the server has taken over: systemd then has it as a
+ * child of its own, which it otherwise would not stop gracefully. @throws Error when there is no such program.
+ */
 export function spawnSuccessor() {
   const [, main = ''] = process.argv
   const program = IS_COMPILED ? [process.execPath] : [process.execPath, main]
-  return Bun.spawn([...program, ...process.argv.slice(2)], {
-    argv0: 'proxylist',
+  accessSync(process.execPath, constants.X_OK)
+  return Bun.spawn(['/bin/sh', '-c', GUARD, 'sh', ...program, ...process.argv.slice(2)], {
     env: successorEnvironment(),
     stdio: ['inherit', 'inherit', 'inherit'],
   })

@@ -1,6 +1,6 @@
 /** A server takes over from a running one on its address and its data, without a failed request (contract G6). */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { copyFileSync, existsSync, readdirSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { listenForDatagrams } from '../support/datagrams.ts'
@@ -198,6 +198,9 @@ describe.skipIf(!isLinux)('SIGUSR2', () => {
     const messages = [manager.receive(), manager.receive()]
     expect(messages).toContain(`MAINPID=${pid}`)
     expect(messages.join('\n')).not.toContain('STOPPING')
+    // It has been left to init, as which systemd stops it with SIGTERM: what is no child of it gets SIGKILL.
+    const [, parent] = /^PPid:\s(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+    expect(readFileSync(`/proc/${parent}/cmdline`, 'utf8')).not.toContain(address)
     expect(await old.exited).toBe(0)
     expect((await fetch(`http://${address}${ASK}`)).status).toBe(200)
     process.kill(pid, 'SIGTERM')

@@ -164,8 +164,8 @@ async function serve(serving: Serving): Promise<void> {
     })
     ending.defer(offer.close)
     const upgrade = createUpgrade(log)
-    process.on('SIGUSR2', upgrade)
-    ending.defer(() => process.off('SIGUSR2', upgrade))
+    process.on('SIGUSR2', upgrade.start)
+    ending.defer(() => process.off('SIGUSR2', upgrade.start))
     predecessor?.ready(me())
     await sayWhatIsMissing(serving)
     manager.ready(`listening on ${service.shown}`)
@@ -173,6 +173,7 @@ async function serve(serving: Serving): Promise<void> {
     admin?.close()
     if (successor) {
       log.say(`the server of process ${successor.pid} takes over; finishing requests in flight`)
+      await upgrade.leave()
       manager.isNow(successor.pid)
       isTaken = true
       await Bun.sleep(Math.min(settings.grace, LAST_REQUESTS_MS))
@@ -202,25 +203,38 @@ const LAST_REQUESTS_MS = 5 * SECOND_MS
 const SUCCESSOR_MS_MAX = MINUTE_MS
 
 /** Starts the program that stands under this one’s name by now, one at a time; it takes over once it is ready. */
-function createUpgrade(log: Log): () => void {
-  let isStarting = false
-  return () => {
-    if (isStarting) return log.say('a server that takes over is being started')
-    try {
-      const child = spawnSuccessor()
-      isStarting = true
-      child.unref()
-      log.say('starting the server that takes over')
-      const cancel = timerLater(() => child.kill('SIGKILL'), SUCCESSOR_MS_MAX)
-      void child.exited.then(status => {
-        isStarting = false
-        cancel()
-        const how = child.signalCode ?? `status ${status}`
-        log.say(`the server that was to take over has ended with ${how}; this one goes on`)
-      })
-    } catch (error) {
-      log.say(`the server that takes over cannot be started (${reasonOf(error)}); this one goes on`)
-    }
+function createUpgrade(log: Log) {
+  let child: ReturnType<typeof spawnSuccessor> | null = null
+  return {
+    start(): void {
+      if (child !== null) return log.say('a server that takes over is being started')
+      try {
+        const started = spawnSuccessor()
+        child = started
+        started.unref()
+        log.say('starting the server that takes over')
+        const cancel = timerLater(() => started.kill('SIGTERM'), SUCCESSOR_MS_MAX)
+        void started.exited.then(status => {
+          cancel()
+          if (child === null) return
+          child = null
+          log.say(
+            `the server that was to take over has ended with status ${status}; this one goes on`,
+          )
+        })
+      } catch (error) {
+        log.say(
+          `the server that takes over cannot be started (${reasonOf(error)}); this one goes on`,
+        )
+      }
+    },
+    /** A server has taken over: what was started is left to the service manager. */
+    async leave(): Promise<void> {
+      const shell = child
+      child = null
+      shell?.kill('SIGKILL')
+      await shell?.exited
+    },
   }
 }
 
