@@ -50,6 +50,10 @@ if [ "$system" = linux ] && ls /lib/ld-musl-* >/dev/null 2>&1 && ! ls /lib*/ld-l
 	target="$target-musl"
 fi
 
+if [ "$system" = linux ] && [ ! -e /proc/self/exe ]; then
+	fail 'the program reads itself from /proc/self/exe: mount /proc first'
+fi
+
 # Not in /tmp: the program is moved from here, and arrives whole.
 mkdir -p "$to" || fail "cannot make the folder $to"
 work=$(mktemp -d "$to/.proxylist-install-XXXXXX") || fail "cannot write to $to"
