@@ -217,6 +217,8 @@ function scheduleFeed(
   const stopped = untilAborted(signal)
   let reported: FeedState | null = null
   let failures = 0
+  /** Why its state cannot be read or written; said once, and once that it can be again. */
+  let obstacle: string | null = null
   let when: 'now' | 'if due' = 'now'
 
   /** Returns the milliseconds until the next attempt. */
@@ -224,6 +226,8 @@ function scheduleFeed(
     try {
       const state = await attempts.run(feed, when, signal)
       failures = 0
+      if (obstacle !== null) say(`feed ${feed.shown}: its state can be read and written again`)
+      obstacle = null
       when = 'if due'
       if (state === null) return feed.everyMs
       const sentence = reportOf(feed, reported, state, clock())
@@ -232,7 +236,11 @@ function scheduleFeed(
       return state.nextTryAt - clock()
     } catch (error) {
       if (signal.aborted) return 0
-      say(`feed ${feed.shown}: its state cannot be read or written: ${messageOf(error)}`)
+      const reason = messageOf(error)
+      if (reason !== obstacle) {
+        say(`feed ${feed.shown}: its state cannot be read or written: ${reason}`)
+      }
+      obstacle = reason
       failures += 1
       return delayAfterFailure(feed.everyMs, 0, failures, null, 0)
     }

@@ -155,7 +155,9 @@ const ROWS = {
     if (list.rows === 0 || !isStale(list, nowMs)) return []
     const { newest } = list
     const last =
-      newest === null ? 'none before' : `the newest ${spanOf(nowMs / SECOND_MS - newest)} ago`
+      newest === null
+        ? 'as all checks lie in the future'
+        : `the newest ${spanOf(nowMs / SECOND_MS - newest)} ago`
     return [`no proxy was checked in the last ${spanOf(RECENT_MS / SECOND_MS)}, ${last}`]
   }),
   not_found: row('requests', '#log?code=PROXIES_NOT_FOUND', ({ all, notFound }) =>

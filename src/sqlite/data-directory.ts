@@ -45,8 +45,9 @@ function obstacleOf(dir: string): string | null {
     accessSync(dir, constants.R_OK | constants.X_OK)
     return null
   } catch (error) {
-    const ofOther = owner === null ? '' : `; it belongs to user ${owner}, not ${process.getuid?.()}`
-    return reasonOf(error) + ofOther
+    const user = process.getuid?.()
+    const isOfOther = owner !== null && owner !== user
+    return reasonOf(error) + (isOfOther ? `; it belongs to user ${owner}, not ${user}` : '')
   }
 }
 

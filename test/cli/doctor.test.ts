@@ -176,7 +176,7 @@ describe('freshness', () => {
   test('of nothing but rows in the future', async () => {
     const dir = healthy([{ ip: '192.0.2.1:80', type: 'http', age: -300 }])
     expect((await wrongIn(dir, {}, T0 - 10_000)).freshness).toBe(
-      'no proxy was checked in the last 10 minutes, none before',
+      'no proxy was checked in the last 10 minutes, as all checks lie in the future',
     )
   })
   test('of an empty list', async () => {

@@ -204,15 +204,19 @@ describe('a server fetches a feed', () => {
     expect(timers.map(({ at }) => at - nowMs)).toEqual([MINUTE_MS])
   })
 
-  test('later and later while its store fails, and says why', async () => {
+  test('later and later while its store fails, and says once why, and once that it works again', async () => {
     storeFailure = new Error('no space left')
     await start('/a')
-    expect(said).toEqual(['feed /a: its state cannot be read or written: no space left'])
     await pass(MINUTE_MS)
+    expect(said).toEqual(['feed /a: its state cannot be read or written: no space left'])
     expect(timers[0]?.at).toBe(nowMs + 2 * MINUTE_MS)
     storeFailure = null
     await pass(2 * MINUTE_MS)
     expect(running).toHaveLength(1)
+    await finish()
+    expect(said.slice(1)).toEqual([
+      ...['feed /a: its state can be read and written again', 'feed /a: 3 rows'],
+    ])
   })
 
   test('soon when the clock was a year ahead and is set back', async () => {

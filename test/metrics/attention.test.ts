@@ -44,7 +44,7 @@ const CASES: readonly Case[] = [
   [
     'list_stale',
     { list: { ...list, newest: null, ahead: 9 } },
-    [['no proxy was checked in the last 10 minutes, none before', '#feeds']],
+    [['no proxy was checked in the last 10 minutes, as all checks lie in the future', '#feeds']],
   ],
   ['not_found', { requests: { all: 0, notFound: 0 } }, []],
   ['not_found', { requests: { all: 100, notFound: 20 } }, []],
