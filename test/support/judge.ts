@@ -16,7 +16,8 @@ import { T0 } from './fixtures.ts'
 import { ROOT } from './program.ts'
 import { onCleanUp } from './temporary.ts'
 
-export const KEYS = keysOf(new Uint8Array(SECRET_BYTES).fill(7))
+export const SECRET = new Uint8Array(SECRET_BYTES).fill(7)
+export const KEYS = keysOf(SECRET)
 
 /** The name of the judge in its certificates, which `AUTHORITY` has signed. */
 export const JUDGE_NAME = 'judge.example'

@@ -16,8 +16,9 @@ import { cpus, totalmem } from 'node:os'
 import { endAll } from '../../support/launch.ts'
 import { messageOf, onlyFrom, print, runToEnd, say } from '../support/main.ts'
 import { count, type Row, resultTable } from '../support/table.ts'
+import { checker } from './parts/checker.ts'
 import { imports } from './parts/imports.ts'
-import { open, openImport, openStats, openWhole } from './parts/latency.ts'
+import { open, openChecker, openImport, openStats, openWhole } from './parts/latency.ts'
 import { nodes } from './parts/nodes.ts'
 import { select } from './parts/select.ts'
 import { start, stop } from './parts/start.ts'
@@ -47,6 +48,8 @@ const PARTS = {
   open,
   'open-whole': openWhole,
   'open-stats': openStats,
+  checker,
+  'open-checker': openChecker,
   import: imports,
   'open-import': openImport,
   stop,

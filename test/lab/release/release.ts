@@ -144,6 +144,7 @@ async function main(): Promise<void> {
 }
 
 await runToEnd(async () => {
+  process.umask(0o022) // that of the maker is no part of a package
   await main()
   return 0
 })

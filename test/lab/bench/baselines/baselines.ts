@@ -109,7 +109,7 @@ export async function startNginx(
   }
 }
 
-const PROBE = `import 'fastify'; import Database from 'better-sqlite3'; new Database(':memory:')`
+const PROBE = `import 'fastify'; import 'proxy-verifier'; import Database from 'better-sqlite3'; new Database(':memory:')`
 
 /** Runs a Node command here, in our environment: it may name a package registry. */
 async function succeeds(command: string[], deadlineSeconds: number): Promise<boolean> {
@@ -118,8 +118,8 @@ async function succeeds(command: string[], deadlineSeconds: number): Promise<boo
   return exitCode === 0
 }
 
-/** Fastify under Node, its packages installed if they are missing; otherwise the reason. */
-export async function startFastify(workspace: Workspace): Promise<Server | string> {
+/** The command that runs a baseline under Node, its packages installed if they are missing; otherwise the reason. */
+export async function nodeBaseline(file: string): Promise<string[] | string> {
   const node = Bun.which('node')
   const npm = Bun.which('npm')
   if (!node) return 'node is not installed'
@@ -127,13 +127,18 @@ export async function startFastify(workspace: Workspace): Promise<Server | strin
   const isReady = () => succeeds([node, '--input-type=module', '-e', PROBE], 20)
   if (!existsSync(join(folder, 'node_modules')) || !(await isReady())) {
     if (!npm) return 'npm is not installed'
-    process.stderr.write(
-      'installing fastify and better-sqlite3 in test/lab/bench/baselines (once)\n',
-    )
+    process.stderr.write('installing the baselines in test/lab/bench/baselines (once)\n')
     const install = [npm, 'ci', '--no-audit', '--no-fund', '--loglevel=error']
-    if (!(await succeeds(install, 300))) return 'npm could not install or build it'
+    if (!(await succeeds(install, 300))) return 'npm could not install or build them'
     if (!(await isReady())) return 'better-sqlite3 does not load under this Node'
   }
+  return [node, join(folder, file)]
+}
+
+/** Fastify under Node; otherwise the reason why it is not there. */
+export async function startFastify(workspace: Workspace): Promise<Server | string> {
+  const command = await nodeBaseline('fastify.mjs')
+  if (typeof command === 'string') return command
   const { options, dir } = workspace
   const input = {
     databaseFile: join(dir, 'fastify.db'),
@@ -142,5 +147,5 @@ export async function startFastify(workspace: Workspace): Promise<Server | strin
   }
   const inputFile = join(dir, 'fastify.json')
   writeFileSync(inputFile, JSON.stringify(input))
-  return launchServer([node, join(folder, 'fastify.mjs'), inputFile], PRODUCTION)
+  return launchServer([...command, inputFile], PRODUCTION)
 }

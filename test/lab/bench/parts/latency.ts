@@ -3,13 +3,16 @@
  * full list, and while statistics are asked for. The clients are processes of their own, and this one has priority: what
  * is measured is how long the server takes, not how long its client waits for a processor.
  */
+import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Server } from '../../../support/launch.ts'
+import { SECRET } from '../../../support/judge.ts'
+import { launch, type Server } from '../../../support/launch.ts'
 import { type OpenLoopResult, startOpenLoop } from '../../support/open-loop.ts'
 import { cpuPerUnit, readCpu } from '../../support/process.ts'
 import { repeat } from '../../support/repeat.ts'
 import { count, median, megabytes, type Row, shown } from '../../support/table.ts'
 import type { Build, Workspace } from '../workspace.ts'
+import { startWorld } from './checker.ts'
 import { startDownloads } from './whole.ts'
 
 /** Time for the client to start and end, beside the run. */
@@ -21,6 +24,11 @@ const ASK_EVERY_MS = 100
 const CHANGE_EVERY_MS = 5_000
 /** How much slower requests may be beside statistics. */
 const STATS_SHARE = 1.2
+/** How much slower requests may be beside a checker, in share or time, and what that checks. */
+const CHECKER_SHARE = 1.5
+const CHECKER_MS = 10
+const CHECKER_RATE = 200
+const CHECKED = 20_000
 /** More than there is time for. */
 const DOWNLOADS_MAX = 1_000_000
 
@@ -136,6 +144,41 @@ export async function openStats(workspace: Workspace): Promise<Row[]> {
     const finish = async (): Promise<string> => {
       await Promise.all([asking.stop(), changing.stop()])
       return `while /stats answers ${answered} of ${asked} filters (alone: p99 ${shown(alone.result.p99Ms)} ms)`
+    }
+    return { finish }
+  })
+}
+
+/** A checker on the data of the server: 200 checks a second of proxies that live, each a row that is written. */
+export async function openChecker(workspace: Workspace): Promise<Row[]> {
+  const alone = await measure(workspace, workspace.program, NOTHING)
+  const aloneMs = alone.result.p99Ms
+  const target = { p99Ms: Math.max(CHECKER_SHARE * aloneMs, aloneMs + CHECKER_MS), p999Ms: null }
+  const world = await startWorld()
+  const file = join(workspace.dir, 'addresses.txt')
+  const addresses = Array.from(
+    { length: CHECKED },
+    (_, n) => `127.${1 + (n % 250)}.${Math.floor(n / 250)}.1:${world.everywhere}\n`,
+  )
+  await Bun.write(file, addresses.join(''))
+  const secret = join(workspace.dir, 'secret')
+  await Bun.write(secret, `${Buffer.from(SECRET).toString('base64url')}\n`)
+  chmodSync(secret, 0o600)
+  return measureAll(workspace, target, async build => {
+    const command = [
+      ...[...OTHERS, build.binary, 'check', file, '--data', await build.data(), '--allow-private'],
+      ...['--judge', `http://127.0.0.1:${world.judge.port}`, '--judge-secret', secret],
+      ...['--contact', 'https://example.com/', '--rate', `${CHECKER_RATE}/s`, '--json'],
+    ]
+    const checker = launch(command)
+    const finish = async (): Promise<string> => {
+      await checker.stop()
+      const last = checker.written.stderr
+        .trim()
+        .split('\n')
+        .findLast(line => line.startsWith('{'))
+      const { checked = 0, alive = 0 } = JSON.parse(last ?? '{}')
+      return `beside a checker (${count(checked)} checks, ${count(alive)} alive; alone: p99 ${shown(aloneMs)} ms)`
     }
     return { finish }
   })

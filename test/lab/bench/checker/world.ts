@@ -1,0 +1,43 @@
+/**
+ * A judge and proxies on loopback, in a process of their own; prints where they are as one line of JSON and runs
+ * until it is killed. `rival` is a page that says what it was sent: proxy-verifier has no judge.
+ */
+import { createServer } from 'node:net'
+import { systemClock } from '../../../../src/lib/clock.ts'
+import { startTestJudge } from '../../../support/judge.ts'
+import { type Behaviour, http, page, says, socks, startProxy } from '../../../support/liars.ts'
+
+/** So many of each kind: one is asked by a few connections at a time. */
+const EACH = 16
+
+const KINDS: { readonly [kind: string]: Behaviour } = {
+  http: http(),
+  https: http({ plain: page(403), tunnel: 'forward' }),
+  socks5: socks([5]),
+  liar: says(page(200, 'welcome')),
+  closes: client => void client.end(),
+}
+const judge = await startTestJudge({ clock: systemClock })
+const proxies: { [kind: string]: { ip: string; port: number }[] } = {
+  nobody: [{ ip: '127.66.0.2', port: 9 }],
+}
+for (const [kind, behave] of Object.entries(KINDS)) {
+  const some = await Promise.all(Array.from({ length: EACH }, () => startProxy(behave)))
+  proxies[kind] = some.map(({ ip, port }) => ({ ip, port }))
+}
+/** At each address of 127.0.0.0/8. */
+const { port: everywhere } = await startProxy(http(), '0.0.0.0')
+
+const hanging = createServer(client => void client.on('error', () => {}))
+await new Promise<void>(resolve => hanging.listen(0, '127.66.0.1', 8192, resolve))
+const bound = hanging.address()
+proxies.hangs = [{ ip: '127.66.0.1', port: typeof bound === 'object' && bound ? bound.port : 0 }]
+
+const rival = Bun.serve({
+  ...{ hostname: '127.0.0.1', port: 0 },
+  fetch: (request, server) =>
+    Response.json({ ip_addr: server.requestIP(request)?.address, ...request.headers.toJSON() }),
+})
+const { port, tlsPort } = judge
+const world = { judge: { port, tlsPort }, everywhere, rival: rival.url.href, proxies }
+process.stdout.write(`${JSON.stringify(world)}\n`)
