@@ -28,6 +28,7 @@ import { markdown } from '../support/table.ts'
 import { addresses } from './addresses.ts'
 import { backup } from './backup.ts'
 import { checker } from './checker.ts'
+import { checkerFaults } from './checker-faults.ts'
 import { crowd } from './crowd.ts'
 import { faults } from './faults.ts'
 import { feeds } from './feeds.ts'
@@ -55,6 +56,7 @@ const PARTS = {
   crowd,
   backup,
   checker,
+  'checker-faults': checkerFaults,
   feeds,
   paths,
   'take-over': takeOver,
