@@ -70,7 +70,8 @@ function Row({ feed, send }: { feed: Feed; send: Send }) {
   const { id, source, from, paused, running, last_success, rows, error, next_try, history } = feed
   const [word, isOk] = stateOf(feed)
   const place = from === null ? 'of another server' : PLACES[from]
-  const fetch = { name: 'Fetch now', isOff: running, run: () => send('POST', `/${id}/fetch`) }
+  const isOff = running || feed.options?.['check'] === true // the checker fetches that
+  const fetch = { name: 'Fetch now', isOff, run: () => send('POST', `/${id}/fetch`) }
   const ours: Action[] = [
     {
       name: paused ? 'Resume' : 'Pause',
@@ -176,11 +177,12 @@ function FeedDialog(props: { feed: Feed | null; send: Send; onClose(): void }) {
   const { feed, send, onClose } = props
   const { client } = useConsole()
   const start = { source: '', type: '', format: '', every: '', 'ping-unit': '', map: '' }
-  const { replace: replaces = false, paused = false, ...known } = feed?.options ?? {}
+  const { replace: replaces, check: isChecked, paused = false, ...known } = feed?.options ?? {}
   const [{ source, ...texts }, field] = useFields({ ...start, ...(known as Partial<typeof start>) })
   const [replace, setReplace] = useState(replaces === true)
+  const [check, setCheck] = useState(isChecked === true)
   const [preview, setPreview] = useState<FeedPreview | 'asked' | null>(null)
-  const options = { ...texts, replace, paused }
+  const options = { ...texts, replace, check, paused }
   const ask = async (): Promise<void> => {
     setPreview('asked')
     const body = { ...(feed === null ? { source } : { id: feed.id }), ...options }
@@ -222,6 +224,12 @@ function FeedDialog(props: { feed: Feed | null; send: Send; onClose(): void }) {
         name="replace"
         isOn={replace}
         onChange={setReplace}
+      />
+      <CheckField
+        label="For the checker: its addresses enter the list once they are found alive"
+        name="check"
+        isOn={check}
+        onChange={setCheck}
       />
       <details open={texts['ping-unit'] !== '' || texts.map !== ''}>
         <summary>More options</summary>

@@ -163,6 +163,11 @@ describe('feeds', () => {
       expect([name, await faultsIn(page, look)]).toEqual([name, []])
       await keepScreenshot(page, `console-feeds-set-up-${name}`)
     }
+    await ours.getByRole('button', { name: 'Change' }).click()
+    await page.getByLabel('For the checker').check()
+    await answer(page, 'Save')
+    await dialog(page).waitFor({ state: 'detached' })
+    await ours.locator('button:disabled').filter({ hasText: 'Fetch now' }).waitFor()
     await ours.getByRole('button', { name: 'Remove' }).click()
     await answer(page, 'Remove')
     await ours.waitFor({ state: 'detached' })
