@@ -36,7 +36,7 @@ import { createWriter, type Done, PING_LAG_MS_MAX, remembered } from './write.ts
 /** So often checks begin; a program that lags shows in the same timer. */
 const SLICE_MS = 25
 const SELF_CHECK_MS = 30 * SECOND_MS
-/** While the judge is away, and when failures are suspicious. */
+/** While the judge is away, and when failures wait for nothing else. */
 const SELF_CHECK_SOON_MS = 5 * SECOND_MS
 /** So many results, or those of two seconds, are written at once, in some 20 ms: the program must not lag. */
 const BATCH_MAX = 500
@@ -168,10 +168,7 @@ export function createChecker(options: CheckerOptions) {
   function askJudgeInTime(nowMs: number): void {
     const isIdle = running.size === 0 && confirmation.waiting() > 0 && line.isEmpty(nowMs)
     const isSoon =
-      isIdle ||
-      confirmation.problem() !== null ||
-      confirmation.isSuspicious() ||
-      confirmation.waiting() >= 2 * BATCH_MAX
+      isIdle || confirmation.problem() !== null || confirmation.waiting() >= 2 * BATCH_MAX
     const waitMs = isSoon ? SELF_CHECK_SOON_MS : SELF_CHECK_MS
     if (!isAsking && ((once && isIdle) || nowMs - askedMs >= waitMs)) void askJudge().catch(end)
   }
@@ -218,7 +215,7 @@ export function createChecker(options: CheckerOptions) {
 
   function finish(check: Running, result: CheckResult): void {
     if (stopping.signal.aborted) return
-    const { id, queue } = check.candidate
+    const { id } = check.candidate
     running.delete(check)
     justEnded.push(check)
     pace.end(id)
@@ -232,12 +229,8 @@ export function createChecker(options: CheckerOptions) {
       return putOff(id)
     }
     const done: Done = Object.assign(check, { endedMs: now(), at: clock(), result })
-    if (result.kind === 'alive') {
-      confirmation.succeeded()
-      results.push(done)
-      return
-    }
-    confirmation.failed(done, queue === 'living')
+    if (result.kind === 'alive') return void results.push(done)
+    confirmation.failed(done)
     unproven.push({ id, untilMs: remembered(done, 0).nextAtMs, asItIs: false })
   }
 
@@ -298,8 +291,6 @@ export function createChecker(options: CheckerOptions) {
     const day = utcDay(nowMs)
     if (day > ledger.day) Object.assign(ledger, { day, speedBytes: 0 })
     tally.turn()
-    pace.prune(nowMs)
-    intake.prune()
     void trying(() => write(stopping.signal))
     void trying(() => line.refill(nowMs))
     void trying(publish)

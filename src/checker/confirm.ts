@@ -12,8 +12,6 @@ const LAG_MS_MAX = SECOND_MS / 2
 const OFFSET_MS_MAX = 2 * SECOND_MS
 /** When a judge began is known as well as the way to it is quick. */
 const START_MS = SECOND_MS
-/** As many living in a row do not fail at once: the judge is asked then. */
-const SUSPICIOUS = 5
 
 export type Span = {
   beganMs: number
@@ -28,7 +26,6 @@ export function createConfirmation<Failure extends Span>() {
   let offsetMs: number | null = null
   /** Failures of checks that began before say nothing. */
   let trustedMs = Number.POSITIVE_INFINITY
-  let livingLost = 0
 
   return {
     /** What is wrong with the judge; `null` while it answers. */
@@ -36,16 +33,7 @@ export function createConfirmation<Failure extends Span>() {
     /** Whether checks may begin: the judge has answered, and did so the last time. */
     isOpen: (): boolean => offsetMs !== null && problem === null,
     waiting: (): number => waiting.length,
-    /** Whether the judge should be asked before its time. */
-    isSuspicious: (): boolean => livingLost >= SUSPICIOUS,
-
-    succeeded(): void {
-      livingLost = 0
-    },
-    failed(failure: Failure, wasLiving: boolean): void {
-      waiting.push(failure)
-      if (wasLiving) livingLost += 1
-    },
+    failed: (failure: Failure): void => void waiting.push(failure),
 
     /** A self-check that began at `beganMs` has ended: returns the failures that it decides. */
     judged(
@@ -53,7 +41,6 @@ export function createConfirmation<Failure extends Span>() {
       beganMs: number,
       nowMs: number,
     ): { counted: Failure[]; discarded: Failure[] } {
-      livingLost = 0
       if (!found.ok) {
         problem = { sentence: found.problem, sinceMs: problem?.sinceMs ?? nowMs }
         trustedMs = Number.POSITIVE_INFINITY

@@ -99,6 +99,5 @@ export function createIntake(
 
     /** Whether the list was read to its end. */
     hasRead: (): boolean => hasRead,
-    prune: (): void => slots.prune(now()),
   }
 }

@@ -80,7 +80,6 @@ export function createLine(
   return {
     /** To be called once a second. */
     refill(nowMs: number): void {
-      slots.prune(nowMs)
       makeRoom(nowMs)
       recall(nowMs)
       let count = room - ready.length

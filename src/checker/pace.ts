@@ -28,6 +28,8 @@ export function createCounts() {
   }
 }
 
+/** How many /16 there are: see `subnetOf`. */
+const SUBNETS = 65_536
 const LINES = [...QUEUES, 'idle'] as const
 
 /**
@@ -35,18 +37,14 @@ const LINES = [...QUEUES, 'idle'] as const
  * network are not all due, and in the way of others, when it takes hours to check them.
  */
 export function createSlots() {
-  const next = new Map<number, number>()
+  const next = new Float64Array(SUBNETS * LINES.length)
   return {
     /** When an address may come, `fromMs` or later. */
     take({ id, line }: Next, fromMs: number): number {
       const key = subnetOf(id) * LINES.length + LINES.indexOf(line)
-      const atMs = Math.max(fromMs, next.get(key) ?? fromMs)
-      next.set(key, atMs + SLOT_MS)
+      const atMs = Math.max(fromMs, next[key] ?? 0)
+      next[key] = atMs + SLOT_MS
       return atMs
-    },
-    /** Forgets lines that are over. */
-    prune(nowMs: number): void {
-      for (const [key, atMs] of next) if (atMs <= nowMs) next.delete(key)
     },
   }
 }
@@ -56,8 +54,9 @@ export function createPace(perSecond: number, inFlightMax: number) {
   let inFlight = 0
   const addresses = createCounts()
   const subnets = createCounts()
-  /** When the last two checks in a /16 began. */
-  const begun = new Map<number, readonly [before: number, last: number]>()
+  /** When the last check in a /16 began, and the one before. */
+  const last = new Float64Array(SUBNETS).fill(Number.NEGATIVE_INFINITY)
+  const before = last.slice()
 
   const isFull = (id: number): boolean =>
     subnets.of(subnetOf(id)) >= PER_SUBNET_MAX || addresses.of(ipBits(id)) >= PER_ADDRESS_MAX
@@ -74,13 +73,12 @@ export function createPace(perSecond: number, inFlightMax: number) {
     isFull,
     /** Whether caps keep this address from being checked now. */
     isHeld(id: number, nowMs: number): boolean {
-      const [before] = begun.get(subnetOf(id)) ?? [Number.NEGATIVE_INFINITY]
-      return nowMs - before < SECOND_MS || isFull(id)
+      return nowMs - (before[subnetOf(id)] ?? 0) < SECOND_MS || isFull(id)
     },
     begin(id: number, nowMs: number): void {
       const subnet = subnetOf(id)
-      const [, last] = begun.get(subnet) ?? [0, Number.NEGATIVE_INFINITY]
-      begun.set(subnet, [last, nowMs])
+      before[subnet] = last[subnet] ?? 0
+      last[subnet] = nowMs
       credit -= 1
       inFlight += 1
       addresses.add(ipBits(id), 1)
@@ -90,12 +88,6 @@ export function createPace(perSecond: number, inFlightMax: number) {
       inFlight -= 1
       addresses.add(ipBits(id), -1)
       subnets.add(subnetOf(id), -1)
-    },
-    /** Forgets when checks began that keep none back any more. */
-    prune(nowMs: number): void {
-      for (const [subnet, [, last]] of begun) {
-        if (nowMs - last >= SECOND_MS) begun.delete(subnet)
-      }
     },
   }
 }

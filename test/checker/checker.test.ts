@@ -474,15 +474,6 @@ describe('a failure counts only when a self-check that began after it succeeds',
     expect(world.status?.deferred).toBeGreaterThan(10)
   })
 
-  test('living that fail in a row make it ask the judge at once', async () => {
-    await lowered(async world => {
-      const before = world.selfChecks
-      world.answer = () => dead('unreachable')
-      await world.time.pass(10 * SECOND_MS)
-      expect(world.selfChecks - before).toBeWithin(1, 4)
-    })
-  })
-
   test('it asks at start, and every 30 s', async () => {
     const world = createWorld()
     const { time, stop } = start(world)

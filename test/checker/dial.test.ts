@@ -1,6 +1,7 @@
 /** Single connections: the bytes of each handshake, where they may end, what is ours; and responses of HTTP. */
 import { afterEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { createSecureContext } from 'node:tls'
 import fc from 'fast-check'
 import { type Call, CONNECT_MS_MAX, dial, FIRST_BYTE_MS_MAX } from '../../src/checker/dial.ts'
 import {
@@ -151,6 +152,35 @@ describe('a connection', () => {
   test('that ends is what the reader makes of it', async () => {
     const { dialed } = await dialNew(says('wor'))
     expect(await dialed).toMatchObject({ kind: 'done', value: 'wor and the end' })
+  })
+
+  test('waits for its TLS handshake while five are under way, and that is no time of its own', async () => {
+    const timers = handTimers()
+    const silent = await startProxy(() => {})
+    let asked = 0
+    const counting = await startProxy(client => void client.once('data', () => (asked += 1)))
+    const context = { later: timers.later, elapsedMs: () => 0, userAgent: '' }
+    const stop = new AbortController()
+    const begin = (to: typeof silent, { signal } = stop): ReturnType<typeof dial> => {
+      const call: Call<string> = { ...CALL, to, type: 'none', reader: readerUntil('.') }
+      return dial({ ...call, tls: createSecureContext() }, context, signal)
+    }
+    const five = Array.from({ length: 5 }, () => begin(silent))
+    await until(() => timers.count(FIRST_BYTE_MS_MAX) === 5)
+    const sixth = begin(counting)
+    await until(() => timers.size() === 2 * 5) // it is connected, and no time of its own runs
+    expect(asked).toBe(0)
+    timers.pass(FIRST_BYTE_MS_MAX) // the first is over, and makes room
+    await until(() => asked === 1)
+    expect(await five[0]).toMatchObject({ kind: 'failed', reason: 'no answer' })
+    const ending = new AbortController()
+    const seventh = begin(counting, ending)
+    await until(() => timers.size() === 2 * 5)
+    ending.abort()
+    expect(await seventh).toMatchObject({ kind: 'short' })
+    stop.abort()
+    expect((await Promise.all([...five, sixth])).map(({ kind }) => kind)).not.toContain('short')
+    expect(timers.size()).toBe(0)
   })
 
   test('that the full table of descriptors refuses is put off', async () => {

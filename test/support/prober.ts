@@ -10,13 +10,14 @@ import { US, type World } from './liars.ts'
 /** Timers that run only by hand. */
 export function handTimers() {
   const timers = new Map<() => void, number>()
-  const has = (ms: number): boolean => [...timers.values()].includes(ms)
+  const count = (ms: number): number => [...timers.values()].filter(each => each === ms).length
   return {
     later(run: () => void, ms: number) {
       timers.set(run, ms)
       return () => void timers.delete(run)
     },
-    has,
+    count,
+    has: (ms: number): boolean => count(ms) > 0,
     size: () => timers.size,
     /** Ends a timer of this length. */
     pass(ms: number): void {
