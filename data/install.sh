@@ -89,7 +89,10 @@ get "$archive"
 
 folder=${archive%.tar.gz}
 tar -xzmf "$work/$archive" -C "$work" "$folder/proxylist"
-version=$("$work/$folder/proxylist" version) || fail 'the program does not run on this machine; nothing was installed'
+hint=''
+case "$target" in *-musl) hint=' (on Alpine it needs: apk add libstdc++)' ;; esac
+version=$("$work/$folder/proxylist" version) ||
+	fail "the program does not run on this machine$hint; nothing was installed"
 mv -f "$work/$folder/proxylist" "$to/proxylist"
 
 echo "installed $to/proxylist: $version"
