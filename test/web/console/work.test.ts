@@ -2,7 +2,7 @@
 import { afterAll, describe, expect } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { faultsIn, keepScreenshot, type Look, openPage } from '../../support/browser.ts'
 import {
   answer,
@@ -15,6 +15,7 @@ import {
 import { reply, startFeedServer } from '../../support/feed-server.ts'
 import { inBrowser as test } from '../../support/in-browser.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { until } from '../../support/until.ts'
 
 afterAll(cleanUp)
 const view = viewOf(startSample)
@@ -118,7 +119,13 @@ describe('feeds', () => {
     const list = join(dir, 'list.txt')
     writeFileSync(list, lines(20))
     const { url } = await startConsole(join(dir, 'data'), ['--feed', `${list} type=socks5`])
-    const { page } = await openPage(url)
+    const { page } = await openPage(url, { prepare: each => each.clock.install() })
+    /** Waits through polls until it is shown. */
+    const shown = (what: Locator) =>
+      until(async () => {
+        await page.clock.fastForward(5_000)
+        return what.isVisible()
+      })
     await openView(page, 'Feeds')
     const rowOf = (name: string) => page.locator('.feeds > tbody > tr').filter({ hasText: name })
     const ofOption = rowOf('list.txt')
@@ -141,14 +148,14 @@ describe('feeds', () => {
     }
     await answer(page, 'Add the feed')
     const ours = rowOf('token=***')
-    await ours.getByText('works').waitFor()
+    await shown(ours.getByText('works'))
     await ours.getByText('Last fetches').click()
     expect(await ours.locator('li').textContent()).toMatch(/ago 12 rows: 12 added, 1 rejected$/)
 
     await ours.getByRole('button', { name: 'Pause' }).click()
-    await ours.getByText('paused').waitFor()
+    await shown(ours.getByText('paused'))
     await ours.getByRole('button', { name: 'Fetch now' }).click()
-    await ours.getByText('unchanged').waitFor()
+    await shown(ours.getByText('unchanged'))
     await ours.getByRole('button', { name: 'Change' }).click()
     expect(await page.getByLabel('Every').inputValue()).toBe('1w')
     await page.getByLabel('Every').fill('soon')
@@ -158,7 +165,7 @@ describe('feeds', () => {
     await answer(page, 'Save')
     await dialog(page).waitFor({ state: 'detached' })
     await ours.getByRole('button', { name: 'Resume' }).click()
-    await ours.getByText('works').waitFor()
+    await shown(ours.getByText('works'))
     for (const [name, look] of Object.entries(LOOKS)) {
       expect([name, await faultsIn(page, look)]).toEqual([name, []])
       await keepScreenshot(page, `console-feeds-set-up-${name}`)
