@@ -6,7 +6,7 @@ import Ajv from 'ajv'
 import { unpackTar } from 'modern-tar'
 import { version } from '../../package.json'
 import { COMMANDS } from '../../src/cli/program.ts'
-import { environmentNameOf, flagOf } from '../../src/config/settings.ts'
+import { environmentNameOf, flagOf, valueOf } from '../../src/config/settings.ts'
 import { type Entry, tarOf, zipOf } from '../lab/release/archive.ts'
 import { manPage } from '../lab/release/man-page.ts'
 import { notesOf } from '../lab/release/notes.ts'
@@ -104,6 +104,15 @@ describe('proxylist.1', () => {
     }
     for (const topic of TOPICS) expect(plain).toContain(`.B proxylist help ${topic}\n`)
   })
+
+  const options = [...new Set(COMMANDS.flatMap(({ settings }) => settings))]
+  test.each(options.filter(each => Array.isArray(valueOf(each))))(
+    'has the values of %s',
+    option => {
+      const [, help = ''] = plain.split(`.B ${flagOf(option)}\n`)
+      for (const value of valueOf(option) ?? []) expect(help.split('\n', 1)[0]).toContain(value)
+    },
+  )
 
   test.if(Bun.which('man') !== null)('is read by man without a warning', async () => {
     const file = join(temporaryDirectory(), 'proxylist.1')
