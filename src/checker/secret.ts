@@ -1,5 +1,5 @@
 /** The file of the secret that checker and judge share. */
-import { stat, writeFile } from 'node:fs/promises'
+import { link, rm, stat, writeFile } from 'node:fs/promises'
 import { CommandError, codeOf, reasonOf } from '../lib/errors.ts'
 import { readRegularFile } from '../lib/files.ts'
 import { type Keys, keysOf, SECRET_BYTES } from './protocol.ts'
@@ -14,12 +14,16 @@ const unusable = (file: string, why: string): CommandError =>
 async function makeSecret(file: string): Promise<boolean> {
   const secret = Buffer.from(crypto.getRandomValues(new Uint8Array(SECRET_BYTES)))
   const text = `${secret.toString('base64url')}\n`
+  const unseen = `${file}.${process.pid}`
   try {
-    await writeFile(file, text, { mode: 0o600, flag: 'wx', flush: true })
+    await writeFile(unseen, text, { mode: 0o600, flag: 'wx', flush: true })
+    await link(unseen, file) // whole: judge and checker may begin at once
     return true
   } catch (error) {
     if (codeOf(error) === 'EEXIST') return false
     throw unusable(file, `cannot be made: ${reasonOf(error)}`)
+  } finally {
+    await rm(unseen, { force: true })
   }
 }
 

@@ -42,7 +42,7 @@ export const portOf = (url: URL): number =>
 /** What is wrong with the judge, for its operator. */
 const PROBLEMS: { readonly [R in Reason]?: string } = {
   timeout: 'cannot be reached: nobody answers there',
-  refused: 'refuses connections: is it running?',
+  refused: 'refuses connections (is it running?)',
   unreachable: 'cannot be reached: there is no way to its address',
   intercepted: 'has a certificate that is not valid for its name: see --judge-ca',
   'proxy error': 'does not speak TLS at this port',
