@@ -1,18 +1,26 @@
 /**
- * A request to the judge, through a proxy or without, and what counts as its answer (contract H2): only what the
- * judge has signed for this very request.
+ * The judge as the checker asks it (contract H2): a request to it through a proxy or without, and what counts as
+ * its answer; and the self-check, which finds where it stands, learns its clock and our address, and says in a
+ * sentence what is wrong with it.
  */
+import { isIP, isIPv4 } from 'node:net'
 import type { SecureContext } from 'node:tls'
-import type { Address, ProxyType } from '../proxies/proxy.ts'
-import type { Header } from './classify.ts'
-import type { Call, Destination } from './dial.ts'
+import type { Resolve } from '../feeds/fetch.ts'
+import type { Clock } from '../lib/clock.ts'
+import { messageOf, orAborted } from '../lib/errors.ts'
+import { isInternal } from '../lib/ip.ts'
+import { type Address, addressText, type ProxyType } from '../proxies/proxy.ts'
+import { classify, type Header, headersFor, sentOf } from './classify.ts'
+import { type Call, type Destination, type DialContext, dial } from './dial.ts'
+import type { Reason, SelfCheck } from './ports.ts'
 import {
   ANSWER_BYTES_MAX,
   type Answer,
   type Keys,
+  mintToken,
   readAnswer,
   readTimeRefusal,
-  type TokenKind,
+  SELF,
 } from './protocol.ts'
 import {
   createResponseReader,
@@ -20,13 +28,11 @@ import {
   failed,
   type Heard,
   type HttpResponse,
-  type Reader,
   reasonOfStatus,
 } from './response.ts'
 
 /** A listener of the judge, and how it is asked. */
 export type Site = {
-  kind: TokenKind
   /** `http://HOST:PORT` */
   origin: string
   destination: Destination
@@ -40,31 +46,7 @@ export type Site = {
 /** The judge's answer, or its clock, when it refused the token because of its time. */
 export type Told = { kind: 'answer'; answer: Answer } | { kind: 'clock'; nowMs: number }
 
-type Way = ProxyType | 'none'
-
 const TIME = /\r\ntime: ([^\r\n]*)\r\n/i
-
-function judged(keys: Keys, token: string, way: Way, response: HttpResponse): Heard<Told> {
-  const { status, head, body, isWhole } = response
-  if (status !== 200) {
-    const nowMs = readTimeRefusal(keys, token, TIME.exec(head)?.[1] ?? '')
-    if (nowMs !== null) return done({ kind: 'clock', nowMs })
-    return failed(reasonOfStatus(status), `status ${status}`)
-  }
-  const answer = readAnswer(keys, token, body)
-  if (answer === 'altered' && !isWhole) return failed('too long', 'more than the payload')
-  if (typeof answer === 'string') return failed(answer, '')
-  // A proxy asks for a path: what arrives as it was sent was never read on its way.
-  const isForwarded = way === 'http' && answer.form === 'absolute'
-  return isForwarded ? failed('forwarder', '') : done({ kind: 'answer', answer })
-}
-
-function createAnswerReader(keys: Keys, token: string, way: Way, size: number): Reader<Told> {
-  const reader = createResponseReader(ANSWER_BYTES_MAX + size, false)
-  const judge = (heard: Heard<HttpResponse>): Heard<Told> =>
-    heard.kind === 'done' ? judged(keys, token, way, heard.value) : heard
-  return { push: bytes => judge(reader.push(bytes)), end: () => judge(reader.end()) }
-}
 
 /** Headers as the lines of a request. */
 export const fieldsOf = (headers: readonly Header[]): string =>
@@ -74,12 +56,153 @@ export const fieldsOf = (headers: readonly Header[]): string =>
 export const requestOf = (target: string, fields: string): string =>
   `GET ${target} HTTP/1.1\r\n${fields}\r\n`
 
-type Asking = { keys: Keys; token: string; to: Address; way: Way; size: number }
+type Asking = { timeMs: number; to: Address; type: ProxyType | 'none'; size: number }
 
-/** What asks the judge with a token of `size` for the proxy `to`; `none` asks without one. */
-export function callOf(site: Site, { keys, token, to, way, size }: Asking): Call<Told> {
-  const { origin, destination, fields, tls } = site
-  const request = requestOf(way === 'http' ? `${origin}/${token}` : `/${token}`, fields)
-  const reader = createAnswerReader(keys, token, way, size)
-  return { to, type: way, destination, tls, request, reader }
+/** What asks the judge for a payload of `size` through the proxy `to`; type `none` asks without one. */
+export function callOf(
+  { origin, destination, fields, tls }: Site,
+  keys: Keys,
+  { timeMs, to, type, size }: Asking,
+): Call<Told> {
+  const address = type === 'none' ? SELF : addressText(to)
+  const token = mintToken(keys, { timeMs, address, kind: tls === null ? 'plain' : 'tls', size })
+  const bodyMax = ANSWER_BYTES_MAX + size
+  const reader = createResponseReader(bodyMax, false)
+
+  function judged({ status, head, body }: HttpResponse): Heard<Told> {
+    if (status !== 200) {
+      const nowMs = readTimeRefusal(keys, token, TIME.exec(head)?.[1] ?? '')
+      if (nowMs !== null) return done({ kind: 'clock', nowMs })
+      return failed(reasonOfStatus(status), `status ${status}`)
+    }
+    const answer = readAnswer(keys, token, body)
+    if (answer === 'altered' && body.length > bodyMax)
+      return failed('too long', 'after the payload')
+    if (typeof answer === 'string') return failed(answer, '')
+    // A proxy asks for a path: what arrives as it was sent was never read on its way.
+    const isForwarded = type === 'http' && answer.form === 'absolute'
+    return isForwarded ? failed('forwarder', '') : done({ kind: 'answer', answer })
+  }
+
+  const judge = (heard: Heard<HttpResponse>): Heard<Told> =>
+    heard.kind === 'done' ? judged(heard.value) : heard
+  return {
+    ...{ to, type, destination, tls },
+    request: requestOf(`${type === 'http' ? origin : ''}/${token}`, fields),
+    reader: { push: bytes => judge(reader.push(bytes)), end: () => judge(reader.end()) },
+  }
+}
+
+// -----------------------------------------------------------------------------------------------
+// The self-check
+
+export type JudgeOptions = DialContext & {
+  clock: Clock
+  judge: { plain: URL; tls: URL | null }
+  /** Who may vouch for the judge. */
+  authorities: SecureContext
+  keys: Keys
+  /** Our addresses, canonical, as far as they are known; the judge tells another. */
+  ownAddresses: readonly string[]
+  resolve: Resolve
+  /** Whether the judge may have a private address. */
+  allowsPrivate: boolean
+}
+
+/** What the last self-check that succeeded has found, and checks need to know. */
+export type Found = {
+  plain: Site
+  tls: Site | null
+  own: ReadonlySet<string>
+  offsetMs: number
+}
+
+/** The port that a URL of http or https names. */
+export const portOf = (url: URL): number =>
+  Number(url.port) || (url.protocol === 'https:' ? 443 : 80)
+
+/** What is wrong with the judge, for its operator. */
+const PROBLEMS: { readonly [R in Reason]?: string } = {
+  timeout: 'cannot be reached: nobody answers there',
+  refused: 'refuses connections (is it running?)',
+  unreachable: 'cannot be reached: there is no way to its address',
+  intercepted: 'has a certificate that is not valid for its name: see --judge-ca',
+  'proxy error': 'does not speak TLS at this port',
+  'not the judge': 'is not a judge: another program answers there',
+  'not a proxy':
+    'refuses our token: it has another secret, or is no judge; both need the same --judge-secret',
+}
+
+/** `offsetMs` is what an earlier one has found. */
+export async function checkJudge(
+  options: JudgeOptions,
+  offsetMs: number,
+  signal: AbortSignal,
+): Promise<{ found: Found; self: Extract<SelfCheck, { ok: true }> } | { problem: string }> {
+  const { judge, clock, keys, ownAddresses, allowsPrivate } = options
+  let offset = offsetMs
+
+  async function locate(url: URL): Promise<Site> {
+    const host = url.hostname
+    const addresses = isIPv4(host) ? [host] : await orAborted(options.resolve(host), signal)
+    const ip = addresses.find(isIPv4)
+    if (ip === undefined) throw new Error('has a name without an IPv4 address')
+    if (!allowsPrivate && isInternal(ip)) {
+      throw new Error(`has a private address (${ip}), which only --allow-private permits`)
+    }
+    const tls = url.protocol === 'https:' ? options.authorities : null
+    if (tls !== null && isIP(host) > 0) throw new Error('needs a name, which its certificate has')
+    const headers = headersFor(url.host, options.userAgent)
+    const [fields, sent] = [fieldsOf(headers), sentOf(headers)]
+    return { origin: url.origin, destination: { host, ip, port: portOf(url) }, tls, fields, sent }
+  }
+
+  /** The answer of a listener, and our clock less half of the time that it took. */
+  async function ask(site: Site, triesLeft = 2): Promise<{ answer: Answer; atMs: number }> {
+    const startMs = clock()
+    const asking = {
+      timeMs: startMs + offset,
+      to: site.destination,
+      type: 'none',
+      size: 0,
+    } as const
+    const dialed = await dial(callOf(site, keys, asking), options, signal)
+    if (dialed.kind === 'short') throw new Error(`was not asked: ${dialed.why}`)
+    if (dialed.kind === 'failed') {
+      const { reason, detail } = dialed
+      throw new Error(PROBLEMS[reason] ?? `does not answer (${detail || reason})`)
+    }
+    const atMs = startMs + dialed.firstMs / 2
+    const told = dialed.value
+    if (told.kind === 'answer') return { answer: told.answer, atMs }
+    if (triesLeft === 0) throw new Error('refuses our tokens: its clock steps')
+    offset = Math.round(told.nowMs - atMs)
+    return ask(site, triesLeft - 1)
+  }
+
+  async function find(url: URL) {
+    try {
+      const site = await locate(url)
+      const asked = await ask(site)
+      const { anon, because } = classify(asked.answer, site.sent, new Set())
+      if (anon !== 'elite') throw new Error(`stands behind a proxy, which changes ${because}`)
+      return { site, ...asked }
+    } catch (error) {
+      throw new Error(`the judge at ${url.origin} ${messageOf(error)}`)
+    }
+  }
+
+  try {
+    const plain = await find(judge.plain)
+    offset = Math.round(plain.answer.time - plain.atMs)
+    const tls = judge.tls && (await find(judge.tls))
+    const peers = [plain.answer.peer, ...(tls === null ? [] : [tls.answer.peer])]
+    // A private address of ours may be one of the proxy's network, too.
+    const own = new Set([...ownAddresses, ...peers].filter(ip => allowsPrivate || !isInternal(ip)))
+    const found = { plain: plain.site, tls: tls?.site ?? null, own, offsetMs: offset }
+    const startedMs = plain.answer.started - offset
+    return { found, self: { ok: true, offsetMs: offset, startedMs } }
+  } catch (error) {
+    return { problem: messageOf(error) }
+  }
 }

@@ -14,6 +14,7 @@ import { SECOND_MS, utcDay } from '../lib/time.ts'
 import type { Address, IncomingProxy } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'
 import { createConfirmation } from './confirm.ts'
+import { Stop } from './dial.ts'
 import { createIntake } from './intake.ts'
 import { createLine } from './line.ts'
 import { createPace } from './pace.ts'
@@ -102,6 +103,7 @@ export function createChecker(options: CheckerOptions) {
 
   /** Ends all that is under way. */
   const stopping = new AbortController()
+  const probes = new Stop()
   const ended = Promise.withResolvers<void>()
   const running = new Set<Running>()
   /** Ended since the last slice: a lag that is noticed after it was theirs, too. */
@@ -132,6 +134,7 @@ export function createChecker(options: CheckerOptions) {
 
   function end(error?: unknown): void {
     stopping.abort()
+    probes.abort()
     if (error === undefined) ended.resolve()
     else ended.reject(error)
   }
@@ -208,7 +211,7 @@ export function createChecker(options: CheckerOptions) {
     if (check.request.wantsSpeed) speedsRunning += 1
     tally.began()
     void options
-      .probe(check.request, stopping.signal)
+      .probe(check.request, probes)
       .then(result => finish(check, result))
       .catch(end)
   }

@@ -9,12 +9,11 @@
 import { connect, type Socket } from 'node:net'
 import { type SecureContext, connect as secure } from 'node:tls'
 import type { Later } from '../lib/clock.ts'
-import { requireDescriptors } from '../lib/descriptors.ts'
 import { codeOf } from '../lib/errors.ts'
 import { ipv4ToNumber } from '../lib/ip.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Address, ProxyType } from '../proxies/proxy.ts'
-import type { Reason } from './ports.ts'
+import type { Reason, Stopping } from './ports.ts'
 import {
   done,
   EMPTY,
@@ -165,21 +164,7 @@ const TLS = /SSL|EPROTO/
 const CERTIFICATE = /CERT|ALTNAME|SELF_SIGNED|VERIFY|ISSUER|SIGNATURE_FAILURE|HOSTNAME/
 
 /** Why the system would not even send: almost always one of these. */
-function shortage(): string {
-  try {
-    requireDescriptors(1)
-    return 'this machine has no way there'
-  } catch {
-    return 'no file descriptor is left'
-  }
-}
-
-/** What ends connections from outside: an `AbortSignal`, or what costs less, see `Stop`. */
-export type Stopping = {
-  readonly aborted: boolean
-  addEventListener(type: 'abort', run: () => void): void
-  removeEventListener(type: 'abort', run: () => void): void
-}
+const SHORTAGE = 'this machine has no descriptor left, or no way there'
 
 /** Stops several connections. The signal of an `AbortController` takes a tenth of the time of a check. */
 export class Stop implements Stopping {
@@ -277,7 +262,7 @@ export function dial<T>(
       if (phase === 'tls') fail('proxy error', 'no TLS behind it')
       else fail('altered', code)
     } else if (!(isConnected || wasUnderWay) || OURS.includes(code)) {
-      settle({ kind: 'short', why: shortage() })
+      settle({ kind: 'short', why: SHORTAGE })
     } else fail(REASON_OF[code] ?? 'closed', code)
   }
 

@@ -12,7 +12,7 @@ import { CommandError } from '../lib/errors.ts'
 import { canonicalIp } from '../lib/ip.ts'
 import { whyNotListening } from '../lib/listening.ts'
 import type { Every } from '../lib/log.ts'
-import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { SECOND_MS } from '../lib/time.ts'
 import type { Certificate } from './certificate.ts'
 import {
   HEAD_BYTES_MAX,
@@ -35,8 +35,6 @@ const REPLY_MS = 30 * SECOND_MS
 export const CONNECTIONS_MAX = 4096
 /** A change of the certificate is noticed within a minute. */
 const REFRESH_EVERY_MS = 30 * SECOND_MS
-/** Refusals of a minute that are worth a sentence: so many, and twice as many as in the minute before. */
-const REFUSALS_SAID_MIN = 60
 const CHUNK_BYTES = 64 * 1024
 
 // -----------------------------------------------------------------------------------------------
@@ -221,15 +219,6 @@ export async function startJudge(options: JudgeOptions) {
     const nowMs = clock()
     for (const [raw, endMs] of waiting) if (endMs <= nowMs) refuse(raw)
     for (const [raw, endMs] of replied) if (endMs <= nowMs) close(raw)
-  }
-
-  let before = { refused: 0, inMinute: 0 }
-  function report(): void {
-    const inMinute = counts.refused - before.refused
-    if (inMinute >= Math.max(REFUSALS_SAID_MIN, 2 * before.inMinute)) {
-      say(`${counted(inMinute)} requests were refused in the last minute`)
-    }
-    before = { refused: counts.refused, inMinute }
     wasFull &&= waiting.size + replied.size >= connectionsMax / 2
   }
 
@@ -253,7 +242,6 @@ export async function startJudge(options: JudgeOptions) {
     }))
   const timers = [
     every(sweep, SECOND_MS),
-    every(report, MINUTE_MS),
     every(() => void tls?.certificate.refresh(), REFRESH_EVERY_MS),
   ]
   return {

@@ -7,10 +7,19 @@ import { createSecureContext, type SecureContext } from 'node:tls'
 import { orAborted } from '../lib/errors.ts'
 import { printable } from '../lib/redact.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
-import { addressText, type ProxyType, type Service } from '../proxies/proxy.ts'
-import { callOf, fieldsOf, requestOf, type Site } from './ask.ts'
+import type { ProxyType, Service } from '../proxies/proxy.ts'
+import {
+  callOf,
+  checkJudge,
+  type Found,
+  fieldsOf,
+  type JudgeOptions,
+  portOf,
+  requestOf,
+  type Site,
+} from './ask.ts'
 import { classify, headersFor, worstOf } from './classify.ts'
-import { type Call, type Dialed, dial, Stop, type Stopping } from './dial.ts'
+import { type Call, type Dialed, dial, Stop } from './dial.ts'
 import {
   type Attempt,
   type CheckRequest,
@@ -20,10 +29,10 @@ import {
   REASONS,
   type Reason,
   type SelfCheck,
+  type Stopping,
 } from './ports.ts'
-import { type Answer, mintToken } from './protocol.ts'
+import type { Answer } from './protocol.ts'
 import { createResponseReader } from './response.ts'
-import { checkJudge, type Found, type JudgeOptions, portOf } from './self-check.ts'
 import { createBannerReader, fits, type Target } from './targets.ts'
 
 /** How long a check may take, with all of its connections. */
@@ -103,7 +112,6 @@ function createCheck(
   { signal, isStopped }: { signal: Stopping; isStopped: () => boolean },
 ) {
   const attempts: Attempt[] = []
-  const name = addressText(address)
   let bytes = 0
   let hasRetried = false
 
@@ -143,11 +151,8 @@ function createCheck(
   ): Promise<Asked> {
     const { keys, clock } = options
     const isExpected = purpose === 'TLS' || (purpose === 'judge' && type === known)
-    const call = () => {
-      const timeMs = clock() + world.offsetMs
-      const token = mintToken(keys, { timeMs, address: name, kind: site.kind, size })
-      return callOf(site, { keys, token, to: address, way: type, size })
-    }
+    const call = () =>
+      callOf(site, keys, { timeMs: clock() + world.offsetMs, to: address, type, size })
     const retries = (reason: Reason): boolean =>
       reason === 'timeout' || (reason === 'no answer' && isExpected)
     const tried = await attempt(purpose, type, call, retries)
@@ -317,32 +322,20 @@ export function createProber(options: ProberOptions): {
   const ips = new Map<string, string>()
   let world: World | null = null
   let locatedMs = -Infinity
-  /** What is under way, by its signal, which has one listener: to remove one of a thousand takes long. */
-  const running = new WeakMap<AbortSignal, Set<Stop>>()
-
-  function runningUnder(signal: AbortSignal): Set<Stop> {
-    const known = running.get(signal)
-    if (known !== undefined) return known
-    const stops = new Set<Stop>()
-    running.set(signal, stops)
-    signal.addEventListener('abort', () => {
-      for (const stop of stops) stop.abort()
-    })
-    return stops
-  }
 
   /** Runs `work` until it ends; it is stopped with the signal, and after the longest time of a check. */
-  async function within<T>(signal: AbortSignal, work: (stop: Stop) => Promise<T>): Promise<T> {
+  async function within<T>(signal: Stopping, work: (stop: Stop) => Promise<T>): Promise<T> {
     const stop = new Stop()
-    const stops = runningUnder(signal).add(stop)
-    const cancel = later(() => stop.abort(), CHECK_MS_MAX)
-    if (signal.aborted) stop.abort()
+    const end = (): void => stop.abort()
+    const cancel = later(end, CHECK_MS_MAX)
+    signal.addEventListener('abort', end)
+    if (signal.aborted) end()
     try {
       return await work(stop)
     } finally {
       cancel()
-      stops.delete(stop)
-      stop.abort() // services are tested side by side: one may still be asked when another ends the check
+      signal.removeEventListener('abort', end)
+      end() // services are tested side by side: one may still be asked when another ends the check
     }
   }
 
@@ -370,7 +363,7 @@ export function createProber(options: ProberOptions): {
       return checked.self
     })
 
-  async function probe(request: CheckRequest, signal: AbortSignal): Promise<CheckResult> {
+  async function probe(request: CheckRequest, signal: Stopping): Promise<CheckResult> {
     if (world === null) {
       return { kind: 'deferred', why: 'the judge has not answered yet', attempts: [], bytes: 0 }
     }

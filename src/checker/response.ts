@@ -57,9 +57,8 @@ export function reasonOfStatus(status: number): Reason {
 export type HttpResponse = {
   status: number
   head: string
+  /** Of one that has more than it may, a byte more than it may have. */
   body: Buffer
-  /** False when there was more than `bodyMax`, of which nothing is here. */
-  isWhole: boolean
 }
 
 /** How many bytes follow a head: up to the end of the connection (`Infinity`), or in chunks. */
@@ -87,8 +86,7 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
   let left = 0
   let isChunked = false
 
-  const finish = (isWhole: boolean) =>
-    done({ status, head, body: length < body.length ? body.subarray(0, length) : body, isWhole })
+  const finish = () => done({ status, head, body: body.subarray(0, length) })
 
   function append(bytes: Buffer): void {
     if (length + bytes.length > body.length) {
@@ -113,7 +111,7 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
     const heard = hearHead(pending)
     if (heard.kind !== 'done') return heard
     ;({ status, head } = heard.value)
-    if (status !== 200 && !readsAll) return finish(true)
+    if (status !== 200 && !readsAll) return finish()
     const rest = pending.subarray(heard.value.size)
     pending = EMPTY
     const framing = framingOf(head, status)
@@ -127,25 +125,25 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
     if (length === 0 && bytes.length === left && left <= bodyMax) {
       body = bytes // the common case needs no copy
       length = left
-      return finish(true)
+      return finish()
     }
     const rest = take(bytes)
-    if (length > bodyMax) return finish(false)
+    if (length > bodyMax) return finish()
     if (left > 0) return MORE
-    return rest.length > 0 ? failed('too long', 'bytes after its end') : finish(true)
+    return rest.length > 0 ? failed('too long', 'bytes after its end') : finish()
   }
 
   function pushChunks(bytes: Buffer): Heard<HttpResponse> {
     pending = Buffer.concat([pending, bytes])
     for (;;) {
       pending = take(pending)
-      if (length > bodyMax) return finish(false)
+      if (length > bodyMax) return finish()
       if (left > 0) return MORE
       const heard = hearChunkLine(pending)
       if (heard.kind !== 'done') return heard
       pending = pending.subarray(heard.value.read)
       left = heard.value.size
-      if (left === 0) return finish(true)
+      if (left === 0) return finish()
     }
   }
 
@@ -153,7 +151,7 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
     push: bytes => (head === '' ? pushHead(bytes) : pushBody(bytes)),
     end: () =>
       head !== '' && left === Infinity
-        ? finish(true)
+        ? finish()
         : failed('closed', head === '' ? '' : `after ${length} bytes of a body`),
   }
 }

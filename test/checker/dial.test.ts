@@ -268,7 +268,7 @@ describe('a response', () => {
     start => {
       const reader = createResponseReader(10, true)
       const heard = reader.push(Buffer.from(start + 'x'.repeat(99)))
-      expect(heard).toMatchObject({ kind: 'done', value: { isWhole: false } })
+      expect(heard).toMatchObject({ kind: 'done', value: { body: Buffer.from('xxxxxxxxxxx') } })
     },
   )
 })

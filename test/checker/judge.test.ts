@@ -418,20 +418,6 @@ describe('connections are bounded', () => {
   })
 })
 
-test('refusals are said once a minute at most, and only when they grow', async () => {
-  const judge = await startTestJudge()
-  const refuse = async (count: number): Promise<void> => {
-    for (let i = 0; i < count; i += 1) await ask(judge, request('x'))
-    judge.run(MINUTE_MS)
-  }
-  await refuse(59)
-  expect(judge.said).toEqual([])
-  for (const count of [120, 120, 239]) await refuse(count)
-  expect(judge.said).toEqual(['120 requests were refused in the last minute'])
-  await refuse(478)
-  expect(judge.said.slice(1)).toEqual(['478 requests were refused in the last minute'])
-})
-
 describe('the certificate', () => {
   /** Copies of a pair that can be changed. */
   function copied({ cert, key }: CertificateFiles = CERTIFICATES.judge) {

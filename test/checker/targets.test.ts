@@ -99,7 +99,7 @@ test.each([
     url: new URL('http://a.example'),
     ...expected,
   } as const
-  expect(fits(target, { status, head: '', body: Buffer.from(body), isWhole: true })).toBe(works)
+  expect(fits(target, { status, head: '', body: Buffer.from(body) })).toBe(works)
 })
 
 describe('a mail server', () => {

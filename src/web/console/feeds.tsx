@@ -70,7 +70,8 @@ function Row({ feed, send }: { feed: Feed; send: Send }) {
   const { id, source, from, paused, running, last_success, rows, error, next_try, history } = feed
   const [word, isOk] = stateOf(feed)
   const place = from === null ? 'of another server' : PLACES[from]
-  const isOff = running || feed.options?.['check'] === true // the checker fetches that
+  const { check = false } = feed.options ?? {}
+  const isOff = running || check === true // the checker fetches that
   const fetch = { name: 'Fetch now', isOff, run: () => send('POST', `/${id}/fetch`) }
   const ours: Action[] = [
     {
