@@ -29,6 +29,7 @@ import type {
   Postponed,
   Probe,
   SelfCheck,
+  Stopping,
 } from './ports.ts'
 import { isRareDue } from './schedule.ts'
 import { createTally } from './tally.ts'
@@ -54,7 +55,7 @@ export type CheckerOptions = {
   list: CheckedList
   probe: Probe
   /** Asks the judge itself; never rejects. */
-  selfCheck: (signal: AbortSignal) => Promise<SelfCheck>
+  selfCheck: (signal: Stopping) => Promise<SelfCheck>
   clock: Clock
   /** A stopwatch, in milliseconds. */
   elapsedMs: () => number
@@ -154,7 +155,7 @@ export function createChecker(options: CheckerOptions) {
   async function askJudge(): Promise<void> {
     isAsking = true
     askedMs = now()
-    const found = await options.selfCheck(stopping.signal)
+    const found = await options.selfCheck(probes)
     isAsking = false
     if (stopping.signal.aborted) return
     if (once && !found.ok && !hasJudge) return end(new CommandError(found.problem))

@@ -310,7 +310,7 @@ function reasonOf(plain: Plain, tunnel: Asked | null): Reason {
 /** The probe, and the self-check, which finds the judge: nothing is probed before one has succeeded. */
 export function createProber(options: ProberOptions): {
   probe: Probe
-  selfCheck: (signal: AbortSignal) => Promise<SelfCheck>
+  selfCheck: (signal: Stopping) => Promise<SelfCheck>
 } {
   const { targets, resolve, clock, later } = options
   const publicAuthorities = createSecureContext()
@@ -351,7 +351,7 @@ export function createProber(options: ProberOptions): {
     }
   }
 
-  const selfCheck = (signal: AbortSignal): Promise<SelfCheck> =>
+  const selfCheck = (signal: Stopping): Promise<SelfCheck> =>
     within(signal, async stop => {
       const controller = new AbortController()
       stop.addEventListener('abort', () => controller.abort())

@@ -59,13 +59,6 @@ const RAW_SHARE = 1 / 4
 /** An address that comes next, and out of which line. */
 export type Next = { id: number; line: Queue | 'idle' }
 
-/** Both in their order, each spread evenly over the whole. */
-function mixed(some: readonly Next[], others: readonly Next[]): Next[] {
-  const place = (from: readonly Next[]) =>
-    from.map((next, n) => ({ next, at: (n + 1) / from.length }))
-  return [...place(some), ...place(others)].sort((a, b) => a.at - b.at).map(({ next }) => next)
-}
-
 /** Which addresses come next: see `CheckStore` for what it asks. */
 export function createOrder(store: Pick<CheckStore, 'due' | 'idle'>) {
   let rawShare = 0 // what was below a whole address stays for the next time
@@ -79,12 +72,11 @@ export function createOrder(store: Pick<CheckStore, 'due' | 'idle'>) {
       store.due(line, nowMs, most, excluded).map(id => ({ id, line }))
     const living = due('living', count)
     const rest = count - living.length
-    if (rest === 0) return living
     const raw = due('raw', rest)
     rawShare += rest * RAW_SHARE
     const down = due('down', rest - Math.min(Math.floor(rawShare), raw.length))
     rawShare %= 1
-    const next = [...living, ...mixed(down, raw.slice(0, rest - down.length))]
+    const next = [...living, ...down, ...raw.slice(0, rest - down.length)]
     const left = count - next.length
     if (!withIdle || left === 0) return next
     const idle = store.idle(nowMs, left, excluded)

@@ -142,8 +142,8 @@ describe('of the due, first the living; then at least a quarter never seen alive
   test.each([
     [{ living: 9, down: 9, raw: 9 }, 'llllllll'],
     [{ living: 4, down: 9, raw: 9 }, 'lllldddr'],
-    [{ living: 0, down: 9, raw: 9 }, 'dddrdddr'],
-    [{ living: 0, down: 3, raw: 9 }, 'rdrrdrdr'],
+    [{ living: 0, down: 9, raw: 9 }, 'ddddddrr'],
+    [{ living: 0, down: 3, raw: 9 }, 'dddrrrrr'],
     [{ living: 0, down: 9, raw: 1 }, 'dddddddr'],
     [{ living: 0, down: 9, raw: 0 }, 'dddddddd'],
     [{ living: 1, down: 1, raw: 1 }, 'ldriiiii'],

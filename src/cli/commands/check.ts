@@ -40,8 +40,8 @@ const CHECK_SETTINGS = [
 ] as const
 type CheckSettings = Settings<(typeof CHECK_SETTINGS)[number]>
 
-/** Addresses of a file that are stored at a time. */
-const BATCH = 5_000
+/** Addresses of a file that are stored at a time: a million takes 10 s so, and 25 s in batches of 5,000. */
+const BATCH = 2 ** 16
 /** Rejected rows of files that are reported one by one. */
 const NAMED_MAX = 20
 /** Between two lines of `--json`. */

@@ -3,6 +3,7 @@
  * prints what it cost.
  */
 import { readdirSync, readFileSync } from 'node:fs'
+import { Stop } from '../../../../src/checker/dial.ts'
 import { createProber } from '../../../../src/checker/probe.ts'
 import { stopwatch, systemClock, timerLater } from '../../../../src/lib/clock.ts'
 import type { Address, ProxyType } from '../../../../src/proxies/proxy.ts'
@@ -41,8 +42,8 @@ const { probe, selfCheck } = createProber({
   ...{ keys: KEYS, ownAddresses: [], targets: [], allowsPrivate: true },
   resolve: async () => ['127.0.0.1'],
 })
-const stopping = new AbortController()
-const self = await selfCheck(stopping.signal)
+const stopping = new Stop()
+const self = await selfCheck(stopping)
 if (!self.ok) throw new Error(self.problem)
 
 const descriptors = (): number => readdirSync('/proc/self/fd').length
@@ -50,12 +51,12 @@ const found: Cost['found'] = {}
 let begun = 0
 
 async function checkOn(): Promise<void> {
-  while (begun < count && !stopping.signal.aborted) {
+  while (begun < count && !stopping.aborted) {
     const address = addresses[begun % addresses.length]
     begun += 1
     if (address === undefined) return
     const request = { address, known, wantsSpeed: false, wantsServices: false, wantsTls }
-    const result = await probe(request, stopping.signal)
+    const result = await probe(request, stopping)
     const word = result.kind === 'dead' ? result.reason : result.kind
     found[word] = (found[word] ?? 0) + 1
   }
