@@ -6,7 +6,7 @@ import { isIPv4 } from 'node:net'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { orAborted } from '../lib/errors.ts'
 import { printable } from '../lib/redact.ts'
-import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { SECOND_MS } from '../lib/time.ts'
 import type { ProxyType, Service } from '../proxies/proxy.ts'
 import {
   callOf,
@@ -45,8 +45,6 @@ const SPEED_FAST_MS = 250
 const PAGE_BYTES_MAX = 256 * 1024
 /** How many services are tested at once: as many as an address may have connections. */
 const SERVICES_AT_ONCE = 2
-/** How long the IP address of a target is used. */
-const TARGET_MS = 5 * MINUTE_MS
 const DETAIL_MAX = 80
 
 /** REASONS is ordered by what a reason tells; from `too long` on a proxy lies, and nothing else it does counts. */
@@ -127,15 +125,15 @@ function createCheck(
     return dialed
   }
 
-  /** Connects; once more in a check when `retries` says that the failure may have been chance. */
+  /** Connects; once more in a check after a failure that may have been chance. */
   async function attempt<T>(
     purpose: Attempt['purpose'],
     type: ProxyType,
     call: () => Call<T>,
-    retries: (reason: Reason) => boolean = () => false,
+    retried: readonly Reason[] = [],
   ): Promise<Tried<T>> {
     const tried = record(purpose, type, await dial(call(), options, signal))
-    if (tried.kind === 'done' || hasRetried || signal.aborted || !retries(tried.reason)) {
+    if (tried.kind === 'done' || hasRetried || signal.aborted || !retried.includes(tried.reason)) {
       return tried
     }
     hasRetried = true
@@ -153,9 +151,8 @@ function createCheck(
     const isExpected = purpose === 'TLS' || (purpose === 'judge' && type === known)
     const call = () =>
       callOf(site, keys, { timeMs: clock() + world.offsetMs, to: address, type, size })
-    const retries = (reason: Reason): boolean =>
-      reason === 'timeout' || (reason === 'no answer' && isExpected)
-    const tried = await attempt(purpose, type, call, retries)
+    const retried: Reason[] = isExpected ? ['timeout', 'no answer'] : ['timeout']
+    const tried = await attempt(purpose, type, call, retried)
     if (tried.kind === 'failed') {
       if (isLie(tried.reason)) throw dead(tried.reason)
       return tried
@@ -312,7 +309,7 @@ export function createProber(options: ProberOptions): {
   probe: Probe
   selfCheck: (signal: Stopping) => Promise<SelfCheck>
 } {
-  const { targets, resolve, clock, later } = options
+  const { targets, resolve, later } = options
   const publicAuthorities = createSecureContext()
   // The judge is ours: without the other curves, a handshake takes a fifth less time.
   const authorities = createSecureContext({
@@ -321,7 +318,6 @@ export function createProber(options: ProberOptions): {
   })
   const ips = new Map<string, string>()
   let world: World | null = null
-  let locatedMs = -Infinity
 
   /** Runs `work` until it ends; it is stopped with the signal, and after the longest time of a check. */
   async function within<T>(signal: Stopping, work: (stop: Stop) => Promise<T>): Promise<T> {
@@ -339,10 +335,8 @@ export function createProber(options: ProberOptions): {
     }
   }
 
-  /** Finds the addresses of the targets, now and then. */
+  /** Finds the addresses of the targets; those that are not found stay as they were. */
   async function locateTargets(signal: AbortSignal): Promise<void> {
-    if (Math.abs(clock() - locatedMs) < TARGET_MS) return
-    locatedMs = clock()
     for (const target of targets) {
       const host = target.kind === 'page' ? target.url.hostname : target.host
       const addresses = await orAborted(resolve(host), signal).catch(() => [])

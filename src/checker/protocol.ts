@@ -126,11 +126,11 @@ export function writeAnswer(keys: Keys, answer: Answer): string {
   return `${line}\n${signatureOf(keys.answer, line)}\n`
 }
 
-/** Returns what makes the payload of a token from its start to its end, a chunk at each call. */
-export function payloadOf(keys: Keys, token: string): (bytes: number) => Buffer {
-  const cipher = createCipheriv('aes-256-ctr', hmac(keys.payload, token), Buffer.alloc(16))
-  return bytes => cipher.update(Buffer.alloc(bytes))
-}
+/** The payload of a token. */
+export const payloadOf = (keys: Keys, token: string, bytes: number): Buffer =>
+  createCipheriv('aes-256-ctr', hmac(keys.payload, token), Buffer.alloc(16)).update(
+    Buffer.alloc(bytes),
+  )
 
 const NEWLINE = '\n'.charCodeAt(0)
 const SIGNATURE_CHARACTERS = 43
@@ -154,7 +154,7 @@ export function readAnswer(keys: Keys, token: string, body: Buffer): Answer | Li
   if (answer.token !== token) return 'replayed'
   const size = Buffer.from(token, 'base64url').readUInt32BE(AT.size)
   if (body.length !== payloadStart + size) return 'altered'
-  const isRight = size === 0 || isSame(payloadOf(keys, token)(size), body.subarray(payloadStart))
+  const isRight = size === 0 || isSame(payloadOf(keys, token, size), body.subarray(payloadStart))
   return isRight ? answer : 'altered'
 }
 
