@@ -1,6 +1,7 @@
 /** What views have in common: alerts, instants, forms in dialogs, and what can be done with a thing. */
 import { type ComponentChildren, createContext, type VNode } from 'preact'
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { copyText } from '../parts/copy.ts'
 import { TextField } from '../parts/form.tsx'
 import { messageOf, RequestError } from './client.ts'
 import type { Live } from './live.ts'
@@ -193,13 +194,9 @@ export function Copyable({ label, value, action, isLong = false }: CopyProps) {
   const [copied, setCopied] = useState('')
   const field = useRef<HTMLInputElement & HTMLTextAreaElement>(null)
   const copy = async (): Promise<void> => {
-    try {
-      await navigator.clipboard.writeText(value)
-      setCopied('Copied')
-    } catch {
-      field.current?.select() // plain http on another host than localhost has no clipboard
-      setCopied('Press Ctrl+C')
-    }
+    const isCopied = await copyText(value, null)
+    if (!isCopied) field.current?.select()
+    setCopied(isCopied ? 'Copied' : 'Press Ctrl+C')
   }
   const Field = isLong ? 'textarea' : 'input'
   return (

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import type { Feed, FeedFetch, FeedPreview } from '../../admin/wire.ts'
 import { unixMs } from '../parts/browser.ts'
-import { CheckField, SelectField } from '../parts/form.tsx'
+import { CheckField, SelectField, useSettled } from '../parts/form.tsx'
 import { Scroller, Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
 import {
@@ -20,6 +20,8 @@ import { useLive } from './live.ts'
 import { ago, ms, number, seconds, UNKNOWN } from './speech.ts'
 
 const REFRESH_SECONDS = 5
+/** While a feed is fetched: an operator waits for the outcome. */
+const FETCHING_MS = 1000
 
 /** One to come that is over is about to be now. */
 const next = (time: string): string => (Date.parse(time) <= unixMs() ? 'now' : ago(time))
@@ -265,6 +267,8 @@ export function FeedsView() {
   const path = '/console/feeds'
   const live = useLive<{ feeds: Feed[]; problem: string | null }>(client, path, REFRESH_SECONDS)
   const { feeds = [], problem = null } = live.value ?? {}
+  const isFetching = feeds.some(({ running }) => running)
+  useSettled(isFetching ? live.atMs : null, FETCHING_MS, live.refresh)
   const send: Send = async (method, of, body) => {
     await client.send(method, `${path}${of}`, body)
     await live.refresh()

@@ -1,9 +1,9 @@
 /** The list of keys: its pages, searching and sorting them, changing several, making one. */
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import type { ChangedKeys, Key, KeyPage, KeySort, Limit, MadeKey, Plan } from '../../admin/wire.ts'
 import { Level } from '../parts/amounts.tsx'
-import { CheckField, Radios, SelectField } from '../parts/form.tsx'
+import { CheckField, Radios, SelectField, useSettled } from '../parts/form.tsx'
 import { limitName, State } from '../parts/key.tsx'
 import { Table } from '../parts/table.tsx'
 import { keyHref } from './address.ts'
@@ -337,21 +337,13 @@ function NewKeyDialog({ live, onClose }: { live: Live<KeyPage>; onClose(): void 
   )
 }
 
-/** A value once it has not changed for a while. */
-function useSettled<T>(value: T): T {
-  const [settled, setSettled] = useState(value)
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(value), SETTLED_MS)
-    return () => clearTimeout(timer)
-  }, [value])
-  return settled
-}
-
 const NONE: ReadonlySet<string> = new Set()
 
 export function KeysView() {
   const { client, keyFilter } = useConsole()
-  const path = pathOf({ ...keyFilter, search: useSettled(keyFilter.search) })
+  const [search, setSearch] = useState(keyFilter.search)
+  useSettled(keyFilter.search, SETTLED_MS, setSearch)
+  const path = pathOf({ ...keyFilter, search })
   const live = useLive<KeyPage>(client, path, REFRESH_SECONDS)
   const plans = usePlans().value?.plans ?? []
   const [outcome, setOutcome] = useState('')

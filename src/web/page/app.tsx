@@ -3,6 +3,7 @@ import { render } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { nowMs } from '../parts/browser.ts'
+import { useSettled } from '../parts/form.tsx'
 import { Footer, Header, LangSwitch, saidBy, siteName, useLang } from '../parts/header.tsx'
 import { fill } from '../parts/speech.ts'
 import { handKeyOver, takeKey } from '../parts/tab.tsx'
@@ -118,11 +119,7 @@ const SETTLED_MS = 700
 /** The one sentence that a screen reader hears: an event at once, a count when it has settled. */
 function useSpoken(count: string | null): { spoken: string; speak: (sentence: string) => void } {
   const [spoken, setSpoken] = useState('')
-  useEffect(() => {
-    if (count === null) return
-    const timer = setTimeout(() => setSpoken(count), SETTLED_MS)
-    return () => clearTimeout(timer)
-  }, [count])
+  useSettled(count, SETTLED_MS, setSpoken)
   return { spoken, speak: setSpoken }
 }
 

@@ -1,8 +1,8 @@
 /** The request: how many proxies match, what is chosen, the request as code, how its answer looks. */
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { remembered } from '../parts/browser.ts'
 import { copyText } from '../parts/copy.ts'
-import { CheckField, Radios, SelectField } from '../parts/form.tsx'
+import { CheckField, Radios, SelectField, useSettled } from '../parts/form.tsx'
 import { useRemembered } from '../parts/header.tsx'
 import { fill, LANGS } from '../parts/speech.ts'
 import { Scroller } from '../parts/table.tsx'
@@ -166,11 +166,7 @@ const COPIED_MS = 1800
 
 function Copy({ text, from, say }: { text: string; from: () => HTMLElement | null; say: Say }) {
   const [isCopied, setCopied] = useState(false)
-  useEffect(() => {
-    if (!isCopied) return
-    const timer = setTimeout(() => setCopied(false), COPIED_MS)
-    return () => clearTimeout(timer)
-  }, [isCopied])
+  useSettled(isCopied || null, COPIED_MS, () => setCopied(false))
   return (
     <button
       type="button"

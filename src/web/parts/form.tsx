@@ -1,6 +1,6 @@
 /** The controls of forms: a label, a control and a hint that belong together. */
 import type { ComponentChildren } from 'preact'
-import { useId } from 'preact/hooks'
+import { useEffect, useId } from 'preact/hooks'
 
 type FieldProps = { label: string; name: string; value: string; onChange(value: string): void }
 
@@ -115,3 +115,12 @@ export const Radios = <V extends string>(props: SwitchProps<V>) => (
     ))}
   </fieldset>
 )
+
+/** Calls `then` with a value that has not changed for `ms`; `null` is none. */
+export function useSettled<T>(value: T | null, ms: number, then: (value: T) => void): void {
+  useEffect(() => {
+    if (value === null) return
+    const timer = setTimeout(() => then(value), ms)
+    return () => clearTimeout(timer)
+  }, [value])
+}
