@@ -15,7 +15,7 @@ import {
   migrate,
   pragma,
   refuseForeign,
-  refuseUnreleased,
+  refuseOthers,
   type Schema,
 } from './migrate.ts'
 
@@ -156,8 +156,7 @@ export const openReading = (file: string): Database => {
 
 /** Copies a database of an earlier schema into memory, brings it to the newest there, and closes it. */
 function migratedCopy(db: Database, file: string, options: OpenOptions): Database {
-  refuseForeign(db, file, options.holds)
-  refuseUnreleased(db, file, options)
+  refuseOthers(db, file, options)
   const copy = inMemory(db.serialize())
   migrate(copy, ':memory:', options)
   db.close()
@@ -211,13 +210,12 @@ function makeFile(file: string, options: OpenOptions): void {
 }
 
 function prepareDatabase(db: Database, file: string, options: OpenOptions): void {
-  const { holds, pageBytes = 4096, walBytes = WAL_BYTES_MAX, cacheKib = CACHE_KIB } = options
+  const { pageBytes = 4096, walBytes = WAL_BYTES_MAX, cacheKib = CACHE_KIB } = options
   const { mustExist = false } = options
   // First, because the next statements already need locks that another process may hold.
   db.run(`pragma busy_timeout = ${mustExist ? SERVER_BUSY_MS : COMMAND_BUSY_MS}`)
   db.run(`pragma cache_size = -${cacheKib}`)
-  refuseForeign(db, file, holds)
-  refuseUnreleased(db, file, options)
+  refuseOthers(db, file, options)
   db.run(`pragma page_size = ${pageBytes}`)
   db.run('pragma journal_mode = wal')
   db.run(`pragma wal_autocheckpoint = ${walBytes / pageBytes}`)

@@ -82,7 +82,7 @@ const tablesOf = (db: Database): Set<unknown> =>
 const tablesMadeBy = new Map<string, Set<unknown>>()
 
 /** @throws CommandError for a database that lacks a table of its version, or has another under that name. */
-export function refuseUnreleased(db: Database, file: string, { holds, scripts }: Schema): void {
+function refuseUnreleased(db: Database, file: string, { holds, scripts }: Schema): void {
   const version = schemaVersion(db)
   if (version === 0 || version > scripts.length) return
   const made = scripts.slice(0, version)
@@ -94,6 +94,13 @@ export function refuseUnreleased(db: Database, file: string, { holds, scripts }:
   }
   if (!tablesMadeBy.get(key)?.isSubsetOf(tablesOf(db))) throw unreleased(file, holds)
 }
+
+/** In one transaction: another process may migrate the database meanwhile. @throws CommandError as both do. */
+export const refuseOthers = (db: Database, file: string, schema: Schema): void =>
+  db.transaction(() => {
+    refuseForeign(db, file, schema.holds)
+    refuseUnreleased(db, file, schema)
+  })()
 
 /** How the name of a copy ends that was made before a migration to a schema. */
 const keptAs = (schema: number): string => `.before-schema-${schema}`

@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path'
 import { CommandError } from '../../src/lib/errors.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { type OpenOptions, openDatabase } from '../../src/sqlite/database.ts'
-import { APPLICATION_IDS, schemaVersion } from '../../src/sqlite/migrate.ts'
+import { APPLICATION_IDS, refuseOthers, schemaVersion } from '../../src/sqlite/migrate.ts'
 import { proxylist, ROOT } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -93,6 +93,19 @@ describe('a database of an earlier schema', () => {
     const processes = [1, 2, 3].map(() => openInProcess(file))
     expect(await Promise.all(processes.map(({ exited }) => exited))).toEqual([0, 0, 0])
     expectNewest(file)
+  })
+
+  test('is not refused when another process migrates it while it is looked at', () => {
+    const file = firstDatabase()
+    class Migrated extends Database {
+      override prepare(sql: string): ReturnType<Database['prepare']> {
+        openDatabase(file, NEXT).close(true)
+        return super.prepare(sql)
+      }
+    }
+    using db = new Migrated(file)
+    refuseOthers(db, file, NEXT)
+    expect(schemaVersion(db)).toBe(2)
   })
 
   test('is whole, before or after, wherever the process is killed', async () => {
