@@ -69,8 +69,7 @@ export function openDatabase(file: string, options: OpenOptions): Database {
 }
 
 function connect(file: string, options: OpenOptions, open = () => openFile(file)): Database {
-  const { isServer = false, isReader = false } = options
-  const { busyMs = SERVER_BUSY_MS } = options
+  const { isServer, isReader, busyMs = SERVER_BUSY_MS } = options
   const db = open()
   try {
     if (isReader) db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
@@ -211,9 +210,8 @@ function makeFile(file: string, options: OpenOptions): void {
 
 function prepareDatabase(db: Database, file: string, options: OpenOptions): void {
   const { pageBytes = 4096, walBytes = WAL_BYTES_MAX, cacheKib = CACHE_KIB } = options
-  const { mustExist = false } = options
   // First, because the next statements already need locks that another process may hold.
-  db.run(`pragma busy_timeout = ${mustExist ? SERVER_BUSY_MS : COMMAND_BUSY_MS}`)
+  db.run(`pragma busy_timeout = ${options.mustExist ? SERVER_BUSY_MS : COMMAND_BUSY_MS}`)
   db.run(`pragma cache_size = -${cacheKib}`)
   refuseOthers(db, file, options)
   db.run(`pragma page_size = ${pageBytes}`)

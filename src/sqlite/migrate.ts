@@ -81,25 +81,22 @@ const tablesOf = (db: Database): Set<unknown> =>
 /** The tables that some scripts make, which takes a millisecond. */
 const tablesMadeBy = new Map<string, Set<unknown>>()
 
-/** @throws CommandError for a database that lacks a table of its version, or has another under that name. */
-function refuseUnreleased(db: Database, file: string, { holds, scripts }: Schema): void {
-  const version = schemaVersion(db)
-  if (version === 0 || version > scripts.length) return
-  const made = scripts.slice(0, version)
-  const key = made.join('\n')
-  if (!tablesMadeBy.has(key)) {
-    using fresh = new Database(':memory:')
-    for (const script of made) fresh.run(script)
-    tablesMadeBy.set(key, tablesOf(fresh))
-  }
-  if (!tablesMadeBy.get(key)?.isSubsetOf(tablesOf(db))) throw unreleased(file, holds)
-}
-
-/** In one transaction: another process may migrate the database meanwhile. @throws CommandError as both do. */
-export const refuseOthers = (db: Database, file: string, schema: Schema): void =>
+/**
+ * In one transaction, because another process may migrate the database meanwhile.
+ * @throws CommandError as `refuseForeign`, or when it lacks a table of its version or has another of that name.
+ */
+export const refuseOthers = (db: Database, file: string, { holds, scripts }: Schema): void =>
   db.transaction(() => {
-    refuseForeign(db, file, schema.holds)
-    refuseUnreleased(db, file, schema)
+    refuseForeign(db, file, holds)
+    const version = schemaVersion(db)
+    const made = version > scripts.length ? [] : scripts.slice(0, version)
+    const key = made.join('\n')
+    if (!tablesMadeBy.has(key)) {
+      using fresh = new Database(':memory:')
+      for (const script of made) fresh.run(script)
+      tablesMadeBy.set(key, tablesOf(fresh))
+    }
+    if (!tablesMadeBy.get(key)?.isSubsetOf(tablesOf(db))) throw unreleased(file, holds)
   })()
 
 /** How the name of a copy ends that was made before a migration to a schema. */

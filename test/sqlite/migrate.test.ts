@@ -97,13 +97,12 @@ describe('a database of an earlier schema', () => {
 
   test('is not refused when another process migrates it while it is looked at', () => {
     const file = firstDatabase()
-    class Migrated extends Database {
-      override prepare(sql: string): ReturnType<Database['prepare']> {
-        openDatabase(file, NEXT).close(true)
-        return super.prepare(sql)
-      }
-    }
-    using db = new Migrated(file)
+    using db = new Database(file)
+    const { prepare } = db
+    spyOn(db, 'prepare').mockImplementation(sql => {
+      openDatabase(file, NEXT).close(true)
+      return prepare.call(db, sql) as never
+    })
     refuseOthers(db, file, NEXT)
     expect(schemaVersion(db)).toBe(2)
   })
