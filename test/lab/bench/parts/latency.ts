@@ -117,36 +117,66 @@ export const openWhole = (workspace: Workspace): Promise<Row[]> =>
     return { finish }
   })
 
-/**
- * Statistics are asked for all the time, each time with another filter by another client; a row is imported now
- * and then, so that all is read again. Requests must not feel it.
- */
-export async function openStats(workspace: Workspace): Promise<Row[]> {
-  const alone = await measure(workspace, workspace.program, NOTHING)
-  const target = { p99Ms: alone.result.p99Ms * STATS_SHARE, p999Ms: null }
-  return measureAll(workspace, target, async (build, { port }) => {
-    const file = join(workspace.dir, 'one-row.txt')
-    await Bun.write(file, 'socks5://192.0.2.1:1080\n')
-    const data = await build.data()
-    let [asked, answered] = [0, 0]
-    const asking = repeat(async () => {
-      asked += 1
-      const { ok } = await fetch(`http://127.0.0.1:${port}/stats?ping=${asked}`, {
-        headers: { 'x-forwarded-for': `198.18.${asked >> 8}.${asked & 255}` },
-      })
-      if (ok) answered += 1
-      await Bun.sleep(ASK_EVERY_MS)
-    })
-    const changing = repeat(async () => {
-      await build.importFile(file, data, OTHERS)
-      await Bun.sleep(CHANGE_EVERY_MS)
-    })
-    const finish = async (): Promise<string> => {
-      await Promise.all([asking.stop(), changing.stop()])
-      return `while /stats answers ${answered} of ${asked} filters (alone: p99 ${shown(alone.result.p99Ms)} ms)`
-    }
-    return { finish }
+/** A row is imported now and then: the list has to be read again. */
+const changes = (workspace: Workspace) => async (build: Build) => {
+  const file = join(workspace.dir, 'one-row.txt')
+  await Bun.write(file, 'socks5://192.0.2.1:1080\n')
+  const data = await build.data()
+  const changing = repeat(async () => {
+    await build.importFile(file, data, OTHERS)
+    await Bun.sleep(CHANGE_EVERY_MS)
   })
+  const finish = async (): Promise<string> => {
+    await changing.stop()
+    return ''
+  }
+  return { finish }
+}
+
+/** The same, while statistics are asked for all the time, each time with another filter by another client. */
+const questions = (workspace: Workspace) => async (build: Build, server: Server) => {
+  const changing = await changes(workspace)(build)
+  let [asked, answered] = [0, 0]
+  const asking = repeat(async () => {
+    asked += 1
+    const { ok } = await fetch(`http://127.0.0.1:${server.port}/stats?ping=${asked}`, {
+      headers: { 'x-forwarded-for': `198.18.${asked >> 8}.${asked & 255}` },
+    })
+    if (ok) answered += 1
+    await Bun.sleep(ASK_EVERY_MS)
+  })
+  const finish = async (): Promise<string> => {
+    await Promise.all([asking.stop(), changing.finish()])
+    return `while /stats answers ${answered} of ${asked} filters`
+  }
+  return { finish }
+}
+
+/** Alternating rounds without and with statistics, the list changing in both; compares the medians of their p99. */
+export async function openStats(workspace: Workspace): Promise<Row[]> {
+  const { ratePerSecond, openSeconds, rounds } = workspace.options
+  const without: OpenLoopResult[] = []
+  const beside: Measured[] = []
+  for (let round = 0; round < rounds; round += 1) {
+    without.push((await measure(workspace, workspace.program, changes(workspace))).result)
+    beside.push(await measure(workspace, workspace.program, questions(workspace)))
+  }
+  const middle = beside.toSorted((a, b) => a.result.p99Ms - b.result.p99Ms)[rounds >> 1]
+  if (middle === undefined) return []
+  const aloneMs = median(without.map(({ p99Ms }) => p99Ms))
+  const errors = beside.reduce((sum, { result }) => sum + result.errors, 0)
+  const ratios = beside.map(({ result }, n) => shown(result.p99Ms / (without[n]?.p99Ms ?? 0)))
+  return [
+    {
+      case: `open loop, ${count(ratePerSecond)}/s for ${openSeconds} s, ${middle.meanwhile}`,
+      this: percentiles(middle.result),
+      that: `without: p99 ${shown(aloneMs)} ms`,
+      cpu: middle.cpu,
+      figure: `p99 ${shown(middle.result.p99Ms / aloneMs)} times (by round ${ratios.join(', ')}), ${count(errors)} errors`,
+      target: `≤ ${STATS_SHARE} times, no errors`,
+      holds: errors === 0 && middle.result.p99Ms <= STATS_SHARE * aloneMs,
+    },
+  ]
 }
 
 /** A checker on the data of the server: 200 checks a second of proxies that live, each a row that is written. */
