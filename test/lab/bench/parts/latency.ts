@@ -134,7 +134,7 @@ const changes = (workspace: Workspace) => async (build: Build) => {
 }
 
 /** The same, while statistics are asked for all the time, each time with another filter by another client. */
-const questions = (workspace: Workspace) => async (build: Build, server: Server) => {
+const queries = (workspace: Workspace) => async (build: Build, server: Server) => {
   const changing = await changes(workspace)(build)
   let [asked, answered] = [0, 0]
   const asking = repeat(async () => {
@@ -159,7 +159,7 @@ export async function openStats(workspace: Workspace): Promise<Row[]> {
   const beside: Measured[] = []
   for (let round = 0; round < rounds; round += 1) {
     without.push((await measure(workspace, workspace.program, changes(workspace))).result)
-    beside.push(await measure(workspace, workspace.program, questions(workspace)))
+    beside.push(await measure(workspace, workspace.program, queries(workspace)))
   }
   const middle = beside.toSorted((a, b) => a.result.p99Ms - b.result.p99Ms)[rounds >> 1]
   if (middle === undefined) return []
