@@ -44,7 +44,7 @@ function conclusion(
 ) {
   const name = addressText(toAddress(id))
   const percent = percentOf(works)
-  const share = percent === null ? '' : `; ${percent} % of its checks succeed`
+  const share = percent === null ? '' : `; ${percent}% of its checks succeed`
   const next =
     nextAtMs <= nowMs ? 'It is due.' : `It is checked again in ${span(nextAtMs - nowMs)}.`
   if (queue === 'living' && measured !== null)

@@ -73,7 +73,7 @@ const row = <F extends keyof Facts>(
   },
 })
 
-const percent = (share: number): string => `${counted(Math.floor(share * 100))} %`
+const percent = (share: number): string => `${counted(Math.floor(share * 100))}%`
 
 /** Keys that a reason names; of more it says how many. */
 export const NAMED_KEYS = 3

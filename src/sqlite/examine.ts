@@ -158,7 +158,7 @@ export const DIRECTORY_CHECKS = {
     }
     return finding(
       [],
-      'no more than 20 % found nothing, and 5 % of a key were refused',
+      'no more than 20% found nothing, and 5% of a key were refused',
       counted.found,
     )
   },

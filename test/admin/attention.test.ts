@@ -125,7 +125,7 @@ const CASES: readonly Case[] = [
     reason: 'not_found',
     make: asked(`${ASK}&country=zz`),
     mend: ticks,
-    sentence: /^1 of 1 request in the last five minutes \(100 %\) found nothing: 404/,
+    sentence: /^1 of 1 request in the last five minutes \(100%\) found nothing: 404/,
   },
   {
     reason: 'feed_failing',
@@ -138,7 +138,7 @@ const CASES: readonly Case[] = [
     dir: () => dataDirectory(row(0), { burst: { requests: 2, seconds: 60 } }),
     make: asked(ASK, 3),
     mend: on => on.pass(75 * 60),
-    sentence: /^key \w{8} was refused 1 of 3 requests in the last hour \(33 %\) by a limit$/,
+    sentence: /^key \w{8} was refused 1 of 3 requests in the last hour \(33%\) by a limit$/,
   },
   {
     reason: 'key_at_limit',
@@ -182,7 +182,7 @@ const CASES: readonly Case[] = [
     reason: 'checker',
     make: saysChecker({ coverage: 0.5, neededRate: 40 }),
     mend: saysChecker({}),
-    sentence: /^only 50 % of the living .*; a --rate of 40\/s would find them$/,
+    sentence: /^only 50% of the living .*; a --rate of 40\/s would find them$/,
   },
 ]
 

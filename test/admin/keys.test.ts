@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { StoreError, UnknownOutcome } from '../../src/lib/errors.ts'
 import { quantileOf } from '../../src/metrics/histogram.ts'
 import { startConsole } from '../support/console.ts'
-import { dataDirectory, T0 } from '../support/fixtures.ts'
+import { addList, dataDirectory, T0 } from '../support/fixtures.ts'
 import { samplesOf } from '../support/metrics.ts'
 import { proxylist } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
@@ -439,6 +439,14 @@ describe('the overview in bad times and good', () => {
     expect(problem).toMatch(/^the list cannot be read: \S+proxies\.db is not open$/)
     const { list } = await service.value('/console/overview')
     expect(list).toEqual({ rows: 0, fresh: 0, newest_seconds: null })
+  })
+
+  test('says that the newest check lies in the future', async () => {
+    const dir = dataDirectory()
+    addList(dir, [{ ip: '192.0.2.1:80', type: 'http', age: -300 }])
+    const service = startConsole(dir)
+    const { list } = await service.value('/console/overview')
+    expect(list).toMatchObject({ rows: 1, newest_seconds: -300 })
   })
 
   test('is compressed for who accepts it', async () => {

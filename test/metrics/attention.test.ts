@@ -53,7 +53,7 @@ const CASES: readonly Case[] = [
     { requests: { all: 1000, notFound: 201 } },
     [
       [
-        '201 of 1,000 requests in the last five minutes (20 %) found nothing: 404 PROXIES_NOT_FOUND',
+        '201 of 1,000 requests in the last five minutes (20%) found nothing: 404 PROXIES_NOT_FOUND',
         '#log?code=PROXIES_NOT_FOUND',
       ],
     ],
@@ -70,7 +70,7 @@ const CASES: readonly Case[] = [
   [
     'key_refused',
     shareOf(100, 6),
-    [['key acme (k1) was refused 6 of 100 requests in the last hour (6 %) by a limit', '#keys/k1']],
+    [['key acme (k1) was refused 6 of 100 requests in the last hour (6%) by a limit', '#keys/k1']],
   ],
   ['key_at_limit', { full: { keys: [], total: 0 } }, []],
   [
@@ -155,14 +155,14 @@ const CASES: readonly Case[] = [
   [
     'checker',
     checkerOf({ coverage: 0.799 }),
-    [['only 79 % of the living were found alive within ten minutes', '#overview']],
+    [['only 79% of the living were found alive within ten minutes', '#overview']],
   ],
   [
     'checker',
     checkerOf({ coverage: 0.5, neededRate: 1200 }),
     [
       [
-        'only 50 % of the living were found alive within ten minutes; a --rate of 1,200/s would find them',
+        'only 50% of the living were found alive within ten minutes; a --rate of 1,200/s would find them',
         '#overview',
       ],
     ],

@@ -121,7 +121,7 @@ async function printLiving(
 /** Says how the work goes: a line on a terminal, or lines of JSON. */
 function createReport(json: boolean, elapsedMs: () => number) {
   const line =
-    'checked {checked}, alive {alive}, put off {deferred}, {rate}/s, {coverage} % of the living fresh, {megabytes} MB'
+    'checked {checked}, alive {alive}, put off {deferred}, {rate}/s, {coverage}% of the living fresh, {megabytes} MB'
   const progress = json ? null : createProgress(line, 0, elapsedMs)
   let saidMs = Number.NEGATIVE_INFINITY
   let last: CheckerStatus | null = null
