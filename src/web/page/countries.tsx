@@ -105,7 +105,7 @@ export function Countries(props: FilterProps) {
   // Of hundreds of countries, a search finds those that the list has none of.
   const counted = [...Object.keys(whole ?? {}).filter(code => code !== ''), ...chosen]
   const isListed = (option: Option): boolean =>
-    wanted !== '' || counted.length === chosen.length || counted.includes(option.counted ?? '')
+    wanted !== '' || whole === null || counted.includes(option.counted ?? '')
   const listed = all.filter(option => isListed(option) && matches(option, wanted))
   const end = (
     <Radios
@@ -143,7 +143,7 @@ export function Countries(props: FilterProps) {
               name="country"
               options={listed}
             />
-            {listed.length === 0 && <p class="nothing">{words.noCountry}</p>}
+            {wanted !== '' && listed.length === 0 && <p class="nothing">{words.noCountry}</p>}
           </div>
           <p class="rest">
             {unknown > 0 && (

@@ -93,6 +93,15 @@ test('where there is nothing to show, a sentence says why', async () => {
   const empty = await pageOf(() => startChild(dataDirectory([])))()
   await empty.page.locator('.intro', { hasText: 'The list is empty' }).waitFor()
   expect(await empty.page.getByText('No country has this name').count()).toBe(0)
+  expect(await empty.page.locator('[name=country]').count()).toBe(0)
+})
+
+test('of a list without countries none is shown, and one is found by its name', async () => {
+  const nowhere = await pageOf(() => startChild(dataDirectory([{ ip: '192.0.2.1:80', type: 'http' }])))()
+  await nowhere.page.locator('.rest', { hasText: 'Unknown place 1' }).waitFor()
+  expect(await nowhere.page.locator('[name=country]').count()).toBe(0)
+  await nowhere.page.getByRole('searchbox', { name: 'Find a country' }).fill('germ')
+  expect(await nowhere.page.locator('[name=country]').count()).toBe(1)
 })
 
 test('on a phone, Try brings the answer into view and the focus to it, and the bar steps aside', async () => {
