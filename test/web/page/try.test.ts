@@ -97,7 +97,9 @@ test('where there is nothing to show, a sentence says why', async () => {
 })
 
 test('of a list without countries none is shown, and one is found by its name', async () => {
-  const nowhere = await pageOf(() => startChild(dataDirectory([{ ip: '192.0.2.1:80', type: 'http' }])))()
+  const nowhere = await pageOf(() =>
+    startChild(dataDirectory([{ ip: '192.0.2.1:80', type: 'http' }])),
+  )()
   await nowhere.page.locator('.rest', { hasText: 'Unknown place 1' }).waitFor()
   expect(await nowhere.page.locator('[name=country]').count()).toBe(0)
   await nowhere.page.getByRole('searchbox', { name: 'Find a country' }).fill('germ')
