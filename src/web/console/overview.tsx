@@ -125,11 +125,12 @@ export function OverviewView({ state }: { state: Live<State> }) {
   const range = paramsOf(location.hash).get('range') ?? ''
   const path = `/console/overview${RANGES.some(each => each === range) ? `?range=${range}` : ''}`
   const live = useLive<Overview>(useConsole().client, path, REFRESH_SECONDS)
-  // Not before what stands above it is known: nothing is moved.
-  const value = state.value === null && state.problem === null ? null : live.value
+  // Not before both are known: nothing is moved.
+  const areKnown = [state, live].every(({ value, problem }) => value !== null || problem !== null)
+  const value = areKnown ? live.value : null
   return (
     <>
-      {state.value && <NeedsAttention {...state.value} />}
+      {areKnown && state.value && <NeedsAttention {...state.value} />}
       <LiveNotice live={live} />
       {value && (
         <>

@@ -92,7 +92,8 @@ function optionsOf(whole: Facet | null, chosen: readonly string[], say: Say): Op
 const matches = ({ value, label }: Option, find: string): boolean =>
   find === '' || value === find || label.toLowerCase().includes(find)
 
-export function Countries(props: FilterProps) {
+/** `isPlain`: there are no counts, and all are listed. */
+export function Countries({ isPlain, ...props }: FilterProps & { isPlain: boolean }) {
   const { choice, set, stats, say } = props
   const whole = props.whole?.facets.country ?? null
   const { words } = say
@@ -105,7 +106,7 @@ export function Countries(props: FilterProps) {
   // Of hundreds of countries, a search finds those that the list has none of.
   const counted = [...Object.keys(whole ?? {}).filter(code => code !== ''), ...chosen]
   const isListed = (option: Option): boolean =>
-    wanted !== '' || whole === null || counted.includes(option.counted ?? '')
+    wanted !== '' || isPlain || counted.includes(option.counted ?? '')
   const listed = all.filter(option => isListed(option) && matches(option, wanted))
   const end = (
     <Radios
@@ -136,13 +137,7 @@ export function Countries(props: FilterProps) {
             onInput={event => setFind(event.currentTarget.value)}
           />
           <div class="scroller">
-            <Options
-              // A list of its own: nothing moves when the one by name gives way to the one by count.
-              key={whole === null}
-              {...props}
-              name="country"
-              options={listed}
-            />
+            <Options {...props} name="country" options={listed} />
             {wanted !== '' && listed.length === 0 && <p class="nothing">{words.noCountry}</p>}
           </div>
           <p class="rest">

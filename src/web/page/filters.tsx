@@ -67,7 +67,7 @@ export function Filters({ isPlain, ...props }: FilterProps & { isPlain: boolean 
       onSubmit={event => event.preventDefault()}
     >
       <Lists {...props} names={['type', 'anon']} />
-      <Countries {...props} />
+      <Countries {...props} isPlain={isPlain} />
       <Lists {...props} names={['service']} />
       <Card title={words.time}>
         <Ages {...props} />
