@@ -19,7 +19,16 @@ describe('an operator', () => {
   test('sees every cause on the first screen, is led to it, and sees green when all is mended', async () => {
     const { server, reasons, readAgain, mend } = await startTroubled()
     readAgain()
-    const { page } = await openPage(server.url, { viewport: { width: 1440, height: 900 } })
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const { page } = await openPage(server.url, {
+      viewport: { width: 1440, height: 900 },
+      prepare: each =>
+        each.route('**/console/overview', route => promise.then(() => route.fallback())),
+    })
+    await page.locator('.top .status').waitFor()
+    await page.getByText('Loading…').waitFor()
+    expect(await page.getByRole('listitem').count()).toBe(0) // they would move what is there
+    resolve()
     const causes = page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem')
     await causes.first().waitFor()
     expect(await causes.count()).toBe(reasons.length)
