@@ -1,8 +1,9 @@
 /**
- * Makes checks of one kind with the prober, in a process of its own; reads what to do as JSON from its argument, and
- * prints what it cost.
+ * Makes checks of one kind with the prober, or bare connections, in a process of its own; reads what to do as JSON from
+ * its argument, and prints what it cost.
  */
 import { readdirSync, readFileSync } from 'node:fs'
+import { connect, createSecureContext } from 'node:tls'
 import { Stop } from '../../../../src/checker/dial.ts'
 import { createProber } from '../../../../src/checker/probe.ts'
 import { stopwatch, systemClock, timerLater } from '../../../../src/lib/clock.ts'
@@ -18,6 +19,8 @@ export type Work = {
   count: number
   /** Checks under way. */
   at: number
+  /** Each is a bare TLS connection with the judge instead, and a request. */
+  isBare?: boolean
   /** Ends when all have begun and this has passed, whatever is still under way. */
   forMs?: number
 }
@@ -46,6 +49,22 @@ const stopping = new Stop()
 const self = await selfCheck(stopping)
 if (!self.ok) throw new Error(self.problem)
 
+/** What TLS alone costs this runtime. */
+const secureContext = createSecureContext({
+  ca: readFileSync(AUTHORITY),
+  ecdhCurve: 'X25519:P-256',
+})
+const connectBare = () =>
+  new Promise<{ kind: 'bare' }>((resolve, reject) => {
+    const socket = connect({
+      ...{ host: '127.0.0.1', port: judge.tlsPort, servername: JUDGE_NAME, secureContext },
+    })
+    socket.on('secureConnect', () => socket.write('GET / HTTP/1.1\r\n\r\n'))
+    socket.on('data', () => socket.destroy())
+    socket.on('error', reject)
+    socket.on('close', () => resolve({ kind: 'bare' }))
+  })
+
 const descriptors = (): number => readdirSync('/proc/self/fd').length
 const found: Cost['found'] = {}
 let begun = 0
@@ -56,8 +75,8 @@ async function checkOn(): Promise<void> {
     begun += 1
     if (address === undefined) return
     const request = { address, known, wantsSpeed: false, wantsServices: false, wantsTls }
-    const result = await probe(request, stopping)
-    const word = result.kind === 'dead' ? result.reason : result.kind
+    const result = await (work.isBare ? connectBare() : probe(request, stopping))
+    const word = 'reason' in result ? result.reason : result.kind
     found[word] = (found[word] ?? 0) + 1
   }
 }
@@ -74,6 +93,8 @@ if (work.forMs !== undefined) stopping.abort()
 await all
 const used = process.cpuUsage(cpu)
 const wallUs = (1000 * elapsedMs()) / begun
+// Sockets are given back after the first.
+Bun.gc(true)
 await Bun.sleep(500)
 Bun.gc(true)
 const cost: Cost = {
