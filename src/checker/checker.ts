@@ -115,10 +115,10 @@ export function createChecker(options: CheckerOptions) {
   let speedsRunning = 0
 
   const saidOn = new Map<string, string>()
-  /** Says a sentence on a topic unless it was said last; `''` when there is none any more. */
-  function sayOn(topic: string, sentence: string, well: string): void {
-    if (sentence === (saidOn.get(topic) ?? '')) return
-    saidOn.set(topic, sentence)
+  /** Says a sentence on a topic unless its problem was said last; `''` when there is none any more. */
+  function sayOn(topic: string, sentence: string, well: string, problem = sentence): void {
+    if (problem === (saidOn.get(topic) ?? '')) return
+    saidOn.set(topic, problem)
     log.say(sentence || well)
   }
 
@@ -286,7 +286,7 @@ export function createChecker(options: CheckerOptions) {
         ? ''
         : `the rate of ${perSecond}/s cannot keep the ${counted(queues.living)} living fresh: ` +
           `${neededRate}/s would`
-    sayOn('rate', slow, 'the rate keeps the living fresh again')
+    sayOn('rate', slow, 'the rate keeps the living fresh again', slow && 'slow')
     options.onStatus?.(status)
     await options.status.write(status)
   }

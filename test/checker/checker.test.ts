@@ -267,7 +267,7 @@ describe('which next', () => {
     await stop()
   })
 
-  test('when the rate cannot keep the living fresh, it says so, with the rate that would', async () => {
+  test('when the rate cannot keep the living fresh, it says so once, with the rate that would', async () => {
     const world = createWorld({ perSecond: 2 })
     for (const address of spread(600)) world.list.put({ address, ageSeconds: 100 })
     const { time, said, stop } = start(world)
@@ -275,6 +275,10 @@ describe('which next', () => {
     const sentence = 'the rate of 2/s cannot keep the 600 living fresh: 4/s would'
     expect(said).toEqual([sentence])
     expect(world.status).toMatchObject({ neededRate: 4, queues: { living: 600 }, coverage: 1 })
+    for (const address of spread(100, 600)) world.list.put({ address, ageSeconds: 100 })
+    await time.pass(70 * SECOND_MS)
+    expect(world.status).toMatchObject({ queues: { living: 700 } })
+    expect(said).toEqual([sentence])
     await stop()
   })
 })

@@ -31,13 +31,13 @@ export function addressOf(n: number): string {
 }
 
 /** The `n`-th row without its check time, and the age of its check in seconds. */
-function rowOf(n: number) {
+function rowOf(n: number, ip = addressOf(n)) {
   const random = createRandom(n) // of its own: a row is the same in every order
   const country = pick(() => random() ** 2.2, COUNTRIES)
   const city = Math.floor(random() * CITIES_PER_COUNTRY)
   const anon = random()
   const row = {
-    ip: addressOf(n),
+    ip,
     ip_out: random() < 0.7 ? addressOf(n).replace(/:.*/, '') : '',
     type: pick(random, TYPES),
     anon: anon < 0.05 ? '' : pick(() => anon ** 0.5, ANONS),
@@ -66,6 +66,8 @@ export type RowFile = {
   nowMs: number | null
   /** By default random; `sorted` is the order of addresses. */
   order?: 'random' | 'sorted'
+  /** Where the n-th proxy is, if not at `addressOf(n)`. */
+  at?: (n: number) => string
   /** By default NDJSON. */
   format?: 'ndjson' | 'csv'
 }
@@ -96,11 +98,11 @@ const columnsOf = (nowMs: number | null): string[] => [
 
 /** Writes a file of rows. */
 export async function writeRows(file: string, form: RowFile): Promise<void> {
-  const { nowMs, format = 'ndjson' } = form
+  const { nowMs, format = 'ndjson', at } = form
   const writer = Bun.file(file).writer({ highWaterMark: 2 * CHUNK_LENGTH })
   let chunk = format === 'csv' ? `${columnsOf(nowMs).join(',')}\n` : ''
   for (const n of numbersOf(form)) {
-    const { row, age } = rowOf(n)
+    const { row, age } = rowOf(n, at?.(n))
     const timed = nowMs === null ? row : { ...row, checked_at: Math.floor(nowMs / 1000) - age }
     chunk += `${LINE[format](timed)}\n`
     if (chunk.length < CHUNK_LENGTH) continue

@@ -25,8 +25,18 @@ for (const [kind, behave] of Object.entries(KINDS)) {
   const some = await Promise.all(Array.from({ length: EACH }, () => startProxy(behave)))
   proxies[kind] = some.map(({ ip, port }) => ({ ip, port }))
 }
+/** Speaks the type that it is asked in. */
+const polyglot: Behaviour = client => {
+  client.once('data', bytes => {
+    client.pause()
+    client.unshift(bytes)
+    const behave = bytes[0] === 4 || bytes[0] === 5 ? socks([4, 5]) : http()
+    behave(client)
+    client.resume()
+  })
+}
 /** At each address of 127.0.0.0/8. */
-const { port: everywhere } = await startProxy(http(), '0.0.0.0')
+const { port: everywhere } = await startProxy(polyglot, '0.0.0.0')
 
 const hanging = createServer(client => void client.on('error', () => {}))
 await new Promise<void>(resolve => hanging.listen(0, '127.66.0.1', 8192, resolve))

@@ -26,15 +26,15 @@ const HANGING_BYTES_MAX = 120e6
 const GROWTH_BYTES_MAX = 25e6
 
 export type World = Pick<Work, 'judge'> & {
-  /** The port of an http proxy at each address of 127.0.0.0/8. */
+  /** The port of a proxy of any type at each address of 127.0.0.0/8. */
   everywhere: number
   rival: string
   proxies: { [kind: string]: readonly Address[] }
 }
 
-/** Starts judge and proxies; they end with the part. */
+/** Starts judge and proxies, which are elsewhere in reality, below the rest; they end with the part. */
 export async function startWorld(): Promise<World> {
-  const world = launch([process.execPath, join(FOLDER, 'world.ts')])
+  const world = launch(['nice', '-n', '10', process.execPath, join(FOLDER, 'world.ts')])
   while (!world.written.stdout.endsWith('\n')) {
     if (!world.isRunning()) throw new Error(`the proxies ended: ${world.written.stderr}`)
     await Bun.sleep(20)

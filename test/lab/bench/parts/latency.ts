@@ -10,6 +10,7 @@ import { launch, type Server } from '../../../support/launch.ts'
 import { type OpenLoopResult, startOpenLoop } from '../../support/open-loop.ts'
 import { cpuPerUnit, readCpu } from '../../support/process.ts'
 import { repeat } from '../../support/repeat.ts'
+import { writeRows } from '../../support/rows.ts'
 import { count, median, megabytes, type Row, shown } from '../../support/table.ts'
 import type { Build, Workspace } from '../workspace.ts'
 import { startWorld } from './checker.ts'
@@ -29,6 +30,7 @@ const CHECKER_SHARE = 1.5
 const CHECKER_MS = 10
 const CHECKER_RATE = 200
 const CHECKED = 20_000
+const DUE_MS = 120_000
 /** More than there is time for. */
 const DOWNLOADS_MAX = 1_000_000
 
@@ -179,24 +181,27 @@ export async function openStats(workspace: Workspace): Promise<Row[]> {
   ]
 }
 
-/** A checker on the data of the server: 200 checks a second of proxies that live, each a row that is written. */
+/** A checker on the data of the server: 200 checks a second of its rows that live, each a row that is written. */
 export async function openChecker(workspace: Workspace): Promise<Row[]> {
   const alone = await measure(workspace, workspace.program, NOTHING)
   const aloneMs = alone.result.p99Ms
   const target = { p99Ms: Math.max(CHECKER_SHARE * aloneMs, aloneMs + CHECKER_MS), p999Ms: null }
   const world = await startWorld()
-  const file = join(workspace.dir, 'addresses.txt')
-  const addresses = Array.from(
-    { length: CHECKED },
-    (_, n) => `127.${1 + (n % 250)}.${Math.floor(n / 250)}.1:${world.everywhere}\n`,
-  )
-  await Bun.write(file, addresses.join(''))
   const secret = join(workspace.dir, 'secret')
   await Bun.write(secret, `${Buffer.from(SECRET).toString('base64url')}\n`)
   chmodSync(secret, 0o600)
   return measureAll(workspace, target, async build => {
+    const data = await build.data()
+    // All others were checked just now, and are not due.
+    const living = join(workspace.dir, 'living.ndjson')
+    const at = (n: number): string =>
+      `127.${1 + (n % 250)}.${Math.floor(n / 250)}.1:${world.everywhere}`
+    await writeRows(living, { rows: CHECKED, nowMs: Date.now() - DUE_MS, at })
+    for (const file of [await workspace.rowFiles.untimed(), living]) {
+      await build.importFile(file, data, OTHERS)
+    }
     const command = [
-      ...[...OTHERS, build.binary, 'check', file, '--data', await build.data(), '--allow-private'],
+      ...[...OTHERS, build.binary, 'check', '--data', data, '--allow-private'],
       ...['--judge', `http://127.0.0.1:${world.judge.port}`, '--judge-secret', secret],
       ...['--contact', 'https://example.com/', '--rate', `${CHECKER_RATE}/s`, '--json'],
     ]
