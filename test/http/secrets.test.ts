@@ -177,7 +177,7 @@ describe.each(['json', 'text'] as const)('with errors in %s', errors => {
       const code = /"code":"(\w+)"|^Error: /.exec(answer.text)
       if (code) seen.add(code[1] ?? 'text')
     }
-    for (const key of CANARIES) for (const way of waysOf(key)) await ask(...way)
+    await Promise.all(CANARIES.flatMap(waysOf).map(way => ask(...way)))
     const backup = join(temporaryDirectory(), 'backup.tar')
     expect((await proxylist(['backup', backup, '--data', dir])).exitCode).toBe(0)
     const files: [string, Buffer][] = [...filesIn(dir), ['backup', readFileSync(backup)]]
@@ -187,11 +187,12 @@ describe.each(['json', 'text'] as const)('with errors in %s', errors => {
     const other = new Database(join(dir, ACCESS_FILE), { create: false, readwrite: true })
     other.run('pragma busy_timeout = 60000') // the service may be writing
     other.run('begin immediate')
-    for (const key of [CANARY.once, CANARY.temp_good]) {
-      await ask(`/api?key=${key}`)
-      await ask('/api', headers({ authorization: `Bearer ${key}` }))
-    }
-    await ask(`/readyz?key=${KEY}`)
+    const keys = [CANARY.once, CANARY.temp_good]
+    await Promise.all([
+      ...keys.map(key => ask(`/api?key=${key}`)),
+      ...keys.map(key => ask('/api', headers({ authorization: `Bearer ${key}` }))),
+      ask(`/readyz?key=${KEY}`),
+    ])
     other.run('rollback')
     other.close()
     await service.stop()
