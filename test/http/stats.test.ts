@@ -81,7 +81,7 @@ describe('GET /stats', () => {
     let matching = 0
     const property = fc.asyncProperty(
       countedRows,
-      fc.array(queries, { minLength: 1, maxLength: 8 }),
+      fc.array(queries, { minLength: 4, maxLength: 16 }),
       async (list, asked) => {
         const service = await startInProcess(dataDirectory(list), {})
         for (const texts of asked) {
@@ -97,7 +97,7 @@ describe('GET /stats', () => {
         await service.stop()
       },
     )
-    await fc.assert(property, { numRuns: 40 })
+    await fc.assert(property, { numRuns: 20 })
     expect(matching).toBeGreaterThan(20)
   }, 120_000)
 
