@@ -82,6 +82,13 @@ export async function findRunning(dir: string): Promise<Running[]> {
   })
 }
 
+/** One that stays, as in a directory without write permission, does no harm: the next server replaces it. */
+function removeSocket(path: string): void {
+  try {
+    rmSync(path, { force: true })
+  } catch {}
+}
+
 /** Removes what killed servers left: nobody listens there, and a server listens before its socket has this name. */
 async function removeStale(dir: string): Promise<void> {
   for (const path of socketsIn(dir)) {
@@ -89,7 +96,7 @@ async function removeStale(dir: string): Promise<void> {
     const socket = connect(path)
       .on('connect', () => resolve(false))
       .on('error', error => resolve(codeOf(error) === 'ECONNREFUSED'))
-    if (await promise) rmSync(path, { force: true })
+    if (await promise) removeSocket(path)
     socket.destroy()
   }
 }
@@ -197,7 +204,7 @@ export async function offerTakeOver({ dir, address, me, share, say }: Offer) {
     close(): void {
       server.close()
       newcomer?.destroy()
-      if (failure === null && !isTaken) rmSync(path, { force: true })
+      if (failure === null && !isTaken) removeSocket(path)
     },
   }
 }

@@ -1,6 +1,6 @@
 /** A server takes over from a running one on its address and its data, without a failed request (contract G6). */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { listenForDatagrams } from '../support/datagrams.ts'
@@ -123,6 +123,20 @@ describe.skipIf(!isLinux)('serve on the address of a running server of the same 
     await next.says(/admin listening/)
     expect(await old.ended).toBe(0)
     expect((await fetch(`http://${admin[1]}/metrics`)).status).toBe(200)
+  })
+
+  test('a socket that cannot be removed keeps no server from starting and stopping', async () => {
+    const dir = temporaryDirectory()
+    // As in a directory without write permission, of which root knows nothing.
+    const makeFolder = (name: string): void => mkdirSync(join(dir, name, 'full'), { recursive: true })
+    makeFolder('serve-00000000.sock')
+    const { server } = await running(dir)
+    await server.says(/there is no key/) // later than its socket
+    const [own = ''] = readdirSync(dir).filter(name => /^serve-(?!0{8}).*sock$/.test(name))
+    rmSync(join(dir, own))
+    makeFolder(own)
+    expect(await server.stop()).toBe(0)
+    expect(server.written.stderr).toEndWith('\nstopping\n')
   })
 
   test('changes nothing when it ends before it is ready', async () => {
