@@ -109,6 +109,7 @@ const NO_TEXT = [
   [BROKEN, 'is not UTF-8 text; save it as UTF-8'],
 ] as const
 
+const PAC = 'is a proxy auto-configuration (PAC); get the list itself, as TXT, CSV or JSON'
 /**
  * The format of a file, from its beginning (`isComplete`: which is the whole file).
  * @throws UnusableFile when no format matches.
@@ -119,6 +120,7 @@ export function detectFormat(head: string, isComplete: boolean, names: Names): F
     const count = start.split(character).length - 1
     if (count > start.length * BROKEN_SHARE_MAX) throw new UnusableFile(sentence)
   }
+  if (/^function FindProxyForURL\b/m.test(start)) throw new UnusableFile(PAC)
   const [format] = MATCHERS.find(([, matches]) => matches(start, isComplete, names)) ?? []
   if (format !== undefined) return format
   const [, looks, advice] = LOOKS.find(([form]) => form.test(start)) ?? ['', 'text', '']

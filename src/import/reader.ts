@@ -132,6 +132,8 @@ const UNSUPPORTED: readonly (readonly [magic: readonly number[], sentence: strin
   [[0x42, 0x5a, 0x68], 'is compressed with bzip2; gzip and zstd can be read'],
   [[0xfd, 0x37, 0x7a, 0x58, 0x5a], 'is compressed with xz; gzip and zstd can be read'],
   [[0x37, 0x7a, 0xbc, 0xaf], 'is a 7z archive; unpack it'],
+  // What is compressed once does not come here.
+  ...COMPRESSED.map(({ magic }) => [magic, 'is compressed twice; decompress it once'] as const),
 ]
 
 const UTF_16 = [

@@ -5,6 +5,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import type { ImportOptions } from '../../src/import/import.ts'
 import { CommandError } from '../../src/lib/errors.ts'
 import type { IncomingProxy, ProxyType } from '../../src/proxies/proxy.ts'
@@ -344,6 +345,13 @@ const REFUSED: readonly (readonly [what: string, data: string | Uint8Array, says
     'truncated zstd',
     fixture('compressed.zst').subarray(0, -9),
     /is damaged or truncated zstd data/,
+  ],
+  ['gzip twice', gzipSync(fixture('compressed.gz')), /is compressed twice; decompress it once/],
+  ['gzip around zstd', gzipSync(fixture('compressed.zst')), /is compressed twice; /],
+  [
+    'a proxy auto-configuration',
+    'function FindProxyForURL(url, host) {\n  return "PROXY 192.0.2.1:80; SOCKS5 192.0.2.2:80";\n}\n',
+    /is a proxy auto-configuration \(PAC\); get the list itself/,
   ],
   [
     'YAML for Clash',
