@@ -5,7 +5,7 @@ import { type Listen, showListen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, codeOf, messageOf } from '../lib/errors.ts'
-import { whyNotListening } from '../lib/listening.ts'
+import { failureOfConnecting, whyNotListening } from '../lib/listening.ts'
 import { METHODS } from './reply.ts'
 import type { HttpApp } from './requests.ts'
 import { openPortSharing } from './reuse-port.ts'
@@ -66,6 +66,7 @@ export async function listen(
     })
     if (where.kind === 'unix') giveName(bound, where.path, socketMode, takesOver)
   } catch (error) {
+    await service.server?.stop(true) // which removes the socket that did not get its name
     throw cannotListen(where, await reasonOf(error, where))
   }
   const { server } = service
@@ -182,13 +183,3 @@ async function removeStaleSocket(path: string): Promise<void> {
   unlinkSync(aside)
   if (!isStale) throw cannotListen(where, IN_USE)
 }
-
-/** Connects to a socket; the code of the error, or `null` when a server accepts. */
-const failureOfConnecting = (path: string): Promise<string | null> =>
-  Bun.connect({ unix: path, socket: { data() {} } }).then(
-    socket => {
-      socket.end()
-      return null
-    },
-    (error: unknown) => codeOf(error) || 'unknown',
-  )

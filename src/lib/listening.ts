@@ -1,4 +1,4 @@
-/** Why a program cannot listen on a port of TCP, for the operator. */
+/** Why a program cannot listen on a port of TCP, for the operator; and whether one listens on a unix socket. */
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { codeOf, messageOf } from './errors.ts'
@@ -18,3 +18,13 @@ export async function whyNotListening(
   if (code === 'EACCES') return `this user has no permission to use port ${port}`
   return messageOf(error)
 }
+
+/** Connects to a socket; the code of the error, or `null` when a server accepts. */
+export const failureOfConnecting = (path: string): Promise<string | null> =>
+  Bun.connect({ unix: path, socket: { data() {} } }).then(
+    socket => {
+      socket.end()
+      return null
+    },
+    (error: unknown) => codeOf(error) || 'unknown',
+  )

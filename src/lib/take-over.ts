@@ -12,7 +12,8 @@ import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { CommandError, codeOf, messageOf } from './errors.ts'
+import { CommandError, messageOf } from './errors.ts'
+import { failureOfConnecting } from './listening.ts'
 
 /** A server, as it says of itself. */
 export type Running = {
@@ -92,12 +93,7 @@ function removeSocket(path: string): void {
 /** Removes what killed servers left: nobody listens there, and a server listens before its socket has this name. */
 async function removeStale(dir: string): Promise<void> {
   for (const path of socketsIn(dir)) {
-    const { promise, resolve } = Promise.withResolvers<boolean>()
-    const socket = connect(path)
-      .on('connect', () => resolve(false))
-      .on('error', error => resolve(codeOf(error) === 'ECONNREFUSED'))
-    if (await promise) removeSocket(path)
-    socket.destroy()
+    if ((await failureOfConnecting(path)) === 'ECONNREFUSED') removeSocket(path)
   }
 }
 

@@ -128,7 +128,7 @@ describe.skipIf(!isLinux)('serve on the address of a running server of the same 
   test('a socket that cannot be removed keeps no server from starting and stopping', async () => {
     const dir = temporaryDirectory()
     // As in a directory without write permission, of which root knows nothing.
-    const makeFolder = (name: string): void => mkdirSync(join(dir, name, 'full'), { recursive: true })
+    const makeFolder = (name: string) => mkdirSync(join(dir, name, 'full'), { recursive: true })
     makeFolder('serve-00000000.sock')
     const { server } = await running(dir)
     await server.says(/there is no key/) // later than its socket

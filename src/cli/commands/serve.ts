@@ -41,16 +41,8 @@ const SERVE_SETTINGS = [
   ...DATA_SETTINGS,
   ...(['listen', 'socketMode', 'sample', 'retain', 'feed', 'feeds', 'feedEvery', 'geoip'] as const),
   ...(['trustProxy', 'cors', 'errors', 'log', 'grace', 'cacheBytes', 'providerService'] as const),
-  ...([
-    'page',
-    'publicStats',
-    'siteName',
-    'contact',
-    'keyUrl',
-    'maxLag',
-    'adminListen',
-    'metricsOpen',
-  ] as const),
+  ...(['page', 'publicStats', 'siteName', 'contact', 'keyUrl'] as const),
+  ...(['maxLag', 'adminListen', 'metricsOpen'] as const),
 ] as const
 type ServeSettings = Settings<(typeof SERVE_SETTINGS)[number]>
 
