@@ -165,6 +165,8 @@ const WARM_UP_REQUESTS = 200
 const CLIENTS_EACH = 2_500
 /** Downloads of the full list that stall; more would be refused. */
 const FULL = 40
+/** Sockets of a server itself: stdout, stderr, its listener, and the one that a successor asks. */
+const OWN_SOCKETS = 4
 /** Clients of each manner on the unix socket. */
 const UNIX = 20
 const ROUNDS = 3
@@ -404,7 +406,6 @@ async function onUnixSocket({ run, data }: Place): Promise<Finding> {
   const server = await startServe(run.binary, {
     ...{ data, listen: `unix:${path}`, more: ['--log', 'off'] },
   })
-  const before = socketsOf(server.pid)
   const control = startControl(CONTROL_SECONDS, CONTROL_DEADLINE_SECONDS)
   const targets = Array.from({ length: UNIX }, (_, n) => longTarget(KEYS - 1 - n))
   const start = (manner: Manner, targets: readonly string[]) =>
@@ -420,13 +421,13 @@ async function onUnixSocket({ run, data }: Place): Promise<Finding> {
   /** When the last was opened: the start of the clients is not counted. */
   let openedMs = performance.now()
   await waitFor(() => {
-    const now = socketsOf(server.pid) - before
+    const now = socketsOf(server.pid) - OWN_SOCKETS
     if (now > most) openedMs = performance.now()
     most = Math.max(most, now)
     return most === all.length * UNIX && now <= 0
   }, READER_SECONDS)
   const longestMs = performance.now() - openedMs
-  const left = socketsOf(server.pid) - before
+  const left = socketsOf(server.pid) - OWN_SOCKETS
   await Promise.all(all.map(script => script.stop()))
   await server.stop()
   const lasted = { longestMs, controlMs: await control.result }
