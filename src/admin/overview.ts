@@ -268,7 +268,7 @@ export function createOverview(parts: OverviewParts) {
       const dataBytes = observed
         .databases()
         .reduce((sum, { bytes, walBytes }) => sum + (bytes ?? 0) + (walBytes ?? 0), 0)
-      const newestSeconds = newestMs && Math.floor((nowMs - newestMs) / SECOND_MS)
+      const newestSeconds = newestMs === null ? null : Math.floor((nowMs - newestMs) / SECOND_MS)
       const minute = Math.floor(nowMs / MINUTE_MS) - 1 // the present one is not over
       const isYoung = history.between(HOUR, 0, minute - HOUR).length === 0
       return {

@@ -108,8 +108,8 @@ const NO_TEXT = [
   ['\0', 'is not text: it has NUL characters, as UTF-16 without its mark has; save it as UTF-8'],
   [BROKEN, 'is not UTF-8 text; save it as UTF-8'],
 ] as const
-
 const PAC = 'is a proxy auto-configuration (PAC); get the list itself, as TXT, CSV or JSON'
+
 /**
  * The format of a file, from its beginning (`isComplete`: which is the whole file).
  * @throws UnusableFile when no format matches.

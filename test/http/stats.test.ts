@@ -97,7 +97,7 @@ describe('GET /stats', () => {
         await service.stop()
       },
     )
-    await fc.assert(property, { numRuns: 20 })
+    await fc.assert(property, { numRuns: 40 })
     expect(matching).toBeGreaterThan(20)
   }, 120_000)
 
