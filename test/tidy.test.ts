@@ -43,7 +43,7 @@ const LAYERS = [
   ['access', 'proxies'],
   ['api'],
   ['config', 'import', 'node/ports.ts'],
-  ['feeds', 'checker/ports.ts'],
+  ['feeds', 'judge', 'checker/ports.ts'],
   ['metrics', 'move/archive.ts', 'move/contents.ts'],
   ['admin', 'checker', 'http', 'jobs', 'postgres', 'sqlite'],
   ['web'],

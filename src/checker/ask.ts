@@ -6,13 +6,6 @@
 import { isIP, isIPv4 } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { Resolve } from '../feeds/fetch.ts'
-import type { Clock } from '../lib/clock.ts'
-import { messageOf, orAborted } from '../lib/errors.ts'
-import { isInternal } from '../lib/ip.ts'
-import { type Address, addressText, type ProxyType } from '../proxies/proxy.ts'
-import { classify, type Header, headersFor, sentOf } from './classify.ts'
-import { type Call, type Destination, type DialContext, dial } from './dial.ts'
-import type { Reason, SelfCheck } from './ports.ts'
 import {
   ANSWER_BYTES_MAX,
   type Answer,
@@ -21,7 +14,14 @@ import {
   readAnswer,
   readTimeRefusal,
   SELF,
-} from './protocol.ts'
+} from '../judge/protocol.ts'
+import type { Clock } from '../lib/clock.ts'
+import { messageOf, orAborted } from '../lib/errors.ts'
+import { isInternal } from '../lib/ip.ts'
+import { type Address, addressText, type ProxyType } from '../proxies/proxy.ts'
+import { classify, type Header, headersFor, sentOf } from './classify.ts'
+import { type Call, type Destination, type DialContext, dial, type Trust } from './dial.ts'
+import type { Reason, SelfCheck } from './ports.ts'
 import {
   createResponseReader,
   done,
@@ -39,8 +39,8 @@ export type Site = {
   /** What is sent: the lines of its headers, and each of them. */
   fields: string
   sent: ReadonlyMap<string, string>
-  /** Who may vouch for it; `null`: no TLS. */
-  tls: SecureContext | null
+  /** `null`: no TLS. A self-check resumes none, and so notices a certificate that has ended. */
+  tls: Trust | null
 }
 
 /** The judge's answer, or its clock, when it refused the token because of its time. */
@@ -150,7 +150,8 @@ export async function checkJudge(
     if (!allowsPrivate && isInternal(ip)) {
       throw new Error(`has a private address (${ip}), which only --allow-private permits`)
     }
-    const tls = url.protocol === 'https:' ? options.authorities : null
+    const { authorities } = options
+    const tls = url.protocol === 'https:' ? { authorities, session: null } : null
     if (tls !== null && isIP(host) > 0) throw new Error('needs a name, which its certificate has')
     const headers = headersFor(url.host, options.userAgent)
     const [fields, sent] = [fieldsOf(headers), sentOf(headers)]
@@ -160,13 +161,8 @@ export async function checkJudge(
   /** The answer of a listener, and our clock less half of the time that it took. */
   async function ask(site: Site, triesLeft = 2): Promise<{ answer: Answer; atMs: number }> {
     const startMs = clock()
-    const asking = {
-      timeMs: startMs + offset,
-      to: site.destination,
-      type: 'none',
-      size: 0,
-    } as const
-    const dialed = await dial(callOf(site, keys, asking), options, signal)
+    const asking = { timeMs: startMs + offset, to: site.destination, size: 0 }
+    const dialed = await dial(callOf(site, keys, { ...asking, type: 'none' }), options, signal)
     if (dialed.kind === 'short') throw new Error(`was not asked: ${dialed.why}`)
     if (dialed.kind === 'failed') {
       const { reason, detail } = dialed

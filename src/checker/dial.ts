@@ -106,6 +106,9 @@ const HANDSHAKES: { readonly [T in ProxyType | 'none']: readonly Step[] } = {
   socks5: [GREETING, SOCKS5],
 }
 
+/** Who may vouch for a server; and what it gave to resume TLS with, which takes a third less time. */
+export type Trust = { readonly authorities: SecureContext; session: Buffer | null }
+
 /** What one connection is for. */
 export type Call<T> = {
   /** The proxy. */
@@ -113,8 +116,8 @@ export type Call<T> = {
   type: ProxyType | 'none'
   /** Where the proxy is to connect to; http proxies read it in the request. */
   destination: Destination
-  /** Authorities, when TLS is spoken with the destination, which then has a name. */
-  tls: SecureContext | null
+  /** When TLS is spoken with the destination, which then has a name. */
+  tls: Trust | null
   /** What is said first; `''`: the destination speaks first. */
   request: string
   reader: Reader<T>
@@ -286,23 +289,28 @@ export function dial<T>(
     else queueTls(tls)
   }
 
-  function queueTls(secureContext: SecureContext): void {
+  function queueTls(trust: Trust): void {
     phase = 'queued'
     cancel() // what others take is not its time
     queueHandshake(over => {
       if (phase !== 'queued') return over()
       handshakeOver = over
-      startTls(secureContext)
+      startTls(trust)
     }, later)
   }
 
-  function startTls(secureContext: SecureContext): void {
+  function startTls(trust: Trust): void {
     phase = 'tls'
     cancel = later(onTimeout, FIRST_BYTE_MS_MAX)
     socket.removeListener('data', onData)
-    const wrapped = secure({ socket, servername: destination.host, secureContext })
+    const { authorities: secureContext, session } = trust
+    const servername = destination.host
+    const wrapped = secure({ socket, servername, secureContext, ...(session && { session }) })
     wire = wrapped
-    wrapped.on('secureConnect', open)
+    wrapped.on('secureConnect', () => {
+      if (!wrapped.isSessionReused()) wrapped.once('session', given => (trust.session = given))
+      open()
+    })
     wrapped.on('data', onData)
     wrapped.on('error', onError)
     wrapped.on('end', onEnd)
@@ -314,9 +322,7 @@ export function dial<T>(
     handshakeOver()
     if (request !== '') wire.write(request)
     if (pending.length === 0) return
-    const early = pending
-    pending = EMPTY
-    if (request === '') onAnswer(early)
+    if (request === '') onAnswer(pending)
     else fail('not a proxy', 'bytes before the request')
   }
 

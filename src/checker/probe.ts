@@ -4,6 +4,7 @@
  */
 import { isIPv4 } from 'node:net'
 import { createSecureContext, type SecureContext } from 'node:tls'
+import type { Answer } from '../judge/protocol.ts'
 import { orAborted } from '../lib/errors.ts'
 import { printable } from '../lib/redact.ts'
 import { SECOND_MS } from '../lib/time.ts'
@@ -31,7 +32,6 @@ import {
   type SelfCheck,
   type Stopping,
 } from './ports.ts'
-import type { Answer } from './protocol.ts'
 import { createResponseReader } from './response.ts'
 import { createBannerReader, fits, type Target } from './targets.ts'
 
@@ -166,15 +166,10 @@ function createCheck(
 }
 type Check = ReturnType<typeof createCheck>
 
-/** The types in the order in which they are tried. */
-function orderFrom(known: ProxyType | null): ProxyType[] {
-  const first = known === 'https' || known === null ? 'http' : known
-  return [first, ...ORDER.filter(type => type !== first)]
-}
-
 /** Tries one type after the other; the first byte of an answer steers. */
 async function findPlain({ known, world, signal, ask }: Check): Promise<Plain> {
-  let left = orderFrom(known)
+  const first = known === 'https' || known === null ? 'http' : known
+  let left = [first, ...ORDER.filter(type => type !== first)]
   let reason: Reason = 'timeout'
   /** Whether it may be one that only tunnels. */
   let mayTunnel = known === 'https'
@@ -238,7 +233,7 @@ async function testService(
   const path = `${type === 'http' ? origin : ''}${pathname}${search}`
   const page = {
     ...way,
-    tls: isPlain ? null : world.publicAuthorities,
+    tls: isPlain ? null : { authorities: world.publicAuthorities, session: null },
     request: requestOf(path, fieldsOf(headersFor(target.url.host, options.userAgent))),
   }
   const call = () => ({ ...page, reader: createResponseReader(PAGE_BYTES_MAX, true) })

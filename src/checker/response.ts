@@ -122,11 +122,6 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
 
   function pushBody(bytes: Buffer): Heard<HttpResponse> {
     if (isChunked) return pushChunks(bytes)
-    if (length === 0 && bytes.length === left && left <= bodyMax) {
-      body = bytes // the common case needs no copy
-      length = left
-      return finish()
-    }
     const rest = take(bytes)
     if (length > bodyMax) return finish()
     if (left > 0) return MORE

@@ -10,7 +10,7 @@ import { CommandError, orAborted, StoreError, UnknownOutcome } from '../lib/erro
 import { MINUTE_MS, toSeconds } from '../lib/time.ts'
 import { FUTURE_SECONDS_MAX } from '../proxies/freshness.ts'
 import { type Address, type IncomingProxy, servicesToBits } from '../proxies/proxy.ts'
-import { idOf, ROW_COLUMNS, toRow, UNKNOWN, UNKNOWN_PING } from '../proxies/row.ts'
+import { idOf, type Merged, mergedColumns, ROW_COLUMNS, toRow, UNKNOWN } from '../proxies/row.ts'
 import type {
   ImportCounts,
   ImportMode,
@@ -22,15 +22,6 @@ import { arrayLiteral, columnsOf } from './arrays.ts'
 import { type ListState, lockList, storeListVersion } from './change-numbers.ts'
 import { type Connection, inTime, onlyRow, type Value } from './connection.ts'
 import { LOCK_CLASS, LOCKS } from './migrate.ts'
-
-type Merged = [column: string, merged: string]
-
-/** A column whose stored value is kept by an unknown one. */
-const known = (column: string, unknown: number | string): Merged => [
-  column,
-  `case when i.${column} = ${unknown} then coalesce(s.${column}, ${unknown}) else i.${column} end`,
-]
-const taken = (column: string): Merged => [column, `i.${column}`]
 
 /**
  * A city that has both names, or meets none, is taken. A name that is already shown changes nothing; a
@@ -44,20 +35,9 @@ const city = (version: number): string => `case
       when i.city_name_en = s.city_name_en then s.city
       else proxylist.city_id(s.city_name, i.city_name_en, ${version}) end`
 
-/** Each column besides id and checked_at, with its value after an update. */
-function mergeOf({ mode, version }: MergeOrder): readonly Merged[] {
-  const measured = mode === 'set' ? taken : known
-  return [
-    measured('ping_ms', UNKNOWN_PING),
-    taken('type'),
-    measured('anon', 0),
-    measured('works', UNKNOWN),
-    measured('speed', UNKNOWN),
-    ['services', '(coalesce(s.services, 0) & ~i.stated) | i.services'],
-    known('country', 0),
-    ['city', city(version)],
-    measured('ip_out', "''"),
-  ]
+const mergeOf = ({ mode, version }: MergeOrder): readonly Merged[] => {
+  const services = '(coalesce(s.services, 0) & ~i.stated) | i.services'
+  return mergedColumns(mode === 'set', ['i.', 's.'], services, city(version))
 }
 
 const COLUMNS = ROW_COLUMNS.join(', ')
@@ -111,7 +91,7 @@ const storedRows = ({ mode }: MergeOrder): string => `
     where ${mode !== 'replace'}`
 
 /** Whether row `i` has an effect: its check is not older, and something differs. */
-const hasEffect = (merge: ReturnType<typeof mergeOf>, latest: number): string => `
+const hasEffect = (merge: readonly Merged[], latest: number): string => `
       s.id is null or i.checked_at > s.checked_at or s.checked_at > ${latest} or
       i.checked_at = s.checked_at and (${merge.map(([column]) => `s.${column}`).join(', ')})
         is distinct from (${merge.map(([, merged]) => merged).join(', ')})`

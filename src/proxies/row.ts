@@ -150,3 +150,35 @@ export const toListed = ({ id, checked_at, ping_ms, type, works, speed }: Listed
   works: works === UNKNOWN ? null : works,
   speed: speed === UNKNOWN ? null : speed,
 })
+
+/** A column, and what it holds after an update, in SQL. */
+export type Merged = readonly [column: string, merged: string]
+
+/**
+ * All columns but id and check (contract D2): an unknown value changes nothing, unless it was measured. `incoming` and
+ * `stored` stand before the columns of the new row and of the old one; without `city`, it is as other columns.
+ */
+export function mergedColumns(
+  isMeasured: boolean,
+  [incoming, stored]: readonly [incoming: string, stored: string],
+  services: string,
+  city?: string,
+): readonly Merged[] {
+  const taken = (column: string): Merged => [column, incoming + column]
+  const known = (column: string, unknown: number | string): Merged => [
+    column,
+    `coalesce(nullif(${incoming}${column}, ${unknown}), ${stored}${column}, ${unknown})`,
+  ]
+  const measured = isMeasured ? taken : known
+  return [
+    measured('ping_ms', UNKNOWN_PING),
+    taken('type'),
+    measured('anon', 0),
+    measured('works', UNKNOWN),
+    measured('speed', UNKNOWN),
+    ['services', services],
+    known('country', 0),
+    city === undefined ? known('city', 0) : ['city', city],
+    measured('ip_out', "''"),
+  ]
+}

@@ -1,9 +1,17 @@
 /** Single connections: the bytes of each handshake, where they may end, what is ours; and responses of HTTP. */
 import { afterEach, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { createSecureContext } from 'node:tls'
+import { createSecureContext, createServer } from 'node:tls'
 import fc from 'fast-check'
-import { type Call, CONNECT_MS_MAX, dial, FIRST_BYTE_MS_MAX } from '../../src/checker/dial.ts'
+import {
+  type Call,
+  CONNECT_MS_MAX,
+  dial,
+  FIRST_BYTE_MS_MAX,
+  type Trust,
+} from '../../src/checker/dial.ts'
 import {
   createResponseReader,
   done,
@@ -12,10 +20,12 @@ import {
   MORE,
   type Reader,
 } from '../../src/checker/response.ts'
+import type { CertificateFiles } from '../../src/judge/certificate.ts'
+import { AUTHORITY, CERTIFICATES } from '../support/judge.ts'
 import { type Behaviour, HANGING, says, startProxy } from '../support/liars.ts'
 import { handTimers } from '../support/prober.ts'
 import { ROOT } from '../support/program.ts'
-import { cleanUp } from '../support/temporary.ts'
+import { cleanUp, onCleanUp } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
 
 afterEach(cleanUp)
@@ -154,6 +164,38 @@ describe('a connection', () => {
     expect(await dialed).toMatchObject({ kind: 'done', value: 'wor and the end' })
   })
 
+  test('resumes TLS with the session that the server gave, and nobody else can', async () => {
+    const reused: boolean[] = []
+    const serve = async ({ cert, key }: CertificateFiles): Promise<number> => {
+      const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, client => {
+        reused.push(client.isSessionReused())
+        client.on('error', () => {}).end('done.')
+      })
+      onCleanUp(() => void server.close())
+      return new Promise(resolve =>
+        server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port)),
+      )
+    }
+    const tls: Trust = {
+      authorities: createSecureContext({ ca: readFileSync(AUTHORITY) }),
+      session: null,
+    }
+    const context = { later: handTimers().later, elapsedMs: () => 0, userAgent: '' }
+    const ask = (port: number, trust: Trust): ReturnType<typeof dial> => {
+      const call = { to: { ip: '127.0.0.1', port }, reader: readerUntil('.'), tls: trust }
+      return dial({ ...CALL, type: 'none', ...call }, context, new AbortController().signal)
+    }
+    const [judge, middle] = await Promise.all([
+      serve(CERTIFICATES.judge),
+      serve(CERTIFICATES.selfSigned),
+    ])
+    for (const trust of [tls, tls, { ...tls, session: null }]) {
+      expect(await ask(judge, trust)).toMatchObject({ kind: 'done', value: 'done.' })
+    }
+    expect(reused).toEqual([false, true, false])
+    expect(await ask(middle, tls)).toMatchObject({ kind: 'failed', reason: 'intercepted' })
+  })
+
   test('waits for its TLS handshake while five are under way, and that is no time of its own', async () => {
     const timers = handTimers()
     const silent = await startProxy(() => {})
@@ -163,7 +205,8 @@ describe('a connection', () => {
     const stop = new AbortController()
     const begin = (to: typeof silent, { signal } = stop): ReturnType<typeof dial> => {
       const call: Call<string> = { ...CALL, to, type: 'none', reader: readerUntil('.') }
-      return dial({ ...call, tls: createSecureContext() }, context, signal)
+      const tls = { authorities: createSecureContext(), session: null }
+      return dial({ ...call, tls }, context, signal)
     }
     const five = Array.from({ length: 5 }, () => begin(silent))
     await until(() => timers.count(FIRST_BYTE_MS_MAX) === 5)

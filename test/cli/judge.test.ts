@@ -2,8 +2,8 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { keysOf, readAnswer, SECRET_BYTES, type TokenKind } from '../../src/checker/protocol.ts'
-import { openSecret } from '../../src/checker/secret.ts'
+import { keysOf, readAnswer, SECRET_BYTES, type TokenKind } from '../../src/judge/protocol.ts'
+import { openSecret } from '../../src/judge/secret.ts'
 import { HOUR_MS } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
 import {

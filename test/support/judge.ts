@@ -3,15 +3,15 @@ import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
-import { openCertificate } from '../../src/checker/certificate.ts'
-import { type JudgeOptions, startJudge } from '../../src/checker/judge.ts'
+import { openCertificate } from '../../src/judge/certificate.ts'
+import { type JudgeOptions, startJudge } from '../../src/judge/judge.ts'
 import {
   keysOf,
   mintToken,
   SECRET_BYTES,
   SELF,
   type TokenRequest,
-} from '../../src/checker/protocol.ts'
+} from '../../src/judge/protocol.ts'
 import { T0 } from './fixtures.ts'
 import { ROOT } from './program.ts'
 import { onCleanUp } from './temporary.ts'

@@ -1,10 +1,11 @@
 /** `judge`, from its settings to the exit at a signal. */
-import { openCertificate } from '../../checker/certificate.ts'
-import { CONNECTIONS_MAX, startJudge } from '../../checker/judge.ts'
-import { openSecret } from '../../checker/secret.ts'
+
 import { serviceManager } from '../../config/environment.ts'
 import { showListen } from '../../config/parsers.ts'
 import type { Settings } from '../../config/settings.ts'
+import { openCertificate } from '../../judge/certificate.ts'
+import { CONNECTIONS_MAX, startJudge } from '../../judge/judge.ts'
+import { openSecret } from '../../judge/secret.ts'
 import { steadyClock } from '../../lib/clock.ts'
 import { several } from '../../lib/counted.ts'
 import { areDescriptorsLeft } from '../../lib/descriptors.ts'

@@ -12,11 +12,11 @@ import {
   AT,
   type CityName,
   idOf,
+  mergedColumns,
   ROW_COLUMNS,
   type Row,
   toRow,
   UNKNOWN,
-  UNKNOWN_PING,
 } from '../../proxies/row.ts'
 import type {
   ImportCounts,
@@ -94,43 +94,23 @@ const RETRY_MS = 50
 /** The parameter of the services that a row states, as bits; it follows those of the columns. */
 const STATED = `?${ROW_COLUMNS.length + 1}`
 
-type Merged = [column: string, merged: string]
-
-/** A column whose stored value is kept by an unknown one. */
-const known = (column: string, unknown: number | string): Merged => [
-  column,
-  `case when excluded.${column} = ${unknown} then ${column} else excluded.${column} end`,
-]
-const taken = (column: string): Merged => [column, `excluded.${column}`]
-
-/** Each column besides id and checked_at, with its value after an update. */
-function mergeOf(mode: ImportMode): readonly Merged[] {
-  const measured = mode === 'set' ? taken : known
-  return [
-    measured('ping_ms', UNKNOWN_PING),
-    taken('type'),
-    measured('anon', 0),
-    measured('works', UNKNOWN),
-    measured('speed', UNKNOWN),
-    ['services', `(services & ~${STATED}) | excluded.services`],
-    known('country', 0),
-    known('city', 0),
-    measured('ip_out', "''"),
-  ]
-}
 const COLUMNS = ROW_COLUMNS.join(', ')
 
 /**
  * Adds a row, or merges it into the stored one, unless its check is older or nothing differs. A
  * stored check after `latest` (Unix seconds) is no check: it was written while a clock was ahead.
  */
-const upsertInto = (table: string, merge: readonly Merged[], latest: number): string => `
+function upsertInto(table: string, mode: ImportMode, latest: number): string {
+  const services = `(services & ~${STATED}) | excluded.services`
+  const merge = mergedColumns(mode === 'set', ['excluded.', ''], services)
+  return `
   insert into ${table} (${COLUMNS}) values (${ROW_COLUMNS.map((_, i) => `?${i + 1}`).join(', ')})
   on conflict (id) do update set checked_at = excluded.checked_at,
     ${merge.map(([column, merged]) => `${column} = ${merged}`).join(',\n    ')}
   where excluded.checked_at > checked_at or checked_at > ${latest} or
     excluded.checked_at = checked_at and
     (${merge.map(([column]) => column).join(', ')}) is not (${merge.map(([, m]) => m).join(', ')})`
+}
 
 const SWAP = {
   stage: `create temp table incoming (id integer primary key, ${ROW_COLUMNS.slice(1).join(', ')})`,
@@ -217,7 +197,7 @@ function startImport(db: Database, mode: ImportMode, latest: number, writer: Imp
   // Not those that this import leaves without rows: somebody may be reading a row of them. It looks at all names.
   if (mode !== 'set') cities.removeUnused()
   const lastCity = cities.lastId()
-  const upsert = db.prepare<never, BatchRow>(upsertInto(table, mergeOf(mode), latest))
+  const upsert = db.prepare<never, BatchRow>(upsertInto(table, mode, latest))
   const cityOf = db.prepare<{ city: number }, [number]>(`select city from ${table} where id = ?`)
   const setWorks = db.prepare<never, [number, number]>(
     `update ${table} set works = ?2 where id = ?1 and works <> ?2`,

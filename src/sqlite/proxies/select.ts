@@ -132,17 +132,15 @@ export function createQuickSelect(read: Reader, scanMax: number) {
   }
 }
 
-/** Most rows in memory, of one branch and of all; a row takes about 150 bytes. */
-const BRANCH_ROWS_MAX = 8_192
+/** Of a branch, more rows may be in memory than a quick select may read: an import may hide all others from it. */
+const BRANCH_SHARE = 1.5
+/** Most rows in memory; a row takes about 150 bytes. */
 const ROWS_MAX = 65_536
 const BRANCHES_MAX = 10_000
 /** Selects of a branch that are left to SQL first: reading its rows pays only if they are used again. */
 const SELECTS_IN_SQL = 4
-/** Pages that one select may read, about a millisecond: it must not make others wait. */
-const PAGES_MAX = 2
-
-/** The first rows of a branch. */
-type Branch = { selects: number; rows: Row[]; unread: Iterator<Row[]>; isWhole: boolean }
+/** Pages that one select may read, some milliseconds: it must not make others wait. */
+const PAGES_MAX = 8
 
 const wholeBranch = (index: string, branch: Condition): Search => ({
   path: { index, branches: [branch] },
@@ -154,9 +152,15 @@ const wholeBranch = (index: string, branch: Condition): Search => ({
   createMatcher: () => () => true,
 })
 
-/** Finds matches among the freshest rows, at most the first `scanMax` of a branch, all of one snapshot. */
-export function createFreshest(pages: Pages, dataVersion: () => number, scanMax: number) {
-  const rowsMax = Math.min(BRANCH_ROWS_MAX, scanMax)
+/** The first rows of a branch; of its selects, those in the version before count half, and so on. */
+const startBranch = (search: Search, selects: number, unread: Iterator<Row[]>) => ({
+  ...{ search, selects, unread, isWhole: false },
+  rows: [] as Row[],
+})
+type Branch = ReturnType<typeof startBranch>
+
+/** Finds matches among the freshest rows, at most the first `rowsMax` of a branch, all of one snapshot. */
+export function createFreshest(pages: Pages, dataVersion: () => number, rowsMax: number) {
   const results = new WeakSet<readonly unknown[]>()
   let rowsHeld = 0
   const branches = createBoundedMap<string, Branch>(BRANCHES_MAX, ({ rows }) => {
@@ -167,8 +171,16 @@ export function createFreshest(pages: Pages, dataVersion: () => number, scanMax:
   let snapshot: number | null = null
   let pagesLeft = 0
 
+  const start = (search: Search, selects: number): Branch =>
+    startBranch(search, selects, pages<Row>(search, ROW_COLUMNS, rowsMax))
+
+  /** Drops all rows. Branches that were selected often until `version` are read again at once. */
   function forget(version: number): void {
-    branches.clear()
+    for (const [key, branch] of branches.entries()) {
+      if (branch.selects < 2) branches.delete(key)
+      else Object.assign(branch, start(branch.search, branch.selects >> 1))
+    }
+    rowsHeld = 0
     heldVersion = version
     snapshot = null
   }
@@ -179,8 +191,7 @@ export function createFreshest(pages: Pages, dataVersion: () => number, scanMax:
     const key = `${index} ${branch.values}`
     const known = branches.get(key)
     if (known !== undefined) return known
-    const unread = pages<Row>(wholeBranch(index, branch), ROW_COLUMNS, rowsMax)
-    const fresh = { selects: 0, rows: [], unread, isWhole: false }
+    const fresh = start(wholeBranch(index, branch), 0)
     branches.set(key, fresh)
     return fresh
   }
@@ -358,7 +369,7 @@ export type LongAnswer<R> = { pages: Generator<R[]>; totals: () => Generator<voi
 export function createSelect(db: Database, scanMax: number, version: () => number) {
   const read = createReader(db)
   const { pages, matches, lookUp, ordered } = createPages(read, dataVersionOf(db))
-  const freshest = createFreshest(pages, dataVersionOf(db), scanMax)
+  const freshest = createFreshest(pages, dataVersionOf(db), Math.ceil(scanMax * BRANCH_SHARE))
   const selectFirst = createQuickSelect(read, scanMax)
   const { cityNames } = read
   const begin = db.prepare('begin')

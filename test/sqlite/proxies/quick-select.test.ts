@@ -284,7 +284,7 @@ const JSON_OUTPUT: Pick<Query, 'output' | 'addressBits'> = {
   addressBits: 32,
 }
 
-/** Rows of a branch that may be read into memory. */
+/** Entries that a quick select may read. */
 const SCAN_MAX = 20_000
 /** Selects of a branch that are left to SQL. */
 const IN_SQL = 4
@@ -302,7 +302,7 @@ const rowsOf = (n: number, subnet = 1): TestRow[] =>
   }))
 
 /** Selects among the rows in memory of a list, and how many rows they read from it. */
-function inMemory(list: List, scanMax = SCAN_MAX) {
+function inMemory(list: List, rowsMax = 1.5 * SCAN_MAX) {
   const reader = createReader(list.db)
   let read = 0
   const all: typeof reader.all = (sql, values) => {
@@ -312,7 +312,7 @@ function inMemory(list: List, scanMax = SCAN_MAX) {
   }
   const version = dataVersionOf(list.db)
   const { pages } = createPages({ ...reader, all }, version)
-  const { find } = createFreshest(pages, version, scanMax)
+  const { find } = createFreshest(pages, version, rowsMax)
   return {
     find(filter: Partial<Filter>, most: number, version = 1): number[] | null {
       const search = reader.search({ ...NO_FILTER, ageMaxSeconds: 86_400, ...filter }, AT_T0)
@@ -332,9 +332,13 @@ function inMemory(list: List, scanMax = SCAN_MAX) {
   }
 }
 
-/** Lets the first selects of a branch pass. */
-function warmUp({ find }: ReturnType<typeof inMemory>, filter: Partial<Filter>, version = 1): void {
-  for (let n = 0; n < IN_SQL; n += 1) expect(find(filter, 1, version)).toBeNull()
+/** Lets the first selects of a branch pass, as many as are left to SQL. */
+function warmUp(
+  { find }: ReturnType<typeof inMemory>,
+  filter: Partial<Filter>,
+  { version = 1, inSql = IN_SQL } = {},
+): void {
+  for (let n = 0; n < inSql; n += 1) expect(find(filter, 1, version)).toBeNull()
 }
 
 /** Lets rows of a branch be read into memory, page by page. */
@@ -348,27 +352,33 @@ describe('rows in memory', () => {
   const list = open(null)
   fillList(list, rowsOf(5000))
 
-  test('are read at the fifth select of a branch, once, and again for another version', () => {
+  test('are read at the fifth select of a branch, once; earlier if it was selected in the version before', () => {
     const world = inMemory(list)
-    for (const version of [1, 2]) {
-      warmUp(world, {}, version)
+    // Of six selects half count in the next version, and of three and three of those.
+    for (const [version, inSql] of [4, 1, 1].entries()) {
+      warmUp(world, {}, { version, inSql })
       expect(world.read()).toBe(0)
       expect(world.find({}, 5, version)).toEqual(world.full({}, 5))
       expect(world.read()).toBe(1001)
       expect(world.find(SOCKS5, 10, version)).toEqual(world.full(SOCKS5, 10))
       expect(world.read()).toBe(0)
     }
-    warmUp(world, { countries: ['FR'] }, 2)
+    for (let n = 0; n < IN_SQL; n += 1) world.find({}, 5, 2)
+    expect(world.find(SOCKS5, 10, 3)).toEqual(world.full(SOCKS5, 10))
+    expect(world.read()).toBe(1001)
+    warmUp(world, { countries: ['FR'] }, { version: 2 })
     expect(world.find({ countries: ['FR'] }, 9, 2)).toEqual(world.full({ countries: ['FR'] }, 9))
     expect(world.read()).toBe(500) // all there are
   })
 
-  test('are read two pages at a time; then SQL finds what is asked for', () => {
-    const world = inMemory(list)
+  test('are read eight pages at a time; then SQL finds what is asked for', () => {
+    const long = open(null)
+    fillList(long, rowsOf(9000))
+    const world = inMemory(long)
     warmUp(world, SOCKS5)
-    const steps = Array.from({ length: 3 }, () => [world.find(SOCKS5, 100), world.read()] as const)
-    expect(steps.map(([, read]) => read)).toEqual([2002, 2002, 996])
-    expect(steps.map(([found]) => found?.length ?? null)).toEqual([null, null, 50])
+    const steps = Array.from({ length: 2 }, () => [world.find(SOCKS5, 100), world.read()] as const)
+    expect(steps.map(([, read]) => read)).toEqual([8008, 992])
+    expect(steps.map(([found]) => found?.length ?? null)).toEqual([null, 90])
     expect(world.find(SOCKS5, 100)).toEqual(world.full(SOCKS5, 100))
     expect(world.read()).toBe(0)
   })
@@ -388,6 +398,17 @@ describe('rows in memory', () => {
     warmUpAll(short, { sort: 'ping' })
     expect(short.find({ sort: 'ping' }, 1)).toBeNull()
     expect(short.find({ sort: 'ping', ageMaxSeconds: 140 }, 5)).toHaveLength(5)
+  })
+
+  test('are found behind more of an import than a quick select may read', () => {
+    const hidden = open(null)
+    const host = (i: number): string => `11.${i >> 16}.${(i >> 8) & 255}.${i & 255}:80`
+    const fresh = Array.from({ length: SCAN_MAX + 1 }, (_, i) => ({ ip: host(i), type: 'http' }))
+    fillList(hidden, [...fresh, { ip: '10.1.0.1:80', type: 'socks5', age: 5 }])
+    const world = inMemory(hidden)
+    warmUpAll(world, SOCKS5)
+    expect(world.find(SOCKS5, 1)).toEqual(world.full(SOCKS5, 1))
+    expect(world.full(SOCKS5, 1)).toHaveLength(1)
   })
 
   test('are no more than may be read of a branch', () => {
@@ -427,9 +448,9 @@ test('rows in memory of a list that another connection changes are of one snapsh
   fillList(writer, rowsOf(1500, 2))
   expect(world.find(SOCKS5, 10)).toEqual(before) // the version is not known to be another
   expect(world.find(SOCKS5, 12)).toBeNull() // this would need a page of the new list
-  warmUp(world, SOCKS5)
+  warmUp(world, SOCKS5, { inSql: 3 })
   expect(world.find(SOCKS5, 12)).toEqual(world.full(SOCKS5, 12))
-  warmUp(world, SOCKS5, 2)
+  warmUp(world, SOCKS5, { version: 2, inSql: 2 })
   expect(world.find(SOCKS5, 12, 2)).toEqual(world.full(SOCKS5, 12))
 })
 
@@ -503,6 +524,6 @@ test('rows that cannot be read are not taken for the end of the list', () => {
   list.db.run('alter table proxies rename to taken')
   expect(() => world.find({}, 5)).toThrow('no such table')
   list.db.run('alter table taken rename to proxies')
-  warmUp(world, {})
+  warmUp(world, {}, { inSql: 3 })
   expect(world.find({}, 5)).toEqual(world.full({}, 5))
 })

@@ -5,8 +5,8 @@ import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { TLSSocket } from 'node:tls'
 import fc from 'fast-check'
-import { type CertificateFiles, openCertificate } from '../../src/checker/certificate.ts'
-import { createReplies } from '../../src/checker/judge.ts'
+import { type CertificateFiles, openCertificate } from '../../src/judge/certificate.ts'
+import { createReplies } from '../../src/judge/judge.ts'
 import {
   ANSWER_BYTES_MAX,
   type Answer,
@@ -15,7 +15,7 @@ import {
   readAnswer,
   readTimeRefusal,
   type TokenRequest,
-} from '../../src/checker/protocol.ts'
+} from '../../src/judge/protocol.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
 import {

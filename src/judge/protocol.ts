@@ -4,7 +4,6 @@
  * judge whose clock differs. Nobody without their secret can make any of these. Pure.
  */
 import { createCipheriv, timingSafeEqual } from 'node:crypto'
-import type { Reason } from './ports.ts'
 
 /** Bytes of the secret that checker and judge share. */
 export const SECRET_BYTES = 32
@@ -136,7 +135,7 @@ const NEWLINE = '\n'.charCodeAt(0)
 const SIGNATURE_CHARACTERS = 43
 const SIGNATURE_LINE = /^[A-Za-z0-9_-]{43}\n$/
 
-type Lie = Extract<Reason, 'not the judge' | 'forged' | 'replayed' | 'altered'>
+type Lie = 'not the judge' | 'forged' | 'replayed' | 'altered'
 
 const isSame = (one: Uint8Array, other: Uint8Array): boolean =>
   one.length === other.length && timingSafeEqual(one, other)

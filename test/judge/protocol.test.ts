@@ -17,7 +17,7 @@ import {
   type TokenRequest,
   writeAnswer,
   writeTime,
-} from '../../src/checker/protocol.ts'
+} from '../../src/judge/protocol.ts'
 import { T0 } from '../support/fixtures.ts'
 
 const KEYS = keysOf(new Uint8Array(SECRET_BYTES).fill(1))
