@@ -133,7 +133,7 @@ export function createQuickSelect(read: Reader, scanMax: number) {
 }
 
 /** Of a branch, more rows may be in memory than a quick select may read: an import may hide all others from it. */
-const BRANCH_SHARE = 1.5
+const BRANCH_SHARE = 3
 /** Most rows in memory; a row takes about 150 bytes. */
 const ROWS_MAX = 65_536
 const BRANCHES_MAX = 10_000

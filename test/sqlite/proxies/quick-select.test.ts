@@ -302,7 +302,7 @@ const rowsOf = (n: number, subnet = 1): TestRow[] =>
   }))
 
 /** Selects among the rows in memory of a list, and how many rows they read from it. */
-function inMemory(list: List, rowsMax = 1.5 * SCAN_MAX) {
+function inMemory(list: List, rowsMax = 3 * SCAN_MAX) {
   const reader = createReader(list.db)
   let read = 0
   const all: typeof reader.all = (sql, values) => {
