@@ -36,8 +36,8 @@ export type Site = {
   /** `http://HOST:PORT` */
   origin: string
   destination: Destination
-  /** What is sent: the lines of its headers, and each of them. */
-  fields: string
+  /** What is sent, and by name. */
+  headers: readonly Header[]
   sent: ReadonlyMap<string, string>
   /** `null`: no TLS. A self-check resumes none, and so notices a certificate that has ended. */
   tls: Trust | null
@@ -48,28 +48,22 @@ export type Told = { kind: 'answer'; answer: Answer } | { kind: 'clock'; nowMs: 
 
 const TIME = /\r\ntime: ([^\r\n]*)\r\n/i
 
-/** Headers as the lines of a request. */
-export const fieldsOf = (headers: readonly Header[]): string =>
-  headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')
-
 /** The text of a request; `target` is a path, or a URL for http proxies. */
-export const requestOf = (target: string, fields: string): string =>
-  `GET ${target} HTTP/1.1\r\n${fields}\r\n`
+export const requestOf = (target: string, headers: readonly Header[]): string =>
+  `GET ${target} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`
 
-type Asking = { timeMs: number; to: Address; type: ProxyType | 'none'; size: number }
+/** `clock` is that of the judge. */
+type Asking = { clock: Clock; to: Address; type: ProxyType | 'none'; size: number }
 
 /** What asks the judge for a payload of `size` through the proxy `to`; type `none` asks without one. */
 export function callOf(
-  { origin, destination, fields, tls }: Site,
+  { origin, destination, headers, tls }: Site,
   keys: Keys,
-  { timeMs, to, type, size }: Asking,
+  { clock, to, type, size }: Asking,
 ): Call<Told> {
-  const address = type === 'none' ? SELF : addressText(to)
-  const token = mintToken(keys, { timeMs, address, kind: tls === null ? 'plain' : 'tls', size })
   const bodyMax = ANSWER_BYTES_MAX + size
-  const reader = createResponseReader(bodyMax, false)
 
-  function judged({ status, head, body }: HttpResponse): Heard<Told> {
+  function judged({ status, head, body }: HttpResponse, token: string): Heard<Told> {
     if (status !== 200) {
       const nowMs = readTimeRefusal(keys, token, TIME.exec(head)?.[1] ?? '')
       if (nowMs !== null) return done({ kind: 'clock', nowMs })
@@ -84,13 +78,22 @@ export function callOf(
     return isForwarded ? failed('forwarder', '') : done({ kind: 'answer', answer })
   }
 
-  const judge = (heard: Heard<HttpResponse>): Heard<Told> =>
-    heard.kind === 'done' ? judged(heard.value) : heard
-  return {
-    ...{ to, type, destination, tls },
-    request: requestOf(`${type === 'http' ? origin : ''}/${token}`, fields),
-    reader: { push: bytes => judge(reader.push(bytes)), end: () => judge(reader.end()) },
+  function open() {
+    const address = type === 'none' ? SELF : addressText(to)
+    const kind = tls === null ? 'plain' : 'tls'
+    const token = mintToken(keys, { timeMs: clock(), address, kind, size })
+    const reader = createResponseReader(bodyMax, false)
+    const judge = (heard: Heard<HttpResponse>): Heard<Told> =>
+      heard.kind === 'done' ? judged(heard.value, token) : heard
+    return {
+      request: requestOf(`${type === 'http' ? origin : ''}/${token}`, headers),
+      reader: {
+        push: (bytes: Buffer) => judge(reader.push(bytes)),
+        end: () => judge(reader.end()),
+      },
+    }
   }
+  return { to, type, destination, tls, open }
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -154,14 +157,14 @@ export async function checkJudge(
     const tls = url.protocol === 'https:' ? { authorities, session: null } : null
     if (tls !== null && isIP(host) > 0) throw new Error('needs a name, which its certificate has')
     const headers = headersFor(url.host, options.userAgent)
-    const [fields, sent] = [fieldsOf(headers), sentOf(headers)]
-    return { origin: url.origin, destination: { host, ip, port: portOf(url) }, tls, fields, sent }
+    const destination = { host, ip, port: portOf(url) }
+    return { origin: url.origin, destination, tls, headers, sent: sentOf(headers) }
   }
 
   /** The answer of a listener, and our clock less half of the time that it took. */
   async function ask(site: Site, triesLeft = 2): Promise<{ answer: Answer; atMs: number }> {
     const startMs = clock()
-    const asking = { timeMs: startMs + offset, to: site.destination, size: 0 }
+    const asking = { clock: () => clock() + offset, to: site.destination, size: 0 }
     const dialed = await dial(callOf(site, keys, { ...asking, type: 'none' }), options, signal)
     if (dialed.kind === 'short') throw new Error(`was not asked: ${dialed.why}`)
     if (dialed.kind === 'failed') {

@@ -118,9 +118,8 @@ export type Call<T> = {
   destination: Destination
   /** When TLS is spoken with the destination, which then has a name. */
   tls: Trust | null
-  /** What is said first; `''`: the destination speaks first. */
-  request: string
-  reader: Reader<T>
+  /** What is said first, and what hears the answer; with `''`, the destination speaks first. Most are never open. */
+  open(): { request: string; reader: Reader<T> }
   /** What is said once the reader is done. */
   farewell?: string
 }
@@ -215,7 +214,7 @@ function queueHandshake(start: (over: () => void) => void, later: Later): void {
 
 /** Ends at once when `signal` is aborted; never rejects. */
 export function dial<T>(
-  { to, type, destination, tls, request, reader, farewell }: Call<T>,
+  { to, type, destination, tls, farewell, ...call }: Call<T>,
   { later, elapsedMs, userAgent }: DialContext,
   signal: Stopping,
 ): Promise<Dialed<T>> {
@@ -224,6 +223,7 @@ export function dial<T>(
   const steps = HANDSHAKES[type]
   let step = 0
   let pending: Buffer = EMPTY
+  let talk: ReturnType<Call<T>['open']>
   let phase: 'connecting' | 'handshake' | 'queued' | 'tls' | 'open' | 'over' = 'connecting'
   let handshakeOver = (): void => {}
   let firstByte: number | null = null
@@ -271,7 +271,7 @@ export function dial<T>(
 
   function onEnd(): void {
     if (phase !== 'open') fail('closed')
-    else conclude(reader.end())
+    else conclude(talk.reader.end())
   }
 
   function conclude(heard: Heard<T>): void {
@@ -320,9 +320,10 @@ export function dial<T>(
   function open(): void {
     phase = 'open'
     handshakeOver()
-    if (request !== '') wire.write(request)
+    talk = call.open()
+    if (talk.request !== '') wire.write(talk.request)
     if (pending.length === 0) return
-    if (request === '') onAnswer(pending)
+    if (talk.request === '') onAnswer(pending)
     else fail('not a proxy', 'bytes before the request')
   }
 
@@ -331,7 +332,7 @@ export function dial<T>(
       cancel()
       firstMs = elapsedMs() - startMs
     }
-    conclude(reader.push(bytes))
+    conclude(talk.reader.push(bytes))
   }
 
   function onHandshake(bytes: Buffer): void {

@@ -13,7 +13,6 @@ import {
   callOf,
   checkJudge,
   type Found,
-  fieldsOf,
   type JudgeOptions,
   portOf,
   requestOf,
@@ -129,15 +128,15 @@ function createCheck(
   async function attempt<T>(
     purpose: Attempt['purpose'],
     type: ProxyType,
-    call: () => Call<T>,
+    call: Call<T>,
     retried: readonly Reason[] = [],
   ): Promise<Tried<T>> {
-    const tried = record(purpose, type, await dial(call(), options, signal))
+    const tried = record(purpose, type, await dial(call, options, signal))
     if (tried.kind === 'done' || hasRetried || signal.aborted || !retried.includes(tried.reason)) {
       return tried
     }
     hasRetried = true
-    return record(purpose, type, await dial(call(), options, signal))
+    return record(purpose, type, await dial(call, options, signal))
   }
 
   /** Asks the judge. A lie ends the check. */
@@ -149,8 +148,8 @@ function createCheck(
   ): Promise<Asked> {
     const { keys, clock } = options
     const isExpected = purpose === 'TLS' || (purpose === 'judge' && type === known)
-    const call = () =>
-      callOf(site, keys, { timeMs: clock() + world.offsetMs, to: address, type, size })
+    const judgeClock = (): number => clock() + world.offsetMs
+    const call = callOf(site, keys, { clock: judgeClock, to: address, type, size })
     const retried: Reason[] = isExpected ? ['timeout', 'no answer'] : ['timeout']
     const tried = await attempt(purpose, type, call, retried)
     if (tried.kind === 'failed') {
@@ -224,20 +223,19 @@ async function testService(
   if (ip === undefined || signal.aborted) return undefined
   const way = { to: address, type, destination: { host, ip, port } }
   if (target.kind === 'mail') {
-    const mail = { ...way, tls: null, request: '', farewell: 'QUIT\r\n' }
-    const call = () => ({ ...mail, reader: createBannerReader() })
+    const open = () => ({ request: '', reader: createBannerReader() })
+    const call = { ...way, tls: null, open, farewell: 'QUIT\r\n' }
     const tried = await attempt(target.service, type, call)
     return signal.aborted ? undefined : tried.kind === 'done'
   }
   const { origin, pathname, search } = target.url
   const path = `${type === 'http' ? origin : ''}${pathname}${search}`
-  const page = {
-    ...way,
-    tls: isPlain ? null : { authorities: world.publicAuthorities, session: null },
-    request: requestOf(path, fieldsOf(headersFor(target.url.host, options.userAgent))),
-  }
-  const call = () => ({ ...page, reader: createResponseReader(PAGE_BYTES_MAX, true) })
-  const tried = await attempt(target.service, type, call)
+  const tls = isPlain ? null : { authorities: world.publicAuthorities, session: null }
+  const open = () => ({
+    request: requestOf(path, headersFor(target.url.host, options.userAgent)),
+    reader: createResponseReader(PAGE_BYTES_MAX, true),
+  })
+  const tried = await attempt(target.service, type, { ...way, tls, open })
   if (signal.aborted) return undefined
   return tried.kind === 'done' && fits(target, tried.value)
 }

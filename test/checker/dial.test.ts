@@ -31,7 +31,9 @@ import { until } from '../support/until.ts'
 afterEach(cleanUp)
 
 const destination = { host: 'judge.example', ip: '192.0.2.200', port: 8080 }
-const CALL = { type: 'http', destination, tls: null, request: 'hello' } as const
+const CALL = { type: 'http', destination, tls: null } as const
+/** Says hello, and reads all that comes until this. */
+const helloUntil = (end: string) => () => ({ request: 'hello', reader: readerUntil(end) })
 /** Reads all that comes until this. */
 function readerUntil(end: string): Reader<string> {
   let text = ''
@@ -49,7 +51,7 @@ async function dialNew(behave: Behaviour, more: Partial<Call<string>> = {}) {
   const timers = handTimers()
   const proxy = await startProxy(behave)
   const controller = new AbortController()
-  const call: Call<string> = { ...CALL, to: proxy, reader: readerUntil('.'), ...more }
+  const call: Call<string> = { ...CALL, to: proxy, open: helloUntil('.'), ...more }
   const context = { later: timers.later, elapsedMs: () => 0, userAgent: 'agent/1' }
   return { proxy, timers, controller, dialed: dial(call, context, controller.signal) }
 }
@@ -118,7 +120,10 @@ describe('a handshake', () => {
         if (answer) client.write(answer)
         else said += bytes
       })
-    const { dialed } = await dialNew(behave, { type: 'socks5', request: '', farewell: 'bye' })
+    const { dialed } = await dialNew(behave, {
+      ...{ type: 'socks5', farewell: 'bye' },
+      open: () => ({ request: '', reader: readerUntil('.') }),
+    })
     expect(await dialed).toMatchObject({ kind: 'done', value: 'ready.' })
     await until(() => said === 'bye')
   })
@@ -128,7 +133,7 @@ describe('a connection', () => {
   test.each(HANGING)('that hangs %s gets no answer in time', async (_, behave, type) => {
     const { dialed, timers, controller } = await dialNew(behave, {
       type,
-      reader: createTextReader(),
+      open: () => ({ request: 'hello', reader: createTextReader() }),
     })
     await until(() => !timers.has(CONNECT_MS_MAX))
     // Once an answer has begun, only the end of the check ends it.
@@ -148,7 +153,7 @@ describe('a connection', () => {
   test('whose signal is aborted before is never made', async () => {
     const timers = handTimers()
     const context = { later: timers.later, elapsedMs: () => 0, userAgent: '' }
-    const call = { ...CALL, to: { ip: '127.0.0.1', port: 1 }, reader: readerUntil('.') }
+    const call = { ...CALL, to: { ip: '127.0.0.1', port: 1 }, open: helloUntil('.') }
     const dialed = await dial(call, context, AbortSignal.abort())
     expect(dialed).toMatchObject({ kind: 'failed', reason: 'timeout', bytes: 0 })
     expect(timers.size()).toBe(0)
@@ -182,7 +187,7 @@ describe('a connection', () => {
     }
     const context = { later: handTimers().later, elapsedMs: () => 0, userAgent: '' }
     const ask = (port: number, trust: Trust): ReturnType<typeof dial> => {
-      const call = { to: { ip: '127.0.0.1', port }, reader: readerUntil('.'), tls: trust }
+      const call = { to: { ip: '127.0.0.1', port }, open: helloUntil('.'), tls: trust }
       return dial({ ...CALL, type: 'none', ...call }, context, new AbortController().signal)
     }
     const [judge, middle] = await Promise.all([
@@ -204,7 +209,7 @@ describe('a connection', () => {
     const context = { later: timers.later, elapsedMs: () => 0, userAgent: '' }
     const stop = new AbortController()
     const begin = (to: typeof silent, { signal } = stop): ReturnType<typeof dial> => {
-      const call: Call<string> = { ...CALL, to, type: 'none', reader: readerUntil('.') }
+      const call: Call<string> = { ...CALL, to, type: 'none', open: helloUntil('.') }
       const tls = { authorities: createSecureContext(), session: null }
       return dial({ ...call, tls }, context, signal)
     }
@@ -230,7 +235,7 @@ describe('a connection', () => {
     const program = `
       import { openSync } from 'node:fs'
       import { dial } from './src/checker/dial.ts'
-      const call = { to: { ip: '127.0.0.1', port: 1 }, type: 'http', destination: {}, tls: null, request: 'x', reader: {} }
+      const call = { to: { ip: '127.0.0.1', port: 1 }, type: 'http', destination: {}, tls: null, open: () => ({ request: 'x', reader: {} }) }
       const context = { later: () => () => {}, elapsedMs: () => 0, userAgent: '' }
       const ask = async () => console.log((await dial(call, context, new AbortController().signal)).kind)
       await ask()
