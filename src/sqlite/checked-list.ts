@@ -4,11 +4,11 @@
  */
 import { join } from 'node:path'
 import type { Clock } from '../lib/clock.ts'
-import { CommandError, StoreError } from '../lib/errors.ts'
+import { CommandError, codeOf, StoreError } from '../lib/errors.ts'
 import { LISTED_COLUMNS, type ListedNumbers, toListed } from '../proxies/row.ts'
 import { PROXY_FILE } from './data-directory.ts'
 import { dataVersionOf } from './database.ts'
-import { toStoreError } from './errors.ts'
+import { explain, toStoreError } from './errors.ts'
 import { openList } from './stores.ts'
 
 /** Rows of a page. */
@@ -27,9 +27,11 @@ export function openCheckedList(dir: string, clock: Clock) {
     `select ${columns} from proxies where id in (select value from json_each(?))`,
   )
 
-  /** A full disk, too, is over sometime: then the checker tries again. */
+  /** A full disk or table of descriptors, too, is over sometime: then the checker tries again. */
   const failure = (error: unknown): unknown =>
-    error instanceof CommandError ? new StoreError(error.message) : toStoreError(file, error)
+    error instanceof CommandError || /^E[A-Z]+$/.test(codeOf(error))
+      ? new StoreError(explain(file, error))
+      : toStoreError(file, error)
 
   const failing =
     <A extends unknown[], R>(work: (...args: A) => R) =>

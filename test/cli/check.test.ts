@@ -115,6 +115,17 @@ describe('check --once FILE without --data', () => {
     expect(exitCode).toBe(0)
   })
 
+  test('holds no more connections than leave a quarter of the descriptors free, and says so', async () => {
+    const command = [...program(), 'check', '--once', file, ...world.options]
+    const limited = ['sh', '-c', 'ulimit -n 100; exec "$@"', 'sh', ...command]
+    const { exitCode, stderr } = await run(limited)
+    expect(stderr).toMatch(
+      /^at most [3-7]\d checks are under way: raise LimitNOFILE or ulimit -n\n/,
+    )
+    expect(stderr).toEndWith('checked 5, alive 5, put off 0\n')
+    expect(exitCode).toBe(0)
+  })
+
   test('prints [] and exits 0 when nobody lives; the same address is checked once', async () => {
     const dead = join(temporaryDirectory(), 'dead.txt')
     writeFileSync(dead, '127.66.0.1:9\n'.repeat(1000))

@@ -17,6 +17,7 @@ import { importSources } from '../../import/import.ts'
 import { openSecret } from '../../judge/secret.ts'
 import { type Clock, stopwatch, timerLater } from '../../lib/clock.ts'
 import { counted } from '../../lib/counted.ts'
+import { affordableDescriptors } from '../../lib/descriptors.ts'
 import { CommandError, messageOf, unreadable } from '../../lib/errors.ts'
 import { readRegularFile } from '../../lib/files.ts'
 import { isInternal } from '../../lib/ip.ts'
@@ -278,11 +279,14 @@ async function check(
   }
 
   async function work({ store, status, list, feeds }: Parts): Promise<void> {
+    const inFlightMax = affordableDescriptors(settings.inFlight)
+    if (inFlightMax < settings.inFlight)
+      report.say(`at most ${inFlightMax} checks are under way: raise LimitNOFILE or ulimit -n`)
     const checker = createChecker({
       ...{ store, status, list, probe, selfCheck, clock, elapsedMs, log, once, placing, accepts },
       ...{ later: timerLater, random: Math.random, onStatus: report.status },
       perSecond: settings.rate,
-      inFlightMax: settings.inFlight,
+      inFlightMax,
       speedBytesADay: settings.speedBytes,
       hasServices: targets.length > 0,
       hasTls: settings.judgeTls !== undefined,

@@ -8,7 +8,7 @@ import { CONNECTIONS_MAX, startJudge } from '../../judge/judge.ts'
 import { openSecret } from '../../judge/secret.ts'
 import { steadyClock } from '../../lib/clock.ts'
 import { several } from '../../lib/counted.ts'
-import { areDescriptorsLeft } from '../../lib/descriptors.ts'
+import { affordableDescriptors } from '../../lib/descriptors.ts'
 import { CommandError, untilAborted } from '../../lib/errors.ts'
 import { timerEvery } from '../../lib/log.ts'
 import { createNotifier } from '../../lib/systemd.ts'
@@ -23,9 +23,6 @@ const JUDGE_SETTINGS = [
 ] as const
 type JudgeSettings = Settings<(typeof JUDGE_SETTINGS)[number]>
 
-/** Descriptors that are left for other things than connections. */
-const OTHER_DESCRIPTORS = 64
-
 /** @throws CommandError (usage) for settings that cannot work together. */
 function filesOf({ judgeListenTls, judgeCert: cert, judgeKey: key }: JudgeSettings) {
   if (judgeListenTls === undefined) {
@@ -36,13 +33,6 @@ function filesOf({ judgeListenTls, judgeCert: cert, judgeKey: key }: JudgeSettin
     throw new CommandError('--listen-tls needs --cert FILE and --key FILE', 2)
   }
   return { listen: judgeListenTls, files: { cert, key } }
-}
-
-/** The most connections for which there are descriptors. */
-function connectionsMax(): number {
-  let most = CONNECTIONS_MAX
-  while (most > 1 && !areDescriptorsLeft(most + OTHER_DESCRIPTORS)) most /= 2
-  return most
 }
 
 export const judgeCommand = command({
@@ -69,7 +59,7 @@ export const judgeCommand = command({
     const manager = await createNotifier(serviceManager(), say)
     const judge = await startJudge({
       ...{ keys, clock: steadyClock(clock), every: timerEvery, say, listen, tls },
-      connectionsMax: connectionsMax(),
+      connectionsMax: affordableDescriptors(CONNECTIONS_MAX),
     })
     const { where, whereTls } = judge
     if (tls) say(`its certificate: ${tls.certificate.shown()}`)
