@@ -159,13 +159,22 @@ export function beginImport(
 ) {
   let started: ReturnType<typeof startImport> | null = null
   const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
+  /** @throws why it cannot begin; then the list is not locked. */
+  function begin() {
+    try {
+      return startImport(db, mode, latest, writer)
+    } catch (error) {
+      rollBack(db)
+      throw error
+    }
+  }
   const start = () => {
     if (started !== null) return started
     if (!tryLock(db, SHORT_WAIT_MS)) {
       onWait()
       if (!tryLock(db, WAIT_MS)) throw new StoreError(LOCKED)
     }
-    started = startImport(db, mode, latest, writer)
+    started = begin()
     return started
   }
   return {
@@ -178,7 +187,7 @@ export function beginImport(
         if (waitedMs >= WAIT_MS) throw new StoreError(LOCKED)
         await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
       }
-      started = startImport(db, mode, latest, writer)
+      started = begin()
     },
     add: (proxy: IncomingProxy): void => start().add(proxy),
     lower: (address: Address, works: number | null): void => start().lower(address, works),

@@ -2,11 +2,12 @@
  * Holds how SQLite writes the list, besides what every store promises of imports: the indexes and the disk, waiting for another process, and that an export imports as it was.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { writeFileSync } from 'node:fs'
+import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import type { Output } from '../../../src/api/render.ts'
 import { importSources } from '../../../src/import/import.ts'
+import { codeOf } from '../../../src/lib/errors.ts'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import { type IncomingProxy, LANGS, type Proxy, SERVICES } from '../../../src/proxies/proxy.ts'
 import type { Row } from '../../../src/proxies/row.ts'
@@ -96,6 +97,16 @@ describe('an import of more rows than are written at once', () => {
       ).toHaveLength(4)
     })
   }
+})
+
+test('an import that cannot begin leaves the list unlocked', async () => {
+  const list = open(temporaryDirectory())
+  renameSync(list.file, `${list.file}.away`)
+  const begins = beginImport(list.db, 'set').lock()
+  expect(await begins.catch(codeOf)).toBe('ENOENT')
+  expect(() => beginImport(list.db, 'set').add(BARE)).toThrow('ENOENT')
+  renameSync(`${list.file}.away`, list.file)
+  expect(load(list, [BARE])).toMatchObject({ added: 1 })
 })
 
 describe('a rollback', () => {
