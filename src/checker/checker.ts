@@ -112,6 +112,8 @@ export function createChecker(options: CheckerOptions) {
   let results: Done[] = []
   /** Failures that wait for the judge: a checker that is killed meanwhile does not check them again at once. */
   let unproven: Postponed[] = []
+  /** Addresses that an earlier run could check, and this one may not: they are forgotten. */
+  let unwanted: number[] = []
   let speedsRunning = 0
 
   const saidOn = new Map<string, string>()
@@ -181,13 +183,15 @@ export function createChecker(options: CheckerOptions) {
   // One check
 
   function requestFor(candidate: Candidate, nowMs: number): CheckRequest {
-    const { queue, hint, measured, speedMs, servicesMs, tlsMs } = candidate
+    const { queue, hint, measured, speedMs, servicesMs, tlsMs, history } = candidate
+    // Who lied about a payload is asked for one again: a plain check would find it alive.
+    const hasSpeed = queue === 'living' || history[0]?.attempts.at(-1)?.purpose === 'speed'
     const spent = ledger.speedBytes + (speedsRunning + 1) * SPEED_BYTES
     const isInBudget = spent <= options.speedBytesADay
     return {
       address: toAddress(candidate.id),
       known: measured?.type ?? hint,
-      wantsSpeed: queue === 'living' && isInBudget && isRareDue(speedMs, nowMs),
+      wantsSpeed: hasSpeed && isInBudget && isRareDue(speedMs, nowMs),
       wantsServices: options.hasServices && isRareDue(servicesMs, nowMs),
       wantsTls: options.hasTls && isRareDue(tlsMs, nowMs),
     }
@@ -205,6 +209,7 @@ export function createChecker(options: CheckerOptions) {
   function begin(id: number): void {
     const candidate = find(id)
     if (candidate === null) return // nobody else writes
+    if (!options.accepts(toAddress(id))) return void unwanted.push(id)
     const beganMs = now()
     const check = { candidate, request: requestFor(candidate, beganMs), beganMs, lagMs: 0 }
     running.add(check)
@@ -255,12 +260,16 @@ export function createChecker(options: CheckerOptions) {
     const done = results.slice(0, Math.max(BATCH_MAX, 2 * perSecond))
     const postponed = line.postponed().slice()
     const waiting = unproven.slice()
-    if (done.length + postponed.length + waiting.length === 0) return
-    const batch = { ...(await writeToList(done, signal)), ledger: { ...ledger, atMs: now() } }
+    const refused = unwanted.slice()
+    if (done.length + postponed.length + waiting.length + refused.length === 0) return
+    const written = await writeToList(done, signal)
+    const forgotten = [...written.forgotten, ...refused]
+    const batch = { ...written, forgotten, ledger: { ...ledger, atMs: now() } }
     store.save({ ...batch, postponed: [...waiting, ...postponed] })
     line.stored({ ...batch, postponed })
     results = results.slice(done.length)
     unproven = unproven.slice(waiting.length)
+    unwanted = unwanted.slice(refused.length)
     for (const { result } of done) if (result.kind === 'dead') tally.failed(result.reason)
   }
 
@@ -304,7 +313,7 @@ export function createChecker(options: CheckerOptions) {
   /** Whether each address that is due was checked. */
   const isOver = (nowMs: number): boolean =>
     intake.hasRead() &&
-    running.size + results.length + confirmation.waiting() === 0 &&
+    running.size + results.length + unwanted.length + confirmation.waiting() === 0 &&
     line.isEmpty(nowMs)
 
   // -----------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ import { createOrder, type Next } from './schedule.ts'
 /** How often in a second, and how many addresses at most, to look behind those that must come later. */
 const LOOKS = 4
 const LOOK_MAX = 2_000
-/** An address whose check was put off comes again after this. */
+/** An address whose check was put off comes again after this, and after twice as long each time, up to a limit. */
 const PUT_OFF_MS = 10 * SECOND_MS
+const DOUBLED_MAX = 5
 
 /** So many at most that come later are in memory: until they are stored, or, in a run that ends by itself, all. */
 const HELD_MAX = 20_000
@@ -100,8 +101,10 @@ export function createLine(
     /** The check of an address has said nothing. */
     putOff(id: number, nowMs: number): void {
       const times = (timesPutOff.get(id) ?? 0) + 1
-      if (onceMs !== null) timesPutOff.set(id, times)
-      if (times <= PUT_OFF_TIMES) postpone({ id, line: 'raw' }, nowMs + PUT_OFF_MS)
+      timesPutOff.set(id, times)
+      const doubled = onceMs === null ? Math.min(times - 1, DOUBLED_MAX) : 0
+      if (onceMs !== null && times > PUT_OFF_TIMES) return
+      postpone({ id, line: 'raw' }, nowMs + PUT_OFF_MS * 2 ** doubled)
     },
 
     /** Those that come later, which are to be stored. */
@@ -110,6 +113,7 @@ export function createLine(
     /** These are stored: they may be taken again. */
     stored({ checked, forgotten, postponed: later }: Omit<Batch, 'ledger'>): void {
       for (const { id } of [...checked, ...later]) busy.delete(id)
+      for (const { id } of checked) timesPutOff.delete(id)
       for (const id of forgotten) busy.delete(id)
       postponed = postponed.slice(later.length)
     },

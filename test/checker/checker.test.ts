@@ -186,6 +186,24 @@ describe('what a check is asked for', () => {
     await stop()
   })
 
+  test('speed again of one that lied about it: a plain check finds it alive', async () => {
+    const world = worldOf([A], { sliceMs: SECOND_MS })
+    const attempt = {
+      type: 'http',
+      purpose: 'speed',
+      result: 'altered',
+      ms: 9,
+      detail: '',
+    } as const
+    world.answer = ({ wantsSpeed }) =>
+      wantsSpeed ? { ...dead('altered'), attempts: [attempt] } : alive()
+    const { time, stop } = start(world)
+    await time.pass(HOUR_MS)
+    expect(world.begun.length).toBeGreaterThan(10)
+    expect(requestsIn(world).filter(({ wantsSpeed }) => !wantsSpeed)).toHaveLength(1)
+    await stop()
+  })
+
   test('speed within a daily budget, which holds across restarts', async () => {
     const world = createWorld({ speedBytesADay: 1_000_000, sliceMs: SECOND_MS })
     world.time.step(10 * HOUR_MS)
@@ -205,6 +223,17 @@ describe('what a check is asked for', () => {
     expect(asked()).toBe(6)
     await second.stop()
   })
+})
+
+test('what this run may not check is forgotten, also where an earlier one could', async () => {
+  const world = worldOf(['10.0.0.1:80', A])
+  world.checker = world.create({ accepts: ({ ip }) => ip !== '10.0.0.1' })
+  const { time, stop } = start(world)
+  await time.pass(5 * SECOND_MS)
+  await stop()
+  expect(world.begun.map(({ address }) => address)).toEqual([A])
+  expect(find(world, '10.0.0.1:80')).toBeNull()
+  expect(world.status?.queues).toEqual({ living: 1, down: 0, raw: 0 })
 })
 
 describe('which next', () => {
@@ -499,6 +528,21 @@ describe('a failure counts only when a self-check that began after it succeeds',
     })
     expect(rows).toBe(0)
     expect(world.said[0]).toBe('checks are put off: no descriptor is left')
+  })
+
+  test('an address to which nothing can ever be sent comes again later each time', async () => {
+    const world = worldOf([A])
+    world.answer = () => ({ kind: 'deferred', why: 'no way there', attempts: [], bytes: 0 })
+    const { time, stop } = start(world)
+    await time.pass(HOUR_MS)
+    expect(world.begun.length).toBeWithin(10, 20)
+    world.answer = () => alive()
+    await time.pass(6 * MINUTE_MS)
+    world.answer = () => ({ kind: 'deferred', why: 'no way there', attempts: [], bytes: 0 })
+    await time.pass(5 * MINUTE_MS)
+    const last = world.begun.slice(-2).map(({ at }) => at)
+    expect((last[1] ?? 0) - (last[0] ?? 0)).toBeLessThan(100 * SECOND_MS)
+    await stop()
   })
 
   test.each([

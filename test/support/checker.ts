@@ -193,7 +193,7 @@ export function createWorld(options: Partial<CheckerOptions> = {}) {
     status: null as CheckerStatus | null,
   }
   onCleanUp(world.store.close)
-  const create = () =>
+  const create = (changed: Partial<CheckerOptions> = {}) =>
     createChecker({
       ...{ store: world.store, status: world.store.status, list, clock: time.clock },
       ...{ elapsedMs: time.elapsedMs, later: time.later, random: createRandom(1) },
@@ -228,6 +228,7 @@ export function createWorld(options: Partial<CheckerOptions> = {}) {
         return world.judge()
       },
       ...options,
+      ...changed,
     })
   return Object.assign(world, { create, checker: create() })
 }
