@@ -33,16 +33,12 @@ export function createLine(
   const room = Math.ceil(perSecond)
   const busy = new Set<number>()
   let ready: Next[] = []
-  let postponed: Postponed[] = []
-  let held: (Next & { untilMs: number })[] = []
+  /** Those that come later: they are to be stored, or, in a run that ends by itself, stay here. */
+  let later: (Next & Postponed)[] = []
   const timesPutOff = new Map<number, number>()
 
-  function postpone(next: Next, untilMs: number): void {
-    if (onceMs === null) postponed.push({ id: next.id, untilMs, asItIs: next.line === 'idle' })
-    else held.push({ ...next, untilMs })
-  }
-
-  const isRoomToHold = (): boolean => held.length + postponed.length < HELD_MAX
+  const postpone = (next: Next, untilMs: number): void =>
+    void later.push({ ...next, untilMs, asItIs: next.line === 'idle' })
 
   /** Who is due, then who may come early; `count` at most. */
   const look = (nowMs: number, count: number): Next[] =>
@@ -72,9 +68,8 @@ export function createLine(
 
   /** In a run that ends by itself, those whose time has come. */
   function recall(nowMs: number): void {
-    const isDue = ({ untilMs }: { untilMs: number }): boolean => untilMs <= nowMs
-    const due = held.filter(isDue).slice(0, room - ready.length)
-    held = held.filter(next => !due.includes(next))
+    const due = later.filter(({ untilMs }) => untilMs <= nowMs).slice(0, room - ready.length)
+    later = later.filter(next => !due.includes(next))
     place(due, nowMs)
   }
 
@@ -82,9 +77,9 @@ export function createLine(
     /** To be called once a second. */
     refill(nowMs: number): void {
       makeRoom(nowMs)
-      recall(nowMs)
+      if (onceMs !== null) recall(nowMs)
       let count = room - ready.length
-      for (let n = 0; n < LOOKS && ready.length < room && isRoomToHold(); n += 1) {
+      for (let n = 0; n < LOOKS && ready.length < room && later.length < HELD_MAX; n += 1) {
         const found = look(nowMs, count)
         place(found, nowMs)
         if (found.length < count) return
@@ -107,19 +102,19 @@ export function createLine(
       postpone({ id, line: 'raw' }, nowMs + PUT_OFF_MS * 2 ** doubled)
     },
 
-    /** Those that come later, which are to be stored. */
-    postponed: (): readonly Postponed[] => postponed,
+    /** Those that come later, and are to be stored. */
+    postponed: (): readonly Postponed[] => (onceMs === null ? later : []),
 
     /** These are stored: they may be taken again. */
-    stored({ checked, forgotten, postponed: later }: Omit<Batch, 'ledger'>): void {
-      for (const { id } of [...checked, ...later]) busy.delete(id)
+    stored({ checked, forgotten, postponed }: Omit<Batch, 'ledger'>): void {
+      for (const { id } of [...checked, ...postponed]) busy.delete(id)
       for (const { id } of checked) timesPutOff.delete(id)
       for (const id of forgotten) busy.delete(id)
-      postponed = postponed.slice(later.length)
+      later = later.slice(postponed.length)
     },
 
     /** Whether nobody is due who is not under way. */
     isEmpty: (nowMs: number): boolean =>
-      ready.length + held.length === 0 && look(nowMs, 1).length === 0,
+      ready.length + (onceMs === null ? 0 : later.length) === 0 && look(nowMs, 1).length === 0,
   }
 }
