@@ -21,7 +21,7 @@ import { isInternal } from '../lib/ip.ts'
 import { type Address, addressText, type ProxyType } from '../proxies/proxy.ts'
 import { classify, type Header, headersFor, sentOf } from './classify.ts'
 import { type Call, type Destination, type DialContext, dial, type Trust } from './dial.ts'
-import type { Reason, SelfCheck } from './ports.ts'
+import type { SelfCheck } from './ports.ts'
 import {
   createResponseReader,
   done,
@@ -124,8 +124,10 @@ export type Found = {
 export const portOf = (url: URL): number =>
   Number(url.port) || (url.protocol === 'https:' ? 443 : 80)
 
-/** What is wrong with the judge, for its operator. */
-const PROBLEMS: { readonly [R in Reason]?: string } = {
+/** What is wrong with the judge, for its operator, by what was seen, or else by the reason. */
+const PROBLEMS: { readonly [what: string]: string } = {
+  CERT_HAS_EXPIRED: 'has a certificate that has ended',
+  CERT_NOT_YET_VALID: 'has a certificate that is not valid yet: is a clock wrong?',
   timeout: 'cannot be reached: nobody answers there',
   refused: 'refuses connections (is it running?)',
   unreachable: 'cannot be reached: there is no way to its address',
@@ -169,7 +171,9 @@ export async function checkJudge(
     if (dialed.kind === 'short') throw new Error(`was not asked: ${dialed.why}`)
     if (dialed.kind === 'failed') {
       const { reason, detail } = dialed
-      throw new Error(PROBLEMS[reason] ?? `does not answer (${detail || reason})`)
+      throw new Error(
+        PROBLEMS[detail] ?? PROBLEMS[reason] ?? `does not answer (${detail || reason})`,
+      )
     }
     const atMs = startMs + dialed.firstMs / 2
     const told = dialed.value

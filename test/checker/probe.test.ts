@@ -9,7 +9,7 @@ import type { Target } from '../../src/checker/targets.ts'
 import { keysOf } from '../../src/judge/protocol.ts'
 import type { Address } from '../../src/proxies/proxy.ts'
 import { T0 } from '../support/fixtures.ts'
-import { CERTIFICATES, JUDGE_NAME } from '../support/judge.ts'
+import { CERTIFICATES, JUDGE_NAME, startTestJudge } from '../support/judge.ts'
 import {
   type Behaviour,
   EXIT,
@@ -415,7 +415,13 @@ describe('a self-check', () => {
   type Change = { plain?: string; tls?: string } & Omit<Partial<ProberOptions>, 'judge'>
   const at = async (behave: Behaviour): Promise<number> => (await startProxy(behave, US)).port
   const reverse = reverseProxy(() => prober.judge.port)
+  async function ended(): Promise<Change> {
+    const { tlsPort } = await startTestJudge({}, CERTIFICATES.ended)
+    const authorities = readFileSync(CERTIFICATES.ended.cert, 'utf8')
+    return { tls: `https://${JUDGE_NAME}:${tlsPort}`, authorities }
+  }
   const problems: [string, () => Promise<Change>, string][] = [
+    ['a certificate that has ended', ended, 'has a certificate that has ended'],
     ['nobody there', async () => ({ plain: `http://${JUDGE_NAME}:1` }), 'refuses connections'],
     [
       'no IPv4 address',

@@ -24,10 +24,11 @@ export const JUDGE_NAME = 'judge.example'
 const pem = (name: string): string => join(ROOT, 'test/fixtures/tls', name)
 const pair = (name: string) => ({ cert: pem(`${name}.pem`), key: pem(`${name}.key`) })
 export const AUTHORITY = pem('judge-authority.pem')
-/** Certificates: of the judge, twice; of another name; and one that nobody has signed. */
+/** Certificates: of the judge, twice; of another name; one that nobody has signed; and one that has ended. */
 export const CERTIFICATES = {
   ...{ judge: pair('judge'), renewed: pair('judge-renewed') },
   ...{ otherName: pair('judge-other-name'), selfSigned: pair('judge-middle') },
+  ended: pair('judge-ended'),
 }
 
 /** A token that is valid at T0, for the judge itself on its plain listener unless said otherwise. */
