@@ -6,13 +6,7 @@ import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Registry } from './access/ports.ts'
-import type {
-  Candidate,
-  CheckedList,
-  CheckerStatus,
-  CheckerStatusStore,
-  CheckStore,
-} from './checker/ports.ts'
+import type { CheckedList, CheckerStatus, CheckerStatusStore, CheckStore } from './checker/ports.ts'
 import type { Settings } from './config/settings.ts'
 import type { FeedLines, FeedStore, StoredFeed } from './feeds/store.ts'
 import { repeat } from './jobs/runner.ts'
@@ -345,10 +339,13 @@ export const withMemoryChecker = <T>(
     store => work({ store, status: store.status }),
   )
 
-/** What the checker of a data directory remembers of an address; `null` nothing. */
-export function findCandidate(dir: string, id: number): Candidate | null {
+/** What the checker of a data directory remembers of an address, `null` nothing; and what its clock shows. */
+export function findCandidate(dir: string, id: number, clock: Clock) {
   if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
-  return readChecks(dir, checks => checks.find(id))
+  return readChecks(dir, ({ find, ledger }) => ({
+    candidate: find(id),
+    nowMs: Math.max(clock(), ledger()?.atMs ?? 0),
+  }))
 }
 
 /** Works with what a checker has in a database, while it has the lock that makes it the only one. */

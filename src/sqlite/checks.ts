@@ -12,6 +12,7 @@ import {
   type CheckerStatus,
   type CheckerStatusStore,
   type CheckStore,
+  type Ledger,
   type Past,
   QUEUES,
   type Queue,
@@ -143,7 +144,7 @@ function createCheckStore(db: Database) {
   const first = db.prepare<{ next_at: number }, []>(
     'select next_at from candidates where queue = 0 order by next_at limit 1',
   )
-  const ledger = cell<NonNullable<ReturnType<CheckStore['ledger']>>>(db, 'ledger')
+  const ledger = cell<Ledger>(db, 'ledger')
 
   /** Counting ten million takes half a second: it is done once, because nobody else writes. */
   const sizes = QUEUES.map(() => 0)
@@ -302,14 +303,15 @@ export function openChecks(dir: string | null) {
 /** Works with what the checker of a data directory remembers, only to read it; `null` when none ever ran. */
 export function readChecks<T>(
   dir: string,
-  work: (checks: Pick<CheckStore, 'find'> & { status(): CheckerStatus | null }) => T,
+  work: (checks: Pick<CheckStore, 'find' | 'ledger'> & { status(): CheckerStatus | null }) => T,
   mode: OpenMode = { isReader: true },
 ): T | null {
   const file = join(dir, CHECKS_FILE)
   if (!existsSync(file)) return null
   const db = openChecksFile(file, mode)
   try {
-    return work({ find: finder(db), status: cell<CheckerStatus>(db, 'status').read })
+    const ledger = cell<Ledger>(db, 'ledger').read
+    return work({ find: finder(db), ledger, status: cell<CheckerStatus>(db, 'status').read })
   } catch (error) {
     throw toStoreError(file, error)
   } finally {

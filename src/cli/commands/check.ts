@@ -337,7 +337,7 @@ const checkCommand = command({
   example:
     'proxylist check addresses.txt --judge http://judge.example.com --contact https://example.com/us',
   endsAtSignal: 'by itself',
-  kept: 'what was found is in the list',
+  kept: 'what was found is in the list, where there is one',
   async run({ settings, args, isGiven, clock, signal }) {
     yieldToServer()
     const isWithoutData =
@@ -356,11 +356,11 @@ const explainCommand = command({
   async run({ settings: { data }, args: [text = ''], clock }) {
     const address = parseAddress(text)
     if (address === null) throw new CommandError('the address must be a.b.c.d:port', 2)
-    const candidate = findCandidate(data, idOf(address))
+    const { candidate = null, nowMs = 0 } = findCandidate(data, idOf(address), clock) ?? {}
     if (candidate === null) {
       return await print(`${text} is not known to the checker of ${data}\n`)
     }
-    await print(`${explain(candidate, clock()).join('\n')}\n`)
+    await print(`${explain(candidate, nowMs).join('\n')}\n`)
   },
 })
 
