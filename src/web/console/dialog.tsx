@@ -187,6 +187,16 @@ export function Actions({ actions, look, of }: ActionsProps) {
   )
 }
 
+type NewBarProps = { name: string; open(close: () => void): VNode; children?: ComponentChildren }
+
+/** The bar above a view, with the button that makes a thing. */
+export const NewBar = ({ children, ...action }: NewBarProps) => (
+  <div class="bar-above">
+    {children}
+    <Actions look="primary" actions={[action]} />
+  </div>
+)
+
 type CopyProps = { label: string; value: string; action: string; isLong?: boolean }
 
 /** A text with a button that copies it. */

@@ -12,6 +12,7 @@ import {
   Field,
   FormDialog,
   LiveNotice,
+  NewBar,
   useFields,
   When,
 } from './dialog.tsx'
@@ -275,17 +276,10 @@ export function FeedsView() {
   }
   return (
     <>
-      <div class="bar-above">
-        <Actions
-          look="primary"
-          actions={[
-            {
-              name: 'Add a feed',
-              open: onClose => <FeedDialog feed={null} {...{ send, onClose }} />,
-            },
-          ]}
-        />
-      </div>
+      <NewBar
+        name="Add a feed"
+        open={onClose => <FeedDialog feed={null} {...{ send, onClose }} />}
+      />
       {problem && <Alert>{problem}</Alert>}
       <LiveNotice live={live} />
       {live.value && feeds.length === 0 && (

@@ -9,7 +9,7 @@ import { Table } from '../parts/table.tsx'
 import { keyHref } from './address.ts'
 import { Spark } from './chart.tsx'
 import { useConsole } from './context.ts'
-import { Actions, Field, FormDialog, LiveNotice, useFields, When } from './dialog.tsx'
+import { Actions, Field, FormDialog, LiveNotice, NewBar, useFields, When } from './dialog.tsx'
 import { type KeyFilter, pathOf, TEMPORARY } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 import { usePlans } from './plans.tsx'
@@ -358,18 +358,12 @@ export function KeysView() {
   }
   return (
     <>
-      <div class="bar-above">
+      <NewBar name="New key" open={onClose => <NewKeyDialog {...{ live, onClose }} />}>
         <Filters plans={plans} />
         <span class="soft" role="status">
           {live.value && `${number(live.value.matching)} of ${number(live.value.total)}`}
         </span>
-        <Actions
-          look="primary"
-          actions={[
-            { name: 'New key', open: close => <NewKeyDialog live={live} onClose={close} /> },
-          ]}
-        />
-      </div>
+      </NewBar>
       <LiveNotice live={live} />
       <p class="outcome" role="status">
         {outcome}

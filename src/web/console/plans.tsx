@@ -4,7 +4,15 @@ import type { Plan } from '../../admin/wire.ts'
 import { CheckField } from '../parts/form.tsx'
 import { Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
-import { type Action, Actions, Field, FormDialog, LiveNotice, useFields } from './dialog.tsx'
+import {
+  type Action,
+  Actions,
+  Field,
+  FormDialog,
+  LiveNotice,
+  NewBar,
+  useFields,
+} from './dialog.tsx'
 import { ALL_KEYS } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 import {
@@ -211,17 +219,7 @@ export function PlansView() {
   const live = usePlans()
   return (
     <>
-      <div class="bar-above">
-        <Actions
-          look="primary"
-          actions={[
-            {
-              name: 'New plan',
-              open: onClose => <PlanDialog plan={null} {...{ live, onClose }} />,
-            },
-          ]}
-        />
-      </div>
+      <NewBar name="New plan" open={onClose => <PlanDialog plan={null} {...{ live, onClose }} />} />
       <LiveNotice live={live} />
       {live.value && (
         <section class="card table-card" aria-label="Plans">

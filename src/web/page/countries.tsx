@@ -6,7 +6,7 @@ import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import type { Facet } from '../../proxies/stats-document.ts'
 import { Radios } from '../parts/form.tsx'
-import { fill } from '../parts/speech.ts'
+import { fill, LANGS, placesIn } from '../parts/speech.ts'
 import { type Bubble, placeBubbles } from './model/bubbles.ts'
 import { itemsOf, toggled } from './model/query.ts'
 import { CENTERS, landPath, VIEW } from './model/world.ts'
@@ -89,8 +89,14 @@ function optionsOf(whole: Facet | null, chosen: readonly string[], say: Say): Op
   return options.sort((a, b) => countOf(b) - countOf(a) || compare(a.label, b.label))
 }
 
-const matches = ({ value, label }: Option, find: string): boolean =>
-  find === '' || value === find || label.toLowerCase().includes(find)
+let names: readonly Intl.DisplayNames[] = []
+/** Whether a country has a name with this text, in any of our languages. */
+function matches({ value }: Option, find: string): boolean {
+  if (find === '' || value === find) return true
+  if (names.length === 0)
+    names = LANGS.flatMap(lang => [placesIn(lang, 'long'), placesIn(lang, 'short')])
+  return names.some(each => each.of(value.toUpperCase())?.toLowerCase().includes(find))
+}
 
 /** `isPlain`: there are no counts, and all are listed. */
 export function Countries({ isPlain, ...props }: FilterProps & { isPlain: boolean }) {

@@ -36,11 +36,16 @@ const SIZES = [
 /** Seconds by which the visitor's zone is ahead of UTC at an instant. */
 export const localOffset = (unixMs: number): number => -60 * new Date(unixMs).getTimezoneOffset()
 
+/** The names of countries, by their codes. */
+export const placesIn = (lang: Lang, style: 'long' | 'short') =>
+  new Intl.DisplayNames([lang], { type: 'region', fallback: 'code', style })
+
 export function createSpeech(lang: Lang) {
   const integers = new Intl.NumberFormat(lang)
   const bytes = new Intl.NumberFormat(lang, { style: 'unit', unit: 'byte', unitDisplay: 'long' })
   const rules = new Intl.PluralRules(lang)
-  const places = new Intl.DisplayNames([lang], { type: 'region', fallback: 'code' })
+  // Long Russian names have no room in a line; short English ones are codes.
+  const places = placesIn(lang, lang === 'ru' ? 'short' : 'long')
   /** Formatters are costly to make: one for each unit and precision. */
   const formats: { [id: string]: Intl.NumberFormat } = {}
   const unit = (value: number, unit: string, maximumFractionDigits = 0): string => {
