@@ -165,6 +165,8 @@ const OURS = ['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM']
 const TLS = /SSL|EPROTO/
 const CERTIFICATE = /CERT|ALTNAME|SELF_SIGNED|VERIFY|ISSUER|SIGNATURE_FAILURE|HOSTNAME/
 
+const TOO_MANY = { kind: 'short', why: 'too many TLS handshakes are under way' } as const
+
 /** Why the system would not even send: almost always one of these. */
 const SHORTAGE = 'this machine has no descriptor left, or no way there'
 
@@ -185,11 +187,11 @@ export class Stop implements Stopping {
 }
 
 /**
- * Bun reads a few TLS handshakes in a turn of the event loop, and lets further ones wait, some for ten seconds: they
- * would look like dead proxies. One that takes longer than this makes room.
+ * Bun reads five TLS handshakes in a turn of the event loop, and lets the longest waiting of further ones wait, some for
+ * ten seconds: they would look like dead proxies. One that takes longer than this is on its way, and makes room.
  */
 const HANDSHAKES_MAX = 5
-const HANDSHAKE_MS = SECOND_MS
+export const HANDSHAKE_MS = 5
 let handshakes = 0
 const waiting: (() => void)[] = []
 
@@ -250,11 +252,12 @@ export function dial<T>(
     socket.destroy()
     resolve({ isConnected, firstByte, ms, firstMs, transferMs, bytes, ...end })
   }
-  const fail = (reason: Reason, detail = ''): void => settle(failed(reason, detail))
+  /** Nobody waits for us for ever: who gives up in the queue is not to blame. */
+  const fail = (reason: Reason, detail = ''): void =>
+    settle(phase === 'queued' ? TOO_MANY : failed(reason, detail))
 
   function onTimeout(): void {
-    if (phase === 'queued') settle({ kind: 'short', why: 'too many TLS handshakes are under way' })
-    else fail(isConnected ? 'no answer' : 'timeout')
+    fail(isConnected ? 'no answer' : 'timeout')
   }
 
   function onError(error: unknown): void {
@@ -286,6 +289,8 @@ export function dial<T>(
     if (next !== undefined) socket.write(next.say(destination, userAgent))
     else if (tls === null) open()
     else if (pending.length > 0) fail('proxy error', 'bytes before TLS')
+    else if (type === 'none')
+      startTls(tls) // the judge itself: whether it is there must show at once
     else queueTls(tls)
   }
 
@@ -350,7 +355,7 @@ export function dial<T>(
     firstByte ??= bytes[0] ?? null
     if (phase === 'open') onAnswer(bytes)
     else if (phase === 'handshake') onHandshake(bytes)
-    else if (phase === 'queued') fail('proxy error', 'bytes before TLS')
+    else if (phase === 'queued') settle(failed('proxy error', 'bytes before TLS'))
   }
 
   // What the system refuses to begin shows as ECONNREFUSED too, a full table of descriptors for one; but Bun says

@@ -10,6 +10,7 @@ import {
   CONNECT_MS_MAX,
   dial,
   FIRST_BYTE_MS_MAX,
+  HANDSHAKE_MS,
   type Trust,
 } from '../../src/checker/dial.ts'
 import {
@@ -201,33 +202,42 @@ describe('a connection', () => {
     expect(await ask(middle, tls)).toMatchObject({ kind: 'failed', reason: 'intercepted' })
   })
 
-  test('waits for its TLS handshake while five are under way, and that is no time of its own', async () => {
+  test('waits for its TLS handshake while five have just begun, and what ends meanwhile says nothing', async () => {
     const timers = handTimers()
-    const silent = await startProxy(() => {})
     let asked = 0
-    const counting = await startProxy(client => void client.once('data', () => (asked += 1)))
+    const grants = (then: Behaviour) =>
+      startProxy(client => {
+        client.once('data', () => {
+          client.write('HTTP/1.1 200 OK\r\n\r\n')
+          then(client)
+        })
+      })
+    const tunnel = await grants(client => client.once('data', () => (asked += 1)))
+    const leaving = await grants(client => client.end())
     const context = { later: timers.later, elapsedMs: () => 0, userAgent: '' }
     const stop = new AbortController()
-    const begin = (to: typeof silent, { signal } = stop): ReturnType<typeof dial> => {
-      const call: Call<string> = { ...CALL, to, type: 'none', open: helloUntil('.') }
+    const begin = (to: typeof tunnel, { signal } = stop, type: Call<string>['type'] = 'https') => {
       const tls = { authorities: createSecureContext(), session: null }
-      return dial({ ...call, tls }, context, signal)
+      return dial({ ...CALL, to, type, open: helloUntil('.'), tls }, context, signal)
     }
-    const five = Array.from({ length: 5 }, () => begin(silent))
-    await until(() => timers.count(FIRST_BYTE_MS_MAX) === 5)
-    const sixth = begin(counting)
+    const five = Array.from({ length: 5 }, () => begin(tunnel))
+    await until(() => asked === 5)
+    const sixth = begin(tunnel)
     await until(() => timers.size() === 2 * 5) // it is connected, and no time of its own runs
-    expect(asked).toBe(0)
-    timers.pass(FIRST_BYTE_MS_MAX) // the first is over, and makes room
-    await until(() => asked === 1)
-    expect(await five[0]).toMatchObject({ kind: 'failed', reason: 'no answer' })
+    expect(await begin(leaving)).toMatchObject({ kind: 'short' })
     const ending = new AbortController()
-    const seventh = begin(counting, ending)
+    const seventh = begin(tunnel, ending)
     await until(() => timers.size() === 2 * 5)
     ending.abort()
     expect(await seventh).toMatchObject({ kind: 'short' })
+    expect(asked).toBe(5)
+    // The judge itself is asked at once, here by one that speaks no TLS.
+    expect(await begin(leaving, stop, 'none')).toMatchObject({ reason: 'proxy error' })
+    timers.pass(HANDSHAKE_MS) // the first takes long, and makes room
+    await until(() => asked === 6)
     stop.abort()
-    expect((await Promise.all([...five, sixth])).map(({ kind }) => kind)).not.toContain('short')
+    const ended = await Promise.all([...five, sixth])
+    expect(ended.map(({ kind }) => kind)).not.toContain('short')
     expect(timers.size()).toBe(0)
   })
 
