@@ -18,6 +18,8 @@ const RATE = 200
 const ADDRESSES = 5_000
 const SOME = 2_000
 const FEW = 200
+/** Proxies that connect and never answer: each holds a descriptor for seconds. */
+const HANGING = 250
 const KILLS = 100
 const HOUR_MS = 3_600_000
 
@@ -26,7 +28,7 @@ type Scene = Awaited<ReturnType<typeof createScene>>
 /** Proxies at addresses of 127.0.0.0/8 that all live, a secret, and a judge of the program. */
 async function createScene(run: Run) {
   const dir = run.directory('checker')
-  const { everywhere } = await startWorld()
+  const { everywhere, proxies } = await startWorld()
   const secret = join(dir, 'secret')
   writeFileSync(secret, `${Buffer.from(SECRET).toString('base64url')}\n`)
   chmodSync(secret, 0o600)
@@ -37,12 +39,14 @@ async function createScene(run: Run) {
     await judge.says(/listening on/)
     return judge
   }
-  const fileOf = (name: string, addresses: number): string => {
+  const linesOf = (addresses: number, host: number, port: number | undefined): string =>
+    Array.from({ length: addresses }, (_, n) => {
+      return `127.${1 + (n % 250)}.${Math.floor(n / 250)}.${host}:${port}\n`
+    }).join('')
+  const fileOf = (name: string, addresses: number, hanging = 0): string => {
     const file = join(dir, name)
-    const lines = Array.from({ length: addresses }, (_, n) => {
-      return `127.${1 + (n % 250)}.${Math.floor(n / 250)}.1:${everywhere}\n`
-    })
-    writeFileSync(file, lines.join(''))
+    const hangs = linesOf(hanging, 2, proxies.hangs?.[0]?.port)
+    writeFileSync(file, hangs + linesOf(addresses, 1, everywhere))
     return file
   }
   const command = (file: string, ...more: string[]): string[] => [
@@ -63,7 +67,7 @@ async function createScene(run: Run) {
     command,
     many: fileOf('many', ADDRESSES),
     some: fileOf('some', SOME),
-    few: fileOf('few', FEW),
+    few: fileOf('few', FEW, HANGING),
   }
 }
 
@@ -201,7 +205,7 @@ async function descriptors({ startJudge, command, few }: Scene): Promise<Finding
   await judge.stop()
   const alive = exitCode === 0 ? JSON.parse(stdout).length : 0
   return finding(
-    'with 100 file descriptors, --once finds all of the living',
+    `with 100 file descriptors, --once finds all of the living beside ${HANGING} that hang`,
     `${alive} of ${FEW}`,
     'all',
     alive === FEW,

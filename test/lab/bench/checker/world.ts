@@ -39,7 +39,7 @@ const polyglot: Behaviour = client => {
 const { port: everywhere } = await startProxy(polyglot, '0.0.0.0')
 
 const hanging = createServer(client => void client.on('error', () => {}))
-await new Promise<void>(resolve => hanging.listen(0, '127.66.0.1', 8192, resolve))
+await new Promise<void>(resolve => hanging.listen(0, '0.0.0.0', 8192, resolve))
 const bound = hanging.address()
 proxies.hangs = [{ ip: '127.66.0.1', port: typeof bound === 'object' && bound ? bound.port : 0 }]
 
