@@ -76,7 +76,8 @@ async function checkOn(): Promise<void> {
     if (address === undefined) return
     const request = { address, known, wantsSpeed: false, wantsServices: false, wantsTls }
     const result = await (work.isBare ? connectBare() : probe(request, stopping))
-    const word = 'reason' in result ? result.reason : result.kind
+    const hasNoTls = 'measured' in result && result.measured.hasTls === false
+    const word = 'reason' in result ? result.reason : hasNoTls ? 'without TLS' : result.kind
     found[word] = (found[word] ?? 0) + 1
   }
 }
