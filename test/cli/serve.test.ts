@@ -231,12 +231,17 @@ function exchange(bytes: string, isOpen = false): Promise<string> {
   return promise
 }
 
-/** Waits until the log has all that was asked before; gives its entries from the given one on. */
-async function logged(from: number): Promise<{ path: string; client: string }[]> {
+/** The lines of the log, once it has all that was asked before. */
+async function logLines(): Promise<string[]> {
   const { headers } = await server.request('/healthz')
   const id = headers.get('x-request-id') ?? ''
   while (!server.output().includes(id)) await server.request('/healthz')
-  const entries = linesOf(server.output()).slice(from)
+  return linesOf(server.output())
+}
+
+/** The entries of the log from the given line on, once it has all that was asked before. */
+async function logged(from: number): Promise<{ path: string; client: string }[]> {
+  const entries = (await logLines()).slice(from)
   return entries.map(line => JSON.parse(line)).filter(({ path }) => path !== '/healthz')
 }
 
@@ -383,7 +388,7 @@ describe('requests no well-behaved client sends', () => {
   test.each(['BREW', 'FOO', 'Get'])(
     '%s is closed by Bun without an answer or a line',
     async method => {
-      const before = linesOf(server.output()).length
+      const before = (await logLines()).length
       expect(await exchange(`${method} ${ASK} HTTP/1.1\r\nHost: a\r\n\r\n`)).toBe('')
       expect(await logged(before)).toEqual([])
     },
@@ -408,7 +413,7 @@ test('connections that end or never begin a request do no harm', async () => {
 
 test('the access log has the address of clients that leave without their answer', async () => {
   const { hostname, port } = new URL(server.url)
-  const before = linesOf(server.output()).length
+  const before = (await logLines()).length
   const gone = Array.from({ length: 50 }, () => {
     const { promise, resolve } = Promise.withResolvers<void>()
     const socket = connect(Number(port), hostname, () => {
