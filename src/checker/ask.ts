@@ -142,14 +142,14 @@ const PROBLEMS: { readonly [what: string]: string } = {
 export async function checkJudge(
   options: JudgeOptions,
   offsetMs: number,
-  signal: AbortSignal,
+  until: { signal: AbortSignal; deadlineMs: number },
 ): Promise<{ found: Found; self: Extract<SelfCheck, { ok: true }> } | { problem: string }> {
   const { judge, clock, keys, ownAddresses, allowsPrivate } = options
   let offset = offsetMs
 
   async function locate(url: URL): Promise<Site> {
     const host = url.hostname
-    const addresses = isIPv4(host) ? [host] : await orAborted(options.resolve(host), signal)
+    const addresses = isIPv4(host) ? [host] : await orAborted(options.resolve(host), until.signal)
     const ip = addresses.find(isIPv4)
     if (ip === undefined) throw new Error('has a name without an IPv4 address')
     if (!allowsPrivate && isInternal(ip)) {
@@ -167,7 +167,7 @@ export async function checkJudge(
   async function ask(site: Site, triesLeft = 2): Promise<{ answer: Answer; atMs: number }> {
     const startMs = clock()
     const asking = { clock: () => clock() + offset, to: site.destination, size: 0 }
-    const dialed = await dial(callOf(site, keys, { ...asking, type: 'none' }), options, signal)
+    const dialed = await dial(callOf(site, keys, { ...asking, type: 'none' }), options, until)
     if (dialed.kind === 'short') throw new Error(`was not asked: ${dialed.why}`)
     if (dialed.kind === 'failed') {
       const { reason, detail } = dialed

@@ -214,11 +214,14 @@ function queueHandshake(start: (over: () => void) => void, later: Later): void {
   else waiting.push(begin)
 }
 
-/** Ends at once when `signal` is aborted; never rejects. */
+/** When work must end: at once when `signal` is aborted, and at an instant of `elapsedMs`. */
+export type Until = { readonly signal: Stopping; readonly deadlineMs: number }
+
+/** Never rejects. */
 export function dial<T>(
   { to, type, destination, tls, farewell, ...call }: Call<T>,
   { later, elapsedMs, userAgent }: DialContext,
-  signal: Stopping,
+  { signal, deadlineMs }: Until,
 ): Promise<Dialed<T>> {
   const { promise, resolve } = Promise.withResolvers<Dialed<T>>()
   const startMs = elapsedMs()
@@ -233,10 +236,17 @@ export function dial<T>(
   let isConnected = false
   /** Whether a connection failed that was under way: else the system has not begun it. */
   let wasUnderWay = false
-  let cancel = later(onTimeout, CONNECT_MS_MAX)
+  let cancel = (): void => {}
+  limit(CONNECT_MS_MAX)
   const socket = connect({ host: to.ip, port: to.port })
   /** The socket, or TLS over it. */
   let wire: Socket = socket
+
+  /** Gives what follows so many milliseconds, if the deadline does. */
+  function limit(ms: number): void {
+    cancel()
+    cancel = later(onTimeout, Math.max(0, Math.min(ms, deadlineMs - elapsedMs())))
+  }
 
   function settle(end: End<T>): void {
     if (phase === 'over') return
@@ -296,7 +306,7 @@ export function dial<T>(
 
   function queueTls(trust: Trust): void {
     phase = 'queued'
-    cancel() // what others take is not its time
+    limit(Infinity) // what others take is not its time
     queueHandshake(over => {
       if (phase !== 'queued') return over()
       handshakeOver = over
@@ -306,7 +316,7 @@ export function dial<T>(
 
   function startTls(trust: Trust): void {
     phase = 'tls'
-    cancel = later(onTimeout, FIRST_BYTE_MS_MAX)
+    limit(FIRST_BYTE_MS_MAX)
     socket.removeListener('data', onData)
     const { authorities: secureContext, session } = trust
     const servername = destination.host
@@ -333,11 +343,10 @@ export function dial<T>(
   }
 
   function onAnswer(bytes: Buffer): void {
-    if (firstMs === 0) {
-      cancel()
-      firstMs = elapsedMs() - startMs
-    }
+    const isFirst = firstMs === 0
+    if (isFirst) firstMs = elapsedMs() - startMs
     conclude(talk.reader.push(bytes))
+    if (isFirst && phase !== 'over') limit(Infinity)
   }
 
   function onHandshake(bytes: Buffer): void {
@@ -367,8 +376,7 @@ export function dial<T>(
     if (phase !== 'connecting') return
     isConnected = true
     phase = 'handshake'
-    cancel()
-    cancel = later(onTimeout, FIRST_BYTE_MS_MAX)
+    limit(FIRST_BYTE_MS_MAX)
     proceed()
   })
   socket.on('data', onData)

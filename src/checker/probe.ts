@@ -19,7 +19,7 @@ import {
   type Site,
 } from './ask.ts'
 import { classify, headersFor, worstOf } from './classify.ts'
-import { type Call, type Dialed, dial, Stop } from './dial.ts'
+import { type Call, type Dialed, dial, type Until } from './dial.ts'
 import {
   type Attempt,
   type CheckRequest,
@@ -101,80 +101,75 @@ export type ProberOptions = Omit<JudgeOptions, 'authorities'> & {
   targets: readonly Target[]
 }
 
-/** A check under way: makes its connections, one after the other, and records them. */
-function createCheck(
-  options: ProberOptions,
-  world: World,
-  { address, known }: CheckRequest,
-  { signal, isStopped }: { signal: Stopping; isStopped: () => boolean },
-) {
-  const attempts: Attempt[] = []
-  let bytes = 0
-  let hasRetried = false
-
-  function record<T>(purpose: Attempt['purpose'], type: ProxyType, dialed: Dialed<T>): Tried<T> {
-    bytes += dialed.bytes
-    if (isStopped()) throw deferred('it was stopped')
-    if (dialed.kind === 'short') throw deferred(dialed.why)
-    const { result, detail } =
-      dialed.kind === 'done'
-        ? ({ result: 'ok', detail: '' } as const)
-        : { result: dialed.reason, detail: printable(dialed.detail).slice(0, DETAIL_MAX) }
-    attempts.push({ type, purpose, result, ms: Math.round(dialed.ms), detail })
-    return dialed
+/** A check under way. */
+type Check = CheckRequest &
+  Until & {
+    readonly options: ProberOptions
+    readonly world: World
+    readonly attempts: Attempt[]
+    bytes: number
+    hasRetried: boolean
   }
 
-  /** Connects; once more in a check after a failure that may have been chance. */
-  async function attempt<T>(
-    purpose: Attempt['purpose'],
-    type: ProxyType,
-    call: Call<T>,
-    retried: readonly Reason[] = [],
-  ): Promise<Tried<T>> {
-    const tried = record(purpose, type, await dial(call, options, signal))
-    if (tried.kind === 'done' || hasRetried || signal.aborted || !retried.includes(tried.reason)) {
-      return tried
-    }
-    hasRetried = true
-    return record(purpose, type, await dial(call, options, signal))
-  }
+const isOver = ({ signal, deadlineMs, options }: Check): boolean =>
+  signal.aborted || deadlineMs - options.elapsedMs() < 1
 
-  /** Asks the judge. A lie ends the check. */
-  async function ask(
-    purpose: 'judge' | 'TLS' | 'speed',
-    type: ProxyType,
-    site: Site,
-    size = 0,
-  ): Promise<Asked> {
-    const { keys, clock } = options
-    const isExpected = purpose === 'TLS' || (purpose === 'judge' && type === known)
-    const judgeClock = (): number => clock() + world.offsetMs
-    const call = callOf(site, keys, { clock: judgeClock, to: address, type, size })
-    const retried: Reason[] = isExpected ? ['timeout', 'no answer'] : ['timeout']
-    const tried = await attempt(purpose, type, call, retried)
-    if (tried.kind === 'failed') {
-      if (isLie(tried.reason)) throw dead(tried.reason)
-      return tried
-    }
-    const { value: told, firstMs, transferMs } = tried
-    if (told.kind === 'clock') throw deferred('the clock of the judge has changed')
-    return { kind: 'done', site, answer: told.answer, firstMs, transferMs }
-  }
-
-  return { address, known, world, options, signal, attempts, attempt, ask, sum: () => bytes }
+/** Connects, and records it; once more in a check after a failure that may have been chance. */
+async function attempt<T>(
+  check: Check,
+  purpose: Attempt['purpose'],
+  type: ProxyType,
+  call: Call<T>,
+  retried: readonly Reason[] = [],
+): Promise<Tried<T>> {
+  const dialed = await dial(call, check.options, check)
+  check.bytes += dialed.bytes
+  if (check.signal.aborted) throw deferred('it was stopped')
+  if (dialed.kind === 'short') throw deferred(dialed.why)
+  const isDone = dialed.kind === 'done'
+  check.attempts.push({
+    ...{ type, purpose, result: isDone ? 'ok' : dialed.reason, ms: Math.round(dialed.ms) },
+    detail: isDone ? '' : printable(dialed.detail).slice(0, DETAIL_MAX),
+  })
+  if (isDone || check.hasRetried || isOver(check) || !retried.includes(dialed.reason)) return dialed
+  check.hasRetried = true
+  return attempt(check, purpose, type, call, retried)
 }
-type Check = ReturnType<typeof createCheck>
+
+/** Asks the judge. A lie ends the check. */
+async function ask(
+  check: Check,
+  purpose: 'judge' | 'TLS' | 'speed',
+  type: ProxyType,
+  site: Site,
+  size = 0,
+): Promise<Asked> {
+  const { address, known, world, options } = check
+  const isExpected = purpose === 'TLS' || (purpose === 'judge' && type === known)
+  const clock = (): number => options.clock() + world.offsetMs
+  const call = callOf(site, options.keys, { clock, to: address, type, size })
+  const retried: Reason[] = isExpected ? ['timeout', 'no answer'] : ['timeout']
+  const tried = await attempt(check, purpose, type, call, retried)
+  if (tried.kind === 'failed') {
+    if (isLie(tried.reason)) throw dead(tried.reason)
+    return tried
+  }
+  const { value: told, firstMs, transferMs } = tried
+  if (told.kind === 'clock') throw deferred('the clock of the judge has changed')
+  return { kind: 'done', site, answer: told.answer, firstMs, transferMs }
+}
 
 /** Tries one type after the other; the first byte of an answer steers. */
-async function findPlain({ known, world, signal, ask }: Check): Promise<Plain> {
+async function findPlain(check: Check): Promise<Plain> {
+  const { known, world } = check
   const first = known === 'https' || known === null ? 'http' : known
   let left = [first, ...ORDER.filter(type => type !== first)]
   let reason: Reason = 'timeout'
   /** Whether it may be one that only tunnels. */
   let mayTunnel = known === 'https'
-  while (left[0] !== undefined && !signal.aborted) {
+  while (left[0] !== undefined && !isOver(check)) {
     const [type, ...others] = left
-    const asked = await ask('judge', type, world.plain)
+    const asked = await ask(check, 'judge', type, world.plain)
     if (asked.kind === 'done') return { type, asked }
     if (asked.reason === 'credentials') throw dead('credentials')
     if (!asked.isConnected) return { type: null, reason: asked.reason, mayTunnel: false }
@@ -188,19 +183,19 @@ async function findPlain({ known, world, signal, ask }: Check): Promise<Plain> {
 }
 
 /** TLS with the judge through it; `null` when that is not wanted, or cannot be. */
-async function findTunnel(check: Check, plain: Plain, wantsTls: boolean): Promise<Asked | null> {
-  const { known, world, signal, ask } = check
+async function findTunnel(check: Check, plain: Plain): Promise<Asked | null> {
+  const { known, world, wantsTls } = check
   const isSocks = plain.type !== null && plain.type !== 'http'
   const wants = plain.type === null ? plain.mayTunnel : wantsTls || (!isSocks && known !== 'http')
-  if (world.tls === null || signal.aborted || !wants) return null
-  return ask('TLS', isSocks ? plain.type : 'https', world.tls)
+  if (world.tls === null || isOver(check) || !wants) return null
+  return ask(check, 'TLS', isSocks ? plain.type : 'https', world.tls)
 }
 
 /** Bytes per second from the first to the last byte; `undefined` when they do not arrive. */
-async function measureSpeed({ ask }: Check, type: ProxyType, site: Site) {
+async function measureSpeed(check: Check, type: ProxyType, site: Site) {
   let speed: number | undefined
   for (const size of SPEED_BYTES) {
-    const asked = await ask('speed', type, site, size)
+    const asked = await ask(check, 'speed', type, site, size)
     if (asked.kind === 'failed') return speed
     speed = Math.round((size * SECOND_MS) / Math.max(asked.transferMs, 1))
     if (asked.transferMs >= SPEED_FAST_MS) return speed
@@ -209,24 +204,21 @@ async function measureSpeed({ ask }: Check, type: ProxyType, site: Site) {
 }
 
 /** Whether a service works; `undefined` when there was no time, or its address is unknown. */
-async function testService(
-  { address, world, options, signal, attempt }: Check,
-  ways: Ways,
-  target: Target,
-): Promise<boolean | undefined> {
+async function testService(check: Check, ways: Ways, target: Target): Promise<boolean | undefined> {
+  const { address, world, options } = check
   const isPlain = target.kind === 'page' && target.url.protocol === 'http:'
   const type = (isPlain ? ways.plain : null) ?? ways.tunnel
   if (type === null) return false
   const [host, port] =
     target.kind === 'page' ? [target.url.hostname, portOf(target.url)] : [target.host, target.port]
   const ip = world.ips.get(host)
-  if (ip === undefined || signal.aborted) return undefined
+  if (ip === undefined || isOver(check)) return undefined
   const way = { to: address, type, destination: { host, ip, port } }
   if (target.kind === 'mail') {
     const open = () => ({ request: '', reader: createBannerReader() })
     const call = { ...way, tls: null, open, farewell: 'QUIT\r\n' }
-    const tried = await attempt(target.service, type, call)
-    return signal.aborted ? undefined : tried.kind === 'done'
+    const tried = await attempt(check, target.service, type, call)
+    return isOver(check) ? undefined : tried.kind === 'done'
   }
   const { origin, pathname, search } = target.url
   const path = `${type === 'http' ? origin : ''}${pathname}${search}`
@@ -235,22 +227,32 @@ async function testService(
     request: requestOf(path, headersFor(target.url.host, options.userAgent)),
     reader: createResponseReader(PAGE_BYTES_MAX, true),
   })
-  const tried = await attempt(target.service, type, { ...way, tls, open })
-  if (signal.aborted) return undefined
+  const tried = await attempt(check, target.service, type, { ...way, tls, open })
+  if (isOver(check)) return undefined
   return tried.kind === 'done' && fits(target, tried.value)
 }
 
 /** Tests the services, some at once; those that nobody could test are missing. */
 async function testServices(check: Check, ways: Ways) {
   const works: Partial<Record<Service, boolean>> = {}
-  const queue = check.options.targets.values()
+  let left = [...check.options.targets]
   async function run(): Promise<void> {
-    for (const target of queue) {
+    for (;;) {
+      const [target, ...others] = left
+      if (target === undefined) return
+      left = others
       const result = await testService(check, ways, target)
       if (result !== undefined) works[target.service] = result
     }
   }
-  await Promise.all(Array.from({ length: SERVICES_AT_ONCE }, run))
+  const stopOthers = (error: unknown): never => {
+    left = []
+    throw error
+  }
+  const runs = Array.from({ length: SERVICES_AT_ONCE }, () => run().catch(stopOthers))
+  for (const ended of await Promise.allSettled(runs)) {
+    if (ended.status === 'rejected') throw ended.reason
+  }
   return works
 }
 
@@ -261,14 +263,14 @@ function typeOf(plain: Plain, hasTls: boolean, { known, world }: Check): ProxyTy
 }
 
 /** @throws Conclusion unless it is alive. */
-async function measure(check: Check, request: CheckRequest): Promise<Measured> {
+async function measure(check: Check): Promise<Measured> {
   const { world, address } = check
   const isJudge = (site: Site | null): boolean =>
     site?.destination.ip === address.ip && site.destination.port === address.port
   if (isJudge(world.plain) || isJudge(world.tls)) throw dead('own address')
 
   const plain = await findPlain(check)
-  const tunnel = await findTunnel(check, plain, request.wantsTls)
+  const tunnel = await findTunnel(check, plain)
   const hasTls = tunnel?.kind === 'done'
   const answers = [plain.type === null ? null : plain.asked, hasTls ? tunnel : null]
   const successes = answers.filter(asked => asked !== null)
@@ -278,8 +280,8 @@ async function measure(check: Check, request: CheckRequest): Promise<Measured> {
   const ways = { plain: plain.type, tunnel: type === 'http' ? null : type }
   const levels = successes.map(({ answer, site }) => classify(answer, site.sent, world.own))
 
-  const speed = request.wantsSpeed && (await measureSpeed(check, plain.type ?? type, best.site))
-  const services = request.wantsServices && (await testServices(check, ways))
+  const speed = check.wantsSpeed && (await measureSpeed(check, plain.type ?? type, best.site))
+  const services = check.wantsServices && (await testServices(check, ways))
   return {
     type,
     ...worstOf(levels),
@@ -302,7 +304,7 @@ export function createProber(options: ProberOptions): {
   probe: Probe
   selfCheck: (signal: Stopping) => Promise<SelfCheck>
 } {
-  const { targets, resolve, later } = options
+  const { targets, resolve, later, elapsedMs } = options
   const publicAuthorities = createSecureContext()
   // The judge is ours: without the other curves, a handshake takes a fifth less time.
   const authorities = createSecureContext({
@@ -311,22 +313,6 @@ export function createProber(options: ProberOptions): {
   })
   const ips = new Map<string, string>()
   let world: World | null = null
-
-  /** Runs `work` until it ends; it is stopped with the signal, and after the longest time of a check. */
-  async function within<T>(signal: Stopping, work: (stop: Stop) => Promise<T>): Promise<T> {
-    const stop = new Stop()
-    const end = (): void => stop.abort()
-    const cancel = later(end, CHECK_MS_MAX)
-    signal.addEventListener('abort', end)
-    if (signal.aborted) end()
-    try {
-      return await work(stop)
-    } finally {
-      cancel()
-      signal.removeEventListener('abort', end)
-      end() // services are tested side by side: one may still be asked when another ends the check
-    }
-  }
 
   /** Finds the addresses of the targets; those that are not found stay as they were. */
   async function locateTargets(signal: AbortSignal): Promise<void> {
@@ -338,34 +324,40 @@ export function createProber(options: ProberOptions): {
     }
   }
 
-  const selfCheck = (signal: Stopping): Promise<SelfCheck> =>
-    within(signal, async stop => {
-      const controller = new AbortController()
-      stop.addEventListener('abort', () => controller.abort())
+  async function selfCheck(signal: Stopping): Promise<SelfCheck> {
+    const controller = new AbortController()
+    const end = (): void => controller.abort()
+    const cancel = later(end, CHECK_MS_MAX)
+    signal.addEventListener('abort', end)
+    if (signal.aborted) end()
+    try {
       const given = { ...options, authorities }
-      const checked = await checkJudge(given, world?.offsetMs ?? 0, controller.signal)
+      const until = { signal: controller.signal, deadlineMs: elapsedMs() + CHECK_MS_MAX }
+      const checked = await checkJudge(given, world?.offsetMs ?? 0, until)
       await locateTargets(controller.signal)
       if ('problem' in checked) return { ok: false, problem: checked.problem }
       world = { ...checked.found, ips, publicAuthorities }
       return checked.self
-    })
+    } finally {
+      cancel()
+      signal.removeEventListener('abort', end)
+    }
+  }
 
   async function probe(request: CheckRequest, signal: Stopping): Promise<CheckResult> {
     if (world === null) {
       return { kind: 'deferred', why: 'the judge has not answered yet', attempts: [], bytes: 0 }
     }
-    const known = world
-    return within(signal, async stop => {
-      const isStopped = (): boolean => signal.aborted
-      const check = createCheck(options, known, request, { signal: stop, isStopped })
-      try {
-        const measured = await measure(check, request)
-        return { kind: 'alive', measured, attempts: check.attempts, bytes: check.sum() }
-      } catch (error) {
-        if (!(error instanceof Conclusion)) throw error
-        return { ...error.result, attempts: check.attempts, bytes: check.sum() }
-      }
-    })
+    const deadlineMs = elapsedMs() + CHECK_MS_MAX
+    const state = { attempts: [], bytes: 0, hasRetried: false }
+    const check: Check = { ...request, ...state, signal, deadlineMs, options, world }
+    try {
+      const measured = await measure(check)
+      return { kind: 'alive', measured, attempts: check.attempts, bytes: check.bytes }
+    } catch (error) {
+      if (!(error instanceof Conclusion)) throw error
+      return { ...error.result, attempts: check.attempts, bytes: check.bytes }
+    }
   }
 
   return { probe, selfCheck }

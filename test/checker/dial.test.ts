@@ -32,6 +32,7 @@ import { until } from '../support/until.ts'
 afterEach(cleanUp)
 
 const destination = { host: 'judge.example', ip: '192.0.2.200', port: 8080 }
+const DEADLINE_MS = 15_000
 const CALL = { type: 'http', destination, tls: null } as const
 /** Says hello, and reads all that comes until this. */
 const helloUntil = (end: string) => () => ({ request: 'hello', reader: readerUntil(end) })
@@ -54,7 +55,8 @@ async function dialNew(behave: Behaviour, more: Partial<Call<string>> = {}) {
   const controller = new AbortController()
   const call: Call<string> = { ...CALL, to: proxy, open: helloUntil('.'), ...more }
   const context = { later: timers.later, elapsedMs: () => 0, userAgent: 'agent/1' }
-  return { proxy, timers, controller, dialed: dial(call, context, controller.signal) }
+  const until = { signal: controller.signal, deadlineMs: DEADLINE_MS }
+  return { proxy, timers, controller, dialed: dial(call, context, until) }
 }
 
 const bytesOf = (...parts: (string | number | number[])[]): Buffer =>
@@ -132,14 +134,13 @@ describe('a handshake', () => {
 
 describe('a connection', () => {
   test.each(HANGING)('that hangs %s gets no answer in time', async (_, behave, type) => {
-    const { dialed, timers, controller } = await dialNew(behave, {
+    const { dialed, timers } = await dialNew(behave, {
       type,
       open: () => ({ request: 'hello', reader: createTextReader() }),
     })
     await until(() => !timers.has(CONNECT_MS_MAX))
-    // Once an answer has begun, only the end of the check ends it.
-    if (timers.has(FIRST_BYTE_MS_MAX)) timers.pass(FIRST_BYTE_MS_MAX)
-    else controller.abort()
+    // Once an answer has begun, only the deadline ends it.
+    timers.pass(timers.has(FIRST_BYTE_MS_MAX) ? FIRST_BYTE_MS_MAX : DEADLINE_MS)
     expect(await dialed).toMatchObject({ kind: 'failed', reason: 'no answer' })
     expect(timers.size()).toBe(0)
   })
@@ -155,7 +156,9 @@ describe('a connection', () => {
     const timers = handTimers()
     const context = { later: timers.later, elapsedMs: () => 0, userAgent: '' }
     const call = { ...CALL, to: { ip: '127.0.0.1', port: 1 }, open: helloUntil('.') }
-    const dialed = await dial(call, context, AbortSignal.abort())
+    const dialed = await dial(call, context, {
+      ...{ signal: AbortSignal.abort(), deadlineMs: DEADLINE_MS },
+    })
     expect(dialed).toMatchObject({ kind: 'failed', reason: 'timeout', bytes: 0 })
     expect(timers.size()).toBe(0)
   })
@@ -189,7 +192,9 @@ describe('a connection', () => {
     const context = { later: handTimers().later, elapsedMs: () => 0, userAgent: '' }
     const ask = (port: number, trust: Trust): ReturnType<typeof dial> => {
       const call = { to: { ip: '127.0.0.1', port }, open: helloUntil('.'), tls: trust }
-      return dial({ ...CALL, type: 'none', ...call }, context, new AbortController().signal)
+      return dial({ ...CALL, type: 'none', ...call }, context, {
+        ...{ signal: new AbortController().signal, deadlineMs: DEADLINE_MS },
+      })
     }
     const [judge, middle] = await Promise.all([
       serve(CERTIFICATES.judge),
@@ -218,16 +223,18 @@ describe('a connection', () => {
     const stop = new AbortController()
     const begin = (to: typeof tunnel, { signal } = stop, type: Call<string>['type'] = 'https') => {
       const tls = { authorities: createSecureContext(), session: null }
-      return dial({ ...CALL, to, type, open: helloUntil('.'), tls }, context, signal)
+      return dial({ ...CALL, to, type, open: helloUntil('.'), tls }, context, {
+        ...{ signal, deadlineMs: DEADLINE_MS },
+      })
     }
     const five = Array.from({ length: 5 }, () => begin(tunnel))
     await until(() => asked === 5)
     const sixth = begin(tunnel)
-    await until(() => timers.size() === 2 * 5) // it is connected, and no time of its own runs
+    await until(() => timers.count(DEADLINE_MS) === 1) // it is connected, and only the deadline runs
     expect(await begin(leaving)).toMatchObject({ kind: 'short' })
     const ending = new AbortController()
     const seventh = begin(tunnel, ending)
-    await until(() => timers.size() === 2 * 5)
+    await until(() => timers.count(DEADLINE_MS) === 2)
     ending.abort()
     expect(await seventh).toMatchObject({ kind: 'short' })
     expect(asked).toBe(5)
@@ -247,7 +254,8 @@ describe('a connection', () => {
       import { dial } from './src/checker/dial.ts'
       const call = { to: { ip: '127.0.0.1', port: 1 }, type: 'http', destination: {}, tls: null, open: () => ({ request: 'x', reader: {} }) }
       const context = { later: () => () => {}, elapsedMs: () => 0, userAgent: '' }
-      const ask = async () => console.log((await dial(call, context, new AbortController().signal)).kind)
+      const until = { signal: new AbortController().signal, deadlineMs: ${DEADLINE_MS} }
+      const ask = async () => console.log((await dial(call, context, until)).kind)
       await ask()
       try { for (;;) openSync('/dev/null', 'r') } catch {}
       await ask()`

@@ -1,6 +1,7 @@
 /** Checks through proxies of our own, honest and lying (contract H2 and H3), with a judge in process. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { CONNECT_MS_MAX, FIRST_BYTE_MS_MAX } from '../../src/checker/dial.ts'
 import type { CheckRequest, Measured } from '../../src/checker/ports.ts'
@@ -171,13 +172,20 @@ describe('what is measured', () => {
 })
 
 describe('speed', () => {
-  /** A prober whose clock goes on by so much each time that it is read: at the start, the first and the last byte. */
+  /** Through a proxy that takes so long to begin each answer, and between its halves. */
   async function speedOf(stepMs: number) {
     let nowMs = 0
-    const stepping = await startProber({ elapsedMs: () => (nowMs += stepMs) })
-    const result = await stepping.check(await startProxy(http()), {
-      known: 'http',
-      wantsSpeed: true,
+    const { timers, check } = await startProber({ elapsedMs: () => nowMs })
+    const hasFirstHalf = () => timers.has(CHECK_MS_MAX - nowMs) // only the deadline is left
+    const change = async (answer: Buffer, client: Socket) => {
+      nowMs += stepMs
+      client.write(answer.subarray(0, answer.length / 2))
+      await until(hasFirstHalf)
+      nowMs += stepMs
+      return answer.subarray(answer.length / 2)
+    }
+    const result = await check(await startProxy(http({ change })), {
+      ...{ known: 'http', wantsSpeed: true },
     })
     const { speed, pingMs } = result.kind === 'alive' ? result.measured : {}
     return { speed, pingMs, steps: stepsOf(result) }
@@ -345,6 +353,17 @@ describe('limits', () => {
       'timeout',
       ['judge http timeout', 'judge http timeout'],
     ])
+  })
+
+  test('a check is over after fifteen seconds, also between two connections', async () => {
+    let nowMs = 0
+    const late = await startProber({ elapsedMs: () => nowMs })
+    const proxy = await startProxy(client => {
+      nowMs = CHECK_MS_MAX - 0.5
+      client.end()
+    })
+    const result = await late.check(proxy)
+    expect([wordOf(result), stepsOf(result)]).toEqual(['closed', ['judge http closed']])
   })
 
   test('a port where nobody listens is dialed once', async () => {

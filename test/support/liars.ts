@@ -153,8 +153,8 @@ type Http = {
   /** `forward`, or the answer to every plain request; and likewise to CONNECT. */
   plain?: 'forward' | string
   tunnel?: 'forward' | string
-  /** What becomes of a whole answer. */
-  change?: (answer: Buffer) => Buffer
+  /** What becomes of a whole answer; it may send a part of it. */
+  change?: (answer: Buffer, client: Socket) => Buffer | Promise<Buffer>
   /** Whether an answer is sent byte by byte. */
   isSlow?: boolean
   middle?: Middle
@@ -203,7 +203,7 @@ async function forward(client: Socket, inbox: Inbox, head: string, options: Http
   upstream.on('end', async () => {
     const answer = Buffer.concat(chunks)
     if (isSlow) await dribble(client, answer)
-    client.end(isSlow || change === undefined ? '' : change(answer))
+    client.end(isSlow || change === undefined ? '' : await change(answer, client))
   })
 }
 
