@@ -182,12 +182,14 @@ export function createChecker(options: CheckerOptions) {
   // -----------------------------------------------------------------------------------------------
   // One check
 
-  function requestFor(candidate: Candidate, nowMs: number): CheckRequest {
+  /** What to ask; `null` while who lied about a payload can be asked for none: a plain check would find it alive. */
+  function requestFor(candidate: Candidate, nowMs: number): CheckRequest | null {
     const { queue, hint, measured, speedMs, servicesMs, tlsMs, history } = candidate
-    // Who lied about a payload is asked for one again: a plain check would find it alive.
-    const hasSpeed = queue === 'living' || history[0]?.attempts.at(-1)?.purpose === 'speed'
+    const hasLied = queue !== 'living' && history[0]?.attempts.at(-1)?.purpose === 'speed'
+    const hasSpeed = queue === 'living' || hasLied
     const spent = ledger.speedBytes + (speedsRunning + 1) * SPEED_BYTES
     const isInBudget = spent <= options.speedBytesADay
+    if (hasLied && !isInBudget && options.speedBytesADay > 0) return null
     return {
       address: toAddress(candidate.id),
       known: measured?.type ?? hint,
@@ -211,13 +213,15 @@ export function createChecker(options: CheckerOptions) {
     if (candidate === null) return // nobody else writes
     if (!options.accepts(toAddress(id))) return void unwanted.push(id)
     const beganMs = now()
-    const check = { candidate, request: requestFor(candidate, beganMs), beganMs, lagMs: 0 }
+    const request = requestFor(candidate, beganMs)
+    if (request === null) return putOff(id)
+    const check = { candidate, request, beganMs, lagMs: 0 }
     running.add(check)
     pace.begin(id, beganMs)
-    if (check.request.wantsSpeed) speedsRunning += 1
+    if (request.wantsSpeed) speedsRunning += 1
     tally.began()
     void options
-      .probe(check.request, probes)
+      .probe(request, probes)
       .then(result => finish(check, result))
       .catch(end)
   }

@@ -43,7 +43,7 @@ const SPEED_FAST_MS = 250
 /** Most bytes of a page of a service that are read. */
 const PAGE_BYTES_MAX = 256 * 1024
 /** How many services are tested at once: as many as an address may have connections. */
-const SERVICES_AT_ONCE = 2
+export const SERVICES_AT_ONCE = 2
 const DETAIL_MAX = 80
 
 /** REASONS is ordered by what a reason tells; from `too long` on a proxy lies, and nothing else it does counts. */
@@ -235,24 +235,16 @@ async function testService(check: Check, ways: Ways, target: Target): Promise<bo
 /** Tests the services, some at once; those that nobody could test are missing. */
 async function testServices(check: Check, ways: Ways) {
   const works: Partial<Record<Service, boolean>> = {}
-  let left = [...check.options.targets]
+  const queue = check.options.targets.values()
   async function run(): Promise<void> {
-    for (;;) {
-      const [target, ...others] = left
-      if (target === undefined) return
-      left = others
+    for (const target of queue) {
       const result = await testService(check, ways, target)
       if (result !== undefined) works[target.service] = result
     }
   }
-  const stopOthers = (error: unknown): never => {
-    left = []
-    throw error
-  }
-  const runs = Array.from({ length: SERVICES_AT_ONCE }, () => run().catch(stopOthers))
-  for (const ended of await Promise.allSettled(runs)) {
-    if (ended.status === 'rejected') throw ended.reason
-  }
+  const runs = Array.from({ length: SERVICES_AT_ONCE }, run)
+  await Promise.allSettled(runs) // where one ends the check, the other leaves no connection behind
+  await Promise.all(runs)
   return works
 }
 

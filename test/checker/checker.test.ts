@@ -186,8 +186,8 @@ describe('what a check is asked for', () => {
     await stop()
   })
 
-  test('speed again of one that lied about it: a plain check finds it alive', async () => {
-    const world = worldOf([A], { sliceMs: SECOND_MS })
+  test('speed again of one that lied about it, within the budget: a plain check finds it alive', async () => {
+    const world = worldOf([A], { sliceMs: SECOND_MS, speedBytesADay: 6_000_000 })
     const attempt = {
       type: 'http',
       purpose: 'speed',
@@ -196,10 +196,12 @@ describe('what a check is asked for', () => {
       detail: '',
     } as const
     world.answer = ({ wantsSpeed }) =>
-      wantsSpeed ? { ...dead('altered'), attempts: [attempt] } : alive()
+      wantsSpeed ? { ...dead('altered'), attempts: [attempt], bytes: 300_000 } : alive()
     const { time, stop } = start(world)
+    await time.pass(12 * HOUR_MS - MINUTE_MS) // to the end of the day
+    expect(world.begun).toHaveLength(1 + 19)
     await time.pass(HOUR_MS)
-    expect(world.begun.length).toBeGreaterThan(10)
+    expect(world.begun.length).toBeGreaterThan(1 + 19)
     expect(requestsIn(world).filter(({ wantsSpeed }) => !wantsSpeed)).toHaveLength(1)
     await stop()
   })

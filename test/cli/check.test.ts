@@ -42,6 +42,16 @@ describe('check is wrong usage', () => {
       ['--judge', 'http://judge.example.com/page'],
       /^proxylist: --judge must be the URL of a judge, such as /,
     ],
+    [
+      'with a form of output and a data directory',
+      [...judged, ...CONTACT, '--once', '--get', 'txt', 'addresses.txt'],
+      /^proxylist: --get needs --once FILE without --data, where what lives is in the list\n$/,
+    ],
+    [
+      'with feeds when nothing is remembered',
+      [...judged, ...CONTACT, '--dry-run', '--feeds', 'feeds.txt'],
+      /^proxylist: --feeds needs --data DIR, where their state is, and no --dry-run\n$/,
+    ],
   ])('%s', async (_, args, stderr) => {
     const dir = temporaryDirectory()
     const outcome = await check(['--data', join(dir, 'data'), ...args])
@@ -115,16 +125,24 @@ describe('check --once FILE without --data', () => {
     expect(exitCode).toBe(0)
   })
 
-  test('holds no more connections than leave a quarter of the descriptors free, and says so', async () => {
-    const command = [...program(), 'check', '--once', file, ...world.options]
-    const limited = ['sh', '-c', 'ulimit -n 100; exec "$@"', 'sh', ...command]
-    const { exitCode, stderr } = await run(limited)
-    expect(stderr).toMatch(
-      /^at most [3-7]\d checks are under way: raise LimitNOFILE or ulimit -n\n/,
-    )
-    expect(stderr).toEndWith('checked 5, alive 5, put off 0\n')
-    expect(exitCode).toBe(0)
-  })
+  test.each([
+    ['one', [], /^at most [3-7]\d checks are under way: raise LimitNOFILE or ulimit -n\n/],
+    [
+      'two, with services',
+      ['--target', 'google=http://127.0.0.1:9/', '--target', 'avito=http://127.0.0.1:9/'],
+      /^at most [1-3]\d checks are under way: raise LimitNOFILE or ulimit -n\n/,
+    ],
+  ])(
+    'holds no more connections than leave a quarter of the descriptors free, and says so: %s a check',
+    async (_, more, sentence) => {
+      const command = [...program(), 'check', '--once', file, ...world.options, ...more]
+      const limited = ['sh', '-c', 'ulimit -n 100; exec "$@"', 'sh', ...command]
+      const { exitCode, stderr } = await run(limited)
+      expect(stderr).toMatch(sentence)
+      expect(stderr).toEndWith('checked 5, alive 5, put off 0\n')
+      expect(exitCode).toBe(0)
+    },
+  )
 
   test('prints [] and exits 0 when nobody lives; the same address is checked once', async () => {
     const dead = join(temporaryDirectory(), 'dead.txt')

@@ -4,7 +4,7 @@ import { createChecker } from '../../checker/checker.ts'
 import { explain } from '../../checker/explain.ts'
 import type { Known } from '../../checker/intake.ts'
 import type { CheckedList, CheckerStatus } from '../../checker/ports.ts'
-import { createProber } from '../../checker/probe.ts'
+import { createProber, SERVICES_AT_ONCE } from '../../checker/probe.ts'
 import { readSmtpTarget, readTargets, type Target } from '../../checker/targets.ts'
 import { Expected } from '../../config/parsers.ts'
 import type { Settings } from '../../config/settings.ts'
@@ -245,8 +245,8 @@ async function check(
   const authorities =
     settings.judgeCa === undefined ? undefined : await readAuthorities(settings.judgeCa)
   const placing = await openGeoip(settings.geoip)
-  if (isWithoutData && settings.feeds !== undefined) {
-    throw new CommandError('--feeds needs --data DIR, where their state is', 2)
+  if ((isWithoutData || dryRun) && settings.feeds !== undefined) {
+    throw new CommandError('--feeds needs --data DIR, where their state is, and no --dry-run', 2)
   }
   const { keys, isNew } = await openSecret(judgeSecret)
   if (isNew) say(`a new secret is in ${judgeSecret}: the judge needs the same file`)
@@ -254,15 +254,8 @@ async function check(
   const report = createReport(json, elapsedMs)
   const log = { ...createLog({ hasLines: false }), say: report.say }
   const { probe, selfCheck } = createProber({
-    ...{
-      keys,
-      clock,
-      elapsedMs,
-      later: timerLater,
-      targets,
-      authorities,
-      resolve: resolveBySystem,
-    },
+    ...{ keys, clock, elapsedMs, later: timerLater, targets, authorities },
+    resolve: resolveBySystem,
     userAgent: `proxylist-check/${VERSION} (+${new URL(contact).href})`,
     judge: { plain: judge, tls: settings.judgeTls ?? null },
     ownAddresses: settings.ownAddress,
@@ -278,7 +271,9 @@ async function check(
   }
 
   async function work({ store, status, list, feeds }: Parts): Promise<void> {
-    const inFlightMax = affordableDescriptors(settings.inFlight)
+    const sockets = Math.max(1, Math.min(SERVICES_AT_ONCE, targets.length)) // of a check
+    const affordable = affordableDescriptors(settings.inFlight * sockets)
+    const inFlightMax = Math.max(1, Math.floor(affordable / sockets))
     if (inFlightMax < settings.inFlight)
       report.say(`at most ${inFlightMax} checks are under way: raise LimitNOFILE or ulimit -n`)
     const checker = createChecker({
@@ -341,6 +336,12 @@ const checkCommand = command({
     yieldToServer()
     const isWithoutData =
       settings.once && args.length > 0 && !isGiven('data') && !isGiven('database')
+    if (isGiven('get') && !isWithoutData) {
+      throw new CommandError(
+        '--get needs --once FILE without --data, where what lives is in the list',
+        2,
+      )
+    }
     await check(settings, args, isWithoutData, clock, signal)
     if (settings.once) signal.throwIfAborted()
   },
