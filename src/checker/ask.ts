@@ -28,6 +28,7 @@ import {
   failed,
   type Heard,
   type HttpResponse,
+  type Reader,
   reasonOfStatus,
 } from './response.ts'
 
@@ -82,15 +83,15 @@ export function callOf(
     const address = type === 'none' ? SELF : addressText(to)
     const kind = tls === null ? 'plain' : 'tls'
     const token = mintToken(keys, { timeMs: clock(), address, kind, size })
-    const reader = createResponseReader(bodyMax, false)
-    const judge = (heard: Heard<HttpResponse>): Heard<Told> =>
-      heard.kind === 'done' ? judged(heard.value, token) : heard
+    let reader: Reader<HttpResponse> | undefined // many send nothing that needs one
+    const hear = (bytes?: Buffer): Heard<Told> => {
+      reader ??= createResponseReader(bodyMax, false)
+      const heard = bytes === undefined ? reader.end() : reader.push(bytes)
+      return heard.kind === 'done' ? judged(heard.value, token) : heard
+    }
     return {
       request: requestOf(`${type === 'http' ? origin : ''}/${token}`, headers),
-      reader: {
-        push: (bytes: Buffer) => judge(reader.push(bytes)),
-        end: () => judge(reader.end()),
-      },
+      reader: { push: hear, end: hear },
     }
   }
   return { to, type, destination, tls, open }

@@ -228,7 +228,7 @@ export function dial<T>(
   const steps = HANDSHAKES[type]
   let step = 0
   let pending: Buffer = EMPTY
-  let talk: ReturnType<Call<T>['open']>
+  let reader: Reader<T>
   let phase: 'connecting' | 'handshake' | 'queued' | 'tls' | 'open' | 'over' = 'connecting'
   let handshakeOver = (): void => {}
   let firstByte: number | null = null
@@ -284,7 +284,7 @@ export function dial<T>(
 
   function onEnd(): void {
     if (phase !== 'open') fail('closed')
-    else conclude(talk.reader.end())
+    else conclude(reader.end())
   }
 
   function conclude(heard: Heard<T>): void {
@@ -335,7 +335,8 @@ export function dial<T>(
   function open(): void {
     phase = 'open'
     handshakeOver()
-    talk = call.open()
+    const talk = call.open()
+    reader = talk.reader
     if (talk.request !== '') wire.write(talk.request)
     if (pending.length === 0) return
     if (talk.request === '') onAnswer(pending)
@@ -345,7 +346,7 @@ export function dial<T>(
   function onAnswer(bytes: Buffer): void {
     const isFirst = firstMs === 0
     if (isFirst) firstMs = elapsedMs() - startMs
-    conclude(talk.reader.push(bytes))
+    conclude(reader.push(bytes))
     if (isFirst && phase !== 'over') limit(Infinity)
   }
 
