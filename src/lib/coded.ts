@@ -1,5 +1,4 @@
 /** Texts that are compressed once, before anybody asks, in every coding that is sent. */
-import { gzipSync } from 'node:zlib'
 
 /** A text as it is, and compressed. */
 export type Coded = {
@@ -17,7 +16,7 @@ export function encode(text: string): Coded {
   const identity = Buffer.from(text)
   return {
     identity,
-    gzip: gzipSync(identity, GZIP),
+    gzip: Bun.gzipSync(identity, GZIP),
     zstd: Bun.zstdCompressSync(identity, ZSTD),
   }
 }

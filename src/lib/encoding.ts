@@ -1,6 +1,5 @@
 /** Encodings of bodies: which one a client accepts (RFC 9110, 12.5.3), and compressing. */
 import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
 
 export type Encoding = 'zstd' | 'gzip'
 
@@ -10,10 +9,12 @@ export const COMPRESS_MIN_BYTES = 1024
 /** In order of preference, for equal weights. */
 const ENCODINGS: readonly Encoding[] = ['zstd', 'gzip']
 
-const gzipAsync = promisify(gzip)
 const COMPRESS: { [E in Encoding]: (body: string | Uint8Array) => Promise<Uint8Array> } = {
   zstd: body => Bun.zstdCompress(body),
-  gzip: body => gzipAsync(body),
+  gzip: async body => {
+    const { gzip } = await import('node:zlib') // which takes milliseconds that no command needs
+    return promisify(gzip)(body)
+  },
 }
 
 export const compress = (body: string | Uint8Array, encoding: Encoding): Promise<Uint8Array> =>

@@ -3,7 +3,7 @@
  * database does not answer: it is tried again in the background, and everything fails at once meanwhile, on
  * all connections that share an `Availability`. Every failure of the database becomes a `StoreError`.
  */
-import { SQL, type TransactionSQL } from 'bun'
+import type { SQL, TransactionSQL } from 'bun'
 import { eachHost, TLS_FILES } from '../config/parsers.ts'
 import { StoreError, reasonOf as systemReason, UnknownOutcome } from '../lib/errors.ts'
 import { readRegularFile } from '../lib/files.ts'
@@ -214,7 +214,7 @@ function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void 
   function tryHost(host: string, at: number): void {
     if (isOver) return
     silent.add(at)
-    const sql = new SQL({
+    const sql = new Bun.SQL({
       ...{ url: host, max: 1, connectionTimeout: OPEN_MS_MAX / SECOND_MS },
       connection: sessionOf(options),
       onclose: () => sql === kept && onLost(),

@@ -2,7 +2,6 @@
  * What failures of PostgreSQL mean, as sentences for the operator. None holds a password, and no
  * text of the server that could hold one of a key is passed on.
  */
-import { SQL } from 'bun'
 import { codeOf, messageOf, StoreError, UnknownOutcome } from '../lib/errors.ts'
 
 /** No host of the database takes a connection, so nothing was sent; the message says why. */
@@ -54,7 +53,7 @@ const STATES: { readonly [state: string]: string } = {
 
 /** The SQLSTATE of a failure; `''` for one that is not of the server. */
 export const stateOf = (thrown: unknown): string =>
-  thrown instanceof SQL.PostgresError ? (thrown.errno ?? '') : ''
+  thrown instanceof Bun.SQL.PostgresError ? (thrown.errno ?? '') : ''
 
 const UNKNOWN_AUTHORITY = 'its certificate is not from an authority of sslrootcert'
 
@@ -79,7 +78,7 @@ const CLIENT_CODES: { readonly [code: string]: string } = {
 /** Whether a failure is one of the database or of the connection to it, not of our own code. */
 const isDatabaseFailure = (thrown: unknown): boolean =>
   thrown instanceof NotOpened ||
-  thrown instanceof SQL.SQLError ||
+  thrown instanceof Bun.SQL.SQLError ||
   codeOf(thrown).startsWith('ERR_POSTGRES') ||
   codeOf(thrown) in CLIENT_CODES
 

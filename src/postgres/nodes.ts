@@ -2,7 +2,7 @@
  * Machines that share a database: what each says of itself, by the database's clock; which one does what one
  * does for all; and what they announce to each other.
  */
-import { SQL } from 'bun'
+import type { SQL } from 'bun'
 import { DAY_MS, SECOND_MS } from '../lib/time.ts'
 import {
   type Connection,
@@ -149,7 +149,7 @@ export function createListener(
       const endThis = (): void => {
         if (isCurrent()) end() // the next call tries again
       }
-      const opened: SQL = new SQL({
+      const opened: SQL = new Bun.SQL({
         ...{ url: host(), max: 1, connectionTimeout: CONNECT_SECONDS },
         // No standby. It is idle for hours, also where a server ends idle sessions.
         connection: {
