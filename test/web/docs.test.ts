@@ -256,6 +256,15 @@ for (const [at, looks] of Object.entries(LOOKS)) {
   })
 }
 
+inBrowser('a key to press is named only where there may be one', async () => {
+  const search = (more: object) =>
+    open({ at: '/docs', ...more }).then(({ page }) =>
+      page.locator('[type=search]').getAttribute('placeholder'),
+    )
+  expect(await search({})).toBe('Search: press /')
+  expect(await search({ hasTouch: true, isMobile: true })).toBe('Search')
+})
+
 inBrowser('the operator is named above and below, on the page and the reference', async () => {
   const options = Object.entries({ '--site-name': OPERATOR.siteName, '--key-url': OPERATOR.keyUrl })
   const named = pageOf(() => startChild(temporaryDirectory(), {}, options.flat()))

@@ -99,6 +99,9 @@ addEventListener('scroll', locate, { passive: true })
 locate()
 
 const search = document.querySelector<HTMLInputElement>('.contents [type=search]')
+// Who has no mouse has no key to press.
+if (search && matchMedia('(hover: none)').matches)
+  search.placeholder = search.placeholder.replace(/:.*/, '')
 /** Whether a place has the words: the title of a section, all of the text of another. */
 const has = ({ link, place }: (typeof places)[number], words: string[]): boolean => {
   const text = `${link.textContent} ${place?.matches('section') ? '' : place?.textContent}`
