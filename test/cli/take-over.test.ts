@@ -25,6 +25,7 @@ const start = (dir: string, address: string, more: readonly string[] = GRACE, en
 async function running(dir: string, address = `127.0.0.1:${freePort()}`, more = GRACE) {
   const server = start(dir, address, more)
   await server.says(LISTENING)
+  if (isLinux) expect(readdirSync(dir)).toContainEqual(expect.stringMatching(/^serve-\w+\.sock$/))
   return { server, address }
 }
 

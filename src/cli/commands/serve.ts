@@ -137,7 +137,6 @@ async function serve(serving: Serving): Promise<void> {
       takesOver: predecessor !== null,
       endsConnections: () => isTaken || descriptors.areFew(),
     })
-    log.say(`listening on ${service.shown}`)
     admin =
       tap && (await startConsole({ ...serving, attempts }, app, service.shown, tap, predecessor))
     node?.listening({ node: hostname(), address: service.shown.replace(/^http:\/\//, '') })
@@ -155,6 +154,8 @@ async function serve(serving: Serving): Promise<void> {
       },
     })
     ending.defer(offer.close)
+    log.say(`listening on ${service.shown}`) // now that another one can take over
+    if (admin !== null) sayWhere(admin, log)
     const upgrade = createUpgrade(log)
     process.on('SIGUSR2', upgrade.start)
     ending.defer(() => process.off('SIGUSR2', upgrade.start))
@@ -321,8 +322,11 @@ async function startFeeds(serving: Working): Promise<Job[]> {
 /** Longest time of a preview; the listener ends a connection that is silent for somewhat longer. */
 const PREVIEW_MS_MAX = 20 * SECOND_MS
 
-const isLoopback = (where: Listen): boolean =>
-  where.kind === 'unix' || /^(?:localhost|127\.[\d.]+|::1)$/.test(where.hostname)
+function sayWhere({ at, shown }: { at: Listen; shown: string }, log: Pick<Log, 'say'>): void {
+  log.say(`admin listening on ${shown}`)
+  if (at.kind === 'unix' || /^(?:localhost|127\.[\d.]+|::1)$/.test(at.hostname)) return
+  log.say('the admin listener is open to other machines, and without TLS: put it behind a tunnel')
+}
 
 /** Starts the admin listener; `close` ends its streams and imports, and what it does by itself. */
 async function startConsole(
@@ -366,10 +370,6 @@ async function startConsole(
     admin.close()
     throw error
   })
-  log.say(`admin listening on ${listening.shown}`)
-  if (!isLoopback(adminListen)) {
-    log.say('the admin listener is open to other machines, and without TLS: put it behind a tunnel')
-  }
   const ticks = repeat(() => void admin.tick().catch(reportTo(log)), SECOND_MS)
   return {
     ...listening,
