@@ -124,7 +124,7 @@ const FRAME_HEADER_BYTES = 24
 function committedBytes(db: Database): number {
   const { frames, pageBytes } = readWal(db)
   if (frames < 0) throw new Error('there is no WAL')
-  return HEADER_BYTES + frames * (FRAME_HEADER_BYTES + pageBytes)
+  return frames === 0 ? 0 : HEADER_BYTES + frames * (FRAME_HEADER_BYTES + pageBytes)
 }
 
 /**

@@ -134,6 +134,21 @@ test('what a transaction without a commit has taken in the WAL is given back by 
   expectIntact()
 })
 
+test('no header is left in a WAL without a commit: on a read-only disk SQLite could not read the list beside it', () => {
+  const dir = dataDirectory()
+  const file = join(dir, PROXY_FILE)
+  const said: string[] = []
+  const server = openServer(dir, said)
+  const killed = beginLongTransaction(file)
+  killed.run('rollback')
+  server.tick()
+  expect(walBytes(file)).toBe(0)
+  killed.close()
+  addList(dir, [{ ip: '192.0.2.2:80', type: 'http' }])
+  expect(checkListFile(file)).toEqual([])
+  expect(said).toEqual([])
+})
+
 test('nothing is taken from a transaction under way, which then commits all of it', () => {
   const { file, server, expectIntact } = listInUse()
   const writer = beginLongTransaction(file)
