@@ -37,6 +37,17 @@ async function expectRefusal(listen: string, why: string, dir = temporaryDirecto
 }
 
 describe('a server that listens', () => {
+  test('says which variables set nothing, and the wrong ones of other commands', async () => {
+    const env = { PROXYLIST_TRUST_PROXI: '127.0.0.1', PROXYLIST_RATE: 'fast' }
+    const args = ['serve', '--listen', '127.0.0.1:0', '--data', temporaryDirectory()]
+    const server = startProgram(args, env)
+    await server.says(/^listening on .*$/m)
+    expect(server.written.stderr).toStartWith(
+      'PROXYLIST_TRUST_PROXI is not a setting; did you mean PROXYLIST_TRUST_PROXY?\nPROXYLIST_RATE must be ',
+    )
+    await server.stop()
+  })
+
   test.each(['SIGTERM', 'SIGINT'] as const)(
     'on port 0 says which it took, keeps it, and ends with status 0 at %s',
     async signal => {

@@ -3,9 +3,9 @@ import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import { isatty } from 'node:tty'
 import { type App, createApp } from '../../app.ts'
-import { serviceManager } from '../../config/environment.ts'
+import { processEnvironment, serviceManager } from '../../config/environment.ts'
 import { type Listen, showListen } from '../../config/parsers.ts'
-import type { Settings } from '../../config/settings.ts'
+import { environmentProblems, type Settings } from '../../config/settings.ts'
 import { isReplaced, type ProcessSettings, spawnSuccessor } from '../../config/subprocess.ts'
 import { COMMIT, VERSION } from '../../config/version.ts'
 import { createConsole, createLogTap } from '../../console.ts'
@@ -90,6 +90,7 @@ export const serveCommand = command({
     checkConsole(settings)
     await openGeoip(settings.geoip) // one that cannot be used is noticed now
     const log = createLog({ hasLines: settings.log === 'json' })
+    for (const problem of environmentProblems(processEnvironment())) log.say(problem)
     const feeds = await loadCurrentFeeds(settings, log.say)
     if (!hasTerminal) reload = () => void feeds.reload().catch(reportTo(log))
     await withServed(settings, clock, log, served =>
