@@ -138,8 +138,8 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     })
     return checked(invalid, () => {
       const line = lineOf(source.trim(), Object.fromEntries(options) as FeedOptions) // as checked
-      const [feed, ...others] = parseFeedLines(line, feedEvery)
-      if (feed === undefined || others.length > 0 || line.length > LINE_MAX) throw invalid(TOO_LONG)
+      const [feed, ...others] = line.length > LINE_MAX ? [] : parseFeedLines(line, feedEvery)
+      if (feed === undefined || others.length > 0) throw invalid(TOO_LONG)
       checkFeeds([feed], providerService)
       if (feed.headersFile !== null && feed.headersFile !== headersFile) throw invalid(NO_HEADERS)
       return { feed, line }

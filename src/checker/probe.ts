@@ -9,15 +9,7 @@ import { orAborted } from '../lib/errors.ts'
 import { printable } from '../lib/redact.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { ProxyType, Service } from '../proxies/proxy.ts'
-import {
-  callOf,
-  checkJudge,
-  type Found,
-  type JudgeOptions,
-  portOf,
-  requestOf,
-  type Site,
-} from './ask.ts'
+import { callOf, checkJudge, type Found, type JudgeOptions, requestOf, type Site } from './ask.ts'
 import { classify, headersFor, worstOf } from './classify.ts'
 import { type Call, type Dialed, dial, type Until } from './dial.ts'
 import {
@@ -209,8 +201,7 @@ async function testService(check: Check, ways: Ways, target: Target): Promise<bo
   const isPlain = target.kind === 'page' && target.url.protocol === 'http:'
   const type = (isPlain ? ways.plain : null) ?? ways.tunnel
   if (type === null) return false
-  const [host, port] =
-    target.kind === 'page' ? [target.url.hostname, portOf(target.url)] : [target.host, target.port]
+  const { host, port } = target
   const ip = world.ips.get(host)
   if (ip === undefined || isOver(check)) return undefined
   const way = { to: address, type, destination: { host, ip, port } }
@@ -308,8 +299,7 @@ export function createProber(options: ProberOptions): {
 
   /** Finds the addresses of the targets; those that are not found stay as they were. */
   async function locateTargets(signal: AbortSignal): Promise<void> {
-    for (const target of targets) {
-      const host = target.kind === 'page' ? target.url.hostname : target.host
+    for (const { host } of targets) {
       const addresses = await orAborted(resolve(host), signal).catch(() => [])
       const ip = addresses.find(isIPv4)
       if (ip !== undefined) ips.set(host, ip)

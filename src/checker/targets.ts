@@ -5,6 +5,7 @@
 import { isIP } from 'node:net'
 import { Expected } from '../config/parsers.ts'
 import { SERVICES, type Service, serviceNames } from '../proxies/proxy.ts'
+import { portOf } from './ask.ts'
 import { done, failed, type Heard, type HttpResponse, MORE, type Reader } from './response.ts'
 
 /** A page of a service, asked for through a proxy, and what tells that the service works. */
@@ -12,6 +13,8 @@ export type PageTarget = {
   kind: 'page'
   service: Service
   url: URL
+  host: string
+  port: number
   status: number
   /** A text that the body has, and one that it has not; `''`: any. */
   match: string
@@ -58,7 +61,8 @@ export function readTarget(given: string, provider: string): PageTarget {
   if (!/^[1-5]\d\d$/.test(status)) fail('a status from 100 to 599')
   if ([...options.values()].includes('')) fail('a text after match= and not=')
   const { match = '', not = '' } = Object.fromEntries(options)
-  return { kind: 'page', service, url, status: Number(status), match, not }
+  const at = { host: url.hostname, port: portOf(url) }
+  return { kind: 'page', service, url, ...at, status: Number(status), match, not }
 }
 
 /** Targets of pages, one a line; one for each service. */

@@ -155,7 +155,8 @@ export function parseFeeds(
   if (text.split('\n').some(hasOpenQuote)) wrong(where, 'has a double quote that is not closed')
   const groups: string[][] = []
   for (const word of wordsOf(text)) {
-    if (word.length > 4096) wrong(where, 'has a word of more than 4096 characters, as no path has')
+    if (word.length > 8192)
+      wrong(where, 'has a word of more than 8192 characters: is it a feeds file?')
     if (!isOption(word)) groups.push([word])
     else (groups.at(-1) ?? wrong(where, `begins with an option; a feed is ${FEED_LINE}`)).push(word)
   }

@@ -2,8 +2,7 @@
  * Replies of documents: content that is the same for every client, compressed before anybody
  * asks, with an entity tag, so that a client that has it gets a 304 (RFC 9110, 13.1.2).
  */
-import type { Coded } from '../lib/coded.ts'
-import { chooseEncoding } from '../lib/encoding.ts'
+import { type Coded, chooseEncoding } from '../lib/encoding.ts'
 import type { HeaderFields, Reply } from './reply.ts'
 
 export type Document = { fields: HeaderFields; etag: string; coded: Coded }

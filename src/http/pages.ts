@@ -5,7 +5,7 @@
 
 import { refused } from '../api/handler.ts'
 import { FORMS } from '../api/render.ts'
-import { encode } from '../lib/coded.ts'
+import { encode } from '../lib/encoding.ts'
 import { pathOf, queryStringOf, splitQueryString } from '../lib/query-string.ts'
 import type { Lang } from '../proxies/proxy.ts'
 import { type Document, documentOf, documentReply } from './etag.ts'

@@ -4,7 +4,7 @@
  */
 
 import type { Awaitable } from '../lib/awaitable.ts'
-import type { Coded } from '../lib/coded.ts'
+import type { Coded } from '../lib/encoding.ts'
 import type { Filter } from './filter.ts'
 import type { Address, IncomingProxy, ProxyType } from './proxy.ts'
 import type { EndpointRow, Found } from './row.ts'

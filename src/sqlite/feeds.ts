@@ -1,6 +1,6 @@
 /** The port of feeds in a small SQLite database of their own. Knows nothing of fetching. */
 import type { Database } from 'bun:sqlite'
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   type FeedKey,
@@ -12,6 +12,7 @@ import {
   type StoredFeed,
 } from '../feeds/store.ts'
 import { reasonOf, StoreError } from '../lib/errors.ts'
+import { requireRegular } from '../lib/files.ts'
 import { HOUR_MS } from '../lib/time.ts'
 import { syncDirectory } from './backup.ts'
 import { FEED_LINES_FILE, FEEDS_FILE } from './data-directory.ts'
@@ -108,7 +109,11 @@ export function feedLinesIn(dir: string) {
     }
   }
   const readLines = (): string =>
-    failing('read', () => (existsSync(file) ? readFileSync(file, 'utf8') : ''))
+    failing('read', () => {
+      if (!existsSync(file)) return ''
+      requireRegular(statSync(file))
+      return readFileSync(file, 'utf8')
+    })
   return {
     readLines,
     replaceLines: (before: string, after: string): boolean =>

@@ -121,6 +121,10 @@ function keepCopies(dir: string, schema: number): void {
   }
 }
 
+/** Why a schema cannot be used. */
+export const ofNewer = (file: string, version: number, known: number): string =>
+  `${file} was written by a newer proxylist (schema ${version}, this one knows ${known}); use that version`
+
 /**
  * Brings a database to the newest version; of keys and list, copies of both are kept before that.
  * @throws CommandError when a newer program wrote it.
@@ -129,12 +133,7 @@ export function migrate(db: Database, file: string, { holds, scripts }: Schema):
   if (schemaVersion(db) === scripts.length) return
   db.transaction(() => {
     const version = schemaVersion(db) // again: another process may have been first
-    if (version > scripts.length) {
-      throw new CommandError(
-        `${file} was written by a newer proxylist ` +
-          `(schema ${version}, this one knows ${scripts.length}); use that version`,
-      )
-    }
+    if (version > scripts.length) throw new CommandError(ofNewer(file, version, scripts.length))
     const isKept =
       version > 0 && file !== ':memory:' && DATA_FILES.some(data => data.holds === holds)
     if (isKept) keepCopies(dirname(file), scripts.length)

@@ -14,6 +14,7 @@ import { requireHeader } from './database.ts'
 import { closeSafely, fingerprintOf, removeDatabase, requireSameFile } from './database-files.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
 import { createStatsReader, createStatsSource } from './proxies/stats.ts'
+import { LIST_SCRIPTS } from './proxies/store.ts'
 import { createStreamer, type StreamHooks, WAL_BOUND } from './proxies/stream.ts'
 import { type List, openList } from './stores.ts'
 import { superviseChecked } from './supervise-checked.ts'
@@ -64,7 +65,7 @@ export function openServerList(
     }
   }
   const supervised = superviseChecked(openFirst(), {
-    ...{ file, holds: 'proxies', say },
+    ...{ file, holds: 'proxies', scripts: LIST_SCRIPTS, say },
     reopen: open,
     close({ db, fingerprint }) {
       // Closing would copy a long WAL first. As after a kill it stays, and the next server empties it.

@@ -7,6 +7,7 @@ import type { KeyReader, Registry, UsageStore } from '../access/ports.ts'
 import type { Subject } from '../access/rate-limit.ts'
 import { StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
+import { ACCESS_SCRIPTS } from './access/file.ts'
 import { LOCK_WAIT, takeLock } from './access/usage.ts'
 import { ACCESS_FILE } from './data-directory.ts'
 import { requireHeader } from './database.ts'
@@ -33,7 +34,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     throw new StoreError(replacedByEmpty(file))
   }
   const supervised = superviseChecked(open(false), {
-    ...{ file, holds: 'access', say },
+    ...{ file, holds: 'access', scripts: ACCESS_SCRIPTS, say },
     reopen,
     close: ({ db, fingerprint }) => closeSafely(db, file, fingerprint),
     verify({ fingerprint, keys }) {

@@ -2,28 +2,32 @@
  * Supervising a database that is not used, once it has proved damaged, until a check in a worker passes or
  * another file is in its place: a file that can be opened, or even written, may still be damaged.
  */
+import type { Database } from 'bun:sqlite'
 import { StoreError } from '../lib/errors.ts'
 import { startCheck } from './check.ts'
 import { stateOf } from './database-files.ts'
 import { damagedBy, explain, isDamage } from './errors.ts'
-import type { ServerHolds } from './migrate.ts'
+import { ofNewer, type ServerHolds, schemaVersion } from './migrate.ts'
 import { type Parts, supervise } from './supervise.ts'
 
 /** Calls of `tick` between two regular checks. */
 const CHECK_EVERY = 3600
 /** Calls of `tick` before the first check, whose ten seconds for a million rows are not those of the start. */
 const FIRST_CHECK = 60
+/** So many calls of `tick` are answered with a newer schema: who has brought it may be about to take over. */
+const NEWER_TICKS = 5
 
 type CheckedParts<Store> = Omit<Parts<Store>, 'onFailure'> & {
   holds: ServerHolds
+  scripts: readonly string[]
   /** What is done about damage instead of refusing the file. */
   onDamage?: () => void
 }
 
 /** As `supervise`, of the database in `file`. */
-export function superviseChecked<Store>(
+export function superviseChecked<Store extends { db: Database }>(
   first: Store | null,
-  { holds, onDamage, ...parts }: CheckedParts<Store>,
+  { holds, scripts, onDamage, ...parts }: CheckedParts<Store>,
 ) {
   const { file, reopen, say } = parts
   /**
@@ -33,6 +37,7 @@ export function superviseChecked<Store>(
   let damage: { failure: Error; inode: number | undefined; checkedMs: number | null } | null = null
   let checking: ReturnType<typeof startCheck> | null = null
   let ticks = 0
+  let newerTicks = 0
 
   function check(): void {
     if (checking !== null) return
@@ -83,6 +88,12 @@ export function superviseChecked<Store>(
     reopen() {
       requireUndamaged()
       return reopen()
+    },
+    verify(store) {
+      parts.verify(store)
+      const version = schemaVersion(store.db)
+      newerTicks = version > scripts.length ? newerTicks + 1 : 0
+      if (newerTicks > NEWER_TICKS) throw new StoreError(ofNewer(file, version, scripts.length))
     },
     onFailure(failure) {
       if (!isDamage(failure) || damage !== null) return

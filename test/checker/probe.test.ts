@@ -273,6 +273,7 @@ describe('services', () => {
       expected = {},
     ): Target => ({
       ...{ kind: 'page', service, url: new URL(`http://www.example:${web.port}${path}`) },
+      ...{ host: 'www.example', port: web.port },
       ...{ status: 200, match: '', not: '', ...expected },
     })
     const targets: Target[] = [

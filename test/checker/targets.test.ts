@@ -29,8 +29,10 @@ describe('--target', () => {
       { service: 'avito', url: 'https://a.example/', status: 302, match: 'y', not: 'x' },
     ],
   ])('%s', (given, { url, ...found }) => {
+    const { hostname: host, port, protocol } = new URL(url)
+    const at = { host, port: Number(port) || (protocol === 'https:' ? 443 : 80) }
     expect(readTargets(given, PROVIDER)).toEqual([
-      { ...page, ...found, url: new URL(url) } as never,
+      { ...page, ...found, ...at, url: new URL(url) } as never,
     ])
   })
 
@@ -96,7 +98,7 @@ test.each([
   const target = {
     ...page,
     service: 'google',
-    url: new URL('http://a.example'),
+    ...{ url: new URL('http://a.example'), host: 'a.example', port: 80 },
     ...expected,
   } as const
   expect(fits(target, { status, head: '', body: Buffer.from(body) })).toBe(works)

@@ -146,8 +146,8 @@ describe('a feeds file', () => {
   test.each([
     ['/a\n/b typ=http', "feeds.conf:2: unknown option 'typ'"],
     ['/a\n"100.csv\n', 'feeds.conf:2: has a double quote that is not closed'],
-    ['x'.repeat(4097), 'feeds.conf:1: has a word of more than 4096 characters'],
-    [`/a ${'x'.repeat(4097)}=`, 'feeds.conf:1: has a word of more than 4096 characters'],
+    ['x'.repeat(8193), 'feeds.conf:1: has a word of more than 8192 characters'],
+    [`/a ${'x'.repeat(8193)}=`, 'feeds.conf:1: has a word of more than 8192 characters'],
     ['/a /b', 'feeds.conf:1: has more than one feed; each has its own line'],
   ])('names the line that is wrong: %j', (text, says) => {
     expect(thrownBy(() => parseFeedsFile(text, EVERY_MS, 'feeds.conf')).message).toStartWith(says)

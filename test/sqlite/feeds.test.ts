@@ -108,3 +108,11 @@ describe('the feeds of the console', () => {
     )
   })
 })
+
+test('the feeds of the console are not read from a named pipe, which would wait for somebody who writes', () => {
+  const dir = temporaryDirectory()
+  Bun.spawnSync(['mkfifo', join(dir, FEED_LINES_FILE)])
+  expect(() => feedLinesIn(dir).readLines()).toThrow(
+    `${join(dir, FEED_LINES_FILE)} cannot be read: it is not a regular file`,
+  )
+})

@@ -2,6 +2,7 @@
  * The list as the server holds it: its version, a text that is another one after every change; and what is
  * done about damage, of the list and of keys, plans and usage.
  */
+import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -138,6 +139,29 @@ describe.each(STORES)('damage of $what', kind => {
     if (kind.table === 'proxies') expect(said[0]).toMatch(/is damaged: row \d+ missing from index /)
   })
 })
+
+test.each(STORES)(
+  'a newer schema of $what is served for the seconds of a take-over, then refused until it is gone',
+  kind => {
+    const { file, read, said, tick, health } = serving(kind)
+    const setSchema = (version: number): void => {
+      using db = new Database(file)
+      db.run(`pragma user_version = ${version}`)
+    }
+    setSchema(2)
+    for (let second = 1; second <= 5; second += 1) tick()
+    expect(read()).toHaveLength(kind.rows)
+    expect(said).toEqual([])
+    for (let second = 6; second <= 9; second += 1) tick()
+    expect(read).toThrow(StoreError)
+    expect(health().works).toBeFalse()
+    const why = `${file} was written by a newer proxylist (schema 2, this one knows 1); use that version`
+    expect(said).toEqual([`${why}; answering 503 until that is over`])
+    setSchema(1)
+    tick()
+    expect(read()).toHaveLength(kind.rows)
+  },
+)
 
 test('a damaged list may be replaced by another file, which is used at once', () => {
   const { file, read, said, tick, rows } = serving(STORES[0])
