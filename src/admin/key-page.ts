@@ -76,29 +76,14 @@ function isFound(key: KeySummary, { words, plan, hasEnded }: KeyQuery, nowMs: nu
 
 type Found = { id: string; value: string | number }
 
-/** The first of two lists that are in order, at most so many. */
-function merge(one: readonly Found[], two: readonly Found[], order: Order, most: number): Found[] {
-  const merged: Found[] = []
-  for (let i = 0, j = 0; merged.length < most; ) {
-    const [a, b] = [one[i], two[j]]
-    const next = a && (!b || order(a, b) < 0) ? a : b
-    if (!next) break
-    if (next === a) i += 1
-    else j += 1
-    merged.push(next)
-  }
-  return merged
-}
-type Order = (a: Found, b: Found) => number
-
 /**
  * The ids of a page, equal ones by id, and how many keys match and there are. After the last page, that one
- * is meant. What is found is sorted by slices too: all at once would take longest of all.
+ * is meant. What is found is sorted after each slice: all at once would take longest of all.
  */
 export async function findKeys(keys: Registry['keys'], query: KeyQuery, nowMs: number) {
   const valueOf = SORTS[query.sort]
   const sign = query.isDescending ? -1 : 1
-  const order: Order = (a, b) => {
+  const order = (a: Found, b: Found): number => {
     if (a.value !== b.value) return a.value < b.value ? -sign : sign
     return a.id < b.id ? -1 : 1
   }
@@ -110,7 +95,7 @@ export async function findKeys(keys: Registry['keys'], query: KeyQuery, nowMs: n
     const found = slice
       .filter(key => isFound(key, query, nowMs))
       .map(key => ({ id: key.id, value: valueOf(key, nowMs) }))
-    first = merge(first, found.sort(order), order, query.page * PAGE_KEYS)
+    first = [...first, ...found].sort(order).slice(0, query.page * PAGE_KEYS)
     matching += found.length
     total += slice.length
     after = slice.length < SLICE ? undefined : slice.at(-1)?.id
