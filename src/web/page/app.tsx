@@ -116,13 +116,6 @@ function useAddress() {
 /** How long a count has to stay before a screen reader hears it. */
 const SETTLED_MS = 700
 
-/** The one sentence that a screen reader hears: an event at once, a count when it has settled. */
-function useSpoken(count: string | null): { spoken: string; speak: (sentence: string) => void } {
-  const [spoken, setSpoken] = useState('')
-  useSettled(count, SETTLED_MS, setSpoken)
-  return { spoken, speak: setSpoken }
-}
-
 type IntroProps = { known: Known; say: Say }
 
 /** The facts about the list, between dots. */
@@ -180,7 +173,9 @@ function App() {
   const cities = lang === 'ru' ? '' : lang
   const startQuery = cities && `lang=${cities}`
   const start = useStats(startQuery)
-  const params = paramsOf({ ...choice, lang: choice.lang || cities }, SERVICES)
+  // A Russian name, such as that of a link from a Russian page, is no English one.
+  const hasRussian = /[а-яё]/i.test(choice.city)
+  const params = paramsOf({ ...choice, lang: choice.lang || (hasRussian ? '' : cities) }, SERVICES)
   const query = queryString(params)
   const takesFilters = start.kind !== 'off' && start.kind !== 'totals'
   const known = useStats(takesFilters ? queryString(countedOf(params)) : startQuery)
@@ -194,14 +189,17 @@ function App() {
   }, [words, isKeyView])
   const ignored = ignoredIn(read, SERVICES)
   const count = matchingOf(stats, params, say)
-  const { spoken, speak } = useSpoken(count && `${count.figure} ${count.word}`)
+  // What a screen reader hears: an event at once, a count when it has settled.
+  const [spoken, speak] = useState('')
+  useSettled(count && `${count.figure} ${count.word}`, SETTLED_MS, speak)
   const own = { apiKey, setKey, speak, say }
   const links = [
     { href: `#${hash}`, text: words.query, isCurrent: !isKeyView },
     { href: `/docs?lang=${lang}`, text: words.reference, isCurrent: false },
     { href: `#${KEY_HASH}`, text: words.myKey, isCurrent: isKeyView },
   ]
-  const filters = { choice, set, stats, whole: fullOf(start), services: SERVICES, say }
+  const shown = hasRussian ? { ...choice, lang: choice.lang || 'ru' } : choice
+  const filters = { choice: shown, set, stats, whole: fullOf(start), services: SERVICES, say }
   return (
     <>
       {!isKeyView && (

@@ -221,6 +221,18 @@ test('each filter that is changed is a step of Back, and what is typed at once i
   await page.locator('[name=type][value=http]:checked').waitFor()
 })
 
+test('a link with the Russian name of a city finds it on the English page, too', async () => {
+  const { page } = await open({ at: `/#city=${encodeURIComponent('франкфурт')}` })
+  await untilCount(
+    page,
+    count(row => row.country === 'DE' && 'city' in row),
+  )
+  expect(await requestOn(page)).toBe(`/api?city=${encodeURIComponent('франкфурт')}`)
+  expect(await page.isChecked('[name=lang][value=ru]')).toBe(true)
+  await page.fill('[name=city]', 'Frankfurt')
+  await until(async () => (await requestOn(page)) === '/api?city=Frankfurt&lang=en')
+})
+
 test('what the hash has that is unknown is said, until something else is chosen', async () => {
   const { page } = await open({ at: '/#type=http&country=xxxx&get=json' })
   const note = page.getByText('ignored: country=xxxx')
