@@ -102,16 +102,19 @@ const search = document.querySelector<HTMLInputElement>('.contents [type=search]
 // Who has no mouse has no key to press.
 if (search && matchMedia('(hover: none)').matches)
   search.placeholder = search.placeholder.replace(/:.*/, '')
-/** Whether a place has the words: the title of a section, all of the text of another. */
-const has = ({ link, place }: (typeof places)[number], words: string[]): boolean => {
-  const text = `${link.textContent} ${place?.matches('section') ? '' : place?.textContent}`
-  return words.every(word => text.toLowerCase().includes(word))
-}
+/** What is said at a place, its name first, without its programs. */
+const saidAt = ({ link, place }: (typeof places)[number]): string =>
+  [link, ...(place?.querySelectorAll('p, li, dt') ?? [])]
+    .map(({ textContent }) => textContent.toLowerCase())
+    .join(' ')
 let found: typeof places = []
 function find(): void {
   const words = search?.value.toLowerCase().split(/\s+/).filter(Boolean) ?? []
   contents?.toggleAttribute('data-searched', words.length > 0)
-  found = places.filter(place => has(place, words))
+  const firstIn = (place: (typeof places)[number]): number => saidAt(place).indexOf(words[0] ?? '')
+  found = places
+    .filter(place => words.every(word => saidAt(place).includes(word)))
+    .sort((a, b) => firstIn(a) - firstIn(b)) // so what has this name comes first
   for (const place of places) {
     if (place.link.parentElement) place.link.parentElement.hidden = !found.includes(place)
   }
