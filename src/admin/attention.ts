@@ -20,7 +20,7 @@ import type { Traffic } from '../metrics/traffic.ts'
 import { latestCheckMs } from '../proxies/freshness.ts'
 
 /** How long what was read is given to all who ask. */
-export const READ_EVERY_MS = 10 * SECOND_MS
+const READ_EVERY_MS = 10 * SECOND_MS
 
 /** Calls of `tick`, one a second, between two marks of the traffic; the marks are of five minutes. */
 const MARK_EVERY = 15

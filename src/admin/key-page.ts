@@ -21,7 +21,6 @@ const SORTS = {
   label: ({ label }: KeySummary) => label.toLowerCase(),
   plan: planOf,
   state: keyState,
-  created: ({ createdAt }: KeySummary) => createdAt,
   expires: ({ expiresAt }: KeySummary) => expiresAt ?? Number.POSITIVE_INFINITY,
   today: ({ requestsToday }: KeySummary) => requestsToday,
   seen: ({ lastSeenMs }: KeySummary) => lastSeenMs ?? 0,

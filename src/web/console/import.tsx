@@ -205,7 +205,7 @@ function Result({ item }: { item: ImportItem }) {
 function Row({ item, onCancel }: { item: ImportItem; onCancel(): void }) {
   const { kind } = item.state
   return (
-    <li data-state={kind}>
+    <li>
       <span class="file">
         <b>{item.name}</b> <small>{bytes(item.size)}</small>
       </span>

@@ -14,8 +14,7 @@ export const LIMIT_WORDS = {
 export type LimitName = keyof typeof LIMIT_WORDS
 type PlanFields = { [limit in LimitName]: string }
 
-export const isLimit = (name: string): name is LimitName => Object.hasOwn(LIMIT_WORDS, name)
-export const LIMITS = Object.keys(LIMIT_WORDS).filter(isLimit)
+export const LIMITS = Object.keys(LIMIT_WORDS) as LimitName[] // of all limits
 
 /** Plans of `demo` and of temporary keys count no networks. */
 export const limitsOf = (name: string): readonly LimitName[] =>

@@ -144,7 +144,7 @@ export function Countries({ isPlain, ...props }: FilterProps & { isPlain: boolea
           />
           <div class="scroller">
             <Options {...props} name="country" options={listed} />
-            {wanted !== '' && listed.length === 0 && <p class="nothing">{words.noCountry}</p>}
+            {wanted !== '' && listed.length === 0 && <p class="soft">{words.noCountry}</p>}
           </div>
           <p class="rest">
             {unknown > 0 && (
