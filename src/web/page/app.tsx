@@ -37,11 +37,14 @@ function useStats(query: string): Known {
   const isFirst = useRef(true)
   useEffect(() => {
     let isOver = false
+    let isKnown = false
     let timer: ReturnType<typeof setTimeout> | undefined
     const ask = async (): Promise<void> => {
       const found = await askStats(query)
       if (isOver) return
-      setKnown(last => (found.kind === 'failed' && last.stats !== null ? last : found))
+      isKnown ||= found.kind !== 'failed'
+      const keep = (last: Known) => (last.stats === null ? found : { ...last, isOld: !isKnown })
+      setKnown(found.kind === 'failed' ? keep : found)
       again(found.kind === 'failed' ? RETRY_MS : POLL_MS)
     }
     const again = (ms: number): void => {
@@ -187,8 +190,10 @@ function App() {
   useEffect(() => {
     document.title = `${siteName()} · ${isKeyView ? words.myKey : words.tagline}`
   }, [words, isKeyView])
-  const ignored = ignoredIn(read, SERVICES)
-  const count = matchingOf(stats, params, say)
+  const ignored = ignoredIn(read, SERVICES).join(', ')
+  const notes = [known.isOld && words.isOld, ignored && fill(words.ignored, { what: ignored })]
+  const current = known.isOld ? null : stats
+  const count = matchingOf(current, params, say)
   // What a screen reader hears: an event at once, a count when it has settled.
   const [spoken, speak] = useState('')
   useSettled(count && `${count.figure} ${count.word}`, SETTLED_MS, speak)
@@ -219,10 +224,8 @@ function App() {
           <Panel
             {...filters}
             {...own}
-            ignored={ignored}
+            {...{ stats: current, count, notes, params, query }}
             kind={known.kind}
-            params={params}
-            query={query}
           />
         </main>
       )}

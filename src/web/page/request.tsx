@@ -325,10 +325,15 @@ const OUTPUTS = /^(count|lang|get|type_prefix|fields|split_ip|format|wrap|pretty
 const isOutput = (name: string): boolean => OUTPUTS.test(name)
 
 type PanelProps = FilterProps &
-  TryProps & { kind: Known['kind']; params: readonly Param[]; ignored: readonly string[] }
+  TryProps & {
+    kind: Known['kind']
+    count: ReturnType<typeof matchingOf>
+    notes: readonly (string | false | undefined)[]
+    params: readonly Param[]
+  }
 
 export function Panel(props: PanelProps) {
-  const { choice, set, params, query, stats, ignored, say } = props
+  const { choice, set, params, query, count, notes, say } = props
   const attempt = useAttempt(props)
   const filters = params.filter(([name]) => !isOutput(name))
   const parts = { origin: location.origin, choice, params, query }
@@ -336,16 +341,10 @@ export function Panel(props: PanelProps) {
     set(Object.fromEntries(Object.entries(START).filter(([name]) => !isOutput(name))))
   return (
     <div class="side">
-      <Count
-        count={matchingOf(stats, params, say)}
-        clear={filters.length === 0 ? null : clear}
-        say={say}
-      />
+      <Count count={count} clear={filters.length === 0 ? null : clear} say={say} />
       <aside class="request card" id="request" tabIndex={-1} aria-label={say.words.request}>
         <Chips choice={choice} params={filters} set={set} say={say} />
-        {ignored.length > 0 && (
-          <p class="hint bad">{fill(say.words.ignored, { what: ignored.join(', ') })}</p>
-        )}
+        {notes.map(note => note && <p class="hint bad">{note}</p>)}
         <RequestCode parts={parts} say={say} />
         <Outputs {...props} />
         <Ask {...props} {...attempt} />

@@ -27,6 +27,8 @@ const WORDS = {
   isOff: 'This service shows no statistics. | Сервис не показывает статистику.',
   isTotals: 'Counts by filter are not public here. | Числа по фильтрам здесь не показываются.',
   isFailed: 'The statistics cannot be loaded now. | Статистику сейчас не загрузить.',
+  isOld:
+    'The statistics cannot be loaded now: numbers are of an earlier choice. | Статистику сейчас не загрузить: числа — от прежнего выбора.',
   byCountry: 'Countries | Страны',
   mapOf:
     'Map of countries. {top}. The list beside it has the same choices. | Карта стран. {top}. В списке рядом тот же выбор.',

@@ -87,6 +87,23 @@ test('the page asks when a choice has settled; the former numbers stay until the
   await untilCount(page, figure(chosen.length))
 })
 
+test('numbers of an earlier choice are said to be that while statistics fail', async () => {
+  const { page } = await open()
+  await untilCount(page, figure(fresh.length))
+  await page.route(/stats/, route => route.abort())
+  await page.check('[name=type][value=http]')
+  await page.getByText('numbers are of an earlier choice').waitFor()
+  expect(await page.locator('.count').textContent()).not.toMatch(/\d/)
+  expect(await page.locator('#answer td').count()).toBe(0)
+  await page.unroute(/stats/)
+  await page.check('[name=anon][value=elite]')
+  await untilCount(
+    page,
+    count(({ type, anon }) => type === 'http' && anon === 'elite'),
+  )
+  await page.getByText('numbers are of an earlier choice').waitFor({ state: 'detached' })
+})
+
 test('of a port or an address no number is said, and that the others are without it', async () => {
   const { page } = await open()
   await untilCount(page, figure(fresh.length))

@@ -2,11 +2,12 @@
 import type { StatsDocument, StatsTotals } from '../../../proxies/stats-document.ts'
 import type { Name, Param } from './query.ts'
 
-/** What the page knows of the list. `off`: the service shows no statistics. */
-export type Known =
+/** What the page knows of the list. `off`: the service shows no statistics; `isOld`: it is of an earlier query. */
+export type Known = { isOld?: boolean } & (
   | { kind: 'loading' | 'off' | 'failed'; stats: null }
   | { kind: 'totals'; stats: StatsTotals }
   | { kind: 'full'; stats: StatsDocument }
+)
 
 export const LOADING: Known = { kind: 'loading', stats: null }
 const FAILED: Known = { kind: 'failed', stats: null }
