@@ -126,8 +126,8 @@ function factsOf({ total, facets, at }: StatsDocument, say: Say): string {
   const { words, number, plural } = say
   const { length: countries } = Object.keys(facets.country).filter(code => code !== '')
   return [
+    `${number(countries)} ${plural(countries, words.countries)}`, // of the last ten minutes
     fill(words.inList, { total: number(total) }),
-    `${number(countries)} ${plural(countries, words.countries)}`,
     fill(words.updated, { time: say.time(at) }),
   ].join(' · ')
 }
