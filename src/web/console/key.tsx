@@ -22,7 +22,7 @@ const factsOf = ({ note, plan, created, expires, last_seen, old_secrets_until }:
   ['Plan', plan === 'temp' ? 'temporary' : plan] as const,
   ['Created', moment(created)] as const,
   ['Ends', expires === null ? 'never' : moment(expires)] as const,
-  ['Last seen', last_seen === null ? 'not in 90 days' : ago(last_seen)] as const,
+  ['Last seen', last_seen === null ? 'never, or over 90 days ago' : ago(last_seen)] as const,
   ...(old_secrets_until.length === 0
     ? []
     : [['Old key', `works until ${old_secrets_until.map(moment).join(', ')}`] as const]),
