@@ -126,6 +126,7 @@ describe('the request of the page', () => {
     ['ip', '999.1.1.1:1'],
     ['ip', '1.2.3.4'],
     ['ip', '1.2.3.4:080'],
+    ['ip', '1.2.3.4:80.5'],
     ['count', 'all'],
     ['country', 'xxxx'],
   ])('leaves %s=%s out and says that it is wrong', (name, value) => {

@@ -34,23 +34,18 @@ const BYTES_MAX = 4_000_000
 
 /** The limits that two header fields name (draft-ietf-httpapi-ratelimit-headers). */
 export function readLimits(limit: string | null, policy: string | null): LimitLeft[] {
-  const parse = (field: string | null): Map<string, Map<string, number>> =>
-    new Map(
-      [...(field ?? '').matchAll(/"([^"]*)"((?:\s*;\s*\w+=\d+)*)/g)].map(
-        ([, name = '', rest = '']) => [
-          name,
-          new Map([...rest.matchAll(/(\w+)=(\d+)/g)].map(([, key = '', n]) => [key, Number(n)])),
-        ],
-      ),
+  const parse = (field: string | null) =>
+    [...(field ?? '').matchAll(/"([^"]*)"((?:\s*;\s*\w+=\d+)*)/g)].map(
+      ([, name = '', rest = '']) => {
+        const of = (key: string) => Number(new RegExp(`\\b${key}=(\\d+)`).exec(rest)?.[1] ?? 0)
+        return [name, of] as const
+      },
     )
-  const policies = parse(policy)
-  return [...parse(limit)].map(([name, values]) => ({
-    name,
-    quota: policies.get(name)?.get('q') ?? 0,
-    window: policies.get(name)?.get('w') ?? 0,
-    left: values.get('r') ?? 0,
-    reset: values.get('t') ?? 0,
-  }))
+  const policies = new Map(parse(policy))
+  return parse(limit).map(([name, of]) => {
+    const ofPolicy = policies.get(name) ?? (() => 0)
+    return { name, quota: ofPolicy('q'), window: ofPolicy('w'), left: of('r'), reset: of('t') }
+  })
 }
 
 /** The records of CSV text (RFC 4180), the header as names. */

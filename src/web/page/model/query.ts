@@ -33,15 +33,10 @@ const oneOf = (...values: readonly string[]): Rule => ({
 const NAME = /^[^,\u0000-\u001f\u007f]{1,200}$/
 export const INTEGER_MAX = 999_999_999_999_999
 
-/** Whether a text is `a.b.c.d:port`, in canonical decimals. */
-function isAddress(value: string): boolean {
-  const [ip = '', port = '', ...more] = value.split(':')
-  const octets = ip.split('.')
-  const isIn = (part: string, min: number, max: number): boolean =>
-    String(Number(part)) === part && Number(part) >= min && Number(part) <= max
-  const isIp = octets.length === 4 && octets.every(octet => isIn(octet, 0, 255))
-  return isIp && isIn(port, 1, 65_535) && more.length === 0
-}
+const OCTET = '(?:\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])'
+/** `a.b.c.d:port`, in canonical decimals. */
+const ADDRESS = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}:([1-9]\\d{0,4})$`)
+const isAddress = (text: string): boolean => Number(ADDRESS.exec(text)?.[1]) <= 65_535
 
 /** The parameters, in the order of the documentation, and what each accepts. */
 const RULES = {
