@@ -97,7 +97,7 @@ async function measureAll(workspace: Workspace, target: Target, beside: Beside):
       figure:
         `p99 from the intended send ${shown(dueP99Ms)} ms, ` +
         `sent late by p99 ${shown(lateP99Ms)} ms, ${count(errors)} errors`,
-      target: `p99 ≤ ${target.p99Ms} ms${tail}, no errors`,
+      target: `p99 ≤ ${shown(target.p99Ms)} ms${tail}, no errors`,
       holds: errors === 0 && p99Ms <= target.p99Ms && p999Ms <= (target.p999Ms ?? p999Ms),
     },
   ]
