@@ -65,7 +65,7 @@ const LINES: readonly (readonly [
   ['proxylist import l', ['list.txt'], ['serve']],
   ['proxylist import --type http l', ['list.txt'], ['list']],
   ['proxylist check e', ['explain'], []],
-  ['proxylist systemd-unit ', ['serve', 'judge'], ['list.txt']],
+  ['proxylist systemd-unit ', ['serve', 'judge', 'check'], ['list.txt']],
   ['proxylist help ', ['feeds', 'upgrade'], ['list.txt']],
   ['proxylist completions ', ['bash', 'zsh', 'fish'], ['list.txt']],
   ['proxylist keys add --label ', [], ['list.txt', 'serve', '--plan']],

@@ -20,6 +20,7 @@ afterAll(cleanUp)
 
 const UNIT = readFileSync(join(ROOT, 'data/proxylist.service'), 'utf8')
 const JUDGE_UNIT = readFileSync(join(ROOT, 'data/proxylist-judge.service'), 'utf8')
+const CHECK_UNIT = readFileSync(join(ROOT, 'data/proxylist-check.service'), 'utf8')
 const SETTING_NAMES = Object.keys(SETTINGS) as SettingName[] // of the table itself
 /** All values of a setting of the unit, joined. */
 const unitValue = (name: string): string =>
@@ -67,17 +68,42 @@ describe('the unit file', () => {
   })
 })
 
-describe('the unit file of the judge', () => {
-  test('is what `proxylist systemd-unit judge` prints', async () => {
-    const { exitCode, stdout, stderr } = await proxylist(['systemd-unit', 'judge'])
-    expect(stdout).toBe(JUDGE_UNIT)
+/** What makes the unit of the service strict. */
+const strictLines = (): string[] => {
+  const [, strict = ''] = /\nNoNewPrivileges=yes\n(.*)\n\[Install\]/s.exec(UNIT) ?? []
+  return strict.split('\n').filter(line => line !== '')
+}
+
+describe.each([
+  ['judge', JUDGE_UNIT],
+  ['check', CHECK_UNIT],
+])('the unit file of %s', (command, unit) => {
+  test('is what `proxylist systemd-unit` prints for it', async () => {
+    const { exitCode, stdout, stderr } = await proxylist(['systemd-unit', command])
+    expect(stdout).toBe(unit)
     expect([exitCode, stderr]).toEqual([0, ''])
   })
 
+  test('names settings that there are', () => {
+    const named = unit.match(/PROXYLIST_\w+/g) ?? []
+    const known = SETTING_NAMES.map(environmentNameOf)
+    expect(named).toContain('PROXYLIST_JUDGE_SECRET')
+    expect(named.filter(name => !known.includes(name))).toEqual([])
+  })
+})
+
+describe('the unit file of the checker', () => {
+  test('is as strict as that of the service, whose user and directory it has', () => {
+    expect(CHECK_UNIT.split('\n')).toEqual(
+      expect.arrayContaining([...strictLines(), 'User=proxylist', 'StateDirectory=proxylist']),
+    )
+  })
+})
+
+describe('the unit file of the judge', () => {
   test('is as strict as that of the service, but for what ports below 1024 need', () => {
     const own = ['CapabilityBoundingSet=', 'AmbientCapabilities=', 'PrivateUsers=yes']
-    const [, strict = ''] = /\nNoNewPrivileges=yes\n(.*)\n\[Install\]/s.exec(UNIT) ?? []
-    const lines = strict.split('\n').filter(line => line !== '' && !own.includes(line))
+    const lines = strictLines().filter(line => !own.includes(line))
     expect(lines).not.toBeEmpty()
     expect(JUDGE_UNIT.split('\n')).toEqual(expect.arrayContaining(lines))
     expect(JUDGE_UNIT.match(/^.*(?:Capabilit|PrivateUsers).*=.*$/gm)).toEqual([
@@ -87,16 +113,9 @@ describe('the unit file of the judge', () => {
     ])
   })
 
-  test('names settings that there are', () => {
-    const named = JUDGE_UNIT.match(/PROXYLIST_\w+/g) ?? []
-    const known = SETTING_NAMES.map(environmentNameOf)
-    expect(named).toContain('PROXYLIST_JUDGE_SECRET')
-    expect(named.filter(name => !known.includes(name))).toEqual([])
-  })
-
   test('of another command is none: status 2', async () => {
     const { exitCode, stderr } = await proxylist(['systemd-unit', 'import'])
-    const why = 'there is no unit for that; there are those of serve and judge'
+    const why = 'there is no unit for that; there are those of serve, judge, check'
     expect([exitCode, stderr]).toEqual([2, `proxylist: ${why}\n`])
   })
 })
@@ -108,8 +127,8 @@ function installedUnit(name: string): string {
   writeFileSync(file, unit.replace(/^ExecStart=\S+/m, `ExecStart=${BINARY ?? process.execPath}`))
   return file
 }
-/** What serves, and what the judge needs more. */
-const UNITS = ['proxylist.service', 'proxylist-judge.service']
+/** What serves, answers checks, and checks. */
+const UNITS = ['proxylist.service', 'proxylist-judge.service', 'proxylist-check.service']
 
 /** The units for backups that the manual shows, in files under their names. */
 function backupUnits(): string[] {

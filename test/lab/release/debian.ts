@@ -47,8 +47,8 @@ export async function writeDebian(
   const text = (name: string): string => new TextDecoder().decode(of(name))
   const documents = '/usr/share/doc/proxylist'
   put('/usr/bin/proxylist', of('proxylist'), 0o755)
-  for (const unit of ['proxylist.service', 'proxylist-judge.service'])
-    put(`/usr/lib/systemd/system/${unit}`, packaged(text(unit)))
+  for (const { name } of entries)
+    if (name.endsWith('.service')) put(`/usr/lib/systemd/system/${name}`, packaged(text(name)))
   put('/usr/share/man/man1/proxylist.1.gz', Bun.gzipSync(of('proxylist.1'), { level: 9 }))
   put('/usr/share/bash-completion/completions/proxylist', of('completions/proxylist.bash'))
   put('/usr/share/zsh/vendor-completions/_proxylist', of('completions/_proxylist'))
@@ -65,8 +65,10 @@ export async function writeDebian(
   const changes = `proxylist (${version}) stable; urgency=medium\n\n  * Release ${version}.\n\n -- the proxylist authors <proxylist@users.noreply.github.com>  ${at.toUTCString().replace('GMT', '+0000')}\n`
   put(`${documents}/changelog.gz`, Bun.gzipSync(Buffer.from(changes), { level: 9 }))
   put('/usr/share/lintian/overrides/proxylist', own('lintian-overrides'))
-  for (const name of ['proxylist.env', 'proxylist-judge.env']) put(`/etc/${name}`, own(name), 0o640)
-  put('/DEBIAN/conffiles', '/etc/proxylist.env\n/etc/proxylist-judge.env\n')
+  const settings = readdirSync(source).filter(name => name.endsWith('.env'))
+  for (const name of settings) put(`/etc/${name}`, own(name), 0o640)
+  const installed = settings.toSorted().map(name => `/etc/${name}\n`)
+  put('/DEBIAN/conffiles', installed.join(''))
   for (const name of readdirSync(source).filter(each => /^(?:post|pre)/.test(each)))
     put(`/DEBIAN/${name}`, own(name), 0o755)
   const kilobytes = Math.ceil(entries.reduce((sum, { bytes }) => sum + bytes.length, 0) / 1024)

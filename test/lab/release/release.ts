@@ -64,10 +64,9 @@ function documents(at: Date): Entry[] {
     { name: 'LICENSE', bytes: bytesOf('LICENSE') },
     { name: 'README.md', bytes: bytesOf('README.md') },
     ...topics.map(name => ({ name: `manual/${name}`, bytes: bytesOf(`data/manual/${name}`) })),
-    ...['proxylist.service', 'proxylist-judge.service'].map(name => ({
-      name,
-      bytes: bytesOf(`data/${name}`),
-    })),
+    ...[...new Bun.Glob('*.service').scanSync(join(ROOT, 'data'))]
+      .sort()
+      .map(name => ({ name, bytes: bytesOf(`data/${name}`) })),
     { name: 'completions/proxylist.bash', bytes: textBytes(completionsFor('bash', COMMANDS)) },
     { name: 'completions/_proxylist', bytes: textBytes(completionsFor('zsh', COMMANDS)) },
     { name: 'completions/proxylist.fish', bytes: textBytes(completionsFor('fish', COMMANDS)) },
