@@ -37,10 +37,10 @@ function readTable(chunks: Chunks, table: Table, sink: RowSink): Promise<void> {
     (delimiter === '|' && isRule(cells)) || (!hasHeader && isComment(cells))
   return eachLine(chunks, (line, number, broken) => {
     const cells = cellsOf(line, delimiter)
+    const isHead = toSkip > 0 && cells !== null && !isBlank(cells)
+    if (isHead) toSkip -= 1
     if (cells === null || broken !== null) return sink.bad(number, 'row', broken ?? BAD_QUOTE)
-    if (isBlank(cells)) return
-    if (toSkip > 0) toSkip -= 1
-    else if (!isNoRow(cells)) takeCells(number, cells, columns, sink)
+    if (!isHead && !isBlank(cells) && !isNoRow(cells)) takeCells(number, cells, columns, sink)
   })
 }
 

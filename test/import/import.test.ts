@@ -228,6 +228,13 @@ test('U+FFFD itself is a character, also where its bytes are in two chunks', asy
   expect(proxies.map(({ city }) => city)).toEqual(['a\ufffdb'])
 })
 
+test('a header with a byte that is wrong costs no row', async () => {
+  const table = Buffer.from('ip,type,c\xffity\n1.2.3.4:80,http,\n1.2.3.5:80,http,\n', 'latin1')
+  const { proxies, rejected } = await imported([sourceOf('f', table)])
+  expect(proxies.map(addressOf)).toEqual(['1.2.3.4:80', '1.2.3.5:80'])
+  expect(rejected).toEqual([['f', 1, 'row', expect.stringMatching(/not UTF-8/)]])
+})
+
 test('JSON whose next list could be lost with a broken record is refused', async () => {
   const text = '{"http":[{"ip":"1.2.3.4:80","city":"x},{"ip":5}],"socks5":[{"ip":"1.2.3.5:80"}]}'
   const outcome = imported([sourceOf('f', text.replace(',{"ip":5}', ''))])
