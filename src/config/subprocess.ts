@@ -98,8 +98,9 @@ export function spawnTask(
     const decoder = new TextDecoder()
     for await (const chunk of child.stderr) stderr += decoder.decode(chunk, { stream: true })
     const [stdout, status] = await Promise.all([printed, child.exited])
+    if (status === 0) return { isDone: true, stdout, stderr }
     const end = `its process ended with ${child.signalCode ?? `status ${status}`}`
-    return { isDone: status === 0, stdout, stderr: stderr.trim() === '' ? end : stderr }
+    return { isDone: false, stdout, stderr: stderr.trim() === '' ? end : stderr }
   }
   const ended = run().catch((error): TaskEnd => {
     const why = `its process could not be started (${messageOf(error)})`

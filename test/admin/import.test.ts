@@ -53,6 +53,8 @@ describe('an import', () => {
       messages: ['my <b>.txt:2: ip must be an IPv4 address with a port, a.b.c.d:port'],
     })
     expect(await service.api(query)).toBe('200 203.0.113.2:8080\n')
+    const silent = await service.send('name=b.txt&type=socks5', ROW(3))
+    expect(silent).toMatchObject({ kind: 'done', added: 1, messages: [] })
   })
 
   test('that would shrink the list is refused with the sentence of the command, and may be meant', async () => {
