@@ -267,8 +267,8 @@ const TOKEN = /^(?=.*\d)(?=.*[a-z])[\w-]{20,}$/i
 /** Words and dates joined by dashes, as names of lists are. */
 const NAME = /^(?:[a-z]{1,15}|\d{1,8})(?:[-_](?:[a-z]{1,15}\d{0,2}|\d{1,8}))*$/i
 
-const maskSegment = (segment: string): string =>
-  TOKEN.test(segment) && !NAME.test(segment) ? HIDDEN : segment
+const maskTokens = (text: string): string =>
+  text.replace(/[\w-]{20,}/g, part => (TOKEN.test(part) && !NAME.test(part) ? HIDDEN : part))
 
 /** Parameters whose values may be secrets, however they look. */
 const SECRET_NAME =
@@ -280,7 +280,7 @@ const CHOICE =
 /** A parameter of a query, with its value if that is no secret. */
 const maskParameter = ([name, value]: [name: string, value: string]): string => {
   const isShown = CHOICE.test(value) && !SECRET_NAME.test(name)
-  return `${encodeURIComponent(maskSegment(name))}=${isShown ? value : HIDDEN}`
+  return `${encodeURIComponent(maskTokens(name))}=${isShown ? value : HIDDEN}`
 }
 
 /**
@@ -292,7 +292,7 @@ export function maskSource(source: string): string {
   const url = URL.parse(source)
   if (url === null) return source.replace(/\/\/.*/s, `//${HIDDEN}`)
   const user = url.username || url.password ? `${HIDDEN}@` : ''
-  const path = url.pathname.split('/').map(maskSegment).join('/')
+  const path = maskTokens(url.pathname)
   const query = [...url.searchParams].map(maskParameter).join('&')
   return `${url.protocol}//${user}${url.host}${path}${query && `?${query}`}`
 }

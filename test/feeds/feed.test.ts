@@ -253,6 +253,9 @@ describe('secrets in URLs are masked wherever they are shown', () => {
     ['https://h/a?SECRETSECRETSECRET1234', 'https://h/a?***=***'],
     ['https://h/a#SECRET', 'https://h/a'],
     ['https://h/lists/8f14e45fceea167a5a36dedd4bea2543/x.txt', 'https://h/lists/***/x.txt'],
+    ['https://h/8f14e45fceea167a5a36dedd4bea2543.txt', 'https://h/***.txt'],
+    ['https://h/key=8f14e45fceea167a5a36dedd4bea2543;v=2/x', 'https://h/key=***;v=2/x'],
+    ['https://h/http_proxies_of_2026-11-27.txt', 'https://h/http_proxies_of_2026-11-27.txt'],
     ['https://h/bot123:x/monosans-proxy-list-2026', 'https://h/bot123:x/monosans-proxy-list-2026'],
     ['http://[bad/SECRET', 'http://***'],
   ]
