@@ -322,6 +322,10 @@ export function dial<T>(
     const servername = destination.host
     const wrapped = secure({ socket, servername, secureContext, ...(session && { session }) })
     wire = wrapped
+    // Bun looks at the certificate also when a session was resumed, Node does not: a tenth of a check's time.
+    const look = wrapped.getPeerCertificate
+    const getPeerCertificate = () => (wrapped.isSessionReused() ? null : look.call(wrapped, true))
+    Object.assign(wrapped, { getPeerCertificate })
     wrapped.on('secureConnect', () => {
       if (!wrapped.isSessionReused()) wrapped.once('session', given => (trust.session = given))
       open()
