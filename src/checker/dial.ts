@@ -237,7 +237,6 @@ export function dial<T>(
   /** Whether a connection failed that was under way: else the system has not begun it. */
   let wasUnderWay = false
   let cancel = (): void => {}
-  limit(CONNECT_MS_MAX)
   const socket = connect({ host: to.ip, port: to.port })
   /** The socket, or TLS over it. */
   let wire: Socket = socket
@@ -266,9 +265,7 @@ export function dial<T>(
   const fail = (reason: Reason, detail = ''): void =>
     settle(phase === 'queued' ? TOO_MANY : failed(reason, detail))
 
-  function onTimeout(): void {
-    fail(isConnected ? 'no answer' : 'timeout')
-  }
+  const onTimeout = (): void => fail(isConnected ? 'no answer' : 'timeout')
 
   function onError(error: unknown): void {
     const code = codeOf(error)
@@ -282,10 +279,7 @@ export function dial<T>(
     } else fail(REASON_OF[code] ?? 'closed', code)
   }
 
-  function onEnd(): void {
-    if (phase !== 'open') fail('closed')
-    else conclude(reader.end())
-  }
+  const onEnd = (): void => (phase === 'open' ? conclude(reader.end()) : fail('closed'))
 
   function conclude(heard: Heard<T>): void {
     if (heard.kind === 'more') return
@@ -388,6 +382,7 @@ export function dial<T>(
   socket.on('error', onError)
   socket.on('end', onEnd)
   socket.on('close', onEnd)
+  limit(CONNECT_MS_MAX)
   signal.addEventListener('abort', onTimeout)
   if (signal.aborted) onTimeout()
   return promise
