@@ -1,4 +1,5 @@
 /** The file of the secret that checker and judge share. */
+import { existsSync } from 'node:fs'
 import { link, rm, stat, writeFile } from 'node:fs/promises'
 import { CommandError, codeOf, reasonOf } from '../lib/errors.ts'
 import { readRegularFile } from '../lib/files.ts'
@@ -10,7 +11,7 @@ const TEXT = /^[A-Za-z0-9_-]{43}\n?$/
 const unusable = (file: string, why: string): CommandError =>
   new CommandError(`the secret ${file} ${why}`, 2)
 
-/** Makes a secret that only its owner can read, unless there is a file; returns whether it did. */
+/** Makes a secret that only its owner can read, unless another process did; returns whether it did. */
 async function makeSecret(file: string): Promise<boolean> {
   const secret = Buffer.from(crypto.getRandomValues(new Uint8Array(SECRET_BYTES)))
   const text = `${secret.toString('base64url')}\n`
@@ -32,7 +33,7 @@ async function makeSecret(file: string): Promise<boolean> {
  * @throws CommandError (usage) when it cannot be used, or when others can read it.
  */
 export async function openSecret(file: string): Promise<{ keys: Keys; isNew: boolean }> {
-  const isNew = await makeSecret(file)
+  const isNew = !existsSync(file) && (await makeSecret(file))
   const text = await readRegularFile(file).then(String, error => {
     throw unusable(file, `cannot be read: ${reasonOf(error)}`)
   })

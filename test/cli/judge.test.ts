@@ -1,6 +1,6 @@
 /** Tests of `judge` as a program: what it needs, where it listens, what it says, and how it ends. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { keysOf, readAnswer, SECRET_BYTES, type TokenKind } from '../../src/judge/protocol.ts'
 import { openSecret } from '../../src/judge/secret.ts'
@@ -247,4 +247,11 @@ test('a secret is 32 random bytes', async () => {
   expect([bytes?.length, others?.length]).toEqual([SECRET_BYTES, SECRET_BYTES])
   expect(bytes).not.toEqual(others)
   expect((await openSecret(one)).keys).toEqual(keysOf(new Uint8Array(bytes ?? [])))
+})
+
+test('a secret is read where no file can be made, as in a mount that is read-only', async () => {
+  const file = secretFile()
+  const { keys } = await openSecret(file)
+  const readOnly = `/dev/fd/${openSync(file, 'r')}` // nobody, not even root, makes a file beside it
+  expect(await openSecret(readOnly)).toEqual({ keys, isNew: false })
 })
