@@ -329,14 +329,22 @@ export async function withChecker<T>(
   )
 }
 
-/** As `withChecker` for a checker that leaves no file: what it remembers is in memory. */
+/** As `withChecker` for a checker that leaves no file: what it remembers is in memory, and so is its list. */
 export const withMemoryChecker = <T>(
-  work: (parts: Pick<Checking, 'store' | 'status'>) => Promise<T>,
+  clock: Clock,
+  work: (
+    parts: Pick<Checking, 'store' | 'status'> & { list: ReturnType<typeof openCheckedList> },
+  ) => Promise<T>,
 ): Promise<T> =>
   withResource(
     ':memory:',
     () => openChecks(null),
-    store => work({ store, status: store.status }),
+    store =>
+      withResource(
+        ':memory:',
+        () => openCheckedList(null, clock),
+        list => work({ list, store, status: store.status }),
+      ),
   )
 
 /** What the checker of a data directory remembers of an address, `null` nothing; and what its clock shows. */

@@ -45,7 +45,7 @@ export function createTally(perSecond: number) {
         queues,
         ...total,
         failures: { ...failures },
-        rate: whole.length === 0 ? 0 : sum / whole.length,
+        rate: whole.length === 0 ? 0 : Math.round((100 * sum) / whole.length) / 100,
         coverage: queues.living === 0 ? null : store.freshSince(nowMs - FRESH_MS) / queues.living,
         lagSeconds: Math.round(store.lagMs(nowMs) / SECOND_MS),
         neededRate: neededRate(queues.living, perSecond),

@@ -1,13 +1,22 @@
 /** Running jobs in the background: periodically, or in slices until nothing is left. */
 
 import type { Awaitable } from '../lib/awaitable.ts'
-import { StoreError } from '../lib/errors.ts'
+import { messageOf, StoreError } from '../lib/errors.ts'
+import type { Log } from '../lib/log.ts'
 
 /** A job that is running until it is stopped. */
 export type Job = { stop(): void }
 
 /** Called with a failure that is not reported elsewhere. */
 export type OnFailure = (failure: unknown) => void
+
+/** Reports failures of background work to the operator. */
+export const reportTo =
+  ({ sayRepeated }: Pick<Log, 'sayRepeated'>): OnFailure =>
+  failure => {
+    const sentence = `background work failed: ${messageOf(failure)}`
+    sayRepeated(sentence, sentence)
+  }
 
 /** Calls `work` every `everyMs`. */
 export function repeat(work: () => void, everyMs: number): Job {

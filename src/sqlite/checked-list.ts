@@ -14,9 +14,9 @@ import { openList } from './stores.ts'
 /** Rows of a page. */
 const PAGE_ROWS = 2_000
 
-/** Opens the list in `dir`, making it where there is none. @throws as `openList` does. */
-export function openCheckedList(dir: string, clock: Clock) {
-  const file = join(dir, PROXY_FILE)
+/** Opens the list in `dir`, making it where there is none, or one in memory. @throws as `openList` does. */
+export function openCheckedList(dir: string | null, clock: Clock) {
+  const file = join(dir ?? '', PROXY_FILE)
   const list = openList(dir, { clock, isServer: true })
   const others = dataVersionOf(list.db)
   const columns = LISTED_COLUMNS.join(', ')
@@ -60,6 +60,7 @@ export function openCheckedList(dir: string, clock: Clock) {
     version: failing(() => String(others())),
     page: failing((afterId: number) => after.all(afterId).map(toListed)),
     find: failing((ids: readonly number[]) => some.all(JSON.stringify(ids)).map(toListed)),
+    ...{ pages: list.pages, endpointPages: list.endpointPages, cityNames: list.cityNames },
     close: list.close,
   }
 }

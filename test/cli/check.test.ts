@@ -172,6 +172,64 @@ describe('check --once FILE without --data', () => {
   })
 })
 
+test('with --once, a feed that fails is named', async () => {
+  const { dir, options } = await startWorld()
+  const feeds = join(dir, 'feeds.txt')
+  writeFileSync(feeds, `${join(dir, 'gone.txt')} check\n`)
+  const outcome = await check(['--once', '--feeds', feeds, '--data', join(dir, 'data'), ...options])
+  expect(outcome).toEqual({
+    exitCode: 0,
+    stdout: '',
+    stderr: expect.stringMatching(/^feed \S+\/gone\.txt: .+\nchecked 0, alive 0, put off 0\n$/),
+  })
+})
+
+/** Starts a checker whose stdin, stdout and stderr are a terminal. */
+function onTerminal(args: readonly string[]) {
+  let written = ''
+  const checker = Bun.spawn([...program(), 'check', ...args], {
+    terminal: {
+      cols: 200,
+      rows: 24,
+      data(_, bytes) {
+        written += String(bytes)
+      },
+    },
+  })
+  return { checker, written: () => written }
+}
+
+test('interrupted, --once prints what was found, whole', async () => {
+  const { dir, honest, options } = await startWorld()
+  using silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const file = join(dir, 'addresses.txt')
+  const living = honest.map(({ address }) => address)
+  writeFileSync(file, [...living, `127.0.0.1:${silent.port}`].join('\n'))
+  const { checker, written } = onTerminal(['--once', file, '--get', 'txt', ...options])
+  await until(() => written().includes('alive 5'))
+  checker.kill('SIGINT')
+  expect(await checker.exited).toBe(130)
+  await until(() => written().includes('interrupted'))
+  expect(written().split('\r\n')).toEqual(expect.arrayContaining(living))
+})
+
+test('on a terminal, nothing is said on the line that shows how it goes', async () => {
+  const { dir, options } = await startWorld()
+  const raw = join(dir, 'raw.txt')
+  const feeds = join(dir, 'feeds.txt')
+  writeFileSync(feeds, `${raw} check every=1s\n`)
+  writeFileSync(raw, '127.66.0.1:9\n')
+  const data = join(dir, 'data')
+  const { checker, written } = onTerminal(['--feeds', feeds, '--data', data, ...options])
+  await until(() => /checked \d+, .* MB/.test(written()))
+  writeFileSync(raw, '127.255.255.255:9\n') // a broadcast address: nothing can be sent there
+  await until(() => written().includes('checks are put off'))
+  checker.kill('SIGTERM')
+  expect(await checker.exited).toBe(0)
+  await until(() => /checked \d+, alive 0, put off [1-9]\d*\r\n/.test(written()))
+  expect(written()).not.toMatch(/MB\x1b\[0K\w/)
+})
+
 test('from a file of bare addresses to a served, fresh, typed list; each liar is named', async () => {
   const world = await startWorld()
   const told = ['407', 'socks5 that reaches nobody']

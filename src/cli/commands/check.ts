@@ -3,7 +3,7 @@ import { createParamsParser } from '../../api/query.ts'
 import { createChecker } from '../../checker/checker.ts'
 import { explain } from '../../checker/explain.ts'
 import type { Known } from '../../checker/intake.ts'
-import type { CheckedList, CheckerStatus } from '../../checker/ports.ts'
+import type { CheckerStatus } from '../../checker/ports.ts'
 import { createProber, SERVICES_AT_ONCE } from '../../checker/probe.ts'
 import { readSmtpTarget, readTargets, type Target } from '../../checker/targets.ts'
 import { Expected } from '../../config/parsers.ts'
@@ -13,25 +13,27 @@ import { createCandidateAttempts } from '../../feeds/candidates.ts'
 import { loadCurrentFeeds } from '../../feeds/feeds-file.ts'
 import { resolveBySystem } from '../../feeds/fetch.ts'
 import { createAttempts } from '../../feeds/schedule.ts'
+import { describeFailure } from '../../feeds/store.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import { importSources } from '../../import/import.ts'
+import { reportTo } from '../../jobs/runner.ts'
 import { openSecret } from '../../judge/secret.ts'
 import { type Clock, stopwatch, timerLater } from '../../lib/clock.ts'
 import { counted } from '../../lib/counted.ts'
 import { affordableDescriptors } from '../../lib/descriptors.ts'
-import { CommandError, messageOf, unreadable } from '../../lib/errors.ts'
+import { CommandError, unreadable } from '../../lib/errors.ts'
 import { readRegularFile } from '../../lib/files.ts'
 import { isInternal } from '../../lib/ip.ts'
-import { createLog } from '../../lib/log.ts'
+import { createRepeats, type Log, timerEvery } from '../../lib/log.ts'
 import { SECOND_MS } from '../../lib/time.ts'
-import { type Address, addressText, type IncomingProxy, parseAddress } from '../../proxies/proxy.ts'
-import { AT, idOf, type Row, toRow } from '../../proxies/row.ts'
+import { type Address, type IncomingProxy, parseAddress } from '../../proxies/proxy.ts'
+import { idOf } from '../../proxies/row.ts'
 import { type Checking, findCandidate, withChecker, withMemoryChecker } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, say, yieldToServer } from '../command.ts'
 import { createProgress } from '../progress.ts'
 import { fetchCandidates } from './feeds.ts'
 import { toSource } from './import.ts'
-import { writeAnswer } from './list.ts'
+import { printAnswer } from './list.ts'
 
 const CHECK_SETTINGS = [
   ...DATA_SETTINGS,
@@ -79,45 +81,6 @@ function targetsOf({ target = '', smtpTarget, providerService }: CheckSettings):
   const mail =
     smtpTarget === undefined ? [] : [read('--smtp-target', () => readSmtpTarget(smtpTarget))]
   return [...read('--target', () => readTargets(target, providerService)), ...mail]
-}
-
-/** A list in memory, which holds what was found alive. */
-function createMemoryList(): CheckedList & { living(): IncomingProxy[] } {
-  const living = new Map<string, IncomingProxy>()
-  return {
-    begin: () => ({
-      async lock() {},
-      add: proxy => void living.set(addressText(proxy), proxy),
-      lower() {},
-      commit: () => ({ added: 0, updated: 0, unchanged: 0, removed: 0 }),
-      rollback() {},
-    }),
-    version: () => '',
-    page: () => [],
-    find: () => [],
-    living: () => [...living.values()],
-  }
-}
-
-/** Prints proxies as the API does: the order is that of contract A4. */
-async function printLiving(
-  proxies: readonly IncomingProxy[],
-  { get, providerService }: CheckSettings,
-  nowMs: number,
-  signal: AbortSignal,
-): Promise<void> {
-  const cities = [{ name: '', nameEn: '' }]
-  const rows = proxies.map((proxy): Row => {
-    const isNamed = proxy.city !== '' || proxy.cityEn !== ''
-    return toRow(proxy, isNamed ? cities.push({ name: proxy.city, nameEn: proxy.cityEn }) - 1 : 0)
-  })
-  rows.sort(
-    (a, b) =>
-      b[AT.checkedAt] - a[AT.checkedAt] || a[AT.pingMs] - b[AT.pingMs] || a[AT.id] - b[AT.id],
-  )
-  const query = createParamsParser(providerService)([{ name: 'get', value: get }])
-  const cityNames = (id: number) => cities[id] ?? { name: '', nameEn: '' }
-  await writeAnswer({ query, rows, cityNames, nowMs, provider: providerService }, signal)
 }
 
 /** Says how the work goes: a line on a terminal, or lines of JSON. */
@@ -209,17 +172,17 @@ async function startFeeds(
   settings: CheckSettings,
   checker: Checker,
   { openFeedStore: openStore, feedLines }: Pick<Checking, 'openFeedStore' | 'feedLines'>,
+  log: Pick<Log, 'say' | 'sayRepeated'>,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<() => void> {
   const { data, database, databaseTimeout, geoip, providerService } = settings
   const forProcesses = { data, database, databaseTimeout, geoip, providerService }
-  const feeds = await loadCurrentFeeds({ ...settings, feed: undefined }, say)
+  const feeds = await loadCurrentFeeds({ ...settings, feed: undefined }, log.say)
   if (!settings.once) {
-    const onFailure = (failure: unknown): void =>
-      say(`background work failed: ${messageOf(failure)}`)
-    const parts = { feeds, feedLines, openStore, clock, say, onFailure, settings: forProcesses }
-    const jobs = await fetchCandidates({ ...parts, take: checker.add })
+    const parts = { feeds, feedLines, openStore, clock, settings: forProcesses }
+    const telling = { say: log.say, onFailure: reportTo(log) }
+    const jobs = await fetchCandidates({ ...parts, ...telling, take: checker.add })
     return () => {
       for (const job of jobs) job.stop()
     }
@@ -228,7 +191,8 @@ async function startFeeds(
   const attempt = createCandidateAttempts(checker.add, forProcesses)
   const attempts = createAttempts({ openStore, clock, random: Math.random, attempt })
   for (const feed of feeds.current().filter(each => each.isForChecker)) {
-    await attempts.run(feed, 'now', signal)
+    const state = await attempts.run(feed, 'now', signal)
+    if (state !== null && state.error !== '') log.say(describeFailure(state))
   }
   return () => {}
 }
@@ -252,7 +216,8 @@ async function check(
   if (isNew) say(`a new secret is in ${judgeSecret}: the judge needs the same file`)
   const elapsedMs = stopwatch()
   const report = createReport(json, elapsedMs)
-  const log = { ...createLog({ hasLines: false }), say: report.say }
+  const { sayRepeated, finish } = createRepeats(report.say, timerEvery)
+  const log = { say: report.say, sayRepeated }
   const { probe, selfCheck } = createProber({
     ...{ keys, clock, elapsedMs, later: timerLater, targets, authorities },
     resolve: resolveBySystem,
@@ -291,22 +256,29 @@ async function check(
         refused === 1 ? 'a private address is' : `${counted(refused)} private addresses are`
       report.say(`${those} not checked without --allow-private`)
     }
-    const stopFeeds = feeds && (await startFeeds(settings, checker, feeds, clock, signal))
+    const stopFeeds = feeds && (await startFeeds(settings, checker, feeds, log, clock, signal))
     try {
       await checker.run(signal)
     } finally {
       stopFeeds?.()
+      finish()
       report.end()
-      await log.close()
     }
   }
 
   if (!isWithoutData && !dryRun) {
     return await withChecker(settings, clock, parts => work({ ...parts, feeds: parts }))
   }
-  const list = createMemoryList()
-  await withMemoryChecker(parts => work({ ...parts, list, feeds: null }))
-  if (!dryRun) await printLiving(list.living(), settings, clock(), signal)
+  const { get, providerService: provider } = settings
+  const anyAge = { name: 'time', value: '999999999' }
+  const query = createParamsParser(provider)([anyAge, { name: 'get', value: get }])
+  await withMemoryChecker(clock, async parts => {
+    await work({ ...parts, feeds: null })
+    if (dryRun) return
+    // Who interrupts a run wants what was found, whole.
+    const until = signal.aborted ? new AbortController().signal : signal
+    await printAnswer(parts.list, { query, nowMs: clock(), provider, mayBeEmpty: true }, until)
+  })
 }
 
 /** What a checker works with; without a data directory there are no feeds. */
@@ -331,7 +303,7 @@ const checkCommand = command({
   example:
     'proxylist check addresses.txt --judge http://judge.example.com --contact https://example.com/us',
   endsAtSignal: 'by itself',
-  kept: 'what was found is in the list, where there is one',
+  kept: 'what was found is in the list, or printed',
   async run({ settings, args, isGiven, clock, signal }) {
     yieldToServer()
     const isWithoutData =

@@ -6,7 +6,7 @@ import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'
 import { CommandError, nextTurn } from '../../lib/errors.ts'
 import { splitQueryString } from '../../lib/query-string.ts'
 import { formatInstant } from '../../lib/time.ts'
-import type { CityNames, EndpointRow, Row } from '../../proxies/row.ts'
+import type { EndpointRow } from '../../proxies/row.ts'
 import { type ReadableList, storesOf } from '../../stores.ts'
 import { command, createStdoutWriter, DATA_SETTINGS, say } from '../command.ts'
 
@@ -20,52 +20,38 @@ export const listCommand = command({
   settings: [...DATA_SETTINGS, 'providerService'],
   example: "proxylist list 'type=socks5&country=de&get=json'",
   async run({ settings, args: [text = ''], clock, signal }) {
-    const { providerService } = settings
-    const query = parse(text.replace(/^\?/, ''), providerService)
-    const { filter, output } = query
-    const nowMs = clock()
-    const print = async (list: ReadableList): Promise<void> => {
-      if (output.kind === 'txt') {
-        const rows = await collect(list.endpointPages(filter, nowMs), signal)
-        return write(createWriters(providerService).txt(output), rows, nowMs, signal)
-      }
-      const rows = await collect(list.pages(filter, nowMs), signal)
-      const { cityNames } = list
-      await writeAnswer({ query, rows, cityNames, nowMs, provider: providerService }, signal)
-    }
-    await storesOf(settings, clock).readList(print, say)
+    const { providerService: provider } = settings
+    const query = parse(text.replace(/^\?/, ''), provider)
+    const answer = { query, nowMs: clock(), provider, mayBeEmpty: false }
+    await storesOf(settings, clock).readList(list => printAnswer(list, answer, signal), say)
   },
 })
 
-/** The rows of all pages. @throws CommandError when there are none, or the reason of `signal`. */
-async function collect<R>(pages: Iterable<readonly R[]>, signal: AbortSignal): Promise<R[]> {
-  const rows: R[] = []
-  for (const page of pages) {
-    for (const row of page) rows.push(row)
-    await nextTurn(signal)
-  }
-  if (rows.length === 0) throw new CommandError('no proxies match the filters')
-  return rows
-}
+type Answer = { query: Parsed; nowMs: number; provider: string; mayBeEmpty: boolean }
 
-/** An answer of whole records that were found elsewhere. */
-type Answer = {
-  query: Parsed
-  rows: readonly Row[]
-  cityNames: CityNames
-  nowMs: number
-  provider: string
-}
-
-/** Writes an answer to stdout. */
-export function writeAnswer(
-  { query: { filter, output }, rows, cityNames, nowMs, provider }: Answer,
+/** Writes the API's answer to stdout. @throws CommandError when nothing matches, unless it may be empty. */
+export async function printAnswer(
+  list: Omit<ReadableList, 'breakdown'>,
+  { query: { filter, output }, nowMs, provider, mayBeEmpty }: Answer,
   signal: AbortSignal,
 ): Promise<void> {
+  async function collect<R>(pages: Iterable<readonly R[]>): Promise<R[]> {
+    const rows: R[] = []
+    for (const page of pages) {
+      for (const row of page) rows.push(row)
+      await nextTurn(signal)
+    }
+    if (rows.length === 0 && !mayBeEmpty) throw new CommandError('no proxies match the filters')
+    return rows
+  }
   const writers = createWriters(provider)
-  if (output.kind === 'txt') return write(writers.txt(output), rows, nowMs, signal)
-  const writer = writers.records(filter, output, rows.length, { cityNames, areKept: false })
-  return write(writer, rows, nowMs, signal)
+  if (output.kind === 'txt') {
+    const rows = await collect(list.endpointPages(filter, nowMs))
+    return write(writers.txt(output), rows, nowMs, signal)
+  }
+  const rows = await collect(list.pages(filter, nowMs))
+  const kept = { cityNames: list.cityNames, areKept: false }
+  return write(writers.records(filter, output, rows.length, kept), rows, nowMs, signal)
 }
 
 /** Writes an answer to stdout chunk by chunk, until that is closed. */

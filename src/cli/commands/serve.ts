@@ -16,7 +16,7 @@ import { openGeoip } from '../../import/geoip.ts'
 import { watchDescriptors } from '../../jobs/descriptors.ts'
 import { whileLeader } from '../../jobs/leader.ts'
 import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
-import { isTrue, type Job, type OnFailure, repeat, repeatInSlices } from '../../jobs/runner.ts'
+import { isTrue, type Job, repeat, repeatInSlices, reportTo } from '../../jobs/runner.ts'
 import { keepSampleFresh } from '../../jobs/sample.ts'
 import { type Clock, PROCESS_START_MS, timerLater } from '../../lib/clock.ts'
 import { several } from '../../lib/counted.ts'
@@ -59,14 +59,6 @@ function checkConsole({ listen, adminListen, metricsOpen }: ServeSettings): void
   if (isFree || nameOf(adminListen) !== nameOf(listen)) return
   throw new CommandError('--admin-listen must be another address than --listen', 2)
 }
-
-/** Reports failures of background work to the operator. */
-const reportTo =
-  (log: Log): OnFailure =>
-  failure => {
-    const sentence = `background work failed: ${messageOf(failure)}`
-    log.sayRepeated(sentence, sentence)
-  }
 
 export const serveCommand = command({
   name: 'serve',
