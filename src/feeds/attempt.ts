@@ -18,8 +18,8 @@ import { type FeedState, NOTHING_KNOWN, newState } from './store.ts'
 
 /** Longest time until the last byte of a source. */
 export const FETCH_MS_MAX = 60 * SECOND_MS
-/** Longest time for an import, its wait for another one included. */
-const IMPORT_MS_MAX = 10 * MINUTE_MS
+/** Longest time for an import, its wait for another one included: it locks the list for all others. */
+export const IMPORT_MS_MAX = 2 * MINUTE_MS
 
 /** A source with something new. */
 type Changed = Extract<Opened, { kind: 'changed' }>
@@ -159,7 +159,7 @@ export async function attemptFeed(
       openFeed(feed, known, { ...context, nowMs: clock(), signal: each }),
     )
     if (opened.kind === 'unchanged') return opened
-    const long = `takes longer than ${IMPORT_MS_MAX / MINUTE_MS} minutes to import`
+    const long = `takes longer than ${IMPORT_MS_MAX / MINUTE_MS} minutes to import, with its wait for others`
     const imported = await within(context, IMPORT_MS_MAX, long, each =>
       importFeed(feed, before.rows ?? Number.POSITIVE_INFINITY, opened, context, each),
     ).finally(opened.close)

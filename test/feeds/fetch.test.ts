@@ -20,11 +20,12 @@ import { readFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
-import { attemptInProcess, FETCH_MS_MAX } from '../../src/feeds/attempt.ts'
+import { attemptInProcess, FETCH_MS_MAX, IMPORT_MS_MAX } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
 import { openFeed, refuseRedirect, resolveBySystem } from '../../src/feeds/fetch.ts'
 import { type FeedState, newState } from '../../src/feeds/store.ts'
 import { HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
+import type { ProxyWriter } from '../../src/proxies/store.ts'
 import { type Answerer, reply, startFeedServer } from '../support/feed-server.ts'
 import { createFetcher, lines } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -463,6 +464,28 @@ describe('a server that is slow', () => {
     fire()
     expect((await fetched).error).toBe('takes longer than 60 s')
     await closed.promise
+  })
+
+  test('to import locks the list for two minutes at most', async () => {
+    const { fetch, list, timers, importLines, rowCount, dir } = createFetcher()
+    await Bun.write(join(dir, 'list.txt'), lines(3))
+    const change: typeof list.change = (feed, work, signal) => {
+      const begin =
+        (it: Pick<ProxyWriter, 'begin'>): ProxyWriter['begin'] =>
+        (...of) => {
+          const importTx = it.begin(...of)
+          const lock = async (): Promise<void> => {
+            await importTx.lock()
+            for (const [fire, ms] of timers) if (ms === IMPORT_MS_MAX) fire()
+          }
+          return { ...importTx, lock }
+        }
+      return list.change(feed, it => work({ begin: begin(it) }), signal)
+    }
+    const { error } = await fetch(join(dir, 'list.txt'), { list: { ...list, change } })
+    expect(error).toBe('takes longer than 2 minutes to import, with its wait for others')
+    await importLines(lines(1)) // it is locked no more
+    expect([rowCount(), timers.size]).toEqual([1, 0])
   })
 
   test('to import, whose process hangs, is ended with that process', async () => {
