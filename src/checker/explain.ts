@@ -30,9 +30,7 @@ const describeAttempt = ({ type, purpose, result, ms, detail }: Attempt): string
 
 const describePast = ({ at, result, attempts, measured }: Past): string[] => [
   `${formatInstant(at)} ${
-    measured === undefined || result !== 'ok'
-      ? `failed: ${result === 'ok' ? '' : REASONS[result]}`
-      : `alive: ${describe(measured)}`
+    result === 'ok' ? `alive: ${measured && describe(measured)}` : `failed: ${REASONS[result]}`
   }`,
   ...attempts.map(describeAttempt),
 ]

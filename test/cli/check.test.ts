@@ -199,6 +199,20 @@ function onTerminal(args: readonly string[]) {
   return { checker, written: () => written }
 }
 
+test('SIGTERM ends it with status 0 while it reads its files, too', async () => {
+  const { dir, options } = await startWorld()
+  const pipe = join(dir, 'addresses.txt')
+  expect(Bun.spawnSync(['mkfifo', pipe]).exitCode).toBe(0)
+  const args = ['check', pipe, '--data', join(dir, 'data'), ...options]
+  const checker = launch([...program(), ...args])
+  const script = 'exec 3>"$0"; echo open; exec cat' // the pipe can be opened once it is being read
+  const writer = Bun.spawn(['sh', '-c', script, pipe], { stdin: 'pipe', stdout: 'pipe' })
+  await writer.stdout.getReader().read()
+  checker.kill('SIGTERM')
+  expect(await checker.ended).toBe(0)
+  writer.kill('SIGKILL')
+})
+
 test('interrupted, --once prints what was found, whole', async () => {
   const { dir, honest, options } = await startWorld()
   using silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })

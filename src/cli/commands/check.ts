@@ -314,7 +314,11 @@ const checkCommand = command({
         2,
       )
     }
-    await check(settings, args, isWithoutData, clock, signal)
+    try {
+      await check(settings, args, isWithoutData, clock, signal)
+    } catch (error) {
+      if (settings.once || error !== signal.reason) throw error
+    }
     if (settings.once) signal.throwIfAborted()
   },
 })
