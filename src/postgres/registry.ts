@@ -15,6 +15,7 @@ import {
   type StoredKey,
   shownPrefix,
 } from '../access/key.ts'
+import { hashesOf, type Known, problemsOf } from '../access/load.ts'
 import { BUILT_IN_PLANS, type Plan, TEMP_PLAN } from '../access/plan.ts'
 import type { LoadProblem, PlanRemoval, Registry, SomeKeys, UsageStore } from '../access/ports.ts'
 import { MINUTE_MS } from '../lib/time.ts'
@@ -165,14 +166,6 @@ export async function insertKeys(
   await insertRows(query, 'old_secrets', secrets)
 }
 
-/** What a database has that keys to be stored could collide with. */
-type Known = { ids: Set<string>; idOf: Map<string, string>; plans: Set<string> }
-
-const hashesOf = ({ hash, oldSecrets }: StoredKey): Uint8Array[] => [
-  hash,
-  ...oldSecrets.map(old => old.hash),
-]
-
 /** The keys that have or had these secrets. */
 const HAVING_SECRETS = `
   select key_id as id, hash from proxylist.old_secrets where hash = any($1::bytea[])
@@ -192,23 +185,6 @@ async function knownTo(query: Query, keys: readonly StoredKey[]): Promise<Known>
     idOf: new Map(secrets.map(({ id, hash }) => [bytesOf(hash).toHex(), id])),
     plans: new Set(plans.map(({ name }) => name)),
   }
-}
-
-/**
- * Why keys cannot be stored beside what is known. Keys of one call that are the same are found too: each
- * is known before the next is seen.
- */
-function problemsOf(keys: readonly StoredKey[], { ids, idOf, plans }: Known): LoadProblem[] {
-  return keys.flatMap((key, index): LoadProblem[] => {
-    const hashes = hashesOf(key).map(hash => hash.toHex())
-    const id = hashes.map(hash => idOf.get(hash)).find(found => found !== undefined)
-    if (id !== undefined) return [{ kind: 'known-secret', index, id }]
-    if (ids.has(key.id)) return [{ kind: 'known-id', index }]
-    if (key.plan !== null && !plans.has(key.plan)) return [{ kind: 'unknown-plan', index }]
-    ids.add(key.id)
-    for (const hash of hashes) idOf.set(hash, key.id)
-    return []
-  })
 }
 
 /** What is `null` stays; `$6` is whether the end is changed, which may be to none. */

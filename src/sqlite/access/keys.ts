@@ -19,6 +19,7 @@ import {
   type StoredKey,
   shownPrefix,
 } from '../../access/key.ts'
+import { hashesOf, type Known, problemsOf } from '../../access/load.ts'
 import type { NetworkSet } from '../../access/network-quota.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import type { KeyReader, LoadProblem, Registry, SomeKeys } from '../../access/ports.ts'
@@ -205,11 +206,32 @@ export function createKeyWriter(db: Database): (key: StoredKey) => void {
   }
 }
 
+/** What a database has of keys to be stored: a few statements, as requests wait for the transaction. */
+function knownTo(db: Database, keys: readonly StoredKey[]): Known {
+  const texts = <T extends string[]>(sql: string, ...given: string[][]): T[] =>
+    db.query<T, string[]>(sql).values(...given.map(list => JSON.stringify(list))) as T[]
+  const hashes = keys.flatMap(hashesOf).map(hash => hash.toHex())
+  const given = '(select unhex(value) from json_each(?1))'
+  const secrets = texts<[hash: string, id: string]>(
+    `select lower(hex(hash)), key_id from old_secrets where hash in ${given}
+     union all select lower(hex(hash)), id from keys where hash in ${given}`,
+    hashes,
+  )
+  const ids = texts<[string]>(
+    'select id from keys where id in (select value from json_each(?))',
+    keys.map(({ id }) => id),
+  )
+  return {
+    ids: new Set(ids.flat()),
+    idOf: new Map(secrets),
+    plans: new Set(texts<[string]>('select name from plans').flat()),
+  }
+}
+
 /** The keys of an open database, and their usage. */
 export function createKeyStore(db: Database, usage: UsageReader) {
   const { find, idOf, forget } = createKeyReader(db)
   const write = createKeyWriter(db)
-  const hasPlan = db.prepare<unknown, [string]>('select 1 from plans where name = ?')
   const findStored = db.prepare<{ hash: Uint8Array; revokedAt: number | null }, [string]>(
     'select hash, revoked_at as revokedAt from keys where id = ?',
   )
@@ -229,16 +251,6 @@ export function createKeyStore(db: Database, usage: UsageReader) {
     `select ${SUMMARY}, last_seen as lastSeenMs from keys k ${PLAN_OF_KEY}
      where k.id > ? order by k.id limit ?`,
   )
-
-  /** Why a key cannot be stored beside those that are. */
-  function problemOf({ id, hash, plan, oldSecrets }: StoredKey, index: number): LoadProblem | null {
-    for (const secret of [hash, ...oldSecrets.map(old => old.hash)]) {
-      const known = idOf(secret)
-      if (known !== null) return { kind: 'known-secret', index, id: known }
-    }
-    if (findStored.get(id) !== null) return { kind: 'known-id', index }
-    return plan === null || hasPlan.get(plan) !== null ? null : { kind: 'unknown-plan', index }
-  }
 
   return {
     find,
@@ -340,17 +352,13 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
     dump: db.transaction(() => readStoredKeys(db)),
 
-    /** Keys of one call that are the same are found too: each is stored before the next is seen. */
     load(keys: readonly StoredKey[], isTrial: boolean): LoadProblem[] {
       db.run('begin immediate')
       try {
-        const problems: LoadProblem[] = []
-        for (const [index, key] of keys.entries()) {
-          const problem = problemOf(key, index)
-          if (problem) problems.push(problem)
-          else write(key)
-        }
-        db.run(problems.length === 0 && !isTrial ? 'commit' : 'rollback')
+        const problems = problemsOf(keys, knownTo(db, keys))
+        const isStored = problems.length === 0 && !isTrial
+        if (isStored) keys.forEach(write)
+        db.run(isStored ? 'commit' : 'rollback')
         return problems
       } catch (error) {
         rollBack(db)
