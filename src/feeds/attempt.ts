@@ -8,6 +8,7 @@ import { geoipStamp, openGeoip } from '../import/geoip.ts'
 import { type ImportObserver, importSources, shrinkProblem } from '../import/import.ts'
 import { IN_FUTURE } from '../import/row.ts'
 import { type Clock, type Later, timerLater } from '../lib/clock.ts'
+import { counted } from '../lib/counted.ts'
 import { CommandError, messageOf, orAborted } from '../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
@@ -19,7 +20,9 @@ import { type FeedState, NOTHING_KNOWN, newState } from './store.ts'
 /** Longest time until the last byte of a source. */
 export const FETCH_MS_MAX = 60 * SECOND_MS
 /** Longest time for an import, its wait for another one included: it locks the list for all others. */
-export const IMPORT_MS_MAX = 2 * MINUTE_MS
+export const IMPORT_MS_MAX = 5 * MINUTE_MS
+/** Most rows of a feed: a small file may be unpacked into many, which lock the list, too. */
+export const ROWS_MAX = 10_000_000
 
 /** A source with something new. */
 type Changed = Extract<Opened, { kind: 'changed' }>
@@ -52,6 +55,7 @@ export type AttemptContext = Pick<
   'dir' | 'userAgent' | 'bytesMax' | 'signal' | 'resolve'
 > & {
   list: FeedList
+  rowsMax: number
   clock: Clock
   later: Later
   /** Files of `--geoip`, and the name of the provider's service. */
@@ -81,7 +85,7 @@ async function importFeed(
   feed: Feed,
   rowsBefore: number,
   { sources, skipped, validators }: Changed,
-  { list, geoip, provider, bytesMax, clock, onRejected = () => {} }: AttemptContext,
+  { list, geoip, provider, bytesMax, rowsMax, clock, onRejected = () => {} }: AttemptContext,
   signal: AbortSignal,
 ): Promise<Imported> {
   const place = await orAborted(openGeoip(geoip), signal)
@@ -106,10 +110,16 @@ async function importFeed(
       beforeRows: () => importTx.lock(signal),
       drained: importTx.drained,
     }
+    let found = 0
+    const count = (): void => {
+      found += 1
+      if (found > rowsMax) throw new CommandError(`has more than ${counted(rowsMax)} rows`)
+    }
     const observer: ImportObserver = {
-      progress() {},
+      progress: count,
       ignored() {},
       rejected(file, line, field, reason) {
+        count()
         hasRowsAhead ||= reason === IN_FUTURE
         reject(`${file}:${line}: ${field} ${inFeedLine(reason)}`)
       },

@@ -466,7 +466,7 @@ describe('a server that is slow', () => {
     await closed.promise
   })
 
-  test('to import locks the list for two minutes at most', async () => {
+  test('to import locks the list for five minutes at most', async () => {
     const { fetch, list, timers, importLines, rowCount, dir } = createFetcher()
     await Bun.write(join(dir, 'list.txt'), lines(3))
     const change: typeof list.change = (feed, work, signal) => {
@@ -483,9 +483,22 @@ describe('a server that is slow', () => {
       return list.change(feed, it => work({ begin: begin(it) }), signal)
     }
     const { error } = await fetch(join(dir, 'list.txt'), { list: { ...list, change } })
-    expect(error).toBe('takes longer than 2 minutes to import, with its wait for others')
+    expect(error).toBe('takes longer than 5 minutes to import, with its wait for others')
     await importLines(lines(1)) // it is locked no more
     expect([rowCount(), timers.size]).toEqual([1, 0])
+  })
+
+  test.each([
+    ['good', lines(1)],
+    ['bad', '0.0.0.0:1\n'],
+  ])('to import has more %s rows than a list may have: refused', async (_, line) => {
+    const { fetch, dir, rowCount } = createFetcher()
+    await Bun.write(join(dir, 'list.txt'), lines(1) + line.repeat(1_000))
+    const bounded = () => fetch(join(dir, 'list.txt'), { rowsMax: 1_000 })
+    expect((await bounded()).error).toBe('has more than 1,000 rows')
+    expect(rowCount()).toBe(0)
+    await Bun.write(join(dir, 'list.txt'), lines(1) + line.repeat(999))
+    expect(await bounded()).toMatchObject({ error: '' })
   })
 
   test('to import, whose process hangs, is ended with that process', async () => {

@@ -51,7 +51,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
       stores.withList(work, feed.replaces ? { onDamage() {}, onWait() {} } : undefined),
   }
   const context: AttemptContext = {
-    ...{ dir, bytesMax, clock, list, signal: controller.signal },
+    ...{ dir, bytesMax, rowsMax: 10_000, clock, list, signal: controller.signal },
     userAgent: 'proxylist/test',
     resolve: async name => names.get(name) ?? [],
     later(run, ms) {

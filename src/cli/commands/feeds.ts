@@ -10,6 +10,7 @@ import {
   FEED_PROCESS,
   type FeedTask,
   previewFeed,
+  ROWS_MAX,
 } from '../../feeds/attempt.ts'
 import {
   type CandidateRow,
@@ -76,7 +77,7 @@ function contextOf(settings: ProcessSettings, clock: Clock, signal: AbortSignal)
   const stores = storesOf(settings, clock)
   return {
     dir: stores.scratch,
-    bytesMax: BYTES_MAX,
+    ...{ bytesMax: BYTES_MAX, rowsMax: ROWS_MAX },
     resolve: resolveBySystem,
     userAgent: `proxylist/${VERSION}`,
     list: {
