@@ -347,6 +347,11 @@ export const SETTINGS = {
     isRepeatable: true,
     read: parsers.readAddresses,
   },
+  exclude: {
+    value: 'CIDR,…',
+    help: 'addresses and networks that are not checked',
+    read: parsers.readRanges,
+  },
   allowPrivate: flag('check private and loopback addresses, and let the judge have one'),
   dryRun: flag('check the files, but write and remember nothing'),
 } as const satisfies { [name: string]: Setting }

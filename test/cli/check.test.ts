@@ -164,6 +164,15 @@ describe('check --once FILE without --data', () => {
     )
   })
 
+  test('--exclude leaves addresses and networks alone', async () => {
+    const [one = '', other = '', ...rest] = world.honest.map(({ address }) => address)
+    const excluded = `${one.split(':')[0]},${other.split(':')[0]}/32`
+    const options = ['--get', 'txt', '--exclude', excluded, ...world.options]
+    const { stdout, stderr } = await check(['--once', file, ...options])
+    expect(stdout.trim().split('\n').toSorted()).toEqual(rest.toSorted())
+    expect(stderr).toBe('checked 3, alive 3, put off 0\n')
+  })
+
   test('--json says how it went', async () => {
     const { stderr } = await check(['--once', file, '--json', ...world.options])
     const last = JSON.parse(stderr.trimEnd().split('\n').at(-1) ?? '')

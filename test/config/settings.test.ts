@@ -38,6 +38,16 @@ const until = (...utc: Parameters<typeof Date.UTC>) => ({ kind: 'at', ms: Date.U
 
 const NOT_ON = ['2', '-1', 'y', 'enabled', ' 1', 'constructor', '__proto__']
 const [ON, OFF] = [words('1 true TRUE yes on'), words('0 false False no off')]
+const RANGES: Case = [
+  undefined,
+  [], // see "lists of trusted ranges" below
+  [
+    ...words('localhost 10.0.0.0/33 10.0.0.0/-1 10.0.0.0/ 10.0.0.0/8/8 10.0.0.0/+8 10.0.0/8 /8'),
+    ...words('::1/129 [::1] 10.0.0.0/8, 10.0.0.0/8;10.0.0.1 10.0.0.0/8,,10.0.0.1'),
+    '10.0.0.0/255.0.0.0',
+  ],
+  'a comma-separated list of addresses or CIDR ranges, such as 10.0.0.0/8,::1',
+]
 const SWITCHED = Object.fromEntries([...ON, ...OFF].map(text => [text, ON.includes(text)]))
 const SWITCH: Case = [false, SWITCHED, NOT_ON, '1 or 0']
 
@@ -227,16 +237,8 @@ const CASES: { [name in SettingName]: Case } = {
     ['-1', '1.5MiB', '64MB', '64 MiB', 'MiB', '0x10'],
     'a number of bytes such as 67108864 or 64MiB',
   ],
-  trustProxy: [
-    undefined,
-    [], // see "lists of trusted ranges" below
-    [
-      ...words('localhost 10.0.0.0/33 10.0.0.0/-1 10.0.0.0/ 10.0.0.0/8/8 10.0.0.0/+8 10.0.0/8 /8'),
-      ...words('::1/129 [::1] 10.0.0.0/8, 10.0.0.0/8;10.0.0.1 10.0.0.0/8,,10.0.0.1'),
-      '10.0.0.0/255.0.0.0',
-    ],
-    'a comma-separated list of addresses or CIDR ranges, such as 10.0.0.0/8,::1',
-  ],
+  trustProxy: RANGES,
+  exclude: RANGES,
   cors: [
     undefined,
     {

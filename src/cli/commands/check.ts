@@ -38,8 +38,8 @@ import { printAnswer } from './list.ts'
 const CHECK_SETTINGS = [
   ...DATA_SETTINGS,
   ...(['judge', 'judgeTls', 'judgeCa', 'judgeSecret', 'contact', 'rate', 'inFlight'] as const),
-  ...(['speedBytes', 'target', 'smtpTarget', 'ownAddress', 'allowPrivate', 'dryRun'] as const),
-  ...(['once', 'get', 'feeds', 'feedEvery', 'geoip', 'type', 'map', 'format'] as const),
+  ...(['speedBytes', 'target', 'smtpTarget', 'ownAddress', 'exclude', 'allowPrivate'] as const),
+  ...(['dryRun', 'once', 'get', 'feeds', 'feedEvery', 'geoip', 'type', 'map', 'format'] as const),
   ...(['providerService', 'json'] as const),
 ] as const
 type CheckSettings = Settings<(typeof CHECK_SETTINGS)[number]>
@@ -227,12 +227,11 @@ async function check(
     allowsPrivate: settings.allowPrivate,
   })
 
-  const isPrivateAllowed = settings.allowPrivate
   let refused = 0
   function accepts({ ip }: Address): boolean {
-    const isAccepted = isPrivateAllowed || !isInternal(ip)
-    if (!isAccepted) refused += 1
-    return isAccepted
+    const isRefused = !settings.allowPrivate && isInternal(ip)
+    if (isRefused) refused += 1
+    return !isRefused && !settings.exclude?.check(ip)
   }
 
   async function work({ store, status, list, feeds }: Parts): Promise<void> {
