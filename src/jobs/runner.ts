@@ -12,10 +12,10 @@ export type OnFailure = (failure: unknown) => void
 
 /** Reports failures of background work to the operator. */
 export const reportTo =
-  ({ sayRepeated }: Pick<Log, 'sayRepeated'>): OnFailure =>
+  (log: Pick<Log, 'sayRepeated'>): OnFailure =>
   failure => {
     const sentence = `background work failed: ${messageOf(failure)}`
-    sayRepeated(sentence, sentence)
+    log.sayRepeated(sentence, sentence)
   }
 
 /** Calls `work` every `everyMs`. */

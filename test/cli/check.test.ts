@@ -9,7 +9,7 @@ import { addressText } from '../../src/proxies/proxy.ts'
 import { ASK, addKeys, addList, KEY } from '../support/fixtures.ts'
 import { launch, run } from '../support/launch.ts'
 import { HONEST, LIARS, startProxy } from '../support/liars.ts'
-import { program, startProgram } from '../support/program.ts'
+import { program, RUNNER_FREE, startProgram } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
 
@@ -197,6 +197,7 @@ test('with --once, a feed that fails is named', async () => {
 function onTerminal(args: readonly string[]) {
   let written = ''
   const checker = Bun.spawn([...program(), 'check', ...args], {
+    env: { ...RUNNER_FREE, TERM: 'xterm' },
     terminal: {
       cols: 200,
       rows: 24,
