@@ -26,7 +26,7 @@ import {
   LEFT_OUT,
 } from '../sqlite/backup.ts'
 import { requireCopiesOf, requireOwnData } from '../sqlite/copy.ts'
-import { ACCESS_FILE, PROXY_FILE } from '../sqlite/data-directory.ts'
+import { ACCESS_FILE, FEED_LINES_FILE, FEEDS_FILE, PROXY_FILE } from '../sqlite/data-directory.ts'
 import { makeDirectory, type ReadDirectory, readDirectory } from '../sqlite/move.ts'
 import {
   type ExtractOptions,
@@ -194,8 +194,8 @@ export async function backUpDatabase(order: Order, to: BackupTarget): Promise<Ba
     { to, nowMs: order.clock(), signal: order.signal, progress: order.progress },
   )
   const leavesOut = [
-    feeds > 0 && `what is known of feeds is not in it: ${LEFT_OUT[0][1]}`,
-    feedLines > 0 && `the feeds of the console are not in it: ${LEFT_OUT[1][1]}`,
+    feeds > 0 && `what is known of feeds is not in it: ${LEFT_OUT[FEEDS_FILE]}`,
+    feedLines > 0 && `the feeds of the console are not in it: ${LEFT_OUT[FEED_LINES_FILE]}`,
   ].filter(sentence => sentence !== false)
   return { ...written, leavesOut }
 }

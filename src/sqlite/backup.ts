@@ -77,12 +77,11 @@ type Archive = { files: string[]; bytes: number } & Counts
 export type Backup = Archive & { leavesOut: string[] }
 
 /** What is in no backup, and what that means. */
-export const LEFT_OUT = [
-  [FEEDS_FILE, 'after a restore, each feed is fetched in full once'],
-  [CHECKS_FILE, 'a restore leaves what the checker remembers as it is'],
-  [FEED_LINES_FILE, 'a restore leaves the feeds of the console as they are'],
-  [CHECKS_FILE, 'a restore leaves what the checker remembers as it is'],
-] as const
+export const LEFT_OUT = {
+  [FEEDS_FILE]: 'after a restore, each feed is fetched in full once',
+  [CHECKS_FILE]: 'a restore leaves what the checker remembers as it is',
+  [FEED_LINES_FILE]: 'a restore leaves the feeds of the console as they are',
+} as const
 
 /**
  * Backs up a data directory, in whose databases others read and write meanwhile.
@@ -96,7 +95,7 @@ export async function backUp(options: ArchiveOptions & { dir: string }): Promise
     (scratch, progress) => copyDatabases(dir, scratch, signal, progress),
     options,
   )
-  const found = LEFT_OUT.filter(([name]) => sizeOf(join(dir, name)) > 0)
+  const found = Object.entries(LEFT_OUT).filter(([name]) => sizeOf(join(dir, name)) > 0)
   return { ...written, leavesOut: found.map(([name, why]) => `${name} is not in it: ${why}`) }
 }
 

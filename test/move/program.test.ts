@@ -142,6 +142,15 @@ describe.skipIf(!HAS_POSTGRES)('on the command line', () => {
         /^proxylist: the database \S+ is not empty, it holds 2 keys, 1 plan, 2 proxies: give one/,
     })
     expect(readdirSync(cwd).sort()).toEqual(['back', 'many.tar', 'one.tar'])
+    const { query, close } = connectTo(url)
+    await query(`update proxylist.feed_lines set lines = '/mine paused'`)
+    await close()
+    await take(cwd, {
+      args: ['backup', 'fed.tar'],
+      env,
+      stderr:
+        /\nthe feeds of the console are not in it: a restore leaves the feeds of the console as they are\n$/,
+    })
     expect((await holdings(url)).proxies).toBe(2)
   })
 })

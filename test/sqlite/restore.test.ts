@@ -19,7 +19,12 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { backUp } from '../../src/sqlite/backup.ts'
-import { ACCESS_FILE, FEED_LINES_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
+import {
+  ACCESS_FILE,
+  CHECKS_FILE,
+  FEED_LINES_FILE,
+  PROXY_FILE,
+} from '../../src/sqlite/data-directory.ts'
 import { completeRestore, restore } from '../../src/sqlite/restore.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { ask } from '../support/answer.ts'
@@ -108,12 +113,13 @@ describe('restore', () => {
     await take(cwd, { args: ['backup', 'before.tar'], stderr: /^before\.tar: [^\n]+\n$/ })
     const ours = join(cwd, 'data', FEED_LINES_FILE)
     writeFileSync(ours, '/mine paused\n', { mode: 0o600 })
+    writeFileSync(join(cwd, 'data', CHECKS_FILE), 'what a checker remembers', { mode: 0o600 })
     const fetch = { args: ['fetch', '--feed', 'a.txt'], stdout: /^a\.txt .* 1 /m }
     await take(cwd, fetch)
     await take(cwd, {
       args: ['backup', 'after.tar'],
       stderr:
-        /\nfeeds\.db is not in it: after a restore, each feed is fetched in full once\nconsole-feeds is not in it: a restore leaves the feeds of the console as they are\n$/,
+        /\nfeeds\.db is not in it: after a restore, each feed is fetched in full once\nchecks\.db is not in it: a restore leaves what the checker remembers as it is\nconsole-feeds is not in it: a restore leaves the feeds of the console as they are\n$/,
     })
     expect(await listed(cwd)).toContain('192.0.2.7:80\n')
     await take(cwd, { args: ['restore', 'before.tar', '--force'], stderr: /./ })
