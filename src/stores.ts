@@ -41,7 +41,7 @@ import {
   ORIGINS,
   PROXY_FILE,
 } from './sqlite/data-directory.ts'
-import { feedLinesIn, openServerFeeds } from './sqlite/feeds.ts'
+import { feedLinesIn, openFeeds } from './sqlite/feeds.ts'
 import { observeData } from './sqlite/observe.ts'
 import { completeRestore } from './sqlite/restore.ts'
 import { openMemoryList, openServerList } from './sqlite/server-list.ts'
@@ -278,11 +278,10 @@ function databaseStores(
 }
 
 /** Opens the states of the feeds in `dir` when they are first used, until `opened` is disposed of. */
-function feedStoreIn(dir: string, opened: DisposableStack): () => Promise<FeedStore> {
+function feedStoreIn(dir: string, opened: DisposableStack): () => FeedStore {
   let store: FeedStore | null = null
-  return async () => {
-    if (store === null) await withFeeds(dir, () => {}) // makes the file
-    store ??= opened.use(openServerFeeds(dir))
+  return () => {
+    store ??= opened.use(openFeeds(dir, { isServer: true }))
     return store
   }
 }

@@ -84,9 +84,12 @@ function createFeedStore(db: Database) {
 }
 
 function openFile(file: string, mode: OpenMode): Database {
-  const options = { holds: 'feeds', scripts: [feeds], pageBytes: 1024, cacheKib: 256 } as const
+  const options = {
+    ...({ holds: 'feeds', scripts: [feeds], pageBytes: 1024, cacheKib: 256 } as const),
+    ...mode,
+  }
   try {
-    return openDatabase(file, { ...options, ...mode })
+    return openDatabase(file, options)
   } catch (error) {
     if (mode.mustExist || !isDamage(error)) throw error
     removeDatabase(file) // its content is made again
@@ -140,6 +143,3 @@ export function openFeeds(dir: string, mode: OpenMode = {}) {
   const close = () => db.close(true)
   return { ...createFeedStore(db), close, [Symbol.dispose]: close }
 }
-
-/** The states of the feeds in `dir` as a server reads them: it waits for no other process. */
-export const openServerFeeds = (dir: string) => openFeeds(dir, { isServer: true, mustExist: true })
