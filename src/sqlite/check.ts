@@ -2,12 +2,12 @@
  * The integrity checks of databases. They read everything, a list of a million proxies in some seconds, so
  * those of the list, and all of a server, run in a worker: it goes on answering, and a command ends at a signal.
  */
-import { Database } from 'bun:sqlite'
+import type { Database } from 'bun:sqlite'
 import { CommandError, messageOf, orAborted } from '../lib/errors.ts'
 import { startTask, type Task } from '../lib/worker.ts'
 import { createAdmissionLog } from './access/admission-log.ts'
 import { isDamage } from './errors.ts'
-import type { ServerHolds } from './migrate.ts'
+import { objectsMadeBy, objectsOf, type ServerHolds } from './migrate.ts'
 
 type Pragma = 'quick_check' | 'integrity_check'
 type Row = { [column: string]: unknown }
@@ -35,21 +35,6 @@ export function structureProblems(db: Database, pragma: Pragma): string[] {
   return [found.replace(/^\*\*\* in database \w+ \*\*\*\s*/, '').replaceAll('\n', ' ')]
 }
 
-const schemaOf = (db: Database): Set<string> =>
-  new Set(
-    db
-      .prepare<{ sql: string }, []>('select sql from sqlite_schema')
-      .all()
-      .map(r => r.sql),
-  )
-
-/** Whether tables and indexes are as in a new list; there may be others. */
-function isSchemaIntact(db: Database, scripts: readonly string[]): boolean {
-  using fresh = new Database(':memory:')
-  for (const script of scripts) fresh.run(script)
-  return schemaOf(fresh).isSubsetOf(schemaOf(db))
-}
-
 /** The problems of an open list whose schema comes from `scripts`; none when it is intact. */
 export const checkList = (
   db: Database,
@@ -58,7 +43,9 @@ export const checkList = (
 ): string[] =>
   onSnapshot(db, () => [
     ...structureProblems(db, pragma),
-    ...(isSchemaIntact(db, scripts) ? [] : ['the schema is not what it should be']),
+    ...(objectsMadeBy(scripts).isSubsetOf(objectsOf(db)) // there may be others
+      ? []
+      : ['the schema is not what it should be']),
   ])
 
 function registryProblems(db: Database): string[] {

@@ -3,7 +3,7 @@
  * somebody who wants it to be more than data: code in triggers and views, and values that no command accepts,
  * on which the rest of the program relies.
  */
-import { Database } from 'bun:sqlite'
+import type { Database } from 'bun:sqlite'
 import { KEY_ID, KEY_PREFIX } from '../access/key.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
 import { readBurst, readLabel, readLimit, requirePlanName } from '../config/parsers.ts'
@@ -18,7 +18,13 @@ import { ACCESS_SCRIPTS } from './access/file.ts'
 import { fromGaps } from './access/subjects.ts'
 import { openReading } from './database.ts'
 import { isStoreFailure } from './errors.ts'
-import { refuseForeign, type ServerHolds, schemaVersion } from './migrate.ts'
+import {
+  objectsMadeBy,
+  objectsOf,
+  refuseForeign,
+  type ServerHolds,
+  schemaVersion,
+} from './migrate.ts'
 import { LIST_SCRIPTS } from './proxies/store.ts'
 
 type Value = string | number
@@ -230,13 +236,6 @@ export function refuseForeignContent(db: Database, holds: ServerHolds): void {
   if (problem !== null) throw new CommandError(`${db.filename} ${problem}`)
 }
 
-/** All that a schema is made of, and the statistics that SQLite may have added. */
-const objectsOf = (db: Database): string[] =>
-  db
-    .prepare('select type, name, tbl_name, sql from sqlite_schema')
-    .values()
-    .map(object => JSON.stringify(object))
-
 const SCRIPTS = { access: ACCESS_SCRIPTS, proxies: LIST_SCRIPTS }
 
 /**
@@ -251,10 +250,8 @@ export function refuseForeignSchema(file: string, holds: ServerHolds): void {
 
 /** As `refuseForeignSchema`, of an open database of a known version. */
 export function refuseForeignObjects(db: Database, holds: ServerHolds): void {
-  using fresh = new Database(':memory:')
-  for (const script of SCRIPTS[holds].slice(0, schemaVersion(db))) fresh.run(script)
-  fresh.run('analyze')
-  const known = new Set(objectsOf(fresh))
-  if (objectsOf(db).every(object => known.has(object))) return
+  const scripts = SCRIPTS[holds].slice(0, schemaVersion(db))
+  const known = objectsMadeBy([...scripts, 'analyze']) // SQLite may have added statistics
+  if (objectsOf(db).isSubsetOf(known)) return
   throw new CommandError(`${db.filename} ${holding('a table, an index, a trigger or a view')}`)
 }

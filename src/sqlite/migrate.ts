@@ -70,16 +70,24 @@ export function refuseForeign(db: Database, file: string, holds: Holds): void {
 export const isOfEarlierSchema = (db: Database, { holds, scripts }: Schema): boolean =>
   pragma(db, 'application_id') === APPLICATION_IDS[holds] && schemaVersion(db) < scripts.length
 
-const tablesOf = (db: Database): Set<unknown> =>
+/** What the schema of a database is made of, each as a text: tables, indexes, triggers and views, or one type of them. */
+export const objectsOf = (db: Database, type = '%'): Set<string> =>
   new Set(
     db
-      .prepare("select sql from sqlite_schema where type = 'table'")
-      .values()
-      .map(([sql]) => sql),
+      .prepare('select type, name, tbl_name, sql from sqlite_schema where type like ?')
+      .values(type)
+      .map(object => JSON.stringify(object)),
   )
 
+/** What some scripts make of an empty database. */
+export function objectsMadeBy(scripts: readonly string[], type?: string): Set<string> {
+  using fresh = new Database(':memory:')
+  for (const script of scripts) fresh.run(script)
+  return objectsOf(fresh, type)
+}
+
 /** The tables that some scripts make, which takes a millisecond. */
-const tablesMadeBy = new Map<string, Set<unknown>>()
+const tablesMadeBy = new Map<string, Set<string>>()
 
 /**
  * In one transaction, because another process may migrate the database meanwhile.
@@ -91,16 +99,10 @@ export const refuseOthers = (db: Database, file: string, { holds, scripts }: Sch
     const version = schemaVersion(db)
     const made = version > scripts.length ? [] : scripts.slice(0, version)
     const key = made.join('\n')
-    if (!tablesMadeBy.has(key)) {
-      using fresh = new Database(':memory:')
-      for (const script of made) fresh.run(script)
-      tablesMadeBy.set(key, tablesOf(fresh))
-    }
-    if (!tablesMadeBy.get(key)?.isSubsetOf(tablesOf(db))) throw unreleased(file, holds)
+    const tables = tablesMadeBy.get(key) ?? objectsMadeBy(made, 'table')
+    tablesMadeBy.set(key, tables)
+    if (!tables.isSubsetOf(objectsOf(db))) throw unreleased(file, holds)
   })()
-
-/** How the name of a copy ends that was made before a migration to a schema. */
-const keptAs = (schema: number): string => `.before-schema-${schema}`
 
 /**
  * Copies keys and list beside them, before one of them is brought to a schema: to go back, they are put in the
@@ -109,7 +111,7 @@ const keptAs = (schema: number): string => `.before-schema-${schema}`
 function keepCopies(dir: string, schema: number): void {
   for (const { name } of DATA_FILES) {
     const file = join(dir, name)
-    const copy = file + keptAs(schema)
+    const copy = `${file}.before-schema-${schema}`
     if (!existsSync(file) || existsSync(copy)) continue
     const part = freshFile(copy)
     using db = new Database(file, { create: false, readwrite: true, strict: true })
