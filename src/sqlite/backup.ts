@@ -19,9 +19,10 @@ import {
 import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { CommandError, messageOf, orAborted, systemReasonOf } from '../lib/errors.ts'
+import { CommandError, systemReasonOf } from '../lib/errors.ts'
 import { startTask } from '../lib/worker.ts'
 import { type WriteChunk, writeArchive } from '../move/archive.ts'
+import { untilDone } from './check.ts'
 import {
   CHECKS_FILE,
   DATA_FILES,
@@ -110,23 +111,18 @@ async function copyDatabases(
   signal: AbortSignal,
   progress: (share: number) => void,
 ): Promise<Counts> {
-  signal.throwIfAborted()
   const copies: readonly Copy[] = DATA_FILES.map(({ name, holds }) => ({
     ...{ holds, file: join(dir, name), to: join(scratch, name) },
   }))
-  const task = startTask<readonly Copy[], Counts>('sqlite/backup.worker.ts', copies)
-  const counts = task.result.catch((error: unknown): never => {
-    throw new CommandError(messageOf(error))
-  })
+  const start = () => startTask<readonly Copy[], Counts>('sqlite/backup.worker.ts', copies)
   const total = copies.reduce((sum, { file }) => sum + sizeOf(file) + sizeOf(walOf(file)), 1)
   const timer = setInterval(() => {
     progress(Math.min(1, copies.reduce((sum, { to }) => sum + sizeOf(to), 0) / total))
   }, PROGRESS_EVERY_MS)
   try {
-    return await orAborted(counts, signal)
+    return await untilDone(start, signal)
   } finally {
     clearInterval(timer)
-    task.end()
   }
 }
 

@@ -15,7 +15,7 @@ import type { City, Row } from '../proxies/row.ts'
 import { openAccessFile } from './access/file.ts'
 import { createKeyReader, createKeyWriter } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
-import { ACCESS_FILE, PROXY_FILE } from './data-directory.ts'
+import { ACCESS_FILE, DATA_FILES, type DataFile, PROXY_FILE } from './data-directory.ts'
 import { openReading, requireHeader, rollBack, shrink } from './database.ts'
 import {
   closeSafely,
@@ -59,13 +59,11 @@ export function writeCopyOf(db: Database, { database, version, mark }: Version):
   )
 }
 
-const DATA_FILES = [ACCESS_FILE, PROXY_FILE] as const
-
 /**
  * Of what a file of a data directory is a copy; `'own'`: of nothing; `null` when it is not there, is empty or
  * cannot be read: nothing of that can be lost, and a node makes it again.
  */
-function copyIn(dir: string, name: (typeof DATA_FILES)[number]): Version | 'own' | null {
+function copyIn(dir: string, name: DataFile): Version | 'own' | null {
   const file = join(dir, name)
   try {
     if (!statSync(file, { throwIfNoEntry: false })?.size) return null
@@ -87,7 +85,7 @@ export function listCopyOf(dir: string): Version | null {
  * empty schema in its place would make every node forget what it has.
  */
 export function lostSchema(dir: string): string | null {
-  if (DATA_FILES.every(name => (copyIn(dir, name) ?? 'own') === 'own')) return null
+  if (DATA_FILES.every(({ name }) => (copyIn(dir, name) ?? 'own') === 'own')) return null
   return (
     `the schema that the copies in ${dir} are of is gone: give it its name back, or restore a ` +
     `backup with: proxylist restore FILE (only to begin with nothing, remove ${dir})`
@@ -99,17 +97,17 @@ export function requireOwnData(
   dir: string,
   remedy = 'name that with --database, or give another --data',
 ): void {
-  const copy = DATA_FILES.find(name => (copyIn(dir, name) ?? 'own') !== 'own')
+  const copy = DATA_FILES.find(({ name }) => (copyIn(dir, name) ?? 'own') !== 'own')
   if (copy === undefined) return
-  throw new CommandError(`${join(dir, copy)} is a copy of a shared database: ${remedy}`)
+  throw new CommandError(`${join(dir, copy.name)} is a copy of a shared database: ${remedy}`)
 }
 
 /** @throws CommandError when a directory has keys or a list of its own, which copies would replace. */
 export function requireCopies(dir: string): void {
-  const own = DATA_FILES.find(name => copyIn(dir, name) === 'own')
+  const own = DATA_FILES.find(({ name }) => copyIn(dir, name) === 'own')
   if (own === undefined) return
   throw new CommandError(
-    `${join(dir, own)} is no copy of a shared database: move it there first with: ` +
+    `${join(dir, own.name)} is no copy of a shared database: move it there first with: ` +
       'proxylist move, or give another --data',
   )
 }
@@ -119,7 +117,7 @@ export function requireCopies(dir: string): void {
  *   database when it is `null`.
  */
 export function requireCopiesOf(dir: string, database: string | null): void {
-  for (const name of DATA_FILES) {
+  for (const { name } of DATA_FILES) {
     const file = join(dir, name)
     const found = copyIn(dir, name)
     if (found === null && !existsSync(file)) continue

@@ -29,7 +29,7 @@ export const ORIGINS = {
   [ACCESS_FILE]: 'create a key with: proxylist keys add',
 } as const
 
-type DataFile = keyof typeof ORIGINS
+export type DataFile = keyof typeof ORIGINS
 
 const isLink = (path: string): boolean =>
   lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true // another process may just make it

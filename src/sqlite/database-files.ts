@@ -16,10 +16,7 @@ import {
 import { basename, dirname, join } from 'node:path'
 import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
 import { WAL_ENDS, walOf } from './data-directory.ts'
-import { explain } from './errors.ts'
-
-/** The owner of a file, or of its directory when there is none. */
-const ownerOf = (file: string): Stats => statSync(existsSync(file) ? file : dirname(file))
+import { explain, isBusy } from './errors.ts'
 
 /** Gives a file that root creates for a service to the user of the service. */
 function giveTo({ uid, gid }: Stats, file: string): void {
@@ -29,15 +26,12 @@ function giveTo({ uid, gid }: Stats, file: string): void {
 /** Gives a file that root creates beside the data to the owner of their folder. */
 export const giveToOwner = (file: string): void => giveTo(statSync(dirname(file)), file)
 
-/** Puts a closed database at a path that is locked and empty. */
-export function placeDatabase(from: string, to: string): void {
-  giveTo(ownerOf(to), from)
-  renameSync(from, to)
-}
-
-/** Puts a closed database into the place of a damaged one that is locked, without its WAL. */
+/**
+ * Puts a closed database at a path that is locked, in the place of a damaged one or of none. A WAL that is there
+ * goes: a server may still use it, but not by its name.
+ */
 export function moveDatabase(from: string, to: string): void {
-  giveTo(ownerOf(to), from)
+  giveTo(statSync(existsSync(to) ? to : dirname(to)), from)
   removeWal(to)
   renameSync(from, to)
 }
@@ -199,10 +193,10 @@ export function lockPath(file: string, waitMs: number): Release | null {
         }
       }
     }
-    const isBusy = codeOf(failure).startsWith('SQLITE_BUSY')
-    if (!isBusy) rmSync(path, { force: true }) // nobody has a lock that cannot be written
+    const isTaken = isBusy(failure)
+    if (!isTaken) rmSync(path, { force: true }) // nobody has a lock that cannot be written
     db?.close()
-    if (isBusy) return null
+    if (isTaken) return null
     throw new CommandError(explain(file, failure))
   }
 }

@@ -7,7 +7,7 @@ import { accessSync, constants, existsSync, mkdirSync, readFileSync, statSync } 
 import { dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
 import { strayWal, walOf } from './data-directory.ts'
-import { freshFile, lockPath, placeDatabase, removeDatabase, removeWal } from './database-files.ts'
+import { freshFile, lockPath, moveDatabase, removeDatabase } from './database-files.ts'
 import { emptied, explain, isDamage, isDiskFull, isLasting } from './errors.ts'
 import {
   type Holds,
@@ -196,12 +196,11 @@ function makeFile(file: string, options: OpenOptions): void {
     release = lockPath(file, COMMAND_BUSY_MS)
     if (existsSync(file)) return
     if (release === null) throw new StoreError(`${file} is being created by another process`)
-    removeWal(file) // of a list that was deleted; a server may still use it, but not by its name
     const db = new Database(fresh, { create: true, strict: true })
     prepareDatabase(db, fresh, options)
     options.fill?.(db)
     db.close(true)
-    placeDatabase(fresh, file)
+    moveDatabase(fresh, file)
   } finally {
     removeDatabase(fresh)
     release?.()

@@ -34,8 +34,6 @@ import { createCityWriter } from './proxies/cities.ts'
 import { countRows, createIndexUpkeep, openListFile, pagesById, UPSERT } from './proxies/store.ts'
 import { verify } from './verify.ts'
 
-const MUST_EXIST = { mustExist: true } as const
-
 /** How long to wait for a command that has the data open, in milliseconds. */
 const BUSY_MS = 1_000
 
@@ -192,7 +190,7 @@ function createReader(access: Database, list: Database): Omit<Reader, 'feeds' | 
 function readFeeds(dir: string): Contents['feeds'][] {
   if (!existsSync(join(dir, FEEDS_FILE))) return []
   try {
-    using feeds = openFeeds(dir, MUST_EXIST)
+    using feeds = openFeeds(dir, { mustExist: true })
     return feeds.list()
   } catch (error) {
     if (isStoreFailure(error)) return []

@@ -114,9 +114,7 @@ const emptyChunk = (): Chunk => ({ text: null, waiting: [], keys: new Map() })
 const EXAMINE_SLICE = 600
 
 /** Keys with days that are over, and those days; `mayRemain`: there may be more. */
-export type Over = { found: Unmoved[]; mayRemain: boolean }
-
-export type History = ReturnType<typeof createHistory>
+type Over = { found: Unmoved[]; mayRemain: boolean }
 
 /**
  * The use of the keys among `subjects`, in so many chunks; none at first. `onDamage` is called with

@@ -23,9 +23,9 @@ import {
 } from '../../access/rate-limit.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { stopwatch } from '../../lib/clock.ts'
-import { codeOf } from '../../lib/errors.ts'
 import { SECOND_MS, utcDay } from '../../lib/time.ts'
 import { dataVersionOf } from '../database.ts'
+import { isBusy } from '../errors.ts'
 import { createAdmissionLog, type SnapshotOptions } from './admission-log.ts'
 import { createKeyUse } from './key-use.ts'
 import { KEEP_ADDRESSES_MS, KEEP_MS, type KeepMs } from './subjects.ts'
@@ -55,7 +55,7 @@ export function takeLock<T>(begin: () => T, { msMax, pause, stopwatch }: LockWai
     try {
       return begin()
     } catch (error) {
-      if (!codeOf(error).startsWith('SQLITE_BUSY') || waitedMs() >= msMax) throw error
+      if (!isBusy(error) || waitedMs() >= msMax) throw error
     }
     pause()
   }

@@ -2,7 +2,7 @@
  * Writing the list: an import is one transaction, so that readers see the list as it was before or as it is
  * after (contract D2, D5). Knows nothing of file formats.
  */
-import { type Database, SQLiteError } from 'bun:sqlite'
+import type { Database } from 'bun:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
 import { StoreError } from '../../lib/errors.ts'
 import { toSeconds } from '../../lib/time.ts'
@@ -26,6 +26,7 @@ import type {
   ListSizes,
 } from '../../proxies/store.ts'
 import { rollBack } from '../database.ts'
+import { isBusy } from '../errors.ts'
 import { createRoomCheck } from '../wal.ts'
 import { type Cities, createCities } from './cities.ts'
 import { countRows, createIndexUpkeep } from './store.ts'
@@ -139,7 +140,7 @@ function tryLock(db: Database, waitMs: number): boolean {
     db.run('begin immediate')
     return true
   } catch (error) {
-    if (error instanceof SQLiteError && error.code?.startsWith('SQLITE_BUSY')) return false
+    if (isBusy(error)) return false
     throw error
   }
 }

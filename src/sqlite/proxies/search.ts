@@ -271,12 +271,12 @@ type Marks = { marks: Cursor[]; isWhole: boolean }
 const SORT_RUN = 16_384
 
 /** The positions of the keys in ascending order, ties by position. Pauses now and then. */
-function* sortedPositions(keys: ArrayLike<number>, run = SORT_RUN): Generator<void, Uint32Array> {
+function* sortedPositions(keys: ArrayLike<number>): Generator<void, Uint32Array> {
   const { length } = keys
   const compare = (a: number, b: number): number => (keys[a] ?? 0) - (keys[b] ?? 0) || a - b
   let order = Uint32Array.from({ length }, (_, at) => at)
-  for (let at = 0; at < length; at += run) {
-    order.subarray(at, at + run).sort(compare)
+  for (let at = 0; at < length; at += SORT_RUN) {
+    order.subarray(at, at + SORT_RUN).sort(compare)
     yield
   }
   let merged = new Uint32Array(length)
@@ -293,7 +293,7 @@ function* sortedPositions(keys: ArrayLike<number>, run = SORT_RUN): Generator<vo
     }
   }
 
-  for (let width = run; width < length; width *= 2) {
+  for (let width = SORT_RUN; width < length; width *= 2) {
     for (let at = 0; at < length; at += 2 * width) {
       merge(at, Math.min(at + width, length), Math.min(at + 2 * width, length))
       yield
