@@ -207,7 +207,7 @@ export function createSampler({ history, traffic, levels, clock, elapsedMs }: Sa
 
 type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
   history: Pick<History, 'add' | 'between'>
-  observed: Pick<Observed, 'extent' | 'breakdown' | 'databases' | 'space' | 'checker'>
+  observed: Pick<Observed, 'checks' | 'breakdown' | 'databases' | 'space' | 'checker'>
   keys: (nowMs: number) => Awaitable<{ total: number; usedToday: number }>
   /** Why requests cannot be answered, as a sentence without names of files; `null`: they can. */
   problem: () => Awaitable<string | null>
@@ -227,7 +227,7 @@ export function createOverview(parts: OverviewParts) {
   /** Of the list; `fresh` rows are those that a query without `time` finds, and may be some seconds old. */
   const figures = async (nowMs: number) => {
     try {
-      return { ...observed.extent(), fresh: freshRows(await observed.breakdown(nowMs)) }
+      return { ...observed.checks(), fresh: freshRows(await observed.breakdown(nowMs)) }
     } catch {
       return null
     }
@@ -263,12 +263,12 @@ export function createOverview(parts: OverviewParts) {
         throw invalid(`range must be one of ${names}`)
       }
       const nowMs = clock()
-      const { rows = 0, fresh = 0, newestMs = null } = (await figures(nowMs)) ?? {}
+      const { rows = 0, fresh = 0, newest = null } = (await figures(nowMs)) ?? {}
       const { total = 0, usedToday = 0 } = (await keys()) ?? {}
       const dataBytes = observed
         .databases()
         .reduce((sum, { bytes, walBytes }) => sum + (bytes ?? 0) + (walBytes ?? 0), 0)
-      const newestSeconds = newestMs === null ? null : Math.floor((nowMs - newestMs) / SECOND_MS)
+      const newestSeconds = newest === null ? null : Math.floor(nowMs / SECOND_MS - newest)
       const minute = Math.floor(nowMs / MINUTE_MS) - 1 // the present one is not over
       const isYoung = history.between(HOUR, 0, minute - HOUR).length === 0
       return {

@@ -6,7 +6,7 @@ import type { AllTraffic } from '../metrics/traffic.ts'
 
 type SetupParts = {
   registry: Pick<Registry, 'keys' | 'plans'>
-  observed: Pick<Observed, 'extent' | 'feeds'>
+  observed: Pick<Observed, 'checks' | 'feeds'>
   traffic: AllTraffic
   hasPage: boolean
   canHaveFeeds: boolean
@@ -21,7 +21,7 @@ export async function setupOf(parts: SetupParts, nowMs: number) {
     ({ count }) => count > 0,
   )
   return {
-    list: observed.extent().newestMs !== null,
+    list: observed.checks().newest !== null,
     ...(canHaveFeeds && { feed: (await observed.feeds()).length > 0 }),
     plan: plans.some(plan => !Bun.deepEquals(plan, builtIn.get(plan.name))),
     key: (await registry.keys.count(nowMs)).total > 0,

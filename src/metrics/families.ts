@@ -9,6 +9,7 @@ import { REASONS as CHECK_REASONS, type CheckerStatus } from '../checker/ports.t
 import type { FeedState } from '../feeds/store.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
+import type { ListChecks } from '../proxies/freshness.ts'
 import { type Breakdown, freshRows } from '../proxies/stats.ts'
 import { type Attention, REASONS } from './attention.ts'
 import { BOUNDS_SECONDS, type Histogram } from './histogram.ts'
@@ -23,7 +24,7 @@ export type Reading = {
   admissions: AdmissionCounts
   cache: CacheCounts
   /** `null` while the list cannot be read. */
-  extent: { rows: number; newestMs: number | null } | null
+  list: ListChecks | null
   breakdown: Breakdown | null
   /** Each with the label that names it. Sources are masked, so two feeds may have the same one. */
   feeds: readonly { source: string; state: FeedState }[]
@@ -215,7 +216,7 @@ export const FAMILIES: readonly Family[] = [
             value: Number(attention.some(each => each.reason === reason)),
           })),
   ),
-  gauge('list_rows', 'Proxies in the list.', r => r.extent?.rows),
+  gauge('list_rows', 'Proxies in the list.', r => r.list?.rows),
   family(
     'gauge',
     'list_rows_by_type',
@@ -232,7 +233,7 @@ export const FAMILIES: readonly Family[] = [
   gauge(
     'list_newest_check_age_seconds',
     'Age of the newest check; missing while the list is empty.',
-    r => ageOf(r, r.extent?.newestMs && toSeconds(r.extent.newestMs)),
+    r => ageOf(r, r.list?.newest),
   ),
   gauge(
     'list_median_check_age_seconds',

@@ -37,14 +37,12 @@ export type Observed = {
   databases: () => readonly DatabaseState[]
   /** The disk of the data directory; `null` where it cannot be read. */
   space: () => Space | null
-  /** Checks of the list up to an instant, and how many are ahead of it. @throws StoreError. */
-  checks: (untilMs: number) => ListChecks
+  /** Checks of the list, all or up to an instant, and how many are ahead of that. @throws StoreError. */
+  checks: (untilMs?: number) => ListChecks
   /** What of usage lies in the future, and the clock of a shared database, see `Facts`. */
   ahead: (nowMs: number) => Awaitable<Omit<Facts['clock'], 'rows'>>
   /** The nodes of a shared database. */
   nodes: () => Awaitable<readonly NodeReport[]>
-  /** The number of rows, and the newest check in milliseconds. @throws StoreError. */
-  extent: () => { rows: number; newestMs: number | null }
   /** The list as it was up to 15 s before `nowMs`, or while it is counted again up to 2 minutes. @throws StoreError. */
   breakdown: (nowMs: number) => Awaitable<Breakdown>
   /** Their sources are masked. @throws when they cannot be read. */

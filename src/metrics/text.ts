@@ -103,7 +103,7 @@ export function createMetricsText(parts: MetricsParts) {
       ...{ nowMs, breakdown, lags, build },
       ...{ traffic: counted.traffic, admissions: counted.admissions },
       cache: counted.cacheCounts(),
-      extent: attempt(observed.extent, null),
+      list: attempt(observed.checks, null),
       ...{ feeds, checker, attention: needed },
       replication: observed.replication(),
       databases: observed.databases(),

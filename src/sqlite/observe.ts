@@ -90,7 +90,6 @@ export function observeData(
     checks: list.checks,
     ahead: nowMs => ({ subjects: registry.after?.(nowMs + AHEAD_MS) ?? [], distanceMs: 0 }),
     nodes: () => [],
-    extent: list.extent,
     breakdown: createBreakdown(list),
     feeds: () => listFeeds(dir, SERVER_READS),
     checker: checkerStatusIn(dir, SERVER_READS).read,

@@ -26,8 +26,7 @@ type Say = (sentence: string) => void
 export type ServerList = ProxyReader & {
   /** Streams answers that the reader finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
-  extent(): { rows: number; newestMs: number | null }
-  checks(untilMs: number): ListChecks
+  checks(untilMs?: number): ListChecks
   stats: StatsSource
   tick(): void
   close(): void
@@ -116,7 +115,6 @@ export function openServerList(
     lacks: filter => use(({ proxies }) => proxies.lacks(filter)),
     hasType: types => use(({ proxies }) => proxies.hasType(types)),
     isEmpty: () => use(({ proxies }) => proxies.isEmpty()),
-    extent: () => use(({ proxies }) => proxies.extent()),
     /** Removes a slice of stale rows, see `ProxyWriter`. */
     removeStale: (retainMs: number, nowMs: number): Removal =>
       use(({ proxies }) => {
@@ -168,7 +166,6 @@ export function openMemoryList() {
     lacks: proxies.lacks,
     hasType: types => proxies.hasType(types, true),
     isEmpty: proxies.isEmpty,
-    extent: proxies.extent,
     checks: proxies.checks,
     tick() {},
     close: list.close,

@@ -53,10 +53,9 @@ function scraped(more: Partial<Observed> = {}) {
       return []
     },
     space: () => null,
-    checks: () => ({ rows: 3, newest: null, ahead: 0 }),
+    checks: () => ({ rows: 3, newest: T0 / 1000, ahead: 0 }),
     ahead: () => ({ subjects: [], distanceMs: 0 }),
     nodes: () => [],
-    extent: () => ({ rows: 3, newestMs: T0 }),
     breakdown: () => BREAKDOWN,
     feeds: () => [],
     checker: () => null,
@@ -146,7 +145,7 @@ describe('scrapes', () => {
       throw new StoreError('/secret/proxies.db is locked: select * from proxies')
     }
     const { scrape } = scraped({
-      ...{ extent: fail, feeds: fail },
+      ...{ checks: fail, feeds: fail },
       breakdown: async () => fail(),
     })
     const text = await scrape()

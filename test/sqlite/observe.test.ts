@@ -37,7 +37,7 @@ test('the databases have the sizes of their files, and the health of their super
 test('a list in memory is no database', () => {
   const observed = observeData(temporaryDirectory(), WORKING, memoryList())
   expect(observed.databases().map(({ name }) => name)).toEqual([ACCESS_FILE])
-  expect(observed.extent()).toEqual({ rows: 0, newestMs: null })
+  expect(observed.checks()).toEqual({ rows: 0, newest: null, ahead: 0 })
 })
 
 test('feeds are those of the data directory, none where there are none', async () => {

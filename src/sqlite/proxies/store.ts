@@ -159,8 +159,8 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     tally: (sinceMs: number, untilMs: number): Tally =>
       tally.get(toSeconds(sinceMs), toSeconds(untilMs)) ?? NO_ROWS,
 
-    /** Those up to an instant, and how many are ahead of it: reads no others. */
-    checks(untilMs: number): ListChecks {
+    /** All, or those up to an instant and how many are ahead of it: reads no others. */
+    checks(untilMs = Number.MAX_SAFE_INTEGER): ListChecks {
       const until = toSeconds(untilMs)
       const newestUntil = newest.get(until)?.newest ?? null
       return { rows: count(), newest: newestUntil, ahead: countAhead.get(until)?.n ?? 0 }
