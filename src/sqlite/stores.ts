@@ -93,7 +93,6 @@ export function openList(
 /** Opens keys, plans and usage in `dir`. */
 export function openRegistry(dir: string, mode: OpenMode = {}) {
   const db = openAccessFile(join(dir, ACCESS_FILE), { ...mode, fill: seedPlans })
-  if (!mode.mustExist && !mode.isReader) seedPlans(db)
   const usage = createUsageStore(db)
   const close = (): void => db.close(true)
   return {

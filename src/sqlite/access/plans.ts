@@ -56,12 +56,5 @@ export function createPlanStore(db: Database) {
   } satisfies Registry['plans']
 }
 
-/** Adds the built-in plans that are missing: all of them in a new database. */
-export function seedPlans(db: Database): void {
-  const plans = createPlanStore(db)
-  const missing = () => BUILT_IN_PLANS.filter(({ name }) => plans.find(name) === null)
-  if (missing().length === 0) return
-  db.transaction(() => {
-    for (const plan of missing()) plans.set(plan)
-  }).immediate()
-}
+/** Stores the built-in plans in a new database. None of them is ever removed. */
+export const seedPlans = (db: Database): void => BUILT_IN_PLANS.forEach(createPlanStore(db).set)
