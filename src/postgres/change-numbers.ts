@@ -5,15 +5,13 @@
  */
 import { type Connection, onlyRow, type Query } from './connection.ts'
 
-/** What a change made of it; one that changed nothing leaves no number behind. */
-export type ChangeResult<T> = { result: T; isChanged: boolean }
-
 /**
  * Runs `work` in a transaction that has locked keys and plans: what it reads stays so until its end.
- * `version` numbers the change, in the order of commits; rows that it writes carry it.
+ * `version` numbers the change, in the order of commits; rows that it writes carry it. One that has changed nothing
+ * leaves no number behind.
  */
 export type Change = <T>(
-  work: (query: Query, version: number) => Promise<ChangeResult<T>>,
+  work: (query: Query, version: number) => Promise<{ result: T; isChanged: boolean }>,
 ) => Promise<T>
 
 /** The next number of keys and plans, with the lock that makes changes one after the other; `storeKeysVersion` stores it. */

@@ -1,11 +1,11 @@
 /** The ports of the checker in a database that machines share; what it remembers is on its own machine. */
-import type { CheckerStatus, CheckerStatusStore } from '../checker/ports.ts'
+import type { CheckerStatus, CheckerStatusStore, ListedRow } from '../checker/ports.ts'
 import type { Clock } from '../lib/clock.ts'
 import { StoreError } from '../lib/errors.ts'
 import { LISTED_COLUMNS, type ListedNumbers, toListed } from '../proxies/row.ts'
 import { arrayLiteral } from './arrays.ts'
 import { readState } from './change-numbers.ts'
-import type { Connection } from './connection.ts'
+import type { Connection, Value } from './connection.ts'
 import { createListStore } from './list.ts'
 
 /** The status of the checker of a database, which is one for all machines. */
@@ -50,6 +50,8 @@ export function createCheckedList({ quick, patient, clock, isOnly }: CheckedList
       `another checker may be at work on ${quick.shown}: this one writes again once it has the lock`,
     )
   }
+  const read = async (where: string, ...values: Value[]): Promise<ListedRow[]> =>
+    (await quick.query<ListedNumbers>(`${SELECT} where ${where}`, values)).map(toListed)
   return {
     begin(mode: 'set', onWait?: () => void) {
       requireOnly()
@@ -66,18 +68,8 @@ export function createCheckedList({ quick, patient, clock, isOnly }: CheckedList
     },
     /** Changes when others have changed the list. */
     version: async () => String((await readState(quick.query)).version - own),
-    page: async (afterId: number) =>
-      (
-        await quick.query<ListedNumbers>(
-          `${SELECT} where id > $1::float8::bigint order by id limit $2`,
-          [...[afterId, PAGE_ROWS]],
-        )
-      ).map(toListed),
-    find: async (ids: readonly number[]) =>
-      (
-        await quick.query<ListedNumbers>(`${SELECT} where id = any($1::bigint[])`, [
-          arrayLiteral(ids),
-        ])
-      ).map(toListed),
+    page: (afterId: number) =>
+      read('id > $1::float8::bigint order by id limit $2', afterId, PAGE_ROWS),
+    find: (ids: readonly number[]) => read('id = any($1::bigint[])', arrayLiteral(ids)),
   }
 }

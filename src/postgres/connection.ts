@@ -55,7 +55,7 @@ const STATEMENT_SHARE = 0.9
  * The locks of a machine that lost its power end after 25 s, and a firewall in between does not forget a
  * connection that is idle.
  */
-export const KEEPALIVE = {
+const KEEPALIVE = {
   tcp_keepalives_idle: 10,
   tcp_keepalives_interval: 5,
   tcp_keepalives_count: 3,
@@ -66,7 +66,7 @@ export const KEEPALIVE = {
  * and numbers as text, which functions are called, and how long a lock is waited for. The client sets its
  * encoding by itself, and nothing here is a date.
  */
-export const MEANING = {
+const MEANING = {
   array_nulls: 'on',
   bytea_output: 'hex',
   extra_float_digits: 1,
@@ -85,7 +85,7 @@ export const SNAPSHOT = 'isolation level repeatable read read only'
  * to write (`transaction_read_only`). Nothing is compiled (`jit`): the first time, that takes almost two seconds,
  * which a statement on many keys does not.
  */
-const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
+export const sessionOf = ({ name, timeoutMs, session }: Omit<ConnectionOptions, 'url'>) => ({
   application_name: name,
   synchronous_commit: 'on',
   statement_timeout: Math.ceil((timeoutMs ?? 0) * STATEMENT_SHARE),

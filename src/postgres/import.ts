@@ -355,7 +355,7 @@ export function beginImport(
   mode: ImportMode,
   onWait: () => void,
   nowMs: number,
-  writer: ImportWriter = 'other',
+  writer: ImportWriter,
 ) {
   const names = createNames()
   let started: Promise<Session> | null = null

@@ -6,12 +6,11 @@ import { CommandError, StoreError } from '../lib/errors.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
 import { seedPlans } from './registry.ts'
-import checker1 from './schema/1-checker.sql' with { type: 'text' }
 import tables1 from './schema/1-tables.sql' with { type: 'text' }
 import usage1 from './schema/1-usage.sql' with { type: 'text' }
 
 /** The scripts that lead to each version of the schema. Released ones do not change. */
-export const SCHEMA: readonly (readonly string[])[] = [[tables1, usage1, checker1]]
+export const SCHEMA: readonly (readonly string[])[] = [[tables1, usage1]]
 
 export const SCHEMA_VERSION = SCHEMA.length
 

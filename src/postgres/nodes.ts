@@ -4,13 +4,7 @@
  */
 import type { SQL } from 'bun'
 import { DAY_MS, SECOND_MS } from '../lib/time.ts'
-import {
-  type Connection,
-  type ConnectionOptions,
-  KEEPALIVE,
-  MEANING,
-  openConnection,
-} from './connection.ts'
+import { type Connection, type ConnectionOptions, openConnection, sessionOf } from './connection.ts'
 import { LOCK_CLASS, LOCKS, SCHEMA_VERSION } from './migrate.ts'
 
 /** The name of a host, and where the service listens there: together they distinguish nodes. */
@@ -151,11 +145,7 @@ export function createListener(
       }
       const opened: SQL = new Bun.SQL({
         ...{ url: host(), max: 1, connectionTimeout: CONNECT_SECONDS },
-        // No standby. It is idle for hours, also where a server ends idle sessions.
-        connection: {
-          ...{ ...KEEPALIVE, ...MEANING, application_name: 'proxylist' },
-          ...{ transaction_read_only: 'off', idle_session_timeout: 0, statement_timeout: 0 },
-        },
+        connection: sessionOf({ timeoutMs: null, name: 'proxylist' }),
         onclose: endThis, // else the client tries by itself, and says on stderr that it fails
       })
       sql = opened

@@ -158,3 +158,9 @@ create table proxylist.feed_lines (
   lines text not null
 );
 insert into proxylist.feed_lines values (true, '');
+
+-- What the checker last said of itself, as JSON. At most one row.
+create table proxylist.checker (
+  one boolean primary key default true check (one),
+  status text not null
+);
