@@ -38,7 +38,7 @@ const readNdjson: Reader = (chunks, sink) =>
   })
 
 /**
- * Whether most lines, or the first, are complete records. One line may also be a record within a document of many lines.
+ * Whether most lines, or the first, which may not end here, are records. One line may also be one in a document of many.
  */
 function isNdjson(head: string, _isComplete: boolean, names: Names): boolean {
   const lines = head.split('\n').filter(line => line.trim() !== '')
@@ -46,8 +46,7 @@ function isNdjson(head: string, _isComplete: boolean, names: Names): boolean {
   const records = objects.map(parseJson).filter(isRecord)
   const hasRecord = records.some(record => Object.keys(record).some(names.isAddress))
   const isLineByLine = /^\{.*\}\s*$/s.test(lines[0] ?? '') || records.length * 2 >= lines.length
-  if (hasRecord && isLineByLine) return true
-  return /^\{\s*"(?:ip|type)".*\}/.test(lines[0] ?? '')
+  return (hasRecord && isLineByLine) || /^\{\s*"(?:ip|type)".*(?:\}|$)/.test(head)
 }
 
 /** Finds the rows of a file, in order. Each @throws UnusableFile when the text is not of its format. */
@@ -120,7 +119,8 @@ export function detectFormat(head: string, isComplete: boolean, names: Names): F
     const count = start.split(character).length - 1
     if (count > start.length * BROKEN_SHARE_MAX) throw new UnusableFile(sentence)
   }
-  if (/^function FindProxyForURL\b/m.test(start)) throw new UnusableFile(PAC)
+  const [first = ''] = /^function FindProxyForURL\b|(?:\d+\.){3}\d/m.exec(start) ?? []
+  if (first.startsWith('function')) throw new UnusableFile(PAC)
   const [format] = MATCHERS.find(([, matches]) => matches(start, isComplete, names)) ?? []
   if (format !== undefined) return format
   const [, looks, advice] = LOOKS.find(([form]) => form.test(start)) ?? ['', 'text', '']

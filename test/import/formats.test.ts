@@ -104,6 +104,14 @@ describe('the format of a file', () => {
     expect(detectFormat('rubbish\n1.2.3.4:80', true, NAMES)).toBe('txt')
     expect(detectFormat('rubbish\n1.2.3.4:80\nnot ye', false, NAMES)).toBe('txt')
   })
+  test('is not that of a PAC because a value in a table says so', () => {
+    const table = 'ip,type,city\n1.2.3.4:80,http,"\nfunction FindProxyForURL"\n1.2.3.5:80,http,x\n'
+    expect(detectFormat(table, true, NAMES)).toBe('csv')
+  })
+  test('is NDJSON, too, when the first record is longer than the beginning', () => {
+    expect(detectFormat('{"ip":"1.2.3.4:80","city":"BBBB', false, NAMES)).toBe('ndjson')
+    expect(detectFormat('{"data":["BBBB', false, NAMES)).toBe('json')
+  })
 })
 
 type Lines = readonly (readonly [line: number, row: RawRow | string])[]
