@@ -215,7 +215,7 @@ async function follow(
 /** Milliseconds that a `Retry-After` asks for: seconds or an HTTP date; `null` without one. */
 export function retryAfterMs(value: string | null, nowMs: number): number | null {
   const text = value?.trim() ?? ''
-  if (/^\d{1,9}$/.test(text)) return Number(text) * SECOND_MS
+  if (/^\d{1,15}$/.test(text)) return Number(text) * SECOND_MS
   const atMs = /^[a-z]{3,9},/i.test(text) ? Date.parse(text) : Number.NaN
   return Number.isNaN(atMs) ? null : Math.max(0, atMs - nowMs)
 }

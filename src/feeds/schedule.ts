@@ -5,7 +5,7 @@
  */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, type Later, orAfter } from '../lib/clock.ts'
-import { counted } from '../lib/counted.ts'
+import { counted, several } from '../lib/counted.ts'
 import { messageOf, orAborted, untilAborted } from '../lib/errors.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { AttemptResult } from './attempt.ts'
@@ -152,7 +152,7 @@ function reportOf(
   const first = after.rejected === 1 ? '' : 'first: '
   const rejected =
     after.rejected > 0 ? `, ${counted(after.rejected)} rejected (${first}${after.rejection})` : ''
-  const rows = `${counted(after.rows ?? 0)} rows${rejected}`
+  const rows = `${several(after.rows ?? 0, 'row')}${rejected}`
   if (before !== null && before.error !== '') return `feed ${shown} works again: ${rows}`
   const isNew = before === null || (before.rejected === 0 && after.rejected > 0)
   return isNew ? `feed ${shown}: ${rows}` : null

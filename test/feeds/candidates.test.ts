@@ -125,7 +125,7 @@ test('the checker fetches those alone that are marked, of a file and of the cons
   )
   await taken.promise
   for (const job of jobs) job.stop()
-  expect(said.sort()).toEqual([`feed ${dir}/more: 1 rows`, `feed ${dir}/raw: 1 rows`])
+  expect(said.sort()).toEqual([`feed ${dir}/more: 1 row`, `feed ${dir}/raw: 1 row`])
   expect(found.sort()).toEqual(['192.0.2.3', '192.0.2.4'])
   expect(store.list().map(({ source }) => source)).toEqual([`${dir}/more`, `${dir}/raw`])
 })

@@ -436,6 +436,7 @@ describe('after a failure', () => {
     [null, null],
     ['', null],
     ['120', 120_000],
+    ['99999999999', 99_999_999_999_000],
     ['soon', null],
     ['-5', null],
     ['1e9', null],

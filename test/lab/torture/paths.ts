@@ -48,7 +48,7 @@ const COMMANDS: readonly [name: string, args: (at: Place['at']) => string[], say
 /** The feeds that are or name a pipe, what a server says of each, and how many rows come in. */
 const FEEDS: readonly [string, (place: Place) => string, says: RegExp, rows: number][] = [
   ['--feed', ({ at }) => at('pipe'), /: cannot be read \(it is not a regular file\)/, 0],
-  ['entry of a directory', ({ at }) => at('entry'), /: 1 rows, 1 rejected .* and is skipped/, 1],
+  ['entry of a directory', ({ at }) => at('entry'), /: 1 row, 1 rejected .* and is skipped/, 1],
   ['headers=', ({ at, url }) => `${url}/silent headers=${at('pipe')}`, NOT_REGULAR, 0],
 ]
 
