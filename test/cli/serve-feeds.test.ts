@@ -48,7 +48,7 @@ test('feeds are imported while the server runs, as their lines say, with places 
     ...['--feed', `${source.url}/a`, '--geoip', places],
     ...['--feed', `${source.url}/b ping-unit=ms map=Where=ip`],
   )
-  await server.says(/feed http:\/\/127.0.0.1:\d+\/a: 1 rows\n/)
+  await server.says(/feed http:\/\/127.0.0.1:\d+\/a: 1 row\n/)
   await server.says(/\/b: 2 rows\n/)
   const json = '&get=json&pretty=0&fields=ip'
   const berlin = '[{"ip":"192.0.2.7:1080","country":"DE","city":"Берлин"}]'
@@ -66,7 +66,7 @@ test('a feed marked check is left to the checker', async () => {
   writeFileSync(file, `${source.url}/a\n${source.url}/raw check\n`) // asked for, it would be a failure
   const server = await start(dataDirectory([]), '--feeds', file)
   await server.says(/left to proxylist check: 1 feed marked check\n/)
-  await server.says(/\/a: 1 rows\n/)
+  await server.says(/\/a: 1 row\n/)
   expect(await server.stop()).toBe(0)
   expect(server.written.stderr).not.toContain('/raw')
 })
@@ -112,13 +112,13 @@ describe('SIGHUP', () => {
       await server.says(says)
     }
     await reload(`${source.url}/a\n`, /feeds\.conf was read again: 1 added\n/)
-    await server.says(/\/a: 1 rows\n/)
+    await server.says(/\/a: 1 row\n/)
     expect(await server.ask('&type=socks5')).toBe('192.0.2.7:1080\n')
     const wrong = /feeds\.conf:1: unknown option 'evry'[^\n]*; the feeds stay as they were\n/
     await reload(`${source.url}/b evry=5m\n`, wrong)
     expect(await sources()).toEqual([`${source.url}/a`])
     await reload(`${source.url}/b every=5m\n`, /feeds\.conf was read again: 1 added, 1 removed\n/)
-    await server.says(/\/b: 1 rows\n/)
+    await server.says(/\/b: 1 row\n/)
     expect(await sources()).toEqual([`${source.url}/b`])
     expect(await server.ask('&port=3128')).toBe('192.0.2.8:3128\n')
     await reload(`${source.url}/b check\n`, /feeds\.conf was read again: 1 removed\n/)
@@ -172,7 +172,7 @@ test('another proxylist is a feed like any other, its key in the header file', a
   writeFileSync(headers, `Authorization: Bearer ${KEY}\n`)
   const feed = `${other.url}/api?get=json&time=9999 headers=${headers}`
   const server = await start(dataDirectory([]), '--feed', feed)
-  await server.says(/: 1 rows\n/)
+  await server.says(/: 1 row\n/)
   const json = '&get=json'
   expect(await server.ask(json)).toBe((await other.request(ASK + json)).text)
   await server.stop()
