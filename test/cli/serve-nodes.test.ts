@@ -265,7 +265,7 @@ describe.skipIf(!HAS_POSTGRES)('a node', () => {
     })
     await database.close()
     // A node says what it fetched after the commit, which the copies may show earlier.
-    const saying = () => both.filter(node => node.output().includes('feed.txt: 1 rows'))
+    const saying = () => both.filter(node => node.output().includes('feed.txt: 1 row'))
     await until(async () => saying().length > 0)
     const fetchers = saying()
     expect(fetchers).toHaveLength(1)
@@ -315,7 +315,7 @@ describe.skipIf(!HAS_POSTGRES)('a node', () => {
     })
     expect(added.status).toBe(201)
     const other = await startNode(url, temporaryDirectory(), ['--log', 'off'])
-    await until(async () => (node.output() + other.output()).includes('feed.txt: 1 rows'))
+    await until(async () => (node.output() + other.output()).includes('feed.txt: 1 row'))
     expect(await run(url, 'feeds')).toMatch(/feed\.txt .* 1 /)
     await other.stop()
     await node.stop()
