@@ -2,8 +2,9 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { openList } from '../../src/sqlite/stores.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
-import { proxylist } from '../support/program.ts'
+import { proxylist, startProgram } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { directoryOf, take } from '../support/transcript.ts'
 
@@ -57,6 +58,24 @@ test('geoip apply fills in the list as it stands, and changes nothing else', asy
   await take(cwd, { args, stderr: 'filled in the place of 2 of 3 proxies\n' })
   await take(cwd, { args: ['list', ALL], stdout: PLACES })
   await take(cwd, { args: [...args, '--json'], stdout: '{\n  "rows": 3,\n  "filled": 0\n}\n' })
+})
+
+test('a signal ends geoip apply while it waits for an import', async () => {
+  const cwd = directory()
+  await take(cwd, { args: 'import a.csv', stderr: /added 3/ })
+  using list = openList(join(cwd, 'data'))
+  const importTx = list.begin('merge')
+  await importTx.lock()
+  const args = ['geoip', 'apply', '--data', join(cwd, 'data'), '--geoip', join(cwd, 'city.mmdb')]
+  await using waiting = startProgram(args)
+  await waiting.says(/; waiting\n/)
+  waiting.kill('SIGINT')
+  expect(await waiting.ended).toBe(130)
+  expect(waiting.written.stderr).toBe(
+    'another import has locked the list; waiting\n' +
+      'proxylist: interrupted; the list is as it was\n',
+  )
+  importTx.rollback()
 })
 
 describe('a database that cannot be used is named', () => {

@@ -60,6 +60,7 @@ export const geoipCommand = command({
       const importTx = list.begin('merge', () => say('another import has locked the list; waiting'))
       let filled = 0
       try {
+        await importTx.lock(signal)
         for (const [at, row] of rows.entries()) {
           if (at % TURN_ROWS === 0) {
             await nextTurn(signal)
@@ -73,7 +74,7 @@ export const geoipCommand = command({
           filled += 1
         }
         await nextTurn(signal)
-        if (filled > 0) await importTx.commit()
+        await importTx.commit()
         return { rows: rows.length, filled }
       } catch (error) {
         await importTx.rollback()
