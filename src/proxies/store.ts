@@ -61,7 +61,7 @@ export type ImportCounts = { added: number; updated: number; unchanged: number; 
 /** An import in progress. Nothing is visible before `commit`; `rollback` changes nothing. */
 export interface ImportTx {
   /**
-   * Locks the list; without it the first row does, and may block the event loop while another import
+   * Locks the list, before the first row, which else does, and blocks the event loop while another import
    * has it. Rejects with the reason of `signal` once that is aborted.
    */
   lock(signal?: AbortSignal): Promise<void>

@@ -170,12 +170,8 @@ export function beginImport(
     }
   }
   const start = () => {
-    if (started !== null) return started
-    if (!tryLock(db, SHORT_WAIT_MS)) {
-      onWait()
-      if (!tryLock(db, WAIT_MS)) throw new StoreError(LOCKED)
-    }
-    started = begin()
+    if (started === null && !tryLock(db, WAIT_MS)) throw new StoreError(LOCKED)
+    started ??= begin()
     return started
   }
   return {

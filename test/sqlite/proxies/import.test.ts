@@ -161,7 +161,8 @@ describe('while another process imports', () => {
           said.push('waiting')
           writeFileSync(go, '')
         })
-        expect(said).toEqual([]) // it begins with its first row
+        expect(said).toEqual([]) // it has not begun
+        await importTx.lock()
         importTx.add(at(9))
         expect(said).toEqual(['waiting'])
         importTx.commit()
