@@ -60,18 +60,22 @@ export function removeFolder(dir: string): void {
 /** How the names of next states of a database begin; the id of the process follows. */
 export const freshStart = (name: string): string => `${name}.new-`
 
-/** The path, in the same folder, at which the next state of a database is created. */
+/** The path, in the same folder, at which the next state of a database is created, by who has locked that. */
 export function freshFile(file: string): string {
   const start = freshStart(basename(file))
   removeLeftovers(dirname(file), start)
   return join(dirname(file), start + process.pid)
 }
 
-/** What killed commands left: names that are `start` and the id of a process that is not there. */
+/**
+ * What killed commands left: names that are `start` and the id of a process that is not there, or has the id of
+ * this one, which has not made any yet: in a container, ids come again.
+ */
 export const leftoversOf = (dir: string, start: string): string[] =>
-  readdirSync(dir).filter(
-    name => name.startsWith(start) && !isAlive(Number.parseInt(name.slice(start.length), 10)),
-  )
+  readdirSync(dir).filter(name => {
+    const pid = Number.parseInt(name.slice(start.length), 10)
+    return name.startsWith(start) && (pid === process.pid || !isAlive(pid))
+  })
 
 /** Removes what killed commands left. */
 export function removeLeftovers(dir: string, start: string): void {

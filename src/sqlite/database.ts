@@ -190,21 +190,18 @@ function makeFile(file: string, options: OpenOptions): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   if (existsSync(file)) return requireFile(file)
   if (options.holds === 'access' && existsSync(walOf(file))) throw new CommandError(strayWal(file))
-  let release: (() => void) | null = null
+  using opened = new DisposableStack()
+  const release = lockPath(file, COMMAND_BUSY_MS)
+  if (release !== null) opened.defer(release)
+  if (existsSync(file)) return
+  if (release === null) throw new StoreError(`${file} is being created by another process`)
   const fresh = freshFile(file)
-  try {
-    release = lockPath(file, COMMAND_BUSY_MS)
-    if (existsSync(file)) return
-    if (release === null) throw new StoreError(`${file} is being created by another process`)
-    const db = new Database(fresh, { create: true, strict: true })
-    prepareDatabase(db, fresh, options)
-    options.fill?.(db)
-    db.close(true)
-    moveDatabase(fresh, file)
-  } finally {
-    removeDatabase(fresh)
-    release?.()
-  }
+  opened.defer(() => removeDatabase(fresh))
+  const db = new Database(fresh, { create: true, strict: true })
+  prepareDatabase(db, fresh, options)
+  options.fill?.(db)
+  db.close(true)
+  moveDatabase(fresh, file)
 }
 
 function prepareDatabase(db: Database, file: string, options: OpenOptions): void {

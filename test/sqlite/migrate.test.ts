@@ -4,7 +4,7 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, spyOn, test } from 'bun:test'
-import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { CommandError } from '../../src/lib/errors.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
@@ -188,9 +188,19 @@ describe('before keys or list are brought to a newer schema', () => {
     }
   })
 
+  test('a part of a copy that was left by a killed process with the id of this one is made anew', () => {
+    const dir = firstDirectory()
+    const copy = join(dir, `${PROXY_FILE}.before-schema-2`)
+    writeFileSync(`${copy}.new-${process.pid}`, 'a part')
+    const said = spyOn(process.stderr, 'write').mockReturnValue(true)
+    openDatabase(join(dir, ACCESS_FILE), { holds: 'access', scripts }).close(true)
+    said.mockRestore()
+    expect(numbersIn(copy)).toEqual([1, PROXY_FILE.length])
+  })
+
   test('a copy that cannot be made leaves the database as it is', () => {
     const dir = firstDirectory()
-    mkdirSync(join(dir, `${PROXY_FILE}.before-schema-2.new-${process.pid}`))
+    writeFileSync(join(dir, PROXY_FILE), 'no database any more')
     const open = (): unknown => openDatabase(join(dir, ACCESS_FILE), { holds: 'access', scripts })
     const said = spyOn(process.stderr, 'write').mockReturnValue(true)
     expect(open).toThrow()
