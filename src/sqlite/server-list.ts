@@ -126,7 +126,7 @@ export function openServerList(
         }
       }),
     checks: untilMs => use(({ proxies }) => proxies.checks(untilMs)),
-    count: (): number => use(({ proxies }) => proxies.extent().rows),
+    count: (): number => use(({ proxies }) => proxies.count()),
     tick() {
       supervised.tick()
       try {

@@ -59,9 +59,9 @@ async function usedDirectory(random: () => number, steps: number) {
 /** The age of the newest check of a list, in milliseconds before T0. */
 function youngest(dir: string): number {
   const list = openList(dir)
-  const { newestMs } = list.proxies.extent()
+  const { newest } = list.proxies.checks()
   list.close()
-  return T0 - (newestMs ?? 0)
+  return T0 - (newest ?? 0) * SECOND_MS
 }
 
 describe.skipIf(!HAS_POSTGRES)('a move into a database and back', () => {

@@ -64,7 +64,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
   function rowCount(): number {
     const list = openList(dir)
     try {
-      return list.proxies.extent().rows
+      return list.proxies.count()
     } finally {
       list.close()
     }

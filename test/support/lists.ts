@@ -58,7 +58,7 @@ function openSqlite(dir: string | null): TestList {
     begin: list.begin,
     removeStale: list.proxies.removeStale,
     importMark: list.importMark,
-    count: () => list.proxies.extent().rows,
+    count: () => list.proxies.count(),
     async contents() {
       const cities = list.db.query<{ id: number; name: string; nameEn: string }, []>(
         'select id, name, name_en as nameEn from cities',
@@ -66,7 +66,10 @@ function openSqlite(dir: string | null): TestList {
       const rows = list.db.query(`select ${ROW_COLUMNS.join(', ')} from proxies`).values()
       return toProxies(rows as Row[], new Map(cities.all().map(({ id, ...name }) => [id, name])))
     },
-    extent: async () => list.proxies.extent(),
+    async extent() {
+      const { rows, newest } = list.proxies.checks()
+      return { rows, newestMs: newest === null ? null : newest * SECOND_MS }
+    },
     again: async () => openSqlite(dir),
     checked() {
       const checked = openCheckedList(dir ?? '', () => T0)

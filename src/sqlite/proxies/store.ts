@@ -126,11 +126,6 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
   const any = db.prepare<{ id: number }, []>('select id from proxies limit 1')
   const select = createSelect(db, scanMax, version)
 
-  function newestMs(): number | null {
-    const seconds = newest.get(Number.MAX_SAFE_INTEGER)?.newest ?? null
-    return seconds === null ? null : seconds * SECOND_MS
-  }
-
   /** A number that changes whenever the list does. */
   function version(): number {
     if (othersVersion() !== seenVersion) changes += 1
@@ -149,6 +144,7 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
   return {
     ...select,
     version,
+    count,
 
     /** Records that this connection has changed the list. */
     noteChange: (): void => {
@@ -171,11 +167,10 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
 
     isEmpty: (): boolean => any.get() === null,
 
-    extent: () => ({ rows: count(), newestMs: newestMs() }),
-
     /** Removes a slice of stale rows, see `ProxyWriter`. Throws at once when an import has locked the list. */
     removeStale(retainMs: number, nowMs: number): Removal {
-      const cutoffMs = Math.min(nowMs, newestMs() ?? nowMs) - retainMs
+      const newestMs = (newest.get(Number.MAX_SAFE_INTEGER)?.newest ?? Infinity) * SECOND_MS
+      const cutoffMs = Math.min(nowMs, newestMs) - retainMs
       const timeoutMs = pragma(db, 'busy_timeout')
       db.run('pragma busy_timeout = 0')
       try {
