@@ -20,9 +20,8 @@ export const columnsOf = <Column extends string>(
   ...columns: readonly Column[]
 ): string[] => columns.map(column => arrayLiteral(rows.map(row => row[column])))
 
-/** The literal of an array of bytes. */
-export const bytesLiteral = (items: readonly Uint8Array[]): string =>
-  `{${items.map(bytes => `"\\\\x${bytes.toHex()}"`).join()}}`
+/** The text of bytes. */
+export const bytea = (bytes: Uint8Array): string => `\\x${bytes.toHex()}`
 
 /** The literal of where each of some lists ends, counted from 1, when they are joined to one. */
 export function endsOf(lists: readonly { length: number }[]): string {

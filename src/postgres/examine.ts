@@ -203,20 +203,16 @@ const tallyOf =
       [toSeconds(sinceMs), toSeconds(untilMs)],
     )
 
-/** Subjects whose last admission lies too far after the database's clock (contract B10). */
-const readSubjectsAhead = (query: Query) =>
-  query<Subject>(
-    `select kind, id from proxylist.usage where latest > proxylist.now_ms() + $1::bigint
-     order by kind, id`,
-    [AHEAD_MS],
-  )
-
-/** What of usage lies in the future, and how far the clock of this machine is ahead. */
+/** What of usage lies in the future by the database's clock (contract B10), and how far this machine's is ahead of that. */
 export const readAhead = async (
   query: Query,
   clock: Clock,
 ): Promise<Omit<Facts['clock'], 'rows'>> => ({
-  subjects: await readSubjectsAhead(query),
+  subjects: await query<Subject>(
+    `select kind, id from proxylist.usage where latest > proxylist.now_ms() + $1::bigint
+     order by kind, id`,
+    [AHEAD_MS],
+  ),
   distanceMs: await readDistance(query, clock),
 })
 

@@ -19,7 +19,7 @@ import { hashesOf, type Known, problemsOf } from '../access/load.ts'
 import { BUILT_IN_PLANS, type Plan, TEMP_PLAN } from '../access/plan.ts'
 import type { LoadProblem, PlanRemoval, Registry, SomeKeys, UsageStore } from '../access/ports.ts'
 import { MINUTE_MS } from '../lib/time.ts'
-import { arrayLiteral, bytesLiteral } from './arrays.ts'
+import { arrayLiteral, bytea } from './arrays.ts'
 import { type Change, createChange } from './change-numbers.ts'
 import { type Connection, insertRows, onlyRow, type Query, SNAPSHOT } from './connection.ts'
 import { KEYS_MAX } from './usage/key-use.ts'
@@ -145,8 +145,6 @@ export async function readStoredKeys(query: Query, since = -1): Promise<StoredKe
   return rows.map(row => ({ ...row, hash: bytesOf(row.hash), oldSecrets: oldOf(row.id) }))
 }
 
-const bytea = (bytes: Uint8Array): string => `\\x${bytes.toHex()}`
-
 /** Stores keys as they are, under the number of their change. */
 export async function insertKeys(
   query: Query,
@@ -178,7 +176,7 @@ async function knownTo(query: Query, keys: readonly StoredKey[]): Promise<Known>
     [arrayLiteral(keys.map(({ id }) => id))],
   )
   const secrets = await query<{ id: string; hash: Uint8Array }>(HAVING_SECRETS, [
-    bytesLiteral(keys.flatMap(hashesOf)),
+    arrayLiteral(keys.flatMap(hashesOf).map(bytea)),
   ])
   return {
     ids: new Set(ids.map(({ id }) => id)),
@@ -212,7 +210,7 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
     add: ({ key, ...rest }: NewKey, nowMs: number) =>
       change<{ id: string; isNew: boolean }>(async (tx, version) => {
         const hash = hashKey(key)
-        const [existing] = await tx<{ id: string }>(HAVING_SECRETS, [bytesLiteral([hash])])
+        const [existing] = await tx<{ id: string }>(HAVING_SECRETS, [arrayLiteral([bytea(hash)])])
         if (existing) return { result: { id: existing.id, isNew: false }, isChanged: false }
         const id = newKeyId()
         const made = { id, hash, prefix: shownPrefix(key), createdAt: nowMs }
@@ -310,14 +308,13 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
     },
 
     /** Today is that of the clock that decides limits. */
-    async count(_nowMs: number): Promise<{ total: number; usedToday: number }> {
-      return onlyRow(
+    count: () =>
+      onlyRow<{ total: number; usedToday: number }>(
         query,
         `select (select count(*)::float8 from proxylist.keys where revoked_at is null) as total,
            (select count(*)::float8 from proxylist.usage where kind = 'key' and requests > 0
               and day >= proxylist.now_ms() / 86400000) as "usedToday"`,
-      )
-    },
+      ),
 
     countByPlan: () =>
       query<{ plan: string | null; keys: number }>(

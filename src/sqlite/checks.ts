@@ -308,14 +308,12 @@ export function readChecks<T>(
 ): T | null {
   const file = join(dir, CHECKS_FILE)
   if (!existsSync(file)) return null
-  const db = openChecksFile(file, mode)
   try {
+    using db = openChecksFile(file, mode)
     const ledger = cell<Ledger>(db, 'ledger').read
     return work({ find: finder(db), ledger, status: cell<CheckerStatus>(db, 'status').read })
   } catch (error) {
     throw toStoreError(file, error)
-  } finally {
-    db.close()
   }
 }
 

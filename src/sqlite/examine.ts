@@ -2,7 +2,6 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { AHEAD_MS } from '../access/ahead.ts'
-import type { Subject } from '../access/rate-limit.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, reasonOf } from '../lib/errors.ts'
@@ -70,12 +69,6 @@ async function listProblems(dir: string, signal: AbortSignal): Promise<readonly 
 function tallyOf(dir: string, nowMs: number): Awaitable<Tally> {
   using list = openList(dir, { isReader: true })
   return tallyAt(list.proxies.tally, nowMs)
-}
-
-/** Subjects whose last admission lies too far after `nowMs`. */
-function subjectsAhead(dir: string, nowMs: number): Subject[] {
-  using registry = openRegistry(dir, { isReader: true })
-  return registry.usage.after(nowMs + AHEAD_MS)
 }
 
 /** Damage with what mends it; other problems, and what says so itself, as they are. */
@@ -165,7 +158,10 @@ export const DIRECTORY_CHECKS = {
 
   async clock({ dir, clock }) {
     const nowMs = clock()
-    const subjects = await tryRead(join(dir, ACCESS_FILE), () => subjectsAhead(dir, nowMs))
+    const subjects = await tryRead(join(dir, ACCESS_FILE), () => {
+      using registry = openRegistry(dir, { isReader: true })
+      return registry.usage.after(nowMs + AHEAD_MS)
+    })
     const tally = await tryRead(join(dir, PROXY_FILE), () => tallyOf(dir, nowMs))
     const ahead = { subjects: subjects ?? [], rows: tally?.ahead ?? 0, distanceMs: 0 }
     return finding(

@@ -66,10 +66,6 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
     return name ?? UNKNOWN_CITY
   }
 
-  /** Names as they are compared; one of accents alone is none. */
-  const wantedOf = (searched: readonly string[]): Set<string> =>
-    new Set(searched.map(fold).filter(name => name !== ''))
-
   /** Compares the names of each row. */
   function byName(wanted: ReadonlySet<string>, lang: Lang, values: readonly Bound[]): Condition {
     const shown = ({ name, nameEn }: CityName) =>
@@ -82,7 +78,7 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
   }
 
   function named(searched: readonly string[], lang: Lang): NamedCities {
-    const wanted = wantedOf(searched)
+    const wanted = new Set(searched.map(fold).filter(name => name !== '')) // '': of accents alone
     const json = JSON.stringify([...wanted])
     const rows = wanted.size === 0 ? [] : idsMatching[lang].all(json, json)
     if (rows.length > IDS_MAX) return { ids: null, condition: byName(wanted, lang, [json, json]) }

@@ -83,27 +83,6 @@ function choosePath(filter: Filter, addressBits: 32 | 16, cityIds: NamedCities['
   return { index: 'proxies_by_age', branches: [condition('true')], decides: null }
 }
 
-/** Turns a filter into SQL. With `addressBits` 16, addresses are compared by two octets. */
-function searchOf(
-  filter: Filter,
-  addressBits: 32 | 16,
-  { ids, condition: inCities }: NamedCities,
-  nowMs: number,
-): Search {
-  const { decides, ...path } = choosePath(filter, addressBits, ids)
-  const { countryMode } = filter
-  const { all, rest } = conditionsOf(filter, { addressBits, inCities, countryMode }, decides)
-  return {
-    path,
-    since: condition('checked_at >= ?', ageClock(nowMs) - filter.ageMaxSeconds),
-    all,
-    rest,
-    order: filter.sort === null || filter.sort === 'random' ? 'checked' : filter.sort,
-    isSlow: ids === null,
-    createMatcher: () => matcherOf(all),
-  }
-}
-
 /** Index entries that a quick select may read in each branch: a few milliseconds. */
 export const SCAN_MAX = 20_000
 export const QUICK_RECORDS_MAX = 1_000
@@ -192,9 +171,22 @@ export function createReader(db: Database) {
   return {
     cityNames: cities.nameOf,
     hasCity: cities.hasRows,
-    /** A filter, compiled to SQL. */
-    search: (filter: Filter, { addressBits, nowMs }: FindOptions): Search =>
-      searchOf(filter, addressBits, cities.named(filter.cities, filter.lang), nowMs),
+    /** Turns a filter into SQL. With `addressBits` 16, addresses are compared by two octets. */
+    search(filter: Filter, { addressBits, nowMs }: FindOptions): Search {
+      const { countryMode, sort } = filter
+      const { ids, condition: inCities } = cities.named(filter.cities, filter.lang)
+      const { decides, ...path } = choosePath(filter, addressBits, ids)
+      const { all, rest } = conditionsOf(filter, { addressBits, inCities, countryMode }, decides)
+      return {
+        path,
+        since: condition('checked_at >= ?', ageClock(nowMs) - filter.ageMaxSeconds),
+        all,
+        rest,
+        order: sort === null || sort === 'random' ? 'checked' : sort,
+        isSlow: ids === null,
+        createMatcher: () => matcherOf(all),
+      }
+    },
     all: <R extends EndpointRow>(sql: string, values: readonly Bound[]): R[] =>
       prepared(sql).values(...values) as unknown as R[], // values() is untyped
     /** The first number of the first row. */

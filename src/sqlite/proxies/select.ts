@@ -299,20 +299,18 @@ function createLacks(read: Reader, scanMax: number) {
   const has = (where: string, value: Bound): boolean =>
     read.number(`select 1 from proxies ${where} limit 1`, [value]) !== undefined
 
-  /** See `ProxyReader.lacks`. */
-  function lacks(filter: Filter): Lacks {
-    const { countries, countryMode, cities, port, lang } = filter
-    const lacking: Lacking[] = []
-    const numbers = JSON.stringify(countries.map(countryToNumber))
-    const isIncluded = countries.length > 0 && countryMode === 'include'
-    if (isIncluded && !has(SEEKS.country, numbers)) lacking.push('country')
-    if (cities.length > 0 && !read.hasCity(cities, lang)) lacking.push('city')
-    if (port !== null && !has(SEEKS.port, port)) lacking.push('port')
-    return { newestSeconds: read.number(NEWEST, []) ?? null, lacking }
-  }
-
   return {
-    lacks,
+    /** See `ProxyReader.lacks`. */
+    lacks(filter: Filter): Lacks {
+      const { countries, countryMode, cities, port, lang } = filter
+      const lacking: Lacking[] = []
+      const numbers = JSON.stringify(countries.map(countryToNumber))
+      const isIncluded = countries.length > 0 && countryMode === 'include'
+      if (isIncluded && !has(SEEKS.country, numbers)) lacking.push('country')
+      if (cities.length > 0 && !read.hasCity(cities, lang)) lacking.push('city')
+      if (port !== null && !has(SEEKS.port, port)) lacking.push('port')
+      return { newestSeconds: read.number(NEWEST, []) ?? null, lacking }
+    },
     /** See `ProxyReader.hasType`. `mayScanAll`: however long that takes, and then it is decided. */
     hasType(types: readonly ProxyType[], mayScanAll = false): boolean | null {
       const numbers = JSON.stringify(types.map(type => TYPES.indexOf(type)))
@@ -368,8 +366,9 @@ export type LongAnswer<R> = { pages: Generator<R[]>; totals: () => Generator<voi
 /** Selects from an open list; `version` changes whenever it does. */
 export function createSelect(db: Database, scanMax: number, version: () => number) {
   const read = createReader(db)
-  const { pages, matches, lookUp, ordered } = createPages(read, dataVersionOf(db))
-  const freshest = createFreshest(pages, dataVersionOf(db), Math.ceil(scanMax * BRANCH_SHARE))
+  const dataVersion = dataVersionOf(db)
+  const { pages, matches, lookUp, ordered } = createPages(read, dataVersion)
+  const freshest = createFreshest(pages, dataVersion, Math.ceil(scanMax * BRANCH_SHARE))
   const selectFirst = createQuickSelect(read, scanMax)
   const { cityNames } = read
   const begin = db.prepare('begin')
