@@ -188,7 +188,7 @@ describe('before keys or list are brought to a newer schema', () => {
     }
   })
 
-  test('a part of a copy that was left by a killed process with the id of this one is made anew', () => {
+  test('a part of a copy that was left by a killed process with the id of this one is made again', () => {
     const dir = firstDirectory()
     const copy = join(dir, `${PROXY_FILE}.before-schema-2`)
     writeFileSync(`${copy}.new-${process.pid}`, 'a part')
