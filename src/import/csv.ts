@@ -44,14 +44,15 @@ function readTable(chunks: Chunks, table: Table, sink: RowSink): Promise<void> {
   })
 }
 
-const BAD_QUOTE =
+/** Why a line has no cells. */
+export const BAD_QUOTE =
   'has an open quote, or one inside a value; a row is one line, and quotes in a value are doubled'
 
 /**
  * The cells of a line (RFC 4180); `null` when a quote is wrong. No cell holds a newline: one open quote would
  * cost all rows that follow.
  */
-function cellsOf(line: string, delimiter: string): string[] | null {
+export function cellsOf(line: string, delimiter: string): string[] | null {
   if (!line.includes('"')) return line.split(delimiter)
   const cells: string[] = []
   for (let at = 0; at <= line.length; ) {

@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { BAD_QUOTE } from '../../src/import/csv.ts'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { ask, from } from '../support/answer.ts'
@@ -377,7 +378,7 @@ describe('keys export and keys import', () => {
     expect(await there(`keys import ${file}`)).toMatchObject({ stderr: '2 keys are imported\n' })
     expect(await stdoutOf(there('keys export'))).toBe(exported)
     const csv =
-      'key,label,note,plan,expires\nold-1,"Example, Ltd",owes,classic,2027-01-31\r\nold-2,,,,\nold-3,x,,,30d\n'
+      'key,label,note,plan,expires\nold-1,"Example, ""Ltd""",owes,classic,2027-01-31\r\nold-2,,,,\nold-3,x,,,30d\n'
     expect(await there('keys import -', csv)).toMatchObject({ stderr: '3 keys are imported\n' })
     expect(await there('keys import -', 'Expires,KEY\nnever,old-4\n')).toMatchObject({
       stderr: '1 key is imported\n',
@@ -386,7 +387,7 @@ describe('keys export and keys import', () => {
     // Empty cells are plan standard, no label, no note, no end.
     expect(keys.map(key => [key.label, key.note, key.plan, key.expires]).sort()).toEqual([
       ...[1, 2].map(() => ['', '', 'standard', null]),
-      ['Example, Ltd', 'owes', 'classic', '2027-01-31T00:00:00.000Z'],
+      ['Example, "Ltd"', 'owes', 'classic', '2027-01-31T00:00:00.000Z'],
       ['x', '', 'standard', '2026-12-20T12:00:00.000Z'],
     ])
     const own = await startChild(other)
@@ -489,6 +490,11 @@ const BAD_FILES: readonly (readonly [string, string, readonly unknown[]])[] = [
     'a temporary key without an end',
     `{"id":"a","hash":"${'0'.repeat(64)}","prefix":"","label":"","note":"","plan":null,"created":"2026-01-01T00:00:00Z","expires":null,"revoked":null,"old_secrets":[]}\n`,
     ['-:1: a temporary key (its plan is null) must end', bad(1)],
+  ],
+  [
+    'quotes that are wrong, of which each costs its own line',
+    'key,label\nsecret-1,"open\n"secret-2","x, ""y"""\nsecret-3,"x" y\n',
+    [...[2, 4].map(line => `-:${line}: it ${BAD_QUOTE}`), bad(2)],
   ],
   [
     'an unknown column, which it does not repeat: it may be a key',

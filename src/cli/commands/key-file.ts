@@ -2,7 +2,6 @@
  * `keys export` and `keys import`, and the files they write and read: JSON lines with the
  * hashes of keys, and CSV with keys themselves, for who comes from another program.
  */
-import Papa from 'papaparse'
 import {
   hashKey,
   KEY_ID,
@@ -14,6 +13,8 @@ import {
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import type { LoadProblem } from '../../access/ports.ts'
 import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../../config/parsers.ts'
+import { BAD_QUOTE, cellsOf } from '../../import/csv.ts'
+import { isRecord, type RawRow } from '../../import/row.ts'
 import { several } from '../../lib/counted.ts'
 import { CommandError, messageOf, unreadable } from '../../lib/errors.ts'
 import { formatInstant, formatInstantOrNull, parseInstant } from '../../lib/time.ts'
@@ -57,15 +58,13 @@ const fail = (reason: string): never => {
   throw new Expected(reason)
 }
 
-type Json = { [name: string]: unknown }
-
 /** A member that must be text which `read` accepts. */
-function textOf<T>(from: Json, name: string, read: (text: string) => T | null): T {
+function textOf<T>(from: RawRow, name: string, read: (text: string) => T | null): T {
   const value = from[name]
   const found = typeof value === 'string' ? read(value) : null
   return found ?? fail(`${name} is missing or is not as keys export writes it`)
 }
-const nullableOf = <T>(from: Json, name: string, read: (text: string) => T | null): T | null =>
+const nullableOf = <T>(from: RawRow, name: string, read: (text: string) => T | null): T | null =>
   from[name] === null ? null : textOf(from, name, read)
 
 const readHash = (text: string): Uint8Array | null =>
@@ -79,14 +78,11 @@ const matching =
 const readLimits = (text: string): string[] | null =>
   /^(?:--[a-z]+ [a-z\d/]+(?: (?=-)|$))+$/.test(text) ? text.split(/ (?=--)/) : null
 
-const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
 function fromJson(text: string): FileKey {
   const value: unknown = JSON.parse(text)
-  if (!isObject(value)) return fail('it is not a JSON object')
+  if (!isRecord(value)) return fail('it is not a JSON object')
   const { old_secrets: old } = value
-  if (!Array.isArray(old) || !old.every(isObject)) return fail('old_secrets must be an array')
+  if (!Array.isArray(old) || !old.every(isRecord)) return fail('old_secrets must be an array')
   return {
     id: textOf(value, 'id', matching(KEY_ID)),
     hash: textOf(value, 'hash', readHash),
@@ -150,18 +146,18 @@ function requireHeader(names: readonly string[]): void {
 }
 
 function readCsv(text: string, nowMs: number): Line[] {
-  const { data, errors } = Papa.parse<string[]>(text.trimEnd(), { delimiter: ',' })
-  const [broken] = errors
-  if (broken) throw new CommandError(`line ${(broken.row ?? 0) + 1}: ${broken.message}`)
-  const names = (data[0] ?? []).map(name => name.trim().toLowerCase())
+  const [header = '', ...rows] = text.trimEnd().split(/\r\n|[\r\n]/)
+  const names = (cellsOf(header, ',') ?? ['']).map(name => name.trim().toLowerCase())
   requireHeader(names)
-  return data.slice(1).flatMap((row, i): Line[] => {
+  return rows.flatMap((row, i): Line[] => {
     const line = i + 2
-    if (row.length === 1 && row[0]?.trim() === '') return []
-    if (row.length !== names.length) {
-      return [{ line, reason: `it has ${row.length} cells, not ${names.length}` }]
+    if (row.trim() === '') return []
+    const cells = cellsOf(row, ',')
+    if (cells === null) return [{ line, reason: `it ${BAD_QUOTE}` }]
+    if (cells.length !== names.length) {
+      return [{ line, reason: `it has ${cells.length} cells, not ${names.length}` }]
     }
-    const textOf = (column: Column): string => row[names.indexOf(column)]?.trim() ?? ''
+    const textOf = (column: Column): string => cells[names.indexOf(column)]?.trim() ?? ''
     return [lineOf(line, () => readRow(textOf, nowMs))]
   })
 }
