@@ -14,7 +14,6 @@ import {
   openSync,
   readdirSync,
   renameSync,
-  statSync,
 } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -29,6 +28,7 @@ import {
   FEED_LINES_FILE,
   FEEDS_FILE,
   requireParts,
+  sizeOf,
   walOf,
 } from './data-directory.ts'
 import { lockPath, removeFolder } from './database-files.ts'
@@ -52,9 +52,6 @@ export type Copy = { holds: ServerHolds; file: string; to: string }
 
 /** How often the size of the copies is read for the progress, in milliseconds. */
 const PROGRESS_EVERY_MS = 100
-
-/** The size of a file in bytes; 0 when there is none. */
-export const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
 
 /** Makes both databases in a folder, under their names; `progress` is called with the share that is done. */
 type Make = (scratch: string, progress: (share: number) => void) => Promise<Counts>

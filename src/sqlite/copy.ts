@@ -5,7 +5,7 @@
  * it is no copy.
  */
 import type { Database } from 'bun:sqlite'
-import { existsSync, mkdirSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { KeyReader } from '../access/ports.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -15,7 +15,7 @@ import type { City, Row } from '../proxies/row.ts'
 import { openAccessFile } from './access/file.ts'
 import { createKeyReader, createKeyWriter } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
-import { ACCESS_FILE, DATA_FILES, type DataFile, PROXY_FILE } from './data-directory.ts'
+import { ACCESS_FILE, DATA_FILES, type DataFile, PROXY_FILE, sizeOf } from './data-directory.ts'
 import { openReading, requireHeader, rollBack, shrink } from './database.ts'
 import {
   closeSafely,
@@ -66,7 +66,7 @@ export function writeCopyOf(db: Database, { database, version, mark }: Version):
 function copyIn(dir: string, name: DataFile): Version | 'own' | null {
   const file = join(dir, name)
   try {
-    if (!statSync(file, { throwIfNoEntry: false })?.size) return null
+    if (sizeOf(file) === 0) return null
     using db = openReading(file)
     return readCopyOf(db) ?? 'own'
   } catch {

@@ -16,7 +16,7 @@ import {
 import { basename, dirname, join } from 'node:path'
 import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
 import { WAL_ENDS, walOf } from './data-directory.ts'
-import { explain, isBusy } from './errors.ts'
+import { explain, isBusy, isDamage } from './errors.ts'
 
 /** Gives a file that root creates for a service to the user of the service. */
 function giveTo({ uid, gid }: Stats, file: string): void {
@@ -45,6 +45,17 @@ export function removeWal(file: string): void {
 export function removeDatabase(file: string): void {
   rmSync(file, { force: true })
   removeWal(file)
+}
+
+/** Opens a database that can be lost: a damaged one is removed, and `open` makes it again. */
+export function openOrRemake(file: string, open: () => Database): Database {
+  try {
+    return open()
+  } catch (error) {
+    if (!isDamage(error)) throw error
+    removeDatabase(file)
+    return open()
+  }
 }
 
 /** Attempts to remove a folder. */

@@ -6,7 +6,7 @@ import { Database } from 'bun:sqlite'
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
-import { strayWal, walOf } from './data-directory.ts'
+import { sizeOf, strayWal, walOf } from './data-directory.ts'
 import { freshFile, lockPath, moveDatabase, removeDatabase } from './database-files.ts'
 import { emptied, explain, isDamage, isDiskFull, isLasting } from './errors.ts'
 import {
@@ -105,8 +105,7 @@ function inMemory(bytes: Uint8Array): Database {
 
 /** A copy in memory of a file of which no WAL holds a part. */
 function openCopy(file: string): Database {
-  const walBytes = statSync(walOf(file), { throwIfNoEntry: false })?.size ?? 0
-  if (walBytes > 0) throw new StoreError(`${file} has a WAL`)
+  if (sizeOf(walOf(file)) > 0) throw new StoreError(`${file} has a WAL`)
   return inMemory(readFileSync(file))
 }
 

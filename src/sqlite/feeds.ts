@@ -17,8 +17,7 @@ import { HOUR_MS } from '../lib/time.ts'
 import { syncDirectory } from './backup.ts'
 import { FEED_LINES_FILE, FEEDS_FILE } from './data-directory.ts'
 import { type OpenMode, openDatabase } from './database.ts'
-import { freshFile, giveToOwner, isAlive, lockPath, removeDatabase } from './database-files.ts'
-import { isDamage } from './errors.ts'
+import { freshFile, giveToOwner, isAlive, lockPath, openOrRemake } from './database-files.ts'
 import feeds from './feeds.sql' with { type: 'text' }
 
 /** A lease ends with its process, or after this: process ids are used again. */
@@ -83,20 +82,6 @@ function createFeedStore(db: Database) {
   } satisfies FeedStore & { [method: string]: unknown }
 }
 
-function openFile(file: string, mode: OpenMode): Database {
-  const options = {
-    ...({ holds: 'feeds', scripts: [feeds], pageBytes: 1024, cacheKib: 256 } as const),
-    ...mode,
-  }
-  try {
-    return openDatabase(file, options)
-  } catch (error) {
-    if (mode.mustExist || !isDamage(error)) throw error
-    removeDatabase(file) // its content is made again
-    return openDatabase(file, options)
-  }
-}
-
 /**
  * The feeds of the console in `dir`, in a file beside their states: those can be lost, and these cannot. An
  * operator may read and write it as any feeds file.
@@ -139,7 +124,10 @@ export function feedLinesIn(dir: string) {
 
 /** Opens the states of the feeds in `dir`, without those of a damaged file; see `openDatabase`. */
 export function openFeeds(dir: string, mode: OpenMode = {}) {
-  const db = openFile(join(dir, FEEDS_FILE), mode)
+  const file = join(dir, FEEDS_FILE)
+  const options = { holds: 'feeds', scripts: [feeds], pageBytes: 1024, cacheKib: 256 } as const
+  const open = () => openDatabase(file, { ...options, ...mode })
+  const db = mode.mustExist ? open() : openOrRemake(file, open) // its content is made again
   const close = () => db.close(true)
   return { ...createFeedStore(db), close, [Symbol.dispose]: close }
 }

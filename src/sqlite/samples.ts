@@ -7,8 +7,7 @@ import { Database } from 'bun:sqlite'
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { reasonOf } from '../lib/errors.ts'
-import { giveToOwner, removeDatabase } from './database-files.ts'
-import { isDamage } from './errors.ts'
+import { giveToOwner, openOrRemake } from './database-files.ts'
 
 /** The file in the data directory. */
 export const SAMPLES_FILE = 'console.db'
@@ -37,16 +36,6 @@ function begin(file: string): Database {
   }
 }
 
-function openFile(file: string): Database {
-  try {
-    return begin(file)
-  } catch (error) {
-    if (!isDamage(error)) throw error
-    removeDatabase(file)
-    return begin(file)
-  }
-}
-
 /** What a server has counted of requests, as sentences, and when; no other process knows it. */
 export type Counted = { atMs: number; found: readonly string[] }
 
@@ -72,7 +61,7 @@ export function openSamples(dir: string, say: (sentence: string) => void) {
 
   function attempt<T>(work: (db: Database) => T): T | null {
     try {
-      db ??= openFile(file)
+      db ??= openOrRemake(file, () => begin(file))
       const result = work(db)
       problem = ''
       return result

@@ -9,12 +9,11 @@ import { realpathSync, statfsSync, statSync, truncateSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { startTask, type Task } from '../lib/worker.ts'
-import { walOf } from './data-directory.ts'
+import { sizeOf, walOf } from './data-directory.ts'
 import { hasMoved } from './database-files.ts'
 import { pragma, type ServerHolds } from './migrate.ts'
 
-export const walBytes = (file: string): number =>
-  statSync(walOf(file), { throwIfNoEntry: false })?.size ?? 0
+export const walBytes = (file: string): number => sizeOf(walOf(file))
 
 /** The pages in the log that were committed, those of them that are in the file, and their size. */
 function readWal(db: Database) {
@@ -36,9 +35,8 @@ const databaseBytes = (db: Database): number => pragma(db, 'page_count') * pragm
 export function requireLength(db: Database, file: string): void {
   if (pendingBytes(db) > 0) return
   const bytes = databaseBytes(db)
-  const { size = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {}
   // Pending by now: another process has committed in between.
-  if (size < bytes && pendingBytes(db) === 0) throw new StoreError(`${file} was truncated`)
+  if (sizeOf(file) < bytes && pendingBytes(db) === 0) throw new StoreError(`${file} was truncated`)
 }
 
 /** So much of the WAL may stay; copying it takes some 20 ms. */
