@@ -205,9 +205,9 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 50_536,
+  'lines of src (TypeScript, CSS, SQL)': 50_493,
   'words of README.md': 1_652,
-  'words of src/README.md': 1_462,
+  'words of src/README.md': 1_438,
   'words of test/README.md': 734,
   'words of the manual': 10_892,
 } as const
