@@ -13,7 +13,7 @@ import type { Subject, Usage } from '../access/rate-limit.ts'
 import { CommandError } from '../lib/errors.ts'
 import { type Contents, linesOf, type Reader, textOf, type Writer } from '../move/contents.ts'
 import type { Versions } from '../node/ports.ts'
-import { ROW_COLUMNS, type Row } from '../proxies/row.ts'
+import { AT, ROW_COLUMNS, type Row } from '../proxies/row.ts'
 import { createAdmissionLog, writeSnapshot } from './access/admission-log.ts'
 import { openAccessFile } from './access/file.ts'
 import { type DayRow, toDayUse } from './access/key-use.ts'
@@ -31,7 +31,7 @@ import {
 import { explain, isBusy, isStoreFailure } from './errors.ts'
 import { feedLinesIn, openFeeds } from './feeds.ts'
 import { createCityWriter } from './proxies/cities.ts'
-import { countRows, createIndexUpkeep, openListFile, pagesById, UPSERT } from './proxies/store.ts'
+import { countRows, createIndexUpkeep, openListFile, UPSERT } from './proxies/store.ts'
 import { verify } from './verify.ts'
 
 /** How long to wait for a command that has the data open, in milliseconds. */
@@ -182,7 +182,15 @@ function createReader(access: Database, list: Database): Omit<Reader, 'feeds' | 
           .query<Contents['cities'], []>('select id, name, name_en as nameEn from cities')
           .iterate(),
       ),
-    proxies: () => pagesById<Row>(list, ROW_COLUMNS),
+    *proxies() {
+      const columns = ROW_COLUMNS.join(', ')
+      const page = list.prepare(`select ${columns} from proxies where id > ? order by id limit ?`)
+      let rows: Row[] = []
+      do {
+        rows = page.values(rows.at(-1)?.[AT.id] ?? -1, PAGE_ROWS) as unknown as Row[] // values() is untyped
+        if (rows.length > 0) yield rows
+      } while (rows.length === PAGE_ROWS)
+    },
   }
 }
 

@@ -55,24 +55,6 @@ export function createIndexUpkeep(db: Database) {
   }
 }
 
-/** Rows of a page. */
-const PAGE_ROWS = 2_000
-
-/** Some columns of all rows, of which the first is the id, by id and in pages; none is empty. */
-export function* pagesById<R extends readonly [id: number, ...unknown[]]>(
-  db: Database,
-  columns: readonly string[],
-): Generator<R[]> {
-  const page = db.prepare(
-    `select ${columns.join(', ')} from proxies where id > ? order by id limit ?`,
-  )
-  let rows: R[] = []
-  do {
-    rows = page.values(rows.at(-1)?.[0] ?? -1, PAGE_ROWS) as unknown as R[] // values() is untyped
-    if (rows.length > 0) yield rows
-  } while (rows.length === PAGE_ROWS)
-}
-
 /** Adds a row as it is, or replaces the one of its address. */
 export const UPSERT = `insert into proxies (${ROW_COLUMNS.join(', ')})
   values (${ROW_COLUMNS.map(() => '?').join(', ')})
@@ -97,8 +79,6 @@ export const checkOpenList = (db: Database): string[] => checkList(db, LIST_SCRI
 /** Why the rows of an open list cannot be replaced in their file; indexes that are rebuilt may be damaged. */
 export const checkToReplace = (db: Database): string[] =>
   checkList(db, LIST_SCRIPTS, isRebuilt(countRows(db)) ? 'quick_check' : 'integrity_check')
-
-const NO_ROWS: Tally = { rows: 0, newest: null, recent: 0, ahead: 0 }
 
 export type ListStore = ReturnType<typeof createListStore>
 
@@ -153,7 +133,7 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
 
     /** How many proxies there are, and when they were checked, see `Tally`. */
     tally: (sinceMs: number, untilMs: number): Tally =>
-      tally.get(toSeconds(sinceMs), toSeconds(untilMs)) ?? NO_ROWS,
+      tally.get(toSeconds(sinceMs), toSeconds(untilMs)) as Tally, // an aggregate has a row
 
     /** All, or those up to an instant and how many are ahead of it: reads no others. */
     checks(untilMs = Number.MAX_SAFE_INTEGER): ListChecks {
