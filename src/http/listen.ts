@@ -4,8 +4,9 @@ import { dirname, join } from 'node:path'
 import { type Listen, showListen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
-import { CommandError, codeOf, messageOf } from '../lib/errors.ts'
+import { CommandError, codeOf, messageOf, nextTurn } from '../lib/errors.ts'
 import { failureOfConnecting, whyNotListening } from '../lib/listening.ts'
+import { oncePerTurn } from '../lib/turn-batch.ts'
 import { METHODS } from './reply.ts'
 import type { HttpApp } from './requests.ts'
 import { openPortSharing } from './reuse-port.ts'
@@ -18,8 +19,6 @@ import { openPortSharing } from './reuse-port.ts'
 const IDLE_TIMEOUT_SECONDS = 28
 /** No route of the list reads a body. Bun holds this for `Content-Length` of other methods than GET and HEAD. */
 const REQUEST_BODY_MAX_BYTES = 1024
-
-type ListenSettings = Settings<'listen' | 'socketMode'>
 
 /** What answers requests; `server` is set before the first one comes. */
 export type Listening = Pick<HttpApp, 'fetch' | 'server'>
@@ -37,7 +36,7 @@ export type ListenOptions = {
  */
 export async function listen(
   service: Listening,
-  { listen: where, socketMode }: ListenSettings,
+  { listen: where, socketMode }: Settings<'listen' | 'socketMode'>,
   {
     bodyBytesMax = REQUEST_BODY_MAX_BYTES,
     endsConnections = () => false,
@@ -48,7 +47,6 @@ export async function listen(
     if (Buffer.byteLength(where.path) > SOCKET_BYTES_MAX) throw cannotListen(where, TOO_LONG)
     if (!takesOver) await removeStaleSocket(where.path)
   }
-  const { fetch } = service
   // Under a name of its own, which Bun removes when it stops: by then another server may have that of the socket.
   const bound = where.kind === 'unix' ? join(dirname(where.path), `.${process.pid}`) : ''
   try {
@@ -61,8 +59,11 @@ export async function listen(
       maxRequestBodySize: bodyBytesMax,
       idleTimeout: IDLE_TIMEOUT_SECONDS,
       reusePort: takesOver && where.kind === 'tcp',
-      fetch: request =>
-        endsConnections() || hasEndlessBody(request) ? ending(fetch(request)) : fetch(request),
+      fetch(request) {
+        const answer = service.fetch(request)
+        const isLast = endsConnections() || hasEndlessBody(request)
+        return isLast ? ending(answer) : laterTurn().then(() => answer)
+      },
     })
     if (where.kind === 'unix') giveName(bound, where.path, socketMode, takesOver)
   } catch (error) {
@@ -97,11 +98,16 @@ export async function listen(
  * Whether a body comes in chunks, or is long where nothing reads it: it may have no end, and Bun reads what nobody
  * asks for as fast as it comes.
  */
-function hasEndlessBody({ headers, method }: Request): boolean {
-  if (headers.get('transfer-encoding') !== null) return true
-  const isLong = Number(headers.get('content-length')) > REQUEST_BODY_MAX_BYTES
-  return isLong && METHODS.includes(method) // Bun refuses those of other methods
-}
+const hasEndlessBody = ({ headers, method }: Request): boolean =>
+  headers.get('transfer-encoding') !== null ||
+  // Bun refuses those of other methods.
+  (METHODS.includes(method) && Number(headers.get('content-length')) > REQUEST_BODY_MAX_BYTES)
+
+/**
+ * Bun takes all requests that one read of a connection brings, ten thousand perhaps, before it turns to others, unless
+ * an answer waits for a later turn of the event loop: then it ends the connection at the next request.
+ */
+const laterTurn = oncePerTurn(nextTurn)
 
 /** An answer after which the connection ends. */
 async function ending(answer: Awaitable<Response>): Promise<Response> {
@@ -122,11 +128,10 @@ const cannotListen = (where: Listen, reason: string): CommandError =>
   new CommandError(`cannot listen on ${showListen(where)}: ${reason}`)
 
 /** Why an address cannot be bound. Bun calls most failures a port in use. */
-async function reasonOf(error: unknown, where: Listen): Promise<string> {
-  const code = codeOf(error)
-  if (where.kind === 'unix') return SOCKET_REASONS[code] ?? messageOf(error)
-  return whyNotListening(error, where)
-}
+const reasonOf = async (error: unknown, where: Listen): Promise<string> =>
+  where.kind === 'tcp'
+    ? whyNotListening(error, where)
+    : (SOCKET_REASONS[codeOf(error)] ?? messageOf(error))
 
 /** Bytes of `sun_path` in `sockaddr_un`, less the zero at its end. */
 const SOCKET_BYTES_MAX = 107
@@ -145,9 +150,6 @@ const SOCKET_REASONS: { readonly [code: string]: string } = {
 const addressOf = (where: Listen, bound: string) =>
   where.kind === 'unix' ? { unix: bound } : { hostname: where.hostname, port: where.port }
 
-/** How long a server has its socket and does not listen yet, in milliseconds; more than enough. */
-const STARTING_MS = 50
-
 /**
  * Removes the socket that a killed server left.
  * @throws CommandError when it is no socket, or when a server may still use it.
@@ -158,11 +160,9 @@ async function removeStaleSocket(path: string): Promise<void> {
   if (!found) return
   if (!found.isSocket()) throw cannotListen(where, 'there is a file that is not a socket')
   let failure = await failureOfConnecting(path)
-  if (failure === 'ECONNREFUSED') {
-    // A server that is just starting refuses, too, for some microseconds.
-    await Bun.sleep(STARTING_MS)
-    failure = await failureOfConnecting(path)
-  }
+  // A server that is just starting refuses, too, for some microseconds.
+  if (failure === 'ECONNREFUSED') await Bun.sleep(50)
+  if (failure === 'ECONNREFUSED') failure = await failureOfConnecting(path)
   if (failure === null) throw cannotListen(where, IN_USE)
   if (failure === 'ENOENT') return
   // Only this says that no process has it open: a server may be busy, or not for this user.

@@ -360,6 +360,16 @@ describe('requests no well-behaved client sends', () => {
     5000, // an idle connection is closed after 24 seconds
   )
 
+  test.each([ASK, `${ASK}x`, '/api', '/key', '/stats', '/healthz', '/docs', '/nowhere', '/'])(
+    'who asks for %s a thousand times before the first answer gets one at most, and others do not wait',
+    async path => {
+      const answer = await exchange(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`.repeat(1000), true)
+      expect(answer.split('HTTP/1.1 ').length).toBeLessThanOrEqual(2)
+      expect(await ask(server, '/healthz')).toBe('200 ok\n')
+    },
+    5000, // an idle connection is closed after 24 seconds
+  )
+
   test.each(ODD_HOSTS)('the page is served whatever the Host is: %s', async (_, bytes, status) => {
     const answer = await exchange(bytes, true)
     expect(answer).toStartWith(`HTTP/1.1 ${status} `)
