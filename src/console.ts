@@ -21,14 +21,31 @@ import { type Clock, type Later, stopwatch, timerLater } from './lib/clock.ts'
 import { CommandError } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
-import type { Observed } from './metrics/observed.ts'
-import { residentBytes } from './metrics/process.ts'
-import { createMetricsText, METRICS_TYPE } from './metrics/text.ts'
+import type { Attention } from './metrics/attention.ts'
+import { METRICS_TYPE, type Observed } from './metrics/observed.ts'
+import { createTiming, residentBytes, type Timing } from './metrics/process.ts'
 import { hasDirectory, missingDirectory, ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { giveToOwner } from './sqlite/database-files.ts'
 import { openSamples } from './sqlite/samples.ts'
 
 export { createLogTap }
+
+/** What writes the metrics of a service, as `METRICS_TYPE`; it is loaded at the first scrape. */
+export function createMetrics(
+  { counted }: App,
+  observed: Observed,
+  attention: () => Promise<readonly Attention[]>,
+  clock: Clock,
+  timing: Timing = createTiming(),
+) {
+  let loaded: Promise<() => Promise<string>> | null = null
+  return async (): Promise<string> => {
+    loaded ??= import('./metrics/text.ts').then(({ createMetricsText }) =>
+      createMetricsText({ counted, observed, attention, clock, timing }),
+    )
+    return (await loaded)()
+  }
+}
 
 /** What the console shows and changes, besides the service. */
 type ConsoleParts = {
@@ -81,10 +98,7 @@ export function createConsole(parts: ConsoleParts) {
   const describeLog = createLogReader(registry.keys, providerService, clock)
   const imports = createImports({ dir, run: parts.runImport })
   const throttle = createAuthThrottle(later)
-  const writeMetrics = createMetricsText({
-    ...{ counted: app.counted, observed, attention: attention.read, clock },
-    timing: { elapsedMs: stopwatch(), later: timerLater },
-  })
+  const writeMetrics = createMetrics(app, observed, attention.read, clock)
   const { handle } = createAdmin({
     dir,
     metricsOpen,

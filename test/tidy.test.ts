@@ -133,6 +133,7 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   ['Preact', /from 'preact/, 'web/'],
   ['commander', /from 'commander/, 'cli/'],
   ['writing to stderr', /\bstderr\.write\(/, 'lib/log.ts', 'bootstrap.ts'],
+  ['prom-client', /from 'prom-client/, 'metrics/'],
   ['TypeBox', /from '@sinclair\/typebox/, 'api/query.ts'],
   [
     'the Authorization header',
@@ -205,9 +206,9 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 50_481,
+  'lines of src (TypeScript, CSS, SQL)': 50_526,
   'words of README.md': 1_652,
-  'words of src/README.md': 1_438,
+  'words of src/README.md': 1_514,
   'words of test/README.md': 734,
   'words of the manual': 10_892,
 } as const

@@ -1,12 +1,12 @@
 /** What the process itself uses, and how late its event loop is. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { type Later, PROCESS_START_MS } from '../lib/clock.ts'
+import { type Later, PROCESS_START_MS, stopwatch } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { createHistogram, type Histogram, observe } from './histogram.ts'
 
 export type ProcessState = {
   cpuSeconds: number
-  /** `null` is what the system does not say (only Linux does), or not while no file can be opened. */
+  /** `null` is what the system does not say, or not while no file can be opened. */
   residentBytes: number | null
   startSeconds: number
   /** Open file descriptors, and the most there may be. */
@@ -14,12 +14,11 @@ export type ProcessState = {
   maxFds: number | null
 }
 
-/** What `read` returns; `null` when it fails. */
-export function attempt<T>(read: () => T): T | null {
+function attempt<T>(read: () => T): T | null {
   try {
     return read()
   } catch {
-    return null
+    return null // not Linux, or no descriptor is left
   }
 }
 
@@ -45,8 +44,16 @@ export function readProcess(): ProcessState {
 /** How often the event loop is measured. */
 export const EVERY_MS = 100
 
-/** A monotonic clock and timers. */
+/** A monotonic clock and timers; those of the process do not keep it alive. */
 export type Timing = { elapsedMs: () => number; later: Later }
+
+export const createTiming = (): Timing => ({
+  elapsedMs: stopwatch(),
+  later(run, ms) {
+    const timer = setTimeout(run, ms).unref()
+    return () => clearTimeout(timer)
+  },
+})
 
 /** From now on measures how much later than asked a timer fires; a loop blocked for a second: once. */
 export function watchEventLoop({ elapsedMs, later }: Timing): Histogram {
