@@ -1,17 +1,11 @@
 /** Where candidates come from: files, and the list, which is read again for rows that others wrote (contract H1). */
+import type { CandidateRow } from '../feeds/candidates.ts'
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
-import type { Address, ProxyType } from '../proxies/proxy.ts'
+import type { Address } from '../proxies/proxy.ts'
 import { idOf } from '../proxies/row.ts'
 import { createSlots } from './pace.ts'
 import type { Candidate, CheckedList, CheckStore, ListedRow } from './ports.ts'
 import { listedCandidate, newCandidate } from './schedule.ts'
-
-/** What a file says of an address; `checkedAt` in Unix seconds. */
-export type Known = Address & {
-  type: ProxyType | null
-  works: number | null
-  checkedAt: number | null
-}
 
 /** The list is read again so often, if it has changed. */
 const READ_MS = MINUTE_MS
@@ -62,11 +56,10 @@ export function createIntake(
 
   return {
     /** Adds addresses that were never checked; returns how many were not known. */
-    add(known: readonly Known[]): number {
+    add(known: readonly CandidateRow[]): number {
       const nowMs = now()
       const raw = known.filter(accepts).map(({ type: hint, works, checkedAt, ...address }) => {
-        const checkedMs = checkedAt === null ? nowMs : toOurs(checkedAt * SECOND_MS)
-        const times = { nextAtMs: nowMs, okAtMs: null, checkedMs }
+        const times = { nextAtMs: nowMs, okAtMs: null, checkedMs: toOurs(checkedAt * SECOND_MS) }
         return newCandidate({ id: idOf(address), hint, queue: 'raw', works, ...times }, nowMs)
       })
       return add(raw, nowMs)

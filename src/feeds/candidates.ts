@@ -6,7 +6,7 @@
 import type { ProcessSettings } from '../config/subprocess.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { messageOf, nextTurn } from '../lib/errors.ts'
-import { type Address, type ProxyType, TYPES } from '../proxies/proxy.ts'
+import type { Address, IncomingProxy, ProxyType } from '../proxies/proxy.ts'
 import type { ImportTx } from '../proxies/store.ts'
 import { type AttemptContext, type AttemptResult, attemptInProcess } from './attempt.ts'
 import type { Feed } from './feed.ts'
@@ -21,14 +21,21 @@ export type CandidateRow = Address & {
   checkedAt: number
 }
 
-type Line = [ip: string, port: number, type: number, works: number | null, checkedAt: number][]
+/** What is taken of a row; `isTyped`: it would not be assumed what its type is. */
+export const candidateOf = (
+  { ip, port, type, isTypeAssumed, works, checkedAt }: IncomingProxy,
+  isTyped: boolean,
+): CandidateRow => ({
+  ...{ ip, port, works, checkedAt },
+  type: isTypeAssumed && !isTyped ? null : type,
+})
 
 /** Rows of a line: the checker stores them in some milliseconds. */
 const LINE_ROWS = 500
 
 /** A list that stores nothing: it writes the rows of a feed as lines of JSON. */
 export function candidateList(write: (line: string) => Promise<void>): AttemptContext['list'] {
-  const rows: Line = []
+  const rows: CandidateRow[] = []
   let added = 0
   let isTyped = false
   async function flush(): Promise<void> {
@@ -36,10 +43,9 @@ export function candidateList(write: (line: string) => Promise<void>): AttemptCo
   }
   const importTx: ImportTx = {
     async lock() {},
-    add({ ip, port, type, isTypeAssumed = false, works, checkedAt }) {
+    add(proxy) {
       added += 1
-      const given = isTypeAssumed && !isTyped ? -1 : TYPES.indexOf(type)
-      rows.push([ip, port, given, works, checkedAt])
+      rows.push(candidateOf(proxy, isTyped))
     },
     lower() {},
     drained: flush,
@@ -58,11 +64,6 @@ export function candidateList(write: (line: string) => Promise<void>): AttemptCo
   }
 }
 
-const rowsOf = (line: string): CandidateRow[] =>
-  (JSON.parse(line) as Line).map(([ip, port, type, works, checkedAt]) => ({
-    ...{ ip, port, type: TYPES[type] ?? null, works, checkedAt },
-  }))
-
 /**
  * Makes attempts at such feeds for `createAttempts`. `take` is given their rows and returns how many were new.
  * The first attempt at a feed reads all of it: nobody knows what is left of its rows.
@@ -80,7 +81,7 @@ export function createCandidateAttempts(
     const onLine = async (line: string): Promise<void> => {
       if (ended.signal.aborted) return
       try {
-        added += await take(rowsOf(line))
+        added += await take(JSON.parse(line))
         await nextTurn()
       } catch (error) {
         failure = error

@@ -33,7 +33,7 @@ function addRaw({ checker }: Pick<World, 'checker'>, addresses: readonly string[
     addresses.map(text => {
       const address = parseAddress(text)
       if (address === null) throw new Error(text)
-      return { ...address, type: null, works: null, checkedAt: null }
+      return { ...address, type: null, works: null, checkedAt: 0 }
     }),
   )
 }
@@ -155,7 +155,7 @@ describe('what a check is asked for', () => {
 
   test('the type that it had, or that its file said', async () => {
     const world = createWorld()
-    world.checker.add([{ ip: '1.2.3.4', port: 80, type: 'socks4', works: null, checkedAt: null }])
+    world.checker.add([{ ip: '1.2.3.4', port: 80, type: 'socks4', works: null, checkedAt: 0 }])
     world.answer = () => alive({ type: 'https' })
     const { time, stop } = start(world)
     await time.pass(3 * MINUTE_MS)

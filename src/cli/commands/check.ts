@@ -2,14 +2,13 @@
 import { createParamsParser } from '../../api/query.ts'
 import { createChecker } from '../../checker/checker.ts'
 import { explain } from '../../checker/explain.ts'
-import type { Known } from '../../checker/intake.ts'
 import type { CheckerStatus } from '../../checker/ports.ts'
 import { createProber, SERVICES_AT_ONCE } from '../../checker/probe.ts'
 import { readSmtpTarget, readTargets, type Target } from '../../checker/targets.ts'
 import { Expected } from '../../config/parsers.ts'
 import type { Settings } from '../../config/settings.ts'
 import { VERSION } from '../../config/version.ts'
-import { createCandidateAttempts } from '../../feeds/candidates.ts'
+import { type CandidateRow, candidateOf, createCandidateAttempts } from '../../feeds/candidates.ts'
 import { loadCurrentFeeds } from '../../feeds/feeds-file.ts'
 import { resolveBySystem } from '../../feeds/fetch.ts'
 import { createAttempts } from '../../feeds/schedule.ts'
@@ -26,7 +25,7 @@ import { readRegularFile } from '../../lib/files.ts'
 import { isInternal } from '../../lib/ip.ts'
 import { createRepeats, type Log, timerEvery } from '../../lib/log.ts'
 import { SECOND_MS } from '../../lib/time.ts'
-import { type Address, type IncomingProxy, parseAddress } from '../../proxies/proxy.ts'
+import { type Address, parseAddress } from '../../proxies/proxy.ts'
 import { idOf } from '../../proxies/row.ts'
 import { type Checking, findCandidate, withChecker, withMemoryChecker } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, say, yieldToServer } from '../command.ts'
@@ -134,15 +133,11 @@ async function readFiles(
 ): Promise<void> {
   const { format, type, map: mapping, providerService: provider } = settings
   let named = 0
-  let batch: Known[] = []
+  let batch: CandidateRow[] = []
   const flush = (): void => {
     checker.add(batch)
     batch = []
   }
-  const knownOf = ({ ip, port, works, checkedAt, ...proxy }: IncomingProxy): Known => ({
-    ...{ ip, port, works, checkedAt: works === null ? null : checkedAt },
-    type: proxy.isTypeAssumed && type === undefined ? null : proxy.type,
-  })
   await importSources(
     files.map(toSource),
     {
@@ -151,7 +146,7 @@ async function readFiles(
       defaults: { type: type ?? 'http', nowMs: clock(), provider, pingUnit: undefined },
     },
     proxy => {
-      if (batch.push(knownOf(proxy)) === BATCH) flush()
+      if (batch.push(candidateOf(proxy, type !== undefined)) === BATCH) flush()
     },
     {
       progress() {},
