@@ -29,7 +29,6 @@ import type {
   Postponed,
   Probe,
   SelfCheck,
-  Stopping,
 } from './ports.ts'
 import { isRareDue } from './schedule.ts'
 import { createTally } from './tally.ts'
@@ -55,7 +54,7 @@ export type CheckerOptions = {
   list: CheckedList
   probe: Probe
   /** Asks the judge itself; never rejects. */
-  selfCheck: (signal: Stopping) => Promise<SelfCheck>
+  selfCheck: (signal: AbortSignal) => Promise<SelfCheck>
   clock: Clock
   /** A stopwatch, in milliseconds. */
   elapsedMs: () => number
@@ -157,7 +156,7 @@ export function createChecker(options: CheckerOptions) {
   async function askJudge(): Promise<void> {
     isAsking = true
     askedMs = now()
-    const found = await options.selfCheck(probes)
+    const found = await options.selfCheck(stopping.signal)
     isAsking = false
     if (stopping.signal.aborted) return
     if (once && !found.ok && !hasJudge) return end(new CommandError(found.problem))

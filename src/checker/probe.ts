@@ -285,7 +285,7 @@ function reasonOf(plain: Plain, tunnel: Asked | null): Reason {
 /** The probe, and the self-check, which finds the judge: nothing is probed before one has succeeded. */
 export function createProber(options: ProberOptions): {
   probe: Probe
-  selfCheck: (signal: Stopping) => Promise<SelfCheck>
+  selfCheck: (signal: AbortSignal) => Promise<SelfCheck>
 } {
   const { targets, resolve, later, elapsedMs } = options
   const publicAuthorities = createSecureContext()
@@ -306,23 +306,20 @@ export function createProber(options: ProberOptions): {
     }
   }
 
-  async function selfCheck(signal: Stopping): Promise<SelfCheck> {
-    const controller = new AbortController()
-    const end = (): void => controller.abort()
-    const cancel = later(end, CHECK_MS_MAX)
-    signal.addEventListener('abort', end)
-    if (signal.aborted) end()
+  async function selfCheck(stopping: AbortSignal): Promise<SelfCheck> {
+    const late = new AbortController()
+    const cancel = later(() => late.abort(), CHECK_MS_MAX)
+    const signal = AbortSignal.any([stopping, late.signal])
     try {
       const given = { ...options, authorities }
-      const until = { signal: controller.signal, deadlineMs: elapsedMs() + CHECK_MS_MAX }
+      const until = { signal, deadlineMs: elapsedMs() + CHECK_MS_MAX }
       const checked = await checkJudge(given, world?.offsetMs ?? 0, until)
-      await locateTargets(controller.signal)
+      await locateTargets(signal)
       if ('problem' in checked) return { ok: false, problem: checked.problem }
       world = { ...checked.found, ips, publicAuthorities }
       return checked.self
     } finally {
       cancel()
-      signal.removeEventListener('abort', end)
     }
   }
 

@@ -40,16 +40,13 @@ const MAC_BYTES = AT.end - AT.mac
 export const TOKEN = '[A-Za-z0-9_-]{60}'
 const TOKEN_ALONE = new RegExp(`^${TOKEN}$`)
 
-/** The most bytes that a payload may have. */
-export const PAYLOAD_BYTES_MAX = 1024 * 1024
-
 export type TokenRequest = {
   /** By the clock of the judge, as far as the checker knows it. */
   timeMs: number
   /** `a.b.c.d:port` of the proxy, or `SELF`. */
   address: string
   kind: TokenKind
-  /** Bytes of the payload, up to `PAYLOAD_BYTES_MAX`. */
+  /** Bytes of the payload. */
   size: number
 }
 
@@ -59,7 +56,6 @@ export function mintToken(
   { timeMs, address, kind, size }: TokenRequest,
   random = crypto.getRandomValues(new Uint8Array(RANDOM_BYTES)),
 ): string {
-  if (size > PAYLOAD_BYTES_MAX) throw new RangeError(`a payload has at most ${PAYLOAD_BYTES_MAX}`)
   const bytes = Buffer.alloc(AT.end)
   bytes.writeUIntBE(timeMs, AT.time, AT.random - AT.time)
   bytes.set(random.subarray(0, RANDOM_BYTES), AT.random)

@@ -46,7 +46,7 @@ const { probe, selfCheck } = createProber({
   resolve: async () => ['127.0.0.1'],
 })
 const stopping = new Stop()
-const self = await selfCheck(stopping)
+const self = await selfCheck(new AbortController().signal)
 if (!self.ok) throw new Error(self.problem)
 
 /** What TLS alone costs this runtime. */
