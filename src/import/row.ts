@@ -3,6 +3,7 @@
  * the reason why they do not. Pure; knows nothing of file formats or of what is stored.
  */
 import { canonicalIp, parseDigits } from '../lib/ip.ts'
+import { INTEGER_MAX } from '../lib/parameter.ts'
 import { isPrintable } from '../lib/redact.ts'
 import { parseInstant, parseTimecheck, toSeconds } from '../lib/time.ts'
 import { FUTURE_SECONDS_MAX } from '../proxies/freshness.ts'
@@ -97,7 +98,6 @@ function decimalOf(text: string): number {
   return /^\d{1,15}(?:\.\d{1,15})?(?:e-\d{1,2})?$/.test(text) ? Number(text) : Number.NaN
 }
 
-const PING_MS_MAX = 999_999_999_999_999
 /** Where the unit is not known, more than this many seconds are more likely milliseconds. */
 const PING_SECONDS_LIKELY = 60
 const PING = 'a number of seconds, at least 0'
@@ -113,7 +113,7 @@ function pingMsOf(value: unknown, unit: PingUnit): number | null {
   const named = typeof value === 'string' && !/\d$/.test(value) ? NAMED_UNIT.exec(value) : null
   const inMs = named === null ? unit === 'ms' : named[2]?.toLowerCase() === 'ms'
   const factor = inMs ? 1 : 1000
-  const number = numberOf(named?.[1] ?? value, 'ping', PING_MS_MAX / factor, PING)
+  const number = numberOf(named?.[1] ?? value, 'ping', INTEGER_MAX / factor, PING)
   if (number === null) return null
   if (named === null && unit === 'unknown' && number > PING_SECONDS_LIKELY) {
     bad('ping', `is over ${PING_SECONDS_LIKELY} s; if it is in milliseconds, give --ping-unit ms`)
@@ -350,8 +350,6 @@ function servicesOf(row: RawRow, provider: string) {
 
 /** The provider's service may be written with underscores instead of spaces. */
 export const underscored = (provider: string): string => provider.replaceAll(' ', '_')
-
-const INTEGER_MAX = 999_999_999_999_999
 
 /**
  * Reads one row. `listedAs` is its key when the row is a value of a JSON object; `translate` makes

@@ -28,22 +28,6 @@ export const AGES_SECONDS = [60, 300, 600, 3600, 86_400, 604_800] as const
 const CITIES_MAX = 50
 const EXAMPLES_MAX = 20
 
-/** Edges of histograms; with `upTo`, a value that equals an edge is counted below it, see `Histogram`. */
-const EDGES = {
-  ping: {
-    upTo: true,
-    edges: [0, 50, 100, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000, 10_000],
-  },
-  speed: {
-    upTo: false,
-    edges: [
-      ...[0, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000],
-      ...[1_000_000, 2_500_000, 5_000_000, 10_000_000],
-    ],
-  },
-  works: { upTo: false, edges: [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 100] },
-}
-
 // ---------------------------------------------------------------------------------------------
 // Columns
 
@@ -176,8 +160,11 @@ function failuresOf(columns: Columns, filter: Filter, options: ConditionOptions)
   }
 }
 
-/** The position of a value among bins; those after the last inner edge are in the last one. */
-function createBins({ upTo, edges }: { upTo: boolean; edges: readonly number[] }) {
+/**
+ * The position of a value among bins; those after the last inner edge are in the last one. With `upTo`, a value
+ * that equals an edge is counted below it, see `Histogram`.
+ */
+function createBins(upTo: boolean, edges: readonly number[]) {
   // A code of whole numbers: `(a, b]` is `[a + 1, b + 1)`.
   const inner = Uint32Array.from(edges.slice(1, -1), edge => (upTo ? edge + 1 : edge))
   const { length } = inner
@@ -198,9 +185,14 @@ function createBins({ upTo, edges }: { upTo: boolean; edges: readonly number[] }
   }
 }
 const BINS = {
-  ping: createBins(EDGES.ping),
-  speed: createBins(EDGES.speed),
-  works: createBins(EDGES.works),
+  ping: createBins(true, [
+    ...[0, 50, 100, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000, 10_000],
+  ]),
+  speed: createBins(false, [
+    ...[0, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000],
+    ...[1_000_000, 2_500_000, 5_000_000, 10_000_000],
+  ]),
+  works: createBins(false, [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 100]),
 }
 /** The bin of each share, see `Columns`. */
 const WORKS_BINS = Uint8Array.from({ length: SHARES }, (_, share) =>
