@@ -75,18 +75,16 @@ export const freshStart = (name: string): string => `${name}.new-`
 export function freshFile(file: string): string {
   const start = freshStart(basename(file))
   removeLeftovers(dirname(file), start)
-  return join(dirname(file), start + process.pid)
+  const fresh = join(dirname(file), start + process.pid)
+  removeDatabase(fresh) // of a killed process that had this id: in a container, ids come again
+  return fresh
 }
 
-/**
- * What killed commands left: names that are `start` and the id of a process that is not there, or has the id of
- * this one, which has not made any yet: in a container, ids come again.
- */
+/** What killed commands left: names that are `start` and the id of a process that is not there. */
 export const leftoversOf = (dir: string, start: string): string[] =>
-  readdirSync(dir).filter(name => {
-    const pid = Number.parseInt(name.slice(start.length), 10)
-    return name.startsWith(start) && (pid === process.pid || !isAlive(pid))
-  })
+  readdirSync(dir).filter(
+    name => name.startsWith(start) && !isAlive(Number.parseInt(name.slice(start.length), 10)),
+  )
 
 /** Removes what killed commands left. */
 export function removeLeftovers(dir: string, start: string): void {

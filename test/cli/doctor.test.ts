@@ -215,7 +215,7 @@ test('what a killed restore has left is named, that of a live one is not', async
   const dir = healthy()
   const { pid } = Bun.spawnSync(['true'])
   const left = [`restore.part-${pid}`, `${PROXY_FILE}.new-${pid}`]
-  for (const name of [...left, `restore.part-${process.ppid}`]) mkdirSync(join(dir, name))
+  for (const name of [...left, `restore.part-${process.pid}`]) mkdirSync(join(dir, name))
   expect((await wrongIn(dir)).disk).toEndWith(
     left
       .map(name => `; a command or node that was killed left ${join(dir, name)}: remove it`)
