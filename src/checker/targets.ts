@@ -3,8 +3,8 @@
  * them from options, and judges what came.
  */
 import { isIP } from 'node:net'
-import { Expected } from '../config/parsers.ts'
-import { SERVICES, type Service, serviceNames } from '../proxies/proxy.ts'
+import { expect } from '../config/parsers.ts'
+import { SERVICES, type Service, serviceName } from '../proxies/proxy.ts'
 import { portOf } from './ask.ts'
 import { done, failed, type Heard, type HttpResponse, MORE, type Reader } from './response.ts'
 
@@ -27,39 +27,31 @@ const PAGE =
   'NAME=URL,status=200,match=TEXT,not=TEXT, with a URL of http or https without user, password and #'
 const MAIL = 'HOST:25, a mail server that you may ask'
 
-function fail(what: string): never {
-  throw new Expected(what)
-}
-
-/** The services that a page can be the target of, by their names. */
-const servicesBy = (provider: string): ReadonlyMap<string, Service> => {
-  const named = serviceNames(provider).map((name, n) => [name, SERVICES[n]] as const)
-  return new Map(
-    named.flatMap(([name, service]) => (service && service !== 'smtp' ? [[name, service]] : [])),
-  )
-}
+/** The services that a page can be the target of. */
+const OF_PAGES = SERVICES.filter(service => service !== 'smtp')
 
 /** One target. `provider` is the name of the provider's own service, whose spaces may be underscores. */
-export function readTarget(given: string, provider: string): PageTarget {
-  const services = servicesBy(provider)
+function readTarget(given: string, provider: string): PageTarget {
+  const nameOf = (service: Service): string => serviceName(service, provider)
   const [, name = '', href = '', rest = ''] =
     /^([^=]*)=(.*?)((?:,(?:status|match|not)=.*)?)$/s.exec(given) ?? []
-  const service = services.get(name.toLowerCase().replaceAll('_', ' '))
-  if (service === undefined) fail(`one of ${[...services.keys()].join(', ')} before the =`)
+  const wanted = name.toLowerCase().replaceAll('_', ' ')
+  const service = OF_PAGES.find(each => nameOf(each) === wanted)
+  if (service === undefined) expect(`one of ${OF_PAGES.map(nameOf).join(', ')} before the =`)
   const parts = rest.split(/,(?=(?:status|match|not)=)/).slice(1)
   const options = new Map(
     parts.map(part => [part.split('=', 1)[0], part.slice(part.indexOf('=') + 1)]),
   )
   const url = URL.parse(href)
   const isPage = url !== null && /^https?:$/.test(url.protocol) && url.hash === ''
-  if (!isPage || url.username !== '' || url.password !== '') fail(PAGE)
+  if (!isPage || url.username !== '' || url.password !== '') expect(PAGE)
   if (url.protocol === 'https:' && isIP(url.hostname.replace(/[[\]]/g, '')) > 0) {
-    fail('a name in a URL of https: certificates have names')
+    expect('a name in a URL of https: certificates have names')
   }
   const status = options.get('status') ?? '200'
-  if (options.size < parts.length) fail('each of status, match and not once')
-  if (!/^[1-5]\d\d$/.test(status)) fail('a status from 100 to 599')
-  if ([...options.values()].includes('')) fail('a text after match= and not=')
+  if (options.size < parts.length) expect('each of status, match and not once')
+  if (!/^[1-5]\d\d$/.test(status)) expect('a status from 100 to 599')
+  if ([...options.values()].includes('')) expect('a text after match= and not=')
   const { match = '', not = '' } = Object.fromEntries(options)
   const at = { host: url.hostname, port: portOf(url) }
   return { kind: 'page', service, url, ...at, status: Number(status), match, not }
@@ -70,7 +62,7 @@ export function readTargets(given: string, provider: string): PageTarget[] {
   const lines = given.split('\n').filter(line => line !== '')
   const targets = lines.map(line => readTarget(line, provider))
   const services = new Set(targets.map(({ service }) => service))
-  return services.size === targets.length ? targets : fail('one target for each service')
+  return services.size === targets.length ? targets : expect('one target for each service')
 }
 
 /** `HOST:PORT` of a mail server; a host of IPv6 cannot be asked for through SOCKS4. */
@@ -79,7 +71,7 @@ export function readSmtpTarget(given: string): MailTarget {
   const number = Number(port)
   return host !== '' && number >= 1 && number <= 65535
     ? { kind: 'mail', service: 'smtp', host, port: number }
-    : fail(MAIL)
+    : expect(MAIL)
 }
 
 /** Whether a page is what the operator expects of the service. */

@@ -21,7 +21,7 @@ type Limit = number | null
 
 /** An option does not accept a string. The message says what it accepts. */
 export class Expected extends Error {}
-function expect(what: string): never {
+export function expect(what: string): never {
   throw new Expected(what)
 }
 

@@ -18,9 +18,11 @@ export type Lang = (typeof LANGS)[number]
 /** A text of the documentation in each language. */
 export type Text = { readonly [L in Lang]: string }
 
-/** The names of the services on the wire, `provider` that of the provider's own. */
+/** What a service is called on the wire, `provider` being the name of the provider's own; and all of them. */
+export const serviceName = (service: Service, provider: string): string =>
+  service === 'provider' ? provider : service
 export const serviceNames = (provider: string): string[] =>
-  SERVICES.map(service => (service === 'provider' ? provider : service))
+  SERVICES.map(service => serviceName(service, provider))
 
 /** Every combination of services, by its bits (bit n: `SERVICES[n]`), shared by rows of an import. */
 export const SERVICE_SETS: readonly ReadonlySet<Service>[] = Array.from(
