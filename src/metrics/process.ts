@@ -6,7 +6,7 @@ import { createHistogram, type Histogram, observe } from './histogram.ts'
 
 export type ProcessState = {
   cpuSeconds: number
-  /** `null` is what the system does not say, or not while no file can be opened. */
+  /** `null` is what the system does not say, or not while no file can be opened; only Linux says all. */
   residentBytes: number | null
   startSeconds: number
   /** Open file descriptors, and the most there may be. */
@@ -14,11 +14,12 @@ export type ProcessState = {
   maxFds: number | null
 }
 
-function attempt<T>(read: () => T): T | null {
+/** What `read` returns; `null` when it fails. */
+export function attempt<T>(read: () => T): T | null {
   try {
     return read()
   } catch {
-    return null // not Linux, or no descriptor is left
+    return null
   }
 }
 

@@ -14,7 +14,7 @@ import { SECOND_MS } from '../lib/time.ts'
 import type { Attention } from './attention.ts'
 import { FAMILIES, type Reading } from './families.ts'
 import type { Observed } from './observed.ts'
-import { readProcess, type Timing, watchEventLoop } from './process.ts'
+import { attempt, readProcess, type Timing, watchEventLoop } from './process.ts'
 import type { AllTraffic } from './traffic.ts'
 
 /** What is counted in the request path. */
@@ -36,15 +36,6 @@ type MetricsParts = {
 /** How long a text is given to all who scrape, and how long one scrape waits for the list. */
 const SHARED_MS = SECOND_MS
 export const WAIT_MS_MAX = SECOND_MS
-
-/** What `read` returns; `otherwise` when it fails, which its own store reports. */
-function attempt<T, O>(read: () => T, otherwise: O): T | O {
-  try {
-    return read()
-  } catch {
-    return otherwise
-  }
-}
 
 /** Feeds that are shown at most: first those that fail. A scrape takes microseconds for each. */
 export const FEEDS_MAX = 200
@@ -103,7 +94,7 @@ export function createMetricsText(parts: MetricsParts) {
       ...{ nowMs, breakdown, lags, build },
       ...{ traffic: counted.traffic, admissions: counted.admissions },
       cache: counted.cacheCounts(),
-      list: attempt(observed.checks, null),
+      list: attempt(() => observed.checks()),
       ...{ feeds, checker, attention: needed },
       replication: observed.replication(),
       databases: observed.databases(),
