@@ -15,6 +15,12 @@ export type ProcessSettings = Settings<
   'data' | 'database' | 'databaseTimeout' | 'geoip' | 'providerService'
 >
 
+/** Those settings among others: a process gets no more. */
+export const forProcesses = (settings: ProcessSettings): ProcessSettings => {
+  const { data, database, databaseTimeout, geoip, providerService } = settings
+  return { data, database, databaseTimeout, geoip, providerService }
+}
+
 /** On Linux, the file of this very process: also when an upgrade has replaced it in its place. */
 const OWN_FILE = '/proc/self/exe'
 /** The descriptor under which a process finds the open file that it was given. */

@@ -16,9 +16,8 @@ import {
   orAborted,
   reasonOf,
   systemReasonOf,
-  unreadable,
 } from '../lib/errors.ts'
-import { bytesOf, openUnnamed, readRegularFile, requireRegular } from '../lib/files.ts'
+import { bytesOf, openUnnamed, readNamed, requireRegular } from '../lib/files.ts'
 import { canonicalIp, isInternal } from '../lib/ip.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { type Feed, parseHeaders } from './feed.ts'
@@ -315,13 +314,8 @@ async function openPath(
 }
 
 /** The headers of a header file. @throws CommandError when it cannot be read, or is none. */
-export async function readHeaders(file: string): Promise<[name: string, value: string][]> {
-  try {
-    return parseHeaders((await readRegularFile(file)).toString(), file)
-  } catch (error) {
-    throw error instanceof CommandError ? error : unreadable(`the header file ${file}`, error)
-  }
-}
+export const readHeaders = async (file: string): Promise<[name: string, value: string][]> =>
+  parseHeaders(String(await readNamed(file, 1, `the header file ${file}`)), file)
 
 async function openUrl(
   feed: Feed,

@@ -5,8 +5,8 @@
 import { stat } from 'node:fs/promises'
 import { LRUCache } from 'lru-cache'
 import { type CityResponse, Reader } from 'mmdb-lib'
-import { CommandError, unreadable } from '../lib/errors.ts'
-import { readRegularFile } from '../lib/files.ts'
+import { CommandError } from '../lib/errors.ts'
+import { readNamed } from '../lib/files.ts'
 import { withoutUnprintable } from '../lib/redact.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import { isCityName, withoutCommas } from './row.ts'
@@ -115,13 +115,7 @@ export function createPlacing(readers: readonly PlaceReader[]): Placing {
 /** Opens the databases of `--geoip`. @throws CommandError naming one that cannot be used. */
 export async function openGeoip(files: readonly string[]): Promise<Placing> {
   const readers: PlaceReader[] = []
-  for (const file of files) {
-    try {
-      readers.push(openPlaces(await readRegularFile(file), file))
-    } catch (error) {
-      throw error instanceof CommandError ? error : unreadable(file, error)
-    }
-  }
+  for (const file of files) readers.push(openPlaces(await readNamed(file, 1), file))
   return createPlacing(readers)
 }
 

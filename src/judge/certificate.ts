@@ -4,8 +4,8 @@
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
-import { CommandError, messageOf, unreadable } from '../lib/errors.ts'
-import { readRegularFile } from '../lib/files.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
+import { readNamed } from '../lib/files.ts'
 import { formatInstant } from '../lib/time.ts'
 
 /** Paths of files in PEM: the certificate with its chain, and its key. */
@@ -21,14 +21,7 @@ export type Certificate = {
 
 /** The texts of the certificate and of its key. @throws CommandError (usage) */
 const readPair = ({ cert, key }: CertificateFiles): Promise<string[]> =>
-  Promise.all(
-    [cert, key].map(async file => {
-      const bytes = await readRegularFile(file).catch(error => {
-        throw unreadable(file, error, 2)
-      })
-      return bytes.toString('latin1')
-    }),
-  )
+  Promise.all([cert, key].map(async file => (await readNamed(file, 2)).toString('latin1')))
 
 /** What `parse` returns. @throws CommandError (usage) with this sentence where that throws. */
 function orSay<T>(parse: () => T, sentence: string): T {

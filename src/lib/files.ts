@@ -6,6 +6,7 @@
 import { constants, openSync, readSync, type Stats, unlinkSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
+import { unreadable } from './errors.ts'
 
 /** @throws Error saying what it is, unless it is a regular file. */
 export function requireRegular(found: Stats): void {
@@ -23,6 +24,12 @@ export async function readRegularFile(file: string): Promise<Buffer> {
     await handle.close()
   }
 }
+
+/** The bytes of such a file, `what` in sentences. @throws CommandError saying why it cannot be read. */
+export const readNamed = (file: string, exitCode: 1 | 2, what = file): Promise<Buffer> =>
+  readRegularFile(file).catch(error => {
+    throw unreadable(what, error, exitCode)
+  })
 
 let unnamed = 0
 

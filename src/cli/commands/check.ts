@@ -7,6 +7,7 @@ import { createProber, SERVICES_AT_ONCE } from '../../checker/probe.ts'
 import { readSmtpTarget, readTargets, type Target } from '../../checker/targets.ts'
 import { Expected } from '../../config/parsers.ts'
 import type { Settings } from '../../config/settings.ts'
+import { forProcesses } from '../../config/subprocess.ts'
 import { VERSION } from '../../config/version.ts'
 import { type CandidateRow, candidateOf, createCandidateAttempts } from '../../feeds/candidates.ts'
 import { loadCurrentFeeds } from '../../feeds/feeds-file.ts'
@@ -20,8 +21,8 @@ import { openSecret } from '../../judge/secret.ts'
 import { type Clock, stopwatch, timerLater } from '../../lib/clock.ts'
 import { counted } from '../../lib/counted.ts'
 import { affordableDescriptors } from '../../lib/descriptors.ts'
-import { CommandError, unreadable } from '../../lib/errors.ts'
-import { readRegularFile } from '../../lib/files.ts'
+import { CommandError } from '../../lib/errors.ts'
+import { readNamed } from '../../lib/files.ts'
 import { isInternal } from '../../lib/ip.ts'
 import { createRepeats, type Log, timerEvery } from '../../lib/log.ts'
 import { SECOND_MS } from '../../lib/time.ts'
@@ -171,11 +172,9 @@ async function startFeeds(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<() => void> {
-  const { data, database, databaseTimeout, geoip, providerService } = settings
-  const forProcesses = { data, database, databaseTimeout, geoip, providerService }
   const feeds = await loadCurrentFeeds({ ...settings, feed: undefined }, log.say)
   if (!settings.once) {
-    const parts = { feeds, feedLines, openStore, clock, settings: forProcesses }
+    const parts = { feeds, feedLines, openStore, clock, settings: forProcesses(settings) }
     const telling = { say: log.say, onFailure: reportTo(log) }
     const jobs = await fetchCandidates({ ...parts, ...telling, take: checker.add })
     return () => {
@@ -183,7 +182,7 @@ async function startFeeds(
     }
   }
   await feeds.useLines(await feedLines.readLines())
-  const attempt = createCandidateAttempts(checker.add, forProcesses)
+  const attempt = createCandidateAttempts(checker.add, forProcesses(settings))
   const attempts = createAttempts({ openStore, clock, random: Math.random, attempt })
   for (const feed of feeds.current().filter(each => each.isForChecker)) {
     const state = await attempts.run(feed, 'now', signal)
@@ -201,8 +200,8 @@ async function check(
 ): Promise<void> {
   const { judge, contact, judgeSecret, json, once, dryRun } = requireSettings(settings)
   const targets = targetsOf(settings)
-  const authorities =
-    settings.judgeCa === undefined ? undefined : await readAuthorities(settings.judgeCa)
+  const { judgeCa } = settings
+  const authorities = judgeCa === undefined ? undefined : String(await readNamed(judgeCa, 2))
   const placing = await openGeoip(settings.geoip)
   if ((isWithoutData || dryRun) && settings.feeds !== undefined) {
     throw new CommandError('--feeds needs --data DIR, where their state is, and no --dry-run', 2)
@@ -278,15 +277,6 @@ async function check(
 /** What a checker works with; without a data directory there are no feeds. */
 type Parts = Pick<Checking, 'store' | 'status' | 'list'> & {
   feeds: Pick<Checking, 'openFeedStore' | 'feedLines'> | null
-}
-
-/** The authorities of a file. @throws CommandError (usage). */
-async function readAuthorities(file: string): Promise<string> {
-  try {
-    return String(await readRegularFile(file))
-  } catch (error) {
-    throw unreadable(file, error, 2)
-  }
 }
 
 const checkCommand = command({

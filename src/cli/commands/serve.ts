@@ -6,7 +6,7 @@ import { type App, createApp } from '../../app.ts'
 import { processEnvironment, serviceManager } from '../../config/environment.ts'
 import { type Listen, showListen } from '../../config/parsers.ts'
 import { environmentProblems, type Settings } from '../../config/settings.ts'
-import { isReplaced, type ProcessSettings, spawnSuccessor } from '../../config/subprocess.ts'
+import { forProcesses, isReplaced, spawnSuccessor } from '../../config/subprocess.ts'
 import { COMMIT, VERSION } from '../../config/version.ts'
 import { createConsole, createLogTap } from '../../console.ts'
 import { attemptInProcess } from '../../feeds/attempt.ts'
@@ -286,12 +286,6 @@ async function startSharedJobs(
     return false
   }
   return [...shared, repeatInSlices(prune, MINUTE_MS, onFailure)]
-}
-
-/** The settings that processes of the server get: no others. */
-const forProcesses = (settings: ServeSettings): ProcessSettings => {
-  const { data, database, databaseTimeout, geoip, providerService } = settings
-  return { data, database, databaseTimeout, geoip, providerService }
 }
 
 /** Starts fetching the feeds of the list. */
