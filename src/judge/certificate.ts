@@ -32,12 +32,20 @@ function orSay<T>(parse: () => T, sentence: string): T {
   }
 }
 
+const requireCertificate = (text: string, file: string): X509Certificate =>
+  orSay(() => new X509Certificate(text), `${file} is not a certificate in the form of PEM`)
+
+/** Who vouches for a judge, in PEM. @throws CommandError (usage) when that cannot be used. */
+export async function readAuthorities(file: string): Promise<string> {
+  const text = String(await readNamed(file, 2))
+  requireCertificate(text, file)
+  orSay(() => createSecureContext({ ca: text }), `${file} cannot be used for TLS`)
+  return text
+}
+
 /** A pair for TLS, and whose it is. @throws CommandError (usage) saying why it cannot be used. */
 function usePair(files: CertificateFiles, [cert = '', key = '']: readonly string[]) {
-  const parsed = orSay(
-    () => new X509Certificate(cert),
-    `${files.cert} is not a certificate in the form of PEM`,
-  )
+  const parsed = requireCertificate(cert, files.cert)
   const ownKey = orSay(
     () => createPrivateKey(key),
     `${files.key} is not a private key in the form of PEM without a password`,

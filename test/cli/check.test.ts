@@ -48,6 +48,11 @@ describe('check is wrong usage', () => {
       /^proxylist: --get needs --once FILE without --data, where what lives is in the list\n$/,
     ],
     [
+      'with who vouches for the judge in a file of something else',
+      [...judged, ...CONTACT, '--judge-ca', import.meta.path],
+      /^proxylist: \S+check\.test\.ts is not a certificate in the form of PEM\n$/,
+    ],
+    [
       'with feeds when nothing is remembered',
       [...judged, ...CONTACT, '--dry-run', '--feeds', 'feeds.txt'],
       /^proxylist: --feeds needs --data DIR, where their state is, and no --dry-run\n$/,

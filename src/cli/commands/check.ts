@@ -17,12 +17,12 @@ import { describeFailure } from '../../feeds/store.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import { importSources } from '../../import/import.ts'
 import { reportTo } from '../../jobs/runner.ts'
+import { readAuthorities } from '../../judge/certificate.ts'
 import { openSecret } from '../../judge/secret.ts'
 import { type Clock, stopwatch, timerLater } from '../../lib/clock.ts'
 import { counted } from '../../lib/counted.ts'
 import { affordableDescriptors } from '../../lib/descriptors.ts'
 import { CommandError } from '../../lib/errors.ts'
-import { readNamed } from '../../lib/files.ts'
 import { isInternal } from '../../lib/ip.ts'
 import { createRepeats, type Log, timerEvery } from '../../lib/log.ts'
 import { SECOND_MS } from '../../lib/time.ts'
@@ -201,7 +201,7 @@ async function check(
   const { judge, contact, judgeSecret, json, once, dryRun } = requireSettings(settings)
   const targets = targetsOf(settings)
   const { judgeCa } = settings
-  const authorities = judgeCa === undefined ? undefined : String(await readNamed(judgeCa, 2))
+  const authorities = judgeCa === undefined ? undefined : await readAuthorities(judgeCa)
   const placing = await openGeoip(settings.geoip)
   if ((isWithoutData || dryRun) && settings.feeds !== undefined) {
     throw new CommandError('--feeds needs --data DIR, where their state is, and no --dry-run', 2)
