@@ -80,11 +80,8 @@ export function parseInstant(text: string): number | null {
   const ms = Date.parse(zoned.replace(' ', 'T'))
   if (Number.isNaN(ms)) return null
   // Date.parse rolls the 31st of June over into July: the day must survive the round trip.
-  const day = Number(text.slice(8, 10))
-  const daysInMonth = new Date(
-    Date.UTC(Number(text.slice(0, 4)), Number(text.slice(5, 7)), 0),
-  ).getUTCDate()
-  return day <= daysInMonth ? ms : null
+  const day = text.slice(0, 10)
+  return formatDay(utcDay(Date.parse(day))) === day ? ms : null
 }
 
 const UNITS_MS = { ms: 1, s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS, w: 7 * DAY_MS }
