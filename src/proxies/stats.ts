@@ -184,7 +184,8 @@ function createBins(upTo: boolean, edges: readonly number[]) {
     }),
   }
 }
-const BINS = {
+export type Bins = ReturnType<typeof createBins>
+export const BINS = {
   ping: createBins(true, [
     ...[0, 50, 100, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000, 10_000],
   ]),

@@ -3,7 +3,7 @@
  * `EXAMPLE_RECORDS` as its list, at `EXAMPLE_TIME`, and compares.
  */
 
-import type { StatsPart } from '../../proxies/stats.ts'
+import { BINS, type Bins, type StatsPart } from '../../proxies/stats.ts'
 import { type FORMS, memberNames } from '../render.ts'
 import type { Example } from './schema.ts'
 
@@ -126,6 +126,9 @@ export const DEMO_EXAMPLE = {
   today: null,
 }
 
+const histogramOf = (bins: Bins, rows: { [bin: number]: number }) =>
+  bins.histogram(Uint32Array.from({ length: bins.size }, (_, bin) => rows[bin] ?? 0))
+
 /** Statistics of a list of seven proxies like the first of `EXAMPLE_RECORDS`, and two like the second. */
 export const STATS_EXAMPLE = (provider: string, part: StatsPart) => ({
   ...{ at: 1_795_176_000, version: '0.0', total: 9, matching: 9 },
@@ -138,24 +141,9 @@ export const STATS_EXAMPLE = (provider: string, part: StatsPart) => ({
       age: { 60: 9, 300: 9, 600: 9, 3600: 9, 86400: 9, 604800: 9, '': 9 },
     },
     histograms: {
-      ping: {
-        edges: [0, 50, 100, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000, 10_000],
-        counts: [0, 0, 0, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0],
-        unknown: 0,
-      },
-      speed: {
-        edges: [
-          ...[0, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000],
-          ...[2_500_000, 5_000_000, 10_000_000],
-        ],
-        counts: [0, 0, 0, 0, 2, 0, 7, 0, 0, 0],
-        unknown: 0,
-      },
-      works: {
-        edges: [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 100],
-        counts: [0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 7, 0],
-        unknown: 0,
-      },
+      ping: histogramOf(BINS.ping, { 3: 7, 4: 2 }),
+      speed: histogramOf(BINS.speed, { 4: 2, 6: 7 }),
+      works: histogramOf(BINS.works, { 9: 2, 10: 7 }),
     },
     cities: [
       { city: 'Берлин', city_en: 'Berlin', country: 'DE', count: 7 },
