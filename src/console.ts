@@ -23,7 +23,7 @@ import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
 import type { Attention } from './metrics/attention.ts'
 import { METRICS_TYPE, type Observed } from './metrics/observed.ts'
-import { createTiming, residentBytes, type Timing } from './metrics/process.ts'
+import { residentBytes, type Timing } from './metrics/process.ts'
 import { hasDirectory, missingDirectory, ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { giveToOwner } from './sqlite/database-files.ts'
 import { openSamples } from './sqlite/samples.ts'
@@ -36,7 +36,7 @@ export function createMetrics(
   observed: Observed,
   attention: () => Promise<readonly Attention[]>,
   clock: Clock,
-  timing: Timing = createTiming(),
+  timing: Timing = { elapsedMs: stopwatch(), later: timerLater },
 ) {
   let loaded: Promise<() => Promise<string>> | null = null
   return async (): Promise<string> => {

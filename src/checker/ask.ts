@@ -45,7 +45,7 @@ export type Site = {
 }
 
 /** The judge's answer, or its clock, when it refused the token because of its time. */
-export type Told = { kind: 'answer'; answer: Answer } | { kind: 'clock'; nowMs: number }
+type Told = { kind: 'answer'; answer: Answer } | { kind: 'clock'; nowMs: number }
 
 const TIME = /\r\ntime: ([^\r\n]*)\r\n/i
 

@@ -143,7 +143,7 @@ export type Candidate = {
 /** Weighted seconds of successes and of all checks, as of `checkedMs`, and how many checks those are. */
 export type Works = { good: number; total: number; checks: number }
 
-export type QueueCounts = { readonly [Q in Queue]: number }
+type QueueCounts = { readonly [Q in Queue]: number }
 
 /** What a checker must not forget when it starts again. */
 export type Ledger = {

@@ -9,7 +9,7 @@ import { portOf } from './ask.ts'
 import { done, failed, type Heard, type HttpResponse, MORE, type Reader } from './response.ts'
 
 /** A page of a service, asked for through a proxy, and what tells that the service works. */
-export type PageTarget = {
+type PageTarget = {
   kind: 'page'
   service: Service
   url: URL
@@ -20,7 +20,7 @@ export type PageTarget = {
   match: string
   not: string
 }
-export type MailTarget = { kind: 'mail'; service: 'smtp'; host: string; port: number }
+type MailTarget = { kind: 'mail'; service: 'smtp'; host: string; port: number }
 export type Target = PageTarget | MailTarget
 
 const PAGE =

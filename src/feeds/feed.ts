@@ -288,7 +288,7 @@ const maskParameter = ([name, value]: [name: string, value: string]): string => 
  * query that may be secrets. A path is shown as it is.
  */
 export function maskSource(source: string): string {
-  if (!/^[a-z][a-z\d+.-]*:\/\//i.test(source)) return source
+  if (!isUrl(source)) return source
   const url = URL.parse(source)
   if (url === null) return source.replace(/\/\/.*/s, `//${HIDDEN}`)
   const user = url.username || url.password ? `${HIDDEN}@` : ''

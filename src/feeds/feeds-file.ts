@@ -14,7 +14,7 @@ import { filesOf, notRegular, readHeaders } from './fetch.ts'
 import type { FeedChanges } from './schedule.ts'
 import { describeFailure, isForgotten, type StoredFeed } from './store.ts'
 
-export type FeedSettings = Settings<'feed' | 'feeds' | 'feedEvery' | 'providerService'>
+type FeedSettings = Settings<'feed' | 'feeds' | 'feedEvery' | 'providerService'>
 
 async function readFeedsFile(file: string): Promise<string> {
   try {

@@ -21,7 +21,7 @@ const ADDRESS_BYTES = 28
 const DESCRIPTORS_MAX = 4096
 
 /** The listening socket of this process on a port. Every machine that this runs on has its lowest byte first. */
-export type PortSharing = {
+type PortSharing = {
   /** Whether another process of this user may listen on the port, too. @throws Error */
   share(isShared: boolean): void
   /** From now on the newest socket on the port is given every connection. @throws Error */

@@ -1,6 +1,6 @@
 /** What the process itself uses, and how late its event loop is. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { type Later, PROCESS_START_MS, stopwatch } from '../lib/clock.ts'
+import { type Later, PROCESS_START_MS } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { createHistogram, type Histogram, observe } from './histogram.ts'
 
@@ -45,16 +45,8 @@ export function readProcess(): ProcessState {
 /** How often the event loop is measured. */
 export const EVERY_MS = 100
 
-/** A monotonic clock and timers; those of the process do not keep it alive. */
+/** A monotonic clock and timers. */
 export type Timing = { elapsedMs: () => number; later: Later }
-
-export const createTiming = (): Timing => ({
-  elapsedMs: stopwatch(),
-  later(run, ms) {
-    const timer = setTimeout(run, ms).unref()
-    return () => clearTimeout(timer)
-  },
-})
 
 /** From now on measures how much later than asked a timer fires; a loop blocked for a second: once. */
 export function watchEventLoop({ elapsedMs, later }: Timing): Histogram {
