@@ -118,7 +118,7 @@ async function* paced(chunks: Chunks, drained: () => Promise<void>, signal: Abor
 function createTranslators(names: Names, { provider, type }: RowDefaults) {
   const translators = new Map<string, Translator>()
   return (members: readonly string[]): Translator => {
-    const key = members.join('\n')
+    const key = JSON.stringify(members)
     const known = translators.get(key)
     if (known) return known
     const translator = createTranslator(members, names, provider, type)

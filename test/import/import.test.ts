@@ -375,6 +375,12 @@ describe('an import reports', () => {
     const csv = 'ip,type,__proto__\n1.2.3.4:80,http,x\n'
     expect((await imported([sourceOf('f', csv)])).ignored).toEqual([['f', 2, '__proto__']])
   })
+  test('no row as it would one whose member has the names of its members in one', async () => {
+    const text = String.raw`{"ip\nprotocol":"x"}{"ip":"1.2.3.4:80","protocol":"socks5"}`
+    const { proxies, rejected } = await imported([sourceOf('f', text.replace('}{', '}\n{'))])
+    expect(rejected.map(([, line]) => line)).toEqual([1])
+    expect(proxies).toMatchObject([{ ip: '1.2.3.4', type: 'socks5' }])
+  })
   test('no member that a record or a file may have', async () => {
     for (const name of ['good_all_columns.csv', 'good_own_columns.csv', 'good_array_split.json']) {
       expect((await imported([sourceOf(name, vector(name))])).ignored).toEqual([])
