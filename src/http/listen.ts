@@ -43,18 +43,13 @@ export async function listen(
     takesOver = false,
   }: ListenOptions = {},
 ) {
-  if (where.kind === 'unix') {
-    if (Buffer.byteLength(where.path) > SOCKET_BYTES_MAX) throw cannotListen(where, TOO_LONG)
-    if (!takesOver) await removeStaleSocket(where.path)
-  }
-  // Under a name of its own, which Bun removes when it stops: by then another server may have that of the socket.
-  const bound = where.kind === 'unix' ? join(dirname(where.path), `.${process.pid}`) : ''
+  const bound = where.kind === 'unix' ? await placeFor(where, takesOver) : ''
   try {
     // Not `service.listen`: it registers routes and WebSockets, too, and Bun 1.4.4 sends a
     // `100 Continue` for each of them that a request passes.
     service.server = Bun.serve({
       // Bun's types declare idleTimeout for ports only, but it works for unix sockets, too.
-      ...(addressOf(where, bound) as Extract<Listen, { kind: 'tcp' }>),
+      ...((where.kind === 'unix' ? { unix: bound } : where) as Extract<Listen, { kind: 'tcp' }>),
       development: false,
       maxRequestBodySize: bodyBytesMax,
       idleTimeout: IDLE_TIMEOUT_SECONDS,
@@ -116,6 +111,19 @@ async function ending(answer: Awaitable<Response>): Promise<Response> {
   return response
 }
 
+/**
+ * Where a socket is bound, until it gets its name: under one of its own, which Bun removes when it stops; by then
+ * another server may have that of the socket. @throws CommandError when it cannot get its name.
+ */
+async function placeFor(where: Extract<Listen, { kind: 'unix' }>, takesOver: boolean) {
+  if (Buffer.byteLength(where.path) > SOCKET_BYTES_MAX) throw cannotListen(where, TOO_LONG)
+  if (!takesOver) await removeStaleSocket(where)
+  const bound = join(dirname(where.path), `.${process.pid}`)
+  // What a killed process with the same id has left: in a container, each start has it.
+  if (lstatSync(bound, { throwIfNoEntry: false })?.isSocket()) rmSync(bound)
+  return bound
+}
+
 /** Gives a socket its name, in place of that of the predecessor. Until here, the umask lets only its owner connect. */
 function giveName(bound: string, path: string, mode: number, takesOver: boolean): void {
   chmodSync(bound, mode)
@@ -146,16 +154,12 @@ const SOCKET_REASONS: { readonly [code: string]: string } = {
   ENAMETOOLONG: TOO_LONG,
 }
 
-/** The address in the form that `Bun.serve` accepts. */
-const addressOf = (where: Listen, bound: string) =>
-  where.kind === 'unix' ? { unix: bound } : { hostname: where.hostname, port: where.port }
-
 /**
  * Removes the socket that a killed server left.
  * @throws CommandError when it is no socket, or when a server may still use it.
  */
-async function removeStaleSocket(path: string): Promise<void> {
-  const where = { kind: 'unix', path } as const
+async function removeStaleSocket(where: Extract<Listen, { kind: 'unix' }>): Promise<void> {
+  const { path } = where
   const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
   if (!found) return
   if (!found.isSocket()) throw cannotListen(where, 'there is a file that is not a socket')

@@ -15,7 +15,7 @@ const unusable = (file: string, why: string): CommandError =>
 async function makeSecret(file: string): Promise<boolean> {
   const secret = Buffer.from(crypto.getRandomValues(new Uint8Array(SECRET_BYTES)))
   const text = `${secret.toString('base64url')}\n`
-  const unseen = `${file}.${process.pid}`
+  const unseen = `${file}.${crypto.randomUUID()}`
   try {
     await writeFile(unseen, text, { mode: 0o600, flag: 'wx', flush: true })
     await link(unseen, file) // whole: judge and checker may begin at once

@@ -31,12 +31,9 @@ export const readNamed = (file: string, exitCode: 1 | 2, what = file): Promise<B
     throw unreadable(what, error, exitCode)
   })
 
-let unnamed = 0
-
 /** Opens an empty file in `dir` to write and read. It has no name: it is gone when its descriptor is closed. */
 export function openUnnamed(dir: string): number {
-  unnamed += 1
-  const file = join(dir, `proxylist-${process.pid}-${unnamed}.tmp`)
+  const file = join(dir, `proxylist-${crypto.randomUUID()}.tmp`)
   const fd = openSync(file, 'wx+', 0o600)
   unlinkSync(file)
   return fd

@@ -149,6 +149,7 @@ export async function offerTakeOver({ dir, address, me, share, say }: Offer) {
   await removeStale(dir)
   const path = socketOf(dir, address)
   const own = `${path}.${process.pid}`
+  removeSocket(own) // of a killed process with the same id
   const { promise: taken, resolve: take } = Promise.withResolvers<Running>()
   let newcomer: Socket | null = null
   let isTaken = false

@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { ask } from '../support/answer.ts'
 import { ASK, addKeys, dataDirectory, T0 } from '../support/fixtures.ts'
+import { launch } from '../support/launch.ts'
 import { createClock, program, proxylist, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -143,6 +144,24 @@ describe('a unix socket', () => {
     for (const server of servers) server.kill('SIGTERM')
     const codes = await Promise.all(servers.map(server => server.ended))
     expect(codes.toSorted()).toEqual([0, 1, 1, 1])
+  })
+
+  test('of a process with the id of this one, killed as it began to listen, is in nobody’s way', async () => {
+    const [path, dir] = [socketPath(), dataDirectory()]
+    const first = await listening(path, dir)
+    const offered = readdirSync(dir).find(name => name.startsWith('serve-'))
+    await first.stop()
+    const leaves =
+      'for (const name of process.argv.slice(1)) Bun.listen({ unix: name + process.ppid, socket: { data() {} } })\n' +
+      "process.kill(process.pid, 'SIGKILL')"
+    const left = [`${dirname(path)}/.`, join(dir, `${offered}.`)]
+    const serve = [...program(), 'serve', '--listen', `unix:${path}`, '--data', dir]
+    const script = '"$0" -e "$1" "$2" "$3"; shift 3; exec "$@"'
+    await using server = launch(['sh', '-c', script, process.execPath, leaves, ...left, ...serve])
+    await server.says(/listening on unix:.*\n/)
+    expect(server.written.stderr).not.toContain('no server can take over')
+    expect(readdirSync(dirname(path))).toEqual(['socket'])
+    expect(readdirSync(dir).filter(name => name.startsWith('serve-'))).toEqual([`${offered}`])
   })
 
   test('of a server that ends is not removed by it once a new one has its place', async () => {
