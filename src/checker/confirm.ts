@@ -44,9 +44,7 @@ export function createConfirmation<Failure extends Span>() {
       if (!found.ok) {
         problem = { sentence: found.problem, sinceMs: problem?.sinceMs ?? nowMs }
         trustedMs = Number.POSITIVE_INFINITY
-        const all = waiting
-        waiting = []
-        return { counted: [], discarded: all }
+        return { counted: [], discarded: waiting.splice(0) }
       }
       const hasJumped = offsetMs !== null && Math.abs(found.offsetMs - offsetMs) > OFFSET_MS_MAX
       if (hasJumped || trustedMs === Number.POSITIVE_INFINITY) trustedMs = nowMs

@@ -200,8 +200,7 @@ async function check(
 ): Promise<void> {
   const { judge, contact, judgeSecret, json, once, dryRun } = requireSettings(settings)
   const targets = targetsOf(settings)
-  const { judgeCa } = settings
-  const authorities = judgeCa === undefined ? undefined : await readAuthorities(judgeCa)
+  const authorities = settings.judgeCa && (await readAuthorities(settings.judgeCa))
   const placing = await openGeoip(settings.geoip)
   if ((isWithoutData || dryRun) && settings.feeds !== undefined) {
     throw new CommandError('--feeds needs --data DIR, where their state is, and no --dry-run', 2)
