@@ -186,9 +186,8 @@ export async function attemptFeed(
   }
 }
 
-/** Rows of a preview. */
+/** Rows and messages of a preview. */
 const PREVIEW_ROWS = 10
-/** Messages of a preview. */
 const PREVIEW_MESSAGES = 5
 
 /** What a fetch would import: the first rows, and what is said of those that are rejected. */
@@ -263,6 +262,7 @@ export async function attemptInProcess<B extends FeedState | null>(
     kill()
   }, msMax)
   signal.addEventListener('abort', kill)
+  if (signal.aborted) kill()
   try {
     const { isDone, stdout, stderr } = await ended
     signal.throwIfAborted()

@@ -515,6 +515,10 @@ describe('a server that is slow', () => {
     })
     const error = 'took longer than 0.01 s, and was ended'
     expect(await ended).toEqual({ kind: 'failed', error, retryAfterMs: null })
+    const stopped = AbortSignal.abort(new Error('interrupted'))
+    await expect(attemptInProcess(task, stopped, { program: hanging })).rejects.toThrow(
+      'interrupted',
+    )
   })
 
   test('is given up at once when the program ends', async () => {
