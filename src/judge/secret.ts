@@ -37,12 +37,11 @@ export async function openSecret(file: string): Promise<{ keys: Keys; isNew: boo
   const text = await readRegularFile(file).then(String, error => {
     throw unusable(file, `cannot be read: ${reasonOf(error)}`)
   })
+  // First: the mode of a file of another program must not be changed.
+  if (!TEXT.test(text)) throw unusable(file, 'is not one; name another file, which is then made')
   const { mode } = await stat(file)
   if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
     throw unusable(file, `can be read by others; make it yours alone with: chmod 600 ${file}`)
-  }
-  if (!TEXT.test(text)) {
-    throw unusable(file, 'is not one; remove it, and a new one is made')
   }
   return { keys: keysOf(Buffer.from(text.trim(), 'base64url')), isNew }
 }

@@ -216,12 +216,17 @@ describe('a judge does not start', () => {
     [
       'that is too short',
       file => writeFileSync(file, RIGHT.slice(2), { mode: 0o600 }),
-      'is not one; remove it, and a new one is made',
+      'is not one; name another file, which is then made',
+    ],
+    [
+      'of another program, which others can read',
+      file => writeFileSync(file, 'root:x:0:0\n', { mode: 0o644 }),
+      'is not one; name another file, which is then made',
     ],
     [
       'that is empty',
       file => writeFileSync(file, '', { mode: 0o600 }),
-      'is not one; remove it, and a new one is made',
+      'is not one; name another file, which is then made',
     ],
     [
       'that is a directory',
