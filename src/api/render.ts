@@ -96,7 +96,8 @@ export const IPV4 = '(?:[0-9]{1,3}\\.){3}[0-9]{1,3}'
 const ipOf = (row: EndpointRow): string => ipText(ipBits(row[AT.id]))
 /** `a.b.c.d:port` */
 export const addressOf = (row: EndpointRow): string => `${ipOf(row)}:${portOf(row[AT.id])}`
-const ipOutOf = (row: Row): string => {
+/** The outgoing address, `''` unknown. */
+export const ipOutOf = (row: Row): string => {
   const ipOut = row[AT.ipOut]
   return typeof ipOut === 'number' ? ipText(ipOut) : ipOut
 }

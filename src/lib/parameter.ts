@@ -26,8 +26,7 @@ export const textMatching = (
   more: Partial<Parameter> = {},
 ): Parameter => ({ pattern, accepts, ...more })
 
-const literally = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
-const anyOf = (values: readonly string[]): string => `(?:${values.map(literally).join('|')})`
+const anyOf = (values: readonly string[]): string => `(?:${values.map(RegExp.escape).join('|')})`
 
 /** The largest integer that a parameter takes: 15 digits. */
 export const INTEGER_MAX = 999_999_999_999_999

@@ -1,17 +1,10 @@
 /** `geoip apply`. */
+import { ipOutOf } from '../../api/render.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import { CommandError, nextTurn } from '../../lib/errors.ts'
 import { EVERYTHING } from '../../proxies/filter.ts'
 import { type IncomingProxy, SERVICE_SETS, TYPES } from '../../proxies/proxy.ts'
-import {
-  AT,
-  type CityNames,
-  countryText,
-  ipBits,
-  ipText,
-  portOf,
-  type Row,
-} from '../../proxies/row.ts'
+import { AT, type CityNames, countryText, type Row, toAddress } from '../../proxies/row.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, printJson, say, yieldToServer } from '../command.ts'
 
@@ -22,15 +15,12 @@ const NO_SERVICES = SERVICE_SETS[0] ?? new Set()
 
 /** A stored row as one to import, which says no more than its address, type, check and place. */
 function toIncoming(row: Row, cityNames: CityNames): IncomingProxy {
-  const id = row[AT.id]
-  const ipOut = row[AT.ipOut]
   const { name, nameEn } = cityNames(row[AT.city])
   return {
-    ip: ipText(ipBits(id)),
-    port: portOf(id),
+    ...toAddress(row[AT.id]),
     type: TYPES[row[AT.type]] ?? 'http',
     checkedAt: row[AT.checkedAt],
-    ipOut: typeof ipOut === 'number' ? ipText(ipOut) : ipOut,
+    ipOut: ipOutOf(row),
     anon: '',
     speed: null,
     pingMs: null,
