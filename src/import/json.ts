@@ -57,7 +57,7 @@ const isList = (key: string): boolean => LISTS.has(key) || typeWord(key) !== und
 
 /** How the records begin that begin as this one does, as a pattern: so the one after a broken one can be found. */
 function startOf(record: string): string {
-  if (!record.startsWith('{')) return '"(?=\\d)' // an address
+  if (!record.startsWith('{')) return '"(?=(?:\\w+://)?\\d)' // an address
   const [start] = /^\{\s{0,99}"[^"\n]{0,99}"(?=\s*:)/.exec(record) ?? []
   return start === undefined ? ANY_OBJECT : RegExp.escape(start)
 }

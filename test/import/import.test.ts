@@ -182,6 +182,7 @@ const FORMS: Form[] = [
     THREE.map(ip => `"${ip}":{"type":"http","a":{"b":1}}`),
     '}}',
   ],
+  ['json of addresses', '[', THREE.map(ip => `"http://${ip}"`), ']'],
   ['json by type', '{"http":[', THREE.map(ip => `"${ip}"`), '],"total":3}'],
 ]
 
