@@ -3,7 +3,7 @@
  * its answer; and the self-check, which finds where it stands, learns its clock and our address, and says in a
  * sentence what is wrong with it.
  */
-import { isIP, isIPv4 } from 'node:net'
+import { isIPv4 } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { Resolve } from '../feeds/fetch.ts'
 import {
@@ -102,7 +102,7 @@ export function callOf(
 
 export type JudgeOptions = DialContext & {
   clock: Clock
-  judge: { plain: URL; tls: URL | null }
+  judge: { plain: URL; tls: URL | null } // that of TLS by a name, as its certificate is
   /** Who may vouch for the judge. */
   authorities: SecureContext
   keys: Keys
@@ -158,7 +158,6 @@ export async function checkJudge(
     }
     const { authorities } = options
     const tls = url.protocol === 'https:' ? { authorities, session: null } : null
-    if (tls !== null && isIP(host) > 0) throw new Error('needs a name, which its certificate has')
     const headers = headersFor(url.host, options.userAgent)
     const destination = { host, ip, port: portOf(url) }
     return { origin: url.origin, destination, tls, headers, sent: sentOf(headers) }

@@ -2,7 +2,7 @@
  * What an operator has services tested with (contract H3): a page and what it must say, and a mail server. Reads
  * them from options, and judges what came.
  */
-import { isIP } from 'node:net'
+import { isIPv4 } from 'node:net'
 import { expect } from '../config/parsers.ts'
 import { SERVICES, type Service, serviceName } from '../proxies/proxy.ts'
 import { portOf } from './ask.ts'
@@ -45,7 +45,8 @@ function readTarget(given: string, provider: string): PageTarget {
   const url = URL.parse(href)
   const isPage = url !== null && /^https?:$/.test(url.protocol) && url.hash === ''
   if (!isPage || url.username !== '' || url.password !== '') expect(PAGE)
-  if (url.protocol === 'https:' && isIP(url.hostname.replace(/[[\]]/g, '')) > 0) {
+  if (url.hostname.startsWith('[')) expect('a name or an IPv4 address in a URL')
+  if (url.protocol === 'https:' && isIPv4(url.hostname)) {
     expect('a name in a URL of https: certificates have names')
   }
   const status = options.get('status') ?? '200'

@@ -469,7 +469,6 @@ describe('a self-check', () => {
       async () => ({ authorities: OTHER_AUTHORITY }),
       'has a certificate that is not',
     ],
-    ['no name', async () => ({ tls: `https://127.0.0.1:${prober.judge.tlsPort}` }), 'needs a name'],
     [
       'another name',
       async () => ({ tls: `https://b.example:${prober.judge.tlsPort}` }),
