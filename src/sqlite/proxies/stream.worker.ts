@@ -52,7 +52,7 @@ function createStream<R extends EndpointRow>(
         else page = value
         at = 0
         yield
-        if (isClosed) throw new Error('the stream has ended already')
+        if (isClosed) throw new Error('it has taken too long')
       }
       const chunk = encodeByteText(isOver ? text + tail : text)
       text = ''
@@ -239,7 +239,7 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
   function* pull(id: number): Work {
     endOld()
     const stream = streams.get(id)
-    if (stream === undefined) throw new Error('the stream has ended already')
+    if (stream === undefined) throw new Error('it has taken too long')
     const chunk = yield* stream.next()
     if (chunk === null) end(id)
     else reply({ kind: 'chunk', id, bytes: chunk, records: stream.records() }, [chunk.buffer])
