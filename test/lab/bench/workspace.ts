@@ -190,11 +190,12 @@ function createBuild(options: BuildOptions) {
     data,
     /** The path of a further data directory, which is not created. */
     path: (folder: string): string => join(dir, folder),
-    /** A copy of a data directory that no server uses. */
+    /** A copy of a data directory, without the sockets of servers that use it. */
     async copy(folder: string, from?: string): Promise<string> {
       const copied = join(dir, folder)
       const original = from ?? (await data())
-      cpSync(original, copied, { recursive: true, preserveTimestamps: true })
+      const filter = (path: string): boolean => !path.endsWith('.sock')
+      cpSync(original, copied, { recursive: true, preserveTimestamps: true, filter })
       return copied
     },
     /** Starts its server, by default on `data` with everything on. */
