@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, codeOf, StoreError } from '../lib/errors.ts'
 import { LISTED_COLUMNS, type ListedNumbers, toListed } from '../proxies/row.ts'
+import { failingAs, requireUnmoved } from './checks.ts'
 import { PROXY_FILE } from './data-directory.ts'
 import { dataVersionOf } from './database.ts'
 import { explain, toStoreError } from './errors.ts'
@@ -32,32 +33,31 @@ export function openCheckedList(dir: string | null, clock: Clock) {
     error instanceof CommandError || /^E[A-Z]+$/.test(codeOf(error))
       ? new StoreError(explain(file, error))
       : toStoreError(file, error)
+  const failing = failingAs(failure)
 
-  const failing =
-    <A extends unknown[], R>(work: (...args: A) => R) =>
-    (...args: A): R => {
-      try {
-        return work(...args)
-      } catch (error) {
-        throw failure(error)
-      }
-    }
+  /** Ends the checker when the file is not in its place. */
+  const inPlace = <R>(work: () => R): R => {
+    const result = failing(work)()
+    requireUnmoved(list.db, file)
+    return result
+  }
 
   return {
-    begin: failing((mode: 'set', onWait?: () => void) => {
-      const { lock, add, lower, commit, rollback } = list.begin(mode, onWait)
-      return {
-        // What its signal throws is no failure.
-        lock: (signal?: AbortSignal) =>
-          lock(signal).catch(error => {
-            throw signal?.aborted ? error : failure(error)
-          }),
-        ...{ add: failing(add), lower: failing(lower) },
-        ...{ commit: failing(() => commit()), rollback: failing(rollback) },
-      }
-    }),
+    begin: (mode: 'set', onWait?: () => void) =>
+      inPlace(() => {
+        const { lock, add, lower, commit, rollback } = list.begin(mode, onWait)
+        return {
+          // What its signal throws is no failure.
+          lock: (signal?: AbortSignal) =>
+            lock(signal).catch(error => {
+              throw signal?.aborted ? error : failure(error)
+            }),
+          ...{ add: failing(add), lower: failing(lower) },
+          ...{ commit: () => inPlace(commit), rollback: failing(rollback) },
+        }
+      }),
     /** Changes when others have changed the list. */
-    version: failing(() => String(others())),
+    version: () => inPlace(() => String(others())),
     page: failing((afterId: number) => after.all(afterId).map(toListed)),
     find: failing((ids: readonly number[]) => some.all(JSON.stringify(ids)).map(toListed)),
     ...{ pages: list.pages, endpointPages: list.endpointPages, cityNames: list.cityNames },

@@ -21,7 +21,7 @@ import { CommandError } from '../lib/errors.ts'
 import schema from './checks.sql' with { type: 'text' }
 import { CHECKS_FILE } from './data-directory.ts'
 import { type OpenMode, openDatabase } from './database.ts'
-import { lockPath } from './database-files.ts'
+import { hasMoved, lockPath } from './database-files.ts'
 import { toStoreError } from './errors.ts'
 import { createCheckpointer } from './wal.ts'
 
@@ -55,24 +55,14 @@ const toPast = ([at, result, attempts, measured]: StoredPast): Past => ({
 
 /** What most addresses have, which is not stored. */
 const NOTHING = {
-  ...{ hint: null, streak: 0, works: null, checkedMs: null, measured: null },
+  ...{ addedMs: 0, hint: null, streak: 0, works: null, checkedMs: null, measured: null },
   ...{ speedMs: null, servicesMs: null, tlsMs: null, history: [] },
 }
-const unlessNothing = <T>(value: T | null): T | undefined => value || undefined
 
-function toRow({ id, queue, nextAtMs, idleAtMs, okAtMs, ...rest }: Candidate): Row {
-  const memory = JSON.stringify({
-    addedMs: rest.addedMs,
-    hint: unlessNothing(rest.hint),
-    streak: unlessNothing(rest.streak),
-    works: unlessNothing(rest.works),
-    checkedMs: unlessNothing(rest.checkedMs),
-    measured: unlessNothing(rest.measured),
-    speedMs: unlessNothing(rest.speedMs),
-    servicesMs: unlessNothing(rest.servicesMs),
-    tlsMs: unlessNothing(rest.tlsMs),
-    history: rest.history.length === 0 ? undefined : rest.history.map(toStoredPast),
-  })
+function toRow({ id, queue, nextAtMs, idleAtMs, okAtMs, history, ...rest }: Candidate): Row {
+  const stated = Object.entries(rest).filter(([, value]) => value)
+  const past = history.length > 0 && { history: history.map(toStoredPast) }
+  const memory = JSON.stringify({ ...Object.fromEntries(stated), ...past })
   return [id, QUEUES.indexOf(queue), nextAtMs, idleAtMs, okAtMs, memory]
 }
 
@@ -240,22 +230,24 @@ function createCheckStore(db: Database) {
   } satisfies CheckStore
 }
 
+/** `work`, which throws what `failure` makes of what it throws. */
+export const failingAs =
+  (failure: (error: unknown) => unknown) =>
+  <A extends unknown[], R>(work: (...args: A) => R) =>
+  (...args: A): R => {
+    try {
+      return work(...args)
+    } catch (error) {
+      throw failure(error)
+    }
+  }
+
 /** With each method throwing `StoreError`s. */
-function explained<T extends { [method: string]: (...args: never[]) => unknown }>(
-  file: string,
-  methods: T,
-): T {
-  const wrapped = Object.entries(methods).map(([name, method]) => [
-    name,
-    (...args: never[]): unknown => {
-      try {
-        return method(...args)
-      } catch (error) {
-        throw toStoreError(file, error)
-      }
-    },
-  ])
-  return Object.fromEntries(wrapped)
+function explained<T extends object>(file: string, methods: T): T {
+  const failing = failingAs(error => toStoreError(file, error))
+  return Object.fromEntries(
+    Object.entries(methods).map(([name, work]) => [name, failing(work)]),
+  ) as T
 }
 
 /** A commit copies no shorter WAL into the file: a worker does that, because the checker must not wait. */
@@ -270,6 +262,12 @@ function lockDirectory(dir: string): () => void {
   const release = lockPath(join(dir, 'checker'), 0)
   if (release !== null) return release
   throw new CommandError(`another checker is at work on ${dir}: there is one for a data directory`)
+}
+
+/** @throws CommandError when the file of a database is not in its place: what was written to it is lost. */
+export function requireUnmoved(db: Database, file: string): void {
+  if (!hasMoved(db)) return
+  throw new CommandError(`${file} was removed or replaced; start the checker again`)
 }
 
 /**
@@ -292,6 +290,7 @@ export function openChecks(dir: string | null) {
     ...store,
     save(batch: Batch): void {
       store.save(batch)
+      requireUnmoved(db, file)
       if (dir !== null) checkpointer.tick(db)
     },
     status: explained(file, status) satisfies CheckerStatusStore,
@@ -318,9 +317,6 @@ export function readChecks<T>(
 }
 
 /** The status of the checker of a data directory, which may be another process. */
-export const checkerStatusIn = (
-  dir: string,
-  mode?: OpenMode,
-): Pick<CheckerStatusStore, 'read'> => ({
+export const checkerStatusIn = (dir: string, mode?: OpenMode) => ({
   read: () => readChecks(dir, checks => checks.status(), mode),
 })

@@ -200,7 +200,7 @@ export function lockPath(file: string, waitMs: number): Release | null {
       giveToOwner(path)
       return () => {
         try {
-          rmSync(path, { force: true })
+          if (!hasMoved(db)) rmSync(path, { force: true })
         } finally {
           db.close()
         }

@@ -1,6 +1,8 @@
 /** What the settings choose for a checker: there is one of a data directory, and one of a database. */
 import { afterAll, expect, test } from 'bun:test'
-import { StoreError } from '../../src/lib/errors.ts'
+import { renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { CommandError, StoreError } from '../../src/lib/errors.ts'
 import { DAY_MS } from '../../src/lib/time.ts'
 import { type Checking, findCandidate, storesOf, withChecker } from '../../src/stores.ts'
 import { CHECKER_STATUS } from '../support/checker-status.ts'
@@ -59,6 +61,27 @@ test('an address is explained by the clock of its checker, which may be ahead of
     store.save({ checked: [], forgotten: [], postponed: [], ledger })
     expect(told()).toEqual({ candidate: null, nowMs: T0 + DAY_MS })
   })
+})
+
+test('a checker ends when a file of its data directory is not in its place: its results would be lost there', async () => {
+  const settings = settingsOf()
+  const moved = (name: string) =>
+    new CommandError(
+      `${join(settings.data, name)} was removed or replaced; start the checker again`,
+    )
+  await withChecker(settings, clock, async checking => {
+    const { list, store } = checking
+    await write(checking, 50)
+    rmSync(join(settings.data, 'proxies.db'))
+    expect(() => list.version()).toThrow(moved('proxies.db'))
+    await expect(write(checking, 60)).rejects.toThrow(moved('proxies.db'))
+    renameSync(join(settings.data, 'checks.db'), join(settings.data, 'kept.db'))
+    const ledger = { atMs: T0, day: 0, speedBytes: 0 }
+    expect(() => store.save({ checked: [], forgotten: [], postponed: [], ledger })).toThrow(
+      moved('checks.db'),
+    )
+  })
+  await withChecker(settings, clock, async checking => await write(checking, 60))
 })
 
 test.skipIf(!HAS_POSTGRES)(

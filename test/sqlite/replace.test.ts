@@ -4,7 +4,7 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
-import { copyFileSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { addressText } from '../../src/proxies/proxy.ts'
 import { PROXY_FILE, walOf } from '../../src/sqlite/data-directory.ts'
@@ -42,6 +42,16 @@ function openLiveList(dir: string): List {
 
 /** What tells one file from another in the same place. */
 const inodesOf = (file: string): number[] => [file, walOf(file)].map(path => statSync(path).ino)
+
+test('who had a lock whose file was removed leaves the lock of another in its place', () => {
+  const file = join(temporaryDirectory(), 'checker')
+  const first = lockPath(file, 0)
+  rmSync(`${file}.lock`)
+  const second = lockPath(file, 0)
+  first?.()
+  expect(lockPath(file, 0)).toBeNull()
+  second?.()
+})
 
 test('a list that was put into the place of a damaged one meanwhile keeps its file and its WAL', async () => {
   const dir = temporaryDirectory()
