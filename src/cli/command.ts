@@ -93,6 +93,10 @@ export function createStdoutWriter(signal: AbortSignal): (chunk: Uint8Array) => 
 export const printJson = (value: unknown): Promise<void> =>
   print(`${JSON.stringify(value, null, 2)}\n`)
 
+/** A path as a shell takes it. */
+export const quoted = (path: string): string =>
+  /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`
+
 /** Rows under a header, in columns as wide as their widest cell. */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [header, ...rows].map(row => row.map(printable))

@@ -207,7 +207,7 @@ export function lockPath(file: string, waitMs: number): Release | null {
       }
     }
     const isTaken = isBusy(failure)
-    if (!isTaken) rmSync(path, { force: true }) // nobody has a lock that cannot be written
+    if (!isTaken && existsSync(path)) rmSync(path, { force: true }) // nobody can have locked it
     db?.close()
     if (isTaken) return null
     throw new CommandError(explain(file, failure))

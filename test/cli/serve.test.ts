@@ -49,6 +49,14 @@ test('the access log is one JSON line a request, members in order', async () => 
   expect(new Set(entries.map(entry => entry.id)).size).toBe(entries.length)
 })
 
+test('what is missing is said with commands that a shell takes', async () => {
+  const data = `${temporaryDirectory()}/my data`
+  const server = await startChild(data)
+  await server.stop()
+  expect(server.output()).toContain(`fill it with: proxylist import FILE --data '${data}'\n`)
+  expect(server.output()).toContain(`create one with: proxylist keys add --data '${data}'\n`)
+})
+
 test('every option of serve has its twin in the environment', async () => {
   await using server = startProgram(['serve'], {
     PROXYLIST_DATA: dataDirectory(),

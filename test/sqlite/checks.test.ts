@@ -6,10 +6,11 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import type { Candidate, Past, Queue } from '../../src/checker/ports.ts'
 import { newCandidate } from '../../src/checker/schedule.ts'
-import { StoreError } from '../../src/lib/errors.ts'
+import { CommandError, StoreError } from '../../src/lib/errors.ts'
 import { checkerStatusIn, openChecks, readChecks } from '../../src/sqlite/checks.ts'
 import { CHECKS_FILE } from '../../src/sqlite/data-directory.ts'
 import { CHECKER_STATUS } from '../support/checker-status.ts'
+import { makeReadOnly, smallDisk } from '../support/disk.ts'
 import { T0 } from '../support/fixtures.ts'
 import { ROOT } from '../support/program.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -263,6 +264,15 @@ describe('a file', () => {
       expect(attempt).toThrow(file + sentence)
     }
     expect(readdirSync(dir)).not.toContain('checker.lock')
+  })
+
+  const disk = smallDisk('4m')
+  test.skipIf(disk === null)('cannot be locked on a read-only disk, which is said', () => {
+    const dir = disk ?? ''
+    makeReadOnly(dir)
+    expect(() => openChecks(dir)).toThrow(
+      new CommandError(`${join(dir, 'checker')} cannot be written (read-only file system)`),
+    )
   })
 
   test('that fails later is a failure of a store, and changes nothing', () => {

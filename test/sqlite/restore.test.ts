@@ -194,16 +194,18 @@ describe('restore where there is data', () => {
     expect(await listed(cwd, KEPT)).toBe('192.0.2.1:80\n')
   })
 
-  test('says of damaged data only that it is kept: no backup of it could be made', async () => {
-    for (const [name, table] of [
-      [ACCESS_FILE, 'keys'],
-      [PROXY_FILE, 'proxies'],
-    ] as const) {
+  test('says of damaged or newer data only that it is kept: no backup of it could be made', async () => {
+    for (const spoil of [
+      (data: string) => overwriteRoots(join(data, ACCESS_FILE), 'keys'),
+      (data: string) => overwriteRoots(join(data, PROXY_FILE), 'proxies'),
+      (data: string) => newer(join(data, ACCESS_FILE)),
+    ]) {
       const cwd = await scene()
-      overwriteRoots(join(cwd, 'data', name), table)
+      spoil(join(cwd, 'data'))
       const { stderr } = await forced(cwd)
       expect(stderr.split('\n').slice(1)).toEqual([
-        'the data before, which is damaged, is kept in data/before-restore-20261120T120000Z',
+        'the data before, which is damaged or of a newer proxylist, is kept in ' +
+          'data/before-restore-20261120T120000Z',
         '',
       ])
     }

@@ -2,7 +2,7 @@
 import { isatty } from 'node:tty'
 import { CommandError } from '../../lib/errors.ts'
 import { describeContents, requireOwnData, restore, restoreDatabase } from '../../move/move.ts'
-import { command, DATA_SETTINGS, printJson, say } from '../command.ts'
+import { command, DATA_SETTINGS, printJson, quoted, say } from '../command.ts'
 import { withProgress } from '../progress.ts'
 import { STDIN, toSource } from './import.ts'
 
@@ -12,10 +12,6 @@ const describePrevious = (previous: string, data: string): string[] => [
   `  proxylist backup before.tar --data ${quoted(previous)}`,
   `  proxylist restore before.tar --force --data ${quoted(data)}`,
 ]
-
-/** A path as a shell takes it. */
-const quoted = (path: string): string =>
-  /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`
 
 export const restoreCommand = command({
   name: 'restore',
@@ -54,6 +50,6 @@ export const restoreCommand = command({
     const { previous } = restored
     if (previous === null) return
     if (isPreviousIntact) describePrevious(previous, data).forEach(say)
-    else say(`the data before, which is damaged, is kept in ${previous}`)
+    else say(`the data before, which is damaged or of a newer proxylist, is kept in ${previous}`)
   },
 })

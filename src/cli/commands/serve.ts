@@ -32,7 +32,7 @@ import {
 import { MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
 import type { ProxyWriter } from '../../proxies/store.ts'
 import { type Served, withServed } from '../../stores.ts'
-import { command, DATA_SETTINGS } from '../command.ts'
+import { command, DATA_SETTINGS, quoted } from '../command.ts'
 import { shutDown } from '../shutdown.ts'
 import { fetchFeeds } from './feeds.ts'
 import { spawnImport } from './import.ts'
@@ -230,10 +230,10 @@ async function sayWhatIsMissing({ settings, feeds, log, node, registry, list }: 
   const { data } = settings
   const onFailure = reportTo(log)
   if (feeds.current().length === 0 && (await isTrue(() => list.isEmpty(), onFailure))) {
-    log.say(`the list is empty; fill it with: proxylist import FILE --data ${data}`)
+    log.say(`the list is empty; fill it with: proxylist import FILE --data ${quoted(data)}`)
   }
   if (await isTrue(() => !registry.hasKeys(), onFailure)) {
-    log.say(`there is no key but demo; create one with: proxylist keys add --data ${data}`)
+    log.say(`there is no key but demo; create one with: proxylist keys add --data ${quoted(data)}`)
   }
 }
 
