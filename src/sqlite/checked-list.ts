@@ -10,6 +10,8 @@ import { failingAs, requireUnmoved } from './checks.ts'
 import { PROXY_FILE } from './data-directory.ts'
 import { dataVersionOf } from './database.ts'
 import { explain, toStoreError } from './errors.ts'
+import { ofNewer, schemaVersion } from './migrate.ts'
+import { LIST_SCRIPTS } from './proxies/store.ts'
 import { openList } from './stores.ts'
 
 /** Rows of a page. */
@@ -21,12 +23,10 @@ export function openCheckedList(dir: string | null, clock: Clock) {
   const list = openList(dir, { clock, isServer: true })
   const others = dataVersionOf(list.db)
   const columns = LISTED_COLUMNS.join(', ')
-  const after = list.db.prepare<ListedNumbers, [number]>(
-    `select ${columns} from proxies where id > ? order by id limit ${PAGE_ROWS}`,
-  )
-  const some = list.db.prepare<ListedNumbers, [string]>(
-    `select ${columns} from proxies where id in (select value from json_each(?))`,
-  )
+  const rowsWhere = <A extends [number | string]>(which: string) =>
+    list.db.prepare<ListedNumbers, A>(`select ${columns} from proxies where ${which}`)
+  const after = rowsWhere<[number]>(`id > ? order by id limit ${PAGE_ROWS}`)
+  const some = rowsWhere<[string]>('id in (select value from json_each(?))')
 
   /** A full disk or table of descriptors, too, is over sometime: then the checker tries again. */
   const failure = (error: unknown): unknown =>
@@ -35,29 +35,34 @@ export function openCheckedList(dir: string | null, clock: Clock) {
       : toStoreError(file, error)
   const failing = failingAs(failure)
 
-  /** Ends the checker when the file is not in its place. */
-  const inPlace = <R>(work: () => R): R => {
-    const result = failing(work)()
+  /** Ends the checker when the file is not in its place, or that of a newer proxylist. */
+  function requireOurs(): void {
     requireUnmoved(list.db, file)
+    const [version, known] = [failing(schemaVersion)(list.db), LIST_SCRIPTS.length]
+    if (version > known) throw new CommandError(ofNewer(file, version, known))
+  }
+  const onOurs = <R>(work: () => R): R => {
+    const result = failing(work)()
+    requireOurs()
     return result
   }
 
   return {
-    begin: (mode: 'set', onWait?: () => void) =>
-      inPlace(() => {
-        const { lock, add, lower, commit, rollback } = list.begin(mode, onWait)
-        return {
-          // What its signal throws is no failure.
-          lock: (signal?: AbortSignal) =>
-            lock(signal).catch(error => {
-              throw signal?.aborted ? error : failure(error)
-            }),
-          ...{ add: failing(add), lower: failing(lower) },
-          ...{ commit: () => inPlace(commit), rollback: failing(rollback) },
-        }
-      }),
+    begin: failing((mode: 'set', onWait?: () => void) => {
+      const { lock, add, lower, commit, rollback } = list.begin(mode, onWait)
+      return {
+        // What its signal throws is no failure.
+        lock: (signal?: AbortSignal) =>
+          lock(signal).then(requireOurs, error => {
+            requireOurs()
+            throw signal?.aborted ? error : failure(error)
+          }),
+        ...{ add: failing(add), lower: failing(lower) },
+        ...{ commit: () => onOurs(commit), rollback: failing(rollback) },
+      }
+    }),
     /** Changes when others have changed the list. */
-    version: () => inPlace(() => String(others())),
+    version: () => onOurs(() => String(others())),
     page: failing((afterId: number) => after.all(afterId).map(toListed)),
     find: failing((ids: readonly number[]) => some.all(JSON.stringify(ids)).map(toListed)),
     ...{ pages: list.pages, endpointPages: list.endpointPages, cityNames: list.cityNames },

@@ -245,9 +245,8 @@ export const failingAs =
 /** With each method throwing `StoreError`s. */
 function explained<T extends object>(file: string, methods: T): T {
   const failing = failingAs(error => toStoreError(file, error))
-  return Object.fromEntries(
-    Object.entries(methods).map(([name, work]) => [name, failing(work)]),
-  ) as T
+  const wrapped = Object.entries(methods).map(([name, work]) => [name, failing(work)])
+  return Object.fromEntries(wrapped)
 }
 
 /** A commit copies no shorter WAL into the file: a worker does that, because the checker must not wait. */

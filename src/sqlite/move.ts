@@ -55,7 +55,7 @@ function openAlone(file: string): Database {
     db.close()
     if (!isBusy(error)) throw error
     throw new CommandError(
-      `${file} is in use; stop the server, or wait for the command that uses it`,
+      `${file} is in use; stop server and checker, or wait for the command that uses it`,
     )
   }
 }

@@ -1,4 +1,5 @@
 /** What the settings choose for a checker: there is one of a data directory, and one of a database. */
+import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
 import { renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -82,6 +83,24 @@ test('a checker ends when a file of its data directory is not in its place: its 
     )
   })
   await withChecker(settings, clock, async checking => await write(checking, 60))
+})
+
+test('a checker writes nothing to the list of a newer proxylist, and ends', async () => {
+  const settings = settingsOf()
+  const file = join(settings.data, 'proxies.db')
+  await withChecker(settings, clock, async checking => {
+    await write(checking, 50)
+    const db = new Database(file)
+    db.run('pragma user_version = 99')
+    db.close()
+    const refusal = new CommandError(
+      `${file} was written by a newer proxylist (schema 99, this one knows 1); use that version`,
+    )
+    const importTx = checking.list.begin('set')
+    await expect(importTx.lock()).rejects.toThrow(refusal)
+    await importTx.rollback()
+    expect(() => checking.list.version()).toThrow(refusal)
+  })
 })
 
 test.skipIf(!HAS_POSTGRES)(

@@ -152,7 +152,7 @@ describe.skipIf(!HAS_POSTGRES)('a move into a database refuses', () => {
     const [dir, url] = [dataDirectory(), await emptyDatabase()]
     const server = await startChild(dir)
     expect(await failureOf(moveToDatabase(orderFor(dir, url)))).toMatch(
-      /access\.db is in use; stop the server/,
+      /access\.db is in use; stop server and checker/,
     )
     await server.stop()
     expect(await holdings(url)).toEqual({})

@@ -218,7 +218,7 @@ describe('restore where there is data', () => {
     await take(cwd, {
       args: ['restore', 'backup.tar', '--force'],
       exitCode: 1,
-      stderr: /^proxylist: data\/access\.db is in use; stop the server, or wait /,
+      stderr: /^proxylist: data\/access\.db is in use; stop server and checker, or wait /,
     })
     expect(await ask(server, ASK)).toBe(right)
     await server.stop()
