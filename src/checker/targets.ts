@@ -25,6 +25,7 @@ export type Target = PageTarget | MailTarget
 
 const PAGE =
   'NAME=URL,status=200,match=TEXT,not=TEXT, with a URL of http or https without user, password and #'
+const OPTIONS = 'each of status, match and not once, and nothing else after a comma (in a URL: %2C)'
 const MAIL = 'HOST:25, a mail server that you may ask'
 
 /** The services that a page can be the target of. */
@@ -33,12 +34,11 @@ const OF_PAGES = SERVICES.filter(service => service !== 'smtp')
 /** One target. `provider` is the name of the provider's own service, whose spaces may be underscores. */
 function readTarget(given: string, provider: string): PageTarget {
   const nameOf = (service: Service): string => serviceName(service, provider)
-  const [, name = '', href = '', rest = ''] =
-    /^([^=]*)=(.*?)((?:,(?:status|match|not)=.*)?)$/s.exec(given) ?? []
+  const [, name = '', href = '', rest = ''] = /^([^=]*)=(.*?)((?:, *\w+=.*)?)$/s.exec(given) ?? []
   const wanted = name.toLowerCase().replaceAll('_', ' ')
   const service = OF_PAGES.find(each => nameOf(each) === wanted)
   if (service === undefined) expect(`one of ${OF_PAGES.map(nameOf).join(', ')} before the =`)
-  const parts = rest.split(/,(?=(?:status|match|not)=)/).slice(1)
+  const [before, ...parts] = rest.split(/,(?=(?:status|match|not)=)/)
   const options = new Map(
     parts.map(part => [part.split('=', 1)[0], part.slice(part.indexOf('=') + 1)]),
   )
@@ -49,11 +49,10 @@ function readTarget(given: string, provider: string): PageTarget {
   if (url.protocol === 'https:' && isIPv4(url.hostname)) {
     expect('a name in a URL of https: certificates have names')
   }
-  const status = options.get('status') ?? '200'
-  if (options.size < parts.length) expect('each of status, match and not once')
+  const { status = '200', match = '', not = '' } = Object.fromEntries(options)
+  if (before !== '' || options.size < parts.length) expect(OPTIONS)
   if (!/^[1-5]\d\d$/.test(status)) expect('a status from 100 to 599')
   if ([...options.values()].includes('')) expect('a text after match= and not=')
-  const { match = '', not = '' } = Object.fromEntries(options)
   const at = { host: url.hostname, port: portOf(url) }
   return { kind: 'page', service, url, ...at, status: Number(status), match, not }
 }

@@ -62,6 +62,9 @@ describe('--target', () => {
     ['telegram=https://a.example,status=ok', 'a status from 100 to 599'],
     ['telegram=https://a.example,match=', 'a text after match= and not='],
     ['telegram=https://a.example,match=a,match=b', 'each of status, match and not once'],
+    ['telegram=https://a.example,statuss=404', 'and nothing else after a comma'],
+    ['telegram=https://a.example, match=a', 'and nothing else after a comma'],
+    ['telegram=https://a.example,Match=a,status=404', 'and nothing else after a comma'],
     ['telegram=http://a.example\ntelegram=http://b.example', 'one target for each service'],
   ])('refuses %s', (given, says) => {
     expect(() => readTargets(given, PROVIDER)).toThrow(Expected)
