@@ -130,10 +130,9 @@ const recordsOf = (text: string, delimiter: string): Record[] =>
  */
 export function findTable(head: string, names: Names): Table | null {
   const text = head.replace(/^\s*\n/, '')
-  const sep = SEP.exec(text)
-  const delimiters = sep?.[1] === undefined ? DELIMITERS : [sep[1]]
-  const body = sep === null ? text : text.slice(sep[0].length)
-  const skip = sep === null ? 0 : 1
+  const [line = '', named] = SEP.exec(text) ?? []
+  const [delimiters, skip] = named === undefined ? [DELIMITERS, 0] : [[named], 1]
+  const body = text.slice(line.length)
   const samples = delimiters.map(delimiter => ({ delimiter, records: recordsOf(body, delimiter) }))
   return (
     best(samples.map(sample => withHeader(sample, names, skip))) ??
@@ -157,22 +156,24 @@ function withHeader({ delimiter, records }: Sample, names: Names, skip: number):
   if (!columns.some(names.isAddress)) {
     if (columns.length < 2 || !isRegular(rows, columns.length)) return null
     const kinds = kindsOf(rows, columns.length, null)
-    const at = kinds.indexOf('ip')
-    if (at < 0) return null
+    if (!isHeaderOf(kinds, header)) return null
     for (const [i, kind] of kinds.entries()) {
       if (kind === 'ip' || (kind === 'port' && !columns.includes('port'))) columns[i] = kind
     }
   }
   refuseTwice(columns)
-  const named = columns.map((name, i) =>
-    names.isAddress(name) ? addressName(name, rows, i) : name,
-  )
+  const named = columns.map((name, i) => addressName(name, rows, i, names))
   return { delimiter, columns: named, skip: skip + 1, hasHeader: true, known: meaning + 1 }
 }
 
-/** The name of a column of addresses: those with a type before them are not a plain `ip`. */
-const addressName = (name: string, rows: readonly Record[], at: number): string =>
-  rows.some(cells => cells[at]?.includes('://')) ? 'proxy' : name
+/** Whether a record is the header of addresses, and no row whose address is broken: that has a type or a port. */
+const isHeaderOf = (kinds: readonly (string | null)[], cells: Record): boolean =>
+  kinds.includes('ip') &&
+  cells.every((cell, i) => kinds[i] === null || (typeWord(cell) ?? parsePort(cell)) === null)
+
+/** The name of a column: addresses with a type before them are not a plain `ip`. */
+const addressName = (name: string, rows: readonly Record[], at: number, names: Names): string =>
+  names.isAddress(name) && rows.some(cells => cells[at]?.includes('://')) ? 'proxy' : name
 
 /** Whether most records have so many cells. */
 const isRegular = (rows: readonly Record[], width: number): boolean =>
@@ -182,28 +183,27 @@ function refuseTwice(columns: readonly string[]): void {
   const keys = columns.map(normalise)
   const twice = columns.find((_, at) => keys[at] !== '' && keys.indexOf(keys[at] ?? '') !== at)
   if (twice === undefined) return
-  throw new UnusableFile(
-    `has the column ${quotedName(twice)} twice in its CSV header; remove or rename one`,
-  )
+  throw new UnusableFile(`has the column ${quotedName(twice)} twice in its CSV header; rename one`)
 }
 
-/** A table without a header. */
+/** A table without a header, of which the first rows may be broken. */
 function byContent({ delimiter, records }: Sample, names: Names, skip: number): Candidate | null {
   const rows = records.filter(cells => !isComment(cells))
-  const width = rows[0]?.length ?? 0
-  if (width < 2 || !isRegular(rows, width)) return null
-  const kinds = kindsOf(rows, width, names)
+  const [first = [], ...others] = rows
+  if (first.length < 2) return null
+  const kinds = kindsOf(rows, first.length, names)
   const columns = kinds.map((kind, i) =>
-    kind === 'ip' ? addressName(kind, rows, i) : (kind ?? columnName(i + 1)),
+    kind === 'ip' ? addressName(kind, rows, i, names) : (kind ?? columnName(i + 1)),
   )
-  if (!columns.some(names.isAddress)) return null
-  const known = kinds.filter(kind => kind !== null).length
-  return { delimiter, columns, skip, hasHeader: false, known }
+  if (!isRegular(rows, first.length) || !columns.some(names.isAddress)) {
+    const table = byContent({ delimiter, records: others }, names, skip)
+    return first.length === table?.columns.length || first.some(holdsAddress) ? table : null
+  }
+  return { delimiter, columns, skip, hasHeader: false, known: kinds.filter(Boolean).length }
 }
 
-const withoutType = (cell: string): string => cell.replace(/^[^:/]*:\/\//, '')
 const holdsAddress = (cell: string): boolean => {
-  const bare = withoutType(cell)
+  const bare = cell.replace(/^[^:/]*:\/\//, '') // without a type
   return (
     ipv4ToNumber(bare) >= 0 || parseAddress(bare) !== null || /^[^\s@]+@[^\s@:]+:\d+$/.test(bare)
   )

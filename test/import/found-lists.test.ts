@@ -298,6 +298,16 @@ const REJECTED: readonly (readonly [what: string, text: string, says: RegExp])[]
     /^ip must be an IPv4 address with a port, a\.b\.c\.d:port$/,
   ],
   [
+    'an IPv6 address in the first row of a table without a header',
+    '2001:db8::1,80,http,DE\n192.0.2.1,80,http,DE\n',
+    /^ip must be an IPv4 address with a port, a\.b\.c\.d:port$/,
+  ],
+  [
+    'one cell too many there',
+    '192.0.2.2,80,80,http\n192.0.2.1,80,http\n',
+    /^row has 4 columns, the header has 3; /,
+  ],
+  [
     'a country that is none',
     'host,port,type,country\n192.0.2.1,80,http,\n192.0.2.2,80,http,Atlantis\n',
     /^country must be a two-letter country code$/,
