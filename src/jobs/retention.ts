@@ -1,5 +1,6 @@
 /** Retention: removing proxies not checked recently, and usage that no limit counts. */
 
+import { createPassedTime } from '../access/passed-time.ts'
 import type { UsageStore } from '../access/ports.ts'
 import type { Clock } from '../lib/clock.ts'
 import { counted } from '../lib/counted.ts'
@@ -17,15 +18,18 @@ const MANY_SHARE = 1 / 10
 const FEW_ROWS = 100
 
 /**
- * Removes proxies last checked longer than `retainMs` ago, see `ProxyWriter`. Says how many it has
- * removed when they are many: an operator with a wrong clock or a feed that stopped should know.
+ * Removes proxies last checked longer than `retainMs` ago, see `ProxyWriter`, by a clock of which a step ahead counts
+ * only after a day: feeds and the checker stamp rows with it. Says how many it has removed when they are many: an
+ * operator with a wrong clock or a feed that stopped should know.
  */
 export function retainProxies(
   list: Pick<ProxyWriter, 'removeStale' | 'count'>,
   retainMs: number,
   clock: Clock,
   { say, onFailure }: { say: (sentence: string) => void; onFailure: OnFailure },
+  passedTime = createPassedTime(),
 ): Job {
+  let knownMs = clock()
   let removed = 0
   async function report(): Promise<void> {
     if (removed < FEW_ROWS) return
@@ -35,7 +39,9 @@ export function retainProxies(
     say(`removed ${proxies}, which were last checked longer ago than --retain`)
   }
   const removeSlice = async (): Promise<boolean> => {
-    const slice = await list.removeStale(retainMs, clock())
+    const { timeMs, isNew } = passedTime(clock(), knownMs)
+    if (isNew) knownMs = timeMs
+    const slice = await list.removeStale(retainMs, timeMs)
     removed += slice.removed
     if (slice.mayRemain) return true
     await report()
