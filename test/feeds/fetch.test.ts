@@ -393,7 +393,7 @@ const HINTED: readonly (readonly [
   ],
   [
     'columns under unknown names',
-    'Where,Kind\nx,http\n192.0.2.1:80,http\n',
+    `Where,Kind\n${'x,http\n'.repeat(50)}192.0.2.1:80,http\n`,
     'has no column ip in its CSV header, and no column of addresses; ' +
       `name it with map=COLUMN=ip ${LINE}; nothing was imported`,
     ...(['format=csv map=Where=ip,Kind=type', 1, 'format=csv'] as const),

@@ -44,13 +44,15 @@ export async function listed(dir: string) {
   }
 }
 
-/** All files of a directory with their content; an empty WAL is none. */
+/** All files of a directory with their content; an empty WAL is none, which a connection that closes may just remove. */
 export const contentOf = (dir: string): { [file: string]: string } =>
   Object.fromEntries(
     readdirSync(dir, { recursive: true })
       .map(String)
-      .filter(name => statSync(join(dir, name)).isFile() && !name.endsWith('-shm'))
-      .filter(name => !name.endsWith('-wal') || statSync(join(dir, name)).size > 0)
+      .filter(name => {
+        const found = statSync(join(dir, name), { throwIfNoEntry: false })
+        return found?.isFile() && !name.endsWith('-shm') && !(name.endsWith('-wal') && !found.size)
+      })
       .sort()
       .map(name => [name, Bun.hash(readFileSync(join(dir, name))).toString()]),
   )
