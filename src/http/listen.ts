@@ -56,8 +56,8 @@ export async function listen(
       reusePort: takesOver && where.kind === 'tcp',
       fetch(request) {
         const answer = service.fetch(request)
-        const isLast = endsConnections() || hasEndlessBody(request)
-        return isLast ? ending(answer) : laterTurn().then(() => answer)
+        if (endsConnections() || hasEndlessBody(request)) return ending(answer)
+        return laterTurn().then(() => answer)
       },
     })
     if (where.kind === 'unix') giveName(bound, where.path, socketMode, takesOver)
@@ -164,9 +164,10 @@ async function removeStaleSocket(where: Extract<Listen, { kind: 'unix' }>): Prom
   if (!found) return
   if (!found.isSocket()) throw cannotListen(where, 'there is a file that is not a socket')
   let failure = await failureOfConnecting(path)
-  // A server that is just starting refuses, too, for some microseconds.
-  if (failure === 'ECONNREFUSED') await Bun.sleep(50)
-  if (failure === 'ECONNREFUSED') failure = await failureOfConnecting(path)
+  if (failure === 'ECONNREFUSED') {
+    await Bun.sleep(50) // one that is just starting refuses, too, for some microseconds
+    failure = await failureOfConnecting(path)
+  }
   if (failure === null) throw cannotListen(where, IN_USE)
   if (failure === 'ENOENT') return
   // Only this says that no process has it open: a server may be busy, or not for this user.

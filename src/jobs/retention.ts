@@ -18,9 +18,8 @@ const MANY_SHARE = 1 / 10
 const FEW_ROWS = 100
 
 /**
- * Removes proxies last checked longer than `retainMs` ago, see `ProxyWriter`, by a clock of which a step ahead counts
- * only after a day: feeds and the checker stamp rows with it. Says how many it has removed when they are many: an
- * operator with a wrong clock or a feed that stopped should know.
+ * Removes proxies last checked longer than `retainMs` ago, see `ProxyWriter`; a step of the clock ahead counts after a
+ * day, as rows are stamped with it. Says how many when they are many: the clock may be wrong, or a feed has stopped.
  */
 export function retainProxies(
   list: Pick<ProxyWriter, 'removeStale' | 'count'>,
