@@ -56,16 +56,23 @@ const DEPTH_MAX = 8
 const isList = (key: string): boolean => LISTS.has(key) || typeWord(key) !== undefined
 
 /** How the records begin that begin as this one does, as a pattern: so the one after a broken one can be found. */
-function startOf(record: string): string {
+function startOf(record: string): string | null {
   if (!record.startsWith('{')) return '"(?=(?:\\w+://)?\\d)' // an address
   const [start] = /^\{\s{0,99}"[^"\n]{0,99}"(?=\s*:)/.exec(record) ?? []
-  return start === undefined ? ANY_OBJECT : RegExp.escape(start)
+  return start === undefined ? null : RegExp.escape(start)
 }
-const ANY_OBJECT = '\\{\\s*"'
-const BETWEEN_OBJECTS = /\}\s*,\s*(?=\{\s*")/g
+/** How those begin that are listed by address. */
+const NAMED = '"\\d[\\d.]*:\\d+"\\s*:\\s*\\{'
+/** Where an object begins after another that holds an address, as those in a record mostly do not. */
+const NEXT_OBJECT = /(?=\{\s*"[^{}]*(?:\{[^{}]*\}[^{}]*){0,9}\d(?:\.\d{1,3}){3})(?<=\}\s*,\s*)/g
 
 /** Where a value ends when a quote or a byte in it is wrong: nobody knows. */
 const UNKNOWN_END = -2
+
+function matchFrom(pattern: RegExp, text: string, from: number): RegExpExecArray | null {
+  pattern.lastIndex = from
+  return pattern.exec(text)
+}
 
 /** Commas on end, as millions would take long one by one. */
 const AFTER_COMMAS = /[\s,]+/y
@@ -158,7 +165,7 @@ export const readJson: Reader = async (chunks, sink) => {
     let end = value.isBroken ? UNKNOWN_END : outline.endAt(text, from, value)
     if (end === UNKNOWN_END) end = endOfBroken(value, from, isLast)
     if (end < 0) return end
-    if (value.isBroken) outline.skip(line, NOT_JSON)
+    if (value.isBroken) outline.skip(line, NOT_JSON, text.slice(from, end))
     else if (value.isTooLong) outline.skip(line, TOO_LONG)
     else outline.take(text.slice(from, end), line)
     line += value.lines + countLines(text, from, end)
@@ -298,9 +305,7 @@ function createOutline(sink: RowSink) {
       if (isValue(char)) return endOfValue(text, search)
       const isStray = char === '"' || (char === ':' && expect !== ':')
       if (isStray || char !== ',') return isStray ? UNKNOWN_END : from + 1
-      AFTER_COMMAS.lastIndex = from
-      AFTER_COMMAS.test(text)
-      return AFTER_COMMAS.lastIndex
+      return from + (matchFrom(AFTER_COMMAS, text, from)?.[0].length ?? 0)
     },
 
     take(source: string, line: number): void {
@@ -320,29 +325,19 @@ function createOutline(sink: RowSink) {
     },
 
     /**
-     * The position of the record after a broken one, -1 when the text ends before it. It begins as the first one
-     * does, or, where none does so to the end of the text and that `isLast`, in any way.
-     * @throws UnusableFile when the list has ended before that.
+     * The position of the record after a broken one, which begins as the first one does or, where none does in a
+     * text that `isLast`, otherwise; -1 when it is not there. @throws UnusableFile when the list has ended before.
      */
     nextRecord(text: string, from: number, line: number, isLast: boolean): number {
-      const unusable = new UnusableFile(`line ${line} ${NOT_JSON}`)
-      if (containers.length === 0 || inEnvelope()) throw unusable
-      const isNamed = containers.at(-1) === 'object'
-      const name = isNamed ? '"\\d[\\d.]*:\\d+"\\s*:\\s*' : ''
-      const find = (start: string): number => {
-        // What follows a bracket is in another list, of another type.
-        const before = start === ANY_OBJECT ? '' : '[{'
-        const next = new RegExp(`([,\\0${BROKEN}${before}])\\s*(?=${name}${start})`, 'g')
-        next.lastIndex = from + 1
-        const found = next.exec(text)
-        if (found === null) return -1
-        if (/[[{]/.test(found[0])) throw unusable
-        return next.lastIndex
-      }
-      const at = find(recordStart ?? startOf(isNamed ? '{' : text.slice(from)))
-      if (at >= 0 || !isLast || isNamed) return at
-      BETWEEN_OBJECTS.lastIndex = from + 1
-      return BETWEEN_OBJECTS.test(text) ? BETWEEN_OBJECTS.lastIndex : -1
+      const start =
+        containers.at(-1) === 'object' ? NAMED : (recordStart ?? startOf(text.slice(from)))
+      const likely = new RegExp(`[,\\0${BROKEN}[{]\\s*(?=${start ?? '(?!)'})`, 'g')
+      let found = matchFrom(likely, text, from + 1)
+      if (start === null || isLast) found ??= matchFrom(NEXT_OBJECT, text, from + 1)
+      // What follows a bracket is in another list, of another type.
+      const isOver = containers.length === 0 || inEnvelope() || /[[{]/.test(found?.[0] ?? '')
+      if (isOver) throw new UnusableFile(`line ${line} ${NOT_JSON}`)
+      return found === null ? -1 : found.index + found[0].length
     },
 
     /** Whether the rest of a text, which begins with a broken record, ends all that is open. */
@@ -355,9 +350,14 @@ function createOutline(sink: RowSink) {
     isRecord: (): boolean =>
       containers.length > 0 && !/^key|^, or \}/.test(expect) && !inEnvelope(),
 
-    /** Leaves out a record, up to the next one. */
-    skip(line: number, reason: string): void {
-      sink.bad(line, 'row', reason)
+    /** Leaves out a record, and takes those between it and the next: they begin in another way. */
+    skip(line: number, reason: string, text = ''): void {
+      let at = line
+      for (const [i, part] of text.split(NEXT_OBJECT).entries()) {
+        if (i === 0) sink.bad(line, 'row', reason)
+        else takeRecord(at, parseJson(part.trimEnd().replace(/,$/, '')), part)
+        at += countLines(part, 0, part.length)
+      }
       expect = containers.at(-1) === 'object' ? 'key or }' : 'value or ]'
     },
 

@@ -534,6 +534,25 @@ describe('an import', () => {
     expect(proxies.map(({ ip }) => ip)).toEqual(['1.2.3.4', '1.2.3.6', '1.2.3.7'])
     expect(rejected).toHaveLength(1)
   })
+  test.each([
+    ['array', (records: readonly string[]) => `[${records.join(',\n')}]`],
+    [
+      'object',
+      (records: readonly string[]) =>
+        `{${records.map((r, i) => `"1.2.3.${i}:80":${r}`).join(',\n')}}`,
+    ],
+  ])('reads in an %s each record after a broken one, however they begin', async (_, listOf) => {
+    const plain = (n: number): string => `{"ip":"1.2.3.${n}:80","type":"http"}`
+    const other = (n: number): string => `{"anon":"elite","ip":"1.2.3.${n}:80","type":"http"}`
+    const broken = '{"ip":"1.2.3.1:80","city":"a"b","types":[{"type":"http"},{"type":"https"}]}'
+    const records = [plain(0), broken, other(2), other(3), '{"a":1,"ip":"1.2.3.4"}', other(5)]
+    for (const last of [plain(6), other(6)]) {
+      const source = sourceOf('f', listOf([...records, last]))
+      const { proxies, rejected } = await imported([source])
+      expect(proxies.map(({ ip }) => ip)).toEqual([0, 2, 3, 5, 6].map(n => `1.2.3.${n}`))
+      expect(rejected.map(([, line]) => line)).toEqual([2, 5])
+    }
+  })
   test('refuses many records that stay open up to one broken byte: each would be read to that byte', async () => {
     const good = '{"ip":"1.2.3.4:80","type":"http"}'
     const text = `[${good},${'{"ip":[,'.repeat(20_000)}\0,${good}]`
