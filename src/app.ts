@@ -145,7 +145,6 @@ export function createApp(
   return {
     /** Answers a request in process, without a network. */
     handle: (request: Request): Promise<Response> => Promise.resolve(http.service.handle(request)),
-    /** Starts listening, see `listen`. */
     listen: (settings: Settings<'listen' | 'socketMode'>, options?: ListenOptions) =>
       listen(http.service, settings, options),
     /** Sends every delayed refusal now, and stops delaying them. */

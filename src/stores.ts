@@ -57,7 +57,6 @@ import {
   withResource,
 } from './sqlite/stores.ts'
 
-/** A list that an import writes. */
 type WritableList = Pick<ProxyWriter, 'begin' | 'importMark'> & { isEmpty(): Awaitable<boolean> }
 
 /** A list that is read, as of one moment. */
@@ -105,7 +104,6 @@ const scratchOf = (dir: string): string => (existsSync(dir) ? dir : tmpdir())
 
 type StoreSettings = Settings<'data' | 'database' | 'databaseTimeout'>
 
-/** The stores that the settings choose. */
 export const storesOf = (settings: StoreSettings, clock: Clock): Stores => {
   const { data, database, databaseTimeout } = settings
   return database === undefined

@@ -103,7 +103,6 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
     return record.expiresAt === null || nowMs < record.expiresAt ? record : null
   }
 
-  /** The status of the caller's network quotas. */
   async function networkLimits(caller: Caller, askedMs: number): Promise<LimitStatus[]> {
     if (!hasNetworkQuota(caller)) return []
     const subject = keySubject(caller.id)

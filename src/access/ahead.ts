@@ -4,7 +4,6 @@ import type { Subject } from './rate-limit.ts'
 
 /** Clocks of servers may differ by so much. */
 export const AHEAD_MS = MINUTE_MS
-/** Keys that are named. */
 const NAMED_MAX = 5
 
 /** The subjects whose last requests lie in the future, with the commands that mend them. */

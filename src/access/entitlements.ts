@@ -88,7 +88,6 @@ export function limitRulesOf(caller: Caller, ip: string): readonly LimitRule[] {
 /** An answer and the request that it is for. Times are Unix milliseconds, see `Consumption`. */
 export type Served = { ip: string; subnets: readonly number[]; atMs: number; nowMs: number }
 
-/** Whether the plan of `caller` limits unique networks. */
 export const hasNetworkQuota = (caller: Caller): caller is Regular =>
   caller.kind === 'regular' && (caller.plan.subnets !== null || caller.plan.clients !== null)
 
@@ -102,14 +101,12 @@ export const isCountedByAddress = (caller: Caller): boolean =>
  */
 export type Tenant = { id: string; isTrial: boolean; downloads: number | null }
 
-/** The tenant that a request of `caller` from address `ip` is of. */
 export const tenantOf = (caller: Caller, ip: string): Tenant => ({
   id: caller.kind === 'regular' ? caller.id : clientBucket(ip),
   isTrial: caller.kind !== 'regular',
   downloads: entitlementsOf(caller).downloads,
 })
 
-/** The network quotas of a plan. */
 export const quotasOf = ({ subnets, clients }: Plan): Consumption['quotas'] => ({
   served: subnets,
   callers: clients,

@@ -94,7 +94,6 @@ export type StoredKey = KeyProperties & {
   oldSecrets: readonly { hash: Uint8Array; expiresAt: number }[]
 }
 
-/** A key to be stored. */
 export type NewKey = {
   key: string
   label: string

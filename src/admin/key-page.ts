@@ -8,7 +8,6 @@ import type { Registry } from '../access/ports.ts'
 import { nextTurn } from '../lib/errors.ts'
 import { invalid, readQuery } from './route.ts'
 
-/** Keys of a page. */
 export const PAGE_KEYS = 50
 
 /** Keys that are read at once: about a millisecond of work. */

@@ -143,7 +143,6 @@ const changing =
     return ok(await reportOf(registry, id, nowMs))
   }
 
-/** The page of the list of keys that a request asks for. */
 export async function listPage(registry: Registry, { request, nowMs }: Asked) {
   const { ids, ...found } = await findKeys(registry.keys, readKeyQuery(request.url), nowMs)
   return { ...found, page_keys: PAGE_KEYS, keys: await describeKeys(registry, ids, nowMs) }

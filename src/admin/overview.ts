@@ -148,7 +148,6 @@ const MARKS = 12
 /** The counters of requests at an instant of the stopwatch. */
 type Mark = { atMs: number; traffic: Traffic }
 
-/** What happened between two marks. */
 export function countedBetween(from: Mark, to: Mark): Counted {
   const [a, b] = [from.traffic, to.traffic]
   return {

@@ -25,7 +25,6 @@ type AdminParts = {
   pages: (request: Request) => Promise<Response | null>
   /** Header fields of every answer. */
   fields: { readonly [name: string]: string }
-  /** The metrics as text, and their type. */
   metrics: () => Promise<{ text: string; type: string }>
   /** Whether metrics are answered without a token. */
   metricsOpen: boolean
@@ -154,7 +153,6 @@ export function createAdmin(parts: AdminParts) {
   }
 
   return {
-    /** Answers a request that came from `ip` to the listener at `where`. */
     handle: (request: Request, where: Listen, ip: string): Promise<Response> =>
       answer(request, where, ip).catch(refuse),
   }

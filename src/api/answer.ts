@@ -100,7 +100,6 @@ export function createAnswerFinder<Large extends string>(
   }
 }
 
-/** The body of an answer at `nowMs`. */
 export function bodyOf({ chunks }: Answer, nowMs: number): Content {
   const [first = '', second] = chunks
   if (second === undefined) return first

@@ -116,7 +116,6 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS
 
-/** The HTTP status of each code. */
 export const STATUS = Object.fromEntries(
   Object.entries(ERRORS).map(([code, { status }]) => [code, status]),
 ) as { readonly [code in ErrorCode]: number } // of the table itself

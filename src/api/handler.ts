@@ -76,7 +76,6 @@ type Progress = Waits & {
   missing: Caller | null
 }
 
-/** Creates the handler of `/api`. */
 export function createHandler({ access, readQuery, cache, clock, admissions }: HandlerParts) {
   const { timeout } = access
 
@@ -219,7 +218,6 @@ const withLimits = ({ keyId, limits }: Known, more: readonly LimitStatus[]): Kno
 const isGivenBack = ({ status, code }: ApiError): boolean =>
   status >= 500 || code === 'RATE_LIMIT_EXCEEDED'
 
-/** What `work` returns, or the `ApiError` that it throws. */
 function orApiError<T>(work: () => T): T | ApiError {
   try {
     return work()

@@ -56,7 +56,6 @@ const leftOf = (limits: readonly LimitStatus[]) =>
     ...{ name, quota, window, left, reset },
   }))
 
-/** What is left of the limits of a key. */
 export const limitsLeft = (facts: KeyFacts) => leftOf(limitsOf(facts))
 
 /** The report for the operator: of any key, without the limits that count by client address. */

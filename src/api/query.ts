@@ -103,7 +103,6 @@ export function describeParameters(provider: string): Described[] {
   ]
 }
 
-/** The error for parameters that cannot be accepted. */
 export const invalid = (message: string): ApiError => new ApiError('INVALID_PARAMETER', message)
 
 /** `key`: the access key of the request, which no message may repeat. */
@@ -274,7 +273,6 @@ function bytesOf(text: string, { queries }: Parsed): number {
 
 export type QueryReader = ReturnType<typeof createQueryReader>
 
-/** Reads queries for one name of the provider's service. */
 export function createQueryReader(provider: string) {
   const parse = createParamsParser(provider)
   const parsed = createFifoMap<string, Parsed>(PARSED_BYTES_MAX, bytesOf)

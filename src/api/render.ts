@@ -45,7 +45,6 @@ function csvText(text: string): string {
 export type View = { lang: Lang; splitIp: boolean; form: Form }
 /** The name of a city by its id in a row, as the form has it. */
 type CityTexts = (id: number) => string
-/** Writes a part of a record. */
 export type Part = (row: Row, cityTexts: CityTexts) => string
 /**
  * One member of a record. `part` makes what writes its value behind `before`: a separator, and in JSON
@@ -297,7 +296,6 @@ const KEPT_TEXT_MAX = 16 * 1024 * 1024
 /** Writes the records of one view; `texts`: of rows that stay in memory. */
 type RecordWriter = { write: Part; texts: WeakMap<Row, string> }
 
-/** The record writers of one table of members. */
 function createRecordWriters(members: readonly Member[]) {
   const writers = createBoundedMap<string, RecordWriter>(VIEWS_MAX)
   let keptText = 0
@@ -337,7 +335,6 @@ function createRecordWriters(members: readonly Member[]) {
   }
 }
 
-/** The list in which rows were found. */
 type FoundIn = Omit<Found, 'rows'>
 
 /** What a line begins with at a depth of the document; records have `depthOf`. */
@@ -349,7 +346,6 @@ const depthOf = ({ wrap }: Output): number => (wrap ? 2 : 1)
 
 const formOf = ({ kind }: Output): Form => (kind === 'csv' ? CSV_FORM : JSON_FORM)
 
-/** The members that a record shows, in their order. */
 function shownOf(members: readonly Member[], lang: Lang, output: Output) {
   const { fields, splitIp } = output
   const view: View = { lang, splitIp, form: formOf(output) }
@@ -394,7 +390,6 @@ function createCsvWriter(members: readonly Member[], lang: Lang, output: Output)
   }
 }
 
-/** The header of CSV: the names of the members that its records show. */
 function csvHeader(members: readonly Member[], output: Output): string {
   const { shown } = shownOf(members, 'ru', output)
   return `${toByteText(shown.map(({ name }) => csvText(name)).join(','))}\r\n`
@@ -411,12 +406,10 @@ export type Writer<R extends EndpointRow> = {
   tail: string
 }
 
-/** Creates writers for one name of the provider's service. */
 export function createWriters(provider: string) {
   const members = membersOf(provider)
   const recordWriter = createRecordWriters(members)
 
-  /** The writer of a JSON document of `count` records. */
   function json(filter: Filter, output: Output, count: number, foundIn: FoundIn): Writer<Row> {
     const indent = indentOf(output)
     const depth = depthOf(output)
@@ -437,7 +430,6 @@ export function createWriters(provider: string) {
     return { ...list, head: [before, after], tail: `${list.tail}${indent(0)}}` }
   }
 
-  /** The writer of an answer of `count` whole records. */
   function records(filter: Filter, output: Output, count: number, foundIn: FoundIn): Writer<Row> {
     if (output.kind === 'json') return json(filter, output, count, foundIn)
     const head = output.kind === 'csv' ? csvHeader(members, output) : ''

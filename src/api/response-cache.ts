@@ -247,7 +247,6 @@ export function createResponseCache(
   const storeMatches = (id: string, content: MatchSet, listVersion: string, nowMs: number): void =>
     entries.set(id, { content, listVersion, fromSeconds: ageClock(nowMs), toSeconds: Infinity })
 
-  /** Draws from rows in memory. */
   function drawFew(query: Query, { rows, ...foundIn }: Found, nowMs: number): Answer {
     const since = sinceOf(query, nowMs)
     const size = countFirst(rows.length, at => (rows[at]?.[AT.checkedAt] ?? -Infinity) >= since)

@@ -18,7 +18,6 @@ import { createParamsParser, describeParameters, invalid } from './query.ts'
 /** With an address or a port, addresses could be guessed one by one; the others count nothing. */
 const OTHERS: readonly string[] = ['ip', 'port', 'sort', 'count']
 
-/** The parameters of a query. */
 export const parametersOf = (part: StatsPart): string[] =>
   part === 'full' ? Object.keys(FILTER_RULES).filter(name => !OTHERS.includes(name)) : []
 

@@ -121,7 +121,6 @@ export type Found = {
   offsetMs: number
 }
 
-/** The port that a URL of http or https names. */
 export const portOf = (url: URL): number =>
   Number(url.port) || (url.protocol === 'https:' ? 443 : 80)
 

@@ -74,9 +74,7 @@ export type CheckerOptions = {
   accepts: (address: Address) => boolean
   /** End when each address that is due was checked once. */
   once: boolean
-  /** Fills in the place of a proxy. */
   placing: (proxy: IncomingProxy) => IncomingProxy
-  /** Is called with each status. */
   onStatus?: (status: CheckerStatus) => void
   sliceMs?: number
 }
@@ -246,7 +244,6 @@ export function createChecker(options: CheckerOptions) {
     unproven.push({ id, untilMs: remembered(done, 0).nextAtMs, asItIs: false })
   }
 
-  /** Begins what may begin. */
   function beginSome(nowMs: number): void {
     if (!confirmation.isOpen() || results.length >= RESULTS_MAX) return
     while (pace.isOpen()) {

@@ -67,7 +67,6 @@ export function createPace(perSecond: number, inFlightMax: number) {
       const most = 1 + perSecond * BURST_SHARE
       credit = Math.min(credit + (perSecond * ms) / SECOND_MS, most)
     },
-    /** Whether any check may begin. */
     isOpen: (): boolean => credit >= 1 && inFlight < inFlightMax,
     /** Whether as many are under way at this address, or in its network, as may be. */
     isFull,

@@ -184,7 +184,6 @@ export function afterSuccess(
   }
 }
 
-/** A candidate after a check that failed. */
 export function afterFailure(
   candidate: Candidate,
   reason: Reason,

@@ -186,7 +186,6 @@ export async function attemptFeed(
   }
 }
 
-/** Rows and messages of a preview. */
 const PREVIEW_ROWS = 10
 const PREVIEW_MESSAGES = 5
 

@@ -4,7 +4,6 @@ import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { Reply, StreamBody } from './reply.ts'
 
-/** A request that has begun. */
 export type Begun = {
   id: string
   /** A path that has a route; any other may hold a mistyped key and is not logged. */

@@ -26,7 +26,6 @@ export function createCompressor(cache: Pick<ResponseCache, 'reserve'>) {
   }
 }
 
-/** Compresses a body while it is sent. */
 export const compressStream = (body: ReadableStream<Uint8Array>, encoding: Encoding) =>
   body.pipeThrough<Uint8Array>(new CompressionStream(encoding) as TransformPair)
 /** `CompressionStream` is typed for any kind of buffer; here only byte arrays are written. */

@@ -5,7 +5,6 @@
 import type { Origins } from '../config/parsers.ts'
 import { COMMON_HEADERS, type HeaderFields, METHODS, plainText, type Reply } from './reply.ts'
 
-/** The rules for the origins of `--cors`. */
 export function createCors(origins: Origins) {
   // What scripts may read, besides the fields that browsers always show.
   const exposed = {

@@ -65,7 +65,6 @@ function createFinder(load: Load): (url: string) => Promise<Document | null> {
   }
 }
 
-/** The routes of a page with these files. */
 export function pageRoutes(load: Load): { [path: string]: Route } {
   const find = createFinder(load)
   const route = routeOf(({ url }) => find(url))
@@ -112,7 +111,6 @@ function lazily(make: () => Promise<string>, fields: HeaderFields): () => Promis
   }
 }
 
-/** The route of the documents that `find` finds by URL. */
 const routeOf =
   (find: (request: Request) => Promise<Document | null>): Route =>
   async ({ request }, end) => {

@@ -214,15 +214,12 @@ export type Incoming = { request: Request; isHead: boolean; ip: () => string; no
 export type Route = (incoming: Incoming, end: End) => Awaitable<Response>
 export type End = (routed: Reply | Refused) => Awaitable<Response>
 
-/** The route of other methods. */
 export const methodNotAllowed: Route = () => {
   throw new ApiError('METHOD_NOT_ALLOWED', `only ${METHODS.join(' and ')} are allowed here`)
 }
 
-/** The error of a path that is not served. */
 export const noSuchPath = (): ApiError => new ApiError('NOT_FOUND', ERRORS.NOT_FOUND.message)
 
-/** The route of every other path. */
 export const notFound: Route = () => {
   throw noSuchPath()
 }

@@ -252,7 +252,6 @@ type Columns = {
   unknown: readonly string[]
 }
 
-/** What these members are good for. */
 function columnsOf(members: readonly string[], names: Names): Columns {
   const fields = new Map<string, Column[]>()
   const facts = new Map<Fact, string[]>()

@@ -14,7 +14,6 @@ import { isCityName, withoutCommas } from './row.ts'
 /** Where an address is. Names are as a row has them; `''` unknown. */
 export type Place = { country: string; city: string; cityEn: string }
 
-/** A database of places. */
 type PlaceReader = (ip: string) => Place | null
 
 /** Decoded records in memory; neighbouring addresses share them. */
@@ -89,7 +88,6 @@ function fill(proxy: IncomingProxy, place: Place): IncomingProxy {
   return isTheCity ? { ...proxy, ...place } : { ...proxy, country }
 }
 
-/** Fills in the place of a proxy. */
 export type Placing = (proxy: IncomingProxy) => IncomingProxy
 
 /** Finds places by the outgoing address, else by the address; the first database that knows wins. */

@@ -28,7 +28,6 @@ export type RawRow = { readonly [member: string]: unknown }
 export const isRecord = (value: unknown): value is RawRow =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** A value is rejected, and why. */
 export class BadField extends Error {
   readonly field: string
   constructor(field: string, reason: string) {
@@ -416,7 +415,6 @@ export function entryToRow(entry: string): RawRow {
   return type === undefined ? noted(rest) : { type, ...noted(rest) }
 }
 
-/** The row of an address with notes. */
 function noted(rest: string): RawRow {
   const [, ip, port, notes = ''] = ADDRESS.exec(rest) ?? []
   if (ip === undefined) return { ip: rest }

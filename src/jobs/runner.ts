@@ -18,7 +18,6 @@ export const reportTo =
     log.sayRepeated(sentence, sentence)
   }
 
-/** Calls `work` every `everyMs`. */
 export function repeat(work: () => void, everyMs: number): Job {
   const timer = setInterval(work, everyMs)
   return { stop: () => clearInterval(timer) }

@@ -31,7 +31,6 @@ import {
 /** How long a head may take, and how long the reply and the end of the connection. */
 const HEAD_MS = 10 * SECOND_MS
 const REPLY_MS = 30 * SECOND_MS
-/** Connections at once. */
 export const CONNECTIONS_MAX = 4096
 /** A change of the certificate is noticed within a minute. */
 const REFRESH_EVERY_MS = 30 * SECOND_MS

@@ -14,7 +14,6 @@ export type Keys = { readonly [purpose in 'token' | 'answer' | 'payload' | 'time
 const hmac = (key: Uint8Array, data: string | Uint8Array): Buffer =>
   new Bun.CryptoHasher('sha256', key).update(data).digest()
 
-/** The keys that follow from the secret. */
 export const keysOf = (secret: Uint8Array): Keys => ({
   token: hmac(secret, 'token'),
   answer: hmac(secret, 'answer'),
@@ -121,7 +120,6 @@ export function writeAnswer(keys: Keys, answer: Answer): string {
   return `${line}\n${signatureOf(keys.answer, line)}\n`
 }
 
-/** The payload of a token. */
 export const payloadOf = (keys: Keys, token: string, bytes: number): Buffer =>
   createCipheriv('aes-256-ctr', hmac(keys.payload, token), Buffer.alloc(16)).update(
     Buffer.alloc(bytes),

@@ -81,7 +81,6 @@ export async function nextTurn(signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted()
 }
 
-/** Resolves when `signal` is aborted. */
 export function untilAborted(signal: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   signal.addEventListener('abort', () => resolve())

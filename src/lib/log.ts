@@ -42,7 +42,6 @@ const CLOSED = 'stdout is closed: the access log ends here, the service goes on'
 const STALLED = 'stdout is not being read: access log lines are dropped until it is'
 
 type Say = (sentence: string) => void
-/** Writes a sentence for the operator to stderr. */
 export const say: Say = sentence => void process.stderr.write(`${printable(sentence)}\n`)
 
 /** Calls `run` every `ms` milliseconds; returns what ends that. */
@@ -199,7 +198,6 @@ export function createLines(
 const linesOf = (count: number): string => `${count} access log ${count === 1 ? 'line' : 'lines'}`
 const countLines = (text: string): number => text.split('\n').length - 1
 
-/** The process's stdout. */
 function stdoutOutput(): Output {
   let out: Bun.FileSink | null = null
   return {

@@ -248,11 +248,9 @@ export const countedBy = (found: readonly Attention[]): string[] =>
 export const sentencesOn = (facts: Partial<Facts>, nowMs: number): string[] =>
   attentionTo(facts, nowMs).map(({ sentence }) => sentence)
 
-/** How fresh a list is. */
 export const judgeChecks = (tally: Tally, origin: string, nowMs: number): Result =>
   finding(sentencesOn({ list: { ...tally, origin } }, nowMs), describeFresh(tally, nowMs))
 
-/** How the checker does. */
 export function judgeChecker(status: CheckerStatus | null, nowMs: number): Result {
   if (status === null) return finding([], 'no checker has run')
   const { living, down, raw } = status.queues

@@ -78,7 +78,6 @@ const single = (type: Type) => (name: string, help: string, value: Value) =>
 const counter = single('counter')
 const gauge = single('gauge')
 
-/** A family with a sample of each feed that has a value. */
 const perFeed = (type: Type, name: string, help: string, value: (s: FeedState) => number | null) =>
   family(type, name, help, ['source'], ({ feeds }) =>
     feeds.flatMap(({ source, state }) => sampleOf(value(state), { source })),
@@ -88,7 +87,6 @@ const perFeed = (type: Type, name: string, help: string, value: (s: FeedState) =
 const ofChecker = (name: string, help: string, value: (s: CheckerStatus) => number | null) =>
   gauge(`checker_${name}`, help, ({ checker }) => checker && value(checker))
 
-/** A family with a sample of each database. */
 const perDatabase = (type: Type, name: string, help: string, value: (s: DatabaseState) => number) =>
   family(type, name, help, ['database'], ({ databases }) =>
     databases.map(state => ({ value: value(state), labels: { database: state.name } })),

@@ -22,10 +22,8 @@ export type RouteTraffic = {
   bytes: number
 }
 
-/** What is counted of all routes. */
 export type AllTraffic = {
   readonly routes: ReadonlyMap<string, RouteTraffic>
-  /** Requests that began. */
   begun: number
   /** Requests whose reply was ready. */
   ended: number
@@ -55,7 +53,6 @@ const FAILURES = (Object.keys(STATUS) as ErrorCode[]) // of the table itself
 
 export type Counters = ReturnType<typeof createCounters>
 
-/** Counters of a process, all 0. */
 export function createCounters() {
   const routes = new Map<string, RouteTraffic>()
   const streams = { begun: 0, ended: 0, truncated: 0 }

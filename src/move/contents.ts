@@ -39,7 +39,6 @@ export type Contents = {
 }
 export type Part = keyof Contents
 
-/** Rows of each part. */
 export type Counts = { readonly [part in Part]: number }
 
 type Pages<Row> = AsyncIterable<readonly Row[]> | Iterable<readonly Row[]>
@@ -156,7 +155,6 @@ export async function readAll(from: Reader, to: Writer | null, work: Work): Prom
   return sums as Sums // each part has been read
 }
 
-/** The parts in which two stores differ. */
 export const differences = (one: Sums, two: Sums): Part[] =>
   PARTS.filter(part => one[part].rows !== two[part].rows || one[part].hashes !== two[part].hashes)
 

@@ -20,7 +20,6 @@ export const columnsOf = <Column extends string>(
   ...columns: readonly Column[]
 ): string[] => columns.map(column => arrayLiteral(rows.map(row => row[column])))
 
-/** The text of bytes. */
 export const bytea = (bytes: Uint8Array): string => `\\x${bytes.toHex()}`
 
 /** The literal of where each of some lists ends, counted from 1, when they are joined to one. */

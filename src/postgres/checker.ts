@@ -24,7 +24,6 @@ export const createStatusStore = ({ query }: Pick<Connection, 'query'>) =>
     },
   }) satisfies CheckerStatusStore
 
-/** Rows of a page. */
 const PAGE_ROWS = 2_000
 const SELECT = `select ${LISTED_COLUMNS.map(column => `${column}::float8 as ${column}`).join(', ')}
   from proxylist.proxies`

@@ -57,7 +57,6 @@ export const stateOf = (thrown: unknown): string =>
 
 const UNKNOWN_AUTHORITY = 'its certificate is not from an authority of sslrootcert'
 
-/** What a code of the client means. */
 const CLIENT_CODES: { readonly [code: string]: string } = {
   ERR_POSTGRES_CONNECTION_CLOSED: 'the connection was lost',
   ERR_POSTGRES_CONNECTION_REFUSED: 'the connection was refused, or there is no such host',

@@ -48,7 +48,6 @@ import {
   shortened,
 } from './usage/networks.ts'
 
-/** Rows of a page. */
 const PAGE_ROWS = 2_000
 
 let cursors = 0
@@ -66,7 +65,6 @@ async function* rowsOf<T>(query: Query, select: string): AsyncGenerator<T[]> {
   await query(`close ${cursor}`)
 }
 
-/** Rows with names. */
 const objectsOf = <T>(query: Query, select: string): AsyncGenerator<T[]> =>
   rowsOf<T>(query, `select row_to_json(r)::text as json from (${select}) r`)
 

@@ -164,7 +164,6 @@ export async function insertKeys(
   await insertRows(query, 'old_secrets', secrets)
 }
 
-/** The keys that have or had these secrets. */
 const HAVING_SECRETS = `
   select key_id as id, hash from proxylist.old_secrets where hash = any($1::bytea[])
   union all select id, hash from proxylist.keys where hash = any($1::bytea[])`

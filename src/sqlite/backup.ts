@@ -38,7 +38,6 @@ import { countRows } from './proxies/store.ts'
 /** Numbers of rows, for the operator. */
 export type Counts = { keys: number; plans: number; proxies: number }
 
-/** The rows of an open database, of what it holds. */
 export const countParts = (db: Database, holds: ServerHolds): Partial<Counts> =>
   holds === 'access'
     ? { keys: countRows(db, 'keys'), plans: countRows(db, 'plans') }

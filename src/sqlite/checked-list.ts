@@ -14,7 +14,6 @@ import { ofNewer, schemaVersion } from './migrate.ts'
 import { LIST_SCRIPTS } from './proxies/store.ts'
 import { openList } from './stores.ts'
 
-/** Rows of a page. */
 const PAGE_ROWS = 2_000
 
 /** Opens the list in `dir`, making it where there is none, or one in memory. @throws as `openList` does. */

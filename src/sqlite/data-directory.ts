@@ -14,7 +14,6 @@ export const ACCESS_FILE = 'access.db'
 export const FEEDS_FILE = 'feeds.db'
 /** What the checker remembers of each address. */
 export const CHECKS_FILE = 'checks.db'
-/** The feeds of the console. */
 export const FEED_LINES_FILE = 'console-feeds'
 
 /** The ends of the names of files that SQLite keeps next to a database in WAL mode. */

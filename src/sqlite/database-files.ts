@@ -41,7 +41,6 @@ export function removeWal(file: string): void {
   for (const end of WAL_ENDS) rmSync(file + end, { force: true })
 }
 
-/** Removes a database with its WAL. */
 export function removeDatabase(file: string): void {
   rmSync(file, { force: true })
   removeWal(file)
@@ -58,7 +57,6 @@ export function openOrRemake(file: string, open: () => Database): Database {
   }
 }
 
-/** Attempts to remove a folder. */
 const REMOVALS_MAX = 10
 
 /** Removes a folder. An attempt ends early, without an error, when SQLite removes a file meanwhile. */
@@ -86,14 +84,12 @@ export const leftoversOf = (dir: string, start: string): string[] =>
     name => name.startsWith(start) && !isAlive(Number.parseInt(name.slice(start.length), 10)),
   )
 
-/** Removes what killed commands left. */
 export function removeLeftovers(dir: string, start: string): void {
   for (const name of leftoversOf(dir, start)) {
     rmSync(join(dir, name), { recursive: true, force: true })
   }
 }
 
-/** Whether a process has this id. */
 export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0)
@@ -170,7 +166,6 @@ export function closeSafely(db: Database, file: string, opened: Fingerprint | nu
   }
 }
 
-/** Ends a lock. */
 type Release = () => void
 
 /** Whether the file of a database is no longer in its place. */

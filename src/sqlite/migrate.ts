@@ -45,7 +45,6 @@ const unreleased = (file: string, holds: Holds): CommandError =>
 /** The schema of a database; the scripts lead to its versions. */
 export type Schema = { holds: Holds; scripts: readonly string[] }
 
-/** The number that a pragma returns. */
 export const pragma = (db: Database, name: string): number =>
   Number(Object.values(db.query<{ [name: string]: number }, []>(`pragma ${name}`).get() ?? {})[0])
 

@@ -75,7 +75,6 @@ export function requireUnused(dir: string): void {
 // -----------------------------------------------------------------------------------------------
 // Reading
 
-/** Rows of a page. */
 const PAGE_ROWS = 2_000
 
 /** Rows in pages; none is empty. */

@@ -119,7 +119,6 @@ type Member = { name: string; kind: string; isOptional?: boolean; text?: Both }
 
 const ROW = /^([\w-]+)(\??): (\S+)(?: \| (.+))?$/gm
 
-/** The members of a table. */
 export const rowsOf = (table: string): Member[] =>
   Array.from(table.matchAll(ROW), ([, name = '', mark, kind = '', text]) => {
     const row = { name, kind, isOptional: mark === '?' }
@@ -130,7 +129,6 @@ export const rowsOf = (table: string): Member[] =>
 export const kindOf = (kind: string, kinds: typeof KINDS = {}): Schema =>
   kinds[kind] ?? KINDS[kind] ?? refTo(kind)
 
-/** All schemas of the document. */
 export function schemas(
   provider: string,
   errors: 'json' | 'text',

@@ -20,7 +20,6 @@ import {
 } from '../command.ts'
 import { withProgress } from '../progress.ts'
 
-/** Stands for stdout. */
 const STDOUT = '-'
 
 /** @throws CommandError (usage) where the archive would be written to a terminal. */

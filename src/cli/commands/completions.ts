@@ -202,7 +202,6 @@ ${[entry('', `-l version -d 'print the version'`), ...after, ...own].join('\n')}
 const SHELLS = { bash, zsh, fish }
 const isShell = (name: string): name is keyof typeof SHELLS => Object.hasOwn(SHELLS, name)
 
-/** The script of a shell for a table of commands. */
 export const completionsFor = (shell: keyof typeof SHELLS, table: readonly Command[]): string =>
   SHELLS[shell](table.map(lineOf))
 

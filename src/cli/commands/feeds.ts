@@ -39,7 +39,6 @@ import { command, DATA_SETTINGS, print, printJson, say, table, yieldToServer } f
 /** Rejected rows that are reported one by one. */
 const NAMED_REJECTIONS = 20
 
-/** Prints states as a table or as JSON. */
 async function printStates<S extends FeedState>(
   states: readonly S[],
   json: boolean,

@@ -4,7 +4,6 @@ import { type Pager, pagerOf } from '../../config/environment.ts'
 import { command, print } from '../command.ts'
 import { compressedManual } from '../manual-file.ts' with { type: 'macro' }
 
-/** The topics of the manual and their text. */
 const readManual = (): { [topic: string]: string } =>
   JSON.parse(Bun.zstdDecompressSync(Buffer.from(compressedManual(), 'base64')).toString())
 

@@ -30,7 +30,6 @@ import { createProgress } from '../progress.ts'
 const NAMED_MAX = 20
 /** Rows between two updates of the progress bar. */
 const PROGRESS_STEP = 4096
-/** Stands for stdin. */
 export const STDIN = '-'
 
 const IMPORT_SETTINGS = [

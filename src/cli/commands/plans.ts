@@ -19,7 +19,6 @@ const describe = ({ name, burst, daily, subnets, clients, count, downloads, enab
   enabled,
 })
 
-/** A value of a plan in words. */
 const inWords = (value: string | number | boolean): string =>
   typeof value === 'boolean' ? (value ? 'on' : 'off') : String(value)
 

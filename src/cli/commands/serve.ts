@@ -288,7 +288,6 @@ async function startSharedJobs(
   return [...shared, repeatInSlices(prune, MINUTE_MS, onFailure)]
 }
 
-/** Starts fetching the feeds of the list. */
 async function startFeeds(serving: Working): Promise<Job[]> {
   const { settings, feeds, feedLines, attempts, clock, log } = serving
   await feeds.useLines(await feedLines.readLines())

@@ -18,7 +18,6 @@ const TOP = 10
 const onDay = ({ days }: KeyUse, day: number): DayUse =>
   days.find(each => each.day === day) ?? unusedDay(day)
 
-/** The use of all keys, and of those that used most today. */
 async function useOf({ keys, usage }: Registry, nowMs: number) {
   const today = utcDay(nowMs)
   const demo = { id: DEMO_KEY, label: '', plan: DEMO_PLAN }

@@ -74,7 +74,6 @@ export function fillIn<T>(items: readonly (T | null)[], more: readonly T[]): T[]
   return items.flatMap(item => item ?? more[next++] ?? [])
 }
 
-/** Whether two rules of a subject have the same limits. */
 export const hasSameLimits = (one: LimitRule, two: LimitRule): boolean =>
   one === two ||
   (one.daily === two.daily &&

@@ -252,11 +252,9 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
 
     read: subjects.read,
 
-    /** Adds an admission. */
     record: ({ kind, id }: Subject, atMs: number, requests: number, kept: number): void =>
       append([kind, id, atMs, requests, kept]),
 
-    /** Gives an admission back. */
     giveBack: ({ kind, id }: Subject, atMs: number): void => append([kind, id, atMs]),
 
     /** Applies an entry, which `write` will write. */

@@ -49,7 +49,6 @@ const toUnmoved = ({ id, lastMs, days }: UsedKey, some = days): Unmoved => ({
 type SavedKey = readonly [id: string, lastMs: number, days: SavedDay[]]
 type SavedDay = readonly [day: number, records: number, refused: number, ...[number, number[]]]
 
-/** The text of keys. */
 export const saveKeys = (keys: Iterable<UsedKey>): string =>
   JSON.stringify(
     Array.from(keys, ({ id, lastMs, days }): SavedKey => {
@@ -61,7 +60,6 @@ export const saveKeys = (keys: Iterable<UsedKey>): string =>
     }),
   )
 
-/** The keys of such a text. */
 const loadKeys = (text: string): UsedKeys =>
   new Map(
     (JSON.parse(text) as SavedKey[]).map(([id, lastMs, saved]) => {
@@ -203,7 +201,6 @@ export function createHistory(
     admitDemo: (atMs: number, isIncluded?: IsIncluded): void =>
       add(['hour', DEMO_KEY, atMs, 1, atMs], isIncluded),
 
-    /** Takes an admission back. */
     giveBack([kind, id, atMs]: GivenBack, isIncluded?: IsIncluded): void {
       if (kind === 'temp') return
       add(['hour', kind === 'demo' ? DEMO_KEY : id, atMs, -1, null], isIncluded)

@@ -20,7 +20,6 @@ const REMOVE_SLICE = 1_000
 /** The newest days with use, which are kept however old they are; today's use is not here yet. */
 const KEPT_DAYS = HISTORY_DAYS - 1
 
-/** A row of table `days`. */
 export type DayRow = Omit<DayUse, 'hours'> & { id: string; hours: string }
 
 export const toDayUse = ({ day, requests, records, refused, hours }: DayRow): DayUse => ({
@@ -28,7 +27,6 @@ export const toDayUse = ({ day, requests, records, refused, hours }: DayRow): Da
   hours: JSON.parse(hours) as number[], // written below
 })
 
-/** The days of an open database. */
 function createDayTable(db: Database) {
   const select = db.prepare<DayRow, [days: string, ids: string]>(
     `select key_id as id, day, requests, records, refused, hours from days
@@ -104,7 +102,6 @@ function createDayTable(db: Database) {
 /** Keys whose days are moved at a time: requests wait for it. */
 const MOVE_SLICE = 200
 
-/** The use of the keys of an open database, with the log of its admissions. */
 export function createKeyUse(db: Database, admissions: ReturnType<typeof createAdmissionLog>) {
   const days = createDayTable(db)
   const notes = createNotes()

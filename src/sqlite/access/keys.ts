@@ -228,7 +228,6 @@ function knownTo(db: Database, keys: readonly StoredKey[]): Known {
   }
 }
 
-/** The keys of an open database, and their usage. */
 export function createKeyStore(db: Database, usage: UsageReader) {
   const { find, idOf, forget } = createKeyReader(db)
   const write = createKeyWriter(db)

@@ -21,7 +21,6 @@ export const toPlan = (row: PlanRow): Plan => {
   return { name, burst, daily, subnets, clients, count, downloads, enabled: enabled === 1 }
 }
 
-/** The plans of an open database. */
 export function createPlanStore(db: Database) {
   const list = (): Plan[] =>
     db.prepare<PlanRow, []>(`select ${PLAN_COLUMNS} from plans p order by name`).all().map(toPlan)

@@ -102,7 +102,6 @@ export function createStatsReader(db: Database) {
   }
 }
 
-/** Rows by a column. */
 const countBy = (db: Database, column: 'type' | 'country') =>
   db
     .query<{ value: number; count: number }, []>(

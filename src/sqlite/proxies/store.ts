@@ -73,7 +73,6 @@ export const openListFile = (
   options: OpenMode & Pick<OpenOptions, 'cacheKib'> = {},
 ): Database => openDatabase(file, { holds: 'proxies', scripts: LIST_SCRIPTS, ...options })
 
-/** The problems of an open list, see `checkList`. */
 export const checkOpenList = (db: Database): string[] => checkList(db, LIST_SCRIPTS)
 
 /** Why the rows of an open list cannot be replaced in their file; indexes that are rebuilt may be damaged. */

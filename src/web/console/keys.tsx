@@ -26,7 +26,6 @@ const nameOf = ({ label, prefix }: Key): string => (label === '' ? `${prefix}…
 
 const usedOf = ({ left, quota }: Limit): number => 1 - left / quota
 
-/** The limit of which most is used. */
 function Tightest({ limits }: Pick<Key, 'limits'>) {
   const used = Math.max(...limits.map(usedOf))
   const limit = limits.find(each => usedOf(each) === used)

@@ -30,7 +30,6 @@ export function logHref(filter: Partial<LogFilter>): string {
   return query.size === 0 ? '#log' : `#log?${query}`
 }
 
-/** What errors are called. */
 export const CODE_WORDS: { readonly [code in ErrorCode]: string } = {
   PROXIES_NOT_FOUND: 'nothing matched',
   INVALID_PARAMETER: 'bad parameter',

@@ -83,7 +83,6 @@ function LimitField({ limit, value, onChange }: LimitFieldProps) {
 
 type DialogProps = { live: ReturnType<typeof usePlans>; onClose(): void }
 
-/** Makes a plan, or changes one. */
 function PlanDialog({ plan, live, onClose }: DialogProps & { plan: Plan | null }) {
   const send = useSend(live)
   const before = plan === null ? null : fieldsOf(plan)
@@ -117,7 +116,6 @@ function Limit({ plan, limit }: { plan: Plan; limit: LimitName }) {
   return <>{/^\d+$/.test(text) ? number(Number(text)) : text}</>
 }
 
-/** Turns off a plan. */
 function OffDialog({ plan, live, onClose }: DialogProps & { plan: Plan }) {
   const send = useSend(live)
   const whose =

@@ -156,7 +156,6 @@ function sectionsOf({ info, paths, components }: Document, words: Words): Sectio
       : html`${[name, ...more].join(', ')}${ofItems}`
   }
 
-  /** The members of an object schema. */
   const members = (kind: string, { properties = {} }: Schema): Html =>
     rows(
       kind,
@@ -203,7 +202,6 @@ ${parts}`,
     return { id: kind, title: `GET ${path}`, body }
   }
 
-  /** What a parameter accepts. */
   function acceptedBy({ name, schema }: Parameter): Html {
     const { items = schema, minimum, maximum } = schema
     if (minimum !== undefined && maximum !== undefined) {

@@ -61,5 +61,4 @@ const WORDS = {
 
 export type Words = ReturnType<typeof wordsOf>
 
-/** The words of a language. */
 export const wordsOf = (lang: Lang) => sentencesIn(lang, WORDS)

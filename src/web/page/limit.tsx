@@ -37,7 +37,6 @@ function columnPasses(
   return i === counts.length - 1 || (edges[i + 1] ?? 0) > limit
 }
 
-/** The step that comes nearest to a value. */
 function nearest(steps: readonly string[], value: string): number {
   const distance = (step: string): number =>
     step === '' ? Number.POSITIVE_INFINITY : Math.abs(Number(step) - Number(value))

@@ -47,7 +47,6 @@ const asked = new Map<string, Promise<Known>>()
 /** Who asks the same so soon gets the same answer. */
 const SHARED_MS = 1_000
 
-/** Asks for the statistics of a query. */
 export function askStats(query: string): Promise<Known> {
   const known = asked.get(query)
   if (known !== undefined) return known

@@ -75,7 +75,6 @@ except urllib.error.HTTPError as error:
 ${loop}`
 }
 
-/** How Node reads the answer. */
 const NODE: { [F in Form]: string } = {
   txt: `(await answer.text()).trimEnd().split('\\n')`,
   json: 'await answer.json()',
@@ -139,7 +138,6 @@ func main() {
 }`
 }
 
-/** How PHP reads the answer. */
 const PHP: { [F in Form]: string } = {
   txt: 'explode("\\n", trim($answer))',
   json: 'json_decode($answer, true)',
