@@ -6,6 +6,7 @@ import { createReadStream, type Stats } from 'node:fs'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { counted } from '../lib/counted.ts'
 import { CommandError, chunksUntilAborted, nextTurn } from '../lib/errors.ts'
+import { bytesOfFile } from '../lib/files.ts'
 import { printable } from '../lib/redact.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import type { ListSizes } from '../proxies/store.ts'
@@ -24,13 +25,10 @@ import { type RawRow, type RowDefaults, readRow } from './row.ts'
 /** A file, or any other source of bytes. `name` is for messages. */
 export type Source = { name: string; bytes: AsyncIterable<Uint8Array> }
 
-/**
- * A file of any kind. Bun waits for devices and pipes in a way that some of them, such as /dev/null,
- * do not support.
- */
+/** A file of any kind. One that is no longer regular at its turn is not read: a pipe would keep the list locked. */
 export const sourceOfFile = (file: string, found: Stats): Source => ({
   name: file,
-  bytes: found.isFile() ? Bun.file(file).stream() : createReadStream(file),
+  bytes: found.isFile() ? bytesOfFile(file) : createReadStream(file),
 })
 
 export type ImportOptions = {

@@ -8,22 +8,28 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { unreadable } from './errors.ts'
 
+const CHUNK_BYTES = 64 * 1024
+
 /** @throws Error saying what it is, unless it is a regular file. */
 export function requireRegular(found: Stats): void {
   if (found.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
   if (!found.isFile()) throw new Error('it is not a regular file')
 }
 
-/** @throws Error, also when it is not a regular file. */
-export async function readRegularFile(file: string): Promise<Buffer> {
-  const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
-  try {
-    requireRegular(await handle.stat())
-    return await handle.readFile()
-  } finally {
-    await handle.close()
+/** The bytes of a file, opened for the first of them. @throws Error, also when it is not a regular file. */
+export async function* bytesOfFile(file: string): AsyncIterable<Uint8Array> {
+  await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
+  requireRegular(await handle.stat())
+  for (let length = CHUNK_BYTES; length > 0; ) {
+    const { buffer, bytesRead } = await handle.read(Buffer.allocUnsafe(CHUNK_BYTES))
+    length = bytesRead
+    yield buffer.subarray(0, length)
   }
 }
+
+/** All of them. @throws as that does. */
+export const readRegularFile = async (file: string): Promise<Buffer> =>
+  Buffer.concat(await Array.fromAsync(bytesOfFile(file)))
 
 /** The bytes of such a file, `what` in sentences. @throws CommandError saying why it cannot be read. */
 export const readNamed = (file: string, exitCode: 1 | 2, what = file): Promise<Buffer> =>
@@ -39,18 +45,14 @@ export function openUnnamed(dir: string): number {
   return fd
 }
 
-const CHUNK_BYTES = 64 * 1024
-
 /**
  * The bytes of an open file. A stream of `node:fs` that is ended early would close the descriptor, too,
  * later: by then its number may be that of another file or a connection.
  */
 export async function* bytesOf(fd: number): AsyncIterable<Uint8Array> {
-  for (let at = 0; ; ) {
+  for (let [at, length] = [0, CHUNK_BYTES]; length > 0; at += length) {
     const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
-    const length = readSync(fd, chunk, 0, CHUNK_BYTES, at)
-    if (length === 0) return
+    length = readSync(fd, chunk, 0, CHUNK_BYTES, at)
     yield chunk.subarray(0, length)
-    at += length
   }
 }

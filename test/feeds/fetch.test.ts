@@ -12,6 +12,7 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  rmSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
@@ -680,6 +681,22 @@ describe('a feed from a path', () => {
       expect([state.rejection, ...named]).toEqual([sentence, sentence])
     },
   )
+
+  test('a file that became a named pipe meanwhile is not waited for', async () => {
+    const fetcher = createFetcher()
+    const dir = join(fetcher.dir, 'lists')
+    mkdirSync(dir)
+    writeFileSync(join(dir, 'a.txt'), `${lines(2)}bad\n`)
+    const pipe = join(dir, 'b.txt')
+    writeFileSync(pipe, lines(1, 9))
+    const swap = (): void => {
+      rmSync(pipe)
+      Bun.spawnSync(['mkfifo', pipe])
+    }
+    const { error } = await fetcher.fetch(dir, { onRejected: swap })
+    expect(error).toBe(`${pipe}: cannot be read (it is not a regular file); nothing was imported`)
+    expect(fetcher.rowCount()).toBe(0)
+  })
 
   test('its headers file is read at each attempt', async () => {
     const server = await startFeedServer({ '/a': reply(200, {}, lines(1)) })
