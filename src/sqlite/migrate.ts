@@ -42,7 +42,6 @@ const unreleased = (file: string, holds: Holds): CommandError =>
     `${file} was written by a build of proxylist before its first release: ${UNRELEASED[holds].remedy}`,
   )
 
-/** The schema of a database; the scripts lead to its versions. */
 export type Schema = { holds: Holds; scripts: readonly string[] }
 
 export const pragma = (db: Database, name: string): number =>
@@ -78,7 +77,6 @@ export const objectsOf = (db: Database, type = '%'): Set<string> =>
       .map(object => JSON.stringify(object)),
   )
 
-/** What some scripts make of an empty database. */
 export function objectsMadeBy(scripts: readonly string[], type?: string): Set<string> {
   using fresh = new Database(':memory:')
   for (const script of scripts) fresh.run(script)
@@ -104,16 +102,20 @@ export const refuseOthers = (db: Database, file: string, { holds, scripts }: Sch
   })()
 
 /**
- * Copies keys and list beside them, before one of them is brought to a schema: to go back, they are put in the
- * place of both. One a schema; another connection may have the database locked for writing.
+ * Copies keys and list beside them, before the first of both is brought to a schema; copies of an earlier attempt
+ * go. To go back, they are put in the place of both. Another connection may have one locked for writing.
  */
 function keepCopies(dir: string, schema: number): void {
-  for (const { name } of DATA_FILES) {
-    const file = join(dir, name)
+  const files = DATA_FILES.map(({ name }) => join(dir, name)).filter(file => existsSync(file))
+  const earlier = files.filter(file => {
+    using db = new Database(file, { create: false, readwrite: true })
+    return schemaVersion(db) < schema
+  })
+  for (const file of earlier) {
     const copy = `${file}.before-schema-${schema}`
-    if (!existsSync(file) || existsSync(copy)) continue
+    if (existsSync(copy) && earlier.length < files.length) continue
     const part = freshFile(copy)
-    using db = new Database(file, { create: false, readwrite: true, strict: true })
+    using db = new Database(file, { create: false, readwrite: true })
     db.run('vacuum into ?', [part])
     chmodSync(part, 0o600)
     giveToOwner(part)
@@ -122,7 +124,6 @@ function keepCopies(dir: string, schema: number): void {
   }
 }
 
-/** Why a schema cannot be used. */
 export const ofNewer = (file: string, version: number, known: number): string =>
   `${file} was written by a newer proxylist (schema ${version}, this one knows ${known}); use that version`
 
@@ -135,9 +136,8 @@ export function migrate(db: Database, file: string, { holds, scripts }: Schema):
   db.transaction(() => {
     const version = schemaVersion(db) // again: another process may have been first
     if (version > scripts.length) throw new CommandError(ofNewer(file, version, scripts.length))
-    const isKept =
-      version > 0 && file !== ':memory:' && DATA_FILES.some(data => data.holds === holds)
-    if (isKept) keepCopies(dirname(file), scripts.length)
+    const isKept = existsSync(file) && DATA_FILES.some(data => data.holds === holds)
+    if (version > 0 && isKept) keepCopies(dirname(file), scripts.length)
     for (const script of scripts.slice(version)) db.run(script)
     db.run(`pragma application_id = ${APPLICATION_IDS[holds]}`)
     db.run(`pragma user_version = ${scripts.length}`)

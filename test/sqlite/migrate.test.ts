@@ -4,12 +4,14 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, spyOn, test } from 'bun:test'
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { CommandError } from '../../src/lib/errors.ts'
+import { ACCESS_SCRIPTS } from '../../src/sqlite/access/file.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { type OpenOptions, openDatabase } from '../../src/sqlite/database.ts'
 import { APPLICATION_IDS, refuseOthers, schemaVersion } from '../../src/sqlite/migrate.ts'
+import { LIST_SCRIPTS } from '../../src/sqlite/proxies/store.ts'
 import { proxylist, ROOT } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -186,6 +188,30 @@ describe('before keys or list are brought to a newer schema', () => {
     } finally {
       said.mockRestore()
     }
+  })
+
+  test('copies that an earlier attempt left are made again', () => {
+    const dir = firstDirectory()
+    const said = spyOn(process.stderr, 'write').mockReturnValue(true)
+    const copies = HOLDS.map(([name]) => join(dir, `${name}.before-schema-2`))
+    const upgrade = (): void =>
+      HOLDS.forEach(
+        ([name, holds]) => void openDatabase(join(dir, name), { holds, scripts }).close(true),
+      )
+    upgrade()
+    for (const [i, [name, holds]] of HOLDS.entries()) {
+      copyFileSync(copies[i] ?? '', join(dir, name)) // back to the version before, which goes on
+      const db = openDatabase(join(dir, name), { holds, scripts: [FIRST] })
+      db.run('insert into numbers values (99)')
+      db.close(true)
+    }
+    upgrade()
+    said.mockRestore()
+    expect(copies.map(numbersIn)).toEqual(HOLDS.map(([name]) => [1, name.length, 99]))
+  })
+
+  test('both have as many schemas, so that a number is that of one upgrade', () => {
+    expect(LIST_SCRIPTS).toHaveLength(ACCESS_SCRIPTS.length)
   })
 
   test('a part of a copy that was left by a killed process with the id of this one is made again', () => {
