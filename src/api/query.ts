@@ -9,7 +9,7 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Entitlements } from '../access/entitlements.ts'
 import { createDoorkeeper, createFifoMap } from '../lib/bounded-map.ts'
 import { nearest } from '../lib/did-you-mean.ts'
-import { chosenOf, flag, listOf, oneOf, type Parameter } from '../lib/parameter.ts'
+import { chosenOf, flag, itemsOf, listOf, oneOf, type Parameter } from '../lib/parameter.ts'
 import { type Pair, splitQueryString } from '../lib/query-string.ts'
 import { shownName } from '../lib/redact.ts'
 import { FILTER_RULES, type Filter, filterOf, type ParameterRule } from '../proxies/filter.ts'
@@ -203,10 +203,7 @@ function refuseTwoModes({ cm, country_mode: mode }: Values): void {
   throw invalid('cm and country_mode are one parameter; give one of them, or the same value')
 }
 
-const FLAGS = new Map([
-  ['true', '1'],
-  ['false', '0'],
-])
+const FLAGS = new Map(Object.entries({ true: '1', false: '0' }))
 
 function single({ name, isFlag }: Described, [text = '', ...more]: readonly string[]): string {
   if (more.length > 0) throw invalid(`${name} may be given only once`)
@@ -215,14 +212,10 @@ function single({ name, isFlag }: Described, [text = '', ...more]: readonly stri
 
 /** Items trimmed, in lower case, each once; the provider's service under its configured name. */
 function joined({ hasServices }: Described, texts: readonly string[], provider: string): string {
-  const items = texts
-    .join()
-    .split(',')
-    .map(item => {
-      const name = item.trim().toLowerCase()
-      return hasServices && name.replaceAll('_', ' ') === provider ? provider : name
-    })
-  return [...new Set(items.filter(item => item !== ''))].join(',')
+  const items = itemsOf(texts.join().toLowerCase()).map(item => item.trim())
+  const isProvider = (item: string) => hasServices && item.replaceAll('_', ' ') === provider
+  const names = items.map(item => (isProvider(item) ? provider : item))
+  return [...new Set(names.filter(name => name !== ''))].join(',')
 }
 
 /** `members`: of a record, in their order. */

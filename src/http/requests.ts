@@ -12,7 +12,7 @@ import { type Refused, refused } from '../api/handler.ts'
 import type { Origins } from '../config/parsers.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
-import { messageOf, StoreError } from '../lib/errors.ts'
+import { messageOf, nextTurn, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { CodeOrStatus, Counters, RouteTraffic } from '../metrics/traffic.ts'
@@ -58,6 +58,8 @@ const UNKNOWN_PATH = '(unknown)'
 
 /** After so long, it is asked whether the client has left meanwhile: to ask costs each request 0.2 µs. */
 const LEAVING_SECONDS = 0.1
+/** To read the query of a longer URL takes up to a millisecond: each has a turn of the event loop of its own. */
+const LONG_URL = 512
 
 type Current = Incoming & Begun & { counted: RouteTraffic }
 
@@ -68,6 +70,8 @@ export function createHttpApp(parts: HttpParts) {
   const elapsedMs = stopwatch()
   const accessLog = createAccessLog(log, elapsedMs)
   const ids = createIds()
+  /** Of the last request whose URL is long. */
+  let longTurn = Promise.resolve()
 
   /** Reports an internal failure. The supervisor of a database reports its own, once. */
   function report(id: string, cause: unknown): void {
@@ -148,10 +152,7 @@ export function createHttpApp(parts: HttpParts) {
     const nowMs = clock()
     const id = ids.next().value
     let foundIp: string | null = null
-    const ip = (): string => {
-      foundIp ??= clientIp(peerOf(request), request.headers.get('x-forwarded-for'))
-      return foundIp
-    }
+    const ip = () => (foundIp ??= clientIp(peerOf(request), request.headers.get('x-forwarded-for')))
     counters.all.begun += 1
     const { path } = counted
     const beganMs = elapsedMs()
@@ -160,7 +161,11 @@ export function createHttpApp(parts: HttpParts) {
     const end: End = routed => endWith(current, routed)
     try {
       const preflight = cors?.preflight(request) ?? null
-      return preflight === null ? route(current, end) : end(preflight)
+      if (preflight !== null) return end(preflight)
+      if (request.url.length < LONG_URL) return route(current, end)
+      ip() // while the connection is open
+      longTurn = longTurn.then(() => nextTurn())
+      return longTurn.then(() => route(current, end)).catch(thrown => end(refused(thrown)))
     } catch (thrown) {
       return end(refused(thrown))
     }

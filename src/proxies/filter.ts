@@ -283,8 +283,10 @@ const FILTERS = {
     schema: listMatching(`${CITY_CHARACTER}{1,200}`, 'city names', {
       item: `${CITY_CHARACTER}{1,100}`,
     }),
-    decode: (text): readonly string[] =>
-      [...new Map(itemsOf(text).map(city => [fold(city), city])).values()].sort(),
+    decode(text): readonly string[] {
+      const folded = fold(text.replaceAll(',', '\n')).split('\n') // at once: a tenth of the time
+      return [...new Map(itemsOf(text).map((city, i) => [folded[i], city])).values()].sort()
+    },
     condition: (cities, { inCities }) => (cities.length === 0 ? null : inCities),
     en: 'Russian or English names; accents make no difference. With `lang=en`, the names that `lang=en` shows.',
     ru: 'Русские или английские названия в любом регистре; диакритика и ё не важны. С `lang=en` — те названия, что показывает `lang=en`.',

@@ -1,0 +1,27 @@
+/** Queries that are long to read (contract B9): those of one client keep nobody else waiting. */
+import { afterAll, expect, test } from 'bun:test'
+import { ASK, dataDirectory } from '../support/fixtures.ts'
+import { startInProcess } from '../support/in-process.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+/** The form of each answer, in the order in which they come. */
+async function orderOf(ask: (path: string) => Promise<unknown>, paths: readonly string[]) {
+  const order: number[] = []
+  await Promise.all(paths.map((path, n) => ask(path).then(() => order.push(n))))
+  return order
+}
+
+const cities = (n: number): string => Array.from({ length: 100 }, (_, i) => `city${n}x${i}`).join()
+
+test.each(['/stats?', `${ASK}&`, '/api?key=demo&', '/nowhere?'])(
+  'many that ask %s with long queries are answered in turns, and one after them does not wait for all',
+  async start => {
+    const { request } = await startInProcess(dataDirectory(), { publicStats: 'totals' })
+    const long = Array.from({ length: 50 }, (_, n) => `${start}city=${cities(n)}`)
+    const order = await orderOf(request, [...long, ASK])
+    expect(order.indexOf(50)).toBeLessThan(5)
+    expect(order.filter(n => n !== 50)).toEqual(Array.from({ length: 50 }, (_, n) => n))
+  },
+)
