@@ -27,6 +27,26 @@ const flag = (help: string) => ({ help, fallback: '0', read: parsers.readSwitch 
 const limit = (help: string) => ({
   ...{ value: 'N', help: `${help}, or unlimited`, read: parsers.readLimit },
 })
+const file = (help: string) => ({
+  ...{ value: 'FILE', help, read: parsers.nonEmpty('the path of a file') },
+})
+const link = (help: string) => ({ value: 'URL', help, read: parsers.readLink })
+const database = (help: string) => ({ value: 'URL', help, read: parsers.readDatabase })
+const size = (fallback: string, help: string) => ({
+  ...{ value: 'SIZE', fallback, help, read: parsers.readBytes },
+})
+const duration = (fallback: string, help: string) => ({
+  ...{ value: 'DURATION', fallback, help },
+  read: parsers.durationFrom(0, Infinity, 'a duration such as 90s, 15m, 24h or 30d'),
+})
+/** The first word is the default. */
+const choice = <const T extends readonly [string, ...string[]]>(
+  value: string,
+  help: string,
+  words: T,
+) => ({
+  ...{ value, fallback: words[0], help, read: parsers.readOneOf(words) },
+})
 
 /** The state directory that systemd sets (the first, if there are several), else `./data`. */
 const stateDirectory = ({ STATE_DIRECTORY: directories }: Environment): string =>
@@ -68,46 +88,20 @@ export const SETTINGS = {
     help: 'web pages that may read answers: * or origins (https://app.example.com)',
     read: parsers.readOrigins,
   },
-  errors: {
-    value: 'FORM',
-    fallback: 'json',
-    help: 'error bodies: json or text',
-    read: parsers.readOneOf(['json', 'text']),
-  },
-  log: {
-    value: 'FORM',
-    fallback: 'json',
-    help: 'access log on stdout: json or off',
-    read: parsers.readOneOf(['json', 'off']),
-  },
-  grace: {
-    value: 'DURATION',
-    fallback: '10s',
-    help: 'time for requests in flight after SIGTERM',
-    read: parsers.durationFrom(0, Infinity, 'a duration such as 90s, 15m, 24h or 30d'),
-  },
-  cacheBytes: {
-    value: 'SIZE',
-    fallback: '64MiB',
-    help: 'memory for the response cache; 0 turns it off',
-    read: parsers.readBytes,
-  },
+  errors: choice('FORM', 'error bodies: json or text', ['json', 'text']),
+  log: choice('FORM', 'access log on stdout: json or off', ['json', 'off']),
+  grace: duration('10s', 'time for requests in flight after SIGTERM'),
+  cacheBytes: size('64MiB', 'memory for the response cache; 0 turns it off'),
   providerService: {
     value: 'NAME',
     fallback: 'the service',
     help: "name of the provider's own service",
     read: parsers.readServiceName,
   },
-  database: {
-    value: 'URL',
-    help: 'PostgreSQL that machines share; better as PROXYLIST_DATABASE: the process list shows flags',
-    read: parsers.readDatabase,
-  },
-  fromDatabase: {
-    value: 'URL',
-    help: 'move from this PostgreSQL into the data directory',
-    read: parsers.readDatabase,
-  },
+  database: database(
+    'PostgreSQL that machines share; better as PROXYLIST_DATABASE: the process list shows flags',
+  ),
+  fromDatabase: database('move from this PostgreSQL into the data directory'),
   databaseTimeout: {
     value: 'DURATION',
     fallback: '2s',
@@ -120,34 +114,20 @@ export const SETTINGS = {
     help: '/readyz is 503 while the copies of a node are older',
     read: parsers.durationFrom(2 * SECOND_MS, DAY_MS, 'a duration from 2s to 1d, such as 60s'),
   },
-  page: {
-    value: 'STATE',
-    fallback: 'on',
-    help: 'serve the page at / and /docs: on or off',
-    read: parsers.readOneOf(['on', 'off']),
-  },
-  publicStats: {
-    value: 'PART',
-    fallback: 'full',
-    help: 'what /stats shows: full, totals (two numbers, no filters) or off',
-    read: parsers.readOneOf(['full', 'totals', 'off']),
-  },
+  page: choice('STATE', 'serve the page at / and /docs: on or off', ['on', 'off']),
+  publicStats: choice('PART', 'what /stats shows: full, totals (two numbers, no filters) or off', [
+    'full',
+    'totals',
+    'off',
+  ]),
   siteName: {
     value: 'NAME',
     fallback: 'proxylist',
     help: 'name of this service on its pages',
     read: parsers.readSiteName,
   },
-  contact: {
-    value: 'URL',
-    help: 'where pages say that you are reached: http, https or mailto',
-    read: parsers.readLink,
-  },
-  keyUrl: {
-    value: 'URL',
-    help: 'where pages send who wants a key: http, https or mailto',
-    read: parsers.readLink,
-  },
+  contact: link('where pages say that you are reached: http, https or mailto'),
+  keyUrl: link('where pages send who wants a key: http, https or mailto'),
   adminListen: {
     value: 'ADDRESS',
     help: 'where the console and /metrics listen, as --listen; off unless given',
@@ -160,11 +140,7 @@ export const SETTINGS = {
     isRepeatable: true,
     read: parsers.readSources,
   },
-  feeds: {
-    value: 'FILE',
-    help: 'file of feeds, one a line',
-    read: parsers.nonEmpty('the path of a file'),
-  },
+  feeds: file('file of feeds, one a line'),
   feedEvery: {
     value: 'DURATION',
     fallback: '60s',
@@ -225,12 +201,7 @@ export const SETTINGS = {
     help: 'use this key instead of a random one; - reads it from stdin',
     read: parsers.readKey,
   },
-  overlap: {
-    value: 'DURATION',
-    fallback: '24h',
-    help: 'how long old secrets stay valid at most; 0s ends all at once',
-    read: parsers.durationFrom(0, Infinity, 'a duration such as 90s, 15m, 24h or 30d'),
-  },
+  overlap: duration('24h', 'how long old secrets stay valid at most; 0s ends all at once'),
   window: flag('only the windows: burst, demo and temp'),
   day: flag('only the day: its requests and networks'),
   address: {
@@ -238,12 +209,7 @@ export const SETTINGS = {
     help: 'only this client address of demo or temp (IPv6: its /64)',
     read: parsers.readAddress,
   },
-  ttl: {
-    value: 'DURATION',
-    fallback: '24h',
-    help: 'how long the key is valid',
-    read: parsers.durationFrom(0, Infinity, 'a duration such as 90s, 15m, 24h or 30d'),
-  },
+  ttl: duration('24h', 'how long the key is valid'),
   burst: {
     value: 'N/DURATION',
     help: 'most requests in every interval of this length, or unlimited',
@@ -273,22 +239,11 @@ export const SETTINGS = {
     read: parsers.readTcpListen,
   },
   judgeCert: {
-    value: 'FILE',
+    ...file('judge: its certificate with the chain, in PEM; read again when it changes'),
     flag: 'cert',
-    help: 'judge: its certificate with the chain, in PEM; read again when it changes',
-    read: parsers.nonEmpty('the path of a file'),
   },
-  judgeKey: {
-    value: 'FILE',
-    flag: 'key',
-    help: 'judge: the key of its certificate, in PEM',
-    read: parsers.nonEmpty('the path of a file'),
-  },
-  judgeSecret: {
-    value: 'FILE',
-    help: 'file of the secret that judge and check share; made when there is none',
-    read: parsers.nonEmpty('the path of a file'),
-  },
+  judgeKey: { ...file('judge: the key of its certificate, in PEM'), flag: 'key' },
+  judgeSecret: file('file of the secret that judge and check share; made when there is none'),
   judge: {
     value: 'URL',
     help: 'where the judge is asked, such as http://judge.example.com',
@@ -299,18 +254,13 @@ export const SETTINGS = {
     help: 'where it is asked by TLS, such as https://judge.example.com',
     read: parsers.readJudge('https:'),
   },
-  judgeCa: {
-    value: 'FILE',
-    help: 'who vouches for the certificate of the judge, in PEM, in place of the system',
-    read: parsers.nonEmpty('the path of a file'),
-  },
+  judgeCa: file('who vouches for the certificate of the judge, in PEM, in place of the system'),
   once: flag('end when each address that is due was checked once'),
-  get: {
-    value: 'FORM',
-    fallback: 'json',
-    help: 'with --once and without --data, print the living as json, ndjson, csv or txt',
-    read: parsers.readOneOf(['json', 'ndjson', 'csv', 'txt']),
-  },
+  get: choice(
+    'FORM',
+    'with --once and without --data, print the living as json, ndjson, csv or txt',
+    ['json', 'ndjson', 'csv', 'txt'],
+  ),
   rate: {
     value: 'N/s',
     fallback: '20/s',
@@ -323,12 +273,7 @@ export const SETTINGS = {
     help: 'most checks under way, 1 to 20000',
     read: parsers.integerFrom(1, 20_000),
   },
-  speedBytes: {
-    value: 'SIZE',
-    fallback: '1GiB',
-    help: 'what measuring speeds may cost in a UTC day; 0 measures none',
-    read: parsers.readBytes,
-  },
+  speedBytes: size('1GiB', 'what measuring speeds may cost in a UTC day; 0 measures none'),
   target: {
     value: 'TARGET',
     help: 'test a service: NAME=URL,status=200,match=TEXT,not=TEXT; repeatable',
