@@ -118,9 +118,6 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
 
     find,
 
-    /** The owner of a key; `null` as of `find`. */
-    authenticate: (key: string, nowMs: number): Caller | null => find(key, nowMs)?.caller ?? null,
-
     /**
      * Admits a request or returns when to retry; resolves once the admission is durable. `ip` may
      * be empty if the caller is not counted by address; see `Enqueue` for `settling`.

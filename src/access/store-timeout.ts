@@ -2,6 +2,7 @@
  * How long one request waits for a store that can hang, in all that it asks of it one after the
  * other (contract I4). What takes longer goes on; the request does not wait for its end.
  */
+import { inTime } from '../lib/clock.ts'
 
 /** The bound of a store; `failure` makes what a request fails with. */
 export type WaitBound = { msMax: number; elapsedMs: () => number; failure: () => Error }
@@ -31,12 +32,9 @@ export function createStoreTimeout(bound: WaitBound | undefined) {
     /** What `work` resolves to. @throws what `failure` returns when that takes longer than is left. */
     async within<T>(waits: Waits, work: Promise<T>): Promise<T> {
       const beganMs = elapsedMs()
-      const { promise: passed, reject } = Promise.withResolvers<never>()
-      const timer = setTimeout(() => reject(failure()), Math.max(0, msMax - waits.waitedMs))
       try {
-        return await Promise.race([work, passed])
+        return await inTime(work, Math.max(0, msMax - waits.waitedMs), failure)
       } finally {
-        clearTimeout(timer)
         waits.waitedMs += since(beganMs)
       }
     },

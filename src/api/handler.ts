@@ -95,8 +95,8 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
       return after.then(limits => reply(limits === null ? outcome : { ...outcome, limits }))
     }
     try {
-      const caller = access.authenticate(key, nowMs)
-      if (caller === null) return fail(invalidKey(key))
+      const caller = access.find(key, nowMs)?.caller
+      if (caller === undefined) return fail(invalidKey(key))
       progress.known = { keyId: caller.id, limits: [] }
       const ip = isCountedByAddress(caller) ? findIp() : ''
 

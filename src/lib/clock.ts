@@ -45,3 +45,19 @@ export function orAfter<T>(promise: Promise<T>, ms: number, later = timerLater):
   const cancel = later(() => resolve(null), ms)
   return Promise.race([promise, passed]).finally(cancel)
 }
+
+/** Resolves as `work` does; rejects when its time is over, `null` for any, and then calls `onLate`. */
+export function inTime<T>(
+  work: Promise<T>,
+  ms: number | null,
+  late: () => Error,
+  onLate = (): void => {},
+) {
+  if (ms === null) return work
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => {
+    reject(late()) // first: what `onLate` closes fails, and says less
+    onLate()
+  }, ms)
+  return Promise.race([work, promise]).finally(() => clearTimeout(timer))
+}

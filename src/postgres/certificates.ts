@@ -4,10 +4,11 @@ import { readFileSync } from 'node:fs'
 import { connect, isIP } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { eachHost } from '../config/parsers.ts'
+import { inTime } from '../lib/clock.ts'
 import { StoreError } from '../lib/errors.ts'
 import { finding, type Result } from '../lib/examination.ts'
 import { DAY_MS, formatDay, utcDay } from '../lib/time.ts'
-import { inTime, shownHost } from './connection.ts'
+import { shownHost } from './connection.ts'
 
 /** Asks for TLS; a server that offers it answers `S` (documentation of the protocol, "SSLRequest"). */
 const TLS_REQUEST = Uint8Array.of(0, 0, 0, 8, 4, 210, 22, 47)

@@ -5,6 +5,7 @@
  */
 import type { SQL, TransactionSQL } from 'bun'
 import { eachHost, TLS_FILES } from '../config/parsers.ts'
+import { inTime } from '../lib/clock.ts'
 import { StoreError, reasonOf as systemReason, UnknownOutcome } from '../lib/errors.ts'
 import { readRegularFile } from '../lib/files.ts'
 import { SECOND_MS } from '../lib/time.ts'
@@ -101,22 +102,6 @@ export const sessionOf = ({ name, timeoutMs, session }: Omit<ConnectionOptions, 
 })
 
 const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
-
-/** Resolves as `work` does; rejects when its time is over, `null` for any, and then calls `onLate`. */
-export function inTime<T>(
-  work: Promise<T>,
-  ms: number | null,
-  late: () => Error,
-  onLate = (): void => {},
-) {
-  if (ms === null) return work
-  const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => {
-    reject(late()) // first: what `onLate` closes fails, and says less
-    onLate()
-  }, ms)
-  return Promise.race([work, promise]).finally(() => clearTimeout(timer))
-}
 
 const NO_ANSWER = 'it does not answer'
 /** How long opening a connection may take, until others are waited for no longer, and until one is asked again. */

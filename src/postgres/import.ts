@@ -6,6 +6,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ReservedSQL } from 'bun'
+import { inTime } from '../lib/clock.ts'
 import { CommandError, orAborted, StoreError, UnknownOutcome } from '../lib/errors.ts'
 import { MINUTE_MS, toSeconds } from '../lib/time.ts'
 import { FUTURE_SECONDS_MAX } from '../proxies/freshness.ts'
@@ -20,7 +21,7 @@ import type {
 } from '../proxies/store.ts'
 import { arrayLiteral, columnsOf } from './arrays.ts'
 import { type ListState, lockList, storeListVersion } from './change-numbers.ts'
-import { type Connection, inTime, onlyRow, type Value } from './connection.ts'
+import { type Connection, onlyRow, type Value } from './connection.ts'
 import { LOCK_CLASS, LOCKS } from './migrate.ts'
 
 /**

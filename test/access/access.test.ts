@@ -48,7 +48,7 @@ describe('authenticate', () => {
     [made.temp, T0 + HOUR_MS - 1, { kind: 'temp', plan: temporary }],
     [{ key: 'demo', id: 'demo' }, T0, { kind: 'demo', plan: demo }],
   ] as const)('knows %j at %d', ({ key, id }, nowMs, caller) => {
-    expect<unknown>(access.authenticate(key, nowMs)).toEqual({ id, ...caller })
+    expect<unknown>(access.find(key, nowMs)?.caller).toEqual({ id, ...caller })
   })
 
   const { key } = made.paid
@@ -69,7 +69,7 @@ describe('authenticate', () => {
     ['a revoked temporary key', made.revokedTemp.key, T0],
     ['the prefix alone', 'temp_', T0],
   ] as const)('refuses %s', (_, wrong, nowMs) => {
-    expect(access.authenticate(wrong, nowMs)).toBeNull()
+    expect(access.find(wrong, nowMs)).toBeNull()
   })
 })
 

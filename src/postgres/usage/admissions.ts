@@ -21,12 +21,12 @@ import {
   type UsageTable,
 } from '../../access/rate-limit.ts'
 import type { Awaitable } from '../../lib/awaitable.ts'
-import { stopwatch, timerLater } from '../../lib/clock.ts'
+import { inTime, stopwatch, timerLater } from '../../lib/clock.ts'
 import { UnknownOutcome } from '../../lib/errors.ts'
 import { MINUTE_MS, utcDay } from '../../lib/time.ts'
 import { BATCH_MAX, type Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
-import { inTime, type Query } from '../connection.ts'
+import type { Query } from '../connection.ts'
 import { isLockNotFree } from '../errors.ts'
 import { type DatabaseClock, fillIn, hasSameLimits, nameOf, type RefusalCache } from './refusals.ts'
 
