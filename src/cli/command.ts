@@ -89,9 +89,9 @@ export function createStdoutWriter(signal: AbortSignal): (chunk: Uint8Array) => 
   }
 }
 
-/** Writes a value to stdout as JSON, indented by two spaces. */
-export const printJson = (value: unknown): Promise<void> =>
-  print(`${JSON.stringify(value, null, 2)}\n`)
+/** A value as JSON for stdout, indented by two spaces. */
+export const inJson = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
+export const printJson = (value: unknown): Promise<void> => print(inJson(value))
 
 /** A path as a shell takes it. */
 export const quoted = (path: string): string =>

@@ -115,6 +115,38 @@ test('keys list shows state, plan and end, and of a key no more than its prefix'
   expect(table.stdout + json.stdout).not.toContain('xxxx') // an id may have two
 })
 
+test('commands that make, change or remove keys and plans print with --json what they have done', async () => {
+  const cwd = directoryOf()
+  const ask = async (line: string) =>
+    JSON.parse((await take(cwd, { args: `${line} --json`, stdout: /^\{\n/, stderr: /./ })).stdout)
+  const first = { plan: 'classic', label: 'first', note: '', expires: '2026-11-21T12:00:00.000Z' }
+  const made = await ask('keys add --plan classic --label first --expires 1d --key first-012345')
+  const { id } = made
+  expect(made).toEqual({
+    id: expect.stringMatching(/^[a-z0-9]{8}$/),
+    ...first,
+    key: 'first-012345',
+  })
+  const temp = { plan: 'temp', expires: '2026-11-20T13:00:00.000Z' }
+  expect(await ask('keys temp --ttl 1h')).toMatchObject(temp)
+  const changed = { ...first, note: 'late', expires: null }
+  expect(await ask(`keys set ${id} --note late --expires never`)).toEqual({ id, ...changed })
+  const key = expect.stringMatching(/^pl_[A-Za-z0-9]{32}$/)
+  const until = '2026-11-20T13:00:00.000Z'
+  expect(await ask(`keys rotate ${id} --overlap 1h`)).toEqual({ id, old_secrets_until: until, key })
+  const ended = { id, old_secrets_until: null, key }
+  expect(await ask(`keys rotate ${id} --overlap 0s`)).toEqual(ended)
+  expect(await ask(`keys reset ${id} --day`)).toEqual({ id, address: null, reset: 'day' })
+  const reset = { id: 'demo', address: '192.0.2.1', reset: 'all' }
+  expect(await ask('keys reset demo --address 192.0.2.1')).toEqual(reset)
+  expect(await ask(`keys revoke ${id}`)).toEqual({ id, state: 'revoked' })
+  expect(await ask(`keys remove ${id}`)).toEqual({ id, state: 'removed' })
+  const plan = await ask('plans set small --count 9')
+  const { stdout: plans } = await take(cwd, { args: 'plans list --json', stdout: /./ })
+  expect(JSON.parse(plans)).toContainEqual(plan)
+  expect(await ask('plans remove small')).toEqual({ name: 'small', state: 'removed' })
+})
+
 type Damage = readonly [name: string, make: (dir: string) => void, says: RegExp]
 const DAMAGES: readonly Damage[] = [
   [

@@ -13,11 +13,13 @@ import { CommandError, orAborted, reasonOf } from '../../lib/errors.ts'
 import { formatInstant, formatInstantOrNull } from '../../lib/time.ts'
 import { type Stores, storesOf } from '../../stores.ts'
 import { columns } from '../chart.ts'
-import { command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
+import { command, DATA_SETTINGS, inJson, print, printJson, say, table } from '../command.ts'
 import { exportKeys, importKeys } from './key-file.ts'
 
 /** Stands for stdin as the value of `--key`. */
 const STDIN = '-'
+/** The settings of all these commands. */
+const SETTINGS = [...DATA_SETTINGS, 'json'] as const
 /** Longer than any key, in characters; what follows is not read. */
 const LINE_MAX = 4096
 
@@ -51,7 +53,7 @@ async function lineOfStdin(): Promise<string> {
 const addKey = command({
   name: 'keys add',
   summary: 'create a key and print it once',
-  settings: [...DATA_SETTINGS, 'plan', 'label', 'note', 'expires', 'key'],
+  settings: [...SETTINGS, 'plan', 'label', 'note', 'expires', 'key'],
   example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
@@ -61,14 +63,14 @@ const addKey = command({
     const expiresAt = manage.endOf(expires, nowMs, '--expires')
     const key =
       given === STDIN ? await orAborted(keyFromStdin(), signal) : (given ?? newKey('regular'))
-    await makeKey(stores, { key, label, note, plan, expiresAt }, nowMs, signal)
+    await makeKey(stores, { key, label, note, plan, expiresAt }, nowMs, { settings, signal })
   },
 })
 
 const addTemporaryKey = command({
   name: 'keys temp',
   summary: 'create a temporary key, on plan temp, and print it once',
-  settings: [...DATA_SETTINGS, 'ttl', 'label', 'note'],
+  settings: [...SETTINGS, 'ttl', 'label', 'note'],
   example: 'proxylist keys temp --ttl 1h --label trial',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
@@ -77,24 +79,29 @@ const addTemporaryKey = command({
     const nowMs = clock()
     const expiresAt = manage.futureExpiry(nowMs + ttl, nowMs, '--ttl')
     const key = { key: newKey('temp'), label, note, plan: null, expiresAt }
-    await makeKey(stores, key, nowMs, signal)
+    await makeKey(stores, key, nowMs, { settings, signal })
   },
 })
 
+/** How a command prints a secret, and what ends it. */
+type Output = { settings: { json: boolean }; signal: AbortSignal }
+
 /**
- * Prints the secret of a key that is stored by now. @throws CommandError when that fails, or a signal
- * comes first: `outcomeOf` says what became of the key.
+ * Prints the secret of a key that is stored by now, alone or, in JSON, with what else is `known`.
+ * @throws CommandError when that fails, or a signal comes first: `outcomeOf` says what became of the key.
  */
 async function printSecret(
-  secret: string,
-  signal: AbortSignal,
+  key: string,
+  known: object,
+  { settings: { json }, signal }: Output,
   outcomeOf: (reason: string) => Awaitable<string>,
 ): Promise<void> {
   try {
     signal.throwIfAborted()
     // Not `print`, which accepts a closed stdout, and keeps signals from being seen while it waits.
     const out = Bun.stdout.writer()
-    await orAborted(Promise.all([out.write(`${secret}\n`), out.flush()]), signal)
+    const text = json ? inJson({ ...known, key }) : `${key}\n`
+    await orAborted(Promise.all([out.write(text), out.flush()]), signal)
   } catch (error) {
     const outcome = await outcomeOf(error === signal.reason ? 'interrupted' : reasonOf(error))
     throw new CommandError(outcome, error instanceof CommandError ? error.exitCode : 1)
@@ -104,32 +111,32 @@ async function printSecret(
 /**
  * Prints a secret of which nobody knows whether it was stored; `see` is the command that shows it if it was. @throws CommandError, and all that is not such a failure.
  */
-async function printUnknown(error: unknown, see: string, signal: AbortSignal): Promise<never> {
+async function printUnknown(error: unknown, see: string, output: Output): Promise<never> {
   if (!(error instanceof manage.UnknownSecret)) throw error
   const outcome = manage.unknownSecret(`proxylist ${see}`)
-  await printSecret(error.secret, signal, reason => {
+  await printSecret(error.secret, {}, output, reason => {
     return `${error.message}; a secret that could not be printed (${reason}) ${outcome}`
   })
   throw new CommandError(`${error.message}; the secret on stdout ${outcome}`)
 }
 
 /** Stores and prints a new key; if it cannot be printed, nobody could read it, and it is revoked. */
-async function makeKey(
-  stores: Stores,
-  key: NewKey,
-  nowMs: number,
-  signal: AbortSignal,
-): Promise<void> {
+async function makeKey(stores: Stores, key: NewKey, nowMs: number, output: Output): Promise<void> {
   const id = await stores.registry('make', registry =>
-    manage.addKey(registry, key, nowMs).catch(error => printUnknown(error, 'keys list', signal)),
+    manage.addKey(registry, key, nowMs).catch(error => printUnknown(error, 'keys list', output)),
   )
   const named = key.plan === null ? `temporary key ${id}` : `key ${id} on plan ${key.plan}`
   say(`${named}, ${expiryOf(key.expiresAt)}; it is shown only once:`)
-  await printSecret(key.key, signal, async reason => {
+  await printSecret(key.key, { id, ...summaryOf(key) }, output, async reason => {
     await stores.registry('change', ({ keys }) => keys.revoke(id, nowMs))
     return `the key could not be printed (${reason}); it is revoked`
   })
 }
+
+/** What the commands that make or change a key print of it as JSON. */
+const summaryOf = ({ plan, label, note, expiresAt }: Omit<NewKey, 'key'>) => ({
+  ...{ plan: plan ?? TEMP_PLAN, label, note, expires: formatInstantOrNull(expiresAt) },
+})
 
 const expiryOf = (expiresAt: number | null): string =>
   expiresAt === null ? 'never expires' : `until ${formatInstant(expiresAt)}`
@@ -137,7 +144,7 @@ const expiryOf = (expiresAt: number | null): string =>
 const listKeys = command({
   name: 'keys list',
   summary: 'list keys with state and today’s use',
-  settings: [...DATA_SETTINGS, 'json'],
+  settings: SETTINGS,
   example: 'proxylist keys list --json',
   async run({ settings, clock }) {
     const nowMs = clock()
@@ -212,7 +219,7 @@ const showKey = command({
   name: 'keys show',
   summary: 'show a key, its limits, and its use by hour and by day',
   arguments: '<id>',
-  settings: [...DATA_SETTINGS, 'json'],
+  settings: SETTINGS,
   example: 'proxylist keys show k3x9m2ab',
   async run({ settings, args: [id = ''], clock }) {
     const nowMs = clock()
@@ -233,7 +240,7 @@ const resetKey = command({
   name: 'keys reset',
   summary: 'give a key, or the client addresses of demo or temp, a fresh start',
   arguments: '<id>',
-  settings: [...DATA_SETTINGS, 'window', 'day', 'address'],
+  settings: [...SETTINGS, 'window', 'day', 'address'],
   example: 'proxylist keys reset k3x9m2ab --window',
   async run({ settings, args: [id = ''], clock }) {
     const { window, day, address } = settings
@@ -251,6 +258,7 @@ const resetKey = command({
       return manage.resetKey(registry, id, part, nowMs)
     })
     say(`${id}${address === undefined ? '' : ` from ${address}`}: ${PARTS[part]} unused again`)
+    if (settings.json) await printJson({ id, address: address ?? null, reset: part })
   },
 })
 
@@ -258,12 +266,13 @@ const revokeKey = command({
   name: 'keys revoke',
   summary: 'revoke a key permanently, and cut its downloads',
   arguments: '<id>',
-  settings: DATA_SETTINGS,
+  settings: SETTINGS,
   example: 'proxylist keys revoke k3x9m2ab',
   async run({ settings, args: [id = ''], clock }) {
     const stores = storesOf(settings, clock)
     await stores.registry('change', registry => manage.revokeKey(registry, id, clock()))
     say(`key ${id} is revoked`)
+    if (settings.json) await printJson({ id, state: 'revoked' })
   },
 })
 
@@ -271,7 +280,7 @@ const setKey = command({
   name: 'keys set',
   summary: 'change plan, label, note or expiry of a key',
   arguments: '<id>',
-  settings: [...DATA_SETTINGS, 'plan', 'label', 'note', 'expires'],
+  settings: [...SETTINGS, 'plan', 'label', 'note', 'expires'],
   example: 'proxylist keys set k3x9m2ab --plan classic --expires never',
   async run({ settings, args: [id = ''], clock }) {
     const { plan, label, note, expires } = settings
@@ -292,6 +301,7 @@ const setKey = command({
     const named = key.label === '' ? 'no label' : `label ${key.label}`
     const noted = key.note === '' ? '' : ` note ${key.note},`
     say(`key ${id}: plan ${key.plan ?? TEMP_PLAN}, ${named},${noted} ${expiryOf(key.expiresAt)}`)
+    if (settings.json) await printJson({ id, ...summaryOf(key) })
   },
 })
 
@@ -299,7 +309,7 @@ const rotateKey = command({
   name: 'keys rotate',
   summary: 'give a key a new secret and print it once',
   arguments: '<id>',
-  settings: [...DATA_SETTINGS, 'overlap'],
+  settings: [...SETTINGS, 'overlap'],
   example: 'proxylist keys rotate k3x9m2ab --overlap 24h',
   endsAtSignal: 'by itself',
   async run({ settings, args: [id = ''], clock, signal }) {
@@ -308,12 +318,13 @@ const rotateKey = command({
     const { key, untilMs } = await storesOf(settings, clock).registry('change', registry =>
       manage
         .rotateKey(registry, id, change, clock())
-        .catch(error => printUnknown(error, `keys show ${id}`, signal)),
+        .catch(error => printUnknown(error, `keys show ${id}`, { settings, signal })),
     )
     const old = overlap === 0 ? 'ended' : `valid until ${formatInstant(untilMs)}`
     say(`key ${id} has a new secret, the old one is ${old}; it is shown only once:`)
     const failed = (reason: string) => `the secret could not be printed (${reason}); rotate again`
-    await printSecret(key, signal, failed)
+    const until = overlap === 0 ? null : formatInstant(untilMs)
+    await printSecret(key, { id, old_secrets_until: until }, { settings, signal }, failed)
   },
 })
 
@@ -321,11 +332,12 @@ const removeKey = command({
   name: 'keys remove',
   summary: 'remove a revoked key and its use',
   arguments: '<id>',
-  settings: DATA_SETTINGS,
+  settings: SETTINGS,
   example: 'proxylist keys remove k3x9m2ab',
   async run({ settings, args: [id = ''], clock }) {
     await storesOf(settings, clock).registry('change', registry => manage.removeKey(registry, id))
     say(`key ${id} is removed`)
+    if (settings.json) await printJson({ id, state: 'removed' })
   },
 })
 

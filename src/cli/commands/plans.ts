@@ -50,12 +50,12 @@ const setPlan = command({
   summary: 'change a plan, or create one from the built-in standard',
   arguments: '<name>',
   settings: [
-    ...DATA_SETTINGS,
+    ...([...DATA_SETTINGS, 'json'] as const),
     ...(['burst', 'daily', 'subnets', 'clients', 'count', 'downloads', 'enabled'] as const),
   ],
   example: 'proxylist plans set small --burst 2/5s --daily 1000 --subnets 10 --count 100',
   async run({ settings, args: [name = ''], clock }) {
-    const { data, database, databaseTimeout, enabled, ...limits } = settings
+    const { data, database, databaseTimeout, json, enabled, ...limits } = settings
     requirePlanName(name, 'NAME')
     const changes = Object.fromEntries(
       Object.entries({
@@ -68,9 +68,10 @@ const setPlan = command({
     const plan = await stores.registry('make', ({ plans }) =>
       manage.changePlan(plans, name, changes),
     )
-    const { name: _, ...described } = describe(plan)
-    const words = Object.entries(described).map(([limit, value]) => `${limit} ${inWords(value)}`)
+    const { name: _, ...limitsOfPlan } = describe(plan)
+    const words = Object.entries(limitsOfPlan).map(([limit, value]) => `${limit} ${inWords(value)}`)
     say(`plan ${name}: ${words.join(', ')}`)
+    if (json) await printJson(describe(plan))
   },
 })
 
@@ -78,7 +79,7 @@ const removePlan = command({
   name: 'plans remove',
   summary: 'remove a plan that no key uses',
   arguments: '<name>',
-  settings: DATA_SETTINGS,
+  settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist plans remove small',
   async run({ settings, args: [name = ''], clock }) {
     manage.refuseBuiltIn(name)
@@ -86,6 +87,7 @@ const removePlan = command({
       manage.removePlan(plans, name),
     )
     say(`plan ${name} is removed`)
+    if (settings.json) await printJson({ name, state: 'removed' })
   },
 })
 
