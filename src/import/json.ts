@@ -1,13 +1,15 @@
 /**
- * The records of one JSON document: an array of records or of addresses, an object of
- * records by address or of arrays by type, or an envelope around either, as the API and other tools
- * write them. Walks the outer structure itself and passes each record to `JSON.parse`, so that a
- * document of any size needs the memory of one record.
+ * The records of one JSON document: an array of records or of addresses, an object of records by address or of
+ * arrays by type, or an envelope around either, as the API and other tools write them; or records of several lines
+ * that follow each other, as jq writes them. Walks the outer structure itself and passes each record to
+ * `JSON.parse`, so that a document of any size needs the memory of one record.
  */
 import {
   BROKEN,
   brokenText,
+  type Chunks,
   parseJson,
+  peek,
   quotedName,
   RECORD_LENGTH_MAX,
   type Reader,
@@ -139,7 +141,21 @@ const START_LENGTH_MAX = 1024
  * Passes every record of a JSON document to `sink`, with its key when it is listed under one.
  * @throws UnusableFile when the document is not JSON, is truncated, or is not a list of proxies.
  */
-export const readJson: Reader = async (chunks, sink) => {
+export const readJson: Reader = async (chunks, sink, names) => {
+  const { head, all } = await peek(chunks)
+  const [object = ''] = /^\s*\{[ \t\r]*\n.*?\n\}/s.exec(head) ?? []
+  const first = parseJson(object)
+  const isSequence = isRecord(first) && Object.keys(first).some(names.isAddress)
+  await readDocument(isSequence ? asArray(all) : all, sink)
+}
+
+async function* asArray(records: Chunks): Chunks {
+  yield '['
+  yield* records
+  yield ']'
+}
+
+async function readDocument(chunks: Chunks, sink: RowSink): Promise<void> {
   const outline = createOutline(sink)
   let text = ''
   let line = 1

@@ -61,6 +61,7 @@ const FORMS: { readonly [file: string]: Form } = {
       192.0.2.52:8080 http ping=90500 out=192.0.2.52 country=US city=Ashburn cityEn=Ashburn`,
     rejected: '2: ip has a user and a password, which are not supported',
   },
+  'jq.json': { proxies: '192.0.2.62:1080 socks5 country=DE\n192.0.2.63:8080 http' },
   'proxifly.json': {
     proxies: `
       192.0.2.60:8080 https anon=transparent country=US city=Washington D.C.
