@@ -8,7 +8,7 @@ import { canonicalIp } from '../lib/ip.ts'
 /** Stands for the address of a client on a unix socket, which has none. */
 export const LOCAL_CLIENT = 'unix'
 
-/** Most entries of X-Forwarded-For that are read, from the right. */
+/** Most entries of X-Forwarded-For that are read, from the right; none is longer than 64 characters. */
 const HOPS_MAX = 32
 
 /** An entry of X-Forwarded-For, which may carry a port: `1.2.3.4:80`, `[2001:db8::1]:80`. */
@@ -34,8 +34,8 @@ export function createClientIp(trusted: BlockList | undefined) {
     let client = peer === null ? LOCAL_CLIENT : canonicalIp(peer)
     if (client === null) return 'unknown' // its X-Forwarded-For is ignored
     if (forwardedFor === null) return client
-    const hops = forwardedFor.split(',').slice(-HOPS_MAX).reverse()
-    for (const hop of hops) {
+    const hops = forwardedFor.slice(-64 * HOPS_MAX).split(',')
+    for (const hop of hops.slice(-HOPS_MAX).reverse()) {
       if (client !== LOCAL_CLIENT && !isTrusted(client)) break
       const ip = entryIp(hop)
       if (ip === null) break

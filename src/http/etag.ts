@@ -14,11 +14,9 @@ export const documentOf = (coded: Coded, fields: HeaderFields): Document => ({
   coded,
 })
 
-/** Whether `If-None-Match` names this tag. */
+/** Whether `If-None-Match` names this tag, weak or not. */
 const isKnown = (given: string | null, etag: string): boolean =>
-  given !== null &&
-  (given.trim() === '*' ||
-    given.split(',').some(tag => tag.trim().replace(/^(?!W\/)/, 'W/') === etag))
+  given !== null && (given.trim() === '*' || given.includes(etag.slice('W/'.length)))
 
 /** The reply with a document, in the coding that suits the client, or that it has it already. */
 export function documentReply({ fields, etag, coded }: Document, request: Headers): Reply {
@@ -28,8 +26,7 @@ export function documentReply({ fields, etag, coded }: Document, request: Header
     return { ...rest, status: 304, headers, body: { kind: 'none' } }
   }
   const encoding = chooseEncoding(request.get('accept-encoding'))
-  const content = coded[encoding ?? 'identity']
-  const body = { kind: 'whole', content } as const
+  const body = { kind: 'whole', content: coded[encoding ?? 'identity'] } as const
   if (encoding !== null) headers.set('content-encoding', encoding)
   return { ...rest, status: 200, headers, body }
 }
