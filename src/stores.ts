@@ -373,7 +373,7 @@ async function withCheckedDatabase<T>(
       )
     }
     const { read, write } = createStatusStore(quick)
-    const feeds = createFeedStore(quick)
+    const feeds = createFeedStore(quick, lock.query)
     return await work({
       list: createCheckedList({ quick, patient, clock, isOnly: lock.isHeld }),
       status: { read, write: status => (lock.isHeld() ? write(status) : undefined) },

@@ -208,7 +208,7 @@ export async function openNode(given: NodeOptions) {
   const lock = createLeaderLock('jobs', options)
   const registry = createRegistry(connection, usage, patient)
   const sharedList = createListStore(patient, clock)
-  const feeds = createFeedStore(connection)
+  const feeds = createFeedStore(connection, lock.query)
   async function closeStores(): Promise<void> {
     await lock.close()
     for (const { close } of [usage, connection, patient]) await close().catch(() => {})

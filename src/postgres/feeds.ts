@@ -40,10 +40,9 @@ export const readLines = async (query: Query): Promise<string> =>
   (await onlyRow<{ lines: string }>(query, 'select lines from proxylist.feed_lines')).lines
 
 /**
- * The states of the feeds. A lease is a lock of the connection: it ends when it is released, or with
- * the process that has it.
+ * The states of the feeds. A lease is a lock of the session in which `lock` asks: it ends with that, or is released.
  */
-export function createFeedStore({ query, transaction, close }: Connection) {
+export function createFeedStore({ query, transaction, close }: Connection, lock = query) {
   /** The states of all feeds in the order of their sources, or that of one. */
   const read = async (id: string | null): Promise<StoredFeed[]> => {
     const rows = await query<{ id: string; state: string }>(
@@ -57,7 +56,7 @@ export function createFeedStore({ query, transaction, close }: Connection) {
     find: async id => (await read(id)).map(({ id: _, ...state }) => state)[0] ?? null,
     list: () => read(null),
     async lease(feed, nowMs): Promise<boolean> {
-      const { ok } = await onlyRow<{ ok: boolean }>(query, LEASE, [feed.id])
+      const { ok } = await onlyRow<{ ok: boolean }>(lock, LEASE, [feed.id])
       if (ok) await query(INSERT, added([feed], nowMs))
       return ok
     },
@@ -65,7 +64,7 @@ export function createFeedStore({ query, transaction, close }: Connection) {
       await query(SAVE, [id, JSON.stringify(state)])
     },
     async release(id): Promise<void> {
-      await query(RELEASE, [id])
+      await lock(RELEASE, [id])
     },
     keepOnly: (kept: readonly FeedKey[], nowMs): Promise<void> =>
       transaction(async tx => {

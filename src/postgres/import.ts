@@ -60,7 +60,7 @@ const STAGE = `
     country integer not null, city integer not null, ip_out text not null, stated integer not null)`
 const FILL = `copy pg_temp.incoming from stdin`
 const UNSTAGE = `reset synchronous_commit; set local synchronous_commit = off;
-  drop table if exists pg_temp.incoming`
+  reset idle_session_timeout; drop table if exists pg_temp.incoming`
 
 type MergeOrder = {
   mode: ImportMode
@@ -221,9 +221,10 @@ function createSession(
   return {
     run,
     /** Locks the list for as long as the session lasts; `onWait` is called when another import has it. */
-    async lock(onWait: () => void): Promise<void> {
+    async lock(onWait: () => void, silentMsMax: number): Promise<void> {
+      const silent = `set_config('idle_session_timeout', '${silentMsMax}', false)`
       for (let waitedMs = 0; waitedMs < WAIT_MS; waitedMs += RETRY_MS) {
-        const text = 'select pg_try_advisory_lock($1, $2) as ok'
+        const text = `select ${silent}, pg_try_advisory_lock($1, $2) as ok`
         isLocked = (await onlyRow<{ ok: boolean }>(run, text, [LOCK_CLASS, LOCKS.list])).ok
         if (isLocked) return
         if (waitedMs === SHORT_WAIT_MS) onWait()
@@ -357,6 +358,7 @@ export function beginImport(
   onWait: () => void,
   nowMs: number,
   writer: ImportWriter,
+  silentMsMax = 5 * MINUTE_MS, // of a process that is frozen: its lock is lost then
 ) {
   const names = createNames()
   let started: Promise<Session> | null = null
@@ -372,7 +374,7 @@ export function beginImport(
       const reserved = await connection.using(sql => sql.reserve())
       const session = createSession(connection, reserved, signal)
       try {
-        await session.lock(onWait)
+        await session.lock(onWait, silentMsMax)
         await session.run(STAGE)
         return session
       } catch (error) {
@@ -399,9 +401,7 @@ export function beginImport(
   }
 
   return {
-    async lock(signal?: AbortSignal): Promise<void> {
-      await start(signal)
-    },
+    lock: async (signal?: AbortSignal): Promise<void> => void (await start(signal)),
     add(proxy: IncomingProxy): void {
       accepted += 1
       const row = toRow(proxy, names.positionOf(proxy.city, proxy.cityEn))

@@ -109,6 +109,7 @@ export function createLeaderLock(
       }
     },
     isHeld: (): boolean => pid !== 0 && connection.isOpen(),
+    query: connection.query, // for other locks that are to be lost with this one
     async close(): Promise<void> {
       pid = 0
       await connection.close().catch(() => {})

@@ -6,6 +6,7 @@ import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import type { FeedLines, FeedStore } from '../../src/feeds/store.ts'
 import { openConnection } from '../../src/postgres/connection.ts'
 import { createFeedStore } from '../../src/postgres/feeds.ts'
+import { createLeaderLock } from '../../src/postgres/nodes.ts'
 import { feedLinesIn, openFeeds } from '../../src/sqlite/feeds.ts'
 import { FEED as A, FEED_STATE } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -147,6 +148,17 @@ describe.skipIf(!HAS_POSTGRES)('PostgreSQL: a lease', () => {
     await one.release(A.id)
     expect(await two.lease(A, T0)).toBeTrue()
     expect(await one.lease(A, T0)).toBeFalse()
+  })
+
+  test('ends with the lock of a process that is frozen, with its connections open', async () => {
+    const store = await (await POSTGRES.place()).open()
+    const { url } = await (database ?? migratedDatabase())
+    const options = { url, timeoutMs: 30_000, name: 'test' }
+    const [lock, connection] = [createLeaderLock('jobs', options, 1_000), openConnection(options)]
+    undo.push(lock.close, connection.close)
+    await lock.tick()
+    expect(await createFeedStore(connection, lock.query).lease(A, T0)).toBeTrue()
+    await until(() => store.lease(A, T0))
   })
 
   test('ends with a process that was killed', async () => {

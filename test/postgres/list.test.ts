@@ -6,6 +6,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import type { Version } from '../../src/node/ports.ts'
 import { createChangeSource, readListChanges } from '../../src/postgres/changes.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
+import { beginImport } from '../../src/postgres/import.ts'
 import { createListStore } from '../../src/postgres/list.ts'
 import type { Row } from '../../src/proxies/row.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -323,5 +324,18 @@ describe.skipIf(!HAS_POSTGRES)('an import that is killed leaves list, version an
     await untilKilled(reader)
     expect(await stateOf(reader)).toEqual(before)
     expect(await load(killed, [at(3)])).toMatchObject({ added: 1 }) // on a new connection
+  })
+
+  test('with its session, when it is frozen with its connection open', async () => {
+    const { url, reader, store } = await openStore()
+    await load(store, [at(1), at(2)])
+    const before = await stateOf(reader)
+    const connection = openConnection({ url, timeoutMs: null, name: 'killed' })
+    onCleanUp(connection.close)
+    const frozen = beginImport(connection, 'replace', () => {}, T0, 'other', 1_000)
+    await frozen.lock()
+    await until(async () => (await stateOf(reader)).locks === 0)
+    expect(await stateOf(reader)).toEqual(before)
+    await expect(frozen.commit()).rejects.toThrow('the database 127.0.0.1')
   })
 })
