@@ -21,6 +21,7 @@ import { isStoreFailure } from './errors.ts'
 import {
   objectsMadeBy,
   objectsOf,
+  ofNewer,
   refuseForeign,
   type ServerHolds,
   schemaVersion,
@@ -32,7 +33,6 @@ type Value = string | number
 /** Selects values, as `value`; `accepts` returns false or throws where no command would write one. */
 type Rule = readonly [what: string, select: string, accepts: (value: Value) => unknown]
 
-/** Finds what must not be there. */
 const none = (): boolean => false
 
 const valuesOf = (table: string, ...columns: string[]): string =>
@@ -92,7 +92,6 @@ const areSubjects = isList(
 const isUsedDay = isOf([isDay, isCount, isCount, isBetween(0, 23), isList(isWhole, 24)])
 const areUsedKeys = isList(isOf([isText, isInstant, isList(isUsedDay)]))
 
-/** Whether a text is JSON of that form. */
 const isJson =
   (is: Check) =>
   (text: Value): boolean =>
@@ -248,10 +247,11 @@ export function refuseForeignSchema(file: string, holds: ServerHolds): void {
   refuseForeignObjects(db, holds)
 }
 
-/** As `refuseForeignSchema`, of an open database of a known version. */
+/** As `refuseForeignSchema`, of an open database. */
 export function refuseForeignObjects(db: Database, holds: ServerHolds): void {
-  const scripts = SCRIPTS[holds].slice(0, schemaVersion(db))
-  const known = objectsMadeBy([...scripts, 'analyze']) // SQLite may have added statistics
+  const [found, scripts] = [schemaVersion(db), SCRIPTS[holds]]
+  if (found > scripts.length) throw new CommandError(ofNewer(db.filename, found, scripts.length))
+  const known = objectsMadeBy([...scripts.slice(0, found), 'analyze']) // SQLite may have added statistics
   if (objectsOf(db).isSubsetOf(known)) return
   throw new CommandError(`${db.filename} ${holding('a table, an index, a trigger or a view')}`)
 }

@@ -314,7 +314,7 @@ const sql =
     for (const statement of statements) db.run(statement)
     db.close()
   }
-const newer = sql('pragma user_version = 99')
+const newer = sql('create table later (a text)', 'pragma user_version = 99')
 const songs = (file: string): void => {
   rmSync(file)
   sql('create table songs (title text)')(file)
