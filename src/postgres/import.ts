@@ -358,7 +358,7 @@ export function beginImport(
   onWait: () => void,
   nowMs: number,
   writer: ImportWriter,
-  silentMsMax = 5 * MINUTE_MS, // of a process that is frozen: its lock is lost then
+  silentMsMax = MINUTE_MS, // of a process that is frozen: its lock is lost then
 ) {
   const names = createNames()
   let started: Promise<Session> | null = null
