@@ -149,9 +149,9 @@ export function FormDialog(props: FormDialogProps) {
   )
 }
 
-/** What can be done with a thing: at once, or in a dialog that is opened. */
+/** What can be done with a thing: at once, once it was confirmed, or in a dialog of its own. */
 export type Action = { name: string; isOff?: boolean } & (
-  | { run(): Promise<unknown> }
+  | { run(): Promise<unknown>; confirm?: Pick<FormDialogProps, 'title' | 'hint'> }
   | { open(close: () => void): VNode }
 )
 
@@ -163,10 +163,11 @@ export function Actions({ actions, look, of }: ActionsProps) {
   const [problem, setProblem] = useState<string | null>(null)
   const start = async (action: Action): Promise<void> => {
     setProblem(null)
-    if ('open' in action) return setOpened(action.name)
+    if ('open' in action || action.confirm) return setOpened(action.name)
     await action.run().catch(error => setProblem(messageOf(error)))
   }
   const action = actions.find(({ name }) => name === opened)
+  const close = (): void => setOpened(null)
   return (
     <div class="row-actions">
       {actions.map(each => (
@@ -182,7 +183,15 @@ export function Actions({ actions, look, of }: ActionsProps) {
         </button>
       ))}
       {problem && <Alert>{problem}</Alert>}
-      {action && 'open' in action && action.open(() => setOpened(null))}
+      {action && 'open' in action && action.open(close)}
+      {action && 'run' in action && action.confirm && (
+        <FormDialog
+          {...action.confirm}
+          action={action.name}
+          onSubmit={action.run}
+          onClose={close}
+        />
+      )}
     </div>
   )
 }

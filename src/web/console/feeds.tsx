@@ -84,15 +84,11 @@ function Row({ feed, send }: { feed: Feed; send: Send }) {
     { name: 'Change', open: onClose => <FeedDialog {...{ feed, send, onClose }} /> },
     {
       name: 'Remove',
-      open: onClose => (
-        <FormDialog
-          title="Remove the feed?"
-          hint={`${source} is no longer fetched. Its rows stay until they are old.`}
-          action="Remove"
-          onSubmit={() => send('DELETE', `/${id}`)}
-          onClose={onClose}
-        />
-      ),
+      confirm: {
+        title: 'Remove the feed?',
+        hint: `${source} is no longer fetched. Its rows stay until they are old.`,
+      },
+      run: () => send('DELETE', `/${id}`),
     },
   ]
   return (

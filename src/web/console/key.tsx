@@ -148,7 +148,7 @@ const CONFIRMED = {
 function KeyActions({ live, report }: { live: Live<KeyReport>; report: KeyReport }) {
   const { client } = useConsole()
   const path = `/console/keys/${report.id}`
-  const confirm = async (action: keyof typeof CONFIRMED): Promise<void> => {
+  const send = async (action: keyof typeof CONFIRMED): Promise<void> => {
     if (action === 'remove') {
       await client.send('DELETE', path)
       location.hash = '#keys'
@@ -158,15 +158,8 @@ function KeyActions({ live, report }: { live: Live<KeyReport>; report: KeyReport
     }
   }
   const confirmed = (name: string, action: keyof typeof CONFIRMED): Action => ({
-    name,
-    open: onClose => (
-      <FormDialog
-        {...CONFIRMED[action]}
-        action={name}
-        onSubmit={() => confirm(action)}
-        onClose={onClose}
-      />
-    ),
+    ...{ name, confirm: CONFIRMED[action] },
+    run: () => send(action),
   })
   const actions: Action[] =
     report.state === 'revoked'

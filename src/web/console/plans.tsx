@@ -116,41 +116,13 @@ function Limit({ plan, limit }: { plan: Plan; limit: LimitName }) {
   return <>{/^\d+$/.test(text) ? number(Number(text)) : text}</>
 }
 
-function OffDialog({ plan, live, onClose }: DialogProps & { plan: Plan }) {
-  const send = useSend(live)
-  const whose =
-    plan.name === 'demo' ? 'The key demo is' : `With ${keysIn(plan.keys)} on it, all are`
-  return (
-    <FormDialog
-      title={`Turn off plan ${plan.name}?`}
-      hint={`${whose} refused until it is turned on again.`}
-      action="Turn off"
-      onSubmit={() => send('PUT', plan.name, { enabled: false })}
-      onClose={onClose}
-    />
-  )
-}
-
-/** Removes a plan, or says which keys are in the way. */
-function RemoveDialog({ plan, live, onClose }: DialogProps & { plan: Plan }) {
-  const send = useSend(live)
+/** Says which keys are in the way of removing a plan. */
+function InUseDialog({ plan: { name, keys }, onClose }: { plan: Plan; onClose(): void }) {
   const { setKeyFilter } = useConsole()
-  const { name, keys } = plan
-  if (keys === 0) {
-    return (
-      <FormDialog
-        title={`Remove plan ${name}?`}
-        hint="No key has it. This cannot be undone."
-        action="Remove"
-        onSubmit={() => send('DELETE', name, {})}
-        onClose={onClose}
-      />
-    )
-  }
   return (
     <FormDialog
       title={`Plan ${name} is in use`}
-      hint={`By ${keysIn(plan.keys)}, revoked ones included: give them another plan or remove them first.`}
+      hint={`By ${keysIn(keys)}, revoked ones included: give them another plan or remove them first.`}
       action="Show the keys"
       onSubmit={async () => {
         setKeyFilter({ ...ALL_KEYS, plan: name })
@@ -163,20 +135,23 @@ function RemoveDialog({ plan, live, onClose }: DialogProps & { plan: Plan }) {
 
 function Row({ plan, live }: { plan: Plan; live: Live<{ plans: Plan[] }> }) {
   const send = useSend(live)
-  const { name, enabled, built_in } = plan
+  const { name, keys, enabled, built_in } = plan
+  const whose = name === 'demo' ? 'The key demo is' : `With ${keysIn(keys)} on it, all are`
+  const off = {
+    title: `Turn off plan ${name}?`,
+    hint: `${whose} refused until it is turned on again.`,
+  }
+  const removed = { title: `Remove plan ${name}?`, hint: 'No key has it. This cannot be undone.' }
+  const remove: Action =
+    keys === 0
+      ? { name: 'Remove', confirm: removed, run: () => send('DELETE', name, {}) }
+      : { name: 'Remove', open: onClose => <InUseDialog {...{ plan, onClose }} /> }
   const actions: Action[] = [
     { name: 'Edit', open: onClose => <PlanDialog {...{ plan, live, onClose }} /> },
     enabled
-      ? { name: 'Turn off', open: onClose => <OffDialog {...{ plan, live, onClose }} /> }
+      ? { name: 'Turn off', confirm: off, run: () => send('PUT', name, { enabled: false }) }
       : { name: 'Turn on', run: () => send('PUT', name, { enabled: true }) },
-    ...(built_in
-      ? []
-      : [
-          {
-            name: 'Remove',
-            open: (onClose: () => void) => <RemoveDialog {...{ plan, live, onClose }} />,
-          },
-        ]),
+    ...(built_in ? [] : [remove]),
   ]
   return (
     <tr data-ended={!enabled || undefined}>
@@ -189,7 +164,7 @@ function Row({ plan, live }: { plan: Plan; live: Live<{ plans: Plan[] }> }) {
         </td>
       ))}
       <td class="number" data-label="Keys">
-        {name === 'demo' ? UNKNOWN : number(plan.keys)}
+        {name === 'demo' ? UNKNOWN : number(keys)}
       </td>
       <td data-label="State">
         <span class="status" data-ok={enabled || undefined}>
