@@ -151,7 +151,6 @@ export function createApp(
     releaseDelayed: throttle.release,
     /** Refuses the answers that wait for their turn, and those that would from now on. */
     refuseWaiting: (): void => streamer?.refuseWaiting(),
-    /** What is counted of requests, for the metrics. */
     counted: { traffic: counters.all, admissions, cacheCounts: cache.counts },
     /** What replies say of keys from now on; without this, requests are not looked at. */
     watchKeys: (): KeyWatch => (watch ??= createKeyWatch()),

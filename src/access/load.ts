@@ -5,7 +5,6 @@ import type { LoadProblem } from './ports.ts'
 /** What a store has that keys to be stored could collide with; secrets are in hexadecimal. */
 export type Known = { ids: Set<string>; idOf: Map<string, string>; plans: Set<string> }
 
-/** The hashes of all secrets of a key. */
 export const hashesOf = ({ hash, oldSecrets }: StoredKey): Uint8Array[] => [
   hash,
   ...oldSecrets.map(old => old.hash),

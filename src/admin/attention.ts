@@ -46,7 +46,6 @@ type AttentionParts = {
   clock: Clock
 }
 
-/** Requests, and those of them that found nothing. */
 const requestsOf = ({ ok, notFound, refused, failed, rejected }: Traffic): Facts['requests'] => ({
   all: ok + notFound + refused + failed + rejected,
   notFound,

@@ -14,7 +14,6 @@ import { refuseForms } from './csrf.ts'
 import { AdminError } from './errors.ts'
 import { type AdminRoutes, type Replied, readMembers, readQuery, wireName } from './route.ts'
 
-/** Largest list, in bytes. */
 const IMPORT_BYTES_MAX = 2 ** 30
 /** What the listener itself refuses, before anybody could say why. */
 export const UPLOAD_BYTES_MAX = 2 * IMPORT_BYTES_MAX
@@ -36,7 +35,6 @@ const OPTIONS = [
 /** What is said of an upload: the name of its file, and settings as text. */
 type Upload = { name: string; options: { readonly [name in SettingName]?: string } }
 
-/** How a process that imports has ended. */
 export type ImportEnd = { isDone: boolean; stdout: string; stderr: string }
 type RunningImport = {
   ended: Promise<ImportEnd>

@@ -58,7 +58,6 @@ export type RotatedKey = MadeKey & { overlap_until: string | null }
 /** A plan, how many keys have it, and whether it stays. */
 export type Plan = StoredPlan & { keys: number; built_in: boolean }
 
-/** What a fetch of a feed brought. */
 export type FeedFetch = Omit<StoredFetch, 'at'> & { at: string }
 /** A feed; `from` and `options` are `null` where this server does not fetch it. */
 export type Feed = ReturnType<typeof describeState> & {
@@ -91,7 +90,6 @@ export type Setup = Partial<Awaited<ReturnType<typeof setupOf>>>
 /** What an import has done, in rows. */
 export type ImportCounts = Changes & { read: number; rejected: number }
 
-/** A line of the answer to an import. */
 export type ImportLine =
   | { kind: 'progress'; bytes: number }
   | ({ kind: 'done'; messages: readonly string[] } & ImportCounts)

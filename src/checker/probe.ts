@@ -157,7 +157,6 @@ async function findPlain(check: Check): Promise<Plain> {
   const first = known === 'https' || known === null ? 'http' : known
   let left = [first, ...ORDER.filter(type => type !== first)]
   let reason: Reason = 'timeout'
-  /** Whether it may be one that only tunnels. */
   let mayTunnel = known === 'https'
   while (left[0] !== undefined && !isOver(check)) {
     const [type, ...others] = left

@@ -209,7 +209,6 @@ type New = Pick<Candidate, 'id' | 'hint' | 'queue' | 'nextAtMs' | 'okAtMs'> & {
   checkedMs: number | null
 }
 
-/** A candidate that we have not checked. */
 export const newCandidate = ({ works, checkedMs, ...known }: New, nowMs: number): Candidate => ({
   ...known,
   ...{ idleAtMs: known.nextAtMs, addedMs: nowMs, streak: 0 },

@@ -10,7 +10,6 @@ import { foreignEnvironment, successorEnvironment } from './environment.ts'
 import type { Settings } from './settings.ts'
 import { IS_COMPILED } from './version.ts'
 
-/** The settings of the server that its processes need. */
 export type ProcessSettings = Settings<
   'data' | 'database' | 'databaseTimeout' | 'geoip' | 'providerService'
 >

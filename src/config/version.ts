@@ -6,7 +6,6 @@ declare const BUILD_SECONDS: string | undefined
 
 export const VERSION = version
 export const IS_COMPILED = typeof BUILD_COMMIT === 'string'
-/** The commit a binary was built from; `source` when the source is run. */
 export const COMMIT = typeof BUILD_COMMIT === 'string' ? BUILD_COMMIT : 'source'
 /** When that commit was made, in Unix milliseconds; `null` when the source is run. */
 export const COMMITTED_MS = typeof BUILD_SECONDS === 'string' ? Number(BUILD_SECONDS) * 1000 : null

@@ -12,9 +12,7 @@ import type { AttemptResult } from './attempt.ts'
 import type { Feed } from './feed.ts'
 import { type FeedFetch, type FeedState, type FeedStore, newState, withFetch } from './store.ts'
 
-/** The longest time for which a `Retry-After` is heeded. */
 const RETRY_AFTER_MS_MAX = HOUR_MS
-/** After failures the delay grows up to this time. */
 const BACKOFF_MS_MAX = 10 * MINUTE_MS
 /** A delay after a failure grows by up to this share of itself, so that servers do not meet. */
 const JITTER = 0.1

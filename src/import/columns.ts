@@ -238,7 +238,6 @@ const TOOLS: readonly Tool[] = [
   { members: ['geolocation', 'proxy', 'score'], ping: 's' }, // proxifly
 ]
 
-/** Shares of 1 that become percents. */
 const AS_PERCENT: { readonly [name: string]: (share: number) => number } = {
   errorrate: share => 100 - 100 * share,
   stability: share => 100 * share,
@@ -272,7 +271,6 @@ function columnsOf(members: readonly string[], names: Names): Columns {
   return { fields, facts, unknown }
 }
 
-/** The translator of rows that have these members. */
 export function createTranslator(
   members: readonly string[],
   names: Names,

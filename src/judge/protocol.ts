@@ -106,7 +106,6 @@ export type Answer = {
   started: number
 }
 
-/** The most bytes that the head of a request may have. */
 export const HEAD_BYTES_MAX = 16 * 1024
 /** The most bytes that an answer has without its payload: such a head as JSON, which is up to five times as long. */
 export const ANSWER_BYTES_MAX = 6 * HEAD_BYTES_MAX

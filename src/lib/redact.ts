@@ -33,6 +33,5 @@ export const printable = (text: string): string =>
 export const isPrintable = (text: string): boolean => text.search(UNPRINTABLE) < 0
 export const withoutUnprintable = (text: string): string => text.replace(UNPRINTABLE, '')
 
-/** A text of several lines, each of them printable. */
 export const printableLines = (text: string): string =>
   text.split(/\r?\n/).map(printable).join('\n')

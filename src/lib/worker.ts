@@ -19,7 +19,6 @@ export function startWorker(path: string): Worker {
   return new Worker(join(SOURCE_ROOT, path))
 }
 
-/** What a worker replies to a message. */
 type TaskReply<Result> = { kind: 'done'; result: Result } | { kind: 'thrown'; error: ErrorMessage }
 
 /** A worker that does one task after the other; what `end` interrupts never comes, unless with `why`. */

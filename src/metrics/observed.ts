@@ -9,7 +9,6 @@ import type { ListChecks } from '../proxies/freshness.ts'
 import type { Breakdown } from '../proxies/stats.ts'
 import type { Facts, NodeReport, Space } from './attention.ts'
 
-/** The content type of the text of the metrics. */
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 /** A database that a server uses. */

@@ -54,7 +54,6 @@ function shownFeeds(feeds: readonly FeedState[]): Reading['feeds'] {
   return labelled.sort((a, b) => b.state.failures - a.state.failures).slice(0, FEEDS_MAX)
 }
 
-/** The text of a reading, by prom-client's registry. */
 function textOf(reading: Reading): Promise<string> {
   const registry = new Registry()
   for (const { name, help, type, read } of FAMILIES) {

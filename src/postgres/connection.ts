@@ -30,7 +30,6 @@ export type ConnectionOptions = {
   timeoutMs: number | null
   /** What the server shows of this connection (`application_name`). */
   name: string
-  /** More settings of the session. */
   session?: { readonly [setting: string]: string | number }
 }
 

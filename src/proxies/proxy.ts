@@ -31,7 +31,6 @@ export const SERVICE_SETS: readonly ReadonlySet<Service>[] = Array.from(
 )
 const SET_BITS = new Map(SERVICE_SETS.map((services, bits) => [services, bits]))
 
-/** Services as bits. */
 export function servicesToBits(services: ReadonlySet<Service>): number {
   const known = SET_BITS.get(services)
   if (known !== undefined) return known

@@ -53,7 +53,6 @@ export const ROW_COLUMNS = [
   'ip_out',
 ] as const satisfies Names<Row>
 
-/** The numbers of a row by the names of their columns. */
 export type RowNumbers = Readonly<Record<Exclude<(typeof ROW_COLUMNS)[number], 'ip_out'>, number>>
 
 /** What an answer of bare addresses needs of a row. */
@@ -82,7 +81,6 @@ export const AT = {
 
 /** Default and English name of a city. */
 export type CityName = { name: string; nameEn: string }
-/** The names of a city under the id that rows hold. */
 export type City = CityName & { id: number }
 /** The names of the cities of one list by their ids in its rows; those of an id never change. */
 export type CityNames = (id: number) => CityName

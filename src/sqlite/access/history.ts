@@ -81,7 +81,6 @@ function dayOf({ days }: UsedKey, atMs: number): UsedDay {
   return added
 }
 
-/** Applies an entry to the keys of its chunk. */
 function applyTo(keys: UsedKeys, entry: UsedEntry): void {
   const [kind, id, atMs] = entry
   const known = keys.get(id) ?? { id, lastMs: 0, days: [] }

@@ -83,7 +83,6 @@ function usedBy(rows: readonly { id: string }[], usage: UsageReader, nowMs: numb
     }))
 }
 
-/** All keys, or those with these ids. */
 function listKeys(db: Database, usage: UsageReader, nowMs: number, ids?: readonly string[]) {
   const where = ids === undefined ? '$ids is null' : 'k.id in (select value from json_each($ids))'
   const rows = db

@@ -18,7 +18,6 @@ type Kind = Subject['kind']
  */
 export type Entry = readonly [Kind, id: string, atMs: number, requests: number, kept: number]
 
-/** An admission of a subject at `atMs` that is given back. */
 export type GivenBack = readonly [Kind, id: string, atMs: number]
 
 /** A fresh start of a subject at `atMs`, or of all of its kind when `id` is empty. */

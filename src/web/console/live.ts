@@ -38,7 +38,6 @@ export function useLive<T>(client: Client, path: string, everySeconds: number): 
   const [state, setState] = useState<Pick<Live<T>, 'value' | 'atMs' | 'problem'>>({
     ...{ value: null, atMs: null, problem: null },
   })
-  /** The request that is under way, and since when. */
   const underWay = useRef<{ controller: AbortController; sinceMs: number } | null>(null)
   const isVisible = useIsVisible()
 

@@ -86,7 +86,6 @@ function isShown(entry: LogEntry, { code, key, text }: LogFilter): boolean {
 export const selectLines = (lines: readonly LogLine[], filter: LogFilter): readonly LogLine[] =>
   lines.filter(line => line.kind === 'gap' || isShown(line.entry, filter))
 
-/** The keys of lines, with their labels. */
 export const keysIn = (lines: readonly LogLine[]): ReadonlyMap<string, string> =>
   new Map(
     lines.flatMap(line =>

@@ -60,7 +60,6 @@ export const contentCode = (value: unknown): Html =>
     ? html`${value.replace(/\r?\n$/, '')}`
     : html`${coloured(JSON.stringify(value, null, 2).replace(PLAIN_ARRAY, inOneLine))}`
 
-/** A name as the id of an element. */
 const idOf = (kind: string, name: string): string =>
   `${kind}-${name.replace(/[/…]/g, '').replaceAll(' ', '-')}`
 

@@ -31,7 +31,6 @@ const textOf = (value: unknown): string => {
   return value === false || value === null || value === undefined ? '' : String(value)
 }
 
-/** An address that is copied by a click. */
 function Address({ text, say }: { text: string; say: Say }) {
   const [copied, setCopied] = useState('')
   return (

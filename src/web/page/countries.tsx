@@ -27,7 +27,6 @@ function Tip({ bubble: { x, y, r }, children }: { bubble: Bubble; children: Comp
   )
 }
 
-/** The code of the circle that an event is on. */
 const codeAt = ({ target }: Event): string | null =>
   target instanceof Element ? (target.closest('.place')?.getAttribute('data-code') ?? null) : null
 

@@ -68,7 +68,6 @@ type Attempt = { query: string } & (
   | { kind: 'answered'; answer: Answer }
 )
 
-/** Until when a key has to wait. */
 type Wait = { key: string; deadlineMs: number }
 
 export type TryProps = {

@@ -8,7 +8,6 @@ type TextProps = FieldProps & {
   /** What is accepted; or why the value is not, where `isWrong`. */
   hint?: string
   isWrong?: boolean
-  /** Other attributes of the input. */
   input?: { readonly [attribute: string]: string | number | boolean | undefined }
 }
 

@@ -91,7 +91,6 @@ export const Limits = ({ limits, say }: LimitsProps) => (
   </Card>
 )
 
-/** The use of the day, in numbers and by hour. */
 export const DayUse = ({ today, say }: { today: NonNullable<KeyReport['today']>; say: KeySay }) => (
   <Card title={say.words.byHour} hint={say.words.today}>
     <p class="counts">

@@ -8,7 +8,6 @@ export type Lang = (typeof LANGS)[number]
 /** Sentences in both languages, by name: `Yes | Да`. */
 export type Sentences = { readonly [name: string]: `${string} | ${string}` }
 
-/** Those of one language. */
 export const sentencesIn = <S extends Sentences>(lang: Lang, sentences: S) =>
   Object.fromEntries(
     Object.entries(sentences).map(([name, both]) => [name, both.split(' | ')[LANGS.indexOf(lang)]]),

@@ -103,7 +103,6 @@ const quotedCsv = (value: unknown): string => {
 
 export type FileForm = 'txt' | 'csv' | 'json'
 
-/** Rows as the text of a file. */
 export const FILES: { readonly [F in FileForm]: (rows: readonly Row[]) => string } = {
   txt: rows =>
     rows.map(({ ip, port }) => `${ip}${port === undefined ? '' : `:${port}`}\n`).join(''),

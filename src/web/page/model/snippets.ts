@@ -37,7 +37,6 @@ const url = (parts: RequestParts): string =>
 const curl = (parts: RequestParts): string =>
   `curl --fail-with-body -H "Authorization: Bearer $PROXYLIST_KEY" \\\n  ${shellQuoted(urlOf(parts))}`
 
-/** How Python reads the answer, and what it imports for that. */
 const PYTHON: { [F in Form]: { imports: string; read: string } } = {
   txt: { imports: '', read: 'answer.read().decode().splitlines()' },
   json: { imports: 'json\nimport ', read: 'json.load(answer)' },
