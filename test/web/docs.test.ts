@@ -302,9 +302,7 @@ inBrowser(
       '/#type=socks5&count=3',
     )
     await page.evaluate(`document.getElementById('error-INVALID_KEY').scrollIntoView()`)
-    await page.waitForFunction(
-      `document.querySelector('.contents [aria-current]')?.hash.startsWith('#error-')`,
-    )
+    await page.locator('.contents [aria-current][href^="#error-"]').waitFor()
     expect(await page.locator('.contents [aria-current]').count()).toBe(1)
     await page.keyboard.press('/')
     await page.keyboard.type('retry')

@@ -8,6 +8,7 @@ import { pageRows } from '../../support/list-statistics.ts'
 import { pageOf, requestOn } from '../../support/page.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp } from '../../support/temporary.ts'
+import { until } from '../../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -95,8 +96,8 @@ test('language and theme are chosen, remembered, and nothing else is; motion is 
   await page.locator('#answer td', { hasText: 'Ашберн' }).first().waitFor()
   expect(await requestOn(page)).toBe('/api?get=json')
   expect(await page.getAttribute('html', 'lang')).toBe('ru')
-  const untilDark = () =>
-    page.waitForFunction(`getComputedStyle(document.body).backgroundColor === 'rgb(12, 19, 21)'`)
+  const colour = 'getComputedStyle(document.body).backgroundColor'
+  const untilDark = () => until(async () => (await page.evaluate(colour)) === 'rgb(12, 19, 21)')
   await untilDark()
   await page.reload()
   await page.getByText('проверенных за последние десять минут').waitFor()
