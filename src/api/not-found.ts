@@ -54,14 +54,6 @@ export function createNotFound(reader: ProxyReader, streamer: AnswerStreamer | n
   const types = new Map<string, Awaitable<boolean>>()
   let knownVersion = ''
 
-  function forgetOld(): void {
-    const version = reader.version()
-    if (version === knownVersion) return
-    known.clear()
-    types.clear()
-    knownVersion = version
-  }
-
   /** Whether any proxy has one of these types; what a newer list has is not kept. */
   function hasType(asked: readonly ProxyType[]): Awaitable<boolean> {
     const name = asked.join()
@@ -82,7 +74,12 @@ export function createNotFound(reader: ProxyReader, streamer: AnswerStreamer | n
 
   /** The error for a query that no proxy matches. */
   return (query: Query, nowMs: number): Awaitable<ApiError> => {
-    forgetOld()
+    const version = reader.version()
+    if (version !== knownVersion) {
+      known.clear()
+      types.clear()
+    }
+    knownVersion = version
     const { newestSeconds, lacking } = known.get(query.id) ?? reader.lacks(query.filter)
     known.set(query.id, { newestSeconds, lacking })
     const end = (isThere: boolean): ApiError =>

@@ -122,10 +122,8 @@ export function createParamsParser(provider: string, names?: readonly string[]):
     const schemas = [...own].map(([name, schema]) => [name, Type.Optional(Type.String(schema))])
     return { own, check: TypeCompiler.Compile(Type.Object(Object.fromEntries(schemas))) }
   }
-  const [txt, json, records] = [modeOf('txt'), modeOf('json'), modeOf('csv')]
-  const modes = { txt, json, csv: records, ndjson: records } satisfies {
-    [K in Output['kind']]: unknown
-  }
+  const records = modeOf('csv')
+  const modes = { txt: modeOf('txt'), json: modeOf('json'), csv: records, ndjson: records }
   const bounded = all.filter(({ min }) => min !== undefined)
   const services = serviceNames(provider)
   const members = memberNames(provider)

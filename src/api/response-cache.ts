@@ -122,12 +122,10 @@ export function createSelectBudgets(elapsedMs: () => number = stopwatch()) {
   const trial: Budget = { leftMs: TRIAL.msMax, atMs: 0 }
 
   function budgetOf({ id, isTrial }: Tenant): Budget {
-    if (isTrial) return trial
-    const known = byKey.get(id)
-    if (known !== undefined) return known
-    const full = { leftMs: KEY.msMax, atMs: elapsedMs() }
-    byKey.set(id, full)
-    return full
+    const known = isTrial ? trial : byKey.get(id)
+    const budget = known ?? { leftMs: KEY.msMax, atMs: elapsedMs() }
+    if (known === undefined) byKey.set(id, budget)
+    return budget
   }
 
   return {
@@ -171,6 +169,8 @@ type Asked = { nowMs: number; needsSubnets: boolean; tenant: Tenant }
 
 /** Most records of an answer that is drawn here; a longer one is streamed. */
 const DRAWN_MAX = 1_000
+/** To draw so few costs what a kept answer costs; more take time of the main thread, as selects do. */
+const DRAWN_FREELY = 20
 
 export type ResponseCache = ReturnType<typeof createResponseCache>
 
@@ -276,13 +276,20 @@ export function createResponseCache(
     return found && render.records(query, found).answer
   }
 
+  const isFree = ({ filter: { count } }: Query) => count !== null && count <= DRAWN_FREELY
+  const mayDraw = (query: Query, tenant: Tenant) => isFree(query) || hasTime(tenant)
+
+  const drawFrom = (query: Query, set: MatchSet, nowMs: number): Answer | null =>
+    set.kind === 'few' ? drawFew(query, set.found, nowMs) : drawMany(query, set.matches, nowMs)
+
   function drawNow(query: Query, set: MatchSet, asked: Asked): Finding {
-    const answer =
-      set.kind === 'few'
-        ? drawFew(query, set.found, asked.nowMs)
-        : drawMany(query, set.matches, asked.nowMs)
+    const drawn = () => drawFrom(query, set, asked.nowMs)
+    const answer = isFree(query) ? drawn() : spend(asked.tenant, drawn)
     return answer === null ? stream(query, asked) : nullIfEmpty(answer)
   }
+
+  const drawInTime = (query: Query, set: MatchSet, asked: Asked): Finding =>
+    mayDraw(query, asked.tenant) ? drawNow(query, set, asked) : stream(query, asked)
 
   /** The matches of a query while they are few, stored if they are drawn from repeatedly. */
   function findFew(query: Query, id: string, version: string, asked: Asked): MatchSet | null {
@@ -323,14 +330,15 @@ export function createResponseCache(
 
   async function drawLong(query: Query, id: string, asked: Asked): Streamed {
     const { count } = query.filter
-    if (count === null || count > DRAWN_MAX) return stream(query, asked)
+    const isShort = count !== null && count <= DRAWN_MAX
+    if (!isShort || !mayDraw(query, asked.tenant)) return stream(query, asked)
     const version = reader.version()
     const set = { kind: 'many', matches: await readMany(query, id, version, asked) } as const
     // The streamer may have seen a newer list than `version`: then the matches are not stored.
     if (isRepeated(id) && version === reader.version()) {
       storeMatches(id, set, version, asked.nowMs)
     }
-    return drawNow(query, set, asked)
+    return drawInTime(query, set, asked)
   }
 
   /** Finds an answer in random order: another one each time. */
@@ -340,7 +348,7 @@ export function createResponseCache(
     const version = reader.version()
     const content = entries.lookUp(id, version, ageClock(nowMs))
     if (typeof content === 'object' && content !== null && content.kind !== 'answer') {
-      return drawNow(query, content, asked)
+      return drawInTime(query, content, asked)
     }
     const isLong = content === 'too-large' || !hasTime(asked.tenant)
     const set = isLong ? null : findFew(query, id, version, asked)

@@ -2,7 +2,7 @@
  * Draws from more matches than are found at once: they are read by the streamer, once for all requests
  * that wait, kept while the list is unchanged, and never the cause of a wrong record.
  */
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
 import { entitlementsOf } from '../../src/access/entitlements.ts'
 import {
   type Answer,
@@ -28,6 +28,15 @@ function withoutPause<T>(work: Generator<void, T>): T {
 }
 
 afterAll(cleanUp)
+
+/** Time passes only where a test says so: the main thread has some for each draw. */
+let elapsedMs = 0
+const stopTime = () => spyOn(performance, 'now').mockImplementation(() => elapsedMs)
+let clock: ReturnType<typeof stopTime>
+beforeEach(() => {
+  clock = stopTime()
+})
+afterEach(() => void clock.mockRestore())
 
 const DEMO = { ...entitlementsOf(DEMO_CALLER), worksDefault: null }
 
@@ -101,6 +110,39 @@ describe('many matches', () => {
     }
     expect(drawn.size).toBe(FORMS.length * 3)
     expect(world.asked()).toEqual(['matches', 'matches'])
+  })
+
+  test('are drawn from here by a key that has time, and few of them always (contract B9)', async () => {
+    const list = listOf(ROWS)
+    const { findByIds } = list.proxies
+    spyOn(list.proxies, 'findByIds').mockImplementation((filter, options, ids) => {
+      elapsedMs += ids.length / 10
+      return findByIds(filter, options, ids)
+    })
+    const world = worldOf(list)
+    const draw = async (count: number, tenant = TENANT): Promise<string[]> => {
+      const answer = await world.find(
+        queryOf(`time=9999&sort=random&get=json&count=${count}`),
+        T0,
+        tenant,
+      )
+      expect(answer?.records).toBe(count)
+      return world.asked()
+    }
+    expect([await draw(1), await draw(1), await draw(1)]).toEqual([['matches'], ['matches'], []])
+    expect([await draw(1000), await draw(1000), await draw(21)]).toEqual([
+      [],
+      ['stream'],
+      ['stream'],
+    ])
+    expect([await draw(20), await draw(20)]).toEqual([[], []])
+    expect(await draw(1000, { ...TENANT, id: 'other' })).toEqual([])
+    elapsedMs += 200
+    expect(await draw(1000)).toEqual([])
+    elapsedMs += 200
+    const cold = queryOf('time=9998&sort=random&get=json&count=900')
+    await Promise.all([cold, cold, cold].map(query => world.find(query)))
+    expect(world.asked()).toEqual(['matches', 'stream', 'stream'])
   })
 
   test('are those of the filter, young enough at each draw', async () => {
