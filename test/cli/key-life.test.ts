@@ -397,7 +397,7 @@ describe('keys export and keys import', () => {
     await own.stop()
     expect(await there(`keys import ${file}`)).toMatchObject({
       exitCode: 1,
-      stderr: expect.stringContaining(`: this key exists already, with id ${first?.id}\n`),
+      stderr: expect.stringContaining(`: this key exists, as ${first?.id} or in an earlier line\n`),
     })
   })
 
@@ -476,8 +476,8 @@ const BAD_FILES: readonly (readonly [string, string, readonly unknown[]])[] = [
     `key,plan\nsecret-1,\nsecret-2,gold\nsecret-1,\nsecret-3,gold\n${KEY},\n`,
     [
       "-:3: there is no plan 'gold'; make it with: proxylist plans set gold",
-      expect.stringMatching(/^-:4: this key exists already, with id [a-z0-9]{8}$/),
-      expect.stringMatching(/^-:6: this key exists already, with id [a-z0-9]{8}$/),
+      expect.stringMatching(/^-:4: this key exists, as [a-z0-9]{8} or in an earlier line$/),
+      expect.stringMatching(/^-:6: this key exists, as [a-z0-9]{8} or in an earlier line$/),
       bad(3),
     ],
   ],

@@ -192,9 +192,9 @@ const readKeys = (text: string, nowMs: number): Line[] =>
 const setCommand = (plan: string, limits: readonly string[]): string =>
   ['proxylist plans set', plan, ...limits].join(' ')
 
-function reasonOf(problem: LoadProblem, { id, plan, limits }: FileKey): string {
-  if (problem.kind === 'known-secret') return `this key exists already, with id ${problem.id}`
-  if (problem.kind === 'known-id') return `there is another key with id ${id}`
+function reasonOf(found: LoadProblem, { id, plan, limits }: FileKey): string {
+  if (found.kind === 'known-secret') return `this key exists, as ${found.id} or in an earlier line`
+  if (found.kind === 'known-id') return `there is another key with id ${id}`
   return `there is no plan '${plan}'; make it with: ${setCommand(plan ?? '', limits)}`
 }
 
