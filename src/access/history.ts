@@ -9,7 +9,6 @@ export type DayUse = {
   day: number
   /** Requests admitted and not given back. */
   requests: number
-  /** Records in its answers. */
   records: number
   /** Requests refused because of a limit (429). */
   refused: number

@@ -146,7 +146,6 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     })
   }
 
-  /** Writes the line of a feed, or removes it. */
   async function write(id: string, line: string | null): Promise<void> {
     for (let n = 0; n < TRIES; n += 1) {
       const before = await lines.readLines()

@@ -32,7 +32,6 @@ const OPTIONS = [
   ...(['format', 'type', 'map', 'pingUnit', 'replace'] as const),
   ...(['allowEmpty', 'allowShrink', 'strict'] as const),
 ]
-/** What is said of an upload: the name of its file, and settings as text. */
 type Upload = { name: string; options: { readonly [name in SettingName]?: string } }
 
 export type ImportEnd = { isDone: boolean; stdout: string; stderr: string }

@@ -40,7 +40,6 @@ type KeyQuery = {
   page: number
 }
 
-/** The parameters and their defaults. */
 const PARAMETERS = { search: '', plan: '', ended: '1', sort: 'today', order: 'desc', page: '1' }
 
 /** @throws AdminError for what no parameter accepts. */

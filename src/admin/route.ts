@@ -72,7 +72,6 @@ export const invalid = (message: string, field?: string): AdminError =>
   new AdminError('INVALID_PARAMETER', message, { field })
 export const conflict = (message: string): AdminError => new AdminError('CONFLICT', message)
 
-/** Largest body of JSON, in bytes. */
 const JSON_BYTES_MAX = 64 * 1024
 
 const tooLong = (): AdminError =>

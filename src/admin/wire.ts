@@ -41,7 +41,6 @@ export type Key = Awaited<ReturnType<typeof describeKeys>>[number]
 /** A page of the list of keys: how many match and there are, and at most `page_keys` of them. */
 export type KeyPage = Awaited<ReturnType<typeof listPage>>
 
-/** What became of several keys, by their ids. */
 export type ChangedKeys = Awaited<ReturnType<typeof changeSeveral>>
 
 /** Everything known of one key. */

@@ -31,7 +31,6 @@ export type Command<N extends SettingName = SettingName> = {
   /** What the argument may be, where that is a closed list. */
   choices?: () => readonly string[]
   settings: readonly N[]
-  /** One example, as typed. */
   example: string
   /** Whether it needs the data directory with a shared database too: a node has its copies there. */
   usesCopies?: boolean

@@ -10,7 +10,6 @@ import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.
 /** A key, and the query string, which may still hold it. */
 type Credentials = { key: string; queryString: string }
 
-/** The header fields of a request, by their names. */
 export type RequestHeaders = Pick<Headers, 'get'>
 
 const PLAIN_KEY = /(?:^|&)key=([\w-]+)(?:&|$)/

@@ -149,9 +149,7 @@ type Meaning =
   | { kind: 'ignored' }
 
 export type Names = {
-  /** The meanings of a column or member, by its name. */
   meaningsOf(name: string): readonly Meaning[]
-  /** Whether this name can hold the address. */
   isAddress(name: string): boolean
   /** Whether the operator has given columns names of ours. */
   hasMapping: boolean

@@ -24,7 +24,6 @@ import {
 /** A row's members as its format has them: strings from CSV, any JSON value from JSON. */
 export type RawRow = { readonly [member: string]: unknown }
 
-/** Whether a value from JSON is an object, neither `null` nor an array. */
 export const isRecord = (value: unknown): value is RawRow =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 

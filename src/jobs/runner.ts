@@ -4,7 +4,6 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 
-/** A job that is running until it is stopped. */
 export type Job = { stop(): void }
 
 /** Called with a failure that is not reported elsewhere. */

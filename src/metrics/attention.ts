@@ -106,7 +106,6 @@ const LAG_SECONDS_MAX = 60
 /** From here on, `time` of a query is wrong by a tenth of its default. */
 const DISTANCE_MS_MAX = MINUTE_MS
 
-/** By how much this machine's clock is apart from that of its database. */
 export const describeDistance = (distanceMs: number): string =>
   `this machine’s clock is ${(Math.abs(distanceMs) / SECOND_MS).toFixed(1)} s ` +
   `${distanceMs > 0 ? 'ahead of' : 'behind'} the database’s`

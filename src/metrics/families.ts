@@ -110,7 +110,6 @@ function samplesOf({ counts, sumSeconds }: Histogram, labels: Labels = {}): Samp
 const routesOf = ({ traffic }: Reading): RouteTraffic[] => Array.from(traffic.routes.values())
 const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0)
 
-/** The codes of refusals because of a limit. */
 const LIMIT_CODES = (Object.keys(STATUS) as ErrorCode[]) // of the table itself
   .filter(code => STATUS[code] === 429)
 

@@ -24,7 +24,6 @@ export type Contents = {
   keys: StoredKey
   /** When a key was last seen; keys that never were are left out. */
   seen: { keyId: string; lastSeenMs: number }
-  /** What a subject has used. */
   usage: Subject & Usage
   /** All networks that a subject has on a UTC day. */
   networks: { subject: Subject; set: NetworkSet; day: number; networks: readonly string[] }

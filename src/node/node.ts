@@ -315,7 +315,6 @@ export async function openNode(given: NodeOptions) {
   }
 }
 
-/** What metrics and console show of a node. */
 export function observeNode(dir: string, node: Node): Observed {
   const { registry, list, health, feeds, checker, replication, ahead, nodes } = node
   const observed = observeData(dir, registry, list)

@@ -13,7 +13,6 @@ import type { City, Row } from '../proxies/row.ts'
  */
 export type Version = { database: string; version: number; mark: string }
 
-/** Where the list and the keys of a database stand. */
 export type Versions = { list: Version; keys: Version }
 
 /** Whether two versions are of the same content; `null` is no copy. */

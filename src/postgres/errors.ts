@@ -13,7 +13,6 @@ const READ_ONLY = 'it is read-only: a standby, or it was set so'
 const DAMAGED = 'its files are damaged; its log says which'
 const POOLER = 'a pooler in between does not keep the session of a connection'
 
-/** The state of a lock that was not free in time. */
 export const LOCK_NOT_FREE = '55P03'
 
 /** What a SQLSTATE, or the first characters of one, means (PostgreSQL, appendix A). */

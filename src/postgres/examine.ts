@@ -216,7 +216,6 @@ export const readAhead = async (
   distanceMs: await readDistance(query, clock),
 })
 
-/** What one of these functions reads. */
 type Read<F extends (...given: never[]) => unknown> = Awaited<ReturnType<F>>
 
 /**

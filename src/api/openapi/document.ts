@@ -173,7 +173,6 @@ function answersOf(provider: string, say: Say): Response {
   }
 }
 
-/** The media type of a form of `get`, without parameters. */
 export const mediaTypeOf = (kind: keyof typeof FORMS): string =>
   FORMS[kind].contentType.split(';')[0] ?? ''
 

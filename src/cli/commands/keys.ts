@@ -18,7 +18,6 @@ import { exportKeys, importKeys } from './key-file.ts'
 
 /** Stands for stdin as the value of `--key`. */
 const STDIN = '-'
-/** The settings of all these commands. */
 const SETTINGS = [...DATA_SETTINGS, 'json'] as const
 /** Longer than any key, in characters; what follows is not read. */
 const LINE_MAX = 4096

@@ -117,7 +117,6 @@ export function createSubjects(chunks: number) {
 
   return {
     inChunk,
-    /** All subjects, by chunk. */
     all: (): readonly (readonly Known[])[] => byChunk,
 
     read: ({ kind, id }: Subject): Usage | null => byId[kind].get(id) ?? null,

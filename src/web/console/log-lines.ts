@@ -47,7 +47,6 @@ export const CODE_WORDS: { readonly [code in ErrorCode]: string } = {
   DB_EXECUTE_FAILED: 'database failed',
 }
 
-/** What the answer was, in words. */
 export function wordsOf({ code, status }: LogEntry): string {
   if (code !== null) return CODE_WORDS[code]
   return status === null ? 'connection closed' : status === 304 ? 'not changed' : 'answered'

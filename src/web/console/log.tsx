@@ -271,7 +271,6 @@ export function LogView() {
   )
 }
 
-/** Rows of a key's own page. */
 const KEY_ROWS = 10
 
 /** The last requests of a key. */
