@@ -23,9 +23,7 @@ const readTxt: Reader = (chunks, sink) =>
 /** Whether some line holds an address, or all lines are blank or comments. */
 function isTxt(head: string, isComplete: boolean): boolean {
   const lines = head.split('\n')
-  const entries = (isComplete ? lines : lines.slice(0, -1))
-    .map(entryOf)
-    .filter(entry => entry !== '')
+  const entries = (isComplete ? lines : lines.slice(0, -1)).map(entryOf).filter(Boolean)
   return entries.length === 0 || entries.some(hasAddress)
 }
 
@@ -109,12 +107,12 @@ const NO_TEXT = [
 ] as const
 const PAC = 'is a proxy auto-configuration (PAC); get the list itself, as TXT, CSV or JSON'
 
-/**
- * The format of a file, from its beginning (`isComplete`: which is the whole file).
- * @throws UnusableFile when no format matches.
- */
+/** The format of a file, from its beginning (`isComplete`: all of it). @throws UnusableFile when no format matches. */
 export function detectFormat(head: string, isComplete: boolean, names: Names): Format {
-  const start = head.trimStart()
+  const lines = head.trimStart().split('\n')
+  const entries = lines.filter(line => /^(?:\w+:\/\/)?(?:\d{1,3}\.){3}\d/.test(line))
+  const isPlain = entries.length * 2 > lines.length // what begins as JSON does is then a broken row
+  const start = isPlain ? lines.filter(line => !/^[{[]/.test(line)).join('\n') : lines.join('\n')
   for (const [character, sentence] of NO_TEXT) {
     const count = start.split(character).length - 1
     if (count > start.length * BROKEN_SHARE_MAX) throw new UnusableFile(sentence)

@@ -396,6 +396,20 @@ describe('an import reports', () => {
 })
 
 describe('an import', () => {
+  test.each(['{"ip":"1.2.3.9:80","type":"http"}', '{"ip":1}', '{', '[', '[[', '["1.2.3.9:80"'])(
+    'reads lines of addresses on after %s, which costs that line',
+    async line => {
+      const lines = ['http://1.2.3.4:80', 'http://1.2.3.5:80', 'http://1.2.3.6:80'].join('\n')
+      for (const [text, at] of [
+        [`${line}\n${lines}`, 1],
+        [`${lines}\n${line}\n${lines}`, 4],
+      ] as const) {
+        const { proxies, rejected } = await imported([sourceOf('f', text)])
+        expect(new Set(proxies.map(({ ip }) => ip)).size).toBe(3)
+        expect(rejected.map(([, number]) => number)).toEqual([at])
+      }
+    },
+  )
   test('uses the given format instead of detecting it', async () => {
     const text = '{"ip":"1.2.3.4:80","type":"http"}'
     await expect(imported([sourceOf('f', text)], { format: 'json' })).rejects.toThrow(CommandError)
