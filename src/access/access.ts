@@ -115,7 +115,6 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
   return {
     timeout,
     networkLimits,
-
     find,
 
     /**
@@ -130,9 +129,8 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
     ): Promise<T> {
       const admission = { rules: limitRulesOf(caller, ip), nowMs }
       const refusal = usage.refuse?.(admission) ?? null
-      return refusal === null
-        ? admitInBatch(admission, ...settling)
-        : refuseInBatch(refusal, ...settling)
+      if (refusal !== null) return refuseInBatch(refusal, ...settling)
+      return admitInBatch(admission, ...settling)
     },
 
     /**

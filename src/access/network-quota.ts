@@ -49,12 +49,12 @@ export type NetworkDecision =
 /** How many networks a day has, of the proxies served and of the callers. */
 export type NetworkCounts = { readonly [S in NetworkSet]: number }
 
-/** The networks of a set: how many, and whether it has one. */
-export type Networks = Pick<ReadonlySet<string>, 'has' | 'size'>
+type Compared = { used: number; lacking: ReadonlySet<string> }
 
 /** Reads and extends the sets of networks. `day` is a UTC day, see `utcDay`. */
 export interface NetworkTable {
-  networks(subject: Subject, set: NetworkSet, day: number): Networks
+  /** How many networks a set has, and those of an answer that it lacks. */
+  compare(subject: Subject, set: NetworkSet, day: number, networks: readonly string[]): Compared
   addNetworks(subject: Subject, set: NetworkSet, day: number, networks: Iterable<string>): void
 }
 
@@ -109,21 +109,16 @@ export function decide(
  * Adds an answer's networks to the sets of the day, or refuses it and adds nothing. Call it inside
  * a transaction of the store behind `usage`.
  */
-export function consume(
-  usage: NetworkTable & UsageTable,
-  consumption: Consumption,
-): NetworkDecision {
-  const { subject, quotas, networks, rule, atMs } = consumption
+export function consume(usage: NetworkTable & UsageTable, answer: Consumption): NetworkDecision {
+  const { subject, quotas, networks, rule, atMs } = answer
   const day = utcDay(atMs)
-  const additions: (Addition & { lacking: ReadonlySet<string> })[] = []
-  for (const set of SETS) {
+  const additions = SETS.flatMap(set => {
     const quota = quotas[set]
-    if (quota === null) continue
-    const known = usage.networks(subject, set, day)
-    const lacking = new Set(networks[set].filter(network => !known.has(network)))
-    additions.push({ set, quota, used: known.size, added: lacking.size, lacking })
-  }
-  const decision = decide(consumption, additions, () => usage.read(rule.subject))
+    if (quota === null) return []
+    const { used, lacking } = usage.compare(subject, set, day, networks[set])
+    return { set, quota, used, added: lacking.size, lacking }
+  })
+  const decision = decide(answer, additions, () => usage.read(rule.subject))
   if (decision.kind === 'consumed') {
     for (const { set, lacking } of additions) usage.addNetworks(subject, set, day, lacking)
   }

@@ -41,12 +41,9 @@ const UNKNOWN: Known = { keyId: null, limits: [] }
 export type Handler = ReturnType<typeof createHandler>
 /** Admitted requests by kind of key, and those of them that were given back. */
 export type AdmissionCounts = { [kind in Caller['kind']]: number } & { givenBack: number }
-export const createAdmissionCounts = (): AdmissionCounts => ({
-  regular: 0,
-  temp: 0,
-  demo: 0,
-  givenBack: 0,
-})
+export const createAdmissionCounts = (): AdmissionCounts => {
+  return { regular: 0, temp: 0, demo: 0, givenBack: 0 }
+}
 
 type HandlerParts = {
   access: Access
@@ -141,7 +138,7 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
 
   /** Keys cannot be read: what is wrong with the query string, if anything (contract I3), else that failure. */
   function malformedOr(failure: StoreError, queryString: string, key: string): unknown {
-    const query = orApiError(() => readQuery(queryString, key, ANYBODY))
+    const query = orApiError(() => readQuery(queryString, key, ANYONE))
     return query instanceof ApiError ? query : failure
   }
 
@@ -206,8 +203,11 @@ function noLimits(thrown: unknown): readonly LimitStatus[] {
 }
 
 /** The entitlements by which a query string is read whose key is not known. */
-const ANYBODY: Entitlements = {
-  ...{ countMax: null, worksDefault: null, addressBits: 16, downloads: null },
+const ANYONE: Entitlements = {
+  countMax: null,
+  worksDefault: null,
+  addressBits: 16,
+  downloads: null,
 }
 
 const withLimits = ({ keyId, limits }: Known, more: readonly LimitStatus[]): Known => {

@@ -130,7 +130,15 @@ export function openUsage(
   const networks = ({ kind, id }: Subject, set: NetworkSet, day: number) =>
     new Set(selectNetworks.all(kind, id, set, day).map(({ network }) => network))
   /** Reads what is recorded, and records nothing. */
-  const readOnly: UsageTable & NetworkTable = { read, networks, record() {}, addNetworks() {} }
+  const readOnly: UsageTable & NetworkTable = {
+    read,
+    compare(subject, set, day, asked) {
+      const known = networks(subject, set, day)
+      return { used: known.size, lacking: new Set(asked.filter(each => !known.has(each))) }
+    },
+    record() {},
+    addNetworks() {},
+  }
 
   return {
     db,

@@ -69,6 +69,7 @@ type UsageReader = {
   usagesOf(batch: readonly Subject[]): Usage[]
   /** The keys that have sent requests on a UTC day or later, and how many those are. */
   usedOn(day: number): readonly (readonly [id: string, requests: number])[]
+  removeNetworks(key: { kind: 'key'; id: string }): void
 }
 type Row<Key> = Omit<Key, 'requestsToday' | 'isEnabled'> & { isEnabled: 0 | 1 }
 type ListRow = Row<Omit<ListedKey, 'oldSecretsUntil'>> & { oldSecretsUntil: string }
@@ -301,7 +302,7 @@ export function createKeyStore(db: Database, usage: UsageReader) {
           if (key === null) return 'unknown'
           if (key.revokedAt === null) return 'not-revoked'
           db.run('delete from days where key_id = ?', [id])
-          db.run(`delete from networks where subject_kind = 'key' and subject_id = ?`, [id])
+          usage.removeNetworks({ kind: 'key', id })
           db.run('delete from keys where id = ?', [id])
           return 'removed'
         })

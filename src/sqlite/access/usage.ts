@@ -4,12 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { HISTORY_DAYS } from '../../access/history.ts'
-import {
-  consume,
-  type NetworkCounts,
-  type NetworkSet,
-  type NetworkTable,
-} from '../../access/network-quota.ts'
+import { consume, type NetworkSet, type NetworkTable } from '../../access/network-quota.ts'
 import { createPassedTime } from '../../access/passed-time.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
 import type { UsageStore } from '../../access/ports.ts'
@@ -71,21 +66,21 @@ const FOLD_SLICE = 8
 const COUNTS_MAX = 10_000
 
 /**
- * The table of networks. A count takes a millisecond for a set of tens of thousands, and refusals may come
- * in any number, so counts are kept until the table changes.
+ * The table of networks. To count a set of tens of thousands takes a millisecond, to read it twenty, and requests may
+ * come in any number: counts are kept until another connection commits, and of a set only what is asked is looked up.
  */
 function createNetworkTable(db: Database) {
-  const select = db.prepare<{ network: string }, [string, string, string, number]>(
-    `select network from networks
-     where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,
+  const ofSet = 'subject_kind = ?1 and subject_id = ?2 and network_set = ?3 and day = ?4'
+  type OfSet = [kind: string, id: string, set: string, day: number]
+  const selectLacking = db.prepare<{ network: string }, [...OfSet, string]>(
+    `select value as network from json_each(?5)
+     where not exists (select 1 from networks where ${ofSet} and network = value)`,
   )
-  const selectCount = db.prepare<{ n: number }, [string, string, string, number]>(
-    `select count(*) as n from networks
-     where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,
+  const selectCount = db.prepare<{ n: number }, OfSet>(
+    `select count(*) as n from networks where ${ofSet}`,
   )
-  const insert = db.prepare<never, [string, string, string, number, string]>(
-    `insert or ignore into networks (subject_kind, subject_id, network_set, day, network)
-     values (?, ?, ?, ?, ?)`,
+  const insert = db.prepare<never, [...OfSet, string]>(
+    'insert or ignore into networks values (?, ?, ?, ?, ?)',
   )
   const remove = db.prepare<never, [number, number]>(
     `delete from networks where (subject_kind, subject_id, network_set, day, network) in
@@ -95,31 +90,41 @@ function createNetworkTable(db: Database) {
     'delete from networks where subject_kind = ? and subject_id = ?',
   )
   const version = dataVersionOf(db) // of what other connections commit
-  const counts = createBoundedMap<string, NetworkCounts>(COUNTS_MAX)
+  const counts = createBoundedMap<string, { [S in NetworkSet]: number }>(COUNTS_MAX)
   let seenVersion = version()
+  function count({ subject: { kind, id }, day }: { subject: Subject; day: number }) {
+    const current = version()
+    if (current !== seenVersion) counts.clear()
+    seenVersion = current
+    const name = `${day} ${kind} ${id}`
+    const countOf = (set: NetworkSet): number => selectCount.get(kind, id, set, day)?.n ?? 0
+    const known = counts.get(name) ?? { served: countOf('served'), callers: countOf('callers') }
+    counts.set(name, known)
+    return known
+  }
   return {
-    count({ subject: { kind, id }, day }: { subject: Subject; day: number }): NetworkCounts {
-      const current = version()
-      if (current !== seenVersion) counts.clear()
-      seenVersion = current
-      const name = `${day} ${kind} ${id}`
-      const count = (set: NetworkSet): number => selectCount.get(kind, id, set, day)?.n ?? 0
-      const known = counts.get(name) ?? { served: count('served'), callers: count('callers') }
-      counts.set(name, known)
-      return known
+    count,
+    /** Counts again: networks that were added are gone. */
+    forgetCounts: (): void => counts.clear(),
+    compare(subject, set, day, networks) {
+      const asked = JSON.stringify(networks)
+      const lacking = selectLacking.all(subject.kind, subject.id, set, day, asked)
+      const used = count({ subject, day })[set]
+      return { used, lacking: new Set(lacking.map(({ network }) => network)) }
     },
-    networks: ({ kind, id }, set, day) =>
-      new Set(select.all(kind, id, set, day).map(({ network }) => network)),
     addNetworks({ kind, id }, set, day, networks) {
-      counts.clear()
-      for (const network of networks) insert.run(kind, id, set, day, network)
+      const known = count({ subject: { kind, id }, day })
+      for (const each of networks) known[set] += insert.run(kind, id, set, day, each).changes
     },
     removeOf({ kind, id }: Subject): void {
       counts.clear()
       removeOf.run(kind, id)
     },
     /** Removes a slice of the networks of earlier days; returns whether more may remain. */
-    removeBefore: (day: number): boolean => remove.run(day, REMOVE_SLICE).changes === REMOVE_SLICE,
+    removeBefore(day: number): boolean {
+      counts.clear()
+      return remove.run(day, REMOVE_SLICE).changes === REMOVE_SLICE
+    },
   } satisfies NetworkTable & { [method: string]: unknown }
 }
 
@@ -145,6 +150,7 @@ function createTransaction(
   db: Database,
   admissions: ReturnType<typeof createAdmissionLog>,
   lockWait: LockWait,
+  onRollback: () => void,
 ) {
   const begin = db.prepare('begin immediate')
   const commit = db.prepare('commit')
@@ -160,6 +166,7 @@ function createTransaction(
       return result
     } catch (error) {
       admissions.reset()
+      onRollback()
       if (db.inTransaction) rollback.run()
       throw error
     }
@@ -185,7 +192,7 @@ export function createUsageStore(
   const writePassed = db.prepare<never, [number]>('insert or replace into passed values (1, ?)')
   let firstMs: number | null = null // of a file without: nothing is older
 
-  const inTransaction = createTransaction(db, admissions, lockWait)
+  const inTransaction = createTransaction(db, admissions, lockWait, networks.forgetCounts)
   /** What subjects have used, in order. */
   const usagesOf = (batch: readonly Subject[]): Usage[] => {
     admissions.catchUp()
@@ -195,12 +202,11 @@ export function createUsageStore(
   return {
     admit: batch => inTransaction(() => batch.map(admission => admit(tables, admission))),
     giveBack: batch =>
-      inTransaction(() => {
-        for (const admitted of batch) giveBack(admissions.giveBack, admitted)
-      }),
+      inTransaction(() => batch.forEach(each => void giveBack(admissions.giveBack, each))),
     consume: batch => inTransaction(() => batch.map(consumption => consume(tables, consumption))),
     usagesOf,
     peek: (batch, nowMs) => ({ usages: usagesOf(batch), nowMs }),
+    removeNetworks: networks.removeOf,
     countNetworks: batch => batch.map(networks.count),
     prune: nowMs =>
       inTransaction(() => {

@@ -3,9 +3,9 @@
  * of the use of keys by day. Several servers on one file are in `servers.test.ts`.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import { join } from 'node:path'
-import { keySubject, limitRulesOf } from '../../../src/access/entitlements.ts'
+import { consumptionOf, keySubject, limitRulesOf } from '../../../src/access/entitlements.ts'
 import { type DayUse, HISTORY_DAYS, unusedDay } from '../../../src/access/history.ts'
 import type { Caller } from '../../../src/access/key.ts'
 import type { LimitRule } from '../../../src/access/rate-limit.ts'
@@ -282,4 +282,42 @@ test('days that are over are looked for slice by slice among many addresses of d
   let slices = 1
   while (usage.usage.prune(T0)) slices += 1
   expect(slices).toBe(4) // of at least 600 each
+})
+
+describe('networks of a day', () => {
+  const served = (...subnets: number[]) => ({ ip: IP, subnets, atMs: T0, nowMs: T0 })
+  const leftOf = ({ limits }: { limits: readonly { remaining: number }[] }) =>
+    limits.map(({ remaining }) => remaining)
+
+  test('are not read again for each answer, however many they are', () => {
+    const usage = openUsage()
+    const caller = regular({ subnets: 6_000 })
+    const many = Array.from({ length: 5_000 }, (_, n) => n)
+    expect(leftOf(usage.consume(caller, served(...many)))).toEqual([1_000])
+    const statement = Object.getPrototypeOf(usage.db.prepare('select 1'))
+    const { all } = statement
+    let rows = 0
+    const spy = spyOn(statement, 'all').mockImplementation(function (
+      this: unknown,
+      ...values: unknown[]
+    ) {
+      const found = all.apply(this, values)
+      rows += found.length
+      return found
+    })
+    expect(leftOf(usage.consume(caller, served(1, 2, 7_000, 7_000)))).toEqual([999])
+    expect(leftOf(usage.consume(caller, served(7_000, 7_001)))).toEqual([998])
+    spy.mockRestore()
+    expect(rows).toBeLessThan(10)
+  })
+
+  test('that were rolled back are not counted', () => {
+    const { usage, db, ...one } = openUsage()
+    db.run(`create temp trigger broken before insert on networks when new.network = '9'
+            begin select raise(abort, 'no'); end`)
+    const caller = regular({ subnets: 3 })
+    const batch = [served(1), served(2), served(9)].map(each => consumptionOf(caller, each))
+    expect(() => usage.consume(batch)).toThrow('no')
+    expect(leftOf(one.consume(caller, served(3, 4)))).toEqual([1])
+  })
 })
