@@ -109,17 +109,17 @@ const PAC = 'is a proxy auto-configuration (PAC); get the list itself, as TXT, C
 
 /** The format of a file, from its beginning (`isComplete`: all of it). @throws UnusableFile when no format matches. */
 export function detectFormat(head: string, isComplete: boolean, names: Names): Format {
-  const lines = head.trimStart().split('\n')
+  const start = head.trimStart()
+  const lines = start.split('\n')
   const entries = lines.filter(line => /^(?:\w+:\/\/)?(?:\d{1,3}\.){3}\d/.test(line))
-  const isPlain = entries.length * 2 > lines.length // what begins as JSON does is then a broken row
-  const start = isPlain ? lines.filter(line => !/^[{[]/.test(line)).join('\n') : lines.join('\n')
+  const matchers = entries.length * 2 > lines.length ? MATCHERS.slice(2) : MATCHERS // no JSON
   for (const [character, sentence] of NO_TEXT) {
     const count = start.split(character).length - 1
     if (count > start.length * BROKEN_SHARE_MAX) throw new UnusableFile(sentence)
   }
   const [first = ''] = /^function FindProxyForURL\b|(?:\d+\.){3}\d/m.exec(start) ?? []
   if (first.startsWith('function')) throw new UnusableFile(PAC)
-  const [format] = MATCHERS.find(([, matches]) => matches(start, isComplete, names)) ?? []
+  const [format] = matchers.find(([, matches]) => matches(start, isComplete, names)) ?? []
   if (format !== undefined) return format
   const [, looks, advice] = LOOKS.find(([form]) => form.test(start)) ?? ['', 'text', '']
   throw new UnusableFile(`is none of the known formats; it looks like ${looks}: ${advice}`)

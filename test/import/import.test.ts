@@ -402,6 +402,7 @@ describe('an import', () => {
       const lines = ['http://1.2.3.4:80', 'http://1.2.3.5:80', 'http://1.2.3.6:80'].join('\n')
       for (const [text, at] of [
         [`${line}\n${lines}`, 1],
+        [`${line}\n${lines.replaceAll(/:(?=\d)/g, '\t')}`, 1],
         [`${lines}\n${line}\n${lines}`, 4],
       ] as const) {
         const { proxies, rejected } = await imported([sourceOf('f', text)])
