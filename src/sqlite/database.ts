@@ -35,6 +35,8 @@ export type OpenMode = {
   mustExist?: boolean
   /** The caller only reads: the same, and an earlier schema is migrated in a copy in memory. */
   isReader?: boolean
+  /** It is from elsewhere, as of an archive: no copy of it is kept before it is migrated. */
+  isForeign?: boolean
   /** Writes what a new file holds from the beginning. */
   fill?: (db: Database) => void
 }

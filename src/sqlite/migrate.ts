@@ -42,7 +42,7 @@ const unreleased = (file: string, holds: Holds): CommandError =>
     `${file} was written by a build of proxylist before its first release: ${UNRELEASED[holds].remedy}`,
   )
 
-export type Schema = { holds: Holds; scripts: readonly string[] }
+export type Schema = { holds: Holds; scripts: readonly string[]; isForeign?: boolean }
 
 export const pragma = (db: Database, name: string): number =>
   Number(Object.values(db.query<{ [name: string]: number }, []>(`pragma ${name}`).get() ?? {})[0])
@@ -131,13 +131,13 @@ export const ofNewer = (file: string, version: number, known: number): string =>
  * Brings a database to the newest version; of keys and list, copies of both are kept before that.
  * @throws CommandError when a newer program wrote it.
  */
-export function migrate(db: Database, file: string, { holds, scripts }: Schema): void {
+export function migrate(db: Database, file: string, { holds, scripts, isForeign }: Schema): void {
   if (schemaVersion(db) === scripts.length) return
   db.transaction(() => {
     const version = schemaVersion(db) // again: another process may have been first
     if (version > scripts.length) throw new CommandError(ofNewer(file, version, scripts.length))
-    const isKept = existsSync(file) && DATA_FILES.some(data => data.holds === holds)
-    if (version > 0 && isKept) keepCopies(dirname(file), scripts.length)
+    const isKept = version > 0 && existsSync(file) && DATA_FILES.some(data => data.holds === holds)
+    if (isKept && !isForeign) keepCopies(dirname(file), scripts.length)
     for (const script of scripts.slice(version)) db.run(script)
     db.run(`pragma application_id = ${APPLICATION_IDS[holds]}`)
     db.run(`pragma user_version = ${scripts.length}`)

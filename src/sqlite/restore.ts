@@ -256,9 +256,6 @@ export async function extractAndVerify(
     for (const { name, holds } of DATA_FILES.filter(part => names.includes(part.name))) {
       counts.push(await verify({ file: join(scratch, name), holds, isForeign: true }, signal))
     }
-    for (const name of readdirSync(scratch)) {
-      if (!names.includes(name)) rmSync(join(scratch, name)) // what a migration has left
-    }
     return { files: names, counts: sumOf(counts) }
   } catch (error) {
     if (error instanceof ArchiveError) throw new CommandError(`${file} ${error.message}`)

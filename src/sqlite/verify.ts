@@ -35,7 +35,7 @@ export function verifyHere({ file, holds, isForeign }: Unverified): Partial<Coun
   try {
     // First: all that reads a table may run what an index of it says.
     if (isForeign) refuseForeignSchema(file, holds)
-    using db = open(file, { mustExist: true })
+    using db = open(file, { mustExist: true, isForeign })
     const problems = check(db)
     if (problems.length > 0) throw damagedBy(file, problems)
     if (isForeign) refuseForeignContent(db, holds)

@@ -234,8 +234,10 @@ describe('before keys or list are brought to a newer schema', () => {
     expect(numbersIn(join(dir, ACCESS_FILE))).toEqual([1, ACCESS_FILE.length])
   })
 
-  test('a new one, and one that is only read, are not copied', () => {
+  test('a new one, one that is only read, and one from an archive are not copied', () => {
     const dir = firstDirectory()
+    const list = { holds: 'proxies', scripts, isForeign: true } as const
+    openDatabase(join(dir, PROXY_FILE), list).close(true)
     openDatabase(join(dir, ACCESS_FILE), { holds: 'access', scripts, isReader: true }).close()
     const fresh = join(temporaryDirectory(), ACCESS_FILE)
     openDatabase(fresh, { holds: 'access', scripts }).close(true)
