@@ -62,19 +62,23 @@ const REMOVE_SLICE = 2_000
 /** Chunks that are written at a time when a server ends: requests to other servers wait for it. */
 const FOLD_SLICE = 8
 
+/** So many networks are read in the time in which one is looked up. */
+const READ_AT_ONCE = 8
 /** Counts of networks in memory. */
 const COUNTS_MAX = 10_000
 
 /**
  * The table of networks. To count a set of tens of thousands takes a millisecond, to read it twenty, and requests may
- * come in any number: counts are kept until another connection commits, and of a set only what is asked is looked up.
+ * come in any number: counts are kept until another connection commits, and a set is read only for answers of many.
  */
 function createNetworkTable(db: Database) {
   const ofSet = 'subject_kind = ?1 and subject_id = ?2 and network_set = ?3 and day = ?4'
   type OfSet = [kind: string, id: string, set: string, day: number]
-  const selectLacking = db.prepare<{ network: string }, [...OfSet, string]>(
-    `select value as network from json_each(?5)
-     where not exists (select 1 from networks where ${ofSet} and network = value)`,
+  const select = db.prepare<{ network: string }, OfSet>(
+    `select network from networks where ${ofSet}`,
+  )
+  const selectOne = db.prepare<{ network: string }, [...OfSet, string]>(
+    `select network from networks where ${ofSet} and network = ?5`,
   )
   const selectCount = db.prepare<{ n: number }, OfSet>(
     `select count(*) as n from networks where ${ofSet}`,
@@ -104,13 +108,13 @@ function createNetworkTable(db: Database) {
   }
   return {
     count,
-    /** Counts again: networks that were added are gone. */
     forgetCounts: (): void => counts.clear(),
-    compare(subject, set, day, networks) {
-      const asked = JSON.stringify(networks)
-      const lacking = selectLacking.all(subject.kind, subject.id, set, day, asked)
-      const used = count({ subject, day })[set]
-      return { used, lacking: new Set(lacking.map(({ network }) => network)) }
+    compare({ kind, id }, set, day, networks) {
+      const used = count({ subject: { kind, id }, day })[set]
+      const readAll = () => new Set(select.all(kind, id, set, day).map(({ network }) => network))
+      const lookUp = { has: (each: string) => selectOne.get(kind, id, set, day, each) !== null }
+      const known = used > READ_AT_ONCE * networks.length ? lookUp : readAll()
+      return { used, lacking: new Set(networks.filter(each => !known.has(each))) }
     },
     addNetworks({ kind, id }, set, day, networks) {
       const known = count({ subject: { kind, id }, day })
@@ -193,10 +197,14 @@ export function createUsageStore(
   let firstMs: number | null = null // of a file without: nothing is older
 
   const inTransaction = createTransaction(db, admissions, lockWait, networks.forgetCounts)
+  const caughtUp = () => {
+    admissions.catchUp()
+    return admissions
+  }
   /** What subjects have used, in order. */
   const usagesOf = (batch: readonly Subject[]): Usage[] => {
-    admissions.catchUp()
-    return batch.map(subject => admissions.read(subject) ?? UNUSED)
+    const { read } = caughtUp()
+    return batch.map(subject => read(subject) ?? UNUSED)
   }
 
   return {
@@ -242,15 +250,9 @@ export function createUsageStore(
         if (part !== 'window' && id !== null) networks.removeOf({ kind, id })
       }),
     /** The keys that have sent requests on a UTC day or later, and how many those are. */
-    usedOn(day: number) {
-      admissions.catchUp()
-      return admissions.usedOn(day)
-    },
+    usedOn: (day: number) => caughtUp().usedOn(day),
     /** Subjects with an admission that lies after `timeMs`. */
-    after(timeMs: number): Subject[] {
-      admissions.catchUp()
-      return admissions.after(timeMs)
-    },
+    after: (timeMs: number): Subject[] => caughtUp().after(timeMs),
     /** Commits a write that no limit counts. */
     probe: () =>
       inTransaction(() => {
