@@ -157,7 +157,7 @@ test.skipIf(!HAS_POSTGRES)(
       label: 'first',
       note: 'second',
     })
-    await step('keys import -', { stdin: exported, exitCode: 1, stderr: /exists already/ })
+    await step('keys import -', { stdin: exported, exitCode: 1, stderr: /this key exists, as / })
     const other = await start()
     await other.step('keys import -', { stdin: exported, stderr: '1 key is imported\n' })
     await other.step('keys export', { stdout: exported })
