@@ -151,10 +151,10 @@ function openCopy<C extends Changes>(
     opened = null
   }
 
-  /** The open database, another one where its file is another; `null`: there is no file. */
+  /** The open database, another one where its file is another, unless it is being written; `null`: there is no file. */
   function current(): Database | null {
     try {
-      if (opened !== null) {
+      if (opened !== null && !opened.db.inTransaction) {
         requireSameFile(file, opened.fingerprint)
         requireHeader(file, holds)
         requireLength(opened.db, file)

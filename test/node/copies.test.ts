@@ -191,6 +191,29 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
     await expectSame(dir)
   })
 
+  test('says its version while it is written, which may take long, and is written all the same', async () => {
+    const { copy, dir } = openCopy()
+    await follow(copy)
+    await randomImport()
+    const before = copy.version()
+    const versions: unknown[] = []
+    await source.readList(before, changes =>
+      copy.apply({
+        ...changes,
+        rows: (async function* () {
+          for await (const rows of changes.rows) {
+            versions.push(copy.version())
+            yield rows
+            versions.push(copy.version())
+          }
+        })(),
+      }),
+    )
+    expect(versions).toEqual(versions.map(() => before))
+    expect(versions).not.toBeEmpty()
+    await expectSame(dir)
+  })
+
   test('is not changed by a follower that has read an older version: two may follow', async () => {
     const { copy, dir } = openCopy()
     await follow(copy)
