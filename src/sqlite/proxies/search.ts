@@ -85,6 +85,9 @@ function choosePath(filter: Filter, addressBits: 32 | 16, cityIds: NamedCities['
 
 /** Index entries that a quick select may read in each branch: a few milliseconds. */
 export const SCAN_MAX = 20_000
+/** How many entries of an index take as long as `entries` with whole rows: by city or port, each row is looked up. */
+export const asLong = (index: string | null, entries: number): number =>
+  /city|port/.test(index ?? '') ? Math.ceil(entries / 20) : entries
 export const QUICK_RECORDS_MAX = 1_000
 /** Prepared statements in memory; each takes about 11 KB. */
 const STATEMENTS_MAX = 500
@@ -97,7 +100,7 @@ export type Columns = readonly string[]
 export const ORDER = 'checked_at desc, ping_ms, id'
 
 /** An order by what rows hold, best first; `checked` is `ORDER`. */
-type RowOrder = Exclude<Sort, 'random'>
+type RowOrder = Search['order']
 
 /** Compares rows as `ORDER` does; an unknown ping is stored as the largest number. */
 export const inOrder = (
@@ -327,7 +330,7 @@ export function createPages(
       const [entry] = read.all<EndpointRow>(
         `select ${ENDPOINT_COLUMNS.join(', ')} from proxies ${indexedBy(index)}
          where ${allOf(all)} order by ${ORDER} limit 1 offset ?`,
-        [...valuesOf(all), markEntries - 1],
+        [...valuesOf(all), asLong(index, markEntries) - 1],
       )
       if (entry !== undefined) return entry
     }

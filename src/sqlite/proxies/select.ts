@@ -1,12 +1,10 @@
 /**
  * Selecting from the list: all that matches, or what a quick select finds, which reads a bounded part of an
- * index and gives up where that is not enough, so that no request makes others wait for more than some
- * milliseconds; and what a list lacks.
+ * index and gives up where that is not enough: no request makes others wait for more than some milliseconds.
  *
  * The freshest rows of branches are in memory: the first ones in the order of answers, read page by page as
  * selects need them, and kept for as long as the list is unchanged. Programs ask with ever new filters for
- * what is freshest, and a thousand rows are looked at to find a hundred: that takes a tenth of the time that
- * it takes in SQL.
+ * what is freshest: to look at a thousand rows takes a tenth of the time that it takes in SQL.
  */
 import type { Database } from 'bun:sqlite'
 import type { Totals } from '../../api/answer.ts'
@@ -27,6 +25,7 @@ import type { FindOptions, Lacking, Lacks } from '../../proxies/store.ts'
 import { dataVersionOf } from '../database.ts'
 import {
   allOf,
+  asLong,
   type Columns,
   type Condition,
   createPages,
@@ -46,7 +45,8 @@ import {
   valuesOf,
 } from './search.ts'
 
-const CUTOFFS_MAX = 10_000
+/** Branches of which something is in memory. */
+const BRANCHES_MAX = 10_000
 
 /** The matches among the first entries of a branch, in the order of its index. */
 const firstSql = (
@@ -63,7 +63,7 @@ const firstSql = (
 /** Selects that read a bounded part of the list: up to `scanMax` entries of each branch. */
 export function createQuickSelect(read: Reader, scanMax: number) {
   /** Check times of entry `scanMax` of branches, until the list changes. */
-  const cutoffs = createBoundedMap<string, number>(CUTOFFS_MAX)
+  const cutoffs = createBoundedMap<string, number>(BRANCHES_MAX)
   let cutoffsVersion = 0
 
   /** A quick select can read all checks of a branch later than this, in Unix seconds. */
@@ -76,7 +76,7 @@ export function createQuickSelect(read: Reader, scanMax: number) {
     if (known !== undefined) return known
     const sql = `select checked_at from proxies ${indexedBy(index)} where ${branch.sql}
       order by ${ORDER} limit 1 offset ?`
-    const cutoff = read.number(sql, [...branch.values, scanMax]) ?? -Infinity
+    const cutoff = read.number(sql, [...branch.values, asLong(index, scanMax)]) ?? -Infinity
     cutoffs.set(key, cutoff)
     return cutoff
   }
@@ -105,7 +105,7 @@ export function createQuickSelect(read: Reader, scanMax: number) {
         continue
       }
       const entries = [branch, since]
-      const values = [...valuesOf(entries), scanMax, ...valuesOf(rest), most]
+      const values = [...valuesOf(entries), asLong(index, scanMax), ...valuesOf(rest), most]
       const first = read.all<R>(firstSql(columns, index, entries, rest), values)
       if (first.length < most) return null
       parts.push(...first)
@@ -136,7 +136,6 @@ export function createQuickSelect(read: Reader, scanMax: number) {
 const BRANCH_SHARE = 3
 /** Most rows in memory; a row takes about 150 bytes. */
 const ROWS_MAX = 65_536
-const BRANCHES_MAX = 10_000
 /** Selects of a branch that are left to SQL first: reading its rows pays only if they are used again. */
 const SELECTS_IN_SQL = 4
 /** Pages that one select may read, some milliseconds: it must not make others wait. */
@@ -316,8 +315,7 @@ function createLacks(read: Reader, scanMax: number) {
       const numbers = JSON.stringify(types.map(type => TYPES.indexOf(type)))
       const most = mayScanAll ? -1 : scanMax
       if (read.number(TYPE_SCAN, [most, numbers]) !== undefined) return true
-      const isDecided = mayScanAll || read.number(ENTRY_BEHIND, [scanMax]) === undefined
-      return isDecided ? false : null
+      return mayScanAll || read.number(ENTRY_BEHIND, [scanMax]) === undefined ? false : null
     },
   }
 }

@@ -252,6 +252,28 @@ describe('several branches', () => {
   })
 })
 
+test('of an index without whole rows, whose rows are looked up one by one, a twentieth is read', () => {
+  const list = open(null)
+  const rows = Array.from({ length: 40 }, (_, i) => ({
+    ...{ ip: `10.0.0.${i + 1}:80`, age: i, country: 'DE', city: 'Bonn' },
+    type: i === 30 ? 'socks5' : 'http',
+  }))
+  fillList(list, rows)
+  const reader = createReader(list.db)
+  const find = (filter: Partial<Filter>, entries: number, most = 1) => {
+    const search = reader.search({ ...NO_FILTER, ...filter }, AT_T0)
+    const select = createQuickSelect(reader, entries)
+    return select(search, most, ENDPOINT_COLUMNS, 1)?.length ?? null
+  }
+  expect(find({ ...SOCKS5, countries: ['DE'] }, 35)).toBe(1)
+  for (const slow of [{ port: 80 }, { cities: ['bonn'] }]) {
+    expect(find({ ...SOCKS5, ...slow }, 20 * 30)).toBeNull()
+    expect(find({ ...SOCKS5, ...slow }, 20 * 31)).toBe(1)
+    expect(find(slow, 20 * 30, 30)).toBe(30)
+    expect(find({ ...slow, sort: 'ping' }, 20 * 30)).toBeNull()
+  }
+})
+
 test('more records than a quick select gives are too many, for both kinds', () => {
   const list = open(null)
   const { records, endpoints } = list.proxies
