@@ -20,6 +20,7 @@ import {
   missingFile,
   ORIGINS,
   PROXY_FILE,
+  WAL_ENDS,
 } from './data-directory.ts'
 import { isAlone } from './database.ts'
 import { freshStart, leftoversOf } from './database-files.ts'
@@ -96,16 +97,16 @@ const COUNTED_MS = 2 * MINUTE_MS
 export const DIRECTORY_CHECKS = {
   permissions({ dir, secrets }) {
     if (!hasDirectory(dir)) return wrong(missingDirectory(dir))
-    const others = [FEEDS_FILE, CHECKS_FILE, FEED_LINES_FILE, SAMPLES_FILE]
-    const files = [PROXY_FILE, ACCESS_FILE, ...others, ...secrets]
-    const asked = [[dir, 0o700], ...files.map(name => [join(dir, name), 0o600] as const)] as const
+    const others = [FEEDS_FILE, CHECKS_FILE, FEED_LINES_FILE, SAMPLES_FILE, ...secrets]
+    const files = [PROXY_FILE, ACCESS_FILE, ...others].map(name => join(dir, name))
+    const all = ['', ...WAL_ENDS].flatMap(end => files.map(file => [file + end, 0o600] as const))
     const owner = statSync(dir).uid
-    const problems = asked.flatMap(([path, mode]) => {
+    const problems = [[dir, 0o700] as const, ...all].flatMap(([path, mode]) => {
       const found = statSync(path, { throwIfNoEntry: false })
       if (found === undefined) return []
-      const isOpen = (found.mode & 0o777 & ~mode) !== 0
+      const whom = (found.mode & mode) === mode ? 'open to others' : 'closed to its owner'
       return [
-        isOpen && `${path} is open to others; chmod ${mode.toString(8)}`,
+        (found.mode & 0o777) !== mode && `${path} is ${whom}; chmod ${mode.toString(8)}`,
         found.uid !== owner &&
           `${path} belongs to user ${found.uid}, the directory to user ${owner}: chown it`,
       ].filter(problem => problem !== false)
@@ -149,11 +150,8 @@ export const DIRECTORY_CHECKS = {
     if (counted === null || Math.abs(clock() - counted.atMs) > COUNTED_MS) {
       return right('no server with a console has counted any within two minutes')
     }
-    return finding(
-      [],
-      'no more than 20% found nothing, and 5% of a key were refused',
-      counted.found,
-    )
+    const fine = 'no more than 20% found nothing, and 5% of a key were refused'
+    return finding([], fine, counted.found)
   },
 
   async clock({ dir, clock }) {

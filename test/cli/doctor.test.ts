@@ -243,12 +243,27 @@ test.skipIf(IS_ROOT)('keys that only root may read are said to be', async () => 
   )
 })
 
-test.skipIf(!IS_ROOT)('keys that root has copied are found', async () => {
+test.skipIf(!IS_ROOT)(
+  'keys that root has copied are found, with what lies beside them',
+  async () => {
+    const dir = healthy()
+    for (const path of [dir, list(dir)]) chownSync(path, 65534, 65534)
+    expect(await wrongIn(dir)).toEqual({
+      permissions: `${keys(dir)} belongs to user 0, the directory to user 65534: chown it`,
+    })
+    chownSync(keys(dir), 65534, 65534)
+    const wal = join(dir, 'checks.db-wal')
+    writeFileSync(wal, '', { mode: 0o600 })
+    expect(await wrongIn(dir)).toEqual({
+      permissions: `${wal} belongs to user 0, the directory to user 65534: chown it`,
+    })
+  },
+)
+
+test('files that their owner cannot write are found', async () => {
   const dir = healthy()
-  for (const path of [dir, list(dir)]) chownSync(path, 65534, 65534)
-  expect(await wrongIn(dir)).toEqual({
-    permissions: `${keys(dir)} belongs to user 0, the directory to user 65534: chown it`,
-  })
+  chmodSync(keys(dir), 0o400)
+  expect((await wrongIn(dir)).permissions).toBe(`${keys(dir)} is closed to its owner; chmod 600`)
 })
 
 describe('variables of the environment', () => {
