@@ -64,7 +64,6 @@ const describeRow = ({ type, anon, country, city, cityEn, works, ...row }: Incom
   ...{ ping_ms: row.pingMs, checked: formatInstant(row.checkedAt * SECOND_MS) },
 })
 
-/** What a fetch would bring. */
 function describePreview(found: Preview, { isForChecker, type }: Feed): FeedPreview {
   if (found.kind === 'failed') return { ...NOTHING, error: found.error }
   const { rows, rejected, messages } = found

@@ -121,7 +121,6 @@ function spell(value: unknown): string | null {
 export const wireName = (name: string): string =>
   name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
 
-/** Values of the settings that were given. */
 type Members<N extends SettingName> = { [K in N]?: Exclude<Settings<N>[K], undefined> }
 
 /**

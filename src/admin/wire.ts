@@ -105,7 +105,6 @@ export type LogEntry = {
   path: string
   /** `null`: the connection was closed before there was a reply. */
   status: number | null
-  /** The key's public id. */
   key: string | null
   records: number
   bytes: number

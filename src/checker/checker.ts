@@ -99,7 +99,6 @@ export function createChecker(options: CheckerOptions) {
   const tally = createTally(perSecond)
   const writeToList = createWriter(list, options.placing, options.random)
 
-  /** Ends all that is under way. */
   const stopping = new AbortController()
   const probes = new Stop()
   const ended = Promise.withResolvers<void>()

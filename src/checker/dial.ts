@@ -111,7 +111,6 @@ export type Trust = { readonly authorities: SecureContext; session: Buffer | nul
 
 /** What one connection is for. */
 export type Call<T> = {
-  /** The proxy. */
   to: Address
   type: ProxyType | 'none'
   /** Where the proxy is to connect to; http proxies read it in the request. */

@@ -87,7 +87,6 @@ export function createLine(
       }
     },
 
-    /** The first that may begin. */
     next(nowMs: number): number | null {
       const at = ready.findIndex(({ id }) => !pace.isHeld(id, nowMs))
       return at < 0 ? null : (ready.splice(at, 1)[0]?.id ?? null)

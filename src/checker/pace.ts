@@ -62,7 +62,6 @@ export function createPace(perSecond: number, inFlightMax: number) {
     subnets.of(subnetOf(id)) >= PER_SUBNET_MAX || addresses.of(ipBits(id)) >= PER_ADDRESS_MAX
 
   return {
-    /** Time has passed. */
     advance(ms: number): void {
       const most = 1 + perSecond * BURST_SHARE
       credit = Math.min(credit + (perSecond * ms) / SECOND_MS, most)

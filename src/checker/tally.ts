@@ -3,6 +3,7 @@ import { SECOND_MS } from '../lib/time.ts'
 import type { CheckerStatus, CheckResult, CheckStore, Reason } from './ports.ts'
 import { FRESH_MS, neededRate } from './schedule.ts'
 
+/** The rate is that of so many seconds. */
 const RATE_SECONDS = 60
 
 export function createTally(perSecond: number) {

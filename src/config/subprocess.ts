@@ -25,7 +25,6 @@ const OWN_FILE = '/proc/self/exe'
 /** The descriptor under which a process finds the open file that it was given. */
 export const FILE_DESCRIPTOR = 3
 
-/** How this program is started. */
 const programOf = (): string[] => {
   if (!IS_COMPILED) return [process.execPath, Bun.main]
   return [existsSync(OWN_FILE) ? OWN_FILE : process.execPath]

@@ -14,6 +14,7 @@ export type ProcessState = {
   maxFds: number | null
 }
 
+/** What `read` returns; `null` when it fails. */
 export function attempt<T>(read: () => T): T | null {
   try {
     return read()
@@ -22,6 +23,7 @@ export function attempt<T>(read: () => T): T | null {
   }
 }
 
+/** The soft limit in the text of /proc/self/limits; `null` when there is none. */
 function fdsMax(limits: string): number | null {
   const [, soft] = /^Max open files\s+(\d+)/m.exec(limits) ?? []
   return soft === undefined ? null : Number(soft)

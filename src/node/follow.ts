@@ -178,7 +178,6 @@ export function createFreshness(elapsedMs: () => number) {
   let works = false
 
   return {
-    /** Takes what the follower says. */
     take(followed: Followed): void {
       if (followed.kind === 'failed') {
         failures += 1

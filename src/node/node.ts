@@ -146,7 +146,6 @@ export function createReporter(shown: string, { say, sayRepeated }: NodeOptions[
   }
 
   return {
-    /** Takes what the follower says. */
     take(followed: Followed): void {
       if (followed.kind === 'failed') {
         const { what, message } = followed

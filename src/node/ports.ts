@@ -42,7 +42,6 @@ export type KeyChanges = {
   keys: readonly StoredKey[]
 }
 
-/** What copies are made from. */
 export interface ChangeSource {
   versions(): Promise<Versions>
   /**

@@ -42,6 +42,7 @@ const TABLE = `create table if not exists copy_of (
   mark text not null
 ) strict`
 
+/** The version that an open copy has; `null`: it is no copy. */
 function readCopyOf(db: Database): Version | null {
   const table = db.query(`select 1 from sqlite_schema where type = 'table' and name = 'copy_of'`)
   if (table.get() === null) return null
@@ -73,6 +74,7 @@ function copyIn(dir: string, name: DataFile): Version | 'own' | null {
   }
 }
 
+/** The version of the copy of a list in `dir`; `null` when there is none. */
 export function listCopyOf(dir: string): Version | null {
   const found = copyIn(dir, PROXY_FILE)
   return found === 'own' ? null : found

@@ -22,6 +22,7 @@ export const WAL_ENDS = ['-wal', '-shm'] as const
 /** The path of a database's write-ahead log. */
 export const walOf = (file: string): string => `${file}-wal`
 
+/** The size of a file in bytes; 0 when there is none. */
 export const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
 
 /** What creates each of the databases. */

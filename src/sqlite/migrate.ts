@@ -42,6 +42,7 @@ const unreleased = (file: string, holds: Holds): CommandError =>
     `${file} was written by a build of proxylist before its first release: ${UNRELEASED[holds].remedy}`,
   )
 
+/** `scripts` lead from one version to the next, the first from an empty database. */
 export type Schema = { holds: Holds; scripts: readonly string[]; isForeign?: boolean }
 
 export const pragma = (db: Database, name: string): number =>

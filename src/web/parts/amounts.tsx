@@ -7,7 +7,6 @@ export const Level = ({ share, isLow = false }: { share: number; isLow?: boolean
   </span>
 )
 
-/** The names of the columns of a day. */
 const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'))
 
 type BarsProps = {

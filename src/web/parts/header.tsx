@@ -65,7 +65,6 @@ export const Footer = (own: Parameters<typeof OperatorLinks>[0]) => (
   </footer>
 )
 
-/** The languages of a page that has several. */
 export const LangSwitch = (own: { label: string; value: Lang; onChange(lang: Lang): void }) => (
   <Radios
     {...own}

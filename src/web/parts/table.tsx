@@ -9,7 +9,6 @@ type CardProps = {
   children: ComponentChildren
 }
 
-/** A part of a page with a title. */
 export const Card = ({ title, hint, look = '', children }: CardProps) => (
   <section class={`card ${look}`} aria-label={title}>
     <h2>
@@ -25,7 +24,6 @@ type Column = {
   head?: ComponentChildren
   /** Its class: `number`, or when a narrow screen leaves it out. */
   look?: string
-  /** Other attributes of its head. */
   more?: { readonly [attribute: string]: string | undefined }
 }
 
@@ -35,7 +33,6 @@ type TableProps = {
   look?: string
   /** A text is a name. */
   columns: readonly (string | Column)[]
-  /** The rows. */
   children: ComponentChildren
 }
 

@@ -99,7 +99,6 @@ const FORMS_OF: { readonly [N in Name]?: readonly Form[] } = {
 }
 export const applies = (name: Name, form: Form): boolean => FORMS_OF[name]?.includes(form) ?? true
 
-/** The items of a list parameter. */
 export const itemsOf = (value: string): string[] =>
   value
     .split(',')

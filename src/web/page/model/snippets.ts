@@ -24,7 +24,6 @@ const quoted = (text: string): string =>
   })
 const shellQuoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 const phpQuoted = (text: string): string => `'${text.replace(/['\\]/g, '\\$&')}'`
-/** A line for each parameter. */
 const pairsOf = (params: readonly Param[], write: (name: string, value: string) => string) =>
   params.map(([name, value]) => `${write(name, value)}\n`).join('')
 
