@@ -20,10 +20,10 @@ export function requireRegular(found: Stats): void {
 export async function* bytesOfFile(file: string): AsyncIterable<Uint8Array> {
   await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
   requireRegular(await handle.stat())
-  for (let length = CHUNK_BYTES; length > 0; ) {
+  for (;;) {
     const { buffer, bytesRead } = await handle.read(Buffer.allocUnsafe(CHUNK_BYTES))
-    length = bytesRead
-    yield buffer.subarray(0, length)
+    if (bytesRead === 0) return
+    yield buffer.subarray(0, bytesRead)
   }
 }
 
@@ -50,9 +50,11 @@ export function openUnnamed(dir: string): number {
  * later: by then its number may be that of another file or a connection.
  */
 export async function* bytesOf(fd: number): AsyncIterable<Uint8Array> {
-  for (let [at, length] = [0, CHUNK_BYTES]; length > 0; at += length) {
+  for (let at = 0; ; ) {
     const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
-    length = readSync(fd, chunk, 0, CHUNK_BYTES, at)
+    const length = readSync(fd, chunk, 0, CHUNK_BYTES, at)
+    if (length === 0) return
     yield chunk.subarray(0, length)
+    at += length
   }
 }

@@ -401,7 +401,9 @@ export function beginImport(
   }
 
   return {
-    lock: async (signal?: AbortSignal): Promise<void> => void (await start(signal)),
+    async lock(signal?: AbortSignal): Promise<void> {
+      await start(signal)
+    },
     add(proxy: IncomingProxy): void {
       accepted += 1
       const row = toRow(proxy, names.positionOf(proxy.city, proxy.cityEn))
