@@ -65,8 +65,14 @@ function startOf(record: string): string | null {
 }
 /** How those begin that are listed by address. */
 const NAMED = '"\\d[\\d.]*:\\d+"\\s*:\\s*\\{'
+/** Text without braces, and such text with up to nine objects of `inner` in it: thousands would take long. */
+const FLAT = '[^{}]*'
+const around = (inner: string): string => `${FLAT}(?:\\{${inner}\\}${FLAT}){0,9}`
 /** Where an object begins after another that holds an address, as those in a record mostly do not. */
-const NEXT_OBJECT = /(?=\{\s*"[^{}]*(?:\{[^{}]*\}[^{}]*){0,9}\d(?:\.\d{1,3}){3})(?<=\}\s*,\s*)/g
+const NEXT_OBJECT = new RegExp(
+  `(?=\\{\\s*"${around(around(around(FLAT)))}\\d(?:\\.\\d{1,3}){3})(?<=\\}\\s*,\\s*)`,
+  'g',
+)
 
 /** Where a value ends when a quote or a byte in it is wrong: nobody knows. */
 const UNKNOWN_END = -2
@@ -319,7 +325,7 @@ function createOutline(sink: RowSink) {
       const char = text.charAt(from)
       if (char === '\0' || text.startsWith(BROKEN, from)) return UNKNOWN_END
       if (isValue(char)) return endOfValue(text, search)
-      const isStray = char === '"' || (char === ':' && expect !== ':')
+      const isStray = /["\d]/.test(char) || (char === ':' && expect !== ':')
       if (isStray || char !== ',') return isStray ? UNKNOWN_END : from + 1
       return from + (matchFrom(AFTER_COMMAS, text, from)?.[0].length ?? 0)
     },

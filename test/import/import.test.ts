@@ -558,7 +558,8 @@ describe('an import', () => {
     ],
   ])('reads in an %s each record after a broken one, however they begin', async (_, listOf) => {
     const plain = (n: number): string => `{"ip":"1.2.3.${n}:80","type":"http"}`
-    const other = (n: number): string => `{"anon":"elite","ip":"1.2.3.${n}:80","type":"http"}`
+    const place = '"geo":{"city":{"id":1},"of":[{"a":{}}]}'
+    const other = (n: number): string => `{${place},"ip":"1.2.3.${n}:80","type":"http"}`
     const broken = '{"ip":"1.2.3.1:80","city":"a"b","types":[{"type":"http"},{"type":"https"}]}'
     const records = [plain(0), broken, other(2), other(3), '{"a":1,"ip":"1.2.3.4"}', other(5)]
     for (const last of [plain(6), other(6)]) {
@@ -566,6 +567,16 @@ describe('an import', () => {
       const { proxies, rejected } = await imported([source])
       expect(proxies.map(({ ip }) => ip)).toEqual([0, 2, 3, 5, 6].map(n => `1.2.3.${n}`))
       expect(rejected.map(([, line]) => line)).toEqual([2, 5])
+    }
+  })
+  test('reads on after an address that begins without its quote', async () => {
+    const records = [0, 1, 2].map(n => `"1.2.3.${n}:80":{"type":"http"}`)
+    for (const broken of [1, 2]) {
+      const text = `{${records.with(broken, String(records[broken]).slice(1)).join(',\n')}}`
+      const { proxies, rejected } = await imported([sourceOf('f', text)])
+      const kept = [0, 1, 2].filter(n => n !== broken)
+      expect(proxies.map(({ ip }) => ip)).toEqual(kept.map(n => `1.2.3.${n}`))
+      expect(rejected.map(([, line]) => line)).toEqual([broken + 1])
     }
   })
   test('refuses many records that stay open up to one broken byte: each would be read to that byte', async () => {
