@@ -32,8 +32,8 @@ export const encode = (text: string): Coded => ({
   zstd: Bun.zstdCompressSync(text, { level: 12 }),
 })
 
-/** Characters of Accept-Encoding that are read: browsers send 30, and 8,000 would take a millisecond. */
-const ACCEPT_LENGTH_MAX = 256
+/** The items of Accept-Encoding that are read: browsers send 30 characters, and 8,000 would take a millisecond. */
+const ITEMS = /^.{0,256}(?=,|$)/
 
 /**
  * The best encoding that an Accept-Encoding header allows, or `null` for none. zstd only where it is
@@ -42,7 +42,8 @@ const ACCEPT_LENGTH_MAX = 256
 export function chooseEncoding(accept: string | null): Encoding | null {
   if (accept === null) return null
   const weights = new Map<string, number>()
-  for (const item of accept.slice(0, ACCEPT_LENGTH_MAX).toLowerCase().split(',')) {
+  const [items = ''] = ITEMS.exec(accept.toLowerCase()) ?? []
+  for (const item of items.split(',')) {
     const [name = '', ...parameters] = item.split(';').map(part => part.trim())
     const weight = parameters.find(parameter => parameter.startsWith('q='))?.slice(2)
     weights.set(name === 'x-gzip' ? 'gzip' : name, weight === undefined ? 1 : Number(weight) || 0)
