@@ -188,7 +188,6 @@ function outputOf(meaning: Meaning): Output {
   }
 }
 
-/** Cities by what they are compared by. */
 test('city names are folded together as each is alone', () => {
   const anyName = fc.string({ unit: 'grapheme', maxLength: 5 })
   const anyOdd = fc.constantFrom(
@@ -221,6 +220,7 @@ test('city names are folded together as each is alone', () => {
   )
 })
 
+/** Cities by what they are compared by. */
 const folded = (filter: Filter): Filter => ({ ...filter, cities: filter.cities.map(fold).sort() })
 
 /** Reads requests as routes do. */
