@@ -131,7 +131,8 @@ const PROBLEMS: { readonly [what: string]: string } = {
   timeout: 'cannot be reached: nobody answers there',
   refused: 'refuses connections (is it running?)',
   unreachable: 'cannot be reached: there is no way to its address',
-  intercepted: 'has a certificate that is not valid for its name: see --judge-ca',
+  intercepted:
+    'has a certificate of another name, or of an authority that is not known: see --judge-ca (read at the start)',
   'proxy error': 'does not speak TLS at this port',
   'not the judge': 'is not a judge: another program answers there',
   'not a proxy':

@@ -467,12 +467,12 @@ describe('a self-check', () => {
     [
       'another authority',
       async () => ({ authorities: OTHER_AUTHORITY }),
-      'has a certificate that is not',
+      'or of an authority that is not known: see --judge-ca (read at the start)',
     ],
     [
       'another name',
       async () => ({ tls: `https://b.example:${prober.judge.tlsPort}` }),
-      'has a certificate that is not',
+      'has a certificate of another name, ',
     ],
     [
       'no TLS',
