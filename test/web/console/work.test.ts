@@ -60,6 +60,10 @@ describe('plans', () => {
     await page.getByRole('button', { name: 'Turn off demo' }).click()
     await answer(page, 'Cancel')
     await page.getByRole('button', { name: 'Turn off demo' }).click()
+    const size = await page.evaluate(
+      `getComputedStyle(document.querySelector('dialog h2')).fontSize`,
+    )
+    expect(size).toBe('18px') // as of dialogs that are in no table
     await answer(page, 'Turn off')
     await dialog(page).waitFor({ state: 'detached' })
     await rowOf(page, 'demo built in').locator('.status', { hasText: 'off' }).waitFor()
