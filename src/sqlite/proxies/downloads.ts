@@ -270,12 +270,14 @@ export function createSemaphore(options: SemaphoreOptions) {
     return promise
   }
 
-  /** When all slots are taken, who has two more than one that waits loses one: slow reading keeps nobody out. */
+  /** While all slots are taken, who has two more than one that waits loses one: slow reading keeps nobody out. */
   function relieve(): void {
     const needy = held < slots ? null : nextClient()
     if (needy === null) return
     const most = [...clients.values()].reduce((a, b) => (b.held.size > a.held.size ? b : a))
-    if (most.held.size >= needy.held.size + 2) mostDispensable(most)?.end()
+    const { size } = most.held
+    if (size >= needy.held.size + 2) mostDispensable(most)?.end()
+    if (most.held.size < size) relieve() // the next one that waits
   }
 
   function relieveEverySecond(): void {

@@ -200,6 +200,19 @@ describe('when all slots are taken', () => {
     expect(other.state).toBe('has')
   })
 
+  test('by readers that become slow, everybody who has none gets one within a second', async () => {
+    const pool = createPool()
+    let idleMs = 0
+    const ended = await fill(pool, 16, 4, () => idleMs)
+    const others = Array.from({ length: 20 }, (_, n) => pool.ask(key(`other ${n}`)))
+    await pool.pass(5_000)
+    expect(ended).toEqual([])
+    idleMs = 2_500
+    await pool.pass(1_000)
+    expect(others.map(({ state }) => state)).toEqual(others.map(() => 'has'))
+    expect(ended).toHaveLength(20)
+  })
+
   test('by fast readers, those of the last minute are left alone', async () => {
     const pool = createPool()
     const ended = await fill(pool, 16, 4, () => 100)
