@@ -36,9 +36,7 @@ function lock(path: string): Release | null {
 
 /** Ends the locks of killed servers, of which the files are left. */
 function removeLeftovers(dir: string): void {
-  for (const name of readdirSync(dir)) {
-    const file = LEFT_BEHIND.exec(name)?.[0]
-    if (file === undefined) continue
+  for (const file of readdirSync(dir).flatMap(name => LEFT_BEHIND.exec(name)?.[0] ?? [])) {
     try {
       lockPath(join(dir, file), 0)?.()
     } catch {
@@ -116,13 +114,13 @@ type Client = { tenant: Tenant; held: Set<Held>; waiting: Set<Waiting>; isBlocke
 const mayHoldMore = ({ tenant: { downloads }, held, isBlocked }: Client): boolean =>
   !isBlocked && (downloads === null || held.size < downloads)
 
-/** The answer of a client to be ended first: one whose reader is slow, else an old one. */
-function mostDispensable({ held }: Client): Sending | null {
+/** The answers of a client that may be ended, in this order: those whose readers are slow, then old ones. */
+function dispensable({ held }: Client): Sending[] {
   const sent = [...held].flatMap(({ sending }) => sending ?? [])
-  const [slowest] = sent.toSorted((a, b) => b.idleMs() - a.idleMs())
-  if (slowest !== undefined && slowest.idleMs() >= SLOW_MS) return slowest
-  const [oldest] = sent.toSorted((a, b) => b.ageMs() - a.ageMs())
-  return oldest !== undefined && oldest.ageMs() >= OLD_MS ? oldest : null
+  const slow = sent.filter(each => each.idleMs() >= SLOW_MS)
+  const old = sent.filter(each => each.ageMs() >= OLD_MS)
+  slow.sort((a, b) => b.idleMs() - a.idleMs())
+  return [...slow, ...old.sort((a, b) => b.ageMs() - a.ageMs())]
 }
 
 const stopping = (): ApiError =>
@@ -274,10 +272,11 @@ export function createSemaphore(options: SemaphoreOptions) {
   function relieve(): void {
     const needy = held < slots ? null : nextClient()
     if (needy === null) return
-    const most = [...clients.values()].reduce((a, b) => (b.held.size > a.held.size ? b : a))
-    const { size } = most.held
-    if (size >= needy.held.size + 2) mostDispensable(most)?.end()
-    if (most.held.size < size) relieve() // the next one that waits
+    const before = waiting
+    const holders = [...clients.values()].filter(each => each.held.size >= needy.held.size + 2)
+    holders.sort((a, b) => b.held.size - a.held.size)
+    holders.flatMap(dispensable)[0]?.end()
+    if (waiting < before) relieve() // the next one that waits
   }
 
   function relieveEverySecond(): void {

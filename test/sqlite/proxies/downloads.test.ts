@@ -213,6 +213,19 @@ describe('when all slots are taken', () => {
     expect(ended).toHaveLength(20)
   })
 
+  test('by fast readers of the key that has most, a slow one of another is ended', async () => {
+    const pool = createPool(7)
+    await fill(pool, 1, 4, () => 100)
+    const slow = Array.from({ length: 3 }, () => pool.ask(key('slow')))
+    await pool.pass(0)
+    for (const { slot } of slow) {
+      slot?.send({ idleMs: () => 2_500, ageMs: () => 3_000, end: () => slot.release() })
+    }
+    const other = pool.ask(key('other'))
+    await pool.pass(0)
+    expect(other.state).toBe('has')
+  })
+
   test('by fast readers, those of the last minute are left alone', async () => {
     const pool = createPool()
     const ended = await fill(pool, 16, 4, () => 100)
