@@ -59,8 +59,10 @@ const STAGE = `
     works smallint not null, speed bigint not null, services integer not null,
     country integer not null, city integer not null, ip_out text not null, stated integer not null)`
 const FILL = `copy pg_temp.incoming from stdin`
+/** What ends the session of a process that is frozen, in its transaction or before. */
+const SILENT = ['idle_session_timeout', 'idle_in_transaction_session_timeout']
 const UNSTAGE = `reset synchronous_commit; set local synchronous_commit = off;
-  reset idle_session_timeout; drop table if exists pg_temp.incoming`
+  reset ${SILENT.join('; reset ')}; drop table if exists pg_temp.incoming`
 
 type MergeOrder = {
   mode: ImportMode
@@ -222,7 +224,7 @@ function createSession(
     run,
     /** Locks the list for as long as the session lasts; `onWait` is called when another import has it. */
     async lock(onWait: () => void, silentMsMax: number): Promise<void> {
-      const silent = `set_config('idle_session_timeout', '${silentMsMax}', false)`
+      const silent = SILENT.map(name => `set_config('${name}', '${silentMsMax}', false)`)
       for (let waitedMs = 0; waitedMs < WAIT_MS; waitedMs += RETRY_MS) {
         const text = `select ${silent}, pg_try_advisory_lock($1, $2) as ok`
         isLocked = (await onlyRow<{ ok: boolean }>(run, text, [LOCK_CLASS, LOCKS.list])).ok
@@ -347,8 +349,8 @@ async function merge(run: Session['run'], parts: MergeParts) {
 }
 
 /**
- * An import. The list is locked from its first row on (at the latest from `commit`), by a lock that
- * ends with the connection. Nothing is visible before `commit`; `rollback`, or the end of the
+ * An import. The list is locked by `commit`, once all rows are in the database, however slowly they come, by a
+ * lock that ends with the connection. Nothing is visible before `commit`; `rollback`, or the end of the
  * process, leaves the list as it was. By `nowMs`, rows are recognised whose check lies in the future:
  * any update replaces them.
  */
@@ -373,14 +375,11 @@ export function beginImport(
     started ??= (async () => {
       const reserved = await connection.using(sql => sql.reserve())
       const session = createSession(connection, reserved, signal)
-      try {
-        await session.lock(onWait, silentMsMax)
-        await session.run(STAGE)
-        return session
-      } catch (error) {
+      await session.run(STAGE).catch(async error => {
         await session.end()
         throw error
-      }
+      })
+      return session
     })()
     return started
   }
@@ -421,6 +420,7 @@ export function beginImport(
       const session = await start()
       if (text !== '') send()
       await sent
+      await session.lock(onWait, silentMsMax)
       const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
       const { run } = session
       await run(`begin; ${MERGE_SETTINGS}`)

@@ -61,8 +61,8 @@ export type ImportCounts = { added: number; updated: number; unchanged: number; 
 /** An import in progress. Nothing is visible before `commit`; `rollback` changes nothing. */
 export interface ImportTx {
   /**
-   * Locks the list, before the first row, which else does, and blocks the event loop while another import
-   * has it. Rejects with the reason of `signal` once that is aborted.
+   * Locks the list, unless `commit` does, before the first row, which else does, and blocks the event loop while
+   * another import has it. Rejects with the reason of `signal` once that is aborted.
    */
   lock(signal?: AbortSignal): Promise<void>
   add(proxy: IncomingProxy): void
