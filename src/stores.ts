@@ -24,7 +24,7 @@ import { createFeedStore } from './postgres/feeds.ts'
 import { createListStore } from './postgres/list.ts'
 import { installationOf, migrate, requireCopied, schemaState } from './postgres/migrate.ts'
 import { createLeaderLock, createNodes } from './postgres/nodes.ts'
-import { createRegistry, PATIENT_MS } from './postgres/registry.ts'
+import { createRegistry, PATIENT } from './postgres/registry.ts'
 import { createUsageStore } from './postgres/usage/usage.ts'
 import type { Filter } from './proxies/filter.ts'
 import type { CityNames, EndpointRow, Row } from './proxies/row.ts'
@@ -214,7 +214,7 @@ function databaseStores(
     work: (quick: Connection, patient: Connection) => Promise<T>,
   ): Promise<T> {
     await using quick = openConnection({ url, timeoutMs, name: NAME })
-    await using patient = openConnection({ url, timeoutMs: PATIENT_MS, name: NAME })
+    await using patient = openConnection({ url, ...PATIENT, name: NAME })
     await requireCopied(quick, lostSchema(dir))
     await requireSchema(quick, need, origin)
     return await work(quick, patient)
@@ -360,7 +360,7 @@ async function withCheckedDatabase<T>(
   work: (parts: Omit<Checking, 'store'>) => Promise<T>,
 ): Promise<T> {
   await using quick = openConnection(options)
-  await using patient = openConnection({ ...options, timeoutMs: PATIENT_MS })
+  await using patient = openConnection({ ...options, ...PATIENT })
   await requireSchema(quick, 'make', NO_LIST)
   const lock = createLeaderLock('checker', options)
   const ticks = repeat(() => void lock.tick(), SECOND_MS)

@@ -19,7 +19,7 @@ import { createFeedStore } from '../postgres/feeds.ts'
 import { createListStore } from '../postgres/list.ts'
 import { migrate, requireCopied } from '../postgres/migrate.ts'
 import { createLeaderLock, createNodes, type NodeName } from '../postgres/nodes.ts'
-import { createRegistry, PATIENT_MS } from '../postgres/registry.ts'
+import { createRegistry, PATIENT } from '../postgres/registry.ts'
 import { createUsageStore, type FailedRequests } from '../postgres/usage/usage.ts'
 import { lostSchema, openCopiedKeys, requireCopies } from '../sqlite/copy.ts'
 import { observeData } from '../sqlite/observe.ts'
@@ -203,7 +203,7 @@ export async function openNode(given: NodeOptions) {
   const options = { url, timeoutMs, name: 'proxylist' }
   const usage = createUsageStore(options, elapsedMs, report.uncounted)
   const connection = openConnection(options)
-  const patient = openConnection({ ...options, timeoutMs: PATIENT_MS })
+  const patient = openConnection({ ...options, ...PATIENT })
   const lock = createLeaderLock('jobs', options)
   const registry = createRegistry(connection, usage, patient)
   const sharedList = createListStore(patient, clock)

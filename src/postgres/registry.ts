@@ -337,8 +337,9 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
       }),
   }) satisfies Registry['keys']
 
-/** The most that a patient connection waits for a statement: one on all keys, or on a whole list. */
-export const PATIENT_MS = 10 * MINUTE_MS
+const session = { idle_in_transaction_session_timeout: MINUTE_MS }
+/** Of a connection for statements on all keys, or a whole list; a program that is frozen keeps its locks for a minute. */
+export const PATIENT = { timeoutMs: 10 * MINUTE_MS, session }
 
 /** Keys and plans on a connection, with the usage of their keys; `patient` moves many keys at once. */
 export function createRegistry<U extends UsageStore>(

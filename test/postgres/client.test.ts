@@ -11,6 +11,7 @@ import { createAccess } from '../../src/access/access.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { createListener } from '../../src/postgres/nodes.ts'
+import { PATIENT } from '../../src/postgres/registry.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { burst, IP, outcomeOf, regular } from '../support/limits.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
@@ -138,6 +139,13 @@ beforeAll(async () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('where a database has other defaults', () => {
+  test('a change of many keys that is frozen ends after a minute, and with it its locks', async () => {
+    const patient = openConnection({ url, ...PATIENT, name: 'test' })
+    onCleanUp(patient.close)
+    const shown = await patient.query('show idle_in_transaction_session_timeout')
+    expect(shown).toEqual([{ idle_in_transaction_session_timeout: '1min' }])
+  })
+
   test('functions of the same names are not called: limits hold', async () => {
     const usage = createUsageStore({ url, timeoutMs: 20_000, name: 'node' })
     onCleanUp(usage.close)
