@@ -315,7 +315,8 @@ function createLacks(read: Reader, scanMax: number) {
       const numbers = JSON.stringify(types.map(type => TYPES.indexOf(type)))
       const most = mayScanAll ? -1 : scanMax
       if (read.number(TYPE_SCAN, [most, numbers]) !== undefined) return true
-      return mayScanAll || read.number(ENTRY_BEHIND, [scanMax]) === undefined ? false : null
+      const isDecided = mayScanAll || read.number(ENTRY_BEHIND, [scanMax]) === undefined
+      return isDecided ? false : null
     },
   }
 }

@@ -10,7 +10,6 @@ import type { Known } from './model/service.ts'
 import type { FilterProps } from './options.tsx'
 import type { Say } from './words.ts'
 
-/** The key that everybody may use. */
 export const DEMO = 'demo'
 
 type KeyFieldProps = {
