@@ -23,10 +23,10 @@ const STATES: { readonly [state: string]: string } = {
   '25001': READ_ONLY,
   '25006': READ_ONLY,
   '08P01': 'something in between refuses the settings of the connection, such as a pooler',
+  '25P03': 'it ended the connection, on which nothing came for long: was this program stopped?',
   '25P04': 'its transaction_timeout is too short; set that to 0 for this role',
   '26000': POOLER,
-  '28000':
-    'it does not let this user log in, or not from this address, or only with TLS (pg_hba.conf)',
+  '28000': 'it does not let this user log in, or not from here, or only with TLS (pg_hba.conf)',
   '28': 'it refuses this user or password',
   '3F000': OTHER_SCHEMA,
   '3D000': 'there is no database of this name',
@@ -87,7 +87,7 @@ const isDatabaseFailure = (thrown: unknown): boolean =>
 export function isConnectionFailure(thrown: unknown): boolean {
   const state = stateOf(thrown)
   if (state === '') return isDatabaseFailure(thrown)
-  return /^(?:08|57P|25006|25P04)/.test(state)
+  return /^(?:08|57P|25006|25P0[34])/.test(state)
 }
 
 /** Whether a failure leaves open whether the statement was carried out. */

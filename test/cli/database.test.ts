@@ -215,7 +215,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that cannot be used is named in one s
     await failing(
       'keys list',
       url.href,
-      /cannot be used: it (?:refuses this user or password|does not let this user log in, or not from this address, or only with TLS \(pg_hba\.conf\))/,
+      /cannot be used: it (?:refuses this user or password|does not let this user log in, or not from here, or only with TLS \(pg_hba\.conf\))/,
     )
     url.username = 'postgres'
     url.pathname = '/none'

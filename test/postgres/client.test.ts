@@ -16,6 +16,7 @@ import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { burst, IP, outcomeOf, regular } from '../support/limits.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
+import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -144,6 +145,20 @@ describe.skipIf(!HAS_POSTGRES)('where a database has other defaults', () => {
     onCleanUp(patient.close)
     const shown = await patient.query('show idle_in_transaction_session_timeout')
     expect(shown).toEqual([{ idle_in_transaction_session_timeout: '1min' }])
+  })
+
+  test('a transaction that was idle for too long says so, and the next has a connection', async () => {
+    const session = { idle_in_transaction_session_timeout: 1 }
+    const hasty = openConnection({ url, timeoutMs: null, session, name: 'hasty' })
+    onCleanUp(hasty.close)
+    const backends = `select from pg_stat_activity where application_name = 'hasty'`
+    const idle = hasty.transaction(async tx => {
+      await tx('select 1')
+      await until(async () => (await first.query(backends)).length === 0)
+      await tx('select 1')
+    })
+    await expect(idle).rejects.toThrow('was this program stopped?')
+    expect(await hasty.query<object>('select 1 as one')).toEqual([{ one: 1 }])
   })
 
   test('functions of the same names are not called: limits hold', async () => {
