@@ -51,9 +51,8 @@ function createLimit(): (client: string, nowMs: number) => void {
     const last = asked.get(client) ?? []
     const atMs = Math.max(nowMs, last.at(-1) ?? 0)
     const [oldest = 0] = last
-    const waitMs = oldest + WINDOW_MS - nowMs
     if (last.length === QUERIES_MAX && oldest + WINDOW_MS > atMs) {
-      const retryAfterSeconds = wholeSeconds(waitMs)
+      const retryAfterSeconds = wholeSeconds(oldest + WINDOW_MS - nowMs)
       const message = `statistics answer ${QUERIES_MAX} queries in ${WINDOW_MS / SECOND_MS} s; retry after ${retryAfterSeconds} s`
       throw new ApiError('RATE_LIMIT_EXCEEDED', message, { retryAfterSeconds })
     }
@@ -84,27 +83,28 @@ export function createStatsReader({ source, version: versionOf, provider, part }
   const read = createReader(provider, part)
   const admit = createLimit()
   const answers = createBoundedMap<string, Kept>(ANSWERS_MAX)
+  /** The last query of each client that waits: its next one is asked then, so that nobody waits for all of them. */
+  const turns = new Map<string, Promise<Coded>>()
   let waiting = 0
 
-  function find(key: string, filter: Filter, version: string, nowMs: number): Kept {
-    const answer = source.answer({ filter, nowMs, version, part, provider })
-    const fresh: Kept = { answer, version, atMs: nowMs }
-    answers.set(key, fresh)
-    answer.then(
-      coded => {
-        fresh.answer = coded
-      },
-      () => {
-        if (answers.peek(key) === fresh) answers.delete(key)
-      },
-    )
-    return fresh
+  function find(key: string, client: string, filter: Filter, version: string, nowMs: number) {
+    const ask = () => source.answer({ filter, nowMs, version, part, provider })
+    const before = turns.get(client)
+    const found = before?.then(ask, ask) ?? ask()
+    turns.set(client, found)
+    const keep = (answer: Awaitable<Coded>) => answers.set(key, { answer, version, atMs: nowMs })
+    if (before === undefined) keep(found)
+    found
+      .then(keep, () => answers.delete(key))
+      .finally(() => turns.get(client) === found && turns.delete(client))
+    return found
   }
 
   /** @throws ApiError; the promise rejects likewise, or with a `StoreError`. */
   return (queryString: string, ip: () => string, nowMs: number): Awaitable<Coded> => {
     const filter = read(queryString)
-    admit(clientBucket(ip()), nowMs)
+    const client = clientBucket(ip())
+    admit(client, nowMs)
     const version = versionOf()
     const key = JSON.stringify(filter)
     const known = answers.get(key)
@@ -116,7 +116,7 @@ export function createStatsReader({ source, version: versionOf, provider, part }
       throw new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
     }
     waiting += 1
-    const { answer } = isRight ? known : find(key, filter, version, nowMs)
+    const answer = isRight ? known.answer : find(key, client, filter, version, nowMs)
     return Promise.resolve(answer).finally(() => {
       waiting -= 1
     })

@@ -210,6 +210,35 @@ describe('queries of a client', () => {
   })
 })
 
+describe('queries of a client that wait', () => {
+  const [own, other] = ['192.0.2.7', '192.0.2.8']
+  const pings = (asked: ReturnType<typeof scene>['asked']) =>
+    asked.map(({ filter }) => filter.pingMaxMs)
+
+  test('are asked one after the other, so that nobody waits for all of them', async () => {
+    const { ask, asked, make } = scene()
+    const waiting = [1, 2, 3].map(n => ask(`ping=${n}`, 0, own))
+    waiting.push(ask('ping=9', 0, other))
+    expect(pings(asked)).toEqual([1, 9])
+    asked[0]?.end.reject(new StoreError('the worker has died'))
+    expect(await Promise.allSettled(waiting.slice(0, 1))).toMatchObject([{ status: 'rejected' }])
+    expect(pings(asked)).toEqual([1, 9, 2])
+    for (let n = 0; n < 2; n += 1) await make()
+    expect(await Promise.all(waiting.slice(1))).toEqual([named(2), named(3), named(1)])
+    void ask('ping=4', 0, own)
+    expect(pings(asked)).toEqual([1, 9, 2, 3, 4])
+  })
+
+  test('do not keep another client waiting that asks the same', async () => {
+    const { ask, asked, make } = scene()
+    const waiting = [ask('ping=1', 0, own), ask('', 0, own), ask('', 0, other)]
+    expect(pings(asked)).toEqual([1, null])
+    for (let n = 0; n < 2; n += 1) await make()
+    expect(await Promise.all(waiting)).toEqual([named(0), named(2), named(1)])
+    expect(ask('', 1, other)).toEqual(named(2))
+  })
+})
+
 test('at most 32 queries wait; a further one is refused, and answers that are kept are not', async () => {
   const { ask, make } = scene()
   void ask('')
