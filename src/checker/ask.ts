@@ -152,7 +152,7 @@ export async function checkJudge(
     const host = url.hostname
     const addresses = isIPv4(host) ? [host] : await orAborted(options.resolve(host), until.signal)
     const ip = addresses.find(isIPv4)
-    if (ip === undefined) throw new Error('has a name without an IPv4 address')
+    if (ip === undefined) throw new Error('has a name without an IPv4 address: does DNS work?')
     if (!allowsPrivate && isInternal(ip)) {
       throw new Error(`has a private address (${ip}), which only --allow-private permits`)
     }

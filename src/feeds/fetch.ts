@@ -66,7 +66,10 @@ const FAILURES: { [code: string]: string } = {
   ConnectionClosed: 'broke off the answer',
   ECONNRESET: 'broke off the answer',
   FailedToOpenSocket: 'cannot be reached',
+  ENETUNREACH: 'cannot be reached: there is no way to its address',
+  EHOSTUNREACH: 'cannot be reached: there is no way to its address',
   ENOTFOUND: 'cannot be reached: its name is not known',
+  EAI_AGAIN: 'cannot be reached: no server of names answers (does DNS work?)',
   EPROTO: 'does not speak TLS at this port: is it an http:// URL?',
   ...Object.fromEntries(
     ['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE']
@@ -109,9 +112,8 @@ function redirectOf(response: Response, from: URL): URL | null {
   const location = headers.get('location') ?? ''
   if (location === '') throw new FetchFailure(`redirects with status ${status}, but not to a URL`)
   const to = URL.parse(location, from.href)
-  const isHttp = to?.protocol === 'http:' || to?.protocol === 'https:'
-  if (to === null || !isHttp) throw new FetchFailure('redirects to something that is no web page')
-  return to
+  if (to !== null && /^https?:$/.test(to.protocol)) return to
+  throw new FetchFailure('redirects to something that is no web page')
 }
 
 /** Finds the addresses of a host name or address, canonical; none of an unknown name. */
@@ -182,9 +184,7 @@ async function follow(
     const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
     own.unshift(['authorization', `Basic ${Buffer.from(pair).toString('base64')}`])
   }
-  url.username = ''
-  url.password = ''
-  url.hash = ''
+  Object.assign(url, { username: '', password: '', hash: '' })
   let headers = headersOf(userAgent, known, own)
   let target = await orAborted(targetOf(url, resolve), signal)
   // The operator named it; a proxy may have to know the name, and to find addresses.

@@ -446,7 +446,7 @@ describe('a self-check', () => {
     [
       'no IPv4 address',
       async () => ({ resolve: async () => ['::1'] }),
-      'has a name without an IPv4',
+      'has a name without an IPv4 address: does DNS work?',
     ],
     [
       'a private address',

@@ -3,7 +3,7 @@
  * they should not: the list then stays as it was, and the state says why.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, afterEach, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, describe, expect, spyOn, test } from 'bun:test'
 import { once } from 'node:events'
 import {
   chmodSync,
@@ -262,6 +262,19 @@ describe('redirects', () => {
     const { error } = await fetch()
     expect(error).toBe('redirects to something that is no web page')
   })
+})
+
+test.each([
+  ['EAI_AGAIN', 'cannot be reached: no server of names answers (does DNS work?)'],
+  ['ENETUNREACH', 'cannot be reached: there is no way to its address'],
+  ['EHOSTUNREACH', 'cannot be reached: there is no way to its address'],
+])('a network that fails with %s is described in words', async (code, error) => {
+  const asked = spyOn(globalThis, 'fetch').mockRejectedValue(
+    Object.assign(new Error(`${code}: Was there a typo in the url or port?`), { code }),
+  )
+  const state = await createFetcher().fetch('http://lists.example.com/a')
+  asked.mockRestore()
+  expect(state.error).toBe(error)
 })
 
 /** Sends these bytes and ends. */
