@@ -1,13 +1,13 @@
 /**
  * The worker that reads or copies a whole database while the server answers or a command waits: it checks or
- * verifies it, counts the list, or copies the WAL into the file. It ends after each of that.
+ * verifies it, counts the list, removes stale rows of it, or copies the WAL into the file. It ends after each of that.
  */
 import { doTask, lowerPriority } from '../lib/worker.ts'
 import { openAccessFile } from './access/file.ts'
 import { type CheckTask, checkUsable } from './check.ts'
 import { openChecksFile } from './checks.ts'
 import { type CountTask, readBreakdown } from './proxies/stats.ts'
-import { checkOpenList, openListFile } from './proxies/store.ts'
+import { checkOpenList, createListStore, openListFile, type RemoveTask } from './proxies/store.ts'
 import { type VerifyTask, verifyHere } from './verify.ts'
 import type { CheckpointTask } from './wal.ts'
 
@@ -18,13 +18,14 @@ const MODE = { isServer: true, mustExist: true, cacheKib: 4 * 1024 } as const
 
 const OPEN = { access: openAccessFile, proxies: openListFile, checks: openChecksFile } as const
 
-type Task = CheckTask | CheckpointTask | CountTask | VerifyTask
+type Task = CheckTask | CheckpointTask | CountTask | RemoveTask | VerifyTask
 
 self.onmessage = ({ data: task }: MessageEvent<Task>) => {
   if (task.kind !== 'checkpoint') lowerPriority() // requests do not notice
   void doTask(self, () => {
     if (task.kind === 'verify') return verifyHere(task)
     using db = OPEN[task.holds](task.file, MODE)
+    if (task.kind === 'remove') return createListStore(db).removeStale(...task.stale)
     if (task.kind === 'count') return readBreakdown(db, task.nowMs)
     if (task.kind === 'check') {
       return task.holds === 'access' ? checkUsable(db, task.isInUse) : checkOpenList(db)

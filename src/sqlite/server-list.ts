@@ -7,6 +7,7 @@ import type { AnswerStreamer } from '../api/answer.ts'
 import type { Clock } from '../lib/clock.ts'
 import { messageOf } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
+import { startTask } from '../lib/worker.ts'
 import type { ListChecks } from '../proxies/freshness.ts'
 import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
 import { PROXY_FILE } from './data-directory.ts'
@@ -14,7 +15,7 @@ import { requireHeader } from './database.ts'
 import { closeSafely, fingerprintOf, removeDatabase, requireSameFile } from './database-files.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
 import { createStatsReader, createStatsSource } from './proxies/stats.ts'
-import { LIST_SCRIPTS } from './proxies/store.ts'
+import { LIST_SCRIPTS, type RemoveTask } from './proxies/store.ts'
 import { createStreamer, type StreamHooks, WAL_BOUND } from './proxies/stream.ts'
 import { type List, openList } from './stores.ts'
 import { superviseChecked } from './supervise-checked.ts'
@@ -115,16 +116,17 @@ export function openServerList(
     lacks: filter => use(({ proxies }) => proxies.lacks(filter)),
     hasType: types => use(({ proxies }) => proxies.hasType(types)),
     isEmpty: () => use(({ proxies }) => proxies.isEmpty()),
-    /** Removes a slice of stale rows, see `ProxyWriter`. */
-    removeStale: (retainMs: number, nowMs: number): Removal =>
-      use(({ proxies }) => {
-        try {
-          return proxies.removeStale(retainMs, nowMs)
-        } catch (failure) {
-          if (isDamage(failure)) throw failure // else an import has locked it, or the disk is full
-          return { removed: 0, mayRemain: false }
-        }
-      }),
+    /** Removes a slice of stale rows, see `ProxyWriter`, in a worker: it takes some 100 ms. */
+    async removeStale(...stale: RemoveTask['stale']): Promise<Removal> {
+      use(({ requirePlace }) => requirePlace())
+      const task = { kind: 'remove', file, holds: 'proxies', stale } as const
+      try {
+        return await startTask<RemoveTask, Removal>('sqlite/database.worker.ts', task).result
+      } catch (failure) {
+        if (isDamage(failure)) fail(failure) // else an import has locked it, or the disk is full
+        return { removed: 0, mayRemain: false }
+      }
+    },
     checks: untilMs => use(({ proxies }) => proxies.checks(untilMs)),
     count: (): number => use(({ proxies }) => proxies.count()),
     tick() {

@@ -8,8 +8,10 @@ import { readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { StoreError } from '../../src/lib/errors.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
+import { countRows, openListFile } from '../../src/sqlite/proxies/store.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
 import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
+import { openList } from '../../src/sqlite/stores.ts'
 import { flipLast, overwriteRoots } from '../support/damage.ts'
 import { addList, dataDirectory, NO_FILTER, T0 } from '../support/fixtures.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -51,6 +53,56 @@ test('the version is another one after every change and every opening of the lis
   } finally {
     list.close()
   }
+})
+
+/** Rows that are removed in one transaction, and a few more. */
+const SLICE = 5_000
+const STALE = SLICE + 10
+const RETAIN_MS = 3_600_000
+
+function addStale(dir: string): void {
+  const stale = Array.from({ length: STALE }, (_, i) => ({
+    ip: `10.0.${i >> 8}.${i & 255}:80`,
+    type: 'http' as const,
+    checked_at: T0 / 1000 - (2 * RETAIN_MS) / 1000,
+  }))
+  addList(dir, [{ ip: '192.0.2.1:80', type: 'http' }, ...stale])
+}
+
+test('stale rows are removed beside the thread that answers', async () => {
+  const dir = temporaryDirectory()
+  addStale(dir)
+  const list = openAt(dir, () => T0)
+  try {
+    const before = list.version()
+    const removal = list.removeStale(RETAIN_MS, T0)
+    expect(list.count()).toBe(1 + STALE) // requests of this turn wait for nothing
+    expect(await removal).toEqual({ removed: SLICE, mayRemain: true })
+    await new Promise(resolve => setImmediate(resolve)) // the version is read once in each turn
+    expect(list.count()).toBe(1 + STALE - SLICE)
+    expect(list.version()).not.toBe(before)
+    expect(await list.removeStale(RETAIN_MS, T0)).toEqual({ removed: 10, mayRemain: false })
+  } finally {
+    list.close()
+  }
+})
+
+test('stale rows are left for later while a reader keeps what is written in the WAL', () => {
+  const dir = temporaryDirectory()
+  addStale(dir)
+  const file = join(dir, PROXY_FILE)
+  const list = openList(dir)
+  {
+    using reader = openListFile(file)
+    reader.run('begin')
+    expect(countRows(reader)).toBe(1 + STALE)
+    expect(list.proxies.removeStale(RETAIN_MS, T0, 1)).toMatchObject({ mayRemain: true })
+    expect(list.proxies.removeStale(RETAIN_MS, T0, 1)).toEqual({ removed: 0, mayRemain: false })
+    reader.run('commit')
+  }
+  list.db.run('pragma wal_checkpoint(passive)')
+  expect(list.proxies.removeStale(RETAIN_MS, T0, 1)).toMatchObject({ removed: STALE - SLICE })
+  list.close()
 })
 
 /** Ticks for which damage stays refused: many more than happen before a check has ended. */

@@ -8,6 +8,7 @@ import type { Removal } from '../../proxies/store.ts'
 import { checkList } from '../check.ts'
 import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '../database.ts'
 import { pragma } from '../migrate.ts'
+import { pendingBytes } from '../wal.ts'
 import schema from './schema.sql' with { type: 'text' }
 import { SCAN_MAX } from './search.ts'
 import { createSelect } from './select.ts'
@@ -63,8 +64,10 @@ export const UPSERT = `insert into proxies (${ROW_COLUMNS.join(', ')})
       .map(column => `${column} = excluded.${column}`)
       .join(', ')}`
 
-/** Rows removed at a time, so that no request waits long for it. */
-const REMOVE_SLICE = 2_000
+/** Rows removed at a time, so that no import waits long for it. */
+const REMOVE_SLICE = 5_000
+/** None are removed while more than that is in the WAL alone: a slice adds some 40 MB where somebody reads. */
+const PENDING_BYTES_MAX = 256 * 1024 * 1024
 
 export const LIST_SCRIPTS = [schema]
 
@@ -80,8 +83,9 @@ export const checkToReplace = (db: Database): string[] =>
   checkList(db, LIST_SCRIPTS, isRebuilt(countRows(db)) ? 'quick_check' : 'integrity_check')
 
 export type ListStore = ReturnType<typeof createListStore>
+/** What the worker that removes stale rows is sent; `stale`: for how long rows are kept, and the time. */
+export type RemoveTask = { kind: 'remove'; file: string; holds: 'proxies'; stale: [number, number] }
 
-/** Selects from an open list, and removes from it. */
 export function createListStore(db: Database, scanMax = SCAN_MAX) {
   const removeOlder = db.prepare<never, [number, number]>(
     'delete from proxies where id in ' +
@@ -115,8 +119,7 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
   /** Counting a million rows takes 40 ms: it is done once for a version of the list. */
   let counted = { version: -1, rows: 0 }
   function count(): number {
-    const now = version()
-    if (counted.version !== now) counted = { version: now, rows: countRows(db) }
+    if (counted.version !== version()) counted = { version: version(), rows: countRows(db) }
     return counted.rows
   }
 
@@ -147,20 +150,14 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     isEmpty: (): boolean => any.get() === null,
 
     /** Removes a slice of stale rows, see `ProxyWriter`. Throws at once when an import has locked the list. */
-    removeStale(retainMs: number, nowMs: number): Removal {
+    removeStale(retainMs: number, nowMs: number, pendingMax = PENDING_BYTES_MAX): Removal {
+      if (pendingBytes(db) > pendingMax) return { removed: 0, mayRemain: false }
       const newestMs = (newest.get(Number.MAX_SAFE_INTEGER)?.newest ?? Infinity) * SECOND_MS
       const cutoffMs = Math.min(nowMs, newestMs) - retainMs
-      const timeoutMs = pragma(db, 'busy_timeout')
-      db.run('pragma busy_timeout = 0')
-      try {
-        const removed = removeOlder.run(toSeconds(cutoffMs), REMOVE_SLICE).changes
-        const isCounted = counted.version === version()
-        if (removed > 0) changes += 1
-        if (isCounted) counted = { version: changes, rows: counted.rows - removed }
-        return { removed, mayRemain: removed === REMOVE_SLICE }
-      } finally {
-        db.run(`pragma busy_timeout = ${timeoutMs}`)
-      }
+      db.run('pragma busy_timeout = 0') // an import sets it again
+      const removed = removeOlder.run(toSeconds(cutoffMs), REMOVE_SLICE).changes
+      if (removed > 0) changes += 1
+      return { removed, mayRemain: removed === REMOVE_SLICE }
     },
 
     /** Makes every check `seconds` more recent: keeps the sample fresh. */
