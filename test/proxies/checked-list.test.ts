@@ -72,15 +72,13 @@ for (const engine of LIST_ENGINES) {
 
     test('waits for an import of others, until its signal ends that', async () => {
       const list = await open()
-      const other = await list.again()
-      opened.push(other)
-      const importing = other.begin('merge')
-      await importing.lock()
+      const release = await list.hold()
       const ending = new AbortController()
       const importTx = list.checked().begin('set', () => ending.abort(new Error('stop')))
-      await expect(importTx.lock(ending.signal)).rejects.toThrow('stop')
+      const done = importTx.lock(ending.signal).then(() => importTx.commit())
+      await expect(done).rejects.toThrow('stop')
       await importTx.rollback()
-      await importing.rollback()
+      await release()
     })
   })
 }

@@ -261,48 +261,46 @@ describeEach('while another one imports', ({ openTwo }) => {
   for (const mode of MODES) {
     test(`an import says once that it waits, then does its work, ${mode}`, async () => {
       const [one, two] = await openTwo()
-      const first = one.begin('merge')
-      await first.lock()
-      first.add(FULL)
+      await load(one, [FULL])
+      const release = await one.hold()
       const said: string[] = []
       const waiting = Promise.withResolvers<void>()
-      const second = two.begin(mode, () => {
+      const importTx = two.begin(mode, () => {
         said.push('waiting')
         waiting.resolve()
       })
-      expect(said).toEqual([]) // it begins with its first row
-      const locked = second.lock()
+      const done = (async () => {
+        await importTx.lock()
+        importTx.add(at(9))
+        await importTx.commit()
+      })()
       await waiting.promise
-      expect(await one.contents()).toEqual([])
-      await first.commit()
-      await locked
-      second.add(at(9))
-      await second.commit()
+      expect(await one.contents()).toEqual([stripped(FULL)])
+      await release()
+      await done
       expect(said).toEqual(['waiting'])
       expect(await one.contents()).toHaveLength(mode === 'replace' ? 1 : 2)
     })
   }
   test('the wait ends with the reason of its signal, and the list can be imported again', async () => {
     const [one, two] = await openTwo()
-    const first = one.begin('merge')
-    await first.lock()
-    first.add(FULL)
+    const release = await one.hold()
     const controller = new AbortController()
-    const second = two.begin('merge', () => controller.abort(new Error('stop')))
-    await expect(second.lock(controller.signal)).rejects.toThrow('stop')
-    await second.rollback()
-    await first.commit()
+    const importTx = two.begin('merge', () => controller.abort(new Error('stop')))
+    const done = importTx.lock(controller.signal).then(() => importTx.commit())
+    await expect(done).rejects.toThrow('stop')
+    await importTx.rollback()
+    await release()
     expect(await load(two, [at(9)])).toMatchObject({ added: 1 })
   })
   test('stale rows stay until it has ended', async () => {
     const [one, two] = await openTwo()
     await load(one, [at(1), at(2, { checkedAt: NOW - 1000 })])
-    const importTx = one.begin('merge')
-    await importTx.lock()
+    const release = await one.hold()
     // Rejected or without an effect: in either case nothing waits and nothing is lost.
     const early = await (async () => two.removeStale(500_000, NOW * 1000))().catch(() => null)
     expect(early?.removed ?? 0).toBe(0)
-    await importTx.rollback()
+    await release()
     expect(await two.removeStale(500_000, NOW * 1000)).toMatchObject({ removed: 1 })
     expect(await one.contents()).toEqual([stripped(at(1))])
   })

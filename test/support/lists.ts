@@ -9,6 +9,7 @@ import { readListChanges } from '../../src/postgres/changes.ts'
 import { createCheckedList } from '../../src/postgres/checker.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { createListStore } from '../../src/postgres/list.ts'
+import { LOCK_CLASS, LOCKS } from '../../src/postgres/migrate.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
 import { type CityName, ROW_COLUMNS, type Row } from '../../src/proxies/row.ts'
 import type { ProxyWriter } from '../../src/proxies/store.ts'
@@ -27,6 +28,8 @@ export type TestList = ProxyWriter & {
   extent(): Promise<{ rows: number; newestMs: number | null }>
   /** The same list as another process has it. */
   again(): Promise<TestList>
+  /** Locks the list as an import of another process does while it writes; returns what ends that. */
+  hold(): Promise<() => unknown>
   /** As the checker uses it; `isOnly`: whether there is no other one, which a directory knows by itself. */
   checked(
     isOnly?: () => boolean,
@@ -71,6 +74,11 @@ function openSqlite(dir: string | null): TestList {
       return { rows, newestMs: newest === null ? null : newest * SECOND_MS }
     },
     again: async () => openSqlite(dir),
+    async hold() {
+      const importTx = openSqlite(dir).begin('merge')
+      await importTx.lock()
+      return importTx.rollback
+    },
     checked() {
       const checked = openCheckedList(dir ?? '', () => T0)
       onCleanUp(checked.close)
@@ -110,6 +118,11 @@ async function openPostgres(
       return { rows, newestMs: newest === null ? null : newest * SECOND_MS }
     },
     again: () => openPostgres(place),
+    async hold() {
+      const { query, close: end } = openConnection({ url, timeoutMs: null, name: 'test' })
+      await query('select pg_advisory_lock($1, $2)', [LOCK_CLASS, LOCKS.list])
+      return end
+    },
     checked: (isOnly = () => true) =>
       createCheckedList({ quick: reader, patient: connection, clock: () => T0, isOnly }),
     close,
