@@ -407,8 +407,9 @@ describe('requests no well-behaved client sends', () => {
     '%s is closed by Bun without an answer or a line',
     async method => {
       const before = (await logLines()).length
-      expect(await exchange(`${method} ${ASK} HTTP/1.1\r\nHost: a\r\n\r\n`)).toBe('')
-      expect(await logged(before)).toEqual([])
+      expect(await exchange(`${method} /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n`)).toBe('')
+      const lines = await logged(before) // those of earlier tests may come late
+      expect(lines.filter(({ path }) => path === '/openapi.json')).toEqual([])
     },
   )
 

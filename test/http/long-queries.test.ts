@@ -15,7 +15,8 @@ async function orderOf(ask: (path: string) => Promise<unknown>, paths: readonly 
 
 const cities = (n: number): string => Array.from({ length: 100 }, (_, i) => `city${n}x${i}`).join()
 
-test.each(['/stats?', `${ASK}&`, '/api?key=demo&', '/nowhere?'])(
+// Not with a key that may ask: when its budget is used up, answers come from the worker, whenever that is done.
+test.each(['/stats?', '/api?key=demo&', '/nowhere?'])(
   'many that ask %s with long queries are answered in turns, and one after them does not wait for all',
   async start => {
     const { request } = await startInProcess(dataDirectory(), { publicStats: 'totals' })
