@@ -1,9 +1,12 @@
 /** The progress bar of long work, which is shown on a terminal only. */
 import { SingleBar } from 'cli-progress'
 import { stopwatch } from '../lib/clock.ts'
+import { toStderr } from '../lib/log.ts'
 
 /** Work shorter than this shows nothing, in milliseconds. */
 const QUIET_MS = 1000
+
+const STREAM: typeof process.stderr = Object.create(process.stderr, { write: { value: toStderr } })
 
 /**
  * A bar of cli-progress in `format`, full at `total`. An update draws it once the work has taken
@@ -11,22 +14,14 @@ const QUIET_MS = 1000
  */
 export function createProgress(format: string, total: number, elapsedMs = stopwatch()) {
   const bar = process.stderr.isTTY
-    ? new SingleBar({ format, stream: process.stderr, clearOnComplete: true, linewrap: true })
+    ? new SingleBar({ format, stream: STREAM, clearOnComplete: true, linewrap: true })
     : null
-  let isShown = false
   return {
     update(value: number, payload: { [name: string]: number } = {}): void {
-      if (bar === null) return
-      if (isShown) bar.update(value, payload)
-      else if (elapsedMs() > QUIET_MS) {
-        bar.start(total, value, payload)
-        isShown = true
-      }
+      if (bar?.isActive) bar.update(value, payload)
+      else if (elapsedMs() > QUIET_MS) bar?.start(total, value, payload)
     },
-    clear(): void {
-      if (isShown) bar?.stop()
-      isShown = false
-    },
+    clear: (): void => bar?.stop(),
   }
 }
 
@@ -36,10 +31,6 @@ export async function withProgress<T>(
   total: number,
   work: (update: (done: number) => void) => Promise<T>,
 ): Promise<T> {
-  const bar = createProgress(format, total)
-  try {
-    return await work(bar.update)
-  } finally {
-    bar.clear()
-  }
+  const { update, clear } = createProgress(format, total)
+  return work(update).finally(clear)
 }

@@ -360,6 +360,16 @@ export function isGiven(
   return isManaged || givenText(name, flags[name], env).from !== 'default'
 }
 
+/** What `read` returns. @throws CommandError (usage) when `name` has a value that it does not accept. */
+export function readAs<T>(name: string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof parsers.Expected)) throw error
+    throw new CommandError(`${name} must be ${error.message}`, 2)
+  }
+}
+
 /**
  * Reads the named settings; flags, by the names of their settings, win over the environment.
  * @throws CommandError (usage) naming the flag or variable and what it accepts.
@@ -371,12 +381,7 @@ export function readSettings<N extends SettingName>(
 ): Settings<N> {
   const entries = names.map(name => {
     const { from, given } = givenText(name, flags[name], env)
-    try {
-      return [name, given === undefined ? undefined : SETTINGS[name].read(given)]
-    } catch (error) {
-      if (!(error instanceof parsers.Expected)) throw error
-      throw new CommandError(`${from} must be ${error.message}`, 2)
-    }
+    return [name, given === undefined ? undefined : readAs(from, () => SETTINGS[name].read(given))]
   })
   return Object.fromEntries(entries) as Settings<N> // the types of the table say what each parser returns
 }

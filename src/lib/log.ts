@@ -3,6 +3,9 @@
  * loop and written at once, and sentences for the operator on stderr. Both are bounded: lines that
  * nobody reads are dropped and counted, and sentences that repeat are said once, then counted.
  */
+import { constants, openSync, writeSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { isatty } from 'node:tty'
 import { orAfter } from './clock.ts'
 import { codeOf, reasonOf } from './errors.ts'
 import { printable } from './redact.ts'
@@ -25,8 +28,8 @@ export type Log = {
   close(): Promise<void>
 }
 
-/** `write` returns or resolves once the text was taken; it throws or rejects when it never will be. */
-export type Output = { write(text: string): void | Promise<void> }
+/** `write` resolves once the text was taken; it rejects when it never will be. */
+export type Output = { write(text: string): Promise<void> }
 
 /** The longest that a stalled reader of stdout may delay the end of the process. */
 const CLOSE_MS_MAX = 2_000
@@ -34,6 +37,8 @@ const CLOSE_MS_MAX = 2_000
 const WAITING_MAX = 4 * 1024 * 1024
 /** How often a repeated sentence is counted. */
 const REPEAT_MS = 60_000
+/** How often a terminal that takes nothing is tried again. */
+const RETRY_MS = 50
 /** Most topics at once; further ones are counted together. */
 const TOPICS_MAX = 50
 const OTHERS = 'further sentences'
@@ -42,7 +47,12 @@ const CLOSED = 'stdout is closed: the access log ends here, the service goes on'
 const STALLED = 'stdout is not being read: access log lines are dropped until it is'
 
 type Say = (sentence: string) => void
-export const say: Say = sentence => void process.stderr.write(`${printable(sentence)}\n`)
+let stderr: { write(text: string): unknown } | undefined
+export function toStderr(text: string): void {
+  stderr ??= terminalOutput(2) ?? process.stderr
+  void stderr.write(text)
+}
+export const say: Say = sentence => toStderr(`${printable(sentence)}\n`)
 
 /** Calls `run` every `ms` milliseconds; returns what ends that. */
 export type Every = (run: () => void, ms: number) => () => void
@@ -55,7 +65,7 @@ export const timerEvery: Every = (run, ms) => {
 /** A log on the process's own streams; with `hasLines` false stdout stays silent. */
 export function createLog({ hasLines }: { hasLines: boolean }): Log {
   const { sayRepeated, finish } = createRepeats(say, timerEvery)
-  const lines = createLines(stdoutOutput(), say, sayRepeated)
+  const lines = createLines(terminalOutput(1) ?? stdoutOutput(), say, sayRepeated)
   return {
     get hasLines() {
       return hasLines && lines.isOpen()
@@ -126,17 +136,11 @@ export function createLines(
   /** The write of `batch` that has not ended, and those that follow it. */
   let writing: Promise<void> | null = null
 
-  /** Writes what waits; returns a promise if that takes longer. */
-  function writeWaiting(): void | Promise<void> {
+  async function writeWaiting(): Promise<void> {
     while (waiting !== '' && isOpen) {
       batch = waiting
       waiting = ''
-      try {
-        const written = output.write(batch)
-        if (written) return written.catch(failed).then(writeWaiting)
-      } catch (error) {
-        failed(error)
-      }
+      await output.write(batch).catch(failed)
     }
     batch = ''
     if (dropped > 0 && isOpen) sayDropped('stdout is read again')
@@ -160,11 +164,9 @@ export function createLines(
   }
 
   function flush(): void {
-    const written = writing === null ? writeWaiting() : undefined
-    if (!written) return
-    writing = written.finally(() => {
+    writing ??= writeWaiting().finally(() => {
       writing = null
-      flush() // what came since then
+      if (waiting !== '' && isOpen) flush() // what came since then
     })
   }
 
@@ -198,21 +200,46 @@ export function createLines(
 const linesOf = (count: number): string => `${count} access log ${count === 1 ? 'line' : 'lines'}`
 const countLines = (text: string): number => text.split('\n').length - 1
 
+/**
+ * A terminal, written to without waiting: one that is stopped (Ctrl-S), or whose connection hangs, would halt the
+ * process. It is opened again, as its descriptor is the shell's, too.
+ */
+function terminalOutput(given: 1 | 2): Output | null {
+  if (!isatty(given)) return null
+  const { O_WRONLY, O_NONBLOCK, O_NOCTTY } = constants
+  let fd: number = given
+  try {
+    fd = openSync(`/proc/self/fd/${given}`, O_WRONLY | O_NONBLOCK | O_NOCTTY)
+  } catch {} // it is another user's: it is waited for
+  let rest = Buffer.alloc(0)
+  /** Writes what the terminal takes; whether that was all. */
+  function isTaken(to: number): boolean {
+    try {
+      while (rest.length > 0) rest = rest.subarray(writeSync(to, rest))
+    } catch (error) {
+      if (codeOf(error) !== 'EAGAIN') rest = rest.subarray(rest.length) // it is gone
+    }
+    return rest.length === 0
+  }
+  if (given === 2) process.on('exit', () => isTaken(given))
+  return {
+    async write(text) {
+      if (rest.length < WAITING_MAX) rest = Buffer.concat([rest, Buffer.from(text)])
+      while (!isTaken(fd)) await delay(RETRY_MS)
+    },
+  }
+}
+
 function stdoutOutput(): Output {
   let out: Bun.FileSink | null = null
   return {
-    write(text) {
-      out ??= Bun.stdout.writer({ highWaterMark: 64 * 1024 })
-      const failed = (error: unknown): never => {
+    async write(text) {
+      try {
+        out ??= Bun.stdout.writer({ highWaterMark: 64 * 1024 })
+        await Promise.all([out.write(text), out.flush()])
+      } catch (error) {
         out = null // after a failure, a writer fails forever
         throw error
-      }
-      try {
-        const results = [out.write(text), out.flush()]
-        const isTaken = results.every(result => typeof result === 'number')
-        return isTaken ? undefined : Promise.all(results).then(() => {}, failed)
-      } catch (error) {
-        return failed(error)
       }
     },
   }

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { codeOf } from '../../src/lib/errors.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
 import { launch, launchServer } from '../support/launch.ts'
-import { createClock, program, proxylist } from '../support/program.ts'
+import { createClock, program, proxylist, RUNNER_FREE } from '../support/program.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -195,6 +195,78 @@ describe('a terminal shows escaped what would steer it, forge a line or turn tex
     expect(written).toMatch(shows)
     expect(written).not.toMatch(UNPRINTABLE)
     expect(written).not.toMatch(/^proxylist: done/m)
+  })
+})
+
+const [STOP, GO] = ['\x13', '\x11'] // Ctrl-S and Ctrl-Q
+
+/** Starts the program on a terminal; `shows` waits for what matches. */
+function startOnTerminal(args: readonly string[], before: readonly string[] = []) {
+  let written = ''
+  let look = (): void => {}
+  const decoder = new TextDecoder()
+  const child = Bun.spawn([...before, ...program(), ...args], {
+    env: { ...RUNNER_FREE, ...createClock().env },
+    terminal: {
+      cols: 500,
+      data: (_, bytes) => {
+        written += decoder.decode(bytes, { stream: true })
+        look()
+      },
+    },
+  })
+  return {
+    child,
+    press: (key: string) => child.terminal?.write(key),
+    shows: (pattern: RegExp): Promise<RegExpExecArray> =>
+      new Promise(resolve => {
+        look = () => {
+          const found = pattern.exec(written)
+          if (found !== null) resolve(found)
+        }
+        look()
+      }),
+    [Symbol.dispose]: () => child.kill('SIGKILL'),
+  }
+}
+
+describe('a terminal that is stopped, as by Ctrl-S,', () => {
+  test('delays no request, and shows the lines of all when it goes on', async () => {
+    const { child, press, shows, ...rest } = startOnTerminal([
+      'serve',
+      '--listen',
+      '127.0.0.1:0',
+      '--data',
+      dataDirectory(),
+    ])
+    using _ = rest
+    const [url = ''] = await shows(/http:\S+(?=\r\n)/)
+    press(STOP)
+    for (const _ of [1, 2, 3]) {
+      expect(await (await fetch(`${url}${ASK}`)).text()).toBe('192.0.2.1:80\n')
+    }
+    press(GO)
+    await shows(/(?:\{"time":.*\r\n){3}/)
+    child.kill('SIGTERM')
+    expect(await child.exited).toBe(0)
+  })
+
+  test('does not keep an import from its end, which would lock the list for others', async () => {
+    const data = dataDirectory([])
+    const file = join(temporaryDirectory(), 'rows.txt')
+    await Bun.write(file, 'nothing\n192.0.2.1:80\n')
+    const shell = `echo ready; read -r go; exec "$@"`
+    const { child, press, shows, ...rest } = startOnTerminal(
+      ['import', file, '--type', 'http', '--data', data],
+      ['sh', '-c', shell, 'sh'],
+    )
+    using _ = rest
+    await shows(/ready/)
+    press(`\n${STOP}`)
+    while ((await proxylist(['list', '--data', data])).stdout === '');
+    press(GO)
+    await shows(/:1: ip must be .*\r\nread 2, added 1,/)
+    expect(await child.exited).toBe(0)
   })
 })
 

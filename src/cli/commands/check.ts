@@ -5,8 +5,7 @@ import { explain } from '../../checker/explain.ts'
 import type { CheckerStatus } from '../../checker/ports.ts'
 import { createProber, SERVICES_AT_ONCE } from '../../checker/probe.ts'
 import { readSmtpTarget, readTargets, type Target } from '../../checker/targets.ts'
-import { Expected } from '../../config/parsers.ts'
-import type { Settings } from '../../config/settings.ts'
+import { readAs, type Settings } from '../../config/settings.ts'
 import { forProcesses } from '../../config/subprocess.ts'
 import { VERSION } from '../../config/version.ts'
 import { type CandidateRow, candidateOf, createCandidateAttempts } from '../../feeds/candidates.ts'
@@ -32,7 +31,7 @@ import { type Checking, findCandidate, withChecker, withMemoryChecker } from '..
 import { command, DATA_SETTINGS, print, say, yieldToServer } from '../command.ts'
 import { createProgress } from '../progress.ts'
 import { fetchCandidates } from './feeds.ts'
-import { toSource } from './import.ts'
+import { createObserver, toSource } from './import.ts'
 import { printAnswer } from './list.ts'
 
 const CHECK_SETTINGS = [
@@ -46,8 +45,6 @@ type CheckSettings = Settings<(typeof CHECK_SETTINGS)[number]>
 
 /** Addresses of a file that are stored at a time: a million takes 13 s and 215 MB, with eight times as many 10 s and 412. */
 const BATCH = 8_192
-/** Rejected rows of files that are reported one by one. */
-const NAMED_MAX = 20
 /** Between two lines of `--json`. */
 const LINE_MS = 10 * SECOND_MS
 
@@ -70,17 +67,9 @@ function requireSettings({ judge, contact, judgeSecret, ...rest }: CheckSettings
 
 /** Services to be tested. @throws CommandError (usage). */
 function targetsOf({ target = '', smtpTarget, providerService }: CheckSettings): Target[] {
-  const read = <T>(flag: string, parse: () => T): T => {
-    try {
-      return parse()
-    } catch (error) {
-      if (!(error instanceof Expected)) throw error
-      throw new CommandError(`${flag} must be ${error.message}`, 2)
-    }
-  }
   const mail =
-    smtpTarget === undefined ? [] : [read('--smtp-target', () => readSmtpTarget(smtpTarget))]
-  return [...read('--target', () => readTargets(target, providerService)), ...mail]
+    smtpTarget === undefined ? [] : [readAs('--smtp-target', () => readSmtpTarget(smtpTarget))]
+  return [...readAs('--target', () => readTargets(target, providerService)), ...mail]
 }
 
 /** Says how the work goes: a line on a terminal, or lines of JSON. */
@@ -133,12 +122,9 @@ async function readFiles(
   signal: AbortSignal,
 ): Promise<void> {
   const { format, type, map: mapping, providerService: provider } = settings
-  let named = 0
-  let batch: CandidateRow[] = []
-  const flush = (): void => {
-    checker.add(batch)
-    batch = []
-  }
+  const observer = createObserver(0, false)
+  const batch: CandidateRow[] = []
+  const flush = (): void => void checker.add(batch.splice(0))
   await importSources(
     files.map(toSource),
     {
@@ -149,18 +135,10 @@ async function readFiles(
     proxy => {
       if (batch.push(candidateOf(proxy, type !== undefined)) === BATCH) flush()
     },
-    {
-      progress() {},
-      ignored() {},
-      rejected(file, line, field, reason) {
-        named += 1
-        if (named <= NAMED_MAX) say(`${file}:${line}: ${field} ${reason}`)
-      },
-      empty: file => say(`${file}: note: no row was found`),
-    },
+    { ...observer, progress() {}, ignored() {} },
   )
   flush()
-  if (named > NAMED_MAX) say(`… and ${named - NAMED_MAX} more rejected rows`)
+  observer.close()
 }
 
 /** Feeds marked `check`, whose rows become candidates; returns what ends that. With `--once` each is read now. */

@@ -98,7 +98,7 @@ async function store(
 }
 
 /** Reports to the operator; `close` reports how many rejections were not named. */
-function createObserver(totalBytes: number, hasLines: boolean, elapsedMs: () => number) {
+export function createObserver(totalBytes: number, hasLines: boolean, elapsedMs = stopwatch()) {
   const count = totalBytes > 0 ? '[{bar}] {percentage}% | {rows} rows' : '{rows} rows'
   let saidMs = 0
   const progress = createProgress(`importing ${count}`, totalBytes, elapsedMs)
@@ -108,7 +108,7 @@ function createObserver(totalBytes: number, hasLines: boolean, elapsedMs: () => 
   }
   let rejected = 0
   let ignored = 0
-  const observer: ImportObserver & { say: typeof tell; close(): void } = {
+  return {
     say: tell,
     progress(rows, bytes) {
       if (rows % PROGRESS_STEP !== 0) return
@@ -133,8 +133,7 @@ function createObserver(totalBytes: number, hasLines: boolean, elapsedMs: () => 
       if (ignored > NAMED_MAX) say(`… and ${ignored - NAMED_MAX} more ignored fields`)
       if (rejected > NAMED_MAX) say(`… and ${rejected - NAMED_MAX} more rejected rows`)
     },
-  }
-  return observer
+  } satisfies ImportObserver & { [member: string]: unknown }
 }
 
 /** Imports all sources in one step, and says what was done. */
