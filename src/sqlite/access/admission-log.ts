@@ -228,9 +228,6 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
   }
 
   return {
-    /** Whether the admissions have been read; the first time takes longest. */
-    isRead: (): boolean => seenVersion !== null,
-
     /** Reads what others have appended. @throws StoreError when that is damaged. */
     catchUp(): void {
       const current = version()

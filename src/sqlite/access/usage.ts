@@ -60,7 +60,7 @@ export function takeLock<T>(begin: () => T, { msMax, pause, stopwatch }: LockWai
 const REMOVE_SLICE = 2_000
 
 /** Chunks that are written at a time when a server ends: requests to other servers wait for it. */
-const FOLD_SLICE = 8
+const FOLD_SLICE = 2
 
 /** So many networks are read in the time in which one is looked up. */
 const READ_AT_ONCE = 8
@@ -160,7 +160,7 @@ function createTransaction(
   const commit = db.prepare('commit')
   const rollback = db.prepare('rollback')
   return function inTransaction<T>(work: () => T): T {
-    if (!admissions.isRead()) admissions.catchUp() // not under the lock, where others would wait
+    admissions.catchUp() // not under the lock, where others would wait
     takeLock(() => begin.run(), lockWait)
     try {
       admissions.catchUp()
@@ -239,6 +239,7 @@ export function createUsageStore(
       const behind = admissions.behind()
       for (let at = 0; at < behind.length; at += FOLD_SLICE) {
         inTransaction(() => behind.slice(at, at + FOLD_SLICE).forEach(admissions.saveChunk))
+        lockWait.pause() // others that wait for the lock get it
       }
     },
     note: keyUse.note,

@@ -13,6 +13,7 @@ import { StoreError } from '../../../src/lib/errors.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/lib/time.ts'
 import { openAccessFile } from '../../../src/sqlite/access/file.ts'
 import { createSubjects } from '../../../src/sqlite/access/subjects.ts'
+import { LOCK_WAIT } from '../../../src/sqlite/access/usage.ts'
 import { ACCESS_FILE } from '../../../src/sqlite/data-directory.ts'
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
 import { openRegistry } from '../../../src/sqlite/stores.ts'
@@ -163,6 +164,37 @@ test('at its end a server writes the chunks that are far behind: the next one re
   close()
   const { read } = openUsage(dir, options)
   for (const id of ['0', '4', 'a', 'b']) expect(read(keySubject(id)).admissions).toEqual([T0])
+})
+
+test('while a server writes them at its end, another one admits requests between two of them', () => {
+  const dir = temporaryDirectory()
+  const options = { chunks: 20, chunkChars: 1e9, behindMax: 5 }
+  const { usage: other } = openUsage(dir, options, { ...LOCK_WAIT, msMax: 0 })
+  let pauses = 0
+  function pause(): void {
+    pauses += 1
+    other.admit([of('other')])
+  }
+  const { db, usage } = openUsage(dir, options, { ...LOCK_WAIT, pause })
+  for (let n = 0; n < 6; n += 1) usage.admit([of(`${n}`)])
+  usage.fold()
+  expect(pauses).toBeGreaterThan(5)
+  expect(chunksIn(db)).toHaveLength(20)
+})
+
+test('what other servers have admitted is read before the lock is taken, not while others wait for it', () => {
+  const dir = temporaryDirectory()
+  const { db, usage: other } = openUsage(dir)
+  const pause = (): void => {
+    db.run("update batches set admissions = 'unreadable' where id < (select max(id) from batches)")
+    db.run('commit')
+  }
+  const { usage } = openUsage(dir, {}, { ...LOCK_WAIT, pause })
+  usage.admit([of('a')])
+  for (let n = 0; n < 3; n += 1) other.admit([of(`${n}`)])
+  db.run('begin immediate')
+  expect(usage.admit([of('0')])).toMatchObject([{ kind: 'admitted' }])
+  expect(usage.usagesOf([keySubject('0')])).toMatchObject([{ admissions: [T0, T0] }])
 })
 
 describe('chunks', () => {
