@@ -121,7 +121,10 @@ async function openPostgres(
     async hold() {
       const { query, close: end } = openConnection({ url, timeoutMs: null, name: 'test' })
       await query('select pg_advisory_lock($1, $2)', [LOCK_CLASS, LOCKS.list])
-      return end
+      return async () => {
+        await query('select pg_advisory_unlock($1, $2)', [LOCK_CLASS, LOCKS.list])
+        await end()
+      }
     },
     checked: (isOnly = () => true) =>
       createCheckedList({ quick: reader, patient: connection, clock: () => T0, isOnly }),
