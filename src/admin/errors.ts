@@ -1,6 +1,4 @@
-/** The error codes of the admin listener and their HTTP status. */
-
-/** Every code that a client of the admin listener can get, and its HTTP status. */
+/** The error codes of the admin listener and their HTTP status: every one that a client can get. */
 export const ADMIN_STATUS = {
   INVALID_PARAMETER: 400,
   TOKEN_IN_URL: 400,

@@ -9,7 +9,7 @@ import type { Listen } from '../config/parsers.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { COMPRESS_MIN_BYTES, chooseEncoding, compress } from '../lib/encoding.ts'
-import { messageOf, StoreError } from '../lib/errors.ts'
+import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
 import { guard } from './csrf.ts'
@@ -57,6 +57,9 @@ const RULES: { readonly [code in RuleCode]?: AdminCode } = {
   'unknown-plan': 'NOT_FOUND',
 }
 
+const isOfStore = (thrown: unknown): boolean =>
+  thrown instanceof StoreError || thrown instanceof CommandError
+
 /** The error that a client may see, for anything thrown while it is answered. */
 function toAdminError(thrown: unknown): AdminError {
   if (thrown instanceof AdminError) return thrown
@@ -68,7 +71,7 @@ function toAdminError(thrown: unknown): AdminError {
     const message = `the database did not answer: this key ${unknownSecret('the console')}`
     return new AdminError('DB_EXECUTE_FAILED', message)
   }
-  if (thrown instanceof StoreError) {
+  if (isOfStore(thrown)) {
     const message = 'the data cannot be used now; stderr of the server says more'
     return new AdminError('DB_EXECUTE_FAILED', message)
   }
@@ -136,7 +139,7 @@ export function createAdmin(parts: AdminParts) {
   function refuse(thrown: unknown): Response {
     const { code, message, about } = toAdminError(thrown)
     const status = ADMIN_STATUS[code]
-    if (status === 500 || thrown instanceof StoreError) {
+    if (status === 500 || isOfStore(thrown)) {
       const stack = status === 500 && thrown instanceof Error ? thrown.stack : undefined
       const sentence = `the console failed: ${messageOf(thrown)}`
       log.sayRepeated(sentence, stack === undefined ? sentence : `the console failed: ${stack}`)

@@ -1,11 +1,11 @@
 /** Tests of the console's feeds: shapes, changes, previews, refusals, secrets, and whose are whose. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Preview, previewFeed } from '../../src/feeds/attempt.ts'
 import type { Feed } from '../../src/feeds/feed.ts'
 import { loadCurrentFeeds } from '../../src/feeds/feeds-file.ts'
-import { FEED_LINES_FILE } from '../../src/sqlite/data-directory.ts'
+import { FEED_LINES_FILE, FEEDS_FILE } from '../../src/sqlite/data-directory.ts'
 import { feedLinesIn } from '../../src/sqlite/feeds.ts'
 import { withFeeds } from '../../src/sqlite/stores.ts'
 import { startConsole } from '../support/console.ts'
@@ -17,6 +17,7 @@ import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 afterAll(cleanUp)
 
 const DELETE = { method: 'DELETE' }
+
 const post = (json: unknown) => ({ method: 'POST', json })
 const put = (json: unknown) => ({ method: 'PUT', json })
 
@@ -58,6 +59,7 @@ async function start(more: { preview?: (signal: AbortSignal) => Promise<Preview>
     file,
     feeds,
     said,
+    consoleSaid: console.said,
     printed: console.said,
     fetched,
     refusal,
@@ -70,6 +72,18 @@ async function start(more: { preview?: (signal: AbortSignal) => Promise<Preview>
 const SECRET = 'https://user:SECRET@example.com/list?token=SECRET'
 const SHOWN = 'https://***@example.com/list?token=***'
 const OPTIONS = { format: '', type: '', 'ping-unit': '', map: '', headers: '' }
+
+test('a file of feeds that cannot be used is no failure of the program: stderr has a sentence', async () => {
+  const { ask, dir, consoleSaid } = await start()
+  rmSync(join(dir, FEEDS_FILE), { force: true })
+  mkdirSync(join(dir, FEEDS_FILE))
+  const { status, text } = await ask('/console/feeds')
+  const message = 'the data cannot be used now; stderr of the server says more'
+  expect([status, JSON.parse(text)]).toMatchObject([503, { code: 'DB_EXECUTE_FAILED', message }])
+  expect(consoleSaid).toEqual([
+    `the console failed: ${join(dir, FEEDS_FILE)} cannot be opened or created (is the directory writable?)`,
+  ])
+})
 
 describe('a feed of the console', () => {
   test('is added, with what is shown of it, and its secrets in its file alone', async () => {
