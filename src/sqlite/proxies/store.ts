@@ -119,7 +119,8 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
   /** Counting a million rows takes 40 ms: it is done once for a version of the list. */
   let counted = { version: -1, rows: 0 }
   function count(): number {
-    if (counted.version !== version()) counted = { version: version(), rows: countRows(db) }
+    const now = version()
+    if (counted.version !== now) counted = { version: now, rows: countRows(db) }
     return counted.rows
   }
 
