@@ -7,9 +7,10 @@ import { isatty } from 'node:tty'
 import type { SettingName, Settings } from '../config/settings.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, codeOf, orAborted, reasonOf } from '../lib/errors.ts'
+import { say } from '../lib/log.ts'
 import { printable, printableLines } from '../lib/redact.ts'
 
-export { say } from '../lib/log.ts'
+export { say }
 
 export type Context<N extends SettingName> = {
   settings: Settings<N>
@@ -105,11 +106,10 @@ export function table(header: readonly string[], rows: readonly (readonly string
   return all.map(row => `${row.map(pad).join('  ').trimEnd()}\n`).join('')
 }
 
-/** Lowers the priority of this process: a server on the same machine comes first. */
+/** A server on the same machine comes first: at a higher priority, and Ctrl-Z does not keep the list locked. */
 export function yieldToServer(): void {
+  process.on('SIGTSTP', () => say('not suspended, as it may have locked the list; Ctrl-C ends it'))
   try {
     setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
-  } catch {
-    // Where the system does not allow it, the priority stays.
-  }
+  } catch {} // where the system does not allow it, the priority stays
 }

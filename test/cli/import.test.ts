@@ -245,6 +245,16 @@ describe('a signal ends an import with one sentence', () => {
   })
 })
 
+test('Ctrl-Z does not suspend an import, which would keep the list locked', async () => {
+  const dir = temporaryDirectory()
+  await using child = await startImport(dir)
+  child.kill('SIGTSTP')
+  await child.says(/^not suspended, as it may have locked the list; Ctrl-C ends it\n/)
+  child.stdin.write(SHARED)
+  child.stdin.end()
+  expect(await child.ended).toBe(0)
+})
+
 test('proxies.db does not stay large after a replace down to 2 rows, while a server uses it', async () => {
   const dir = dataDirectory([])
   const rows = Array.from(
