@@ -9,7 +9,7 @@ import { CommandError } from '../lib/errors.ts'
 import { readNamed } from '../lib/files.ts'
 import { withoutUnprintable } from '../lib/redact.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
-import { isCityName, withoutCommas } from './row.ts'
+import { CITY_LENGTH_MAX, isCityName, withoutCommas } from './row.ts'
 
 /** Where an address is. Names are as a row has them; `''` unknown. */
 export type Place = { country: string; city: string; cityEn: string }
@@ -20,13 +20,12 @@ type PlaceReader = (ip: string) => Place | null
 const RECORDS_MAX = 10_000
 /** The kinds of databases that have what we read, as they name themselves. */
 const KINDS = /City|Country|Enterprise/
-const NAME_LENGTH_MAX = 200
 
 const NOWHERE: Place = { country: '', city: '', cityEn: '' }
 
 /** A name without what a name in the list must not have; one that cannot be one is unknown. */
 function nameOf(name: string | undefined): string {
-  const text = withoutCommas(withoutUnprintable(name ?? '')).slice(0, NAME_LENGTH_MAX)
+  const text = withoutCommas(withoutUnprintable(name ?? '')).slice(0, CITY_LENGTH_MAX)
   return isCityName(text) ? text : ''
 }
 

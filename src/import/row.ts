@@ -247,12 +247,13 @@ export type RowDefaults = {
 
 type RowResult = { ok: true; proxy: IncomingProxy } | { ok: false; field: string; reason: string }
 
-const CITY_LENGTH_MAX = 200
+export const CITY_LENGTH_MAX = 200
 /** Whether the list may hold it, however it came there. */
 export const isStorableName = (text: string): boolean =>
   text.length <= CITY_LENGTH_MAX && isPrintable(text)
-/** What begins otherwise is a formula in the spreadsheet of who opens the answer as CSV. */
-export const isCityName = (text: string): boolean => isStorableName(text) && !/^[=+\-@]/.test(text)
+/** What begins otherwise is a formula in a spreadsheet that opens the answer as CSV; many part cells at `;`, too. */
+export const isCityName = (text: string): boolean =>
+  isStorableName(text) && !/(?:^|;)\s*[=+\-@]/.test(text)
 
 /** An address with a user and a password, before it or after it. */
 const WITH_CREDENTIALS = /@|^(?:\d{1,3}\.){3}\d{1,3}:\d{1,5}:[^:]*:/
@@ -309,7 +310,7 @@ function cityOf(value: unknown, field: string): string {
     ? text
     : bad(
         field,
-        `must be a name of up to ${CITY_LENGTH_MAX} characters, without controls, not beginning with = + - or @`,
+        `must be a name of up to ${CITY_LENGTH_MAX} characters, without controls, without = + - or @ at the beginning or after a ;`,
       )
 }
 

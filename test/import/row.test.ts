@@ -190,7 +190,7 @@ const REFUSED: { [member: string]: readonly unknown[] } = {
     'a\u009b2J',
     'a\u2028b',
     '\u202eb',
-    ...["=cmd|' /C calc'!A0", '+1+1', '-2', '@SUM(1)'],
+    ...["=cmd|' /C calc'!A0", '+1+1', '-2', '@SUM(1)', 'Berlin;=1+1', 'Berlin; @SUM(1)'],
     {},
     [],
   ],
