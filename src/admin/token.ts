@@ -3,9 +3,10 @@
  * SHA-256. There is one at a time; a new one ends the one before, also in a running server.
  */
 import { timingSafeEqual } from 'node:crypto'
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandError, codeOf, reasonOf, StoreError } from '../lib/errors.ts'
+import { requireRegular } from '../lib/files.ts'
 
 /** The file in the data directory. */
 export const TOKEN_FILE = 'admin-token'
@@ -19,6 +20,7 @@ const hashOf = (token: string): string => new Bun.CryptoHasher('sha256').update(
 function storedHash(dir: string): string | null {
   const file = join(dir, TOKEN_FILE)
   try {
+    requireRegular(statSync(file)) // a named pipe would halt the server
     const text = readFileSync(file, 'latin1')
     return HASH.test(text) ? text.trim() : null
   } catch (error) {

@@ -179,6 +179,14 @@ test('without a token in its file every token is refused, and the sentence says 
   }
 })
 
+test('a named pipe in the place of the token file is not waited for', async () => {
+  const dir = dataDirectory()
+  const service = startConsole(dir)
+  rmSync(`${dir}/admin-token`)
+  Bun.spawnSync(['mkfifo', `${dir}/admin-token`])
+  expect((await service.ask(OVERVIEW)).status).toBe(503)
+})
+
 test('a directory in the place of the token file is named on stderr, and by the command', async () => {
   const dir = dataDirectory()
   const service = startConsole(dir)
