@@ -35,8 +35,6 @@ export function isOwnHost(host: string, where: Listen): boolean {
   return WILDCARDS.includes(where.hostname) && isIP(bare(name)) > 0
 }
 
-const SITES = ['same-origin', 'none']
-
 /** Names under which somebody may put a token into a URL. */
 const TOKEN_NAMES = /^(?:token|access_token|key|auth|authorization|bearer)$/i
 
@@ -53,7 +51,7 @@ export function guard(request: Request, where: Listen): void {
   const origin = headers.get('origin')
   const site = headers.get('sec-fetch-site')
   const isForeign = origin !== null && origin.toLowerCase() !== `http://${host}`
-  if (isForeign || (site !== null && !SITES.includes(site))) {
+  if (isForeign || (site !== null && !['same-origin', 'none'].includes(site))) {
     throw new AdminError(
       'ORIGIN_REFUSED',
       'this request was sent by a page of another site; open the console itself',

@@ -45,12 +45,10 @@ export function hearHead(bytes: Buffer): Heard<{ status: number; head: string; s
 const LENGTH = /\r\ncontent-length:[ \t]*(\d{1,15})[ \t]*\r\n/i
 const CHUNKED = /\r\ntransfer-encoding:[^\r\n]*chunked/i
 
-const UNAVAILABLE = [500, 502, 503, 504]
-
 /** What a status says that is not the judge's: it sends only 200 and, to tokens that are not right, 404. */
 export function reasonOfStatus(status: number): Reason {
   if (status === 407) return 'credentials'
-  if (UNAVAILABLE.includes(status)) return 'proxy error'
+  if ([500, 502, 503, 504].includes(status)) return 'proxy error'
   return status < 400 ? 'not the judge' : 'not a proxy'
 }
 

@@ -31,7 +31,7 @@ export type Log = {
 /** `write` resolves once the text was taken; it rejects when it never will be. */
 export type Output = { write(text: string): Promise<void> }
 
-/** The longest that a stalled reader of stdout may delay the end of the process. */
+/** The longest that a stalled reader of stdout or stderr may delay the end of a server. */
 const CLOSE_MS_MAX = 2_000
 /** Most characters that wait for a reader of stdout, besides those that are being written. */
 const WAITING_MAX = 4 * 1024 * 1024
@@ -41,13 +41,15 @@ const REPEAT_MS = 60_000
 const RETRY_MS = 50
 /** Most topics at once; further ones are counted together. */
 const TOPICS_MAX = 50
-const OTHERS = 'further sentences'
 
 const CLOSED = 'stdout is closed: the access log ends here, the service goes on'
 const STALLED = 'stdout is not being read: access log lines are dropped until it is'
 
 type Say = (sentence: string) => void
 let stderr: { write(text: string): unknown } | undefined
+/** Whether the process is to end soon: it then leaves unsaid what a terminal does not take. */
+let endsSoon = false
+export const endSoon = (): boolean => (endsSoon = true)
 export function toStderr(text: string): void {
   stderr ??= terminalOutput(2) ?? process.stderr
   void stderr.write(text)
@@ -76,7 +78,8 @@ export function createLog({ hasLines }: { hasLines: boolean }): Log {
     say,
     sayRepeated,
     async close() {
-      await orAfter(lines.drain(), CLOSE_MS_MAX)
+      await orAfter(Promise.all([lines.drain(), stderr?.write('')]), CLOSE_MS_MAX)
+      endSoon()
       lines.close()
       finish()
     },
@@ -102,7 +105,7 @@ export function createRepeats(say: Say, every: Every) {
   return {
     sayRepeated(topic: string, sentence: string): void {
       const isOther = topics.size >= TOPICS_MAX && !topics.has(topic)
-      const counted = isOther ? OTHERS : topic
+      const counted = isOther ? 'further sentences' : topic
       const repeated = topics.get(counted)
       if (repeated === undefined) {
         topics.set(counted, { more: 0, stop: every(() => count(counted), REPEAT_MS) })
@@ -221,7 +224,7 @@ function terminalOutput(given: 1 | 2): Output | null {
     }
     return rest.length === 0
   }
-  if (given === 2) process.on('exit', () => isTaken(given))
+  if (given === 2) process.on('exit', () => isTaken(endsSoon ? fd : given))
   return {
     async write(text) {
       if (rest.length < WAITING_MAX) rest = Buffer.concat([rest, Buffer.from(text)])

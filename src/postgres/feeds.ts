@@ -30,8 +30,6 @@ const LEASE = `select exists (
         and classid = ${FEED_LOCK_CLASS} and objid = hashtext($1)::oid
   ) or pg_try_advisory_lock(${FEED_LOCK_CLASS}, hashtext($1)) as ok`
 
-const RELEASE = `select pg_advisory_unlock(${FEED_LOCK_CLASS}, hashtext($1))`
-
 const SAVE = `insert into proxylist.feeds (id, state) values ($1, $2::text::json)
   on conflict (id) do update set state = excluded.state`
 
@@ -64,7 +62,7 @@ export function createFeedStore({ query, transaction, close }: Connection, lock 
       await query(SAVE, [id, JSON.stringify(state)])
     },
     async release(id): Promise<void> {
-      await lock(RELEASE, [id])
+      await lock(`select pg_advisory_unlock(${FEED_LOCK_CLASS}, hashtext($1))`, [id])
     },
     keepOnly: (kept: readonly FeedKey[], nowMs): Promise<void> =>
       transaction(async tx => {

@@ -58,7 +58,6 @@ const STAGE = `
     ping_ms bigint not null, type smallint not null, anon smallint not null,
     works smallint not null, speed bigint not null, services integer not null,
     country integer not null, city integer not null, ip_out text not null, stated integer not null)`
-const FILL = `copy pg_temp.incoming from stdin`
 /** What ends the session of a process that is frozen, in its transaction or before. */
 const SILENT = ['idle_session_timeout', 'idle_in_transaction_session_timeout']
 const UNSTAGE = `reset synchronous_commit; set local synchronous_commit = off;
@@ -236,7 +235,7 @@ function createSession(
     },
     fill: (text: string): Promise<void> =>
       using(async () => {
-        const query = reserved.unsafe(FILL)
+        const query = reserved.unsafe('copy pg_temp.incoming from stdin')
         const writer = query.writable().getWriter()
         void writer.write(text).catch(() => {}) // close() rejects, too
         await writer.close()

@@ -94,7 +94,6 @@ function refusalOf(file: string): string | null {
   }
 }
 
-const FULL = 'SQLITE_FULL'
 const MAY_BE_FULL = /^SQLITE_(?:IOERR|CANTOPEN)/
 
 /** What went wrong with a database file, as a sentence that begins with its name. */
@@ -104,7 +103,7 @@ export function explain(file: string, error: unknown): string {
     return `cannot use the data directory ${dirname(file)}: ${reasonOf(error)}`
   }
   const given = codeOf(error)
-  const cause = MAY_BE_FULL.test(given) && isDiskFull(file) ? FULL : given
+  const cause = MAY_BE_FULL.test(given) && isDiskFull(file) ? 'SQLITE_FULL' : given
   const code = Object.keys(EXPLANATIONS).find(name => cause.startsWith(name))
   const what =
     (LASTING.test(cause) ? refusalOf(file) : null) ??

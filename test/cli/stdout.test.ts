@@ -251,6 +251,18 @@ describe('a terminal that is stopped, as by Ctrl-S,', () => {
     expect(await child.exited).toBe(0)
   })
 
+  test.each([
+    ['serve', () => ['--listen', '127.0.0.1:0', '--data', dataDirectory()]],
+    ['judge', () => ['--listen', '127.0.0.1:0', '--judge-secret', join(temporaryDirectory(), 's')]],
+  ])('does not keep %s from its end', async (name, options) => {
+    const { child, press, shows, ...rest } = startOnTerminal([name, ...options()])
+    using _ = rest
+    await shows(/listening on http:.*\r\n/)
+    press(STOP)
+    child.kill('SIGTERM')
+    expect(await child.exited).toBe(0)
+  })
+
   test('does not keep an import from its end, which would lock the list for others', async () => {
     const data = dataDirectory([])
     const file = join(temporaryDirectory(), 'rows.txt')
