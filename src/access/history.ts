@@ -61,8 +61,6 @@ export type Noted = { id: string; day: number; atMs: number; records: number; re
 const FLUSH_MIN = 100
 const FLUSH_CALLS = 30
 
-export type Notes = ReturnType<typeof createNotes>
-
 /** What answers added to the use of keys and is not written yet. */
 export function createNotes() {
   /** By UTC day and key; what was noted first is at the start. */

@@ -348,8 +348,6 @@ export const openListCopy = (dir: string) =>
     (db, { isWhole, cities }: ListChanges) => !isWhole || fitsCities(db, cities),
   )
 
-export type ListCopy = ReturnType<typeof openListCopy>
-
 /** Opens a list that holds what `changes`, which are a whole list, bring. */
 export async function openListInMemory(changes: ListChanges): Promise<List> {
   const list = openList(null)

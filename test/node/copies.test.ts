@@ -13,7 +13,7 @@ import { createListStore } from '../../src/postgres/list.ts'
 import type { ImportMode } from '../../src/proxies/store.ts'
 import { readStoredKeys } from '../../src/sqlite/access/keys.ts'
 import { createPlanStore } from '../../src/sqlite/access/plans.ts'
-import { type ListCopy, openKeyCopy, openListCopy } from '../../src/sqlite/copy.ts'
+import { openKeyCopy, openListCopy } from '../../src/sqlite/copy.ts'
 import { checkListFile } from '../support/damage.ts'
 import { fillList, T0, type TestRow } from '../support/fixtures.ts'
 import { HAS_POSTGRES, migratedDatabase, optionsFor } from '../support/postgres.ts'
@@ -101,6 +101,7 @@ function copied(dir: string): string[] {
   }
 }
 
+type ListCopy = ReturnType<typeof openListCopy>
 const openCopy = (dir = temporaryDirectory()): { dir: string; copy: ListCopy } => {
   const copy = openListCopy(dir)
   onCleanUp(() => copy.close())

@@ -6,13 +6,13 @@ import type { Database } from 'bun:sqlite'
 import { createFifoMap } from '../../lib/bounded-map.ts'
 import { type Bound, type Condition, fold, isIn } from '../../proxies/filter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
-import { AT, type City, type CityName } from '../../proxies/row.ts'
+import { AT, type City, type CityName, type Row } from '../../proxies/row.ts'
 
 const UNKNOWN_CITY: CityName = { name: '', nameEn: '' }
 
 /** Names in memory: a million proxies have some ten thousand; the longest ones take a kilobyte each. */
 const NAMES_MAX = 16_384
-/** Ids in one statement. Names that are compared alike can be as many as rows. */
+/** Ids in one statement, and rows decided by name. Names that are compared alike can be as many as rows. */
 const IDS_MAX = 1_000
 
 const WANTED = '(select value from json_each(?))'
@@ -49,9 +49,7 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
     'select id from cities where name = ? and name_en = ?',
   )
   const matching = (lang: Lang) =>
-    db.prepare<{ id: number }, Bound[]>(
-      `select id from cities where ${MATCHES[lang]} limit ${IDS_MAX + 1}`,
-    )
+    db.prepare<{ id: number }, Bound[]>(`select id from cities where ${MATCHES[lang]} limit ?`)
   const idsMatching = { ru: matching('ru'), en: matching('en') }
   const rowOf = db.prepare(
     'select 1 from proxies indexed by proxies_by_city where city = ? limit 1',
@@ -66,21 +64,26 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
     return name ?? UNKNOWN_CITY
   }
 
-  /** Compares the names of each row. */
+  /** Compares the names of each row; of many rows, their ids with all that match. */
   function byName(wanted: ReadonlySet<string>, lang: Lang, values: readonly Bound[]): Condition {
     const shown = ({ name, nameEn }: CityName) =>
       lang === 'en' ? [nameEn || name] : [name, nameEn]
-    return {
-      sql: `(select ${MATCHES[lang]} from cities where id = city)`,
-      values,
-      matcher: () => row => shown(nameOf(row[AT.city])).some(name => wanted.has(fold(name))),
+    function matcher() {
+      let few = IDS_MAX
+      let all: ReadonlySet<number> | null = null
+      return (row: Row): boolean => {
+        if (few-- > 0) return shown(nameOf(row[AT.city])).some(name => wanted.has(fold(name)))
+        all ??= new Set(idsMatching[lang].all(...values, -1).map(({ id }) => id))
+        return all.has(row[AT.city])
+      }
     }
+    return { sql: `(select ${MATCHES[lang]} from cities where id = city)`, values, matcher }
   }
 
   function named(searched: readonly string[], lang: Lang): NamedCities {
     const wanted = new Set(searched.map(fold).filter(name => name !== '')) // '': of accents alone
     const json = JSON.stringify([...wanted])
-    const rows = wanted.size === 0 ? [] : idsMatching[lang].all(json, json)
+    const rows = wanted.size === 0 ? [] : idsMatching[lang].all(json, json, IDS_MAX + 1)
     if (rows.length > IDS_MAX) return { ids: null, condition: byName(wanted, lang, [json, json]) }
     const ids = rows.map(({ id }) => id).sort((a, b) => a - b)
     return { ids, condition: isIn('city', ids) }

@@ -132,3 +132,31 @@ test('more names that are compared alike than fit a statement are all found', ()
     expect(proxies.findByIds(other, AT_T0, some)).toBeNull()
   }
 })
+
+test('rows are compared by name a thousand times, however many names are compared alike', () => {
+  const list = listOf(
+    Array.from({ length: 2_500 }, (_, n) => ({
+      ...{ ip: `10.0.${n >> 8}.${n & 255}:80`, type: 'http' },
+      city: `x${n % 50 === 0 ? n : ''}${String.fromCharCode(0x300 + (n % 40), 0x300 + Math.floor(n / 40))}`,
+    })),
+  )
+  const { rows } = list.finder.find(NO_FILTER, AT_T0)
+  const prepare = list.db.prepare.bind(list.db)
+  let read = 0
+  list.db.prepare = ((sql: string) => {
+    const statement = prepare(sql)
+    if (!sql.includes('from cities where id = ?')) return statement
+    return {
+      get(id: never) {
+        read += 1
+        return statement.get(id)
+      },
+    }
+  }) as typeof list.db.prepare
+  for (const lang of LANGS) {
+    read = 0
+    const { condition } = createCities(list.db, 1).named(['x'], lang)
+    expect(rows.filter(condition.matcher())).toHaveLength(2_450)
+    expect(read).toBeLessThanOrEqual(1_000)
+  }
+})
