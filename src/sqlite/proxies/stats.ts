@@ -7,7 +7,7 @@ import { type Coded, encode } from '../../lib/encoding.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { ageClock, MINUTE_MS } from '../../lib/time.ts'
 import { startTask, startTasks, type Task, type Tasks } from '../../lib/worker.ts'
-import { conditionsOf, matcherOf } from '../../proxies/filter.ts'
+import { type Condition, conditionsOf } from '../../proxies/filter.ts'
 import { TYPES } from '../../proxies/proxy.ts'
 import { countryText, ROW_COLUMNS, type Row, type RowNumbers } from '../../proxies/row.ts'
 import {
@@ -23,7 +23,7 @@ import type { StatsSource } from '../../proxies/store.ts'
 import { dataVersionOf } from '../database.ts'
 import { toStoreError } from '../errors.ts'
 import { createCities } from './cities.ts'
-import { ORDER } from './search.ts'
+import { allOf, ORDER, valuesOf } from './search.ts'
 import { countRows } from './store.ts'
 import type { StreamHooks } from './stream.ts'
 
@@ -39,11 +39,6 @@ const EXAMPLES: Output = {
 export function createStatsReader(db: Database) {
   const { named, nameOf } = createCities(db)
   const dataVersion = dataVersionOf(db)
-  /** Those that look alike when they are masked, in order. */
-  const alike = db.prepare(
-    `select ${ROW_COLUMNS.join(', ')} from proxies indexed by proxies_by_age
-     where checked_at = ? and ping_ms = ? and id between ? and ? and id & 65535 = ? order by id`,
-  )
   let kept: { columns: Columns; version: string } | null = null
 
   function fill(): Columns {
@@ -64,20 +59,24 @@ export function createStatsReader(db: Database) {
     return kept.columns
   }
 
-  /** The rows at these positions of the columns. */
+  /** The rows at these positions of the columns: of those that look alike when they are masked, the first that matches. */
   function rowsAt(
     positions: readonly number[],
     { checkedAt, ping, masked }: Columns,
-    matches: (row: Row) => boolean,
+    conditions: readonly Condition[],
   ) {
+    // By this index, however many check times, pings and networks are the same.
+    const alike = db.prepare(
+      `select ${ROW_COLUMNS.join(', ')} from proxies indexed by proxies_by_port where id & 65535 = ? and
+       checked_at = ? and ping_ms = ? and id between ? and ? and ${allOf(conditions)} order by id limit 1`,
+    )
     return positions.flatMap(at => {
       const address = masked[at] ?? 0
       const first = Math.floor(address / 65_536) * 2 ** 32
       const pingMs = ping.valueOf(ping.codes[at] ?? 0)
       const port = address % 65_536
-      const values = [checkedAt[at] ?? 0, pingMs, first, first + 2 ** 32 - 1, port]
-      const rows = alike.values(...values) as unknown as Row[] // values() is untyped
-      return rows.filter(matches).slice(0, 1)
+      const values = [port, checkedAt[at] ?? 0, pingMs, first, first + 2 ** 32 - 1]
+      return alike.values(...values, ...valuesOf(conditions)) as unknown as Row[] // values() is untyped
     })
   }
 
@@ -89,8 +88,8 @@ export function createStatsReader(db: Database) {
     const work = db.transaction(() => {
       const columns = columnsOf(version)
       const found = countFacets(columns, filter, at, options)
-      const matches = matcherOf(conditionsOf(filter, options, null).all)
-      const rows = part === 'full' ? rowsAt(found.firsts, columns, matches) : []
+      const { all } = conditionsOf(filter, options, null)
+      const rows = part === 'full' ? rowsAt(found.firsts, columns, all) : []
       const { answer } = createAnswerRenderer(provider).records(
         { filter, output: EXAMPLES, addressBits: 16 },
         { rows, cityNames: nameOf, areKept: false },

@@ -209,6 +209,32 @@ describe('a document', () => {
     expect(examples.map(({ speed }) => speed)).toEqual([2 ** 31 - 1])
   })
 
+  test('finds each example by all of its index, however many rows look alike', () => {
+    const list = listOf(
+      Array.from({ length: 1_000 }, (_, i) => ({
+        ...{ ip: `10.0.${i >> 7}.${i & 127}:${80 + (i % 2)}`, type: 'http', works: i % 101 },
+      })),
+    )
+    const prepare = list.db.prepare.bind(list.db)
+    const [plans, found]: [string[], number[]] = [[], []]
+    list.db.prepare = ((sql: string) => {
+      const statement = prepare(sql)
+      if (!sql.includes('id between')) return statement
+      const plan = list.db.query<{ detail: string }, []>(`explain query plan ${sql}`).all()
+      plans.push(plan.map(({ detail }) => detail).join())
+      return {
+        values(...values: never[]) {
+          const rows = statement.values(...values)
+          found.push(rows.length)
+          return rows
+        },
+      }
+    }) as typeof list.db.prepare
+    expect(documentOf(list, { works: '99' }).examples).toHaveLength(2)
+    expect(found).toEqual([1, 1])
+    expect(plans.join()).toContain('(<expr>=? AND checked_at=? AND ping_ms=? AND id>? AND id<?)')
+  })
+
   test('of an empty list has zeros, and no examples', () => {
     expect(expectSame(listOf([]), {})).toMatchObject({
       total: 0,
