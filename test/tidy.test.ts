@@ -210,7 +210,7 @@ const BUDGET = {
   'words of README.md': 1_652,
   'words of src/README.md': 1_514,
   'words of test/README.md': 734,
-  'words of the manual': 10_892,
+  'words of the manual': 10_887,
 } as const
 
 test('the house stays within its budget', () => {

@@ -3,7 +3,6 @@
  * in one transaction at the end (contract D2), so that a slow source holds no transaction open. Knows
  * nothing of file formats.
  */
-
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ReservedSQL } from 'bun'
 import { inTime } from '../lib/clock.ts'
@@ -173,6 +172,7 @@ const SHORT_WAIT_MS = 500
 const WAIT_MS = 3_600_000
 /** How long a commit may take: until then a standby has what it lags behind, or it is away. */
 const COMMIT_MS_MAX = MINUTE_MS
+const MAY_BE_MADE = '; the import may be made, or be once the database answers'
 /** Time between two attempts to lock the list; a statement that waits would hold back vacuum. */
 const RETRY_MS = 50
 
@@ -246,6 +246,7 @@ function createSession(
       const sentence = `the database ${connection.shown} cannot be used: it does not answer`
       const late = () => new UnknownOutcome(sentence)
       await inTime(run('commit'), COMMIT_MS_MAX, late, connection.renew).catch(error => {
+        if (error instanceof UnknownOutcome) throw new UnknownOutcome(error.message + MAY_BE_MADE)
         if (error !== signal.reason || !(error instanceof CommandError)) throw error
         const kept = 'the database has made the import or not, but no part of it'
         throw new CommandError(`interrupted; ${kept}`, error.exitCode)
@@ -337,8 +338,7 @@ async function merge(run: Session['run'], parts: MergeParts) {
   const works = await run(setWorks(version), columnsOf(lowered, 'id', 'works'))
   const isChanged = added + updated + removed + works.count > 0
   if (isChanged) {
-    const bounds = isReplace ? found : await boundsAfter(run, { before, found, latest })
-    const { newest, oldest } = bounds
+    const { newest, oldest } = isReplace ? found : await boundsAfter(run, { before, found, latest })
     await storeListVersion(run, { newest, oldest, version, rows: before.rows + added - removed })
     if (writer !== 'feed' && mode !== 'set')
       await run('update proxylist.list set imported = gen_random_uuid()')

@@ -379,6 +379,20 @@ describe.skipIf(!HAS_POSTGRES)('while the only synchronous standby is away', () 
       stderr: expect.stringContaining('added 0, updated 0, unchanged 2'),
     })
   })
+
+  test('an import whose commit was lost says that it may be made', async () => {
+    const { query } = connectTo(server.url('postgres'))
+    writeFileSync(join(cwd, 'b.txt'), 'http://192.0.2.3:80\n')
+    await whileAway(async waiting => {
+      await using running = startProgram(['import', join(cwd, 'b.txt')], env)
+      await waiting()
+      await query("select pg_terminate_backend(pid) from pg_stat_activity where query = 'commit'")
+      expect(await running.ended).toBe(1)
+      expect(running.written.stderr).toEndWith(
+        '; the import may be made, or be once the database answers\n',
+      )
+    })
+  })
 })
 
 describe.skipIf(!HAS_POSTGRES)('while the only synchronous standby is frozen', () => {
