@@ -155,7 +155,6 @@ export async function nodesOf(url: string, timeoutMs: number) {
   return { shown: connection.shown, nodes, warning: connection.warning() }
 }
 
-const NO_KEYS = ORIGINS[ACCESS_FILE]
 const NO_LIST = ORIGINS[PROXY_FILE]
 
 /** What the server shows of connections of commands. */
@@ -244,7 +243,7 @@ function databaseStores(
 
   return {
     registry: (need, work) =>
-      orCommandError(need, NO_KEYS, async (quick, patient) => {
+      orCommandError(need, ORIGINS[ACCESS_FILE], async (quick, patient) => {
         await using usage = createUsageStore({ url, timeoutMs, name: NAME })
         try {
           return await work(createRegistry(quick, usage, patient))

@@ -10,14 +10,13 @@ import { AdminError } from './errors.ts'
 
 const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]']
 const WILDCARDS = ['0.0.0.0', '::']
-const HTTP_PORT = 80
 
 const bare = (name: string): string => name.replace(/^\[|\]$/g, '')
 
 /** The name and port of a `Host` field; `null` when it is malformed. */
 function parseHost(host: string): { name: string; port: number } | null {
   const match = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?$/.exec(host)
-  return match && { name: match[1] ?? '', port: Number(match[2] ?? HTTP_PORT) }
+  return match && { name: match[1] ?? '', port: Number(match[2] ?? 80) }
 }
 
 /**

@@ -26,7 +26,6 @@ export type Target = PageTarget | MailTarget
 const PAGE =
   'NAME=URL,status=200,match=TEXT,not=TEXT, with a URL of http or https without user, password and #'
 const OPTIONS = 'each of status, match and not once, and nothing else after a comma (in a URL: %2C)'
-const MAIL = 'HOST:25, a mail server that you may ask'
 
 /** The services that a page can be the target of. */
 const OF_PAGES = SERVICES.filter(service => service !== 'smtp')
@@ -71,7 +70,7 @@ export function readSmtpTarget(given: string): MailTarget {
   const number = Number(port)
   return host !== '' && number >= 1 && number <= 65535
     ? { kind: 'mail', service: 'smtp', host, port: number }
-    : expect(MAIL)
+    : expect('HOST:25, a mail server that you may ask')
 }
 
 /** Whether a page is what the operator expects of the service. */

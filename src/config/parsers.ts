@@ -133,11 +133,10 @@ export const readBurst = (given: string): { requests: number; seconds: number } 
     : expect(accepted)
 }
 
-const TCP_LISTEN = 'HOST:PORT or :PORT'
 /** `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (all interfaces, hostname `::`). */
 export const readTcpListen = (
   given: string,
-  accepted = TCP_LISTEN,
+  accepted = 'HOST:PORT or :PORT',
 ): Extract<Listen, { kind: 'tcp' }> => {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(given)
   const port = Number(match?.[3])

@@ -12,7 +12,6 @@ import { shownHost } from './connection.ts'
 
 /** Asks for TLS; a server that offers it answers `S` (documentation of the protocol, "SSLRequest"). */
 const TLS_REQUEST = Uint8Array.of(0, 0, 0, 8, 4, 210, 22, 47)
-const DEFAULT_PORT = 5432
 
 /** The certificate that a host shows, which nothing verifies here; `null`: it offers no TLS. */
 async function shownBy(url: string, timeoutMs: number): Promise<X509Certificate | null> {
@@ -20,7 +19,7 @@ async function shownBy(url: string, timeoutMs: number): Promise<X509Certificate 
   const host = hostname.replace(/^\[|\]$/g, '')
   const { promise, resolve, reject } = Promise.withResolvers<X509Certificate | null>()
   const lost = (): void => reject(new StoreError('the connection was lost'))
-  const socket = connect(Number(port) || DEFAULT_PORT, host, () => socket.write(TLS_REQUEST))
+  const socket = connect(Number(port) || 5432, host, () => socket.write(TLS_REQUEST))
   socket.on('error', lost).on('close', lost)
   socket.once('data', answer => {
     if (answer.toString() !== 'S') return resolve(null)

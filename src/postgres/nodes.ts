@@ -117,7 +117,6 @@ export function createLeaderLock(
   }
 }
 
-const CHANNEL = 'proxylist'
 const CONNECT_SECONDS = 2
 
 /**
@@ -152,7 +151,7 @@ export function createListener(
       sql = opened
       opened
         .listen(
-          CHANNEL,
+          'proxylist',
           message => void (isCurrent() && onMessage(message)),
           () => void (isCurrent() && onListening()),
         )

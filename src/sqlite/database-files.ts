@@ -175,6 +175,14 @@ export function hasMoved(db: Database): boolean {
   return moved[0] !== 0
 }
 
+/** The files of a database that was just opened. @throws StoreError when others came into their place meanwhile. */
+export function filesOf(db: Database, file: string): Fingerprint | null {
+  const found = fingerprintOf(file)
+  if (!hasMoved(db)) return found
+  closeSafely(db, file, { inode: -1, walInode: -1, size: 0 })
+  throw new StoreError(`${file} was replaced while it was opened`)
+}
+
 /**
  * Locks the path of `file`, where SQLite may have nothing that it could lock, waiting up to `waitMs` for
  * another process; `null` if that was not enough. It is a lock of SQLite on an empty file beside it, so it

@@ -12,7 +12,7 @@ import type { ListChecks } from '../proxies/freshness.ts'
 import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
 import { PROXY_FILE } from './data-directory.ts'
 import { requireHeader } from './database.ts'
-import { closeSafely, fingerprintOf, removeDatabase, requireSameFile } from './database-files.ts'
+import { closeSafely, filesOf, removeDatabase, requireSameFile } from './database-files.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
 import { createStatsReader, createStatsSource } from './proxies/stats.ts'
 import { LIST_SCRIPTS, type RemoveTask } from './proxies/store.ts'
@@ -46,7 +46,7 @@ export function openServerList(
 
   function open(mustExist = true) {
     const list = openList(dir, { clock, isServer: true, mustExist })
-    const fingerprint = fingerprintOf(file)
+    const fingerprint = filesOf(list.db, file)
     let bytes = fingerprint?.size ?? 0
     /** @throws StoreError when the file is not in its place, or was cut. */
     function requirePlace(): void {

@@ -11,7 +11,7 @@ import { ACCESS_SCRIPTS } from './access/file.ts'
 import { LOCK_WAIT, takeLock } from './access/usage.ts'
 import { ACCESS_FILE } from './data-directory.ts'
 import { requireHeader } from './database.ts'
-import { closeSafely, fingerprintOf, requireInPlace } from './database-files.ts'
+import { closeSafely, filesOf, requireInPlace } from './database-files.ts'
 import { replacedByEmpty } from './errors.ts'
 import { openRegistry } from './stores.ts'
 import { superviseChecked } from './supervise-checked.ts'
@@ -20,10 +20,10 @@ import { createCheckpointer } from './wal.ts'
 /** `tick` is to be called every second. @throws what `openRegistry` throws. */
 export function openServerRegistry(dir: string, say: (sentence: string) => void) {
   const file = join(dir, ACCESS_FILE)
-  const open = (mustExist: boolean) => ({
-    ...openRegistry(dir, { isServer: true, mustExist }),
-    fingerprint: fingerprintOf(file),
-  })
+  const open = (mustExist: boolean) => {
+    const opened = openRegistry(dir, { isServer: true, mustExist })
+    return { ...opened, fingerprint: filesOf(opened.db, file) }
+  }
   type Opened = ReturnType<typeof open>
   let hadKeys = false
   /** Opens the file that is in place. One without keys where keys were is what another start has made. */

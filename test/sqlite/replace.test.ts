@@ -4,11 +4,19 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
-import { copyFileSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { addressText } from '../../src/proxies/proxy.ts'
 import { PROXY_FILE, walOf } from '../../src/sqlite/data-directory.ts'
-import { lockPath, moveDatabase, removeDatabase } from '../../src/sqlite/database-files.ts'
+import { filesOf, lockPath, moveDatabase, removeDatabase } from '../../src/sqlite/database-files.ts'
 import { type List, openList, withList, withListToReplace } from '../../src/sqlite/stores.ts'
 import { walBytes } from '../../src/sqlite/wal.ts'
 import { checkListFile, flipLast } from '../support/damage.ts'
@@ -51,6 +59,19 @@ test('who had a lock whose file was removed leaves the lock of another in its pl
   first?.()
   expect(lockPath(file, 0)).toBeNull()
   second?.()
+})
+
+test('a database in whose place another came while it was opened is not taken for that one', () => {
+  const [dir, other] = [temporaryDirectory(), temporaryDirectory()]
+  addList(dir, [rowOf('192.0.2.1')])
+  addList(other, [rowOf('192.0.2.2')])
+  const file = join(dir, PROXY_FILE)
+  const { db } = openList(dir, { clock })
+  expect(filesOf(db, file)?.inode).toBe(statSync(file).ino)
+  renameSync(join(other, PROXY_FILE), file)
+  expect(() => filesOf(db, file)).toThrow(`${file} was replaced while it was opened`)
+  using reopened = openList(dir, { clock })
+  expect(addressesIn(reopened)).toEqual(['192.0.2.2:80'])
 })
 
 test('a list that was put into the place of a damaged one meanwhile keeps its file and its WAL', async () => {

@@ -16,11 +16,9 @@ type Line = {
   options: { flag: string; help: string; value: Completed | null }[]
 }
 
-const FILE = /file|DIR/i
-
 const completedOf = (value: string | readonly string[]): Completed =>
   typeof value === 'string'
-    ? { words: [], isFile: FILE.test(value) }
+    ? { words: [], isFile: /file|DIR/i.test(value) }
     : { words: value, isFile: false }
 
 const optionOf = (name: SettingName): Line['options'][number] => {
