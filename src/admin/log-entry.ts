@@ -8,10 +8,10 @@ import type { Logged } from './live-log.ts'
 import type { LogEntry } from './wire.ts'
 
 /** So many are described at once: requests wait meanwhile. */
-const SLICE = 100
+const SLICE = 10
 
 /** What looks like a key, which may stand in the place of any value: ours, or many letters and a digit. */
-const LIKE_KEY = /pl_|temp_|(?=[\w-]*\d)[\w-]{16}/i
+const LIKE_KEY = /pl_|temp_|(?:^|[^\w-])(?=[\w-]{16})[\w-]*\d/i
 
 /** Reads the filters of a URL, in the order of the documentation, without what is wrong or may be a key. */
 export function createFilterReader(provider: string) {

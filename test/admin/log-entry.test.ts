@@ -40,6 +40,12 @@ describe('the filters of a URL', () => {
   })
 })
 
+test('a long value is read once, not once for each of its letters', () => {
+  const filtersOf = createFilterReader('the service')
+  const long = 'a'.repeat(1_000_000) // to read it for each letter takes half an hour
+  expect(filtersOf(`http://127.0.0.1/api?city=${long}&count=3`)).toBe('count=3')
+})
+
 test('a line of the live log says filters, code, reason and label; that of the access log does not', async () => {
   const dir = temporaryDirectory()
   addList(dir, [{ ip: '192.0.2.1:80', type: 'http', works: 95 }])
