@@ -24,9 +24,6 @@ export const IMPORT_MS_MAX = 5 * MINUTE_MS
 /** Most rows of a feed: a small file may be unpacked into many, which lock the list, too. */
 export const ROWS_MAX = 10_000_000
 
-/** A source with something new. */
-type Changed = Extract<Opened, { kind: 'changed' }>
-
 type Imported = Pick<FeedState, 'rejected' | 'rejection' | 'validators'> & {
   rows: number
   /** What the import did to the list. */
@@ -61,6 +58,8 @@ export type AttemptContext = Pick<
   /** Files of `--geoip`, and the name of the provider's service. */
   geoip: readonly string[]
   provider: string
+  /** What retention removed comes back when this changes; a command that does not know keeps what was stored. */
+  retainMs?: number | undefined
   /** Is called with a sentence for each row that is rejected and each entry of a directory that is skipped. */
   onRejected?: (sentence: string) => void
 }
@@ -84,7 +83,7 @@ async function within<T>(
 async function importFeed(
   feed: Feed,
   rowsBefore: number,
-  { sources, skipped, validators }: Changed,
+  { sources, skipped, validators }: Extract<Opened, { kind: 'changed' }>,
   { list, geoip, provider, bytesMax, rowsMax, clock, onRejected = () => {} }: AttemptContext,
   signal: AbortSignal,
 ): Promise<Imported> {
@@ -162,9 +161,9 @@ export async function attemptFeed(
       orAborted(geoipStamp(geoip), each),
     )
     const { isEmpty, mark } = await list.state()
-    const options = `${importOptionsOf(feed)} ${provider} ${stamp} ${mark}`
-    const isKnown = !isEmpty && before.rows !== null && before.options === options
-    const known = isKnown && before.validators.digest !== '' ? before.validators : null
+    const retained = context.retainMs ?? before.options.split(' ').at(-1)
+    const options = `${importOptionsOf(feed)} ${provider} ${stamp} ${mark} ${retained}`
+    const known = !isEmpty && before.options === options ? before.validators : null
     const opened = await within(context, FETCH_MS_MAX, slow, each =>
       openFeed(feed, known, { ...context, nowMs: clock(), signal: each }),
     )

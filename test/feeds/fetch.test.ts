@@ -135,6 +135,16 @@ describe('a feed from a URL is read', () => {
     )
   })
 
+  test('in full when --retain changes, which a command need not know', async () => {
+    const { server, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, lines(3)))
+    await fetch('', { retainMs: HOUR_MS })
+    await fetch('', { retainMs: 2 * HOUR_MS })
+    await fetch()
+    await fetch('', { retainMs: 2 * HOUR_MS })
+    const isKnown = server.asked.map(({ headers }) => headers.has('if-none-match'))
+    expect(isKnown).toEqual([false, false, true, true])
+  })
+
   test.each([
     ['gzip', gzipSync],
     ['x-gzip', gzipSync],
