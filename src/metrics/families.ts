@@ -188,18 +188,10 @@ export const FAMILIES: readonly Family[] = [
   ),
   counter('cache_hits_total', 'Answers from the response cache.', r => r.cache.hits),
   counter('cache_misses_total', 'Answers that had to be found.', r => r.cache.misses),
-  counter(
-    'cache_evictions_total',
-    'Cache entries that made room for others.',
-    r => r.cache.evictions,
-  ),
+  counter('cache_evictions_total', 'Cache entries evicted for others.', r => r.cache.evictions),
   gauge('cache_entries', 'Entries of the response cache.', r => r.cache.entries),
   gauge('cache_bytes', 'Memory of the response cache.', r => r.cache.bytes),
-  gauge(
-    'cache_max_bytes',
-    'Most memory of the response cache (--cache-bytes).',
-    r => r.cache.bytesMax,
-  ),
+  gauge('cache_max_bytes', 'Most memory of the cache (--cache-bytes).', r => r.cache.bytesMax),
   family(
     'gauge',
     'attention',

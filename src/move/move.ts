@@ -13,7 +13,6 @@ import {
   type DatabaseOrder,
   type ReadDatabase,
   readDatabase,
-  readRestingDatabase,
   type WrittenDatabase,
   writeDatabase,
 } from '../postgres/move.ts'
@@ -167,7 +166,7 @@ export async function moveFromDatabase(options: MoveOptions): Promise<Moved> {
   let id: string | null = null
   const requireFree = () => requireCopiesOf(dir, id)
   const make = (scratch: string) =>
-    readRestingDatabase(options, database => {
+    readDatabase(options, true, database => {
       id = database.id
       requireFree()
       return makeFrom(database, scratch, options)
@@ -184,7 +183,7 @@ export async function backUpDatabase(order: Order, to: BackupTarget): Promise<Ba
   let [feeds, feedLines] = [0, 0]
   const written = await archive(
     async (scratch, progress) => {
-      const { result } = await readDatabase(order, database =>
+      const { result } = await readDatabase(order, false, database =>
         makeFrom(database, scratch, { ...order, progress }),
       )
       const { keys, plans, proxies } = result.counts

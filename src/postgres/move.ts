@@ -5,7 +5,8 @@
 import type { NetworkSet } from '../access/network-quota.ts'
 import type { Subject } from '../access/rate-limit.ts'
 import type { FeedState } from '../feeds/store.ts'
-import { CommandError, orAborted } from '../lib/errors.ts'
+import { timerLater } from '../lib/clock.ts'
+import { CommandError, orAborted, StoreError } from '../lib/errors.ts'
 import {
   type Contents,
   type Counts,
@@ -38,7 +39,7 @@ import { LOCK_NOT_FREE, stateOf } from './errors.ts'
 import { readLines } from './feeds.ts'
 import { migrate, schemaState } from './migrate.ts'
 import { createNodes } from './nodes.ts'
-import { insertKeys, readStoredKeys, selectPlans, toPlanRow } from './registry.ts'
+import { insertKeys, PATIENT, readStoredKeys, selectPlans, toPlanRow } from './registry.ts'
 import {
   decodeNetworks,
   encodeNetworks,
@@ -224,6 +225,8 @@ export type DatabaseOrder = {
   timeoutMs: number
   /** Ends it early, with its reason; the database stays as it was. */
   signal: AbortSignal
+  /** The longest that is waited for any answer: on a link that went silent none comes. */
+  answerMsMax?: number
 }
 
 /** A node that said so within this time runs; each says it every second. */
@@ -255,17 +258,29 @@ async function lockTables(query: Query, mode: 'share' | 'exclusive'): Promise<vo
 
 /**
  * Works with connections, which are closed at the end: that ends what they have under way. `quick` gives
- * up what hangs; `patient` waits as long as a move takes.
+ * up what hangs; `transaction` takes as long as a move does, unless an answer in it takes too long.
  */
 async function connected<T>(
-  { url, timeoutMs, signal }: DatabaseOrder,
-  work: (connections: { quick: Connection; patient: Connection }) => Promise<T>,
+  { url, timeoutMs, signal, answerMsMax = PATIENT.timeoutMs }: DatabaseOrder,
+  work: (connected: Pick<Connection, 'transaction'> & { quick: Connection }) => Promise<T>,
 ): Promise<T> {
   const name = 'proxylist move'
   const quick = openConnection({ url, timeoutMs, name })
   const patient = openConnection({ url, timeoutMs: null, name })
+  const silent = new AbortController()
+  const late = new StoreError(`the database ${quick.shown} cannot be used: it does not answer`)
+  const ask = () => timerLater(() => silent.abort(late), answerMsMax)
+  const transaction: Connection['transaction'] = (work, mode) => {
+    let answered = ask()
+    const bounded = async (query: Query) => {
+      answered()
+      const each: Query = (text, values) => query<never>(text, values).finally(ask())
+      return work(each).finally(() => (answered = ask())) // to its commit, or what undoes it
+    }
+    return patient.transaction(bounded, mode).finally(() => answered())
+  }
   try {
-    return await orAborted(work({ quick, patient }), signal)
+    return await orAborted(work({ quick, transaction }), AbortSignal.any([signal, silent.signal]))
   } finally {
     for (const { close } of [quick, patient]) await close().catch(() => {})
   }
@@ -295,31 +310,22 @@ async function requireRest(connection: Connection): Promise<void> {
 export type ReadDatabase = Awaited<ReturnType<typeof readIn>>
 
 /**
- * Reads a database, as of one moment, while machines use it.
- * @throws CommandError when it holds nothing, StoreError when it fails.
+ * Reads a database, as of one moment. One that `mustRest` is moved away from: no node may run, and nobody can
+ * write meanwhile. @throws CommandError when it holds nothing, or is in use; StoreError when it fails.
  */
 export const readDatabase = <T>(
   order: DatabaseOrder,
+  mustRest: boolean,
   work: (database: ReadDatabase) => Promise<T>,
 ): Promise<T> =>
-  connected(order, async ({ quick, patient }) => {
+  connected(order, async ({ quick, transaction }) => {
     await requireSchema(quick)
-    return patient.transaction(async query => work(await readIn(query, quick.shown)), SNAPSHOT)
-  })
-
-/** Reads a database that is moved away from: no node may run, and nobody can write meanwhile. */
-export const readRestingDatabase = <T>(
-  order: DatabaseOrder,
-  work: (database: ReadDatabase) => Promise<T>,
-): Promise<T> =>
-  connected(order, async ({ quick, patient }) => {
-    await requireSchema(quick)
-    await requireRest(quick)
-    return patient.transaction(async query => {
-      await lockTables(query, 'share') // before the moment that is read
-      await requireRest(quick) // a node that was started since then
+    if (mustRest) await requireRest(quick)
+    return transaction(async query => {
+      if (mustRest) await lockTables(query, 'share') // before the moment that is read
+      if (mustRest) await requireRest(quick) // a node that was started since then
       return work(await readIn(query, quick.shown))
-    }, 'isolation level repeatable read')
+    }, SNAPSHOT)
   })
 
 /** `id` is that of its installation. */
@@ -380,10 +386,10 @@ export async function writeDatabase<T>(
   const ending = new AbortController()
   const end = (): void => ending.abort(signal.reason)
   signal.addEventListener('abort', end)
-  return connected({ ...order, signal: ending.signal }, async ({ quick, patient }) => {
+  return connected({ ...order, signal: ending.signal }, async ({ quick, transaction }) => {
     signal.throwIfAborted()
     await migrate(quick)
-    return patient.transaction(async query => {
+    return transaction(async query => {
       await lockTables(query, 'exclusive')
       const result = await work(written(query, quick.shown, await countRows(query)))
       signal.throwIfAborted()

@@ -7,7 +7,12 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { messageOf } from '../../src/lib/errors.ts'
-import { type MoveOptions, moveFromDatabase, moveToDatabase } from '../../src/move/move.ts'
+import {
+  backUpDatabase,
+  type MoveOptions,
+  moveFromDatabase,
+  moveToDatabase,
+} from '../../src/move/move.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
@@ -322,6 +327,19 @@ describe.skipIf(!HAS_POSTGRES)('a move that is interrupted', () => {
       /cannot be used/,
     )
     expect(existsSync(back)).toBeFalse()
+  })
+
+  test('by an answer that never comes says so, as a backup does', async () => {
+    const { url } = await movedDatabase()
+    const held = await holdOpen(url, 'lock table proxylist.days in access exclusive mode')
+    const dir = join(temporaryDirectory(), 'back')
+    const order = { ...orderFor(dir, url), answerMsMax: 100 }
+    const backup = () => backUpDatabase(order, { kind: 'file', file: dir })
+    for (const read of [() => moveFromDatabase(order), backup]) {
+      expect(await failureOf(read())).toMatch(/cannot be used: it does not answer$/)
+    }
+    expect(existsSync(dir)).toBeFalse()
+    await held.end()
   })
 })
 

@@ -46,6 +46,7 @@ export const backupCommand = command({
   settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist backup proxylist-2026-11-20.tar',
   endsAtSignal: 'by itself',
+  kept: 'nothing was changed',
   async run({ settings, args: [file = ''], clock, signal }) {
     const { data: dir, database: url, databaseTimeout: timeoutMs, json } = settings
     const to = targetOf(file, json, signal)
