@@ -42,7 +42,7 @@ const REQUEST_LINE = new RegExp(`^GET (https?://[^/\\s]+)?/(${TOKEN}) HTTP/1\\.(
 const CONTROL = /[^\t\r\n\x20-\x7e\x80-\xff]/
 
 /** Without the white space around a value (RFC 9110, 5.6.3); `trim` would take more than that. */
-const stripped = (value: string): string => value.replace(/^[ \t]+|[ \t]+$/g, '')
+const stripped = (value: string): string => /^[ \t]*(.*[^ \t])?/s.exec(value)?.[1] ?? ''
 
 /** Header lines as pairs; a line that begins with a space goes on with the one before. */
 function readHeaders(lines: readonly string[]): [name: string, value: string][] {

@@ -120,6 +120,13 @@ describe('a token is answered', () => {
     ])
   })
 
+  test('whose white space is read once, not once for each of its characters', () => {
+    const { reply } = createReplies(KEYS, () => T0)
+    const spaces = ' '.repeat(1_000_000) // to read them for each takes half an hour
+    const head = `GET /${mint()} HTTP/1.1\r\nX:${spaces}a${spaces}b${spaces}\r\nY:${spaces}`
+    expect(reply(head, 'plain', '::1').text).toContain(`["X","a${spaces}b"],["Y",""]`)
+  })
+
   test('whose lines end with LF alone, and without a header', async () => {
     const judge = await startTestJudge()
     const token = mint()
