@@ -62,15 +62,15 @@ const KEEPALIVE = {
 }
 
 /**
- * What statements and values mean, whatever a database or a role has as its defaults: NULL in arrays, bytes
- * and numbers as text, which functions are called, and how long a lock is waited for. The client sets its
- * encoding by itself, and nothing here is a date.
+ * What statements and values mean, whatever a database or a role has as its defaults; rows that a policy would
+ * hide fail the statement. The client sets its encoding by itself, and nothing here is a date.
  */
 const MEANING = {
   array_nulls: 'on',
   bytea_output: 'hex',
   extra_float_digits: 1,
   lock_timeout: 0,
+  row_security: 'off',
   search_path: 'pg_catalog',
   standard_conforming_strings: 'on',
 }

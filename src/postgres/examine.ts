@@ -171,9 +171,9 @@ const readRights = (query: Query) =>
     query,
     `with needed as (
        select format('%s on %s', word, c.relname) as what
-         from pg_class c, unnest(array['select', 'insert', 'update', 'delete']) word
-         where c.relnamespace = to_regnamespace('proxylist') and c.relkind = 'r'
-           and not has_table_privilege(c.oid, word)
+         from pg_class c, unnest(array['select', 'insert', 'update', 'delete', 'bypassrls']) word
+         where c.relnamespace = to_regnamespace('proxylist') and c.relkind = 'r' and case word
+           when 'bypassrls' then row_security_active(c.oid) else not has_table_privilege(c.oid, word) end
        union all select format('execute on %s', p.proname) from pg_proc p
          where p.pronamespace = to_regnamespace('proxylist')
            and not has_function_privilege(p.oid, 'execute')

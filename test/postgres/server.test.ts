@@ -222,6 +222,21 @@ describe.skipIf(!HAS_POSTGRES)('the role with the least rights', () => {
     )
     await service.query(`update proxylist.installation set schema = ${SCHEMA.length}`)
   })
+
+  test('takes no list or keys for empty because a policy hides their rows', async () => {
+    const env = { PROXYLIST_DATABASE: urlOf('proxylist') }
+    const owner = connectTo(urlOf('proxylist_owner'))
+    await owner.query('alter table proxylist.keys enable row level security')
+    const { exitCode, stderr } = await proxylist(['keys', 'list'], { env })
+    expect([exitCode, stderr]).toEqual([
+      1,
+      expect.stringContaining('this role lacks a right that is needed; see: proxylist doctor'),
+    ])
+    expect((await doctor(env.PROXYLIST_DATABASE)).rights).toEqual(
+      wrong('the role proxylist lacks bypassrls on keys'),
+    )
+    await owner.query('alter table proxylist.keys disable row level security')
+  })
 })
 
 test.skipIf(!HAS_POSTGRES)(

@@ -216,7 +216,7 @@ const DEFAULTS: Settings = {
   extra_float_digits: '-15',
   IntervalStyle: 'sql_standard',
   plan_cache_mode: 'force_custom_plan',
-  row_security: 'off',
+  row_security: 'on',
   search_path: 'nowhere',
   standard_conforming_strings: 'off',
   synchronous_commit: 'off',
