@@ -172,8 +172,7 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     const others = (await current()).filter(({ id }) => id !== feed.id)
     checked(conflict, () => refuseConflicts([...others, feed]))
     await write(feed.id, line)
-    const [shown] = await describe([feed], nowMs)
-    return shown
+    return (await describe([feed], nowMs)).find(({ id }) => id === feed.id)
   }
 
   async function add({ request, nowMs }: Asked) {

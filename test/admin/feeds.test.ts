@@ -123,6 +123,14 @@ describe('a feed of the console', () => {
     expect(await value(path, put({}))).toMatchObject({ paused: false, options: { type: '' } })
   })
 
+  test('is what adding and changing it answer, whatever others were fetched', async () => {
+    const { value, dir } = await start()
+    await withFeeds(dir, store => store.keepOnly([{ id: 'a', shown: '/earlier' }], T0))
+    const added = await value('/console/feeds', post({ source: '/later' }))
+    const changed = await value(`/console/feeds/${added.id}`, put({ type: 'socks4' }))
+    expect([added, changed]).toMatchObject([{ source: '/later' }, { source: '/later' }])
+  })
+
   test('is removed, alone', async () => {
     const { value, add, listed, dir } = await start()
     const [one] = [await add({ source: '/one' }), await add({ source: '/two' })]
