@@ -117,7 +117,7 @@ export function detectFormat(head: string, isComplete: boolean, names: Names): F
     const count = start.split(character).length - 1
     if (count > start.length * BROKEN_SHARE_MAX) throw new UnusableFile(sentence)
   }
-  const [first = ''] = /^function FindProxyForURL\b|(?:\d+\.){3}\d/m.exec(start) ?? []
+  const [first = ''] = /^function FindProxyForURL\b|(?:\d{1,3}\.){3}\d/m.exec(start) ?? []
   if (first.startsWith('function')) throw new UnusableFile(PAC)
   const [format] = matchers.find(([, matches]) => matches(start, isComplete, names)) ?? []
   if (format !== undefined) return format

@@ -108,6 +108,10 @@ describe('the format of a file', () => {
     const table = 'ip,type,city\n1.2.3.4:80,http,"\nfunction FindProxyForURL"\n1.2.3.5:80,http,x\n'
     expect(detectFormat(table, true, NAMES)).toBe('csv')
   })
+  test('is not sought from each of very many digits', () => {
+    const digits = '1'.repeat(3_000_000) // to read them from each takes an hour
+    expect(() => detectFormat(digits, true, NAMES)).toThrow(UnusableFile)
+  })
   test('is NDJSON, too, when the first record is longer than the beginning', () => {
     expect(detectFormat('{"ip":"1.2.3.4:80","city":"BBBB', false, NAMES)).toBe('ndjson')
     expect(detectFormat('{"data":["BBBB', false, NAMES)).toBe('json')
