@@ -602,6 +602,19 @@ describe('an only feed that replaces', () => {
   })
 })
 
+test('after a feed that replaced the list, another is imported again although it has not changed', async () => {
+  const fetcher = createFetcher()
+  const [one, two] = [join(fetcher.dir, '1.txt'), join(fetcher.dir, '2.txt')]
+  writeFileSync(one, lines(3))
+  writeFileSync(two, lines(2, 100))
+  const counts: number[] = []
+  for (const line of [one, `${two} replace`, one, `${one} replace`, `${two} replace`]) {
+    await fetcher.fetch(line)
+    counts.push(fetcher.rowCount())
+  }
+  expect(counts).toEqual([3, 2, 5, 3, 2])
+})
+
 describe('after an import of somebody else', () => {
   test('a feed that has not changed is imported again, once', async () => {
     const { fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, lines(3)))
