@@ -63,14 +63,15 @@ const readDurability = (query: Query) =>
   onlyRow<{
     session: string
     defaults: string
-    fsync: string
-    pages: string
+    off: string[]
+    unlogged: string[]
     is_read_only: boolean
   }>(
     query,
     `select current_setting('synchronous_commit') as session,
-       current_setting('fsync') as fsync,
-       current_setting('full_page_writes') as pages,
+       array(select name from pg_settings where name in ('fsync', 'full_page_writes') and setting = 'off') as off,
+       array(select relname::text from pg_class where relpersistence = 'u' and relkind = 'r'
+         and relnamespace = to_regnamespace('proxylist') order by relname) as unlogged,
        pg_is_in_recovery() or current_setting('transaction_read_only') = 'on' as is_read_only,
        coalesce((select string_agg(distinct entry, ', ') from pg_db_role_setting s, unnest(s.setconfig) entry
          where entry like 'synchronous_commit=%'
@@ -259,17 +260,17 @@ export function judgeEncryption(isEncrypted: boolean | null, url: string): Resul
 const DURABLE: readonly string[] = ['on', 'remote_apply']
 
 export function judgeDurability(facts: Read<typeof readDurability>): Result {
-  const { session, defaults, fsync, pages, is_read_only } = facts
+  const { session, defaults, off, unlogged, is_read_only } = facts
   const weak = defaults !== '' && !DURABLE.some(value => defaults.endsWith(`=${value}`))
+  const problems = [
+    is_read_only && 'it is read-only: a standby, or it was set so',
+    ...off.map(name => `${name} is off: a crash of the server may destroy the database`),
+    ...unlogged.map(name => `table ${name} is unlogged: a crash or a failover empties it`),
+    !DURABLE.includes(session) &&
+      `synchronous_commit is ${session} although nodes set it: is a pooler in between?`,
+  ]
   return finding(
-    [
-      ...(is_read_only ? ['it is read-only: a standby, or it was set so'] : []),
-      ...(fsync === 'on' ? [] : ['fsync is off: a crash of the server destroys the database']),
-      ...(pages === 'on' ? [] : ['full_page_writes is off: a crash of the server may damage it']),
-      ...(DURABLE.includes(session)
-        ? []
-        : [`synchronous_commit is ${session} although nodes set it: is a pooler in between?`]),
-    ],
+    problems.filter(problem => typeof problem === 'string'),
     'commits are on disk before an answer leaves',
     weak ? [`${defaults} is set for this role or database; nodes set synchronous_commit = on`] : [],
   )

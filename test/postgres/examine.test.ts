@@ -27,7 +27,7 @@ type State = 'ok' | 'note' | 'wrong'
 const stateOf = ({ ok, note }: Result): State => (ok ? (note ? 'note' : 'ok') : 'wrong')
 
 const versions = { server: { text: '15.18', isUsable: true }, schema: 1, newestSchema: 1 }
-const durable = { session: 'on', defaults: '', fsync: 'on', pages: 'on', is_read_only: false }
+const durable = { session: 'on', defaults: '', off: [], unlogged: [], is_read_only: false }
 const VERIFIED = 'postgres://a:secret@b/c?sslmode=verify-full'
 const node = {
   ...{ node: 'n1', address: '10.0.0.11:8080', version: 12 },
@@ -91,12 +91,18 @@ const CASES: readonly Case[] = [
     'wrong',
     'synchronous_commit is off although nodes set it: is a pooler in between?',
   ],
-  ['no fsync', judgeDurability({ ...durable, fsync: 'off' }), 'wrong', /^fsync is off: /],
+  ['no fsync', judgeDurability({ ...durable, off: ['fsync'] }), 'wrong', /^fsync is off: /],
   [
     'torn pages',
-    judgeDurability({ ...durable, pages: 'off' }),
+    judgeDurability({ ...durable, off: ['full_page_writes'] }),
     'wrong',
     /^full_page_writes is off: /,
+  ],
+  [
+    'a table that a crash empties',
+    judgeDurability({ ...durable, unlogged: ['usage'] }),
+    'wrong',
+    'table usage is unlogged: a crash or a failover empties it',
   ],
   ['a standby', judgeDurability({ ...durable, is_read_only: true }), 'wrong', /^it is read-only: /],
   [

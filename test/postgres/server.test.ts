@@ -296,6 +296,15 @@ describe.skipIf(!HAS_POSTGRES)('doctor', () => {
     )
   })
 
+  test('a table that is unlogged is found', async () => {
+    const owner = connectTo(urlOf('proxylist_owner'))
+    await owner.query('alter table proxylist.days set unlogged')
+    expect((await doctor(urlOf('proxylist'))).durability).toEqual(
+      wrong('table days is unlogged: a crash or a failover empties it'),
+    )
+    await owner.query('alter table proxylist.days set logged')
+  })
+
   test('prints no password, and says what is noted', async () => {
     const env = {
       PROXYLIST_DATABASE: urlOf('proxylist_owner'),
