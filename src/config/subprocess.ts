@@ -50,10 +50,9 @@ const GUARD = `"$@" <&0 & command=$!; trap 'kill -KILL $command' TERM; wait $com
  * child of its own, which it otherwise would not stop gracefully. @throws Error when there is no such program.
  */
 export function spawnSuccessor() {
-  const [, main = ''] = process.argv
-  const program = IS_COMPILED ? [process.execPath] : [process.execPath, main]
+  const program = [process.execPath, ...process.argv.slice(IS_COMPILED ? 2 : 1)]
   accessSync(process.execPath, constants.X_OK)
-  return Bun.spawn(['/bin/sh', '-c', GUARD, 'sh', ...program, ...process.argv.slice(2)], {
+  return Bun.spawn(['/bin/sh', '-c', GUARD, 'sh', ...program], {
     env: successorEnvironment(),
     stdio: ['inherit', 'inherit', 'inherit'],
   })

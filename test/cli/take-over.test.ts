@@ -1,6 +1,14 @@
 /** A server takes over from a running one on its address and its data, without a failed request (contract G6). */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { listenForDatagrams } from '../support/datagrams.ts'
@@ -197,6 +205,23 @@ describe.skipIf(!isLinux)('SIGUSR2', () => {
       server.kill('SIGUSR1')
       expect((await fetch(`http://${address}/healthz`)).status).toBe(200)
       expect(await server.stop()).toBe(0)
+    },
+  )
+
+  test.skipIf(BINARY === undefined)(
+    'started a server that has not taken over yet: it ends with the one that is stopped',
+    async () => {
+      const copy = join(temporaryDirectory(), 'proxylist')
+      copyFileSync(BINARY ?? '', copy)
+      const args = ['serve', '--data', dataDirectory(), '--listen', `127.0.0.1:${freePort()}`]
+      await using server = launch([copy, ...args], { env: createClock().env })
+      await server.says(LISTENING)
+      rmSync(copy)
+      writeFileSync(copy, '#!/bin/sh\necho begun >&2\nexec sleep 60\n', { mode: 0o755 })
+      server.kill('SIGUSR2')
+      await server.says(/begun\n/)
+      server.kill('SIGTERM')
+      expect(await server.ended).toBe(0) // and nobody else has its stderr
     },
   )
 

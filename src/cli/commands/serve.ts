@@ -159,12 +159,13 @@ async function serve(serving: Serving): Promise<void> {
     admin?.close()
     if (successor) {
       log.say(`the server of process ${successor.pid} takes over; finishing requests in flight`)
-      await upgrade.leave()
+      await upgrade.leave('SIGKILL')
       manager.isNow(successor.pid)
       isTaken = true
       await Bun.sleep(Math.min(settings.grace, LAST_REQUESTS_MS))
     } else {
       log.say('stopping')
+      void upgrade.leave('SIGTERM')
       manager.stopping('finishing requests in flight')
     }
     await shutDown(app, [service, admin ?? undefined], settings.grace, {
@@ -214,11 +215,11 @@ function createUpgrade(log: Log) {
         )
       }
     },
-    /** A server has taken over: what was started is left to the service manager. */
-    async leave(): Promise<void> {
+    /** A server has taken over: it is left to the service manager (`SIGKILL`). Or one is not to (`SIGTERM`), see `GUARD`. */
+    async leave(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
       const shell = child
       child = null
-      shell?.kill('SIGKILL')
+      shell?.kill(signal)
       await shell?.exited
     },
   }
