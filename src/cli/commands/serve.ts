@@ -215,7 +215,7 @@ function createUpgrade(log: Log) {
         )
       }
     },
-    /** A server has taken over: it is left to the service manager (`SIGKILL`). Or one is not to (`SIGTERM`), see `GUARD`. */
+    /** Lets go of a server that has taken over, with `SIGKILL` to its guard; with `SIGTERM`, the guard ends it. */
     async leave(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
       const shell = child
       child = null
