@@ -35,9 +35,6 @@ import { SCHEMA_VERSION, SERVER_VERSION_MIN, versionOf } from './migrate.ts'
 import { createNodes, type NodeState } from './nodes.ts'
 import { createKeyStore } from './registry.ts'
 
-/** What the server shows of these connections. */
-const NAME = 'proxylist doctor'
-
 /** What is read, unless this role may not read it. */
 const unlessHidden = <T>(found: Promise<T>): Promise<T | 'hidden'> =>
   found.catch((failure: unknown) => {
@@ -428,7 +425,7 @@ export async function examineDatabase(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Finding[]> {
-  const open = (): Connection => openConnection({ url, timeoutMs, name: NAME })
+  const open = (): Connection => openConnection({ url, timeoutMs, name: 'proxylist doctor' })
   await using connection = open()
   const database = { ...connection, open, url, timeoutMs, origin, clock }
   let others: Checks<Database> = {}

@@ -86,6 +86,12 @@ describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
     expect(await on.announced.heard()).toEqual(['keys', 'keys', 'keys'])
   })
 
+  test('that needs a plan which another machine removed meanwhile says so', async () => {
+    const key = { key: 'without', ...NEW, plan: 'removed meanwhile' }
+    const sentence = 'a plan that the key needs was just removed'
+    await expect(on.keys.add(key, T0)).rejects.toThrow(sentence)
+  })
+
   test('that changes nothing has no number, and is not announced', async () => {
     const { keys, plans } = on
     await keys.add({ key: 'once', ...NEW }, T0)
