@@ -286,6 +286,18 @@ describe.skipIf(!HAS_POSTGRES)('while another machine changes keys', () => {
     await step('plans remove y', { exitCode: 1, stderr: /there is no plan of this name/ })
   })
 
+  test.each(['list', 'stats'])('Ctrl-C ends %s, which reads, with nothing changed', async name => {
+    const { port, connected } = await startSilentServer()
+    await using running = startProgram([name], {
+      PROXYLIST_DATABASE: `postgres://who:secret@127.0.0.1:${port}/x`,
+      PROXYLIST_DATABASE_TIMEOUT: '10m',
+    })
+    await connected
+    running.kill('SIGINT')
+    expect(await running.ended).toBe(130)
+    expect(running.written.stderr).toBe('proxylist: interrupted; nothing was changed\n')
+  })
+
   test('Ctrl-C ends a command that waits for a database that hangs', async () => {
     const { port, connected } = await startSilentServer()
     await using running = startProgram(['keys', 'list'], {

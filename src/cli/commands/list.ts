@@ -19,6 +19,7 @@ export const listCommand = command({
   arguments: '[query]',
   settings: [...DATA_SETTINGS, 'providerService'],
   example: "proxylist list 'type=socks5&country=de&get=json'",
+  kept: 'nothing was changed',
   async run({ settings, args: [text = ''], clock, signal }) {
     const { providerService: provider } = settings
     const query = parse(text.replace(/^\?/, ''), provider)

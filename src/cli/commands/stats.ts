@@ -125,6 +125,7 @@ export const statsCommand = command({
   summary: 'show requests by hour, today’s busiest keys, and the list by type, country and age',
   settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist stats',
+  kept: 'nothing was changed',
   async run({ settings, clock }) {
     const figures = await figuresOf(storesOf(settings, clock), clock)
     await (settings.json ? printJson(figures) : print(draw(figures)))
