@@ -430,8 +430,8 @@ export function conditionsOf(
   return { all, rest }
 }
 
-/** Letters that have a stroke where others have an accent: Unicode does not take them apart. */
-const STROKES: { [letter: string]: string } = { ł: 'l', ø: 'o', đ: 'd', ħ: 'h', ŧ: 't' }
+/** Letters that have a stroke where others have an accent, and ß, which ẞ becomes: Unicode does not take them apart. */
+const WHOLE: { [letter: string]: string } = { ł: 'l', ø: 'o', đ: 'd', ħ: 'h', ŧ: 't', ß: 'ss' }
 
 /**
  * The form in which names are compared (contract A4): case of any alphabet, Unicode composition and
@@ -447,5 +447,5 @@ export const fold = (name: string): string =>
     .toLowerCase()
     .normalize('NFD')
     .replace(/(?<!и)\u0306|[\u0300-\u0305\u0307-\u036f]/g, '')
-    .replace(/[łøđħŧ]/g, letter => STROKES[letter] ?? letter)
+    .replace(/[łøđħŧß]/g, letter => WHOLE[letter] ?? letter)
     .normalize('NFKC')

@@ -102,6 +102,10 @@ describe('cities', () => {
     const { cities } = parse(`city=${composed},${decomposed}`).filter
     expect(cities.map(fold)).toEqual([fold('zürich')])
   })
+  test.each(['GROẞENHAIN', 'Großenhain', 'GROSSENHAIN'])('%s is one name', name => {
+    const { cities } = parse(`city=${encodeURIComponent(name)}`).filter
+    expect(cities.map(fold)).toEqual([fold('GROẞENHAIN')])
+  })
   areRefused([
     ['city=a%00b', 'city must be a comma-separated list of city names'],
     ['city=a%0Ab', 'city must be a comma-separated list of city names'],
