@@ -12,12 +12,12 @@ import { IS_COMPILED } from './version.ts'
 
 export type ProcessSettings = Settings<
   'data' | 'database' | 'databaseTimeout' | 'geoip' | 'providerService'
-> & { retain?: number | undefined }
+>
 
 /** Those settings among others: a process gets no more. */
 export const forProcesses = (settings: ProcessSettings): ProcessSettings => {
-  const { data, database, databaseTimeout, geoip, providerService, retain } = settings
-  return { data, database, databaseTimeout, geoip, providerService, retain }
+  const { data, database, databaseTimeout, geoip, providerService } = settings
+  return { data, database, databaseTimeout, geoip, providerService }
 }
 
 /** On Linux, the file of this very process: also when an upgrade has replaced it in its place. */

@@ -36,15 +36,13 @@ export type AttemptResult =
   | ({ kind: 'imported'; options: string } & Imported)
   | { kind: 'failed'; error: string; retryAfterMs: number | null }
 
+type FeedWriter = Pick<ProxyWriter, 'begin' | 'importMark'>
+
 /** The list, opened for one piece of work and closed after it. */
 type FeedList = {
-  /** Whether it is empty, and the mark of the last import that no feed made. */
+  /** Whether it is empty, and its mark, see `ProxyWriter`. */
   state(): Promise<{ isEmpty: boolean; mark: string }>
-  change<T>(
-    feed: Feed,
-    work: (list: Pick<ProxyWriter, 'begin'>) => Promise<T>,
-    signal: AbortSignal,
-  ): Promise<T>
+  change<T>(feed: Feed, work: (list: FeedWriter) => Promise<T>, signal: AbortSignal): Promise<T>
 }
 
 export type AttemptContext = Pick<
@@ -58,8 +56,6 @@ export type AttemptContext = Pick<
   /** Files of `--geoip`, and the name of the provider's service. */
   geoip: readonly string[]
   provider: string
-  /** What retention removed comes back when this changes; a command that does not know keeps what was stored. */
-  retainMs?: number | undefined
   /** Is called with a sentence for each row that is rejected and each entry of a directory that is skipped. */
   onRejected?: (sentence: string) => void
 }
@@ -86,7 +82,7 @@ async function importFeed(
   { sources, skipped, validators }: Extract<Opened, { kind: 'changed' }>,
   { list, geoip, provider, bytesMax, rowsMax, clock, onRejected = () => {} }: AttemptContext,
   signal: AbortSignal,
-): Promise<Imported> {
+): Promise<Imported & { ownMark: string | null }> {
   const place = await orAborted(openGeoip(geoip), signal)
   let rejection = ''
   let hasRowsAhead = false
@@ -97,8 +93,8 @@ async function importFeed(
   for (const file of skipped) reject(notRegular(file))
   // HTTP is what the checker tries first.
   const type = feed.type ?? (feed.isForChecker ? 'http' : undefined)
-  const work = async ({ begin }: Pick<ProxyWriter, 'begin'>): Promise<Imported> => {
-    const importTx = begin(feed.replaces ? 'replace' : 'merge', undefined, 'feed')
+  const work = async ({ begin, importMark }: FeedWriter) => {
+    const importTx = begin(feed.replaces ? 'replace' : 'feed')
     const options = {
       format: feed.format,
       mapping: new Map(feed.mapping),
@@ -135,8 +131,10 @@ async function importFeed(
         rows = sizes.after
       })
       const known = hasRowsAhead ? NOTHING_KNOWN : validators // these rows will be right
-      const changes = { added, updated }
-      return { rows, rejected: rejected + skipped.length, rejection, validators: known, changes }
+      // One that replaces the list makes the mark new, so that others import again.
+      const ownMark = feed.replaces ? await importMark() : null
+      const brought = { rows, rejected: rejected + skipped.length, rejection, ownMark }
+      return { ...brought, validators: known, changes: { added, updated } }
     } catch (error) {
       await importTx.rollback()
       throw error
@@ -161,9 +159,8 @@ export async function attemptFeed(
       orAborted(geoipStamp(geoip), each),
     )
     const { isEmpty, mark } = await list.state()
-    const retained = context.retainMs ?? before.options.split(' ').at(-1)
-    const options = `${importOptionsOf(feed)} ${provider} ${stamp} ${mark} ${retained}`
-    const known = !isEmpty && before.options === options ? before.validators : null
+    const optionsAt = (at: string): string => `${importOptionsOf(feed)} ${provider} ${stamp} ${at}`
+    const known = !isEmpty && before.options === optionsAt(mark) ? before.validators : null
     const opened = await within(context, FETCH_MS_MAX, slow, each =>
       openFeed(feed, known, { ...context, nowMs: clock(), signal: each }),
     )
@@ -172,7 +169,8 @@ export async function attemptFeed(
     const imported = await within(context, IMPORT_MS_MAX, long, each =>
       importFeed(feed, before.rows ?? Number.POSITIVE_INFINITY, opened, context, each),
     ).finally(opened.close)
-    return { kind: 'imported', ...imported, options }
+    const { ownMark, ...rest } = imported
+    return { kind: 'imported', ...rest, options: optionsAt(ownMark ?? mark) }
   } catch (thrown) {
     signal.throwIfAborted() // this says nothing of the feed
     if (!(thrown instanceof FetchFailure || thrown instanceof CommandError)) throw thrown
@@ -215,7 +213,7 @@ export async function previewFeed(
     ...context,
     list: {
       state: async () => ({ isEmpty: true, mark: '' }),
-      change: (_, work) => work({ begin: () => importTx }),
+      change: (_, work) => work({ begin: () => importTx, importMark: () => '' }),
     },
     onRejected: sentence => messages.length < PREVIEW_MESSAGES && messages.push(sentence),
   })

@@ -59,7 +59,7 @@ export function candidateList(write: (line: string) => Promise<void>): AttemptCo
     state: async () => ({ isEmpty: false, mark: '' }),
     change(feed, work) {
       isTyped = feed.type !== undefined
-      return work({ begin: () => importTx })
+      return work({ begin: () => importTx, importMark: () => '' })
     },
   }
 }

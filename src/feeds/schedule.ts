@@ -94,9 +94,6 @@ export async function runUnderLease(
     const nowMs = clock()
     const times = { tookMs: nowMs - startedMs, nowMs, random: random() }
     const after = stateAfter(before, outcome, feed, times)
-    // What others have brought is gone: they import again.
-    const replaced = feed.replaces && outcome.kind === 'imported' ? await store.list() : []
-    for (const { id, ...state } of replaced) await store.save(id, { ...state, options: '' })
     const isRemoved = (await store.find(feed.id)) === null // while it was fetched: it stays removed
     if (!isRemoved) await store.save(feed.id, after)
     return after

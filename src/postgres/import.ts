@@ -11,13 +11,7 @@ import { MINUTE_MS, toSeconds } from '../lib/time.ts'
 import { FUTURE_SECONDS_MAX } from '../proxies/freshness.ts'
 import { type Address, type IncomingProxy, servicesToBits } from '../proxies/proxy.ts'
 import { idOf, type Merged, mergedColumns, ROW_COLUMNS, toRow, UNKNOWN } from '../proxies/row.ts'
-import type {
-  ImportCounts,
-  ImportMode,
-  ImportTx,
-  ImportWriter,
-  ListSizes,
-} from '../proxies/store.ts'
+import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../proxies/store.ts'
 import { arrayLiteral, columnsOf } from './arrays.ts'
 import { type ListState, lockList, storeListVersion } from './change-numbers.ts'
 import { type Connection, onlyRow, type Value } from './connection.ts'
@@ -183,6 +177,10 @@ const CHUNK_LENGTH = 1024 * 1024
  * For a merge: its commit waits again; a million rows are hashed in memory, and some thousand are looked up in a
  * list that is in memory, which takes half the time that reading all of it takes.
  */
+/** A mark, and 0 as the second before which retention has removed all rows. */
+const MARK = `update proxylist.list
+  set imported = (left(gen_random_uuid()::text, 24) || repeat('0', 12))::uuid`
+
 const MERGE_SETTINGS = `set local synchronous_commit to default;
   set local work_mem = 65536; set local random_page_cost = 1.1`
 
@@ -283,7 +281,6 @@ async function boundsAfter(
 
 type MergeParts = {
   mode: ImportMode
-  writer: ImportWriter
   latest: number
   names: ReturnType<typeof createNames>
   lowered: readonly Lowered[]
@@ -295,7 +292,7 @@ type MergeParts = {
  * table before anything is written, because a replacement has to be approved.
  */
 async function merge(run: Session['run'], parts: MergeParts) {
-  const { mode, writer, latest, names, lowered, approve } = parts
+  const { mode, latest, names, lowered, approve } = parts
   const isReplace = mode === 'replace'
   const before = await lockList(run)
   const version = before.version + 1
@@ -340,8 +337,7 @@ async function merge(run: Session['run'], parts: MergeParts) {
   if (isChanged) {
     const { newest, oldest } = isReplace ? found : await boundsAfter(run, { before, found, latest })
     await storeListVersion(run, { newest, oldest, version, rows: before.rows + added - removed })
-    if (writer !== 'feed' && mode !== 'set')
-      await run('update proxylist.list set imported = gen_random_uuid()')
+    if (isReplace || mode === 'merge') await run(MARK)
   }
   const written = (isReplace ? added + updated : found.written) + works.count
   return { added, removed, written, isChanged }
@@ -358,7 +354,6 @@ export function beginImport(
   mode: ImportMode,
   onWait: () => void,
   nowMs: number,
-  writer: ImportWriter,
   silentMsMax = MINUTE_MS, // of a process that is frozen: its lock is lost then
 ) {
   const names = createNames()
@@ -423,7 +418,7 @@ export function beginImport(
       const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
       const { run } = session
       await run(`begin; ${MERGE_SETTINGS}`)
-      const parts = { mode, writer, latest, names, lowered, approve }
+      const parts = { mode, latest, names, lowered, approve }
       const merged = await merge(run, parts).catch(async error => {
         await run('rollback').catch(() => {}) // its connection may be lost
         throw error

@@ -76,25 +76,24 @@ export interface ImportTx {
 }
 
 /**
- * `merge` adds and updates, and what a row does not say stays; `set` is for what was measured: it merges places
- * and services alone, and all else that is unknown becomes unknown. `replace` swaps the whole list.
+ * `merge` adds and updates, and what a row does not say stays; `feed` too, and is no reason for feeds to import again;
+ * `set` is for what was measured, and neither: it merges places and services alone, and all else that is unknown
+ * becomes unknown. `replace` swaps the whole list.
  */
-export type ImportMode = 'merge' | 'set' | 'replace'
-
-/** Who writes the list. What any but a feed wrote is a reason for feeds to import again; what was measured is none. */
-export type ImportWriter = 'feed' | 'other'
+export type ImportMode = 'merge' | 'feed' | 'set' | 'replace'
 
 /** A slice of rows that was removed: how many, and whether more may remain. */
 export type Removal = { removed: number; mayRemain: boolean }
 
 export interface ProxyWriter {
   /** Begins an import; `onWait` is called when another import has to end first. */
-  begin(mode: ImportMode, onWait?: () => void, writer?: ImportWriter): ImportTx
-  /** A random mark that changes when anybody but a feed has changed the list by an import, see `ImportWriter`. */
+  begin(mode: ImportMode, onWait?: () => void): ImportTx
+  /** A random mark; a new one is a reason for feeds to import again, see `ImportMode` and `removeStale`. */
   importMark(): Awaitable<string>
   /**
    * Removes a slice of the rows that were checked more than `retainMs` before `nowMs`, or before the
-   * newest check of the list if that is earlier: a clock that runs ahead removes nothing.
+   * newest check of the list if that is earlier: a clock that runs ahead removes nothing. When rows may stay that were
+   * removed before, as a clock or `retainMs` was wrong, the mark is a new one.
    */
   removeStale(retainMs: number, nowMs: number): Awaitable<Removal>
   /** The number of rows. Counting them may take a moment. */

@@ -13,7 +13,7 @@ import { type Clock, systemClock } from '../lib/clock.ts'
 import { CommandError } from '../lib/errors.ts'
 import type { Filter } from '../proxies/filter.ts'
 import type { Breakdown } from '../proxies/stats.ts'
-import type { ImportMode, ImportTx, ImportWriter } from '../proxies/store.ts'
+import type { ImportMode, ImportTx } from '../proxies/store.ts'
 import { openAccessFile } from './access/file.ts'
 import { createKeyStore } from './access/keys.ts'
 import { createPlanStore, seedPlans } from './access/plans.ts'
@@ -66,12 +66,12 @@ export function openList(
     endpointPages: (filter: Filter, nowMs: number) =>
       onSnapshot(db, proxies.endpoints.open(filter, nowMs).pages),
     breakdown: (nowMs: number): Breakdown => readBreakdown(db, nowMs),
-    begin(mode: ImportMode, onWait?: () => void, writer?: ImportWriter): ImportTx {
+    begin(mode: ImportMode, onWait?: () => void): ImportTx {
       // What comes every second leaves the WAL as it is until it is long: SQLite empties it then.
       const isLarge = dir !== null && mode !== 'set'
       const trim = (): void => void (isLarge && trimWal(db, file))
       trim() // an import that was killed may have filled the disk
-      const importTx = beginImport(db, mode, onWait, clock(), writer)
+      const importTx = beginImport(db, mode, onWait, clock())
       const commit: ImportTx['commit'] = approve => {
         const counts = importTx.commit(approve)
         if (mode === 'replace') shrink(db)

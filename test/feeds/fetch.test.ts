@@ -27,6 +27,7 @@ import { openFeed, refuseRedirect, resolveBySystem } from '../../src/feeds/fetch
 import { type FeedState, newState } from '../../src/feeds/store.ts'
 import { HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
 import type { ProxyWriter } from '../../src/proxies/store.ts'
+import { openList } from '../../src/sqlite/stores.ts'
 import { type Answerer, reply, startFeedServer } from '../support/feed-server.ts'
 import { createFetcher, lines } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -135,14 +136,20 @@ describe('a feed from a URL is read', () => {
     )
   })
 
-  test('in full when --retain changes, which a command need not know', async () => {
-    const { server, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, lines(3)))
-    await fetch('', { retainMs: HOUR_MS })
-    await fetch('', { retainMs: 2 * HOUR_MS })
-    await fetch()
-    await fetch('', { retainMs: 2 * HOUR_MS })
-    const isKnown = server.asked.map(({ headers }) => headers.has('if-none-match'))
-    expect(isKnown).toEqual([false, false, true, true])
+  test('in full after retention removed more than it does now, also what was not fetched meanwhile', async () => {
+    const csv = `ip,type,checked_at\n9.9.9.9:80,http,${T0 / 1000}\n9.9.9.8:80,http,${T0 / 1000 - 7200}\n`
+    const { server, fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, csv))
+    const counts: number[] = []
+    for (const retainMs of [3 * HOUR_MS, HOUR_MS, 3 * HOUR_MS, 3 * HOUR_MS]) {
+      using list = openList(fetcher.dir)
+      list.proxies.removeStale(retainMs, T0)
+      counts.push(list.proxies.count())
+      if (retainMs > HOUR_MS) await fetch()
+    }
+    expect([...counts, fetcher.rowCount()]).toEqual([0, 1, 1, 2, 2])
+    expect(server.asked.map(({ headers }) => headers.has('if-none-match'))).toEqual([
+      ...[false, false, true],
+    ])
   })
 
   test.each([
@@ -504,7 +511,7 @@ describe('a server that is slow', () => {
           }
           return { ...importTx, lock }
         }
-      return list.change(feed, it => work({ begin: begin(it) }), signal)
+      return list.change(feed, it => work({ ...it, begin: begin(it) }), signal)
     }
     const { error } = await fetch(join(dir, 'list.txt'), { list: { ...list, change } })
     expect(error).toBe('takes longer than 5 minutes to import, with its wait for others')
@@ -600,6 +607,22 @@ describe('an only feed that replaces', () => {
     const { fetch } = await feedOf(reply(200, {}, lines(1)))
     expect(await fetch('replace')).toMatchObject({ rows: 1, error: '' })
   })
+})
+
+test('a feed that had not changed while another replaced the list is imported again', async () => {
+  const { dir, list, fetch, rowCount } = createFetcher()
+  const [one, two] = [join(dir, '1.txt'), join(dir, '2.txt')]
+  writeFileSync(one, lines(3))
+  writeFileSync(two, lines(2, 100))
+  await fetch(one)
+  const state: typeof list.state = async () => {
+    const before = await list.state()
+    await fetch(`${two} replace`)
+    return before
+  }
+  await fetch(one, { list: { ...list, state } })
+  await fetch(one)
+  expect(rowCount()).toBe(5)
 })
 
 test('after a feed that replaced the list, another is imported again although it has not changed', async () => {

@@ -266,7 +266,7 @@ const program = (url: string, stage: (typeof STAGES)[number], silentMsMax = 60_0
   const { openConnection } = await import(${JSON.stringify(`${import.meta.dir}/../../src/postgres/connection.ts`)})
   const { beginImport } = await import(${JSON.stringify(`${import.meta.dir}/../../src/postgres/import.ts`)})
   const connection = openConnection({ url: ${JSON.stringify(url)}, timeoutMs: null, name: 'killed' })
-  const importTx = beginImport(connection, 'replace', () => {}, ${T0}, 'other', ${silentMsMax})
+  const importTx = beginImport(connection, 'replace', () => {}, ${T0}, ${silentMsMax})
   await importTx.lock()
   const row = { ip: '10.0.0.9', ipOut: '', type: 'http', anon: '', speed: null, pingMs: null,
     checkedAt: ${NOW}, country: '', city: '', cityEn: '', works: null,

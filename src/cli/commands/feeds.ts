@@ -95,7 +95,7 @@ function contextOf(settings: ProcessSettings, clock: Clock, signal: AbortSignal)
         ),
     },
     ...{ clock, signal, later: timerLater },
-    ...{ geoip: settings.geoip, provider: settings.providerService, retainMs: settings.retain },
+    ...{ geoip: settings.geoip, provider: settings.providerService },
   }
 }
 

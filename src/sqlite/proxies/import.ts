@@ -18,13 +18,7 @@ import {
   toRow,
   UNKNOWN,
 } from '../../proxies/row.ts'
-import type {
-  ImportCounts,
-  ImportMode,
-  ImportTx,
-  ImportWriter,
-  ListSizes,
-} from '../../proxies/store.ts'
+import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../../proxies/store.ts'
 import { rollBack } from '../database.ts'
 import { isBusy } from '../errors.ts'
 import { createRoomCheck } from '../wal.ts'
@@ -156,14 +150,13 @@ export function beginImport(
   mode: ImportMode,
   onWait: () => void = () => {},
   nowMs = Number.MAX_SAFE_INTEGER,
-  writer: ImportWriter = 'other',
 ) {
   let started: ReturnType<typeof startImport> | null = null
   const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
   /** @throws why it cannot begin; then the list is not locked. */
   function begin() {
     try {
-      return startImport(db, mode, latest, writer)
+      return startImport(db, mode, latest)
     } catch (error) {
       rollBack(db)
       throw error
@@ -193,7 +186,7 @@ export function beginImport(
   } satisfies ImportTx & { [member: string]: unknown }
 }
 
-function startImport(db: Database, mode: ImportMode, latest: number, writer: ImportWriter) {
+function startImport(db: Database, mode: ImportMode, latest: number) {
   const isReplace = mode === 'replace'
   if (isReplace) for (const sql of [SWAP.drop, SWAP.stage]) db.run(sql)
   const table = isReplace ? 'temp.incoming' : 'proxies'
@@ -271,7 +264,7 @@ function startImport(db: Database, mode: ImportMode, latest: number, writer: Imp
       for (const each of lowered) written += setWorks.run(...each).changes
       finalize()
       const removed = isReplace ? swap(approve) : 0
-      if (writer !== 'feed' && mode !== 'set' && written + removed > 0) db.run(MARK)
+      if ((isReplace || mode === 'merge') && written + removed > 0) db.run(MARK)
       indexes.restore()
       cities.removeUnused(lastCity)
       requireRoom()
