@@ -52,10 +52,8 @@ function checked<T>(error: (message: string, field?: string) => AdminError, work
   } catch (thrown) {
     if (!(thrown instanceof CommandError)) throw thrown
     const message = thrown.message.replace(/^console-feeds:\d+: /, '')
-    throw error(
-      message,
-      /\b(?:source|type|format|every|ping-unit|map)\b(?= must|=|:)/.exec(message)?.[0],
-    )
+    const named = /\b(?:source|type|format|every|ping-unit|map)\b(?= must|=|:)/.exec(message)
+    throw error(message, named?.[0])
   }
 }
 
@@ -145,9 +143,12 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     })
   }
 
-  async function write(id: string, line: string | null): Promise<void> {
+  /** `check` throws unless a line may be stored beside all feeds as they are before. */
+  async function write(id: string, line: string | null, check = (_: readonly Feed[]) => {}) {
     for (let n = 0; n < TRIES; n += 1) {
       const before = await lines.readLines()
+      await feeds.useLines(before)
+      check(feeds.current())
       const after = withLine(before, id, line)
       if (!(await lines.replaceLines(before, after))) continue
       return feeds.useLines(after)
@@ -168,10 +169,11 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
   }
 
   /** Stores a feed beside the others, and returns what is shown of it. */
-  async function save({ feed, line }: ReturnType<typeof feedOf>, nowMs: number) {
-    const others = (await current()).filter(({ id }) => id !== feed.id)
-    checked(conflict, () => refuseConflicts([...others, feed]))
-    await write(feed.id, line)
+  async function save({ feed, line }: ReturnType<typeof feedOf>, isNew: boolean, nowMs: number) {
+    await write(feed.id, line, all => {
+      const others = isNew ? all : all.filter(({ id }) => id !== feed.id)
+      checked(conflict, () => refuseConflicts([...others, feed]))
+    })
     return (await describe([feed], nowMs)).find(({ id }) => id === feed.id)
   }
 
@@ -181,7 +183,7 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     const all = await current()
     if (all.some(({ id }) => id === given.feed.id)) throw conflict('this feed is there already')
     if (all.length >= FEEDS_MAX) throw conflict(`there are ${FEEDS_MAX} feeds already`)
-    return created(await save(given, nowMs))
+    return created(await save(given, true, nowMs))
   }
 
   async function preview({ request }: Asked) {
@@ -210,7 +212,7 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     '/console/feeds/*': {
       async PUT({ request, name, nowMs }) {
         const { source, headersFile } = await findOwn(name)
-        return ok(await save(feedOf(source, await readObject(request), headersFile), nowMs))
+        return ok(await save(feedOf(source, await readObject(request), headersFile), false, nowMs))
       },
       async DELETE({ name }) {
         await write((await findOwn(name)).id, null)

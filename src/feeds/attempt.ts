@@ -198,15 +198,13 @@ export async function previewFeed(
 ): Promise<Preview> {
   const first: IncomingProxy[] = []
   const messages: string[] = []
-  let rows = 0
   const importTx: ImportTx = {
     async lock() {},
     add(proxy) {
-      rows += 1
       if (first.length < PREVIEW_ROWS) first.push(proxy)
     },
     lower() {},
-    commit: () => ({ added: rows, updated: 0, unchanged: 0, removed: 0 }),
+    commit: () => ({ added: 0, updated: 0, unchanged: 0, removed: 0 }),
     rollback() {},
   }
   const result = await attemptFeed(feed, newState(feed.shown, 0), {
@@ -218,7 +216,7 @@ export async function previewFeed(
     onRejected: sentence => messages.length < PREVIEW_MESSAGES && messages.push(sentence),
   })
   if (result.kind === 'failed') return result
-  const rejected = result.kind === 'imported' ? result.rejected : 0
+  const { rows, rejected } = result.kind === 'imported' ? result : { rows: 0, rejected: 0 }
   return { kind: 'read', rows, rejected, first, messages }
 }
 

@@ -355,3 +355,36 @@ describe('is refused:', () => {
     expect(await short('/console/feeds/preview', post({ source: '/a' }))).toBe('409 CONFLICT')
   })
 })
+
+test('of two feeds that cannot stand together, and of a feed added twice, one is refused, also where another server adds the other', async () => {
+  const dir = dataDirectory()
+  const lines = feedLinesIn(dir)
+  const settings = { feed: undefined, feeds: undefined, feedEvery: 60_000, providerService: '' }
+  let meanwhile = ''
+  /** Another server adds a line when this one has read the lines that its change is checked by. */
+  const readLines = (): string => {
+    const text = lines.readLines()
+    const isCheck = ++reads > 1
+    if (isCheck && meanwhile !== '') lines.replaceLines(text, `${text}${meanwhile}`)
+    if (isCheck) meanwhile = ''
+    return text
+  }
+  let reads = 0
+  const feeds = await loadCurrentFeeds(settings, () => {})
+  const { ask } = startConsole(dir, {
+    feeds: {
+      ...{ feeds, lines: { ...lines, readLines }, isRunning: () => false, fetchNow() {} },
+      preview: () => Promise.reject(new Error('none was asked for')),
+    },
+  })
+  for (const [source, line, message] of [
+    ['/a', '/b replace\n', 'replace is for an only feed'],
+    ['/c', '/c\n', 'is named twice'],
+  ] as const) {
+    lines.replaceLines(lines.readLines(), '')
+    ;[reads, meanwhile] = [0, line]
+    const { status, text } = await ask('/console/feeds', post({ source }))
+    expect([status, JSON.parse(text).message]).toEqual([409, expect.stringContaining(message)])
+    expect(lines.readLines()).toBe(line)
+  }
+})
