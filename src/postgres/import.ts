@@ -173,14 +173,14 @@ const RETRY_MS = 50
 /** Characters of rows that are sent at a time: some ten thousand rows. */
 const CHUNK_LENGTH = 1024 * 1024
 
-/**
- * For a merge: its commit waits again; a million rows are hashed in memory, and some thousand are looked up in a
- * list that is in memory, which takes half the time that reading all of it takes.
- */
 /** A mark, and 0 as the second before which retention has removed all rows. */
 const MARK = `update proxylist.list
   set imported = (left(gen_random_uuid()::text, 24) || repeat('0', 12))::uuid`
 
+/**
+ * For a merge: its commit waits again; a million rows are hashed in memory, and some thousand are looked up in a
+ * list that is in memory, which takes half the time that reading all of it takes.
+ */
 const MERGE_SETTINGS = `set local synchronous_commit to default;
   set local work_mem = 65536; set local random_page_cost = 1.1`
 
