@@ -16,7 +16,7 @@ import { closeSafely, filesOf, removeDatabase, requireSameFile } from './databas
 import { isDamage, isStoreFailure } from './errors.ts'
 import { createStatsReader, createStatsSource } from './proxies/stats.ts'
 import { LIST_SCRIPTS, type RemoveTask } from './proxies/store.ts'
-import { createStreamer, type StreamHooks, WAL_BOUND } from './proxies/stream.ts'
+import { createStreamer, type StreamHooks, WAL_BOUNDS } from './proxies/stream.ts'
 import { type List, openList } from './stores.ts'
 import { superviseChecked } from './supervise-checked.ts'
 import { createCheckpointer, hasLongWal, requireLength, trimWal } from './wal.ts'
@@ -92,7 +92,7 @@ export function openServerList(
     },
   })
   const streamer = createStreamer(
-    { file, provider, walBound: WAL_BOUND },
+    { file, provider, walBounds: WAL_BOUNDS },
     hooksFor('a long answer was interrupted'),
   )
   const stats = createStatsSource(file, hooksFor('the statistics could not be made'))

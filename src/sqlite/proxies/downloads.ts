@@ -6,7 +6,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Tenant } from '../../access/entitlements.ts'
-import { ApiError } from '../../api/errors.ts'
+import { ApiError, type ErrorCode } from '../../api/errors.ts'
 import type { Later } from '../../lib/clock.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import { lockPath } from '../database-files.ts'
@@ -16,7 +16,8 @@ export type Release = () => void
 /** Counts a long answer of `tenant`; `null` if others have as many as it may have. */
 export type TakeLease = (tenant: Tenant) => Release | null
 
-const refusal = (code: 'RATE_LIMIT_EXCEEDED' | 'DB_EXECUTE_FAILED', message: string): ApiError =>
+/** A refusal of what may be tried again in a second. */
+export const refusal = (code: ErrorCode, message: string): ApiError =>
   new ApiError(code, message, { retryAfterSeconds: 1 })
 
 /** Without the address or id, and without characters that a file name cannot have. */

@@ -6,21 +6,26 @@
 import { dirname } from 'node:path'
 import type { Tenant } from '../../access/entitlements.ts'
 import type { AnswerStream, AnswerStreamer, Rendered, Sent, Totals } from '../../api/answer.ts'
-import { ApiError } from '../../api/errors.ts'
 import type { Query } from '../../api/query.ts'
 import { type Later, orAfter, stopwatch, timerLater } from '../../lib/clock.ts'
 import { type ErrorMessage, startWorker, toError } from '../../lib/worker.ts'
 import type { Matches } from '../../proxies/draw.ts'
 import type { ProxyType } from '../../proxies/proxy.ts'
 import { toStoreError } from '../errors.ts'
-import { createLeases, createSemaphore, type Slot, type TakeLease } from './downloads.ts'
+import { createLeases, createSemaphore, refusal, type Slot, type TakeLease } from './downloads.ts'
 import type { Owner } from './fair-queue.ts'
 
-export type StreamSetup = { file: string; provider: string; walBound: WalBound }
+export type StreamSetup = { file: string; provider: string; walBounds: WalBounds }
 
-/** While the WAL is larger, streams older than `oldMs` are ended, and none begins while another is open. */
-type WalBound = { bytesMax: number; oldMs: number }
-export const WAL_BOUND: WalBound = { bytesMax: 256 * 1024 * 1024, oldMs: 60_000 }
+/**
+ * While the WAL is larger, streams older than `oldMs` are ended. While it is full, none begins beside another, either:
+ * that has to be over soon, because nobody else gets a long answer then.
+ */
+type WalBounds = { [is in 'large' | 'full']: { bytes: number; oldMs: number } }
+export const WAL_BOUNDS: WalBounds = {
+  large: { bytes: 256 * 1024 * 1024, oldMs: 60_000 },
+  full: { bytes: 1024 * 1024 * 1024, oldMs: 10_000 },
+}
 
 export type ToWorker =
   | ({ kind: 'setup' } & StreamSetup)
@@ -124,9 +129,6 @@ export type StreamHooks = {
 /** How many streams there may be, and how long they wait. */
 export type StreamLimits = { slots: number; trialSlots: number; waitMsMax: number; later: Later }
 
-const refusal = (message: string): ApiError =>
-  new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
-
 /** Streams answers from a list in turns between keys; what waits for a slot is not sent to the worker. */
 export function createStreamer(
   setup: StreamSetup,
@@ -176,7 +178,7 @@ export function createStreamer(
     const reply = await orAfter(found, ANSWER_MS_MAX - waitedMs, later)
     if (reply === null) {
       void cancelInWorker(id)
-      throw refusal('the answer takes too long to find; try again shortly')
+      throw refusal('DB_EXECUTE_FAILED', 'the answer takes too long to find; try again shortly')
     }
     return reply as Extract<FromWorker, { kind: Kind }> // see `workFor`
   }
@@ -268,7 +270,7 @@ export function createStreamer(
         if (reply.kind === 'begun') return createStream(reply.id, reply.totals, slot)
         slot.release()
         if (reply.kind === 'rendered') return { kind: 'rendered', ...reply.rendered }
-        throw refusal('older long answers must end first')
+        throw refusal('DB_EXECUTE_FAILED', 'older long answers must end first')
       }),
     matches: (query, nowMs, tenant, onBegin) =>
       inSlot(scans, { ...tenant, downloads: 1 }, async (slot, owner, waitedMs) => {

@@ -118,7 +118,7 @@ function* masked(
   return createAnswerFinder<never>(found, provider)(query, nowMs)
 }
 
-function createWorker({ file, provider, walBound }: StreamSetup) {
+function createWorker({ file, provider, walBounds: { large, full } }: StreamSetup) {
   const writers = createWriters(provider)
   const streams = new Map<number, ReturnType<typeof createStream>>()
   /** The work of queries that are not answered yet. */
@@ -148,16 +148,13 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
     else connection.db.close()
   }
 
-  const isWalLarge = (): boolean => walBytes(file) > walBound.bytesMax
+  const isWal = ({ bytes }: typeof large): boolean => walBytes(file) > bytes
 
   /** Ends streams that have kept the WAL from being emptied for too long. */
   function endOld(): void {
-    if (!isWalLarge()) return
-    for (const [id, { ageMs, close }] of streams) {
-      if (ageMs() < walBound.oldMs) continue
-      streams.delete(id)
-      close()
-    }
+    if (!isWal(large)) return
+    const { oldMs } = isWal(full) ? full : large
+    for (const [id, { ageMs }] of streams) if (ageMs() >= oldMs) close(id)
   }
 
   /** Works on one snapshot, first emptying a large WAL if nothing is read; a stream keeps the connection. */
@@ -166,7 +163,7 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
     let isKept = false
     try {
       endOld()
-      if (inUse === 1 && isWalLarge()) connection.db.run('pragma wal_checkpoint(truncate)')
+      if (inUse === 1 && isWal(large)) connection.db.run('pragma wal_checkpoint(truncate)')
       connection.db.run('begin')
       isKept = (yield* work(connection)) === 'begun'
     } finally {
@@ -187,7 +184,7 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
       reply({ kind: 'rendered', id, rendered: renderAnswer(writerFor(first.length), first) })
       return 'done'
     }
-    if (streams.size > 0 && isWalLarge()) {
+    if (streams.size > 0 && isWal(full)) {
       reply({ kind: 'refused', id })
       return 'done'
     }

@@ -15,7 +15,11 @@ import { StoreError } from '../../../src/lib/errors.ts'
 import { addressText } from '../../../src/proxies/proxy.ts'
 import { PROXY_FILE } from '../../../src/sqlite/data-directory.ts'
 import { isDamage } from '../../../src/sqlite/errors.ts'
-import { createStreamer, type StreamLimits, WAL_BOUND } from '../../../src/sqlite/proxies/stream.ts'
+import {
+  createStreamer,
+  type StreamLimits,
+  WAL_BOUNDS,
+} from '../../../src/sqlite/proxies/stream.ts'
 import { openList } from '../../../src/sqlite/stores.ts'
 import { walBytes } from '../../../src/sqlite/wal.ts'
 import { fillList, T0 } from '../../support/fixtures.ts'
@@ -41,17 +45,24 @@ const ROWS = Array.from({ length: 5_000 }, (_, n) => ({
   works: n % 4 === 0 ? undefined : n % 101,
 }))
 
-type Options = { limits?: Partial<StreamLimits>; walBound?: typeof WAL_BOUND; verify?: () => void }
+/** A WAL with anything in it is full. */
+const FULL = { large: { bytes: 0, oldMs: 60_000 }, full: { bytes: 0, oldMs: 60_000 } }
+
+type Options = {
+  limits?: Partial<StreamLimits>
+  walBounds?: typeof WAL_BOUNDS
+  verify?: () => void
+}
 
 /** A streamer of a list of ROWS, asked for all of them. */
-function streamerOf({ limits, walBound = WAL_BOUND, verify = () => {} }: Options = {}) {
+function streamerOf({ limits, walBounds = WAL_BOUNDS, verify = () => {} }: Options = {}) {
   const dir = temporaryDirectory()
   const file = join(dir, PROXY_FILE)
   const list = openList(dir)
   fillList(list, ROWS)
   const failures: unknown[] = []
   const streamer = createStreamer(
-    { file, provider: PROVIDER, walBound },
+    { file, provider: PROVIDER, walBounds },
     { verify, onFailure: error => void failures.push(error) },
     limits,
   )
@@ -228,7 +239,7 @@ test('what is not found in time is refused with 503, and nothing is left of it',
   }
   using streamer = streamerOf({
     limits: { slots: 1, later },
-    walBound: { bytesMax: 0, oldMs: 60_000 },
+    walBounds: FULL,
   })
   for (const asked of [streamer.ask(), streamer.matches(QUERY)]) {
     expect(await refusalOf(asked)).toEqual(REFUSED)
@@ -263,8 +274,8 @@ describe('streams', () => {
     expect(streamer.failures).toEqual([])
   })
 
-  test('none begins beside another while that keeps a large WAL from being emptied', async () => {
-    using streamer = streamerOf({ walBound: { bytesMax: 0, oldMs: 60_000 } })
+  test('none begins beside another while that keeps a full WAL from being emptied', async () => {
+    using streamer = streamerOf({ walBounds: FULL })
     const first = await streamOf(streamer.ask())
     expect(streamer.importRow(1)).toBeGreaterThan(0)
     expect(await refusalOf(streamer.ask())).toEqual(REFUSED)
@@ -275,8 +286,20 @@ describe('streams', () => {
     expect(streamer.failures).toEqual([])
   })
 
-  test('one that has kept a large WAL from being emptied for long is ended', async () => {
-    using streamer = streamerOf({ walBound: { bytesMax: 0, oldMs: 0 } })
+  test('one begins beside others that keep a large WAL from being emptied, and ends none that is not old', async () => {
+    const large = { bytes: 0, oldMs: 60_000 }
+    using streamer = streamerOf({ walBounds: { large, full: { bytes: Infinity, oldMs: 0 } } })
+    const first = await streamOf(streamer.ask())
+    expect(streamer.importRow(1)).toBeGreaterThan(0)
+    const second = await streamOf(streamer.ask())
+    expect(second.totals?.records).toBe(ROWS.length + 1)
+    const reader = first.open(() => {}).getReader()
+    expect((await reader.read()).done).toBe(false)
+    await Promise.all([reader.cancel(), second.cancel()])
+  })
+
+  test('one that has kept a full WAL from being emptied for long is ended', async () => {
+    using streamer = streamerOf({ walBounds: { ...FULL, full: { bytes: 0, oldMs: 0 } } })
     const reader = (await streamOf(streamer.ask())).open(() => {}).getReader()
     streamer.importRow(1)
     const second = await streamOf(streamer.ask())
