@@ -160,7 +160,9 @@ export async function attemptFeed(
     )
     const { isEmpty, mark } = await list.state()
     const optionsAt = (at: string): string => `${importOptionsOf(feed)} ${provider} ${stamp} ${at}`
-    const known = !isEmpty && before.options === optionsAt(mark) ? before.validators : null
+    // A clock that was ahead has stamped rows that name no time.
+    const isSame = before.options === optionsAt(mark) && (before.lastSuccessAt ?? 0) <= clock()
+    const known = !isEmpty && isSame ? before.validators : null
     const opened = await within(context, FETCH_MS_MAX, slow, each =>
       openFeed(feed, known, { ...context, nowMs: clock(), signal: each }),
     )

@@ -36,7 +36,6 @@ const LINE_ROWS = 500
 /** A list that stores nothing: it writes the rows of a feed as lines of JSON. */
 export function candidateList(write: (line: string) => Promise<void>): AttemptContext['list'] {
   const rows: CandidateRow[] = []
-  let added = 0
   let isTyped = false
   async function flush(): Promise<void> {
     while (rows.length > 0) await write(`${JSON.stringify(rows.splice(0, LINE_ROWS))}\n`)
@@ -44,14 +43,13 @@ export function candidateList(write: (line: string) => Promise<void>): AttemptCo
   const importTx: ImportTx = {
     async lock() {},
     add(proxy) {
-      added += 1
       rows.push(candidateOf(proxy, isTyped))
     },
     lower() {},
     drained: flush,
     async commit() {
       await flush()
-      return { added, updated: 0, unchanged: 0, removed: 0 }
+      return { added: 0, updated: 0, unchanged: 0, removed: 0 }
     },
     rollback() {},
   }

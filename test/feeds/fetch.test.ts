@@ -101,6 +101,17 @@ describe('a feed from a URL', () => {
     expect(fetcher.rowCount()).toBe(4)
   })
 
+  test('is imported again once the clock is set back: rows without a time were stamped with it', async () => {
+    const { fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, lines(3)))
+    fetcher.pass(2 * HOUR_MS)
+    await fetch()
+    fetcher.pass(-2 * HOUR_MS)
+    await fetch()
+    using list = openList(fetcher.dir)
+    expect(list.proxies.checks(T0)).toEqual({ rows: 3, newest: T0 / 1000, ahead: 0 })
+    expect(await fetch('', fetcher.notImported)).toMatchObject({ rows: 3 })
+  })
+
   test('is imported again while rows of it lie in the future: the clock may be wrong', async () => {
     const csv = `ip,type,checked_at\n9.9.9.9:80,http,${T0 / 1000}\n9.9.9.8:80,http,${T0 / 1000 + 7200}\n`
     const { fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, csv))
