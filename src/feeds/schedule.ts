@@ -293,8 +293,8 @@ export function scheduleFeeds(options: ScheduleOptions) {
   change(options.feeds)
   return {
     change,
-    stop(): void {
-      for (const { stop } of jobs.values()) void stop()
+    async stop(): Promise<void> {
+      await Promise.all([...jobs.values()].map(({ stop }) => stop()))
     },
   }
 }

@@ -4,7 +4,7 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 
-export type Job = { stop(): void }
+export type Job = { stop(): Awaitable<void> }
 
 /** Called with a failure that is not reported elsewhere. */
 export type OnFailure = (failure: unknown) => void

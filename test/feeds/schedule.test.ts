@@ -261,15 +261,19 @@ describe('attempts', () => {
     expect(running).toBeEmpty() // its interval is counted from the end of that
   })
 
-  test('end when the server stops, and no more begin', async () => {
+  test('end when the server stops, which waits until their leases are given back, and no more begin', async () => {
     const job = await start('/a /b')
     await finish()
     const [left] = running
-    job.stop()
+    let isStopped = false
+    void job.stop().then(() => {
+      isStopped = true
+    })
     await passTurns()
-    expect(left?.isKilled).toBeTrue()
+    expect([left?.isKilled, isStopped]).toEqual([true, false])
     expect(timers).toBeEmpty()
     await finish()
+    expect(isStopped).toBeTrue()
     expect(timers).toBeEmpty()
     expect(said).toEqual(['feed /a: 3 rows'])
   })

@@ -18,7 +18,7 @@ import { whileLeader } from '../../jobs/leader.ts'
 import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
 import { isTrue, type Job, repeat, repeatInSlices, reportTo } from '../../jobs/runner.ts'
 import { keepSampleFresh } from '../../jobs/sample.ts'
-import { type Clock, PROCESS_START_MS, timerLater } from '../../lib/clock.ts'
+import { type Clock, orAfter, PROCESS_START_MS, timerLater } from '../../lib/clock.ts'
 import { several } from '../../lib/counted.ts'
 import { CommandError, messageOf, reasonOf, untilAborted } from '../../lib/errors.ts'
 import { createLog, type Log } from '../../lib/log.ts'
@@ -174,7 +174,7 @@ async function serve(serving: Serving): Promise<void> {
     })
   } finally {
     admin?.close()
-    for (const job of jobs) job.stop()
+    await orAfter(Promise.all(jobs.map(job => job.stop())), SECOND_MS) // leases are given back
     await log.close()
     manager.close()
   }
