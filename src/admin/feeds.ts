@@ -171,7 +171,9 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
   /** Stores a feed beside the others, and returns what is shown of it. */
   async function save({ feed, line }: ReturnType<typeof feedOf>, isNew: boolean, nowMs: number) {
     await write(feed.id, line, all => {
-      const others = isNew ? all : all.filter(({ id }) => id !== feed.id)
+      const others = all.filter(({ id }) => id !== feed.id)
+      if (isNew && others.length < all.length) throw conflict('this feed is there already')
+      if (isNew && all.length >= FEEDS_MAX) throw conflict(`there are ${FEEDS_MAX} feeds already`)
       checked(conflict, () => refuseConflicts([...others, feed]))
     })
     return (await describe([feed], nowMs)).find(({ id }) => id === feed.id)
@@ -179,11 +181,7 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
 
   async function add({ request, nowMs }: Asked) {
     const { source, ...members } = await readObject(request)
-    const given = feedOf(source, members)
-    const all = await current()
-    if (all.some(({ id }) => id === given.feed.id)) throw conflict('this feed is there already')
-    if (all.length >= FEEDS_MAX) throw conflict(`there are ${FEEDS_MAX} feeds already`)
-    return created(await save(given, true, nowMs))
+    return created(await save(feedOf(source, members), true, nowMs))
   }
 
   async function preview({ request }: Asked) {

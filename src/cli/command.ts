@@ -106,9 +106,9 @@ export function table(header: readonly string[], rows: readonly (readonly string
   return all.map(row => `${row.map(pad).join('  ').trimEnd()}\n`).join('')
 }
 
-/** A server on the same machine comes first: at a higher priority, and Ctrl-Z does not keep the list locked. */
+/** A server on the same machine comes first: at a higher priority, and Ctrl-Z does not keep the data locked. */
 export function yieldToServer(): void {
-  process.on('SIGTSTP', () => say('not suspended, as it may have locked the list; Ctrl-C ends it'))
+  process.on('SIGTSTP', () => say('not suspended, as it may have locked the data; Ctrl-C ends it'))
   try {
     setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
   } catch {} // where the system does not allow it, the priority stays

@@ -103,6 +103,9 @@ export const sessionOf = ({ name, timeoutMs, session }: Omit<ConnectionOptions, 
 const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
 
 const NO_ANSWER = 'it does not answer'
+/** The failure of a database that does not answer; what it was asked for may be made. */
+export const noAnswer = (shown: string): UnknownOutcome =>
+  new UnknownOutcome(`the database ${shown} cannot be used: ${NO_ANSWER}`)
 /** How long opening a connection may take, until others are waited for no longer, and until one is asked again. */
 const OPEN_MS_MAX = 2000
 const OTHERS_MS = 100
@@ -326,7 +329,7 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
       ;({ host, warning } = found)
       return work(found.sql)
     })
-    const late = () => new UnknownOutcome(`the database ${shown} cannot be used: ${NO_ANSWER}`)
+    const late = () => noAnswer(shown)
     try {
       return await inTime(done, ms, late, () => leave(NO_ANSWER))
     } catch (failure) {

@@ -14,7 +14,7 @@ import { idOf, type Merged, mergedColumns, ROW_COLUMNS, toRow, UNKNOWN } from '.
 import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../proxies/store.ts'
 import { arrayLiteral, columnsOf } from './arrays.ts'
 import { type ListState, lockList, storeListVersion } from './change-numbers.ts'
-import { type Connection, onlyRow, type Value } from './connection.ts'
+import { type Connection, noAnswer, onlyRow, type Value } from './connection.ts'
 import { LOCK_CLASS, LOCKS } from './migrate.ts'
 
 /**
@@ -241,8 +241,7 @@ function createSession(
       }),
     /** Commits. One that waits for a standby is done when that is back, though nobody waits any more. */
     async commit(): Promise<void> {
-      const sentence = `the database ${connection.shown} cannot be used: it does not answer`
-      const late = () => new UnknownOutcome(sentence)
+      const late = () => noAnswer(connection.shown)
       await inTime(run('commit'), COMMIT_MS_MAX, late, connection.renew).catch(error => {
         if (error instanceof UnknownOutcome) throw new UnknownOutcome(error.message + MAY_BE_MADE)
         if (error !== signal.reason || !(error instanceof CommandError)) throw error

@@ -6,7 +6,7 @@ import type { NetworkSet } from '../access/network-quota.ts'
 import type { Subject } from '../access/rate-limit.ts'
 import type { FeedState } from '../feeds/store.ts'
 import { timerLater } from '../lib/clock.ts'
-import { CommandError, orAborted, StoreError } from '../lib/errors.ts'
+import { CommandError, orAborted } from '../lib/errors.ts'
 import {
   type Contents,
   type Counts,
@@ -30,6 +30,7 @@ import { type CopyValue, toRow, versions } from './changes.ts'
 import {
   type Connection,
   insertRows,
+  noAnswer,
   onlyRow,
   openConnection,
   type Query,
@@ -268,8 +269,7 @@ async function connected<T>(
   const quick = openConnection({ url, timeoutMs, name })
   const patient = openConnection({ url, timeoutMs: null, name })
   const silent = new AbortController()
-  const late = new StoreError(`the database ${quick.shown} cannot be used: it does not answer`)
-  const ask = () => timerLater(() => silent.abort(late), answerMsMax)
+  const ask = () => timerLater(() => silent.abort(noAnswer(quick.shown)), answerMsMax)
   const transaction: Connection['transaction'] = (work, mode) => {
     let answered = ask()
     const bounded = async (query: Query) => {

@@ -249,7 +249,7 @@ test('Ctrl-Z does not suspend an import, which would keep the list locked', asyn
   const dir = temporaryDirectory()
   await using child = await startImport(dir)
   child.kill('SIGTSTP')
-  await child.says(/^not suspended, as it may have locked the list; Ctrl-C ends it\n/)
+  await child.says(/^not suspended, as it may have locked the data; Ctrl-C ends it\n/)
   child.stdin.write(SHARED)
   child.stdin.end()
   expect(await child.ended).toBe(0)
