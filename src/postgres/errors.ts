@@ -63,6 +63,8 @@ const CLIENT_CODES: { readonly [code: string]: string } = {
   ERR_POSTGRES_CONNECTION_TIMEOUT: 'it does not answer',
   ERR_POSTGRES_TLS_NOT_AVAILABLE: 'it offers no TLS, which sslmode asks for',
   ERR_POSTGRES_TLS_UPGRADE_FAILED: 'TLS with it failed',
+  ECONNRESET: 'the connection was lost',
+  EPROTO: 'TLS with it failed',
   ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another host name',
   CERT_HAS_EXPIRED: 'its certificate has expired',
   CERT_NOT_YET_VALID: 'its certificate is not valid yet',
@@ -92,10 +94,8 @@ export function isConnectionFailure(thrown: unknown): boolean {
 }
 
 /** Whether a failure leaves open whether the statement was carried out. */
-const isOutcomeUnknown = (thrown: unknown): boolean => {
-  const state = stateOf(thrown)
-  return !(thrown instanceof NotOpened) && (state === '' || /^(?:08|57P)/.test(state))
-}
+const isOutcomeUnknown = (thrown: unknown): boolean =>
+  !(thrown instanceof NotOpened) && /^(?:$|08|57P)/.test(stateOf(thrown))
 
 /** Why a call of the database failed, as the end of a sentence. */
 export function reasonOf(thrown: unknown): string {
