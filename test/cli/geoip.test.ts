@@ -51,6 +51,17 @@ test('so do feeds, and a feed is imported again when a database is new', async (
   await take(cwd, { args: ['list', ALL], stdout: PLACES })
 })
 
+test('an import of a row without a place replaces the stored one, geoip apply none', async () => {
+  const cwd = directory()
+  writeFileSync(join(cwd, 'paris.csv'), 'ip,type,country,city\n192.0.2.1:80,http,FR,Paris\n')
+  await take(cwd, { args: 'import paris.csv', stderr: /added 1/ })
+  const list = 'list get=csv&fields=country,city&time=999999999'
+  await take(cwd, { args: ['geoip', 'apply', ...BOTH], stderr: /0 of 1/ })
+  await take(cwd, { args: list, stdout: 'country,city\r\nFR,Paris\r\n' })
+  await take(cwd, { args: ['import', 'none.txt', ...BOTH], stderr: /updated 1/ })
+  await take(cwd, { args: list, stdout: 'country,city\r\nDE,Берлин\r\n' })
+})
+
 test('geoip apply fills in the list as it stands, and changes nothing else', async () => {
   const cwd = directory()
   await take(cwd, { args: 'import a.csv', stderr: /added 3/ })
