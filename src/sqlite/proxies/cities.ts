@@ -49,8 +49,10 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
     'select id from cities where name = ? and name_en = ?',
   )
   const matching = (lang: Lang) =>
-    db.prepare<{ id: number }, Bound[]>(`select id from cities where ${MATCHES[lang]} limit ?`)
+    db.prepare<{ id: number }, Bound[]>(`select id from cities where ${MATCHES[lang]}`)
   const idsMatching = { ru: matching('ru'), en: matching('en') }
+  /** Whether more have a name in any language: `lang` may show few of them, or none, and all would be read. */
+  const areMore = db.prepare(`select 1 from cities where ${MATCHES.ru} limit 1 offset ${IDS_MAX}`)
   const rowOf = db.prepare(
     'select 1 from proxies indexed by proxies_by_city where city = ? limit 1',
   )
@@ -73,7 +75,7 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
       let all: ReadonlySet<number> | null = null
       return (row: Row): boolean => {
         if (few-- > 0) return shown(nameOf(row[AT.city])).some(name => wanted.has(fold(name)))
-        all ??= new Set(idsMatching[lang].all(...values, -1).map(({ id }) => id))
+        all ??= new Set(idsMatching[lang].all(...values).map(({ id }) => id))
         return all.has(row[AT.city])
       }
     }
@@ -82,9 +84,9 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
 
   function named(searched: readonly string[], lang: Lang): NamedCities {
     const wanted = new Set(searched.map(fold).filter(name => name !== '')) // '': of accents alone
-    const json = JSON.stringify([...wanted])
-    const rows = wanted.size === 0 ? [] : idsMatching[lang].all(json, json, IDS_MAX + 1)
-    if (rows.length > IDS_MAX) return { ids: null, condition: byName(wanted, lang, [json, json]) }
+    const values = new Array<string>(2).fill(JSON.stringify([...wanted]))
+    if (areMore.get(...values)) return { ids: null, condition: byName(wanted, lang, values) }
+    const rows = idsMatching[lang].all(...values)
     const ids = rows.map(({ id }) => id).sort((a, b) => a - b)
     return { ids, condition: isIn('city', ids) }
   }

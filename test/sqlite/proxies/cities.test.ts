@@ -133,6 +133,19 @@ test('more names that are compared alike than fit a statement are all found', ()
   }
 })
 
+test('a name that thousands of cities have in another language only is looked for in turns', () => {
+  const { finder, proxies } = listOf(
+    Array.from({ length: 1_500 }, (_, n) => ({
+      ...{ ip: `10.0.${n >> 8}.${n & 255}:80`, type: 'http' },
+      ...{ city: 'x', city_en: n === 7 ? '' : `y${n}` },
+    })),
+  )
+  const filter = { ...NO_FILTER, cities: ['x'], lang: 'en' } as const
+  expect(proxies.findQuickly(filter, AT_T0)).toBeNull()
+  expect(finder.find(filter, AT_T0).rows).toHaveLength(1)
+  expect(proxies.lacks(filter).lacking).toEqual([])
+})
+
 test('rows are compared by name a thousand times, however many names are compared alike', () => {
   const list = listOf(
     Array.from({ length: 2_500 }, (_, n) => ({
