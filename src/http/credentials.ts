@@ -33,6 +33,12 @@ export function readCredentials(url: string, headers: RequestHeaders): Credentia
   return { key: keyOf(splitQueryString(text), headers), queryString: text }
 }
 
+/** The key of a request where that takes no time to find; of most others it is not valid. */
+export const plainKeyOf = (url: string, headers: RequestHeaders): string =>
+  /^Bearer (\S+)$/i.exec(headers.get('authorization') ?? '')?.[1] ??
+  PLAIN_KEY.exec(queryStringOf(url))?.[1] ??
+  ''
+
 const IN_HEADER = 'Authorization: Bearer KEY'
 
 /** The error of a request without a key; it says so when one may be in a header that is not read. */

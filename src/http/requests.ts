@@ -5,20 +5,22 @@
 import { Elysia } from 'elysia'
 import hyperid from 'hyperid'
 import type { AuthThrottle } from '../access/auth-throttle.ts'
-import { clientBucket } from '../access/entitlements.ts'
+import { clientBucket, tenantOf } from '../access/entitlements.ts'
 import type { AnswerUse } from '../access/history.ts'
 import { ApiError, ERRORS, type ErrorCode, STATUS } from '../api/errors.ts'
 import { type Refused, refused } from '../api/handler.ts'
 import type { Origins } from '../config/parsers.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
-import { messageOf, nextTurn, StoreError } from '../lib/errors.ts'
+import { messageOf, StoreError } from '../lib/errors.ts'
+import { createTurns, type Owner, type Work } from '../lib/fair-queue.ts'
 import type { Log } from '../lib/log.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { CodeOrStatus, Counters, RouteTraffic } from '../metrics/traffic.ts'
 import { type Begun, createAccessLog } from './access-log.ts'
 import type { ClientIp } from './client-ip.ts'
 import { createCors } from './cors.ts'
+import { plainKeyOf } from './credentials.ts'
 import {
   type End,
   errorReply,
@@ -58,20 +60,19 @@ const UNKNOWN_PATH = '(unknown)'
 
 /** After so long, it is asked whether the client has left meanwhile: to ask costs each request 0.2 µs. */
 const LEAVING_SECONDS = 0.1
-/** To read the query of a longer URL takes up to a millisecond: each has a turn of the event loop of its own. */
+/** To read the query of a longer URL takes milliseconds: as for `/key`, which counts for nothing, keys and clients take turns. */
 const LONG_URL = 512
 
 type Current = Incoming & Begun & { counted: RouteTraffic }
 
 /** The service as an Elysia application, not listening yet. */
 export function createHttpApp(parts: HttpParts) {
-  const { clock, log, errors, throttle, note, clientIp, counters } = parts
+  const { access, clock, log, errors, throttle, note, clientIp, counters } = parts
   const cors = parts.cors === undefined ? null : createCors(parts.cors)
   const elapsedMs = stopwatch()
   const accessLog = createAccessLog(log, elapsedMs)
   const ids = createIds()
-  /** Of the last request whose URL is long. */
-  let longTurn = Promise.resolve()
+  const addLong = createTurns()
 
   /** Reports an internal failure. The supervisor of a database reports its own, once. */
   function report(id: string, cause: unknown): void {
@@ -142,6 +143,29 @@ export function createHttpApp(parts: HttpParts) {
       return giveUp(current, thrown, seconds)
     }
   }
+  /** Whose turn it is to be read: that of a key, or of a client address. */
+  function ownerOf({ request: { url, headers }, ip, nowMs }: Current): Owner {
+    const address = ip() // while the connection is open
+    try {
+      const record = access.find(plainKeyOf(url, headers), nowMs)
+      if (record !== null) return tenantOf(record.caller, address)
+    } catch {
+      // Keys cannot be read at the moment.
+    }
+    return { id: clientBucket(address), isTrial: true }
+  }
+
+  /** Runs a route when the turn of its owner comes. */
+  function inTurn(current: Current, route: Route, end: End): Promise<Response> {
+    const { promise, resolve } = Promise.withResolvers<Response>()
+    function* read(): Work {
+      yield
+      resolve(new Promise(done => done(route(current, end))))
+    }
+    addLong(ownerOf(current), 0, read())
+    return promise.catch(thrown => end(refused(thrown)))
+  }
+
   /** Runs a route and turns what it ends with into a logged `Response`. */
   function respond(
     counted: RouteTraffic,
@@ -162,10 +186,8 @@ export function createHttpApp(parts: HttpParts) {
     try {
       const preflight = cors?.preflight(request) ?? null
       if (preflight !== null) return end(preflight)
-      if (request.url.length < LONG_URL) return route(current, end)
-      ip() // while the connection is open
-      longTurn = longTurn.then(() => nextTurn())
-      return longTurn.then(() => route(current, end)).catch(thrown => end(refused(thrown)))
+      if (request.url.length < LONG_URL && path !== '/key') return route(current, end)
+      return inTurn(current, route, end)
     } catch (thrown) {
       return end(refused(thrown))
     }

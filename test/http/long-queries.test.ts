@@ -1,6 +1,6 @@
-/** Queries that are long to read (contract B9): those of one client keep nobody else waiting. */
+/** Requests that take long to read, or count for nothing (contract B9): those of one client keep nobody else waiting. */
 import { afterAll, expect, test } from 'bun:test'
-import { ASK, dataDirectory } from '../support/fixtures.ts'
+import { ASK, dataDirectory, KEY } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
 import { cleanUp } from '../support/temporary.ts'
 
@@ -26,3 +26,23 @@ test.each(['/stats?', '/api?key=demo&', '/nowhere?'])(
     expect(order.filter(n => n !== 50)).toEqual(Array.from({ length: 50 }, (_, n) => n))
   },
 )
+
+test.each(['/api?key=pl_nobody&', '/api?key=demo&', '/stats?'])(
+  'many that ask %s with long queries do not keep that of a key waiting',
+  async start => {
+    const { request } = await startInProcess(dataDirectory(), { publicStats: 'totals' })
+    const long = Array.from({ length: 50 }, (_, n) => `${start}city=${cities(n)}`)
+    const order = await orderOf(request, [...long, `${ASK}&city=${cities(0)}`])
+    expect(order.indexOf(50)).toBeLessThan(5)
+  },
+)
+
+test('many that ask for /key do not keep a request waiting', async () => {
+  const { request } = await startInProcess(dataDirectory(), {})
+  const headers = { authorization: `Bearer ${KEY}` }
+  const order = await orderOf(
+    path => request(path, path === '/key' ? { headers } : {}),
+    [...new Array<string>(50).fill('/key'), ASK],
+  )
+  expect(order.indexOf(50)).toBeLessThan(5)
+})

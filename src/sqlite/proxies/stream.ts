@@ -8,12 +8,12 @@ import type { Tenant } from '../../access/entitlements.ts'
 import type { AnswerStream, AnswerStreamer, Rendered, Sent, Totals } from '../../api/answer.ts'
 import type { Query } from '../../api/query.ts'
 import { type Later, orAfter, stopwatch, timerLater } from '../../lib/clock.ts'
+import type { Owner } from '../../lib/fair-queue.ts'
 import { type ErrorMessage, startWorker, toError } from '../../lib/worker.ts'
 import type { Matches } from '../../proxies/draw.ts'
 import type { ProxyType } from '../../proxies/proxy.ts'
 import { toStoreError } from '../errors.ts'
 import { createLeases, createSemaphore, refusal, type Slot, type TakeLease } from './downloads.ts'
-import type { Owner } from './fair-queue.ts'
 
 export type StreamSetup = { file: string; provider: string; walBounds: WalBounds }
 

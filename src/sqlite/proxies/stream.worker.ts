@@ -6,12 +6,12 @@
 import { createAnswerFinder, type Rendered, renderAnswer } from '../../api/answer.ts'
 import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'
 import { stopwatch } from '../../lib/clock.ts'
+import { createTurns, type Owner, type Work } from '../../lib/fair-queue.ts'
 import { formatInstant } from '../../lib/time.ts'
 import { toErrorMessage } from '../../lib/worker.ts'
 import type { EndpointRow } from '../../proxies/row.ts'
 import { fingerprintOf, isSameFile } from '../database-files.ts'
 import { walBytes } from '../wal.ts'
-import { createFairQueue, type Owner, type Work } from './fair-queue.ts'
 import { QUICK_RECORDS_MAX } from './search.ts'
 import type { LongAnswer } from './select.ts'
 import { createListStore, openListFile } from './store.ts'
@@ -285,7 +285,7 @@ function createWorker({ file, provider, walBounds: { large, full } }: StreamSetu
       const isQuery = kind !== 'pull' && kind !== 'cancel'
       if (isQuery) queries.set(id, work)
       else if (kind === 'cancel') endQuery(id)
-      queue.add(owner ?? NOBODY, isQuery ? QUERIES : id, work)
+      addWork(owner ?? NOBODY, isQuery ? QUERIES : id, work)
     },
   }
 }
@@ -294,20 +294,9 @@ function createWorker({ file, provider, walBounds: { large, full } }: StreamSetu
 const QUERIES = 0
 
 let worker: ReturnType<typeof createWorker> | null = null
-const queue = createFairQueue()
-let isWorking = false
-
-/** Does one slice of work after the other; messages come in between. */
-function workOn(): void {
-  isWorking = queue.doSlice()
-  if (isWorking) setImmediate(workOn)
-}
+const addWork = createTurns()
 
 self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
   if (data.kind === 'setup') worker = createWorker(data)
-  else if (worker !== null) {
-    worker.add(data)
-    if (!isWorking) setImmediate(workOn)
-    isWorking = true
-  }
+  else worker?.add(data)
 }

@@ -1,10 +1,10 @@
 /**
- * The order in which the worker does its work (contract B9): in slices of some milliseconds, in
+ * The order in which work is done that others wait for (contract B9): in slices of some milliseconds, in
  * turns between keys and client addresses. Those of plans come before `demo` and `temp_`, which get a
  * tenth of the time at least. Knows nothing of what the work is.
  */
-import { createBoundedMap } from '../../lib/bounded-map.ts'
-import { stopwatch } from '../../lib/clock.ts'
+import { createBoundedMap } from './bounded-map.ts'
+import { stopwatch } from './clock.ts'
 
 export type Owner = { id: string; isTrial: boolean }
 /** Work that pauses often, after a millisecond or a few. It must not throw. */
@@ -84,5 +84,20 @@ export function createFairQueue(elapsedMs: () => number = stopwatch()) {
       ;(isTrialNext ? trial : plans).doSlice()
       return plans.hasWork() || trial.hasWork()
     },
+  }
+}
+
+/** Returns a function that adds work to such a queue, a slice of which is done in each turn of the event loop. */
+export function createTurns() {
+  const queue = createFairQueue()
+  let isWorking = false
+  function workOn(): void {
+    isWorking = queue.doSlice()
+    if (isWorking) setImmediate(workOn)
+  }
+  return (...work: Parameters<typeof queue.add>): void => {
+    queue.add(...work)
+    if (!isWorking) setImmediate(workOn)
+    isWorking = true
   }
 }

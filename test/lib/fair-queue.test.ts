@@ -1,6 +1,6 @@
-/** The order of the worker's work (src/sqlite/proxies/fair-queue.ts, contract B9), on a clock of its own. */
+/** The order of work in turns (src/lib/fair-queue.ts, contract B9), on a clock of its own. */
 import { expect, test } from 'bun:test'
-import { createFairQueue, type Owner, type Work } from '../../../src/sqlite/proxies/fair-queue.ts'
+import { createFairQueue, type Owner, type Work } from '../../src/lib/fair-queue.ts'
 
 const plan = (id: string): Owner => ({ id, isTrial: false })
 const trial = (id: string): Owner => ({ id, isTrial: true })
