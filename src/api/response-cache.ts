@@ -39,7 +39,7 @@ type Entry = { content: Content; listVersion: string; fromSeconds: number; toSec
 /** An entry, and the memory that other modules hold for it, such as compressed bodies. */
 type Held = Entry & { reservedBytes: number }
 
-/** Memory of an entry besides its content, and of a row with its text. */
+/** Memory of an entry besides its id and content, and of a row with its text. */
 const OVERHEAD_BYTES = 1024
 const ROW_BYTES = 512
 
@@ -53,8 +53,8 @@ function bytesOf(content: Content): number {
   return content.chunks.reduce((sum, { length }) => sum + length, content.subnets.length * 8)
 }
 
-const sizeOf = ({ content, reservedBytes }: Held): number =>
-  OVERHEAD_BYTES + bytesOf(content) + reservedBytes
+const sizeOf = ({ content, reservedBytes }: Held, id: string): number =>
+  OVERHEAD_BYTES + id.length + bytesOf(content) + reservedBytes
 
 /** Creates entries of at most `bytesMax` bytes together, looked up by id. */
 export function createCacheEntries(bytesMax: number) {
@@ -95,7 +95,7 @@ export function createCacheEntries(bytesMax: number) {
       const known = held.peek(id)
       if (known?.content !== content) return false
       const larger = { ...known, reservedBytes: known.reservedBytes + bytes }
-      if (sizeOf(larger) > bytesMax) return false
+      if (sizeOf(larger, id) > bytesMax) return false
       held.set(id, larger)
       return true
     },

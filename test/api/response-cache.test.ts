@@ -417,6 +417,13 @@ test('an entry that makes room is an eviction; one that is replaced is none', ()
   expect(full.has('a')).toBeFalse()
 })
 
+test('the size is that of ids, too: a query may be as long as its answer', () => {
+  const [short = 0, long = 0] = ['a', 'a'.repeat(5_000)].map(id => {
+    return holding(2 ** 20, [id]).counts().bytes
+  })
+  expect(long - short).toBe(4_999)
+})
+
 test('the size is that of content and of what others hold for it, and never above the bound', () => {
   const entries = createCacheEntries(5000)
   const content = answerOf(1000)
