@@ -83,6 +83,9 @@ function createGiveBack(usage: Usage, { within }: StoreTimeout, later: Later) {
   }
 }
 
+/** To consume so many networks takes milliseconds, tens of thousands of them 0.2 s: others have turns in between. */
+const NETWORKS_LONG = 1_000
+
 /** Access control on stores. Requests of one turn of the event loop are admitted in one batch. */
 export function createAccess(keys: KeyReader, usage: Usage, later: Later = timerLater) {
   const timeout = createStoreTimeout(usage.bound)
@@ -92,9 +95,9 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
   )
   /** Refusals that need no store are answered in batches as well, which takes less time for each. */
   const refuseInBatch = createTurnBatch((batch: readonly Decision[]) => batch)
-  const consumeInBatch = createTurnBatch((batch: readonly Consumption[], waited) =>
-    usage.consume(batch, waited),
-  )
+  const consume = (batch: readonly Consumption[], waited?: Waited) => usage.consume(batch, waited)
+  const consumeInBatch = createTurnBatch(consume)
+  const consumeAlone = createTurnBatch(consume, 1)
 
   /** The record of a key; `null` when it is unknown, revoked, expired, or its plan is off. */
   function find(key: string, nowMs: number): KeyRecord | null {
@@ -144,7 +147,8 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
     /** Consumes the network quotas of an answer, where the plan of the caller has them. */
     async consume(caller: Caller, served: Served): Promise<NetworkDecision> {
       if (!hasNetworkQuota(caller)) return { kind: 'consumed', limits: [] }
-      return consumeInBatch(consumptionOf(caller, served))
+      const isLong = served.subnets.length >= NETWORKS_LONG
+      return (isLong ? consumeAlone : consumeInBatch)(consumptionOf(caller, served))
     },
 
     /** The status of the caller's limits; counts no request. */

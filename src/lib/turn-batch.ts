@@ -36,7 +36,7 @@ export const BATCH_MAX = 1_000
 
 /**
  * Returns a function that queues an item. All items queued in one turn of the event loop, up to
- * `BATCH_MAX`, are passed to `work` in one call, in order of arrival; `work` returns one result per item,
+ * `batchMax`, are passed to `work` in one call, in order of arrival; `work` returns one result per item,
  * or a promise of them. At most one batch is in flight: what arrives meanwhile forms the next, and
  * `work` is called with how long the first of it has waited. A result that is a promise itself keeps
  * only its item waiting, not the next batch.
@@ -44,6 +44,7 @@ export const BATCH_MAX = 1_000
  */
 export function createTurnBatch<Item, Result>(
   work: (items: readonly Item[], waited?: Waited) => Awaitable<readonly Awaitable<Result>[]>,
+  batchMax = BATCH_MAX,
 ): Enqueue<Item, Result> {
   let items: Item[] = []
   let waiting: Waiting<Result>[] = []
@@ -53,8 +54,8 @@ export function createTurnBatch<Item, Result>(
 
   function run(): void {
     const [batch, waiters, waitedSoFar] = [items, waiting, waited]
-    items = items.splice(BATCH_MAX)
-    waiting = waiting.splice(BATCH_MAX)
+    items = items.splice(batchMax)
+    waiting = waiting.splice(batchMax)
     const isMore = items.length > 0
     waited = isMore ? (waited ?? stopwatch()) : undefined
     try {

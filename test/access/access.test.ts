@@ -182,6 +182,16 @@ describe('consumption', () => {
     expect(counts).toEqual({ admit: 1, consume: 1 })
   })
 
+  test('of a thousand networks and more is a batch of its own: others have turns in between', async () => {
+    const { access, counts } = countedAccess()
+    const caller = regular({ subnets: 5_000 })
+    const atMs = atOf(await access.admit(caller, IP, T0))
+    const subnets = Array.from({ length: 1_000 }, (_, i) => i)
+    const served = { ip: IP, subnets, atMs, nowMs: T0 }
+    await Promise.all([1, 2, 3].map(() => access.consume(caller, served)))
+    expect(counts.consume).toBe(3)
+  })
+
   test('without a quota touches no store', async () => {
     const { access, counts, countRows } = countedAccess()
     for (const caller of [regular({}), DEMO, temp()]) {
