@@ -2,6 +2,7 @@
  * The overview of the console: what the service does now, and its last 30 days. Requests are measured by the
  * differences of their counters, by the stopwatch, because the clock may jump.
  */
+import type { CheckerStatus } from '../checker/ports.ts'
 import { VERSION } from '../config/version.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { formatInstant, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
@@ -10,7 +11,6 @@ import { quantileOf } from '../metrics/histogram.ts'
 import type { Observed } from '../metrics/observed.ts'
 import type { Traffic } from '../metrics/traffic.ts'
 import { freshRows } from '../proxies/stats.ts'
-import { readChecker } from './checker.ts'
 import { invalid, wireName } from './route.ts'
 import type { setupOf } from './setup.ts'
 
@@ -216,6 +216,24 @@ type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
   pageUrl: string | null
   rssBytes: () => number | null
 }
+
+const describeChecker = ({ at, startedMs, judgeProblem, ...status }: CheckerStatus) => ({
+  at: formatInstant(at),
+  started: formatInstant(startedMs),
+  judge_problem: judgeProblem?.sentence ?? null,
+  queues: status.queues,
+  ...{ checked: status.checked, alive: status.alive, deferred: status.deferred },
+  failures: status.failures,
+  ...{ per_second: status.rate, needed_per_second: status.neededRate },
+  ...{ coverage: status.coverage, lag_seconds: status.lagSeconds, bytes: status.bytes },
+})
+
+/** What is shown of the checker: `null` where none ever ran, and where that cannot be read, which is reported elsewhere. */
+const readChecker = (read: () => Awaitable<CheckerStatus | null>) =>
+  Promise.try(read).then(
+    status => status && describeChecker(status),
+    () => null,
+  )
 
 /** `tick` is to be called every second; `state` and `read` are documents: for every view, and of the overview. */
 export function createOverview(parts: OverviewParts) {

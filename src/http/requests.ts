@@ -160,7 +160,7 @@ export function createHttpApp(parts: HttpParts) {
     const { promise, resolve } = Promise.withResolvers<Response>()
     function* read(): Work {
       yield
-      resolve(new Promise(done => done(route(current, end))))
+      resolve(Promise.try(route, current, end))
     }
     addLong(ownerOf(current), 0, read())
     return promise.catch(thrown => end(refused(thrown)))

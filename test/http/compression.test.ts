@@ -155,7 +155,7 @@ test('requests that are compressed at once reserve memory once', async () => {
 
 test('compressed bodies take the place of answers that were not used lately', async () => {
   const body = bodyOf(await createWorld().find('get=json'), T0)
-  const { find, compress } = createWorld(2 * (body.length + 1100))
+  const { find, compress } = createWorld(2 * (body.length + 1400))
   const [one, other] = [await find('get=json'), await find('get=json&count=200')]
   expect(await find('get=json')).toBe(one)
   await compress('get=json&count=200', 'gzip')
