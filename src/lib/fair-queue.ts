@@ -27,7 +27,7 @@ function createTier(elapsedMs: () => number) {
   const active = new Map<string, Owned>()
   /** What owners without work have used. */
   const usedBy = createBoundedMap<string, number>(OWNERS_MAX)
-  /** What the one had used whose turn was last. */
+  /** The most that one had used when its turn came. If it fell, newcomers would start far behind others. */
   let currentMs = 0
 
   return {
@@ -51,7 +51,7 @@ function createTier(elapsedMs: () => number) {
       const [id, owned] = others.reduce((a, b) => (b[1].usedMs < a[1].usedMs ? b : a), first)
       const { lanes } = owned
       const [[lane, works] = [0, []]] = lanes
-      currentMs = owned.usedMs
+      currentMs = Math.max(currentMs, owned.usedMs)
       const startMs = elapsedMs()
       let isDone = false
       while (!isDone && elapsedMs() - startMs < SLICE_MS) isDone = works[0]?.next().done ?? true

@@ -100,6 +100,21 @@ test('a key does not gain by sending its work piece by piece', () => {
   expect(ratio).toBeLessThan(1.3)
 })
 
+test('who has used much waits for nobody longer after a crowd has come and gone', () => {
+  const { add, run } = createWorld()
+  add(plan('regular'), 'downloads of a day', 10_000)
+  run()
+  for (let n = 0; n < 500; n += 1) {
+    add(plan(`one of many ${n}`), 'once', 5)
+    run()
+  }
+  add(plan('new'), 'long', 10_000)
+  run(50)
+  const quickMs = add(plan('regular'), 'quick', 5)
+  run()
+  expect(quickMs()).toBeLessThanOrEqual(50)
+})
+
 test('a step that takes longer than a slice ends it', () => {
   const { add, run, done } = createWorld()
   add(plan('a'), 'a', 40, { stepMs: 20 })
