@@ -100,6 +100,10 @@ export function createAnswerFinder<Large extends string>(
   }
 }
 
+/** The length of a body, in bytes. */
+export const bodyLength = ({ chunks }: Answer): number =>
+  chunks.reduce((sum, { length }) => sum + length, (chunks.length - 1) * formatInstant(0).length)
+
 export function bodyOf({ chunks }: Answer, nowMs: number): Content {
   const [first = '', second] = chunks
   if (second === undefined) return first

@@ -7,6 +7,7 @@ import { wholeSeconds } from '../access/rate-limit.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { createBoundedMap } from '../lib/bounded-map.ts'
 import type { Coded } from '../lib/encoding.ts'
+import { createLines } from '../lib/fair-queue.ts'
 import { splitQueryString } from '../lib/query-string.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { FILTER_RULES, type Filter } from '../proxies/filter.ts'
@@ -83,20 +84,18 @@ export function createStatsReader({ source, version: versionOf, provider, part }
   const read = createReader(provider, part)
   const admit = createLimit()
   const answers = createBoundedMap<string, Kept>(ANSWERS_MAX)
-  /** The last query of each client that waits: its next one is asked then, so that nobody waits for all of them. */
-  const turns = new Map<string, Promise<Coded>>()
+  /** The queries of a client are asked one after the other, so that nobody waits for all of them. */
+  const { inLine } = createLines(1)
   let waiting = 0
 
   function find(key: string, client: string, filter: Filter, version: string, nowMs: number) {
-    const ask = () => source.answer({ filter, nowMs, version, part, provider })
-    const before = turns.get(client)
-    const found = before?.then(ask, ask) ?? ask()
-    turns.set(client, found)
     const keep = (answer: Awaitable<Coded>) => answers.set(key, { answer, version, atMs: nowMs })
-    if (before === undefined) keep(found)
-    found
-      .then(keep, () => answers.delete(key))
-      .finally(() => turns.get(client) === found && turns.delete(client))
+    const found = inLine(client, () => {
+      const answer = source.answer({ filter, nowMs, version, part, provider })
+      keep(answer)
+      return answer
+    })
+    found.then(keep, () => answers.delete(key))
     return found
   }
 

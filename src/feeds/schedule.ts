@@ -6,7 +6,8 @@
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, type Later, orAfter } from '../lib/clock.ts'
 import { counted, several } from '../lib/counted.ts'
-import { messageOf, orAborted, untilAborted } from '../lib/errors.ts'
+import { messageOf, untilAborted } from '../lib/errors.ts'
+import { createLines } from '../lib/fair-queue.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { AttemptResult } from './attempt.ts'
 import type { Feed } from './feed.ts'
@@ -108,33 +109,6 @@ export async function runUnderLease(
  */
 const RUNNING_MAX = { url: 8, path: 2 } as const
 
-/** Returns a function that does up to so many works at once; the others wait in order. */
-function createSemaphore(max: number) {
-  const waiting: (() => void)[] = []
-  let free = max
-  const release = (): void => {
-    free += 1
-    take()
-  }
-  const take = (): void => {
-    if (free === 0 || waiting.length === 0) return
-    free -= 1
-    waiting.shift()?.()
-  }
-  return async function limited<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    waiting.push(resolve)
-    take()
-    await orAborted(promise, signal).catch(error => {
-      const at = waiting.indexOf(resolve)
-      if (at < 0) release()
-      else waiting.splice(at, 1)
-      throw error
-    })
-    return work().finally(release)
-  }
-}
-
 /** What is worth a sentence: the first result, a new failure, the end of failures, rejections. */
 function reportOf(
   { shown }: Feed,
@@ -166,29 +140,17 @@ export function createAttempts({
   openStore,
   ...context
 }: Omit<FetchContext, 'store'> & { openStore: () => Awaitable<FeedStore> }) {
-  const limited = {
-    url: createSemaphore(RUNNING_MAX.url),
-    path: createSemaphore(RUNNING_MAX.path),
-  }
-  const running = new Map<string, Promise<unknown>>()
+  const ofFeed = createLines(1)
+  const ofKind = { url: createLines(RUNNING_MAX.url), path: createLines(RUNNING_MAX.path) }
   return {
     /** Whether an attempt at a feed is under way here, or waits for its place. */
-    isRunning: (id: string): boolean => running.has(id),
+    isRunning: ofFeed.has,
     /** `runUnderLease`, after the attempt at the feed that is under way here. */
-    async run(feed: Feed, when: 'now' | 'if due', signal: AbortSignal): Promise<FeedState | null> {
-      const before = running.get(feed.id)?.catch(() => {})
+    run(feed: Feed, when: 'now' | 'if due', signal: AbortSignal): Promise<FeedState | null> {
       const work = async (): Promise<FeedState | null> =>
         runUnderLease(feed, when, { ...context, store: await openStore() }, signal)
-      const attempt = (async () => {
-        if (before !== undefined) await orAborted(before, signal)
-        return limited[feed.kind](work, signal)
-      })()
-      running.set(feed.id, attempt)
-      try {
-        return await attempt
-      } finally {
-        if (running.get(feed.id) === attempt) running.delete(feed.id)
-      }
+      const attempt = () => ofKind[feed.kind].inLine('', work, signal)
+      return ofFeed.inLine(feed.id, attempt, signal)
     },
   }
 }

@@ -1,6 +1,13 @@
 /** The route of the list, /api: credentials, the handler's outcome, bodies and their coding. */
 import type { Access } from '../access/access.ts'
-import { type Answer, type AnswerStream, bodyOf, type Sent } from '../api/answer.ts'
+import {
+  type Answer,
+  type AnswerStream,
+  bodyLength,
+  bodyOf,
+  type Content,
+  type Sent,
+} from '../api/answer.ts'
 import type { Handler, Outcome } from '../api/handler.ts'
 import type { Query } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
@@ -43,7 +50,7 @@ export function apiRoute({ handle, access, cache, clock }: ApiRouteParts): Route
       const sendable =
         answer.kind === 'stream'
           ? streamBody(query, answer, headers, isHead, () => isValid(key, nowMs))
-          : bodyFor(query, answer, headers)
+          : bodyFor(query, answer, headers, keyId ?? '')
       if (!(sendable instanceof Promise)) return endWith(sendable)
       return sendable.then(endWith)
     }
@@ -62,20 +69,14 @@ const encodingFor = (headers: Headers): Encoding | null =>
 
 /** Bodies of whole answers, compressed where the client and the length allow it. */
 function createBodies(cache: ResponseCache, clock: Clock) {
-  const compress = createCompressor(cache)
-  return (query: Query, answer: Answer, headers: Headers): Awaitable<Sendable> => {
-    const content = bodyOf(answer, clock())
-    const body: Body = { kind: 'whole', content }
-    if (content.length < COMPRESS_MIN_BYTES) {
-      return { body, fields: bodyHeaders(query.output, 'fixed') }
-    }
-    const encoding = encodingFor(headers)
-    if (encoding === null) return { body, fields: bodyHeaders(query.output, 'identity') }
-    const fields = bodyHeaders(query.output, encoding)
-    return compress(query, answer, content, encoding).then(compressed => ({
-      body: { kind: 'whole', content: compressed },
-      fields,
-    }))
+  const compress = createCompressor(cache, clock)
+  return (query: Query, answer: Answer, headers: Headers, keyId: string): Awaitable<Sendable> => {
+    const isShort = bodyLength(answer) < COMPRESS_MIN_BYTES
+    const encoding = isShort ? null : encodingFor(headers)
+    const fields = bodyHeaders(query.output, encoding ?? (isShort ? 'fixed' : 'identity'))
+    const whole = (content: Content): Sendable => ({ body: { kind: 'whole', content }, fields })
+    if (encoding === null) return whole(bodyOf(answer, clock()))
+    return compress(query, answer, encoding, keyId).then(whole)
   }
 }
 

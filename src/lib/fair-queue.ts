@@ -5,6 +5,7 @@
  */
 import { createBoundedMap } from './bounded-map.ts'
 import { stopwatch } from './clock.ts'
+import { orAborted } from './errors.ts'
 
 export type Owner = { id: string; isTrial: boolean }
 /** Work that pauses often, after a millisecond or a few. It must not throw. */
@@ -83,6 +84,33 @@ export function createFairQueue(elapsedMs: () => number = stopwatch()) {
       planSlices = isTrialNext || !trial.hasWork() ? 0 : planSlices + 1
       ;(isTrialNext ? trial : plans).doSlice()
       return plans.hasWork() || trial.hasWork()
+    },
+  }
+}
+
+/** Lines of asynchronous work: the first `most` of each owner are under way, the others wait in order. */
+export function createLines(most: number) {
+  const lines = new Map<string, Set<() => void>>()
+  return {
+    has: (owner: string): boolean => lines.has(owner),
+    /** Does work when its place is reached. @throws the reason of `signal` once that is aborted while it waits. */
+    async inLine<T>(owner: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+      const line = lines.get(owner) ?? new Set()
+      lines.set(owner, line)
+      const { promise, resolve: begin } = Promise.withResolvers<void>()
+      line.add(begin)
+      try {
+        if (line.size > most) await (signal === undefined ? promise : orAborted(promise, signal))
+        return await work()
+      } finally {
+        line.delete(begin)
+        if (line.size === 0) lines.delete(owner)
+        line
+          .values()
+          .drop(most - 1)
+          .next()
+          .value?.()
+      }
     },
   }
 }

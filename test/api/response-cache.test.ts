@@ -68,7 +68,8 @@ function cacheOver(list: List, bytesMax: number, select: Select = 'findAll', isR
   return {
     finds: () => finds,
     reserve: cache.reserve,
-    compress: createCompressor(cache),
+    compress: (query: Query, answer: Answer, nowMs: number, encoding: Encoding) =>
+      createCompressor(cache, () => nowMs)(query, answer, encoding, TENANT.id),
     async find(query: Query, nowMs: number): Promise<Answer | null> {
       const found = await cache.find(query, nowMs, true, () => TENANT)
       if (found === null || found.kind === 'answer') return found
@@ -529,7 +530,7 @@ async function checkCompressed(
   if (encoding === null) return
   const body = Buffer.from(bodyOf(answer, nowMs))
   for (const _ of ['first', 'again']) {
-    const compressed = await cache.compress(query, answer, body, encoding)
+    const compressed = await cache.compress(query, answer, nowMs, encoding)
     expect(Buffer.from(DECODERS[encoding](compressed)).equals(body)).toBe(true)
   }
 }

@@ -68,13 +68,17 @@ function createWorld(bytesMax = 2 ** 20) {
   const parts = { reader: list, streamer: null, provider: PROVIDER, bytesMax }
   const cache = createResponseCache(parts, () => true) // stores an answer at its first request
   const reserved: number[] = []
-  const compress = createCompressor({
-    reserve(query, answer, bytes) {
-      const isReserved = cache.reserve(query, answer, bytes)
-      if (isReserved) reserved.push(bytes)
-      return isReserved
+  let clockMs = T0
+  const compress = createCompressor(
+    {
+      reserve(query, answer, bytes) {
+        const isReserved = cache.reserve(query, answer, bytes)
+        if (isReserved) reserved.push(bytes)
+        return isReserved
+      },
     },
-  })
+    () => clockMs,
+  )
   const find = async (text: string, nowMs = T0): Promise<Answer> => {
     const found = await cache.find(queryOf(text), nowMs, false, () => TENANT)
     if (found?.kind !== 'answer') throw new Error('there is no answer')
@@ -83,9 +87,10 @@ function createWorld(bytesMax = 2 ** 20) {
   return {
     reserved,
     find,
-    compress: async (text: string, encoding: Encoding, nowMs = T0): Promise<Uint8Array> => {
+    compress: async (text: string, encoding: Encoding, nowMs = T0, keyId = 'key') => {
       const answer = await find(text, nowMs)
-      return compress(queryOf(text), answer, bodyOf(answer, nowMs), encoding)
+      clockMs = nowMs
+      return compress(queryOf(text), answer, encoding, keyId)
     },
   }
 }
@@ -151,6 +156,17 @@ test('requests that are compressed at once reserve memory once', async () => {
   const bodies = await Promise.all(Array.from({ length: 20 }, () => compress('', 'gzip')))
   expect(reserved).toEqual([bodies[0]?.length ?? 0])
   expect(bodies).toContain(await compress('', 'gzip'))
+})
+
+test('a key that asks for many bodies at once keeps the body of another key waiting for a few of them', async () => {
+  const { compress } = createWorld()
+  const done: string[] = []
+  const ask = async (keyId: string) => {
+    await compress('get=json&wrap=1', 'gzip', T0, keyId)
+    done.push(keyId)
+  }
+  await Promise.all([...Array.from({ length: 100 }, () => ask('many')), ask('one')])
+  expect(done.indexOf('one')).toBeLessThan(50)
 })
 
 test('compressed bodies take the place of answers that were not used lately', async () => {
