@@ -9,14 +9,7 @@ import { closeSync, type Stats, writeFileSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Source, sourceOfFile } from '../import/import.ts'
-import {
-  CommandError,
-  codeOf,
-  messageOf,
-  orAborted,
-  reasonOf,
-  systemReasonOf,
-} from '../lib/errors.ts'
+import { CommandError, codeOf, orAborted, reasonOf, systemReasonOf } from '../lib/errors.ts'
 import { bytesOf, openUnnamed, readNamed, requireRegular } from '../lib/files.ts'
 import { canonicalIp, isInternal } from '../lib/ip.ts'
 import { SECOND_MS } from '../lib/time.ts'
@@ -85,7 +78,7 @@ const FAILURES: { [code: string]: string } = {
 function toFailure(error: unknown, signal: AbortSignal): FetchFailure {
   if (error instanceof FetchFailure) return error
   if (error instanceof CommandError) return new FetchFailure(error.message) // of a header file
-  if (signal.aborted) return new FetchFailure(messageOf(signal.reason))
+  if (signal.aborted) return new FetchFailure(reasonOf(signal.reason))
   const code = codeOf(error)
   const reason = systemReasonOf(error) ?? (code || 'the answer is broken')
   return new FetchFailure(FAILURES[code] ?? `cannot be fetched (${reason})`)
@@ -328,21 +321,23 @@ async function openUrl(
   let fd: number | null = null
   try {
     const response = await follow(feed, known, context, signal)
-    const isConditional = known?.etag || known?.lastModified
-    if (response.status === 304 && isConditional) return { kind: 'unchanged' }
+    const { headers, status } = response
+    if (status === 304 && (known?.etag || known?.lastModified)) return { kind: 'unchanged' }
     refuseUnusable(response, nowMs)
     fd = openUnnamed(dir)
     const digest = await save(response, fd, bytesMax)
     if (digest === known?.digest) return { kind: 'unchanged' }
     const kept = fd
     fd = null
-    const etag = response.headers.get('etag') ?? ''
-    const lastModified = response.headers.get('last-modified') ?? ''
+    const etag = headers.get('etag') ?? ''
+    const said = headers.get('last-modified') ?? ''
+    // A file may change twice within the second of its Last-Modified.
+    const isOver = !(Date.parse(headers.get('date') ?? '') - Date.parse(said) < SECOND_MS)
     return {
       kind: 'changed',
       sources: [{ name: feed.shown, bytes: bytesOf(kept) }],
       skipped: [],
-      validators: { etag, lastModified, digest },
+      validators: { etag, lastModified: isOver ? said : '', digest },
       close: () => closeSync(kept),
     }
   } catch (error) {

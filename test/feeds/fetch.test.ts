@@ -91,6 +91,17 @@ describe('a feed from a URL', () => {
     },
   )
 
+  test('is asked for in full while it may have changed in the second of its Last-Modified', async () => {
+    const second = 'Fri, 20 Nov 2026 10:00:00 GMT'
+    const young = { 'Last-Modified': second, Date: second }
+    const { server, fetcher, fetch } = await feedOf(reply(200, young, lines(3)))
+    await fetch()
+    server.answers['/a'] = reply(200, young, lines(4))
+    expect(await fetch()).toMatchObject({ rows: 4 })
+    expect(server.asked[1]?.headers.has('if-modified-since')).toBeFalse()
+    expect(fetcher.rowCount()).toBe(4)
+  })
+
   test('without validators is not imported again while its content is the same', async () => {
     const { server, fetcher, fetch } = await feedOf(reply(200, {}, lines(3)))
     await fetch()
