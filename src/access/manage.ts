@@ -16,7 +16,7 @@ import {
   secretEnd,
   TEMP_PREFIX,
 } from './key.ts'
-import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from './plan.ts'
+import { BUILT_IN_PLANS, DEMO_PLAN, TEMP_PLAN } from './plan.ts'
 import type { Registry } from './ports.ts'
 import { UNUSED, type UsagePart } from './rate-limit.ts'
 
@@ -201,7 +201,7 @@ export async function removeKey({ keys }: Registry, id: string): Promise<void> {
 /** A key with its plan, what it has used, and its use by day. @throws RuleError without one. */
 export async function factsOf({ keys, plans, usage }: Registry, id: string, nowMs: number) {
   const key = await findKey(keys, id, nowMs)
-  const plan = await plans.find(key.plan ?? TEMP_PLAN)
+  const plan = (await plans.list()).find(({ name }) => name === (key.plan ?? TEMP_PLAN))
   if (!plan) throw unknownKey()
   const today = utcDay(nowMs)
   const { usages, nowMs: judgedMs } = await usage.peek([keySubject(id)], nowMs)
@@ -215,13 +215,6 @@ export function refuseTemporaryName(name: string, what: string): void {
   if (!name.startsWith(TEMP_PREFIX)) return
   const why = 'the plan of all temporary keys is temp'
   throw new RuleError('invalid', `${what} must not start with ${TEMP_PREFIX}: ${why}`, 'name')
-}
-
-/** Creates or changes a plan; what is left out stays, or is that of the built-in standard. */
-export async function changePlan(plans: Registry['plans'], name: string, changes: Partial<Plan>) {
-  const changed: Plan = { ...((await plans.find(name)) ?? BUILT_IN_PLANS[0]), ...changes, name }
-  await plans.set(changed)
-  return changed
 }
 
 /** @throws RuleError for limits that would do nothing on the plan of demo or temporary keys. */

@@ -45,3 +45,11 @@ export const BUILT_IN_PLANS: readonly [Plan, ...Plan[]] = [
   planOf(DEMO_PLAN, [2, 60], { count: 50, downloads: 1 }),
   planOf(TEMP_PLAN, [2, 3600], { count: 30, downloads: 1 }),
 ]
+
+export type PlanChanges = Pick<Plan, 'name'> & Partial<Plan>
+
+/** The plan of these that is changed, with its changes; what is left out stays, or is that of the built-in standard. */
+export const changedPlan = (plans: readonly Plan[], changes: PlanChanges): Plan => ({
+  ...(plans.find(({ name }) => name === changes.name) ?? BUILT_IN_PLANS[0]),
+  ...changes,
+})

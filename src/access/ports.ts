@@ -16,7 +16,7 @@ import type {
   StoredKey,
 } from './key.ts'
 import type { Consumption, NetworkCounts, NetworkDecision } from './network-quota.ts'
-import type { Plan } from './plan.ts'
+import type { Plan, PlanChanges } from './plan.ts'
 import type {
   Admission,
   Admitted,
@@ -142,9 +142,8 @@ export interface Registry {
   plans: {
     /** All plans, by name. */
     list(): Awaitable<Plan[]>
-    find(name: string): Awaitable<Plan | null>
-    /** Creates or replaces a plan; it applies to its keys at once. */
-    set(plan: Plan): Awaitable<void>
+    /** Creates or changes a plan in one step, and returns it; it applies to its keys at once. */
+    set(changes: PlanChanges): Awaitable<Plan>
     /** Removes a plan that no key uses. */
     remove(name: string): Awaitable<PlanRemoval>
   }

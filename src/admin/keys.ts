@@ -256,8 +256,8 @@ async function setPlan(registry: Registry, { request, name }: Asked): Promise<Re
     UNLIMITED,
   )
   manage.requireUseful(name, Object.keys(changes), '')
-  await manage.changePlan(registry.plans, name, {
-    ...changes,
+  await registry.plans.set({
+    ...{ ...changes, name },
     ...(state !== undefined && { enabled: state === 'on' }),
   })
   return ok((await listPlans(registry)).find(plan => plan.name === name))

@@ -200,7 +200,7 @@ export function createChangeSource(quick: Connection, slow: Connection): ChangeS
       'select id from proxylist.removed_keys where version > $1::float8',
       [version],
     )
-    const plans = await selectPlans(query, null)
+    const plans = await selectPlans(query)
     const keys = await readStoredKeys(query, version)
     return { isWhole, since, to, plans, removed: removed.map(({ id }) => id), keys }
   }

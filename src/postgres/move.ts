@@ -104,7 +104,7 @@ type NetworkRow = { kind: Subject['kind']; id: string; set: NetworkSet; day: num
 
 const createReader = (query: Query): Reader => ({
   async *plans() {
-    yield await selectPlans(query, null)
+    yield await selectPlans(query)
   },
   async *keys() {
     yield await readStoredKeys(query)
@@ -155,7 +155,7 @@ async function countRows(query: Query): Promise<Counts> {
   const columns = tables.map(name => `(select count(*) from proxylist.${name})::float8 as ${name}`)
   const feedLines = linesOf(await readLines(query)).length
   const counts = await onlyRow<Counts>(query, `select 0 as seen, ${columns.join(', ')}`)
-  const plans = (await selectPlans(query, null)).filter(plan => !isBuiltIn(plan)).length
+  const plans = (await selectPlans(query)).filter(plan => !isBuiltIn(plan)).length
   return { ...counts, plans, feedLines }
 }
 

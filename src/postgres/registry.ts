@@ -16,7 +16,7 @@ import {
   shownPrefix,
 } from '../access/key.ts'
 import { hashesOf, type Known, problemsOf } from '../access/load.ts'
-import { BUILT_IN_PLANS, type Plan, TEMP_PLAN } from '../access/plan.ts'
+import { BUILT_IN_PLANS, changedPlan, type Plan, TEMP_PLAN } from '../access/plan.ts'
 import type { LoadProblem, PlanRemoval, Registry, SomeKeys, UsageStore } from '../access/ports.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 import { arrayLiteral, bytea } from './arrays.ts'
@@ -36,12 +36,11 @@ const toPlan = ({ burst_requests: requests, burst_seconds: seconds, ...row }: Pl
   burst: requests === null || seconds === null ? null : { requests, seconds },
 })
 
-export const selectPlans = async (query: Query, name: string | null): Promise<Plan[]> => {
+export const selectPlans = async (query: Query): Promise<Plan[]> => {
   const rows = await query<PlanRow>(
     `select name, burst_requests, burst_seconds, daily::float8 as daily, subnets::float8 as subnets,
        clients::float8 as clients, count::float8 as count, downloads::float8 as downloads, enabled
-     from proxylist.plans where $1::text is null or name = $1 order by name`,
-    [name],
+     from proxylist.plans order by name`,
   )
   return rows.map(toPlan)
 }
@@ -52,25 +51,22 @@ export const toPlanRow = ({ burst, ...plan }: Plan): PlanRow => ({
   burst_seconds: burst?.seconds ?? null,
 })
 
-async function upsertPlan(query: Query, plan: Plan): Promise<void> {
-  const row = toPlanRow(plan)
-  const set = Object.keys(row).map(column => `${column} = excluded.${column}`)
-  await insertRows(query, 'plans', [row], `on conflict (name) do update set ${set.join(', ')}`)
-}
-
 /** Stores the built-in plans: once, when the schema is made. None of them is ever removed. */
-export async function seedPlans(query: Query): Promise<void> {
-  for (const plan of BUILT_IN_PLANS) await upsertPlan(query, plan)
-}
+export const seedPlans = (query: Query): Promise<void> =>
+  insertRows(query, 'plans', BUILT_IN_PLANS.map(toPlanRow))
 
 export const createPlanStore = (query: Query, change: Change) =>
   ({
-    list: (): Promise<Plan[]> => selectPlans(query, null),
+    list: () => selectPlans(query),
 
-    find: async (name: string): Promise<Plan | null> => (await selectPlans(query, name))[0] ?? null,
-
-    set: (plan: Plan): Promise<void> =>
-      change(async tx => ({ result: await upsertPlan(tx, plan), isChanged: true })),
+    set: changes =>
+      change<Plan>(async tx => {
+        const plan = changedPlan(await selectPlans(tx), changes)
+        const row = toPlanRow(plan)
+        const set = Object.keys(row).map(column => `${column} = excluded.${column}`)
+        await insertRows(tx, 'plans', [row], `on conflict (name) do update set ${set.join(', ')}`)
+        return { result: plan, isChanged: true }
+      }),
 
     remove: (name: string): Promise<PlanRemoval> =>
       change<PlanRemoval>(async tx => {

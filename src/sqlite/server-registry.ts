@@ -104,7 +104,6 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   }
   const plans: Registry['plans'] = {
     list: () => use(registry => registry.plans.list()),
-    find: name => use(registry => registry.plans.find(name)),
     set: plan => change(registry => registry.plans.set(plan)),
     remove: name => change(registry => registry.plans.remove(name)),
   }

@@ -64,6 +64,9 @@ async function install({ install: make }: RegistryEngine) {
       if (key === null) throw new Error(`there is no key ${id}`)
       return key
     },
+    async plan(name: string): Promise<Plan | null> {
+      return (await plans.list()).find(plan => plan.name === name) ?? null
+    },
     /** The id of the key that has or had a secret. */
     async ownerOf(key: string): Promise<string | null> {
       const [problem] = await keys.load([stored('probe', { hash: hashKey(key) })], true)
@@ -436,18 +439,18 @@ describe('plans', () => {
 
   test('are made, and replaced as a whole', async on => {
     await on.plans.set(BIG)
-    expect(await on.plans.find('big')).toEqual(BIG)
+    expect(await on.plan('big')).toEqual(BIG)
     const small = {
       ...builtIn('classic'),
       name: 'big',
       burst: { requests: 1000, seconds: 86_400 },
     }
     await on.plans.set(small)
-    expect(await on.plans.find('big')).toEqual(small)
+    expect(await on.plan('big')).toEqual(small)
     expect((await on.plans.list()).map(({ name }) => name)).toEqual([
       ...['big', 'classic', 'demo', 'standard', 'temp'],
     ])
-    expect(await on.plans.find('bi')).toBeNull()
+    expect(await on.plan('bi')).toBeNull()
   })
 
   test('that are switched off refuse their keys, and no others', async on => {
@@ -465,7 +468,7 @@ describe('plans', () => {
     for (const id of ids) await on.keys.set(id, { plan: 'standard' })
     expect(await on.plans.remove('big')).toEqual({ kind: 'removed' })
     expect(await on.plans.remove('big')).toEqual({ kind: 'unknown' })
-    expect(await on.plans.find('big')).toBeNull()
+    expect(await on.plan('big')).toBeNull()
   })
 })
 
@@ -479,7 +482,7 @@ describe('two machines at once', () => {
     await on.keys.revoke(id, T0 + 1)
     expect((await other.keys.read(id, T0))?.revokedAt).toBe(T0 + 1)
     await other.plans.set({ ...builtIn('classic'), count: 7 })
-    expect((await on.plans.find('classic'))?.count).toBe(7)
+    expect((await on.plan('classic'))?.count).toBe(7)
   })
 
   test('add the same key once', async on => {
@@ -500,6 +503,18 @@ describe('two machines at once', () => {
     expect(await on.keys.dump()).toHaveLength(300)
   })
 
+  test('change different limits of a plan at once, and lose none', async on => {
+    const other = on.open()
+    const [daily, count] = [10, 20]
+    await Promise.all([
+      (async () => on.plans.set({ name: 'new', daily }))(),
+      (async () => other.plans.set({ name: 'new', count }))(),
+      (async () => other.plans.set({ name: 'new', enabled: false }))(),
+    ])
+    const changed = { ...builtIn('standard'), name: 'new', daily, count, enabled: false }
+    expect(await on.plan('new')).toEqual(changed)
+  })
+
   test('set plans, rotate and revoke one after the other, each of them whole', async on => {
     const other = on.open()
     const id = await on.add('one')
@@ -512,7 +527,7 @@ describe('two machines at once', () => {
       (async () => other.keys.revoke(id, T0))(),
       (async () => on.keys.set(id, { label: 'kept' }))(),
     ])
-    const { daily, count } = (await on.plans.find('standard')) ?? {}
+    const { daily, count } = (await on.plan('standard')) ?? {}
     expect([1, 2, 3, 4]).toContain(Number(daily))
     expect(count).toBe(Number(daily))
     expect(await on.read(id)).toMatchObject({ label: 'kept', revokedAt: T0 })

@@ -65,9 +65,7 @@ const setPlan = command({
     )
     manage.requireUseful(name, Object.keys(changes), '--')
     const stores = storesOf({ data, database, databaseTimeout }, clock)
-    const plan = await stores.registry('make', ({ plans }) =>
-      manage.changePlan(plans, name, changes),
-    )
+    const plan = await stores.registry('make', ({ plans }) => plans.set({ ...changes, name }))
     const { name: _, ...limitsOfPlan } = describe(plan)
     const words = Object.entries(limitsOfPlan).map(([limit, value]) => `${limit} ${inWords(value)}`)
     say(`plan ${name}: ${words.join(', ')}`)

@@ -1,6 +1,6 @@
 /** Plans in SQLite. */
 import type { Database } from 'bun:sqlite'
-import { BUILT_IN_PLANS, type Plan } from '../../access/plan.ts'
+import { BUILT_IN_PLANS, changedPlan, type Plan } from '../../access/plan.ts'
 import type { PlanRemoval, Registry } from '../../access/ports.ts'
 
 export type PlanRow = Omit<Plan, 'burst' | 'enabled'> & {
@@ -31,17 +31,22 @@ export function createPlanStore(db: Database) {
 
   return {
     list,
-    find: (name: string): Plan | null => list().find(plan => plan.name === name) ?? null,
 
-    set({ burst, enabled, ...rest }: Plan): void {
-      const { requests = null, seconds = null } = burst ?? {}
-      db.prepare(
-        `insert or replace into plans
-           (name, burst_requests, burst_seconds, daily, subnets, clients, count, downloads, enabled)
-         values ($name, $requests, $seconds, $daily, $subnets, $clients, $count, $downloads,
-           $enabled)`,
-      ).run({ ...rest, requests, seconds, enabled: enabled ? 1 : 0 })
-    },
+    set: changes =>
+      db
+        .transaction(() => {
+          const plan = changedPlan(list(), changes)
+          const { burst, enabled, ...rest } = plan
+          const { requests = null, seconds = null } = burst ?? {}
+          db.prepare(
+            `insert or replace into plans
+               (name, burst_requests, burst_seconds, daily, subnets, clients, count, downloads, enabled)
+             values ($name, $requests, $seconds, $daily, $subnets, $clients, $count, $downloads,
+               $enabled)`,
+          ).run({ ...rest, requests, seconds, enabled: enabled ? 1 : 0 })
+          return plan
+        })
+        .immediate(),
 
     remove: (name: string): PlanRemoval =>
       db
