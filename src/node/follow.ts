@@ -174,17 +174,10 @@ export function createFreshness(elapsedMs: () => number) {
   let keysMs: number | null = null
   let listMs: number | null = null
   let listVersion: number | null = null
-  let failures = 0
-  let works = false
 
   return {
     take(followed: Followed): void {
-      if (followed.kind === 'failed') {
-        failures += 1
-        works &&= followed.what === 'list'
-        return
-      }
-      works = true
+      if (followed.kind === 'failed') return
       const { keysAgeMs, listAgeMs } = followed
       const nowMs = elapsedMs()
       if (keysAgeMs !== null) keysMs = nowMs - keysAgeMs
@@ -203,6 +196,5 @@ export function createFreshness(elapsedMs: () => number) {
       (elapsedMs() - Math.min(keysMs ?? startMs, listMs ?? startMs)) / SECOND_MS,
     listVersion: (): number | null => listVersion,
     hasKeys: (): boolean => keysMs !== null,
-    health: () => ({ works, failures }),
   }
 }

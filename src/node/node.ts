@@ -136,6 +136,8 @@ type NodeOptions = {
 /** Says once when the database fails, or copying its list, and when that is over. */
 export function createReporter(shown: string, { say, sayRepeated }: NodeOptions['log']) {
   const wrong = { keys: '', list: '' }
+  let failures = 0
+  let isKnown = false
   let isUncounted = false
   /** Whether that was seen since the last second began. */
   let isSeen = false
@@ -149,12 +151,14 @@ export function createReporter(shown: string, { say, sayRepeated }: NodeOptions[
     take(followed: Followed): void {
       if (followed.kind === 'failed') {
         const { what, message } = followed
+        failures += 1
         if (wrong[what] === message) return
         wrong[what] = message
         if (what === 'keys') say(`${message}; answering 503 until that is over`)
         else say(`the list cannot be copied, and stays as it was: ${message}`)
         return
       }
+      isKnown = true
       if (followed.keysAgeMs !== null) works('keys', `the database ${shown} works again`)
       if (followed.listAgeMs !== null) works('list', `the list of ${shown} is copied again`)
     },
@@ -163,14 +167,16 @@ export function createReporter(shown: string, { say, sayRepeated }: NodeOptions[
     },
     /** Says why requests cannot be counted, also where copies can be followed: commits may fail alone. */
     uncounted(failure: unknown, whose: FailedRequests): void {
-      if (wrong.keys !== '') return
       const isOfAll = whose === 'of all'
+      failures += Number(isOfAll)
+      if (wrong.keys !== '') return
       const requests = isOfAll ? 'cannot be counted and get' : 'of some keys or addresses get'
       const sentence = `requests ${requests} 503: ${messageOf(failure)}`
       sayRepeated(sentence, sentence)
       isUncounted ||= isOfAll
       isSeen ||= isOfAll
     },
+    health: () => ({ works: isKnown && wrong.keys === '' && !isUncounted, failures }),
     /** Finds out by `probe` whether requests can be counted again; to be called every second. */
     async tick(probe: () => Promise<void>): Promise<void> {
       if (!isUncounted) return
@@ -302,7 +308,7 @@ export async function openNode(given: NodeOptions) {
       runsJobs: lock.isHeld(),
     }),
     problem: freshness.problem,
-    health: freshness.health,
+    health: report.health,
     listening: follower.listening,
     /** To be called every second. */
     async tick(): Promise<void> {

@@ -394,15 +394,4 @@ describe('a node is known', () => {
     nowMs += 3_000
     expect([fresh.lagSeconds(), fresh.listVersion()]).toEqual([3, null])
   })
-
-  test('with the number of failures, and whether the last attempt succeeded', () => {
-    const fresh = freshness()
-    expect(fresh.health()).toEqual({ works: false, failures: 0 })
-    fresh.take(knows)
-    fresh.take(failed)
-    fresh.take(failed)
-    expect(fresh.health()).toEqual({ works: false, failures: 2 })
-    fresh.take(knows)
-    expect(fresh.health()).toEqual({ works: true, failures: 2 })
-  })
 })

@@ -198,11 +198,12 @@ test('a follower whose worker ends by an error of its own is started again', asy
 
 describe('what a node says of its database', () => {
   test('is said once, of keys and of the list each, and when it is over', () => {
-    const { take: report } = createReporter('db/proxylist', {
+    const { take: report, health } = createReporter('db/proxylist', {
       say: sentence => void said.push(sentence),
       sayRepeated() {},
     })
     const known = { kind: 'known', keysAgeMs: 0, listAgeMs: null, listVersion: 1 } as const
+    expect(health()).toEqual({ works: false, failures: 0 })
     report(known)
     for (let n = 0; n < 3; n += 1) {
       report({ kind: 'failed', what: 'list', message: 'the disk is full' })
@@ -210,6 +211,7 @@ describe('what a node says of its database', () => {
     }
     report({ kind: 'failed', what: 'keys', message: 'it is away' })
     report({ kind: 'failed', what: 'keys', message: 'it is away' })
+    expect(health().works).toBe(false)
     report({ ...known, listAgeMs: 0 })
     report({ ...known, listAgeMs: 0 })
     expect(said).toEqual([
@@ -218,10 +220,11 @@ describe('what a node says of its database', () => {
       'the database db/proxylist works again',
       'the list of db/proxylist is copied again',
     ])
+    expect(health()).toEqual({ works: true, failures: 5 })
   })
 
   test('is said of requests that cannot be counted, and when they are counted again', async () => {
-    const { uncounted, tick } = createReporter('db/proxylist', {
+    const { take, uncounted, tick, health } = createReporter('db/proxylist', {
       say: sentence => void said.push(sentence),
       sayRepeated: sentence => void (said.includes(sentence) || said.push(sentence)),
     })
@@ -235,9 +238,12 @@ describe('what a node says of its database', () => {
     }
     const LOCKED = 'requests of some keys or addresses get 503: a row is locked'
     const sentence = 'requests cannot be counted and get 503: its disk is full'
+    take({ kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 1 })
     await tick(probe)
     expect(said).toEqual([LOCKED])
+    expect(health()).toEqual({ works: true, failures: 0 })
     uncounted(new StoreError('its disk is full'), 'of all')
+    expect(health()).toEqual({ works: false, failures: 1 })
     for (let second = 0; second < 3; second += 1) await tick(probe)
     expect(said).toEqual([LOCKED, sentence])
     works = true
@@ -246,6 +252,7 @@ describe('what a node says of its database', () => {
     expect(said).toEqual([LOCKED, sentence])
     await tick(probe)
     expect(said).toEqual([LOCKED, sentence, 'requests are counted again'])
+    expect(health().works).toBe(true)
   })
 })
 
