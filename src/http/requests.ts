@@ -13,7 +13,7 @@ import type { Origins } from '../config/parsers.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
-import { createTurns, type Owner, type Work } from '../lib/fair-queue.ts'
+import { createCalls, type Owner } from '../lib/fair-queue.ts'
 import type { Log } from '../lib/log.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { CodeOrStatus, Counters, RouteTraffic } from '../metrics/traffic.ts'
@@ -72,7 +72,7 @@ export function createHttpApp(parts: HttpParts) {
   const elapsedMs = stopwatch()
   const accessLog = createAccessLog(log, elapsedMs)
   const ids = createIds()
-  const addLong = createTurns()
+  const callInTurn = createCalls()
 
   /** Reports an internal failure. The supervisor of a database reports its own, once. */
   function report(id: string, cause: unknown): void {
@@ -155,17 +155,6 @@ export function createHttpApp(parts: HttpParts) {
     return { id: clientBucket(address), isTrial: true }
   }
 
-  /** Runs a route when the turn of its owner comes. */
-  function inTurn(current: Current, route: Route, end: End): Promise<Response> {
-    const { promise, resolve } = Promise.withResolvers<Response>()
-    function* read(): Work {
-      yield
-      resolve(Promise.try(route, current, end))
-    }
-    addLong(ownerOf(current), 0, read())
-    return promise.catch(thrown => end(refused(thrown)))
-  }
-
   /** Runs a route and turns what it ends with into a logged `Response`. */
   function respond(
     counted: RouteTraffic,
@@ -187,7 +176,8 @@ export function createHttpApp(parts: HttpParts) {
       const preflight = cors?.preflight(request) ?? null
       if (preflight !== null) return end(preflight)
       if (request.url.length < LONG_URL && path !== '/key') return route(current, end)
-      return inTurn(current, route, end)
+      const routed = callInTurn(ownerOf(current), () => route(current, end))
+      return routed.catch(thrown => end(refused(thrown)))
     } catch (thrown) {
       return end(refused(thrown))
     }

@@ -3,6 +3,7 @@
  * turns between keys and client addresses. Those of plans come before `demo` and `temp_`, which get a
  * tenth of the time at least. Knows nothing of what the work is.
  */
+import type { Awaitable } from './awaitable.ts'
 import { createBoundedMap } from './bounded-map.ts'
 import { stopwatch } from './clock.ts'
 import { orAborted } from './errors.ts'
@@ -128,4 +129,17 @@ export function createTurns() {
     if (!isWorking) setImmediate(workOn)
     isWorking = true
   }
+}
+
+/** Returns a function that makes calls in such turns, each in a turn of the event loop of its own. */
+export function createCalls() {
+  const add = createTurns()
+  return <T>(owner: Owner, call: () => Awaitable<T>): Promise<T> =>
+    new Promise(resolve => {
+      function* work(): Work {
+        yield
+        resolve(Promise.try(call))
+      }
+      add(owner, 0, work())
+    })
 }

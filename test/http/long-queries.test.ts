@@ -1,4 +1,4 @@
-/** Requests that take long to read, or count for nothing (contract B9): those of one client keep nobody else waiting. */
+/** Requests that take long to read or to answer, or count for nothing (contract B9): those of one client keep nobody else waiting. */
 import { afterAll, expect, test } from 'bun:test'
 import { ASK, dataDirectory, KEY } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
@@ -44,5 +44,14 @@ test('many that ask for /key do not keep a request waiting', async () => {
     path => request(path, path === '/key' ? { headers } : {}),
     [...new Array<string>(50).fill('/key'), ASK],
   )
+  expect(order.indexOf(50)).toBeLessThan(5)
+})
+
+test('many that ask for long answers do not keep a request waiting', async () => {
+  const rows = Array.from({ length: 250 }, (_, n) => ({ ip: `10.9.0.${n}:3128`, type: 'http' }))
+  const { request } = await startInProcess(dataDirectory(rows), {})
+  const [long, short] = [`${ASK}&get=json`, `${ASK}&count=1`]
+  for (const path of [long, long, short, short]) await request(path) // from now on they are kept
+  const order = await orderOf(request, [...new Array<string>(50).fill(long), short])
   expect(order.indexOf(50)).toBeLessThan(5)
 })
