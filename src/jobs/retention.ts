@@ -8,7 +8,6 @@ import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
 import { type Job, type OnFailure, repeatInSlices } from './runner.ts'
 
-const EVERY_MS = MINUTE_MS
 /** The first prune of usage: a start has to answer requests first. */
 const FIRST_PRUNE_MS = 10 * SECOND_MS
 
@@ -47,7 +46,7 @@ export function retainProxies(
     removed = 0
     return false
   }
-  return repeatInSlices(removeSlice, EVERY_MS, onFailure)
+  return repeatInSlices(removeSlice, MINUTE_MS, onFailure)
 }
 
 /** Removes usage that no limit counts any more. */
@@ -55,4 +54,4 @@ export const pruneUsage = (
   usage: Pick<UsageStore, 'prune'>,
   clock: Clock,
   onFailure: OnFailure,
-): Job => repeatInSlices(() => usage.prune(clock()), EVERY_MS, onFailure, FIRST_PRUNE_MS)
+): Job => repeatInSlices(() => usage.prune(clock()), MINUTE_MS, onFailure, FIRST_PRUNE_MS)

@@ -8,14 +8,7 @@ import { consume, type NetworkSet, type NetworkTable } from '../../access/networ
 import { createPassedTime } from '../../access/passed-time.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
 import type { UsageStore } from '../../access/ports.ts'
-import {
-  admit,
-  giveBack,
-  type Subject,
-  UNUSED,
-  type Usage,
-  type UsageTable,
-} from '../../access/rate-limit.ts'
+import { admit, giveBack, type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { SECOND_MS, utcDay } from '../../lib/time.ts'
@@ -56,7 +49,7 @@ export function takeLock<T>(begin: () => T, { msMax, pause, stopwatch }: LockWai
   }
 }
 
-/** Networks that a prune removes at a time: requests wait for it. */
+/** Networks that a prune looks at in one go: requests wait for it. */
 const REMOVE_SLICE = 2_000
 
 /** Chunks that are written at a time when a server ends: requests to other servers wait for it. */
@@ -72,27 +65,27 @@ const COUNTS_MAX = 10_000
  * come in any number: counts are kept until another connection commits, and a set is read only for answers of many.
  */
 function createNetworkTable(db: Database) {
-  const ofSet = 'subject_kind = ?1 and subject_id = ?2 and network_set = ?3 and day = ?4'
+  const ofSet =
+    'from networks where subject_kind = ?1 and subject_id = ?2 and network_set = ?3 and day = ?4'
   type OfSet = [kind: string, id: string, set: string, day: number]
-  const select = db.prepare<{ network: string }, OfSet>(
-    `select network from networks where ${ofSet}`,
+  type Row = [...OfSet, network: string]
+  const select = db.prepare<{ network: string }, OfSet>(`select network ${ofSet}`)
+  const selectOne = db.prepare<{ network: string }, Row>(`select network ${ofSet} and network = ?5`)
+  const selectCount = db.prepare<{ n: number }, OfSet>(`select count(*) as n ${ofSet}`)
+  const insert = db.prepare<never, Row>('insert or ignore into networks values (?, ?, ?, ?, ?)')
+  const columns = 'subject_kind, subject_id, network_set, day, network'
+  const selectEnd = db.prepare<never, Row>(
+    `select ${columns} from networks where (${columns}) > (?, ?, ?, ?, ?)
+     order by ${columns} limit 1 offset ${REMOVE_SLICE - 1}`,
   )
-  const selectOne = db.prepare<{ network: string }, [...OfSet, string]>(
-    `select network from networks where ${ofSet} and network = ?5`,
-  )
-  const selectCount = db.prepare<{ n: number }, OfSet>(
-    `select count(*) as n from networks where ${ofSet}`,
-  )
-  const insert = db.prepare<never, [...OfSet, string]>(
-    'insert or ignore into networks values (?, ?, ?, ?, ?)',
-  )
-  const remove = db.prepare<never, [number, number]>(
-    `delete from networks where (subject_kind, subject_id, network_set, day, network) in
-       (select subject_kind, subject_id, network_set, day, network from networks where day < ? limit ?)`,
+  const remove = db.prepare<never, [...Row, ...Row, number]>(
+    `delete from networks where (${columns}) > (?, ?, ?, ?, ?) and (${columns}) <= (?, ?, ?, ?, ?)
+     and day < ?`,
   )
   const removeOf = db.prepare<never, [string, string]>(
     'delete from networks where subject_kind = ? and subject_id = ?',
   )
+  let round: { day: number; after: Row | null } = { day: 0, after: null }
   const version = dataVersionOf(db) // of what other connections commit
   const counts = createBoundedMap<string, { [S in NetworkSet]: number }>(COUNTS_MAX)
   let seenVersion = version()
@@ -124,10 +117,15 @@ function createNetworkTable(db: Database) {
       counts.clear()
       removeOf.run(kind, id)
     },
-    /** Removes a slice of the networks of earlier days; returns whether more may remain. */
+    /** Removes the networks of earlier days from a slice of all; returns whether more may remain. */
     removeBefore(day: number): boolean {
+      if (day !== round.day) round = { day, after: ['', '', '', 0, ''] }
+      if (round.after === null) return false
       counts.clear()
-      return remove.run(day, REMOVE_SLICE).changes === REMOVE_SLICE
+      const [end = null] = selectEnd.values(...round.after) as Row[]
+      remove.run(...round.after, ...(end ?? (['~', '', '', 0, ''] as Row)), day)
+      round.after = end
+      return end !== null
     },
   } satisfies NetworkTable & { [method: string]: unknown }
 }
@@ -188,7 +186,7 @@ export function createUsageStore(
   const networks = createNetworkTable(db)
   const keepMs = createKeepMs(db)
   const keyUse = createKeyUse(db, admissions)
-  const tables: UsageTable & NetworkTable = { ...admissions, ...networks }
+  const tables = { ...admissions, ...networks }
   const removeProbe = db.prepare("delete from networks where subject_kind = 'probe'")
   const writeProbe = db.prepare("insert into networks values ('probe', '', '', 0, '')")
 

@@ -73,6 +73,19 @@ describe('what is used up', () => {
     expect(left).toEqual([4500, 2500, 500])
     expect(server.countRows('networks')).toBe(0)
   })
+
+  test('of networks is looked for slice by slice, once a day, however many are kept', async () => {
+    const server = openUsage()
+    const subnets = Array.from({ length: 4500 }, (_, i) => i)
+    for (const day of [T0, T0 + DAY_MS]) {
+      await ask(server, regular({ subnets: 9999 }), day, subnets)
+      let slices = 1
+      while (server.usage.prune(day)) slices += 1
+      expect(slices).toBe(day === T0 ? 3 : 5)
+      expect(server.usage.prune(day)).toBeFalse()
+    }
+    expect(server.countRows('networks')).toBe(9000)
+  })
 })
 
 // ---------------------------------------------------------------------------------------------
