@@ -135,14 +135,14 @@ export function createLines(
   let waiting = ''
   let batch = ''
   let dropped = 0
+  let start = '' // ends the line that a failed write may have cut
   let isOpen = true
   /** The write of `batch` that has not ended, and those that follow it. */
   let writing: Promise<void> | null = null
 
   async function writeWaiting(): Promise<void> {
     while (waiting !== '' && isOpen) {
-      batch = waiting
-      waiting = ''
+      ;[batch, waiting, start] = [start + waiting, '', '']
       await output.write(batch).catch(failed)
     }
     batch = ''
@@ -154,9 +154,9 @@ export function createLines(
       isOpen = false // nobody can ever read what is written
       waiting = ''
       dropped = 0
-      say(CLOSED)
-      return
+      return say(CLOSED)
     }
+    start = '\n'
     const what = `could not be written: ${reasonOf(error)}`
     sayRepeated(`access log lines ${what}`, `${linesOf(countLines(batch))} ${what}`)
   }
@@ -201,7 +201,7 @@ export function createLines(
 }
 
 const linesOf = (count: number): string => `${count} access log ${count === 1 ? 'line' : 'lines'}`
-const countLines = (text: string): number => text.split('\n').length - 1
+const countLines = (text: string): number => text.split('\n').filter(Boolean).length
 
 /**
  * A terminal, written to without waiting: one that is stopped (Ctrl-S), or whose connection hangs, would halt the

@@ -128,10 +128,20 @@ describe('lines that cannot be written', () => {
     await end(NO_SPACE)
     lines.add('c')
     await turn()
-    expect(written).toEqual(['a\nb\n', 'c\n'])
+    expect(written).toEqual(['a\nb\n', '\nc\n'])
     expect(said).toEqual(['2 access log lines could not be written: no space left on device'])
     await end(NO_SPACE)
     expect(said.at(-1)).toBe('1 access log line could not be written: no space left on device')
+  })
+
+  test('a write that failed may have cut a line: the next ones begin on a line of their own', async () => {
+    const { lines, written, end } = createWorld()
+    for (const [text, error] of [['a', NO_SPACE], ['b'], ['c']] as const) {
+      lines.add(text)
+      await turn()
+      await end(error)
+    }
+    expect(written).toEqual(['a\n', '\nb\n', 'c\n'])
   })
 
   test('drain waits for all of them', async () => {
