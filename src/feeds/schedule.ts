@@ -103,12 +103,6 @@ export async function runUnderLease(
   }
 }
 
-/**
- * Most attempts at once, each of which takes 50 MB: servers that hang keep other ones waiting when they
- * are as many, but never a file.
- */
-const RUNNING_MAX = { url: 8, path: 2 } as const
-
 /** What is worth a sentence: the first result, a new failure, the end of failures, rejections. */
 function reportOf(
   { shown }: Feed,
@@ -141,7 +135,8 @@ export function createAttempts({
   ...context
 }: Omit<FetchContext, 'store'> & { openStore: () => Awaitable<FeedStore> }) {
   const ofFeed = createLines(1)
-  const ofKind = { url: createLines(RUNNING_MAX.url), path: createLines(RUNNING_MAX.path) }
+  /** An attempt takes 50 MB. Servers that hang keep other ones waiting when they are as many, but never a file. */
+  const ofKind = { url: createLines(8), path: createLines(2) }
   return {
     /** Whether an attempt at a feed is under way here, or waits for its place. */
     isRunning: ofFeed.has,

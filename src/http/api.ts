@@ -52,7 +52,7 @@ export function apiRoute({ handle, access, cache, clock }: ApiRouteParts): Route
       const sendable =
         answer.kind === 'stream'
           ? streamBody(query, answer, headers, isHead, () => isValid(key, nowMs))
-          : bodyFor(query, answer, headers, keyId ?? '')
+          : bodyFor(query, answer, request, keyId ?? '')
       return sendable instanceof Promise ? sendable.then(endWith) : endWith(sendable)
     }
     return handle({ key, queryString, ip, nowMs }, reply)
@@ -66,17 +66,18 @@ const IN_TURN_MIN = 64 * 1024
 
 /** Bodies of whole answers, compressed where the client and the length allow it. */
 function createBodies(cache: ResponseCache, clock: Clock) {
-  const compress = createCompressor(cache, clock)
+  const compress = createCompressor(cache)
   const callInTurn = createCalls()
-  return (query: Query, answer: Answer, headers: Headers, keyId: string): Awaitable<Sendable> => {
+  return (query: Query, answer: Answer, request: Request, keyId: string): Awaitable<Sendable> => {
     const length = bodyLength(answer)
     const isShort = length < COMPRESS_MIN_BYTES
-    const encoding = isShort ? null : chooseEncoding(headers.get('accept-encoding'))
+    const encoding = isShort ? null : chooseEncoding(request.headers.get('accept-encoding'))
     const fields = bodyHeaders(query.output, encoding ?? (isShort ? 'fixed' : 'identity'))
     const whole = (content: Content): Sendable => ({ body: { kind: 'whole', content }, fields })
-    if (encoding !== null) return compress(query, answer, encoding, keyId).then(whole)
-    const make = () => whole(bodyOf(answer, clock()))
-    return length < IN_TURN_MIN ? make() : callInTurn({ id: keyId, isTrial: false }, make)
+    const body = () => (request.signal.aborted ? null : bodyOf(answer, clock()))
+    if (encoding !== null) return compress(query, answer, encoding, { keyId, body }).then(whole)
+    if (length < IN_TURN_MIN) return whole(bodyOf(answer, clock()))
+    return callInTurn({ id: keyId, isTrial: false }, () => whole(body() ?? ''))
   }
 }
 

@@ -137,8 +137,7 @@ export function createCalls() {
   return <T>(owner: Owner, call: () => Awaitable<T>): Promise<T> =>
     new Promise(resolve => {
       function* work(): Work {
-        yield
-        resolve(Promise.try(call))
+        yield resolve(Promise.try(call))
       }
       add(owner, 0, work())
     })

@@ -69,7 +69,9 @@ function cacheOver(list: List, bytesMax: number, select: Select = 'findAll', isR
     finds: () => finds,
     reserve: cache.reserve,
     compress: (query: Query, answer: Answer, nowMs: number, encoding: Encoding) =>
-      createCompressor(cache, () => nowMs)(query, answer, encoding, TENANT.id),
+      createCompressor(cache)(query, answer, encoding, {
+        ...{ keyId: TENANT.id, body: () => bodyOf(answer, nowMs) },
+      }),
     async find(query: Query, nowMs: number): Promise<Answer | null> {
       const found = await cache.find(query, nowMs, true, () => TENANT)
       if (found === null || found.kind === 'answer') return found

@@ -68,17 +68,13 @@ function createWorld(bytesMax = 2 ** 20) {
   const parts = { reader: list, streamer: null, provider: PROVIDER, bytesMax }
   const cache = createResponseCache(parts, () => true) // stores an answer at its first request
   const reserved: number[] = []
-  let clockMs = T0
-  const compress = createCompressor(
-    {
-      reserve(query, answer, bytes) {
-        const isReserved = cache.reserve(query, answer, bytes)
-        if (isReserved) reserved.push(bytes)
-        return isReserved
-      },
+  const compress = createCompressor({
+    reserve(query, answer, bytes) {
+      const isReserved = cache.reserve(query, answer, bytes)
+      if (isReserved) reserved.push(bytes)
+      return isReserved
     },
-    () => clockMs,
-  )
+  })
   const find = async (text: string, nowMs = T0): Promise<Answer> => {
     const found = await cache.find(queryOf(text), nowMs, false, () => TENANT)
     if (found?.kind !== 'answer') throw new Error('there is no answer')
@@ -89,9 +85,11 @@ function createWorld(bytesMax = 2 ** 20) {
     find,
     compress: async (text: string, encoding: Encoding, nowMs = T0, keyId = 'key') => {
       const answer = await find(text, nowMs)
-      clockMs = nowMs
-      return compress(queryOf(text), answer, encoding, keyId)
+      const body = () => bodyOf(answer, nowMs)
+      return compress(queryOf(text), answer, encoding, { keyId, body })
     },
+    compressForNobody: async (text: string, encoding: Encoding) =>
+      compress(queryOf(text), await find(text), encoding, { keyId: 'key', body: () => null }),
   }
 }
 
@@ -167,6 +165,13 @@ test('a key that asks for many bodies at once keeps the body of another key wait
   }
   await Promise.all([...Array.from({ length: 100 }, () => ask('many')), ask('one')])
   expect(done.indexOf('one')).toBeLessThan(50)
+})
+
+test('nothing is made nor kept for a client that has left', async () => {
+  const { compress, compressForNobody, reserved } = createWorld()
+  expect(await compressForNobody('get=json', 'gzip')).toHaveLength(0)
+  expect(reserved).toEqual([])
+  expect(gunzipSync(await compress('get=json', 'gzip')).toString()).toContain('10.9.0.')
 })
 
 test('compressed bodies take the place of answers that were not used lately', async () => {
