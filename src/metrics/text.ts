@@ -78,14 +78,15 @@ export function createMetricsText(parts: MetricsParts) {
   const lags = watchEventLoop(timing)
   const build = { version: VERSION, commit: COMMIT, bun: BUN_VERSION, sqlite: SQLITE_VERSION }
   let shared: { text: Promise<string>; atMs: number } | null = null
+  const known: Pick<Reading, 'attention'> = { attention: null } // the newest: it may take longer
 
   async function write(): Promise<string> {
     const nowMs = clock()
     // Left out where it cannot be read, which is reported elsewhere, or one scrape would wait for long.
     const soon = <T>(read: Promise<T>) => orAfter(read, WAIT_MS_MAX, timing.later).catch(() => null)
-    const [breakdown, needed, feeds, checker] = await Promise.all([
+    const [breakdown, , feeds, checker] = await Promise.all([
       soon(Promise.try(observed.breakdown, nowMs)),
-      soon(attention()),
+      soon(attention().then(found => Object.assign(known, { attention: found }))),
       (async () => shownFeeds(await observed.feeds()))().catch(() => []),
       soon(Promise.try(observed.checker)),
     ])
@@ -94,7 +95,7 @@ export function createMetricsText(parts: MetricsParts) {
       ...{ traffic: counted.traffic, admissions: counted.admissions },
       cache: counted.cacheCounts(),
       list: attempt(() => observed.checks()),
-      ...{ feeds, checker, attention: needed },
+      ...{ feeds, checker, ...known },
       replication: observed.replication(),
       databases: observed.databases(),
       freeBytes: observed.space()?.freeBytes ?? null,

@@ -4,6 +4,7 @@ import { prometheusContentType } from 'prom-client'
 import { createAdmissionCounts } from '../../src/api/handler.ts'
 import type { StoredFeed } from '../../src/feeds/store.ts'
 import { StoreError } from '../../src/lib/errors.ts'
+import type { Attention } from '../../src/metrics/attention.ts'
 import { METRICS_TYPE, type Observed } from '../../src/metrics/observed.ts'
 import { EVERY_MS } from '../../src/metrics/process.ts'
 import {
@@ -43,7 +44,10 @@ const feedOf = (source: string, more: Partial<StoredFeed> = {}): StoredFeed => (
 })
 
 /** A scraped service of which nothing happens by itself; `passMs` lets time pass. */
-function scraped(more: Partial<Observed> = {}) {
+function scraped(
+  more: Partial<Observed> = {},
+  attention: () => Promise<readonly Attention[]> = async () => [],
+) {
   let elapsedMs = 0
   let readings = 0
   const timers = new Map<() => void, number>()
@@ -68,8 +72,7 @@ function scraped(more: Partial<Observed> = {}) {
       admissions: createAdmissionCounts(),
       cacheCounts: () => CACHE,
     },
-    attention: async () => [],
-    ...{ observed, clock: () => T0 + elapsedMs, sqliteVersion: '3' },
+    ...{ attention, observed, clock: () => T0 + elapsedMs, sqliteVersion: '3' },
     timing: {
       elapsedMs: () => elapsedMs,
       later(run, ms) {
@@ -138,6 +141,22 @@ describe('scrapes', () => {
     const next = await scrape()
     expect(valueOf(next, 'proxylist_list_rows_by_type', { type: 'http' })).toBe(3)
     expect(valueOf(next, 'proxylist_list_median_check_age_seconds')).toBe(61)
+  })
+
+  test('show what needed attention last where that takes longer than a second to find', async () => {
+    const clock = { reason: 'clock', sentence: 'the clock is ahead', link: '#keys' } as const
+    const { promise, resolve } = Promise.withResolvers<Attention[]>()
+    const found = [promise, Promise.withResolvers<Attention[]>().promise]
+    const { scrape, passMs } = scraped({}, () => found.shift() ?? promise)
+    const shown: unknown[] = []
+    for (let n = 0; n < 2; n += 1) {
+      const text = scrape()
+      passMs(WAIT_MS_MAX)
+      shown.push(valueOf(await text, 'proxylist_attention', { reason: 'clock' }))
+      resolve([clock])
+      await promise
+    }
+    expect(shown).toEqual([null, 1])
   })
 
   test('go on without what cannot be read', async () => {
