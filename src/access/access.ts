@@ -6,6 +6,7 @@
 
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Later, stopwatch, timerLater } from '../lib/clock.ts'
+import { createLines } from '../lib/fair-queue.ts'
 import { SECOND_MS, utcDay } from '../lib/time.ts'
 import { createTurnBatch, type Settle, type Waited } from '../lib/turn-batch.ts'
 import {
@@ -83,8 +84,9 @@ function createGiveBack(usage: Usage, { within }: StoreTimeout, later: Later) {
   }
 }
 
-/** To consume so many networks takes milliseconds, tens of thousands of them 0.2 s: others have turns in between. */
-const NETWORKS_LONG = 1_000
+/** Answers of more networks, a millisecond or two each, wait in a line of their key, which has so many under way. */
+const NETWORKS_FEW = 20
+const CONSUMING_EACH = 4
 
 /** Access control on stores. Requests of one turn of the event loop are admitted in one batch. */
 export function createAccess(keys: KeyReader, usage: Usage, later: Later = timerLater) {
@@ -96,8 +98,8 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
   /** Refusals that need no store are answered in batches as well, which takes less time for each. */
   const refuseInBatch = createTurnBatch((batch: readonly Decision[]) => batch)
   const consume = (batch: readonly Consumption[], waited?: Waited) => usage.consume(batch, waited)
-  const consumeInBatch = createTurnBatch(consume)
-  const consumeAlone = createTurnBatch(consume, 1)
+  const consumeInBatch = createTurnBatch(consume, ({ networks }) => networks.served.length)
+  const { inLine } = createLines(CONSUMING_EACH)
 
   /** The record of a key; `null` when it is unknown, revoked, expired, or its plan is off. */
   function find(key: string, nowMs: number): KeyRecord | null {
@@ -147,8 +149,9 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
     /** Consumes the network quotas of an answer, where the plan of the caller has them. */
     async consume(caller: Caller, served: Served): Promise<NetworkDecision> {
       if (!hasNetworkQuota(caller)) return { kind: 'consumed', limits: [] }
-      const isLong = served.subnets.length >= NETWORKS_LONG
-      return (isLong ? consumeAlone : consumeInBatch)(consumptionOf(caller, served))
+      const consumption = consumptionOf(caller, served)
+      if (served.subnets.length <= NETWORKS_FEW) return consumeInBatch(consumption)
+      return inLine(caller.id, () => consumeInBatch(consumption))
     },
 
     /** The status of the caller's limits; counts no request. */

@@ -34,31 +34,25 @@ export function createKeyWatch() {
         span = { at, shares: new Map() }
         spans = [...within(nowMs), span]
       }
-      const share = span.shares.get(id)
-      if (share === undefined) span.shares.set(id, { id, requests: 1, refused })
-      else {
-        share.requests += 1
-        share.refused += refused
-      }
+      const share = span.shares.get(id) ?? { id, requests: 0, refused: 0 }
+      share.requests += 1
+      share.refused += refused
+      span.shares.set(id, share)
     },
 
     /** The keys that a limit has refused, the most often refused first. */
     refused(nowMs: number): KeyShare[] {
-      const found = new Map<string, KeyShare>()
-      const among = within(nowMs)
-      for (const { shares } of among) {
-        for (const { id, refused } of shares.values()) {
-          if (refused > 0) found.set(id, { id, requests: 0, refused: 0 })
-        }
+      const sums = new Map<string, KeyShare>()
+      for (const { id, requests, refused } of within(nowMs).flatMap(each => [
+        ...each.shares.values(),
+      ])) {
+        const sum = sums.get(id) ?? { id, requests: 0, refused: 0 }
+        sum.requests += requests
+        sum.refused += refused
+        sums.set(id, sum)
       }
-      for (const sum of found.values()) {
-        for (const { shares } of among) {
-          const { requests = 0, refused = 0 } = shares.get(sum.id) ?? {}
-          sum.requests += requests
-          sum.refused += refused
-        }
-      }
-      return [...found.values()].sort((a, b) => b.refused - a.refused)
+      const all = [...sums.values()].filter(sum => sum.refused > 0)
+      return all.sort((a, b) => b.refused - a.refused)
     },
   }
 }

@@ -106,11 +106,8 @@ export function createLines(most: number) {
       } finally {
         line.delete(begin)
         if (line.size === 0) lines.delete(owner)
-        line
-          .values()
-          .drop(most - 1)
-          .next()
-          .value?.()
+        const [next] = line.values().drop(most - 1)
+        next?.()
       }
     },
   }

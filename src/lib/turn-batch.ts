@@ -31,12 +31,12 @@ type Waiting<Result> = {
 /** How long an item has waited, in milliseconds so far. */
 export type Waited = () => number
 
-/** Most items of a batch: one with many thousands might take longer than a database may, and fail. */
+/** The most that the items of a batch weigh: one of many thousands might take longer than a database may, and fail. */
 export const BATCH_MAX = 1_000
 
 /**
- * Returns a function that queues an item. All items queued in one turn of the event loop, up to
- * `batchMax`, are passed to `work` in one call, in order of arrival; `work` returns one result per item,
+ * Returns a function that queues an item. All items queued in one turn of the event loop, until they weigh
+ * `BATCH_MAX`, are passed to `work` in one call, in order of arrival; `work` returns one result per item,
  * or a promise of them. At most one batch is in flight: what arrives meanwhile forms the next, and
  * `work` is called with how long the first of it has waited. A result that is a promise itself keeps
  * only its item waiting, not the next batch.
@@ -44,7 +44,7 @@ export const BATCH_MAX = 1_000
  */
 export function createTurnBatch<Item, Result>(
   work: (items: readonly Item[], waited?: Waited) => Awaitable<readonly Awaitable<Result>[]>,
-  batchMax = BATCH_MAX,
+  weightOf: (item: Item) => number = () => 1,
 ): Enqueue<Item, Result> {
   let items: Item[] = []
   let waiting: Waiting<Result>[] = []
@@ -52,10 +52,21 @@ export function createTurnBatch<Item, Result>(
   let waited: Waited | undefined
   let isInFlight = false
 
+  /** Of how many items the next batch is: one at least. */
+  function sizeOfNext(): number {
+    let weight = 0
+    const over = items.findIndex(item => {
+      weight += weightOf(item)
+      return weight > BATCH_MAX
+    })
+    return over === -1 ? items.length : Math.max(1, over)
+  }
+
   function run(): void {
     const [batch, waiters, waitedSoFar] = [items, waiting, waited]
-    items = items.splice(batchMax)
-    waiting = waiting.splice(batchMax)
+    const size = sizeOfNext()
+    items = items.splice(size)
+    waiting = waiting.splice(size)
     const isMore = items.length > 0
     waited = isMore ? (waited ?? stopwatch()) : undefined
     try {

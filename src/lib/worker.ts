@@ -68,12 +68,10 @@ export function startTask<Input, Result>(path: string, input: Input): Task<Resul
 
 /** Does work that `startTask` has asked for, and replies with what comes of it. */
 export async function doTask<Result>(worker: Worker, work: () => Result | Promise<Result>) {
-  let reply: TaskReply<Result>
-  try {
-    reply = { kind: 'done', result: await work() }
-  } catch (error) {
-    reply = { kind: 'thrown', error: toErrorMessage(error) }
-  }
+  const reply = await Promise.try(work).then(
+    (result): TaskReply<Result> => ({ kind: 'done', result }),
+    (error): TaskReply<Result> => ({ kind: 'thrown', error: toErrorMessage(error) }),
+  )
   worker.postMessage(reply)
 }
 
@@ -94,12 +92,8 @@ export type ErrorMessage = { name: string; message: string; code: string; isDama
 /** The message for anything thrown; `code` is `''` when it has none. */
 export function toErrorMessage(thrown: unknown): ErrorMessage {
   const { name, message } = thrown instanceof Error ? thrown : new Error(String(thrown))
-  return {
-    name,
-    message,
-    code: codeOf(thrown),
-    isDamage: thrown instanceof StoreError && thrown.isDamage,
-  }
+  const isDamage = thrown instanceof StoreError && thrown.isDamage
+  return { name, message, code: codeOf(thrown), isDamage }
 }
 
 /** The error of a message; its class is restored only if it is `StoreError`. */

@@ -192,6 +192,30 @@ describe('consumption', () => {
     expect(counts.consume).toBe(3)
   })
 
+  test('of hundreds of networks: a batch has a thousand of them at most', async () => {
+    const { access, counts } = countedAccess()
+    const caller = regular({ subnets: 5_000 })
+    const atMs = atOf(await access.admit(caller, IP, T0))
+    const subnets = Array.from({ length: 400 }, (_, i) => i)
+    const served = { ip: IP, subnets, atMs, nowMs: T0 }
+    await Promise.all([1, 2, 3, 4].map(() => access.consume(caller, served)))
+    expect(counts.consume).toBe(2)
+  })
+
+  test('of many answers of one key keeps that of another key waiting for a few of them only', async () => {
+    const { access } = countedAccess()
+    const [greedy, other] = [regular({ subnets: 5_000 }), regular({ subnets: 5_000 }, 'k2')]
+    const subnets = Array.from({ length: 1_000 }, (_, i) => i)
+    let done = 0
+    const consume = async (caller: Caller) => {
+      await access.consume(caller, { ip: IP, subnets, atMs: T0, nowMs: T0 })
+      return ++done
+    }
+    const all = Array.from({ length: 20 }, () => consume(greedy))
+    expect(await consume(other)).toBe(5)
+    await Promise.all(all)
+  })
+
   test('without a quota touches no store', async () => {
     const { access, counts, countRows } = countedAccess()
     for (const caller of [regular({}), DEMO, temp()]) {
