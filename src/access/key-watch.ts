@@ -43,9 +43,8 @@ export function createKeyWatch() {
     /** The keys that a limit has refused, the most often refused first. */
     refused(nowMs: number): KeyShare[] {
       const sums = new Map<string, KeyShare>()
-      for (const { id, requests, refused } of within(nowMs).flatMap(each => [
-        ...each.shares.values(),
-      ])) {
+      const shares = within(nowMs).flatMap(span => [...span.shares.values()])
+      for (const { id, requests, refused } of shares) {
         const sum = sums.get(id) ?? { id, requests: 0, refused: 0 }
         sum.requests += requests
         sum.refused += refused

@@ -8,7 +8,7 @@ import { checkMapping } from '../import/columns.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, reasonOf, unreadable } from '../lib/errors.ts'
 import { problemOf } from '../lib/examination.ts'
-import { readRegularFile } from '../lib/files.ts'
+import { readNamed } from '../lib/files.ts'
 import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from './feed.ts'
 import { filesOf, notRegular, readHeaders } from './fetch.ts'
 import type { FeedChanges } from './schedule.ts'
@@ -17,14 +17,15 @@ import { describeFailure, isForgotten, type StoredFeed } from './store.ts'
 type FeedSettings = Settings<'feed' | 'feeds' | 'feedEvery' | 'providerService'>
 
 async function readFeedsFile(file: string): Promise<string> {
+  const what = `the feeds file ${file}`
+  const bytes = await readNamed(file, what)
   try {
-    const bytes = await readRegularFile(file)
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
     if (text.includes('\0')) throw new Error('it has a NUL character, which no text has')
     if (/^\s*</.test(text)) throw new Error('it is a web page, not a list of feeds')
     return text
   } catch (error) {
-    throw unreadable(`the feeds file ${file}`, error, 2)
+    throw unreadable(what, error, 2) // a service is not started again: it would not help
   }
 }
 

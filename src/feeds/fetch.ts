@@ -308,7 +308,7 @@ async function openPath(
 
 /** The headers of a header file. @throws CommandError when it cannot be read, or is none. */
 export const readHeaders = async (file: string): Promise<[name: string, value: string][]> =>
-  parseHeaders(String(await readNamed(file, 1, `the header file ${file}`)), file)
+  parseHeaders(String(await readNamed(file, `the header file ${file}`)), file)
 
 async function openUrl(
   feed: Feed,

@@ -112,7 +112,7 @@ export function createPlacing(readers: readonly PlaceReader[]): Placing {
 /** Opens the databases of `--geoip`. @throws CommandError naming one that cannot be used. */
 export async function openGeoip(files: readonly string[]): Promise<Placing> {
   const readers: PlaceReader[] = []
-  for (const file of files) readers.push(openPlaces(await readNamed(file, 1), file))
+  for (const file of files) readers.push(openPlaces(await readNamed(file), file))
   return createPlacing(readers)
 }
 

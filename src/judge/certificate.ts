@@ -21,7 +21,7 @@ export type Certificate = {
 
 /** The texts of the certificate and of its key. @throws CommandError (usage) */
 const readPair = ({ cert, key }: CertificateFiles): Promise<string[]> =>
-  Promise.all([cert, key].map(async file => (await readNamed(file, 2)).toString('latin1')))
+  Promise.all([cert, key].map(async file => (await readNamed(file)).toString('latin1')))
 
 /** What `parse` returns. @throws CommandError (usage) with this sentence where that throws. */
 function orSay<T>(parse: () => T, sentence: string): T {
@@ -37,7 +37,7 @@ const requireCertificate = (text: string, file: string): X509Certificate =>
 
 /** Who vouches for a judge, in PEM. @throws CommandError (usage) when that cannot be used. */
 export async function readAuthorities(file: string): Promise<string> {
-  const text = String(await readNamed(file, 2))
+  const text = String(await readNamed(file))
   requireCertificate(text, file)
   orSay(() => createSecureContext({ ca: text }), `${file} cannot be used for TLS`)
   return text

@@ -32,9 +32,9 @@ export const readRegularFile = async (file: string): Promise<Buffer> =>
   Buffer.concat(await Array.fromAsync(bytesOfFile(file)))
 
 /** The bytes of such a file, `what` in sentences. @throws CommandError saying why it cannot be read. */
-export const readNamed = (file: string, exitCode: 1 | 2, what = file): Promise<Buffer> =>
+export const readNamed = (file: string, what = file): Promise<Buffer> =>
   readRegularFile(file).catch(error => {
-    throw unreadable(what, error, exitCode)
+    throw unreadable(what, error)
   })
 
 /** Opens an empty file in `dir` to write and read. It has no name: it is gone when its descriptor is closed. */

@@ -184,11 +184,6 @@ describe('a judge does not start', () => {
       '--cert and --key are for TLS: give --listen-tls, too',
     ],
     [
-      'with a certificate that is not there',
-      ['--judge-secret', '/none', ...TLS.with(3, '/none.pem')],
-      'cannot read /none.pem: no such file or directory',
-    ],
-    [
       'with the key of another certificate',
       ['--judge-secret', '/none', ...TLS.with(5, CERTIFICATES.renewed.key)],
       `${CERTIFICATES.renewed.key} is not the key of the certificate ${cert}`,
@@ -202,6 +197,12 @@ describe('a judge does not start', () => {
   ])('%s: status 2', async (_, args, why) =>
     expect(await refused([...LISTEN, ...args])).toEqual([2, `proxylist: ${why}\n`]),
   )
+
+  test('with a certificate that is not there, perhaps not yet: status 1', async () => {
+    const args = [...LISTEN, '--judge-secret', '/none', ...TLS.with(3, '/none.pem')]
+    const says = 'proxylist: cannot read /none.pem: no such file or directory\n'
+    expect(await refused(args)).toEqual([1, says])
+  })
 
   const RIGHT = `${'A'.repeat(43)}\n`
   test.each<[string, (file: string) => void, string]>([
