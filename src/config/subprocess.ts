@@ -42,7 +42,7 @@ export function isReplaced(): boolean {
 }
 
 /** Runs a command, and kills it when it is to end itself; killed itself, it leaves the command to init. */
-const GUARD = `"$@" <&0 & command=$!; trap 'kill -KILL $command' TERM; wait $command`
+const GUARD = `"$@" <&3 >&4 2>&5 3<&- 4>&- 5>&- & command=$!; trap 'kill -KILL $command' TERM; wait $command`
 
 /**
  * Starts what is under the name of this program now, with the arguments of this process. The shell between them
@@ -54,7 +54,8 @@ export function spawnSuccessor() {
   accessSync(process.execPath, constants.X_OK)
   return Bun.spawn(['/bin/sh', '-c', GUARD, 'sh', ...program], {
     env: successorEnvironment(),
-    stdio: ['inherit', 'inherit', 'inherit'],
+    // As 0 to 2 they would be made blocking for this process, too: a log that nobody reads would halt it.
+    stdio: ['ignore', 'ignore', 'ignore', 0, 1, 2],
   })
 }
 

@@ -8,7 +8,7 @@ import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { codeOf } from '../../src/lib/errors.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
-import { launch, launchServer } from '../support/launch.ts'
+import { freePort, launch, launchServer } from '../support/launch.ts'
 import { createClock, program, proxylist, RUNNER_FREE } from '../support/program.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -287,9 +287,9 @@ const WAITING_MAX = 4 * 2 ** 20
 const PIPE_BYTES = 2 ** 20
 
 /** A server whose stdout is a pipe that the test reads. */
-async function startPiped() {
+async function startPiped(port = 0) {
   const pipe = createPipe()
-  const args = ['serve', '--listen', '127.0.0.1:0', '--data', dataDirectory()]
+  const args = ['serve', '--listen', `127.0.0.1:${port}`, '--data', dataDirectory()]
   const options = { env: createClock().env, stdout: { file: pipe.file } }
   const server = await launchServer([...program(), ...args], options)
   const ask = async (path = ASK): Promise<string> =>
@@ -372,4 +372,20 @@ describe('serve', () => {
     expect(bytes).toBeLessThan(WAITING_MAX + PIPE_BYTES)
     expect(server.written.stderr.match(/access log lines/g)).toHaveLength(2)
   })
+
+  test.skipIf(process.platform !== 'linux')(
+    'whose log is not read goes on at SIGUSR2, and another takes over',
+    async () => {
+      const { pipe, server, ask } = await startPiped(freePort())
+      await ask()
+      fill(pipe.file)
+      server.kill('SIGUSR2')
+      await server.says(/starting the server that takes over\n/)
+      for (const _ of [1, 2, 3]) expect(await ask('/healthz')).toBe('ok\n')
+      const said = await server.says(/process \d+ takes over/)
+      pipe.close()
+      process.kill(Number(/\d+/.exec(said)?.[0]), 'SIGTERM')
+      expect(await server.ended).toBe(0)
+    },
+  )
 })

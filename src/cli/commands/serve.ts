@@ -226,9 +226,8 @@ function createUpgrade(log: Log) {
 }
 
 /** Says what is missing on a machine that has its own data. */
-async function sayWhatIsMissing({ settings, feeds, log, node, registry, list }: Serving) {
+async function sayWhatIsMissing({ settings: { data }, feeds, log, node, registry, list }: Serving) {
   if (node !== null) return
-  const { data } = settings
   const onFailure = reportTo(log)
   if (feeds.current().length === 0 && (await isTrue(() => list.isEmpty(), onFailure))) {
     log.say(`the list is empty; fill it with: proxylist import FILE --data ${quoted(data)}`)
