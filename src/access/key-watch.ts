@@ -50,8 +50,7 @@ export function createKeyWatch() {
         sum.refused += refused
         sums.set(id, sum)
       }
-      const all = [...sums.values()].filter(sum => sum.refused > 0)
-      return all.sort((a, b) => b.refused - a.refused)
+      return [...sums.values()].filter(sum => sum.refused > 0).sort((a, b) => b.refused - a.refused)
     },
   }
 }

@@ -84,6 +84,7 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
 
   function named(searched: readonly string[], lang: Lang): NamedCities {
     const wanted = new Set(searched.map(fold).filter(name => name !== '')) // '': of accents alone
+    if (wanted.size === 0) return { ids: [], condition: isIn('city', []) }
     const values = new Array<string>(2).fill(JSON.stringify([...wanted]))
     if (areMore.get(...values)) return { ids: null, condition: byName(wanted, lang, values) }
     const rows = idsMatching[lang].all(...values)
