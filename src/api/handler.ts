@@ -173,7 +173,8 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
   function limitsAfter(progress: Progress, error: ApiError, nowMs: number): LaterLimits | null {
     const { sent, missing, known } = progress
     progress.missing = null
-    if (sent !== null && isGivenBack(error)) {
+    // Given back (A2, B9) are our failures, and long answers without a turn.
+    if (sent !== null && (error.status >= 500 || error.code === 'RATE_LIMIT_EXCEEDED')) {
       progress.sent = null
       return timeout.within(progress, giveBack(sent)).catch(() => null)
     }
@@ -213,10 +214,6 @@ const ANYONE: Entitlements = {
 const withLimits = ({ keyId, limits }: Known, more: readonly LimitStatus[]): Known => {
   return { keyId, limits: [...limits, ...more] }
 }
-
-/** Whether an admitted request is given back (A2, B9): our failures, long answers without a turn. */
-const isGivenBack = ({ status, code }: ApiError): boolean =>
-  status >= 500 || code === 'RATE_LIMIT_EXCEEDED'
 
 function orApiError<T>(work: () => T): T | ApiError {
   try {

@@ -285,9 +285,6 @@ const toByteText = (text: string): string => Buffer.from(text).toString('latin1'
 /** The bytes of byte text, in a buffer of their own. */
 export const encodeByteText = (text: string): Uint8Array<ArrayBuffer> => Buffer.from(text, 'latin1')
 
-/** Byte text in one piece: the engine would go through the fifty parts of a record at every copy. */
-const inOnePiece = (text: string): string => Buffer.from(text, 'latin1').toString('latin1')
-
 /** Views whose record writers are kept, with what these know of columns with few values. */
 const VIEWS_MAX = 50
 /** Most characters of records that are kept with their rows, those of rows now gone included. */
@@ -315,7 +312,8 @@ function createRecordWriters(members: readonly Member[]) {
   function writeKept({ write, texts }: RecordWriter, row: Row, cityTexts: CityTexts): string {
     const known = texts.get(row)
     if (known !== undefined) return known
-    const text = inOnePiece(write(row, cityTexts))
+    // In one piece: the engine would go through the fifty parts of a record at every copy.
+    const text = Buffer.from(write(row, cityTexts), 'latin1').toString('latin1')
     texts.set(row, text)
     keptText += text.length
     if (keptText > KEPT_TEXT_MAX) {

@@ -11,7 +11,7 @@ import { LRUCache } from 'lru-cache'
 import type { Tenant } from '../access/entitlements.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { createBoundedMap, createDoorkeeper } from '../lib/bounded-map.ts'
-import { stopwatch } from '../lib/clock.ts'
+import { orAfter, stopwatch } from '../lib/clock.ts'
 import { ageClock } from '../lib/time.ts'
 import { countFirst, countSince, draw, type Matches, matchAt } from '../proxies/draw.ts'
 import { AT, type Found, type Row } from '../proxies/row.ts'
@@ -42,6 +42,9 @@ type Held = Entry & { reservedBytes: number }
 /** Memory of an entry besides its id and content, and of a row with its text. */
 const OVERHEAD_BYTES = 1024
 const ROW_BYTES = 512
+
+const isAnswer = (content: Content | undefined): content is Answer | null =>
+  content === null || (typeof content === 'object' && content.kind === 'answer')
 
 function bytesOf(content: Content): number {
   if (content === null || content === 'too-large') return 0
@@ -122,9 +125,8 @@ export function createSelectBudgets(elapsedMs: () => number = stopwatch()) {
   const trial: Budget = { leftMs: TRIAL.msMax, atMs: 0 }
 
   function budgetOf({ id, isTrial }: Tenant): Budget {
-    const known = isTrial ? trial : byKey.get(id)
-    const budget = known ?? { leftMs: KEY.msMax, atMs: elapsedMs() }
-    if (known === undefined) byKey.set(id, budget)
+    const budget = (isTrial ? trial : byKey.get(id)) ?? { leftMs: KEY.msMax, atMs: elapsedMs() }
+    if (!isTrial) byKey.set(id, budget)
     return budget
   }
 
@@ -167,6 +169,8 @@ type Find = (query: Query, nowMs: number, needsSubnets: boolean, tenantOf: () =>
 /** When, for whom and how an answer is asked for. */
 type Asked = { nowMs: number; needsSubnets: boolean; tenant: Tenant }
 
+/** How long one waits for what another one is finding, which may be in a line of its key, in milliseconds. */
+const SHARED_MS = 1_000
 /** Most records of an answer that is drawn here; a longer one is streamed. */
 const DRAWN_MAX = 1_000
 /** To draw so few costs what a kept answer costs; more take time of the main thread, as selects do. */
@@ -218,31 +222,41 @@ export function createResponseCache(
     return isKept ? store(query, nowMs, version, found) : nullIfEmpty(found.answer)
   }
 
+  /** What the streamer is finding of few records: who asks for that meanwhile waits once, for it may be kept then. */
+  const underWay = createBoundedMap<string, Promise<unknown>>(1_000)
+  async function streamOnce(query: Query, asked: Asked): Streamed {
+    if ((query.filter.count ?? Infinity) > DRAWN_MAX) return stream(query, asked)
+    const name = `${reader.version()} ${asked.tenant.isTrial} ${query.id}`
+    const other = underWay.get(name)
+    if (other !== undefined) {
+      isRepeated(query.id) // so it is kept
+      await orAfter(other, SHARED_MS)
+      const content = entries.lookUp(query.id, reader.version(), ageClock(asked.nowMs))
+      if (isAnswer(content)) return content
+    }
+    const finding = stream(query, asked)
+    underWay.set(
+      name,
+      Promise.allSettled([finding]).then(() => null),
+    )
+    return finding
+  }
+
   /** Finds an answer in an order that is the same each time. */
   const findSame: Find = (query, nowMs, needsSubnets, tenantOf) => {
     const version = reader.version()
     const content = entries.lookUp(query.id, version, ageClock(nowMs))
-    if (content === null || (typeof content === 'object' && content.kind === 'answer')) {
-      return content
-    }
+    if (isAnswer(content)) return content
     const tenant = tenantOf()
     const asked = { nowMs, needsSubnets, tenant }
-    if (content === 'too-large' || !hasTime(tenant)) return stream(query, asked)
+    if (content === 'too-large' || !hasTime(tenant)) return streamOnce(query, asked)
     const found = spend(tenant, () => findNow(query, nowMs))
     if (found !== 'too-large') return store(query, nowMs, version, found)
     markTooLarge(query.id, version)
-    return stream(query, asked)
+    return streamOnce(query, asked)
   }
 
   // In random order: drawn from matches, which are what is stored.
-
-  const drawIds = new WeakMap<Query, string>()
-  /** Queries that are drawn from the same matches have the same id. */
-  function drawIdOf(query: Query): string {
-    const id = drawIds.get(query) ?? `draw ${JSON.stringify([query.addressBits, undrawn(query)])}`
-    drawIds.set(query, id)
-    return id
-  }
 
   const storeMatches = (id: string, content: MatchSet, listVersion: string, nowMs: number): void =>
     entries.set(id, { content, listVersion, fromSeconds: ageClock(nowMs), toSeconds: Infinity })
@@ -344,12 +358,11 @@ export function createResponseCache(
   /** Finds an answer in random order: another one each time. */
   const findDrawn: Find = (query, nowMs, needsSubnets, tenantOf) => {
     const asked = { nowMs, needsSubnets, tenant: tenantOf() }
-    const id = drawIdOf(query)
+    // Queries that are drawn from the same matches have the same id.
+    const id = `draw ${JSON.stringify([query.addressBits, undrawn(query)])}`
     const version = reader.version()
     const content = entries.lookUp(id, version, ageClock(nowMs))
-    if (typeof content === 'object' && content !== null && content.kind !== 'answer') {
-      return drawInTime(query, content, asked)
-    }
+    if (typeof content === 'object' && !isAnswer(content)) return drawInTime(query, content, asked)
     const isLong = content === 'too-large' || !hasTime(asked.tenant)
     const set = isLong ? null : findFew(query, id, version, asked)
     return set === null ? drawLong(query, id, asked) : drawNow(query, set, asked)

@@ -27,14 +27,13 @@ export const readCsv: Reader = async (chunks, sink, names) => {
   )
 }
 
-/** A line between the header and the rows, as in Markdown. */
-const isRule = (cells: readonly string[]): boolean => cells.every(cell => /^[\s:=+-]*$/.test(cell))
-
 function readTable(chunks: Chunks, table: Table, sink: RowSink): Promise<void> {
   const { columns, delimiter, hasHeader } = table
   let toSkip = table.skip
+  // Markdown has a line between the header and the rows.
   const isNoRow = (cells: readonly string[]): boolean =>
-    (delimiter === '|' && isRule(cells)) || (!hasHeader && isComment(cells))
+    (delimiter === '|' && cells.every(cell => /^[\s:=+-]*$/.test(cell))) ||
+    (!hasHeader && isComment(cells))
   return eachLine(chunks, (line, number, broken) => {
     const cells = cellsOf(line, delimiter)
     const isHead = toSkip > 0 && cells !== null && !isBlank(cells)

@@ -153,12 +153,9 @@ export function readAnswer(keys: Keys, token: string, body: Buffer): Answer | Li
 // -----------------------------------------------------------------------------------------------
 // The time of the judge, in the header `Time` of its refusal of a token whose time is wrong.
 
-/** Shorter than a whole signature: the refusal must be smaller than any request with a token. */
-const timeSignature = (keys: Keys, token: string, ms: number): string =>
-  hmac(keys.time, `${token} ${ms}`).toString('base64url', 0, 16)
-
+/** Its signature is shortened: the refusal must be smaller than any request with a token. */
 export const writeTime = (keys: Keys, token: string, nowMs: number): string =>
-  `${nowMs}.${timeSignature(keys, token, nowMs)}`
+  `${nowMs}.${hmac(keys.time, `${token} ${nowMs}`).toString('base64url', 0, 16)}`
 
 /** The judge's clock in Unix milliseconds; `null` when the judge has not said so in refusing `token`. */
 export function readTimeRefusal(keys: Keys, token: string, header: string): number | null {

@@ -100,8 +100,6 @@ export const sessionOf = ({ name, timeoutMs, session }: Omit<ConnectionOptions, 
   ...session,
 })
 
-const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
-
 const NO_ANSWER = 'it does not answer'
 /** The failure of a database that does not answer; what it was asked for may be made. */
 export const noAnswer = (shown: string): UnknownOutcome =>
@@ -179,7 +177,7 @@ function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void 
     kept = found
     isOver = true
     clearTimeout(last)
-    for (const sql of tried) if (sql !== kept) discard(sql)
+    for (const sql of tried) if (sql !== kept) void sql.close({ timeout: 0 }).catch(() => {})
   }
 
   function fail(failure?: unknown): void {

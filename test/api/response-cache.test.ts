@@ -335,6 +335,28 @@ describe('an answer that the reader finds too large', () => {
     expect(cache.streamed).toHaveLength(2)
   })
 
+  test('is found once for all who ask for it meanwhile', async () => {
+    const { promise, resolve } = Promise.withResolvers<ReturnType<typeof rendered>>()
+    const cache = tooLargeCache(listOf(OLD_AND_YOUNG), () => promise)
+    const ask = (id: string) => cache.find(queryOf('count=2'), T0, false, () => ({ ...TENANT, id }))
+    const answers = ['a', 'b', 'c', 'a'].map(ask)
+    await nextTurn()
+    resolve(rendered(SMALL))
+    expect(await Promise.all(answers)).toEqual([SMALL, SMALL, SMALL, SMALL])
+    expect(cache.streamed).toHaveLength(1)
+  })
+
+  test('is found again for those who waited when it could not be found', async () => {
+    const failing = [true, false]
+    const cache = tooLargeCache(listOf(OLD_AND_YOUNG), async () => {
+      if (failing.shift()) throw new Error('busy')
+      return rendered(SMALL)
+    })
+    const ask = () => cache.find(queryOf('count=2'), T0, false, () => TENANT)
+    const outcomes = await Promise.allSettled([ask(), ask(), ask()])
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled'])
+  })
+
   test('is null when the streamer finds that nothing matches', async () => {
     const cache = tooLargeCache(listOf(OLD_AND_YOUNG), async () => rendered(EMPTY))
     expect(await cache.find(queryOf(''), T0, false, () => TENANT)).toBeNull()

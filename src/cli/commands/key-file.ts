@@ -185,10 +185,6 @@ const readJsonLines = (text: string): Line[] =>
     .filter(({ content }) => content.trim() !== '')
     .map(({ content, line }) => lineOf(line, () => fromJson(content)))
 
-/** The keys of a file in either form, which its first character tells; an export without keys is empty. */
-const readKeys = (text: string, nowMs: number): Line[] =>
-  /^\s*(?:\{|$)/.test(text) ? readJsonLines(text) : readCsv(text, nowMs)
-
 const setCommand = (plan: string, limits: readonly string[]): string =>
   ['proxylist plans set', plan, ...limits].join(' ')
 
@@ -255,7 +251,9 @@ export const importKeys = command({
   example: 'proxylist keys import customers.csv',
   async run({ settings, args: [file = ''], clock }) {
     const stores = storesOf(settings, clock)
-    const lines = readKeys(await textOfFile(file), clock())
+    const text = await textOfFile(file)
+    // Its first character tells the form; an export without keys is empty.
+    const lines = /^\s*(?:\{|$)/.test(text) ? readJsonLines(text) : readCsv(text, clock())
     const bad = lines.filter(line => 'reason' in line)
     const good = lines.filter(line => 'key' in line)
     const keys = good.map(({ key }) => key)

@@ -36,7 +36,6 @@ export const INTEGER_MAX = 999_999_999_999_999
 const OCTET = '(?:\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])'
 /** `a.b.c.d:port`, in canonical decimals. */
 const ADDRESS = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}:([1-9]\\d{0,4})$`)
-const isAddress = (text: string): boolean => Number(ADDRESS.exec(text)?.[1]) <= 65_535
 
 /** The parameters, in the order of the documentation, and what each accepts. */
 const RULES = {
@@ -50,7 +49,7 @@ const RULES = {
   country_mode: oneOf('include', 'except'),
   city: listOf(NAME),
   port: integer(1, 65_535),
-  ip: { isList: false, accepts: isAddress },
+  ip: { isList: false, accepts: text => Number(ADDRESS.exec(text)?.[1]) <= 65_535 },
   service: listOf(NAME),
   sort: oneOf(...SORTS),
   count: integer(1, INTEGER_MAX),

@@ -26,8 +26,6 @@ const COUNTED: readonly Name[] = [
 export const countedOf = (params: readonly Param[]): Param[] =>
   params.filter(([name]) => COUNTED.some(counted => counted === name))
 
-const isFull = (document: StatsTotals): document is StatsDocument => 'facets' in document
-
 async function load(query: string): Promise<Known> {
   try {
     const response = await fetch(`/stats${query}`, { cache: 'no-cache', credentials: 'omit' })
@@ -36,7 +34,7 @@ async function load(query: string): Promise<Known> {
     if (response.status === 404) return { kind: 'off', stats: null }
     const stats = (await response.json()) as StatsTotals | StatsDocument // of our own service
     if (!response.ok || !Number.isInteger(stats.total)) return FAILED
-    return isFull(stats) ? { kind: 'full', stats } : { kind: 'totals', stats }
+    return 'facets' in stats ? { kind: 'full', stats } : { kind: 'totals', stats }
   } catch {
     return FAILED
   }

@@ -15,7 +15,6 @@ export type RequestParts = {
   query: string
 }
 const isWrapped = ({ get, wrap }: Choice): boolean => /^json/.test(get) && wrap === '1'
-const isObject = ({ get, format }: Choice): boolean => /^json/.test(get) && format === 'object'
 
 /** A string literal of Python, JavaScript and Go. */
 const quoted = (text: string): string =>
@@ -50,9 +49,10 @@ function python({ origin, params, choice }: RequestParts): string {
   const { imports, read } = PYTHON[formOf(choice)]
   const pairs = pairsOf(params, (name, value) => `    ${quoted(name)}: ${quoted(value)},`)
   const data = isWrapped(choice) ? '["data"]' : ''
-  const loop = isObject(choice)
-    ? 'for address, proxy in proxies.items():\n    print(address, proxy)'
-    : 'for proxy in proxies:\n    print(proxy)'
+  const loop =
+    /^json/.test(choice.get) && choice.format === 'object'
+      ? 'for address, proxy in proxies.items():\n    print(address, proxy)'
+      : 'for proxy in proxies:\n    print(proxy)'
   return `import ${imports}os
 import sys
 import urllib.error
