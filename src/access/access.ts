@@ -98,7 +98,7 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
   /** Refusals that need no store are answered in batches as well, which takes less time for each. */
   const refuseInBatch = createTurnBatch((batch: readonly Decision[]) => batch)
   const consume = (batch: readonly Consumption[], waited?: Waited) => usage.consume(batch, waited)
-  const consumeInBatch = createTurnBatch(consume, ({ networks }) => networks.served.length)
+  const consumeInBatch = createTurnBatch(consume, ({ networks }) => 1 + networks.served.length)
   const { inLine } = createLines(CONSUMING_EACH)
 
   /** The record of a key; `null` when it is unknown, revoked, expired, or its plan is off. */

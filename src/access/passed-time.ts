@@ -2,7 +2,7 @@
  * The time that ages of usage, and of rows for retention, are measured from: it passes as a stopwatch does, and is never
  * later than the clock, so a clock that is ahead forgets nothing that counts again once it is set back. Stores keep it,
  * for the next start; while none ran, it stood. What it lags behind, usage is kept longer. After a day of the stopwatch,
- * which is as long as any window, it is what the clock was at least: then no usage from before counts.
+ * which is as long as the longest window, it is what the clock was at least: then no usage from before counts.
  */
 import { stopwatch } from '../lib/clock.ts'
 import { DAY_MS, MINUTE_MS } from '../lib/time.ts'

@@ -125,8 +125,9 @@ export function createSelectBudgets(elapsedMs: () => number = stopwatch()) {
   const trial: Budget = { leftMs: TRIAL.msMax, atMs: 0 }
 
   function budgetOf({ id, isTrial }: Tenant): Budget {
-    const budget = (isTrial ? trial : byKey.get(id)) ?? { leftMs: KEY.msMax, atMs: elapsedMs() }
-    if (!isTrial) byKey.set(id, budget)
+    const known = isTrial ? trial : byKey.get(id)
+    const budget = known ?? { leftMs: KEY.msMax, atMs: elapsedMs() }
+    if (known === undefined) byKey.set(id, budget)
     return budget
   }
 
@@ -235,10 +236,8 @@ export function createResponseCache(
       if (isAnswer(content)) return content
     }
     const finding = stream(query, asked)
-    underWay.set(
-      name,
-      Promise.allSettled([finding]).then(() => null),
-    )
+    const isOver = finding.then(() => {}).catch(() => {}) // without the answer, which may be long
+    underWay.set(name, isOver)
     return finding
   }
 

@@ -84,7 +84,7 @@ function createFeedStore(db: Database) {
 
 /**
  * The feeds of the console in `dir`, in a file beside their states: those can be lost, and these cannot. An
- * operator may read and write it as any feeds file.
+ * operator may read and write it like every feeds file.
  */
 export function feedLinesIn(dir: string) {
   const file = join(dir, FEED_LINES_FILE)

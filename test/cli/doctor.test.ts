@@ -310,7 +310,7 @@ describe('feeds and places', () => {
     expect(both.feeds).toBe(`${named}; feed /other.csv: no such file or directory`)
   })
 
-  test('a feed that no option or file has any more is a note, also where no server runs', async () => {
+  test('a feed that is in no option or file any more is a note, also where no server runs', async () => {
     const dir = healthy()
     await proxylist(['fetch', '--feed', '/none.csv', '--data', dir])
     const gone = 'feed /none.csv: cannot be read (no such file or directory)'
