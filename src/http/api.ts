@@ -14,7 +14,6 @@ import type { ResponseCache } from '../api/response-cache.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { COMPRESS_MIN_BYTES, chooseEncoding } from '../lib/encoding.ts'
-import { createCalls } from '../lib/fair-queue.ts'
 import { compressStream, createCompressor } from './compression.ts'
 import { readCredentials } from './credentials.ts'
 import { type Body, bodyHeaders, type Route } from './reply.ts'
@@ -61,23 +60,17 @@ export function apiRoute({ handle, access, cache, clock }: ApiRouteParts): Route
 
 type Sendable = { body: Body; fields: Headers }
 
-/** To send one so long takes a fifth of a millisecond: keys take turns, and it is made when its turn comes. */
-const IN_TURN_MIN = 64 * 1024
-
 /** Bodies of whole answers, compressed where the client and the length allow it. */
 function createBodies(cache: ResponseCache, clock: Clock) {
   const compress = createCompressor(cache)
-  const callInTurn = createCalls()
   return (query: Query, answer: Answer, request: Request, keyId: string): Awaitable<Sendable> => {
-    const length = bodyLength(answer)
-    const isShort = length < COMPRESS_MIN_BYTES
+    const isShort = bodyLength(answer) < COMPRESS_MIN_BYTES
     const encoding = isShort ? null : chooseEncoding(request.headers.get('accept-encoding'))
     const fields = bodyHeaders(query.output, encoding ?? (isShort ? 'fixed' : 'identity'))
     const whole = (content: Content): Sendable => ({ body: { kind: 'whole', content }, fields })
+    if (encoding === null) return whole(bodyOf(answer, clock()))
     const body = () => (request.signal.aborted ? null : bodyOf(answer, clock()))
-    if (encoding !== null) return compress(query, answer, encoding, { keyId, body }).then(whole)
-    if (length < IN_TURN_MIN) return whole(bodyOf(answer, clock()))
-    return callInTurn({ id: keyId, isTrial: false }, () => whole(body() ?? ''))
+    return compress(query, answer, encoding, { keyId, body }).then(whole)
   }
 }
 

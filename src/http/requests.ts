@@ -22,7 +22,6 @@ import type { ClientIp } from './client-ip.ts'
 import { createCors } from './cors.ts'
 import { plainKeyOf } from './credentials.ts'
 import {
-  type End,
   errorReply,
   type Incoming,
   lengthOf,
@@ -55,15 +54,21 @@ export type HttpApp = ReturnType<typeof createHttpApp>['service']
 
 /** The codes of refusals because of a wrong key. */
 const WRONG_KEY: ReadonlySet<ErrorCode> = new Set(['INVALID_KEY', 'TEMP_KEY_INVALID'])
+/** Paths that tell whether the service works: they do not wait behind a crowd. */
+const HEALTH: ReadonlySet<string> = new Set(['/healthz', '/readyz'])
 /** Logged and counted instead of a path without a route, which may hold a mistyped key. */
 const UNKNOWN_PATH = '(unknown)'
 
 /** After so long, it is asked whether the client has left meanwhile: to ask costs each request 0.2 µs. */
 const LEAVING_SECONDS = 0.1
-/** To read the query of a longer URL takes milliseconds: as for `/key`, which counts for nothing, keys and clients take turns. */
+/** Requests that begin in a turn of the event loop, which takes some milliseconds: others wait for no longer. */
+const TURN_MAX = 64
+/** To read the query of a longer URL takes milliseconds: it has a turn of its own, as has `/key`, which counts for nothing. */
 const LONG_URL = 512
+/** The status of a request whose client has left before it began: nobody receives it. */
+const LEFT_STATUS = 499
 
-type Current = Incoming & Begun & { counted: RouteTraffic }
+type Current = Incoming & Begun & { counted: RouteTraffic; route: Route }
 
 /** The service as an Elysia application, not listening yet. */
 export function createHttpApp(parts: HttpParts) {
@@ -72,7 +77,9 @@ export function createHttpApp(parts: HttpParts) {
   const elapsedMs = stopwatch()
   const accessLog = createAccessLog(log, elapsedMs)
   const ids = createIds()
-  const callInTurn = createCalls()
+  const calls = { ownerOf, call: begin, left: endLeft }
+  const beginShort = createCalls(TURN_MAX, calls)
+  const beginLong = createCalls(1, calls)
 
   /** Reports an internal failure. The supervisor of a database reports its own, once. */
   function report(id: string, cause: unknown): void {
@@ -143,8 +150,29 @@ export function createHttpApp(parts: HttpParts) {
       return giveUp(current, thrown, seconds)
     }
   }
-  /** Whose turn it is to be read: that of a key, or of a client address. */
-  function ownerOf({ request: { url, headers }, ip, nowMs }: Current): Owner {
+
+  /** Runs the route of a request. */
+  function begin(current: Current): Awaitable<Response> {
+    try {
+      const preflight = cors?.preflight(current.request) ?? null
+      if (preflight !== null) return endWith(current, preflight)
+      return current.route(current, routed => endWith(current, routed))
+    } catch (thrown) {
+      return endWith(current, refused(thrown))
+    }
+  }
+
+  /** Ends a request that has waited for its turn if its client has left. */
+  function endLeft(current: Current): Response | null {
+    if (!current.request.signal.aborted) return null
+    accessLog.left(current)
+    counters.count(current.counted, LEFT_STATUS, (elapsedMs() - current.beganMs) / SECOND_MS)
+    return new Response()
+  }
+
+  /** Whose turn it is: that of a key, of a client address, or of who asks for the health of the service. */
+  function ownerOf({ request: { url, headers }, ip, nowMs, path }: Current): Owner {
+    if (HEALTH.has(path)) return { id: path, isTrial: false }
     const address = ip() // while the connection is open
     try {
       const record = access.find(plainKeyOf(url, headers), nowMs)
@@ -155,7 +183,7 @@ export function createHttpApp(parts: HttpParts) {
     return { id: clientBucket(address), isTrial: true }
   }
 
-  /** Runs a route and turns what it ends with into a logged `Response`. */
+  /** Answers a request with a logged `Response`. */
   function respond(
     counted: RouteTraffic,
     route: Route,
@@ -168,19 +196,11 @@ export function createHttpApp(parts: HttpParts) {
     const ip = () => (foundIp ??= clientIp(peerOf(request), request.headers.get('x-forwarded-for')))
     counters.all.begun += 1
     const { path } = counted
-    const beganMs = elapsedMs()
-    const current = { request, isHead, ip, nowMs, id, path, beganMs, counted, cancel: null, at: -1 }
+    const arrived = { request, isHead, ip, nowMs, id, path, beganMs: elapsedMs() }
+    const current = { ...arrived, counted, route, cancel: null, at: -1 }
     accessLog.begin(current)
-    const end: End = routed => endWith(current, routed)
-    try {
-      const preflight = cors?.preflight(request) ?? null
-      if (preflight !== null) return end(preflight)
-      if (request.url.length < LONG_URL && path !== '/key') return route(current, end)
-      const routed = callInTurn(ownerOf(current), () => route(current, end))
-      return routed.catch(thrown => end(refused(thrown)))
-    } catch (thrown) {
-      return end(refused(thrown))
-    }
+    const isLong = request.url.length >= LONG_URL || path === '/key'
+    return (isLong ? beginLong : beginShort)(current)
   }
 
   // normalize would drop unknown parameters silently; ours are read from the raw URL.

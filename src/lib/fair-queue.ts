@@ -68,11 +68,21 @@ function createTier(elapsedMs: () => number) {
   }
 }
 
+/** Returns a function that says whether it is the turn of `demo` and `temp_`, by which of both have work. */
+function createTierChoice() {
+  let planSlices = 0
+  return (hasPlans: boolean, hasTrial: boolean): boolean => {
+    const isTrialNext = hasTrial && (!hasPlans || planSlices >= PLAN_SLICES)
+    planSlices = isTrialNext || !hasTrial ? 0 : planSlices + 1
+    return isTrialNext
+  }
+}
+
 /** Work in turns; `elapsedMs` is a monotonic clock. */
 export function createFairQueue(elapsedMs: () => number = stopwatch()) {
   const plans = createTier(elapsedMs)
   const trial = createTier(elapsedMs)
-  let planSlices = 0
+  const isTrialNext = createTierChoice()
 
   return {
     /** Adds work, to be done after all of the same owner and lane. */
@@ -81,9 +91,8 @@ export function createFairQueue(elapsedMs: () => number = stopwatch()) {
 
     /** Does a slice of work; returns whether there is more. */
     doSlice(): boolean {
-      const isTrialNext = trial.hasWork() && (!plans.hasWork() || planSlices >= PLAN_SLICES)
-      planSlices = isTrialNext || !trial.hasWork() ? 0 : planSlices + 1
-      ;(isTrialNext ? trial : plans).doSlice()
+      const next = isTrialNext(plans.hasWork(), trial.hasWork()) ? trial : plans
+      next.doSlice()
       return plans.hasWork() || trial.hasWork()
     },
   }
@@ -128,14 +137,55 @@ export function createTurns() {
   }
 }
 
-/** Returns a function that makes calls in such turns, each in a turn of the event loop of its own. */
-export function createCalls() {
-  const add = createTurns()
-  return <T>(owner: Owner, call: () => Awaitable<T>): Promise<T> =>
-    new Promise(resolve => {
-      function* work(): Work {
-        yield resolve(Promise.try(call))
-      }
-      add(owner, 0, work())
+type Calls<Item, T> = {
+  ownerOf: (item: Item) => Owner
+  call: (item: Item) => Awaitable<T>
+  /** For one that has waited: what is returned instead of a call that nobody wants any more. */
+  left: (item: Item) => T | null
+}
+
+/**
+ * Returns a function that makes calls: at once, as long as no more than `most` are made in a turn of the event
+ * loop, the others in later turns, in turns between owners. Those that nobody wants any more do not count.
+ */
+export function createCalls<Item, T>(most: number, { ownerOf, call, left }: Calls<Item, T>) {
+  const plans = new Map<string, (() => void)[]>()
+  const trial = new Map<string, (() => void)[]>()
+  const isTrialNext = createTierChoice()
+  /** Those of this turn. */
+  let made = 0
+
+  function makeNext(): void {
+    const tier = isTrialNext(plans.size > 0, trial.size > 0) ? trial : plans
+    for (const [id, calls] of tier) {
+      tier.delete(id)
+      calls.shift()?.()
+      if (calls.length > 0) tier.set(id, calls)
+      return
+    }
+  }
+  function turn(): void {
+    made = 0
+    while (made < most && plans.size + trial.size > 0) makeNext()
+    if (made > 0) setImmediate(turn)
+  }
+
+  return (item: Item): Awaitable<T> => {
+    if (made === 0) setImmediate(turn)
+    if (made < most && plans.size + trial.size === 0) {
+      made += 1
+      return call(item)
+    }
+    const { id, isTrial } = ownerOf(item)
+    return new Promise(resolve => {
+      const tier = isTrial ? trial : plans
+      const calls = tier.get(id) ?? []
+      calls.push(() => {
+        const instead = left(item)
+        if (instead === null) made += 1
+        resolve(instead ?? Promise.try(call, item))
+      })
+      tier.set(id, calls)
     })
+  }
 }

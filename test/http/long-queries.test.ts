@@ -1,6 +1,6 @@
-/** Requests that take long to read or to answer, or count for nothing (contract B9): those of one client keep nobody else waiting. */
+/** Requests that are many, take long, or count for nothing (contract B9): those of one client keep nobody else waiting. */
 import { afterAll, expect, test } from 'bun:test'
-import { ASK, dataDirectory, KEY } from '../support/fixtures.ts'
+import { ASK, addKeys, dataDirectory, KEY, T0, UNLIMITED } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
 import { cleanUp } from '../support/temporary.ts'
 
@@ -12,6 +12,30 @@ async function orderOf(ask: (path: string) => Promise<unknown>, paths: readonly 
   await Promise.all(paths.map((path, n) => ask(path).then(() => order.push(n))))
   return order
 }
+
+test('thousands of requests of a key at once do not keep that of another key waiting, nor a look at /readyz', async () => {
+  const dir = dataDirectory(undefined, UNLIMITED)
+  addKeys(dir, {}, [{ key: 'another-key', plan: 'free' }], T0)
+  const { request } = await startInProcess(dir, {})
+  const many = new Array<string>(3_000).fill(`${ASK}&city=nowhere`)
+  const order = await orderOf(request, [...many, '/api?key=another-key', '/readyz'])
+  expect(order.indexOf(3_000)).toBeLessThan(200)
+  expect(order.indexOf(3_001)).toBeLessThan(200)
+})
+
+test('a client that leaves before its turn is not admitted, and logged without a reply', async () => {
+  const service = await startInProcess(dataDirectory(undefined, { daily: 100 }), {})
+  const leaving = new AbortController()
+  const { signal } = leaving
+  const all = Array.from({ length: 70 }, () => service.request('/healthz'))
+  const left = service.request(ASK, { signal })
+  leaving.abort()
+  await Promise.all([...all, left.catch(() => {})])
+  const { headers } = await service.request(ASK)
+  expect(headers.get('ratelimit')).toContain('r=99;')
+  expect(service.output()).toContain('"path":"/api","status":null,"key":null')
+  expect(await service.metrics()).toContain('status="499"')
+})
 
 const cities = (n: number): string => Array.from({ length: 100 }, (_, i) => `city${n}x${i}`).join()
 
@@ -44,14 +68,5 @@ test('many that ask for /key do not keep a request waiting', async () => {
     path => request(path, path === '/key' ? { headers } : {}),
     [...new Array<string>(50).fill('/key'), ASK],
   )
-  expect(order.indexOf(50)).toBeLessThan(5)
-})
-
-test('many that ask for long answers do not keep a request waiting', async () => {
-  const rows = Array.from({ length: 250 }, (_, n) => ({ ip: `10.9.0.${n}:3128`, type: 'http' }))
-  const { request } = await startInProcess(dataDirectory(rows), {})
-  const [long, short] = [`${ASK}&get=json`, `${ASK}&count=1`]
-  for (const path of [long, long, short, short]) await request(path) // from now on they are kept
-  const order = await orderOf(request, [...new Array<string>(50).fill(long), short])
   expect(order.indexOf(50)).toBeLessThan(5)
 })

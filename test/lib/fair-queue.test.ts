@@ -1,7 +1,13 @@
 /** The order of work in turns (src/lib/fair-queue.ts, contract B9), on a clock of its own. */
 import { expect, test } from 'bun:test'
 import { nextTurn } from '../../src/lib/errors.ts'
-import { createFairQueue, createLines, type Owner, type Work } from '../../src/lib/fair-queue.ts'
+import {
+  createCalls,
+  createFairQueue,
+  createLines,
+  type Owner,
+  type Work,
+} from '../../src/lib/fair-queue.ts'
 
 const plan = (id: string): Owner => ({ id, isTrial: false })
 const trial = (id: string): Owner => ({ id, isTrial: true })
@@ -147,4 +153,62 @@ test('in a line, so much work of an owner runs at once, in the order in which it
     await nextTurn()
   }
   expect(await Promise.all([...all, other])).toEqual(['a2', 'a3', 'a4', 'b1'])
+})
+
+/** Calls that are made by name, at most so many in a turn of the event loop. */
+function createNamedCalls(most: number, gone: readonly string[] = []) {
+  const made: string[] = []
+  const ask = createCalls<[Owner, string], string>(most, {
+    ownerOf: ([owner]) => owner,
+    call([, name]) {
+      made.push(name)
+      if (name === 'fails') throw new Error(name)
+      return name
+    },
+    left: ([, name]) => (gone.includes(name) ? 'gone' : null),
+  })
+  /** What was made in each turn until nothing is left. */
+  async function turns(): Promise<string[]> {
+    const all: string[] = []
+    while (made.length > 0) {
+      all.push(made.splice(0).join(' '))
+      await nextTurn()
+    }
+    return all
+  }
+  return { ask: (owner: Owner, name: string) => ask([owner, name]), turns }
+}
+
+test('few calls are made at once, without a promise; the others later, in turns between owners', async () => {
+  const { ask, turns } = createNamedCalls(2)
+  expect(ask(plan('a'), 'a1')).toBe('a1')
+  for (const name of ['a2', 'a3', 'a4', 'a5']) ask(plan('a'), name)
+  for (const name of ['b1', 'b2']) ask(plan('b'), name)
+  expect(await turns()).toEqual(['a1 a2', 'a3 b1', 'a4 b2', 'a5'])
+  await nextTurn()
+  expect(ask(plan('a'), 'a6')).toBe('a6')
+})
+
+test('calls of plans come before those of demo and temp, which get a tenth', async () => {
+  const { ask, turns } = createNamedCalls(1)
+  ask(trial('first'), 'first')
+  for (let n = 0; n < 3; n += 1) ask(trial(`t${n}`), 'T')
+  for (let n = 0; n < 19; n += 1) ask(plan(`p${n}`), 'p')
+  expect((await turns()).join('')).toBe(`first${'p'.repeat(9)}T${'p'.repeat(9)}TpT`)
+})
+
+test('a call that fails while it waits rejects, and others are made', async () => {
+  const { ask, turns } = createNamedCalls(1)
+  ask(plan('a'), 'a1')
+  const failing = Promise.resolve(ask(plan('a'), 'fails')).catch((thrown: Error) => thrown.message)
+  const last = ask(plan('a'), 'a3')
+  expect(await turns()).toEqual(['a1', 'fails', 'a3'])
+  expect(await Promise.all([failing, last])).toEqual(['fails', 'a3'])
+})
+
+test('a call that is wanted no more when its turn comes is not made, and does not count', async () => {
+  const { ask, turns } = createNamedCalls(1, ['a1', 'a2', 'a3', 'a4'])
+  const all = ['a1', 'a2', 'a3', 'a4', 'a5'].map(name => ask(plan('a'), name))
+  expect(await turns()).toEqual(['a1', 'a5'])
+  expect(await Promise.all(all)).toEqual(['a1', 'gone', 'gone', 'gone', 'a5'])
 })
