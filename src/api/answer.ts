@@ -134,7 +134,7 @@ export type AnswerStream = {
 export interface AnswerStreamer {
   /**
    * The whole answer if it turns out small, else a stream, with its totals if they are needed. It
-   * waits until `tenant` may have another long answer.
+   * waits until `tenant` may have another long answer: then `onBegin` is called, in this call if that is now.
    * @throws ApiError RATE_LIMIT_EXCEEDED or DB_EXECUTE_FAILED when it has waited too long.
    */
   stream(
@@ -142,10 +142,11 @@ export interface AnswerStreamer {
     nowMs: number,
     needsTotals: boolean,
     tenant: Tenant,
+    onBegin: () => void,
   ): Promise<({ kind: 'rendered' } & Rendered) | AnswerStream>
   /**
    * All matches of a query, whatever its order and `count`. This is no long answer of `tenant`, which waits until
-   * its last reading is over: then `onBegin` is called.
+   * its last reading is over: then `onBegin` is called, likewise.
    * @throws ApiError as `stream` does.
    */
   matches(query: Query, nowMs: number, tenant: Tenant, onBegin: () => void): Promise<Matches>

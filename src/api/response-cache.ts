@@ -170,7 +170,7 @@ type Find = (query: Query, nowMs: number, needsSubnets: boolean, tenantOf: () =>
 /** When, for whom and how an answer is asked for. */
 type Asked = { nowMs: number; needsSubnets: boolean; tenant: Tenant }
 
-/** How long one waits for what another one is finding, which may be in a line of its key, in milliseconds. */
+/** How long one waits for what another one is finding, in turns with the other work of its key, in milliseconds. */
 const SHARED_MS = 1_000
 /** Most records of an answer that is drawn here; a longer one is streamed. */
 const DRAWN_MAX = 1_000
@@ -213,17 +213,22 @@ export function createResponseCache(
     return content
   }
 
-  async function stream(query: Query, { nowMs, needsSubnets, tenant }: Asked): Streamed {
+  async function stream(query: Query, asked: Asked, onBegin = (): void => {}): Streamed {
     if (streamer === null) throw new Error('an answer is too large, and nothing streams it')
+    const { nowMs, needsSubnets, tenant } = asked
+    const needsTotals = needsSubnets || query.output.wrap
     const version = reader.version()
-    const found = await streamer.stream(query, nowMs, needsSubnets || query.output.wrap, tenant)
+    const found = await streamer.stream(query, nowMs, needsTotals, tenant, onBegin)
     if (found.kind === 'stream') return found
     // The worker may have seen a newer list than `version`: then the answer is not stored.
     const isKept = query.filter.sort !== 'random' && version === reader.version()
     return isKept ? store(query, nowMs, version, found) : nullIfEmpty(found.answer)
   }
 
-  /** What the streamer is finding of few records: who asks for that meanwhile waits once, for it may be kept then. */
+  /**
+   * What the streamer has begun to find of few records: who asks for that meanwhile waits once, for it may be kept
+   * then. Nobody waits for what is in the line of a key.
+   */
   const underWay = createBoundedMap<string, Promise<unknown>>(1_000)
   async function streamOnce(query: Query, asked: Asked): Streamed {
     if ((query.filter.count ?? Infinity) > DRAWN_MAX) return stream(query, asked)
@@ -235,10 +240,9 @@ export function createResponseCache(
       const content = entries.lookUp(query.id, reader.version(), ageClock(asked.nowMs))
       if (isAnswer(content)) return content
     }
-    const finding = stream(query, asked)
-    const isOver = finding.then(() => {}).catch(() => {}) // without the answer, which may be long
-    underWay.set(name, isOver)
-    return finding
+    // Without the answer, which may be long.
+    const { promise: isOver, resolve: end } = Promise.withResolvers<void>()
+    return stream(query, asked, () => underWay.set(name, isOver)).finally(end)
   }
 
   /** Finds an answer in an order that is the same each time. */
@@ -331,9 +335,10 @@ export function createResponseCache(
     const fromSeconds = ageClock(nowMs)
     const known = names.map(each => readings.get(each)).find(Boolean)
     if (known !== undefined && known.fromSeconds <= fromSeconds) return known.reading
-    const reading = streamer.matches(query, nowMs, tenant, () => readings.set(name, fresh))
+    const { promise: reading, resolve } = Promise.withResolvers<Matches>()
     const fresh = { fromSeconds, reading }
     readings.set(`${name} ${tenant.id}`, fresh)
+    resolve(streamer.matches(query, nowMs, tenant, () => readings.set(name, fresh)))
     const forget = (): void => {
       for (const each of names) if (readings.get(each) === fresh) readings.delete(each)
     }

@@ -281,7 +281,8 @@ const rendered = (answer: Answer) =>
   ({ kind: 'rendered', answer, oldestSeconds: T0 / 1000 - 300 }) as const
 
 /** A cache whose reader finds everything too large; what it and the streamer were asked. */
-function tooLargeCache(list: List, stream: AnswerStreamer['stream']) {
+/** `waiting`: the key whose answers do not begin. */
+function tooLargeCache(list: List, stream: AnswerStreamer['stream'], waiting = '') {
   let finds = 0
   const streamed: boolean[] = []
   const tooLarge = (): 'too-large' => {
@@ -291,9 +292,10 @@ function tooLargeCache(list: List, stream: AnswerStreamer['stream']) {
   const reader = { ...readerOf(list), find: tooLarge, findEndpoints: tooLarge }
   const streamer: AnswerStreamer = {
     ...NO_STREAMER,
-    stream(query, nowMs, needsTotals, tenant) {
+    stream(query, nowMs, needsTotals, tenant, onBegin) {
       streamed.push(needsTotals)
-      return stream(query, nowMs, needsTotals, tenant)
+      if (tenant.id !== waiting) onBegin()
+      return stream(query, nowMs, needsTotals, tenant, onBegin)
     },
   }
   const cache = createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax: 2 ** 20 })
@@ -344,6 +346,16 @@ describe('an answer that the reader finds too large', () => {
     resolve(rendered(SMALL))
     expect(await Promise.all(answers)).toEqual([SMALL, SMALL, SMALL, SMALL])
     expect(cache.streamed).toHaveLength(1)
+  })
+
+  test('is found for others while who asked for it first waits in the line of a key', async () => {
+    const { promise, resolve } = Promise.withResolvers<ReturnType<typeof rendered>>()
+    const cache = tooLargeCache(listOf(OLD_AND_YOUNG), () => promise, 'a')
+    const ask = (id: string) => cache.find(queryOf('count=2'), T0, false, () => ({ ...TENANT, id }))
+    const answers = ['a', 'b', 'c', 'a'].map(ask)
+    expect(cache.streamed).toHaveLength(2)
+    resolve(rendered(SMALL))
+    expect(await Promise.all(answers)).toEqual([SMALL, SMALL, SMALL, SMALL])
   })
 
   test('is found again for those who waited when it could not be found', async () => {

@@ -7,6 +7,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Tenant } from '../../access/entitlements.ts'
 import { ApiError, type ErrorCode } from '../../api/errors.ts'
+import type { Awaitable } from '../../lib/awaitable.ts'
 import type { Later } from '../../lib/clock.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import { lockPath } from '../database-files.ts'
@@ -291,7 +292,7 @@ export function createSemaphore(options: SemaphoreOptions) {
      * A slot for a long answer, at once or when others are released. @throws ApiError RATE_LIMIT_EXCEEDED when the
      * tenant, or trial keys together, keep theirs for too long; DB_EXECUTE_FAILED when keys on plans do.
      */
-    async acquire(tenant: Tenant): Promise<Slot> {
+    acquire(tenant: Tenant): Awaitable<Slot> {
       const client = clientOf(tenant)
       try {
         const isFirst = held < slots && client.waiting.size === 0 && mayHoldMore(client)

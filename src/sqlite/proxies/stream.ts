@@ -249,11 +249,14 @@ export function createStreamer(
   async function inSlot<T>(
     { plan, trial }: typeof answers,
     tenant: Tenant,
+    onBegin: () => void,
     work: (slot: Slot, owner: Owner, waitedMs: number) => Promise<T>,
   ) {
     const { id, isTrial } = tenant
     const waitedMs = stopwatch()
-    const slot = await (isTrial ? trial : plan).acquire(tenant)
+    const acquired = (isTrial ? trial : plan).acquire(tenant)
+    const slot = acquired instanceof Promise ? await acquired : acquired
+    onBegin()
     try {
       return await work(slot, { id, isTrial }, waitedMs())
     } catch (error) {
@@ -263,8 +266,8 @@ export function createStreamer(
   }
 
   return {
-    stream: (query, nowMs, needsTotals, tenant) =>
-      inSlot(answers, tenant, async (slot, owner, waitedMs) => {
+    stream: (query, nowMs, needsTotals, tenant, onBegin) =>
+      inSlot(answers, tenant, onBegin, async (slot, owner, waitedMs) => {
         const find: Task = { kind: 'find', query, nowMs, needsTotals, owner }
         const reply = await ask<'begun' | 'rendered' | 'refused'>(find, waitedMs)
         if (reply.kind === 'begun') return createStream(reply.id, reply.totals, slot)
@@ -273,8 +276,7 @@ export function createStreamer(
         throw refusal('DB_EXECUTE_FAILED', 'older long answers must end first')
       }),
     matches: (query, nowMs, tenant, onBegin) =>
-      inSlot(scans, { ...tenant, downloads: 1 }, async (slot, owner, waitedMs) => {
-        onBegin()
+      inSlot(scans, { ...tenant, downloads: 1 }, onBegin, async (slot, owner, waitedMs) => {
         const match: Task = { kind: 'match', query, nowMs, owner }
         const { matches } = await ask<'matched'>(match, waitedMs)
         slot.release()

@@ -63,7 +63,7 @@ function createPool(slots = 64, takeLease = countLeases()) {
       const asked: { state: 'waits' | 'has' | ApiError; slot: Slot | null; atMs: number } = {
         ...({ state: 'waits', slot: null, atMs: Number.NaN } as const),
       }
-      servers[server]?.acquire(tenant).then(
+      Promise.try(async () => servers[server]?.acquire(tenant)).then(
         slot => Object.assign(asked, { state: 'has', slot, atMs: nowMs }),
         (error: unknown) => Object.assign(asked, { state: error, atMs: nowMs }),
       )

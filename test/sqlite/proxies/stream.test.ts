@@ -74,7 +74,8 @@ function streamerOf({ limits, walBounds = WAL_BOUNDS, verify = () => {} }: Optio
       fillList(list, [{ ip: `10.255.0.${n}:80`, type: 'http' }])
       return walBytes(file)
     },
-    ask: (query = QUERY, tenant = TENANT) => streamer.stream(query, T0, true, tenant),
+    ask: (query = QUERY, tenant = TENANT, onBegin = (): void => {}) =>
+      streamer.stream(query, T0, true, tenant, onBegin),
     matches: (query: Query, tenant = TENANT) => streamer.matches(query, T0, tenant, () => {}),
     hasType: streamer.hasType,
     finder: list.finder,
@@ -214,6 +215,18 @@ describe('one key after the other', () => {
     const WAITED = ['RATE_LIMIT_EXCEEDED', { retryAfterSeconds: 1 }]
     expect(await refused).toEqual([WAITED, WAITED])
     for (const asked of [first, other]) expect((await asked)?.ids).toHaveLength(ROWS.length)
+  })
+
+  test('an answer begins in the call itself, or when another one of its key has ended', async () => {
+    using streamer = streamerOf()
+    const begun: number[] = []
+    const ask = (n: number) =>
+      streamOf(streamer.ask(QUERY, { ...key('a'), downloads: 1 }, () => void begun.push(n)))
+    const [first, second] = [ask(1), ask(2)]
+    expect(begun).toEqual([1])
+    await (await first)?.cancel()
+    await (await second)?.cancel()
+    expect(begun).toEqual([1, 2])
   })
 
   test('the queries of a key are found in the order in which they came', async () => {
