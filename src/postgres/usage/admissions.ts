@@ -28,7 +28,7 @@ import { BATCH_MAX, type Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import { isLockNotFree } from '../errors.ts'
-import { type DatabaseClock, fillIn, hasSameLimits, nameOf, type RefusalCache } from './refusals.ts'
+import { type DatabaseClock, hasSameLimits, nameOf, type RefusalCache } from './refusals.ts'
 
 const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::int[], $5::bigint[],
   $6::int[], $7::int[], $8::int[], $9) as numbers`
@@ -117,16 +117,6 @@ function readUsed([nowMs = 0, ...numbers]: readonly number[], groups: readonly G
     its.usage = { admissions, day: utcDay(atMs), requests, latestMs }
   }
   return nowMs
-}
-
-/** Withdraws refusals of subjects that the database is asked for: requests with other rules may pass. */
-function withdraw(refusals: (Decision | null)[], batch: readonly Admission[]): void {
-  const asked = batch.filter((_, i) => refusals[i] === null)
-  if (asked.length === 0 || asked.length === batch.length) return
-  const names = new Set(asked.flatMap(({ rules }) => rules.map(({ subject }) => nameOf(subject))))
-  for (const [i, { rules }] of batch.entries()) {
-    if (rules.some(({ subject }) => names.has(nameOf(subject)))) refusals[i] = null
-  }
 }
 
 type Waiting = {
@@ -246,21 +236,15 @@ export function createAdmitBatch(
     return inTime(promise, msMax && Math.max(0, msMax - waited()), late)
   }
 
-  return function admitBatch(
+  return async function admitBatch(
     batch: readonly Admission[],
     waited: Waited = stopwatch(),
-  ): Awaitable<readonly Awaitable<Decision>[]> {
-    const refusals = batch.map(({ rules }) => cache.refuse(rules))
-    withdraw(refusals, batch)
-    const asked = batch.filter((_, i) => refusals[i] === null)
-    if (asked.length === 0) return fillIn(refusals, [])
-    return decide(asked, waited).then(outcomes => {
-      const more = asked.map((admission, i): Awaitable<Decision> => {
-        const outcome = outcomes[i] ?? null
-        if (outcome === null) return wait(admission, waited)
-        return outcome.kind === 'failed' ? Promise.reject(outcome.failure) : outcome
-      })
-      return fillIn<Awaitable<Decision>>(refusals, more)
+  ): Promise<readonly Awaitable<Decision>[]> {
+    const outcomes = await decide(batch, waited)
+    return batch.map((admission, i): Awaitable<Decision> => {
+      const outcome = outcomes[i] ?? null
+      if (outcome === null) return wait(admission, waited)
+      return outcome.kind === 'failed' ? Promise.reject(outcome.failure) : outcome
     })
   }
 }

@@ -23,7 +23,7 @@ import { DAY_MS, utcDay } from '../../lib/time.ts'
 import { createListBatch, type Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
-import { type DatabaseClock, fillIn, nameOf } from './refusals.ts'
+import { type DatabaseClock, nameOf } from './refusals.ts'
 
 /** Networks of type /16, one for each bit of a set. */
 const BITS = 65_536
@@ -184,6 +184,12 @@ const COUNT = `
 
 /** How often a batch is sent again, because a set was removed between adding and locking it. */
 const TRIES_MAX = 4
+
+/** `items`, where the next one of `more` stands for each `null`. */
+function fillIn<T>(items: readonly (T | null)[], more: readonly T[]): T[] {
+  let next = 0
+  return items.flatMap(item => item ?? more[next++] ?? [])
+}
 
 /** Whether a rule's window may last longer than the day of an answer: then a retry waits for it. */
 const mayOutlastDay = ({ rule, atMs }: Consumption, nowMs: number): boolean =>

@@ -68,12 +68,6 @@ type Full = { rule: LimitRule; usage: Usage; sinceMs: number; untilMs: number; e
 
 export const nameOf = ({ kind, id }: Subject): string => `${kind} ${id}`
 
-/** `items`, where the next one of `more` stands for each `null`. */
-export function fillIn<T>(items: readonly (T | null)[], more: readonly T[]): T[] {
-  let next = 0
-  return items.flatMap(item => item ?? more[next++] ?? [])
-}
-
 export const hasSameLimits = (one: LimitRule, two: LimitRule): boolean =>
   one === two ||
   (one.daily === two.daily &&
