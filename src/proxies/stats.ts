@@ -19,6 +19,7 @@ import {
   type Row,
   type RowNumbers,
   subnetOf,
+  UNKNOWN,
   UNKNOWN_PING,
 } from './row.ts'
 import type { Facet, Histogram, StatsCity, StatsDocument, StatsTotals } from './stats-document.ts'
@@ -31,47 +32,14 @@ const EXAMPLES_MAX = 20
 // ---------------------------------------------------------------------------------------------
 // Columns
 
-/** Values of 32 bits stand for themselves below it, from it on for the rank of a larger number. */
-const LARGE = 2 ** 31
-/** Above all others. */
-const UNKNOWN_CODE = 2 ** 32 - 1
-
-/** Numbers of up to 53 bits as codes of 32, which compare as the numbers do. */
-function createOrdered(rows: number) {
-  const codes = new Uint32Array(rows)
-  const large: { at: number; value: number }[] = []
-  let ranks: readonly number[] = []
-  /** The least code of a number that is not below this one. */
-  const codeOf = (value: number): number =>
-    value < LARGE ? value : LARGE + countFirst(ranks.length, at => (ranks[at] ?? value) < value)
-  return {
-    codes,
-    codeOf,
-    set(at: number, value: number): void {
-      if (value < LARGE) codes[at] = value
-      else if (value === UNKNOWN_PING) codes[at] = UNKNOWN_CODE
-      else large.push({ at, value })
-    },
-    /** To be called when all are set. */
-    rank(): void {
-      ranks = [...new Set(large.map(({ value }) => value))].sort((a, b) => a - b)
-      for (const { at, value } of large.splice(0)) codes[at] = codeOf(value)
-    },
-    valueOf(code: number): number {
-      if (code === UNKNOWN_CODE) return UNKNOWN_PING
-      return code < LARGE ? code : (ranks[code - LARGE] ?? code)
-    },
-  }
-}
-
 /** A city in its country, because names repeat: one number for each pair of them. */
 const placeKey = (city: number, country: number): number => city * COUNTRIES + country
 /** Countries are numbers of 10 bits, see `Row`. */
 const COUNTRIES = 1024
 
 /**
- * The columns of a list of so many rows, 23 bytes for each: `add` them in the order of answers (the freshest
- * check first, then the lowest ping, then the address), then `close`.
+ * The columns of a list of so many rows, 31 bytes for each: `add` them in the order of answers (the freshest
+ * check first, then the lowest ping, then the address).
  */
 export function createColumns(rows: number) {
   const columns = {
@@ -84,15 +52,14 @@ export function createColumns(rows: number) {
     /** One more than the share, 0 is unknown. */
     works: new Uint8Array(rows),
     place: new Uint32Array(rows),
+    ping: new Float64Array(rows),
+    speed: new Float64Array(rows),
   }
-  const ping = createOrdered(rows)
-  /** One more than the speed, 0 is unknown. */
-  const speed = createOrdered(rows)
   const places = new Map<number, number>()
   let at = 0
   return {
     ...columns,
-    ...{ rows, ping, speed },
+    rows,
     /** The key of each place, see `placeKey`. */
     placeKeys: (): readonly number[] => [...places.keys()],
     add(row: RowNumbers): void {
@@ -101,17 +68,13 @@ export function createColumns(rows: number) {
       columns.kind[at] = row.type + TYPES.length * row.anon
       columns.services[at] = row.services
       columns.works[at] = row.works + 1
-      ping.set(at, row.ping_ms)
-      speed.set(at, row.speed + 1)
+      columns.ping[at] = row.ping_ms
+      columns.speed[at] = row.speed
       const key = placeKey(row.city, row.country)
       const place = places.get(key) ?? places.size
       if (place === places.size) places.set(key, place)
       columns.place[at] = place
       at += 1
-    },
-    close(): void {
-      ping.rank()
-      speed.rank()
     },
   }
 }
@@ -165,7 +128,7 @@ function failuresOf(columns: Columns, filter: Filter, options: ConditionOptions)
  * that equals an edge is counted below it, see `Histogram`.
  */
 function createBins(upTo: boolean, edges: readonly number[]) {
-  // A code of whole numbers: `(a, b]` is `[a + 1, b + 1)`.
+  // Of whole numbers: `(a, b]` is `[a + 1, b + 1)`.
   const inner = Uint32Array.from(edges.slice(1, -1), edge => (upTo ? edge + 1 : edge))
   const { length } = inner
   const unknown = length + 1
@@ -204,6 +167,7 @@ const WORKS_BINS = Uint8Array.from({ length: SHARES }, (_, share) =>
 const byte = (column: Uint8Array, at: number): number => column[at] ?? 0
 const fail = (column: Uint16Array, at: number): number => column[at] ?? 0
 const word = (column: Uint32Array, at: number): number => column[at] ?? 0
+const double = (column: Float64Array, at: number): number => column[at] ?? 0
 /** Counts a value unless `isCounted` is 0. */
 function count(counts: Uint32Array, at: number, isCounted = 1): void {
   if (isCounted !== 0) counts[at] = word(counts, at) + 1
@@ -228,12 +192,12 @@ function createTally(
   const seen = new Set<number>()
 
   function countPing(i: number): void {
-    const code = word(ping.codes, i)
-    count(counts.ping, code === UNKNOWN_CODE ? BINS.ping.unknown : BINS.ping.of(code))
+    const ms = double(ping, i)
+    count(counts.ping, ms === UNKNOWN_PING ? BINS.ping.unknown : BINS.ping.of(ms))
   }
   function countSpeed(i: number): void {
-    const code = word(speed.codes, i)
-    count(counts.speed, code === 0 ? BINS.speed.unknown : BINS.speed.of(code - 1))
+    const bytes = double(speed, i)
+    count(counts.speed, bytes === UNKNOWN ? BINS.speed.unknown : BINS.speed.of(bytes))
   }
 
   return {
@@ -266,8 +230,8 @@ export function countFacets(
   const { rows, checkedAt, kind, services, works, place, ping, speed } = columns
   const fails = failuresOf(columns, filter, options)
   const { pingMaxMs, speedMin, ageMaxSeconds } = filter
-  const pingEnd = pingMaxMs === null ? UNKNOWN_CODE + 1 : ping.codeOf(pingMaxMs + 1)
-  const speedFirst = speedMin === null ? 0 : speed.codeOf(speedMin + 1)
+  const pingMax = pingMaxMs ?? UNKNOWN_PING
+  const speedLeast = speedMin ?? UNKNOWN
   const { counts, firsts, add } = createTally(columns, fails.place.length)
 
   const failedOf = (i: number): number =>
@@ -275,8 +239,8 @@ export function countFacets(
     fail(fails.kind, byte(kind, i)) |
     fail(fails.place, word(place, i)) |
     fail(fails.works, byte(works, i)) |
-    (word(ping.codes, i) < pingEnd ? 0 : FAILS.ping) |
-    (word(speed.codes, i) < speedFirst ? FAILS.speed : 0)
+    (double(ping, i) > pingMax ? FAILS.ping : 0) |
+    (double(speed, i) < speedLeast ? FAILS.speed : 0)
 
   /** Counts rows of which all, or none, are young enough; returns how many pass everything else. */
   function pass(from: number, to: number, old: number): number {

@@ -47,7 +47,6 @@ export function createStatsReader(db: Database) {
       `select ${ROW_COLUMNS.slice(0, -1).join(', ')} ${FROM_LIST}`,
     )
     for (const row of all.iterate()) columns.add(row)
-    columns.close()
     return columns
   }
 
@@ -73,9 +72,8 @@ export function createStatsReader(db: Database) {
     return positions.flatMap(at => {
       const address = masked[at] ?? 0
       const first = Math.floor(address / 65_536) * 2 ** 32
-      const pingMs = ping.valueOf(ping.codes[at] ?? 0)
       const port = address % 65_536
-      const values = [port, checkedAt[at] ?? 0, pingMs, first, first + 2 ** 32 - 1]
+      const values = [port, checkedAt[at] ?? 0, ping[at] ?? 0, first, first + 2 ** 32 - 1]
       return alike.values(...values, ...valuesOf(conditions)) as unknown as Row[] // values() is untyped
     })
   }
