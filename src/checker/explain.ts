@@ -35,7 +35,7 @@ const describePast = ({ at, result, attempts, measured }: Past): string[] => [
   ...attempts.map(describeAttempt),
 ]
 
-/** What was concluded, and when it is checked again. */
+/** What was concluded, and when the next check is. */
 function conclusion(
   { id, queue, okAtMs, streak, works, measured, nextAtMs }: Candidate,
   nowMs: number,
@@ -43,8 +43,7 @@ function conclusion(
   const name = addressText(toAddress(id))
   const percent = percentOf(works)
   const share = percent === null ? '' : `; ${percent}% of its checks succeed`
-  const next =
-    nextAtMs <= nowMs ? 'It is due.' : `It is checked again in ${span(nextAtMs - nowMs)}.`
+  const next = nextAtMs <= nowMs ? 'It is due.' : `The next check is in ${span(nextAtMs - nowMs)}.`
   if (queue === 'living' && measured !== null)
     return `${name} is alive: ${describe(measured)}${share}. ${next}`
   if (okAtMs === null) {

@@ -1,0 +1,25 @@
+/** The story of an address (src/checker/explain.ts): what was concluded, and when the next check is. */
+import { expect, test } from 'bun:test'
+import { explain } from '../../src/checker/explain.ts'
+import type { Candidate } from '../../src/checker/ports.ts'
+import { idOf } from '../../src/proxies/row.ts'
+import { T0 } from '../support/fixtures.ts'
+
+const UNCHECKED: Candidate = {
+  ...{ id: idOf({ ip: '127.0.0.9', port: 1080 }), queue: 'raw', hint: null },
+  ...{ nextAtMs: T0, idleAtMs: T0, okAtMs: null, addedMs: T0, streak: 0, works: null },
+  ...{ checkedMs: null, measured: null, speedMs: null, servicesMs: null, tlsMs: null, history: [] },
+}
+
+test.each([
+  ['due', {}, 'was not checked yet. It is due.'],
+  ['later', { nextAtMs: T0 + 540_000 }, 'was not checked yet. The next check is in 9 minutes.'],
+  ['in vain', { streak: 3 }, 'was never alive in 3 checks. It is due.'],
+  [
+    'ended',
+    { streak: 1, okAtMs: T0 - 60_000 },
+    'was alive 60 seconds ago, and failed 1 time since. It is due.',
+  ],
+])('of an address whose check is %s', (_, change, story) => {
+  expect(explain({ ...UNCHECKED, ...change }, T0)).toEqual([`127.0.0.9:1080 ${story}`])
+})
