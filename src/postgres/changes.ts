@@ -1,75 +1,13 @@
 /**
  * What a node reads of the database to make its copies: where list and keys stand, and what has changed
- * since a version, as of one moment. Rows of the list come in the binary format of COPY (PostgreSQL
- * documentation, COPY, "Binary Format"): as text, a million take longer.
+ * since a version, as of one moment. Rows of the list come by COPY, in its text format.
  */
 import type { TransactionSQL } from 'bun'
 import type { ChangeSource, KeyChanges, ListChanges, Version, Versions } from '../node/ports.ts'
-import { AT, type City, ROW_COLUMNS, type Row } from '../proxies/row.ts'
+import { type City, ROW_COLUMNS, type Row } from '../proxies/row.ts'
 import { type Connection, onlyRow, type Query, queryOf, SNAPSHOT } from './connection.ts'
 import { newer, SCHEMA_VERSION } from './migrate.ts'
 import { readStoredKeys, selectPlans } from './registry.ts'
-
-/** What a column holds: an integer of 2, 4 or 8 bytes, or text in ASCII. */
-export type Kind = 'integer' | 'ascii'
-export type CopyValue = number | string
-
-/** The signature, the flags, and the length of an extension that no server sends. */
-const HEADER_BYTES = 19
-
-/** A number of at most 53 bits. */
-const READERS: { readonly [bytes: number]: (buffer: Buffer, at: number) => number } = {
-  2: (buffer, at) => buffer.readInt16BE(at),
-  4: (buffer, at) => buffer.readInt32BE(at),
-  8: (buffer, at) => buffer.readInt32BE(at) * 2 ** 32 + buffer.readUInt32BE(at + 4),
-}
-
-const valueAt = (kind: Kind, buffer: Buffer, at: number, length: number): CopyValue =>
-  kind === 'ascii'
-    ? buffer.toString('latin1', at, at + length)
-    : (READERS[length]?.(buffer, at) ?? Number.NaN)
-
-/** Reads the whole rows of a buffer from `at` on; returns where the rest begins. */
-function readRows(
-  buffer: Buffer,
-  kinds: readonly Kind[],
-  start: number,
-  rows: CopyValue[][],
-): number {
-  let at = start
-  for (;;) {
-    let next = at + 2 // the number of columns
-    if (next > buffer.length || buffer.readInt16BE(at) < 0) return at
-    const row: CopyValue[] = []
-    for (const kind of kinds) {
-      if (next + 4 > buffer.length) return at
-      const length = buffer.readInt32BE(next)
-      if (next + 4 + length > buffer.length) return at
-      row.push(valueAt(kind, buffer, next + 4, length))
-      next += 4 + length
-    }
-    rows.push(row)
-    at = next
-  }
-}
-
-/** The rows of a COPY, in the portions in which they come; no column may be NULL. */
-export async function* rowsOf(
-  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
-  kinds: readonly Kind[],
-): AsyncGenerator<CopyValue[][]> {
-  let rest: Buffer = Buffer.alloc(0)
-  let at = HEADER_BYTES
-  for await (const bytes of stream) {
-    const chunk = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    const buffer: Buffer = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
-    const rows: CopyValue[][] = []
-    if (buffer.length > at) at = readRows(buffer, kinds, at, rows)
-    if (rows.length > 0) yield rows
-    rest = buffer.subarray(at)
-    at = 0
-  }
-}
 
 /** Where the list stands, and what is known of the version of a copy. */
 const POSITION = `
@@ -86,16 +24,13 @@ type Position = Version & {
 }
 
 const COLUMNS = ROW_COLUMNS.join(', ')
-const KINDS: readonly Kind[] = ROW_COLUMNS.map(column =>
-  column === 'ip_out' ? 'ascii' : 'integer',
-)
 
-/** The row of values as they are stored: an IPv4 address is a number in a row, and its digits here. */
-export function toRow(values: CopyValue[]): Row {
-  const out = values[AT.ipOut]
-  if (out !== '' && !Number.isNaN(Number(out))) values[AT.ipOut] = Number(out)
-  return values as Row // the columns are those of a row
-}
+/** The row of values as they are stored: in `ip_out`, an IPv4 address is a number, an IPv6 one is text, `''` unknown. */
+export const toRow = (values: readonly (number | string)[]): Row =>
+  values.map(value => {
+    const number = Number(value)
+    return value === '' || Number.isNaN(number) ? value : number
+  }) as Row // the columns are those of a row
 
 async function readChanges(tx: TransactionSQL, since: Version | null): Promise<ListChanges> {
   const query = queryOf(tx)
@@ -113,14 +48,19 @@ async function readChanges(tx: TransactionSQL, since: Version | null): Promise<L
        (select count(*) from proxylist.removed where ${isChanged}))::float8 as changed`
     size = (await onlyRow<{ changed: number }>(query, text)).changed
   }
-  /** What a COPY gives, in portions of a bounded size; it begins when the first is asked for. */
-  async function* copyOut<T>(
-    select: string,
-    kinds: readonly Kind[],
-    toItem: (values: CopyValue[]) => T,
-  ): AsyncGenerator<T[]> {
-    const stream = tx.unsafe(`copy (${select}) to stdout (format binary)`).readable()
-    for await (const page of rowsOf(stream, kinds)) yield page.map(toItem)
+  /**
+   * The rows of a COPY, in the portions in which they come; it begins when the first is asked for. No value is NULL,
+   * or has a character that COPY escapes.
+   */
+  async function* copyOut<T>(select: string, toItem: (values: string[]) => T): AsyncGenerator<T[]> {
+    let rest = ''
+    for await (const { buffer, byteOffset, length } of tx
+      .unsafe(`copy (${select}) to stdout`)
+      .readable()) {
+      const lines = (rest + Buffer.from(buffer, byteOffset, length).toString('latin1')).split('\n')
+      rest = lines.pop() ?? ''
+      if (lines.length > 0) yield lines.map(line => toItem(line.split('\t')))
+    }
   }
   const gone = `select id from proxylist.removed r where ${isWhole ? 'false' : isChanged}
     and not exists (select from proxylist.proxies p where p.id = r.id)`
@@ -135,8 +75,8 @@ async function readChanges(tx: TransactionSQL, since: Version | null): Promise<L
     cities: await query<City>(
       `select id, name, name_en as "nameEn" from proxylist.cities where ${isChanged} order by id`,
     ),
-    removed: copyOut(gone, ['integer'], ([id]) => Number(id)),
-    rows: copyOut(changed, KINDS, toRow),
+    removed: copyOut(gone, ([id]) => Number(id)),
+    rows: copyOut(changed, toRow),
   }
 }
 

@@ -26,7 +26,7 @@ import {
   storeKeysVersion,
   storeListVersion,
 } from './change-numbers.ts'
-import { type CopyValue, toRow, versions } from './changes.ts'
+import { toRow, versions } from './changes.ts'
 import {
   type Connection,
   insertRows,
@@ -137,7 +137,7 @@ const createReader = (query: Query): Reader => ({
   async *proxies() {
     const select = `select json_build_array(${ROW_COLUMNS.join(', ')})::text as json
       from proxylist.proxies`
-    for await (const page of rowsOf<CopyValue[]>(query, select)) yield page.map(toRow)
+    for await (const page of rowsOf<(number | string)[]>(query, select)) yield page.map(toRow)
   },
   async *feeds() {
     type FeedRow = { id: string; state: FeedState }
