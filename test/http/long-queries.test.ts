@@ -23,6 +23,15 @@ test('thousands of requests of a key at once do not keep that of another key wai
   expect(order.indexOf(3_001)).toBeLessThan(200)
 })
 
+test('in a crowd, no key is looked for where none is given', async () => {
+  const looked: string[] = []
+  const service = await startInProcess(dataDirectory(), {}, ({ keys }) => ({
+    keys: { ...keys, find: key => (looked.push(key), keys.find(key)) },
+  }))
+  await orderOf(service.request, [...new Array<string>(200).fill('/docs'), ASK])
+  expect(new Set(looked)).toEqual(new Set([KEY]))
+})
+
 test('a client that leaves before its turn is not admitted, and logged without a reply', async () => {
   const service = await startInProcess(dataDirectory(undefined, { daily: 100 }), {})
   const leaving = new AbortController()
