@@ -35,11 +35,16 @@ const EXAMPLES: Output = {
   ...{ isDownload: false, hasTypePrefix: false, splitIp: false, wrap: false },
 }
 
-/** Answers queries about an open list, whose columns it keeps until the list changes. */
+/**
+ * Answers queries about an open list, whose columns it keeps until the list changes. To fill them takes most of a second
+ * for a million rows: so those that wait when that begins share a snapshot. They are numbered in their order.
+ */
 export function createStatsReader(db: Database) {
   const { named, nameOf } = createCities(db)
   const dataVersion = dataVersionOf(db)
   let kept: { columns: Columns; version: string } | null = null
+  /** The last query that had been asked when the snapshot began; `null`: there is none. */
+  let upTo: number | null = null
 
   function fill(): Columns {
     const columns = createColumns(countRows(db))
@@ -50,12 +55,17 @@ export function createStatsReader(db: Database) {
     return columns
   }
 
-  function columnsOf(version: string): Columns {
+  function beginSnapshot(version: string, lastAsked: number): void {
+    db.run('begin')
+    upTo = lastAsked
     // The version of who asks may be older than this snapshot; in memory it is the only one.
     const now = `${version} ${dataVersion()}`
     if (kept?.version !== now) kept = null // before there are two of them
     kept ??= { columns: fill(), version: now }
-    return kept.columns
+  }
+  function endSnapshot(): void {
+    upTo = null
+    db.run('rollback')
   }
 
   /** The rows at these positions of the columns: of those that look alike when they are masked, the first that matches. */
@@ -78,24 +88,31 @@ export function createStatsReader(db: Database) {
     })
   }
 
-  return (request: StatsRequest): Coded => {
-    const { filter, nowMs, part, provider, version } = request
+  function documentOf(columns: Columns, request: StatsRequest) {
+    const { filter, nowMs, part, provider } = request
     const at = ageClock(nowMs)
     const inCities = named(filter.cities, filter.lang).condition
     const options = { addressBits: 32, inCities, countryMode: filter.countryMode } as const
-    const work = db.transaction(() => {
-      const columns = columnsOf(version)
-      const found = countFacets(columns, filter, at, options)
-      const { all } = conditionsOf(filter, options, null)
-      const rows = part === 'full' ? rowsAt(found.firsts, columns, all) : []
-      const { answer } = createAnswerRenderer(provider).records(
-        { filter, output: EXAMPLES, addressBits: 16 },
-        { rows, cityNames: nameOf, areKept: false },
-      )
-      const examples = JSON.parse(Buffer.from(bodyOf(answer, nowMs)).toString())
-      return statsDocument(columns, found, at, request, nameOf, examples)
-    })
-    return encode(JSON.stringify(work()))
+    const found = countFacets(columns, filter, at, options)
+    const { all } = conditionsOf(filter, options, null)
+    const rows = part === 'full' ? rowsAt(found.firsts, columns, all) : []
+    const { answer } = createAnswerRenderer(provider).records(
+      { filter, output: EXAMPLES, addressBits: 16 },
+      { rows, cityNames: nameOf, areKept: false },
+    )
+    const examples = JSON.parse(Buffer.from(bodyOf(answer, nowMs)).toString())
+    return statsDocument(columns, found, at, request, nameOf, examples)
+  }
+
+  return (request: StatsRequest, number = 0, lastAsked = (): number => number): Coded => {
+    try {
+      if (upTo !== null && number > upTo) endSnapshot() // it may know of a newer list
+      if (upTo === null) beginSnapshot(request.version, lastAsked())
+      if (kept === null) throw new Error('the snapshot has no columns')
+      return encode(JSON.stringify(documentOf(kept.columns, request)))
+    } finally {
+      if (upTo !== null && (kept === null || number >= upTo)) endSnapshot()
+    }
   }
 }
 
@@ -136,8 +153,8 @@ export function readBreakdown(db: Database, nowMs: number): Breakdown {
   })()
 }
 
-/** What the worker that keeps columns is sent. */
-export type StatsQuery = { file: string; request: StatsRequest }
+/** What the worker that keeps columns is sent; `asked`, which it shares, holds the number of the last query. */
+export type StatsQuery = { file: string; request: StatsRequest; number: number; asked: Int32Array }
 /** What the worker that ends afterwards is sent. */
 export type CountTask = { kind: 'count'; file: string; holds: 'proxies'; nowMs: number }
 
@@ -153,6 +170,7 @@ export function createStatsSource(
   later: Later = timerLater,
 ): StatsSource & { close(): void } {
   const counting = new Set<Task<Breakdown>>()
+  const asked = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   let worker: Tasks<StatsQuery, Coded> | null = null
   let cancelIdle = (): void => {}
   let isClosed = false
@@ -187,7 +205,7 @@ export function createStatsSource(
       cancelIdle = later(endWorker, IDLE_MS)
       return checked(async () => {
         worker ??= startTasks<StatsQuery, Coded>('sqlite/proxies/stats.worker.ts')
-        return worker.run({ file, request })
+        return worker.run({ file, request, number: Atomics.add(asked, 0, 1) + 1, asked })
       }, endWorker).catch((error: Error) => {
         endWorker(error) // the next query opens the list again
         throw error

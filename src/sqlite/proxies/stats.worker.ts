@@ -18,12 +18,12 @@ let list: ReturnType<typeof open> | null = null
 
 lowerPriority() // requests do not notice
 
-self.onmessage = ({ data: { file, request } }: MessageEvent<StatsQuery>) =>
+self.onmessage = ({ data: { file, request, number, asked } }: MessageEvent<StatsQuery>) =>
   void doTask(self, () => {
     if (list !== null && !isSameFile(list.fingerprint, fingerprintOf(file))) {
       list.db.close()
       list = null
     }
     list ??= open(file)
-    return list.answer(request)
+    return list.answer(request, number, () => Atomics.load(asked, 0))
   })

@@ -17,7 +17,7 @@ import type { Facet, StatsDocument } from '../../../src/proxies/stats-document.t
 import { PROXY_FILE } from '../../../src/sqlite/data-directory.ts'
 import { createStatsReader, createStatsSource } from '../../../src/sqlite/proxies/stats.ts'
 import { openServerList } from '../../../src/sqlite/server-list.ts'
-import type { List } from '../../../src/sqlite/stores.ts'
+import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { addList, fillList, listOf, T0, type TestRow } from '../../support/fixtures.ts'
 import { countedRows, queries } from '../../support/list-statistics.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
@@ -298,6 +298,25 @@ test('columns are filled again when the list has changed', () => {
   expect(parsed(answer(asking({}))).total).toBe(1)
   fillList(list, [{ ip: '192.0.2.2:80', type: 'http' }])
   expect(parsed(answer(asking({}, { version: '2' })))).toMatchObject({ version: '2', total: 2 })
+})
+
+test('queries that wait when columns are filled share them, and one that comes later does not', () => {
+  const dir = temporaryDirectory()
+  addList(dir, [{ ip: '192.0.2.1:80', type: 'http' }])
+  const { db, close } = openList(dir)
+  const answer = createStatsReader(db)
+  const ask = (number: number, last: number): StatsDocument =>
+    parsed(answer(asking({}, { version: `${number}` }), number, () => last))
+  const alone = { total: 1, examples: [{ ip: '192.0.0.0:80' }] }
+  expect(ask(1, 3)).toMatchObject(alone)
+  addList(dir, [{ ip: '192.0.2.1:80', type: 'socks5', age: -1 }])
+  addList(dir, [{ ip: '192.1.2.2:80', type: 'http' }])
+  for (const number of [2, 3]) expect(ask(number, 4)).toMatchObject(alone)
+  expect(db.inTransaction).toBeFalse()
+  expect(ask(4, 5).total).toBe(2)
+  expect(ask(6, 6)).toMatchObject({ version: '6', total: 2 })
+  expect(db.inTransaction).toBeFalse()
+  close()
 })
 
 /** More rows than are read at a time. */
