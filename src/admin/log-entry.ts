@@ -1,14 +1,16 @@
 /** What the live log says of a request besides its line: the filters it asked, why it was refused, whose key it has. */
 import type { Registry } from '../access/ports.ts'
 import { createParamsParser, describeParameters } from '../api/query.ts'
-import type { Clock } from '../lib/clock.ts'
+import { type Clock, stopwatch } from '../lib/clock.ts'
 import { nextTurn } from '../lib/errors.ts'
 import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.ts'
 import type { Logged } from './live-log.ts'
 import type { LogEntry } from './wire.ts'
 
-/** So many are described at once: requests wait meanwhile. */
-const SLICE = 10
+/** They are described for so long at once, in milliseconds: requests wait meanwhile. */
+const SLICE_MS = 4
+/** Of a query that is wrong, so many parameters are tried one by one: a thousand of them would take long. */
+const TRIED_MAX = 100
 
 /** What looks like a key, which may stand in the place of any value: ours, or many letters and a digit. */
 const LIKE_KEY = /pl_|temp_|(?:^|[^\w-])(?=[\w-]{16})[\w-]*\d/i
@@ -37,7 +39,9 @@ export function createFilterReader(provider: string) {
     const form = tryParse(get)?.output.kind ?? 'txt'
     const right =
       tryParse(known) === null
-        ? known.filter(pair => tryParse(pair.name === 'get' ? [pair] : [...get, pair]) !== null)
+        ? known
+            .slice(0, TRIED_MAX)
+            .filter(pair => tryParse(pair.name === 'get' ? [pair] : [...get, pair]) !== null)
         : known
     return parameters
       .filter(({ forms }) => forms.includes(form))
@@ -58,6 +62,7 @@ export function createLogReader(
   keys: Pick<Registry['keys'], 'list'>,
   provider: string,
   clock: Clock,
+  startWatch = stopwatch,
 ) {
   const filtersOf = createFilterReader(provider)
   /** None where keys cannot be read: the log goes on without labels. */
@@ -70,14 +75,16 @@ export function createLogReader(
   }
   return async (all: readonly Logged[]): Promise<LogEntry[]> => {
     const entries: LogEntry[] = []
-    for (let at = 0; at < all.length; at += SLICE) {
-      if (at > 0) await nextTurn()
-      for (const { line, url, error } of all.slice(at, at + SLICE)) {
-        const entry: LogEntry = JSON.parse(line) // our own
-        const { code = null, message = null } = error ?? {}
-        const query = WITH_FILTERS.has(entry.path) ? filtersOf(url) : ''
-        entries.push({ ...entry, query, code: code as LogEntry['code'], message, label: '' })
+    let elapsedMs = startWatch()
+    for (const { line, url, error } of all) {
+      if (elapsedMs() >= SLICE_MS) {
+        await nextTurn()
+        elapsedMs = startWatch()
       }
+      const entry: LogEntry = JSON.parse(line) // our own
+      const { code = null, message = null } = error ?? {}
+      const query = WITH_FILTERS.has(entry.path) ? filtersOf(url) : ''
+      entries.push({ ...entry, query, code: code as LogEntry['code'], message, label: '' })
     }
     const ids = new Set(entries.flatMap(({ key }) => key ?? []))
     const labels = new Map((await listed([...ids])).map(({ id, label }) => [id, label]))

@@ -1,6 +1,6 @@
 /** What the live log says of requests: filters without keys, refusals with their reason, labels. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { createFilterReader } from '../../src/admin/log-entry.ts'
+import { createFilterReader, createLogReader } from '../../src/admin/log-entry.ts'
 import type { LogPage } from '../../src/admin/wire.ts'
 import { startConsole } from '../support/console.ts'
 import { addKeys, addList } from '../support/fixtures.ts'
@@ -44,6 +44,22 @@ test('a long value is read once, not once for each of its letters', () => {
   const filtersOf = createFilterReader('the service')
   const long = 'a'.repeat(1_000_000) // to read it for each letter takes half an hour
   expect(filtersOf(`http://127.0.0.1/api?city=${long}&count=3`)).toBe('count=3')
+})
+
+test('of a wrong query, the parameters behind a hundred others are not tried', () => {
+  const filtersOf = createFilterReader('the service')
+  const url = (wrong: number) => `http://127.0.0.1/api?${'ping=x&'.repeat(wrong)}type=http`
+  expect([99, 100].map(wrong => filtersOf(url(wrong)))).toEqual(['type=http', ''])
+})
+
+test('others have their turn between lines that take long to describe', async () => {
+  const describeLog = createLogReader({ list: () => [] }, 'the service', Date.now, () => () => 5)
+  const order: string[] = []
+  const logged = { line: '{"path":"/api"}', url: '/api?type=http', error: undefined }
+  const described = describeLog([logged, logged]).then(() => order.push('described'))
+  setImmediate(() => order.push('other'))
+  await described
+  expect(order).toEqual(['other', 'described'])
 })
 
 test('a line of the live log says filters, code, reason and label; that of the access log does not', async () => {
