@@ -13,6 +13,8 @@ type Credentials = { key: string; queryString: string }
 export type RequestHeaders = Pick<Headers, 'get'>
 
 const PLAIN_KEY = /(?:^|&)key=([\w-]+)(?:&|$)/
+/** Keys that operators bring along have any form. */
+const ANY_KEY = /(?:^|&)key=[^&]+/
 /** Whether a query string may hold another key, perhaps with its name percent-encoded. */
 const MAY_HOLD_KEY = /key(?:=|&|$)|%6b|%65|%79/i
 
@@ -33,11 +35,11 @@ export function readCredentials(url: string, headers: RequestHeaders): Credentia
   return { key: keyOf(splitQueryString(text), headers), queryString: text }
 }
 
-/** The key of a request where that takes no time to find; of most others it is not valid. */
-export const plainKeyOf = (url: string, headers: RequestHeaders): string =>
-  /^Bearer (\S+)$/i.exec(headers.get('authorization') ?? '')?.[1] ??
-  PLAIN_KEY.exec(queryStringOf(url))?.[1] ??
-  ''
+/** The key of a request, found in no time; `''` where there is none, or the name `key` is encoded. @throws ApiError */
+export function plainKeyOf(url: string, headers: RequestHeaders): string {
+  const [pair] = splitQueryString(ANY_KEY.exec(queryStringOf(url))?.[0] ?? '')
+  return bearerOf(headers) ?? pair?.value ?? ''
+}
 
 const IN_HEADER = 'Authorization: Bearer KEY'
 

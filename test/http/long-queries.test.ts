@@ -23,6 +23,22 @@ test('thousands of requests of a key at once do not keep that of another key wai
   expect(order.indexOf(3_001)).toBeLessThan(200)
 })
 
+test.each(['a.key', 'ключ'])(
+  'a crowd of addresses keeps no key waiting, as %p in a URL',
+  async key => {
+    const dir = dataDirectory()
+    addKeys(dir, {}, [{ key, plan: 'free' }], T0)
+    const { request } = await startInProcess(dir, {})
+    const crowd = Array.from({ length: 1_000 }, (_, n) => `10.0.${n >> 8}.${n & 255}`)
+    const ask = (from: string) =>
+      request(`/api?key=${from === '' ? encodeURIComponent(key) : 'demo'}`, {
+        headers: { 'x-forwarded-for': from },
+      })
+    const order = await orderOf(ask, [...crowd, ''])
+    expect(order.indexOf(1_000)).toBeLessThan(200)
+  },
+)
+
 test('in a crowd, no key is looked for where none is given', async () => {
   const looked: string[] = []
   const service = await startInProcess(dataDirectory(), {}, ({ keys }) => ({
