@@ -139,7 +139,7 @@ export function createAttempts({
   const ofKind = { url: createLines(8), path: createLines(2) }
   return {
     /** Whether an attempt at a feed is under way here, or waits for its place. */
-    isRunning: ofFeed.has,
+    isRunning: (id: string): boolean => ofFeed.lengthOf(id) > 0,
     /** `runUnderLease`, after the attempt at the feed that is under way here. */
     run(feed: Feed, when: 'now' | 'if due', signal: AbortSignal): Promise<FeedState | null> {
       const work = async (): Promise<FeedState | null> =>

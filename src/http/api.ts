@@ -62,10 +62,11 @@ type Sendable = { body: Body; fields: Headers }
 
 /** Bodies of whole answers, compressed where the client and the length allow it. */
 function createBodies(cache: ResponseCache, clock: Clock) {
-  const compress = createCompressor(cache)
+  const { compress, isBusy } = createCompressor(cache)
   return (query: Query, answer: Answer, request: Request, keyId: string): Awaitable<Sendable> => {
     const isShort = bodyLength(answer) < COMPRESS_MIN_BYTES
-    const encoding = isShort ? null : chooseEncoding(request.headers.get('accept-encoding'))
+    const isPlain = isShort || isBusy(keyId)
+    const encoding = isPlain ? null : chooseEncoding(request.headers.get('accept-encoding'))
     const fields = bodyHeaders(query.output, encoding ?? (isShort ? 'fixed' : 'identity'))
     const whole = (content: Content): Sendable => ({ body: { kind: 'whole', content }, fields })
     if (encoding === null) return whole(bodyOf(answer, clock()))

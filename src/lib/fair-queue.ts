@@ -102,7 +102,7 @@ export function createFairQueue(elapsedMs: () => number = stopwatch()) {
 export function createLines(most: number) {
   const lines = new Map<string, Set<() => void>>()
   return {
-    has: (owner: string): boolean => lines.has(owner),
+    lengthOf: (owner: string): number => lines.get(owner)?.size ?? 0,
     /** Does work when its place is reached. @throws the reason of `signal` once that is aborted while it waits. */
     async inLine<T>(owner: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
       const line = lines.get(owner) ?? new Set()

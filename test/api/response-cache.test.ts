@@ -69,7 +69,7 @@ function cacheOver(list: List, bytesMax: number, select: Select = 'findAll', isR
     finds: () => finds,
     reserve: cache.reserve,
     compress: (query: Query, answer: Answer, nowMs: number, encoding: Encoding) =>
-      createCompressor(cache)(query, answer, encoding, {
+      createCompressor(cache).compress(query, answer, encoding, {
         ...{ keyId: TENANT.id, body: () => bodyOf(answer, nowMs) },
       }),
     async find(query: Query, nowMs: number): Promise<Answer | null> {

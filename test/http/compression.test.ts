@@ -68,7 +68,7 @@ function createWorld(bytesMax = 2 ** 20) {
   const parts = { reader: list, streamer: null, provider: PROVIDER, bytesMax }
   const cache = createResponseCache(parts, () => true) // stores an answer at its first request
   const reserved: number[] = []
-  const compress = createCompressor({
+  const { compress, isBusy } = createCompressor({
     reserve(query, answer, bytes) {
       const isReserved = cache.reserve(query, answer, bytes)
       if (isReserved) reserved.push(bytes)
@@ -83,6 +83,7 @@ function createWorld(bytesMax = 2 ** 20) {
   return {
     reserved,
     find,
+    isBusy,
     compress: async (text: string, encoding: Encoding, nowMs = T0, keyId = 'key') => {
       const answer = await find(text, nowMs)
       const body = () => bodyOf(answer, nowMs)
@@ -165,6 +166,19 @@ test('a key that asks for many bodies at once keeps the body of another key wait
   }
   await Promise.all([...Array.from({ length: 100 }, () => ask('many')), ask('one')])
   expect(done.indexOf('one')).toBeLessThan(50)
+})
+
+test('of a key that asks for more than can be compressed, few answers are in memory for that', async () => {
+  const { compress, isBusy } = createWorld()
+  const asked: Promise<Uint8Array>[] = []
+  while (!isBusy('many') && asked.length < 1_000) {
+    asked.push(compress(`get=json&count=${asked.length + 1}`, 'gzip', T0, 'many'))
+    await Promise.resolve()
+  }
+  expect(asked.length).toBeLessThan(100)
+  expect(isBusy('another')).toBe(false)
+  await Promise.all(asked)
+  expect(isBusy('many')).toBe(false)
 })
 
 test('nothing is made nor kept for a client that has left', async () => {

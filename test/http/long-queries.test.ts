@@ -42,7 +42,13 @@ test.each(['a.key', 'ключ'])(
 test('in a crowd, no key is looked for where none is given', async () => {
   const looked: string[] = []
   const service = await startInProcess(dataDirectory(), {}, ({ keys }) => ({
-    keys: { ...keys, find: key => (looked.push(key), keys.find(key)) },
+    keys: {
+      ...keys,
+      find(key) {
+        looked.push(key)
+        return keys.find(key)
+      },
+    },
   }))
   await orderOf(service.request, [...new Array<string>(200).fill('/docs'), ASK])
   expect(new Set(looked)).toEqual(new Set([KEY]))
