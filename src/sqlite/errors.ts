@@ -79,12 +79,14 @@ export function isDiskFull(file: string): boolean {
     return false
   }
 }
-/** Why this user may not use a file: its disk, or whose it is, such as one that root has copied; `null`: that is not why. */
+/** Why this user cannot use a file: what it is, its disk, or whose it is, such as one that root has copied; `null`: that is not why. */
 function refusalOf(file: string): string | null {
   const user = process.getuid?.()
   let owner = user
   try {
-    owner = statSync(file, { throwIfNoEntry: false })?.uid
+    const found = statSync(file, { throwIfNoEntry: false })
+    if (found?.isDirectory()) return 'cannot be opened: it is a directory, not a file'
+    owner = found?.uid
     accessSync(owner === undefined ? dirname(file) : file, constants.R_OK | constants.W_OK)
     return null
   } catch (error) {

@@ -13,6 +13,7 @@ import {
   renameSync,
   rmdirSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
@@ -147,6 +148,8 @@ function decide(
 function keepPrevious(dir: string, nowMs: number): string | null {
   const found = REPLACED_FILES.filter(name => existsSync(join(dir, name)) && !name.endsWith('-shm'))
   if (found.length === 0) return null
+  const folder = found.map(name => join(dir, name)).find(path => statSync(path).isDirectory())
+  if (folder) throw new CommandError(`${folder} is a directory, not a file: move it away`)
   const previous = createFolder(join(dir, BEFORE + formatInstant(nowMs).replace(/[-:]|\.\d+/g, '')))
   for (const name of found) {
     const file = realpathSync(join(dir, name))

@@ -202,7 +202,7 @@ const DAMAGES: readonly Damage[] = [
     dir => {
       for (const file of [PROXY_FILE, ACCESS_FILE]) mkdirSync(join(dir, file))
     },
-    / cannot be opened or created/,
+    / cannot be opened: it is a directory, not a file$/,
   ],
 ]
 

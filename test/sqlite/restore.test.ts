@@ -211,6 +211,20 @@ describe('restore where there is data', () => {
     }
   })
 
+  test('refuses a directory in the place of a database, and leaves nothing behind', async () => {
+    const cwd = await scene()
+    const data = join(cwd, 'data')
+    rmSync(join(data, ACCESS_FILE))
+    mkdirSync(join(data, ACCESS_FILE))
+    const before = readdirSync(data)
+    await take(cwd, {
+      args: ['restore', 'backup.tar', '--force'],
+      exitCode: 1,
+      stderr: 'proxylist: data/access.db is a directory, not a file: move it away\n',
+    })
+    expect(readdirSync(data)).toEqual(before)
+  })
+
   test('refuses while a server runs on the data, with --force too', async () => {
     const cwd = await scene()
     const server = await startChild(join(cwd, 'data'))
