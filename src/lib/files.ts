@@ -16,13 +16,16 @@ export function requireRegular(found: Stats): void {
   if (!found.isFile()) throw new Error('it is not a regular file')
 }
 
-/** The bytes of a file, opened for the first of them. @throws Error, also when it is not a regular file. */
+/** The bytes of a file, opened for the first of them. @throws Error, also when it is not regular, or is cut meanwhile. */
 export async function* bytesOfFile(file: string): AsyncIterable<Uint8Array> {
   await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
-  requireRegular(await handle.stat())
-  for (;;) {
+  const found = await handle.stat()
+  requireRegular(found)
+  for (let left = found.size; ; ) {
     const { buffer, bytesRead } = await handle.read(Buffer.allocUnsafe(CHUNK_BYTES))
+    if (bytesRead === 0 && left > 0) throw new Error('it was truncated while it was read')
     if (bytesRead === 0) return
+    left -= bytesRead
     yield buffer.subarray(0, bytesRead)
   }
 }
