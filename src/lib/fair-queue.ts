@@ -144,16 +144,29 @@ type Calls<Item, T> = {
   left: (item: Item) => T | null
 }
 
+/** While calls wait, a turn of the event loop should take no longer, in milliseconds, with all that they lead to. */
+const TURN_MS = 10
+/** By what the calls of a turn are divided at most: some of what a turn costs is for all of them together. */
+const FEWER = 8
+
 /**
  * Returns a function that makes calls: at once, as long as no more than `most` are made in a turn of the event
- * loop, the others in later turns, in turns between owners. Those that nobody wants any more do not count.
+ * loop, the others in later turns, in turns between owners; half as many after a turn that took long. Those that
+ * nobody wants any more do not count. `elapsedMs` is a monotonic clock.
  */
-export function createCalls<Item, T>(most: number, { ownerOf, call, left }: Calls<Item, T>) {
+export function createCalls<Item, T>(
+  most: number,
+  { ownerOf, call, left }: Calls<Item, T>,
+  elapsedMs: () => number = stopwatch(),
+) {
   const plans = new Map<string, (() => void)[]>()
   const trial = new Map<string, (() => void)[]>()
   const isTrialNext = createTierChoice()
-  /** Those of this turn. */
+  /** Those of this turn, when it began, and how many there may be. */
   let made = 0
+  let beganMs = 0
+  let mostNow = most
+  const isWaiting = (): boolean => plans.size + trial.size > 0
 
   function makeNext(): void {
     const tier = isTrialNext(plans.size > 0, trial.size > 0) ? trial : plans
@@ -165,14 +178,21 @@ export function createCalls<Item, T>(most: number, { ownerOf, call, left }: Call
     }
   }
   function turn(): void {
+    const nowMs = elapsedMs()
+    const isLong = isWaiting() && nowMs - beganMs > TURN_MS
+    mostNow = isLong ? Math.max(most / FEWER, mostNow / 2) : Math.min(most, 2 * mostNow)
+    beganMs = nowMs
     made = 0
-    while (made < most && plans.size + trial.size > 0) makeNext()
+    while (made < mostNow && isWaiting()) makeNext()
     if (made > 0) setImmediate(turn)
   }
 
   return (item: Item): Awaitable<T> => {
-    if (made === 0) setImmediate(turn)
-    if (made < most && plans.size + trial.size === 0) {
+    if (made === 0) {
+      beganMs = elapsedMs()
+      setImmediate(turn)
+    }
+    if (made < mostNow && !isWaiting()) {
       made += 1
       return call(item)
     }

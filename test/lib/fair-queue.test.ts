@@ -156,17 +156,20 @@ test('in a line, so much work of an owner runs at once, in the order in which it
 })
 
 /** Calls that are made by name, at most so many in a turn of the event loop. */
-function createNamedCalls(most: number, gone: readonly string[] = []) {
+function createNamedCalls(most: number, gone: readonly string[] = [], msEach = 0) {
   const made: string[] = []
-  const ask = createCalls<[Owner, string], string>(most, {
-    ownerOf: ([owner]) => owner,
-    call([, name]) {
+  let nowMs = 0
+  const parts = {
+    ownerOf: ([owner]: [Owner, string]) => owner,
+    call([, name]: [Owner, string]): string {
       made.push(name)
+      nowMs += msEach
       if (name === 'fails') throw new Error(name)
       return name
     },
-    left: ([, name]) => (gone.includes(name) ? 'gone' : null),
-  })
+    left: ([, name]: [Owner, string]) => (gone.includes(name) ? 'gone' : null),
+  }
+  const ask = createCalls(most, parts, () => nowMs)
   /** What was made in each turn until nothing is left. */
   async function turns(): Promise<string[]> {
     const all: string[] = []
@@ -211,4 +214,14 @@ test('a call that is wanted no more when its turn comes is not made, and does no
   const all = ['a1', 'a2', 'a3', 'a4', 'a5'].map(name => ask(plan('a'), name))
   expect(await turns()).toEqual(['a1', 'a5'])
   expect(await Promise.all(all)).toEqual(['a1', 'gone', 'gone', 'gone', 'a5'])
+})
+
+test('fewer calls are made in a turn, an eighth at least, as long as turns take long', async () => {
+  const { ask, turns } = createNamedCalls(32, [], 1)
+  for (let n = 0; n < 100; n += 1) ask(plan('a'), 'c')
+  expect((await turns()).map(turn => turn.split(' ').length)).toEqual([32, 16, 8, 16, 8, 16, 4])
+  const slow = createNamedCalls(32, [], 100)
+  for (let n = 0; n < 66; n += 1) slow.ask(plan('a'), 'c')
+  const sizes = (await slow.turns()).map(turn => turn.split(' ').length)
+  expect(sizes).toEqual([32, 16, 8, 4, 4, 2])
 })

@@ -39,6 +39,8 @@ const FULL_SLICE = 500
 /** About how many bytes keys in memory take, and one of them besides its texts. */
 const KEYS_BYTES_MAX = 64 * 1024 * 1024
 const KEY_BYTES = 400
+/** Of texts that are no key: those of a crowd are looked for more than once. */
+const MISSING_BYTES_MAX = 4 * 1024 * 1024
 const bytesOf = (key: string, { label }: KeyRecord): number => KEY_BYTES + key.length + label.length
 
 const PLAN_OF_KEY = `join plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')`
@@ -102,7 +104,7 @@ function listKeys(db: Database, usage: UsageReader, nowMs: number, ids?: readonl
   )
 }
 
-/** Finds records by key. They are cached in memory. */
+/** Finds records by key. They are cached in memory, as is what is no key. */
 export function createKeyReader(db: Database) {
   const findCurrent = db.prepare<FoundRow, [Uint8Array]>(
     `select id, label, expires_at as expiresAt, revoked_at as revokedAt, plan, ${PLAN_COLUMNS}
@@ -117,8 +119,9 @@ export function createKeyReader(db: Database) {
     `select ${PLAN_COLUMNS} from plans p where name = ?`,
   )
 
-  // A record stays right until another connection commits, or `forget` is called.
+  // What was found stays right until another connection commits, or `forget` is called.
   const known = createFifoMap<string, KeyRecord>(KEYS_BYTES_MAX, bytesOf)
+  const missing = createFifoMap<string, null>(MISSING_BYTES_MAX, key => KEY_BYTES + key.length)
   const plans = new Map<string, Plan>()
   const version = oncePerTurn(dataVersionOf(db))
   let knownVersion = version()
@@ -133,6 +136,7 @@ export function createKeyReader(db: Database) {
   /** Forgets all records: call this when this connection changes keys or plans. */
   function forget(): void {
     known.clear()
+    missing.clear()
     plans.clear()
   }
 
@@ -159,11 +163,13 @@ export function createKeyReader(db: Database) {
       const current = version()
       if (current !== knownVersion) forget()
       knownVersion = current
-      const record = known.get(key)
-      if (record) return record
+      const record = known.get(key) ?? missing.get(key)
+      if (record !== undefined) return record
       const found = key === DEMO_KEY ? findDemo() : findStored(key)
-      // A copy: as a part of its URL, the key would keep all of that in memory.
-      if (found) known.set(Buffer.from(key).toString(), found)
+      // As a part of its URL, the key would keep all of that in memory.
+      const copy = Buffer.from(key).toString()
+      if (found === null) missing.set(copy, null)
+      else known.set(copy, found)
       return found
     },
     /** The id of the key that has or had this secret; `null` when there is none. */

@@ -1,0 +1,28 @@
+/** Keys in memory (src/sqlite/access/keys.ts): what was found stays right while keys change, here and elsewhere. */
+import { afterAll, expect, test } from 'bun:test'
+import { nextTurn } from '../../../src/lib/errors.ts'
+import { openServerRegistry } from '../../../src/sqlite/server-registry.ts'
+import { addKeys, dataDirectory, T0 } from '../../support/fixtures.ts'
+import { cleanUp } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+test('a text that is no key is one as soon as it is added, by this server or another process', async () => {
+  const dir = dataDirectory()
+  const { keys, close } = openServerRegistry(dir, () => {})
+  try {
+    expect(keys.find('mine')).toBeNull()
+    expect(keys.find('theirs')).toBeNull()
+    const { id } = await keys.add(
+      { key: 'mine', label: '', note: '', plan: 'free', expiresAt: null },
+      T0,
+    )
+    expect(keys.find('mine')?.caller.id).toBe(id)
+    expect(keys.find('theirs')).toBeNull()
+    const [theirs] = addKeys(dir, {}, [{ key: 'theirs', plan: 'free' }], T0)
+    await nextTurn() // whether another process has written is looked up once in a turn
+    expect(keys.find('theirs')?.caller.id).toBe(theirs)
+  } finally {
+    close()
+  }
+})
