@@ -37,12 +37,12 @@ export function delayAfterFailure(
 }
 
 /**
- * Whether a feed is due. A time further ahead than any delay was written by a clock that was wrong:
- * the feed is due then.
+ * Whether a feed is due. A time further ahead than its delay, by more than clocks of machines differ, was
+ * written by a clock that was wrong: the feed is due then.
  */
-export function isDue(nextTryMs: number, everyMs: number, nowMs: number): boolean {
-  const longestMs = Math.max(everyMs, BACKOFF_MS_MAX, RETRY_AFTER_MS_MAX) * (1 + JITTER)
-  return nextTryMs <= nowMs || nextTryMs > nowMs + longestMs
+export function isDue({ failures, nextTryAt }: FeedState, everyMs: number, nowMs: number): boolean {
+  const longestMs = failures > 0 ? Math.max(everyMs, BACKOFF_MS_MAX, RETRY_AFTER_MS_MAX) : everyMs
+  return nextTryAt <= nowMs || nextTryAt > nowMs + longestMs * (1 + JITTER) + MINUTE_MS
 }
 
 function stateAfter(
@@ -89,7 +89,7 @@ export async function runUnderLease(
   if (!(await store.lease(feed, clock()))) return null
   try {
     const before = (await store.find(feed.id)) ?? newState(feed.shown, clock())
-    if (when === 'if due' && !isDue(before.nextTryAt, feed.everyMs, clock())) return before
+    if (when === 'if due' && !isDue(before, feed.everyMs, clock())) return before
     const startedMs = clock()
     const outcome = await attempt(feed, before, signal)
     const nowMs = clock()

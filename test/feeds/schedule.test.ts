@@ -450,16 +450,22 @@ describe('after a failure', () => {
 })
 
 describe('a feed is due', () => {
+  const at = (ahead: number, failures = 0) => ({ ...newState('', T0 + ahead), failures })
   test.each([
     [0, true],
     [-1, true],
     [1, false],
-    [HOUR_MS, false],
+    [MINUTE_MS, false],
   ])('when its next try is %d ms ahead: %p', (ahead, due) => {
-    expect(isDue(T0 + ahead, MINUTE_MS, T0)).toBe(due)
+    expect(isDue(at(ahead), MINUTE_MS, T0)).toBe(due)
   })
-  test('when the clock was wrong, and its next try is further ahead than any delay', () => {
-    expect(isDue(T0 + 366 * 24 * HOUR_MS, MINUTE_MS, T0)).toBeTrue()
-    expect(isDue(T0 + 6 * 24 * HOUR_MS, 7 * 24 * HOUR_MS, T0)).toBeFalse()
+  test('when the clock was set back by more than a few minutes, whatever its interval', () => {
+    expect(isDue(at(6 * MINUTE_MS), MINUTE_MS, T0)).toBeTrue()
+    expect(isDue(at(366 * 24 * HOUR_MS), MINUTE_MS, T0)).toBeTrue()
+    expect(isDue(at(6 * 24 * HOUR_MS), 7 * 24 * HOUR_MS, T0)).toBeFalse()
+  })
+  test('after a failure no earlier than the longest delay explains', () => {
+    expect(isDue(at(HOUR_MS, 1), MINUTE_MS, T0)).toBeFalse()
+    expect(isDue(at(366 * 24 * HOUR_MS, 1), MINUTE_MS, T0)).toBeTrue()
   })
 })
