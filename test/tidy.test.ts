@@ -206,7 +206,7 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 50_224,
+  'lines of src (TypeScript, CSS, SQL)': 50_228,
   'words of README.md': 1_652,
   'words of src/README.md': 1_514,
   'words of test/README.md': 733,

@@ -1,6 +1,6 @@
 /** The failures of SQLite: recognising them, what they mean, and sentences for the operator. */
 import { SQLiteError } from 'bun:sqlite'
-import { accessSync, constants, statfsSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 import { CHECKS_FILE, FEEDS_FILE, PROXY_FILE } from './data-directory.ts'
@@ -83,15 +83,19 @@ export function isDiskFull(file: string): boolean {
 function refusalOf(file: string): string | null {
   const user = process.getuid?.()
   let owner = user
+  let path = file
   try {
     const found = statSync(file, { throwIfNoEntry: false })
     if (found?.isDirectory()) return 'cannot be opened: it is a directory, not a file'
     owner = found?.uid
     accessSync(owner === undefined ? dirname(file) : file, constants.R_OK | constants.W_OK)
+    path = `${file}-shm` // SQLite gave it the mode that the database had then
+    if (existsSync(path)) accessSync(path, constants.R_OK | constants.W_OK)
     return null
   } catch (error) {
     if (codeOf(error) === 'EROFS') return 'cannot be written (read-only file system)'
-    if (owner === undefined || owner === user) return null
+    if (owner === undefined) return null
+    if (owner === user) return `cannot be used: user ${user} may not write ${path}`
     return `cannot be opened: it belongs to user ${owner}, not ${user}`
   }
 }
