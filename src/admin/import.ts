@@ -68,7 +68,7 @@ function lastLine({ isDone, stdout, stderr }: ImportEnd, dir: string): object {
   const messages = messagesOf(stderr.replace(FAILURE, ''), dir)
   if (isDone) return { kind: 'done', ...JSON.parse(stdout), messages }
   if (FAILURE.test(stderr)) return { kind: 'failed', message: messages.pop(), messages }
-  return { kind: 'failed', message: 'it was ended; the list is as it was', messages: [] }
+  return { kind: 'failed', message: 'it was ended; the list has all of it or none', messages: [] }
 }
 
 const tooLarge = (bytesMax: number): AdminError =>

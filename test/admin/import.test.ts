@@ -255,7 +255,7 @@ describe('a running import', () => {
     close()
     for (const lines of [crashed, ended]) {
       expect(await new Response(lines).text()).toBe(
-        '{"kind":"failed","message":"it was ended; the list is as it was","messages":[]}\n',
+        '{"kind":"failed","message":"it was ended; the list has all of it or none","messages":[]}\n',
       )
     }
   })
