@@ -16,7 +16,7 @@ import type { Clock } from '../lib/clock.ts'
 import { COMPRESS_MIN_BYTES, chooseEncoding } from '../lib/encoding.ts'
 import { compressStream, createCompressor } from './compression.ts'
 import { readCredentials } from './credentials.ts'
-import { type Body, bodyHeaders, type Route } from './reply.ts'
+import { type Body, bodyHeaders, type Coding, type Route } from './reply.ts'
 
 export type ApiRouteParts = {
   handle: Handler
@@ -62,16 +62,19 @@ type Sendable = { body: Body; fields: Headers }
 
 /** Bodies of whole answers, compressed where the client and the length allow it. */
 function createBodies(cache: ResponseCache, clock: Clock) {
-  const { compress, isBusy } = createCompressor(cache)
+  const compress = createCompressor(cache)
   return (query: Query, answer: Answer, request: Request, keyId: string): Awaitable<Sendable> => {
     const isShort = bodyLength(answer) < COMPRESS_MIN_BYTES
-    const isPlain = isShort || isBusy(keyId)
-    const encoding = isPlain ? null : chooseEncoding(request.headers.get('accept-encoding'))
-    const fields = bodyHeaders(query.output, encoding ?? (isShort ? 'fixed' : 'identity'))
-    const whole = (content: Content): Sendable => ({ body: { kind: 'whole', content }, fields })
-    if (encoding === null) return whole(bodyOf(answer, clock()))
-    const body = () => (request.signal.aborted ? null : bodyOf(answer, clock()))
-    return compress(query, answer, encoding, { keyId, body }).then(whole)
+    const encoding = isShort ? null : chooseEncoding(request.headers.get('accept-encoding'))
+    const whole = (coding: Coding, content: Content): Sendable => {
+      return { body: { kind: 'whole', content }, fields: bodyHeaders(query.output, coding) }
+    }
+    if (encoding !== null) {
+      const body = () => (request.signal.aborted ? null : bodyOf(answer, clock()))
+      const compressed = compress(query, answer, encoding, { keyId, body })
+      if (compressed !== null) return compressed.then(content => whole(encoding, content))
+    }
+    return whole(isShort ? 'fixed' : 'identity', bodyOf(answer, clock()))
   }
 }
 

@@ -16,33 +16,30 @@ const BODIES_EACH = 4
 /** Answers of a key that are in memory to be compressed: more come faster than that is done, and are sent as they are. */
 const ANSWERS_EACH = 64
 
-/** Compresses bodies of answers, and keeps the result as long as the answer is in `cache`. */
+/**
+ * Compresses bodies of answers, and keeps the result as long as the answer is in `cache`; `null` while so many answers
+ * of the key wait that this one is to be sent as it is.
+ */
 export function createCompressor(cache: Pick<ResponseCache, 'reserve'>) {
   const known = new WeakMap<Answer, Map<Encoding, Uint8Array>>()
   const { inLine, lengthOf } = createLines(BODIES_EACH)
-  return {
-    /** Whether so many wait that the next one is not compressed. */
-    isBusy: (keyId: string): boolean => lengthOf(keyId) >= ANSWERS_EACH,
-    async compress(query: Query, answer: Answer, encoding: Encoding, { keyId, body }: Making) {
-      async function make(): Promise<Uint8Array> {
-        const found = known.get(answer)?.get(encoding)
-        if (found) return found
-        const content = body()
-        if (content === null) return new Uint8Array()
-        const compressed = await compress(content, encoding)
-        const bodies = known.get(answer) ?? new Map<Encoding, Uint8Array>() // others may be done by now
-        const isRepeated = answer.chunks.length === 1 // two chunks: the time between them differs
-        if (
-          isRepeated &&
-          !bodies.has(encoding) &&
-          cache.reserve(query, answer, compressed.length)
-        ) {
-          known.set(answer, bodies.set(encoding, compressed))
-        }
-        return compressed
+  return (query: Query, answer: Answer, encoding: Encoding, { keyId, body }: Making) => {
+    async function make(): Promise<Uint8Array> {
+      const found = known.get(answer)?.get(encoding)
+      if (found) return found
+      const content = body()
+      if (content === null) return new Uint8Array()
+      const compressed = await compress(content, encoding)
+      const bodies = known.get(answer) ?? new Map<Encoding, Uint8Array>() // others may be done by now
+      const isRepeated = answer.chunks.length === 1 // two chunks: the time between them differs
+      if (isRepeated && !bodies.has(encoding) && cache.reserve(query, answer, compressed.length)) {
+        known.set(answer, bodies.set(encoding, compressed))
       }
-      return known.get(answer)?.get(encoding) ?? inLine(keyId, make)
-    },
+      return compressed
+    }
+    const found = known.get(answer)?.get(encoding)
+    if (found) return Promise.resolve(found)
+    return lengthOf(keyId) < ANSWERS_EACH ? inLine(keyId, make) : null
   }
 }
 

@@ -33,7 +33,7 @@ const REFUSED = withMore({})
 const OTHER_METHOD = withMore({ allow: METHODS.join(', ') })
 
 /** How a body is encoded; `fixed`: too short to be compressed for any client, so without `Vary`. */
-type Coding = Encoding | 'identity' | 'fixed'
+export type Coding = Encoding | 'identity' | 'fixed'
 
 const VARY = { vary: 'Accept-Encoding' }
 const CODINGS: { [C in Coding]: HeaderFields } = {
