@@ -87,7 +87,7 @@ export type FeedPreview = {
 export type Setup = Partial<Awaited<ReturnType<typeof setupOf>>>
 
 /** What an import has done, in rows. */
-export type ImportCounts = Changes & { read: number; rejected: number }
+export type ImportCounts = Changes & { read: number; rejected: number; skipped: number }
 
 export type ImportLine =
   | { kind: 'progress'; bytes: number }

@@ -3,8 +3,9 @@
  * (`config/subprocess.ts`) or in the command `fetch`. A failure keeps the list as it was (contract G1).
  */
 
+import { stat } from 'node:fs/promises'
 import { type ProcessSettings, spawnTask } from '../config/subprocess.ts'
-import { geoipStamp, openGeoip } from '../import/geoip.ts'
+import { openGeoip } from '../import/geoip.ts'
 import { type ImportObserver, importSources, shrinkProblem } from '../import/import.ts'
 import { IN_FUTURE } from '../import/row.ts'
 import { type Clock, type Later, timerLater } from '../lib/clock.ts'
@@ -24,7 +25,7 @@ export const IMPORT_MS_MAX = 5 * MINUTE_MS
 /** Most rows of a feed: a small file may be unpacked into many, which lock the list, too. */
 export const ROWS_MAX = 10_000_000
 
-type Imported = Pick<FeedState, 'rejected' | 'rejection' | 'validators'> & {
+type Imported = Pick<FeedState, 'rejected' | 'missing' | 'validators'> & {
   rows: number
   /** What the import did to the list. */
   changes: Pick<ImportCounts, 'added' | 'updated'>
@@ -60,6 +61,17 @@ export type AttemptContext = Pick<
   onRejected?: (sentence: string) => void
 }
 
+/** A text that changes when a database of `--geoip` does. */
+async function geoipStamp(files: readonly string[]): Promise<string> {
+  const changed = files.map(file =>
+    stat(file).then(
+      ({ mtimeMs }) => mtimeMs,
+      () => 'missing',
+    ),
+  )
+  return (await Promise.all(changed)).map((at, i) => `${files[i]} ${at}`).join(' ')
+}
+
 /** Works with a signal that is aborted after `ms`, with this sentence, or with the attempt. */
 async function within<T>(
   { signal, later }: AttemptContext,
@@ -84,15 +96,10 @@ async function importFeed(
   signal: AbortSignal,
 ): Promise<Imported & { ownMark: string | null }> {
   const place = await orAborted(openGeoip(geoip), signal)
-  let rejection = ''
   let hasRowsAhead = false
-  const reject = (sentence: string): void => {
-    rejection ||= sentence.replace(`${feed.shown}:`, 'line ')
-    onRejected(sentence)
-  }
-  for (const file of skipped) reject(notRegular(file))
-  // HTTP is what the checker tries first.
-  const type = feed.type ?? (feed.isForChecker ? 'http' : undefined)
+  /** Files of a directory that were skipped, and why. */
+  const notLists = skipped.map(notRegular)
+  notLists.forEach(onRejected)
   const work = async ({ begin, importMark }: FeedWriter) => {
     const importTx = begin(feed.replaces ? 'replace' : 'feed')
     const options = {
@@ -101,7 +108,8 @@ async function importFeed(
       strict: false,
       bytesMax,
       signal,
-      defaults: { type, nowMs: clock(), provider, pingUnit: feed.pingUnit },
+      defaults: { type: feed.type, nowMs: clock(), provider, pingUnit: feed.pingUnit },
+      fallbackType: feed.isForChecker ? ('http' as const) : undefined, // it is tried first
       beforeRows: () => importTx.lock(signal),
       drained: importTx.drained,
     }
@@ -116,14 +124,21 @@ async function importFeed(
       rejected(file, line, field, reason) {
         count()
         hasRowsAhead ||= reason === IN_FUTURE
-        reject(`${file}:${line}: ${field} ${inFeedLine(reason)}`)
+        onRejected(`${file}:${line}: ${field} ${inFeedLine(reason)}`)
+      },
+      refused(file, reason) {
+        const sentence = `${file} is skipped: it ${reason}`
+        notLists.push(sentence)
+        onRejected(sentence)
       },
     }
     try {
       const add: typeof importTx.add = proxy => importTx.add(place(proxy))
-      const { read, rejected } = await importSources(sources, options, add, observer)
-      if (read === rejected) throw new CommandError('holds no proxy')
-      let rows = read - rejected
+      const totals = await importSources(sources, options, add, observer)
+      const rejected = totals.rejected + totals.skipped
+      if (totals.read === rejected) throw new CommandError(notLists[0] ?? 'holds no proxy')
+      const missing = [notLists[0], totals.missing, totals.notes[0]].filter(Boolean)
+      let rows = totals.read - rejected
       const { added, updated } = await importTx.commit(sizes => {
         // What others have added meanwhile goes, and is not counted.
         const problem = shrinkProblem({ ...sizes, before: Math.min(sizes.before, rowsBefore) })
@@ -133,8 +148,13 @@ async function importFeed(
       const known = hasRowsAhead ? NOTHING_KNOWN : validators // these rows will be right
       // One that replaces the list makes the mark new, so that others import again.
       const ownMark = feed.replaces ? await importMark() : null
-      const brought = { rows, rejected: rejected + skipped.length, rejection, ownMark }
-      return { ...brought, validators: known, changes: { added, updated } }
+      const brought = { rows, rejected: rejected + notLists.length, ownMark }
+      return {
+        ...brought,
+        missing: inFeedLine(missing.join('; ')),
+        validators: known,
+        changes: { added, updated },
+      }
     } catch (error) {
       await importTx.rollback()
       throw error

@@ -4,7 +4,7 @@
  */
 import { statSync } from 'node:fs'
 import type { Settings } from '../config/settings.ts'
-import { checkMapping } from '../import/columns.ts'
+import { checkMapping } from '../import/names.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, reasonOf, unreadable } from '../lib/errors.ts'
 import { problemOf } from '../lib/examination.ts'

@@ -168,7 +168,7 @@ async function follow(
   known: Validators | null,
   { userAgent, resolve }: OpenContext,
   signal: AbortSignal,
-): Promise<Response> {
+): Promise<{ response: Response; isPublic: boolean }> {
   const url = new URL(feed.source)
   const own =
     feed.headersFile === null ? [] : await orAborted(readHeaders(feed.headersFile), signal)
@@ -181,7 +181,8 @@ async function follow(
   let headers = headersOf(userAgent, known, own)
   let target = await orAborted(targetOf(url, resolve), signal)
   // The operator named it; a proxy may have to know the name, and to find addresses.
-  if (!isInside(target)) target = { url, addresses: [] }
+  const isPublic = !isInside(target)
+  if (isPublic) target = { url, addresses: [] }
   for (let redirects = 0; ; redirects += 1) {
     const response = await ask(target, {
       headers,
@@ -191,7 +192,7 @@ async function follow(
       signal,
     })
     const to = redirectOf(response, target.url)
-    if (to === null) return response
+    if (to === null) return { response, isPublic }
     await response.body?.cancel()
     if (redirects === REDIRECTS_MAX) {
       throw new FetchFailure(`redirects more than ${REDIRECTS_MAX} times`)
@@ -296,7 +297,10 @@ async function openPath(
     if (bytes > bytesMax) throw new FetchFailure(tooLarge(bytesMax))
     const digest = hasher.digest('hex')
     if (digest === known?.digest) return { kind: 'unchanged' }
-    const sources = files.map(({ file, found }) => sourceOfFile(file, found))
+    const isDirectory = files[0]?.file !== source
+    const sources = files.map(({ file, found }) => ({
+      ...{ ...sourceOfFile(file, found), isOptional: isDirectory },
+    }))
     const validators = { etag: '', lastModified: '', digest }
     return { kind: 'changed', sources, skipped, validators, close() {} }
   } catch (error) {
@@ -320,7 +324,7 @@ async function openUrl(
   const signal = AbortSignal.any([context.signal, controller.signal])
   let fd: number | null = null
   try {
-    const response = await follow(feed, known, context, signal)
+    const { response, isPublic } = await follow(feed, known, context, signal)
     const { headers, status } = response
     if (status === 304 && (known?.etag || known?.lastModified)) return { kind: 'unchanged' }
     refuseUnusable(response, nowMs)
@@ -332,10 +336,11 @@ async function openUrl(
     const etag = headers.get('etag') ?? ''
     const said = headers.get('last-modified') ?? ''
     // A file may change twice within the second of its Last-Modified.
-    const isOver = !(Date.parse(headers.get('date') ?? '') - Date.parse(said) < SECOND_MS)
+    const sentAtMs = Date.parse(headers.get('date') ?? '') || nowMs
+    const isOver = !(sentAtMs - Date.parse(said) < SECOND_MS)
     return {
       kind: 'changed',
-      sources: [{ name: feed.shown, bytes: bytesOf(kept) }],
+      sources: [{ name: feed.shown, bytes: bytesOf(kept), atMs: sentAtMs, isPublic }],
       skipped: [],
       validators: { etag, lastModified: isOver ? said : '', digest },
       close: () => closeSync(kept),

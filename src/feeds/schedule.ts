@@ -5,7 +5,7 @@
  */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, type Later, orAfter } from '../lib/clock.ts'
-import { counted, several } from '../lib/counted.ts'
+import { several } from '../lib/counted.ts'
 import { messageOf, untilAborted } from '../lib/errors.ts'
 import { createLines } from '../lib/fair-queue.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
@@ -103,7 +103,7 @@ export async function runUnderLease(
   }
 }
 
-/** What is worth a sentence: the first result, a new failure, the end of failures, rejections. */
+/** What is worth a sentence: the first result, a new failure, the end of failures, missing rows. */
 function reportOf(
   { shown }: Feed,
   before: FeedState | null,
@@ -115,10 +115,8 @@ function reportOf(
     const seconds = Math.max(0, Math.round((after.nextTryAt - nowMs) / SECOND_MS))
     return `feed ${shown}: ${after.error}; the list stays as it was, next try in ${seconds} s`
   }
-  const first = after.rejected === 1 ? '' : 'first: '
-  const rejected =
-    after.rejected > 0 ? `, ${counted(after.rejected)} rejected (${first}${after.rejection})` : ''
-  const rows = `${several(after.rows ?? 0, 'row')}${rejected}`
+  const missing = after.missing === '' ? '' : `; ${after.missing}`
+  const rows = `${several(after.rows ?? 0, 'row')}${missing}`
   if (before !== null && before.error !== '') return `feed ${shown} works again: ${rows}`
   const isNew = before === null || (before.rejected === 0 && after.rejected > 0)
   return isNew ? `feed ${shown}: ${rows}` : null

@@ -34,11 +34,12 @@ export type FeedState = {
   source: string
   /** The last time that it was fetched and read, changed or not. */
   lastSuccessAt: number | null
-  /** Usable rows, and rejected ones, at the last import; with `replace`, the rows of the list after it. */
+  /** Usable rows at the last import; with `replace`, the rows of the list after it. */
   rows: number | null
+  /** Rows that were rejected or skipped at the last import. */
   rejected: number
-  /** The first of these, and why; `''` without any. */
-  rejection: string
+  /** Why they are missing, in one sentence; `''` when none is. */
+  missing: string
   /** Why the last attempt failed, `''` when it did not. */
   error: string
   /** Failures in a row. */
@@ -62,7 +63,7 @@ export const newState = (source: string, nextTryAt: number): FeedState => ({
   lastSuccessAt: null,
   rows: null,
   rejected: 0,
-  rejection: '',
+  missing: '',
   error: '',
   failures: 0,
   nextTryAt,

@@ -2,14 +2,13 @@
  * The places of addresses (contract G2): City and Country databases in the format of MaxMind fill in
  * what a row does not bring.
  */
-import { stat } from 'node:fs/promises'
 import { LRUCache } from 'lru-cache'
 import { type CityResponse, Reader } from 'mmdb-lib'
 import { CommandError } from '../lib/errors.ts'
 import { readNamed } from '../lib/files.ts'
 import { withoutUnprintable } from '../lib/redact.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
-import { CITY_LENGTH_MAX, isCityName, withoutCommas } from './row.ts'
+import { CITY_LENGTH_MAX, isCityName, withoutCommas } from './values.ts'
 
 /** Where an address is. Names are as a row has them; `''` unknown. */
 export type Place = { country: string; city: string; cityEn: string }
@@ -114,15 +113,4 @@ export async function openGeoip(files: readonly string[]): Promise<Placing> {
   const readers: PlaceReader[] = []
   for (const file of files) readers.push(openPlaces(await readNamed(file), file))
   return createPlacing(readers)
-}
-
-/** A text that changes when a database of `--geoip` does. */
-export async function geoipStamp(files: readonly string[]): Promise<string> {
-  const changed = files.map(file =>
-    stat(file).then(
-      ({ mtimeMs }) => mtimeMs,
-      () => 'missing',
-    ),
-  )
-  return (await Promise.all(changed)).map((at, i) => `${files[i]} ${at}`).join(' ')
 }

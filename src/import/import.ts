@@ -4,36 +4,45 @@
  */
 import { createReadStream, type Stats } from 'node:fs'
 import type { Awaitable } from '../lib/awaitable.ts'
-import { counted } from '../lib/counted.ts'
+import { counted, several } from '../lib/counted.ts'
 import { CommandError, chunksUntilAborted, nextTurn } from '../lib/errors.ts'
 import { bytesOfFile } from '../lib/files.ts'
+import { isInternal } from '../lib/ip.ts'
 import { printable } from '../lib/redact.ts'
-import type { IncomingProxy } from '../proxies/proxy.ts'
+import type { IncomingProxy, ProxyType } from '../proxies/proxy.ts'
 import type { ListSizes } from '../proxies/store.ts'
-import {
-  createMappingCheck,
-  createNames,
-  createTranslator,
-  type Mapping,
-  type Names,
-  type Translator,
-} from './columns.ts'
 import { detectFormat, type Format, READERS } from './formats.ts'
-import { type Chunks, type RowSink, textOf, UnusableFile, withLineFeeds } from './reader.ts'
-import { type RawRow, type RowDefaults, readRow } from './row.ts'
+import { createNames, type Mapping, mayBeKey, type Names } from './names.ts'
+import { type Chunks, peek, type RowSink, textOf, UnreadableFile, UnusableFile } from './reader.ts'
+import { createTranslator, type Translator } from './record.ts'
+import { type Context, type Defaults, type RawRow, readRow, rejectRow } from './row.ts'
+import { typeOfWord } from './values.ts'
 
-/** A file, or any other source of bytes. `name` is for messages. */
-export type Source = { name: string; bytes: AsyncIterable<Uint8Array> }
+/** A file, or any other source of bytes. */
+export type Source = {
+  /** For messages, and for the type of its rows: `socks5.txt`. */
+  name: string
+  bytes: AsyncIterable<Uint8Array>
+  /** The time that relative times are counted from, Unix milliseconds; the time of the import when left out. */
+  atMs?: number
+  /** Whether its rows are offered to the whole internet: private addresses are of no use to it. */
+  isPublic?: boolean
+  /** Whether it is skipped, and not a reason to refuse the import, when it is no list. */
+  isOptional?: boolean
+}
 
 /** A file of any kind. One that is no longer regular at its turn is not read: a pipe would keep the list locked. */
 export const sourceOfFile = (file: string, found: Stats): Source => ({
   name: file,
   bytes: found.isFile() ? bytesOfFile(file) : createReadStream(file),
+  ...(found.isFile() ? { atMs: found.mtimeMs } : {}),
 })
 
 export type ImportOptions = {
   format: Format | 'auto'
-  defaults: RowDefaults
+  defaults: Omit<Defaults, 'atMs'>
+  /** The type of rows when neither they, `defaults` nor the name of their source say one. */
+  fallbackType?: ProxyType | undefined
   /** Whether the first bad row rejects everything. */
   strict: boolean
   /** Whether a source without rows is rejected, because it would empty the list. */
@@ -59,6 +68,8 @@ export type ImportObserver = {
   ignored(file: string, line: number, member: string): void
   /** A source holds no row. */
   empty?(file: string): void
+  /** An optional source is no list. */
+  refused?(file: string, reason: string): void
 }
 
 /** A list that an import replaces: one of fewer rows may shrink to any size. */
@@ -72,10 +83,16 @@ export const shrinkProblem = ({ before, after }: ListSizes): string | null =>
     ? `would shrink the list from ${counted(before)} rows to ${counted(after)}`
     : null
 
-type Totals = { read: number; rejected: number }
-
-/** Compressed bytes that are counted at a time, so that progress is seen in a file of one chunk. */
-const COUNTED_BYTES = 16 * 1024
+/** What an import has read. `read` counts all rows; those that are `skipped` their source marks as dead. */
+export type Totals = {
+  read: number
+  rejected: number
+  skipped: number
+  /** Why rows are missing, in one sentence; `null` when none is. */
+  missing: string | null
+  /** A sentence for each value that was not understood, and for a type that was taken from a name. */
+  notes: readonly string[]
+}
 
 /** Passes bytes on and counts them, until `signal` is aborted: also while none come. */
 async function* countedUntilAborted(
@@ -84,11 +101,8 @@ async function* countedUntilAborted(
   signal: AbortSignal,
 ): AsyncIterable<Uint8Array> {
   for await (const chunk of chunksUntilAborted(bytes, signal)) {
-    for (let at = 0; at < chunk.length; at += COUNTED_BYTES) {
-      const part = chunk.subarray(at, at + COUNTED_BYTES)
-      count(part.length)
-      yield part
-    }
+    count(chunk.length)
+    yield chunk
   }
 }
 
@@ -112,111 +126,175 @@ async function* paced(chunks: Chunks, drained: () => Promise<void>, signal: Abor
   await nextTurn(signal)
 }
 
-/** The translators of rows, one for each list of members that rows have. */
-function createTranslators(names: Names, { provider, type }: RowDefaults) {
-  const translators = new Map<string, Translator>()
-  return (members: readonly string[]): Translator => {
-    const key = JSON.stringify(members)
-    const known = translators.get(key)
-    if (known) return known
-    const translator = createTranslator(members, names, provider, type)
-    const isUsual = key.length < MEMBERS_LENGTH_MAX && translators.size < TRANSLATORS_MAX
-    if (isUsual) translators.set(key, translator)
-    return translator
-  }
-}
 /** Rows of a file have few different lists of members; one that has many must not fill memory. */
 const TRANSLATORS_MAX = 1000
 const MEMBERS_LENGTH_MAX = 4096
-/** Most columns or members of a row. */
-const MEMBERS_MAX = 1000
-const TOO_MANY_MEMBERS = `has more than ${MEMBERS_MAX} members`
 /** Most members that are reported as ignored. */
 const IGNORED_MAX = 1000
-
-/** Most characters that are shown of the name of a field. */
-const FIELD_LENGTH_MAX = 40
-
+/** Most characters that are shown of the name of a field, or of a value. */
+const SHOWN_MAX = 40
+/** Most different values and reasons that are counted. */
+const COUNTED_MAX = 1000
+/** Most reasons in the sentence on missing rows. */
+const REASONS_SHOWN = 3
 /** How the addresses end that the key demo shows (contract B4). */
 const MASKED = '.0.0'
+/** The first octets of private and loopback networks: only these rows are looked at closely. */
+const INTERNAL_LIKELY = /^(?:10|100|127|172|192)\./
+const PRIVATE = 'is a private or loopback address, which a list on the internet cannot offer'
+
+/** Counts texts. When there are too many, the rest is one. */
+function count(counts: Map<string, number>, text: string): void {
+  const key = counts.has(text) || counts.size < COUNTED_MAX ? text : 'other reasons'
+  counts.set(key, (counts.get(key) ?? 0) + 1)
+}
+const mostFirst = (counts: ReadonlyMap<string, number>): [text: string, rows: number][] =>
+  [...counts].toSorted(([, a], [, b]) => b - a)
+
+/** Why rows are missing: `12 of 5,000 rows are missing (9: is marked as dead by its source; 3: type is required)`. */
+function missingSentence(read: number, reasons: ReadonlyMap<string, number>): string | null {
+  const missing = reasons.values().reduce((sum, rows) => sum + rows, 0)
+  if (missing === 0) return null
+  const shown = mostFirst(reasons).slice(0, REASONS_SHOWN)
+  const rest = shown.reduce((left, [, rows]) => left - rows, missing)
+  if (rest > 0) shown.push(['other reasons', rest])
+  const parts = shown.map(([reason, rows]) => `${counted(rows)}: ${reason}`)
+  const verb = missing === 1 ? 'is' : 'are'
+  return `${counted(missing)} of ${several(read, 'row')} ${verb} missing (${parts.join('; ')})`
+}
+
+/** The type that the name of a file or its folder says, as `socks5.txt` and `socks4/data.txt` do. */
+function typeOfName(name: string): ProxyType | undefined {
+  const path = name.replace(/^\w+:\/\/[^/]*/, '').replace(/[?#].*/s, '')
+  for (const part of path.split(/[/\\]/).slice(-2).reverse()) {
+    const words = part.split(/[^\p{L}\p{N}]+/u).map(typeOfWord)
+    const types = new Set(words.filter(type => type !== undefined))
+    if (types.size === 1) return [...types][0]
+  }
+  return undefined
+}
 
 /** Reads rows, under whatever names, and passes on the good ones. */
 function createRowReader(
   names: Names,
-  { defaults, strict, mapping }: ImportOptions,
+  { defaults: given, fallbackType, strict }: ImportOptions,
   add: (proxy: IncomingProxy) => void,
   observer: Omit<ImportObserver, 'progress'> & { progress(rows: number): void },
 ) {
-  const translatorOf = createTranslators(names, defaults)
-  const mappingCheck = createMappingCheck(mapping)
-  /** For rows of which nobody knows the unit of their ping. */
-  const foreign: RowDefaults = { ...defaults, pingUnit: defaults.pingUnit ?? 'unknown' }
+  const translators = new Map<string, Translator>()
   const ignored = new Set<string>()
-  /** Why the first row of a source was rejected, and how many rows were for that. */
-  let refusal = { reason: '', rows: 0 }
-  /** Whether every address of a source may be one that was masked. */
+  const reasons = new Map<string, number>()
+  const unread = new Map<string, number>()
+  const notes = new Set<string>()
+  const totals = { read: 0, rejected: 0, skipped: 0 }
+  let source: Source = { name: '', bytes: (async function* () {})() }
+  /** Why rows of this source are missing. */
+  let ofSource = new Map<string, number>()
+  /** Whether every address of the source may be one that was masked. */
   let isMasked = true
-  const totals: Totals = { read: 0, rejected: 0 }
+  let typeFromName: ProxyType | undefined
+  let own: Defaults = given
+  /** For rows of which the unit of their ping is not certain. */
+  let foreign: Defaults = given
   /** The members of the row before: rows mostly have the same, which need no look-up. */
-  let members: string[] = []
-  let { translate, isRecord }: Pick<Translator, 'translate' | 'isRecord'> = translatorOf([])
+  let members: string[] | null = null
+  let wasListed = false
+  let translator: Translator = { translate: null, unknown: [], isRecord: false }
 
-  function hasOtherMembers(row: RawRow): boolean {
+  function hasOtherMembers(row: RawRow, isListed: boolean): boolean {
+    if (members === null || isListed !== wasListed) return true
     let at = 0
     for (const member in row) if (members[at++] !== member) return true
     return at !== members.length
   }
 
-  function takeMembers(file: string, line: number, given: string[]): void {
-    members = given
-    mappingCheck.saw(members)
-    const translator = translatorOf(members)
-    ;({ translate, isRecord } = translator)
+  function takeMembers(line: number, row: RawRow, isListed: boolean): void {
+    members = Object.keys(row)
+    wasListed = isListed
+    const key = `${isListed} ${JSON.stringify(members)}`
+    translator = translators.get(key) ?? createTranslator(members, row, isListed, names)
+    const isUsual = key.length < MEMBERS_LENGTH_MAX && translators.size < TRANSLATORS_MAX
+    if (isUsual) translators.set(key, translator)
     for (const member of translator.unknown) {
       if (ignored.has(member) || ignored.size === IGNORED_MAX) continue
-      observer.ignored(file, line, member)
+      observer.ignored(source.name, line, member)
       ignored.add(member)
     }
   }
 
-  function bad(file: string, line: number, given: string, reason: string): void {
-    const field = printable(given.slice(0, FIELD_LENGTH_MAX)) // may be a name that the source made up
+  function miss(kind: 'rejected' | 'skipped', reason: string): void {
     totals.read += 1
-    totals.rejected += 1
-    const sentence = `${field} ${reason}`
-    if (refusal.rows === 0) refusal.reason = sentence
-    if (refusal.reason === sentence) refusal.rows += 1
-    if (strict) throw new CommandError(`${file}:${line}: ${sentence}`)
-    observer.rejected(file, line, field, reason)
+    totals[kind] += 1
+    count(reasons, reason)
+    count(ofSource, reason)
+  }
+
+  function reject(line: number, givenField: string, reason: string): void {
+    const field = printable(givenField.slice(0, SHOWN_MAX)) // a source may have made it up
+    miss('rejected', `${field} ${reason}`)
+    if (strict) throw new CommandError(`${source.name}:${line}: ${field} ${reason}`)
+    observer.rejected(source.name, line, field, reason)
+  }
+
+  /** An optional value that is not understood is left out, or refuses a strict import. */
+  function noteUnread(field: string, value: unknown, accepts: string): void {
+    const text = typeof value === 'object' ? '' : printable(String(value).slice(0, SHOWN_MAX))
+    const shown = text === '' || mayBeKey(text) ? 'a value' : `'${text}'`
+    const reason = `${shown} is not understood: it must be ${accepts}`
+    if (strict) rejectRow(field, reason)
+    count(unread, `${printable(field.slice(0, SHOWN_MAX))} ${reason}`)
+  }
+
+  function accept(line: number, proxy: IncomingProxy): void {
+    if (source.isPublic && INTERNAL_LIKELY.test(proxy.ip) && isInternal(proxy.ip)) {
+      return reject(line, 'ip', PRIVATE)
+    }
+    if (proxy.isTypeAssumed && typeFromName !== undefined) {
+      notes.add(`the type ${typeFromName} is taken from the name ${source.name}`)
+    }
+    totals.read += 1
+    isMasked &&= proxy.ip.endsWith(MASKED)
+    add(proxy)
+    observer.progress(totals.read)
+  }
+
+  function take(line: number, row: RawRow, context: Context | undefined, isTable: boolean): void {
+    const isListed = context?.listedAs !== undefined
+    if (hasOtherMembers(row, isListed)) takeMembers(line, row, isListed)
+    const { translate, isRecord } = translator
+    const isForeign = translate !== null || (isTable && !isRecord)
+    const result = readRow(row, isForeign ? foreign : own, context, translate, noteUnread)
+    if (result.kind === 'good') accept(line, result.proxy)
+    else if (result.kind === 'skipped') miss('skipped', result.reason)
+    else reject(line, result.field, result.reason)
   }
 
   return {
-    totals,
-    checkMapping: mappingCheck.check,
-    refusal: () => refusal,
+    counts: totals,
+    mainReason: () => mostFirst(ofSource)[0],
     isMasked: () => isMasked,
-    startSource(): void {
+    start(next: Source): void {
+      source = next
       isMasked = true
-      refusal = { reason: '', rows: 0 }
+      ofSource = new Map()
+      members = null
+      typeFromName = given.type === undefined ? typeOfName(source.name) : undefined
+      const type = given.type ?? typeFromName ?? fallbackType
+      own = { ...given, type, atMs: Math.min(source.atMs ?? given.nowMs, given.nowMs) }
+      foreign = { ...own, pingUnit: given.pingUnit ?? 'own' }
     },
     /** Where the reader of a file puts what it finds. */
-    sinkOf: (file: string, format: Format): RowSink => ({
-      row(line, row, listedAs) {
-        if (hasOtherMembers(row)) {
-          const given = Object.keys(row)
-          if (given.length > MEMBERS_MAX) return bad(file, line, 'row', TOO_MANY_MEMBERS)
-          takeMembers(file, line, given)
-        }
-        const isForeign = translate !== null || (format === 'csv' && !isRecord)
-        const result = readRow(row, isForeign ? foreign : defaults, listedAs, translate)
-        if (!result.ok) return bad(file, line, result.field, result.reason)
-        totals.read += 1
-        isMasked &&= result.proxy.ip.endsWith(MASKED)
-        add(result.proxy)
-        observer.progress(totals.read)
-      },
-      bad: (line, field, reason) => bad(file, line, field, reason),
+    sinkOf: (format: string): RowSink => ({
+      row: (line, row, context) => take(line, row, context, format === 'csv'),
+      bad: reject,
     }),
+    totals(): Totals {
+      const unreadNotes = mostFirst(unread).map(
+        ([note, rows]) => `${note} (${several(rows, 'row')})`,
+      )
+      const missing = missingSentence(totals.read, reasons)
+      return { ...totals, missing, notes: [...notes, ...unreadNotes] }
+    },
   }
 }
 
@@ -234,7 +312,7 @@ export async function importSources(
 ): Promise<Totals> {
   const names = createNames(options.defaults.provider, options.mapping)
   let bytes = 0
-  const count = (more: number): void => {
+  const countBytes = (more: number): void => {
     bytes += more
   }
   /** Good rows of the chunk that has the first of them: only for these is it worth to lock the list. */
@@ -246,7 +324,7 @@ export async function importSources(
     proxy => (isReady ? add(proxy) : waiting.push(proxy)),
     { ...observer, progress: read => observer.progress(read, bytes) },
   )
-  const { totals } = rows
+  const { counts } = rows
   const { signal = new AbortController().signal } = options
 
   async function getReady(): Promise<void> {
@@ -261,30 +339,33 @@ export async function importSources(
     await options.drained?.()
   }
 
-  async function readSource({ name, bytes: given }: Source): Promise<void> {
+  async function readSource({ name, bytes: given, isOptional }: Source): Promise<void> {
+    let isList = false
     try {
-      const { head, isComplete, all } = await withLineFeeds(
-        textOf(countedUntilAborted(given, count, signal), options.bytesMax),
-      )
+      const text = textOf(countedUntilAborted(given, countBytes, signal), options.bytesMax)
+      const { head, isComplete, all } = await peek(text)
       const { format: asked } = options
       const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked
-      await READERS[format](paced(all, drained, signal), rows.sinkOf(name, format), names)
+      isList = true
+      await READERS[format](paced(all, drained, signal), rows.sinkOf(format), names)
       await drained()
     } catch (error) {
       if (!(error instanceof UnusableFile)) throw error
+      const isForeign = !isList && !(error instanceof UnreadableFile)
+      if (isOptional && isForeign) return observer.refused?.(name, error.message)
       throw new CommandError(`${name}: ${error.message}; nothing was imported`)
     }
   }
 
   for (const source of sources) {
     const { name } = source
-    const before = { ...totals }
-    rows.startSource()
+    const before = { ...counts }
+    rows.start(source)
     await readSource(source)
-    const read = totals.read - before.read
-    if (read > 0 && totals.rejected - before.rejected === read) {
-      const { reason, rows: refused } = rows.refusal()
-      const share = `${counted(refused)} of ${counted(read)}`
+    const read = counts.read - before.read
+    const [reason = '', missing = 0] = rows.mainReason() ?? []
+    if (read > 0 && counts.rejected - before.rejected === read) {
+      const share = `${counted(missing)} of ${counted(read)}`
       throw new CommandError(
         `${name}: no row is usable, ${share} because ${reason}; nothing was imported`,
       )
@@ -304,7 +385,7 @@ export async function importSources(
     }
     observer.empty?.(name)
   }
-  rows.checkMapping()
+  if (counts.read > 0) names.requireUsed()
   await getReady()
-  return totals
+  return rows.totals()
 }

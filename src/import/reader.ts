@@ -4,14 +4,13 @@
  */
 import { Readable } from 'node:stream'
 import { CommandError, reasonOf } from '../lib/errors.ts'
-import { printable } from '../lib/redact.ts'
-import type { Names } from './columns.ts'
-import type { RawRow } from './row.ts'
+import type { Names } from './names.ts'
+import type { Context, RawRow } from './row.ts'
 
 /** Receives rows in file order. Lines are counted from 1. */
 export type RowSink = {
-  /** A row; `listedAs` is its key when it is a value of a JSON object. */
-  row(line: number, row: RawRow, listedAs?: string): void
+  /** A row, and what its list says of all rows in it. */
+  row(line: number, row: RawRow, context?: Context): void
   /** A record that cannot be used, and why. */
   bad(line: number, field: string, reason: string): void
 }
@@ -24,15 +23,11 @@ export type Reader = (chunks: Chunks, sink: RowSink, names: Names) => Promise<vo
 
 /** The file as a whole cannot be used. The message says why, without the file's name. */
 export class UnusableFile extends Error {}
+/** Its bytes cannot be read, whatever they are. */
+export class UnreadableFile extends UnusableFile {}
 
-/**
- * A name of a file in a message: its first characters, in quotes, printable: PostgreSQL, which keeps the
- * failures of feeds, refuses NUL.
- */
-export const quotedName = (name: string): string => `'${printable(name.slice(0, 40))}'`
-
-/** Stands for bytes that are not UTF-8: two second halves of pairs, which no text in UTF-8 holds. */
-export const BROKEN = '\udcff\udcff'
+/** The decoder writes this for bytes that are not UTF-8. */
+export const BROKEN = '\ufffd'
 
 /** Why the text of a row cannot be used; `null` when it can. */
 export const brokenText = (text: string): string | null =>
@@ -159,7 +154,7 @@ async function* readable(bytes: Bytes): Bytes {
     yield* bytes
   } catch (error) {
     if (error instanceof UnusableFile || error instanceof CommandError) throw error
-    throw new UnusableFile(`cannot be read (${reasonOf(error)})`)
+    throw new UnreadableFile(`cannot be read (${reasonOf(error)})`)
   }
 }
 
@@ -196,73 +191,17 @@ async function* decoded(start: Uint8Array, bytes: Bytes): Chunks {
   const [, sentence] = UNSUPPORTED.find(([magic]) => begins(start, magic)) ?? []
   if (sentence !== undefined) throw new UnusableFile(sentence)
   const utf16 = UTF_16.find(({ mark }) => begins(start, mark))
-  const decode = utf16 === undefined ? createUtf8Decoder() : createUtf16Decoder(utf16.label)
-  for await (const chunk of bytes) {
-    for (let at = 0; at < chunk.length; at += CHUNK_BYTES) {
-      yield decode(chunk.subarray(at, at + CHUNK_BYTES))
+  const decoder = new TextDecoder(utf16?.label ?? 'utf-8', { fatal: utf16 !== undefined })
+  try {
+    for await (const chunk of bytes) {
+      for (let at = 0; at < chunk.length; at += CHUNK_BYTES) {
+        yield decoder.decode(chunk.subarray(at, at + CHUNK_BYTES), { stream: true })
+      }
     }
+    yield decoder.decode()
+  } catch (error) {
+    // A lost byte shifts all that follow.
+    if (!(error instanceof TypeError)) throw error
+    throw new UnusableFile('is not UTF-16 text; save it as UTF-8')
   }
-  yield decode()
-}
-
-/** A byte that is lost moves all that follow. */
-function createUtf16Decoder(label: (typeof UTF_16)[number]['label']) {
-  const decoder = new TextDecoder(label, { fatal: true })
-  return (chunk?: Uint8Array): string => {
-    try {
-      return chunk ? decoder.decode(chunk, { stream: true }) : decoder.decode()
-    } catch {
-      throw new UnusableFile('is not UTF-16 text; save it as UTF-8')
-    }
-  }
-}
-
-/** Bytes that are not UTF-8 become `BROKEN`, which costs the row that they are in. */
-function createUtf8Decoder() {
-  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-  /** The begin of a character whose end is in the next chunk. */
-  let rest: Uint8Array = new Uint8Array()
-  let isStart = true
-  const textOfBytes = (bytes: Uint8Array): string => {
-    try {
-      return decoder.decode(bytes)
-    } catch {
-      const lossy = (part: string): string => Buffer.from(part, 'latin1').toString()
-      return Buffer.from(bytes)
-        .toString('latin1')
-        .split('\xef\xbf\xbd') // U+FFFD itself, which is no loss
-        .map(part => lossy(part).replaceAll('\ufffd', BROKEN))
-        .join('\ufffd')
-    }
-  }
-  return (chunk?: Uint8Array): string => {
-    const bytes =
-      rest.length === 0 ? (chunk ?? rest) : Buffer.concat(chunk ? [rest, chunk] : [rest])
-    const end = chunk === undefined ? bytes.length : lastBoundary(bytes)
-    rest = bytes.subarray(end)
-    const text = textOfBytes(bytes.subarray(0, end))
-    if (!isStart || text === '') return text
-    isStart = false
-    return text.replace(/^\uFEFF/, '')
-  }
-}
-
-/** Where the last character begins that these bytes may hold a part of; their end when that is ASCII. */
-function lastBoundary(bytes: Uint8Array): number {
-  for (let at = bytes.length - 1; at >= Math.max(0, bytes.length - 4); at--) {
-    const byte = bytes[at] ?? 0
-    if (byte < 0x80) break
-    if (byte >= 0xc0) return at
-  }
-  return bytes.length
-}
-
-/** The beginning of a text; where its lines end in carriage returns only, these become line feeds. */
-export async function withLineFeeds(chunks: Chunks) {
-  const { head, isComplete, all } = await peek(chunks)
-  if (head.includes('\n') || !head.includes('\r')) return { head, isComplete, all }
-  async function* converted(): Chunks {
-    for await (const chunk of all) yield chunk.replaceAll('\r', '\n')
-  }
-  return { head: head.replaceAll('\r', '\n'), isComplete, all: converted() }
 }

@@ -23,7 +23,7 @@ export async function keepSampleFresh(list: SampleList, clock: Clock): Promise<J
     .filter(isRecord)
     .map(row => {
       const result = readRow(row, defaults)
-      if (!result.ok) throw new Error(`sample: ${result.field} ${result.reason}`)
+      if (result.kind !== 'good') throw new Error(`sample: ${result.reason}`)
       return result.proxy
     })
   const shift = toSeconds(freshAtMs) - Math.max(...proxies.map(({ checkedAt }) => checkedAt))

@@ -73,7 +73,7 @@ export const VALUES: { readonly [P in Part]: (row: Contents[P]) => unknown } = {
   proxies: row => row,
   feeds: ({ id, source, lastSuccessAt, rows, rejected, error, failures, ...more }) => [
     ...[id, source, lastSuccessAt, rows, rejected, error, failures],
-    ...[more.nextTryAt, more.attempts, more.options, more.rejection, more.history],
+    ...[more.nextTryAt, more.attempts, more.options, more.missing, more.history],
     ...[more.validators.etag, more.validators.lastModified, more.validators.digest],
   ],
   feedLines: line => line,

@@ -134,8 +134,8 @@ const mergeRepeated = (order: MergeOrder): string => {
       end if;
       if ${hasEffect(merge, order.latest)} then
         s.id := i.id;
-        s.checked_at := i.checked_at;
         ${merge.map(([column, merged]) => `s.${column} := ${merged};`).join('\n        ')}
+        s.checked_at := i.checked_at;
         select name, name_en into s.city_name, s.city_name_en
           from proxylist.cities where id = s.city;
         writes := writes + 1;

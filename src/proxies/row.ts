@@ -168,9 +168,12 @@ export function mergedColumns(
     `coalesce(nullif(${incoming}${column}, ${unknown}), ${stored}${column}, ${unknown})`,
   ]
   const measured = isMeasured ? taken : known
+  // Of two rows of one check the better type wins, wherever they stand: TYPES is in that order.
+  const isBetter = `${incoming}checked_at = ${stored}checked_at and ${stored}type > ${incoming}type`
+  const bestType = `case when ${isBetter} then ${stored}type else ${incoming}type end`
   return [
     measured('ping_ms', UNKNOWN_PING),
-    taken('type'),
+    isMeasured ? taken('type') : ['type', bestType],
     measured('anon', 0),
     measured('works', UNKNOWN),
     measured('speed', UNKNOWN),

@@ -7,10 +7,10 @@ const ALL = 'get=txt&time=999999999'
 
 /** `--json` counts; what is not given is 0. */
 export const counts = (given: { [count: string]: number }): string =>
-  `${JSON.stringify({ read: 0, added: 0, updated: 0, unchanged: 0, rejected: 0, removed: 0, ...given })}\n`
+  `${JSON.stringify({ read: 0, added: 0, updated: 0, unchanged: 0, rejected: 0, removed: 0, skipped: 0, ...given })}\n`
 const summary = (given: { [count: string]: number }): string =>
   `${counts(given)
-    .replace(/[{}"\n]/g, '')
+    .replace(/,"skipped":0|[{}"\n]/g, '')
     .replaceAll(':', ' ')
     .replaceAll(',', ', ')}\n`
 
@@ -72,11 +72,9 @@ export const FORMATS: readonly Transcript[] = [
 const BARE = '192.0.2.1:8080\n192.0.2.2:1080\n'
 const bad = (from: number, to: number): string =>
   Array.from({ length: to - from + 1 }, (_, i) => `nonsense-${from + i}\n`).join('')
+const BAD = 'ip must be an IPv4 address with a port, a.b.c.d:port'
 const badLines = (from: number, to: number): string =>
-  Array.from(
-    { length: to - from + 1 },
-    (_, i) => `a.txt:${from + i}: ip must be an IPv4 address with a port, a.b.c.d:port\n`,
-  ).join('')
+  Array.from({ length: to - from + 1 }, (_, i) => `a.txt:${from + i}: ${BAD}\n`).join('')
 
 export const ROWS: readonly Transcript[] = [
   {
@@ -104,7 +102,7 @@ export const ROWS: readonly Transcript[] = [
       imports(
         'a.txt',
         { read: 26, added: 1, rejected: 25 },
-        `${badLines(2, 21)}… and 5 more rejected rows\n`,
+        `${badLines(2, 21)}… and 5 more rejected rows\n25 of 26 rows are missing (25: ${BAD})\n`,
       ),
       imports(
         'b.txt',
@@ -171,11 +169,11 @@ export const FOUND: readonly Transcript[] = [
       'a.ndjson': '{"ip":"192.0.2.1:80","type":"http"}\n',
     },
     steps: [
-      ['a.csv --map Nope=country', "'Nope'; there are ip, type"],
-      ['a.csv --map typ=country', "'typ'; did you mean 'type'?"],
-      ['a.csv --map 2=country', "'2'; there are ip, type"],
-      ['a.txt --map 9=country', "'9'; there are ip, port, type"],
-      ['a.ndjson --map where=country', "'where'; there are ip, type"],
+      ['a.csv --map Nope=country', "'Nope'"],
+      ['a.csv --map typ=country', "'typ'"],
+      ['a.csv --map 2=country', "'2'"],
+      ['a.txt --map 9=country', "'9'"],
+      ['a.ndjson --map where=country', "'where'"],
     ].map(([args = '', says]) =>
       refused(
         args,
@@ -237,7 +235,7 @@ export const FOUND: readonly Transcript[] = [
       imports(
         'a.csv',
         { read: 1, added: 1 },
-        /^(?:a\.csv:2: note: unknown field 'c\d+' is ignored everywhere\n){20}… and 5 more ignored fields\n$/,
+        /^note: fields that are not read: (?:c\d+, ){20}and 5 more\n$/,
       ),
     ],
   },
@@ -265,7 +263,7 @@ export const WHOLE_LISTS: readonly Transcript[] = [
       {
         args: 'import a.txt b.txt - --json',
         stdin: 'ip,type\n192.0.2.9:80,http\n',
-        stdout: counts({ read: 5, added: 4, updated: 1 }),
+        stdout: counts({ read: 5, added: 4, unchanged: 1 }), // the better type of one address stays
       },
     ],
   },

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { BAD_QUOTE } from '../../src/import/csv.ts'
+import { BAD_QUOTE } from '../../src/import/table.ts'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { ask, from } from '../support/answer.ts'

@@ -191,7 +191,7 @@ describe('a feed from a URL is read', () => {
     expect(await fetch()).toMatchObject({
       ...SUCCESS,
       ...{ rows: 3, rejected: 1 },
-      rejection: 'line 4: ip must be an IPv4 address with a port, a.b.c.d:port',
+      missing: '1 of 4 rows is missing (1: ip must be an IPv4 address with a port, a.b.c.d:port)',
     })
   })
 })
@@ -423,38 +423,15 @@ const HINTED: readonly (readonly [
   first?: string,
 ])[] = [
   [
-    'a table with ping in milliseconds',
-    'ip,type,ping\n192.0.2.1:80,http,530\n192.0.2.2:80,http,1200\n192.0.2.3:0,http,1\n',
-    UNUSABLE('2 of 3', `ping is over 60 s; if it is in milliseconds, give ping-unit=ms ${LINE}`),
-    ...(['ping-unit=ms', 2] as const),
-  ],
-  [
     'addresses without a type',
     '192.0.2.1:1080\n192.0.2.2:1080\n',
     UNUSABLE('2 of 2', `type is required: http, https, socks4, socks5 (or give type= ${LINE})`),
     ...(['type=socks5', 2] as const),
   ],
   [
-    'times that are relative',
-    'ip,type,last seen\n192.0.2.1:80,http,5 minutes ago\n',
-    UNUSABLE(
-      '1 of 1',
-      'checked_at is relative, and nobody knows to what: ' +
-        `ignore it with map=COLUMN=- ${LINE}, where COLUMN is its name`,
-    ),
-    ...(['map="last seen=-"', 1] as const),
-  ],
-  [
-    'columns under unknown names',
-    `Where,Kind\n${'x,http\n'.repeat(50)}192.0.2.1:80,http\n`,
-    'has no column ip in its CSV header, and no column of addresses; ' +
-      `name it with map=COLUMN=ip ${LINE}; nothing was imported`,
-    ...(['format=csv map=Where=ip,Kind=type', 1, 'format=csv'] as const),
-  ],
-  [
     'a mapped column that it does not have',
     'ip,type\n192.0.2.1:80,http\n',
-    `map= ${LINE}: no column or member is called 'Where'; there are ip, type; nothing was imported`,
+    `map= ${LINE}: no column or member is called 'Where'; nothing was imported`,
     ...(['map=ip=ip', 1, 'map=Where=ip'] as const),
   ],
 ]
@@ -759,7 +736,7 @@ describe('a feed from a path', () => {
       const state = await fetcher.fetch(dir, { onRejected: sentence => named.push(sentence) })
       expect(state).toMatchObject({ ...SUCCESS, rows: 2, rejected: 1 })
       const sentence = `${join(dir, 'b')} is not a regular file, and is skipped`
-      expect([state.rejection, ...named]).toEqual([sentence, sentence])
+      expect([state.missing, ...named]).toEqual([sentence, sentence])
     },
   )
 

@@ -96,7 +96,7 @@ async function start(text: string): Promise<ReturnType<typeof scheduleFeeds>> {
 
 const IMPORTED = {
   kind: 'imported',
-  ...{ rows: 3, rejected: 0, rejection: '', options: '', changes: { added: 2, updated: 1 } },
+  ...{ rows: 3, rejected: 0, missing: '', options: '', changes: { added: 2, updated: 1 } },
   validators: { etag: '', lastModified: '', digest: 'x' },
 } as const
 const failed = (error: string): AttemptResult => ({ kind: 'failed', error, retryAfterMs: null })
@@ -369,7 +369,7 @@ describe('a server says', () => {
   const FAILED = failed('answers with status 500')
   const rows = (count: number, rejected = 0): AttemptResult => ({
     ...{ ...IMPORTED, rows: count, rejected },
-    rejection: rejected === 0 ? '' : 'line 4: port is wrong',
+    missing: rejected === 0 ? '' : '2 of 5 rows are missing',
   })
 
   test.each<[what: string, outcomes: AttemptResult[], said: string[]]>([
@@ -393,8 +393,8 @@ describe('a server says', () => {
       [IMPORTED, rows(3, 2), rows(3, 3), IMPORTED, rows(3, 1)],
       [
         ': 3 rows',
-        ': 3 rows, 2 rejected (first: line 4: port is wrong)',
-        ': 3 rows, 1 rejected (line 4: port is wrong)',
+        ': 3 rows; 2 of 5 rows are missing',
+        ': 3 rows; 2 of 5 rows are missing',
       ],
     ],
   ])('%s', async (_, outcomes, sentences) => {

@@ -4,7 +4,7 @@
  */
 
 import { describe, expect, test } from 'bun:test'
-import { createNames } from '../../src/import/columns.ts'
+import { createNames } from '../../src/import/names.ts'
 import { detectFormat, type Format, READERS } from '../../src/import/formats.ts'
 import { UnusableFile } from '../../src/import/reader.ts'
 import type { RawRow } from '../../src/import/row.ts'

@@ -24,7 +24,7 @@ const COUNTRY = mmdb(
 function proxyOf(row: { [member: string]: unknown }): IncomingProxy {
   const defaults = { type: 'http', nowMs: T0, provider: 'the service' } as const
   const result = readRow({ ip: '192.0.2.1:80', ...row }, defaults)
-  if (!result.ok) throw new Error(result.reason)
+  if (result.kind !== 'good') throw new Error(result.reason)
   return result.proxy
 }
 

@@ -1,5 +1,5 @@
 /** Importing from memory, for the tests: what an import passes on and what it reports. */
-import { type ImportOptions, importSources, type Source } from '../../src/import/import.ts'
+import { type ImportOptions, importSources, type Source, type Totals } from '../../src/import/import.ts'
 import type { IncomingProxy } from '../../src/proxies/proxy.ts'
 import { T0 } from '../support/fixtures.ts'
 
@@ -20,7 +20,7 @@ export type Imported = {
   proxies: IncomingProxy[]
   rejected: Report[]
   ignored: [file: string, line: number, member: string][]
-  totals: { read: number; rejected: number }
+  totals: Totals
   progress: (readonly [rows: number, bytes: number])[]
   empty: string[]
 }

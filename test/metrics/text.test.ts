@@ -34,7 +34,7 @@ const feedOf = (source: string, more: Partial<StoredFeed> = {}): StoredFeed => (
     lastSuccessAt: T0,
     rows: 10,
     rejected: 1,
-    rejection: 'x',
+    missing: 'x',
     error: '',
     failures: 0,
   },

@@ -41,7 +41,7 @@ const ROWS: { readonly [P in Part]: Contents[P] } = {
   proxies: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 'o'],
   feeds: {
     ...{ id: 'f', source: 's', lastSuccessAt: 1, rows: 2, rejected: 3, error: 'e', failures: 4 },
-    ...{ nextTryAt: 5, attempts: 6, options: 'o', rejection: 'r' },
+    ...{ nextTryAt: 5, attempts: 6, options: 'o', missing: 'r' },
     history: [{ at: 1, times: 2, rows: null, error: 'e' }],
     validators: { etag: 't', lastModified: 'm', digest: 'd' },
   },

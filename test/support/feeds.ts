@@ -19,7 +19,7 @@ export const FEED_STATE: FeedState = {
   lastSuccessAt: T0,
   rows: 3,
   rejected: 1,
-  rejection: 'r',
+  missing: 'r',
   error: 'x',
   failures: 2,
   nextTryAt: T0 + 1,

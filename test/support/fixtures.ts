@@ -29,7 +29,7 @@ export function fillList(
     const checkedAt = T0 / 1000 - age
     const defaults = { type: undefined, nowMs: T0, provider: 'the service' }
     const result = readRow({ checked_at: checkedAt, ...row }, defaults)
-    if (!result.ok) throw new Error(`${JSON.stringify(row)}: ${result.field} ${result.reason}`)
+    if (result.kind !== 'good') throw new Error(`${JSON.stringify(row)}: ${result.reason}`)
     importTx.add(result.proxy)
   }
   return importTx.commit()

@@ -1,6 +1,6 @@
 /** Rows of files for tests of imports: what they say, and proxies of few values that meet. */
 import fc from 'fast-check'
-import { isCityName } from '../../src/import/row.ts'
+import { isCityName } from '../../src/import/values.ts'
 import {
   ANONS,
   type IncomingProxy,

@@ -204,7 +204,7 @@ export const rowsFrom = (random: Random, n: number): TestRow[] =>
 export async function addFeeds(feeds: FeedStore, nowMs: number): Promise<void> {
   const state = {
     ...{ lastSuccessAt: nowMs - 1, rows: 3, rejected: 1, error: '', failures: 0, attempts: 4 },
-    ...{ nextTryAt: nowMs + 60_000, options: 'every=60', rejection: 'line 4: port must' },
+    ...{ nextTryAt: nowMs + 60_000, options: 'every=60', missing: 'line 4: port must' },
     history: [{ at: nowMs - 1, times: 1, rows: null, error: 'é' }],
     validators: { etag: '"a\\b"', lastModified: 'yesterday', digest: '00ff' },
   }

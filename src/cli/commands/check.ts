@@ -129,8 +129,8 @@ async function readFiles(
     files.map(toSource),
     {
       ...{ format, strict: false, signal, mapping },
-      // HTTP is what is tried first.
-      defaults: { type: type ?? 'http', nowMs: clock(), provider, pingUnit: undefined },
+      defaults: { type, nowMs: clock(), provider },
+      fallbackType: 'http', // it is tried first
     },
     proxy => {
       if (batch.push(candidateOf(proxy, type !== undefined)) === BATCH) flush()

@@ -68,6 +68,7 @@ const showFeeds = command({
     const paused = lines.filter(({ isPaused }) => isPaused).map(({ id }) => id)
     if (states.length === 0 && !settings.json) return say(`no feed was fetched into ${shown} yet`)
     await printStates(states, settings.json, state => paused.includes(state.id))
+    for (const { source, missing } of states) if (missing !== '') say(`${source}: ${missing}`)
   },
 })
 

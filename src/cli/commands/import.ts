@@ -7,7 +7,6 @@ import {
   readTask,
   spawnTask,
 } from '../../config/subprocess.ts'
-import { checkMapping, isShowable } from '../../import/columns.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import {
   type ImportObserver,
@@ -15,7 +14,9 @@ import {
   type Source,
   shrinkProblem,
   sourceOfFile,
+  type Totals,
 } from '../../import/import.ts'
+import { checkMapping, isShowable } from '../../import/names.ts'
 import { type Clock, stopwatch } from '../../lib/clock.ts'
 import { CommandError, chunksUntilAborted, reasonOf, unreadable } from '../../lib/errors.ts'
 import { bytesOf, openUnnamed } from '../../lib/files.ts'
@@ -97,7 +98,14 @@ async function store(
   }
 }
 
-/** Reports to the operator; `close` reports how many rejections were not named. */
+/** Names of fields in one line. */
+function listed(fields: readonly string[]): string {
+  const shown = fields.filter(isShowable).slice(0, NAMED_MAX)
+  const rest = fields.length - shown.length
+  return [...shown, ...(rest > 0 ? [`and ${rest} more`] : [])].join(', ')
+}
+
+/** Reports to the operator. `close` says what is missing, and what was not understood. */
 export function createObserver(totalBytes: number, hasLines: boolean, elapsedMs = stopwatch()) {
   const count = totalBytes > 0 ? '[{bar}] {percentage}% | {rows} rows' : '{rows} rows'
   let saidMs = 0
@@ -107,7 +115,7 @@ export function createObserver(totalBytes: number, hasLines: boolean, elapsedMs 
     say(sentence)
   }
   let rejected = 0
-  let ignored = 0
+  const ignored: string[] = []
   return {
     say: tell,
     progress(rows, bytes) {
@@ -121,17 +129,17 @@ export function createObserver(totalBytes: number, hasLines: boolean, elapsedMs 
       rejected += 1
       if (rejected <= NAMED_MAX) tell(`${file}:${line}: ${field} ${reason}`)
     },
-    ignored(file, line, member) {
-      ignored += 1
-      if (ignored > NAMED_MAX) return
-      const field = isShowable(member) ? `unknown field '${member}'` : 'an unknown field'
-      tell(`${file}:${line}: note: ${field} is ignored everywhere`)
-    },
+    ignored: (_file, _line, member) => ignored.push(member),
     empty: file => tell(`${file}: note: no row was found`),
-    close() {
+    close(totals?: Totals) {
       progress.clear()
-      if (ignored > NAMED_MAX) say(`… and ${ignored - NAMED_MAX} more ignored fields`)
       if (rejected > NAMED_MAX) say(`… and ${rejected - NAMED_MAX} more rejected rows`)
+      const notes = [...(totals?.notes ?? [])]
+      if (ignored.length > 0) notes.push(`fields that are not read: ${listed(ignored)}`)
+      for (const note of notes.slice(0, NAMED_MAX)) say(`note: ${note}`)
+      if (notes.length > NAMED_MAX) say(`… and ${notes.length - NAMED_MAX} more notes`)
+      const isNamed = rejected <= NAMED_MAX && (totals?.skipped ?? 0) === 0
+      if (totals?.missing && !isNamed) say(totals.missing)
     },
   } satisfies ImportObserver & { [member: string]: unknown }
 }
@@ -172,20 +180,22 @@ async function importInto(
       refuseEmpty: replace && !allowEmpty,
     }
     const add = (proxy: IncomingProxy): void => importTx.add(place(proxy))
+    let totals: Totals | undefined
     try {
-      const { read, rejected } = await importSources(sources, options, add, observer)
+      totals = await importSources(sources, options, add, observer)
+      const { read, rejected, skipped } = totals
       const { added, updated, unchanged, removed } = await importTx.commit(sizes => {
         const problem = shrinkProblem(sizes)
         if (problem === null || allowShrink || (allowEmpty && sizes.after === 0)) return
         const hint = '(--allow-shrink if that is meant)'
         throw new CommandError(`this ${problem}; nothing was imported ${hint}`)
       })
-      return { read, added, updated, unchanged, rejected, removed }
+      return { read, added, updated, unchanged, rejected, removed, skipped }
     } catch (error) {
       await importTx.rollback()
       throw error
     } finally {
-      observer.close()
+      observer.close(totals)
     }
   }
   const summary = await withList(
@@ -195,6 +205,7 @@ async function importInto(
   if (json) return print(`${JSON.stringify(summary)}\n`)
   say(
     Object.entries(summary)
+      .filter(([what, n]) => what !== 'skipped' || n > 0)
       .map(([what, n]) => `${what} ${n}`)
       .join(', '),
   )

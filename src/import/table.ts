@@ -1,0 +1,145 @@
+/**
+ * Tables with a header: CSV (RFC 4180) and other delimiters, and Markdown. Rows without a header are lines of text.
+ */
+import { addressesIn } from './address.ts'
+import type { Names } from './names.ts'
+import { eachLine, peek, type Reader, UnusableFile } from './reader.ts'
+import type { RawRow } from './row.ts'
+import { readTxt, rowsOfLine } from './text.ts'
+import { typeOfWord } from './values.ts'
+
+export const readCsv: Reader = async (chunks, sink, names) => {
+  const { head, all } = await peek(chunks)
+  const table = findTable(head, names)
+  if (table === null) {
+    if (head.trim() === '' || addressesIn(head).length > 0) return readTxt(all, sink, names)
+    throw new UnusableFile(
+      'has no column ip in its CSV header, and no column of addresses; name it with --map COLUMN=ip',
+    )
+  }
+  const { columns, delimiter, headerLine } = table
+  const typed = columns.flatMap((name, at) => (typeOfWord(name) === undefined ? [] : [at]))
+  return eachLine(all, (line, number, broken) => {
+    if (number < headerLine || (number === headerLine && broken === null)) return
+    if (broken !== null) return sink.bad(number, 'row', broken)
+    const cells = cellsOf(line, delimiter)
+    if (cells === null) return sink.bad(number, 'row', BAD_QUOTE)
+    if (isBlank(cells) || isRule(cells)) return
+    const rows = cells.length > columns.length ? onlyRowOfLine(line) : rowsOf(cells, columns, typed)
+    for (const row of rows) sink.row(number, row)
+    if (rows.length === 0 && !isComment(line)) sink.bad(number, 'row', wrongWidth(cells, columns))
+  })
+}
+
+/** Why a line has no cells. */
+export const BAD_QUOTE =
+  'has an open quote, or one inside a value; a row is one line, and quotes in a value are doubled'
+
+/**
+ * The cells of a line (RFC 4180); `null` when a quote is wrong. No cell holds a newline: one open quote would
+ * cost all rows that follow.
+ */
+export function cellsOf(line: string, delimiter: string): string[] | null {
+  if (!line.includes('"')) return line.split(delimiter)
+  const cells: string[] = []
+  for (let at = 0; at <= line.length; ) {
+    const quoted = line[at] === '"' ? quotedCell(line, at) : { value: null, end: at }
+    if (quoted === null) return null
+    const next = line.indexOf(delimiter, quoted.end)
+    const end = next < 0 ? line.length : next
+    if (quoted.value !== null && line.slice(quoted.end, end).trim() !== '') return null
+    cells.push(quoted.value ?? line.slice(at, end))
+    at = end + 1
+  }
+  return cells
+}
+
+/** The cell whose quote is at `at`, with its doubled quotes, and its end; `null` when it is open. */
+function quotedCell(line: string, at: number): { value: string; end: number } | null {
+  let end = line.indexOf('"', at + 1)
+  while (end >= 0 && line[end + 1] === '"') end = line.indexOf('"', end + 2)
+  return end < 0 ? null : { value: line.slice(at + 1, end).replaceAll('""', '"'), end: end + 1 }
+}
+
+/** The row of these cells, none when they are too few; one for each address when columns are named after types. */
+function rowsOf(cells: readonly string[], columns: readonly string[], typed: readonly number[]) {
+  if (cells.length !== columns.length) return []
+  const row: { [column: string]: string } = Object.create(null) // `__proto__` is a name too
+  for (let i = 0; i < columns.length; i++) row[columns[i] ?? ''] = cells[i] ?? ''
+  const rows: RawRow[] = typed.map(at => ({ ip: cells[at], type: columns[at] }))
+  const holding = rows.filter(({ ip }) => addressesIn(String(ip)).length === 1)
+  return holding.length > 0 ? holding : [row]
+}
+
+/** A line with too many cells, read as text. A line with too few may have been cut off. */
+const onlyRowOfLine = (line: string): RawRow[] =>
+  addressesIn(line).length === 1 ? rowsOfLine(line.trim()) : []
+
+function wrongWidth(cells: readonly string[], columns: readonly string[]): string {
+  const hint =
+    cells.length > columns.length ? '; a value that holds the delimiter needs quotes' : ''
+  return `has ${cells.length} columns, the header has ${columns.length}${hint}`
+}
+
+type Table = {
+  delimiter: string
+  /** The member of each column, `''` for one without a name. */
+  columns: readonly string[]
+  headerLine: number
+}
+
+const DELIMITERS = [',', ';', '\t', '|']
+/** Lines among which the header is looked for, and rows that are compared with it. */
+const HEADER_LINES = 30
+const SAMPLE_ROWS = 50
+
+const isBlank = (cells: readonly string[]): boolean => cells.every(cell => cell.trim() === '')
+const isComment = (line: string): boolean => /^\s*#/.test(line)
+/** The line between the header and the rows of Markdown. */
+const isRule = (cells: readonly string[]): boolean => cells.every(cell => /^[\s:=+-]*$/.test(cell))
+const holdsIp = (line: string): boolean => /(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])/.test(line)
+
+/**
+ * The table that a text begins with; `null` when there is no header. The header is the line before the first
+ * address that has the most known names.
+ */
+export function findTable(head: string, names: Names): Table | null {
+  const lines = head.split('\n', HEADER_LINES + SAMPLE_ROWS)
+  const first = lines.findIndex(line => !isComment(line) && holdsIp(line))
+  const end = Math.min(first < 0 ? lines.length : first, HEADER_LINES)
+  const rows = lines.slice(end).filter(line => line.trim() !== '' && !isComment(line))
+  let best: (Table & { known: number }) | null = null
+  for (const delimiter of DELIMITERS) {
+    for (let at = 0; at < end; at += 1) {
+      const line = lines[at] ?? ''
+      if (line.trim() === '' || isComment(line)) continue
+      const columns = cellsOf(line, delimiter)?.map(cell => cell.trim()) ?? []
+      const known = knownNames(columns, rows, delimiter, names)
+      if (known > (best?.known ?? 0)) best = { delimiter, columns, headerLine: at + 1, known }
+    }
+  }
+  if (best === null) return null
+  const columns = best.columns.map(name => name.toLowerCase())
+  // Of two columns with one name, the first is read.
+  return { ...best, columns: columns.map((name, at) => (columns.indexOf(name) < at ? '' : name)) }
+}
+
+/** How many of these cells name something, 0 when they are no header of these rows. */
+function knownNames(
+  cells: readonly string[],
+  rows: readonly string[],
+  delimiter: string,
+  names: Names,
+): number {
+  const sample = rows.slice(0, SAMPLE_ROWS).map(row => cellsOf(row, delimiter) ?? [])
+  const regular = sample.filter(({ length }) => length === cells.length)
+  if (regular.length * 2 < sample.length) return 0
+  const known = cells.filter(name => names.fieldOf(name) !== undefined).length
+  // Words of a sentence can be names too: one column is a header when it is `ip` itself.
+  if (cells.some(name => names.fieldOf(name) === 'ip')) return known + 1
+  const hasAddress = regular.some(row => addressesIn(row.join(' ')).length > 0)
+  if (cells.length < 2 || !hasAddress) return 0
+  // A row with a broken address is no header: it has a type or a port.
+  const isRow = cells.some(cell => /^\d+$/.test(cell) || typeOfWord(cell) !== undefined)
+  return isRow && known < 2 ? 0 : known + 0.5
+}

@@ -1,0 +1,158 @@
+/**
+ * One line of text: addresses anywhere in it, and what stands beside them where it is understood (contract D3a).
+ * Also reads a JSON string that holds an address.
+ */
+import { addressesIn, type Found } from './address.ts'
+import { countryOfCode, countryOfFlag, countryOfName, readCountry } from './countries.ts'
+import { eachLine, type Reader } from './reader.ts'
+import type { RawRow } from './row.ts'
+import { anonOfPhrase, anonOfWord, isDeadWord, isOtherProtocol, typeOfWord } from './values.ts'
+
+/** A line without its comment, which `#` or `//` begins. */
+export const withoutComment = (line: string): string =>
+  line.includes('#') || line.includes(' //')
+    ? line.replace(/#.*|\s\/\/.*/s, '').trim()
+    : line.trim()
+
+const PLAIN = /^(?:([a-z][a-z\d]*):\/\/)?(\d[\d.]*:\d{1,5})\/?$/i
+
+/** Lines of lists that are no rows: `[ProxyList]`, `strict_chain`, `-----`. */
+const NO_ROW = /^(?:\[[^\]:]*\]|[-=*_\s]*|\w+_\w+(?: \d+)?)$/
+
+/** The rows of a line without a comment: one for each address. A line without one gives a row that will be rejected. */
+export function rowsOfLine(line: string): RawRow[] {
+  const [, type, plain] = PLAIN.exec(line) ?? []
+  if (plain !== undefined) return [type === undefined ? { ip: plain } : { type, ip: plain }]
+  const found = addressesIn(line)
+  if (found.length === 0) return NO_ROW.test(line) ? [] : [{ ip: line }]
+  if (found.length > 1) return found.map((each, i) => rowOfMany(line, each, found[i - 1]?.end ?? 0))
+  return found.map(({ ip, port, start, end }) => ({
+    ip: `${ip}:${port}`,
+    ...notesOf(line.slice(0, start), line.slice(end)),
+  }))
+}
+
+/** Several addresses in a line: only the word before an address and its scheme belong to it for certain. */
+function rowOfMany(line: string, { ip, port, start }: Found, from: number): RawRow {
+  const before = line.slice(from, start)
+  if (HAS_LOGIN_BEFORE.test(before)) return { ip: `${ip}:${port}`, password: true }
+  const word = /([a-z\d]+)(?::\/\/|[\s:([]*)$/i.exec(before)?.[1] ?? ''
+  const type = before.endsWith('://') ? word : typeOfWord(word)
+  return type === undefined || type === '' ? { ip: `${ip}:${port}` } : { type, ip: `${ip}:${port}` }
+}
+
+/** A user before the address; a user and a password behind it. */
+const HAS_LOGIN_BEFORE = /[^\s@,;|]@$/
+const LOGIN_AFTER = /^(?::([^\s:]+):([^\s:]+)|@([^\s:@]+):\S+)$/
+/** A line of proxychains: type, address and port, then perhaps a user and a password. */
+const CHAIN_BEFORE = /^(?:http|socks4|socks5)\s+$/
+const CHAIN_LOGIN = /^\s+(\S+)\s+(\S+)$/
+
+/** The notes of spys.me: country, level, whether the outgoing address differs (!), TLS, Google. */
+const SPYS = /^\s([A-Z]{2})-([NAH])!?(-S)?!?(?:\s+([+-]))?\s*$/
+const INSTANT = /\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?/
+const AGO = /\b\d+\s*(?:s|m|h|d)[a-z]*\.?(?:\s+\d+\s*(?:s|m)[a-z]*\.?)?\s+ago\b/i
+/** What separates phrases: brackets, the delimiters of tables, arrows, and dashes and colons between words. */
+const BETWEEN_PHRASES = /[\t|;,()[\]{}<>"=@]+|[=-]>|→|\s[-–—]+\s|:+/
+
+type Notes = { [field: string]: string | boolean }
+
+/** What the text before and behind an address says. */
+function notesOf(before: string, after: string): Notes {
+  const notes: Notes = {}
+  if (before === '' && after === '') return notes
+  const [, scheme] = /([a-z][\w+.-]*):\/\/\S*$/i.exec(before) ?? []
+  if (scheme !== undefined) notes.type = scheme
+  if (scheme !== undefined && isOtherProtocol(scheme)) return notes
+  const login = CHAIN_BEFORE.test(before) ? CHAIN_LOGIN : LOGIN_AFTER
+  const [, user, secret, name] = login.exec(after) ?? []
+  const isLogin = [user, secret, name].filter(part => part !== undefined).every(isNoNote)
+  if (HAS_LOGIN_BEFORE.test(before) || (isLogin && (user ?? name) !== undefined)) {
+    return { ...notes, password: true }
+  }
+  const [, country, level, tls, google] = SPYS.exec(after) ?? []
+  if (country !== undefined && level !== undefined) {
+    if (google !== undefined) notes.google = google === '+'
+    return { ...notes, country, anon: level, ssl: tls !== undefined }
+  }
+  readNotes(`${before.replace(/\S+:\/\/\S*$/, '')} | ${after}`, after.includes('|'), notes)
+  return notes
+}
+
+/** Whether a part behind an address is neither a type, a country nor a level: it may be a user. */
+const isNoNote = (part: string): boolean =>
+  typeOfWord(part) === undefined && anonOfWord(part) === undefined && readCountry(part) === null
+
+/** `hasCity`: a phrase behind a country is its city. */
+function readNotes(text: string, hasCity: boolean, notes: Notes): void {
+  const flag = countryOfFlag(text)
+  if (flag !== '') notes.country = flag
+  const rest = text
+    .replace(/[\u{1F1E6}-\u{1F1FF}]{2}/gu, ' ')
+    .replace(INSTANT, found => take(notes, 'checked_at', found))
+    .replace(AGO, found => take(notes, 'last seen', found))
+    .replace(/(\d)\s+(ms|msec)\b/gi, '$1$2')
+  const found = { named: '', isCity: false }
+  for (const phrase of rest.split(BETWEEN_PHRASES)) readPhrase(phrase, notes, found)
+  if (!hasCity) delete notes.city
+  // A code wins over a name beside it.
+  if (found.named !== '') take(notes, 'country', found.named)
+}
+
+/** Reads a phrase as a whole, then by its words. `found`: the country that was named, and whether a city may follow. */
+function readPhrase(given: string, notes: Notes, found: { named: string; isCity: boolean }): void {
+  const phrase = given.trim()
+  if (phrase === '') return
+  if (isDeadWord(phrase)) notes.alive = false
+  // Two small letters are a country only right behind a delimiter: `is` and `in` are words.
+  const isAttached = /^[a-z]{2}$/.test(given.trimEnd()) && phrase !== 'no'
+  if (isAttached && countryOfCode(phrase) !== null) take(notes, 'country', phrase)
+  const words = phrase.split(/[\s/&+]+/).filter(word => !readWord(word, notes))
+  const left = words.join(' ')
+  const anon = left === phrase ? anonOfPhrase(left) : anonOfWord(left)
+  if (anon !== undefined) take(notes, 'anon', anon)
+  const country = left.length > 3 && words.length < 8 ? countryOfName(left) : null
+  const isName = left === phrase && /^\p{L}[\p{L} .'-]+$/u.test(phrase) && !isDeadWord(phrase)
+  if (found.isCity && isName && anon === undefined) take(notes, 'city', phrase)
+  found.named ||= country ?? ''
+  found.isCity = country !== null || (words.length === 0 && countryOfCode(phrase) !== null)
+}
+
+/** Keeps the first value of a field. */
+function take(notes: Notes, field: string, value: string): '' {
+  notes[field] ??= value
+  return ''
+}
+
+/** The words that are understood by themselves, each with its field. */
+const WORDS: readonly (readonly [field: string, isOne: (word: string) => boolean])[] = [
+  ['country', word => /^[A-Z]{2}$|^USA$|^GBR$/.test(word) && (readCountry(word) ?? '') !== ''],
+  ['ping', word => /^\d+(?:\.\d+)?(?:ms|msec|s|sec)$/i.test(word)],
+  ['works', word => /^\d{1,3}(?:\.\d+)?%$/.test(word)],
+  ['anon', word => anonOfWord(word) !== undefined],
+]
+
+/** Whether a word is understood; its value is kept. */
+function readWord(word: string, notes: Notes): boolean {
+  if (typeOfWord(word) !== undefined) {
+    notes.type = notes.type === undefined ? word : `${notes.type} ${word}`
+    return true
+  }
+  const [field] = WORDS.find(([, isOne]) => isOne(word)) ?? []
+  if (field !== undefined) take(notes, field, word)
+  return field !== undefined
+}
+
+/** Reads lines. `columnsOf` gives what the operator says of cells by their number (`--map 4=ping`). */
+export const readTxt: Reader = (chunks, sink, names) =>
+  eachLine(chunks, (line, number, broken) => {
+    if (broken !== null) return sink.bad(number, 'row', broken)
+    const entry = withoutComment(line)
+    if (entry === '') return
+    const cells = names.numbered.length > 0 ? entry.split(/[,;\t|]/) : []
+    const there = names.numbered.filter(at => at <= cells.length)
+    const mapped = there.map(at => [`column ${at}`, cells[at - 1]])
+    for (const row of rowsOfLine(entry)) {
+      sink.row(number, mapped.length > 0 ? { ...row, ...Object.fromEntries(mapped) } : row)
+    }
+  })

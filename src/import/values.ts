@@ -1,0 +1,281 @@
+/**
+ * The values of a row as lists write them (contract D2, D3a). Each reader returns the value, `''` or `null` when
+ * the list does not know it, and `undefined` when the text is not understood. Pure.
+ */
+import { canonicalIp, parseDigits } from '../lib/ip.ts'
+import { INTEGER_MAX } from '../lib/parameter.ts'
+import { isPrintable } from '../lib/redact.ts'
+import { parseInstant, toSeconds } from '../lib/time.ts'
+import { ANONS, type Anon, type ProxyType, TYPES } from '../proxies/proxy.ts'
+import { readCountry } from './countries.ts'
+
+/** A value from JSON (any) or from a table (a string). */
+type Value = unknown
+type Read<T> = T | undefined
+
+/** Longest text of a value, in characters. */
+const TEXT_LENGTH_MAX = 1000
+
+/** What lists write for a value that they do not know. */
+const UNKNOWN = new Set(['', 'unknown', 'n/a', 'na', 'none', 'null', 'nil', '-', '--', '—', '?'])
+UNKNOWN.add('not available').add('undefined').add('неизвестно')
+
+/** Whether a scalar says something. */
+export const isGiven = (value: Value): boolean =>
+  typeof value === 'string'
+    ? !UNKNOWN.has(value.trim().toLowerCase())
+    : typeof value === 'number' || typeof value === 'boolean'
+
+/** An array of one text stands for that text. */
+const unlisted = (value: Value): Value =>
+  Array.isArray(value) && value.length === 1 && typeof value[0] === 'string' ? value[0] : value
+
+/** A value as trimmed text, `''` when there is none. */
+export function readText(given: Value): Read<string> {
+  const value = unlisted(given)
+  if (typeof value === 'string') return value.length > TEXT_LENGTH_MAX ? undefined : value.trim()
+  if (value === undefined || value === null) return ''
+  return typeof value === 'number' ? String(value) : undefined
+}
+
+/** Letters and digits in lower case: `High-Anonymous` and `high_anonymous` are one word. */
+export const normalise = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '')
+
+const TYPE_WORD = /^(https?|socks)(?:v?([45]))?(?:a|h|proxy)?$/
+
+/** The type of a word such as `HTTP`, `socks5h` or `SOCKS v4`. */
+export function typeOfWord(word: string): ProxyType | undefined {
+  const [, name = '', version = ''] = TYPE_WORD.exec(normalise(word)) ?? []
+  return TYPES.find(type => type === name + version)
+}
+
+/** The best first (contract A4). */
+const TYPES_BY_RANK = ['socks5', 'socks4', 'https', 'http'] as const
+
+/** The best type of a text or an array of texts; `''` when there is none. */
+export function readType(value: Value): Read<ProxyType | ''> {
+  if (typeof value === 'string') for (const type of TYPES) if (type === value) return type
+  const texts = (Array.isArray(value) ? value : [value]).map(readText)
+  const words = texts.flatMap(text => (text ?? '').split(/[\s,;/|+&]+/).filter(Boolean))
+  if (words.length === 0) return texts.includes(undefined) ? undefined : ''
+  const types = words.map(typeOfWord)
+  return TYPES_BY_RANK.find(type => types.includes(type))
+}
+
+/** Protocols that other tools list beside ours. */
+const OTHER_PROTOCOL =
+  /^(?:ssr?|shadowsocksr?|vmess|vless|trojan|hysteria2?|hy2|tuic|wireguard|snell|ssh|anytls|mieru|ftp)$/i
+export const isOtherProtocol = (word: string): boolean => OTHER_PROTOCOL.test(word)
+
+/** What lists call the levels of anonymity, normalised. */
+const ANON_WORDS = new Map<string, Anon>()
+for (const [anon, words] of Object.entries({
+  elite:
+    'elite high highanonymous highanonymity highlyanonymous highanon anonymoushigh hia ha level1 l1 h superelite',
+  anonymous: 'anonymous anon anm medium average distorting distorted level2 l2 a',
+  transparent: 'transparent noa no low notanonymous nonanonymous none level3 l3 n trans',
+})) {
+  for (const word of words.split(' ')) {
+    for (const end of ['', 'proxy', 'server']) ANON_WORDS.set(word + end, anon as Anon) // a key of the table
+  }
+}
+/** The grades of hidemy.name and its mirrors, at index 1 to 4. */
+const ANON_GRADES = ['', 'transparent', 'anonymous', 'anonymous', 'elite'] as const
+
+/** A level of anonymity. */
+export function readAnon(value: Value): Read<Anon | ''> {
+  if (typeof value === 'string') for (const anon of ANONS) if (anon === value) return anon
+  if (typeof value === 'boolean') return value ? 'anonymous' : ''
+  const text = readText(value)
+  if (text === undefined || text === '') return text
+  return /^[1-4]$/.test(text) ? ANON_GRADES[Number(text)] : ANON_WORDS.get(normalise(text))
+}
+
+/** The level of a phrase of at least three letters: a single letter in a text may mean anything. */
+export const anonOfPhrase = (phrase: string): Anon | undefined =>
+  phrase.length > 2 && phrase !== 'none' ? ANON_WORDS.get(normalise(phrase)) : undefined
+
+/** The level of a word among others, where it has no other meaning. */
+export const anonOfWord = (word: string): Anon | undefined =>
+  /^(?:low|high|average|medium)$/i.test(word) ? undefined : anonOfPhrase(word)
+
+const TRUE = new Set(['true', '1', 'yes', 'y', '+', '✓', '✔', 'да'])
+const FALSE = new Set(['false', '0', 'no', 'n', '-', 'нет'])
+
+/** True or false; `null` when there is no value. */
+export function readFlag(value: Value): Read<boolean | null> {
+  if (value === true || value === 'true') return true // nearly all are written so
+  if (value === false || value === 'false') return false
+  const word = readText(value)?.toLowerCase()
+  if (word === '') return null
+  return TRUE.has(word ?? '?') ? true : FALSE.has(word ?? '?') ? false : undefined
+}
+
+/** How lists say that a proxy failed its last check, normalised. */
+const DEAD = new Set(
+  'dead fail failed failure failing bad offline down notworking inactive banned unhealthy broken'
+    .concat(
+      ' unavailable unreachable timeout timedout disabled expired invalid error closed stopped',
+    )
+    .split(' '),
+)
+export const isDeadWord = (word: string): boolean => DEAD.has(normalise(word))
+
+/** A number such as `12`, `0.5` or `5e-7`, NaN for any other text. */
+function decimalOf(text: string): number {
+  const integer = parseDigits(text, 15)
+  if (integer >= 0) return integer
+  return /^\d{1,15}(?:\.\d{1,15})?(?:e-\d{1,2})?$/.test(text) ? Number(text) : Number.NaN
+}
+
+/** A number, and the unit behind it; `null` when there is none. */
+function readQuantity(value: Value): Read<{ number: number; unit: string } | null> {
+  if (typeof value === 'number') return value >= 0 ? { number: value, unit: '' } : undefined
+  const text = readText(value)
+  if (text === undefined || text === '') return text === '' ? null : undefined
+  const [, digits = '', unit = ''] = /^([\d.]+(?:e-\d+)?)\s*([a-z%/]*)$/i.exec(text) ?? []
+  const number = decimalOf(digits)
+  return number >= 0 ? { number, unit } : undefined
+}
+
+/**
+ * The unit of a ping whose value names none. `own`: seconds, as we write it, unless that is unlikely. `guess`:
+ * more than `PING_SECONDS_LIKELY` are milliseconds, a fraction is seconds, and the rest is unclear.
+ */
+export type PingUnit = 's' | 'ms' | 'own' | 'guess'
+/** A proxy that takes longer than this to answer is in no list. */
+const PING_SECONDS_LIKELY = 60
+
+/** Milliseconds of a ping such as `0.5`, `500ms` or `0.5 s`. */
+export function readPing(value: Value, unit: PingUnit): Read<number | null> {
+  if (typeof value === 'number' && unit === 's') return inMilliseconds(value, 1000)
+  const read = readQuantity(value)
+  if (!read) return read
+  const { number } = read
+  const named = read.unit.toLowerCase()
+  if (/^(?:ms|msec|milliseconds?)$/.test(named)) return inMilliseconds(number, 1)
+  if (/^(?:s|sec|secs|seconds?)$/.test(named)) return inMilliseconds(number, 1000)
+  if (named !== '') return undefined
+  if (unit === 's' || unit === 'ms') return inMilliseconds(number, unit === 's' ? 1000 : 1)
+  if (number > PING_SECONDS_LIKELY) return unit === 'own' ? undefined : inMilliseconds(number, 1)
+  return unit === 'own' || !Number.isInteger(number) ? inMilliseconds(number, 1000) : undefined
+}
+
+function inMilliseconds(number: number, factor: number): Read<number> {
+  const ms = number * factor
+  return ms >= 0 && ms <= INTEGER_MAX ? Math.round(ms) : undefined
+}
+
+const PREFIXES: { readonly [prefix: string]: number } = { '': 1, k: 1e3, m: 1e6, g: 1e9 }
+
+/** Bytes of a unit such as `KB/s`, `Mbps` or `kbps`, in which a lower-case b is a bit. */
+function bytesOfUnit(unit: string): number | undefined {
+  const found = /^([kmg]?)(i?)(bits?|bytes?|b)(?:\/s|\/sec|ps|persec|persecond|s)?$/i.exec(unit)
+  if (found === null) return undefined
+  const [, prefix = '', binary = '', what = ''] = found
+  const isBit = what === 'b' || /^bit/i.test(what)
+  const factor = (PREFIXES[prefix.toLowerCase()] ?? 1) * (binary === '' ? 1 : 1.024)
+  return isBit ? factor / 8 : factor
+}
+
+/** Bytes a second. `unit` is that of a value without one; `''`: such a value is unknown. */
+export function readSpeed(value: Value, unit: string): Read<number | null> {
+  if (typeof value === 'number' && unit === 'bytes') {
+    return value >= 0 && value <= INTEGER_MAX ? Math.round(value) : undefined
+  }
+  const read = readQuantity(value)
+  if (!read) return read
+  const named = read.unit || unit
+  if (named === '') return null
+  const factor = bytesOfUnit(named)
+  const speed = factor === undefined ? Number.NaN : Math.round(read.number * factor)
+  return speed <= INTEGER_MAX ? speed : undefined
+}
+
+/** A percentage, rounded down. `isShare`: 1 and less are shares of one. */
+export function readWorks(value: Value, isShare: boolean): Read<number | null> {
+  const digits = typeof value === 'string' && !isShare ? parseDigits(value, 3) : -1
+  if (digits >= 0 && digits <= 100) return digits // nearly all are written so
+  const read = readQuantity(value)
+  if (!read) return read
+  if (read.unit !== '' && read.unit !== '%') return undefined
+  const percent = isShare && read.unit === '' && read.number <= 1 ? read.number * 100 : read.number
+  return percent <= 100 ? Math.floor(percent + 1e-9) : undefined
+}
+
+/** A country as an upper-case code. */
+export function readCountryValue(value: Value): Read<string> {
+  const text = readText(value)
+  if (text === undefined || text === '' || /^\d/.test(text)) return text === '' ? '' : undefined
+  return readCountry(text) ?? undefined
+}
+
+/** Longest name of a city, in characters. */
+export const CITY_LENGTH_MAX = 200
+/** Whether the list may hold a name. */
+export const isStorableName = (text: string): boolean =>
+  text.length <= CITY_LENGTH_MAX && isPrintable(text)
+/** A spreadsheet that opens CSV runs a cell that begins with one of these signs, also after a `;`. */
+export const isCityName = (text: string): boolean =>
+  isStorableName(text) && !/(?:^|;)\s*[=+\-@]/.test(text)
+
+/** A name without commas, because they separate names in a query. */
+export const withoutCommas = (name: string): string =>
+  name
+    .split(',')
+    .map(part => part.trim())
+    .filter(part => part !== '')
+    .join(' ')
+
+/** The name of a city. */
+export function readCity(value: Value): Read<string> {
+  const given = readText(value)
+  if (given === undefined || given === '' || given === '-') return given && ''
+  const text = given.includes(',') ? withoutCommas(given) : given
+  return isCityName(text) ? text : undefined
+}
+
+/** An IP address in canonical form. */
+export function readIp(value: Value): Read<string> {
+  const text = readText(value)
+  return text === undefined || text === '' ? text : (canonicalIp(text) ?? undefined)
+}
+
+/** A number from here on is a time in milliseconds: in seconds it would be the year 5138. */
+const MILLISECONDS_MIN = 1e11
+/** Unix seconds of the year 2000: no check is older. */
+export const YEAR_2000 = 946_684_800
+
+const SPAN = /(\d+(?:\.\d+)?)\s*(s|m|h|d|w|с|м|ч|д)[\p{L}.]*/gu
+const SPAN_SECONDS: { readonly [unit: string]: number } = {
+  ...{ s: 1, m: 60, h: 3600, d: 86_400, w: 604_800, с: 1, м: 60, ч: 3600, д: 86_400 },
+}
+const RELATIVE = /^(?:about |over |~\s*)?((?:\d+(?:\.\d+)?\s*\p{L}+\.?[\s,]*)+)(?:ago|назад)?$/u
+/** `2 minutes ago` as seconds, `null` when the text is no span of time. */
+function secondsAgo(text: string): number | null {
+  const lower = text.toLowerCase()
+  if (/^(?:just )?now$|^только что$/.test(lower)) return 0
+  const [, span] = RELATIVE.exec(lower.replace(/^an? /, '1 ')) ?? []
+  if (span === undefined || /\d\s*mo/.test(span)) return null
+  let seconds = 0
+  for (const [, n, unit = ''] of span.matchAll(SPAN))
+    seconds += Number(n) * (SPAN_SECONDS[unit] ?? 0)
+  return seconds > 0 || /^0/.test(span) ? Math.floor(seconds) : null
+}
+
+/**
+ * Unix seconds of a check. A time without a zone is UTC. `atMs`: the time that relative ones are counted from,
+ * `null` where a small number is no number of seconds ago.
+ */
+export function readTime(value: Value, atMs: number | null): Read<number | null> {
+  const text = readText(value)
+  if (text === undefined || text === '') return text === '' ? null : undefined
+  const number = /^\d{1,15}(?:\.\d{1,15})?$/.test(text) ? Number(text) : Number.NaN
+  if (number >= MILLISECONDS_MIN) return toSeconds(number)
+  if (number >= YEAR_2000 || (number >= 0 && atMs === null)) return Math.floor(number)
+  if (number >= 0) return Number.isInteger(number) ? toSeconds(atMs ?? 0) - number : undefined
+  const ms = parseInstant(text)
+  if (ms !== null) return toSeconds(ms)
+  const ago = atMs === null ? null : secondsAgo(text)
+  return ago === null ? undefined : toSeconds(atMs ?? 0) - ago
+}
