@@ -137,7 +137,9 @@ async function importFeed(
       const totals = await importSources(sources, options, add, observer)
       const rejected = totals.rejected + totals.skipped
       if (totals.read === rejected) throw new CommandError(notLists[0] ?? 'holds no proxy')
-      const missing = [notLists[0], totals.missing, totals.notes[0]].filter(Boolean)
+      const others = notLists.length > 1 ? ` (and ${counted(notLists.length - 1)} other files)` : ''
+      const first = notLists.slice(0, 1).map(sentence => sentence + others)
+      const missing = [...first, totals.missing, totals.notes[0]].filter(Boolean)
       let rows = totals.read - rejected
       const { added, updated } = await importTx.commit(sizes => {
         // What others have added meanwhile goes, and is not counted.

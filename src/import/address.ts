@@ -4,18 +4,19 @@ import { parsePort } from '../proxies/proxy.ts'
 
 /** An IPv4 address, then a port behind a colon, white space or the delimiter of a table. */
 const ADDRESS =
-  /(?<![\d.])((?:\d{1,3}\.){3}\d{1,3})(?:\s{0,9}:\s{0,9}|["'\s]{0,9}[,;|]["'\s]{0,9}|\s{1,99})(\d{1,5})(?![\p{L}\p{N}_]|\.\d)/gu
+  /(?<![\d.])((?:\d{1,3}\.){3}\d{1,3})(?:\s{0,9}:\s{0,9}|["'\s]{0,9}[,;|]["'\s]{0,9}|\s{1,9}port\s{0,3}[:=]?\s{0,9}|\s{1,99})(\d{1,5})(?![\p{L}\p{N}_]|\.\d)/giu
 
 /** Where an address stands in a text. */
 export type Found = { ip: string; port: number; start: number; end: number }
 
-/** The addresses of a text that can be addresses, in order. */
+/** The addresses of a text, in order. One whose port stands behind white space counts only when it is the first. */
 export function addressesIn(text: string): Found[] {
   const found: Found[] = []
   for (const match of text.matchAll(ADDRESS)) {
     const [all, ip = '', digits = ''] = match
     const port = parsePort(digits)
     if (port === null || ipv4ToNumber(ip) < 0) continue
+    if (found.length > 0 && /^[\d.]+\s+\d+$/.test(all)) continue
     found.push({ ip, port, start: match.index, end: match.index + all.length })
   }
   return found

@@ -28,7 +28,7 @@ const OTHER_CODES: { readonly [code: string]: string } = {
 }
 
 /** Names in everyday use that CLDR does not have, behind the code of their country. */
-const EVERYDAY = `AE Emirates|Объединенные Арабские Эмираты; BA Bosnia and Herzegovina; BN Brunei Darussalam;
+const EVERYDAY = `AE Emirates|UAE|Объединенные Арабские Эмираты; BA Bosnia and Herzegovina; BN Brunei Darussalam;
   CD Democratic Republic of the Congo|DR Congo|Congo, The Democratic Republic of the|Congo Kinshasa;
   CG Congo|Republic of the Congo|Congo Brazzaville; CI Ivory Coast; CN People's Republic of China; CV Cabo Verde;
   CZ Czech Republic|Чешская Республика; FM Federated States of Micronesia|Micronesia; TR Turkey; TL East Timor;
@@ -89,10 +89,11 @@ export function countryOfCode(text: string): string | null {
 export function countryOfName(text: string): string | null {
   if (text.length > 100 || text.length < 2) return null
   const name = folded(text)
-  const [first = '', ...rest] = name.split(',')
+  const parts = name.split(',').map(part => part.trim())
   const known = codesByName()
   const whole = known.get(name) ?? known.get(name.replaceAll(',', ''))
-  return whole ?? (rest.length > 0 ? known.get(first.trim()) : undefined) ?? null
+  // `Berlin, Germany`, `Korea, Republic of`
+  return whole ?? known.get(parts.at(-1) ?? '') ?? known.get(parts[0] ?? '') ?? null
 }
 
 /**

@@ -4,7 +4,15 @@
  */
 import { isJson, readJson } from './json.ts'
 import type { Names } from './names.ts'
-import { BROKEN, type Chunks, eachLine, parseJson, type Reader, UnusableFile } from './reader.ts'
+import {
+  BROKEN,
+  type Chunks,
+  eachLine,
+  NoList,
+  parseJson,
+  type Reader,
+  UnusableFile,
+} from './reader.ts'
 import { kindOf } from './record.ts'
 import { isRecord } from './row.ts'
 import { findTable, readCsv } from './table.ts'
@@ -62,7 +70,9 @@ function isNdjson(head: string, isComplete: boolean, names: Names): boolean {
     .filter(isRecord)
   const isOne = records.some(record => kindOf(record, names) === 'record')
   const isLineByLine = /^\{.*\}\s*$/.test(lines[0] ?? '') || records.length * 2 >= lines.length
-  return (isOne && isLineByLine) || /^\{\s*"(?:ip|type)".*(?:\}|$)/.test(head)
+  // The first record may be longer than the head.
+  const isCut = parseJson(lines[0] ?? '') === undefined && /^\{\s*"(?:ip|type)"/.test(head)
+  return (isOne && isLineByLine) || (isCut && !head.includes('\n'))
 }
 
 /** The readers by format. Each passes rows in order. They throw `UnusableFile` for a text of another format. */
@@ -121,18 +131,18 @@ const NO_TEXT = [
 const PAC = `is a proxy auto-configuration (PAC); ${GET_LIST}`
 const PAGE = /^<(?:!doctype|html|head|body|\?xml|table|rss)\b/i
 
-/** The format of a file, from its beginning (`isComplete`: all of it). @throws UnusableFile when no format matches. */
+/** The format of a file, from its beginning (`isComplete`: all of it). @throws NoList when no format matches. */
 export function detectFormat(head: string, isComplete: boolean, names: Names): Format | 'yaml' {
   const start = head.trimStart()
   for (const [character, sentence] of NO_TEXT) {
     const count = start.split(character).length - 1
-    if (count > start.length * BROKEN_SHARE_MAX) throw new UnusableFile(sentence)
+    if (count > start.length * BROKEN_SHARE_MAX) throw new NoList(sentence)
   }
-  if (/^function FindProxyForURL\b/.test(start)) throw new UnusableFile(PAC)
+  if (/^function FindProxyForURL\b/.test(start)) throw new NoList(PAC)
   const [format] = PAGE.test(start)
     ? []
     : (MATCHERS.find(([, matches]) => matches(start, isComplete, names)) ?? [])
   if (format !== undefined) return format
   const [, looks, advice] = LOOKS.find(([form]) => form.test(start)) ?? ['', 'text', '']
-  throw new UnusableFile(`is none of the known formats; it looks like ${looks}: ${advice}`)
+  throw new NoList(`is none of the known formats; it looks like ${looks}: ${advice}`)
 }

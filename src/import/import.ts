@@ -13,9 +13,10 @@ import type { IncomingProxy, ProxyType } from '../proxies/proxy.ts'
 import type { ListSizes } from '../proxies/store.ts'
 import { detectFormat, type Format, READERS } from './formats.ts'
 import { createNames, type Mapping, mayBeKey, type Names } from './names.ts'
-import { type Chunks, peek, type RowSink, textOf, UnreadableFile, UnusableFile } from './reader.ts'
+import { type Chunks, NoList, peek, type RowSink, textOf, UnusableFile } from './reader.ts'
 import { createTranslator, type Translator } from './record.ts'
 import { type Context, type Defaults, type RawRow, readRow, rejectRow } from './row.ts'
+import { withAddressNotes } from './text.ts'
 import { typeOfWord } from './values.ts'
 
 /** A file, or any other source of bytes. */
@@ -133,8 +134,9 @@ const MEMBERS_LENGTH_MAX = 4096
 const IGNORED_MAX = 1000
 /** Most characters that are shown of the name of a field, or of a value. */
 const SHOWN_MAX = 40
-/** Most different values and reasons that are counted. */
+/** Most different reasons that are counted, and values of a field that are named. */
 const COUNTED_MAX = 1000
+const VALUES_MAX = 5
 /** Most reasons in the sentence on missing rows. */
 const REASONS_SHOWN = 3
 /** How the addresses end that the key demo shows (contract B4). */
@@ -185,6 +187,8 @@ function createRowReader(
   const ignored = new Set<string>()
   const reasons = new Map<string, number>()
   const unread = new Map<string, number>()
+  /** The values of each field that are named. */
+  const valuesOf = new Map<string, Set<string>>()
   const notes = new Set<string>()
   const totals = { read: 0, rejected: 0, skipped: 0 }
   let source: Source = { name: '', bytes: (async function* () {})() }
@@ -242,7 +246,11 @@ function createRowReader(
     const shown = text === '' || mayBeKey(text) ? 'a value' : `'${text}'`
     const reason = `${shown} is not understood: it must be ${accepts}`
     if (strict) rejectRow(field, reason)
-    count(unread, `${printable(field.slice(0, SHOWN_MAX))} ${reason}`)
+    const name = printable(field.slice(0, SHOWN_MAX))
+    const values = (valuesOf.get(name) ?? new Set()).add(reason)
+    valuesOf.set(name, values)
+    const isNamed = values.size <= VALUES_MAX || !values.delete(reason)
+    count(unread, isNamed ? `${name} ${reason}` : `${name}: other values are not understood`)
   }
 
   function accept(line: number, proxy: IncomingProxy): void {
@@ -258,7 +266,8 @@ function createRowReader(
     observer.progress(totals.read)
   }
 
-  function take(line: number, row: RawRow, context: Context | undefined, isTable: boolean): void {
+  function take(line: number, given: RawRow, context: Context | undefined, isTable: boolean): void {
+    const row = withAddressNotes(given)
     const isListed = context?.listedAs !== undefined
     if (hasOtherMembers(row, isListed)) takeMembers(line, row, isListed)
     const { translate, isRecord } = translator
@@ -340,19 +349,16 @@ export async function importSources(
   }
 
   async function readSource({ name, bytes: given, isOptional }: Source): Promise<void> {
-    let isList = false
     try {
       const text = textOf(countedUntilAborted(given, countBytes, signal), options.bytesMax)
       const { head, isComplete, all } = await peek(text)
       const { format: asked } = options
       const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked
-      isList = true
       await READERS[format](paced(all, drained, signal), rows.sinkOf(format), names)
       await drained()
     } catch (error) {
       if (!(error instanceof UnusableFile)) throw error
-      const isForeign = !isList && !(error instanceof UnreadableFile)
-      if (isOptional && isForeign) return observer.refused?.(name, error.message)
+      if (isOptional && error instanceof NoList) return observer.refused?.(name, error.message)
       throw new CommandError(`${name}: ${error.message}; nothing was imported`)
     }
   }

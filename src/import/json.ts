@@ -7,6 +7,7 @@ import { contextOfKey, contextOfMember, type Names } from './names.ts'
 import {
   BROKEN,
   brokenText,
+  NoList,
   parseJson,
   RECORD_LENGTH_MAX,
   type Reader,
@@ -102,6 +103,8 @@ type Frame = {
   context: Context
   /** The key of the next value in an object; `null` where a key comes next, and in arrays. */
   key: string | null
+  /** Whether it is an envelope around a list of records. */
+  isOfList: boolean
   /** Whether a row was found in it: other values beside that row are rows without an address. */
   hasRow: boolean
 }
@@ -111,7 +114,7 @@ const NEXT_RECORD = /\}\s*,?\s*(?=\{|"[^"\n]{1,99}"\s*:\s*\{)|[,\n]\s*(?="(?:\w+
 
 /** Follows the outer structure: takes one bracket, key or complete value at a time. */
 function createWalker(sink: RowSink, names: Names) {
-  const root: Frame = { isArray: true, context: {}, key: null, hasRow: true }
+  const root: Frame = { isArray: true, context: {}, key: null, isOfList: false, hasRow: true }
   const frames = [root]
   const here = (): Frame => frames.at(-1) ?? root
   let [hasEmptyList, hasRecord, isBroken] = [false, false, false]
@@ -138,17 +141,21 @@ function createWalker(sink: RowSink, names: Names) {
   const isMetadata = ({ isArray, hasRow }: Frame): boolean =>
     !isArray || (frames.length > 2 && !hasRow)
 
+  const isListOfRecords = (value: unknown): boolean =>
+    Array.isArray(value) && kindOf({ value }, names) === 'envelope'
+
   function open(line: number, isArray: boolean, members: object = {}): true {
     if (frames.length > DEPTH_MAX) {
       throw new UnusableFile(`line ${line}: more than ${DEPTH_MAX} lists are in each other`)
     }
     let context = contextHere()
+    const isOfList = Object.values(members).some(isListOfRecords)
     for (const [name, value] of Object.entries(members)) {
-      if (name === 'status' && value === 'error') throw new UnusableFile('is an error answer')
+      if (name === 'status' && value === 'error') throw new NoList('is an error answer')
       hasEmptyList ||= name === 'count' && value === 0
       if (typeof value !== 'object') context = contextOfMember(name, value, names, context)
     }
-    frames.push({ isArray, context, key: null, hasRow: false })
+    frames.push({ isArray, context, key: null, isOfList, hasRow: false })
     return true
   }
 
@@ -176,17 +183,20 @@ function createWalker(sink: RowSink, names: Names) {
 
   /** Returns whether the object is opened. */
   function takeObject(line: number, value: RawRow, frame: Frame): boolean {
-    const key = frame.key ?? ''
-    if (isListed(frame)) addRow(line, value, { ...contextHere(), listedAs: key })
-    else {
-      const kind = kindOf(value, names)
-      if (kind === 'envelope' || (kind === 'empty' && (frame === root || isMetadata(frame)))) {
-        return open(line, false, value)
-      }
-      if (kind === 'record') addRow(line, value)
-      else if (!isMetadata(frame)) addBad(line, NO_ADDRESS)
-      hasEmptyList ||= Object.keys(value).length === 0 && frames.length === 1
+    if (isListed(frame)) {
+      addRow(line, value, { ...contextHere(), listedAs: frame.key ?? '' })
+      return false
     }
+    const kind = kindOf(value, names)
+    const canHold = kind === 'envelope' || kind === 'empty'
+    if (canHold && (kind === 'envelope' || frame === root || isMetadata(frame))) {
+      return open(line, false, value)
+    }
+    // A record beside the list of an envelope is the publisher's own server.
+    const isOther = !frame.isArray && frame.isOfList
+    if (kind === 'record' && !isOther) addRow(line, value)
+    else if (!isMetadata(frame) && (frame !== root || hasRecord)) addBad(line, NO_ADDRESS)
+    hasEmptyList ||= Object.keys(value).length === 0 && frame === root
     return false
   }
 
@@ -240,7 +250,7 @@ function createWalker(sink: RowSink, names: Names) {
       // Brackets cannot be counted behind a broken record.
       const isTruncated = (frames.length > 1 || rest !== '') && !isBroken
       if (isTruncated) throw new UnusableFile('is truncated, or not JSON')
-      if (!hasRecord && !hasEmptyList) throw new UnusableFile('holds no proxies')
+      if (!hasRecord && !hasEmptyList) throw new NoList('holds no proxies')
     },
   }
 }

@@ -34,7 +34,7 @@ export const mayBeKey = (text: string): boolean => /pl_|temp_/.test(text)
 
 /** Whether a message may show a name. */
 export const isShowable = (name: string): boolean =>
-  !mayBeKey(name) && /^[\p{L}\d_. -]{1,24}$/u.test(name)
+  !mayBeKey(name) && /^[\p{L}\d_. ()%/:+-]{1,24}$/u.test(name)
 
 /**
  * The names of each field, the best first. Names are compared without case and punctuation. A nested member is
@@ -45,12 +45,12 @@ const NAMES: { readonly [field: string]: string } = {
   ip: `ip, ip address, ip addr, ipv4, host, hostname, address, addr, server, proxy ip, proxy address, proxy host,
     server ip, host ip, ip port, host port, proxy, endpoint, proxy url, url, uri, ip адрес, адрес, хост, прокси`,
   port: 'port, proxy port, server port, порт',
-  type: `protocols type, type, protocol, protocols, types, proto, proxy type, proxy types, ptype, scheme, proxy protocol, тип,
+  type: `protocols type, type, protocol, protocols, types, version, proto, proxy type, proxy types, ptype, scheme, proxy protocol, тип,
     протокол`,
   anon: `anon, anonymity, anonymity level, anon level, anonymous level, types level, proxy level, anonymity type,
     anonymous, is anonymous, level, privacy, анонимность`,
   ping: `ping, response time, resp time, avg resp time, average response time, avg response time, latency,
-    avg latency, average latency, median latency, delay, timeout, average timeout, response, rtt, пинг, задержка,
+    avg latency, average latency, median latency, delay, timeout, average timeout, rtt, пинг, задержка,
     отклик`,
   speed: 'speed, download speed, bandwidth, throughput, скорость',
   works: `works, success rate, success ratio, success percent, uptime, up time, working percent, availability,

@@ -23,8 +23,8 @@ export type Reader = (chunks: Chunks, sink: RowSink, names: Names) => Promise<vo
 
 /** The file as a whole cannot be used. The message says why, without the file's name. */
 export class UnusableFile extends Error {}
-/** Its bytes cannot be read, whatever they are. */
-export class UnreadableFile extends UnusableFile {}
+/** It is no list: a directory of lists may hold such files. */
+export class NoList extends UnusableFile {}
 
 /** The decoder writes this for bytes that are not UTF-8. */
 export const BROKEN = '\ufffd'
@@ -154,7 +154,7 @@ async function* readable(bytes: Bytes): Bytes {
     yield* bytes
   } catch (error) {
     if (error instanceof UnusableFile || error instanceof CommandError) throw error
-    throw new UnreadableFile(`cannot be read (${reasonOf(error)})`)
+    throw new UnusableFile(`cannot be read (${reasonOf(error)})`)
   }
 }
 
@@ -189,7 +189,7 @@ export async function* textOf(source: Bytes, bytesMax = Infinity): Chunks {
 
 async function* decoded(start: Uint8Array, bytes: Bytes): Chunks {
   const [, sentence] = UNSUPPORTED.find(([magic]) => begins(start, magic)) ?? []
-  if (sentence !== undefined) throw new UnusableFile(sentence)
+  if (sentence !== undefined) throw new NoList(sentence)
   const utf16 = UTF_16.find(({ mark }) => begins(start, mark))
   const decoder = new TextDecoder(utf16?.label ?? 'utf-8', { fatal: utf16 !== undefined })
   try {

@@ -16,10 +16,12 @@ import {
   SHARES,
 } from './names.ts'
 import { type Defaults, isRecord, type RawRow, rejectOther, rejectRow, SKIPPED } from './row.ts'
+import { withAddressNotes } from './text.ts'
 import {
   isDeadWord,
   isGiven,
   isOtherProtocol,
+  NotUnderstood,
   normalise,
   type PingUnit,
   readAnon,
@@ -31,6 +33,7 @@ import {
   readTime,
   readType,
   readWorks,
+  TYPES_BY_RANK,
 } from './values.ts'
 
 /** A scalar of a record, or an array of scalars, at any depth. */
@@ -88,23 +91,49 @@ export const isAddress = (key: string): boolean =>
 const isListed = ({ meaning, value, parent }: Leaf): boolean =>
   meaning === null && typeof value === 'string' && Object.hasOwn(parent, value) && isAddress(value)
 const fieldOf = ({ meaning }: Leaf): string | undefined => meaning?.field
-type FoundAddress = { address: string; leaf: Leaf }
+/** `text`: the value that holds it; `port`: the leaf of its port, when that stands alone. */
+type FoundAddress = {
+  address: string
+  leaf: Leaf
+  text: string | undefined
+  port: Leaf | undefined
+}
+
+/** The port of the best type among those that stand beside no address, as in `protocols: [{type, port}]`. */
+function looseOf(ports: readonly Leaf[], leaves: readonly Leaf[]): Leaf | undefined {
+  const hasSibling = ({ parent }: Leaf, field: string, type?: string): boolean =>
+    leaves.some(
+      leaf =>
+        leaf.parent === parent &&
+        fieldOf(leaf) === field &&
+        (type === undefined || readType(leaf.value) === type),
+    )
+  const free = ports.filter(port => !hasSibling(port, 'ip'))
+  const best = TYPES_BY_RANK.map(type => free.find(port => hasSibling(port, 'type', type)))
+  return best.find(port => port !== undefined) ?? free[0]
+}
 
 /** The addresses of a record, those under known names first; each one once. */
 function addressesOf(leaves: readonly Leaf[]): FoundAddress[] {
   const ports = leaves.filter(leaf => fieldOf(leaf) === 'port')
+  const loose = looseOf(ports, leaves)
   const rankOf = (leaf: Leaf): number =>
     (fieldOf(leaf) === 'ip' ? (leaf.meaning?.rank ?? 0) : 1000) + 100 * leaf.depth
   const found = leaves
     .toSorted((a, b) => rankOf(a) - rankOf(b))
     .flatMap(leaf => {
       const texts: unknown[] = Array.isArray(leaf.value) ? leaf.value : [leaf.value]
-      const beside = ports.find(({ parent }) => parent === leaf.parent) ?? ports[0]
+      const beside = ports.find(({ parent }) => parent === leaf.parent) ?? loose
       const port = fieldOf(leaf) === 'ip' ? portOf(beside?.value) : null
-      return texts
-        .flatMap(text => (isIpv4(text) && port !== null ? `${text.trim()}:${port}` : text))
-        .flatMap(text => (typeof text === 'string' ? addressesIn(text) : []))
-        .map(each => ({ address: `${each.ip}:${each.port}`, leaf }))
+      return texts.flatMap(text => {
+        if (typeof text !== 'string') return []
+        const isSplit = isIpv4(text) && port !== null
+        const found = addressesIn(isSplit ? `${text.trim()}:${port}` : text)
+        return found.map(each => ({
+          ...{ address: `${each.ip}:${each.port}`, leaf },
+          ...(isSplit ? { text: undefined, port: beside } : { text, port: undefined }),
+        }))
+      })
     })
   const known = new Set<string>()
   return found.filter(({ address }) => !known.has(address) && known.add(address))
@@ -116,12 +145,16 @@ function addressesOf(leaves: readonly Leaf[]): FoundAddress[] {
  */
 export function kindOf(row: RawRow, names: Names): 'record' | 'envelope' | 'empty' | 'neither' {
   // Nearly all rows are ours, or have our names.
-  if (typeof row.ip === 'string' && (row.ip.includes(':') || row.port !== undefined))
+  const isFlat = !Object.values(row).some(holdsObjects)
+  if (isFlat && typeof row.ip === 'string' && (row.ip.includes(':') || row.port !== undefined)) {
     return 'record'
+  }
   const leaves = leavesOf(row, names)
   const addresses = addressesOf(leaves)
   const isOwn = (leaf: Leaf): boolean => fieldOf(leaf) === 'ip' && leaf.depth === 0 && !leaf.inArray
-  if (addresses.some(({ leaf }) => isOwn(leaf))) return 'record'
+  // An envelope may name the address of its server beside its records.
+  const isInList = addresses.some(({ leaf }) => leaf.inArray)
+  if (!isInList && addresses.some(({ leaf }) => isOwn(leaf))) return 'record'
   if (addresses.length === 1 && !addresses[0]?.leaf.inArray) return 'record'
   // A key that is an IP address without a port stands for a record, too.
   if (addresses.length > 0 || leaves.some(isListed)) return 'envelope'
@@ -210,40 +243,49 @@ function toRow(given: RawRow, names: Names, defaults: Defaults, tool: Tool | und
   const leaves = leavesOf(row, names)
   const groups = groupByField(leaves)
   if (isDead(groups)) return rejectRow(SKIPPED, 'is marked as dead by its source')
-  const ip = addressOf(row, leaves)
-  const out: { [field: string]: unknown } = { ip, password: groups.has('+secret') || undefined }
+  const { address, text, port } = addressOf(row, leaves)
+  const { ip, ...notes }: RawRow = withAddressNotes({ ip: text })
+  const out: { [field: string]: unknown } = { ip: address ?? ip }
+  if (groups.has('+secret') || notes.password === true) out.password = true
   for (const [field, group] of groups) {
     if (/^(?:ip|port|type|-|\+.*)$/.test(field)) continue
     out[field] =
       field === 'country' ? countryOf(group) : firstUnderstood(field, group, defaults, tool)
   }
-  out.type = typeOf(groups, defaults, tool)
+  const timed = groups.get('speed')?.find(({ value }) => /\d\s*(?:ms|msec)$/i.test(String(value)))
+  if (timed !== undefined) Object.assign(out, { ping: out.ping ?? timed.value, speed: null })
+  out.type = typeOf(groups, port, defaults, tool)
+  if (!readType(out.type) && notes.type !== undefined) out.type = notes.type
   // The level stands in `type` where the type stands in `protocol`.
   const texts = (groups.get('type') ?? []).map(({ value }) => readText(value) ?? '')
   out.anon ??= texts.map(text => (text.length > 3 ? readAnon(text) : '')).find(Boolean)
   out.works ??= worksOfCounts(groups)
   out.city ??= out.city_en
-  const isOther = (value: unknown): boolean => isIpv4(value) && !ip?.startsWith(`${value.trim()}:`)
+  const isOther = (value: unknown): boolean =>
+    isIpv4(value) && !address?.startsWith(`${value.trim()}:`)
   out.ip_out ??= groups.get('ip')?.find(({ value }) => isOther(value))?.value
+  for (const [field, note] of Object.entries(notes)) out[field] ??= note
   return out
 }
 
 const isDead = (groups: Groups): boolean =>
-  (groups.get('+alive') ?? []).some(({ value }) => {
+  (groups.get('+alive') ?? []).some(({ value, meaning }) => {
     const text = readText(value) ?? ''
-    return value === false || isDeadWord(text) || readFlag(text) === false
+    // A number as a status or a success is a code or a count.
+    const isCount = /^\d+$/.test(text) && /status|state|success/.test(meaning?.name ?? '')
+    return value === false || isDeadWord(text) || (!isCount && readFlag(text) === false)
   })
 
 /** The address of a record: under a known name, else the only one in it. @throws BadField */
-function addressOf(row: RawRow, leaves: readonly Leaf[]): string | undefined {
+function addressOf(row: RawRow, leaves: readonly Leaf[]): Partial<FoundAddress> {
   const addresses = addressesOf(leaves)
   const [first] = addresses
   const named = row.ip ?? leaves.find(leaf => fieldOf(leaf) === 'ip')?.value
-  if (first === undefined) return readText(named) || undefined
+  if (first === undefined) return { text: readText(named) || undefined }
   if (fieldOf(first.leaf) !== 'ip' && addresses.length > 1) {
     rejectRow('ip', 'is not clear: the row holds several addresses')
   }
-  return first.address
+  return first
 }
 
 /** The first value of a field that is understood, as we write it; else the first, which `readRow` will note. */
@@ -261,7 +303,7 @@ function firstUnderstood(
     const understood = read(value, meaning, defaults, tool)
     if (understood !== undefined) return understood
   }
-  return group[0]?.value
+  return new NotUnderstood(group[0]?.value)
 }
 
 type ReadValue = (
@@ -304,14 +346,21 @@ function countryOf(group: readonly Leaf[]): unknown {
 }
 
 /** The types of a record as words, from those that it states, else from its flags. @throws BadField */
-function typeOf(groups: Groups, defaults: Defaults, tool: Tool | undefined): string | undefined {
-  const leaves = groups.get('type') ?? []
+function typeOf(
+  groups: Groups,
+  port: Leaf | undefined,
+  defaults: Defaults,
+  tool: Tool | undefined,
+): string | undefined {
+  const all = groups.get('type') ?? []
+  const ofPort = all.filter(({ parent }) => parent === port?.parent)
+  const leaves = ofPort.length > 0 ? ofPort : all
   const best = leaves.find(({ value }) => readType(value))?.meaning?.rank
   const words = leaves
     .filter(({ meaning }) => best === undefined || meaning?.rank === best)
     .flatMap(({ value }) => (Array.isArray(value) ? value : [value]))
   const types = words.map(readType).filter(Boolean)
-  const other = words.map(String).find(isOtherProtocol)
+  const other = words.map(String).find(word => isOtherProtocol(word, defaults.type))
   if (types.length === 0 && other !== undefined) rejectOther(other)
   if (types.length === 0 && tool?.type !== undefined) types.push(tool.type)
   const flags = (['socks5', 'socks4', 'https', 'http'] as const).filter(type =>
@@ -323,6 +372,9 @@ function typeOf(groups: Groups, defaults: Defaults, tool: Tool | undefined): str
   const stated = types.length > 0 ? types : isOnlyTls ? [] : flags
   const isHttp = (stated[0] ?? defaults.type) === 'http' && stated.every(type => type === 'http')
   if (isTls && isHttp) return 'https'
+  // A list that says yes or no to TLS is one of HTTP proxies.
+  const isNoTls = groups.get('+https')?.some(({ value }) => readFlag(value) === false)
+  if (isNoTls && words.length === 0 && stated.length === 0 && !defaults.type) return 'http'
   return stated.join(' ') || words.find(word => typeof word === 'string')
 }
 

@@ -21,6 +21,7 @@ import {
   CITY_LENGTH_MAX,
   isGiven,
   isOtherProtocol,
+  NotUnderstood,
   type PingUnit,
   readAnon,
   readCity,
@@ -114,7 +115,10 @@ const NO_ADDRESS: readonly (readonly [form: RegExp, reason: string])[] = [
     'has a user and a password, which are not supported',
   ],
   [/^(?:\w+:\/\/)?(?:\d{1,3}\.){3}\d{1,3}$/, 'has no port: a.b.c.d:port is needed'],
-  [/(?:^|[\s/[])(?:[\da-f]{0,4}:){2,}/i, 'is an IPv6 address: only IPv4 addresses are supported'],
+  [
+    /(?:^|[\s/[])(?:[\da-f]{1,4}:){3,}|::/i,
+    'is an IPv6 address: only IPv4 addresses are supported',
+  ],
   [/[a-z\d-]+\.[a-z]{2,}:\d/i, 'is a hostname: only IPv4 addresses are supported'],
 ]
 const ADDRESS_FORM = 'must be an IPv4 address with a port, a.b.c.d:port'
@@ -194,7 +198,9 @@ function checkedAtOf(row: RawRow, nowMs: number, ofList: number | undefined, onU
   const local = text === '' ? null : parseTimecheck(text ?? '')
   const seconds = isOurs ? local : (readTime(row.checked_at, null) ?? null)
   if (seconds === null) {
-    if (text !== '' || !isOurs) onUnread(field, row[field], ACCEPTS[field])
+    const value = row[field]
+    const given = value instanceof NotUnderstood ? value.value : value
+    if (text !== '' || !isOurs) onUnread(field, given, ACCEPTS[field])
     return ofList !== undefined && ofList >= YEAR_2000 && ofList <= now ? ofList : now
   }
   if (seconds < YEAR_2000) return rejectRow(field, 'lies before the year 2000')
@@ -230,7 +236,8 @@ export function readRow(
     unknown: T,
   ): T {
     if (read !== undefined) return read
-    if (typeof value === 'object' || isGiven(value)) onUnread(field, value, ACCEPTS[field])
+    const given = value instanceof NotUnderstood ? value.value : value
+    if (typeof given === 'object' || isGiven(given)) onUnread(field, given, ACCEPTS[field])
     return unknown
   }
   try {

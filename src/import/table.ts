@@ -71,9 +71,11 @@ function rowsOf(cells: readonly string[], columns: readonly string[], typed: rea
   return holding.length > 0 ? holding : [row]
 }
 
-/** A line with too many cells, read as text. A line with too few may have been cut off. */
-const onlyRowOfLine = (line: string): RawRow[] =>
-  addressesIn(line).length === 1 ? rowsOfLine(line.trim()) : []
+/** A line with too many cells, read as text without its place. A line with too few may have been cut off. */
+function onlyRowOfLine(line: string): RawRow[] {
+  if (addressesIn(line).length !== 1) return []
+  return rowsOfLine(line.trim()).map(({ country, city, ...row }) => row)
+}
 
 function wrongWidth(cells: readonly string[], columns: readonly string[]): string {
   const hint =
@@ -132,7 +134,7 @@ function knownNames(
   names: Names,
 ): number {
   const sample = rows.slice(0, SAMPLE_ROWS).map(row => cellsOf(row, delimiter) ?? [])
-  const regular = sample.filter(({ length }) => length === cells.length)
+  const regular = sample.filter(({ length }) => length >= cells.length)
   if (regular.length * 2 < sample.length) return 0
   const known = cells.filter(name => names.fieldOf(name) !== undefined).length
   // Words of a sentence can be names too: one column is a header when it is `ip` itself.

@@ -6,7 +6,14 @@ import { addressesIn, type Found } from './address.ts'
 import { countryOfCode, countryOfFlag, countryOfName, readCountry } from './countries.ts'
 import { eachLine, type Reader } from './reader.ts'
 import type { RawRow } from './row.ts'
-import { anonOfPhrase, anonOfWord, isDeadWord, isOtherProtocol, typeOfWord } from './values.ts'
+import {
+  anonOfPhrase,
+  anonOfWord,
+  isDeadWord,
+  isOtherProtocol,
+  readFlag,
+  typeOfWord,
+} from './values.ts'
 
 /** A line without its comment, which `#` or `//` begins. */
 export const withoutComment = (line: string): string =>
@@ -32,6 +39,15 @@ export function rowsOfLine(line: string): RawRow[] {
   }))
 }
 
+/** An `ip` that is more than an address may say the type of its row and other things, which the row itself outweighs. */
+export function withAddressNotes(row: RawRow): RawRow {
+  if (typeof row.ip !== 'string' || /^[\d.:]*$/.test(row.ip)) return row
+  const [notes, ...others] = rowsOfLine(row.ip.trim())
+  if (notes === undefined || others.length > 0) return row
+  const given = Object.entries(row).filter(([, value]) => value !== '' && value !== null)
+  return { ...notes, ...Object.fromEntries(given), ip: notes.ip }
+}
+
 /** Several addresses in a line: only the word before an address and its scheme belong to it for certain. */
 function rowOfMany(line: string, { ip, port, start }: Found, from: number): RawRow {
   const before = line.slice(from, start)
@@ -54,6 +70,10 @@ const INSTANT = /\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\
 const AGO = /\b\d+\s*(?:s|m|h|d)[a-z]*\.?(?:\s+\d+\s*(?:s|m)[a-z]*\.?)?\s+ago\b/i
 /** What separates phrases: brackets, the delimiters of tables, arrows, and dashes and colons between words. */
 const BETWEEN_PHRASES = /[\t|;,()[\]{}<>"=@]+|[=-]>|→|\s[-–—]+\s|:+/
+
+/** As above, without the marks between a name and its value: `timeout: 0.5s` does not mean that the proxy is dead. */
+const BETWEEN_MARKS = /[\t|;,()[\]{}<>"]+|[=-]>|→|\s[-–—]+\s/
+const STATE = /\b(?:alive|working|valid|active|online|status|state)\s*[:=]\s*(\w+)/i
 
 type Notes = { [field: string]: string | boolean }
 
@@ -92,30 +112,44 @@ function readNotes(text: string, hasCity: boolean, notes: Notes): void {
     .replace(INSTANT, found => take(notes, 'checked_at', found))
     .replace(AGO, found => take(notes, 'last seen', found))
     .replace(/(\d)\s+(ms|msec)\b/gi, '$1$2')
-  const found = { named: '', isCity: false }
+  const found = { named: '', isCity: false, isBehindName: false }
+  for (const phrase of text.split(BETWEEN_MARKS)) if (isDeadWord(phrase)) notes.alive = false
+  const [, state = ''] = STATE.exec(text) ?? []
+  if (isDeadWord(state) || readFlag(state) === false) notes.alive = false
   for (const phrase of rest.split(BETWEEN_PHRASES)) readPhrase(phrase, notes, found)
   if (!hasCity) delete notes.city
   // A code wins over a name beside it.
   if (found.named !== '') take(notes, 'country', found.named)
 }
 
-/** Reads a phrase as a whole, then by its words. `found`: the country that was named, and whether a city may follow. */
-function readPhrase(given: string, notes: Notes, found: { named: string; isCity: boolean }): void {
+/** Whether letters are the code of a country. */
+const isCountry = (word: string): boolean =>
+  word.length === 2 ? countryOfCode(word) !== null : readCountry(word) !== null
+
+type Place = { named: string; isCity: boolean; isBehindName: boolean }
+/** Reads a phrase as a whole, then by its words. `place`: the country that was named, and what may follow. */
+function readPhrase(given: string, notes: Notes, found: Place): void {
   const phrase = given.trim()
   if (phrase === '') return
-  if (isDeadWord(phrase)) notes.alive = false
   // Two small letters are a country only right behind a delimiter: `is` and `in` are words.
   const isAttached = /^[a-z]{2}$/.test(given.trimEnd()) && phrase !== 'no'
   if (isAttached && countryOfCode(phrase) !== null) take(notes, 'country', phrase)
-  const words = phrase.split(/[\s/&+]+/).filter(word => !readWord(word, notes))
-  const left = words.join(' ')
+  const words = phrase.split(/[\s/+]+/).filter(word => !/^prox(?:y|ies)$/i.test(word))
+  const unread = words.filter(word => !readWord(word, notes))
+  // Capitals among other words are an abbreviation: `PT Telkom`. Behind a name they are a state: `Chicago, IL`.
+  const codes = unread.filter(word => /^[A-Z]{2}$|^USA$|^GBR$/.test(word) && isCountry(word))
+  const isCode = codes.length === unread.length && !found.isBehindName
+  if (isCode && codes[0] !== undefined) take(notes, 'country', codes[0])
+  const rest = isCode ? [] : unread
+  const left = rest.join(' ')
   const anon = left === phrase ? anonOfPhrase(left) : anonOfWord(left)
   if (anon !== undefined) take(notes, 'anon', anon)
-  const country = left.length > 3 && words.length < 8 ? countryOfName(left) : null
+  const country = left.length > 2 && rest.length < 8 ? countryOfName(left) : null
   const isName = left === phrase && /^\p{L}[\p{L} .'-]+$/u.test(phrase) && !isDeadWord(phrase)
   if (found.isCity && isName && anon === undefined) take(notes, 'city', phrase)
   found.named ||= country ?? ''
-  found.isCity = country !== null || (words.length === 0 && countryOfCode(phrase) !== null)
+  found.isCity = country !== null || (rest.length === 0 && countryOfCode(phrase) !== null)
+  found.isBehindName = isName && country === null && /\p{Ll}/u.test(phrase)
 }
 
 /** Keeps the first value of a field. */
@@ -126,7 +160,6 @@ function take(notes: Notes, field: string, value: string): '' {
 
 /** The words that are understood by themselves, each with its field. */
 const WORDS: readonly (readonly [field: string, isOne: (word: string) => boolean])[] = [
-  ['country', word => /^[A-Z]{2}$|^USA$|^GBR$/.test(word) && (readCountry(word) ?? '') !== ''],
   ['ping', word => /^\d+(?:\.\d+)?(?:ms|msec|s|sec)$/i.test(word)],
   ['works', word => /^\d{1,3}(?:\.\d+)?%$/.test(word)],
   ['anon', word => anonOfWord(word) !== undefined],

@@ -30,6 +30,14 @@ export const isGiven = (value: Value): boolean =>
 const unlisted = (value: Value): Value =>
   Array.isArray(value) && value.length === 1 && typeof value[0] === 'string' ? value[0] : value
 
+/** A value of a list that is not understood, on its way to the note that says so. */
+export class NotUnderstood {
+  readonly value: unknown
+  constructor(value: unknown) {
+    this.value = value
+  }
+}
+
 /** A value as trimmed text, `''` when there is none. */
 export function readText(given: Value): Read<string> {
   const value = unlisted(given)
@@ -50,7 +58,7 @@ export function typeOfWord(word: string): ProxyType | undefined {
 }
 
 /** The best first (contract A4). */
-const TYPES_BY_RANK = ['socks5', 'socks4', 'https', 'http'] as const
+export const TYPES_BY_RANK = ['socks5', 'socks4', 'https', 'http'] as const
 
 /** The best type of a text or an array of texts; `''` when there is none. */
 export function readType(value: Value): Read<ProxyType | ''> {
@@ -64,16 +72,18 @@ export function readType(value: Value): Read<ProxyType | ''> {
 
 /** Protocols that other tools list beside ours. */
 const OTHER_PROTOCOL =
-  /^(?:ssr?|shadowsocksr?|vmess|vless|trojan|hysteria2?|hy2|tuic|wireguard|snell|ssh|anytls|mieru|ftp)$/i
-export const isOtherProtocol = (word: string): boolean => OTHER_PROTOCOL.test(word)
+  /^(?:ssr?|shadowsocksr?|vmess|vless|trojan|hysteria2?|hy2|tuic|wireguard|snell|ssh|anytls|mieru|ftp|socks)$/i
+/** Whether a word names a protocol that is not served. `socks` without a version says nothing beside a type of it. */
+export const isOtherProtocol = (word: string, type = ''): boolean =>
+  OTHER_PROTOCOL.test(word) && !(type.startsWith('socks') && /^socks$/i.test(word))
 
 /** What lists call the levels of anonymity, normalised. */
 const ANON_WORDS = new Map<string, Anon>()
 for (const [anon, words] of Object.entries({
   elite:
-    'elite high highanonymous highanonymity highlyanonymous highanon anonymoushigh hia ha level1 l1 h superelite',
-  anonymous: 'anonymous anon anm medium average distorting distorted level2 l2 a',
-  transparent: 'transparent noa no low notanonymous nonanonymous none level3 l3 n trans',
+    'elite high highanonymous highanonymity highlyanonymous highanon anonymoushigh hia ha level1 l1 h superelite высокая',
+  anonymous: 'anonymous anon anm medium average distorting distorted level2 l2 a средняя',
+  transparent: 'transparent noa no low notanonymous nonanonymous none level3 l3 n trans нет низкая',
 })) {
   for (const word of words.split(' ')) {
     for (const end of ['', 'proxy', 'server']) ANON_WORDS.set(word + end, anon as Anon) // a key of the table
@@ -133,7 +143,7 @@ function readQuantity(value: Value): Read<{ number: number; unit: string } | nul
   if (typeof value === 'number') return value >= 0 ? { number: value, unit: '' } : undefined
   const text = readText(value)
   if (text === undefined || text === '') return text === '' ? null : undefined
-  const [, digits = '', unit = ''] = /^([\d.]+(?:e-\d+)?)\s*([a-z%/]*)$/i.exec(text) ?? []
+  const [, digits = '', unit = ''] = /^([\d.]+(?:e-\d+)?)\s*([\p{L}%/]*)$/iu.exec(text) ?? []
   const number = decimalOf(digits)
   return number >= 0 ? { number, unit } : undefined
 }
@@ -153,8 +163,8 @@ export function readPing(value: Value, unit: PingUnit): Read<number | null> {
   if (!read) return read
   const { number } = read
   const named = read.unit.toLowerCase()
-  if (/^(?:ms|msec|milliseconds?)$/.test(named)) return inMilliseconds(number, 1)
-  if (/^(?:s|sec|secs|seconds?)$/.test(named)) return inMilliseconds(number, 1000)
+  if (/^(?:ms|msec|milliseconds?|мс)$/.test(named)) return inMilliseconds(number, 1)
+  if (/^(?:s|sec|secs|seconds?|с|сек)$/.test(named)) return inMilliseconds(number, 1000)
   if (named !== '') return undefined
   if (unit === 's' || unit === 'ms') return inMilliseconds(number, unit === 's' ? 1000 : 1)
   if (number > PING_SECONDS_LIKELY) return unit === 'own' ? undefined : inMilliseconds(number, 1)
@@ -199,7 +209,9 @@ export function readWorks(value: Value, isShare: boolean): Read<number | null> {
   const read = readQuantity(value)
   if (!read) return read
   if (read.unit !== '' && read.unit !== '%') return undefined
-  const percent = isShare && read.unit === '' && read.number <= 1 ? read.number * 100 : read.number
+  const isOne = typeof value === 'string' && /^1\.0+$/.test(value.trim())
+  const isPart = read.unit === '' && read.number <= 1 && (isShare || isOne)
+  const percent = isPart ? read.number * 100 : read.number
   return percent <= 100 ? Math.floor(percent + 1e-9) : undefined
 }
 
@@ -263,6 +275,21 @@ function secondsAgo(text: string): number | null {
   return seconds > 0 || /^0/.test(span) ? Math.floor(seconds) : null
 }
 
+/** Milliseconds of `2026/11/28 10:00`, `28.11.2026 10:00`, or a date with the name of its month, in UTC. */
+function parseOtherDate(text: string): number | null {
+  const iso = text
+    .replace(/^(\d{4})\/(\d\d)\/(\d\d)\b/, '$1-$2-$3')
+    .replace(/^(\d\d)\.(\d\d)\.(\d{4})\b/, '$3-$2-$1')
+    // Some write the day first and some the month: only numbers over 12 are certain.
+    .replace(/^(1[3-9]|[23]\d)\/(\d\d)\/(\d{4})\b/, '$3-$2-$1')
+    .replace(/^(\d\d)\/(1[3-9]|[23]\d)\/(\d{4})\b/, '$3-$1-$2')
+  if (iso !== text) return parseInstant(iso)
+  if (!/\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b.*\d{4}/i.test(text))
+    return null
+  const ms = Date.parse(/GMT|UTC|Z$|[+-]\d\d:?\d\d$/.test(text) ? text : `${text} UTC`)
+  return Number.isNaN(ms) ? null : ms
+}
+
 /**
  * Unix seconds of a check. A time without a zone is UTC. `atMs`: the time that relative ones are counted from,
  * `null` where a small number is no number of seconds ago.
@@ -274,7 +301,7 @@ export function readTime(value: Value, atMs: number | null): Read<number | null>
   if (number >= MILLISECONDS_MIN) return toSeconds(number)
   if (number >= YEAR_2000 || (number >= 0 && atMs === null)) return Math.floor(number)
   if (number >= 0) return Number.isInteger(number) ? toSeconds(atMs ?? 0) - number : undefined
-  const ms = parseInstant(text)
+  const ms = parseInstant(text) ?? parseOtherDate(text)
   if (ms !== null) return toSeconds(ms)
   const ago = atMs === null ? null : secondsAgo(text)
   return ago === null ? undefined : toSeconds(atMs ?? 0) - ago

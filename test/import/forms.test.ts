@@ -36,6 +36,12 @@ function read(data: string | Uint8Array, more: More = {}, size = 4096) {
  * a list says none. `⏎` and `⇥` are a line break and a tab.
  */
 const TEXT = `
+capitals among other words, and states behind a city, which are no countries :: 192.0.2.1:80 PT Telkom⏎192.0.2.2:80 AT&T Services US⏎192.0.2.3:80 | Chicago, IL | US
+> 192.0.2.1:80 http, 192.0.2.2:80 http, 192.0.2.3:80 http country=US
+names with a value, which are no marks :: 192.0.2.1:80 | Timeout: 0.5s⏎192.0.2.2:80 (down: 5)⏎192.0.2.3:80 - alive: false
+> 192.0.2.1:80 http ping=500, 192.0.2.2:80 http; skipped 1
+an outgoing address without a port :: 192.0.2.1:80 exit 198.51.100.1 120 ms
+> 192.0.2.1:80 http ping=120
 an address in a sentence :: the best one: 192.0.2.1:80, says Ann
 > 192.0.2.1:80 http
 no country in short words of a sentence :: it is at 192.0.2.1:80 as of now, so be it
@@ -81,6 +87,16 @@ a JSON array of strings :: ["192.0.2.1:80","socks5://192.0.2.2:1080","192.0.2.3:
 `
 
 const TABLES = `
+a scheme or a login in the address :: proxy,country⏎socks5://192.0.2.1:1080,DE⏎192.0.2.2:80:Germany,⏎user:pass@192.0.2.3:80,DE
+> 192.0.2.1:1080 socks5 country=DE, 192.0.2.2:80 http country=DE; rejected 1
+a version as the type, beside TLS :: IP Address,Port,Code,Version,Https⏎192.0.2.1,1080,US,Socks4,Yes
+> 192.0.2.1:1080 socks4 country=US
+a time as a speed :: IP Address,Port,Speed⏎192.0.2.1,80,120 ms
+> 192.0.2.1:80 http ping=120
+dates that are certain :: ip,last_checked⏎192.0.2.1:80,2026/11/20 11:59:00⏎192.0.2.2:80,20.11.2026 11:59:00⏎192.0.2.3:80,"Fri, 20 Nov 2026 11:59:00 GMT"
+> 192.0.2.1:80 http age=60, 192.0.2.2:80 http age=60, 192.0.2.3:80 http age=60
+whole numbers up to 60 without a unit, which are unclear :: ip,port,latency⏎192.0.2.1,80,120⏎192.0.2.2,80,45⏎192.0.2.3,80,0.5
+> 192.0.2.1:80 http ping=120, 192.0.2.2:80 http, 192.0.2.3:80 http ping=500
 Markdown :: | Proxy IP | PORT | protocol | country_name |
 |:--|--:|---|---|
 | 192.0.2.1 | 80 | http | Germany |
@@ -127,6 +143,14 @@ empty columns for user and password :: ip,port,username,password,protocol,ping,c
 const DATED = NOW - Date.UTC(2021, 7, 3) / 1000
 
 const JSON_AND_YAML = `
+an envelope with an address of its own :: {"ip":"203.0.113.9","server":"203.0.113.8:443","proxies":[{"ip":"192.0.2.1","port":80,"type":"socks4"},{"ip":"192.0.2.2","port":81}],"meta":{"host":"203.0.113.7","port":80}}
+> 192.0.2.1:80 socks4, 192.0.2.2:81 http
+a scheme and other protocols in an address :: [{"proxy":"socks5://192.0.2.1:1080"},{"proxy":"ss://192.0.2.2:8388"},{"type":"socks","ip":"192.0.2.3:80"}]
+> 192.0.2.1:1080 socks5; rejected 2
+several types with ports of their own :: [{"ip":"192.0.2.1","protocols":[{"type":"http","port":80},{"type":"socks5","port":1080}]}]
+> 192.0.2.1:1080 socks5
+a one-line envelope that begins with its type :: {"type":"socks5","proxies":[{"ip":"192.0.2.1","port":80},{"ip":"192.0.2.2","port":81}]}
+> 192.0.2.1:80 socks5, 192.0.2.2:81 socks5
 an envelope with metadata :: {"updatedAt":"2026-11-20T11:58:20.973Z","revalidateMinutes":30,"count":1,"source":"https://example.com","metadata":{"by":["x"]},"proxies":[{"ip":"192.0.2.1","port":3128,"protocol":"socks4","country":"us","anonymity":"elite","latencyMs":182,"uptimePct":99}],"license":{"name":"x"}}
 > 192.0.2.1:3128 socks4 anon=elite works=99 ping=182 country=US age=100
 envelopes in envelopes :: {"code":0,"answer":{"page":{"rows":[{"ip":"192.0.2.1","port":80,"type":"socks4"},{"ip":"192.0.2.2:81"}]}}}
