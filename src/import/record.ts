@@ -33,7 +33,6 @@ import {
   readTime,
   readType,
   readWorks,
-  TYPES_BY_RANK,
 } from './values.ts'
 
 /** A scalar of a record, or an array of scalars, at any depth. */
@@ -99,24 +98,12 @@ type FoundAddress = {
   port: Leaf | undefined
 }
 
-/** The port of the best type among those that stand beside no address, as in `protocols: [{type, port}]`. */
-function looseOf(ports: readonly Leaf[], leaves: readonly Leaf[]): Leaf | undefined {
-  const hasSibling = ({ parent }: Leaf, field: string, type?: string): boolean =>
-    leaves.some(
-      leaf =>
-        leaf.parent === parent &&
-        fieldOf(leaf) === field &&
-        (type === undefined || readType(leaf.value) === type),
-    )
-  const free = ports.filter(port => !hasSibling(port, 'ip'))
-  const best = TYPES_BY_RANK.map(type => free.find(port => hasSibling(port, 'type', type)))
-  return best.find(port => port !== undefined) ?? free[0]
-}
-
 /** The addresses of a record, those under known names first; each one once. */
 function addressesOf(leaves: readonly Leaf[]): FoundAddress[] {
   const ports = leaves.filter(leaf => fieldOf(leaf) === 'port')
-  const loose = looseOf(ports, leaves)
+  // A port that stands beside no address, as in `protocols: [{type, port}]`.
+  const hosts = new Set(leaves.filter(leaf => fieldOf(leaf) === 'ip').map(({ parent }) => parent))
+  const loose = ports.find(({ parent }) => !hosts.has(parent))
   const rankOf = (leaf: Leaf): number =>
     (fieldOf(leaf) === 'ip' ? (leaf.meaning?.rank ?? 0) : 1000) + 100 * leaf.depth
   const found = leaves
@@ -353,7 +340,10 @@ function typeOf(
   tool: Tool | undefined,
 ): string | undefined {
   const all = groups.get('type') ?? []
-  const ofPort = all.filter(({ parent }) => parent === port?.parent)
+  const ports = groups.get('port') ?? []
+  const isOfPort = ({ parent }: Leaf): boolean =>
+    ports.some(other => other.parent === parent && portOf(other.value) === portOf(port?.value))
+  const ofPort = all.filter(isOfPort)
   const leaves = ofPort.length > 0 ? ofPort : all
   const best = leaves.find(({ value }) => readType(value))?.meaning?.rank
   const words = leaves

@@ -112,14 +112,14 @@ function readNotes(text: string, hasCity: boolean, notes: Notes): void {
     .replace(INSTANT, found => take(notes, 'checked_at', found))
     .replace(AGO, found => take(notes, 'last seen', found))
     .replace(/(\d)\s+(ms|msec)\b/gi, '$1$2')
-  const found = { named: '', isCity: false, isBehindName: false }
+  const place: Place = { named: '', isCity: false, isBehindName: false }
   for (const phrase of text.split(BETWEEN_MARKS)) if (isDeadWord(phrase)) notes.alive = false
   const [, state = ''] = STATE.exec(text) ?? []
   if (isDeadWord(state) || readFlag(state) === false) notes.alive = false
-  for (const phrase of rest.split(BETWEEN_PHRASES)) readPhrase(phrase, notes, found)
+  for (const phrase of rest.split(BETWEEN_PHRASES)) readPhrase(phrase, notes, place)
   if (!hasCity) delete notes.city
   // A code wins over a name beside it.
-  if (found.named !== '') take(notes, 'country', found.named)
+  if (place.named !== '') take(notes, 'country', place.named)
 }
 
 /** Whether letters are the code of a country. */
@@ -128,7 +128,7 @@ const isCountry = (word: string): boolean =>
 
 type Place = { named: string; isCity: boolean; isBehindName: boolean }
 /** Reads a phrase as a whole, then by its words. `place`: the country that was named, and what may follow. */
-function readPhrase(given: string, notes: Notes, found: Place): void {
+function readPhrase(given: string, notes: Notes, place: Place): void {
   const phrase = given.trim()
   if (phrase === '') return
   // Two small letters are a country only right behind a delimiter: `is` and `in` are words.
@@ -138,7 +138,7 @@ function readPhrase(given: string, notes: Notes, found: Place): void {
   const unread = words.filter(word => !readWord(word, notes))
   // Capitals among other words are an abbreviation: `PT Telkom`. Behind a name they are a state: `Chicago, IL`.
   const codes = unread.filter(word => /^[A-Z]{2}$|^USA$|^GBR$/.test(word) && isCountry(word))
-  const isCode = codes.length === unread.length && !found.isBehindName
+  const isCode = codes.length === unread.length && !place.isBehindName
   if (isCode && codes[0] !== undefined) take(notes, 'country', codes[0])
   const rest = isCode ? [] : unread
   const left = rest.join(' ')
@@ -146,10 +146,10 @@ function readPhrase(given: string, notes: Notes, found: Place): void {
   if (anon !== undefined) take(notes, 'anon', anon)
   const country = left.length > 2 && rest.length < 8 ? countryOfName(left) : null
   const isName = left === phrase && /^\p{L}[\p{L} .'-]+$/u.test(phrase) && !isDeadWord(phrase)
-  if (found.isCity && isName && anon === undefined) take(notes, 'city', phrase)
-  found.named ||= country ?? ''
-  found.isCity = country !== null || (rest.length === 0 && countryOfCode(phrase) !== null)
-  found.isBehindName = isName && country === null && /\p{Ll}/u.test(phrase)
+  if (place.isCity && isName && anon === undefined) take(notes, 'city', phrase)
+  place.named ||= country ?? ''
+  place.isCity = country !== null || (rest.length === 0 && countryOfCode(phrase) !== null)
+  place.isBehindName = isName && country === null && /\p{Ll}/u.test(phrase)
 }
 
 /** Keeps the first value of a field. */
@@ -176,7 +176,7 @@ function readWord(word: string, notes: Notes): boolean {
   return field !== undefined
 }
 
-/** Reads lines. `columnsOf` gives what the operator says of cells by their number (`--map 4=ping`). */
+/** Reads lines. `--map 4=ping` names a cell by its number. */
 export const readTxt: Reader = (chunks, sink, names) =>
   eachLine(chunks, (line, number, broken) => {
     if (broken !== null) return sink.bad(number, 'row', broken)

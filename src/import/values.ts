@@ -58,7 +58,7 @@ export function typeOfWord(word: string): ProxyType | undefined {
 }
 
 /** The best first (contract A4). */
-export const TYPES_BY_RANK = ['socks5', 'socks4', 'https', 'http'] as const
+const TYPES_BY_RANK = ['socks5', 'socks4', 'https', 'http'] as const
 
 /** The best type of a text or an array of texts; `''` when there is none. */
 export function readType(value: Value): Read<ProxyType | ''> {
