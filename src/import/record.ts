@@ -142,9 +142,10 @@ export function kindOf(row: RawRow, names: Names): 'record' | 'envelope' | 'empt
   // An envelope may name the address of its server beside its records.
   const isInList = addresses.some(({ leaf }) => leaf.inArray)
   if (!isInList && addresses.some(({ leaf }) => isOwn(leaf))) return 'record'
-  if (addresses.length === 1 && !addresses[0]?.leaf.inArray) return 'record'
+  const hasKey = leaves.some(isListed)
+  if (!hasKey && addresses.length === 1 && !addresses[0]?.leaf.inArray) return 'record'
   // A key that is an IP address without a port stands for a record, too.
-  if (addresses.length > 0 || leaves.some(isListed)) return 'envelope'
+  if (addresses.length > 0 || hasKey) return 'envelope'
   if (leaves.some(isOwn)) return 'record'
   const isNested = Object.values(row).some(value => typeof value === 'object' && value !== null)
   return isNested ? 'empty' : 'neither'

@@ -5,7 +5,7 @@
  */
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type IncomingProxy, type Proxy, SERVICES } from '../../src/proxies/proxy.ts'
+import { type IncomingProxy, type Proxy, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import type { ImportMode } from '../../src/proxies/store.ts'
 import {
   anyIncoming,
@@ -84,10 +84,14 @@ function merge(old: Proxy, incoming: IncomingProxy, mode: ImportMode): Proxy {
     !isUnknown(value) || (mode === 'set' && name !== 'country')
   const known = Object.fromEntries(Object.entries(row).filter(entry => isTaken(...entry)))
   const unstated = old.services.difference(incoming.servicesStated)
+  // Of two rows of one check the better type wins.
+  const isBetter = TYPES.indexOf(old.type) > TYPES.indexOf(row.type)
+  const keepsType = mode !== 'set' && incoming.checkedAt === old.checkedAt && isBetter
   return {
     ...old,
     ...known,
     ...citiesAfter(old, incoming),
+    ...(keepsType && { type: old.type }),
     services: new Set([...SERVICES].filter(s => unstated.has(s) || row.services.has(s))),
   }
 }

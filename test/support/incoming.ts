@@ -1,6 +1,6 @@
 /** Rows of files for tests of imports: what they say, and proxies of few values that meet. */
 import fc from 'fast-check'
-import { isCityName } from '../../src/import/values.ts'
+import { isCityName, YEAR_2000 } from '../../src/import/values.ts'
 import {
   ANONS,
   type IncomingProxy,
@@ -137,7 +137,7 @@ export const anyIncoming = (): fc.Arbitrary<IncomingProxy> =>
     anon: fc.constantFrom('', ...ANONS),
     speed: unknownOr(upTo(BIG)),
     pingMs: unknownOr(upTo(BIG)),
-    checkedAt: fc.oneof(upTo(NOW + 300), fc.constant(NOW)),
+    checkedAt: fc.oneof(fc.integer({ min: YEAR_2000, max: NOW + 300 }), fc.constant(NOW)),
     country: fc.constantFrom('', 'DE', 'RU'),
     city: someCity,
     cityEn: fc.oneof(fc.constant(''), someCity),
