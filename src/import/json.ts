@@ -151,7 +151,6 @@ function createWalker(sink: RowSink, names: Names) {
     let context = contextHere()
     const isOfList = Object.values(members).some(isListOfRecords)
     for (const [name, value] of Object.entries(members)) {
-      if (name === 'status' && value === 'error') throw new NoList('is an error answer')
       hasEmptyList ||= name === 'count' && value === 0
       if (typeof value !== 'object') context = contextOfMember(name, value, names, context)
     }
@@ -187,6 +186,7 @@ function createWalker(sink: RowSink, names: Names) {
       addRow(line, value, { ...contextHere(), listedAs: frame.key ?? '' })
       return false
     }
+    if (frame === root && value.status === 'error') throw new NoList('is an error answer')
     const kind = kindOf(value, names)
     const canHold = kind === 'envelope' || kind === 'empty'
     if (canHold && (kind === 'envelope' || frame === root || isMetadata(frame))) {

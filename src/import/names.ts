@@ -190,7 +190,7 @@ export function createNames(provider: string, mapping: Mapping = new Map()): Nam
 
   return {
     meaningOf,
-    fieldOf: name => meaningOf([normalise(name)])?.field,
+    fieldOf: name => (name.startsWith('__') ? undefined : meaningOf([normalise(name)])?.field),
     requireUsed() {
       for (const name of unused.values()) {
         const shown = name.slice(0, 40)

@@ -135,10 +135,12 @@ function knownNames(
 ): number {
   const sample = rows.slice(0, SAMPLE_ROWS).map(row => cellsOf(row, delimiter) ?? [])
   const regular = sample.filter(({ length }) => length >= cells.length)
-  if (regular.length * 2 < sample.length) return 0
+  const hasIp = cells.some(name => names.fieldOf(name) === 'ip')
+  const isRegular = regular.length * 2 >= sample.length || (hasIp && regular.length > 0)
+  if (!isRegular) return 0
   const known = cells.filter(name => names.fieldOf(name) !== undefined).length
   // Words of a sentence can be names too: one column is a header when it is `ip` itself.
-  if (cells.some(name => names.fieldOf(name) === 'ip')) return known + 1
+  if (hasIp) return known + 1
   const hasAddress = regular.some(row => addressesIn(row.join(' ')).length > 0)
   if (cells.length < 2 || !hasAddress) return 0
   // A row with a broken address is no header: it has a type or a port.

@@ -4,7 +4,7 @@
  */
 import { addressesIn, type Found } from './address.ts'
 import { countryOfCode, countryOfFlag, countryOfName, readCountry } from './countries.ts'
-import { eachLine, type Reader } from './reader.ts'
+import { brokenText, eachLine, type Reader, TOO_LONG } from './reader.ts'
 import type { RawRow } from './row.ts'
 import {
   anonOfPhrase,
@@ -179,8 +179,10 @@ function readWord(word: string, notes: Notes): boolean {
 /** Reads lines. `--map 4=ping` names a cell by its number. */
 export const readTxt: Reader = (chunks, sink, names) =>
   eachLine(chunks, (line, number, broken) => {
-    if (broken !== null) return sink.bad(number, 'row', broken)
     const entry = withoutComment(line)
+    // A comment may hold anything.
+    const reason = broken === TOO_LONG ? broken : brokenText(entry)
+    if (reason !== null) return sink.bad(number, 'row', reason)
     if (entry === '') return
     const cells = names.numbered.length > 0 ? entry.split(/[,;\t|]/) : []
     const there = names.numbered.filter(at => at <= cells.length)
