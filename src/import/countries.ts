@@ -81,6 +81,7 @@ export function countryOfFlag(text: string): string {
 
 /** The country of an assigned code of two letters; `''` for none in particular, `null` for any other text. */
 export function countryOfCode(text: string): string | null {
+  if (!/^[A-Za-z\d]{2}$/.test(text)) return null // `ß` is SS in upper case
   const code = text.toUpperCase()
   return assigned.has(code) ? code : (OTHER_CODES[code] ?? null)
 }
@@ -103,8 +104,7 @@ export function countryOfName(text: string): string | null {
 export function readCountry(text: string): string | null {
   const known = countryOfCode(text)
   if (known !== null) return known
-  const code = text.toUpperCase()
-  if (/^[A-Z]{2}$/.test(code)) return code
-  const long = code.length === 3 ? alpha3.get(code) : undefined
+  if (/^[A-Za-z]{2}$/.test(text)) return text.toUpperCase()
+  const long = /^[A-Za-z]{3}$/.test(text) ? alpha3.get(text.toUpperCase()) : undefined
   return long ?? (countryOfFlag(text) || countryOfName(text))
 }

@@ -80,6 +80,7 @@ export const READERS: { [F in Format | 'yaml']: Reader } = {
   ...{ txt: readTxt, csv: readCsv, json: readJson, ndjson: readNdjson, yaml: readYaml },
 }
 
+const ADDRESS_LINE = /^(?:\w+:\/\/)?(?:\d{1,3}\.){3}\d/
 const ADDRESS_LIKE = /(?:\d{1,3}\.){3}\d{1,3}["'\s]*[:,;|\s]\s*\d/
 /** Whether some line holds an address, perhaps a wrong one, or all lines are blank or comments. */
 function isTxt(head: string, isComplete: boolean): boolean {
@@ -139,9 +140,13 @@ export function detectFormat(head: string, isComplete: boolean, names: Names): F
     if (count > start.length * BROKEN_SHARE_MAX) throw new NoList(sentence)
   }
   if (/^function FindProxyForURL\b/.test(start)) throw new NoList(PAC)
+  // One line of JSON among addresses costs that line.
+  const lines = start.split('\n')
+  const isText = lines.filter(line => ADDRESS_LINE.test(line)).length * 2 > lines.length
+  const matchers = isText ? MATCHERS.slice(-2) : MATCHERS
   const [format] = PAGE.test(start)
     ? []
-    : (MATCHERS.find(([, matches]) => matches(start, isComplete, names)) ?? [])
+    : (matchers.find(([, matches]) => matches(start, isComplete, names)) ?? [])
   if (format !== undefined) return format
   const [, looks, advice] = LOOKS.find(([form]) => form.test(start)) ?? ['', 'text', '']
   throw new NoList(`is none of the known formats; it looks like ${looks}: ${advice}`)

@@ -240,7 +240,9 @@ function createWalker(sink: RowSink, names: Names) {
     },
     close(line: number, bracket: string): void {
       const frame = frames.length > 1 ? frames.pop() : undefined
-      if (frame?.isArray !== (bracket === ']')) {
+      const isMatch = frame?.isArray === (bracket === ']')
+      if (frame && !isMatch && isBroken) return void frames.push(frame)
+      if (!frame || !isMatch) {
         throw new UnusableFile(`line ${line}: not a JSON list of proxies, brackets do not match`)
       }
       here().hasRow ||= frame.hasRow
@@ -261,16 +263,23 @@ export const readJson: Reader = async (chunks, sink, names) => {
   let text = ''
   let line = 1
 
+  /** The record behind a broken one, -1 when it has not come yet. @throws UnusableFile when the list may be over. */
+  function nextRecord(from: number, brokenAt: number): number {
+    NEXT_RECORD.lastIndex = brokenAt
+    const next = NEXT_RECORD.exec(text)
+    if (next === null) return -1
+    // Behind the end of the list, records may be of another type.
+    const isOver = /^[^[\]]*\]/.test(text.slice(from, next.index))
+    if (isOver) throw new UnusableFile(`line ${line} ${NOT_JSON}`)
+    return next.index + next[0].length
+  }
+
   /** Takes the value at `from`. Returns where to go on, -1 when more text is needed. */
   function takeValue(from: number, isLast: boolean): number {
     let { end, brokenAt } = endOfValue(text, from)
     const isLong = text.length - from > RECORD_LENGTH_MAX
-    if (brokenAt >= 0) {
-      NEXT_RECORD.lastIndex = brokenAt
-      const next = NEXT_RECORD.exec(text)
-      if (next !== null) end = next.index + next[0].length
-      else if (isLast || isLong) end = text.length
-    }
+    if (brokenAt >= 0) end = nextRecord(from, brokenAt)
+    if (brokenAt >= 0 && end < 0 && (isLast || isLong)) end = text.length
     if (end < 0 && !isLong) return -1
     if (end < 0) {
       walker.openLong(line, text.charAt(from))

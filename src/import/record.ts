@@ -46,7 +46,7 @@ type Leaf = {
 }
 
 /** Deepest member that is looked at, and most leaves. */
-const DEPTH_MAX = 6
+const DEPTH_MAX = 8
 const LEAVES_MAX = 2000
 
 /** Whether a value is an object, or an array of objects. */
@@ -60,6 +60,7 @@ function leavesOf(
   path: readonly string[] = [],
   inArray = false,
   leaves: Leaf[] = [],
+  level = 0,
 ): Leaf[] {
   const isItem = Array.isArray(parent)
   const depth = path.length
@@ -69,7 +70,7 @@ function leavesOf(
     const isKey = !isItem && isAddress(name)
     if (isKey) leaves.push({ meaning: null, value: name, parent, depth, inArray: true })
     if (holdsObjects(value)) {
-      if (depth < DEPTH_MAX) leavesOf(value, names, here, inArray || isItem, leaves)
+      if (level < DEPTH_MAX) leavesOf(value, names, here, inArray || isItem, leaves, level + 1)
     } else {
       const isIn = inArray || isItem || Array.isArray(value)
       leaves.push({ meaning: names.meaningOf(here), value, parent, depth, inArray: isIn })

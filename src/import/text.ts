@@ -23,6 +23,9 @@ export const withoutComment = (line: string): string =>
 
 const PLAIN = /^(?:([a-z][a-z\d]*):\/\/)?(\d[\d.]*:\d{1,5})\/?$/i
 
+/** Most characters that are read on each side of an address. */
+const NOTES_MAX = 1000
+
 /** Lines of lists that are no rows: `[ProxyList]`, `strict_chain`, `-----`. */
 const NO_ROW = /^(?:\[[^\]:]*\]|[-=*_\s]*|\w+_\w+(?: \d+)?)$/
 
@@ -31,17 +34,18 @@ export function rowsOfLine(line: string): RawRow[] {
   const [, type, plain] = PLAIN.exec(line) ?? []
   if (plain !== undefined) return [type === undefined ? { ip: plain } : { type, ip: plain }]
   const found = addressesIn(line)
-  if (found.length === 0) return NO_ROW.test(line) ? [] : [{ ip: line }]
+  if (found.length === 0) return NO_ROW.test(line) ? [] : [{ ip: line.slice(0, NOTES_MAX) }]
   if (found.length > 1) return found.map((each, i) => rowOfMany(line, each, found[i - 1]?.end ?? 0))
   return found.map(({ ip, port, start, end }) => ({
     ip: `${ip}:${port}`,
-    ...notesOf(line.slice(0, start), line.slice(end)),
+    ...notesOf(line.slice(Math.max(0, start - NOTES_MAX), start), line.slice(end, end + NOTES_MAX)),
   }))
 }
 
 /** An `ip` that is more than an address may say the type of its row and other things, which the row itself outweighs. */
 export function withAddressNotes(row: RawRow): RawRow {
-  if (typeof row.ip !== 'string' || /^[\d.:]*$/.test(row.ip)) return row
+  if (typeof row.ip !== 'string' || /^[\d.:]*$/.test(row.ip) || row.ip.length > NOTES_MAX)
+    return row
   const [notes, ...others] = rowsOfLine(row.ip.trim())
   if (notes === undefined || others.length > 0) return row
   const given = Object.entries(row).filter(([, value]) => value !== '' && value !== null)
@@ -50,7 +54,7 @@ export function withAddressNotes(row: RawRow): RawRow {
 
 /** Several addresses in a line: only the word before an address and its scheme belong to it for certain. */
 function rowOfMany(line: string, { ip, port, start }: Found, from: number): RawRow {
-  const before = line.slice(from, start)
+  const before = line.slice(Math.max(from, start - NOTES_MAX), start)
   if (HAS_LOGIN_BEFORE.test(before)) return { ip: `${ip}:${port}`, password: true }
   const word = /([a-z\d]+)(?::\/\/|[\s:([]*)$/i.exec(before)?.[1] ?? ''
   const type = before.endsWith('://') ? word : typeOfWord(word)
