@@ -2,12 +2,13 @@
 import { createAuthThrottle } from './access/auth-throttle.ts'
 import type { Registry } from './access/ports.ts'
 import { createAttention } from './admin/attention.ts'
+import { writeAttentionFile } from './admin/attention-file.ts'
 import { createFeedRoutes, type FeedParts, SAMPLE_ROUTES } from './admin/feeds.ts'
 import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from './admin/import.ts'
 import { keyRoutes, planRoutes } from './admin/keys.ts'
 import { createLogTap, type LogTap } from './admin/live-log.ts'
 import { createLogReader } from './admin/log-entry.ts'
-import { createOverview, openHistory } from './admin/overview.ts'
+import { createHistory, createOverview } from './admin/overview.ts'
 import { ok, readQuery } from './admin/route.ts'
 import { createAdmin } from './admin/server.ts'
 import { setupOf } from './admin/setup.ts'
@@ -26,7 +27,6 @@ import { METRICS_TYPE, type Observed } from './metrics/observed.ts'
 import { residentBytes, type Timing } from './metrics/process.ts'
 import { hasDirectory, missingDirectory, ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { giveToOwner } from './sqlite/database-files.ts'
-import { openSamples } from './sqlite/samples.ts'
 
 export { createLogTap }
 
@@ -71,11 +71,13 @@ export type Console = ReturnType<typeof createConsole>
 export function createConsole(parts: ConsoleParts) {
   const { app, registry, observed, tap, settings, pageUrl, clock, log, later = timerLater } = parts
   const { data: dir, metricsOpen, providerService } = settings
-  const samples = openSamples(dir, log.say)
-  const history = openHistory(samples)
+  const history = createHistory()
   const attention = createAttention({
     ...{ observed, registry, clock, watch: app.watchKeys(), traffic: app.traffic },
-    ...{ origin: ORIGINS[PROXY_FILE], keep: samples.count },
+    ...{
+      origin: ORIGINS[PROXY_FILE],
+      keep: counted => writeAttentionFile(dir, counted, giveToOwner),
+    },
     isPaused: id => parts.feeds?.feeds.current().find(feed => feed.id === id)?.isPaused === true,
   })
   const setup = {
@@ -146,11 +148,10 @@ export function createConsole(parts: ConsoleParts) {
       where = listening.at
       return listening
     },
-    /** Ends imports and delays, and what is kept of the last days. */
+    /** Ends imports and delays. */
     close(): void {
       throttle.release()
       imports.close()
-      history.close()
     },
   }
 }

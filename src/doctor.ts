@@ -1,4 +1,5 @@
 /** What `doctor` examines: one table of checks, each of which stands beside its noun. */
+import { ATTENTION_FILE, readAttentionFile } from './admin/attention-file.ts'
 import { TOKEN_FILE } from './admin/token.ts'
 import type { Environment } from './config/environment.ts'
 import { environmentProblems, readSettings, type Settings } from './config/settings.ts'
@@ -34,7 +35,8 @@ export async function examine(
   signal: AbortSignal,
 ): Promise<Finding[]> {
   const { data: dir, database: url, databaseTimeout: timeoutMs, geoip } = settings
-  const directory = { dir, clock, signal, secrets: [TOKEN_FILE] }
+  const secrets = [TOKEN_FILE, ATTENTION_FILE]
+  const directory = { dir, clock, signal, secrets, counted: readAttentionFile(dir) }
   const run = (checks: Checks<Directory>): Promise<Finding[]> =>
     examineAll(checks, directory, signal)
   const configuration = async () => {

@@ -1,6 +1,6 @@
 /**
- * The overview of the console: what the service does now, and its last 30 days. Requests are measured by the
- * differences of their counters, by the stopwatch, because the clock may jump.
+ * The overview of the console: what the service does now, and how it did in the last 24 hours. Rates are
+ * differences of counters over a stopwatch, because the clock may jump.
  */
 import type { CheckerStatus } from '../checker/ports.ts'
 import { VERSION } from '../config/version.ts'
@@ -14,43 +14,24 @@ import { freshRows } from '../proxies/stats.ts'
 import { invalid, wireName } from './route.ts'
 import type { setupOf } from './setup.ts'
 
-/** What charts show: the minutes of a range, and of each of its points. */
-export const RANGES = {
-  ...{ '1h': { minutes: 60, step: 1 }, '24h': { minutes: 1440, step: 5 } },
-  ...{ '7d': { minutes: 10_080, step: 60 }, '30d': { minutes: 43_200, step: 180 } },
-} as const
+/** The ranges of the charts: their length and the time between two points, in minutes. */
+export const RANGES = { '1h': { minutes: 60, step: 1 }, '24h': { minutes: 1440, step: 5 } } as const
 export type Range = keyof typeof RANGES
 const isRange = (name: string): name is Range => Object.hasOwn(RANGES, name)
 
-const HOUR = 60
-/** Samples of minutes that are kept, then those of hours. */
+/** How many minutes are kept. */
 export const MINUTES = RANGES['24h'].minutes
-const HOURS = RANGES['30d'].minutes / HOUR
 
 const OUTCOMES = ['ok', 'notFound', 'rejected', 'refused', 'failed'] as const
-/** What is measured besides requests; a value of it is `null` where it is not known. */
+/** Measured besides requests; a value is `null` while it is unknown. */
 const LEVELS = ['rows', 'fresh', 'keys', 'rssBytes'] as const
 type Levels = readonly (number | null)[]
 
-/** The requests of a while: how many seconds that was, how many had each outcome, and how long they took. */
+/** Requests in a period: its length, the count of each outcome, and the buckets of their durations. */
 type Counted = { seconds: number; counts: readonly number[]; durations: readonly number[] }
 
-/** A minute or an hour, which begins at a minute counted from 1970-01-01: requests, and `LEVELS` in order. */
-export type Sample = Counted & {
-  minute: number
-  minutes: 1 | typeof HOUR
-  levels: Levels
-}
-
-/** Where samples are kept over a restart, each in a slot. No method throws. */
-type SampleStore = {
-  read(): unknown[]
-  write(slot: number, sample: Sample): void
-  close(): void
-}
-
-const slotOf = ({ minute, minutes }: Sample): number =>
-  minutes === 1 ? minute % MINUTES : MINUTES + ((minute / HOUR) % HOURS)
+/** One minute, numbered from 1970-01-01: its requests, and `LEVELS` in order. */
+export type Sample = Counted & { minute: number; levels: Levels }
 
 const added = (columns: readonly (readonly number[])[]): number[] =>
   (columns[0] ?? []).map((_, i) => columns.reduce((sum, column) => sum + (column[i] ?? 0), 0))
@@ -60,8 +41,8 @@ function mean(values: readonly (number | null)[]): number | null {
   return known.length === 0 ? null : Math.round(known.reduce((a, b) => a + b) / known.length)
 }
 
-/** Several samples as one: counts add up, levels are means. */
-const merged = (samples: readonly Sample[]): Omit<Sample, 'minute' | 'minutes'> => ({
+/** Merges samples: counts add up, levels are averaged. */
+const merged = (samples: readonly Sample[]): Omit<Sample, 'minute'> => ({
   seconds: samples.reduce((sum, { seconds }) => sum + seconds, 0),
   counts: added(samples.map(({ counts }) => counts)),
   durations: added(samples.map(({ durations }) => durations)),
@@ -70,33 +51,21 @@ const merged = (samples: readonly Sample[]): Omit<Sample, 'minute' | 'minutes'> 
 
 const startOf = (minute: number, step: number): number => Math.floor(minute / step) * step
 
-export type History = ReturnType<typeof openHistory>
+export type History = ReturnType<typeof createHistory>
 
 /**
- * The samples of the last 24 hours by minute, and of 30 days by hour. Each has its slot by its time, so time
- * needs no order: what a clock that jumps has left behind is outside of what is shown, or overwritten later.
+ * The samples of the last 24 hours, in memory. A minute has a fixed slot, so a jump of the clock leaves only
+ * samples that are out of range or overwritten later.
  */
-export function openHistory(store: SampleStore) {
+export function createHistory() {
   const slots = new Map<number, Sample>()
-  for (const sample of store.read() as Sample[]) slots.set(slotOf(sample), sample) // as `put` wrote
-  function put(sample: Sample): void {
-    slots.set(slotOf(sample), sample)
-    store.write(slotOf(sample), sample)
-  }
-  /** The samples of minutes, or of hours, from one minute to another, which is not included. */
-  const between = (minutes: Sample['minutes'], from: number, to: number): Sample[] =>
-    [...slots.values()]
-      .filter(each => each.minutes === minutes && each.minute >= from && each.minute < to)
-      .sort((a, b) => a.minute - b.minute)
   return {
-    between,
-    /** Keeps the sample of a minute, and what its hour adds up to so far. */
-    add(sample: Sample): void {
-      put(sample)
-      const minute = startOf(sample.minute, HOUR)
-      put({ minute, minutes: HOUR, ...merged(between(1, minute, minute + HOUR)) })
-    },
-    close: store.close,
+    add: (sample: Sample): void => void slots.set(sample.minute % MINUTES, sample),
+    /** The samples from one minute up to another, which is excluded. */
+    between: (from: number, to: number): Sample[] =>
+      [...slots.values()]
+        .filter(({ minute }) => minute >= from && minute < to)
+        .sort((a, b) => a.minute - b.minute),
   }
 }
 
@@ -107,19 +76,19 @@ function quantileMs(counts: readonly number[], quantile: number): number | null 
   return seconds === null ? null : round(seconds * SECOND_MS)
 }
 
-/** Requests per second by outcome, and the quantiles that the histogram of /metrics gives for the same time. */
+/** Requests per second by outcome, and the quantiles that the histogram of /metrics gives. */
 const ratesOf = ({ seconds, counts, durations }: Counted) => ({
   ...Object.fromEntries(OUTCOMES.map((name, i) => [name, round((counts[i] ?? 0) / seconds)])),
   p50Ms: quantileMs(durations, 0.5),
   p99Ms: quantileMs(durations, 0.99),
 })
 
-/** The points of a range up to the minute that is under way, in columns as they are written on the wire. */
+/** The points of a range up to the minute `now`, as the columns of the response. */
 export function describeHistory({ between }: Pick<History, 'between'>, range: Range, now: number) {
   const { minutes, step } = RANGES[range]
   const last = startOf(now, step)
   const at = Array.from({ length: minutes / step }, (_, i) => last - minutes + (i + 1) * step)
-  const samples = between(step < HOUR ? 1 : HOUR, at[0] ?? 0, last + step)
+  const samples = between(at[0] ?? 0, last + step)
   const byPoint = Map.groupBy(samples, ({ minute }) => startOf(minute, step))
   const points = at.map(minute => {
     const found = byPoint.get(minute)
@@ -129,7 +98,7 @@ export function describeHistory({ between }: Pick<History, 'between'>, range: Ra
       ...ratesOf(counted),
       ...Object.fromEntries(LEVELS.map((name, i) => [name, levels[i]])),
     }
-  }) as { [measure: string]: number | null }[] // of what is spread above
+  }) as { [measure: string]: number | null }[] // the names of spread members are lost
   const columns = [...OUTCOMES, 'p50Ms', 'p99Ms', ...LEVELS].map(measure => [
     wireName(measure),
     points.map(point => point[measure] ?? null),
@@ -141,11 +110,11 @@ export function describeHistory({ between }: Pick<History, 'between'>, range: Ra
   }
 }
 
-/** Calls of `tick`, one a second, between two marks of the traffic, and how many marks are kept: a minute. */
+/** Seconds between two marks of the traffic, and how many are kept: a minute. */
 const MARK_EVERY = 5
 const MARKS = 12
 
-/** The counters of requests at an instant of the stopwatch. */
+/** The request counters at a time of the stopwatch. */
 type Mark = { atMs: number; traffic: Traffic }
 
 export function countedBetween(from: Mark, to: Mark): Counted {
@@ -166,7 +135,7 @@ type SamplerParts = {
   elapsedMs: () => number
 }
 
-/** Samples the service; `tick` is to be called every second. */
+/** Samples the service; call `tick` every second. */
 export function createSampler({ history, traffic, levels, clock, elapsedMs }: SamplerParts) {
   const mark = (): Mark => ({ atMs: elapsedMs(), traffic: traffic() })
   const minuteNow = (): number => Math.floor(clock() / MINUTE_MS)
@@ -176,7 +145,7 @@ export function createSampler({ history, traffic, levels, clock, elapsedMs }: Sa
   let ticks = 0
 
   return {
-    /** Resolves once a minute that is over has its sample. */
+    /** Adds a sample when a minute has ended. */
     async tick(): Promise<void> {
       ticks += 1
       if (ticks % MARK_EVERY === 0) marks = [...marks, mark()].slice(-MARKS)
@@ -186,9 +155,9 @@ export function createSampler({ history, traffic, levels, clock, elapsedMs }: Sa
       const before = begun
       begun = mark()
       const counted = countedBetween(before, begun)
-      history.add({ minute: over, minutes: 1, ...counted, levels: await levels() })
+      history.add({ minute: over, ...counted, levels: await levels() })
     },
-    /** The requests of the last minute, or since the start. */
+    /** The requests of the last minute, or since the start if that is shorter. */
     recent() {
       const now = mark()
       const counted = countedBetween(marks[0] ?? now, now)
@@ -208,11 +177,11 @@ type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
   history: Pick<History, 'add' | 'between'>
   observed: Pick<Observed, 'checks' | 'breakdown' | 'databases' | 'space' | 'checker'>
   keys: (nowMs: number) => Awaitable<{ total: number; usedToday: number }>
-  /** Why requests cannot be answered, as a sentence without names of files; `null`: they can. */
+  /** Why the server is not ready, as a sentence without file names; `null` when it is. */
   problem: () => Awaitable<string | null>
   attention: () => Promise<readonly Attention[]>
   setup: (nowMs: number) => ReturnType<typeof setupOf>
-  /** Where the page is; `null`: it is off, or nobody can tell. */
+  /** URL of the public page; `null` when it is off or unknown. */
   pageUrl: string | null
   rssBytes: () => number | null
 }
@@ -228,20 +197,20 @@ const describeChecker = ({ at, startedMs, judgeProblem, ...status }: CheckerStat
   ...{ coverage: status.coverage, lag_seconds: status.lagSeconds, bytes: status.bytes },
 })
 
-/** What is shown of the checker: `null` where none ever ran, and where that cannot be read, which is reported elsewhere. */
+/** The checker's status; `null` when none ever ran, or when it cannot be read (reported elsewhere). */
 const readChecker = (read: () => Awaitable<CheckerStatus | null>) =>
   Promise.try(read).then(
     status => status && describeChecker(status),
     () => null,
   )
 
-/** `tick` is to be called every second; `state` and `read` are documents: for every view, and of the overview. */
+/** Call `tick` every second. `state` answers every view, `read` the overview. */
 export function createOverview(parts: OverviewParts) {
   const { history, observed, problem, clock, elapsedMs } = parts
   const startedMs = elapsedMs()
   /** `null` while the database fails. */
   const keys = () => Promise.try(parts.keys, clock()).catch(() => null)
-  /** Of the list; `fresh` rows are those that a query without `time` finds, and may be some seconds old. */
+  /** Figures of the list. `fresh` counts the rows that a query without `time` finds; it may be seconds old. */
   const figures = async (nowMs: number) => {
     try {
       return { ...observed.checks(), fresh: freshRows(await observed.breakdown(nowMs)) }
@@ -256,7 +225,7 @@ export function createOverview(parts: OverviewParts) {
   }
   const sampler = createSampler({ ...parts, levels })
 
-  /** Whether all is well. */
+  /** Readiness and what needs attention. */
   async function state() {
     const [found, attention] = await Promise.all([problem(), parts.attention()])
     return {
@@ -273,7 +242,7 @@ export function createOverview(parts: OverviewParts) {
   return {
     tick: sampler.tick,
     state,
-    /** The overview with the charts of a range; of `''`, a day, or an hour where no more is known. */
+    /** The overview with the charts of a range; `''` is 24 h, or 1 h until there is more than that. */
     async read(given: string) {
       if (given !== '' && !isRange(given)) {
         const names = Object.keys(RANGES).join(', ')
@@ -286,8 +255,8 @@ export function createOverview(parts: OverviewParts) {
         .databases()
         .reduce((sum, { bytes, walBytes }) => sum + (bytes ?? 0) + (walBytes ?? 0), 0)
       const newestSeconds = newest === null ? null : Math.floor(nowMs / SECOND_MS - newest)
-      const minute = Math.floor(nowMs / MINUTE_MS) - 1 // the present one is not over
-      const isYoung = history.between(HOUR, 0, minute - HOUR).length === 0
+      const minute = Math.floor(nowMs / MINUTE_MS) - 1 // the last full minute
+      const isYoung = history.between(0, minute - RANGES['1h'].minutes).length === 0
       return {
         list: { rows, fresh, newest_seconds: newestSeconds },
         requests: sampler.recent(),

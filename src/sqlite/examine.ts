@@ -29,7 +29,6 @@ import { foreignContent } from './foreign.ts'
 import { spaceIn } from './observe.ts'
 import { checkOpenList } from './proxies/store.ts'
 import { RESTORE_PART } from './restore.ts'
-import { readCounted, SAMPLES_FILE } from './samples.ts'
 import { openList, openRegistry } from './stores.ts'
 
 /** A data directory; `signal` ends its examination early. */
@@ -37,8 +36,10 @@ export type Directory = {
   dir: string
   clock: Clock
   signal: AbortSignal
-  /** Names of files besides the databases that are for their owner only. */
+  /** Names of other files that only their owner may read. */
   secrets: readonly string[]
+  /** What a server last counted of requests; `null` when none has. */
+  counted: { atMs: number; found: readonly string[] } | null
 }
 
 /** Examines a database, or says how to create it. */
@@ -91,13 +92,13 @@ async function tryRead<T>(file: string, read: () => Awaitable<T>): Promise<T | n
   }
 }
 
-/** A server keeps what it counts every minute. */
+/** A server writes its counts every minute. */
 const COUNTED_MS = 2 * MINUTE_MS
 
 export const DIRECTORY_CHECKS = {
   permissions({ dir, secrets }) {
     if (!hasDirectory(dir)) return wrong(missingDirectory(dir))
-    const others = [FEEDS_FILE, CHECKS_FILE, FEED_LINES_FILE, SAMPLES_FILE, ...secrets]
+    const others = [FEEDS_FILE, CHECKS_FILE, FEED_LINES_FILE, ...secrets]
     const files = [PROXY_FILE, ACCESS_FILE, ...others].map(name => join(dir, name))
     const all = ['', ...WAL_ENDS].flatMap(end => files.map(file => [file + end, 0o600] as const))
     const owner = statSync(dir).uid
@@ -145,8 +146,7 @@ export const DIRECTORY_CHECKS = {
     return judged ?? right('there are no keys that can be read')
   },
 
-  requests({ dir, clock }) {
-    const counted = readCounted(dir)
+  requests({ counted, clock }) {
     if (counted === null || Math.abs(clock() - counted.atMs) > COUNTED_MS) {
       return right('no server with a console has counted any within two minutes')
     }

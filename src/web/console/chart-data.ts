@@ -1,11 +1,8 @@
-/** What charts show: sums of stacked series, lines and areas, axes, days of use. Pure. */
+/** Pure functions of the charts: stacked sums, SVG paths, axes, days of use. */
 import type { Day, History, Values } from '../../admin/wire.ts'
 import { DAY_MS, formatDay, utcDay } from '../../lib/time.ts'
 
-/**
- * Each series added to those before it. A value that is missing counts as nothing, and a point
- * where all are missing stays without a value.
- */
+/** Adds each series to the ones before it. A point is `null` only if all values are missing. */
 export function stack(series: readonly Values[]): (number | null)[][] {
   const sums: (number | null)[] = (series[0] ?? []).map(() => null)
   return series.map(values => {
@@ -16,20 +13,20 @@ export function stack(series: readonly Values[]): (number | null)[][] {
   })
 }
 
-/** The outcomes of requests in the order in which they are stacked. */
+/** Outcomes of requests in stacking order. */
 export const OUTCOMES = ['ok', 'not_found', 'rejected', 'refused', 'failed'] as const
 
-/** Requests per second at each point; `null` where nothing is known. */
+/** Requests per second at each point; `null` where unknown. */
 export const totals = (history: History): Values =>
   stack(OUTCOMES.map(name => history[name])).at(-1) ?? []
 
 export const greatest = (series: readonly Values[]): number =>
   Math.max(0, ...series.flat().map(value => value ?? 0))
 
-/** What a drawing is as wide and as high as, whatever its place is. */
+/** The view box of a chart. */
 export const [WIDTH, HEIGHT] = [1000, 100]
 
-/** The line and the area of values up to `top`, as SVG path data; both are interrupted at gaps. */
+/** The line and the area of values up to `top`, as SVG path data with gaps where values are missing. */
 export function pathsOf(values: Values, top: number): { line: string; area: string } {
   const step = WIDTH / Math.max(1, values.length - 1)
   const round = (n: number): number => Math.round(n * 10) / 10
@@ -42,7 +39,7 @@ export function pathsOf(values: Values, top: number): { line: string; area: stri
       run.push([round(index * step), round(HEIGHT * (1 - value / (top || 1)))])
     }
   }
-  // A single point is as wide as the distance to the one beside it would be.
+  // A single point is drawn one step wide.
   for (const points of runs) {
     const [[x, y] = [0, 0], next] = points
     if (next === undefined) points.push([round(x + (x + step > WIDTH ? -step : step)), y])
@@ -54,13 +51,13 @@ export function pathsOf(values: Values, top: number): { line: string; area: stri
   return { line: runs.map(trace).join(''), area: runs.map(area).join('') }
 }
 
-/** Round numbers from 1 to 10, and in how many parts an axis up to each is divided. */
+/** Round axis ends from 1 to 10, and the number of intervals for each. */
 const ROUND = [
   ...[[1, 5] as const, [1.5, 3] as const, [2, 4] as const, [3, 3] as const, [4, 4] as const],
   ...[[5, 5] as const, [6, 3] as const, [8, 4] as const, [10, 5] as const],
 ]
 
-/** The numbers of an axis from 0 up to the least round number from which all can be seen. */
+/** The ticks of an axis from 0 to the first round number that is at least `most`. */
 export function ticksUpTo(most: number): number[] {
   const power = most > 0 ? 10 ** Math.floor(Math.log10(most)) : 1
   const [factor, parts] = ROUND.find(([each]) => each * power >= most) ?? [10, 5]
@@ -68,10 +65,10 @@ export function ticksUpTo(most: number): number[] {
 }
 
 const [HOUR, DAY] = [3600, 86_400]
-/** Seconds from one name on the axis of time to the next, by range. */
-const TICKS = { '1h': HOUR / 6, '24h': 3 * HOUR, '7d': DAY, '30d': 5 * DAY }
+/** Seconds between two labels of the time axis, by range. */
+const TICKS = { '1h': HOUR / 6, '24h': 3 * HOUR }
 
-/** The points that are named on the axis of time: the first ones of a round time, `offset` seconds ahead of UTC. */
+/** The points with a label on the time axis: the first after each round time. `offset`: seconds ahead of UTC. */
 export function namedPoints(
   { at, range }: Pick<History, 'at' | 'range'>,
   offset: (unixMs: number) => number,
@@ -81,18 +78,18 @@ export function namedPoints(
   return at.flatMap((time, index) => {
     const before = at[index - 1]
     if (before === undefined || countOf(time) === countOf(before)) return []
-    return [{ index, isDay: tick >= DAY || (countOf(time) * tick) % DAY === 0 }]
+    return [{ index, isDay: (countOf(time) * tick) % DAY === 0 }]
   })
 }
 
-/** The last value that is there, or `null`. */
+/** The last known value, or `null`. */
 export const latest = (values: Values): number | null =>
   values.findLast(value => value !== null) ?? null
 
-/** Fewer days would be drawn as a few wide columns. */
+/** A chart of fewer days would have a few wide columns. */
 const LEAST_DAYS = 30
 
-/** The days until today, at least a month of them; those without use are there too. */
+/** The days until today, at least 30, including days without use. */
 export function daysUntil(nowMs: number, days: readonly Day[]): Day[] {
   const known = new Map(days.map(day => [day.day, day]))
   const today = utcDay(nowMs)

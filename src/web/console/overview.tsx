@@ -1,4 +1,4 @@
-/** The overview: what needs attention, how the service does now, and how it did in a range of time. */
+/** The overview: what needs attention, current figures, and charts of the last hour or day. */
 import { useMemo, useState } from 'preact/hooks'
 import type { History, Overview, State, Values } from '../../admin/wire.ts'
 import { Card as Part } from '../parts/table.tsx'
@@ -41,7 +41,7 @@ const OUTCOME_LOOKS = {
   failed: ['5xx', 'd'],
 } as const
 
-const RANGES = ['1h', '24h', '7d', '30d'] as const
+const RANGES = ['1h', '24h'] as const
 
 function Charts({ history }: { history: History }) {
   const [cursor, onCursor] = useState<number | null>(null)
@@ -99,7 +99,7 @@ function Charts({ history }: { history: History }) {
   )
 }
 
-/** What needs attention, each with the way to its cause; what is of the overview is seen below. */
+/** What needs attention, each with a link to its cause unless that is on this view. */
 function NeedsAttention({ ready, problem, attention }: State) {
   return (
     <>
@@ -125,7 +125,7 @@ export function OverviewView({ state }: { state: Live<State> }) {
   const range = paramsOf(location.hash).get('range') ?? ''
   const path = `/console/overview${RANGES.some(each => each === range) ? `?range=${range}` : ''}`
   const live = useLive<Overview>(useConsole().client, path, REFRESH_SECONDS)
-  // Not before both are known: nothing is moved.
+  // Wait for both, so that the layout does not jump.
   const areKnown = [state, live].every(({ value, problem }) => value !== null || problem !== null)
   const value = areKnown ? live.value : null
   return (

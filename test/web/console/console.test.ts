@@ -173,9 +173,9 @@ describe('the overview', () => {
     const zone = { timezoneId: 'Europe/Berlin' }
     const { page, requests } = await view('Overview', { prepare: withHistory, ...zone })
     const range = page.getByRole('navigation', { name: 'Range' })
-    await range.getByRole('link', { name: '7d' }).click()
-    await until(() => requests.some(each => each.endsWith('/console/overview?range=7d')))
-    expect(await page.evaluate('location.hash')).toBe('#overview?range=7d')
+    await range.getByRole('link', { name: '1h' }).click()
+    await until(() => requests.some(each => each.endsWith('/console/overview?range=1h')))
+    expect(await page.evaluate('location.hash')).toBe('#overview?range=1h')
     expect(await page.title()).toBe('Overview · proxylist console')
     expect(await range.locator('[aria-current]').textContent()).toBe('24h') // as was answered
     await page.getByText('times in Europe/Berlin').waitFor()
