@@ -1,12 +1,10 @@
 /** The running server: its log, the sample, long answers, and requests no well-behaved client sends. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { once } from 'node:events'
 import { connect } from 'node:net'
 import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { ask, from } from '../support/answer.ts'
 import { ASK, addKeys, dataDirectory, KEY } from '../support/fixtures.ts'
-import { launch } from '../support/launch.ts'
-import { BINARY, program, startProgram } from '../support/program.ts'
+import { BINARY, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -445,32 +443,3 @@ test('the access log has the address of clients that leave without their answer'
   const clients = (await logged(before)).map(({ client }) => client)
   expect(new Set(clients)).toEqual(new Set(['127.0.0.1']))
 })
-
-test('that file descriptors run out is one sentence, as is the end of it, and answers give theirs back', async () => {
-  const command = [...program(), 'serve', '--listen', '127.0.0.1:0', '--data', dataDirectory()]
-  const limited = ['sh', '-c', 'ulimit -n 100; exec "$@"', 'sh', ...command]
-  await using server = launch([...limited, '--admin-listen', '127.0.0.1:0'])
-  await server.says(/^admin listening .*\n/m)
-  const [, port] = /^listening on http:\S+:(\d+)\n/m.exec(server.written.stderr) ?? []
-  const kept = connect(Number(port), '127.0.0.1')
-  const asked = async (): Promise<string> => {
-    kept.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n')
-    return String((await once(kept, 'data'))[0])
-  }
-  expect(await asked()).toMatch(/^HTTP\/1.1 200 /)
-  const sockets = Array.from({ length: 200 }, () => {
-    const socket = connect(Number(port), '127.0.0.1', () => socket.write('GET /api HTTP/1.1\r\n'))
-    return socket.on('error', () => {})
-  })
-  await server.says(
-    /^fewer than 8 file descriptors are left, .*: raise LimitNOFILE or ulimit -n\n/m,
-  )
-  expect(await asked()).toMatch(/^HTTP\/1.1 200 .*\r\nconnection: close\r\n/is)
-  for (const socket of sockets) socket.destroy()
-  await server.says(/^there are enough file descriptors again\n/m)
-  expect(await (await fetch(`http://127.0.0.1:${port}/healthz`)).text()).toBe('ok\n')
-  server.kill('SIGTERM')
-  expect(await server.ended).toBe(0)
-  expect(server.written.stderr.match(/file descriptors/g)).toHaveLength(2)
-  expect(server.written.stderr).not.toMatch(/^\s+at |Error|\| /m)
-}, 60_000)

@@ -13,7 +13,6 @@ import { attemptInProcess } from '../../feeds/attempt.ts'
 import { type CurrentFeeds, loadCurrentFeeds } from '../../feeds/feeds-file.ts'
 import { type Attempts, createAttempts } from '../../feeds/schedule.ts'
 import { openGeoip } from '../../import/geoip.ts'
-import { watchDescriptors } from '../../jobs/descriptors.ts'
 import { whileLeader } from '../../jobs/leader.ts'
 import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
 import { isTrue, type Job, repeat, repeatInSlices, reportTo } from '../../jobs/runner.ts'
@@ -111,8 +110,7 @@ async function serve(serving: Serving): Promise<void> {
     attempt: (feed, before, ended) =>
       attemptInProcess({ feed, before, settings: forProcesses(settings) }, ended),
   })
-  const descriptors = watchDescriptors(log.say)
-  const jobs = [...(await startJobs({ ...serving, attempts })), descriptors]
+  const jobs = await startJobs({ ...serving, attempts })
   using ending = new DisposableStack()
   let isTaken = false
   let admin: Awaited<ReturnType<typeof startConsole>> | null = null
@@ -128,7 +126,7 @@ async function serve(serving: Serving): Promise<void> {
     ending.defer(() => predecessor?.close())
     const service = await app.listen(settings, {
       takesOver: predecessor !== null,
-      endsConnections: () => isTaken || descriptors.areFew(),
+      endsConnections: () => isTaken,
     })
     admin =
       tap && (await startConsole({ ...serving, attempts }, app, service.shown, tap, predecessor))
