@@ -34,7 +34,7 @@ export type ConnectionOptions = {
 }
 
 /** Host and port of the URL of one host. */
-export function shownHost(url: string): string {
+function shownHost(url: string): string {
   const { hostname, port, searchParams } = new URL(url)
   return (hostname || (searchParams.get('path') ?? '')) + (port && `:${port}`)
 }

@@ -38,7 +38,7 @@ const STATES: { readonly [state: string]: string } = {
   '42P05': POOLER,
   '42703': OTHER_SCHEMA,
   '42883': OTHER_SCHEMA,
-  '42501': 'this role lacks a right that is needed; see: proxylist doctor',
+  '42501': 'this role lacks a right that is needed; run rights.sql (proxylist help machines)',
   '53': 'it lacks a resource, or a limit of this role such as temp_file_limit is too low',
   '53100': 'its disk is full',
   '53200': 'it is out of memory',

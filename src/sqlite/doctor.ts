@@ -1,4 +1,4 @@
-/** What `doctor` examines of a data directory. Nothing here creates or changes a file. */
+/** What `doctor` checks in a data directory. Nothing here creates or changes a file. */
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { AHEAD_MS } from '../access/ahead.ts'
@@ -31,7 +31,7 @@ import { checkOpenList } from './proxies/store.ts'
 import { RESTORE_PART } from './restore.ts'
 import { openList, openRegistry } from './stores.ts'
 
-/** A data directory; `signal` ends its examination early. */
+/** A data directory; `signal` ends the checks early. */
 export type Directory = {
   dir: string
   clock: Clock
@@ -42,7 +42,7 @@ export type Directory = {
   counted: { atMs: number; found: readonly string[] } | null
 }
 
-/** Examines a database, or says how to create it. */
+/** Checks a database, or says how to create it. */
 function withFile(
   dir: string,
   name: keyof typeof ORIGINS,
@@ -174,7 +174,7 @@ export const DIRECTORY_CHECKS = {
     if (blocked !== undefined) return wrong(`${dir} cannot be written: ${blocked}`)
     const space = spaceIn(dir)
     const problems = sentencesOn({ disk: space }, clock())
-    // Copies of the data, or parts of them, of commands that were killed.
+    // Temporary copies that killed commands left.
     const left = [RESTORE_PART, freshStart(PROXY_FILE)]
       .flatMap(start => leftoversOf(dir, start))
       .map(name => `; a command or node that was killed left ${join(dir, name)}: remove it`)
@@ -185,7 +185,7 @@ export const DIRECTORY_CHECKS = {
   },
 } satisfies Checks<Directory>
 
-/** Without a directory, no node of this machine has served; one may be deleted while it is stopped. */
+/** A node's directory may be missing: it was never started, or the operator deleted it. */
 const ifThere =
   (check: Checks<Directory>[string]): Checks<Directory>[string] =>
   directory =>
@@ -193,7 +193,7 @@ const ifThere =
       ? check(directory)
       : right(`there is no ${directory.dir}; serve makes it`)
 
-/** What is examined of the directory of a node, which has copies of its database. */
+/** The checks for the directory of a node, which holds copies of the shared database. */
 export const COPY_CHECKS = {
   permissions: ifThere(DIRECTORY_CHECKS.permissions),
   copies: ifThere(async ({ dir, signal }) => {
