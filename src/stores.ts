@@ -6,7 +6,12 @@ import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Registry } from './access/ports.ts'
-import type { CheckedList, CheckerStatus, CheckerStatusStore, CheckStore } from './checker/ports.ts'
+import type {
+  CandidateStore,
+  CheckerList,
+  CheckerStatus,
+  CheckerStatusStore,
+} from './checker/ports.ts'
 import type { Settings } from './config/settings.ts'
 import type { FeedLines, FeedStore, StoredFeed } from './feeds/store.ts'
 import { repeat } from './jobs/runner.ts'
@@ -18,7 +23,7 @@ import { SECOND_MS } from './lib/time.ts'
 import type { Observed } from './metrics/observed.ts'
 import { type Node, observeNode, openNode } from './node/node.ts'
 import { readListChanges } from './postgres/changes.ts'
-import { createCheckedList, createStatusStore } from './postgres/checker.ts'
+import { createCheckerList, createStatusStore } from './postgres/checker.ts'
 import { type Connection, openConnection, shownDatabase } from './postgres/connection.ts'
 import { createFeedStore } from './postgres/feeds.ts'
 import { createListStore } from './postgres/list.ts'
@@ -30,8 +35,8 @@ import type { Filter } from './proxies/filter.ts'
 import type { CityNames, EndpointRow, Row } from './proxies/row.ts'
 import type { Breakdown } from './proxies/stats.ts'
 import type { ProxyWriter } from './proxies/store.ts'
-import { openCheckedList } from './sqlite/checked-list.ts'
-import { checkerStatusIn, openChecks, readChecks } from './sqlite/checks.ts'
+import { checkerStatusIn, openCandidates, readCandidates } from './sqlite/candidates.ts'
+import { openCheckerList } from './sqlite/checker-list.ts'
 import { listCopyOf, lostSchema, openListInMemory, requireOwnData } from './sqlite/copy.ts'
 import {
   ACCESS_FILE,
@@ -285,9 +290,9 @@ function feedStoreIn(dir: string, opened: DisposableStack): () => FeedStore {
 
 /** What a checker works with; failures are `StoreError`s. */
 export type Checking = {
-  list: CheckedList
+  list: CheckerList
   /** What it remembers, in its data directory. */
-  store: CheckStore
+  store: CandidateStore
   status: CheckerStatusStore
   feedLines: FeedLines
   /** The states of the feeds; they are opened when they are first used. */
@@ -303,8 +308,8 @@ export async function withChecker<T>(
   clock: Clock,
   work: (checking: Checking) => Promise<T>,
 ): Promise<T> {
-  const withStore = (more: (store: ReturnType<typeof openChecks>) => Promise<T>): Promise<T> =>
-    withResource(join(dir, CHECKS_FILE), () => openChecks(dir), more)
+  const withStore = (more: (store: ReturnType<typeof openCandidates>) => Promise<T>): Promise<T> =>
+    withResource(join(dir, CHECKS_FILE), () => openCandidates(dir), more)
   if (url !== undefined) {
     return await withStore(store =>
       withCheckedDatabase({ url, timeoutMs, name: NAME }, clock, parts =>
@@ -318,7 +323,7 @@ export async function withChecker<T>(
   return await withStore(store =>
     withResource(
       join(dir, PROXY_FILE),
-      () => openCheckedList(dir, clock),
+      () => openCheckerList(dir, clock),
       list =>
         work({ list, store, status: store.status, feedLines: feedLinesIn(dir), openFeedStore }),
     ),
@@ -329,16 +334,16 @@ export async function withChecker<T>(
 export const withMemoryChecker = <T>(
   clock: Clock,
   work: (
-    parts: Pick<Checking, 'store' | 'status'> & { list: ReturnType<typeof openCheckedList> },
+    parts: Pick<Checking, 'store' | 'status'> & { list: ReturnType<typeof openCheckerList> },
   ) => Promise<T>,
 ): Promise<T> =>
   withResource(
     ':memory:',
-    () => openChecks(null),
+    () => openCandidates(null),
     store =>
       withResource(
         ':memory:',
-        () => openCheckedList(null, clock),
+        () => openCheckerList(null, clock),
         list => work({ list, store, status: store.status }),
       ),
   )
@@ -346,7 +351,7 @@ export const withMemoryChecker = <T>(
 /** What the checker of a data directory remembers of an address, `null` nothing; and what its clock shows. */
 export function findCandidate(dir: string, id: number, clock: Clock) {
   if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
-  return readChecks(dir, ({ find, ledger }) => ({
+  return readCandidates(dir, ({ find, ledger }) => ({
     candidate: find(id),
     nowMs: Math.max(clock(), ledger()?.atMs ?? 0),
   }))
@@ -374,7 +379,7 @@ async function withCheckedDatabase<T>(
     const { read, write } = createStatusStore(quick)
     const feeds = createFeedStore(quick, lock.query)
     return await work({
-      list: createCheckedList({ quick, patient, clock, isOnly: lock.isHeld }),
+      list: createCheckerList({ quick, patient, clock, isOnly: lock.isHeld }),
       status: { read, write: status => (lock.isHeld() ? write(status) : undefined) },
       feedLines: feeds,
       openFeedStore: () => feeds,

@@ -20,12 +20,12 @@ import { createLine } from './line.ts'
 import { createPace } from './pace.ts'
 import type {
   Candidate,
-  CheckedList,
+  CandidateStore,
+  CheckerList,
   CheckerStatus,
   CheckerStatusStore,
   CheckRequest,
   CheckResult,
-  CheckStore,
   Postponed,
   Probe,
   SelfCheck,
@@ -49,9 +49,9 @@ const SPEED_BYTES = 320 * 1024
 const END_MS_MAX = 2 * SECOND_MS
 
 export type CheckerOptions = {
-  store: CheckStore
+  store: CandidateStore
   status: Pick<CheckerStatusStore, 'write'>
-  list: CheckedList
+  list: CheckerList
   probe: Probe
   /** Asks the judge itself; never rejects. */
   selfCheck: (signal: AbortSignal) => Promise<SelfCheck>

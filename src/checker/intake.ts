@@ -4,7 +4,7 @@ import { DAY_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Address } from '../proxies/proxy.ts'
 import { idOf } from '../proxies/row.ts'
 import { createSlots } from './pace.ts'
-import type { Candidate, CheckedList, CheckStore, ListedRow } from './ports.ts'
+import type { Candidate, CandidateStore, CheckerList, ListedRow } from './ports.ts'
 import { listedCandidate, newCandidate } from './schedule.ts'
 
 /** The list is read again so often, if it has changed. */
@@ -19,8 +19,8 @@ export type Times = {
 }
 
 export function createIntake(
-  store: Pick<CheckStore, 'add'>,
-  list: Pick<CheckedList, 'version' | 'page'>,
+  store: Pick<CandidateStore, 'add'>,
+  list: Pick<CheckerList, 'version' | 'page'>,
   { now, toOurs }: Times,
   once: boolean,
   accepts: (address: Address) => boolean,

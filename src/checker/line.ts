@@ -6,7 +6,7 @@
 import { SECOND_MS } from '../lib/time.ts'
 import { subnetOf } from '../proxies/row.ts'
 import { BEGUN_MAX, createCounts, type createPace, createSlots } from './pace.ts'
-import type { Batch, CheckStore, Postponed } from './ports.ts'
+import type { Batch, CandidateStore, Postponed } from './ports.ts'
 import { createOrder, type Next } from './schedule.ts'
 
 /** How often in a second, and how many addresses at most, to look behind those that must come later. */
@@ -22,7 +22,7 @@ const HELD_MAX = 20_000
 const PUT_OFF_TIMES = 5
 
 export function createLine(
-  store: Pick<CheckStore, 'due' | 'idle'>,
+  store: Pick<CandidateStore, 'due' | 'idle'>,
   pace: Pick<ReturnType<typeof createPace>, 'isFull' | 'isHeld'>,
   perSecond: number,
   /** Of a run that ends by itself: its addresses are those that were due then. */

@@ -166,7 +166,7 @@ export type Batch = {
 }
 
 /** The memory of the checker, which nobody else writes. Failures are `StoreError`s. */
-export interface CheckStore {
+export interface CandidateStore {
   /** Adds those that are not there; returns how many. */
   add(candidates: readonly Candidate[]): number
   find(id: number): Candidate | null
@@ -195,7 +195,7 @@ export type ListedRow = Address & {
 }
 
 /** The list, as the checker reads and writes it. Failures are `StoreError`s. */
-export interface CheckedList {
+export interface CheckerList {
   begin(mode: 'set'): Pick<ImportTx, 'lock' | 'add' | 'lower' | 'commit' | 'rollback'>
   /** A string that changes when others have changed the list. */
   version(): Awaitable<string>

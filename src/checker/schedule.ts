@@ -7,7 +7,7 @@ import { idOf } from '../proxies/row.ts'
 import type {
   Attempt,
   Candidate,
-  CheckStore,
+  CandidateStore,
   ListedRow,
   Measured,
   Past,
@@ -59,8 +59,8 @@ const RAW_SHARE = 1 / 4
 /** An address that comes next, and out of which line. */
 export type Next = { id: number; line: Queue | 'idle' }
 
-/** Which addresses come next: see `CheckStore` for what it asks. */
-export function createOrder(store: Pick<CheckStore, 'due' | 'idle'>) {
+/** Which addresses come next: see `CandidateStore` for what it asks. */
+export function createOrder(store: Pick<CandidateStore, 'due' | 'idle'>) {
   let rawShare = 0 // what was below a whole address stays for the next time
   return function next(
     nowMs: number,

@@ -1,6 +1,6 @@
 /** What the checker counts since its start, and the status that is made of it. */
 import { SECOND_MS } from '../lib/time.ts'
-import type { CheckerStatus, CheckResult, CheckStore, Reason } from './ports.ts'
+import type { CandidateStore, CheckerStatus, CheckResult, Reason } from './ports.ts'
 import { FRESH_MS, neededRate } from './schedule.ts'
 
 /** The rate is that of so many seconds. */
@@ -33,7 +33,7 @@ export function createTally(perSecond: number) {
     },
 
     status(
-      store: Pick<CheckStore, 'counts' | 'freshSince' | 'lagMs'>,
+      store: Pick<CandidateStore, 'counts' | 'freshSince' | 'lagMs'>,
       when: Pick<CheckerStatus, 'at' | 'startedMs' | 'once' | 'judgeProblem'> & { nowMs: number },
     ): CheckerStatus {
       const { nowMs, ...rest } = when

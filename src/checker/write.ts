@@ -8,7 +8,7 @@ import { idOf, toAddress } from '../proxies/row.ts'
 import type {
   Batch,
   Candidate,
-  CheckedList,
+  CheckerList,
   CheckRequest,
   CheckResult,
   ListedRow,
@@ -69,7 +69,7 @@ const isIncomplete = ({ works, measured }: Candidate): boolean =>
   percentOf(works) === null || measured?.speed === undefined || measured.pingMs === null
 
 export function createWriter(
-  list: Pick<CheckedList, 'begin' | 'find'>,
+  list: Pick<CheckerList, 'begin' | 'find'>,
   placing: (proxy: IncomingProxy) => IncomingProxy,
   random: () => number,
 ) {

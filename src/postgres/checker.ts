@@ -28,7 +28,7 @@ const PAGE_ROWS = 2_000
 const SELECT = `select ${LISTED_COLUMNS.map(column => `${column}::float8 as ${column}`).join(', ')}
   from proxylist.proxies`
 
-type CheckedListOptions = {
+type CheckerListOptions = {
   /** For what is quick. */
   quick: Connection
   /** For imports alone. */
@@ -39,7 +39,7 @@ type CheckedListOptions = {
 }
 
 /** The list of a database as its checker uses it; it writes nothing while another checker may. */
-export function createCheckedList({ quick, patient, clock, isOnly }: CheckedListOptions) {
+export function createCheckerList({ quick, patient, clock, isOnly }: CheckerListOptions) {
   const { begin } = createListStore(patient, clock)
   /** Versions that imports of this list have made. */
   let own = 0

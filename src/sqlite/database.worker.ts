@@ -5,7 +5,6 @@
 import { doTask, lowerPriority } from '../lib/worker.ts'
 import { openAccessFile } from './access/file.ts'
 import { type CheckTask, checkUsable } from './check.ts'
-import { openChecksFile } from './checks.ts'
 import { type CountTask, readBreakdown } from './proxies/stats.ts'
 import { checkOpenList, createListStore, openListFile, type RemoveTask } from './proxies/store.ts'
 import { type VerifyTask, verifyHere } from './verify.ts'
@@ -16,7 +15,7 @@ declare const self: Worker
 /** Everything is read once and in order: a large cache would only cost memory. */
 const MODE = { isServer: true, mustExist: true, cacheKib: 4 * 1024 } as const
 
-const OPEN = { access: openAccessFile, proxies: openListFile, checks: openChecksFile } as const
+const OPEN = { access: openAccessFile, proxies: openListFile } as const
 
 type Task = CheckTask | CheckpointTask | CountTask | RemoveTask | VerifyTask
 

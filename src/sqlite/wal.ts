@@ -2,7 +2,7 @@
  * The write-ahead log of a database: its size, what keeps it short while the database is in use, and whether
  * the disk has room for what goes through it. A worker copies it into the file: of the list, because an
  * import cannot empty it while an older snapshot is being read; of keys, plans and usage, because a commit
- * that waits for the disk makes all requests wait; of the checker, because its checks would time out.
+ * that waits for the disk makes all requests wait.
  */
 import { Database } from 'bun:sqlite'
 import { realpathSync, statfsSync, statSync, truncateSync } from 'node:fs'
@@ -53,7 +53,7 @@ export function hasLongWal(db: Database): boolean {
 /** Most calls of `tick` between two attempts that fail: each one changes the version of the list. */
 const TICKS_MAX = 64
 
-export type CheckpointTask = { kind: 'checkpoint'; file: string; holds: ServerHolds | 'checks' }
+export type CheckpointTask = { kind: 'checkpoint'; file: string; holds: ServerHolds }
 
 /** Copies the WAL of `file` in a worker, when `tick` finds much of it pending, and then calls `onEnd`. */
 export function createCheckpointer(

@@ -7,7 +7,7 @@ import type { CheckerStatus } from '../../src/checker/ports.ts'
 import { readSettings } from '../../src/config/settings.ts'
 import { EXAMINED, examine } from '../../src/doctor.ts'
 import { REASONS } from '../../src/metrics/attention.ts'
-import { openChecks } from '../../src/sqlite/checks.ts'
+import { openCandidates } from '../../src/sqlite/candidates.ts'
 import { observeData } from '../../src/sqlite/observe.ts'
 import { withFeeds } from '../../src/sqlite/stores.ts'
 import { CHECKER_STATUS } from '../support/checker-status.ts'
@@ -96,7 +96,7 @@ const ticks = async ({ admin }: Watched): Promise<void> => {
 const saysChecker =
   (more: Partial<CheckerStatus>) =>
   ({ dir }: Watched): void => {
-    using checks = openChecks(dir)
+    using checks = openCandidates(dir)
     void checks.status.write({ ...CHECKER_STATUS, ...more })
   }
 

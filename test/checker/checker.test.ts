@@ -9,8 +9,8 @@ import { StoreError } from '../../src/lib/errors.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { parseAddress } from '../../src/proxies/proxy.ts'
 import { idOf } from '../../src/proxies/row.ts'
-import { openCheckedList } from '../../src/sqlite/checked-list.ts'
-import { checkerStatusIn, openChecks } from '../../src/sqlite/checks.ts'
+import { checkerStatusIn, openCandidates } from '../../src/sqlite/candidates.ts'
+import { openCheckerList } from '../../src/sqlite/checker-list.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { alive, createWorld, dead } from '../support/checker.ts'
 import { simulate } from '../support/checker-simulation.ts'
@@ -741,8 +741,8 @@ test('on the disk: what it finds is in the list, and in its memory when it start
   addList(dir, [{ ip: A, type: 'http', age: 700, works: 60, country: 'de' }])
   /** Checks for a while, with all in files. */
   async function check(seconds: number): Promise<World> {
-    using checks = openChecks(dir)
-    const list = openCheckedList(dir, () => T0)
+    using checks = openCandidates(dir)
+    const list = openCheckerList(dir, () => T0)
     const world = createWorld({ store: checks, status: checks.status, list })
     world.answer = ({ address }) => (address.ip.endsWith('.4') ? dead() : alive({ speed: 7000 }))
     addRaw(world, addresses)

@@ -1,7 +1,7 @@
 /** A checker whose clock, timers, proxies, judge and list are a test's. */
 import { type CheckerOptions, createChecker } from '../../src/checker/checker.ts'
 import type {
-  CheckedList,
+  CheckerList,
   CheckerStatus,
   CheckRequest,
   CheckResult,
@@ -14,7 +14,7 @@ import { orAborted } from '../../src/lib/errors.ts'
 import { SECOND_MS } from '../../src/lib/time.ts'
 import { addressText, type IncomingProxy, parseAddress } from '../../src/proxies/proxy.ts'
 import { idOf } from '../../src/proxies/row.ts'
-import { openChecks } from '../../src/sqlite/checks.ts'
+import { openCandidates } from '../../src/sqlite/candidates.ts'
 import { T0 } from './fixtures.ts'
 import { createRandom } from './random.ts'
 import { onCleanUp } from './temporary.ts'
@@ -159,7 +159,7 @@ export function createTestList() {
       }
     },
   }
-  return list satisfies CheckedList & { [member: string]: unknown }
+  return list satisfies CheckerList & { [member: string]: unknown }
 }
 
 export const alive = (measured: Partial<Measured> = {}): CheckResult => ({
@@ -179,7 +179,7 @@ export function createWorld(options: Partial<CheckerOptions> = {}) {
   const world = {
     time,
     list,
-    store: openChecks(null),
+    store: openCandidates(null),
     /** What a check finds, and how long that takes. */
     answer: (_: CheckRequest, _beganMs: number): CheckResult => alive(),
     takesMs: (_: CheckRequest): number => 300,

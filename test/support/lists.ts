@@ -6,14 +6,14 @@
 import { SECOND_MS } from '../../src/lib/time.ts'
 import { readState } from '../../src/postgres/change-numbers.ts'
 import { readListChanges } from '../../src/postgres/changes.ts'
-import { createCheckedList } from '../../src/postgres/checker.ts'
+import { createCheckerList } from '../../src/postgres/checker.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { createListStore } from '../../src/postgres/list.ts'
 import { LOCK_CLASS, LOCKS } from '../../src/postgres/migrate.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
 import { type CityName, ROW_COLUMNS, type Row } from '../../src/proxies/row.ts'
 import type { ProxyWriter } from '../../src/proxies/store.ts'
-import { openCheckedList } from '../../src/sqlite/checked-list.ts'
+import { openCheckerList } from '../../src/sqlite/checker-list.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
 import { HAS_POSTGRES } from './postgres.ts'
@@ -33,7 +33,7 @@ export type TestList = ProxyWriter & {
   /** As the checker uses it; `isOnly`: whether there is no other one, which a directory knows by itself. */
   checked(
     isOnly?: () => boolean,
-  ): ReturnType<typeof createCheckedList> | ReturnType<typeof openCheckedList>
+  ): ReturnType<typeof createCheckerList> | ReturnType<typeof openCheckerList>
   close(): Promise<void>
 }
 
@@ -80,7 +80,7 @@ function openSqlite(dir: string | null): TestList {
       return importTx.rollback
     },
     checked() {
-      const checked = openCheckedList(dir ?? '', () => T0)
+      const checked = openCheckerList(dir ?? '', () => T0)
       onCleanUp(checked.close)
       return checked
     },
@@ -127,7 +127,7 @@ async function openPostgres(
       }
     },
     checked: (isOnly = () => true) =>
-      createCheckedList({ quick: reader, patient: connection, clock: () => T0, isOnly }),
+      createCheckerList({ quick: reader, patient: connection, clock: () => T0, isOnly }),
     close,
   }
 }

@@ -6,7 +6,7 @@ import { createSlots } from '../../../src/checker/pace.ts'
 import type { Candidate } from '../../../src/checker/ports.ts'
 import { afterFailure, newCandidate } from '../../../src/checker/schedule.ts'
 import { SECOND_MS } from '../../../src/lib/time.ts'
-import { openChecks } from '../../../src/sqlite/checks.ts'
+import { openCandidates } from '../../../src/sqlite/candidates.ts'
 import { simulate } from '../../support/checker-simulation.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { randomOf } from '../../support/random.ts'
@@ -50,7 +50,7 @@ async function many(run: Run): Promise<Finding[]> {
   const random = randomOf(run.seed, 'checker')
   const slots = createSlots()
   const before = process.memoryUsage.rss()
-  using checks = openChecks(run.directory('checks'))
+  using checks = openCandidates(run.directory('checks'))
   const anybody = (): Candidate => {
     const id = Math.floor(random() * 2 ** 32) * 65536 + 8080
     const nextAtMs = slots.take({ id, line: 'raw' }, T0)

@@ -1,6 +1,6 @@
 /** The checker on the overview, in a real browser. */
 import { afterAll, expect } from 'bun:test'
-import { openChecks } from '../../../src/sqlite/checks.ts'
+import { openCandidates } from '../../../src/sqlite/candidates.ts'
 import { faultsIn, keepScreenshot, type Look, openPage } from '../../support/browser.ts'
 import { CHECKER_STATUS } from '../../support/checker-status.ts'
 import { startConsole } from '../../support/console-page.ts'
@@ -23,7 +23,7 @@ test('an overview says what the checker knows and why checks fail, and nothing w
   const { page } = await openPage(server.url, {})
   await page.locator('.cards').waitFor()
   expect(await page.getByRole('region', { name: 'Checker' }).count()).toBe(0)
-  using checks = openChecks(dir)
+  using checks = openCandidates(dir)
   void checks.status.write(CHECKER_STATUS)
   await page.reload()
   const card = page.getByRole('region', { name: 'Checker' })

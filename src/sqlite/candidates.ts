@@ -1,34 +1,32 @@
 /**
- * The memory of the checker, on the disk because there may be ten million addresses: nothing reads all of them
- * but opening it, which counts them. Knows nothing of checks.
+ * The checker's candidates, in `checks.db`. There may be ten million, so only opening the file reads all of them,
+ * to count the queues.
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   type Attempt,
-  type Batch,
   type Candidate,
+  type CandidateStore,
   type CheckerStatus,
   type CheckerStatusStore,
-  type CheckStore,
   type Ledger,
   type Past,
   QUEUES,
   type Queue,
 } from '../checker/ports.ts'
 import { CommandError } from '../lib/errors.ts'
-import schema from './checks.sql' with { type: 'text' }
+import schema from './candidates.sql' with { type: 'text' }
 import { CHECKS_FILE } from './data-directory.ts'
 import { type OpenMode, openDatabase } from './database.ts'
-import { hasMoved, lockPath } from './database-files.ts'
+import { lockPath } from './database-files.ts'
 import { toStoreError } from './errors.ts'
-import { createCheckpointer } from './wal.ts'
 
 // -----------------------------------------------------------------------------------------------
-// A candidate as a row. Attempts are most of it: they are stored without the names of their members.
+// A candidate as a row. Attempts take the most space, so they are stored as arrays.
 
-/** In the order of the table. */
+/** Columns in the order of the table. */
 type Row = [
   id: number,
   queue: number,
@@ -47,13 +45,13 @@ const toStoredPast = ({ at, result, attempts, measured }: Past): StoredPast => [
   measured,
 ]
 const toAttempt = (values: unknown[]): Attempt =>
-  Object.fromEntries(ATTEMPT.map((member, i) => [member, values[i]])) as Attempt // as it was stored
+  Object.fromEntries(ATTEMPT.map((member, i) => [member, values[i]])) as Attempt // values() is untyped
 const toPast = ([at, result, attempts, measured]: StoredPast): Past => ({
   ...{ at, result, attempts: attempts.map(toAttempt) },
   ...(measured && { measured }),
 })
 
-/** What most addresses have, which is not stored. */
+/** Values of most candidates; they are not stored. */
 const NOTHING = {
   ...{ addedMs: 0, hint: null, streak: 0, works: null, checkedMs: null, measured: null },
   ...{ speedMs: null, servicesMs: null, tlsMs: null, history: [] },
@@ -76,10 +74,10 @@ function toCandidate([id, queue, nextAtMs, idleAtMs, okAtMs, memory]: Row): Cand
 
 // -----------------------------------------------------------------------------------------------
 
-/** How many of a queue are looked at to find those that may be checked early. */
+/** How many candidates of a queue `idle` reads at most. */
 const IDLE_SCAN = 2_000
 
-/** The value in the only row of the table of the checker. */
+/** A JSON value in the only row of the table `checker`. */
 function cell<T>(db: Database, column: 'ledger' | 'status') {
   const read = db.prepare<{ value: string | null }, []>(`select ${column} as value from checker`)
   const write = db.prepare<never, [string]>(
@@ -94,7 +92,7 @@ function cell<T>(db: Database, column: 'ledger' | 'status') {
   }
 }
 
-function finder(db: Database): CheckStore['find'] {
+function finder(db: Database): CandidateStore['find'] {
   const find = db.prepare('select * from candidates where id = ?')
   return id => {
     const [row] = find.values(id) as unknown as Row[] // values() is untyped
@@ -102,7 +100,7 @@ function finder(db: Database): CheckStore['find'] {
   }
 }
 
-function createCheckStore(db: Database) {
+function createCandidateStore(db: Database) {
   const conflict = 'insert into candidates values (?1, ?2, ?3, ?4, ?5, ?6) on conflict (id)'
   const insert = db.prepare<never, Row>(`${conflict} do nothing`)
   const upsert = db.prepare<never, Row>(
@@ -136,14 +134,14 @@ function createCheckStore(db: Database) {
   )
   const ledger = cell<Ledger>(db, 'ledger')
 
-  /** Counting ten million takes half a second: it is done once, because nobody else writes. */
+  /** Sizes of the queues. Counting ten million takes half a second; no other process writes, so once is enough. */
   const sizes = QUEUES.map(() => 0)
   const counted = db.query<{ queue: number; n: number }, []>(
     'select queue, count(*) as n from candidates group by queue',
   )
   for (const { queue, n } of counted.all()) sizes[queue] = n
 
-  /** Works in a transaction, and counts what it does to the queues. */
+  /** Runs `work` in a transaction, then applies its changes to the sizes of the queues. */
   function change(work: (count: (queue: number | undefined, by: number) => void) => void): void {
     const changes = QUEUES.map(() => 0)
     db.transaction(() =>
@@ -154,7 +152,7 @@ function createCheckStore(db: Database) {
     for (const [queue, by] of changes.entries()) sizes[queue] = (sizes[queue] ?? 0) + by
   }
 
-  /** The first of a queue that may be checked early. */
+  /** The next candidates of a queue that may be checked early. */
   function earlyOf(queue: number, nowMs: number, count: number, excluded: ReadonlySet<number>) {
     const found: Early[] = []
     for (const row of following.iterate(queue, nowMs, IDLE_SCAN + excluded.size)) {
@@ -167,7 +165,7 @@ function createCheckStore(db: Database) {
   return {
     add(candidates): number {
       let added = 0
-      // In the order of the table, of which each page is then read and written once.
+      // Sorted by id, so that each page is read and written once.
       const rows = candidates.map(toRow).sort(([a], [b]) => a - b)
       change(count => {
         for (const row of rows) {
@@ -191,7 +189,7 @@ function createCheckStore(db: Database) {
       return ids
     },
 
-    /** Exact where few may be checked early; else of each queue are looked at those that are due next. */
+    /** Exact when few may be checked early; otherwise only the next due of each queue are considered. */
     idle(nowMs, count, excluded): number[] {
       const few = excluded.size + 4 * count
       const found = early.all(nowMs, few)
@@ -227,35 +225,34 @@ function createCheckStore(db: Database) {
     counts: () => ({ living: sizes[0] ?? 0, down: sizes[1] ?? 0, raw: sizes[2] ?? 0 }),
     freshSince: (ms): number => fresh.get(ms)?.n ?? 0,
     lagMs: (nowMs): number => Math.max(0, nowMs - (first.get()?.next_at ?? nowMs)),
-  } satisfies CheckStore
+  } satisfies CandidateStore
 }
 
-/** `work`, which throws what `failure` makes of what it throws. */
-export const failingAs =
-  (failure: (error: unknown) => unknown) =>
-  <A extends unknown[], R>(work: (...args: A) => R) =>
-  (...args: A): R => {
-    try {
-      return work(...args)
-    } catch (error) {
-      throw failure(error)
-    }
-  }
+type Method = (...args: never[]) => unknown
 
-/** With each method throwing `StoreError`s. */
-function explained<T extends object>(file: string, methods: T): T {
-  const failing = failingAs(error => toStoreError(file, error))
-  const wrapped = Object.entries(methods).map(([name, work]) => [name, failing(work)])
+/** Wraps methods so that a failure of SQLite is a `StoreError`, after which the checker retries. */
+export function withStoreErrors<T extends { [name: string]: Method }>(file: string, methods: T): T {
+  const fail = (error: unknown): never => {
+    throw toStoreError(file, error)
+  }
+  const wrapped = Object.entries(methods).map(([name, method]) => [
+    name,
+    (...args: never[]) => {
+      try {
+        const result = method(...args)
+        return result instanceof Promise ? result.catch(fail) : result
+      } catch (error) {
+        return fail(error)
+      }
+    },
+  ])
   return Object.fromEntries(wrapped)
 }
 
-/** A commit copies no shorter WAL into the file: a worker does that, because the checker must not wait. */
-const WAL_BYTES = 256 * 1024 * 1024
+const openCandidatesFile = (file: string, mode: OpenMode = {}): Database =>
+  openDatabase(file, { holds: 'checks', scripts: [schema], ...mode })
 
-export const openChecksFile = (file: string, mode: OpenMode = {}): Database =>
-  openDatabase(file, { holds: 'checks', scripts: [schema], walBytes: WAL_BYTES, ...mode })
-
-/** Locks a data directory for one checker; the lock ends with its process. @throws CommandError. */
+/** Locks a data directory for one checker until its process ends. @throws CommandError when it is locked. */
 function lockDirectory(dir: string): () => void {
   mkdirSync(dir, { recursive: true, mode: 0o700 })
   const release = lockPath(join(dir, 'checker'), 0)
@@ -263,51 +260,38 @@ function lockDirectory(dir: string): () => void {
   throw new CommandError(`another checker is at work on ${dir}: there is one for a data directory`)
 }
 
-/** @throws CommandError when the file of a database is not in its place: what was written to it is lost. */
-export function requireUnmoved(db: Database, file: string): void {
-  if (!hasMoved(db)) return
-  throw new CommandError(`${file} was removed or replaced; start the checker again`)
-}
-
 /**
- * Opens the memory of the checker of a data directory, which is its only one until it is closed; or one in
- * memory when `dir` is null. @throws CommandError when there is another, and as `openDatabase` does.
+ * Opens the candidates of a data directory for its only checker, or a store in memory when `dir` is null.
+ * @throws CommandError when another checker has it, and as `openDatabase` does.
  */
-export function openChecks(dir: string | null) {
+export function openCandidates(dir: string | null) {
   using opened = new DisposableStack()
   if (dir !== null) opened.defer(lockDirectory(dir))
   const file = dir === null ? ':memory:' : join(dir, CHECKS_FILE)
-  const db = openChecksFile(file)
+  const db = openCandidatesFile(file)
   opened.defer(() => db.close(true))
-  const status = cell<CheckerStatus>(db, 'status')
-  const store = explained(file, createCheckStore(db))
-  const checkpointer = createCheckpointer(file, 'checks')
-  opened.defer(checkpointer.close)
+  const store = withStoreErrors(file, createCandidateStore(db))
+  const status = withStoreErrors(file, cell<CheckerStatus>(db, 'status'))
   const kept = opened.move()
   const close = (): void => kept.dispose()
   return {
     ...store,
-    save(batch: Batch): void {
-      store.save(batch)
-      requireUnmoved(db, file)
-      if (dir !== null) checkpointer.tick(db)
-    },
-    status: explained(file, status) satisfies CheckerStatusStore,
+    status: status satisfies CheckerStatusStore,
     close,
     [Symbol.dispose]: close,
   }
 }
 
-/** Works with what the checker of a data directory remembers, only to read it; `null` when none ever ran. */
-export function readChecks<T>(
+/** Reads the candidates of a data directory; `null` when no checker ever ran. */
+export function readCandidates<T>(
   dir: string,
-  work: (checks: Pick<CheckStore, 'find' | 'ledger'> & { status(): CheckerStatus | null }) => T,
+  work: (checks: Pick<CandidateStore, 'find' | 'ledger'> & { status(): CheckerStatus | null }) => T,
   mode: OpenMode = { isReader: true },
 ): T | null {
   const file = join(dir, CHECKS_FILE)
   if (!existsSync(file)) return null
   try {
-    using db = openChecksFile(file, mode)
+    using db = openCandidatesFile(file, mode)
     const ledger = cell<Ledger>(db, 'ledger').read
     return work({ find: finder(db), ledger, status: cell<CheckerStatus>(db, 'status').read })
   } catch (error) {
@@ -315,7 +299,7 @@ export function readChecks<T>(
   }
 }
 
-/** The status of the checker of a data directory, which may be another process. */
+/** The status of the checker of a data directory, usually another process. */
 export const checkerStatusIn = (dir: string, mode?: OpenMode) => ({
-  read: () => readChecks(dir, checks => checks.status(), mode),
+  read: () => readCandidates(dir, checks => checks.status(), mode),
 })

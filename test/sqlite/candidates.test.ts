@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import type { Candidate, Past, Queue } from '../../src/checker/ports.ts'
 import { newCandidate } from '../../src/checker/schedule.ts'
 import { CommandError, StoreError } from '../../src/lib/errors.ts'
-import { checkerStatusIn, openChecks, readChecks } from '../../src/sqlite/checks.ts'
+import { checkerStatusIn, openCandidates, readCandidates } from '../../src/sqlite/candidates.ts'
 import { CHECKS_FILE } from '../../src/sqlite/data-directory.ts'
 import { CHECKER_STATUS } from '../support/checker-status.ts'
 import { makeReadOnly, smallDisk } from '../support/disk.ts'
@@ -18,7 +18,7 @@ import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 afterAll(cleanUp)
 
 function open(dir: string | null = null) {
-  const checks = openChecks(dir)
+  const checks = openCandidates(dir)
   onCleanUp(checks.close)
   return checks
 }
@@ -78,7 +78,7 @@ describe('a candidate', () => {
     const checks = open(dir)
     expect(checks.add([each])).toBe(1)
     expect(checks.find(each.id)).toEqual(each)
-    expect(readChecks(dir, ({ find }) => find(each.id))).toEqual(each)
+    expect(readCandidates(dir, ({ find }) => find(each.id))).toEqual(each)
     checks.save({ checked: [each], forgotten: [], postponed: [], ledger: LEDGER })
     expect(checks.find(each.id)).toEqual(each)
   })
@@ -140,7 +140,7 @@ describe('who comes next', () => {
       fc.integer({ min: 1, max: 6 }),
       fc.array(fc.nat(80), { maxLength: 9 }),
       (some, count, busy) => {
-        using checks = openChecks(null)
+        using checks = openCandidates(null)
         const all = some.map(({ queue, dueMs, pauseMs }, id) =>
           candidate(id, { queue, dueMs, earlyMs: dueMs - pauseMs / 2 - 0.5 }),
         )
@@ -163,7 +163,7 @@ describe('who comes next', () => {
 
 test('counts, freshness and lag are those of the queues', () => {
   const dir = temporaryDirectory()
-  let checks = openChecks(dir)
+  let checks = openCandidates(dir)
   checks.add([
     ...[1, 2, 3].map(id => candidate(id, { queue: 'living', okAtMs: T0 - id, dueMs: id - 3 })),
     ...[candidate(4, { queue: 'down', okAtMs: T0 }), candidate(5), candidate(6)],
@@ -197,7 +197,7 @@ test('ledger and status are kept, and others read the status', () => {
     [1, 1].map(() => ({ ...CHECKER_STATUS, alive: 2 })),
   )
   checks.close()
-  using again = openChecks(dir)
+  using again = openCandidates(dir)
   expect(again.ledger()).toEqual(LEDGER)
 })
 
@@ -207,24 +207,24 @@ describe('one checker a data directory', () => {
 
   test('a second one is refused, until the first has ended', () => {
     const dir = temporaryDirectory()
-    const first = openChecks(dir)
-    expect(() => openChecks(dir)).toThrow(refusal(dir))
+    const first = openCandidates(dir)
+    expect(() => openCandidates(dir)).toThrow(refusal(dir))
     expect(first.find(1)).toBeNull()
     first.close()
-    openChecks(dir).close()
+    openCandidates(dir).close()
     expect(readdirSync(dir)).toEqual([CHECKS_FILE])
   })
 
   test('the lock ends with its process', async () => {
     const dir = temporaryDirectory()
-    const source = `import { openChecks } from './src/sqlite/checks.ts'
-      const checks = openChecks(${JSON.stringify(dir)})
+    const source = `import { openCandidates } from './src/sqlite/candidates.ts'
+      const checks = openCandidates(${JSON.stringify(dir)})
       console.log('locked')
       setInterval(() => checks.find(1), 1000)`
     const child = Bun.spawn([process.execPath, '-e', source], { cwd: ROOT, stdout: 'pipe' })
     onCleanUp(() => child.kill('SIGKILL'))
     await child.stdout.getReader().read()
-    expect(() => openChecks(dir)).toThrow(refusal(dir))
+    expect(() => openCandidates(dir)).toThrow(refusal(dir))
     child.kill('SIGKILL')
     await child.exited
     open(dir)
@@ -241,7 +241,7 @@ describe('a file', () => {
     [
       'of a newer program',
       file => {
-        openChecks(join(file, '..')).close()
+        openCandidates(join(file, '..')).close()
         new Database(file).run('pragma user_version = 99')
       },
       ' was written by a newer proxylist (schema 99, this one knows 1); use that version',
@@ -260,7 +260,7 @@ describe('a file', () => {
     const dir = temporaryDirectory()
     const file = join(dir, CHECKS_FILE)
     make(file)
-    for (const attempt of [() => openChecks(dir), () => checkerStatusIn(dir).read()]) {
+    for (const attempt of [() => openCandidates(dir), () => checkerStatusIn(dir).read()]) {
       expect(attempt).toThrow(file + sentence)
     }
     expect(readdirSync(dir)).not.toContain('checker.lock')
@@ -270,7 +270,7 @@ describe('a file', () => {
   test.skipIf(disk === null)('cannot be locked on a read-only disk, which is said', () => {
     const dir = disk ?? ''
     makeReadOnly(dir)
-    expect(() => openChecks(dir)).toThrow(
+    expect(() => openCandidates(dir)).toThrow(
       new CommandError(`${join(dir, 'checker')} cannot be written (read-only file system)`),
     )
   })

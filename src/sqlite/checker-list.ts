@@ -1,0 +1,64 @@
+/**
+ * The list as the checker uses it: read in pages by address, and written once a second while servers read it and
+ * others import. No statement waits for a lock.
+ */
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Clock } from '../lib/clock.ts'
+import { CommandError } from '../lib/errors.ts'
+import { LISTED_COLUMNS, type ListedNumbers, toListed } from '../proxies/row.ts'
+import { withStoreErrors } from './candidates.ts'
+import { PROXY_FILE } from './data-directory.ts'
+import { dataVersionOf } from './database.ts'
+import { ofNewer, schemaVersion } from './migrate.ts'
+import { LIST_SCRIPTS } from './proxies/store.ts'
+import { openList } from './stores.ts'
+
+const PAGE_ROWS = 2_000
+
+/** Opens the list in `dir`, creating it if it is missing, or one in memory. @throws as `openList` does. */
+export function openCheckerList(dir: string | null, clock: Clock) {
+  const file = join(dir ?? '', PROXY_FILE)
+  const list = openList(dir, { clock, isServer: true })
+  const dataVersion = dataVersionOf(list.db)
+  const columns = LISTED_COLUMNS.join(', ')
+  const rowsWhere = <A extends [number | string]>(which: string) =>
+    list.db.prepare<ListedNumbers, A>(`select ${columns} from proxies where ${which}`)
+  const after = rowsWhere<[number]>(`id > ? order by id limit ${PAGE_ROWS}`)
+  const some = rowsWhere<[string]>('id in (select value from json_each(?))')
+
+  const inodeOf = () => (dir === null ? 0 : statSync(file, { throwIfNoEntry: false })?.ino)
+  const inode = inodeOf()
+
+  /** @throws CommandError, which ends the checker, when the list was replaced or a newer program migrated it. */
+  function requireCurrent(): void {
+    if (inodeOf() !== inode) {
+      throw new CommandError(`${file} was removed or replaced; start the checker again`)
+    }
+    const [version, known] = [schemaVersion(list.db), LIST_SCRIPTS.length]
+    if (version > known) throw new CommandError(ofNewer(file, version, known))
+  }
+  const thenRequireCurrent = <R>(result: R): R => {
+    requireCurrent()
+    return result
+  }
+
+  return {
+    ...withStoreErrors(file, {
+      begin(mode: 'set', onWait?: () => void) {
+        const { lock, commit, ...importTx } = list.begin(mode, onWait)
+        return withStoreErrors(file, {
+          ...importTx,
+          lock: (signal?: AbortSignal) => lock(signal).then(requireCurrent),
+          commit: () => thenRequireCurrent(commit()),
+        })
+      },
+      /** Changes when other processes have changed the list. */
+      version: () => thenRequireCurrent(String(dataVersion())),
+      page: (afterId: number) => after.all(afterId).map(toListed),
+      find: (ids: readonly number[]) => some.all(JSON.stringify(ids)).map(toListed),
+    }),
+    ...{ pages: list.pages, endpointPages: list.endpointPages, cityNames: list.cityNames },
+    close: list.close,
+  }
+}
