@@ -1,4 +1,4 @@
-/** The wiring of the admin listener: console, metrics and what they read of the service. */
+/** The wiring of the admin listener: console and metrics. */
 import { createAuthThrottle } from './access/auth-throttle.ts'
 import type { Registry } from './access/ports.ts'
 import { createAttention } from './admin/attention.ts'
@@ -30,7 +30,7 @@ import { giveToOwner } from './sqlite/database-files.ts'
 
 export { createLogTap }
 
-/** What writes the metrics of a service, as `METRICS_TYPE`; it is loaded at the first scrape. */
+/** Returns a function that writes the metrics as `METRICS_TYPE`. Its code is loaded at the first scrape. */
 export function createMetrics(
   { counted }: App,
   observed: Observed,
@@ -47,18 +47,18 @@ export function createMetrics(
   }
 }
 
-/** What the console shows and changes, besides the service. */
+/** The parts that the console shows and changes. */
 type ConsoleParts = {
   app: App
   registry: Registry
   observed: Observed
   tap: LogTap
   settings: Settings<'data' | 'metricsOpen' | 'providerService'>
-  /** Imports what was uploaded; `null` where the list cannot be changed. */
+  /** Imports an upload; `null` when the list is read-only. */
   runImport: ImportParts['run']
   /** `null` for the sample list, which has none. */
   feeds: Omit<FeedParts, 'states'> | null
-  /** Where the page is; `null`: it is off, or nobody can tell. */
+  /** URL of the public page; `null` when it is off or unknown. */
   pageUrl: string | null
   clock: Clock
   log: Log
@@ -67,7 +67,7 @@ type ConsoleParts = {
 
 export type Console = ReturnType<typeof createConsole>
 
-/** Creates the admin listener, not listening yet; `tick` is to be called every second. */
+/** Creates the admin listener. Call `listen` to start it, and `tick` every second. */
 export function createConsole(parts: ConsoleParts) {
   const { app, registry, observed, tap, settings, pageUrl, clock, log, later = timerLater } = parts
   const { data: dir, metricsOpen, providerService } = settings
@@ -136,7 +136,7 @@ export function createConsole(parts: ConsoleParts) {
       await attention.tick()
       await overview.tick()
     },
-    /** Starts listening at an address, which on a unix socket is for its owner only. */
+    /** Starts listening. A unix socket is open to its owner only. */
     async listen(address: Listen, takesOver: boolean) {
       let where = address
       const service: Listening = {
@@ -157,15 +157,15 @@ export function createConsole(parts: ConsoleParts) {
 }
 
 /**
- * Makes a token for the console of `dir`, and says whether there was one, which ends.
- * @throws CommandError when there is no such directory.
+ * Creates a token for the console of `dir`, which revokes the previous one; `hadOne` says whether there was one.
+ * @throws CommandError when the directory is missing.
  */
 export function makeToken(dir: string): { token: string; hadOne: boolean } {
   if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
   return newToken(dir, giveToOwner)
 }
 
-/** The status with which the listener at `origin` answers a token; `null` when nothing answers. */
+/** The status of a request with this token to the listener at `origin`; `null` when nothing answers. */
 export async function presentToken(
   token: string,
   origin: string,

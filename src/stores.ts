@@ -47,7 +47,7 @@ import {
   PROXY_FILE,
 } from './sqlite/data-directory.ts'
 import { feedLinesIn, openFeeds } from './sqlite/feeds.ts'
-import { observeData } from './sqlite/observe.ts'
+import { observeData } from './sqlite/metrics.ts'
 import { completeRestore } from './sqlite/restore.ts'
 import { openMemoryList, openServerList } from './sqlite/server-list.ts'
 import { openServerRegistry } from './sqlite/server-registry.ts'

@@ -1,6 +1,6 @@
 /**
- * Reads what needs attention (`metrics/attention.ts`) of a running service, for the console and for metrics:
- * only when somebody asks, and at most every ten seconds. What cannot be read is reported elsewhere.
+ * Collects what needs attention (`metrics/attention.ts`) in a running service, for the console and the metrics.
+ * It reads on demand, at most every ten seconds. Failures to read are reported elsewhere.
  */
 import type { KeyWatch } from '../access/key-watch.ts'
 import type { Registry } from '../access/ports.ts'
@@ -19,17 +19,17 @@ import type { Observed } from '../metrics/observed.ts'
 import type { Traffic } from '../metrics/traffic.ts'
 import { latestCheckMs } from '../proxies/freshness.ts'
 
-/** How long what was read is given to all who ask. */
+/** How long a result is reused. */
 const READ_EVERY_MS = 10 * SECOND_MS
 
-/** Calls of `tick`, one a second, between two marks of the traffic; the marks are of five minutes. */
+/** Seconds between two marks of the traffic; the marks cover five minutes. */
 const MARK_EVERY = 15
 const MARKS = 21
 
-/** Refused keys whose labels are read: more than are named. */
+/** How many refused keys get their label read; more than are shown. */
 const KEYS_READ = 20
 
-/** Calls of `tick` between two times that what was counted is kept for `doctor`. */
+/** Seconds between two writes of the counts for `doctor`. */
 const KEEP_EVERY = 60
 
 type AttentionParts = {
@@ -37,11 +37,11 @@ type AttentionParts = {
   registry: Pick<Registry, 'keys'>
   watch: KeyWatch
   traffic: () => Traffic
-  /** Whether a feed is paused: then it fails nobody. */
+  /** Whether a feed is paused; its failures are ignored then. */
   isPaused: (id: string) => boolean
   /** How to fill an empty list. */
   origin: string
-  /** Keeps sentences about what was counted. */
+  /** Writes the sentences about requests for `doctor`. */
   keep: (counted: { atMs: number; found: readonly string[] }) => void
   clock: Clock
 }
@@ -51,7 +51,7 @@ const requestsOf = ({ ok, notFound, refused, failed, rejected }: Traffic): Facts
   notFound,
 })
 
-/** What one of the readers reads; it is left out where it fails. */
+/** One fact, or none when reading it fails. */
 const factOf = <F extends keyof Facts>(
   fact: F,
   read: () => Awaitable<Facts[F] | null>,
@@ -61,7 +61,7 @@ const factOf = <F extends keyof Facts>(
     () => ({}),
   )
 
-/** `tick` is to be called every second. */
+/** Call `tick` every second. */
 export function createAttention(parts: AttentionParts) {
   const { observed, registry, watch, traffic, isPaused, origin, keep, clock } = parts
   const { keys } = registry
@@ -69,7 +69,7 @@ export function createAttention(parts: AttentionParts) {
   let ticks = 0
   let last: { atMs: number; found: Promise<Attention[]> } | null = null
 
-  /** With the labels of those that are named. */
+  /** The refused keys with their labels. */
   async function readRefused(nowMs: number): Promise<Facts['refused']> {
     const shares = watch.refused(nowMs)
     if (shares.length === 0) return []

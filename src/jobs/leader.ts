@@ -1,14 +1,14 @@
-/** Jobs that one server runs for all: the leader, which holds a lock that another one gets when it ends. */
+/** Jobs that only the leader runs: the server that holds a lock, which another one gets when it ends. */
 import { SECOND_MS } from '../lib/time.ts'
 import { type Job, type OnFailure, repeat } from './runner.ts'
 
-const EXAMINE_EVERY_MS = SECOND_MS / 4
-/** How many times it is examined before jobs that could not be started are started again: 5 s. */
-const AGAIN_AFTER = 20
+const CHECK_EVERY_MS = SECOND_MS / 4
+/** Checks of `isLeader` between two attempts to start jobs: 5 s. */
+const RETRY_AFTER = 20
 
 /**
- * Starts jobs when `isLeader` becomes true, and stops them when it becomes false. `isLeader` only says what is
- * known; jobs that cannot be started are started again later, while it is true.
+ * Starts jobs when `isLeader` becomes true, and stops them when it becomes false. When starting fails, it retries
+ * while `isLeader` is true.
  */
 export function whileLeader(
   isLeader: () => boolean,
@@ -19,7 +19,7 @@ export function whileLeader(
   let jobs: readonly Job[] | null = null
   let isStarting = false
   let isStopped = false
-  let toWait = 0
+  let checksToWait = 0
 
   function stopJobs(): void {
     for (const job of jobs ?? []) job.stop()
@@ -32,24 +32,24 @@ export function whileLeader(
       jobs = await start()
       if (isStopped) stopJobs()
     } catch (failure) {
-      toWait = AGAIN_AFTER
+      checksToWait = RETRY_AFTER
       onFailure(failure)
     } finally {
       isStarting = false
     }
   }
 
-  function examine(): void {
+  function check(): void {
     if (isStarting) return
     if (!isLeader()) {
       stopJobs()
-      toWait = 0
-    } else if (toWait > 0) toWait -= 1
+      checksToWait = 0
+    } else if (checksToWait > 0) checksToWait -= 1
     else if (jobs === null) void startJobs()
   }
 
-  examine()
-  const { stop } = every(examine, EXAMINE_EVERY_MS)
+  check()
+  const { stop } = every(check, CHECK_EVERY_MS)
   return {
     stop() {
       isStopped = true

@@ -1,4 +1,4 @@
-/** Retention: removing proxies not checked recently, and usage that no limit counts. */
+/** Retention: removes proxies that were not checked recently, and usage that no limit needs. */
 
 import { createPassedTime } from '../access/passed-time.ts'
 import type { UsageStore } from '../access/ports.ts'
@@ -8,10 +8,10 @@ import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
 import { type Job, type OnFailure, repeatInSlices } from './runner.ts'
 
-/** The first prune of usage: a start has to answer requests first. */
+/** Delay of the first prune of usage: a starting server answers requests first. */
 const FIRST_PRUNE_MS = 10 * SECOND_MS
 
-/** So many rows removed in one round are reported, or this share of the list if that is not few. */
+/** A round that removes this many rows is reported, or this share of the list if it is at least `FEW_ROWS`. */
 const MANY_ROWS = 1_000
 const MANY_SHARE = 1 / 10
 const FEW_ROWS = 100
@@ -34,7 +34,7 @@ export function retainProxies(
     const rowsBefore = removed + (await list.count())
     if (removed < MANY_ROWS && removed < rowsBefore * MANY_SHARE) return
     const proxies = `${counted(removed)} of ${counted(rowsBefore)} proxies`
-    say(`removed ${proxies}, which were last checked longer ago than --retain`)
+    say(`removed ${proxies}, last checked longer ago than --retain`)
   }
   const removeSlice = async (): Promise<boolean> => {
     const { timeMs, isNew } = passedTime(clock(), knownMs)
@@ -49,7 +49,7 @@ export function retainProxies(
   return repeatInSlices(removeSlice, MINUTE_MS, onFailure)
 }
 
-/** Removes usage that no limit counts any more. */
+/** Removes usage that no limit needs. */
 export const pruneUsage = (
   usage: Pick<UsageStore, 'prune'>,
   clock: Clock,

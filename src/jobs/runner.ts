@@ -1,4 +1,4 @@
-/** Running jobs in the background: periodically, or in slices until nothing is left. */
+/** Runs jobs in the background: periodically, or in slices until nothing is left. */
 
 import type { Awaitable } from '../lib/awaitable.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
@@ -6,7 +6,7 @@ import type { Log } from '../lib/log.ts'
 
 export type Job = { stop(): Awaitable<void> }
 
-/** Called with a failure that is not reported elsewhere. */
+/** Is called with a failure that nothing else reports. */
 export type OnFailure = (failure: unknown) => void
 
 /** Reports failures of background work to the operator. */
@@ -23,8 +23,8 @@ export function repeat(work: () => void, everyMs: number): Job {
 }
 
 /**
- * Calls `work` now, or after `firstMs`, and every `everyMs`, and again in a later turn of the event
- * loop while it returns true (more remains). A failure ends the round, see `isTrue`.
+ * Calls `work` now, or after `firstMs`, and then every `everyMs`. While it returns true (more remains), calls it
+ * again in a later turn of the event loop. A failure ends the round, see `isTrue`.
  */
 export function repeatInSlices(
   work: () => Awaitable<boolean>,
@@ -48,8 +48,8 @@ export function repeatInSlices(
 }
 
 /**
- * What `ask` returns; false when it fails. The supervisor of a store reports a `StoreError`; any
- * other failure goes to `onFailure`.
+ * Returns the result of `ask`, or false when it fails. The supervisor of a store reports a `StoreError`; other
+ * failures go to `onFailure`.
  */
 export async function isTrue(ask: () => Awaitable<boolean>, onFailure: OnFailure) {
   try {

@@ -1,7 +1,6 @@
 /**
- * The built-in sample list as the program holds it. `compressed` runs as a macro, while the program is
- * built or when the module that calls it is loaded by `bun run`: as plain text, the list would be in the
- * program twice, because bytecode repeats every string.
+ * The built-in sample list, compressed by a macro when the program is built. As plain text, the program would
+ * contain it twice, because bytecode repeats every string.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

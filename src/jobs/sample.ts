@@ -1,4 +1,4 @@
-/** The built-in sample list (contract D7): its checks keep the age that they have when it is loaded. */
+/** The built-in sample list (contract D7). Its checks keep the age that they have when it is loaded. */
 import { parseJson } from '../import/reader.ts'
 import { isRecord, readRow } from '../import/row.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -12,7 +12,7 @@ type SampleList = Pick<ProxyWriter, 'begin'> & {
   proxies: { shiftChecks(seconds: number): void }
 }
 
-/** Loads the sample, its newest check moved to now, then makes its checks more recent every second. */
+/** Loads the sample with its newest check at the current time, then moves all checks forward every second. */
 export async function keepSampleFresh(list: SampleList, clock: Clock): Promise<Job> {
   let freshAtMs = clock()
   const defaults = { type: undefined, nowMs: freshAtMs, provider: 'the service' }

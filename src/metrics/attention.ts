@@ -10,7 +10,7 @@ import type { Subject } from '../access/rate-limit.ts'
 import type { CheckerStatus } from '../checker/ports.ts'
 import { describeFailure, type FeedState, isForgotten } from '../feeds/store.ts'
 import { counted, several, spanOf } from '../lib/counted.ts'
-import { finding, type Result } from '../lib/examination.ts'
+import { finding, type Result } from '../lib/findings.ts'
 import { DAY_MS, formatDay, MINUTE_MS, SECOND_MS, utcDay } from '../lib/time.ts'
 import {
   describeFresh,

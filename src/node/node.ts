@@ -22,7 +22,7 @@ import { createLeaderLock, createNodes, type NodeName } from '../postgres/nodes.
 import { createRegistry, PATIENT } from '../postgres/registry.ts'
 import { createUsageStore, type FailedRequests } from '../postgres/usage/usage.ts'
 import { lostSchema, openCopiedKeys, requireCopies } from '../sqlite/copy.ts'
-import { observeData } from '../sqlite/observe.ts'
+import { observeData } from '../sqlite/metrics.ts'
 import { openServerList } from '../sqlite/server-list.ts'
 import { createFreshness, type Followed } from './follow.ts'
 import type { CopyTask, FollowReply, FollowTask, NodeData } from './follow.worker.ts'

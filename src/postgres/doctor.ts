@@ -15,7 +15,7 @@ import {
   type Result,
   right,
   wrong,
-} from '../lib/examination.ts'
+} from '../lib/findings.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import {
   describeDistance,

@@ -1,4 +1,4 @@
-/** The port of feeds in a small SQLite database of their own. Knows nothing of fetching. */
+/** The states of feeds in a small SQLite database, `feeds.db`. */
 import type { Database } from 'bun:sqlite'
 import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ import { type OpenMode, openDatabase } from './database.ts'
 import { freshFile, giveToOwner, isAlive, lockPath, openOrRemake } from './database-files.ts'
 import feeds from './feeds.sql' with { type: 'text' }
 
-/** A lease ends with its process, or after this: process ids are used again. */
+/** A lease ends with its process, or after this time, because process ids are reused. */
 const LEASE_MS = HOUR_MS
 
 type Lease = { leased_by: number | null; leased_until: number }
@@ -41,7 +41,7 @@ function createFeedStore(db: Database) {
 
   function isLeased(id: string, nowMs: number): boolean {
     const { leased_by: pid = null, leased_until: untilMs = 0 } = find.get(id) ?? {}
-    // One that lies further ahead than a lease lasts was made by a clock that was wrong.
+    // A lease that ends later than this was made while the clock was ahead.
     const isValid = nowMs < untilMs && untilMs <= nowMs + LEASE_MS
     return isValid && pid !== null && pid !== process.pid && isAlive(pid)
   }
@@ -83,8 +83,8 @@ function createFeedStore(db: Database) {
 }
 
 /**
- * The feeds of the console in `dir`, in a file beside their states: those can be lost, and these cannot. An
- * operator may read and write it like every feeds file.
+ * The feeds of the console, in a text file in `dir` that an operator may edit. It is apart from the states in
+ * `feeds.db`, which may be lost.
  */
 export function feedLinesIn(dir: string) {
   const file = join(dir, FEED_LINES_FILE)
@@ -110,7 +110,7 @@ export function feedLinesIn(dir: string) {
         try {
           if (release === null || readLines() !== before) return false
           const fresh = freshFile(file)
-          writeFileSync(fresh, after, { mode: 0o600, flush: true }) // fsync, before it is in place
+          writeFileSync(fresh, after, { mode: 0o600, flush: true }) // fsync before the rename
           giveToOwner(fresh)
           renameSync(fresh, file)
           syncDirectory(dir)
@@ -122,12 +122,12 @@ export function feedLinesIn(dir: string) {
   } satisfies FeedLines
 }
 
-/** Opens the states of the feeds in `dir`, without those of a damaged file; see `openDatabase`. */
+/** Opens the states of the feeds in `dir`; a damaged file is created again, empty. See `openDatabase`. */
 export function openFeeds(dir: string, mode: OpenMode = {}) {
   const file = join(dir, FEEDS_FILE)
   const options = { holds: 'feeds', scripts: [feeds], pageBytes: 1024, cacheKib: 256 } as const
   const open = () => openDatabase(file, { ...options, ...mode })
-  const db = mode.mustExist ? open() : openOrRemake(file, open) // its content is made again
+  const db = mode.mustExist ? open() : openOrRemake(file, open)
   const close = () => db.close(true)
   return { ...createFeedStore(db), close, [Symbol.dispose]: close }
 }

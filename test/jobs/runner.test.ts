@@ -200,7 +200,7 @@ describe('retention', () => {
     const job = retainProxies(list, RETAIN_MS, () => T0, reports)
     for (const _slice of slices) await pass(1)
     await pass(EVERY_MS)
-    const ending = 'proxies, which were last checked longer ago than --retain'
+    const ending = 'proxies, last checked longer ago than --retain'
     expect(said).toEqual(shown === null ? [] : [`removed ${shown} ${ending}`])
     job.stop()
   })

@@ -1,6 +1,6 @@
 /** The findings of `doctor` for each fact of a shared database. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import type { Result } from '../../src/lib/examination.ts'
+import type { Result } from '../../src/lib/findings.ts'
 import {
   examineDatabase,
   judgeClock,

@@ -1,4 +1,4 @@
-/** What metrics show of a data directory: its databases, its disk, its list and its feeds. */
+/** Metrics of a data directory: databases, disk, list, feeds and checker. */
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { AHEAD_MS } from '../access/ahead.ts'
@@ -16,7 +16,7 @@ import type { Health } from './supervise.ts'
 
 type Supervised = { health(): Health }
 
-/** What `read` returns; `otherwise` where it cannot be reached, which its supervisor says. */
+/** Returns `otherwise` when `read` fails; the supervisor of the store reports the failure. */
 function tryRead<T>(read: () => T, otherwise: T): T {
   try {
     return read()
@@ -30,7 +30,7 @@ const sizeOf = (file: string): number => tryRead(() => statSync(file).size, 0)
 /** Free space needed besides a second copy of the data, for imports and write-ahead logs. */
 const SPARE_BYTES = 64 * 1024 * 1024
 
-/** @throws where there is no such directory. */
+/** @throws when the directory is missing. */
 export function spaceIn(dir: string): Space {
   const { bavail, bsize, files, ffree } = statfsSync(dir)
   const sizes = [PROXY_FILE, ACCESS_FILE].map(name => sizeOf(join(dir, name)))
@@ -43,17 +43,17 @@ function stateOf(dir: string, name: string, { health }: Supervised): DatabaseSta
   return { name, ...health(), bytes: sizeOf(file), walBytes: sizeOf(walOf(file)) }
 }
 
-/** A breakdown is as it is for so long, whatever happens to the list. */
+/** A breakdown is not refreshed for this long, even if the list changes. */
 const FRESH_MS = 15 * SECOND_MS
-/** While a newer one is made the former one is shown, up to this age. */
+/** Up to this age, the old breakdown is returned while a new one is computed. */
 const FORMER_MS = 2 * MINUTE_MS
 
-/** The breakdown of a list: made when somebody asks, one at a time. */
+/** The breakdown of a list, computed on demand, one at a time. */
 export function createBreakdown({ stats, version }: Pick<ServerList, 'stats' | 'version'>) {
   let made: { breakdown: Breakdown; atMs: number } | null = null
   let making: Promise<Breakdown> | null = null
   return (nowMs: number): Awaitable<Breakdown> => {
-    version() // throws where the list must not be shown
+    version() // throws when the list must not be used
     const ageMs = made === null || nowMs < made.atMs ? Infinity : nowMs - made.atMs
     if (made !== null && ageMs < FRESH_MS) return made.breakdown
     making ??= stats
@@ -66,15 +66,15 @@ export function createBreakdown({ stats, version }: Pick<ServerList, 'stats' | '
         making = null
       })
     if (made === null || ageMs >= FORMER_MS) return making
-    making.catch(() => {}) // the former one is shown
+    making.catch(() => {}) // the old breakdown is returned
     return made.breakdown
   }
 }
 
-/** It waits for no other process. */
+/** Reads without waiting for locks of other processes. */
 const SERVER_READS = { isServer: true, mustExist: true }
 
-/** The data in `dir` as a server has it open; a list in memory has no `health`. */
+/** Metrics of `dir` and of the stores that the server has open; a list in memory has no `health`. */
 export function observeData(
   dir: string,
   registry: Supervised & { after?(timeMs: number): Subject[] },

@@ -1,20 +1,20 @@
-/** What an examination (`doctor`) finds: one sentence a check. */
+/** The findings of `doctor`: one sentence for each check. */
 
 import type { Awaitable } from './awaitable.ts'
 import { reasonOf } from './errors.ts'
 
-/** What a check found; a note is about something that is allowed, but unwise. */
+/** The result of a check; a note is about something allowed but unwise. */
 export type Result = { ok: boolean; note?: true; found: string }
 export type Finding = { check: string } & Result
 
-/** Checks by name, in the order in which they are made and shown. */
+/** Checks by name, in the order in which they run and are shown. */
 export type Checks<T> = { readonly [check: string]: (subject: T) => Awaitable<Result> }
 
 export const right = (found: string): Result => ({ ok: true, found })
 export const wrong = (found: string): Result => ({ ok: false, found })
 export const note = (found: string): Result => ({ ok: true, note: true, found })
 
-/** All that is wrong; else all that is unwise; else that all is right. */
+/** The problems if there are any, otherwise the notes, otherwise `allRight`. */
 export function finding(
   problems: readonly string[],
   allRight: string,
@@ -24,7 +24,7 @@ export function finding(
   return notes.length > 0 ? note(notes.join('; ')) : right(allRight)
 }
 
-/** Makes one check after the other; a failure is what a check found, unless `signal` has ended it. */
+/** Runs the checks one after the other. A check that throws is a problem, unless `signal` was aborted. */
 export async function examineAll<T>(
   checks: Checks<T>,
   subject: T,
@@ -42,7 +42,7 @@ export async function examineAll<T>(
   return findings
 }
 
-/** What goes wrong in `work`, as a list of none or one sentence. */
+/** The failure of `work` as a sentence in a list, which is empty when it succeeds. */
 export async function problemOf(work: () => unknown): Promise<string[]> {
   try {
     await work()
