@@ -96,8 +96,8 @@ export const isCountedByAddress = (caller: Caller): boolean =>
   caller.kind !== 'regular' || hasNetworkQuota(caller)
 
 /**
- * Among whom the machine is shared (contract B9): a key on a plan, or a client address of `demo` and `temp_`
- * keys. Each has its turn, and at most `downloads` long answers under way; `null` is unlimited.
+ * Whose long answers are counted together (contract B9): a key on a plan, or a client address of `demo` and
+ * `temp_` keys. It may have `downloads` of them at once; `null` is unlimited.
  */
 export type Tenant = { id: string; isTrial: boolean; downloads: number | null }
 

@@ -8,7 +8,6 @@ import { formatInstant } from '../lib/time.ts'
 import type { Matches } from '../proxies/draw.ts'
 import type { Filter } from '../proxies/filter.ts'
 import { maskEndpoint, maskRow } from '../proxies/mask.ts'
-import type { ProxyType } from '../proxies/proxy.ts'
 import { AT, type EndpointRow, type Found, subnetOf } from '../proxies/row.ts'
 import type { FindOptions } from '../proxies/store.ts'
 import type { Query } from './query.ts'
@@ -133,8 +132,8 @@ export type AnswerStream = {
 /** Finds answers that would make other requests wait. */
 export interface AnswerStreamer {
   /**
-   * The whole answer if it turns out small, else a stream, with its totals if they are needed. It
-   * waits until `tenant` may have another long answer: then `onBegin` is called, in this call if that is now.
+   * The whole answer if it turns out small, else a stream, with its totals if they are needed. Waits for a slot
+   * of `tenant`, then calls `onBegin`; within this call if a slot is free.
    * @throws ApiError RATE_LIMIT_EXCEEDED or DB_EXECUTE_FAILED when it has waited too long.
    */
   stream(
@@ -145,13 +144,11 @@ export interface AnswerStreamer {
     onBegin: () => void,
   ): Promise<({ kind: 'rendered' } & Rendered) | AnswerStream>
   /**
-   * All matches of a query, whatever its order and `count`. This is no long answer of `tenant`, which waits until
-   * its last reading is over: then `onBegin` is called, likewise.
+   * All matches of a query, whatever its order and `count`. Not counted as a long answer of `tenant`, which may
+   * have one of these at a time.
    * @throws ApiError as `stream` does.
    */
   matches(query: Query, nowMs: number, tenant: Tenant, onBegin: () => void): Promise<Matches>
-  /** Whether any proxy of the list has one of these types. */
-  hasType(types: readonly ProxyType[]): Promise<boolean>
-  /** Refuses what waits for its turn, and what would wait from now on: the server is stopping. */
+  /** Refuses requests that wait for a slot, and those that would wait from now on: the server is stopping. */
   refuseWaiting(): void
 }

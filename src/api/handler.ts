@@ -121,10 +121,7 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
         return finding instanceof Promise ? finding.then(replyWith).catch(fail) : replyWith(finding)
       }
       const replyWith = (answer: Found): Awaitable<T> => {
-        if (answer === null) {
-          const error = cache.notFound(query, nowMs)
-          return error instanceof Promise ? error.then(fail).catch(fail) : fail(error)
-        }
+        if (answer === null) return fail(cache.notFound(query, nowMs))
         const { keyId, limits } = progress.known
         const replied = reply({ kind: 'answered', keyId, limits, query, answer })
         return replied instanceof Promise ? replied.catch(fail) : replied

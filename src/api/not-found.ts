@@ -1,18 +1,11 @@
-/**
- * Saying why no proxy matches a query (contract A2), where that is one thing. What the list lacks
- * is looked up once for each version of it, and a long scan happens in the streamer.
- */
-
-import type { Awaitable } from '../lib/awaitable.ts'
+/** Explains why no proxy matches a query (contract A2). The explanation is cached until the list changes. */
 import { createBoundedMap } from '../lib/bounded-map.ts'
 import { ageClock } from '../lib/time.ts'
-import type { ProxyType } from '../proxies/proxy.ts'
 import type { Lacks, ProxyReader } from '../proxies/store.ts'
-import type { AnswerStreamer } from './answer.ts'
 import { ApiError } from './errors.ts'
 import type { Query } from './query.ts'
 
-/** Queries whose lacks are in memory. */
+/** Queries whose explanation is in memory. */
 const LACKS_MAX = 1_000
 
 /** `a`, `a or b`, `a, b or c` */
@@ -22,11 +15,11 @@ const anyOf = (names: readonly string[]): string =>
 /** What is written for a country and is no code of one, and its code. */
 const COUNTRY_CODES: { readonly [code: string]: string } = { UK: 'gb', EL: 'gr' }
 
-/** The 404 of a query. `lacking`: what no proxy of the list has. */
+/** The 404 of a query. */
 function notFound(
   { filter, isWorksSet }: Query,
   nowMs: number,
-  { newestSeconds, lacking }: { newestSeconds: number | null; lacking: readonly string[] },
+  { newestSeconds, lacking }: Lacks,
 ): ApiError {
   const error = (why: string) =>
     new ApiError('PROXIES_NOT_FOUND', `no proxies match the filters${why}`)
@@ -48,43 +41,18 @@ function notFound(
   return error(`; without works, the demo key gets works=${filter.worksMin}`)
 }
 
-/** Creates what says why there is nothing; for a promise of it the list is scanned. */
-export function createNotFound(reader: ProxyReader, streamer: AnswerStreamer | null) {
+/** Creates what explains why nothing was found. */
+export function createNotFound(reader: ProxyReader) {
   const known = createBoundedMap<string, Lacks>(LACKS_MAX)
-  const types = new Map<string, Awaitable<boolean>>()
   let knownVersion = ''
 
-  /** Whether any proxy has one of these types; what a newer list has is not kept. */
-  function hasType(asked: readonly ProxyType[]): Awaitable<boolean> {
-    const name = asked.join()
-    const decided = types.get(name) ?? reader.hasType(asked) ?? scanFor(asked)
-    types.set(name, decided)
-    return decided
-  }
-
-  /** True also where it is not known: when the scan fails, or the list changes meanwhile. */
-  async function scanFor(asked: readonly ProxyType[]): Promise<boolean> {
-    const version = reader.version()
-    const isThere = await streamer?.hasType(asked).catch(() => {
-      types.delete(asked.join()) // the next one tries again
-      return true
-    })
-    return isThere !== false || version !== reader.version()
-  }
-
   /** The error for a query that no proxy matches. */
-  return (query: Query, nowMs: number): Awaitable<ApiError> => {
+  return (query: Query, nowMs: number): ApiError => {
     const version = reader.version()
-    if (version !== knownVersion) {
-      known.clear()
-      types.clear()
-    }
+    if (version !== knownVersion) known.clear()
     knownVersion = version
-    const { newestSeconds, lacking } = known.get(query.id) ?? reader.lacks(query.filter)
-    known.set(query.id, { newestSeconds, lacking })
-    const end = (isThere: boolean): ApiError =>
-      notFound(query, nowMs, { newestSeconds, lacking: isThere ? lacking : ['type', ...lacking] })
-    const isThere = query.filter.types.length === 0 || hasType(query.filter.types)
-    return isThere instanceof Promise ? isThere.then(end) : end(isThere)
+    const lacks = known.get(query.id) ?? reader.lacks(query.filter)
+    known.set(query.id, lacks)
+    return notFound(query, nowMs, lacks)
   }
 }

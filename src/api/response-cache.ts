@@ -383,7 +383,7 @@ export function createResponseCache(
      */
     find,
     /** The error for a query of which `find` has found nothing. */
-    notFound: createNotFound(reader, streamer),
+    notFound: createNotFound(reader),
     counts: entries.counts,
     /** See `createCacheEntries`. */
     reserve: ({ id }: Query, answer: Answer, bytes: number): boolean =>

@@ -1,72 +1,14 @@
 /**
- * The order in which work is done that others wait for (contract B9): in slices of some milliseconds, in
- * turns between keys and client addresses. Those of plans come before `demo` and `temp_`, which get a
- * tenth of the time at least. Knows nothing of what the work is.
+ * Queues of asynchronous work and of calls, by owner: a key or a client address. Keys on plans come before
+ * `demo` and `temp_`, which get at least a tenth of the calls. Independent of the work that it schedules.
  */
 import type { Awaitable } from './awaitable.ts'
-import { createBoundedMap } from './bounded-map.ts'
 import { stopwatch } from './clock.ts'
 import { orAborted } from './errors.ts'
 
 export type Owner = { id: string; isTrial: boolean }
-/** Work that pauses often, after a millisecond or a few. It must not throw. */
-export type Work = Generator<void, void>
-
-/** How long work goes on before it is the next one's turn, in milliseconds. */
-const SLICE_MS = 4
-/** How far the work of an owner who had none is preferred: short work does not wait for long work. */
-const HEAD_START_MS = 20
 /** Slices for plans before one for `demo` and `temp_`, when both have work. */
 const PLAN_SLICES = 9
-const OWNERS_MAX = 10_000
-
-/** Work of an owner: in each lane one after the other, and in turns between lanes. */
-type Owned = { usedMs: number; lanes: Map<number, Work[]> }
-
-/** The owners of a tier: the next one is that which has used least. */
-function createTier(elapsedMs: () => number) {
-  /** Those who have work, in the order of their last turn. */
-  const active = new Map<string, Owned>()
-  /** What owners without work have used. */
-  const usedBy = createBoundedMap<string, number>(OWNERS_MAX)
-  /** The most that one had used when its turn came. If it fell, newcomers would start far behind others. */
-  let currentMs = 0
-
-  return {
-    hasWork: (): boolean => active.size > 0,
-
-    add(id: string, lane: number, work: Work): void {
-      let owned = active.get(id)
-      if (owned === undefined) {
-        const usedMs = Math.max(usedBy.get(id) ?? 0, currentMs - HEAD_START_MS)
-        owned = { usedMs, lanes: new Map() }
-        active.set(id, owned)
-      }
-      const before = owned.lanes.get(lane)
-      if (before === undefined) owned.lanes.set(lane, [work])
-      else before.push(work)
-    },
-
-    doSlice(): void {
-      const [first, ...others] = active
-      if (first === undefined) return
-      const [id, owned] = others.reduce((a, b) => (b[1].usedMs < a[1].usedMs ? b : a), first)
-      const { lanes } = owned
-      const [[lane, works] = [0, []]] = lanes
-      currentMs = Math.max(currentMs, owned.usedMs)
-      const startMs = elapsedMs()
-      let isDone = false
-      while (!isDone && elapsedMs() - startMs < SLICE_MS) isDone = works[0]?.next().done ?? true
-      owned.usedMs += elapsedMs() - startMs
-      if (isDone) works.shift()
-      lanes.delete(lane)
-      if (works.length > 0) lanes.set(lane, works)
-      active.delete(id)
-      if (lanes.size > 0) active.set(id, owned)
-      else usedBy.set(id, owned.usedMs)
-    },
-  }
-}
 
 /** Returns a function that says whether it is the turn of `demo` and `temp_`, by which of both have work. */
 function createTierChoice() {
@@ -75,26 +17,6 @@ function createTierChoice() {
     const isTrialNext = hasTrial && (!hasPlans || planSlices >= PLAN_SLICES)
     planSlices = isTrialNext || !hasTrial ? 0 : planSlices + 1
     return isTrialNext
-  }
-}
-
-/** Work in turns; `elapsedMs` is a monotonic clock. */
-export function createFairQueue(elapsedMs: () => number = stopwatch()) {
-  const plans = createTier(elapsedMs)
-  const trial = createTier(elapsedMs)
-  const isTrialNext = createTierChoice()
-
-  return {
-    /** Adds work, to be done after all of the same owner and lane. */
-    add: ({ id, isTrial }: Owner, lane: number, work: Work): void =>
-      (isTrial ? trial : plans).add(id, lane, work),
-
-    /** Does a slice of work; returns whether there is more. */
-    doSlice(): boolean {
-      const next = isTrialNext(plans.hasWork(), trial.hasWork()) ? trial : plans
-      next.doSlice()
-      return plans.hasWork() || trial.hasWork()
-    },
   }
 }
 
@@ -119,21 +41,6 @@ export function createLines(most: number) {
         next?.()
       }
     },
-  }
-}
-
-/** Returns a function that adds work to such a queue, a slice of which is done in each turn of the event loop. */
-export function createTurns() {
-  const queue = createFairQueue()
-  let isWorking = false
-  function workOn(): void {
-    isWorking = queue.doSlice()
-    if (isWorking) setImmediate(workOn)
-  }
-  return (...work: Parameters<typeof queue.add>): void => {
-    queue.add(...work)
-    if (!isWorking) setImmediate(workOn)
-    isWorking = true
   }
 }
 

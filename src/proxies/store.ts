@@ -6,7 +6,7 @@
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Coded } from '../lib/encoding.ts'
 import type { Filter } from './filter.ts'
-import type { Address, IncomingProxy, ProxyType } from './proxy.ts'
+import type { Address, IncomingProxy } from './proxy.ts'
 import type { EndpointRow, Found } from './row.ts'
 import type { Breakdown, StatsRequest } from './stats.ts'
 
@@ -19,8 +19,8 @@ export type FindOptions = {
   addressBits: 32 | 16
 }
 
-/** What no proxy of a list has. */
-export type Lacking = 'country' | 'city' | 'port'
+/** A filter whose value no proxy of a list has. */
+export type Lacking = 'type' | 'country' | 'city' | 'port'
 
 /** What a list has nothing of, however old: `newestSeconds` is its newest check, `null` if it is empty. */
 export type Lacks = { newestSeconds: number | null; lacking: readonly Lacking[] }
@@ -38,10 +38,8 @@ export interface ProxyReader {
   findEndpoints(filter: Filter, options: FindOptions): readonly EndpointRow[] | 'too-large'
   /** A page of proxies with these ids, in this order; `null` if any does not exist or match any more. */
   findByIds(filter: Filter, options: FindOptions, ids: ArrayLike<number>): Found | null
-  /** What the list has nothing of that a filter asks for; it takes microseconds. */
+  /** The values of a filter that no proxy of the list has. */
   lacks(filter: Filter): Lacks
-  /** Whether any proxy has one of these types; `null` when finding out would make others wait. */
-  hasType(types: readonly ProxyType[]): boolean | null
   isEmpty(): boolean
 }
 

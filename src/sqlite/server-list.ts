@@ -16,7 +16,7 @@ import { closeSafely, filesOf, removeDatabase, requireSameFile } from './databas
 import { isDamage, isStoreFailure } from './errors.ts'
 import { createStatsReader, createStatsSource } from './proxies/stats.ts'
 import { LIST_SCRIPTS, type RemoveTask } from './proxies/store.ts'
-import { createStreamer, type StreamHooks, WAL_BOUNDS } from './proxies/stream.ts'
+import { createStreamer, type StreamHooks } from './proxies/stream.ts'
 import { type List, openList } from './stores.ts'
 import { superviseChecked } from './supervise-checked.ts'
 import { createCheckpointer, hasLongWal, requireLength, trimWal } from './wal.ts'
@@ -91,10 +91,7 @@ export function openServerList(
       else say(`${what}: ${messageOf(failure)}`)
     },
   })
-  const streamer = createStreamer(
-    { file, provider, walBounds: WAL_BOUNDS },
-    hooksFor('a long answer was interrupted'),
-  )
+  const streamer = createStreamer({ file, provider }, hooksFor('a long answer was interrupted'))
   const stats = createStatsSource(file, hooksFor('the statistics could not be made'))
 
   return {
@@ -114,7 +111,6 @@ export function openServerList(
     findByIds: (filter, options, ids) =>
       use(({ proxies }) => proxies.findByIds(filter, options, ids)),
     lacks: filter => use(({ proxies }) => proxies.lacks(filter)),
-    hasType: types => use(({ proxies }) => proxies.hasType(types)),
     isEmpty: () => use(({ proxies }) => proxies.isEmpty()),
     /** Removes a slice of stale rows, see `ProxyWriter`, in a worker: it takes some 100 ms. */
     async removeStale(...stale: RemoveTask['stale']): Promise<Removal> {
@@ -166,7 +162,6 @@ export function openMemoryList() {
     ...list.finder,
     findByIds: proxies.findByIds,
     lacks: proxies.lacks,
-    hasType: types => proxies.hasType(types, true),
     isEmpty: proxies.isEmpty,
     checks: proxies.checks,
     tick() {},

@@ -49,7 +49,16 @@ describe('an import', () => {
     const query = `/api?key=${key}&ip=203.0.113.2:8080`
     expect(await service.api(query)).toBe('404 PROXIES_NOT_FOUND')
     expect(await service.send('name=my%20%3Cb%3E.txt&type=socks5', body)).toEqual({
-      ...{ kind: 'done', read: 3, added: 2, updated: 0, unchanged: 0, rejected: 1, removed: 0, skipped: 0 },
+      ...{
+        kind: 'done',
+        read: 3,
+        added: 2,
+        updated: 0,
+        unchanged: 0,
+        rejected: 1,
+        removed: 0,
+        skipped: 0,
+      },
       messages: ['my <b>.txt:2: ip must be an IPv4 address with a port, a.b.c.d:port'],
     })
     expect(await service.api(query)).toBe('200 203.0.113.2:8080\n')

@@ -52,7 +52,7 @@ const ROWS = rowsOf(3000)
 
 /** A cache whose reader finds nothing at once, and what its streamer is asked. */
 function worldOf(list: List, bytesMax = 2 ** 20) {
-  const { finder, hasType, matches } = list.proxies
+  const { finder, matches } = list.proxies
   const asked: string[] = []
   const hooks = { beforeBegin: async () => {}, beforeReply: async () => {} }
   const findNow = createAnswerFinder<never>(finder, PROVIDER)
@@ -71,7 +71,6 @@ function worldOf(list: List, bytesMax = 2 ** 20) {
       await hooks.beforeReply()
       return found
     },
-    hasType: async types => hasType(types, true) === true,
     refuseWaiting() {},
   }
   const parts = { reader, streamer, provider: PROVIDER, bytesMax }

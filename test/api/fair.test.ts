@@ -1,7 +1,6 @@
 /**
- * Fair shares (contract B9), from the request to the worker: streams that nobody reads keep their
- * slots, and only selects take time. Who has how many slots, on all servers together and when one stops, is
- * in `test/sqlite/proxies/downloads.test.ts`, the order of turns in `fair-queue.test.ts`.
+ * Slots for long answers (contract B9), from the request to the worker. A stream that the test does not read
+ * keeps its slot. The rules of the slots are tested in `test/sqlite/proxies/stream-slots.test.ts`.
  */
 import { afterAll, expect, spyOn, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'

@@ -8,7 +8,7 @@ import { createListStore } from '../../src/sqlite/proxies/store.ts'
 import type { List } from '../../src/sqlite/stores.ts'
 import { fillList, listOf, T0, type TestRow } from '../support/fixtures.ts'
 import { DEMO } from '../support/limits.ts'
-import { NO_STREAMER, nextTurn, queryOf, readerOf } from '../support/streamer.ts'
+import { nextTurn, queryOf, readerOf } from '../support/streamer.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -19,34 +19,22 @@ const ROWS: readonly TestRow[] = [
 ]
 const PREFIX = 'no proxies match the filters'
 
-/** What says why, over a list; what was looked up in it and what the streamer was asked. */
-function worldOf(list: List, scanMax = 20_000, types: () => Promise<boolean> = async () => false) {
-  const store = createListStore(list.db, scanMax)
-  const asked: string[] = []
+/** Explains 404s of a list; `lookUps` counts how often it was asked what the list lacks. */
+function worldOf(list: List) {
+  let lookUps = 0
   const reader: ProxyReader = {
     ...readerOf(list),
     lacks(filter) {
-      asked.push('lacks')
-      return store.lacks(filter)
-    },
-    hasType(names) {
-      asked.push('type')
-      return store.hasType(names)
+      lookUps += 1
+      return list.proxies.lacks(filter)
     },
   }
-  const streamer = {
-    ...NO_STREAMER,
-    hasType() {
-      asked.push('scan')
-      return types()
-    },
-  }
-  const notFound = createNotFound(reader, streamer)
+  const notFound = createNotFound(reader)
   return {
-    asked: (): string[] => asked.splice(0),
-    async why(query: string | Query, later = 0): Promise<string> {
+    lookUps: () => lookUps,
+    why(query: string | Query, later = 0): string {
       const asQuery = typeof query === 'string' ? queryOf(query) : query
-      const { code, message } = await notFound(asQuery, T0 + later * 1000)
+      const { code, message } = notFound(asQuery, T0 + later * 1000)
       expect(code).toBe('PROXIES_NOT_FOUND')
       expect(message).toStartWith(PREFIX)
       return message.slice(PREFIX.length)
@@ -86,85 +74,68 @@ const CASES: readonly (readonly [query: string, why: string])[] = [
 
 describe('a 404 says why', () => {
   const { why } = worldOf(listOf(ROWS))
-  test.each(CASES)('%s → %s', async (query, expected) => {
-    expect(await why(query)).toBe(expected)
+  test.each(CASES)('%s → %s', (query, expected) => {
+    expect(why(query)).toBe(expected)
   })
 
-  test('of an empty list', async () => {
+  test('of an empty list', () => {
     const world = worldOf(listOf([]))
     for (const query of ['', 'port=1', 'time=5']) {
-      expect(await world.why(query)).toBe(': the list is empty')
+      expect(world.why(query)).toBe(': the list is empty')
     }
   })
 
-  test('of demo, unless it says works itself or there is another reason', async () => {
+  test('of demo, unless it says works itself or there is another reason', () => {
     const demo = (text: string): Query => queryOf(text, entitlementsOf(DEMO))
     const set = '; without works, the demo key gets works=90'
-    expect(await why(demo('type=http'))).toBe(set)
-    expect(await why(demo('type=http&works=90'))).toBe('')
-    expect(await why(demo('type=http&works=0'))).toBe('')
-    expect(await why(demo('port=1'))).toBe(lacking('port'))
-    expect(await why(demo('type=http'))).toBe(set)
+    expect(why(demo('type=http'))).toBe(set)
+    expect(why(demo('type=http&works=90'))).toBe('')
+    expect(why(demo('type=http&works=0'))).toBe('')
+    expect(why(demo('port=1'))).toBe(lacking('port'))
+    expect(why(demo('type=http'))).toBe(set)
   })
 })
 
 describe('what a list lacks', () => {
-  test('is looked up once, and the age is that of now', async () => {
+  test('is looked up once, and the age is that of now', () => {
     const world = worldOf(listOf(ROWS))
-    expect(await world.why('time=5&type=https', 1)).toMatch('is 31 s old')
-    expect(await world.why('time=5&type=https', 2)).toMatch('is 32 s old')
-    expect(world.asked()).toEqual(['lacks', 'type'])
+    expect(world.why('time=5&type=https', 1)).toMatch('is 31 s old')
+    expect(world.why('time=5&type=https', 2)).toMatch('is 32 s old')
+    expect(world.lookUps()).toBe(1)
   })
 
   test('is looked up again when the list changes', async () => {
     const list = listOf(ROWS)
     const world = worldOf(list)
-    expect(await world.why('port=1')).toBe(lacking('port'))
-    expect(await world.why('type=https')).toBe(lacking('type'))
+    expect(world.why('port=1')).toBe(lacking('port'))
+    expect(world.why('type=https')).toBe(lacking('type'))
     fillList(list, [{ ip: '10.0.0.3:1', type: 'https' }])
     await nextTurn()
-    expect(await world.why('port=1&works=1')).toBe('')
-    expect(await world.why('type=https&works=1')).toBe('')
+    expect(world.why('port=1&works=1')).toBe('')
+    expect(world.why('type=https&works=1')).toBe('')
   })
 })
 
-describe('a type in a list that is too long to be looked through', () => {
-  const many = Array.from({ length: 50 }, (_, n) => ({ ip: `10.0.1.${n}:80`, type: 'http' }))
-  const list = listOf([...many, { ip: '10.0.2.1:80', type: 'socks5', age: 500 }])
-
-  test('is looked for by the streamer, once for all queries of a list', async () => {
-    const world = worldOf(list, 20)
-    for (const query of ['type=https', 'type=https&works=1', 'type=https&country=us']) {
-      expect(await world.why(query)).toMatch('the given type')
+test('a type is looked up once for each version of the list, whatever the queries are', () => {
+  const list = listOf(ROWS)
+  const statements: string[] = []
+  const prepare = list.db.prepare.bind(list.db)
+  list.db.prepare = ((sql: string) => {
+    const statement = prepare(sql)
+    if (!sql.includes('type = ?')) return statement
+    const values = (...bound: never[]) => {
+      statements.push(sql)
+      return statement.values(...bound)
     }
-    expect(world.asked().filter(what => what !== 'lacks')).toEqual(['type', 'scan'])
-    expect(await world.why('type=http&works=1')).toBe('') // the first rows have it
-    expect(world.asked()).toEqual(['lacks', 'type'])
-  })
-
-  test('is found by the scan, also behind the first rows', () => {
-    const store = createListStore(list.db, 20)
-    expect([store.hasType(['socks5']), store.hasType(['socks5'], true)]).toEqual([null, true])
-    expect([store.hasType(['https']), store.hasType(['https'], true)]).toEqual([null, false])
-    expect(store.hasType(['https', 'http'])).toBe(true)
-    expect(createListStore(list.db, 51).hasType(['https'])).toBe(false)
-    expect(createListStore(list.db, 50).hasType(['https'])).toBeNull()
-  })
-
-  test('is not said to be missing when the streamer fails or the list changes', async () => {
-    let fails = true
-    const failing = worldOf(list, 20, async () => {
-      if (fails) throw new Error('busy')
-      return false
-    })
-    expect(await failing.why('type=https')).toBe('')
-    fails = false
-    expect(await failing.why('type=https')).toBe(lacking('type'))
-    const changing = worldOf(list, 20, async () => {
-      list.proxies.shiftChecks(0)
-      await nextTurn()
-      return false
-    })
-    expect(await changing.why('type=https')).toBe('')
-  })
+    return { values, finalize() {} }
+  }) as typeof list.db.prepare
+  const { lacks, shiftChecks } = createListStore(list.db)
+  const lackingOf = (query: string) => lacks(queryOf(query).filter).lacking
+  for (const query of ['type=https', 'type=https&works=1', 'type=https&ping=5']) {
+    expect(lackingOf(query)).toEqual(['type'])
+  }
+  expect(statements).toHaveLength(1)
+  shiftChecks(1)
+  expect(lackingOf('type=https')).toEqual(['type'])
+  expect(statements).toHaveLength(2)
 })

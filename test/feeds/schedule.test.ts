@@ -391,11 +391,7 @@ describe('a server says', () => {
     [
       'that rows are rejected, when that begins',
       [IMPORTED, rows(3, 2), rows(3, 3), IMPORTED, rows(3, 1)],
-      [
-        ': 3 rows',
-        ': 3 rows; 2 of 5 rows are missing',
-        ': 3 rows; 2 of 5 rows are missing',
-      ],
+      [': 3 rows', ': 3 rows; 2 of 5 rows are missing', ': 3 rows; 2 of 5 rows are missing'],
     ],
   ])('%s', async (_, outcomes, sentences) => {
     expect(await saidOf(...outcomes)).toEqual(sentences.map(sentence => feed + sentence))

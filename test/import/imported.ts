@@ -1,5 +1,10 @@
 /** Importing from memory, for the tests: what an import passes on and what it reports. */
-import { type ImportOptions, importSources, type Source, type Totals } from '../../src/import/import.ts'
+import {
+  type ImportOptions,
+  importSources,
+  type Source,
+  type Totals,
+} from '../../src/import/import.ts'
 import type { IncomingProxy } from '../../src/proxies/proxy.ts'
 import { T0 } from '../support/fixtures.ts'
 

@@ -16,9 +16,9 @@ export const queryOf = (text: string, entitlements = REGULAR): Query =>
 
 /** A reader of a whole list; `onFind` is called before each select. */
 export function readerOf({ proxies }: List, onFind = (): void => {}): ProxyReader {
-  const { finder, findByIds, lacks, hasType, isEmpty, version } = proxies
+  const { finder, findByIds, lacks, isEmpty, version } = proxies
   return {
-    ...{ findByIds, lacks, hasType, isEmpty, version: () => String(version()) },
+    ...{ findByIds, lacks, isEmpty, version: () => String(version()) },
     find(filter, options) {
       onFind()
       return finder.find(filter, options)
@@ -41,6 +41,5 @@ const unexpected = async (): Promise<never> => {
 export const NO_STREAMER: AnswerStreamer = {
   stream: unexpected,
   matches: unexpected,
-  hasType: unexpected,
   refuseWaiting() {},
 }

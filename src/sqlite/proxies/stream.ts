@@ -1,89 +1,69 @@
 /**
- * The server's side of the worker that finds and renders answers too large for the main thread. Chunks are
- * pulled one by one, as fast as the client reads them, and only the next one is rendered in advance, so a
+ * The server's side of the worker that finds and renders answers too large for the main thread. The server
+ * pulls one chunk at a time, as fast as the client reads, and the worker renders the next one meanwhile: a
  * stream uses the memory of two or three chunks.
  */
-import { dirname } from 'node:path'
 import type { Tenant } from '../../access/entitlements.ts'
 import type { AnswerStream, AnswerStreamer, Rendered, Sent, Totals } from '../../api/answer.ts'
+import { ApiError } from '../../api/errors.ts'
 import type { Query } from '../../api/query.ts'
-import { type Later, orAfter, stopwatch, timerLater } from '../../lib/clock.ts'
-import type { Owner } from '../../lib/fair-queue.ts'
+import type { Awaitable } from '../../lib/awaitable.ts'
+import { orAfter, stopwatch, timerLater } from '../../lib/clock.ts'
 import { type ErrorMessage, startWorker, toError } from '../../lib/worker.ts'
 import type { Matches } from '../../proxies/draw.ts'
-import type { ProxyType } from '../../proxies/proxy.ts'
 import { toStoreError } from '../errors.ts'
-import { createLeases, createSemaphore, refusal, type Slot, type TakeLease } from './downloads.ts'
+import { createStreamSlots, type Release, type SlotLimits } from './stream-slots.ts'
 
-export type StreamSetup = { file: string; provider: string; walBounds: WalBounds }
-
-/**
- * While the WAL is larger, streams older than `oldMs` are ended. While it is full, none begins beside another, either:
- * that has to be over soon, because nobody else gets a long answer then.
- */
-type WalBounds = { [is in 'large' | 'full']: { bytes: number; oldMs: number } }
-export const WAL_BOUNDS: WalBounds = {
-  large: { bytes: 256 * 1024 * 1024, oldMs: 60_000 },
-  full: { bytes: 1024 * 1024 * 1024, oldMs: 10_000 },
-}
+export type StreamSetup = { file: string; provider: string }
 
 export type ToWorker =
   | ({ kind: 'setup' } & StreamSetup)
-  | {
-      kind: 'find'
-      id: number
-      query: Query
-      nowMs: number
-      needsTotals: boolean
-      /** Whose turn it has to be, also for the chunks. */
-      owner: Owner
-    }
+  | { kind: 'find'; id: number; query: Query; nowMs: number; needsTotals: boolean }
   /** Requests all matches of a query, to draw from. */
-  | { kind: 'match'; id: number; query: Query; nowMs: number; owner: Owner }
-  /** Asks whether any row has one of these types. */
-  | { kind: 'find-type'; id: number; types: readonly ProxyType[] }
-  /** Requests the next chunk of a stream, or ends it. */
-  | { kind: 'pull' | 'cancel'; id: number }
+  | { kind: 'match'; id: number; query: Query; nowMs: number }
+  /** Requests the next chunk of a stream. */
+  | { kind: 'pull'; id: number }
+  /** Ends a query or a stream. The only message without a reply. */
+  | { kind: 'cancel'; id: number }
 
 export type FromWorker =
   /** A whole answer that took long to find. */
   | { kind: 'rendered'; id: number; rendered: Rendered }
   | { kind: 'matched'; id: number; matches: Matches }
-  | { kind: 'type'; id: number; isThere: boolean }
-  /** A stream begins; `totals` if they were needed. */
+  /** A stream begins; `totals` if the query needs them. */
   | { kind: 'begun'; id: number; totals: Totals | null }
-  /** The stream would keep the WAL from being emptied. */
-  | { kind: 'refused'; id: number }
-  /** `records`: of the stream up to the end of this chunk. */
+  /** `records`: in the stream up to the end of this chunk. */
   | { kind: 'chunk'; id: number; bytes: Uint8Array<ArrayBuffer>; records: number }
   | { kind: 'end'; id: number }
   | { kind: 'failed'; id: number; error: ErrorMessage }
 
 type Waiting = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
-type Request = Exclude<ToWorker, { kind: 'setup' }>
+type Request = Exclude<ToWorker, { kind: 'setup' | 'cancel' }>
 /** A query for the worker, which gets an id when it is sent. */
-type Task<M = Extract<Request, { kind: 'find' | 'match' | 'find-type' }>> = M extends unknown
+type Task<M = Extract<Request, { kind: 'find' | 'match' }>> = M extends unknown
   ? Omit<M, 'id'>
   : never
 
-/** One reply for each message, on a stream in their order: a `cancel` does not get the reply of a `pull`. */
-function createExchange(setup: StreamSetup) {
-  const waiting = new Map<number, Waiting[]>()
+/** Why a reply never comes: the server does not want it any more. */
+const CANCELLED = new Error('the long answer was ended')
+
+/** Sends requests to the worker, at most one of each id at a time. */
+function workerRpc(setup: StreamSetup) {
+  const waiting = new Map<number, Waiting>()
   let worker: Worker | null = null
 
   function start(): Worker {
     const fresh = startWorker('sqlite/proxies/stream.worker.ts')
     fresh.onmessage = ({ data }: MessageEvent<FromWorker>) => {
-      const waiters = waiting.get(data.id) ?? []
-      const waiter = waiters.shift()
-      if (waiters.length === 0) waiting.delete(data.id)
+      const waiter = waiting.get(data.id)
+      waiting.delete(data.id)
       if (data.kind === 'failed') waiter?.reject(toError(data.error))
       else waiter?.resolve(data)
     }
     fresh.onerror = ({ message }) => {
       fresh.terminate()
       worker = null
-      const all = [...waiting.values()].flat()
+      const all = [...waiting.values()]
       waiting.clear()
       for (const { reject } of all) reject(new Error(`the stream worker failed: ${message}`))
     }
@@ -96,11 +76,15 @@ function createExchange(setup: StreamSetup) {
     send(message: Request): Promise<FromWorker> {
       worker ??= start()
       worker.postMessage(message)
-      return new Promise((resolve, reject) => {
-        const waiters = waiting.get(message.id) ?? []
-        waiters.push({ resolve, reject })
-        waiting.set(message.id, waiters)
-      })
+      const { promise, resolve, reject } = Promise.withResolvers<FromWorker>()
+      waiting.set(message.id, { resolve, reject })
+      return promise
+    },
+    /** Ends a query or a stream; a reply that is awaited rejects with `CANCELLED`. */
+    cancel(id: number): void {
+      worker?.postMessage({ kind: 'cancel', id } satisfies ToWorker)
+      waiting.get(id)?.reject(CANCELLED)
+      waiting.delete(id)
     },
     close(): void {
       worker?.terminate()
@@ -109,14 +93,12 @@ function createExchange(setup: StreamSetup) {
   }
 }
 
-/** Most long answers under way at once: for keys on plans, and for `demo` and temporary keys. */
-const PLAN_SLOTS = 64
-const TRIAL_SLOTS = 4
-/** A stream that takes longer, in milliseconds, is ended. */
+/**
+ * A stream that takes longer, in milliseconds, is ended. The listener ends one that its client does not read, with
+ * its connection (`IDLE_TIMEOUT_SECONDS` in http/listen.ts).
+ */
 const STREAM_MS_MAX = 600_000
-/** A query that has waited longer for a slot, in milliseconds, is refused. */
-const WAIT_MS_MAX = 20_000
-/** So is one that is not answered by then, its wait included: Bun closes a connection that is idle for 24 s. */
+/** A query gets 503 after so long, its wait for a slot included: Bun closes a connection that is idle for 24 s. */
 const ANSWER_MS_MAX = 22_000
 
 export type StreamHooks = {
@@ -126,44 +108,28 @@ export type StreamHooks = {
   onFailure: (error: unknown) => void
 }
 
-/** How many streams there may be, and how long they wait. */
-export type StreamLimits = { slots: number; trialSlots: number; waitMsMax: number; later: Later }
-
-/** Streams answers from a list in turns between keys; what waits for a slot is not sent to the worker. */
+/** Streams answers from the list in `setup.file`; queries that wait for a slot stay on the main thread. */
 export function createStreamer(
   setup: StreamSetup,
   { verify, onFailure }: StreamHooks,
-  limits: Partial<StreamLimits> = {},
+  limits: Partial<SlotLimits> = {},
 ): AnswerStreamer & { close(): void } {
-  const { slots = PLAN_SLOTS, trialSlots = TRIAL_SLOTS } = limits
-  const { waitMsMax = WAIT_MS_MAX, later = timerLater } = limits
-  const { send, close } = createExchange(setup)
-  const leases = createLeases(dirname(setup.file))
-  const semaphores = (what: string, takeLease: TakeLease) => {
-    const options = { what, waitMsMax, later, elapsedMs: stopwatch(), takeLease }
-    return {
-      plan: createSemaphore({ ...options, slots }),
-      trial: createSemaphore({ ...options, slots: trialSlots }),
-    }
-  }
-  const answers = semaphores('long answer', leases.take)
-  /** For scans of the list, which no reader can hold up: one of a tenant, not counted as a long answer. */
-  const scans = semaphores('long draw', () => () => {})
+  const { later = timerLater } = limits
+  const { send, cancel, close } = workerRpc(setup)
+  const slots = createStreamSlots(limits)
   let lastId = 0
 
-  const cancelInWorker = async (id: number): Promise<void> => {
-    await send({ kind: 'cancel', id }).catch(() => {})
-  }
-
-  /** Awaits a reply that has content of the list; when that fails, its stream is ended. */
+  /** Awaits a reply with content of the list; a failure ends its stream. */
   async function verified(id: number, reply: Promise<FromWorker>): Promise<FromWorker> {
     try {
       const message = await reply
       verify()
       return message
     } catch (error) {
-      onFailure(error)
-      await cancelInWorker(id)
+      if (error !== CANCELLED) {
+        onFailure(error)
+        cancel(id)
+      }
       throw toStoreError(setup.file, error)
     }
   }
@@ -172,26 +138,24 @@ export function createStreamer(
    * Sends a query that has waited for so long to the worker, which replies to it in one of these ways.
    * @throws ApiError DB_EXECUTE_FAILED when that takes too long: the worker forgets it.
    */
-  async function ask<Kind extends FromWorker['kind']>(message: Task, waitedMs = 0) {
+  async function ask<Kind extends FromWorker['kind']>(message: Task, waitedMs: number) {
     const id = ++lastId
     const found = verified(id, send({ ...message, id }))
     const reply = await orAfter(found, ANSWER_MS_MAX - waitedMs, later)
     if (reply === null) {
-      void cancelInWorker(id)
-      throw refusal('DB_EXECUTE_FAILED', 'the answer takes too long to find; try again shortly')
+      cancel(id)
+      const sentence = 'the answer takes too long to find; try again shortly'
+      throw new ApiError('DB_EXECUTE_FAILED', sentence, { retryAfterSeconds: 1 })
     }
     return reply as Extract<FromWorker, { kind: Kind }> // see `workFor`
   }
 
-  /** A stream that has begun in the worker, and keeps `slot` until it ends. */
-  function createStream(id: number, totals: Totals | null, slot: Slot): AnswerStream {
-    const cancelTimer = later(() => void cancel(), STREAM_MS_MAX)
+  /** A stream that has begun in the worker, and keeps its slot until it ends. */
+  function createStream(id: number, totals: Totals | null, release: Release): AnswerStream {
+    const cancelTimer = later(end, STREAM_MS_MAX)
     const sent: Sent = { records: 0, bytes: 0, isTruncated: true }
     let onEnd: ((sent: Sent) => void) | null = null
-    const ageMs = stopwatch()
-    let ahead: Promise<FromWorker> | null = null
-    /** Since when the reader has not asked for the next chunk; `null` while it waits for one. */
-    let idleMs: (() => number) | null = ageMs
+    let next: Promise<FromWorker> | null = null
     let isOver = false
     function request(): Promise<FromWorker> {
       const reply = send({ kind: 'pull', id })
@@ -201,37 +165,34 @@ export function createStreamer(
     function finish(): void {
       if (isOver) return
       isOver = true
-      slot.release()
+      release()
       cancelTimer()
       onEnd?.(sent)
     }
-    async function cancel(): Promise<void> {
+    function end(): void {
       if (isOver) return
       finish()
-      await cancelInWorker(id)
+      cancel(id)
     }
-    slot.send({ ageMs, idleMs: () => idleMs?.() ?? 0, end: () => void cancel() })
     return {
       kind: 'stream',
       totals,
-      cancel,
+      cancel: async () => end(),
       open(callback: (sent: Sent) => void, mayGoOn = () => true) {
         if (isOver) callback(sent)
         else onEnd = callback
         const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-          idleMs = null
-          // After a cancel the worker has no such stream any more, and replies with a failure.
-          const message = await verified(id, ahead ?? request()).catch((error: unknown) => {
+          if (isOver) throw CANCELLED
+          const message = await verified(id, next ?? request()).catch((error: unknown) => {
             finish()
             throw error
           })
-          idleMs = stopwatch()
           if (message.kind === 'chunk') {
             if (!mayGoOn()) {
-              await cancel()
+              end()
               throw new Error('this answer must not go on')
             }
-            ahead = request() // rendered while this one is sent
+            next = request() // rendered while this one is sent
             sent.bytes += message.bytes.length
             sent.records = message.records
             controller.enqueue(message.bytes)
@@ -241,57 +202,55 @@ export function createStreamer(
             controller.close()
           }
         }
-        return new ReadableStream({ pull, cancel }, { highWaterMark: 0 })
+        return new ReadableStream({ pull, cancel: end }, { highWaterMark: 0 })
       },
     }
   }
 
+  /** Works in a slot, which `work` releases unless it fails. */
   async function inSlot<T>(
-    { plan, trial }: typeof answers,
-    tenant: Tenant,
+    acquired: Awaitable<Release>,
     onBegin: () => void,
-    work: (slot: Slot, owner: Owner, waitedMs: number) => Promise<T>,
-  ) {
-    const { id, isTrial } = tenant
+    work: (release: Release, waitedMs: number) => Promise<T>,
+  ): Promise<T> {
     const waitedMs = stopwatch()
-    const acquired = (isTrial ? trial : plan).acquire(tenant)
-    const slot = acquired instanceof Promise ? await acquired : acquired
+    const release = acquired instanceof Promise ? await acquired : acquired
     onBegin()
     try {
-      return await work(slot, { id, isTrial }, waitedMs())
+      return await work(release, waitedMs())
     } catch (error) {
-      slot.release()
+      release()
       throw error
     }
   }
 
   return {
-    stream: (query, nowMs, needsTotals, tenant, onBegin) =>
-      inSlot(answers, tenant, onBegin, async (slot, owner, waitedMs) => {
-        const find: Task = { kind: 'find', query, nowMs, needsTotals, owner }
-        const reply = await ask<'begun' | 'rendered' | 'refused'>(find, waitedMs)
-        if (reply.kind === 'begun') return createStream(reply.id, reply.totals, slot)
-        slot.release()
-        if (reply.kind === 'rendered') return { kind: 'rendered', ...reply.rendered }
-        throw refusal('DB_EXECUTE_FAILED', 'older long answers must end first')
-      }),
-    matches: (query, nowMs, tenant, onBegin) =>
-      inSlot(scans, { ...tenant, downloads: 1 }, onBegin, async (slot, owner, waitedMs) => {
-        const match: Task = { kind: 'match', query, nowMs, owner }
-        const { matches } = await ask<'matched'>(match, waitedMs)
-        slot.release()
-        return matches
-      }),
-    hasType: async types => (await ask<'type'>({ kind: 'find-type', types })).isThere,
-    refuseWaiting() {
-      for (const { plan, trial } of [answers, scans]) {
-        plan.refuseWaiting()
-        trial.refuseWaiting()
-      }
-    },
-    close() {
-      close()
-      leases.close()
-    },
+    stream: async (query, nowMs, needsTotals, tenant, onBegin) =>
+      inSlot(
+        slots.acquire(slotKey(tenant), tenant.downloads),
+        onBegin,
+        async (release, waitedMs) => {
+          const find: Task = { kind: 'find', query, nowMs, needsTotals }
+          const reply = await ask<'begun' | 'rendered'>(find, waitedMs)
+          if (reply.kind === 'begun') return createStream(reply.id, reply.totals, release)
+          release()
+          return { kind: 'rendered', ...reply.rendered }
+        },
+      ),
+    // A client that downloads may still draw: draws have a slot of their own, which takes one of all slots.
+    matches: async (query, nowMs, tenant, onBegin) =>
+      inSlot(
+        slots.acquire(`draw ${slotKey(tenant)}`, 1, 'long draw'),
+        onBegin,
+        async (release, waitedMs) => {
+          const { matches } = await ask<'matched'>({ kind: 'match', query, nowMs }, waitedMs)
+          release()
+          return matches
+        },
+      ),
+    refuseWaiting: slots.refuseWaiting,
+    close,
   }
 }
+
+const slotKey = ({ id, isTrial }: Tenant): string => `${isTrial ? 'address' : 'key'} ${id}`

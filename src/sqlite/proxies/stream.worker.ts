@@ -1,17 +1,14 @@
 /**
- * The worker that finds and renders answers too large for the main thread, in slices, in turns
- * between those who asked. Each answer reads through a connection of its own: one snapshot of the
- * list from first row to last.
+ * The worker that finds and renders answers too large for the main thread, in slices that take turns. Each
+ * answer reads through a connection of its own: one snapshot of the list from first row to last.
  */
+import { statSync } from 'node:fs'
 import { createAnswerFinder, type Rendered, renderAnswer } from '../../api/answer.ts'
 import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'
 import { stopwatch } from '../../lib/clock.ts'
-import { createTurns, type Owner, type Work } from '../../lib/fair-queue.ts'
 import { formatInstant } from '../../lib/time.ts'
 import { toErrorMessage } from '../../lib/worker.ts'
 import type { EndpointRow } from '../../proxies/row.ts'
-import { fingerprintOf, isSameFile } from '../database-files.ts'
-import { walBytes } from '../wal.ts'
 import { QUICK_RECORDS_MAX } from './search.ts'
 import type { LongAnswer } from './select.ts'
 import { createListStore, openListFile } from './store.ts'
@@ -21,7 +18,7 @@ const CHUNK_BYTES = 256 * 1024
 
 /** Renders rows that were read already, and then pages of them, chunk by chunk; `close` is called at the end. */
 function createStream<R extends EndpointRow>(
-  { nowMs, owner }: Find,
+  nowMs: number,
   first: readonly R[],
   pages: Iterator<readonly R[]>,
   { head, record, separator, tail }: Writer<R>,
@@ -33,10 +30,8 @@ function createStream<R extends EndpointRow>(
   let before = ''
   let records = 0
   let isOver = false
-  let isClosed = false
   return {
-    owner,
-    /** The next chunk, `null` after the last; pauses now and then. */
+    /** The next chunk, `null` after the last; pauses after each page. */
     *next(): Generator<void, Uint8Array<ArrayBuffer> | null> {
       if (isOver) return null
       while (!isOver && text.length < CHUNK_BYTES) {
@@ -52,18 +47,13 @@ function createStream<R extends EndpointRow>(
         else page = value
         at = 0
         yield
-        if (isClosed) throw new Error('it has taken too long')
       }
       const chunk = encodeByteText(isOver ? text + tail : text)
       text = ''
       return chunk
     },
     records: () => records,
-    ageMs: stopwatch(),
-    close(): void {
-      isClosed = true
-      close()
-    },
+    close,
   }
 }
 
@@ -83,21 +73,23 @@ function* firstRows<R>(pages: Generator<readonly R[]>): Generator<void, readonly
 const CACHE_KIB = 512
 const IDLE_MAX = 4
 
+const inodeOf = (file: string): number | null =>
+  statSync(file, { throwIfNoEntry: false })?.ino ?? null
+
 function openConnection(file: string) {
-  const fingerprint = fingerprintOf(file)
-  const options = { isServer: true, mustExist: true, cacheKib: CACHE_KIB }
-  const db = openListFile(file, options)
-  return { fingerprint, db, store: createListStore(db) }
+  const inode = inodeOf(file)
+  const db = openListFile(file, { isServer: true, mustExist: true, cacheKib: CACHE_KIB })
+  return { inode, db, store: createListStore(db) }
 }
 type Connection = ReturnType<typeof openConnection>
 
 declare const self: Worker
 
-type Request = Exclude<ToWorker, { kind: 'setup' }>
+type Request = Exclude<ToWorker, { kind: 'setup' | 'cancel' }>
 type Find = Extract<Request, { kind: 'find' }>
 type Match = Extract<Request, { kind: 'match' }>
-type FindType = Extract<Request, { kind: 'find-type' }>
-const NOBODY: Owner = { id: '', isTrial: false }
+/** Work that pauses often, after a millisecond or a few. It must not throw. */
+type Work = Generator<void, void>
 
 const reply = (message: FromWorker, transfer: ArrayBuffer[] = []): void =>
   self.postMessage(message, transfer)
@@ -118,56 +110,39 @@ function* masked(
   return createAnswerFinder<never>(found, provider)(query, nowMs)
 }
 
-function createWorker({ file, provider, walBounds: { large, full } }: StreamSetup) {
+/** How long a piece of work runs before the next one has its turn, in milliseconds. */
+const SLICE_MS = 4
+
+function createWorker({ file, provider }: StreamSetup) {
   const writers = createWriters(provider)
   const streams = new Map<number, ReturnType<typeof createStream>>()
-  /** The work of queries that are not answered yet. */
-  const queries = new Map<number, Work>()
   /** Opening a connection and preparing its statements costs more than a small answer. */
   let idle: Connection[] = []
-  let inUse = 0
 
-  /** Closes connections that were opened before the file was replaced. */
-  function take(): Connection {
-    const now = fingerprintOf(file)
-    const { same = [], other = [] } = Object.groupBy(idle, ({ fingerprint }) =>
-      isSameFile(fingerprint, now) ? 'same' : 'other',
-    )
-    for (const { db } of other) db.close()
-    idle = same
-    const connection = idle.pop() ?? openConnection(file)
-    inUse += 1
-    return connection
+  /** An idle connection to the file, or a new one. Closes those to a file that was replaced. */
+  function takeConnection(): Connection {
+    const inode = inodeOf(file)
+    for (const { db } of idle.filter(each => each.inode !== inode)) db.close()
+    idle = idle.filter(each => each.inode === inode)
+    return idle.pop() ?? openConnection(file)
   }
 
-  /** Ends the snapshot first: it would keep the WAL from being emptied. */
-  function give(connection: Connection): void {
-    inUse -= 1
+  /** Ends the snapshot, because the WAL cannot be reset before. */
+  function returnConnection(connection: Connection): void {
     if (connection.db.inTransaction) connection.db.run('rollback')
     if (idle.length < IDLE_MAX) idle.push(connection)
     else connection.db.close()
   }
 
-  const isWal = ({ bytes }: typeof large): boolean => walBytes(file) > bytes
-
-  /** Ends streams that have kept the WAL from being emptied for too long. */
-  function endOld(): void {
-    if (!isWal(large)) return
-    const { oldMs } = isWal(full) ? full : large
-    for (const [id, { ageMs }] of streams) if (ageMs() >= oldMs) close(id)
-  }
-
-  /** Works on one snapshot, first emptying a large WAL if nothing is read; a stream keeps the connection. */
+  /** Works on one snapshot of the list; a stream that has begun keeps the connection. */
   function* onSnapshot(work: (connection: Connection) => Generator<void, 'done' | 'begun'>): Work {
-    const connection = take()
+    const connection = takeConnection()
     let isKept = false
     try {
-      endOld()
-      if (inUse === 1 && isWal(large)) connection.db.run('pragma wal_checkpoint(truncate)')
       connection.db.run('begin')
       isKept = (yield* work(connection)) === 'begun'
     } finally {
-      if (!isKept) give(connection)
+      if (!isKept) returnConnection(connection)
     }
   }
 
@@ -178,21 +153,17 @@ function createWorker({ file, provider, walBounds: { large, full } }: StreamSetu
     { pages, totals: findTotals }: LongAnswer<R>,
     writerFor: (count: number) => Writer<R>,
   ): Generator<void, 'done' | 'begun'> {
-    const { id, needsTotals } = message
+    const { id, nowMs, needsTotals } = message
     const first = yield* firstRows(pages)
     if (first.length <= QUICK_RECORDS_MAX) {
       reply({ kind: 'rendered', id, rendered: renderAnswer(writerFor(first.length), first) })
-      return 'done'
-    }
-    if (streams.size > 0 && isWal(full)) {
-      reply({ kind: 'refused', id })
       return 'done'
     }
     const totals = needsTotals ? yield* findTotals() : null
     const writer = writerFor(totals?.records ?? first.length)
     streams.set(
       id,
-      createStream(message, first, pages, writer, () => give(connection)),
+      createStream(nowMs, first, pages, writer, () => returnConnection(connection)),
     )
     reply({ kind: 'begun', id, totals })
     return 'begun'
@@ -226,20 +197,17 @@ function createWorker({ file, provider, walBounds: { large, full } }: StreamSetu
     return 'done'
   }
 
-  function* findType(store: Connection['store'], { id, types }: FindType): Generator<void, 'done'> {
-    yield
-    reply({ kind: 'type', id, isThere: store.hasType(types, true) === true })
-    return 'done'
-  }
-
   /** Sends the next chunk of a stream. */
   function* pull(id: number): Work {
-    endOld()
     const stream = streams.get(id)
-    if (stream === undefined) throw new Error('it has taken too long')
+    if (stream === undefined) throw new Error('the stream has ended')
     const chunk = yield* stream.next()
-    if (chunk === null) end(id)
-    else reply({ kind: 'chunk', id, bytes: chunk, records: stream.records() }, [chunk.buffer])
+    if (chunk !== null) {
+      reply({ kind: 'chunk', id, bytes: chunk, records: stream.records() }, [chunk.buffer])
+      return
+    }
+    close(id)
+    reply({ kind: 'end', id })
   }
 
   function close(id: number): void {
@@ -247,56 +215,54 @@ function createWorker({ file, provider, walBounds: { large, full } }: StreamSetu
     streams.delete(id)
   }
 
-  function end(id: number): void {
-    close(id)
-    reply({ kind: 'end', id })
-  }
-
   function* workFor(message: Request): Work {
     const { id } = message
     try {
       if (message.kind === 'find') yield* onSnapshot(connection => find(connection, message))
       else if (message.kind === 'match') yield* onSnapshot(({ store }) => match(store, message))
-      else if (message.kind === 'find-type')
-        yield* onSnapshot(({ store }) => findType(store, message))
-      else if (message.kind === 'pull') yield* pull(id)
-      else end(id)
+      else yield* pull(id)
     } catch (error) {
       close(id)
       reply({ kind: 'failed', id, error: toErrorMessage(error) })
-    } finally {
-      queries.delete(id)
     }
   }
 
-  /** Ends a query that is not answered yet; this is the reply to it. */
-  function endQuery(id: number): void {
-    if (queries.get(id)?.return() === undefined) return
-    queries.delete(id)
-    reply({ kind: 'end', id })
+  /** Unfinished work by id, in the order of its turns. */
+  const unfinished = new Map<number, Work>()
+  let isScheduled = false
+
+  /** Gives the first piece of work a slice, and puts it last. Messages are received between slices. */
+  function runSlice(): void {
+    for (const [id, work] of unfinished) {
+      const elapsedMs = stopwatch()
+      let isDone = false
+      while (!isDone && elapsedMs() < SLICE_MS) isDone = work.next().done === true
+      unfinished.delete(id)
+      if (!isDone) unfinished.set(id, work)
+      break
+    }
+    isScheduled = unfinished.size > 0
+    if (isScheduled) setImmediate(runSlice)
   }
 
   return {
-    /** Adds work. The queries of an owner are done one after the other, or all of them would end last. */
     add(message: Request): void {
-      const { id, kind } = message
-      const owner = 'owner' in message ? message.owner : streams.get(id)?.owner
-      const work = workFor(message)
-      const isQuery = kind !== 'pull' && kind !== 'cancel'
-      if (isQuery) queries.set(id, work)
-      else if (kind === 'cancel') endQuery(id)
-      addWork(owner ?? NOBODY, isQuery ? QUERIES : id, work)
+      unfinished.set(message.id, workFor(message))
+      if (!isScheduled) setImmediate(runSlice)
+      isScheduled = true
+    },
+    cancel(id: number): void {
+      unfinished.get(id)?.return()
+      unfinished.delete(id)
+      close(id)
     },
   }
 }
 
-/** The lane of queries; ids, which are the lanes of streams, begin at 1. */
-const QUERIES = 0
-
 let worker: ReturnType<typeof createWorker> | null = null
-const addWork = createTurns()
 
 self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
   if (data.kind === 'setup') worker = createWorker(data)
+  else if (data.kind === 'cancel') worker?.cancel(data.id)
   else worker?.add(data)
 }

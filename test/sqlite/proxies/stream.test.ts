@@ -15,13 +15,9 @@ import { StoreError } from '../../../src/lib/errors.ts'
 import { addressText } from '../../../src/proxies/proxy.ts'
 import { PROXY_FILE } from '../../../src/sqlite/data-directory.ts'
 import { isDamage } from '../../../src/sqlite/errors.ts'
-import {
-  createStreamer,
-  type StreamLimits,
-  WAL_BOUNDS,
-} from '../../../src/sqlite/proxies/stream.ts'
+import { createStreamer } from '../../../src/sqlite/proxies/stream.ts'
+import type { SlotLimits } from '../../../src/sqlite/proxies/stream-slots.ts'
 import { openList } from '../../../src/sqlite/stores.ts'
-import { walBytes } from '../../../src/sqlite/wal.ts'
 import { fillList, T0 } from '../../support/fixtures.ts'
 import { TENANT } from '../../support/limits.ts'
 import { endpointOf } from '../../support/rows.ts'
@@ -45,39 +41,26 @@ const ROWS = Array.from({ length: 5_000 }, (_, n) => ({
   works: n % 4 === 0 ? undefined : n % 101,
 }))
 
-/** A WAL with anything in it is full. */
-const FULL = { large: { bytes: 0, oldMs: 60_000 }, full: { bytes: 0, oldMs: 60_000 } }
-
-type Options = {
-  limits?: Partial<StreamLimits>
-  walBounds?: typeof WAL_BOUNDS
-  verify?: () => void
-}
+type Options = { limits?: Partial<SlotLimits>; verify?: () => void }
 
 /** A streamer of a list of ROWS, asked for all of them. */
-function streamerOf({ limits, walBounds = WAL_BOUNDS, verify = () => {} }: Options = {}) {
+function streamerOf({ limits, verify = () => {} }: Options = {}) {
   const dir = temporaryDirectory()
   const file = join(dir, PROXY_FILE)
   const list = openList(dir)
   fillList(list, ROWS)
   const failures: unknown[] = []
   const streamer = createStreamer(
-    { file, provider: PROVIDER, walBounds },
+    { file, provider: PROVIDER },
     { verify, onFailure: error => void failures.push(error) },
     limits,
   )
   return {
     file,
     failures,
-    /** Imports one more row; gives the size of the WAL after it. */
-    importRow(n: number): number {
-      fillList(list, [{ ip: `10.255.0.${n}:80`, type: 'http' }])
-      return walBytes(file)
-    },
     ask: (query = QUERY, tenant = TENANT, onBegin = (): void => {}) =>
       streamer.stream(query, T0, true, tenant, onBegin),
     matches: (query: Query, tenant = TENANT) => streamer.matches(query, T0, tenant, () => {}),
-    hasType: streamer.hasType,
     finder: list.finder,
     closeList: list.close,
     [Symbol.dispose](): void {
@@ -181,24 +164,16 @@ describe('what the worker looks up', () => {
     expect(masked.ids).toHaveLength(3)
   })
 
-  test('is whether a type is there', async () => {
-    const streamer = usual()
-    expect(await streamer.hasType(['http'])).toBe(true)
-    expect(await streamer.hasType(['https', 'socks5'])).toBe(false)
-    expect(await streamer.hasType(['https', 'http'])).toBe(true)
-  })
-
   test('fails as a stream does, when the list is lost', async () => {
     using streamer = streamerOf()
     streamer.closeList()
     rmSync(streamer.file)
-    const both = await Promise.allSettled([streamer.matches(QUERY), streamer.hasType(['http'])])
-    const reasons = both.map(result => result.status === 'rejected' && result.reason)
-    for (const reason of reasons) expect(reason).toBeInstanceOf(StoreError)
+    const thrown = await streamer.matches(QUERY).catch((error: unknown) => error)
+    expect(thrown).toBeInstanceOf(StoreError)
   })
 })
 
-describe('one key after the other', () => {
+describe('slots', () => {
   const key = (id: string): Tenant => ({ id, isTrial: false, downloads: 4 })
 
   test('a key draws from one list at a time; more is its own limit, and others do not wait for it', async () => {
@@ -207,7 +182,7 @@ describe('one key after the other', () => {
       if (ms === 7) waits.push(run)
       return () => {}
     }
-    using streamer = streamerOf({ limits: { slots: 2, waitMsMax: 7, later } })
+    using streamer = streamerOf({ limits: { waitMsMax: 7, later } })
     const [first, second, third] = [1, 2, 3].map(() => streamer.matches(QUERY, key('a')))
     const other = streamer.matches(QUERY, key('b'))
     const refused = Promise.all([second, third].map(asked => refusalOf(asked ?? other)))
@@ -228,20 +203,6 @@ describe('one key after the other', () => {
     await (await second)?.cancel()
     expect(begun).toEqual([1, 2])
   })
-
-  test('the queries of a key are found in the order in which they came', async () => {
-    const streamer = usual()
-    const order: string[] = []
-    const ask = async (text: string): Promise<void> => {
-      const query = createQueryReader(PROVIDER)(text, 'k', ENTITLEMENTS)
-      const answer = await streamer.ask(query, key('a'))
-      order.push(text)
-      if (answer.kind === 'stream') await answer.cancel()
-    }
-    const texts = ['sort=ping&get=json', 'sort=speed&get=csv', 'ip=10.0.0.0:80']
-    await Promise.all(texts.map(ask))
-    expect(order).toEqual(texts)
-  })
 })
 
 test('what is not found in time is refused with 503, and nothing is left of it', async () => {
@@ -250,114 +211,60 @@ test('what is not found in time is refused with 503, and nothing is left of it',
     if (isLate) queueMicrotask(run) // before the worker can reply
     return () => {}
   }
-  using streamer = streamerOf({
-    limits: { slots: 1, later },
-    walBounds: FULL,
-  })
+  using streamer = streamerOf({ limits: { total: 1, later } })
   for (const asked of [streamer.ask(), streamer.matches(QUERY)]) {
     expect(await refusalOf(asked)).toEqual(REFUSED)
   }
   isLate = false
-  streamer.importRow(1)
-  const next = await streamOf(streamer.ask()) // it would be refused beside another
-  expect(next.totals?.records).toBe(ROWS.length + 1)
+  const next = await streamOf(streamer.ask())
+  expect(next.totals?.records).toBe(ROWS.length)
   await next.cancel()
   expect(await streamer.matches(QUERY)).toHaveProperty('ids')
   expect(streamer.failures).toEqual([])
 })
 
 describe('streams', () => {
-  test('a chunk does not wait for all the queries that came before it', async () => {
-    using streamer = streamerOf()
-    const reader = (await streamOf(streamer.ask())).open(() => {}).getReader()
+  test('a quick query does not wait for the long ones that came before it', async () => {
+    const streamer = usual()
     const order: string[] = []
-    const asked = Array.from({ length: 12 }, async (_, n) => {
-      const stream = await streamOf(streamer.ask())
-      order.push(`query ${n}`)
-      await stream.cancel()
-    })
-    const chunk = reader.read().then(({ value }) => {
-      expect(value?.length).toBeGreaterThan(0)
-      order.push('chunk')
-    })
-    await Promise.all([...asked, chunk])
-    await reader.cancel()
-    expect(order).toHaveLength(13)
-    expect(order.indexOf('chunk')).toBeLessThanOrEqual(4)
-    expect(streamer.failures).toEqual([])
-  })
-
-  test('none begins beside another while that keeps a full WAL from being emptied', async () => {
-    using streamer = streamerOf({ walBounds: FULL })
-    const first = await streamOf(streamer.ask())
-    expect(streamer.importRow(1)).toBeGreaterThan(0)
-    expect(await refusalOf(streamer.ask())).toEqual(REFUSED)
-    await first.cancel()
-    const second = await streamOf(streamer.ask())
-    expect(second.totals?.records).toBe(ROWS.length + 1)
-    await second.cancel()
-    expect(streamer.failures).toEqual([])
-  })
-
-  test('one begins beside others that keep a large WAL from being emptied, and ends none that is not old', async () => {
-    const large = { bytes: 0, oldMs: 60_000 }
-    using streamer = streamerOf({ walBounds: { large, full: { bytes: Infinity, oldMs: 0 } } })
-    const first = await streamOf(streamer.ask())
-    expect(streamer.importRow(1)).toBeGreaterThan(0)
-    const second = await streamOf(streamer.ask())
-    expect(second.totals?.records).toBe(ROWS.length + 1)
-    const reader = first.open(() => {}).getReader()
-    expect((await reader.read()).done).toBe(false)
-    await Promise.all([reader.cancel(), second.cancel()])
-  })
-
-  test('one that has kept a full WAL from being emptied for long is ended', async () => {
-    using streamer = streamerOf({ walBounds: { ...FULL, full: { bytes: 0, oldMs: 0 } } })
-    const reader = (await streamOf(streamer.ask())).open(() => {}).getReader()
-    streamer.importRow(1)
-    const second = await streamOf(streamer.ask())
-    expect(second.totals?.records).toBe(ROWS.length + 1)
-    expect(await reader.read().catch(() => 'broken off')).toBe('broken off')
-    await second.cancel()
-    expect(streamer.failures).toHaveLength(1)
-  })
-})
-
-describe('plans, and demo and temporary keys,', () => {
-  const address = (n: number, downloads: number | null = 1): Tenant => ({
-    ...{ id: `192.0.2.${n}`, isTrial: true, downloads },
-  })
-  const key = (id: string): Tenant => ({ id, isTrial: false, downloads: 4 })
-  const WAITED = ['RATE_LIMIT_EXCEEDED', { retryAfterSeconds: 1 }]
-
-  test('have slots of their own', async () => {
-    using streamer = streamerOf({ limits: { slots: 1, trialSlots: 2, waitMsMax: 0 } })
-    const ask = (tenant: Tenant) => streamer.ask(QUERY, tenant)
-    const open = [await streamOf(ask(address(1))), await streamOf(ask(address(2)))]
-    expect(await refusalOf(ask(address(3)))).toEqual(WAITED)
-    const paying = await streamOf(ask(key('paying')))
-    expect(await refusalOf(ask(key('other')))).toEqual(REFUSED)
-    await open[0]?.cancel()
-    expect(await refusalOf(ask(key('other')))).toEqual(REFUSED)
-    open.push(await streamOf(ask(address(3))))
-    await paying.cancel()
-    expect(await refusalOf(ask(address(4)))).toEqual(WAITED)
-    open.push(await streamOf(ask(key('other'))))
-    for (const stream of open) await stream.cancel()
-  })
-
-  test('have their own turns: an answer of a plan comes before those of a crowd', async () => {
-    using streamer = streamerOf({ limits: { trialSlots: 41 } })
-    const order: string[] = []
-    const find = async (name: string, tenant: Tenant): Promise<void> => {
-      const stream = await streamOf(streamer.ask(QUERY, tenant))
-      order.push(name)
-      await stream.cancel()
+    async function ask(text: string): Promise<void> {
+      const query = createQueryReader(PROVIDER)(text, 'k', ENTITLEMENTS)
+      const answer = await streamer.ask(query)
+      order.push(text)
+      if (answer.kind === 'stream') await answer.cancel()
     }
-    const crowd = Array.from({ length: 41 }, (_, n) => find('trial', address(n, null)))
-    await Promise.all([...crowd, find('paying', TENANT)])
-    expect(order).toHaveLength(42)
-    expect(order.indexOf('paying')).toBeLessThanOrEqual(20)
+    const long = Array.from({ length: 8 }, () => ask('sort=ping&get=json&wrap=1'))
+    await Promise.all([...long, ask('ip=10.0.0.0:80')])
+    expect(order.indexOf('ip=10.0.0.0:80')).toBeLessThan(8)
+  })
+
+  test('a stream ends after ten minutes: its body fails, and its slot is free', async () => {
+    const timers: (() => void)[] = []
+    const later = (run: () => void, ms: number) => {
+      if (ms === 600_000) timers.push(run)
+      return () => {}
+    }
+    using streamer = streamerOf({ limits: { total: 1, later } })
+    const sent: Sent[] = []
+    const stream = await streamOf(streamer.ask())
+    const reader = stream.open(each => void sent.push(each)).getReader()
+    await reader.read()
+    const waiting = streamOf(streamer.ask())
+    timers[0]?.()
+    expect(await reader.read().catch(() => 'failed')).toBe('failed')
+    expect(sent).toMatchObject([{ isTruncated: true }])
+    await (await waiting).cancel()
+    expect(streamer.failures).toEqual([])
+  })
+
+  test('a stream that is ended while a chunk is rendered fails; it does not look complete', async () => {
+    using streamer = streamerOf()
+    const stream = await streamOf(streamer.ask())
+    const reader = stream.open(() => {}).getReader()
+    const chunk = reader.read().catch(() => 'failed')
+    await stream.cancel()
+    expect(await chunk).toBe('failed')
+    expect(streamer.failures).toEqual([])
   })
 })
 

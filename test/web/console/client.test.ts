@@ -125,7 +125,16 @@ describe('a request', () => {
 })
 
 const DONE: ImportLine = {
-  ...{ kind: 'done', read: 1, added: 1, updated: 0, unchanged: 0, rejected: 0, removed: 0, skipped: 0 },
+  ...{
+    kind: 'done',
+    read: 1,
+    added: 1,
+    updated: 0,
+    unchanged: 0,
+    rejected: 0,
+    removed: 0,
+    skipped: 0,
+  },
   messages: [],
 }
 const FILES = [

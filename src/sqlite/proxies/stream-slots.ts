@@ -1,0 +1,89 @@
+/**
+ * Slots for long answers (contract B9): a semaphore with a limit for each key and one for all of them, first
+ * come first served. Each server process has its own.
+ */
+import { ApiError, type ErrorCode } from '../../api/errors.ts'
+import type { Awaitable } from '../../lib/awaitable.ts'
+import { type Later, timerLater } from '../../lib/clock.ts'
+import { several } from '../../lib/counted.ts'
+
+/** Frees a slot; calls after the first do nothing. */
+export type Release = () => void
+export type SlotLimits = { total: number; waitMsMax: number; later: Later }
+type Waiter = { mayStart: () => boolean; start: () => void; fail: (error: Error) => void }
+
+const refusal = (code: ErrorCode, message: string): ApiError =>
+  new ApiError(code, message, { retryAfterSeconds: 1 })
+
+const stopping = (): ApiError =>
+  refusal('DB_EXECUTE_FAILED', 'the server is stopping; try again shortly')
+
+export function createStreamSlots(limits: Partial<SlotLimits> = {}) {
+  const { total = 64, waitMsMax = 20_000, later = timerLater } = limits
+  const running = new Map<string, number>()
+  /** In order of arrival. Each of them waits for its key's own slots, or all slots are taken. */
+  const waiting = new Set<Waiter>()
+  let taken = 0
+  let isStopping = false
+
+  function take(key: string): Release {
+    running.set(key, (running.get(key) ?? 0) + 1)
+    taken += 1
+    let isReleased = false
+    return () => {
+      if (isReleased) return
+      isReleased = true
+      const left = (running.get(key) ?? 0) - 1
+      if (left > 0) running.set(key, left)
+      else running.delete(key)
+      taken -= 1
+      for (const waiter of waiting) if (waiter.mayStart()) waiter.start()
+    }
+  }
+
+  return {
+    /**
+     * Takes one of the slots of a key, at most `limit` of them (`null`: no limit), now or when others are released.
+     * @throws ApiError RATE_LIMIT_EXCEEDED when the key's slots stay taken for too long, DB_EXECUTE_FAILED when all do.
+     */
+    acquire(key: string, limit: number | null, what = 'long answer'): Awaitable<Release> {
+      const isAtLimit = (): boolean => limit !== null && (running.get(key) ?? 0) >= limit
+      const mayStart = (): boolean => taken < total && !isAtLimit()
+      if (mayStart()) return take(key)
+      if (isStopping) throw stopping()
+
+      const { promise, resolve, reject } = Promise.withResolvers<Release>()
+      const leave = (): void => {
+        waiting.delete(waiter)
+        cancelTimer()
+      }
+      const waiter: Waiter = {
+        mayStart,
+        start() {
+          leave()
+          resolve(take(key))
+        },
+        fail(error) {
+          leave()
+          reject(error)
+        },
+      }
+      const cancelTimer = later(() => {
+        const most = several(limit ?? total, what)
+        waiter.fail(
+          isAtLimit()
+            ? refusal('RATE_LIMIT_EXCEEDED', `at most ${most} at once; retry after 1 s`)
+            : refusal('DB_EXECUTE_FAILED', `too many ${what}s at once; try again shortly`),
+        )
+      }, waitMsMax)
+      waiting.add(waiter)
+      return promise
+    },
+
+    /** Refuses all requests that wait for a slot, and those that would have to wait from now on. */
+    refuseWaiting(): void {
+      isStopping = true
+      for (const waiter of waiting) waiter.fail(stopping())
+    },
+  }
+}
