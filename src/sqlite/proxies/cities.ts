@@ -1,10 +1,10 @@
 /**
  * The names of cities: ids for rows, names for answers, and ids for the names in a filter. A list may have a
- * name for each row, so names are read one by one, and the last ones are kept.
+ * name for each row, so names are read one by one into a bounded cache.
  */
 import type { Database } from 'bun:sqlite'
 import { createFifoMap } from '../../lib/bounded-map.ts'
-import { type Bound, type Condition, fold, isIn } from '../../proxies/filter.ts'
+import { type Condition, fold } from '../../proxies/filter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
 import { AT, type City, type CityName, type Row } from '../../proxies/row.ts'
 
@@ -12,11 +12,9 @@ const UNKNOWN_CITY: CityName = { name: '', nameEn: '' }
 
 /** Names in memory: a million proxies have some ten thousand; the longest ones take a kilobyte each. */
 const NAMES_MAX = 16_384
-/** Ids in one statement, and rows decided by name. Names that are compared alike can be as many as rows. */
-const IDS_MAX = 1_000
 
 const WANTED = '(select value from json_each(?))'
-/** Whether a city has a wanted name, see `fold`: one of both, or the one that `lang=en` shows (contract A4). */
+/** Whether a city has a wanted name, see `fold`: any of both names, or the one that `lang=en` shows (contract A4). */
 const MATCHES: { readonly [L in Lang]: string } = {
   ru: `(folded in ${WANTED} or folded_en in ${WANTED})`,
   en: `(folded_en in ${WANTED} or name_en = '' and folded in ${WANTED})`,
@@ -35,8 +33,8 @@ export function createCityWriter(db: Database) {
     Number(insert.run(id, name, nameEn, fold(name), fold(nameEn)).lastInsertRowid)
 }
 
-/** Those that a filter names: their ids, `null` for too many; and whether a row is in one of them. */
-export type NamedCities = { ids: readonly number[] | null; condition: Condition }
+/** The ids of the cities that a filter names, and whether a row is in one of them. */
+export type NamedCities = { ids: readonly number[]; condition: Condition }
 
 export function createCities(db: Database, namesMax = NAMES_MAX) {
   const names = createFifoMap<number, CityName>(namesMax)
@@ -49,12 +47,10 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
     'select id from cities where name = ? and name_en = ?',
   )
   const matching = (lang: Lang) =>
-    db.prepare<{ id: number }, Bound[]>(`select id from cities where ${MATCHES[lang]}`)
+    db.prepare<{ id: number }, string[]>(`select id from cities where ${MATCHES[lang]} order by id`)
   const idsMatching = { ru: matching('ru'), en: matching('en') }
-  /** Whether more have a name in any language: `lang` may show few of them, or none, and all would be read. */
-  const areMore = db.prepare(`select 1 from cities where ${MATCHES.ru} limit 1 offset ${IDS_MAX}`)
-  const rowOf = db.prepare(
-    'select 1 from proxies indexed by proxies_by_city where city = ? limit 1',
+  const rowIn = db.prepare(
+    `select 1 from proxies indexed by proxies_by_city where city in ${WANTED} limit 1`,
   )
   const write = createCityWriter(db)
 
@@ -66,43 +62,27 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
     return name ?? UNKNOWN_CITY
   }
 
-  /** Compares the names of each row; of many rows, their ids with all that match. */
-  function byName(wanted: ReadonlySet<string>, lang: Lang, values: readonly Bound[]): Condition {
-    const shown = ({ name, nameEn }: CityName) =>
-      lang === 'en' ? [nameEn || name] : [name, nameEn]
-    function matcher() {
-      let few = IDS_MAX
-      let all: ReadonlySet<number> | null = null
-      return (row: Row): boolean => {
-        if (few-- > 0) return shown(nameOf(row[AT.city])).some(name => wanted.has(fold(name)))
-        all ??= new Set(idsMatching[lang].all(...values).map(({ id }) => id))
-        return all.has(row[AT.city])
-      }
-    }
-    return { sql: `(select ${MATCHES[lang]} from cities where id = city)`, values, matcher }
-  }
-
+  /** The cities that have one of these names in `lang`. */
   function named(searched: readonly string[], lang: Lang): NamedCities {
-    const wanted = new Set(searched.map(fold).filter(name => name !== '')) // '': of accents alone
-    if (wanted.size === 0) return { ids: [], condition: isIn('city', []) }
-    const values = new Array<string>(2).fill(JSON.stringify([...wanted]))
-    if (areMore.get(...values)) return { ids: null, condition: byName(wanted, lang, values) }
-    const rows = idsMatching[lang].all(...values)
-    const ids = rows.map(({ id }) => id).sort((a, b) => a - b)
-    return { ids, condition: isIn('city', ids) }
+    const wanted = searched.map(fold).filter(name => name !== '') // '': only accents
+    const names = JSON.stringify(wanted)
+    const ids = wanted.length === 0 ? [] : idsMatching[lang].all(names, names).map(({ id }) => id)
+    function matcher() {
+      const all = new Set(ids)
+      return (row: Row): boolean => all.has(row[AT.city])
+    }
+    const condition = { sql: `city in ${WANTED}`, values: [JSON.stringify(ids)], matcher }
+    return { ids, condition }
   }
 
   return {
     nameOf,
 
-    /** The cities that have one of these names in `lang`. */
     named,
 
-    /** Whether any row is in one of these cities; also where they are too many to be looked up. */
-    hasRows(searched: readonly string[], lang: Lang): boolean {
-      const { ids } = named(searched, lang)
-      return ids === null || ids.some(id => rowOf.get(id) !== null)
-    },
+    /** Whether any row is in one of these cities. */
+    hasRows: (searched: readonly string[], lang: Lang): boolean =>
+      rowIn.get(JSON.stringify(named(searched, lang).ids)) !== null,
 
     /** The id of a pair of names; stores a new pair. Call inside a transaction. */
     idOf(name: string, nameEn: string): number {

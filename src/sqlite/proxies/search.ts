@@ -29,7 +29,7 @@ import {
   type Row,
 } from '../../proxies/row.ts'
 import type { FindOptions } from '../../proxies/store.ts'
-import { createCities, type NamedCities } from './cities.ts'
+import { createCities } from './cities.ts'
 
 export type Condition = { sql: string; values: readonly Bound[] }
 
@@ -46,8 +46,6 @@ export type Search = {
   rest: readonly Condition[]
   /** The order of the rows; a random one is made of rows that are in order. */
   order: Exclude<Sort, 'random'>
-  /** Deciding of a row takes so long that a quick select could not look at many. */
-  isSlow: boolean
   /** Creates what decides of a row in memory whether all other conditions hold. */
   createMatcher: () => (row: Row) => boolean
 }
@@ -61,12 +59,12 @@ const condition = (sql: string, ...values: Bound[]): Condition => ({ sql, values
 type Choice = Path & { decides: 'ip' | 'city' | 'port' | 'country' | null }
 
 /** The most selective path to the rows of a filter. */
-function choosePath(filter: Filter, addressBits: 32 | 16, cityIds: NamedCities['ids']): Choice {
+function choosePath(filter: Filter, addressBits: 32 | 16, cityIds: readonly number[]): Choice {
   const { address, port, countries } = filter
   if (address !== null && addressBits === 32) {
     return { index: null, branches: [condition('id = ?', idOf(address))], decides: 'ip' }
   }
-  if (filter.cities.length > 0 && cityIds !== null && cityIds.length <= BRANCHES_MAX) {
+  if (filter.cities.length > 0 && cityIds.length <= BRANCHES_MAX) {
     const branches = cityIds.map(id => condition('city = ?', id))
     return { index: 'proxies_by_city', branches, decides: 'city' }
   }
@@ -186,7 +184,6 @@ export function createReader(db: Database) {
         all,
         rest,
         order: sort === null || sort === 'random' ? 'checked' : sort,
-        isSlow: ids === null,
         createMatcher: () => matcherOf(all),
       }
     },
@@ -262,43 +259,7 @@ const MARKED_MAX = 1_000
 /** Marks of a branch in order; `isWhole`: there are no more. */
 type Marks = { marks: Cursor[]; isWhole: boolean }
 
-/** Keys that are sorted without a pause: it takes some milliseconds. */
-const SORT_RUN = 16_384
-
-/** The positions of the keys in ascending order, ties by position. Pauses now and then. */
-function* sortedPositions(keys: ArrayLike<number>): Generator<void, Uint32Array> {
-  const { length } = keys
-  const compare = (a: number, b: number): number => (keys[a] ?? 0) - (keys[b] ?? 0) || a - b
-  let order = Uint32Array.from({ length }, (_, at) => at)
-  for (let at = 0; at < length; at += SORT_RUN) {
-    order.subarray(at, at + SORT_RUN).sort(compare)
-    yield
-  }
-  let merged = new Uint32Array(length)
-
-  /** Merges two sorted runs of `order`, which meet at `middle`, into the same place of `merged`. */
-  function merge(begin: number, middle: number, end: number): void {
-    let [left, right] = [begin, middle]
-    for (let at = begin; at < end; at += 1) {
-      const [a, b] = [order[left] ?? 0, order[right] ?? 0]
-      const takesLeft = right >= end || (left < middle && compare(a, b) < 0)
-      merged[at] = takesLeft ? a : b
-      if (takesLeft) left += 1
-      else right += 1
-    }
-  }
-
-  for (let width = SORT_RUN; width < length; width *= 2) {
-    for (let at = 0; at < length; at += 2 * width) {
-      merge(at, Math.min(at + width, length), Math.min(at + 2 * width, length))
-      yield
-    }
-    ;[order, merged] = [merged, order]
-  }
-  return order
-}
-
-/** Matches are put in order when there are so many more of them than are wanted. */
+/** Matches beyond those that are wanted are dropped when there are so many of them. */
 const SURPLUS = 4 * PAGE_ROWS
 
 /** Of rows that look the same when they are masked the first, in their pages. */
@@ -421,26 +382,22 @@ export function createPages(
     }
   }
 
-  /** The ids of up to `most` matches, the first ones when sorted; ties stay in the order of contract A4. */
+  /**
+   * The ids of the first `most` matches in an order that no index has. The sort is stable, so ties stay in the
+   * order of contract A4; without a pause, it takes 0.3 s a million rows.
+   */
   function* sortedIds(search: Search, most: number): Generator<void, number[]> {
-    let ids: number[] = []
-    let keys: number[] = []
-    function* cut(): Generator<void, void> {
-      const order = (yield* sortedPositions(keys)).subarray(0, most)
-      ids = Array.from(order, at => ids[at] ?? 0)
-      keys = Array.from(order, at => keys[at] ?? 0)
-    }
+    let found: { id: number; key: number }[] = []
+    const firstOf = (all: typeof found) => all.sort((a, b) => a.key - b.key).slice(0, most)
     const columns = [...ENDPOINT_COLUMNS, ORDERS[search.order].key]
     for (const page of pages<[...EndpointRow]>(search, columns)) {
       for (const row of page) {
-        ids.push(row[AT.id])
-        keys.push(Number(row[ENDPOINT_COLUMNS.length]))
+        found.push({ id: row[AT.id], key: Number(row[ENDPOINT_COLUMNS.length]) })
       }
+      if (found.length > 2 * most + SURPLUS) found = firstOf(found)
       yield
-      if (ids.length > most + SURPLUS) yield* cut()
     }
-    yield* cut()
-    return ids
+    return firstOf(found).map(({ id }) => id)
   }
 
   /** The rows with these ids, in their order. The outer loop of a cross join is its left side. */

@@ -147,7 +147,6 @@ const wholeBranch = (index: string, branch: Condition): Search => ({
   all: [],
   rest: [],
   order: 'checked',
-  isSlow: false,
   createMatcher: () => () => true,
 })
 
@@ -415,7 +414,6 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
     }
 
     function findFirst(search: Search, most: number): R[] | null {
-      if (search.isSlow) return null
       const now = version()
       return findFresh(search, most, now) ?? selectFirst<R>(search, most, columns, now)
     }
