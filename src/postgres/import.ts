@@ -173,9 +173,7 @@ const RETRY_MS = 50
 /** Characters of rows that are sent at a time: some ten thousand rows. */
 const CHUNK_LENGTH = 1024 * 1024
 
-/** A mark, and 0 as the second before which retention has removed all rows. */
-const MARK = `update proxylist.list
-  set imported = (left(gen_random_uuid()::text, 24) || repeat('0', 12))::uuid`
+const MARK = 'update proxylist.list set imported = gen_random_uuid()'
 
 /**
  * For a merge: its commit waits again; a million rows are hashed in memory, and some thousand are looked up in a

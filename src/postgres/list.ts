@@ -27,14 +27,6 @@ const REMOVE = `
   )
   select count(*)::int as removed from gone`
 
-/** The second before which all rows were removed, as the end of the mark; a lower one makes that new. */
-const CUTOFF = `('x' || right(imported::text, 12))::bit(48)::bigint`
-const NOTE_CUTOFF = `
-  update proxylist.list set imported = (
-    left((case when $1::bigint < ${CUTOFF} then gen_random_uuid() else imported end)::text, 24) ||
-    lpad(to_hex($1::bigint), 12, '0'))::uuid
-  where oldest < $1::bigint or $1::bigint < ${CUTOFF}`
-
 const OLDEST = 'select min(checked_at)::float8 as oldest from proxylist.proxies'
 
 /** Removes a slice of what is too old from the locked list; returns how many rows that were. */
@@ -45,7 +37,6 @@ async function removeSlice(
 ): Promise<number> {
   const newestMs = newest === null ? nowMs : newest * SECOND_MS
   const cutoff = Math.max(0, toSeconds(Math.min(nowMs, newestMs) - retainMs))
-  await tx(NOTE_CUTOFF, [cutoff])
   if (oldest === null || oldest >= cutoff) return 0
   const { removed } = await onlyRow<{ removed: number }>(tx, REMOVE, [cutoff, version + 1])
   const isLast = removed < REMOVE_SLICE
@@ -79,7 +70,7 @@ export function createListStore(connection: Connection, clock: Clock) {
     begin: (mode, onWait = () => {}) => beginImport(connection, mode, onWait, clock()),
     removeStale,
     async importMark(): Promise<string> {
-      const text = 'select left(imported::text, 24) as mark from proxylist.list'
+      const text = 'select imported::text as mark from proxylist.list'
       return (await onlyRow<{ mark: string }>(query, text)).mark
     },
     count: async (): Promise<number> => (await readState(query)).rows,

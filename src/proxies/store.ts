@@ -86,12 +86,11 @@ export type Removal = { removed: number; mayRemain: boolean }
 export interface ProxyWriter {
   /** Begins an import; `onWait` is called when another import has to end first. */
   begin(mode: ImportMode, onWait?: () => void): ImportTx
-  /** A random mark; a new one is a reason for feeds to import again, see `ImportMode` and `removeStale`. */
+  /** A random mark; a new one is a reason for feeds to import again, see `ImportMode`. */
   importMark(): Awaitable<string>
   /**
    * Removes a slice of the rows that were checked more than `retainMs` before `nowMs`, or before the
-   * newest check of the list if that is earlier: a clock that runs ahead removes nothing. When rows may stay that were
-   * removed before, as a clock or `retainMs` was wrong, the mark is a new one.
+   * newest check of the list if that is earlier: a clock that runs ahead removes nothing.
    */
   removeStale(retainMs: number, nowMs: number): Awaitable<Removal>
   /** The number of rows. Counting them may take a moment. */

@@ -158,22 +158,6 @@ describe('a feed from a URL is read', () => {
     )
   })
 
-  test('in full after retention removed more than it does now, also what was not fetched meanwhile', async () => {
-    const csv = `ip,type,checked_at\n9.9.9.9:80,http,${T0 / 1000}\n9.9.9.8:80,http,${T0 / 1000 - 7200}\n`
-    const { server, fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, csv))
-    const counts: number[] = []
-    for (const retainMs of [3 * HOUR_MS, HOUR_MS, 3 * HOUR_MS, 3 * HOUR_MS]) {
-      using list = openList(fetcher.dir)
-      list.proxies.removeStale(retainMs, T0)
-      counts.push(list.proxies.count())
-      if (retainMs > HOUR_MS) await fetch()
-    }
-    expect([...counts, fetcher.rowCount()]).toEqual([0, 1, 1, 2, 2])
-    expect(server.asked.map(({ headers }) => headers.has('if-none-match'))).toEqual([
-      ...[false, false, true],
-    ])
-  })
-
   test.each([
     ['gzip', gzipSync],
     ['x-gzip', gzipSync],

@@ -260,25 +260,6 @@ describeEach('the mark of imports', ({ open }) => {
     expect(await changes(() => list.removeStale(0, Number.MAX_SAFE_INTEGER))).toBeFalse()
     expect(new Set(seen).size).toBe(4)
   })
-
-  test('is another one when rows may be older than those that were removed: a clock or --retain was wrong', async () => {
-    const list = await open()
-    const aged = [0, 1, 3, 5].map((hours, n) => ({ ...at(n), checkedAt: NOW - hours * 3600 }))
-    await load(list, aged)
-    const marks = [await list.importMark()]
-    for (const retainHours of [4, 2, 2, 3, 3]) {
-      await list.removeStale(retainHours * 3600 * 1000, NOW * 1000)
-      marks.push(await list.importMark())
-    }
-    expect(marks.map((mark, i) => mark !== marks[i - 1])).toEqual([
-      true,
-      false,
-      false,
-      false,
-      true,
-      false,
-    ])
-  })
 })
 
 describeEach('while another one imports', ({ openTwo }) => {

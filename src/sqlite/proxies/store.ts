@@ -66,12 +66,6 @@ export const UPSERT = `insert into proxies (${ROW_COLUMNS.join(', ')})
 
 /** Rows removed at a time, so that no import waits long for it. */
 const REMOVE_SLICE = 5_000
-/** What `list` holds: the mark of imports, then the second before which retention has removed all rows. */
-const MARK = 'substr(imported, 1, 16)'
-/** Notes that second before the rows go; a lower one makes the mark new. */
-const NOTE_CUTOFF = `update list
-  set imported = iif(?1 < 0 + substr(imported, 17), hex(randomblob(8)), ${MARK}) || ' ' || ?1
-  where ?1 < 0 + substr(imported, 17) or exists (select 1 from proxies where checked_at < ?1)`
 /** None are removed while more than that is in the WAL alone: a slice adds some 40 MB where somebody reads. */
 const PENDING_BYTES_MAX = 256 * 1024 * 1024
 
@@ -152,7 +146,7 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     },
 
     importMark: (): string =>
-      db.query<{ mark: string }, []>(`select ${MARK} as mark from list`).get()?.mark ?? '',
+      db.query<{ mark: string }, []>('select imported as mark from list').get()?.mark ?? '',
 
     isEmpty: (): boolean => any.get() === null,
 
@@ -162,7 +156,6 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
       const newestMs = (newest.get(Number.MAX_SAFE_INTEGER)?.newest ?? Infinity) * SECOND_MS
       const cutoff = toSeconds(Math.min(nowMs, newestMs) - retainMs)
       db.run('pragma busy_timeout = 0') // an import sets it again
-      db.run(NOTE_CUTOFF, [cutoff])
       const removed = removeOlder.run(cutoff, REMOVE_SLICE).changes
       if (removed > 0) changes += 1
       return { removed, mayRemain: removed === REMOVE_SLICE }
