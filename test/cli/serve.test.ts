@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { ask, from } from '../support/answer.ts'
-import { ASK, addKeys, dataDirectory, KEY } from '../support/fixtures.ts'
+import { ASK, dataDirectory, KEY } from '../support/fixtures.ts'
 import { BINARY, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -147,9 +147,7 @@ describe('a long list', () => {
   }))
   let server: Awaited<ReturnType<typeof startChild>>
   beforeAll(async () => {
-    const dir = dataDirectory(rows)
-    addKeys(dir, {}, [{ key: 'second', plan: 'free' }])
-    server = await startChild(dir)
+    server = await startChild(dataDirectory(rows))
   })
 
   const headers = { 'accept-encoding': 'identity' }
@@ -189,25 +187,6 @@ describe('a long list', () => {
     const compressed = await fetch(server.url + path, { headers: { 'accept-encoding': 'gzip' } })
     expect(compressed.headers.get('content-encoding')).toBe('gzip')
     expect(await compressed.text()).toBe(await plain.text())
-  })
-
-  test('“too many long answers” is one sentence on stderr, and at the end how many more there were', async () => {
-    let [asked, refused] = [0, 0]
-    const askLong = async (key: string): Promise<void> => {
-      const query = `/api?key=${key}&get=json&time=${86_400 + asked++}`
-      const { status } = await server.request(query)
-      if (status === 503) refused += 1
-    }
-    // 64 are answered at a time, and 64 of a key wait; a key that has all of the former has reached its own limit.
-    const keys = Array.from({ length: 250 }, (_, n) => (n % 2 === 0 ? KEY : 'second'))
-    while (refused < 3) await Promise.all(keys.map(askLong))
-    await server.stop()
-    const [first, ...rest] = server.output().match(/^[^{].*too many long.*$/gm) ?? []
-    const cause = 'too many long answers are under way; try again shortly'
-    expect(first).toMatch(new RegExp(`^request [\\w-]+ failed: .*${cause}`))
-    const COUNTED = /^(\d+) more(?: in the last minute)?: requests failed: too many/
-    const more = rest.map(line => Number(COUNTED.exec(line)?.[1]))
-    expect(more.reduce((sum, number) => sum + number, 0)).toBe(refused - 1)
   })
 })
 
