@@ -1,12 +1,7 @@
 /**
- * A filter, compiled to SQL: its conditions (contract A4), which index finds its rows in the order of the
- * answer, the SQL that all selects have in common, and reading all rows of a search, which may be a whole
- * list, page by page. No statement stays open between two pages: each continues behind the last row of the
- * one before, and reads a bounded part of an index, so that others can have their turn in between. Pages of
- * one search have to be read on one snapshot.
- *
- * For orders that no index has, because each index costs an import of a million rows a second, the ids of
- * all matches are read once, sorted or drawn in memory (8 bytes each), and their rows looked up page by page.
+ * Compiles a filter to SQL and reads its rows page by page. No statement stays open between two pages, so other
+ * work runs in between; all pages of a search must be read on one snapshot. For an order that no index has (an
+ * index costs an import of a million rows a second), the ids are sorted in memory and the rows looked up by id.
  */
 import type { Database, Statement } from 'bun:sqlite'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
@@ -33,7 +28,7 @@ import { createCities } from './cities.ts'
 
 export type Condition = { sql: string; values: readonly Bound[] }
 
-/** How rows are found: an index, and the exact value that leads to each branch of it. */
+/** An index, and the exact values that lead to its branches. */
 export type Path = { index: string | null; branches: readonly Condition[] }
 
 /** A filter, compiled to SQL. */
@@ -41,21 +36,21 @@ export type Search = {
   path: Path
   /** The oldest check, Unix seconds; every index but the primary key is ordered by it. */
   since: Condition
-  /** All other conditions, and those of them that the path has not decided yet. */
+  /** All other conditions, and the ones that the path does not decide. */
   all: readonly Condition[]
   rest: readonly Condition[]
-  /** The order of the rows; a random one is made of rows that are in order. */
+  /** The order of the rows; `checked` for a random order. */
   order: Exclude<Sort, 'random'>
-  /** Creates what decides of a row in memory whether all other conditions hold. */
+  /** Creates a test of all other conditions for rows in memory. */
   createMatcher: () => (row: Row) => boolean
 }
 
-/** Most values that get a branch each; more of them are compared row by row. */
+/** Values that get a branch each; with more of them, the search compares every row. */
 const BRANCHES_MAX = 4
 
 const condition = (sql: string, ...values: Bound[]): Condition => ({ sql, values })
 
-/** A path, and the parameter whose condition it decides. */
+/** A path, and the parameter that it decides. */
 type Choice = Path & { decides: 'ip' | 'city' | 'port' | 'country' | null }
 
 /** The most selective path to the rows of a filter. */
@@ -83,8 +78,8 @@ function choosePath(filter: Filter, addressBits: 32 | 16, cityIds: readonly numb
 
 /** Index entries that a quick select may read in each branch: a few milliseconds. */
 export const SCAN_MAX = 20_000
-/** How many entries of an index take as long as `entries` with whole rows: by city or port, each row is looked up. */
-export const asLong = (index: string | null, entries: number): number =>
+/** Entries of an index that take as long as `entries` with whole rows: by city or port, each row is looked up. */
+export const scanBudget = (index: string | null, entries: number): number =>
   /city|port/.test(index ?? '') ? Math.ceil(entries / 20) : entries
 export const QUICK_RECORDS_MAX = 1_000
 /** Prepared statements in memory; each takes about 11 KB. */
@@ -94,10 +89,10 @@ export const ENDPOINT_COLUMNS = ROW_COLUMNS.slice(0, 4)
 
 export type Columns = readonly string[]
 
-/** The order of indexes, and of answers that are not asked for in another one (contract A4). */
+/** The order of the indexes, and the default order of answers (contract A4). */
 export const ORDER = 'checked_at desc, ping_ms, id'
 
-/** An order by what rows hold, best first; `checked` is `ORDER`. */
+/** An order by columns, best first; `checked` is `ORDER`. */
 type RowOrder = Search['order']
 
 /** Compares rows as `ORDER` does; an unknown ping is stored as the largest number. */
@@ -108,7 +103,7 @@ export const inOrder = (
 
 type Order = { key: string; sql: string; compare: (a: Row, b: Row) => number }
 
-/** Each order: its ascending key, in SQL, and of two rows; ties are in `ORDER`, unknown values come last. */
+/** Each order as an ascending key, in SQL, and as a comparison; ties are in `ORDER`, unknown values come last. */
 export const ORDERS: { readonly [O in RowOrder]: Order } = {
   checked: { key: '-checked_at', sql: ORDER, compare: inOrder },
   ping: {
@@ -199,7 +194,7 @@ export type Reader = ReturnType<typeof createReader>
 /** Reading them takes about a millisecond; the first page shows whether a quick select would do. */
 export const PAGE_ROWS = QUICK_RECORDS_MAX + 1
 
-/** Where a page ends in the order of answers: a row, which need not be in the list. */
+/** The last row of a page; it may have been deleted since. */
 type Cursor = EndpointRow
 
 /**
@@ -262,7 +257,7 @@ type Marks = { marks: Cursor[]; isWhole: boolean }
 /** Matches beyond those that are wanted are dropped when there are so many of them. */
 const SURPLUS = 4 * PAGE_ROWS
 
-/** Of rows that look the same when they are masked the first, in their pages. */
+/** The first of all rows that look the same when masked, in their pages. */
 export function* firstOfEach<R extends EndpointRow>(
   pages: Iterable<readonly R[]>,
 ): Generator<readonly R[]> {
@@ -280,7 +275,7 @@ export function createPages(
   dataVersion: () => number,
   { pageRows = PAGE_ROWS, markEntries = MARK_ENTRIES } = {},
 ) {
-  /** Entries some ten thousand apart, cached until the list changes; one that has gone does no harm. */
+  /** Entries some ten thousand apart, cached until the list changes; a deleted one still works. */
   const marked = createBoundedMap<string, Marks>(MARKED_MAX)
   let markedVersion: number | null = null
 
@@ -291,7 +286,7 @@ export function createPages(
       const [entry] = read.all<EndpointRow>(
         `select ${ENDPOINT_COLUMNS.join(', ')} from proxies ${indexedBy(index)}
          where ${allOf(all)} order by ${ORDER} limit 1 offset ?`,
-        [...valuesOf(all), asLong(index, markEntries) - 1],
+        [...valuesOf(all), scanBudget(index, markEntries) - 1],
       )
       if (entry !== undefined) return entry
     }
@@ -321,7 +316,7 @@ export function createPages(
     return known.marks.find(isAfter) ?? null
   }
 
-  /** All rows that match in order, in pages; those that have to be looked for end at marks, and may be empty. */
+  /** All matches in order, in pages. A page ends at a mark at the latest, so it may be empty. */
   function* pages<R extends EndpointRow>(
     search: Search,
     columns: Columns,
@@ -358,7 +353,7 @@ export function createPages(
     }
   }
 
-  /** Reads all matches, in the form in which they are kept to draw from. Pauses after each page. */
+  /** Reads all matches to draw from. Pauses after each page. */
   function* matches(search: Search, addressBits: Bits): Generator<void, Matches> {
     const ids: number[] = []
     const types: number[] = []
@@ -407,7 +402,7 @@ export function createPages(
     return read.all<R>(sql, [JSON.stringify(Array.from(ids))])
   }
 
-  /** An answer in an order that no index has: its pages, some of them empty, and its ids, found with pauses. */
+  /** An answer in an order that no index has: its pages, of which some are empty, and its ids. */
   function ordered<R extends EndpointRow>(
     search: Search,
     { sort, count }: Filter,

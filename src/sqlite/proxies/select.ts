@@ -1,10 +1,7 @@
 /**
- * Selecting from the list: all that matches, or what a quick select finds, which reads a bounded part of an
- * index and gives up where that is not enough: no request makes others wait for more than some milliseconds.
- *
- * The freshest rows of branches are in memory: the first ones in the order of answers, read page by page as
- * selects need them, and kept for as long as the list is unchanged. Programs ask with ever new filters for
- * what is freshest: to look at a thousand rows takes a tenth of the time that it takes in SQL.
+ * Selects from the list. A quick select reads a bounded part of an index, a few milliseconds, and gives up if that
+ * is not enough. The freshest rows of each branch stay in memory until the list changes: most requests want
+ * these with new filters, and scanning a thousand of them takes a tenth of the time that SQL takes.
  */
 import type { Database } from 'bun:sqlite'
 import type { Totals } from '../../api/answer.ts'
@@ -25,7 +22,6 @@ import type { FindOptions, Lacking, Lacks } from '../../proxies/store.ts'
 import { dataVersionOf } from '../database.ts'
 import {
   allOf,
-  asLong,
   type Columns,
   type Condition,
   createPages,
@@ -42,10 +38,11 @@ import {
   QUICK_RECORDS_MAX,
   type Reader,
   type Search,
+  scanBudget,
   valuesOf,
 } from './search.ts'
 
-/** Branches of which something is in memory. */
+/** Branches with rows or cutoffs in memory. */
 const BRANCHES_MAX = 10_000
 
 /** The matches among the first entries of a branch, in the order of its index. */
@@ -60,7 +57,7 @@ const firstSql = (
      order by ${ORDER} limit ?
    ) where ${allOf(rest)} limit ?`
 
-/** Selects that read a bounded part of the list: up to `scanMax` entries of each branch. */
+/** Creates a select that reads up to `scanMax` entries of each branch. */
 export function createQuickSelect(read: Reader, scanMax: number) {
   /** Check times of entry `scanMax` of branches, until the list changes. */
   const cutoffs = createBoundedMap<string, number>(BRANCHES_MAX)
@@ -76,7 +73,7 @@ export function createQuickSelect(read: Reader, scanMax: number) {
     if (known !== undefined) return known
     const sql = `select checked_at from proxies ${indexedBy(index)} where ${branch.sql}
       order by ${ORDER} limit 1 offset ?`
-    const cutoff = read.number(sql, [...branch.values, asLong(index, scanMax)]) ?? -Infinity
+    const cutoff = read.number(sql, [...branch.values, scanBudget(index, scanMax)]) ?? -Infinity
     cutoffs.set(key, cutoff)
     return cutoff
   }
@@ -105,7 +102,7 @@ export function createQuickSelect(read: Reader, scanMax: number) {
         continue
       }
       const entries = [branch, since]
-      const values = [...valuesOf(entries), asLong(index, scanMax), ...valuesOf(rest), most]
+      const values = [...valuesOf(entries), scanBudget(index, scanMax), ...valuesOf(rest), most]
       const first = read.all<R>(firstSql(columns, index, entries, rest), values)
       if (first.length < most) return null
       parts.push(...first)
@@ -132,13 +129,13 @@ export function createQuickSelect(read: Reader, scanMax: number) {
   }
 }
 
-/** Of a branch, more rows may be in memory than a quick select may read: an import may hide all others from it. */
+/** So many times `scanMax` rows of a branch may be in memory: after an import, new rows hide the others from SQL. */
 const BRANCH_SHARE = 3
 /** Most rows in memory; a row takes about 150 bytes. */
 const ROWS_MAX = 65_536
-/** Selects of a branch that are left to SQL first: reading its rows pays only if they are used again. */
+/** SQL does the first selects of a branch: holding its rows pays only if they are used again. */
 const SELECTS_IN_SQL = 4
-/** Pages that one select may read, some milliseconds: it must not make others wait. */
+/** Pages that one select may read: a few milliseconds. */
 const PAGES_MAX = 8
 
 const wholeBranch = (index: string, branch: Condition): Search => ({
@@ -150,7 +147,7 @@ const wholeBranch = (index: string, branch: Condition): Search => ({
   createMatcher: () => () => true,
 })
 
-/** The first rows of a branch; of its selects, those in the version before count half, and so on. */
+/** The first rows of a branch. Its count of selects is halved whenever the list changes. */
 const startBranch = (search: Search, selects: number, unread: Iterator<Row[]>) => ({
   ...{ search, selects, unread, isWhole: false },
   rows: [] as Row[],
@@ -158,7 +155,7 @@ const startBranch = (search: Search, selects: number, unread: Iterator<Row[]>) =
 type Branch = ReturnType<typeof startBranch>
 
 /** Finds matches among the freshest rows, at most the first `rowsMax` of a branch, all of one snapshot. */
-export function createFreshest(pages: Pages, dataVersion: () => number, rowsMax: number) {
+export function createHotRows(pages: Pages, dataVersion: () => number, rowsMax: number) {
   const results = new WeakSet<readonly unknown[]>()
   let rowsHeld = 0
   const branches = createBoundedMap<string, Branch>(BRANCHES_MAX, ({ rows }) => {
@@ -318,7 +315,7 @@ function createLacks(read: Reader, version: () => number) {
 /** Whether an answer is in the order of the indexes. */
 const isByAge = ({ sort }: Filter): boolean => sort === null || sort === 'checked'
 
-/** All that a draw is made from. */
+/** The filter of all proxies that a draw is made from. */
 const undrawn = (filter: Filter): Filter => ({ ...filter, sort: null, count: null })
 
 /** The number of ids, and the subnets of their addresses. Pauses after each page. */
@@ -335,7 +332,7 @@ function* totalsOf(pages: Iterable<Iterable<number>>): Generator<void, Totals> {
   return { records, subnets: [...subnets] }
 }
 
-/** What work returns that pauses now and then. */
+/** Runs work to its end without its pauses. */
 function withoutPause<T>(work: Generator<void, T>): T {
   for (;;) {
     const { done, value } = work.next()
@@ -343,7 +340,7 @@ function withoutPause<T>(work: Generator<void, T>): T {
   }
 }
 
-/** What is shown when rows are masked; `null` when others may lie behind as many as were looked for. */
+/** The rows to show when they are masked; `null` when more may follow than were read. */
 function shownOf<R extends EndpointRow>(found: R[], count: number | null): R[] | null {
   const shown = [...firstOfEach([found])].flat().slice(0, count ?? found.length)
   return found.length < QUICK_RECORDS_MAX || shown.length === count ? shown : null
@@ -353,7 +350,7 @@ function* idsOf(pages: Iterable<readonly EndpointRow[]>): Generator<number[]> {
   for (const page of pages) yield page.map(row => row[AT.id])
 }
 
-/** A long answer: its pages, read as they are used, empty ones are pauses; and what is in all of them. */
+/** A long answer: its pages, read when they are used (an empty one is a pause), and the totals of all of them. */
 export type LongAnswer<R> = { pages: Generator<R[]>; totals: () => Generator<void, Totals> }
 
 /** Selects from an open list; `version` changes whenever it does. */
@@ -361,7 +358,7 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
   const read = createReader(db)
   const dataVersion = dataVersionOf(db)
   const { pages, matches, lookUp, ordered } = createPages(read, dataVersion)
-  const freshest = createFreshest(pages, dataVersion, Math.ceil(scanMax * BRANCH_SHARE))
+  const hotRows = createHotRows(pages, dataVersion, Math.ceil(scanMax * BRANCH_SHARE))
   const selectFirst = createQuickSelect(read, scanMax)
   const { cityNames } = read
   const begin = db.prepare('begin')
@@ -381,7 +378,7 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
   /** Selects `columns`, or finds rows in memory that begin with them. */
   function createSelector<R extends EndpointRow>(
     columns: Columns,
-    findFresh: (search: Search, most: number, version: number) => R[] | null,
+    findHot: (search: Search, most: number, version: number) => R[] | null,
   ) {
     /** The first of all rows that look the same when they are masked; for a random order, as many as are wanted. */
     function maskedPages(filter: Filter, search: Search): Iterable<readonly R[]> {
@@ -415,7 +412,7 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
 
     function findFirst(search: Search, most: number): R[] | null {
       const now = version()
-      return findFresh(search, most, now) ?? selectFirst<R>(search, most, columns, now)
+      return findHot(search, most, now) ?? selectFirst<R>(search, most, columns, now)
     }
 
     /** The rows of a full select; `null` when that would take long or find many. */
@@ -461,8 +458,8 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
     }
   }
 
-  const records = createSelector<Row>(ROW_COLUMNS, freshest.find)
-  const endpoints = createSelector<EndpointRow>(ENDPOINT_COLUMNS, freshest.find)
+  const records = createSelector<Row>(ROW_COLUMNS, hotRows.find)
+  const endpoints = createSelector<EndpointRow>(ENDPOINT_COLUMNS, hotRows.find)
   return {
     records,
     endpoints,
@@ -470,7 +467,7 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
     lacks: createLacks(read, version),
     findQuickly(filter: Filter, options: FindOptions): Found | null {
       const rows = records.findQuickly(filter, options)
-      return rows && { rows, cityNames, areKept: freshest.holds(rows) }
+      return rows && { rows, cityNames, areKept: hotRows.holds(rows) }
     },
     /** All that match, to draw from, found with pauses; to be called on a snapshot. */
     matches: (filter: Filter, options: FindOptions): Generator<void, Matches> =>

@@ -1,4 +1,4 @@
-/** The list of proxies as a whole: its file, its version, its size, and removing what is too old. */
+/** The list as a whole: its file, its version, its size, and the removal of old rows. */
 import type { Database } from 'bun:sqlite'
 import { SECOND_MS, toSeconds } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'

@@ -14,7 +14,7 @@ import {
   ENDPOINT_COLUMNS,
   QUICK_RECORDS_MAX,
 } from '../../../src/sqlite/proxies/search.ts'
-import { createFreshest, createQuickSelect } from '../../../src/sqlite/proxies/select.ts'
+import { createHotRows, createQuickSelect } from '../../../src/sqlite/proxies/select.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
 import { endpointOf } from '../../support/rows.ts'
@@ -334,7 +334,7 @@ function inMemory(list: List, rowsMax = 3 * SCAN_MAX) {
   }
   const version = dataVersionOf(list.db)
   const { pages } = createPages({ ...reader, all }, version)
-  const { find } = createFreshest(pages, version, rowsMax)
+  const { find } = createHotRows(pages, version, rowsMax)
   return {
     find(filter: Partial<Filter>, most: number, version = 1): number[] | null {
       const search = reader.search({ ...NO_FILTER, ageMaxSeconds: 86_400, ...filter }, AT_T0)
