@@ -1,25 +1,25 @@
-/** What is known of the use of a key over time: by hour and by day, for 90 days. Stores count and keep it. */
+/** The use of keys by hour and by UTC day, for 90 days: charts and reports, never a limit. */
 import { DAY_MS, HOUR_MS, utcDay } from '../lib/time.ts'
 
-/** Days that are kept, today included. */
+/** Days that are kept, including today. */
 export const HISTORY_DAYS = 90
 
 /** The use of a key on a UTC day, see `utcDay`. */
 export type DayUse = {
   day: number
-  /** Requests admitted and not given back. */
+  /** Requests admitted, without refunded ones. */
   requests: number
   records: number
   /** Requests refused because of a limit (429). */
   refused: number
-  /** Requests by hour, up to the last hour with any; empty where hours are not known. */
+  /** Requests by hour, up to the last hour with any; empty if the hours are unknown. */
   hours: readonly number[]
 }
 
 /** The use of a key: the instant of its last admission, and its days, oldest first. */
 export type KeyUse = { lastSeenMs: number | null; days: readonly DayUse[] }
 
-/** What an answer adds to the use of its key, besides the request itself. */
+/** What a response adds to the use of its key, besides the request itself. */
 export type AnswerUse = { keyId: string; records: number; refused: number; nowMs: number }
 
 export const unusedDay = (day: number): DayUse => ({
@@ -29,19 +29,22 @@ export const unusedDay = (day: number): DayUse => ({
 /** The hour of its UTC day, 0 to 23. */
 export const utcHour = (ms: number): number => Math.floor((ms - utcDay(ms) * DAY_MS) / HOUR_MS)
 
-/** The sum of what is known of one day. */
+const addHours = (one: readonly number[], two: readonly number[]): number[] =>
+  Array.from(
+    { length: Math.max(one.length, two.length) },
+    (_, hour) => (one[hour] ?? 0) + (two[hour] ?? 0),
+  )
+
+/** The sum of two parts of one day. */
 export const addDays = (one: DayUse, two: DayUse): DayUse => ({
   day: one.day,
   requests: one.requests + two.requests,
   records: one.records + two.records,
   refused: one.refused + two.refused,
-  hours: Array.from(
-    { length: Math.max(one.hours.length, two.hours.length) },
-    (_, hour) => (one.hours[hour] ?? 0) + (two.hours[hour] ?? 0),
-  ),
+  hours: addHours(one.hours, two.hours),
 })
 
-/** The days of both lists, oldest first; a day of both is one. */
+/** Merges two lists of days, oldest first, and adds up days that are in both. */
 export function mergeDays(one: readonly DayUse[], two: readonly DayUse[]): DayUse[] {
   const byDay = new Map<number, DayUse>()
   for (const use of [...one, ...two]) {
@@ -51,60 +54,82 @@ export function mergeDays(one: readonly DayUse[], two: readonly DayUse[]): DayUs
   return [...byDay.values()].sort((a, b) => a.day - b.day)
 }
 
-/** What answers added to a day of a key, the last of them at `atMs`. */
-export type Noted = { id: string; day: number; atMs: number; records: number; refused: number }
+/** The use of a key on a day that is not written yet. */
+export type PendingUse = DayUse & { id: string; hours: number[] }
 
 /**
- * Keys that a flush of some writes at least, and of how many such flushes one writes its part: writing
- * all of thousands of keys every second would make requests wait, and the log long.
+ * `take('some')` is called every second and writes everything within two rounds of so many calls, which
+ * is 30 seconds (contract F3). Writing thousands of keys at once would delay requests.
  */
-const FLUSH_MIN = 100
-const FLUSH_CALLS = 30
+const ROUND_CALLS = 15
 
-/** What answers added to the use of keys and is not written yet. */
-export function createNotes() {
-  /** By UTC day and key; what was noted first is at the start. */
-  const byDay = new Map<number, Map<string, Noted>>()
+/** Counts the use of keys in memory until it is written. */
+export function createUseBuffer() {
+  /** By UTC day and key, in the order of their first change. */
+  const byDay = new Map<number, Map<string, PendingUse>>()
   const all = () => byDay.values().flatMap(ofDay => ofDay.values())
+  const round = { callsLeft: 0, share: 0 }
 
-  function note({ keyId: id, records, refused, nowMs: atMs }: AnswerUse): void {
-    if (records + refused === 0) return
-    const day = utcDay(atMs)
-    const ofDay = byDay.get(day) ?? new Map<string, Noted>()
+  function pendingOf(id: string, day: number): PendingUse {
+    const ofDay = byDay.get(day) ?? new Map<string, PendingUse>()
     if (ofDay.size === 0) byDay.set(day, ofDay)
-    const noted = ofDay.get(id)
-    if (noted === undefined) ofDay.set(id, { id, day, atMs, records, refused })
-    else {
-      noted.records += records
-      noted.refused += refused
-      noted.atMs = atMs
-    }
+    const known = ofDay.get(id)
+    if (known !== undefined) return known
+    const pending = { ...unusedDay(day), id, hours: [] }
+    ofDay.set(id, pending)
+    return pending
   }
 
   return {
-    note,
-    /** Takes what was noted out: all of it, or that of some keys. */
-    take(keys: 'some' | 'all'): Noted[] {
+    note({ keyId, records, refused, nowMs }: AnswerUse): void {
+      if (records + refused === 0) return
+      const pending = pendingOf(keyId, utcDay(nowMs))
+      pending.records += records
+      pending.refused += refused
+    },
+
+    /** Adds `n` requests that were admitted at `atMs`; a refund adds -1. */
+    addRequests(id: string, atMs: number, n: number): void {
+      const pending = pendingOf(id, utcDay(atMs))
+      const { hours } = pending
+      const hour = utcHour(atMs)
+      while (hours.length <= hour) hours.push(0)
+      hours[hour] = (hours[hour] ?? 0) + n
+      pending.requests += n
+    },
+
+    /** Removes and returns everything, or the share of one call in a round. */
+    take(keys: 'some' | 'all'): PendingUse[] {
       const size = byDay.values().reduce((sum, ofDay) => sum + ofDay.size, 0)
-      const some = Math.max(FLUSH_MIN, Math.ceil(size / FLUSH_CALLS))
-      const taken = [...all().take(keys === 'all' ? size : some)]
+      if (round.callsLeft === 0) {
+        round.callsLeft = ROUND_CALLS
+        round.share = Math.ceil(size / ROUND_CALLS)
+      }
+      if (keys === 'some') round.callsLeft -= 1
+      const taken = [...all().take(keys === 'all' ? size : round.share)]
       for (const { id, day } of taken) byDay.get(day)?.delete(id)
       for (const [day, { size }] of byDay) if (size === 0) byDay.delete(day)
       return taken
     },
-    /** Puts back what was taken, at the start. */
-    putBack(taken: readonly Noted[]): void {
+
+    /** Puts back what a failed flush has taken. */
+    putBack(taken: readonly PendingUse[]): void {
       const later = [...all()]
       byDay.clear()
-      for (const { id, atMs, records, refused } of [...taken, ...later]) {
-        note({ keyId: id, nowMs: atMs, records, refused })
+      for (const { id, day, requests, records, refused, hours } of [...taken, ...later]) {
+        const pending = pendingOf(id, day)
+        pending.requests += requests
+        pending.records += records
+        pending.refused += refused
+        pending.hours = addHours(pending.hours, hours)
       }
     },
-    /** The days of a key, without what is in the store, and what is `writing` there. */
-    daysOf: (id: string, writing: Iterable<Noted> = []): DayUse[] =>
+
+    /** The days of a key that are not in the store yet, including those that a flush is `writing`. */
+    daysOf: (id: string, writing: Iterable<PendingUse> = []): DayUse[] =>
       [...byDay.values().map(ofDay => ofDay.get(id)), ...writing]
-        .filter(noted => noted !== undefined)
-        .filter(noted => noted.id === id)
-        .map(({ day, records, refused }) => ({ ...unusedDay(day), records, refused })),
+        .filter(pending => pending !== undefined)
+        .filter(pending => pending.id === id)
+        .map(({ id: _, ...use }) => use),
   }
 }

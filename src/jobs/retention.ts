@@ -1,6 +1,5 @@
 /** Retention: removes proxies that were not checked recently, and usage that no limit needs. */
 
-import { createPassedTime } from '../access/passed-time.ts'
 import type { UsageStore } from '../access/ports.ts'
 import type { Clock } from '../lib/clock.ts'
 import { counted } from '../lib/counted.ts'
@@ -17,17 +16,15 @@ const MANY_SHARE = 1 / 10
 const FEW_ROWS = 100
 
 /**
- * Removes proxies last checked longer than `retainMs` ago, see `ProxyWriter`; a step of the clock ahead counts after a
- * day, as rows are stamped with it. Says how many when they are many: the clock may be wrong, or a feed has stopped.
+ * Removes proxies that were last checked longer than `retainMs` ago, see `ProxyWriter`. Reports how many if
+ * there are many: the clock may be wrong, or a feed has stopped.
  */
 export function retainProxies(
   list: Pick<ProxyWriter, 'removeStale' | 'count'>,
   retainMs: number,
   clock: Clock,
   { say, onFailure }: { say: (sentence: string) => void; onFailure: OnFailure },
-  passedTime = createPassedTime(),
 ): Job {
-  let knownMs = clock()
   let removed = 0
   async function report(): Promise<void> {
     if (removed < FEW_ROWS) return
@@ -37,9 +34,7 @@ export function retainProxies(
     say(`removed ${proxies}, last checked longer ago than --retain`)
   }
   const removeSlice = async (): Promise<boolean> => {
-    const { timeMs, isNew } = passedTime(clock(), knownMs)
-    if (isNew) knownMs = timeMs
-    const slice = await list.removeStale(retainMs, timeMs)
+    const slice = await list.removeStale(retainMs, clock())
     removed += slice.removed
     if (slice.mayRemain) return true
     await report()

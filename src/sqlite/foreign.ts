@@ -56,7 +56,6 @@ const isBetween =
     isWhole(n) && Number(n) >= from && Number(n) <= to
 const isCount = isBetween(0, Number.MAX_SAFE_INTEGER)
 const isInstant = isBetween(0, LAST_MS)
-const isDay = isBetween(0, LAST_DAY)
 const isText: Check = text => typeof text === 'string'
 const isOneOf =
   (...texts: string[]): Check =>
@@ -80,17 +79,12 @@ const areEntries = isList(
   isOf(
     [isKind, isText, isInstant, isCount, isCount],
     [isKind, isText, isInstant],
-    [isOneOf('use'), isText, isInstant, isCount, isCount],
-    [isOneOf('moved'), isText, isInstant, isDay],
     [isOneOf('reset'), isText, isInstant, isKind, isOneOf('window', 'day', 'all')],
   ),
 )
 const areSubjects = isList(
   isOf([isKind, isText, isCount, areGaps], [isKind, isText, isCount, areGaps, isInstant]),
 )
-/** Requests are below 0 where one was given back after its day was moved to table `days`. */
-const isUsedDay = isOf([isDay, isCount, isCount, isBetween(0, 23), isList(isWhole, 24)])
-const areUsedKeys = isList(isOf([isText, isInstant, isList(isUsedDay)]))
 
 const isJson =
   (is: Check) =>
@@ -156,7 +150,6 @@ const RULES: { readonly [holds in ServerHolds]: readonly Rule[] } = {
     ],
     ['an admission', valuesOf('batches', 'admissions'), isJson(areEntries)],
     ['the usage of a subject', valuesOf('snapshot', 'usage'), isJson(areSubjects)],
-    ['the use of a key', valuesOf('snapshot', 'history'), isJson(areUsedKeys)],
     ['the use of a key', valuesOf('days', 'hours'), isJson(isList(isCount, 24))],
     [
       'the use of a key',

@@ -6,8 +6,6 @@
 import { Database } from 'bun:sqlite'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { addDays } from '../access/history.ts'
-import { DEMO_KEY } from '../access/key.ts'
 import type { NetworkSet } from '../access/network-quota.ts'
 import type { Subject, Usage } from '../access/rate-limit.ts'
 import { CommandError } from '../lib/errors.ts'
@@ -89,22 +87,6 @@ function* pagesOf<R>(rows: Iterable<R>): Generator<R[]> {
 }
 
 type NetworkRow = { kind: Subject['kind']; id: string; set: NetworkSet; day: number; all: string }
-type Day = Contents['days']
-
-const idOf = ({ keyId, day }: Day): string => `${day} ${keyId}`
-
-/** The days of table `days`, each with what is not there yet, then those that are not there at all. */
-function* mergedDays(rows: Iterable<DayRow>, unmoved: readonly Day[]): Generator<Day> {
-  const rest = new Map(unmoved.map(day => [idOf(day), day]))
-  for (const row of rows) {
-    const moved = { keyId: row.id, ...toDayUse(row) }
-    const more = rest.get(idOf(moved))
-    rest.delete(idOf(moved))
-    yield more === undefined ? moved : { ...moved, ...addDays(moved, more) }
-  }
-  yield* rest.values()
-}
-
 /** Reads both databases; everything within one transaction of the caller on each. */
 function createReader(access: Database, list: Database): Omit<Reader, 'feeds' | 'feedLines'> {
   const admissions = createAdmissionLog(access)
@@ -116,7 +98,7 @@ function createReader(access: Database, list: Database): Omit<Reader, 'feeds' | 
         .map(({ id }) => id),
     )
 
-  /** When keys were last seen, as the latest that table, log and subjects know. */
+  /** When keys were last seen, the later of table and log. */
   function seen(): Contents['seen'][] {
     const ids = keyIds()
     const latest = new Map<string, number>()
@@ -127,7 +109,6 @@ function createReader(access: Database, list: Database): Omit<Reader, 'feeds' | 
       'select id, last_seen as ms from keys',
     )
     for (const { id, ms } of stored.all()) see(id, ms ?? 0)
-    for (const { id, lastMs } of admissions.readHistory()) see(id, lastMs)
     for (const { kind, id, latestMs } of admissions.subjects().flat()) {
       if (kind === 'key') see(id, latestMs)
     }
@@ -164,16 +145,12 @@ function createReader(access: Database, list: Database): Omit<Reader, 'feeds' | 
       }
     },
     *days() {
-      admissions.catchUp()
-      const ids = keyIds().add(DEMO_KEY) // those of keys that were removed are left out
-      const unmoved = admissions
-        .readHistory()
-        .filter(({ id }) => ids.has(id))
-        .flatMap(({ id, days }) => days.map(day => ({ keyId: id, ...day })))
-      const rows = access.query<DayRow, []>(
-        'select key_id as id, day, requests, records, refused, hours from days',
-      )
-      yield* pagesOf(mergedDays(rows.iterate(), unmoved))
+      const rows = access
+        .query<DayRow, []>('select key_id as id, day, requests, records, refused, hours from days')
+        .iterate()
+      for (const page of pagesOf(rows)) {
+        yield page.map(row => ({ keyId: row.id, ...toDayUse(row) }))
+      }
     },
     cities: () =>
       pagesOf(

@@ -3,7 +3,6 @@
  * any more, and what retention asks of the stores.
  */
 import { afterEach, beforeEach, describe, expect, jest, test } from 'bun:test'
-import { createPassedTime } from '../../src/access/passed-time.ts'
 import { pruneUsage, retainProxies } from '../../src/jobs/retention.ts'
 import { type Job, repeat, repeatInSlices } from '../../src/jobs/runner.ts'
 import type { Awaitable } from '../../src/lib/awaitable.ts'
@@ -142,40 +141,12 @@ describe('retention', () => {
       count: () => expect.unreachable(),
     }
     const reports = { say: unexpected, onFailure: report }
-    const passed = createPassedTime(() => nowMs - T0)
-    const job = retainProxies(list, RETAIN_MS, () => nowMs, reports, passed)
+    const job = retainProxies(list, RETAIN_MS, () => nowMs, reports)
     nowMs += 1
     await pass(1)
     nowMs += EVERY_MS
     await pass(EVERY_MS)
     expect(orders).toEqual([T0, T0 + 1, T0 + 1 + EVERY_MS].map(atMs => [RETAIN_MS, atMs]))
-    job.stop()
-  })
-
-  test('a clock that runs ahead removes nothing, though feeds and the checker stamp rows with it', async () => {
-    let [nowMs, elapsedMs] = [T0, 0]
-    const instants: number[] = []
-    const list = {
-      removeStale(_: number, atMs: number): Removal {
-        instants.push(atMs)
-        return { removed: 0, mayRemain: false }
-      },
-      count: () => expect.unreachable(),
-    }
-    const reports = { say: unexpected, onFailure: report }
-    const passed = createPassedTime(() => elapsedMs)
-    const job = retainProxies(list, RETAIN_MS, () => nowMs, reports, passed)
-    const lookAfter = async (stepMs: number): Promise<number | undefined> => {
-      elapsedMs += EVERY_MS
-      nowMs += EVERY_MS + stepMs
-      await pass(EVERY_MS)
-      return instants.at(-1)
-    }
-    expect(await lookAfter(30 * DAY_MS)).toBe(T0 + EVERY_MS)
-    expect(await lookAfter(-30 * DAY_MS)).toBe(T0 + 2 * EVERY_MS)
-    await lookAfter(2 * DAY_MS)
-    for (let minute = 0; minute < 2 * 24 * 60; minute += 1) await lookAfter(0)
-    expect(instants.at(-1)).toBe(nowMs) // after a day it is the clock's word
     job.stop()
   })
 

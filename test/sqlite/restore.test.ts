@@ -337,8 +337,8 @@ const NO_ARCHIVE = ' is not a tar archive, which is what proxylist backup writes
 const FOREIGN = ' is not a backup of proxylist: it holds '
 const damaged = (file: string): void => writeFileSync(file, readFileSync(file).fill(255, 4096))
 const log = (entries: string): string => `insert into batches values (1, '${entries}')`
-const snapshot = (through: number, usage = '[]', history = '[]'): string =>
-  `insert or replace into snapshot values (0, ${through}, '${usage}', '${history}')`
+const snapshot = (through: number, usage = '[]'): string =>
+  `insert or replace into snapshot values (0, ${through}, '${usage}')`
 const day = (values: string): string => `insert into days values (${values})`
 const FOREIGN_SCHEMA = 'a table, an index, a trigger or a view'
 /** What an archive may hold that passes all checks of SQLite, and how that is called. */
@@ -375,15 +375,10 @@ const REFUSED: readonly (readonly [what: string, name: string, statement: string
     '[["key", "k", -1, 1, 1]]',
     '[["key", 7, 1, 1, 1]]',
     '[["key", "k", 1, 1.5]]',
-    '[["use", "k", 1, -1, 0]]',
-    '[["moved", "k", 1, 1e9]]',
     '[["reset", "k", 1, "key", "year"]]',
   ].map(entries => ['an admission', ACCESS_FILE, log(entries)] as const),
   ...['[["key", "k", -1, []]]', '[["key", "k", 1, [5, -9]]]', '[["key", "k", 1, [1], -2]]'].map(
     usage => ['the usage of a subject', ACCESS_FILE, snapshot(0, usage)] as const,
-  ),
-  ...['[["k", 1, [[0, 0, 0, 24, []]]]]', '[["k", 1, [[0, -1, 0, 0, []]]]]'].map(
-    history => ['the use of a key', ACCESS_FILE, snapshot(0, '[]', history)] as const,
   ),
   ...['garbage', '[-1]', '[1.5]', '"a"', JSON.stringify(Array(25).fill(1))].map(
     hours => ['the use of a key', ACCESS_FILE, day(`1, 'k', 1, 1, 1, '${hours}'`)] as const,

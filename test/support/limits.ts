@@ -19,7 +19,6 @@ import {
   type NetworkSet,
   type NetworkTable,
 } from '../../src/access/network-quota.ts'
-import type { PassedTime } from '../../src/access/passed-time.ts'
 import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from '../../src/access/plan.ts'
 import type { UsageStore } from '../../src/access/ports.ts'
 import {
@@ -103,9 +102,6 @@ export const decideAll = async (
   batch: readonly Admission[],
 ): Promise<Decision[]> => Promise.all(await decide(batch))
 
-/** As if all time that the clock moves had passed. */
-export const clockPasses: PassedTime = nowMs => ({ timeMs: nowMs, isNew: false })
-
 export type OpenUsage = ReturnType<typeof openUsage>
 
 /**
@@ -116,12 +112,11 @@ export function openUsage(
   dir: string | null = null,
   options: Partial<SnapshotOptions> = {},
   lockWait = LOCK_WAIT,
-  passedTime = clockPasses,
 ) {
   const file = dir === null ? ':memory:' : join(dir, ACCESS_FILE)
   const db = openAccessFile(file, { isServer: true })
   const forget = onCleanUp(() => db.close(true))
-  const usage = createUsageStore(db, options, lockWait, passedTime)
+  const usage = createUsageStore(db, options, lockWait)
   const selectNetworks = db.prepare<{ network: string }, [string, string, string, number]>(
     `select network from networks
      where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,

@@ -3,21 +3,19 @@
  * clock that is moved by hand, and keys whose history is kept.
  */
 import { hashKey } from '../../src/access/key.ts'
-import type { PassedTime } from '../../src/access/passed-time.ts'
 import type { UsageStore } from '../../src/access/ports.ts'
 import { createUsageStore as createSharedUsage } from '../../src/postgres/usage/usage.ts'
 import type { SnapshotOptions } from '../../src/sqlite/access/admission-log.ts'
-import { LOCK_WAIT } from '../../src/sqlite/access/usage.ts'
 import { T0 } from './fixtures.ts'
-import { clockPasses, openUsage } from './limits.ts'
+import { openUsage } from './limits.ts'
 import { HAS_POSTGRES, optionsFor } from './postgres.ts'
 import { borrowDatabase } from './shared.ts'
 import { temporaryDirectory } from './temporary.ts'
 
 /** Usage on an engine; none at first. */
 export type TestUsage = {
-  /** A store of one more server; for it, all time that the clock moves passes, unless told otherwise. */
-  open(passedTime?: PassedTime): UsageStore
+  /** Opens the store of one more server. */
+  open(): UsageStore
   /** Sets the clock that decides limits. */
   at(nowMs: number): Promise<void>
   /** Lets the servers forget what they know without the database. */
@@ -42,14 +40,14 @@ export type Engine = {
 async function openSqlite(snapshot: Partial<SnapshotOptions> = {}): Promise<TestUsage> {
   const dir = temporaryDirectory()
   const opened: ReturnType<typeof openUsage>[] = []
-  const add = (passedTime = clockPasses) => {
-    const server = openUsage(dir, snapshot, LOCK_WAIT, passedTime)
+  const add = () => {
+    const server = openUsage(dir, snapshot)
     opened.push(server)
     return server
   }
   const { db, countRows, addKeys } = add()
   return {
-    open: passedTime => add(passedTime).usage,
+    open: () => add().usage,
     at: async () => {},
     forget() {},
     addKeys: async (...ids) => addKeys(...ids),
@@ -76,8 +74,8 @@ export async function openPostgres(): Promise<TestUsage> {
     }
   }
   return {
-    open(passedTime = clockPasses) {
-      const usage = createSharedUsage(optionsFor(url), () => elapsedMs, undefined, passedTime)
+    open() {
+      const usage = createSharedUsage(optionsFor(url), () => elapsedMs)
       opened.push(usage)
       return {
         ...usage,

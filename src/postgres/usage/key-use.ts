@@ -1,13 +1,13 @@
 /**
- * The use of keys by hour and by day in PostgreSQL: what answers added and is not written yet,
- * table `days`, and the hours that table `usage` still has.
+ * The use of keys by hour and by day in PostgreSQL. It comes from three places: the buffer of this
+ * process, table `days`, and the current hours in table `usage`.
  */
 import {
-  createNotes,
+  createUseBuffer,
   type DayUse,
   type KeyUse,
   mergeDays,
-  type Noted,
+  type PendingUse,
   unusedDay,
 } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
@@ -16,17 +16,17 @@ import { createListBatch } from '../../lib/turn-batch.ts'
 import { columnsOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 
-/** A row of the statement below: what `days` has, and requests by hour, counted from 1970, as JSON. */
+/** A row of `HISTORY`. `days` and `hours` are JSON; hours are counted from 1970. */
 type UseRow = { seen: number | null; days: string | null; hours: string | null }
 
-/** The rows of a key, or of all addresses of demo; either by its part of the primary key. */
+/** The rows of a key, or of all client addresses of demo; both use the primary key. */
 const rowsOf = (columns: string): string =>
   `(select ${columns} from proxylist.usage u
       where u.kind = 'key' and u.id = i.id collate "C" and i.id <> '${DEMO_KEY}'
     union all
     select ${columns} from proxylist.usage u where u.kind = 'demo' and i.id = '${DEMO_KEY}')`
 
-/** Each day of each key is looked up: a range of days would have the rows of all keys read for each. */
+/** Looks up each day of each key: a range of days would read the rows of all keys. */
 const HISTORY = `
   select nullif(greatest(
       (select k.last_seen from proxylist.keys k where k.id = i.id collate "C"),
@@ -53,7 +53,7 @@ const HISTORY = `
   from unnest($1::text[], $2::int[], $3::int[]) with ordinality i (id, from_day, to_day, ordinal)
   order by i.ordinal`
 
-/** So many keys one statement is about, where it could be all: of many, it would take longer than it may. */
+/** Keys per statement: reading more at once could exceed the timeout of a statement. */
 export const KEYS_MAX = 5_000
 
 const daysOfHours = (byHour: readonly (readonly [hour: number, requests: number])[]): DayUse[] =>
@@ -63,9 +63,9 @@ const daysOfHours = (byHour: readonly (readonly [hour: number, requests: number]
   }))
 
 export function createKeyUse(query: Query) {
-  const notes = createNotes()
-  /** What flushes are writing: it is seen in the history, but not written twice. */
-  const writing = new Set<Noted>()
+  const buffer = createUseBuffer()
+  /** Use that running flushes have taken: `history` includes it. */
+  const writing = new Set<PendingUse>()
 
   const rowsOfKeys = createListBatch<{ id: string; fromDay: number; toDay: number }, UseRow>(
     (asked, waited) => query<UseRow>(HISTORY, columnsOf(asked, 'id', 'fromDay', 'toDay'), waited()),
@@ -76,7 +76,7 @@ export function createKeyUse(query: Query) {
     fromDay: number,
     toDay: number,
   ): Promise<KeyUse[]> {
-    const pending = ids.map(id => notes.daysOf(id, writing))
+    const pending = ids.map(id => buffer.daysOf(id, writing))
     const rows = await rowsOfKeys(ids.map(id => ({ id, fromDay, toDay })))
     return rows.map(({ seen, days, hours }, i): KeyUse => {
       const recent = (pending[i] ?? []).filter(({ day }) => day >= fromDay && day <= toDay)
@@ -87,13 +87,13 @@ export function createKeyUse(query: Query) {
   }
 
   return {
-    note: notes.note,
+    note: buffer.note,
 
-    /** Writes what was noted; when nobody knows whether it was written, it is not written again. */
+    /** Writes buffered use. If the outcome of the write is unknown, it is not repeated. */
     async flush(keys: 'some' | 'all'): Promise<void> {
-      const taken = notes.take(keys)
+      const taken = buffer.take(keys)
       if (taken.length === 0) return
-      for (const noted of taken) writing.add(noted)
+      for (const use of taken) writing.add(use)
       try {
         await query(
           `select proxylist.add_days($1::int[], $2::text[], $3::bigint[], $4::bigint[],
@@ -101,10 +101,10 @@ export function createKeyUse(query: Query) {
           columnsOf(taken, 'day', 'id', 'records', 'refused'),
         )
       } catch (failure) {
-        if (!(failure instanceof UnknownOutcome)) notes.putBack(taken)
+        if (!(failure instanceof UnknownOutcome)) buffer.putBack(taken)
         throw failure
       } finally {
-        for (const noted of taken) writing.delete(noted)
+        for (const use of taken) writing.delete(use)
       }
     },
 

@@ -3,7 +3,6 @@
  * what a request says of the time counts for nothing.
  */
 import { HISTORY_DAYS } from '../../access/history.ts'
-import { createPassedTime, type PassedTime } from '../../access/passed-time.ts'
 import type { UsageStore } from '../../access/ports.ts'
 import {
   type Admission,
@@ -69,14 +68,9 @@ const KEEP_DAYS = 2
 /** The newest days with use before today, which are kept however old they are. */
 const KEPT_DAYS = HISTORY_DAYS - 1
 
-/** The clock, the last admission, and the time that ages are measured from, at first the oldest of usage. */
-const PRUNE_TIMES = `
-  select proxylist.now_ms()::float8 as now, coalesce(u.latest, 0)::float8 as latest,
-    i.passed::float8 as stored, least(u.oldest, proxylist.now_ms())::float8 as oldest
-  from proxylist.installation i,
-    (select max(latest) as latest, min(latest) as oldest from proxylist.usage) u`
-type PruneTimes = { now: number; latest: number; stored: number | null; oldest: number }
-const STORE_PASSED = 'update proxylist.installation set passed = $1::float8'
+/** Ages are measured from the clock or the last admission, whichever is earlier. */
+const PRUNE_TIME = `
+  select least(proxylist.now_ms(), coalesce(max(latest), 0))::float8 as "timeMs" from proxylist.usage`
 
 /** Removes a slice of the days before one, but none of the newest before today. */
 const REMOVE_DAYS = `
@@ -98,28 +92,19 @@ const REMOVE_NETWORKS = `
     limit ${REMOVE_SLICE} for update skip locked)
   returning day`
 
-/** A prune in progress: ages are measured from `timeMs`, the subjects up to `after` were examined. */
+/** A prune in progress measures ages from `timeMs`, and has examined the subjects up to `after`. */
 const NO_SUBJECT = { kind: '', id: '' }
 type Round = { timeMs: number; after: { kind: string; id: string } | null }
 
 /** Returns a function that removes a slice of what nothing counts any more, and returns whether more may remain. */
-function createPrune(query: Query, passedTime: PassedTime): () => Promise<boolean> {
+function createPrune(query: Query): () => Promise<boolean> {
   let round: Round | null = null
-  let firstMs: number | null = null
-
-  async function timeOfRound(): Promise<number> {
-    const { now, latest, stored, oldest } = await onlyRow<PruneTimes>(query, PRUNE_TIMES)
-    firstMs ??= oldest
-    const { timeMs, isNew } = passedTime(now, stored ?? firstMs)
-    if (isNew) await query(STORE_PASSED, [timeMs])
-    return Math.min(timeMs, latest)
-  }
 
   const removes = async (text: string, day: number): Promise<boolean> =>
     (await query(text, [day])).length === REMOVE_SLICE
 
   return async () => {
-    round ??= { timeMs: await timeOfRound(), after: NO_SUBJECT }
+    round ??= { ...(await onlyRow<{ timeMs: number }>(query, PRUNE_TIME)), after: NO_SUBJECT }
     const { timeMs, after } = round
     if (after !== null) {
       const [last] = await query<{ kind: string | null; id: string }>(
@@ -176,7 +161,6 @@ export function createUsageStore(
   options: ConnectionOptions,
   elapsedMs = stopwatch(),
   onFailure: OnFailure = () => {},
-  passedTime = createPassedTime(),
 ) {
   const { url, timeoutMs } = options
   const shown = shownDatabase(url)
@@ -260,7 +244,7 @@ export function createUsageStore(
     note: keyUse.note,
     flush: keyUse.flush,
     history: keyUse.history,
-    prune: createPrune(queryOthers, passedTime),
+    prune: createPrune(queryOthers),
     forget,
 
     async reset(subject: SubjectsOfKind, part: UsagePart): Promise<void> {

@@ -1,21 +1,22 @@
-/** The file of keys, plans and usage: opening it, and its schema. */
+/** Opens access.db, the file of keys, plans and usage, and migrates its schema. */
 import type { Database } from 'bun:sqlite'
 import { type OpenMode, openDatabase } from '../database.ts'
 import schema from './schema.sql' with { type: 'text' }
+import schema2 from './schema-2.sql' with { type: 'text' }
 
-/** Every turn with admissions changes the last pages of the log: small pages keep commits small. */
+/** Every commit changes the last pages of the log: small pages keep commits small. */
 const PAGE_BYTES = 1024
 
 /**
- * The size at which a commit of the server copies the WAL into the file, if the worker that does it
- * before (`server-registry.ts`) could not: a request that waits for the disk makes others wait.
+ * A commit of the server checkpoints the WAL at this size. A worker does so earlier (`server-registry.ts`),
+ * because requests wait for a commit that waits for the disk.
  */
 const SERVER_WAL_BYTES = 64 * 1024 * 1024
 
-/** The server waits for the lock in its own way (`takeLock`), and for all else hardly ever. */
+/** The server waits for the write lock with `takeLock` instead. */
 const SERVER_BUSY_MS = 1
 
-export const ACCESS_SCRIPTS = [schema]
+export const ACCESS_SCRIPTS = [schema, schema2]
 
 /** Opens keys, plans and usage in `file`; see `openDatabase` for `mode` and errors. */
 export const openAccessFile = (file: string, mode: OpenMode = {}): Database =>

@@ -1,42 +1,49 @@
 /**
- * The use of keys in SQLite, from three places: what answers added and is not written yet, the log of
- * admissions (`history.ts`), and table `days`, to which it moves days that are over.
+ * The use of keys by hour and by day in SQLite: counted in memory, and added to table `days` every 30
+ * seconds and when a server ends. A crash loses what was not written; limits do not depend on it.
  */
 import type { Database } from 'bun:sqlite'
 import {
   addDays,
-  createNotes,
+  createUseBuffer,
   type DayUse,
   HISTORY_DAYS,
   type KeyUse,
   mergeDays,
 } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
-import { utcDay } from '../../lib/time.ts'
-import type { createAdmissionLog } from './admission-log.ts'
+import type { Admitted, Subject } from '../../access/rate-limit.ts'
 
-/** Days of keys that are removed at a time: requests wait for it. */
+/** Rows that `removeBefore` removes at a time, because requests wait. */
 const REMOVE_SLICE = 1_000
-/** The newest days with use, which are kept however old they are; today's use is not here yet. */
-const KEPT_DAYS = HISTORY_DAYS - 1
 
 export type DayRow = Omit<DayUse, 'hours'> & { id: string; hours: string }
 
 export const toDayUse = ({ day, requests, records, refused, hours }: DayRow): DayUse => ({
   ...{ day, requests, records, refused },
-  hours: JSON.parse(hours) as number[], // written below
+  hours: JSON.parse(hours) as number[], // as `write` below writes it
 })
 
-function createDayTable(db: Database) {
+/** The key whose use a subject counts for. The key of a temporary client address has its own subject. */
+const keyOf = ({ kind, id }: Subject): string | null =>
+  kind === 'temp' ? null : kind === 'demo' ? DEMO_KEY : id
+
+/** `latestOf` returns the last admission of a key that is in the log, else 0. */
+export function createKeyUse(db: Database, latestOf: (id: string) => number) {
   const select = db.prepare<DayRow, [days: string, ids: string]>(
     `select key_id as id, day, requests, records, refused, hours from days
      where day in (select value from json_each(?)) and key_id in (select value from json_each(?))
      order by day`,
   )
+  const selectOne = db.prepare<DayRow, [day: number, id: string]>(
+    `select key_id as id, day, requests, records, refused, hours from days
+     where day = ? and key_id = ?`,
+  )
   const write = db.prepare<never, [number, string, number, number, number, string]>(
     `insert or replace into days (day, key_id, requests, records, refused, hours)
      values (?, ?, ?, ?, ?, ?)`,
   )
+  const findKey = db.prepare<{ id: string }, [string]>('select id from keys where id = ?')
   const remove = db.prepare<never, [day: number, most: number]>(
     `delete from days where (day, key_id) in
        (select day, key_id from days where day < ? limit ?)`,
@@ -51,107 +58,78 @@ function createDayTable(db: Database) {
      )
      select min(day) as day from newest`,
   )
-  const see = db.prepare<never, { id: string; ms: number }>(
+  const setSeen = db.prepare<never, { id: string; ms: number }>(
     'update keys set last_seen = max(coalesce(last_seen, 0), $ms) where id = $id',
   )
   const selectSeen = db.prepare<{ id: string; ms: number }, [ids: string]>(
     `select id, last_seen as ms from keys
      where id in (select value from json_each(?)) and last_seen is not null`,
   )
-  const find = db.prepare<{ id: string }, [string]>('select id from keys where id = ?')
+  const buffer = createUseBuffer()
 
-  /** The days of keys, from one day to another, by key. */
-  function read(ids: readonly string[], fromDay: number, toDay: number): Map<string, DayUse[]> {
-    const wanted = Array.from({ length: toDay - fromDay + 1 }, (_, i) => fromDay + i)
-    const rows = select.all(JSON.stringify(wanted), JSON.stringify(ids))
-    return new Map(
-      Array.from(
-        Map.groupBy(rows, ({ id }) => id),
-        ([id, days]) => [id, days.map(toDayUse)],
-      ),
-    )
+  /** Adds to a day of a key, unless the key was removed. */
+  function addToDay(id: string, use: DayUse): void {
+    const row = selectOne.get(use.day, id)
+    if (row === null && id !== DEMO_KEY && findKey.get(id) === null) return
+    const { day, requests, records, refused, hours } =
+      row === null ? use : addDays(toDayUse(row), use)
+    write.run(day, id, requests, records, refused, JSON.stringify(hours))
   }
 
   return {
-    read,
+    note: buffer.note,
 
-    /** The last admissions that are known here, by key. */
-    lastSeen: (ids: readonly string[]): Map<string, number> =>
-      new Map(selectSeen.all(JSON.stringify(ids)).map(({ id, ms }) => [id, ms])),
-
-    /** Adds to what is known of a day of a key; a key that was removed is left out. */
-    add(id: string, use: DayUse, lastMs: number): void {
-      if (id !== DEMO_KEY && find.get(id) === null) return
-      const [known] = read([id], use.day, use.day).get(id) ?? []
-      const { day, requests, records, refused, hours } = known ? addDays(known, use) : use
-      write.run(day, id, requests, records, refused, JSON.stringify(hours))
-      see.run({ id, ms: lastMs })
+    /** Counts a request that was admitted (1) or refunded (-1), in memory. */
+    count({ rules, instants }: Admitted, n: 1 | -1): void {
+      for (const [i, { subject }] of rules.entries()) {
+        const id = keyOf(subject)
+        const atMs = instants[i]
+        if (id !== null && atMs !== undefined) buffer.addRequests(id, atMs, n)
+      }
     },
 
-    /**
-     * Removes a slice of the days before `day`, but none of the newest `KEPT_DAYS`: requests while the
-     * clock was ahead are one more day with use, not 90. Returns whether more may remain.
-     */
-    removeBefore(day: number): boolean {
-      const oldestKept = selectOldestKept.get(KEPT_DAYS)?.day ?? day
-      return remove.run(Math.min(day, oldestKept), REMOVE_SLICE).changes === REMOVE_SLICE
-    },
-  }
-}
-
-/** Keys whose days are moved at a time: requests wait for it. */
-const MOVE_SLICE = 200
-
-export function createKeyUse(db: Database, admissions: ReturnType<typeof createAdmissionLog>) {
-  const days = createDayTable(db)
-  const notes = createNotes()
-
-  const history = db.transaction((ids: readonly string[], fromDay: number, toDay: number) => {
-    const moved = days.read(ids, fromDay, toDay)
-    const seen = days.lastSeen(ids)
-    admissions.catchUp() // to the same commit: the transaction has begun to read
-    return ids.map((id): KeyUse => {
-      const unmoved = admissions.useOf(id)
-      const recent = [...(unmoved?.days ?? []), ...notes.daysOf(id)]
-      const inRange = recent.filter(({ day }) => day >= fromDay && day <= toDay)
-      const lastSeenMs = Math.max(seen.get(id) ?? 0, unmoved?.lastMs ?? 0)
-      return { lastSeenMs: lastSeenMs || null, days: mergeDays(moved.get(id) ?? [], inRange) }
-    })
-  })
-
-  return {
-    note: notes.note,
-
-    /** Writes what was noted of `keys`, in a transaction of its own. */
+    /** Adds buffered use to table `days`, in one transaction. */
     flush(keys: 'some' | 'all', inTransaction: (work: () => void) => void): void {
-      const taken = notes.take(keys)
+      const taken = buffer.take(keys)
       if (taken.length === 0) return
       try {
         inTransaction(() => {
-          for (const { id, atMs, records, refused } of taken) {
-            admissions.append(['use', id, atMs, records, refused])
-          }
+          for (const use of taken) addToDay(use.id, use)
         })
       } catch (error) {
-        notes.putBack(taken)
+        buffer.putBack(taken)
         throw error
       }
     },
 
-    history,
-
-    /** Moves a slice of the days before that of `timeMs`; returns whether more may remain. */
-    moveDays(timeMs: number): boolean {
-      const { found, mayRemain } = admissions.unmoved(utcDay(timeMs), MOVE_SLICE)
-      for (const { id, lastMs, days: over } of found) {
-        for (const use of over) {
-          days.add(id, use, lastMs)
-          admissions.append(['moved', id, timeMs, use.day])
-        }
-      }
-      return mayRemain
+    /** The use of keys; that of other servers as of their last flush. */
+    read(ids: readonly string[], fromDay: number, toDay: number): KeyUse[] {
+      const asked = JSON.stringify(ids)
+      const days = Array.from({ length: toDay - fromDay + 1 }, (_, i) => fromDay + i)
+      const rows = Map.groupBy(select.all(JSON.stringify(days), asked), ({ id }) => id)
+      const seen = new Map(selectSeen.all(asked).map(({ id, ms }) => [id, ms]))
+      return ids.map((id): KeyUse => {
+        const pending = buffer.daysOf(id).filter(({ day }) => day >= fromDay && day <= toDay)
+        const lastSeenMs = Math.max(seen.get(id) ?? 0, latestOf(id))
+        const written = (rows.get(id) ?? []).map(toDayUse)
+        return { lastSeenMs: lastSeenMs || null, days: mergeDays(written, pending) }
+      })
     },
 
-    removeBefore: days.removeBefore,
+    /** Stores the last admissions of keys that the log is about to forget. */
+    keepSeen(forgotten: readonly (Subject & { latestMs: number })[]): void {
+      for (const { kind, id, latestMs } of forgotten) {
+        if (kind === 'key') setSeen.run({ id, ms: latestMs })
+      }
+    },
+
+    /**
+     * Removes a slice of the days before `day`, but none of the newest `HISTORY_DAYS`: a clock that was
+     * ahead costs one day of history, not all. Returns true if more may remain.
+     */
+    removeBefore(day: number): boolean {
+      const oldestKept = selectOldestKept.get(HISTORY_DAYS)?.day ?? day
+      return remove.run(Math.min(day, oldestKept), REMOVE_SLICE).changes === REMOVE_SLICE
+    },
   }
 }

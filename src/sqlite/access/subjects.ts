@@ -1,61 +1,64 @@
 /**
- * The usage of all subjects in memory, divided into chunks by a hash of their ids, and the forms in
- * which a file holds it: an entry for each admission, a text for each chunk. Knows nothing of SQL.
+ * The usage of all subjects in memory, in chunks by a hash of their ids, and its form in the log and
+ * the snapshot. Knows nothing of SQL.
  */
 import { type Subject, UNUSED, type Usage, type UsagePart } from '../../access/rate-limit.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../../lib/time.ts'
 
 /** Usage is removed this long after the last admission: longer than any window. */
 export const KEEP_MS = 2 * DAY_MS
-/** Client addresses are forgotten earlier, unless their plan counts longer: they are many. */
+/** Client addresses are removed earlier, unless their plan counts for longer: there are many. */
 export const KEEP_ADDRESSES_MS = 2 * HOUR_MS
 
 type Kind = Subject['kind']
 
 /**
- * An admission of a subject at `atMs`, its `requests`-th of that UTC day. Only it and the
- * `kept - 1` before it count from now on.
+ * An admission of a subject at `atMs`, its `requests`-th of that UTC day. From then on, only this one and
+ * the `kept - 1` before it count.
  */
-export type Entry = readonly [Kind, id: string, atMs: number, requests: number, kept: number]
+export type AdmissionEntry = readonly [
+  Kind,
+  id: string,
+  atMs: number,
+  requests: number,
+  kept: number,
+]
 
-export type GivenBack = readonly [Kind, id: string, atMs: number]
+export type RefundEntry = readonly [Kind, id: string, atMs: number]
 
-/** A fresh start of a subject at `atMs`, or of all of its kind when `id` is empty. */
+/** Resets the usage of a subject at `atMs`, or of all of its kind when `id` is empty. */
 export type ResetEntry = readonly ['reset', id: string, atMs: number, Kind, UsagePart]
 
-/** Whether an entry counts for a chunk already, because the snapshot includes it. */
+/** A change of usage as a batch of the log holds it, in JSON. */
+export type LogEntry = AdmissionEntry | RefundEntry | ResetEntry
+
+/** True if the snapshot of a chunk includes an entry already. */
 export type IsIncluded = (chunk: number) => boolean
-export const never: IsIncluded = () => false
+const never: IsIncluded = () => false
+
+/** Collects functions that undo changes, if a transaction may fail; run them in reverse order. */
+export type UndoList = (() => void)[]
 
 /** How long the usage of each kind of subject is kept after its last admission, in milliseconds. */
-export type KeepMs = { readonly [kind in Subject['kind']]: number }
+export type KeepMs = { readonly [kind in Kind]: number }
 
 /**
- * A subject in the text of a chunk. `gaps` are the instant of its first admission and the
- * milliseconds from each to the next: half as long as the instants, and read in half the time.
- * `latestMs` is left out when it is that of the last admission.
+ * A subject in the text of a chunk. `gaps` are the instant of its first admission and the milliseconds
+ * from each admission to the next: half as long as the instants, and parsed in half the time.
+ * `latestMs` is left out when it equals the last admission.
  */
 type Saved = readonly [Kind, id: string, requests: number, gaps: number[], latestMs?: number]
 
-/** The instants again, in the same array. */
+/** Turns gaps into instants, in the same array. */
 export function fromGaps(gaps: number[]): number[] {
   for (let i = 1; i < gaps.length; i += 1) gaps[i] = (gaps[i] ?? 0) + (gaps[i - 1] ?? 0)
   return gaps
 }
 
-/**
- * A subject and its usage. What each admission of a key changes is in this one object: with thousands of
- * keys, each further one would cost a tenth of a microsecond or more.
- */
-export type Known = Subject &
-  Usage & {
-    readonly chunk: number
-    /** Admissions in the hour from `hourMs` on that the history (`history.ts`) does not have yet. */
-    hourRequests: number
-    hourMs: number
-  }
+/** A subject and its usage. */
+export type Known = Subject & Usage & { readonly chunk: number }
 
-/** The text of a chunk that holds these subjects. */
+/** The text of a chunk with these subjects. */
 export const saveSubjects = (subjects: readonly (Subject & Usage)[]): string =>
   JSON.stringify(
     subjects.map(({ kind, id, admissions, requests, latestMs }): Saved => {
@@ -72,79 +75,110 @@ export function chunkOf(id: string, chunks: number): number {
   return ((hash ^ (hash >>> 16)) >>> 0) % chunks
 }
 
-/** Gives a subject a fresh start. An instant that lies ahead counts no more, either. */
-export function resetUsage(usage: Usage, [, , atMs, , part]: ResetEntry): void {
-  if (part !== 'window') usage.requests = 0
-  if (part === 'day') return
-  usage.admissions.length = 0
-  usage.latestMs = Math.min(usage.latestMs, atMs)
-  const day = utcDay(usage.latestMs)
-  if (day !== usage.day) usage.requests = 0
-  usage.day = day
-}
-
-function addAdmission(usage: Usage, atMs: number, requests: number, kept: number): void {
+function addAdmission(usage: Usage, [, , atMs, requests, kept]: AdmissionEntry): number[] {
   const { admissions } = usage
+  const dropped: number[] = []
   admissions.push(atMs)
-  while (admissions.length > kept) admissions.shift() // nearly always one: faster than splice
+  while (admissions.length > kept) {
+    const first = admissions.shift() // usually one: faster than splice
+    if (first !== undefined) dropped.push(first)
+  }
   usage.day = utcDay(atMs)
   usage.requests = requests
   usage.latestMs = atMs
+  return dropped
 }
 
-/** Removes an admission; does nothing if no limit counts it any more. */
+/** Removes an admission, if a limit still counts it. */
 function removeAdmission(usage: Usage, atMs: number): void {
   const at = usage.admissions.lastIndexOf(atMs)
   if (at >= 0) usage.admissions.splice(at, 1)
   if (utcDay(atMs) === usage.day) usage.requests = Math.max(0, usage.requests - 1)
 }
 
-export type Subjects = ReturnType<typeof createSubjects>
+/** Resets usage. Instants in the future no longer count either. */
+function resetUsage(usage: Usage, [, , atMs, , part]: ResetEntry): void {
+  if (part !== 'window') usage.requests = 0
+  if (part === 'day') return
+  usage.admissions = []
+  usage.latestMs = Math.min(usage.latestMs, atMs)
+  const day = utcDay(usage.latestMs)
+  if (day !== usage.day) usage.requests = 0
+  usage.day = day
+}
 
-/** The usage of subjects in so many chunks; none at first. */
-export function createSubjects(chunks: number) {
+/** Returns a function that restores usage to its present state. */
+function saveState(usage: Usage): () => void {
+  const { day, requests, latestMs } = usage
+  const admissions = [...usage.admissions]
+  return () => void Object.assign(usage, { admissions, day, requests, latestMs })
+}
+
+/** The usage of subjects, in `count` chunks; empty at first. */
+export function createSubjects(count: number) {
   type ById = { readonly [kind in Kind]: Map<string, Known> }
   const byId: ById = { key: new Map(), demo: new Map(), temp: new Map() }
-  let byChunk: Known[][] = Array.from({ length: chunks }, () => [])
+  let byChunk: Known[][] = Array.from({ length: count }, () => [])
   const inChunk = (chunk: number): readonly Known[] => byChunk[chunk] ?? []
 
-  function add(kind: Subject['kind'], id: string, chunk: number, usage: Usage): Known {
-    const known = { kind, id, chunk, ...usage, hourRequests: 0, hourMs: 0 }
+  function add(kind: Kind, id: string, chunk: number, usage: Usage): Known {
+    const known = { kind, id, chunk, ...usage }
     byId[kind].set(id, known)
     byChunk[chunk]?.push(known)
     return known
   }
 
+  function admit(entry: AdmissionEntry, isIncluded: IsIncluded, undo?: UndoList): void {
+    const [kind, id] = entry
+    const known = byId[kind].get(id)
+    const chunk = known?.chunk ?? chunkOf(id, count)
+    if (isIncluded(chunk)) return
+    if (known === undefined) {
+      addAdmission(add(kind, id, chunk, { ...UNUSED, admissions: [] }), entry)
+      undo?.push(() => {
+        byId[kind].delete(id)
+        byChunk[chunk]?.pop()
+      })
+      return
+    }
+    const { day, requests, latestMs } = known
+    const dropped = addAdmission(known, entry)
+    undo?.push(() => {
+      const admissions = [...dropped, ...known.admissions.slice(0, -1)]
+      Object.assign(known, { admissions, day, requests, latestMs })
+    })
+  }
+
+  function reset(entry: ResetEntry, isIncluded: IsIncluded, undo?: UndoList): void {
+    const [, id, , kind] = entry
+    const one = byId[kind].get(id)
+    const found = id === '' ? byId[kind].values() : one === undefined ? [] : [one]
+    for (const known of found) {
+      if (isIncluded(known.chunk)) continue
+      undo?.push(saveState(known))
+      resetUsage(known, entry)
+    }
+  }
+
   return {
     inChunk,
     all: (): readonly (readonly Known[])[] => byChunk,
-
     read: ({ kind, id }: Subject): Usage | null => byId[kind].get(id) ?? null,
 
-    key: (id: string): Known | null => byId.key.get(id) ?? null,
-
-    /**
-     * Adds an admission and returns its subject; `null`, and nothing is added, when its chunk
-     * `isIncluded` in a snapshot that has it already.
-     */
-    apply([kind, id, atMs, requests, kept]: Entry, isIncluded = never): Known | null {
-      let known = byId[kind].get(id)
-      const chunk = known?.chunk ?? chunkOf(id, chunks)
-      if (isIncluded(chunk)) return null
-      known ??= add(kind, id, chunk, { ...UNUSED, admissions: [] })
-      addAdmission(known, atMs, requests, kept)
-      return known
-    },
-
-    giveBack([kind, id, atMs]: GivenBack, isIncluded = never): void {
+    /** Applies an entry of the log to chunks that do not include it. */
+    apply(entry: LogEntry, isIncluded: IsIncluded = never, undo?: UndoList): void {
+      // JSON has no form for an instant like `NaN`
+      if (!Number.isSafeInteger(entry[2])) throw new RangeError(`${entry[2]} is not an instant`)
+      if (entry[0] === 'reset') return reset(entry, isIncluded, undo)
+      if (entry.length === 5) return admit(entry, isIncluded, undo)
+      const [kind, id, atMs] = entry
       const known = byId[kind].get(id)
-      if (known && !isIncluded(known.chunk)) removeAdmission(known, atMs)
+      if (known === undefined || isIncluded(known.chunk)) return
+      undo?.push(saveState(known))
+      removeAdmission(known, atMs)
     },
 
-    ofReset: ([, id, , kind]: ResetEntry): Known[] =>
-      (id === '' ? [...byId[kind].values()] : [byId[kind].get(id)]).filter(known => known != null),
-
-    /** The keys that have sent requests on a UTC day or later, and how many those are. */
+    /** The keys with requests on a UTC day or later, and their number. */
     usedOn(day: number): [id: string, requests: number][] {
       const used: [string, number][] = []
       for (const key of byId.key.values()) {
@@ -153,20 +187,16 @@ export function createSubjects(chunks: number) {
       return used
     },
 
-    /** The earliest of the last admissions of subjects, or `nowMs` if that is earlier. */
-    oldest: (nowMs: number): number =>
-      byChunk.flat().reduce((ms, { latestMs }) => Math.min(ms, latestMs), nowMs),
-
-    /** Subjects whose last admission lies after `timeMs`. */
+    /** Subjects whose last admission is later than `timeMs`. */
     after: (timeMs: number): Subject[] =>
-      Object.values(byId).flatMap(known =>
-        [...known.values()]
-          .filter(({ latestMs }) => latestMs > timeMs)
-          .map(({ kind, id }) => ({ kind, id })),
-      ),
+      byChunk
+        .flat()
+        .filter(({ latestMs }) => latestMs > timeMs)
+        .map(({ kind, id }) => ({ kind, id })),
 
-    /** The text of a chunk, and adding what such a text holds. */
+    /** The text of a chunk. */
     save: (chunk: number): string => saveSubjects(inChunk(chunk)),
+    /** Adds the subjects in the text of a chunk. */
     load(chunk: number, text: string): void {
       for (const [kind, id, requests, gaps, latest] of JSON.parse(text) as Saved[]) {
         const admissions = fromGaps(gaps)
@@ -175,15 +205,18 @@ export function createSubjects(chunks: number) {
       }
     },
 
-    /** Forgets old subjects of a chunk; returns those. */
-    forget(chunk: number, timeMs: number, keepMs: KeepMs): readonly Known[] {
-      const [kept, old]: [Known[], Known[]] = [[], []]
-      for (const known of inChunk(chunk)) {
-        const isOld = known.latestMs < timeMs - keepMs[known.kind]
-        ;(isOld ? old : kept).push(known)
-      }
+    /** Removes old subjects from a chunk, and returns them. */
+    forget(chunk: number, timeMs: number, keepMs: KeepMs, undo?: UndoList): readonly Known[] {
+      const before = byChunk[chunk] ?? []
+      const isOld = ({ kind, latestMs }: Known): boolean => latestMs < timeMs - keepMs[kind]
+      const old = before.filter(isOld)
+      if (old.length === 0) return old
+      byChunk[chunk] = before.filter(known => !isOld(known))
       for (const { kind, id } of old) byId[kind].delete(id)
-      if (old.length > 0) byChunk[chunk] = kept
+      undo?.push(() => {
+        byChunk[chunk] = before
+        for (const known of old) byId[known.kind].set(known.id, known)
+      })
       return old
     },
 

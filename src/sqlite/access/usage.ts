@@ -1,28 +1,27 @@
 /**
- * Usage in SQLite: its transactions, and the sets of networks. Admissions are in
- * `admission-log.ts`; the decisions are made in `access/rate-limit.ts` and `access/network-quota.ts`.
+ * The port `UsageStore` in SQLite. `access/rate-limit.ts` and `access/network-quota.ts` decide;
+ * `admission-log.ts`, `networks.ts` and `key-use.ts` store; here are the transactions.
  */
 import type { Database } from 'bun:sqlite'
+import { keySubject } from '../../access/entitlements.ts'
 import { HISTORY_DAYS } from '../../access/history.ts'
-import { consume, type NetworkSet, type NetworkTable } from '../../access/network-quota.ts'
-import { createPassedTime } from '../../access/passed-time.ts'
+import { consume } from '../../access/network-quota.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
 import type { UsageStore } from '../../access/ports.ts'
 import { admit, giveBack, type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
-import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { SECOND_MS, utcDay } from '../../lib/time.ts'
-import { dataVersionOf } from '../database.ts'
 import { isBusy } from '../errors.ts'
 import { createAdmissionLog, type SnapshotOptions } from './admission-log.ts'
 import { createKeyUse } from './key-use.ts'
+import { createNetworkTable } from './networks.ts'
 import { KEEP_ADDRESSES_MS, KEEP_MS, type KeepMs } from './subjects.ts'
 
 const asleep = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
 
 /**
- * How a transaction waits for those of other processes: at most `msMax`, because no request is answered
- * meanwhile (so it soon answers 503 instead), and with a pause between two attempts.
+ * How a transaction waits for those of other processes. It waits for at most `msMax`, because the server
+ * answers no request meanwhile; then requests fail with 503.
  */
 export const LOCK_WAIT = {
   msMax: 500,
@@ -32,9 +31,8 @@ export const LOCK_WAIT = {
 type LockWait = typeof LOCK_WAIT
 
 /**
- * Takes the lock for writing. SQLite itself pauses longer after each attempt, up to 100 ms, so that
- * it makes twelve attempts in 250 ms; beside a server that commits one transaction after the other,
- * all of them often find the lock taken. Attempts at short intervals find it free between two.
+ * Takes the write lock. SQLite's busy handler sleeps for up to 100 ms between two attempts, and so often
+ * finds the lock taken beside a server that commits all the time. Short pauses find it free.
  * @throws SQLITE_BUSY when it is not free in time.
  */
 export function takeLock<T>(begin: () => T, { msMax, pause, stopwatch }: LockWait): T {
@@ -49,86 +47,8 @@ export function takeLock<T>(begin: () => T, { msMax, pause, stopwatch }: LockWai
   }
 }
 
-/** Networks that a prune looks at in one go: requests wait for it. */
-const REMOVE_SLICE = 2_000
-
-/** Chunks that are written at a time when a server ends: requests to other servers wait for it. */
+/** Chunks that `fold` writes at a time, because requests to other servers wait. */
 const FOLD_SLICE = 2
-
-/** So many networks are read in the time in which one is looked up. */
-const READ_AT_ONCE = 8
-/** Counts of networks in memory. */
-const COUNTS_MAX = 10_000
-
-/**
- * The table of networks. To count a set of tens of thousands takes a millisecond, to read it twenty, and requests may
- * come in any number: counts are kept until another connection commits, and a set is read only for answers of many.
- */
-function createNetworkTable(db: Database) {
-  const ofSet =
-    'from networks where subject_kind = ?1 and subject_id = ?2 and network_set = ?3 and day = ?4'
-  type OfSet = [kind: string, id: string, set: string, day: number]
-  type Row = [...OfSet, network: string]
-  const select = db.prepare<{ network: string }, OfSet>(`select network ${ofSet}`)
-  const selectOne = db.prepare<{ network: string }, Row>(`select network ${ofSet} and network = ?5`)
-  const selectCount = db.prepare<{ n: number }, OfSet>(`select count(*) as n ${ofSet}`)
-  const insert = db.prepare<never, Row>('insert or ignore into networks values (?, ?, ?, ?, ?)')
-  const columns = 'subject_kind, subject_id, network_set, day, network'
-  const selectEnd = db.prepare<never, Row>(
-    `select ${columns} from networks where (${columns}) > (?, ?, ?, ?, ?)
-     order by ${columns} limit 1 offset ${REMOVE_SLICE - 1}`,
-  )
-  const remove = db.prepare<never, [...Row, ...Row, number]>(
-    `delete from networks where (${columns}) > (?, ?, ?, ?, ?) and (${columns}) <= (?, ?, ?, ?, ?)
-     and day < ?`,
-  )
-  const removeOf = db.prepare<never, [string, string]>(
-    'delete from networks where subject_kind = ? and subject_id = ?',
-  )
-  let round: { day: number; after: Row | null } = { day: 0, after: null }
-  const version = dataVersionOf(db) // of what other connections commit
-  const counts = createBoundedMap<string, { [S in NetworkSet]: number }>(COUNTS_MAX)
-  let seenVersion = version()
-  function count({ subject: { kind, id }, day }: { subject: Subject; day: number }) {
-    const current = version()
-    if (current !== seenVersion) counts.clear()
-    seenVersion = current
-    const name = `${day} ${kind} ${id}`
-    const countOf = (set: NetworkSet): number => selectCount.get(kind, id, set, day)?.n ?? 0
-    const known = counts.get(name) ?? { served: countOf('served'), callers: countOf('callers') }
-    counts.set(name, known)
-    return known
-  }
-  return {
-    count,
-    forgetCounts: (): void => counts.clear(),
-    compare({ kind, id }, set, day, networks) {
-      const used = count({ subject: { kind, id }, day })[set]
-      const readAll = () => new Set(select.all(kind, id, set, day).map(({ network }) => network))
-      const lookUp = { has: (each: string) => selectOne.get(kind, id, set, day, each) !== null }
-      const known = used > READ_AT_ONCE * networks.length ? lookUp : readAll()
-      return { used, lacking: new Set(networks.filter(each => !known.has(each))) }
-    },
-    addNetworks({ kind, id }, set, day, networks) {
-      const known = count({ subject: { kind, id }, day })
-      for (const each of networks) known[set] += insert.run(kind, id, set, day, each).changes
-    },
-    removeOf({ kind, id }: Subject): void {
-      counts.clear()
-      removeOf.run(kind, id)
-    },
-    /** Removes the networks of earlier days from a slice of all; returns whether more may remain. */
-    removeBefore(day: number): boolean {
-      if (day !== round.day) round = { day, after: ['', '', '', 0, ''] }
-      if (round.after === null) return false
-      counts.clear()
-      const [end = null] = selectEnd.values(...round.after) as Row[]
-      remove.run(...round.after, ...(end ?? (['~', '', '', 0, ''] as Row)), day)
-      round.after = end
-      return end !== null
-    },
-  } satisfies NetworkTable & { [method: string]: unknown }
-}
 
 /** Returns a function that reads how long usage is kept: longer than its plan counts it. */
 function createKeepMs(db: Database): () => KeepMs {
@@ -147,68 +67,65 @@ function createKeepMs(db: Database): () => KeepMs {
   }
 }
 
-/** Returns a function that runs work in one transaction; what it wrote is durable when it returns. */
-function createTransaction(
-  db: Database,
-  admissions: ReturnType<typeof createAdmissionLog>,
-  lockWait: LockWait,
-  onRollback: () => void,
-) {
-  const begin = db.prepare('begin immediate')
-  const commit = db.prepare('commit')
-  const rollback = db.prepare('rollback')
-  return function inTransaction<T>(work: () => T): T {
-    admissions.catchUp() // not under the lock, where others would wait
-    takeLock(() => begin.run(), lockWait)
-    try {
-      admissions.catchUp()
-      const result = work()
-      admissions.write()
-      commit.run()
-      return result
-    } catch (error) {
-      admissions.reset()
-      onRollback()
-      if (db.inTransaction) rollback.run()
-      throw error
-    }
-  }
-}
-
-/** The usage of an open database. Every method is synchronous. */
+/** The usage in an open database. Every method is synchronous. */
 export function createUsageStore(
   db: Database,
   options: Partial<SnapshotOptions> = {},
   lockWait: LockWait = LOCK_WAIT,
-  passedTime = createPassedTime(),
 ) {
-  const admissions = createAdmissionLog(db, options)
+  const log = createAdmissionLog(db, options)
   const networks = createNetworkTable(db)
   const keepMs = createKeepMs(db)
-  const keyUse = createKeyUse(db, admissions)
-  const tables = { ...admissions, ...networks }
+  const keyUse = createKeyUse(db, id => log.read(keySubject(id))?.latestMs ?? 0)
+  const tables = { ...log, ...networks }
   const removeProbe = db.prepare("delete from networks where subject_kind = 'probe'")
   const writeProbe = db.prepare("insert into networks values ('probe', '', '', 0, '')")
+  const begin = db.prepare('begin immediate')
+  const commit = db.prepare('commit')
+  const rollback = db.prepare('rollback')
 
-  const selectPassed = db.prepare<{ at: number }, []>('select at from passed')
-  const writePassed = db.prepare<never, [number]>('insert or replace into passed values (1, ?)')
-  let firstMs: number | null = null // of a file without: nothing is older
-
-  const inTransaction = createTransaction(db, admissions, lockWait, networks.forgetCounts)
-  const caughtUp = () => {
-    admissions.catchUp()
-    return admissions
+  /** Runs work in one transaction, which is durable when this returns. */
+  function inTransaction<T>(work: () => T): T {
+    log.catchUp() // before taking the lock, because others wait for it
+    takeLock(() => begin.run(), lockWait)
+    try {
+      log.catchUp()
+      const result = work()
+      log.write()
+      commit.run()
+      log.committed()
+      return result
+    } catch (error) {
+      log.rollBack()
+      networks.forgetCounts()
+      if (db.inTransaction) rollback.run()
+      throw error
+    }
   }
-  /** What subjects have used, in order. */
+
+  const caughtUp = () => {
+    log.catchUp()
+    return log
+  }
+  /** The usage of subjects, in order. */
   const usagesOf = (batch: readonly Subject[]): Usage[] => {
     const { read } = caughtUp()
     return batch.map(subject => read(subject) ?? UNUSED)
   }
 
   return {
-    admit: batch => inTransaction(() => batch.map(admission => admit(tables, admission))),
-    giveBack: batch =>
-      inTransaction(() => batch.forEach(each => void giveBack(admissions.giveBack, each))),
+    admit(batch) {
+      const decisions = inTransaction(() => batch.map(admission => admit(tables, admission)))
+      for (const [i, decision] of decisions.entries()) {
+        const rules = batch[i]?.rules ?? []
+        if (decision.kind === 'admitted') keyUse.count({ rules, instants: decision.instants }, 1)
+      }
+      return decisions
+    },
+    giveBack(batch) {
+      inTransaction(() => batch.forEach(each => void giveBack(log.refund, each)))
+      for (const refunded of batch) keyUse.count(refunded, -1)
+    },
     consume: batch => inTransaction(() => batch.map(consumption => consume(tables, consumption))),
     usagesOf,
     peek: (batch, nowMs) => ({ usages: usagesOf(batch), nowMs }),
@@ -216,46 +133,43 @@ export function createUsageStore(
     countNetworks: batch => batch.map(networks.count),
     prune: nowMs =>
       inTransaction(() => {
-        firstMs ??= admissions.oldest(nowMs)
-        const passed = passedTime(nowMs, selectPassed.get()?.at ?? firstMs)
-        if (passed.isNew) writePassed.run(passed.timeMs)
-        const mayMove = keyUse.moveDays(admissions.timeOf(passed.timeMs))
-        admissions.write() // before chunks that include it
-        const { mayRemain, timeMs } = admissions.prune(passed.timeMs, keepMs())
+        const { removed, timeMs, mayRemain } = log.prune(nowMs, keepMs())
+        keyUse.keepSeen(removed)
         return (
-          mayMove ||
           mayRemain ||
           networks.removeBefore(utcDay(timeMs - KEEP_MS)) ||
           keyUse.removeBefore(utcDay(timeMs) - HISTORY_DAYS + 1)
         )
       }),
-    /**
-     * Writes the chunks that are far behind, when a server ends: a batch takes longer to read than what
-     * it adds to a chunk, so the next server starts sooner.
-     */
+    /** Writes the chunks that are far behind the log when a server ends: the next one starts sooner. */
     fold(): void {
-      const behind = admissions.behind()
+      const behind = log.behind()
       for (let at = 0; at < behind.length; at += FOLD_SLICE) {
-        inTransaction(() => behind.slice(at, at + FOLD_SLICE).forEach(admissions.saveChunk))
-        lockWait.pause() // others that wait for the lock get it
+        inTransaction(() => behind.slice(at, at + FOLD_SLICE).forEach(log.saveChunk))
+        lockWait.pause() // lets other processes take the lock
       }
     },
     note: keyUse.note,
     flush: keys => keyUse.flush(keys, inTransaction),
-    history: keyUse.history,
+    history(ids, fromDay, toDay) {
+      log.catchUp()
+      return keyUse.read(ids, fromDay, toDay)
+    },
     reset: ({ kind, id }, part, nowMs) =>
       inTransaction(() => {
-        admissions.append(['reset', id ?? '', nowMs, kind, part])
+        const known = id === null ? null : log.read({ kind, id })
+        if (id !== null && known !== null) keyUse.keepSeen([{ kind, id, latestMs: known.latestMs }])
+        log.append(['reset', id ?? '', nowMs, kind, part])
         if (part !== 'window' && id !== null) networks.removeOf({ kind, id })
       }),
-    /** The keys that have sent requests on a UTC day or later, and how many those are. */
+    /** The keys with requests on a UTC day or later, and their number. */
     usedOn: (day: number) => caughtUp().usedOn(day),
-    /** Subjects with an admission that lies after `timeMs`. */
+    /** Subjects with an admission after `timeMs`. */
     after: (timeMs: number): Subject[] => caughtUp().after(timeMs),
     /** Commits a write that no limit counts. */
     probe: () =>
       inTransaction(() => {
-        removeProbe.run() // a row that is there already would not be written
+        removeProbe.run() // SQLite would not write a row that exists
         writeProbe.run()
       }),
   } satisfies UsageStore & { [method: string]: unknown }

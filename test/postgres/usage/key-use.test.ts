@@ -10,7 +10,7 @@ import { type Connection, openConnection, type Query } from '../../../src/postgr
 import { createKeyUse } from '../../../src/postgres/usage/key-use.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { clockPasses, IP, regular } from '../../support/limits.ts'
+import { IP, regular } from '../../support/limits.ts'
 import { emptyDatabase, HAS_POSTGRES, migratedDatabase } from '../../support/postgres.ts'
 import { databaseWithClock } from '../../support/shared.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
@@ -66,12 +66,7 @@ describe.skipIf(!HAS_POSTGRES)('the use of keys', () => {
 
   test('of days that are over is moved by pruning: the first requests of a day are not to wait for it', async () => {
     const { connection, url, setClock } = await databaseWithClock()
-    const usage = createUsageStore(
-      { url, timeoutMs: 20_000, name: 'test' },
-      undefined,
-      undefined,
-      clockPasses,
-    )
+    const usage = createUsageStore({ url, timeoutMs: 20_000, name: 'test' })
     onCleanUp(usage.close)
     await connection.query(
       `insert into proxylist.keys values ('k1', '\\x00', '', '', '', null, 0, null, null, null, 1)`,

@@ -17,7 +17,6 @@ import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage
 import { T0 } from '../../support/fixtures.ts'
 import {
   burst,
-  clockPasses,
   DEMO,
   decideAll,
   IP,
@@ -258,7 +257,7 @@ describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary ke
       end $$`)
     }
     const options = { url: database.url, timeoutMs: 20_000, name: 'worker' }
-    worker = createUsageStore(options, undefined, undefined, clockPasses)
+    worker = createUsageStore(options)
     const connection = openConnection({ url: database.url, timeoutMs: 20_000, name: 'worker' })
     nodes.push(worker, { ...worker, close: connection.close })
     registry = createRegistry(connection, worker)

@@ -1,17 +1,16 @@
 /**
- * The log of admissions and its snapshot (src/sqlite/access/admission-log.ts, subjects.ts): their
- * form in the file, how long the log becomes, and what is read at a start. That no
- * admission is lost is in `servers.test.ts`.
+ * The log of admissions and its snapshot (src/sqlite/access/admission-log.ts, subjects.ts): their form in
+ * the file, the length of the log, and what a start reads. `servers.test.ts` tests that no admission is lost.
  */
-import type { Database } from 'bun:sqlite'
+import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { keySubject } from '../../../src/access/entitlements.ts'
-import { newKeyId } from '../../../src/access/key.ts'
+import { hashKey, newKeyId } from '../../../src/access/key.ts'
 import type { Admission } from '../../../src/access/rate-limit.ts'
 import { StoreError } from '../../../src/lib/errors.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/lib/time.ts'
-import { openAccessFile } from '../../../src/sqlite/access/file.ts'
+import { ACCESS_SCRIPTS, openAccessFile } from '../../../src/sqlite/access/file.ts'
 import { createSubjects } from '../../../src/sqlite/access/subjects.ts'
 import { LOCK_WAIT } from '../../../src/sqlite/access/usage.ts'
 import { ACCESS_FILE } from '../../../src/sqlite/data-directory.ts'
@@ -35,8 +34,6 @@ const batchesIn = (db: Database): unknown[][] =>
   db.prepare('select id, admissions from batches order by id').values()
 const chunksIn = (db: Database): unknown[][] =>
   db.prepare('select chunk, through, usage from snapshot order by chunk').values()
-const wholeChunksIn = (db: Database): unknown[][] =>
-  db.prepare('select chunk, through, usage, history from snapshot order by chunk').values()
 const idsIn = (db: Database): unknown[] => batchesIn(db).map(([id]) => id)
 
 /** A number that another connection sees change with each commit. */
@@ -82,7 +79,7 @@ describe('the length of the log', () => {
     const [one] = servers
     const db = one?.db ?? openUsage().db
     const chars = batchesIn(db).join('').length
-    const chunkChars = Math.max(...wholeChunksIn(db).map(([, , ...texts]) => texts.join('').length))
+    const chunkChars = Math.max(...chunksIn(db).map(([, , usage]) => String(usage).length))
     expect(chars).toBeGreaterThan(500)
     expect(chars).toBeLessThan(4 * Math.max(500, 2 * chunkChars) * 2)
   })
@@ -90,11 +87,10 @@ describe('the length of the log', () => {
   test('is never nothing: the last row stays, so that no id is used again', () => {
     const { db, usage, prune } = openUsage(null, { chunks: 2, chunkChars: 1 })
     for (let n = 0; n < 9; n += 1) usage.admit([of('a', T0 + n * DAY_MS)])
-    prune(T0 + 9 * DAY_MS) // it also moves days, which is a row
     prune(T0 + 9 * DAY_MS)
-    expect(idsIn(db)).toEqual([10])
+    expect(idsIn(db)).toEqual([9])
     usage.admit([of('a', T0 + 9 * DAY_MS)])
-    expect(idsIn(db)).toContain(11)
+    expect(idsIn(db)).toContain(10)
   })
 
   test('is shortened now and then, by twice as many rows as it has got', () => {
@@ -349,6 +345,102 @@ test('a failure of SQLite while usage is read is not taken for damage', () => {
   expect(() => usage.peek([], T0)).toThrow('no such table: snapshot')
 })
 
+describe('a transaction that fails', () => {
+  const fail = (db: Database, statement: string): void =>
+    void db.run(
+      `create temp trigger broken before ${statement} begin select raise(abort, 'broken'); end`,
+    )
+
+  test('undoes the subjects it touched, and reads nothing again', () => {
+    const { db, usage, read } = openUsage(null, { chunks: 4, chunkChars: 1e9 })
+    usage.admit([of('a'), of('b')])
+    usage.admit([of('c', T0 + 1)])
+    db.run(`update batches set admissions = 'unreadable' where id = 1`)
+    const before = ['a', 'b', 'c'].map(id => structuredClone(read(keySubject(id))))
+    const b = read(keySubject('b'))
+    fail(db, 'insert on batches')
+    expect(() => usage.admit([of('a', T0 + 2), of('new', T0 + 2), of('a', T0 + 9_000)])).toThrow(
+      'broken',
+    )
+    const back = { rules: of('c').rules, instants: [T0 + 1] }
+    expect(() => usage.giveBack([back])).toThrow('broken')
+    expect(() => usage.reset({ kind: 'key', id: null }, 'all', T0)).toThrow('broken')
+    expect(['a', 'b', 'c'].map(id => read(keySubject(id)))).toEqual(before)
+    expect(read(keySubject('new')).admissions).toEqual([])
+    expect(read(keySubject('b'))).toBe(b)
+    db.run('drop trigger broken')
+    usage.admit([of('new', T0 + 10_000)])
+    expect(idsIn(db)).toEqual([1, 2, 3])
+    expect(read(keySubject('new')).admissions).toEqual([T0 + 10_000])
+  })
+
+  test('while it prunes forgets nothing', () => {
+    const { db, usage, prune, read } = openUsage(null, { chunks: 2 })
+    usage.admit([of('old')])
+    usage.admit([of('a', T0 + 3 * DAY_MS)])
+    fail(db, 'delete on batches')
+    expect(() => prune(T0 + 3 * DAY_MS)).toThrow('broken')
+    expect(read(keySubject('old')).admissions).toEqual([T0])
+    db.run('drop trigger broken')
+    prune(T0 + 3 * DAY_MS)
+    expect(read(keySubject('old')).admissions).toEqual([])
+    expect(idsIn(db)).toEqual([2])
+  })
+})
+
+describe('a migration from schema 1', () => {
+  test('moves the use of keys to table days, and keeps what limits count', () => {
+    const db = new Database(':memory:')
+    const [schema1 = '', ...later] = ACCESS_SCRIPTS
+    db.run(schema1)
+    for (const id of ['a', 'b']) {
+      db.run(
+        `insert into keys (id, hash, prefix, label, note, created_at) values (?, ?, '', '', '', 0)`,
+        [id, hashKey(id)],
+      )
+    }
+    const history = [
+      [
+        'a',
+        T0,
+        [
+          [TODAY, 7, 1, 12, [3, 2]],
+          [TODAY - 1, 1, 0, 0, [1]],
+        ],
+      ],
+      ['b', T0, [[TODAY, 0, 0, 9, [1]]]], // was moved after the chunk was written
+      ['demo', T0, [[TODAY, 4, 0, 23, [1]]]],
+      ['gone', T0, [[TODAY, 1, 0, 0, [1]]]],
+    ]
+    const usage = `[["key","a",2,[${T0},1]]]`
+    db.run('insert into snapshot values (0, 1, ?, ?)', [usage, JSON.stringify(history)])
+    db.run('insert into days values (?, ?, 1, 2, 3, ?)', [TODAY - 1, 'a', '[0,5]'])
+    const batch = `["use","a",${T0},1,0],["key","b",${T0},1,1],["moved","b",${T0},${TODAY}]`
+    db.run('insert into batches values (2, ?)', [`[${batch}]`])
+    for (const script of later) db.run(script)
+    expect(batchesIn(db)).toEqual([[2, `[["key","b",${T0},1,1]]`]])
+    expect(chunksIn(db)).toEqual([[0, 1, usage]])
+    const days = db.prepare(
+      'select day, key_id, requests, records, refused, hours from days order by day, key_id',
+    )
+    const hours = (...counts: [hour: number, n: number][]) => {
+      const all = Array<number>(24).fill(0)
+      for (const [hour, n] of counts) all[hour] = n
+      return JSON.stringify(all)
+    }
+    expect(days.values()).toEqual([
+      [TODAY - 1, 'a', 2, 3, 3, hours([0, 1], [1, 5])],
+      [TODAY, 'a', 5, 7, 1, hours([12, 3], [13, 2])],
+      [TODAY, 'demo', 1, 4, 0, hours([23, 1])],
+    ])
+    expect(db.prepare('select id, last_seen from keys').values()).toEqual([
+      ['a', T0],
+      ['b', T0],
+    ])
+    db.close()
+  })
+})
+
 describe('a start', () => {
   test('reads snapshot and log: the requests of the day of each key are listed', () => {
     const dir = temporaryDirectory()
@@ -377,9 +469,8 @@ describe('a start', () => {
     [`update batches set admissions = substr(admissions, 2)`],
     [`update batches set admissions = replace(admissions, 'key', 'kex')`],
     [`update batches set admissions = replace(admissions, '${T0}', 'null')`],
-    [`insert into snapshot values (0, 1, '{}', '[]')`],
-    [`insert into snapshot values (256, 1, '[]', '[]')`],
-    [`insert into snapshot values (0, 1, '[]', '{}')`],
+    [`insert into snapshot values (0, 1, '{}')`],
+    [`insert into snapshot values (256, 1, '[]')`],
   ])('on usage that cannot be read is a failure of the store: %s', sql => {
     const dir = temporaryDirectory()
     const { db, usage } = openUsage(dir)
@@ -388,8 +479,7 @@ describe('a start', () => {
     const another = openUsage(dir)
     const failure = (() => {
       try {
-        another.usage.admit([of('a')])
-        return another.usage.prune(T0) // reads the history of chunks
+        return another.usage.admit([of('a')])
       } catch (error) {
         return error
       }

@@ -5,25 +5,17 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import { join } from 'node:path'
-import { consumptionOf, keySubject, limitRulesOf } from '../../../src/access/entitlements.ts'
+import { consumptionOf, keySubject } from '../../../src/access/entitlements.ts'
 import { type DayUse, HISTORY_DAYS, unusedDay } from '../../../src/access/history.ts'
 import type { Caller } from '../../../src/access/key.ts'
 import type { LimitRule } from '../../../src/access/rate-limit.ts'
-import { DAY_MS, HOUR_MS } from '../../../src/lib/time.ts'
+import { DAY_MS } from '../../../src/lib/time.ts'
 import { openAccessFile } from '../../../src/sqlite/access/file.ts'
 import { createUsageStore, LOCK_WAIT, takeLock } from '../../../src/sqlite/access/usage.ts'
 import { ACCESS_FILE } from '../../../src/sqlite/data-directory.ts'
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
 import { T0 } from '../../support/fixtures.ts'
-import {
-  DEMO,
-  dayWith,
-  IP,
-  type OpenUsage,
-  openUsage,
-  regular,
-  TODAY,
-} from '../../support/limits.ts'
+import { dayWith, IP, type OpenUsage, openUsage, regular, TODAY } from '../../support/limits.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -233,9 +225,10 @@ test('records and refusals make no row while there are none', () => {
   expect(usage.countRows('batches')).toBe(0)
 })
 
-test('what is not written yet, noted before usage is read again, after it, and on the next day are all seen and written', () => {
+test('a flush that fails loses nothing: the use is shown, and written by the next flush', () => {
   const dir = temporaryDirectory()
   const [one, two] = [openUsage(dir), openUsage(dir)]
+  one.addKeys('k1')
   one.admit(FREE, IP, T0)
   note(one, 3, 1)
   one.db.run('pragma query_only = on')
@@ -255,46 +248,17 @@ test('what is not written yet, noted before usage is read again, after it, and o
   expect([daysOf(one), daysOf(two)]).toEqual([all, all])
 })
 
-describe('a kill loses no admission of the use', () => {
-  test.each([
-    ['a log', { chunks: 8, chunkChars: 1e9 }],
-    ['a log and a snapshot', { chunks: 8, chunkChars: 64 }],
-    ['a snapshot', { chunks: 1, chunkChars: 1 }],
-  ])('read from %s', (_, options) => {
-    const dir = temporaryDirectory()
-    const usage = openUsage(dir, options)
-    usage.addKeys('k1', 'k2')
-    for (let n = 0; n < 60; n += 1)
-      usage.admit(regular({}, `k${1 + (n % 2)}`), IP, T0 + n * HOUR_MS)
-    const another = openUsage(dir, options) // the first was never closed
-    for (const id of ['k1', 'k2']) {
-      expect(daysOf(another, id)).toEqual(daysOf(usage, id))
-      expect(daysOf(another, id).reduce((sum, { requests }) => sum + requests, 0)).toBe(30)
-      expect(seenOf(another, id)).toBe(T0 + (id === 'k1' ? 58 : 59) * HOUR_MS)
-    }
-  })
-})
-
-test('days that are over are moved slice by slice', () => {
-  const usage = openUsage()
-  const ids = Array.from({ length: 450 }, (_, n) => `k${n}`)
-  usage.addKeys(...ids)
-  usage.usage.admit(ids.map(id => ({ rules: limitRulesOf(regular({}, id), IP), nowMs: T0 })))
-  usage.admit(FREE, IP, T0 + DAY_MS)
-  const counts: number[] = []
-  do counts.push(usage.countRows('days'))
-  while (usage.usage.prune(T0 + DAY_MS))
-  counts.push(usage.countRows('days'))
-  expect([...new Set(counts)]).toEqual([0, 200, 400, 450])
-})
-
-test('days that are over are looked for slice by slice among many addresses of demo too', () => {
-  const usage = openUsage()
-  const addresses = Array.from({ length: 2_000 }, (_, n) => `192.0.${n >> 8}.${n & 255}`)
-  usage.usage.admit(addresses.map(ip => ({ rules: limitRulesOf(DEMO, ip), nowMs: T0 })))
-  let slices = 1
-  while (usage.usage.prune(T0)) slices += 1
-  expect(slices).toBe(4) // of at least 600 each
+test('a kill loses only the use by hour since the last flush', () => {
+  const dir = temporaryDirectory()
+  const [killed, other] = [openUsage(dir), openUsage(dir)]
+  other.addKeys('k1')
+  killed.admit(FREE, IP, T0)
+  killed.usage.flush('all')
+  killed.admit(FREE, IP, T0 + 1)
+  expect(daysOf(killed)).toEqual([dayWith(TODAY, NOON, 2)])
+  expect(daysOf(other)).toEqual([dayWith(TODAY, NOON, 1)])
+  expect([seenOf(killed), seenOf(other)]).toEqual([T0 + 1, T0 + 1])
+  expect(other.read(K1).requests).toBe(2) // limits lose nothing
 })
 
 describe('networks of a day', () => {
