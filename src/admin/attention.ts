@@ -33,7 +33,7 @@ const KEYS_READ = 20
 const KEEP_EVERY = 60
 
 type AttentionParts = {
-  observed: Pick<Observed, 'checks' | 'space' | 'feeds' | 'ahead' | 'nodes' | 'checker'>
+  observed: Pick<Observed, 'checks' | 'space' | 'feeds' | 'clockDistanceMs' | 'nodes' | 'checker'>
   registry: Pick<Registry, 'keys'>
   watch: KeyWatch
   traffic: () => Traffic
@@ -91,7 +91,7 @@ export function createAttention(parts: AttentionParts) {
       factOf('ending', () => keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)),
       factOf('disk', observed.space),
       factOf('clock', async () => ({
-        ...(await observed.ahead(nowMs)),
+        distanceMs: await observed.clockDistanceMs(),
         rows: observed.checks(latestMs).ahead,
       })),
       factOf('nodes', observed.nodes),

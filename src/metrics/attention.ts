@@ -2,11 +2,9 @@
  * What needs the operator's attention (contract G3), decided from what was read of an installation: a row
  * for each reason. Console, metrics and `doctor` say it from here, in the same words.
  */
-import { describeAhead } from '../access/ahead.ts'
 import type { EndingKey, FullKey } from '../access/key.ts'
 import type { KeyShare } from '../access/key-watch.ts'
 import type { Registry, SomeKeys } from '../access/ports.ts'
-import type { Subject } from '../access/rate-limit.ts'
 import type { CheckerStatus } from '../checker/ports.ts'
 import { describeFailure, type FeedState, isForgotten } from '../feeds/store.ts'
 import { counted, several, spanOf } from '../lib/counted.ts'
@@ -45,8 +43,8 @@ export type Facts = {
   /** The keys that end next. */
   ending: SomeKeys<EndingKey>
   disk: Space
-  /** Rows and subjects that lie in the future, and how far this machine's clock is ahead of the database's. */
-  clock: { rows: number; subjects: readonly Subject[]; distanceMs: number }
+  /** Rows checked in the future, and how far this machine's clock is ahead of the database's. */
+  clock: { rows: number; distanceMs: number }
   nodes: readonly NodeReport[]
   checker: CheckerStatus
 }
@@ -190,11 +188,10 @@ const ROWS = {
     ofKeys(keys, ({ expiresAt }) => `ends on ${formatDay(utcDay(expiresAt))}`, total),
   ),
   disk: row('disk', OVERVIEW, spaceProblems),
-  clock: row('clock', OVERVIEW, ({ rows, subjects, distanceMs }) => [
+  clock: row('clock', OVERVIEW, ({ rows, distanceMs }) => [
     ...(Math.abs(distanceMs) > DISTANCE_MS_MAX
       ? [`${describeDistance(distanceMs)}: set both by NTP`]
       : []),
-    ...describeAhead(subjects).map(sentence => ({ sentence, link: '#keys' })),
     ...(rows === 0
       ? []
       : [

@@ -7,7 +7,7 @@ import type { StoredFeed } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { ListChecks } from '../proxies/freshness.ts'
 import type { Breakdown } from '../proxies/stats.ts'
-import type { Facts, NodeReport, Space } from './attention.ts'
+import type { NodeReport, Space } from './attention.ts'
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
@@ -38,8 +38,8 @@ export type Observed = {
   space: () => Space | null
   /** Checks of the list, all or up to an instant, and how many are ahead of that. @throws StoreError. */
   checks: (untilMs?: number) => ListChecks
-  /** What of usage lies in the future, and the clock of a shared database, see `Facts`. */
-  ahead: (nowMs: number) => Awaitable<Omit<Facts['clock'], 'rows'>>
+  /** How far this machine's clock is ahead of that of a shared database. */
+  clockDistanceMs: () => Awaitable<number>
   /** The nodes of a shared database. */
   nodes: () => Awaitable<readonly NodeReport[]>
   /** The list as it was up to 15 s before `nowMs`, or while it is counted again up to 2 minutes. @throws StoreError. */

@@ -14,7 +14,7 @@ import type { Observed, ReplicationState } from '../metrics/observed.ts'
 import { pruneKeysVersions } from '../postgres/change-numbers.ts'
 import { createStatusStore } from '../postgres/checker.ts'
 import { openConnection, shownDatabase } from '../postgres/connection.ts'
-import { readAhead } from '../postgres/doctor.ts'
+import { readDistance } from '../postgres/doctor.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
 import { createListStore } from '../postgres/list.ts'
 import { migrate, requireCopied } from '../postgres/migrate.ts'
@@ -291,7 +291,7 @@ export async function openNode(given: NodeOptions) {
     },
     isLeader: lock.isHeld,
     checker: createStatusStore(connection).read,
-    ahead: () => readAhead(connection.query, clock),
+    clockDistanceMs: () => readDistance(connection.query, clock),
     /** While the database is away, nobody knows of the others. */
     nodes: () =>
       createNodes(connection)
@@ -321,7 +321,7 @@ export async function openNode(given: NodeOptions) {
 }
 
 export function observeNode(dir: string, node: Node): Observed {
-  const { registry, list, health, feeds, checker, replication, ahead, nodes } = node
+  const { registry, list, health, feeds, checker, replication, clockDistanceMs, nodes } = node
   const observed = observeData(dir, registry, list)
   return {
     ...observed,
@@ -330,6 +330,6 @@ export function observeNode(dir: string, node: Node): Observed {
       { name: 'postgresql', ...health(), bytes: null, walBytes: null },
     ],
     feeds: feeds.list,
-    ...{ checker, replication, ahead, nodes },
+    ...{ checker, replication, clockDistanceMs, nodes },
   }
 }

@@ -2,8 +2,6 @@
  * What `doctor` checks in a shared database (contract I5): facts, and a finding for each. It only reads. What is
  * allowed but unwise is a note. No finding contains a password or a key.
  */
-import { AHEAD_MS } from '../access/ahead.ts'
-import type { Subject } from '../access/rate-limit.ts'
 import type { Clock } from '../lib/clock.ts'
 import { counted, several } from '../lib/counted.ts'
 import {
@@ -99,7 +97,7 @@ async function keepsSession(mine: Connection, open: () => Connection): Promise<b
 }
 
 /** How far this machine's clock is ahead of the database's, in milliseconds: the fastest of five round trips. */
-async function readDistance(query: Query, clock: () => number): Promise<number> {
+export async function readDistance(query: Query, clock: () => number): Promise<number> {
   let best = { tookMs: Number.POSITIVE_INFINITY, aheadMs: 0 }
   for (let tries = 0; tries < 5; tries += 1) {
     const before = clock()
@@ -127,19 +125,6 @@ const tallyOf =
        from proxylist.proxies`,
       [toSeconds(sinceMs), toSeconds(untilMs)],
     )
-
-/** Usage in the future by the database's clock (contract B10), and how far this machine's clock is ahead of it. */
-export const readAhead = async (
-  query: Query,
-  clock: Clock,
-): Promise<Omit<Facts['clock'], 'rows'>> => ({
-  subjects: await query<Subject>(
-    `select kind, id from proxylist.usage where latest > proxylist.now_ms() + $1::bigint
-     order by kind, id`,
-    [AHEAD_MS],
-  ),
-  distanceMs: await readDistance(query, clock),
-})
 
 type Read<F extends (...given: never[]) => unknown> = Awaited<ReturnType<F>>
 
@@ -229,7 +214,7 @@ export function judgeClock(clock: Facts['clock']): Result {
       : describeDistance(clock.distanceMs)
   return finding(
     sentencesOn({ clock }, 0),
-    `${apart}; no request and no check lies in the future`,
+    `${apart}; no check lies in the future`,
     distanceMs > DISTANCE_NOTED_MS ? [`${apart}: set both by NTP`] : [],
   )
 }
@@ -285,7 +270,7 @@ const SCHEMA_CHECKS: Checks<Database> = {
   },
   async clock({ query, clock }) {
     const { ahead: rows } = await tallyAt(tallyOf(query), clock())
-    return judgeClock({ rows, ...(await readAhead(query, clock)) })
+    return judgeClock({ rows, distanceMs: await readDistance(query, clock) })
   },
   nodes: async database => judgeNodes(await createNodes(database).list()),
 }

@@ -1,7 +1,6 @@
 /** What `doctor` checks in a data directory. Nothing here creates or changes a file. */
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { AHEAD_MS } from '../access/ahead.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, reasonOf } from '../lib/errors.ts'
@@ -156,16 +155,9 @@ export const DIRECTORY_CHECKS = {
 
   async clock({ dir, clock }) {
     const nowMs = clock()
-    const subjects = await tryRead(join(dir, ACCESS_FILE), () => {
-      using registry = openRegistry(dir, { isReader: true })
-      return registry.usage.after(nowMs + AHEAD_MS)
-    })
     const tally = await tryRead(join(dir, PROXY_FILE), () => tallyOf(dir, nowMs))
-    const ahead = { subjects: subjects ?? [], rows: tally?.ahead ?? 0, distanceMs: 0 }
-    return finding(
-      sentencesOn({ clock: ahead }, nowMs),
-      'no request and no check lies in the future',
-    )
+    const facts = { rows: tally?.ahead ?? 0, distanceMs: 0 }
+    return finding(sentencesOn({ clock: facts }, nowMs), 'no check lies in the future')
   },
 
   async disk({ dir, clock }) {

@@ -1,8 +1,6 @@
 /** Metrics of a data directory: databases, disk, list, feeds and checker. */
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { AHEAD_MS } from '../access/ahead.ts'
-import type { Subject } from '../access/rate-limit.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Space } from '../metrics/attention.ts'
@@ -77,7 +75,7 @@ const SERVER_READS = { isServer: true, mustExist: true }
 /** Metrics of `dir` and of the stores that the server has open; a list in memory has no `health`. */
 export function observeData(
   dir: string,
-  registry: Supervised & { after?(timeMs: number): Subject[] },
+  registry: Supervised,
   list: ServerList & Partial<Supervised>,
 ): Observed {
   const { health } = list
@@ -88,7 +86,7 @@ export function observeData(
     ],
     space: () => tryRead(() => spaceIn(dir), null),
     checks: list.checks,
-    ahead: nowMs => ({ subjects: registry.after?.(nowMs + AHEAD_MS) ?? [], distanceMs: 0 }),
+    clockDistanceMs: () => 0,
     nodes: () => [],
     breakdown: createBreakdown(list),
     feeds: () => listFeeds(dir, SERVER_READS),

@@ -4,7 +4,6 @@
  */
 import { join } from 'node:path'
 import type { KeyReader, Registry, UsageStore } from '../access/ports.ts'
-import type { Subject } from '../access/rate-limit.ts'
 import { StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { ACCESS_SCRIPTS } from './access/file.ts'
@@ -128,8 +127,6 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     plans,
     usage,
     health,
-    /** Subjects whose last admission lies after `timeMs`. */
-    after: (timeMs: number): Subject[] => use(registry => registry.usage.after(timeMs)),
     hasKeys: (): boolean => use(registry => registry.keys.hasAny()),
     tick(): void {
       supervised.tick()

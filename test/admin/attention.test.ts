@@ -170,15 +170,6 @@ const CASES: readonly Case[] = [
     sentence: /^the last checks of 1 proxy lie in the future: .*proxylist import --replace FILE$/,
   },
   {
-    reason: 'clock',
-    async make(on) {
-      await on.api(ASK)
-      on.pass(-100)
-    },
-    mend: on => on.change({}, '/reset'),
-    sentence: /^the last requests of key \w{8} lie in the future: proxylist keys reset \w{8}$/,
-  },
-  {
     reason: 'checker',
     make: saysChecker({ coverage: 0.5, neededRate: 40 }),
     mend: saysChecker({}),

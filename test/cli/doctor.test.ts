@@ -131,7 +131,7 @@ const TROUBLES: readonly Trouble[] = [
   ],
   [
     'a snapshot of usage that cannot be read',
-    dir => runOn(dir, `insert into snapshot values (9, 9, '[["kex","id",1,[1]]]', '[]')`),
+    dir => runOn(dir, `insert into snapshot values (9, 9, '[["kex","id",1,[1]]]')`),
     KEYS,
     UNREADABLE,
   ],

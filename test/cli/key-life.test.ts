@@ -277,7 +277,7 @@ test('keys show has the limits, the use by hour and by day, and when the key was
 })
 
 describe('keys reset (B10)', () => {
-  test('is the remedy for a clock that was a year ahead, which doctor names', async () => {
+  test('mends the limits of a key after the clock was a year ahead', async () => {
     const limits = { burst: { requests: 1, seconds: 60 }, daily: 1, subnets: 1 }
     const ahead = dataDirectory([ONE], limits)
     const own = await startChild(ahead)
@@ -286,17 +286,9 @@ describe('keys reset (B10)', () => {
     own.setClock(0)
     expect(await ask(own)).toBe(LIMITED)
     const [{ id } = { id: '' }] = await listed(cli(ahead))
-    const clock = async () => {
-      const { checks } = JSON.parse((await cli(ahead)('doctor --json')).stdout)
-      return checks.find(({ check }: { check: string }) => check === 'clock')?.found
-    }
-    expect(await clock()).toBe(
-      `the last requests of key ${id} lie in the future: proxylist keys reset ${id}`,
-    )
     await stdoutOf(cli(ahead)(`keys reset ${id}`))
     expect(await ask(own)).toBe(FOUND)
     await own.stop()
-    expect(await clock()).toBe('no request and no check lies in the future')
   })
 
   test('gives back the window or the day alone', async () => {

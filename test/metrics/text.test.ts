@@ -58,7 +58,7 @@ function scraped(
     },
     space: () => null,
     checks: () => ({ rows: 3, newest: T0 / 1000, ahead: 0 }),
-    ahead: () => ({ subjects: [], distanceMs: 0 }),
+    clockDistanceMs: () => 0,
     nodes: () => [],
     breakdown: () => BREAKDOWN,
     feeds: () => [],

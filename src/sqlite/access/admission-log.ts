@@ -284,7 +284,6 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
     /** All subjects, by chunk. */
     subjects: subjects.all,
     usedOn: subjects.usedOn,
-    after: subjects.after,
 
     record: ({ kind, id }: Subject, atMs: number, requests: number, kept: number): void =>
       append([kind, id, atMs, requests, kept]),

@@ -187,13 +187,6 @@ export function createSubjects(count: number) {
       return used
     },
 
-    /** Subjects whose last admission is later than `timeMs`. */
-    after: (timeMs: number): Subject[] =>
-      byChunk
-        .flat()
-        .filter(({ latestMs }) => latestMs > timeMs)
-        .map(({ kind, id }) => ({ kind, id })),
-
     /** The text of a chunk. */
     save: (chunk: number): string => saveSubjects(inChunk(chunk)),
     /** Adds the subjects in the text of a chunk. */

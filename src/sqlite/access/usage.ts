@@ -164,8 +164,6 @@ export function createUsageStore(
       }),
     /** The keys with requests on a UTC day or later, and their number. */
     usedOn: (day: number) => caughtUp().usedOn(day),
-    /** Subjects with an admission after `timeMs`. */
-    after: (timeMs: number): Subject[] => caughtUp().after(timeMs),
     /** Commits a write that no limit counts. */
     probe: () =>
       inTransaction(() => {
