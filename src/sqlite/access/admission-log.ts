@@ -84,7 +84,9 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
   const selectBatches = db.prepare<BatchRow, [number]>(
     'select id, admissions from batches where id > ? order by id',
   )
-  const selectChunks = db.prepare<ChunkRow, []>('select chunk, through, usage from snapshot')
+  const selectChunks = db.prepare<{ chunk: number; through: number; usage: string }, []>(
+    'select chunk, through, usage from snapshot',
+  )
   const version = dataVersionOf(db)
   /** The version of the data in memory; `null`: nothing was read, or only a part. */
   let seenVersion: number | null = null
@@ -112,7 +114,7 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
   const readAll = db.transaction(() => {
     subjects.clear()
     throughs.fill(0)
-    for (const [chunk, through, usage] of selectChunks.values() as ChunkRow[]) {
+    for (const { chunk, through, usage } of selectChunks.iterate()) {
       if (chunk >= chunks) throw new RangeError(`there is no chunk ${chunk}`)
       subjects.load(chunk, usage)
       throughs[chunk] = through

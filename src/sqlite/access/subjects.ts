@@ -121,10 +121,9 @@ export function createSubjects(count: number) {
   let byChunk: Known[][] = Array.from({ length: count }, () => [])
   const inChunk = (chunk: number): readonly Known[] => byChunk[chunk] ?? []
 
-  function add(kind: Kind, id: string, chunk: number, usage: Usage): Known {
-    const known = { kind, id, chunk, ...usage }
-    byId[kind].set(id, known)
-    byChunk[chunk]?.push(known)
+  function add(known: Known): Known {
+    byId[known.kind].set(known.id, known)
+    byChunk[known.chunk]?.push(known)
     return known
   }
 
@@ -134,7 +133,7 @@ export function createSubjects(count: number) {
     const chunk = known?.chunk ?? chunkOf(id, count)
     if (isIncluded(chunk)) return
     if (known === undefined) {
-      addAdmission(add(kind, id, chunk, { ...UNUSED, admissions: [] }), entry)
+      addAdmission(add({ kind, id, chunk, ...UNUSED, admissions: [] }), entry)
       undo?.push(() => {
         byId[kind].delete(id)
         byChunk[chunk]?.pop()
@@ -194,7 +193,7 @@ export function createSubjects(count: number) {
       for (const [kind, id, requests, gaps, latest] of JSON.parse(text) as Saved[]) {
         const admissions = fromGaps(gaps)
         const latestMs = latest ?? admissions.at(-1) ?? 0
-        add(kind, id, chunk, { admissions, day: utcDay(latestMs), requests, latestMs })
+        add({ kind, id, chunk, admissions, day: utcDay(latestMs), requests, latestMs })
       }
     },
 
