@@ -200,16 +200,16 @@ test.each(STORES)(
       using db = new Database(file)
       db.run(`pragma user_version = ${version}`)
     }
-    setSchema(2)
+    setSchema(3)
     for (let second = 1; second <= 5; second += 1) tick()
     expect(read()).toHaveLength(kind.rows)
     expect(said).toEqual([])
     for (let second = 6; second <= 9; second += 1) tick()
     expect(read).toThrow(StoreError)
     expect(health().works).toBeFalse()
-    const why = `${file} was written by a newer proxylist (schema 2, this one knows 1); use that version`
+    const why = `${file} was written by a newer proxylist (schema 3, this one knows 2); use that version`
     expect(said).toEqual([`${why}; answering 503 until that is over`])
-    setSchema(1)
+    setSchema(2)
     tick()
     expect(read()).toHaveLength(kind.rows)
   },

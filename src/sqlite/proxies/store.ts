@@ -69,7 +69,10 @@ const REMOVE_SLICE = 5_000
 /** None are removed while more than that is in the WAL alone: a slice adds some 40 MB where somebody reads. */
 const PENDING_BYTES_MAX = 256 * 1024 * 1024
 
-export const LIST_SCRIPTS = [schema]
+/** The list keeps its schema when `access.db` gets its second: both have one number. */
+const SAME_SCHEMA = 'select 1'
+
+export const LIST_SCRIPTS = [schema, SAME_SCHEMA]
 
 export const openListFile = (
   file: string,
