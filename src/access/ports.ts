@@ -75,13 +75,13 @@ export interface UsageStore {
   ): Awaitable<readonly NetworkCounts[]>
   /** Gives a subject, or all of its kind when `id` is null, a fresh start (contract B10). */
   reset(subject: SubjectsOfKind, part: UsagePart, nowMs: number): Awaitable<void>
-  /** Counts what an answer adds to the use of its key, in memory: `flush` writes it. */
+  /** Adds a response to the use of its key, in memory; `flush` writes it. */
   note(use: AnswerUse): void
-  /** Makes what was noted durable: all of it, or that of some keys when called every second. */
+  /** Writes the use of keys: everything, or, called every second, a part so that all is written in 30 s. */
   flush(keys: 'some' | 'all'): Awaitable<void>
-  /** The use of keys, `demo` among them, from one UTC day to another; both included. */
+  /** The use of keys (`demo` too) from one UTC day to another, inclusive. Other servers may have 30 s to write. */
   history(ids: readonly string[], fromDay: number, toDay: number): Awaitable<readonly KeyUse[]>
-  /** Removes a slice of what no limit counts any more; returns whether more may remain. */
+  /** Removes a slice of the usage that no limit counts any more; returns true if more may remain. */
   prune(nowMs: number): Awaitable<boolean>
   /** Throws or rejects when usage cannot be written. */
   probe(): Awaitable<void>

@@ -27,7 +27,7 @@ const JOURNAL = `
     insert into torture_journal (subject, realMs, xid, at, requests)
     select (value ->> 0) || ':' || (value ->> 1), ${REAL_MS}, new.id, value ->> 2, value ->> 3
     from json_each(new.admissions)
-    where value ->> 0 in ('key', 'demo', 'temp') order by id; -- and not what is noted of the use
+    where value ->> 0 in ('key', 'demo', 'temp') order by id; -- no resets
   end;
   create trigger torture_network after insert on networks
   when new.subject_kind <> 'probe' begin -- which a server writes after a failure
