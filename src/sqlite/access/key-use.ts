@@ -81,11 +81,11 @@ export function createKeyUse(db: Database, latestOf: (id: string) => number) {
 
     /** Counts a request that was admitted (1) or refunded (-1), in memory. */
     count({ rules, instants }: Admitted, n: 1 | -1): void {
-      for (const [i, { subject }] of rules.entries()) {
+      rules.forEach(({ subject }, i) => {
         const id = keyOf(subject)
         const atMs = instants[i]
         if (id !== null && atMs !== undefined) buffer.addRequests(id, atMs, n)
-      }
+      })
     },
 
     /** Adds buffered use to table `days`, in one transaction. */

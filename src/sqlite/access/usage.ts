@@ -116,10 +116,10 @@ export function createUsageStore(
   return {
     admit(batch) {
       const decisions = inTransaction(() => batch.map(admission => admit(tables, admission)))
-      for (const [i, decision] of decisions.entries()) {
-        const rules = batch[i]?.rules ?? []
-        if (decision.kind === 'admitted') keyUse.count({ rules, instants: decision.instants }, 1)
-      }
+      batch.forEach(({ rules }, i) => {
+        const decision = decisions[i]
+        if (decision?.kind === 'admitted') keyUse.count({ rules, instants: decision.instants }, 1)
+      })
       return decisions
     },
     giveBack(batch) {
