@@ -23,25 +23,14 @@ export const LOCKS = { migrate: 1, jobs: 2, list: 3, checker: 4 } as const
 /** The first number of the locks of feeds; the second is a hash of the feed. */
 export const FEED_LOCK_CLASS = LOCK_CLASS + 1
 
-/**
- * Where the schema stands: `null` when there is none.
- * @throws CommandError when a build before the first release made it.
- */
+/** The version of the schema; `null` when there is none. */
 export async function versionOf(query: Query): Promise<number | null> {
   // Not to_regclass: it may not see yet what another session committed while this one waited.
-  const [found] = await query<{ isOurs: boolean }>(
-    `select bool_or(a.attname = 'schema') as "isOurs" from pg_attribute a
-       join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
-     where n.nspname = 'proxylist' and c.relname = 'installation' having count(*) > 0`,
+  const found = await query(
+    `select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where n.nspname = 'proxylist' and c.relname = 'installation'`,
   )
-  if (found === undefined) return null
-  if (!found.isOurs) {
-    throw new CommandError(
-      'the schema proxylist of the database was written by a build of proxylist before its first ' +
-        'release: export the keys with that build (keys export), remove the schema (drop schema ' +
-        'proxylist cascade), and import the keys (keys import) and the list with this one',
-    )
-  }
+  if (found.length === 0) return null
   const text = 'select schema as version from proxylist.installation'
   return (await onlyRow<{ version: number }>(query, text)).version
 }

@@ -8,10 +8,8 @@ import { doTask } from '../lib/worker.ts'
 import { type Copy, type Counts, countParts, sumOf } from './backup.ts'
 import { structureProblems } from './check.ts'
 import { sizeOf } from './data-directory.ts'
-import { readOnAnyDisk } from './database.ts'
 import { damagedBy, emptied, explain } from './errors.ts'
-import { refuseForeignObjects } from './foreign.ts'
-import { refuseForeign, type ServerHolds } from './migrate.ts'
+import { requireApplicationId, type ServerHolds } from './migrate.ts'
 
 declare const self: Worker
 
@@ -25,11 +23,10 @@ const OF_SOURCE = /^SQLITE_(?:NOTADB|CORRUPT|BUSY)/
 function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
   let isReading = true
   try {
-    using source = readOnAnyDisk(file, open => openSource(file, holds, open))
+    using source = openSource(file, holds)
     const problems = structureProblems(source, 'integrity_check')
     // What is damaged must not take the place of the last good backup.
     if (problems.length > 0) throw new CommandError(damagedBy(file, problems).message)
-    refuseForeignObjects(source, holds) // `restore` would refuse the archive
     isReading = false
     source.run('vacuum into ?', [to])
     requireContent(to)
@@ -42,12 +39,12 @@ function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
   }
 }
 
-function openSource(file: string, holds: ServerHolds, open: () => Database): Database {
+function openSource(file: string, holds: ServerHolds): Database {
   requireContent(file)
-  const source = open()
+  const source = new Database(file, { create: false, readwrite: true, strict: true })
   try {
     source.run(`pragma busy_timeout = ${BUSY_MS}`)
-    refuseForeign(source, file, holds)
+    requireApplicationId(source, file, holds)
     return source
   } catch (error) {
     source.close()

@@ -3,21 +3,13 @@
  * meaning of its tables.
  */
 import { Database } from 'bun:sqlite'
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
-import { sizeOf, strayWal, walOf } from './data-directory.ts'
+import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
+import { strayWal, walOf } from './data-directory.ts'
 import { freshFile, lockPath, moveDatabase, removeDatabase } from './database-files.ts'
-import { emptied, explain, isDamage, isDiskFull, isLasting } from './errors.ts'
-import {
-  type Holds,
-  isOfEarlierSchema,
-  migrate,
-  pragma,
-  refuseForeign,
-  refuseOthers,
-  type Schema,
-} from './migrate.ts'
+import { emptied, explain, isDamage, isLasting } from './errors.ts'
+import { type Holds, migrate, pragma, requireApplicationId, type Schema } from './migrate.ts'
 
 /** How long a command waits for another process's write, in milliseconds. */
 const COMMAND_BUSY_MS = 10_000
@@ -28,15 +20,13 @@ const CACHE_KIB = 32 * 1024
 /** The size to which a write-ahead log shrinks once its content is in the database. */
 const WAL_BYTES_MAX = 16 * 1024 * 1024
 
-export type OpenMode = {
+export type OpenMode = Pick<Schema, 'isTemporary'> & {
   /** The caller serves requests and must not block for long. */
   isServer?: boolean
   /** The file must exist and hold a database of this program: no new one is created. */
   mustExist?: boolean
-  /** The caller only reads: the same, and an earlier schema is migrated in a copy in memory. */
+  /** The caller only reads: as `mustExist`, and an earlier schema is refused instead of migrated. */
   isReader?: boolean
-  /** It is from elsewhere, as of an archive: no copy of it is kept before it is migrated. */
-  isForeign?: boolean
   /** Writes what a new file holds from the beginning. */
   fill?: (db: Database) => void
 }
@@ -60,8 +50,7 @@ export function openDatabase(file: string, options: OpenOptions): Database {
   const { isReader = false, mustExist = isReader } = options
   try {
     if (file !== ':memory:') mustExist ? requireFile(file) : makeFile(file, options)
-    if (!isReader) return connect(file, options)
-    return readOnAnyDisk(file, open => connect(file, options, open))
+    return connect(file, options)
   } catch (error) {
     if (error instanceof CommandError || error instanceof StoreError) throw error
     const sentence = explain(file, error)
@@ -70,12 +59,10 @@ export function openDatabase(file: string, options: OpenOptions): Database {
   }
 }
 
-function connect(file: string, options: OpenOptions, open = () => openFile(file)): Database {
-  const { isServer, isReader, busyMs = SERVER_BUSY_MS } = options
-  const db = open()
+function connect(file: string, options: OpenOptions): Database {
+  const { isServer, busyMs = SERVER_BUSY_MS } = options
+  const db = new Database(file, { create: file === ':memory:', readwrite: true, strict: true })
   try {
-    if (isReader) db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
-    if (isReader && isOfEarlierSchema(db, options)) return migratedCopy(db, file, options)
     prepareDatabase(db, file, options)
     db.run(`pragma busy_timeout = ${isServer ? busyMs : COMMAND_BUSY_MS}`)
     return db
@@ -85,82 +72,11 @@ function connect(file: string, options: OpenOptions, open = () => openFile(file)
   }
 }
 
-/** Opens a file that is there, or a database in memory. */
-const openFile = (file: string): Database =>
-  new Database(file, { create: file === ':memory:', readwrite: true, strict: true })
-
-/** Without others that could read it too, SQLite needs no memory for all of them, in a file. */
-function openAlone(file: string): Database {
-  const db = openFile(file)
-  db.run('pragma locking_mode = exclusive')
-  return db
-}
-
-/** Where WAL mode stands in the header of a database file: its versions for writing and reading. */
-const WAL_FLAGS = [18, 19]
-
-/** The database of these bytes, in memory, where it has no WAL. */
-function inMemory(bytes: Uint8Array): Database {
-  for (const at of WAL_FLAGS) bytes[at] = 1
-  return Database.deserialize(bytes, { strict: true })
-}
-
-/** A copy in memory of a file of which no WAL holds a part. */
-function openCopy(file: string): Database {
-  if (sizeOf(walOf(file)) > 0) throw new StoreError(`${file} has a WAL`)
-  return inMemory(readFileSync(file))
-}
-
-/** Whether nothing can be created beside a file, which this user may write but for its disk. */
-function isClosed(file: string): boolean {
-  try {
-    accessSync(file, constants.W_OK)
-    accessSync(dirname(file), constants.W_OK)
-    return false
-  } catch (error) {
-    return codeOf(error) === 'EROFS' || statSync(file).uid === process.getuid?.()
-  }
-}
-
-/**
- * Opens `file` to read it. When that fails on a full or read-only disk or in a read-only directory, which has
- * no room for what processes share, it is opened by this one alone, or copied into memory: nobody can change
- * it. @throws what the first attempt threw.
- */
-export function readOnAnyDisk<T>(file: string, read: (open: () => Database) => T): T {
-  try {
-    return read(() => openFile(file))
-  } catch (error) {
-    if (!isClosed(file) && !isDiskFull(file)) throw error
-    for (const open of [openAlone, openCopy]) {
-      try {
-        return read(() => open(file))
-      } catch {
-        // The next may do.
-      }
-    }
-    throw error
-  }
-}
-
-/** Whether no other connection can read a database. */
-export const isAlone = (db: Database): boolean =>
-  db.query<{ locking_mode: string }, []>('pragma locking_mode').get()?.locking_mode === 'exclusive'
-
 /** Opens a file that is there as it is, only to read it: nothing is created, prepared or migrated. */
 export const openReading = (file: string): Database => {
   const db = new Database(file, { create: false, readwrite: true, strict: true })
   db.run(`pragma busy_timeout = ${SERVER_BUSY_MS}`)
   return db
-}
-
-/** Copies a database of an earlier schema into memory, brings it to the newest there, and closes it. */
-function migratedCopy(db: Database, file: string, options: OpenOptions): Database {
-  refuseOthers(db, file, options)
-  const copy = inMemory(db.serialize())
-  migrate(copy, ':memory:', options)
-  db.close()
-  return copy
 }
 
 /**
@@ -170,7 +86,7 @@ function migratedCopy(db: Database, file: string, options: OpenOptions): Databas
 export function requireHeader(file: string, holds: Holds): void {
   try {
     using db = new Database(file, { create: false, readwrite: true, strict: true })
-    refuseForeign(db, file, holds)
+    requireApplicationId(db, file, holds)
   } catch (error) {
     if (!isDamage(error) && !(error instanceof CommandError)) return // found where it is used
     throw new StoreError(explain(file, error), { isDamage: true, cause: error })
@@ -209,8 +125,9 @@ function prepareDatabase(db: Database, file: string, options: OpenOptions): void
   const { pageBytes = 4096, walBytes = WAL_BYTES_MAX, cacheKib = CACHE_KIB } = options
   // First, because the next statements already need locks that another process may hold.
   db.run(`pragma busy_timeout = ${options.mustExist ? SERVER_BUSY_MS : COMMAND_BUSY_MS}`)
+  db.run('pragma trusted_schema = off')
   db.run(`pragma cache_size = -${cacheKib}`)
-  refuseOthers(db, file, options)
+  requireApplicationId(db, file, options.holds)
   db.run(`pragma page_size = ${pageBytes}`)
   db.run('pragma journal_mode = wal')
   db.run(`pragma wal_autocheckpoint = ${walBytes / pageBytes}`)
@@ -219,7 +136,6 @@ function prepareDatabase(db: Database, file: string, options: OpenOptions): void
   db.run('pragma foreign_keys = on')
   // After a large import the WAL would otherwise keep its size forever.
   db.run(`pragma journal_size_limit = ${WAL_BYTES_MAX}`)
-  db.run('pragma trusted_schema = off')
   db.run('pragma cell_size_check = on')
   migrate(db, file, options)
 }

@@ -227,7 +227,7 @@ export async function readDirectory<T>(
   try {
     openAlone(accessFile).close() // a server is found before a list is checked
     for (const { name, holds } of DATA_FILES)
-      await verify({ file: join(dir, name), holds, isForeign: false }, signal)
+      await verify({ file: join(dir, name), holds, isTemporary: false }, signal)
     using access = openAlone(accessFile)
     using list = openAlone(join(dir, PROXY_FILE))
     return await work(alone(dir, access, list))

@@ -257,7 +257,7 @@ export async function extractAndVerify(
     if (names.length === 0) throw new ArchiveError('has no file in it')
     const counts: Partial<Counts>[] = []
     for (const { name, holds } of DATA_FILES.filter(part => names.includes(part.name))) {
-      counts.push(await verify({ file: join(scratch, name), holds, isForeign: true }, signal))
+      counts.push(await verify({ file: join(scratch, name), holds, isTemporary: true }, signal))
     }
     return { files: names, counts: sumOf(counts) }
   } catch (error) {

@@ -10,12 +10,10 @@ import { type Counts, countParts } from './backup.ts'
 import { checkRegistry, untilDone } from './check.ts'
 import type { OpenMode } from './database.ts'
 import { damagedBy, explain, isStoreFailure } from './errors.ts'
-import { refuseForeignContent, refuseForeignSchema } from './foreign.ts'
 import type { ServerHolds } from './migrate.ts'
 import { checkOpenList, openListFile } from './proxies/store.ts'
 
-/** `isForeign`: it is from elsewhere. */
-type Unverified = { file: string; holds: ServerHolds; isForeign: boolean }
+type Unverified = { file: string; holds: ServerHolds; isTemporary: boolean }
 export type VerifyTask = Unverified & { kind: 'verify' }
 
 /** How each database is opened, where one of an earlier schema is migrated, and checked. */
@@ -30,15 +28,12 @@ const HOW: {
 }
 
 /** Brings a database to the newest schema and verifies it, in this thread; returns its rows. @throws CommandError. */
-export function verifyHere({ file, holds, isForeign }: Unverified): Partial<Counts> {
+export function verifyHere({ file, holds, isTemporary }: Unverified): Partial<Counts> {
   const { open, check } = HOW[holds]
   try {
-    // First: all that reads a table may run what an index of it says.
-    if (isForeign) refuseForeignSchema(file, holds)
-    using db = open(file, { mustExist: true, isForeign })
+    using db = open(file, { mustExist: true, isTemporary })
     const problems = check(db)
     if (problems.length > 0) throw damagedBy(file, problems)
-    if (isForeign) refuseForeignContent(db, holds)
     return countParts(db, holds)
   } catch (error) {
     throw isStoreFailure(error) ? new CommandError(explain(file, error)) : error

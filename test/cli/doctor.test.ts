@@ -136,17 +136,6 @@ const TROUBLES: readonly Trouble[] = [
     UNREADABLE,
   ],
   [
-    'a use of a key that restore would refuse',
-    dir =>
-      runOn(
-        dir,
-        `insert into days (key_id, day, requests, records, refused, hours)
-      select id, 1, -1, 0, 0, '[]' from keys limit 1`,
-      ),
-    KEYS,
-    /access\.db is damaged: it holds the use of a key that no command of proxylist writes; restore a backup with: /,
-  ],
-  [
     'a key of no plan',
     dir => runOn(dir, `update keys set plan = 'gone'`),
     KEYS,
@@ -230,7 +219,11 @@ test.skipIf(disk === null)('a read-only disk is found', async () => {
   const dir = join(disk ?? '', 'data')
   cpSync(healthy(), dir, { recursive: true })
   makeReadOnly(disk ?? '')
-  expect(await wrongIn(dir)).toEqual({ disk: `${dir} cannot be written: read-only file system` })
+  expect(await wrongIn(dir)).toEqual({
+    disk: `${dir} cannot be written: read-only file system`,
+    list: `${list(dir)} cannot be written (read-only file system)`,
+    [KEYS]: `${keys(dir)} cannot be written (read-only file system)`,
+  })
 })
 
 const IS_ROOT = process.getuid?.() === 0

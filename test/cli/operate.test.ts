@@ -5,7 +5,6 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import {
-  chmodSync,
   chownSync,
   closeSync,
   existsSync,
@@ -27,7 +26,7 @@ import { makeReadOnly, smallDisk } from '../support/disk.ts'
 import { ASK, addKeys, addList, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { launch } from '../support/launch.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
-import { createClock, program, proxylist, RUNNER_FREE, startProgram } from '../support/program.ts'
+import { program, proxylist, RUNNER_FREE, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { directoryOf, take } from '../support/transcript.ts'
@@ -238,31 +237,28 @@ async function makeData(cwd: string, data: string): Promise<void> {
   }
 }
 
-/** Takes commands that write, which say of their database why it cannot be written. */
-async function refuseWriting(cwd: string, data: string, why: string): Promise<void> {
-  const lines = [
-    ['serve', ACCESS_FILE],
-    ['keys add', ACCESS_FILE],
-    ['import', PROXY_FILE],
-  ] as const
+const WRITING = [
+  ['serve', ACCESS_FILE],
+  ['keys add', ACCESS_FILE],
+  ['import', PROXY_FILE],
+] as const
+/** SQLite creates files beside a database even to read it. */
+const READING = [
+  ['list', PROXY_FILE],
+  ['keys list', ACCESS_FILE],
+  ['backup', ACCESS_FILE],
+] as const
+
+/** Runs commands that must say why their database cannot be used. */
+async function expectRefusals(
+  cwd: string,
+  data: string,
+  why: string,
+  lines: readonly (readonly [name: string, file: string])[] = [...WRITING, ...READING],
+): Promise<void> {
   for (const [name, file] of lines) {
     const stderr = new RegExp(`^proxylist: \\S+${file} cannot be written \\(${why}[^\\n]*\\n$`)
     await take(cwd, { args: [...lineOf(name), '--data', data], exitCode: 1, stderr })
-  }
-}
-
-/** Takes each command that reads, from a directory of `FILES`. */
-async function readAll(cwd: string, data: string): Promise<void> {
-  for (const [line, stdout] of [
-    ['list', '192.0.2.1:80\n'],
-    ['keys list', / active /],
-    ['keys export', /^\{"id":/],
-    ['plans list', /^NAME /],
-    ['stats', /^Today/],
-    ['feeds', /^SOURCE .*\n\S+ +2026/],
-    ['backup b.tar --json', /"keys": 1,/],
-  ] as const) {
-    await take(cwd, { args: [...line.split(' '), '--data', data], stdout, stderr: /^/ })
   }
 }
 
@@ -271,45 +267,41 @@ const FULL = 'the disk is full: no space or inodes; '
 
 if (disk !== null) {
   fill(disk)
-  test('on a full disk, commands that write say that it is full, and the others read', async () => {
+  test('on a full disk, commands say that it is full', async () => {
     const cwd = directoryOf(FILES)
     const data = join(disk, 'data')
-    await refuseWriting(cwd, data, FULL)
+    await expectRefusals(cwd, data, FULL, WRITING)
     expect(readdirSync(data)).toEqual([])
     rmSync(join(disk, 'filler'))
     await makeData(cwd, data)
     fill(disk)
-    await refuseWriting(cwd, data, FULL)
-    await readAll(cwd, data)
+    await expectRefusals(cwd, data, FULL)
     const doctor = await proxylist(['doctor', '--data', data])
-    expect(doctor.stderr).toMatch(/^proxylist: 1 of \d+ checks found something\n$/)
+    expect(doctor.stdout).toMatch(/^disk +WRONG /m)
     rmSync(join(disk, 'filler'))
   })
 
-  test('on a read-only disk, commands that read do', async () => {
+  test('on a read-only disk, commands say that it is read-only', async () => {
     const readOnly = smallDisk('4m') ?? ''
     const cwd = directoryOf(FILES)
     const data = join(readOnly, 'data')
     await makeData(cwd, data)
     for (const path of [data, join(data, ACCESS_FILE), join(data, PROXY_FILE)]) {
-      chownSync(path, 65534, 65534) // which is not why
+      chownSync(path, 65534, 65534) // that is not the reason
     }
     makeReadOnly(readOnly)
-    await refuseWriting(cwd, data, 'read-only file system')
-    await readAll(cwd, data)
+    await expectRefusals(cwd, data, 'read-only file system')
   })
 
-  test('on a disk without inodes, commands that write say so, doctor too, and the others read', async () => {
+  test('on a disk without inodes, commands say so, and doctor too', async () => {
     const few = smallDisk('90m,nr_inodes=40') ?? ''
     const cwd = directoryOf(FILES)
     const data = join(few, 'data')
     await makeData(cwd, data)
     takeInodes(few)
-    await refuseWriting(cwd, data, FULL)
-    await readAll(cwd, data)
+    await expectRefusals(cwd, data, FULL)
     const { stdout } = await proxylist(['doctor', '--data', data])
     expect(stdout).toMatch(/^disk +WRONG +the disk has \d free inodes?: /m)
-    expect(stdout.match(/ WRONG /g)).toHaveLength(1)
   })
 
   test('an import that fills the disk locks nobody out, whatever of it fits', async () => {
@@ -324,25 +316,6 @@ if (disk !== null) {
 
 const OWNER_ONLY = ['setpriv', '--bounding-set=-all', '--inh-caps=-all']
 const isRoot = process.getuid?.() === 0
-test.skipIf(isRoot && Bun.which('setpriv') === null)(
-  'in a directory that its owner may not write, commands that read do',
-  async () => {
-    const cwd = directoryOf(FILES)
-    const data = join(cwd, 'data')
-    await makeData(cwd, data)
-    chmodSync(data, 0o555)
-    const before = isRoot ? OWNER_ONLY : []
-    const env = { ...RUNNER_FREE, ...createClock().env }
-    for (const args of [['list'], ['keys', 'list'], ['stats'], ['feeds'], ['backup', 'b.tar']]) {
-      const command = [...before, ...program(), ...args, '--data', data]
-      const { exitCode, stderr } = Bun.spawnSync(command, { cwd, env })
-      expect([args[0], exitCode, stderr.toString()]).toEqual([args[0], 0, expect.any(String)])
-    }
-    expect(readdirSync(data).filter(name => name.includes('-'))).toEqual([])
-    chmodSync(data, 0o700)
-  },
-)
-
 test.skipIf(isRoot && Bun.which('setpriv') === null)(
   'a file beside a database that its owner may not write is named',
   async () => {

@@ -236,14 +236,6 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
     expect(connection.query('select from proxylist.made_up')).rejects.toThrow('is missing')
   })
 
-  test('of a build before the first release is refused', async () => {
-    const { connection } = await migratedDatabase()
-    await connection.query('alter table proxylist.installation rename schema to version')
-    expect(migrate(connection)).rejects.toThrow(
-      'before its first release: export the keys with that build (keys export), remove the schema (drop schema proxylist cascade), and import the keys (keys import) and the list with this one',
-    )
-  })
-
   test.each(['installation', 'list'])(
     'whose table %s somebody has emptied is said to be so, also by doctor',
     async table => {

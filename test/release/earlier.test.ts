@@ -70,15 +70,17 @@ describe.each(RELEASES)('the data of %s', release => {
     await service.stop()
   })
 
-  test('are read and changed by commands, and doctor finds nothing wrong with them', async () => {
+  test('are changed and read by commands, and doctor finds nothing wrong with them', async () => {
     const data = ['--data', await directoryOf(release)]
+    expect((await proxylist(['plans', 'set', 'gold', '--daily', '8', ...data])).exitCode).toBe(0)
+    const row = { stdin: 'http://192.0.2.9:80\n' }
+    expect((await proxylist(['import', '-', ...data], row)).exitCode).toBe(0)
     const list = await proxylist(['list', 'type=socks5&time=999999999&get=json', ...data])
     expect(JSON.parse(list.stdout)).toMatchObject([
       { ip: '192.0.2.7:1080', country: 'DE', anon: 'elite', works: '98' },
     ])
     const keys = JSON.parse((await proxylist(['keys', 'list', '--json', ...data])).stdout)
     expect(keys).toMatchObject([{ plan: 'gold', label: 'first customer', note: 'pays' }])
-    expect((await proxylist(['plans', 'set', 'gold', '--daily', '8', ...data])).exitCode).toBe(0)
     const { stdout } = await proxylist(['doctor', ...data])
     expect(stdout).not.toMatch(/schema|damaged|database disk image/)
   })

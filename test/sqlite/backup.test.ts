@@ -162,13 +162,6 @@ describe('a backup fails', () => {
     expect(readdirSync(cwd)).toEqual(['a.tar'])
   })
 
-  test('because restore would refuse an index that somebody has added', async () => {
-    const dir = dataDirectory(ROWS)
-    using db = new Database(join(dir, PROXY_FILE))
-    db.run('create index mine on proxies (works)')
-    await fails(['a.tar', '--data', dir], /proxies\.db holds a table, an index, .*writes\n$/)
-  })
-
   test('because there is no data', () =>
     fails(['a.tar', '--data', temporaryDirectory()], /^proxylist: there is nothing to back up in /))
 

@@ -1,6 +1,6 @@
 /**
- * Schemas and their versions, with a made-up second one: a database is brought to it in one transaction,
- * whole or not at all; and which files are refused, with what sentence.
+ * Migrations, with a made-up second schema: a database is migrated in one transaction, whole or not at all; and
+ * which files are refused, with which sentence.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, spyOn, test } from 'bun:test'
@@ -10,9 +10,9 @@ import { CommandError } from '../../src/lib/errors.ts'
 import { ACCESS_SCRIPTS } from '../../src/sqlite/access/file.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { type OpenOptions, openDatabase } from '../../src/sqlite/database.ts'
-import { APPLICATION_IDS, refuseOthers, schemaVersion } from '../../src/sqlite/migrate.ts'
+import { APPLICATION_IDS, schemaVersion } from '../../src/sqlite/migrate.ts'
 import { LIST_SCRIPTS } from '../../src/sqlite/proxies/store.ts'
-import { proxylist, ROOT } from '../support/program.ts'
+import { ROOT } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -55,8 +55,8 @@ function wrongIn(db: Database): string | null {
 }
 
 /** Expects of a database that it is of the second schema once it is opened by this. */
-function expectNewest(file: string, mode: Partial<OpenOptions> = {}): void {
-  const db = openDatabase(file, { ...NEXT, ...mode })
+function expectNewest(file: string): void {
+  const db = openDatabase(file, NEXT)
   expect([schemaVersion(db), wrongIn(db)]).toEqual([2, null])
   db.close(true)
 }
@@ -97,18 +97,6 @@ describe('a database of an earlier schema', () => {
     expectNewest(file)
   })
 
-  test('is not refused when another process migrates it while it is looked at', () => {
-    const file = firstDatabase()
-    using db = new Database(file)
-    const { prepare } = db
-    spyOn(db, 'prepare').mockImplementation(sql => {
-      openDatabase(file, NEXT).close(true)
-      return prepare.call(db, sql) as never
-    })
-    refuseOthers(db, file, NEXT)
-    expect(schemaVersion(db)).toBe(2)
-  })
-
   test('is whole, before or after, wherever the process is killed', async () => {
     const versions = new Set<number>()
     for (let afterMs = 0; versions.size < 2 || afterMs < 20; afterMs += 4) {
@@ -118,9 +106,6 @@ describe('a database of an earlier schema', () => {
       await Bun.sleep(afterMs)
       child.kill('SIGKILL')
       await child.exited
-      const left = openDatabase(file, { ...OPTIONS, isReader: true, scripts: [FIRST, SECOND] })
-      expect(wrongIn(left)).toBeNull()
-      left.close()
       const raw = new Database(file)
       versions.add(schemaVersion(raw))
       expect(wrongIn(raw)).toBeNull()
@@ -138,10 +123,14 @@ describe('a database of an earlier schema', () => {
     db.close(true)
   })
 
-  test('is migrated in memory for who only reads', () => {
+  test('is refused by a reader, and stays as it is', () => {
     const file = firstDatabase()
     const contents = readFileSync(file)
-    expectNewest(file, { isReader: true })
+    expect(() => openDatabase(file, { ...NEXT, isReader: true })).toThrow(
+      new CommandError(
+        `${file} was written by an earlier proxylist; serve, or a command that changes something, upgrades it`,
+      ),
+    )
     expect(readFileSync(file).equals(contents)).toBeTrue()
   })
 })
@@ -234,11 +223,10 @@ describe('before keys or list are brought to a newer schema', () => {
     expect(numbersIn(join(dir, ACCESS_FILE))).toEqual([1, ACCESS_FILE.length])
   })
 
-  test('a new one, one that is only read, and one from an archive are not copied', () => {
+  test('a new one and one in a temporary folder are not copied', () => {
     const dir = firstDirectory()
-    const list = { holds: 'proxies', scripts, isForeign: true } as const
+    const list = { holds: 'proxies', scripts, isTemporary: true } as const
     openDatabase(join(dir, PROXY_FILE), list).close(true)
-    openDatabase(join(dir, ACCESS_FILE), { holds: 'access', scripts, isReader: true }).close()
     const fresh = join(temporaryDirectory(), ACCESS_FILE)
     openDatabase(fresh, { holds: 'access', scripts }).close(true)
     expect(
@@ -246,11 +234,6 @@ describe('before keys or list are brought to a newer schema', () => {
     ).toEqual([])
   })
 })
-
-const PROXIES_OLD =
-  ' was written by a build of proxylist before its first release: remove it, and import the list again'
-const KEYS_OLD =
-  ' was written by a build of proxylist before its first release: export the keys with that build (keys export), remove the file, and import them with this one (keys import)'
 
 describe('a file that this program must not open', () => {
   test.each([
@@ -262,21 +245,8 @@ describe('a file that this program must not open', () => {
       `pragma application_id = ${APPLICATION_IDS.access}`,
       ' is another database of proxylist under this name',
     ],
-    // Of a build before the first release, under another name.
-    ['pragma application_id = 0x50525841', ' is another database of proxylist under this name'],
     ['pragma application_id = 1', ' is a database of another program'],
     ['pragma application_id = 0', ' is a database of another program'],
-    ...['drop table numbers', 'alter table numbers add column more'].map(
-      change =>
-        [
-          change,
-          ' was written by a build of proxylist before its first release: remove it: each feed is then fetched in full once',
-        ] as const,
-    ),
-    [
-      'pragma application_id = 0x50525846; pragma user_version = 1',
-      ' was written by a build of proxylist before its first release: remove it: each feed is then fetched in full once',
-    ],
   ])('is refused and left as it is: %s', (pragmas, sentence) => {
     const file = firstDatabase()
     const db = new Database(file)
@@ -291,36 +261,8 @@ describe('a file that this program must not open', () => {
     ]
     for (const mode of modes) {
       const open = (): unknown => openDatabase(file, { ...OPTIONS, ...mode })
-      // A reader of a newer schema is refused where it prepares the database.
       expect(open).toThrow(new CommandError(file + sentence))
     }
     expect(readFileSync(file).equals(contents)).toBeTrue()
   })
-
-  const OLD = [
-    [PROXY_FILE, 0x5052584c, 4, PROXIES_OLD, ['list', 'import -', 'import - --replace', 'serve']],
-    [PROXY_FILE, 0x70786c70, 1, PROXIES_OLD, ['list', 'import -']],
-    [ACCESS_FILE, 0x50525841, 4, KEYS_OLD, ['keys list', 'keys export', 'plans list', 'serve']],
-  ] as const
-  test.each(OLD)(
-    '%s of a build before the first release, by commands',
-    async (name, id, version, sentence, lines) => {
-      const dir = temporaryDirectory()
-      const file = join(dir, name)
-      const db = new Database(file, { create: true })
-      for (const sql of [`application_id = ${id}`, `user_version = ${version}`])
-        db.run(`pragma ${sql}`)
-      db.run('create table digest (rows integer)')
-      db.close(true)
-      const contents = readFileSync(file)
-      for (const line of lines) {
-        const outcome = await proxylist([...line.split(' '), '--data', dir], {
-          stdin: 'http://192.0.2.9:80\n',
-        })
-        const stderr = `proxylist: ${file}${sentence}\n`
-        expect(outcome).toEqual({ exitCode: 1, stdout: '', stderr })
-      }
-      expect(readFileSync(file).equals(contents)).toBeTrue()
-    },
-  )
 })

@@ -79,11 +79,11 @@ export const openListFile = (
   options: OpenMode & Pick<OpenOptions, 'cacheKib'> = {},
 ): Database => openDatabase(file, { holds: 'proxies', scripts: LIST_SCRIPTS, ...options })
 
-export const checkOpenList = (db: Database): string[] => checkList(db, LIST_SCRIPTS)
+export const checkOpenList = (db: Database): string[] => checkList(db)
 
 /** Why the rows of an open list cannot be replaced in their file; indexes that are rebuilt may be damaged. */
 export const checkToReplace = (db: Database): string[] =>
-  checkList(db, LIST_SCRIPTS, isRebuilt(countRows(db)) ? 'quick_check' : 'integrity_check')
+  checkList(db, isRebuilt(countRows(db)) ? 'quick_check' : 'integrity_check')
 
 export type ListStore = ReturnType<typeof createListStore>
 /** What the worker that removes stale rows is sent; `stale`: for how long rows are kept, and the time. */
