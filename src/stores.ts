@@ -48,7 +48,6 @@ import {
 } from './sqlite/data-directory.ts'
 import { feedLinesIn, openFeeds } from './sqlite/feeds.ts'
 import { observeData } from './sqlite/metrics.ts'
-import { completeRestore } from './sqlite/restore.ts'
 import { openMemoryList, openServerList } from './sqlite/server-list.ts'
 import { openServerRegistry } from './sqlite/server-registry.ts'
 import {
@@ -116,10 +115,8 @@ export const storesOf = (settings: StoreSettings, clock: Clock): Stores => {
     : databaseStores({ url: database, timeoutMs: databaseTimeout }, data, clock)
 }
 
-/** Whatever the command: completes what a killed `restore` began. @throws CommandError. */
-export function prepareDirectory(dir: string): void {
-  if (hasDirectory(dir)) completeRestore(dir)
-}
+/** @throws CommandError when a data directory is there and cannot be used. */
+export const checkDirectory = (dir: string): void => void hasDirectory(dir)
 
 /** The stores in a data directory, which is no copy of a database. */
 function directoryStores(dir: string, clock: Clock): Stores {
@@ -154,7 +151,7 @@ function directoryStores(dir: string, clock: Clock): Stores {
 /** The nodes that have served from a database in the last day. @throws CommandError where it has no schema. */
 export async function nodesOf(url: string, timeoutMs: number) {
   await using connection = openConnection({ url, timeoutMs, name: NAME })
-  const origin = 'serve, move, import or keys add makes its schema'
+  const origin = 'serve, restore, import or keys add makes its schema'
   await requireSchema(connection, 'read', origin)
   const nodes = await createNodes(connection).list()
   return { shown: connection.shown, nodes, warning: connection.warning() }

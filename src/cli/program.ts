@@ -16,7 +16,7 @@ import type { Clock } from '../lib/clock.ts'
 import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { withoutPassword } from '../lib/redact.ts'
-import { prepareDirectory } from '../stores.ts'
+import { checkDirectory } from '../stores.ts'
 import { type Command, say } from './command.ts'
 import { backupCommand } from './commands/backup.ts'
 import { CHECK_COMMANDS } from './commands/check.ts'
@@ -30,7 +30,6 @@ import { importCommand, importProcess } from './commands/import.ts'
 import { judgeCommand } from './commands/judge.ts'
 import { KEY_COMMANDS } from './commands/keys.ts'
 import { listCommand } from './commands/list.ts'
-import { moveCommand } from './commands/move.ts'
 import { nodesCommand } from './commands/nodes.ts'
 import { PLAN_COMMANDS } from './commands/plans.ts'
 import { restoreCommand } from './commands/restore.ts'
@@ -54,7 +53,6 @@ export const COMMANDS: readonly Command[] = [
   statsCommand,
   backupCommand,
   restoreCommand,
-  moveCommand,
   systemdUnitCommand,
   completionsCommand(() => COMMANDS),
   doctorCommand,
@@ -175,7 +173,7 @@ export async function run(argv: readonly string[], env: Environment, clock: Cloc
     const settings = readSettings(command.settings, flags, env)
     const isShared = command.settings.includes('database') && settings.database !== undefined
     if (command.settings.includes('data') && (!isShared || command.usesCopies)) {
-      prepareDirectory(settings.data)
+      checkDirectory(settings.data)
     }
     const given = (name: SettingName): boolean => isGiven(name, flags, env)
     const work = (signal: AbortSignal) =>

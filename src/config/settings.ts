@@ -101,7 +101,6 @@ export const SETTINGS = {
   database: database(
     'PostgreSQL that machines share; better as PROXYLIST_DATABASE: the process list shows flags',
   ),
-  fromDatabase: database('move from this PostgreSQL into the data directory'),
   databaseTimeout: {
     value: 'DURATION',
     fallback: '2s',

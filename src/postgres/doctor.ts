@@ -139,7 +139,7 @@ export function judgeVersions(
   if (schema === null) {
     return wrong(
       lost ??
-        'it has no schema yet; proxylist move, import or keys add makes it, as a role that may',
+        'it has no schema yet; proxylist restore, import or keys add makes it, as a role that may',
     )
   }
   const found = `PostgreSQL ${server.text}, schema ${schema}`

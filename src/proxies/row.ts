@@ -3,7 +3,7 @@
  * A list has a million: nothing between a store and the text of an answer makes an object of each.
  */
 import { ipv4ToNumber } from '../lib/ip.ts'
-import { type Address, ANONS, type Proxy, servicesToBits, TYPES } from './proxy.ts'
+import { type Address, ANONS, type Proxy, SERVICE_SETS, servicesToBits, TYPES } from './proxy.ts'
 
 /** In place of an unknown ping: above every bound a filter can set, and sorted last. */
 export const UNKNOWN_PING = Number.MAX_SAFE_INTEGER
@@ -133,6 +133,28 @@ export function toRow(proxy: Proxy, city: number): Row {
     city,
     ipOut < 0 ? proxy.ipOut : ipOut,
   ]
+}
+
+/** The proxy of a row. */
+export function toProxy(row: Row, cityNames: CityNames): Proxy {
+  const { name, nameEn } = cityNames(row[AT.city])
+  const ipOut = row[AT.ipOut]
+  const known = (value: number, unknown: number): number | null =>
+    value === unknown ? null : value
+  return {
+    ...toAddress(row[AT.id]),
+    type: TYPES[row[AT.type]] ?? 'http',
+    checkedAt: row[AT.checkedAt],
+    ipOut: typeof ipOut === 'number' ? ipText(ipOut) : ipOut,
+    anon: ANONS[row[AT.anon] - 1] ?? '',
+    speed: known(row[AT.speed], UNKNOWN),
+    pingMs: known(row[AT.pingMs], UNKNOWN_PING),
+    country: countryText(row[AT.country]),
+    city: name,
+    cityEn: nameEn,
+    works: known(row[AT.works], UNKNOWN),
+    services: SERVICE_SETS[row[AT.services]] ?? new Set(),
+  }
 }
 
 /** The columns that the checker reads of a row. */

@@ -1,27 +1,25 @@
 /**
- * A backup: both databases, each as of one moment, in one tar archive. An archive that is a file appears
- * under its name complete or not at all. `feeds.db` is in no backup: it says which content of a feed the
- * list has, and beside another list a feed would be skipped as unchanged. Nor is `checks.db`: it may be large, is
- * right beside any list, and is made again from the list and by checking.
+ * Backups: `access.db` and `proxies.db`, each as of one moment, in one tar archive. `feeds.db` is left out, because
+ * with another list its feeds would be skipped as unchanged; `checks.db`, because it may be large.
  */
 import type { Database } from 'bun:sqlite'
 import {
+  chmodSync,
   closeSync,
   existsSync,
   fsyncSync,
-  lstatSync,
   mkdtempSync,
   openSync,
-  readdirSync,
   renameSync,
+  rmSync,
 } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { CommandError, systemReasonOf } from '../lib/errors.ts'
-import { startTask } from '../lib/worker.ts'
-import { type WriteChunk, writeArchive } from '../move/archive.ts'
-import { untilDone } from './check.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
+import { CommandError, codeOf, nextTurn, systemReasonOf } from '../lib/errors.ts'
+import { type WriteChunk, writeArchive } from './archive.ts'
+import { checkList } from './check.ts'
 import {
   CHECKS_FILE,
   DATA_FILES,
@@ -29,10 +27,10 @@ import {
   FEEDS_FILE,
   requireParts,
   sizeOf,
-  walOf,
 } from './data-directory.ts'
-import { lockPath, removeFolder } from './database-files.ts'
-import type { ServerHolds } from './migrate.ts'
+import { openReading } from './database.ts'
+import { damagedBy, emptied, explain, isStoreFailure } from './errors.ts'
+import { requireApplicationId, type ServerHolds } from './migrate.ts'
 import { countRows } from './proxies/store.ts'
 
 /** Numbers of rows, for the operator. */
@@ -46,19 +44,10 @@ export const countParts = (db: Database, holds: ServerHolds): Partial<Counts> =>
 export const sumOf = (some: readonly Partial<Counts>[]): Counts =>
   Object.assign({ keys: 0, plans: 0, proxies: 0 }, ...some)
 
-/** A database file, what it holds, and the file to copy it to, which must not exist. */
-export type Copy = { holds: ServerHolds; file: string; to: string }
-
-/** How often the size of the copies is read for the progress, in milliseconds. */
-const PROGRESS_EVERY_MS = 100
-
-/** Makes both databases in a folder, under their names; `progress` is called with the share that is done. */
-type Make = (scratch: string, progress: (share: number) => void) => Promise<Counts>
-
-/** Where an archive goes: a file that must not exist, or something else that takes its bytes. */
+/** Where an archive goes: a file that must not exist, or a stream. */
 export type BackupTarget = { kind: 'file'; file: string } | { kind: 'stream'; write: WriteChunk }
 
-type ArchiveOptions = {
+export type BackupOptions = {
   to: BackupTarget
   nowMs: number
   /** Ends the backup early; no file is left behind. */
@@ -67,71 +56,78 @@ type ArchiveOptions = {
   progress: (share: number) => void
 }
 
-/** What was written: files of a data directory, their rows, and the size of the archive in bytes. */
-type Archive = { files: string[]; bytes: number } & Counts
+/** The files in an archive, their rows, and the size of the archive in bytes. */
+export type Backup = { files: string[]; bytes: number } & Counts
 
-/** `leavesOut`: what is there and is not part of a backup, as sentences. */
-export type Backup = Archive & { leavesOut: string[] }
-
-/** What is in no backup, and what that means. */
-export const LEFT_OUT = {
+/** Files that no backup holds, and what a restore does with them. */
+const LEFT_OUT = {
   [FEEDS_FILE]: 'after a restore, each feed is fetched in full once',
   [CHECKS_FILE]: 'a restore leaves what the checker remembers as it is',
   [FEED_LINES_FILE]: 'a restore leaves the feeds of the console as they are',
 } as const
 
-/**
- * Backs up a data directory, in whose databases others read and write meanwhile.
- * @throws CommandError when there is no data, one of its files is missing or damaged, or the archive
- *   exists or cannot be written.
- */
-export async function backUp(options: ArchiveOptions & { dir: string }): Promise<Backup> {
-  const { dir, signal } = options
-  requireParts(dir, 'back up')
-  const written = await archive(
-    (scratch, progress) => copyDatabases(dir, scratch, signal, progress),
-    options,
-  )
-  const found = Object.entries(LEFT_OUT).filter(([name]) => sizeOf(join(dir, name)) > 0)
-  return { ...written, leavesOut: found.map(([name, why]) => `${name} is not in it: ${why}`) }
-}
+/** What a backup of a data directory leaves out, as sentences. */
+export const leftOutOf = (dir: string): string[] =>
+  Object.entries(LEFT_OUT)
+    .filter(([name]) => sizeOf(join(dir, name)) > 0)
+    .map(([name, why]) => `${name} is not in it: ${why}`)
+
+/** Errors of `vacuum into` whose cause is the source; all others concern the copy. */
+const OF_SOURCE = /^SQLITE_(?:NOTADB|CORRUPT|BUSY)/
 
 /**
- * Copies the databases of a directory in a worker (`backup.worker.ts`), so that the main thread can show
- * progress and be aborted; returns the rows of the copies.
- * @throws CommandError naming the file that failed, or the reason of `signal`.
+ * Copies a database as of one moment, while others read and write it.
+ * @throws CommandError when it is damaged, or one of the files cannot be used.
  */
-async function copyDatabases(
-  dir: string,
-  scratch: string,
-  signal: AbortSignal,
-  progress: (share: number) => void,
-): Promise<Counts> {
-  const copies: readonly Copy[] = DATA_FILES.map(({ name, holds }) => ({
-    ...{ holds, file: join(dir, name), to: join(scratch, name) },
-  }))
-  const start = () => startTask<readonly Copy[], Counts>('sqlite/backup.worker.ts', copies)
-  const total = copies.reduce((sum, { file }) => sum + sizeOf(file) + sizeOf(walOf(file)), 1)
-  const timer = setInterval(() => {
-    progress(Math.min(1, copies.reduce((sum, { to }) => sum + sizeOf(to), 0) / total))
-  }, PROGRESS_EVERY_MS)
+export function copyDatabase(file: string, to: string, holds: ServerHolds): void {
+  if (sizeOf(file) === 0) throw new CommandError(emptied(file))
+  let isCopying = false
   try {
-    return await untilDone(start, signal)
-  } finally {
-    clearInterval(timer)
+    using db = openReading(file)
+    requireApplicationId(db, file, holds)
+    const problems = checkList(db)
+    if (problems.length > 0) throw new CommandError(damagedBy(file, problems).message)
+    isCopying = true
+    db.run('vacuum into ?', [to])
+    chmodSync(to, 0o600)
+  } catch (error) {
+    if (!isStoreFailure(error)) throw error
+    const isOfCopy = isCopying && !OF_SOURCE.test(codeOf(error))
+    throw new CommandError(explain(isOfCopy ? to : file, error))
   }
 }
 
 /**
- * Writes an archive of the databases that `make` makes. One that is a file is written next to its place,
- * and renamed when it is complete.
- * @throws CommandError when it exists or cannot be written.
+ * Backs up a data directory while others read and write it.
+ * @throws CommandError when a database is missing or damaged, or the archive exists or cannot be written.
  */
-export async function archive(make: Make, options: ArchiveOptions): Promise<Archive> {
+export async function backUp({
+  dir,
+  ...options
+}: BackupOptions & { dir: string }): Promise<Backup> {
+  requireParts(dir)
+  return writeBackup(async scratch => {
+    for (const [at, { name, holds }] of DATA_FILES.entries()) {
+      await nextTurn(options.signal) // a signal is noticed between two databases
+      copyDatabase(join(dir, name), join(scratch, name), holds)
+      options.progress((at + 1) / DATA_FILES.length / 2)
+    }
+  }, options)
+}
+
+/**
+ * Writes an archive of the databases that `fill` makes in a temporary folder. A file is written beside its place,
+ * and renamed when it is complete.
+ * @throws CommandError when the file exists or cannot be written.
+ */
+export async function writeBackup(
+  fill: (scratch: string) => Awaitable<void>,
+  options: BackupOptions,
+): Promise<Backup> {
   const { to } = options
   if (to.kind === 'stream') {
     return inScratch(join(tmpdir(), 'proxylist-backup'), scratch =>
-      makeAndPack(scratch, make, to.write, options),
+      fillAndPack(scratch, fill, to.write, options),
     )
   }
   const { file } = to
@@ -141,7 +137,7 @@ export async function archive(make: Make, options: ArchiveOptions): Promise<Arch
       const path = join(scratch, 'archive')
       const out = await open(path, 'wx', 0o600)
       try {
-        const written = await makeAndPack(scratch, make, out.writeFile.bind(out), options)
+        const written = await fillAndPack(scratch, fill, out.writeFile.bind(out), options)
         await out.sync()
         refuseExisting(file)
         renameSync(path, file)
@@ -157,18 +153,24 @@ export async function archive(make: Make, options: ArchiveOptions): Promise<Arch
   }
 }
 
-/** Has the databases made in `scratch`, then packs them: each is half of the progress. */
-async function makeAndPack(
+/** Fills `scratch`, then packs it. Each is half of the progress. */
+async function fillAndPack(
   scratch: string,
-  make: Make,
+  fill: (scratch: string) => Awaitable<void>,
   write: WriteChunk,
-  { nowMs, signal, progress }: ArchiveOptions,
-): Promise<Archive> {
-  const counts = await make(scratch, share => progress(share / 2)).catch(error => {
+  { nowMs, signal, progress }: BackupOptions,
+): Promise<Backup> {
+  try {
+    await fill(scratch)
+  } catch (error) {
     if (!(error instanceof CommandError)) throw error
-    // The path of a copy says nothing to the operator.
+    // The temporary path says nothing to the operator.
     const message = error.message.replaceAll(`${scratch}/`, 'the copy of ')
     throw new CommandError(message, error.exitCode)
+  }
+  const counts = DATA_FILES.map(({ name, holds }) => {
+    using db = openReading(join(scratch, name))
+    return countParts(db, holds)
   })
   const files = DATA_FILES.map(({ name }) => ({ file: join(scratch, name), name }))
   const total = files.reduce((sum, { file }) => sum + sizeOf(file), 0)
@@ -178,14 +180,14 @@ async function makeAndPack(
     written += chunkBytes
     progress(0.5 + Math.min(1, written / total) / 2)
   })
-  return { files: files.map(({ name }) => name), bytes, ...counts }
+  return { files: files.map(({ name }) => name), bytes, ...sumOf(counts) }
 }
 
 function refuseExisting(file: string): void {
   if (existsSync(file)) throw new CommandError(`${file} exists already; choose another name`)
 }
 
-/** Waits until new names in a directory are on the disk. */
+/** Flushes new names in a directory to the disk. */
 export function syncDirectory(dir: string): void {
   const fd = openSync(dir, 'r')
   try {
@@ -195,75 +197,15 @@ export function syncDirectory(dir: string): void {
   }
 }
 
-// -----------------------------------------------------------------------------------------------
-// Folders in which archives are made. Each is locked by its process, so that the next backup into the
-// same directory finds and removes those of killed ones: a lock ends with its process, also where that
-// ran in another container or on another machine, of which process ids say nothing.
-
-/** The end of the name of a folder, before six random characters. */
-const PART = '.part-'
-const FOLDER = /.\.part-[0-9A-Za-z]{6}$/
-
-/** What is locked in a folder: the name of a file without `.lock`, which no other program uses. */
-const LOCKED = 'proxylist-backup'
-/** Its name until the lock is held: a folder that has it without a lock is of a killed backup. */
-const UNLOCKED = 'proxylist-backup-new'
-
-/** Locks a folder; `null` where that is not possible, and then no other backup removes it. */
-function lockFolder(folder: string): (() => void) | null {
-  try {
-    const release = lockPath(join(folder, UNLOCKED), 0)
-    renameSync(join(folder, `${UNLOCKED}.lock`), join(folder, `${LOCKED}.lock`))
-    return release
-  } catch {
-    return null
-  }
-}
-
-/** Removes a folder of a killed backup; does nothing to any other one. */
-function removeUnused(folder: string): void {
-  const found = lstatSync(folder)
-  // In a directory that all may write to, others could have prepared a folder.
-  if (!found.isDirectory() || found.uid !== process.getuid?.()) return
-  if (!existsSync(join(folder, `${LOCKED}.lock`))) return
-  const release = lockPath(join(folder, LOCKED), 0)
-  if (release === null) return
-  try {
-    removeFolder(folder)
-  } finally {
-    release()
-  }
-}
-
-/** Removes what killed backups have left in a directory, as far as that is possible. */
-function removeLeftovers(dir: string): void {
-  let names: string[] = []
-  try {
-    names = readdirSync(dir).filter(name => FOLDER.test(name))
-  } catch {
-    // It may be closed to readers, or missing, which is said where the archive is created.
-  }
-  for (const name of names) {
-    try {
-      removeUnused(join(dir, name))
-    } catch {
-      // Another process was first, or it cannot be removed: the next backup tries again.
-    }
-  }
-}
-
-/** Works with a new folder, whose path begins with `start` and `PART`, and removes it. */
+/** Works with a new folder, whose path begins with `start`, and removes it. */
 export async function inScratch<T>(
   start: string,
   work: (scratch: string) => Promise<T>,
 ): Promise<T> {
-  removeLeftovers(dirname(start))
-  const scratch = mkdtempSync(start + PART)
-  const release = lockFolder(scratch)
+  const scratch = mkdtempSync(`${start}.part-`)
   try {
     return await work(scratch)
   } finally {
-    removeFolder(scratch)
-    release?.()
+    rmSync(scratch, { recursive: true, force: true })
   }
 }

@@ -59,6 +59,12 @@ export function writeCopyOf(db: Database, { database, version, mark }: Version):
   )
 }
 
+/** Makes a closed copy a list of its own. */
+export function removeCopyMark(file: string): void {
+  using db = openReading(file)
+  db.run('drop table if exists copy_of')
+}
+
 /**
  * Of what a file of a data directory is a copy; `'own'`: of nothing; `null` when it is not there, is empty or
  * cannot be read: nothing of that can be lost, and a node makes it again.
@@ -107,29 +113,9 @@ export function requireCopies(dir: string): void {
   const own = DATA_FILES.find(({ name }) => copyIn(dir, name) === 'own')
   if (own === undefined) return
   throw new CommandError(
-    `${join(dir, own.name)} is no copy of a shared database: move it there first with: ` +
-      'proxylist move, or give another --data',
+    `${join(dir, own.name)} is no copy of a shared database: back it up, restore it there with: ` +
+      'proxylist restore FILE --database URL, and move it away, or give another --data',
   )
-}
-
-/**
- * @throws CommandError when a directory holds anything but copies of the database with this id, of any
- *   database when it is `null`.
- */
-export function requireCopiesOf(dir: string, database: string | null): void {
-  for (const { name } of DATA_FILES) {
-    const file = join(dir, name)
-    const found = copyIn(dir, name)
-    if (found === null && !existsSync(file)) continue
-    if (found === null || found === 'own') {
-      throw new CommandError(
-        `${file} is data of its own, which would be lost: give another --data, or move it away`,
-      )
-    }
-    if (database !== null && found.database !== database) {
-      throw new CommandError(`${file} is a copy of another database: give another --data`)
-    }
-  }
 }
 
 type Changes = { isWhole: boolean; since: Version | null }

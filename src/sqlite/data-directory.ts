@@ -98,16 +98,15 @@ export const DATA_FILES = [
  * @throws CommandError when there is no data, or one of its files is missing: nothing shows whether it
  *   was lost or never created, and a backup without the keys must not take the place of one with them.
  */
-export function requireParts(dir: string, what: 'back up' | 'move'): void {
+export function requireParts(dir: string): void {
   if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
   const missing = DATA_FILES.map(({ name }) => name).filter(name => !existsSync(join(dir, name)))
   const [lost] = missing
   if (lost === undefined) return
   if (missing.length === DATA_FILES.length) {
-    throw new CommandError(`there is nothing to ${what} in ${dir}`)
+    throw new CommandError(`there is nothing to back up in ${dir}`)
   }
-  const done = what === 'move' ? 'moved' : 'backed up'
   throw new CommandError(
-    `${join(dir, lost)} is missing, so nothing was ${done}: ${LOST} ${ORIGINS[lost]}`,
+    `${join(dir, lost)} is missing, so nothing was backed up: ${LOST} ${ORIGINS[lost]}`,
   )
 }

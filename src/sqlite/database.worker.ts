@@ -1,13 +1,12 @@
 /**
- * The worker that reads or copies a whole database while the server answers or a command waits: it checks or
- * verifies it, counts the list, removes stale rows of it, or copies the WAL into the file. It ends after each of that.
+ * The worker that reads or copies a whole database while the server answers or a command waits: it checks it,
+ * counts the list, removes stale rows of it, or copies the WAL into the file. It ends after each of that.
  */
 import { doTask, lowerPriority } from '../lib/worker.ts'
 import { openAccessFile } from './access/file.ts'
 import { type CheckTask, checkUsable } from './check.ts'
 import { type CountTask, readBreakdown } from './proxies/stats.ts'
 import { checkOpenList, createListStore, openListFile, type RemoveTask } from './proxies/store.ts'
-import { type VerifyTask, verifyHere } from './verify.ts'
 import type { CheckpointTask } from './wal.ts'
 
 declare const self: Worker
@@ -17,12 +16,11 @@ const MODE = { isServer: true, mustExist: true, cacheKib: 4 * 1024 } as const
 
 const OPEN = { access: openAccessFile, proxies: openListFile } as const
 
-type Task = CheckTask | CheckpointTask | CountTask | RemoveTask | VerifyTask
+type Task = CheckTask | CheckpointTask | CountTask | RemoveTask
 
 self.onmessage = ({ data: task }: MessageEvent<Task>) => {
   if (task.kind !== 'checkpoint') lowerPriority() // requests do not notice
   void doTask(self, () => {
-    if (task.kind === 'verify') return verifyHere(task)
     using db = OPEN[task.holds](task.file, MODE)
     if (task.kind === 'remove') return createListStore(db).removeStale(...task.stale)
     if (task.kind === 'count') return readBreakdown(db, task.nowMs)

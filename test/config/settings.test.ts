@@ -263,7 +263,6 @@ const CASES: { [name in SettingName]: Case } = {
   log: ['json', ['json', 'off'], ['text', 'on', '0'], 'json or off'],
   grace: durationCase(10_000),
   database: DATABASE,
-  fromDatabase: DATABASE,
   databaseTimeout: [
     2_000,
     { '100ms': 100, '30s': 30_000, '10m': 600_000 },

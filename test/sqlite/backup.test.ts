@@ -1,17 +1,17 @@
 /**
- * Holds what a backup promises: both databases as of one moment while others read and write, in
- * one file that appears complete or not at all, and that restores to the same service.
+ * A backup holds both databases, each as of one moment while others read and write, in one file that appears
+ * complete or not at all, and restores to the same service.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { backUp } from '../../src/sqlite/backup.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { ASK, dataDirectory, T0 } from '../support/fixtures.ts'
-import { ROOT, RUNNER_FREE } from '../support/program.ts'
+import { RUNNER_FREE } from '../support/program.ts'
 import { SERVICES, type Service } from '../support/service.ts'
-import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { take } from '../support/transcript.ts'
 
 afterAll(cleanUp)
@@ -224,54 +224,5 @@ describe('a backup reports its progress, and can be aborted', () => {
     if (when === 'copying') stop()
     expect(await backup.catch(String)).toBe('Error: enough')
     expect(readdirSync(target)).toEqual([])
-  })
-})
-
-/** A backup that makes an archive at `start`, in a process of its own. */
-async function startOther(start: string) {
-  const path = join(ROOT, 'src/sqlite/backup.ts')
-  const script = `
-    import { writeFileSync } from 'node:fs'
-    import { inScratch } from ${JSON.stringify(path)}
-    await inScratch(${JSON.stringify(start)}, async scratch => {
-      writeFileSync(scratch + '/access.db', 'a copy')
-      console.log(scratch)
-      await new Promise(resolve => setTimeout(resolve, 1_000_000))
-    })`
-  const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' })
-  onCleanUp(() => child.kill('SIGKILL'))
-  const { value } = await child.stdout.getReader().read()
-  return { child, folder: basename(new TextDecoder().decode(value).trim()) }
-}
-
-describe('what a killed backup left', () => {
-  /** A folder of a killed backup, of one that runs, and one of somebody else under such a name. */
-  async function scene(name: string) {
-    const target = temporaryDirectory()
-    const killed = await startOther(join(target, `killed${name}`))
-    const running = await startOther(join(target, `running${name}`))
-    killed.child.kill('SIGKILL')
-    await killed.child.exited
-    const foreign = 'x.tar.part-abcdef'
-    mkdirSync(join(target, foreign))
-    writeFileSync(join(target, foreign, ACCESS_FILE), 'precious')
-    expect(readdirSync(target).sort()).toEqual([killed.folder, running.folder, foreign].sort())
-    return { target, stay: [running.folder, foreign] }
-  }
-
-  test('is removed by the next one into the same directory, and nothing else is', async () => {
-    const { target, stay } = await scene('.tar')
-    await take(target, {
-      args: ['backup', 'b.tar', '--data', dataDirectory()],
-      stderr: /^b\.tar: /,
-    })
-    expect(readdirSync(target).sort()).toEqual(['b.tar', ...stay].sort())
-  })
-
-  test('is removed from TMPDIR by the next one to stdout', async () => {
-    const { target, stay } = await scene('')
-    const args = ['backup', '-', '--data', dataDirectory()]
-    await take(target, { args, env: { TMPDIR: target }, stdout: /./, stderr: /^stdout: / })
-    expect(readdirSync(target).sort()).toEqual([...stay].sort())
   })
 })

@@ -1,11 +1,10 @@
 /**
- * Holds what a restore promises: the data of a backup in place, all or nothing, after the archive was
- * verified; never under a server, never over data that is not kept.
+ * A restore puts the data of a backup in place after it has checked the archive; never under a server, and never
+ * over data that it does not keep.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import {
-  chmodSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -25,11 +24,10 @@ import {
   FEED_LINES_FILE,
   PROXY_FILE,
 } from '../../src/sqlite/data-directory.ts'
-import { completeRestore, restore } from '../../src/sqlite/restore.ts'
-import { openList } from '../../src/sqlite/stores.ts'
+import { restore } from '../../src/sqlite/restore.ts'
 import { ask } from '../support/answer.ts'
-import { flipLast, overwriteRoots } from '../support/damage.ts'
-import { ASK, addKeys, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
+import { flipLast } from '../support/damage.ts'
+import { ASK, dataDirectory, T0 } from '../support/fixtures.ts'
 import { program, RUNNER_FREE } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -143,18 +141,6 @@ describe('restore', () => {
     expect(await listed(cwd)).toBe('192.0.2.9:80\n')
   })
 
-  test('of keys alone leaves no list behind: the data is that of the archive', async () => {
-    const cwd = await scene()
-    rmSync(join(cwd, 'backup.tar'))
-    const keys = temporaryDirectory()
-    addKeys(keys, { free: {} }, [{ key: KEY, plan: 'free' }], T0)
-    const tar = ['tar', '-cf', 'backup.tar', '-C', keys, ACCESS_FILE]
-    expect(Bun.spawnSync(tar, { cwd }).exitCode).toBe(0)
-    await forced(cwd, /^\.\/data: restored access\.db \(1 keys, 5 plans\) from backup\.tar\n/)
-    await take(cwd, { args: ['list'], exitCode: 1, stderr: /there is no data\/proxies\.db; fill/ })
-    expect(await listed(cwd, KEPT)).toBe('192.0.2.1:80\n')
-  })
-
   test('reads what tar made of an unpacked backup', async () => {
     const cwd = await scene({ hasData: false })
     const shell =
@@ -177,31 +163,14 @@ describe('restore where there is data', () => {
     expect(contentOf(join(cwd, 'data'))).toEqual(before)
     const { stderr } = await forced(cwd)
     expect(stderr).toEndWith(
-      'the data before is kept in data/before-restore-20261120T120000Z; to have it back:\n' +
+      'the earlier data is kept in data/before-restore-20261120T120000Z; to go back:\n' +
         '  proxylist backup before.tar --data data/before-restore-20261120T120000Z\n' +
         '  proxylist restore before.tar --force --data ./data\n',
     )
     expect(await listed(cwd)).toBe('192.0.2.9:80\n')
     expect(await listed(cwd, KEPT)).toBe('192.0.2.1:80\n')
-    await forced(cwd, /20261120T120000Z-2; to have/)
+    await forced(cwd, /20261120T120000Z-2; to go back/)
     expect(await listed(cwd, KEPT)).toBe('192.0.2.1:80\n')
-  })
-
-  test('says of damaged or newer data only that it is kept: no backup of it could be made', async () => {
-    for (const spoil of [
-      (data: string) => overwriteRoots(join(data, ACCESS_FILE), 'keys'),
-      (data: string) => overwriteRoots(join(data, PROXY_FILE), 'proxies'),
-      (data: string) => newer(join(data, ACCESS_FILE)),
-    ]) {
-      const cwd = await scene()
-      spoil(join(cwd, 'data'))
-      const { stderr } = await forced(cwd)
-      expect(stderr.split('\n').slice(1)).toEqual([
-        'the data before, which is damaged or of a newer proxylist, is kept in ' +
-          'data/before-restore-20261120T120000Z',
-        '',
-      ])
-    }
   })
 
   test('refuses a directory in the place of a database, and leaves nothing behind', async () => {
@@ -326,7 +295,7 @@ const songs = (file: string): void => {
   rmSync(file)
   sql('create table songs (title text)')(file)
 }
-const NO_ARCHIVE = ' is not a tar archive, which is what proxylist backup writes'
+const NO_ARCHIVE = ' is not a tar archive of proxylist backup'
 const FOREIGN = ' is not a backup of proxylist: it holds '
 const damaged = (file: string): void => writeFileSync(file, readFileSync(file).fill(255, 4096))
 const REFUSALS: readonly (readonly [what: string, change: Change, says: string | RegExp])[] = [
@@ -350,6 +319,11 @@ const REFUSALS: readonly (readonly [what: string, change: Change, says: string |
     'a path outside',
     shell('cp backup.tar x.db && tar -P -cf backup.tar ../*/x.db'),
     /^ is not a backup of proxylist: it holds '\.\.\//,
+  ],
+  [
+    'a backup without keys',
+    shell('mkdir u && tar -xpf backup.tar -C u && tar -cf backup.tar -C u proxies.db'),
+    ' is not a whole backup: access.db is missing',
   ],
   ['no file', shell('mkdir e && tar -cf backup.tar -C e .'), ' has no file in it'],
   ['a flipped bit in the list', repacked(PROXY_FILE, flipLast), ': proxies.db is damaged'],
@@ -408,25 +382,8 @@ describe('an archive that is not a whole and intact backup is refused, and nothi
   })
 })
 
-/** A data directory in the state that a restore has just before it is decided, or just after. */
-async function decided() {
-  const cwd = await scene()
-  const data = join(cwd, 'data')
-  const from = temporaryDirectory()
-  expect(Bun.spawnSync(['tar', '-xpf', join(cwd, 'backup.tar'), '-C', from]).exitCode).toBe(0)
-  const ready = join(data, 'restore.ready')
-  const markers = [ACCESS_FILE, PROXY_FILE].flatMap(name => [
-    `${name}-wal.removed`,
-    `${name}-shm.removed`,
-  ])
-  mkdirSync(ready)
-  for (const name of [ACCESS_FILE, PROXY_FILE]) renameSync(join(from, name), join(ready, name))
-  for (const name of markers) writeFileSync(join(ready, name), '')
-  return { cwd, data, ready }
-}
-
-describe('killed at any moment, a restore leaves the old data or becomes the new', () => {
-  test('before it is decided: the old data, and the next restore removes what was left', async () => {
+describe('a restore that ends early', () => {
+  test('leaves the old data when it was killed, and the next one removes what was left', async () => {
     const cwd = await scene()
     const part = join(cwd, 'data', 'restore.part-999999999')
     mkdirSync(part)
@@ -436,40 +393,26 @@ describe('killed at any moment, a restore leaves the old data or becomes the new
     expect(existsSync(part)).toBeFalse()
   })
 
-  const MOVES: readonly (readonly [string, readonly string[]])[] = [
-    ['nothing', []],
-    ['the keys', [ACCESS_FILE]],
-    ['the list', [PROXY_FILE]],
-    ['all', [ACCESS_FILE, PROXY_FILE]],
-  ]
-  test.each(MOVES)('after it has moved %s: the next command completes it', async (_, moved) => {
-    const { cwd, data, ready } = await decided()
-    for (const name of moved) renameSync(join(ready, name), join(data, name))
-    expect(await listed(cwd)).toBe('192.0.2.9:80\n')
-    expect(readdirSync(data).sort()).toEqual([ACCESS_FILE, PROXY_FILE])
-  })
+  test.each([0, 1, 2, 3, 4, 6, 8, 12])(
+    'killed after %d ms of its last step leaves whole databases, and can be run again',
+    async afterMs => {
+      const cwd = await scene()
+      const data = join(cwd, 'data')
+      const args = ['restore', 'backup.tar', '--force', '--data', data]
+      const child = Bun.spawn([...program(), ...args], { cwd, env: RUNNER_FREE, stderr: 'ignore' })
+      const isKept = (): boolean => readdirSync(data).some(name => name.startsWith('before-'))
+      while (child.exitCode === null && !isKept()) await Bun.sleep(0)
+      await Bun.sleep(afterMs)
+      child.kill('SIGKILL')
+      await child.exited
+      expect(['192.0.2.1:80\n', '192.0.2.9:80\n']).toContain(await listed(cwd))
+      await take(cwd, { args: ['keys', 'list'], stdout: / active / })
+      await forced(cwd)
+      expect(await listed(cwd)).toBe('192.0.2.9:80\n')
+    },
+  )
 
-  test('a server that is started then serves the new data', async () => {
-    const { data } = await decided()
-    const server = await startChild(data)
-    while ((await server.request('/readyz')).status !== 200) await Bun.sleep(10)
-    expect(await ask(server, ASK)).toBe('200 192.0.2.9:80\n')
-    await server.stop()
-  })
-
-  test('a directory that cannot be written is named', async () => {
-    const { data } = await decided()
-    chmodSync(join(data, 'restore.ready'), 0o500)
-    if (process.getuid?.() !== 0) expect(() => completeRestore(data)).toThrow(/cannot complete/)
-    chmodSync(join(data, 'restore.ready'), 0o700)
-    completeRestore(data)
-    completeRestore(data) // once more changes nothing
-    const list = openList(data)
-    expect(list.proxies.isEmpty()).toBeFalse()
-    list.close()
-  })
-
-  test('aborted while it reads, it leaves everything as it was', async () => {
+  test('by a signal while it reads leaves everything as it was', async () => {
     const cwd = await scene()
     const dir = join(cwd, 'data')
     const before = contentOf(dir)
@@ -480,28 +423,5 @@ describe('killed at any moment, a restore leaves the old data or becomes the new
     const failure = await restore({ ...order, bytes, progress }).catch(String)
     expect(failure).toBe('Error: enough')
     expect(contentOf(dir)).toEqual(before)
-  })
-
-  test('aborted while it verifies keys, too, which takes long for many', async () => {
-    const cwd = temporaryDirectory()
-    cpSync(await archived(), join(cwd, 'backup.tar'))
-    repacked(
-      ACCESS_FILE,
-      sql(`insert into keys
-        with recursive n (i) as (select 1 union all select i + 1 from n where i < 200000)
-        select 'many' || i, randomblob(32), 'pl_', '', '', 'standard', 0, null, null, null from n`),
-    )(cwd)
-    const dir = join(cwd, 'data')
-    const controller = new AbortController()
-    const open = join(dir, `restore.part-${process.pid}`, `${ACCESS_FILE}-shm`)
-    const watch = setInterval(() => {
-      if (existsSync(open)) controller.abort(new Error('enough'))
-    }, 1)
-    const order = { dir, file: 'backup.tar', force: false, nowMs: T0, signal: controller.signal }
-    const bytes = Bun.file(join(cwd, 'backup.tar')).stream()
-    const failure = await restore({ ...order, bytes, progress() {} }).catch(String)
-    clearInterval(watch)
-    expect(failure).toBe('Error: enough')
-    expect(existsSync(dir)).toBeFalse()
   })
 })

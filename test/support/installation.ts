@@ -1,15 +1,9 @@
-/**
- * Random installations: keys, plans, lists and feeds, and use of all kinds over some days, on any
- * stores that take it; and all that can be read of them, to compare two.
- */
+/** Random installations: keys, plans, and use of all kinds over some days; and what limits count, to compare two. */
 import { limitRulesOf } from '../../src/access/entitlements.ts'
-import type { KeyUse } from '../../src/access/history.ts'
-import { type Caller, DEMO_KEY } from '../../src/access/key.ts'
+import type { Caller } from '../../src/access/key.ts'
 import type { Registry, UsageStore } from '../../src/access/ports.ts'
 import type { Decision, Subject, Usage } from '../../src/access/rate-limit.ts'
-import type { FeedStore } from '../../src/feeds/store.ts'
 import { DAY_MS, HOUR_MS, SECOND_MS, utcDay } from '../../src/lib/time.ts'
-import type { TestRow } from './fixtures.ts'
 import { UNLIMITED } from './fixtures.ts'
 import { builtIn, decideAll } from './limits.ts'
 import { between, pick } from './random.ts'
@@ -65,10 +59,7 @@ export type Step = {
 
 const IPS = ['198.51.100.7', '198.51.101.8', '203.0.113.9', '2001:db8:1:2::3']
 
-/**
- * Steps of use; the clock goes on, rarely back, and now and then by hours. No reset comes while it is
- * back: stores then differ in when they say that a key was last seen.
- */
+/** Steps of use. The clock goes forward, now and then by hours, and rarely back. */
 export function stepsFrom(random: Random, callers: readonly Caller[], nowMs: number, n: number) {
   let ms = nowMs
   let latestMs = nowMs
@@ -89,8 +80,8 @@ export function stepsFrom(random: Random, callers: readonly Caller[], nowMs: num
   })
 }
 
-/** Takes a step on a store; returns what it decided. */
-export async function take(usage: UsageStore, step: Step): Promise<Decision[]> {
+/** Runs a step on a store; returns its decisions. */
+export async function runStep(usage: UsageStore, step: Step): Promise<Decision[]> {
   const { caller, ip, nowMs, isGivenBack, networks, records, reset } = step
   const rules = limitRulesOf(caller, ip)
   const [rule] = rules
@@ -135,30 +126,15 @@ const usageOf = ({ admissions, day, requests, latestMs }: Usage): Usage => ({
   ...{ admissions: [...admissions], day, requests, latestMs },
 })
 
-/**
- * Days and last hours whose requests were all given back may be there or not. Of `demo`, whose last addresses are
- * forgotten early, a store says when it was seen last, or latest by a clock that stepped back.
- */
-const toComparable = ({ days, lastSeenMs }: KeyUse, isDemo: boolean): KeyUse => ({
-  lastSeenMs: isDemo ? null : lastSeenMs,
-  days: days
-    .filter(({ requests, records, refused }) => requests + records + refused > 0)
-    .map(day => ({
-      ...day,
-      hours: day.hours.slice(0, 1 + day.hours.findLastIndex(requests => requests !== 0)),
-    })),
-})
-
-/** All that is known of the use of callers. */
+/** What limits count, with keys and plans. */
 export type Known = {
   usages: readonly Usage[]
   networks: readonly unknown[]
-  history: readonly KeyUse[]
   keys: readonly unknown[]
   plans: readonly unknown[]
 }
 
-/** Reads all that a registry knows of callers; days of the last two months. */
+/** Reads what a registry counts of callers, with networks of the last two months. */
 export async function readKnown(
   registry: Registry,
   callers: readonly Caller[],
@@ -168,52 +144,13 @@ export async function readKnown(
   const subjects = subjectsOf(callers)
   const today = utcDay(nowMs)
   const days = Array.from({ length: 60 }, (_, i) => today - i)
-  const ids = callers.map(({ id }) => id)
   const stored = await keys.dump()
   return {
     usages: (await usage.peek(subjects, nowMs)).usages.map(usageOf),
     networks: await usage.countNetworks(
       subjects.flatMap(subject => days.map(day => ({ subject, day }))),
     ),
-    history: (await usage.history(ids, today - 60, today + 1)).map((use, i) =>
-      toComparable(use, ids[i] === DEMO_KEY),
-    ),
     keys: [...stored.map(key => ({ ...key, hash: key.hash.toHex() })), ...(await keys.list(nowMs))],
     plans: await plans.list(),
   }
-}
-
-const CITIES = [
-  {},
-  { city: 'Berlin', city_en: 'Berlin' },
-  { city: 'Кёльн', city_en: 'Cologne' },
-  { city: 'Zürich' },
-]
-
-/** Rows of a list, with cities, some without, and outgoing addresses of all forms. */
-export const rowsFrom = (random: Random, n: number): TestRow[] =>
-  Array.from({ length: n }, (_, i) => ({
-    ...{ ip: `192.0.${Math.floor(i / 250)}.${1 + (i % 250)}:${8000 + (i % 7)}`, type: 'http' },
-    ...{ age: between(random, 0, 900), ping: random(), works: between(random, 0, 100) },
-    ip_out: pick(random, ['', '198.51.100.1', '2001:db8::7']),
-    ...pick(random, CITIES),
-    country: pick(random, ['', 'DE', 'CH']),
-  }))
-
-/** Stores the states of two feeds. */
-export async function addFeeds(feeds: FeedStore, nowMs: number): Promise<void> {
-  const state = {
-    ...{ lastSuccessAt: nowMs - 1, rows: 3, rejected: 1, error: '', failures: 0, attempts: 4 },
-    ...{ nextTryAt: nowMs + 60_000, options: 'every=60', missing: 'line 4: port must' },
-    history: [{ at: nowMs - 1, times: 1, rows: null, error: 'é' }],
-    validators: { etag: '"a\\b"', lastModified: 'yesterday', digest: '00ff' },
-  }
-  await feeds.save('one', { ...state, source: 'https://***@example.org/a' })
-  await feeds.save('two', {
-    ...state,
-    source: '/srv/b',
-    lastSuccessAt: null,
-    rows: null,
-    error: 'no',
-  })
 }

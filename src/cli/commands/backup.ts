@@ -1,15 +1,9 @@
-/** `backup`: a consistent copy of the data in one file, or on stdout, while the server runs. */
+/** `backup`: a copy of the data in one file, or on stdout, while the server runs. */
 
 import { isatty } from 'node:tty'
+import { type BackupTarget, backUpStores, describeContents } from '../../backups.ts'
 import { counted } from '../../lib/counted.ts'
 import { CommandError } from '../../lib/errors.ts'
-import {
-  type BackupTarget,
-  backUp,
-  backUpDatabase,
-  describeContents,
-  requireOwnData,
-} from '../../move/move.ts'
 import {
   command,
   createStdoutWriter,
@@ -48,15 +42,12 @@ export const backupCommand = command({
   endsAtSignal: 'by itself',
   kept: 'nothing was changed',
   async run({ settings, args: [file = ''], clock, signal }) {
-    const { data: dir, database: url, databaseTimeout: timeoutMs, json } = settings
+    const { json } = settings
     const to = targetOf(file, json, signal)
     yieldToServer()
-    if (url === undefined) requireOwnData(dir)
     const format = 'backing up [{bar}] {percentage}%'
     const { leavesOut, ...backup } = await withProgress(format, 1, progress =>
-      url === undefined
-        ? backUp({ dir, to, nowMs: clock(), signal, progress })
-        : backUpDatabase({ url, timeoutMs, clock, signal, progress }, to),
+      backUpStores(settings, { to, nowMs: clock(), signal, progress }),
     )
     if (json) return printJson({ file, ...backup })
     const size = `${counted(Math.ceil(backup.bytes / 1000))} kB`

@@ -1,14 +1,14 @@
-/** `restore`: a backup becomes the data of a data directory, all or nothing. */
+/** `restore`: replaces the data of a data directory, or fills an empty shared database, from a backup. */
 import { isatty } from 'node:tty'
+import { describeContents, restoreDatabase, restoreDirectory } from '../../backups.ts'
 import { CommandError } from '../../lib/errors.ts'
-import { describeContents, requireOwnData, restore, restoreDatabase } from '../../move/move.ts'
 import { command, DATA_SETTINGS, printJson, quoted, say } from '../command.ts'
 import { withProgress } from '../progress.ts'
 import { STDIN, toSource } from './import.ts'
 
-/** Where the data from before is, and what brings it back. */
+/** Where the earlier data is, and the commands that bring it back. */
 const describePrevious = (previous: string, data: string): string[] => [
-  `the data before is kept in ${previous}; to have it back:`,
+  `the earlier data is kept in ${previous}; to go back:`,
   `  proxylist backup before.tar --data ${quoted(previous)}`,
   `  proxylist restore before.tar --force --data ${quoted(data)}`,
 ]
@@ -21,7 +21,7 @@ export const restoreCommand = command({
   example: 'proxylist restore proxylist-2026-11-20.tar --data /var/lib/proxylist',
   endsAtSignal: 'by itself',
   async run({ settings, args: [file = ''], clock, signal }) {
-    const { data, database: url, databaseTimeout: timeoutMs, force, json } = settings
+    const { data, database: url, force, json } = settings
     if (file === STDIN && isatty(0)) {
       throw new CommandError('- reads the archive from stdin, which is a terminal; use < FILE', 2)
     }
@@ -31,25 +31,22 @@ export const restoreCommand = command({
         2,
       )
     }
-    if (url === undefined) requireOwnData(data)
     const { name, bytes, size } = toSource(file)
     const format = `restoring ${size > 0 ? '[{bar}] {percentage}%' : ''}`
     const archive = { file: name, bytes, signal }
     if (url !== undefined) {
       const { shown, ...contents } = await withProgress(format, size, progress =>
-        restoreDatabase({ url, timeoutMs, clock, signal }, { ...archive, progress }),
+        restoreDatabase({ ...settings, database: url }, { ...archive, clock, progress }),
       )
       if (json) return printJson({ file: name, database: shown, ...contents })
       return say(`${shown}: restored ${describeContents(contents)} from ${name}`)
     }
-    const { isPreviousIntact, ...restored } = await withProgress(format, size, progress =>
-      restore({ ...archive, dir: data, force, nowMs: clock(), progress }),
+    const restored = await withProgress(format, size, progress =>
+      restoreDirectory(data, { ...archive, force, clock, progress }),
     )
     if (json) return printJson({ file: name, data, ...restored })
     say(`${data}: restored ${describeContents(restored)} from ${name}`)
     const { previous } = restored
-    if (previous === null) return
-    if (isPreviousIntact) describePrevious(previous, data).forEach(say)
-    else say(`the data before, which is damaged or of a newer proxylist, is kept in ${previous}`)
+    if (previous !== null) describePrevious(previous, data).forEach(say)
   },
 })

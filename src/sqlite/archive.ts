@@ -1,34 +1,30 @@
 /**
- * The tar archive of a backup: a few files of any size in constant memory, and their checksums in the
- * last one. Knows nothing of what the files hold.
- *
- * By modern-tar: Bun's own archives are built in memory, and tar-stream 3.2.2 writes a time after 2038
- * as another year. It takes an entry of a kind that it does not know for a file; what such a file holds
- * fails its checksum or its verification.
+ * The tar archive of a backup: a few files of any size in constant memory, and their checksums. Uses modern-tar,
+ * because Bun builds archives in memory, and tar-stream 3.2.2 writes wrong times after 2038.
  */
 import { open, stat } from 'node:fs/promises'
 import { createTarDecoder, createTarPacker } from 'modern-tar'
 import { messageOf } from '../lib/errors.ts'
 
-/** The archive is not what it should be; the message continues a sentence: `is truncated`. */
+/** The archive is not usable; the message continues a sentence: `is truncated`. */
 export class ArchiveError extends Error {}
 
-const NO_ARCHIVE = 'is not a tar archive, which is what proxylist backup writes'
+const NO_ARCHIVE = 'is not a tar archive of proxylist backup'
 
-/** How compressed files begin. */
+/** The first bytes of compressed files. */
 const COMPRESSED: readonly (readonly [name: string, start: readonly number[]])[] = [
   ['gzip', [0x1f, 0x8b]],
   ['zstd', [0x28, 0xb5, 0x2f, 0xfd]],
   ['xz', [0xfd, 0x37, 0x7a, 0x58]],
   ['bzip2', [0x42, 0x5a, 0x68]],
 ]
-/** The first block tells what a file is; every form of tar in use today has `ustar` there. */
+/** Every form of tar in use today has `ustar` in its first block. */
 const BLOCK_BYTES = 512
 const MAGIC = [257, 262] as const
 
-/** The name of the last file of an archive, which has checksums of the others as sha256sum(1) does. */
+/** The last file of an archive: checksums of the others, in the format of sha256sum(1). */
 const SUMS = 'SHA256SUMS'
-/** The checksums of a few files are shorter, in bytes. */
+/** More than the checksums of a few files take. */
 const SUMS_BYTES_MAX = 4096
 
 const createSum = (): Bun.CryptoHasher => new Bun.CryptoHasher('sha256')
@@ -38,8 +34,8 @@ const sumLine = (sum: Bun.CryptoHasher, name: string): string => `${sum.digest('
 export type WriteChunk = (chunk: Uint8Array) => Promise<void>
 
 /**
- * Writes an archive of files and their checksums, of owner 0 and readable by it only; returns its size
- * in bytes. `wrote` is called with the number of bytes written; an error that it throws ends the writing.
+ * Writes an archive of files and their checksums, with owner 0 and mode 0600; returns its size in bytes. `wrote` is
+ * called with the number of bytes written; an error that it throws ends the writing.
  */
 export async function writeArchive(
   write: WriteChunk,
@@ -104,7 +100,7 @@ async function* entriesOf(source: AsyncIterable<Uint8Array>) {
     }
     return new ArchiveError(/truncated/.test(messageOf(error)) ? 'is truncated' : 'is damaged')
   }
-  /** What the decoder reads, and its errors as sentences; those of who reads it are not changed. */
+  /** Turns errors of the decoder into sentences; errors of the reader are not changed. */
   async function* explained<T>(stream: AsyncIterable<T>): AsyncGenerator<T> {
     try {
       yield* stream
@@ -119,7 +115,7 @@ async function* entriesOf(source: AsyncIterable<Uint8Array>) {
   }
 }
 
-/** The bytes of a body into a new file; returns their checksum. */
+/** Writes a body into a new file; returns its checksum. */
 async function extractFile(
   body: AsyncIterable<Uint8Array>,
   to: string,
@@ -141,12 +137,10 @@ async function extractFile(
 }
 
 /**
- * Extracts the files of an archive, each to the path that `pathOf` returns for its name; the files
- * must not exist, and become readable by their owner only. `read` is called with the number of bytes
- * of content read; an error that it throws ends the reading. Returns the names of the files, which
- * match their checksums if the archive has them.
- * @throws ArchiveError when it is truncated, damaged, no archive, or holds anything else: what
- *   `pathOf` returns no path for, or the same name twice.
+ * Extracts the files of an archive, each to a new file (mode 0600) at the path that `pathOf` returns for its name.
+ * `read` is called with the number of bytes read; an error that it throws ends the reading. Returns the names of the
+ * files, whose checksums match if the archive has any.
+ * @throws ArchiveError when it is truncated, damaged or no archive, holds a file without a path, or a name twice.
  */
 export async function extractArchive(
   source: AsyncIterable<Uint8Array>,
@@ -168,7 +162,7 @@ export async function extractArchive(
     found += sumLine(await extractFile(body, to, read), name)
     names.push(name)
   }
-  // An archive that tar has made has none.
+  // An archive made by tar has no checksums.
   if (expected !== null && expected !== found) throw new ArchiveError('is damaged')
   return names
 }

@@ -6,7 +6,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { ArchiveError, extractArchive, writeArchive } from '../../src/move/archive.ts'
+import { ArchiveError, extractArchive, writeArchive } from '../../src/sqlite/archive.ts'
 import { T0 } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
