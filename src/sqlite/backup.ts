@@ -72,6 +72,9 @@ export const leftOutOf = (dir: string): string[] =>
     .filter(([name]) => sizeOf(join(dir, name)) > 0)
     .map(([name, why]) => `${name} is not in it: ${why}`)
 
+/** How long to wait for a process that opens or closes a database, in milliseconds. */
+const BUSY_MS = 10_000
+
 /** Errors of `vacuum into` whose cause is the source; all others concern the copy. */
 const OF_SOURCE = /^SQLITE_(?:NOTADB|CORRUPT|BUSY)/
 
@@ -84,6 +87,7 @@ export function copyDatabase(file: string, to: string, holds: ServerHolds): void
   let isCopying = false
   try {
     using db = openReading(file)
+    db.run(`pragma busy_timeout = ${BUSY_MS}`)
     requireApplicationId(db, file, holds)
     const problems = checkList(db)
     if (problems.length > 0) throw new CommandError(damagedBy(file, problems).message)
