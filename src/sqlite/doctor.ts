@@ -24,7 +24,6 @@ import {
 import { freshStart, leftoversOf } from './database-files.ts'
 import { damagedBy, isDamage, isStoreFailure, withoutRemedy } from './errors.ts'
 import { spaceIn } from './metrics.ts'
-import { checkOpenList } from './proxies/store.ts'
 import { RESTORE_PART } from './restore.ts'
 import { openList, openRegistry } from './stores.ts'
 
