@@ -48,8 +48,8 @@ export function repeatInSlices(
 }
 
 /**
- * Returns the result of `ask`, or false when it fails. The supervisor of a store reports a `StoreError`; other
- * failures go to `onFailure`.
+ * What `ask` returns; false when it fails. A store reports its `StoreError`s; any
+ * other failure goes to `onFailure`.
  */
 export async function isTrue(ask: () => Awaitable<boolean>, onFailure: OnFailure) {
   try {

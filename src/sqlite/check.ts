@@ -1,7 +1,4 @@
-/**
- * The integrity checks of databases. They read everything, a list of a million proxies in some seconds, so
- * those of the list, and all of a server, run in a worker: it goes on answering, and a command ends at a signal.
- */
+/** Integrity checks. They read the whole database, a list of a million proxies in ten seconds, so they run in a worker. */
 import type { Database } from 'bun:sqlite'
 import { CommandError, messageOf, orAborted } from '../lib/errors.ts'
 import { startTask, type Task } from '../lib/worker.ts'
@@ -27,7 +24,7 @@ function onSnapshot(db: Database, find: () => string[]): string[] {
   }
 }
 
-/** SQLite's first finding. Only `integrity_check` compares rows with indexes, which sees most flipped bits. */
+/** SQLite's first finding. Only `integrity_check` compares rows with indexes, which finds most flipped bits. */
 export function structureProblems(db: Database, pragma: Pragma): string[] {
   const row = db.prepare<Row, []>(`pragma ${pragma}(1)`).get() ?? {}
   const [found] = Object.values(row).map(String)
@@ -35,43 +32,26 @@ export function structureProblems(db: Database, pragma: Pragma): string[] {
   return [found.replace(/^\*\*\* in database \w+ \*\*\*\s*/, '').replaceAll('\n', ' ')]
 }
 
-/** The problems of an open list; none when it is intact. */
+/** The problems of an open list. */
 export const checkList = (db: Database, pragma: Pragma = 'integrity_check'): string[] =>
   onSnapshot(db, () => structureProblems(db, pragma))
 
-function registryProblems(db: Database): string[] {
-  const problems = structureProblems(db, 'integrity_check')
-  createAdmissionLog(db).catchUp() // throws if it cannot be read
-  return problems
-}
-
-/**
- * Why open keys, plans and usage cannot be used; nothing when they can. A server that is using them has read
- * the usage, of which there is no second copy in memory then.
- */
-export const checkUsable = (db: Database, isInUse: boolean): string[] =>
-  onSnapshot(db, () => (isInUse ? structureProblems(db, 'integrity_check') : registryProblems(db)))
-
 export const OF_NO_PLAN = 'keys are of no plan'
 
-/** The problems of open keys, plans and usage; none when they are intact. */
+/** The problems of open keys, plans and usage. */
 export const checkRegistry = (db: Database): string[] =>
   onSnapshot(db, () => {
     const orphans = db.prepare<Row, []>('pragma foreign_key_check').all().length
-    const problems = registryProblems(db)
+    const problems = structureProblems(db, 'integrity_check')
+    createAdmissionLog(db).catchUp() // throws if it cannot be read
     return orphans === 0 ? problems : [...problems, `${orphans} ${OF_NO_PLAN}`]
   })
 
-export type CheckTask = { kind: 'check'; file: string; holds: ServerHolds; isInUse: boolean }
+export type CheckTask = { kind: 'check'; file: string; holds: ServerHolds }
 
-/** Finds why a database cannot be used, in a worker; nothing when it can. */
-export const startCheck = (file: string, holds: ServerHolds, isInUse: boolean): Task<string[]> =>
-  startTask<CheckTask, string[]>('sqlite/database.worker.ts', {
-    kind: 'check',
-    file,
-    holds,
-    isInUse,
-  })
+/** Checks a database in a worker. */
+export const startCheck = (file: string, holds: ServerHolds): Task<string[]> =>
+  startTask<CheckTask, string[]>('sqlite/database.worker.ts', { kind: 'check', file, holds })
 
 /** What a command waits for that a worker finds. @throws CommandError when that fails, or the reason of `signal`. */
 export async function untilDone<T>(start: () => Task<T>, signal: AbortSignal): Promise<T> {

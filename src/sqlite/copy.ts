@@ -12,28 +12,18 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { isSameVersion, type KeyChanges, type ListChanges, type Version } from '../node/ports.ts'
 import type { City, Row } from '../proxies/row.ts'
-import { openAccessFile } from './access/file.ts'
+import { ACCESS_SCRIPTS, openAccessFile } from './access/file.ts'
 import { createKeyReader, createKeyWriter } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
 import { ACCESS_FILE, DATA_FILES, type DataFile, PROXY_FILE, sizeOf } from './data-directory.ts'
-import { openReading, requireHeader, rollBack, shrink } from './database.ts'
-import {
-  closeSafely,
-  type Fingerprint,
-  fingerprintOf,
-  freshFile,
-  lockPath,
-  moveDatabase,
-  removeDatabase,
-  requireInPlace,
-  requireSameFile,
-} from './database-files.ts'
+import { openReading, rollBack, shrink } from './database.ts'
+import { freshFile, hasMoved, lockPath, moveDatabase, removeDatabase } from './database-files.ts'
 import { isDamage, isStoreFailure, toStoreError } from './errors.ts'
 import { createCityWriter } from './proxies/cities.ts'
 import { createIndexUpkeep, openListFile, UPSERT } from './proxies/store.ts'
+import { holdOpen } from './server.ts'
 import { type List, openList } from './stores.ts'
-import { supervise } from './supervise.ts'
-import { createRoomCheck, requireLength, trimWal } from './wal.ts'
+import { emptyWal } from './wal.ts'
 
 const TABLE = `create table if not exists copy_of (
   one integer primary key check (one = 1),
@@ -127,34 +117,22 @@ type Changes = { isWhole: boolean; since: Version | null }
  */
 function openCopy<C extends Changes>(
   file: string,
-  holds: 'access' | 'proxies',
   open: (file: string, options?: { mustExist: true }) => Database,
-  write: (db: Database, file: string, changes: C, from: Version | null) => Awaitable<void>,
+  write: (db: Database, changes: C, from: Version | null) => Awaitable<void>,
   canChange: (db: Database, changes: C) => boolean = () => true,
 ) {
-  let opened: { db: Database; fingerprint: Fingerprint | null } | null = null
+  let opened: Database | null = null
 
   function close(): void {
-    if (opened !== null) closeSafely(opened.db, file, opened.fingerprint)
+    opened?.close()
     opened = null
   }
 
   /** The open database, another one where its file is another, unless it is being written; `null`: there is no file. */
   function current(): Database | null {
-    try {
-      if (opened !== null && !opened.db.inTransaction) {
-        requireSameFile(file, opened.fingerprint)
-        requireHeader(file, holds)
-        requireLength(opened.db, file)
-      }
-    } catch {
-      close()
-    }
-    if (opened === null && existsSync(file)) {
-      const db = open(file, { mustExist: true })
-      opened = { db, fingerprint: fingerprintOf(file) }
-    }
-    return opened?.db ?? null
+    if (opened !== null && !opened.inTransaction && hasMoved(opened)) close()
+    if (opened === null && existsSync(file)) opened = open(file, { mustExist: true })
+    return opened
   }
 
   function found(): { db: Database; version: Version } | null {
@@ -179,7 +157,7 @@ function openCopy<C extends Changes>(
     try {
       {
         using db = open(fresh)
-        await write(db, fresh, changes, null)
+        await write(db, changes, null)
       }
       close()
       moveDatabase(fresh, file)
@@ -206,7 +184,7 @@ function openCopy<C extends Changes>(
         const copy = found()
         if (copy !== null && !isSameVersion(copy.version, changes.since)) return
         if (copy === null || !canChange(copy.db, changes)) await replace(changes)
-        else await write(copy.db, file, changes, changes.since)
+        else await write(copy.db, changes, changes.since)
       } catch (error) {
         if (isDamage(error)) remove()
         throw toStoreError(file, error)
@@ -220,7 +198,6 @@ function openCopy<C extends Changes>(
 /** Writes keys and plans. What changed is removed first: secrets may change places. */
 function writeKeys(
   db: Database,
-  _file: string,
   { isWhole, to, plans, removed, keys }: KeyChanges,
   from: Version | null,
 ): void {
@@ -242,7 +219,7 @@ function writeKeys(
 
 /** The copy of keys and plans in `dir`. Usage is not copied: that of a node is in the database. */
 export const openKeyCopy = (dir: string) =>
-  openCopy(join(dir, ACCESS_FILE), 'access', openAccessFile, writeKeys)
+  openCopy(join(dir, ACCESS_FILE), openAccessFile, writeKeys)
 
 /**
  * Finds keys in the copy in `dir`, which a follower writes; `tick` is to be called every second once
@@ -252,18 +229,10 @@ export function openCopiedKeys(dir: string, say: (sentence: string) => void, onD
   const file = join(dir, ACCESS_FILE)
   const open = () => {
     const db = openAccessFile(file, { isServer: true, mustExist: true })
-    return { db, find: createKeyReader(db).find, fingerprint: fingerprintOf(file) }
+    return { db, find: createKeyReader(db).find, close: () => db.close(true) }
   }
-  const { use, tick, health, close } = supervise<ReturnType<typeof open>>(null, {
-    ...{ file, reopen: open, probe() {}, say },
-    close: ({ db, fingerprint }) => closeSafely(db, file, fingerprint),
-    verify({ fingerprint }) {
-      requireInPlace(file, fingerprint)
-      requireHeader(file, 'access')
-    },
-    onFailure(failure) {
-      if (isDamage(failure)) onDamage()
-    },
+  const { use, tick, health, close } = holdOpen<ReturnType<typeof open>>(null, {
+    ...{ file, schema: ACCESS_SCRIPTS.length, open, probe() {}, onDamage, say },
   })
   const find: KeyReader['find'] = key => use(store => store.find(key))
   return { find, tick, health, close }
@@ -299,15 +268,12 @@ async function writeList(db: Database, changes: ListChanges): Promise<void> {
   writeCopyOf(db, changes.to)
 }
 
-/** Writes a list, or does nothing when a disk has no room for that. */
+/** Writes a list in one transaction, or does nothing when another process has changed the copy. */
 async function writeListFile(
   db: Database,
-  file: string,
   changes: ListChanges,
   from: Version | null,
 ): Promise<void> {
-  trimWal(db, file) // what was killed may have filled the disk
-  const requireRoom = createRoomCheck(db)
   db.run('begin immediate')
   try {
     if (!isSameVersion(readCopyOf(db), from)) {
@@ -315,11 +281,10 @@ async function writeListFile(
       return
     }
     await writeList(db, changes)
-    requireRoom()
     db.run('commit')
   } catch (error) {
     rollBack(db)
-    trimWal(db, file)
+    emptyWal(db) // it may have filled the disk
     throw error
   }
   if (changes.isWhole) shrink(db)
@@ -328,7 +293,6 @@ async function writeListFile(
 export const openListCopy = (dir: string) =>
   openCopy(
     join(dir, PROXY_FILE),
-    'proxies',
     (file, options) => openListFile(file, options && { isServer: true, ...options }),
     writeListFile,
     (db, { isWhole, cities }: ListChanges) => !isWhole || fitsCities(db, cities),

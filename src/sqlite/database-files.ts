@@ -1,7 +1,4 @@
-/**
- * The files of a database: how a complete new one gets into its place, what locks its path meanwhile, which
- * user owns it, what is removed with it, and whether it is still the one that was opened.
- */
+/** The files of a database: installing and removing them, their owner, locks on a path, and identity. */
 
 import { constants, Database } from 'bun:sqlite'
 import {
@@ -18,25 +15,22 @@ import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
 import { WAL_ENDS, walOf } from './data-directory.ts'
 import { explain, isBusy, isDamage } from './errors.ts'
 
-/** Gives a file that root creates for a service to the user of the service. */
+/** When root creates a file for a service, makes the service's user its owner. */
 function giveTo({ uid, gid }: Stats, file: string): void {
   if (process.getuid?.() === 0) chownSync(file, uid, gid)
 }
 
-/** Gives a file that root creates beside the data to the owner of their folder. */
+/** When root creates a file, makes the owner of its folder its owner. */
 export const giveToOwner = (file: string): void => giveTo(statSync(dirname(file)), file)
 
-/**
- * Puts a closed database at a path that is locked, in the place of a damaged one or of none. A WAL that is there
- * goes: a server may still use it, but not by its name.
- */
+/** Moves a closed database to a path, replacing what is there. Removes the old WAL: SQLite would apply it to the new file. */
 export function moveDatabase(from: string, to: string): void {
   giveTo(statSync(existsSync(to) ? to : dirname(to)), from)
   removeWal(to)
   renameSync(from, to)
 }
 
-/** Removes the WAL of a database that is not there or is about to be removed. */
+/** Removes the WAL of a database that was removed or is being replaced. */
 export function removeWal(file: string): void {
   for (const end of WAL_ENDS) rmSync(file + end, { force: true })
 }
@@ -46,7 +40,7 @@ export function removeDatabase(file: string): void {
   removeWal(file)
 }
 
-/** Opens a database that can be lost: a damaged one is removed, and `open` makes it again. */
+/** Opens a database whose content can be lost: removes a damaged one and creates it again. */
 export function openOrRemake(file: string, open: () => Database): Database {
   try {
     return open()
@@ -59,26 +53,26 @@ export function openOrRemake(file: string, open: () => Database): Database {
 
 const REMOVALS_MAX = 10
 
-/** Removes a folder. An attempt ends early, without an error, when SQLite removes a file meanwhile. */
+/** Removes a folder. Bun stops early, without an error, when SQLite removes a file at the same time: try again. */
 export function removeFolder(dir: string): void {
   for (let n = 0; n < REMOVALS_MAX && existsSync(dir); n += 1) {
     rmSync(dir, { recursive: true, force: true })
   }
 }
 
-/** How the names of next states of a database begin; the id of the process follows. */
+/** The start of the names of temporary files beside a file; the process id follows. */
 export const freshStart = (name: string): string => `${name}.new-`
 
-/** The path, in the same folder, at which the next state of a database is created, by who has locked that. */
+/** A temporary path in the folder of `file`. Removes what killed processes left at such paths. */
 export function freshFile(file: string): string {
   const start = freshStart(basename(file))
   removeLeftovers(dirname(file), start)
   const fresh = join(dirname(file), start + process.pid)
-  removeDatabase(fresh) // of a killed process that had this id: in a container, ids come again
+  removeDatabase(fresh) // in a container, a killed process may have had the same id
   return fresh
 }
 
-/** What killed commands left: names that are `start` and the id of a process that is not there. */
+/** Names of the form `start` + process id, of processes that have ended. */
 export const leftoversOf = (dir: string, start: string): string[] =>
   readdirSync(dir).filter(
     name => name.startsWith(start) && !isAlive(Number.parseInt(name.slice(start.length), 10)),
@@ -98,134 +92,57 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** What distinguishes the files of a database from others in their place. */
-export type Fingerprint = { inode: number; walInode: number; size: number }
-
-/** The status of a file, `undefined` when there is none. @throws StoreError. */
-function statOf(file: string): Stats | undefined {
+/** The inode at a path; `null` when there is no file. @throws StoreError when that cannot be read. */
+export function inodeOf(path: string): number | null {
   try {
-    return statSync(file, { throwIfNoEntry: false })
+    return statSync(path, { throwIfNoEntry: false })?.ino ?? null
   } catch (error) {
-    throw new StoreError(`${file} cannot be examined (${messageOf(error)})`)
+    throw new StoreError(`${path} cannot be examined (${messageOf(error)})`)
   }
 }
 
-/** What the files are now, `null` when there are none. @throws StoreError when that cannot be read. */
-export function fingerprintOf(file: string): Fingerprint | null {
-  const found = statOf(file)
-  if (found === undefined) return null
-  return { inode: found.ino, walInode: statOf(walOf(file))?.ino ?? 0, size: found.size }
-}
-
-/** What a file is, and when it or its WAL was last written; `null` when that cannot be found out. */
-export function stateOf(file: string): { inode: number; writtenMs: number } | null {
+/** A text that changes when another file is at this path, or when something is written to it or its WAL. */
+export function stampOf(file: string): string {
   try {
-    const { ino: inode, mtimeMs } = statSync(file)
-    const wal = statSync(walOf(file), { throwIfNoEntry: false })
-    return { inode, writtenMs: Math.max(mtimeMs, wal && wal.size > 0 ? wal.mtimeMs : 0) }
+    const found = [file, walOf(file)].map(path => statSync(path, { throwIfNoEntry: false }))
+    return found.map(stats => (stats?.size ? `${stats.ino}.${stats.mtimeMs}` : '')).join(' ')
   } catch {
-    return null
+    return ''
   }
 }
 
-/** Whether two fingerprints are of the same files. */
-export const isSameFile = (a: Fingerprint | null, b: Fingerprint | null): boolean =>
-  a?.inode === b?.inode && a?.walInode === b?.walInode
-
-/** @throws StoreError when the files at this path are not those with the fingerprint `opened`. */
-export function requireSameFile(file: string, opened: Fingerprint | null): Fingerprint {
-  const found = fingerprintOf(file)
-  if (found === null) throw new StoreError(`${file} is missing`)
-  if (!isSameFile(found, opened)) throw new StoreError(`${file} or its WAL was replaced`)
-  return found
-}
-
-/** @throws StoreError when a file that never shrinks was replaced or truncated since it was opened. */
-export function requireInPlace(file: string, opened: Fingerprint | null): void {
-  const { size } = requireSameFile(file, opened)
-  if (size < (opened?.size ?? 0)) throw new StoreError(`${file} was truncated`)
-}
-
-/**
- * Closes a database whose file may have been replaced: then the new file must not get its WAL, nor
- * lose its own.
- */
-export function closeSafely(db: Database, file: string, opened: Fingerprint | null): void {
-  try {
-    const isInPlace = fingerprintOf(file)?.inode === opened?.inode
-    if (!isInPlace) db.fileControl(constants.SQLITE_FCNTL_PERSIST_WAL, 1)
-    try {
-      db.close(true)
-    } catch {
-      // What cannot be written any more is lost with the file.
-    }
-    const isOurs = statSync(walOf(file), { throwIfNoEntry: false })?.ino === opened?.walInode
-    if (!isInPlace && isOurs) removeWal(file)
-  } catch {
-    // Where the files cannot even be examined there is nothing to protect.
-  }
-}
-
-type Release = () => void
-
-/** Whether the file of a database is no longer in its place. */
+/** Whether the file of an open database was removed or replaced. */
 export function hasMoved(db: Database): boolean {
   const moved = new Int32Array(2) // SQLite writes one, Bun wants room for a pointer
   db.fileControl(constants.SQLITE_FCNTL_HAS_MOVED, moved)
   return moved[0] !== 0
 }
 
-/** The files of a database that was just opened. @throws StoreError when others came into their place meanwhile. */
-export function filesOf(db: Database, file: string): Fingerprint | null {
-  const found = fingerprintOf(file)
-  if (!hasMoved(db)) return found
-  closeSafely(db, file, { inode: -1, walInode: -1, size: 0 })
-  throw new StoreError(`${file} was replaced while it was opened`)
+/** @throws StoreError when the file was removed or replaced: what this connection wrote is lost with it. */
+export function requireNotReplaced(db: Database, file: string): void {
+  if (!hasMoved(db)) return
+  throw new StoreError(`${file} ${existsSync(file) ? 'was replaced' : 'is missing'}`)
 }
 
+type Release = () => void
+
 /**
- * Locks the path of `file`, where SQLite may have nothing that it could lock, waiting up to `waitMs` for
- * another process; `null` if that was not enough. It is a lock of SQLite on an empty file beside it, so it
- * ends with its process.
+ * Locks a path for this process, waiting up to `waitMs`; `null` when another process has the lock. It is
+ * SQLite's lock on an empty file beside it, which stays there: the lock ends with its process.
  * @throws CommandError when the folder is missing or cannot be written.
  */
 export function lockPath(file: string, waitMs: number): Release | null {
   const path = `${file}.lock`
-  for (;;) {
-    const { db, failure } = tryLock(path, waitMs)
-    // The process that had the lock removed the file: this lock is on nothing that others see, and
-    // SQLite may have failed because of that.
-    if (db !== null && hasMoved(db)) {
-      db.close()
-      continue
-    }
-    if (db !== null && failure === null) {
-      giveToOwner(path)
-      return () => {
-        try {
-          if (!hasMoved(db)) rmSync(path, { force: true })
-        } finally {
-          db.close()
-        }
-      }
-    }
-    const isTaken = isBusy(failure)
-    if (!isTaken && existsSync(path)) rmSync(path, { force: true }) // nobody can have locked it
-    db?.close()
-    if (isTaken) return null
-    throw new CommandError(explain(file, failure))
-  }
-}
-
-/** Opens the file at `path` and locks it; says what failed. */
-function tryLock(path: string, waitMs: number): { db: Database | null; failure: unknown } {
   let db: Database | null = null
   try {
     db = new Database(path, { create: true, readwrite: true, strict: true })
+    giveToOwner(path)
     db.run(`pragma busy_timeout = ${waitMs}`)
     db.run('begin exclusive')
-    return { db, failure: null }
+    return db.close.bind(db)
   } catch (failure) {
-    return { db, failure }
+    db?.close()
+    if (isBusy(failure)) return null
+    throw new CommandError(explain(file, failure))
   }
 }

@@ -3,13 +3,13 @@
  * meaning of its tables.
  */
 import { Database } from 'bun:sqlite'
-import { existsSync, mkdirSync, statSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
-import { strayWal, walOf } from './data-directory.ts'
-import { freshFile, lockPath, moveDatabase, removeDatabase } from './database-files.ts'
+import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
+import { sizeOf, strayWal, walOf } from './data-directory.ts'
+import { giveToOwner, removeDatabase } from './database-files.ts'
 import { emptied, explain, isDamage, isLasting } from './errors.ts'
-import { type Holds, migrate, pragma, requireApplicationId, type Schema } from './migrate.ts'
+import { migrate, pragma, requireApplicationId, type Schema, schemaVersion } from './migrate.ts'
 
 /** How long a command waits for another process's write, in milliseconds. */
 const COMMAND_BUSY_MS = 10_000
@@ -48,12 +48,15 @@ export type OpenOptions = OpenMode &
  */
 export function openDatabase(file: string, options: OpenOptions): Database {
   const { isReader = false, mustExist = isReader } = options
+  let isNew = false
   try {
-    if (file !== ':memory:') mustExist ? requireFile(file) : makeFile(file, options)
+    if (mustExist) requireFile(file)
+    else if (file !== ':memory:') isNew = makeFile(file, options)
     return connect(file, options)
   } catch (error) {
     if (error instanceof CommandError || error instanceof StoreError) throw error
     const sentence = explain(file, error)
+    if (isNew) removeDatabase(file) // the disk is full
     if (isLasting(error)) throw new CommandError(sentence)
     throw new StoreError(sentence, { isDamage: isDamage(error), cause: error })
   }
@@ -79,46 +82,33 @@ export const openReading = (file: string): Database => {
   return db
 }
 
-/**
- * Reads the header as a process does that opens the database now, and through SQLite: to open and close the
- * file in another way would release the locks of this process. @throws StoreError when it is not ours any more.
- */
-export function requireHeader(file: string, holds: Holds): void {
-  try {
-    using db = new Database(file, { create: false, readwrite: true, strict: true })
-    requireApplicationId(db, file, holds)
-  } catch (error) {
-    if (!isDamage(error) && !(error instanceof CommandError)) return // found where it is used
-    throw new StoreError(explain(file, error), { isDamage: true, cause: error })
+/** How long an empty file may be one that another process is creating, in milliseconds. */
+const CREATE_MS = 250
+
+/** @throws StoreError when the file is missing, or empty: then it has lost its content. */
+function requireFile(file: string): void {
+  if (!existsSync(file)) throw new StoreError(`${file} is missing`)
+  for (let waitedMs = 0; sizeOf(file) === 0; waitedMs += 10) {
+    if (waitedMs >= CREATE_MS) throw new StoreError(emptied(file), { isDamage: true })
+    Bun.sleepSync(10)
   }
 }
 
-function requireFile(file: string): void {
-  const found = statSync(file, { throwIfNoEntry: false })
-  if (found === undefined) throw new StoreError(`${file} is missing`)
-  if (found.size === 0) throw new StoreError(emptied(file), { isDamage: true })
-}
-
-/**
- * Creates the file, complete, when there is none: so an empty file is one that lost its content. A server waits
- * for another process that creates it as long as a command does: it answers nobody yet.
- */
-function makeFile(file: string, options: OpenOptions): void {
+/** Creates an empty file; `prepareDatabase` makes it a database in one transaction. Returns false when there is a file. */
+function makeFile(file: string, { holds }: OpenOptions): boolean {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-  if (existsSync(file)) return requireFile(file)
-  if (options.holds === 'access' && existsSync(walOf(file))) throw new CommandError(strayWal(file))
-  using opened = new DisposableStack()
-  const release = lockPath(file, COMMAND_BUSY_MS)
-  if (release !== null) opened.defer(release)
-  if (existsSync(file)) return
-  if (release === null) throw new StoreError(`${file} is being created by another process`)
-  const fresh = freshFile(file)
-  opened.defer(() => removeDatabase(fresh))
-  const db = new Database(fresh, { create: true, strict: true })
-  prepareDatabase(db, fresh, options)
-  options.fill?.(db)
-  db.close(true)
-  moveDatabase(fresh, file)
+  if (!existsSync(file)) {
+    if (holds === 'access' && existsSync(walOf(file))) throw new CommandError(strayWal(file))
+    try {
+      closeSync(openSync(file, 'wx', 0o600))
+      giveToOwner(file)
+      return true
+    } catch (error) {
+      if (codeOf(error) !== 'EEXIST') throw error // else another process was first
+    }
+  }
+  requireFile(file)
+  return false
 }
 
 function prepareDatabase(db: Database, file: string, options: OpenOptions): void {
@@ -137,7 +127,12 @@ function prepareDatabase(db: Database, file: string, options: OpenOptions): void
   // After a large import the WAL would otherwise keep its size forever.
   db.run(`pragma journal_size_limit = ${WAL_BYTES_MAX}`)
   db.run('pragma cell_size_check = on')
-  migrate(db, file, options)
+  if (schemaVersion(db) === options.scripts.length) return
+  db.transaction(() => {
+    const isNew = schemaVersion(db) === 0
+    migrate(db, file, options)
+    if (isNew) options.fill?.(db)
+  }).immediate()
 }
 
 /** A file that holds more unused than used bytes is made smaller, if they are at least as many. */

@@ -1,12 +1,9 @@
-/**
- * The worker that reads or copies a whole database while the server answers or a command waits: it checks it,
- * counts the list, removes stale rows of it, or copies the WAL into the file. It ends after each of that.
- */
+/** The worker for long work on a database: checks, counts, removing stale rows, checkpoints. It does one task and ends. */
 import { doTask, lowerPriority } from '../lib/worker.ts'
 import { openAccessFile } from './access/file.ts'
-import { type CheckTask, checkUsable } from './check.ts'
+import { type CheckTask, checkList, checkRegistry } from './check.ts'
 import { type CountTask, readBreakdown } from './proxies/stats.ts'
-import { checkOpenList, createListStore, openListFile, type RemoveTask } from './proxies/store.ts'
+import { createListStore, openListFile, type RemoveTask } from './proxies/store.ts'
 import type { CheckpointTask } from './wal.ts'
 
 declare const self: Worker
@@ -25,7 +22,7 @@ self.onmessage = ({ data: task }: MessageEvent<Task>) => {
     if (task.kind === 'remove') return createListStore(db).removeStale(...task.stale)
     if (task.kind === 'count') return readBreakdown(db, task.nowMs)
     if (task.kind === 'check') {
-      return task.holds === 'access' ? checkUsable(db, task.isInUse) : checkOpenList(db)
+      return task.holds === 'access' ? checkRegistry(db) : checkList(db)
     }
     // Passive: writers go on. The second call copies what they have written during the first.
     for (let n = 0; n < 2; n += 1) db.run('pragma wal_checkpoint(passive)')

@@ -57,7 +57,7 @@ function registryProblems(dir: string): string[] {
 async function listProblems(dir: string, signal: AbortSignal): Promise<readonly string[]> {
   const file = join(dir, PROXY_FILE)
   openList(dir, { isReader: true }).close() // the worker would migrate an earlier schema
-  return await untilDone(() => startCheck(file, 'proxies', false), signal)
+  return await untilDone(() => startCheck(file, 'proxies'), signal)
 }
 
 function tallyOf(dir: string, nowMs: number): Awaitable<Tally> {

@@ -31,9 +31,6 @@ const HAS_REMEDY = /^SQLITE_(?:CORRUPT|NOTADB)/
 const withRemedy = (file: string, what: string): string =>
   `${file} ${what}; ${REMEDIES[basename(file)] ?? RESTORE}`
 export const emptied = (file: string): string => withRemedy(file, 'is damaged: it is empty')
-/** The sentence about an empty database in the place of one that had keys. */
-export const replacedByEmpty = (file: string): string =>
-  `${file} is another, empty database: stop the server, and ${RESTORE}`
 /** The error for a database in which a check has found problems. */
 export const damagedBy = (file: string, problems: readonly string[]): StoreError =>
   new StoreError(withRemedy(file, `is damaged: ${problems.join(', ')}`), { isDamage: true })

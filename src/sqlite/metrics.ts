@@ -8,13 +8,13 @@ import type { DatabaseState, Observed } from '../metrics/observed.ts'
 import type { Breakdown } from '../proxies/stats.ts'
 import { checkerStatusIn } from './candidates.ts'
 import { ACCESS_FILE, PROXY_FILE, walOf } from './data-directory.ts'
+import type { Health } from './server.ts'
 import type { ServerList } from './server-list.ts'
 import { listFeeds } from './stores.ts'
-import type { Health } from './supervise.ts'
 
-type Supervised = { health(): Health }
+type Held = { health(): Health }
 
-/** Returns `otherwise` when `read` fails; the supervisor of the store reports the failure. */
+/** Returns `otherwise` when `read` fails; `holdOpen` reports the failure. */
 function tryRead<T>(read: () => T, otherwise: T): T {
   try {
     return read()
@@ -36,7 +36,7 @@ export function spaceIn(dir: string): Space {
   return { freeBytes: bavail * bsize, neededBytes, freeInodes: files === 0 ? null : ffree }
 }
 
-function stateOf(dir: string, name: string, { health }: Supervised): DatabaseState {
+function stateOf(dir: string, name: string, { health }: Held): DatabaseState {
   const file = join(dir, name)
   return { name, ...health(), bytes: sizeOf(file), walBytes: sizeOf(walOf(file)) }
 }
@@ -75,8 +75,8 @@ const SERVER_READS = { isServer: true, mustExist: true }
 /** Metrics of `dir` and of the stores that the server has open; a list in memory has no `health`. */
 export function observeData(
   dir: string,
-  registry: Supervised,
-  list: ServerList & Partial<Supervised>,
+  registry: Held,
+  list: ServerList & Partial<Held>,
 ): Observed {
   const { health } = list
   return {

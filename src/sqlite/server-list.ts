@@ -1,7 +1,4 @@
-/**
- * The list as the server holds it: supervised, used only while its file is in place, and checked in a
- * worker.
- */
+/** The list of a server: answers from it, long ones in workers, and its upkeep every second. */
 import { join } from 'node:path'
 import type { AnswerStreamer } from '../api/answer.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -11,21 +8,20 @@ import { startTask } from '../lib/worker.ts'
 import type { ListChecks } from '../proxies/freshness.ts'
 import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
 import { PROXY_FILE } from './data-directory.ts'
-import { requireHeader } from './database.ts'
-import { closeSafely, filesOf, removeDatabase, requireSameFile } from './database-files.ts'
+import { removeDatabase, requireNotReplaced } from './database-files.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
 import { createStatsReader, createStatsSource } from './proxies/stats.ts'
 import { LIST_SCRIPTS, type RemoveTask } from './proxies/store.ts'
 import { createStreamer, type StreamHooks } from './proxies/stream.ts'
+import { forward, holdOpen } from './server.ts'
 import { type List, openList } from './stores.ts'
-import { superviseChecked } from './supervise-checked.ts'
-import { createCheckpointer, hasLongWal, requireLength, trimWal } from './wal.ts'
+import { createCheckpointer } from './wal.ts'
 
 type Say = (sentence: string) => void
 
-/** A list as the server uses it: the reader's port, streaming, and supervision. */
+/** The list as the server uses it. */
 export type ServerList = ProxyReader & {
-  /** Streams answers that the reader finds too large; `null` if it finds none too large. */
+  /** Streams the answers that are too large for the main thread; `null` when none are. */
   streamer: AnswerStreamer | null
   checks(untilMs?: number): ListChecks
   stats: StatsSource
@@ -33,7 +29,7 @@ export type ServerList = ProxyReader & {
   close(): void
 }
 
-/** The list in `dir`; `tick` is to be called every second. A copy is made by what follows the database. */
+/** Opens the list in `dir`; call `tick` every second. A node's list is a copy, which it makes again when it is damaged. */
 export function openServerList(
   dir: string,
   provider: string,
@@ -42,21 +38,8 @@ export function openServerList(
   { isCopy }: { isCopy: boolean } = { isCopy: false },
 ) {
   const file = join(dir, PROXY_FILE)
-  let isEnding = false
-
-  function open(mustExist = true) {
-    const list = openList(dir, { clock, isServer: true, mustExist })
-    const fingerprint = filesOf(list.db, file)
-    let bytes = fingerprint?.size ?? 0
-    /** @throws StoreError when the file is not in its place, or was cut. */
-    function requirePlace(): void {
-      const { size } = requireSameFile(file, fingerprint)
-      if (size < bytes) requireLength(list.db, file) // `shrink` makes it shorter, too
-      bytes = size
-    }
-    return { ...list, fingerprint, requirePlace }
-  }
-  function openFirst(): ReturnType<typeof open> | null {
+  const open = (mustExist = true): List => openList(dir, { clock, isServer: true, mustExist })
+  function openFirst(): List | null {
     try {
       return open(isCopy)
     } catch (failure) {
@@ -64,30 +47,19 @@ export function openServerList(
       return null // the first tick reports it
     }
   }
-  const supervised = superviseChecked(openFirst(), {
-    ...{ file, holds: 'proxies', scripts: LIST_SCRIPTS, say },
-    reopen: open,
-    close({ db, fingerprint }) {
-      // Closing would copy a long WAL first. As after a kill it stays, and the next server empties it.
-      if (!isEnding || !hasLongWal(db)) closeSafely(db, file, fingerprint)
-    },
-    verify({ requirePlace }) {
-      requirePlace()
-      requireHeader(file, 'proxies')
-    },
+  const held = holdOpen(openFirst(), {
+    ...{ file, schema: LIST_SCRIPTS.length, open, say },
     probe: ({ proxies }) => void proxies.isEmpty(),
-    // What follows the database makes a copy again.
     ...(isCopy && { onDamage: () => removeDatabase(file) }),
   })
-  const { use, generation, health, fail, report } = supervised
+  const { use, generation, health, fail } = held
   const checkpointer = createCheckpointer(file, 'proxies')
 
-  /** The hooks of work in a worker; `what` begins the sentence about a failure that is our own. */
+  /** The hooks of work in a worker; `what` begins the sentence about a failure of the program. */
   const hooksFor = (what: string): StreamHooks => ({
-    verify: () => use(({ requirePlace }) => requirePlace()),
+    verify: () => use(({ db }) => requireNotReplaced(db, file)),
     onFailure(failure) {
-      if (isDamage(failure)) fail(failure)
-      else if (isStoreFailure(failure)) report(failure)
+      if (isStoreFailure(failure)) fail(failure)
       else say(`${what}: ${messageOf(failure)}`)
     },
   })
@@ -98,23 +70,21 @@ export function openServerList(
     streamer,
     stats,
     health,
-    version: oncePerTurn(() =>
-      use(({ requirePlace, proxies }) => {
-        requirePlace()
-        return `${generation()}.${proxies.version()}`
-      }),
-    ),
+    version: oncePerTurn(() => use(({ proxies }) => `${generation()}.${proxies.version()}`)),
     find: (filter, options) =>
       use(({ proxies }) => proxies.findQuickly(filter, options) ?? 'too-large'),
     findEndpoints: (filter, options) =>
       use(({ proxies }) => proxies.endpoints.findQuickly(filter, options) ?? 'too-large'),
-    findByIds: (filter, options, ids) =>
-      use(({ proxies }) => proxies.findByIds(filter, options, ids)),
-    lacks: filter => use(({ proxies }) => proxies.lacks(filter)),
-    isEmpty: () => use(({ proxies }) => proxies.isEmpty()),
+    ...forward(use, ({ proxies }: List) => proxies, [
+      'findByIds',
+      'lacks',
+      'isEmpty',
+      'checks',
+      'count',
+    ]),
     /** Removes a slice of stale rows, see `ProxyWriter`, in a worker: it takes some 100 ms. */
     async removeStale(...stale: RemoveTask['stale']): Promise<Removal> {
-      use(({ requirePlace }) => requirePlace())
+      use(({ db }) => requireNotReplaced(db, file))
       const task = { kind: 'remove', file, holds: 'proxies', stale } as const
       try {
         return await startTask<RemoveTask, Removal>('sqlite/database.worker.ts', task).result
@@ -123,30 +93,24 @@ export function openServerList(
         return { removed: 0, mayRemain: false }
       }
     },
-    checks: untilMs => use(({ proxies }) => proxies.checks(untilMs)),
-    count: (): number => use(({ proxies }) => proxies.count()),
     tick() {
-      supervised.tick()
+      held.tick()
       try {
-        use(({ db }) => {
-          checkpointer.tick(db)
-          trimWal(db, file)
-        })
+        use(({ db }) => checkpointer.tick(db))
       } catch {
-        // There is no list at the moment.
+        // The list is not open.
       }
     },
     close() {
       stats.close()
       streamer.close()
       checkpointer.close()
-      isEnding = true
-      supervised.close()
+      held.close()
     },
   } satisfies ServerList & { [member: string]: unknown }
 }
 
-/** A list in memory. Only this process can change it, and it finds no answer too large. */
+/** A list in memory, which only this process can change. No answer is too large for the main thread. */
 export function openMemoryList() {
   const list: List = openList(null)
   const { proxies } = list

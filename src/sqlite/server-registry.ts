@@ -1,70 +1,57 @@
-/**
- * Keys, plans and usage as the server holds them: supervised, used only while their file is in place, and
- * checked in a worker.
- */
+/** Keys, plans and usage of a server: each write is lost, and so fails, when the file was removed or replaced. */
 import { join } from 'node:path'
 import type { KeyReader, Registry, UsageStore } from '../access/ports.ts'
-import { StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { ACCESS_SCRIPTS } from './access/file.ts'
 import { LOCK_WAIT, takeLock } from './access/usage.ts'
 import { ACCESS_FILE } from './data-directory.ts'
-import { requireHeader } from './database.ts'
-import { closeSafely, filesOf, requireInPlace } from './database-files.ts'
-import { replacedByEmpty } from './errors.ts'
+import { requireNotReplaced } from './database-files.ts'
+import { forward, holdOpen } from './server.ts'
 import { openRegistry } from './stores.ts'
-import { superviseChecked } from './supervise-checked.ts'
 import { createCheckpointer } from './wal.ts'
 
-/** `tick` is to be called every second. @throws what `openRegistry` throws. */
+/** Call `tick` every second. @throws what `openRegistry` throws. */
 export function openServerRegistry(dir: string, say: (sentence: string) => void) {
   const file = join(dir, ACCESS_FILE)
-  const open = (mustExist: boolean) => {
-    const opened = openRegistry(dir, { isServer: true, mustExist })
-    return { ...opened, fingerprint: filesOf(opened.db, file) }
-  }
+  const open = (mustExist = true) => openRegistry(dir, { isServer: true, mustExist })
   type Opened = ReturnType<typeof open>
-  let hadKeys = false
-  /** Opens the file that is in place. One without keys where keys were is what another start has made. */
-  function reopen(): Opened {
-    const opened = open(true)
-    if (!hadKeys || opened.keys.hasAny()) return opened
-    opened.close()
-    throw new StoreError(replacedByEmpty(file))
-  }
-  const supervised = superviseChecked(open(false), {
-    ...{ file, holds: 'access', scripts: ACCESS_SCRIPTS, say },
-    reopen,
-    close: ({ db, fingerprint }) => closeSafely(db, file, fingerprint),
-    verify({ fingerprint, keys }) {
-      requireInPlace(file, fingerprint)
-      requireHeader(file, 'access')
-      hadKeys = keys.hasAny()
-    },
+  const held = holdOpen(open(false), {
+    ...{ file, schema: ACCESS_SCRIPTS.length, open, say },
     probe: ({ usage }) => usage.probe(),
   })
-  const { use, health } = supervised
-  /** Works with the open file, if there is one; failures are reported by the supervisor. */
+  const { use, health } = held
+  /** Works with the open file, if there is one; `use` reports failures. */
   function tryWith(work: (opened: Opened) => void): void {
     try {
       use(work)
     } catch {
-      // It is not open at the moment, or has failed.
+      // It is not open, or has failed.
     }
   }
-  tryWith(({ keys }) => {
-    hadKeys = keys.hasAny()
-  })
-  // When the worker has copied most of the WAL, the rest is copied here, between two commits: so
-  // the next one finds all of it copied, and begins at its start.
+  // The worker leaves what was committed meanwhile. Checkpointing that here, between two commits, lets the
+  // next commit start at the beginning of the WAL.
   const checkpointer = createCheckpointer(file, 'access', () =>
     tryWith(({ db }) => db.run('pragma wal_checkpoint(passive)')),
   )
-  /** Writes to the open file; throws if the file was removed, because the write is then lost. */
-  const write = <T>(work: (usage: Opened['usage']) => T): T =>
-    use(({ usage, fingerprint }) => {
-      const result = work(usage)
-      requireInPlace(file, fingerprint)
+  const commit = <T>(work: (opened: Opened) => T): T =>
+    use(opened => {
+      const result = work(opened)
+      requireNotReplaced(opened.db, file)
+      return result
+    })
+  const write = <T>(work: (usage: Opened['usage']) => T): T => commit(({ usage }) => work(usage))
+  function tryWrite(work: (usage: Opened['usage']) => void): void {
+    try {
+      write(work)
+    } catch {
+      // It is not open, or has failed.
+    }
+  }
+  /** Changes keys or plans, waiting for the transactions of other processes. */
+  const change = <T>(work: (opened: Opened) => T): T =>
+    commit(opened => {
+      const result = takeLock(() => work(opened), LOCK_WAIT)
+      opened.keys.forget()
       return result
     })
   /** Writes once for all probes of a turn, because that may wait. */
@@ -76,35 +63,25 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
       return failure
     }
   })
-  /** Changes keys or plans in one transaction, which waits for those of other processes. */
-  const change = <T>(work: (opened: Opened) => T): T =>
-    use(opened => {
-      const result = takeLock(() => work(opened), LOCK_WAIT)
-      opened.keys.forget()
-      requireInPlace(file, opened.fingerprint)
-      return result
-    })
+  const keysOf = ({ keys }: Opened) => keys
   const keys: KeyReader & Registry['keys'] = {
     find: key => use(registry => registry.keys.find(key)),
-    list: (...asked) => use(registry => registry.keys.list(...asked)),
-    scan: (...asked) => use(registry => registry.keys.scan(...asked)),
-    read: (id, nowMs) => use(registry => registry.keys.read(id, nowMs)),
-    ending: (...range) => use(registry => registry.keys.ending(...range)),
-    full: (...asked) => use(registry => registry.keys.full(...asked)),
-    count: nowMs => use(registry => registry.keys.count(nowMs)),
-    countByPlan: () => use(registry => registry.keys.countByPlan()),
-    dump: () => use(registry => registry.keys.dump()),
-    load: (stored, isTrial) => change(registry => registry.keys.load(stored, isTrial)),
-    add: (key, nowMs) => change(registry => registry.keys.add(key, nowMs)),
-    set: (id, changes) => change(registry => registry.keys.set(id, changes)),
-    rotate: (...rotation) => change(registry => registry.keys.rotate(...rotation)),
-    revoke: (id, nowMs) => change(registry => registry.keys.revoke(id, nowMs)),
-    remove: id => change(registry => registry.keys.remove(id)),
+    ...forward(use, keysOf, [
+      'list',
+      'scan',
+      'read',
+      'ending',
+      'full',
+      'count',
+      'countByPlan',
+      'dump',
+    ]),
+    ...forward(change, keysOf, ['load', 'add', 'set', 'rotate', 'revoke', 'remove']),
   }
+  const plansOf = ({ plans }: Opened) => plans
   const plans: Registry['plans'] = {
-    list: () => use(registry => registry.plans.list()),
-    set: plan => change(registry => registry.plans.set(plan)),
-    remove: name => change(registry => registry.plans.remove(name)),
+    ...forward(use, plansOf, ['list']),
+    ...forward(change, plansOf, ['set', 'remove']),
   }
   const usage: UsageStore = {
     admit: batch => write(store => store.admit(batch)),
@@ -129,15 +106,15 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     health,
     hasKeys: (): boolean => use(registry => registry.keys.hasAny()),
     tick(): void {
-      supervised.tick()
-      tryWith(() => write(store => store.flush('some')))
+      held.tick()
+      tryWrite(store => store.flush('some'))
       tryWith(({ db }) => checkpointer.tick(db))
     },
     close(): void {
       checkpointer.close()
-      tryWith(() => write(store => store.flush('all')))
-      tryWith(() => write(store => store.fold()))
-      supervised.close()
+      tryWrite(store => store.flush('all'))
+      tryWrite(store => store.fold())
+      held.close()
     },
   }
 }

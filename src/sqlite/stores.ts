@@ -1,11 +1,7 @@
-/**
- * The two databases of a data directory as a command uses them: open, work, close. How a
- * server uses them is in `server-list.ts` and `server-registry.ts`.
- */
+/** The databases of a data directory as a command uses them: open, work, close. See `server.ts` for a server. */
 import type { Database } from 'bun:sqlite'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Registry } from '../access/ports.ts'
 import type { FeedStore, StoredFeed } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -20,13 +16,13 @@ import { createPlanStore, seedPlans } from './access/plans.ts'
 import { createUsageStore } from './access/usage.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE, requireData } from './data-directory.ts'
 import { type OpenMode, shrink } from './database.ts'
-import { freshFile, lockPath, moveDatabase, removeDatabase } from './database-files.ts'
+import { freshFile, moveDatabase, removeDatabase, requireNotReplaced } from './database-files.ts'
 import { damagedBy, explain, isDamage, isStoreFailure } from './errors.ts'
 import { openFeeds } from './feeds.ts'
 import { beginImport } from './proxies/import.ts'
 import { readBreakdown } from './proxies/stats.ts'
 import { checkToReplace, createListStore, openListFile } from './proxies/store.ts'
-import { emptyWal, trimWal } from './wal.ts'
+import { emptyWal } from './wal.ts'
 
 type ListMode = OpenMode & {
   clock?: Clock
@@ -67,21 +63,20 @@ export function openList(
       onSnapshot(db, proxies.endpoints.open(filter, nowMs).pages),
     breakdown: (nowMs: number): Breakdown => readBreakdown(db, nowMs),
     begin(mode: ImportMode, onWait?: () => void): ImportTx {
-      // What comes every second leaves the WAL as it is until it is long: SQLite empties it then.
+      // The checker commits every second: it leaves the WAL to the worker of `wal.ts`.
       const isLarge = dir !== null && mode !== 'set'
-      const trim = (): void => void (isLarge && trimWal(db, file))
-      trim() // an import that was killed may have filled the disk
       const importTx = beginImport(db, mode, onWait, clock())
       const commit: ImportTx['commit'] = approve => {
         const counts = importTx.commit(approve)
         if (mode === 'replace') shrink(db)
         proxies.noteChange()
         if (isLarge) emptyWal(db)
+        if (dir !== null) requireNotReplaced(db, file)
         return counts
       }
       const rollback = (): void => {
         importTx.rollback()
-        trim()
+        if (isLarge) emptyWal(db) // it may have filled the disk
       }
       return { ...importTx, commit, rollback }
     },
@@ -133,70 +128,49 @@ export async function withRegistry<T>(
   return withResource(join(dir, ACCESS_FILE), () => openRegistry(dir, { isReader }), work)
 }
 
-/** Opens a list whose rows can be replaced; `null` when it is damaged. */
-function openToReplace(
-  dir: string,
-  clock: Clock,
-  onDamage: (sentence: string) => void,
-): List | null {
-  let list: List | null = null
+/** What to do when the rows of a list are all replaced. */
+export type Replacing = {
+  /** Called with a sentence when the list is damaged. A new one then takes its place. */
+  onDamage: (sentence: string) => void
+}
+
+/** Opens a list to replace its rows; `null` when it is damaged. */
+function openToReplace(dir: string, clock: Clock, { onDamage }: Replacing): List | null {
+  const file = join(dir, PROXY_FILE)
+  using opened = new DisposableStack()
   try {
-    list = openList(dir, { clock })
+    const list = opened.use(openList(dir, { clock }))
     const problems = checkToReplace(list.db)
-    if (problems.length === 0) return list
-    throw damagedBy(list.file, problems)
+    if (problems.length > 0) throw damagedBy(file, problems)
+    opened.move()
+    return list
   } catch (error) {
-    list?.close()
     if (!isDamage(error)) throw error
-    onDamage(explain(join(dir, PROXY_FILE), error))
+    onDamage(explain(file, error))
     return null
   }
 }
 
-const RETRY_MS = 50
-
-/** How a list is replaced: where that reports what happens before the first row. */
-export type Replacing = {
-  /** The list is damaged: its rows are not kept, nor compared with the new ones. */
-  onDamage: (sentence: string) => void
-  /** Another process is replacing the damaged list. */
-  onWait: () => void
-  signal?: AbortSignal
-}
-
 /**
- * Works with a list whose rows are all to be replaced. In the place of a damaged one a new one is
- * moved at the end, so that a server never sees it empty; other replacements wait for that.
+ * Works with a list whose rows are all to be replaced, as `withList` does. A new list takes the place of a damaged
+ * one at the end: until then the server answers 503, not that it has no proxies.
  */
 export async function withListToReplace<T>(
   dir: string,
   clock: Clock,
   work: (list: List) => Awaitable<T>,
-  { onDamage, onWait, signal }: Replacing,
+  replacing: Replacing,
 ): Promise<T> {
   const file = join(dir, PROXY_FILE)
-  const usable = openToReplace(dir, clock, onDamage)
+  const usable = openToReplace(dir, clock, replacing)
   if (usable !== null) return withResource(file, () => usable, work)
-  let release = lockPath(file, RETRY_MS)
-  if (release === null) onWait()
-  while (release === null) {
-    await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
-    release = lockPath(file, 0)
-  }
+  const fresh = freshFile(file)
   try {
-    // Another process may have replaced it meanwhile.
-    const replaced = openToReplace(dir, clock, () => {})
-    if (replaced !== null) return await withResource(file, () => replaced, work)
-    const fresh = freshFile(file)
-    try {
-      const result = await withResource(fresh, () => openList(dir, { clock, file: fresh }), work)
-      moveDatabase(fresh, file)
-      return result
-    } finally {
-      removeDatabase(fresh)
-    }
+    const result = await withResource(fresh, () => openList(dir, { clock, file: fresh }), work)
+    moveDatabase(fresh, file)
+    return result
   } finally {
-    release()
+    removeDatabase(fresh)
   }
 }
 

@@ -4,12 +4,12 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openList, withListToReplace } from '../../src/sqlite/stores.ts'
 import { ask } from '../support/answer.ts'
-import { ASK, addList, dataDirectory, fillList, T0 } from '../support/fixtures.ts'
+import { ASK, dataDirectory, fillList, T0 } from '../support/fixtures.ts'
 import { at } from '../support/incoming.ts'
 import { proxylist, ROOT, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
@@ -88,24 +88,9 @@ const listed = async (dir: string): Promise<string[]> =>
   (await proxylist(['list', '--data', dir])).stdout.trim().split('\n').sort()
 const lines = (text: string): string[] => text.trim().replaceAll('http://', '').split('\n').sort()
 
-/** Damages a list so that it can only be replaced. */
-function damage(dir: string): void {
-  const file = join(dir, PROXY_FILE)
-  writeFileSync(file, readFileSync(file).fill(255, 4096))
-}
-
 const NO_LIST: readonly (readonly [what: string, make: () => string])[] = [
   ['no list', temporaryDirectory],
   ['no data directory', () => join(temporaryDirectory(), 'some', 'where')],
-  [
-    'a damaged list',
-    () => {
-      const dir = dataDirectory([])
-      addList(dir, [{ ip: '192.0.2.99:80', type: 'http' }])
-      damage(dir)
-      return dir
-    },
-  ],
 ]
 
 test.each(NO_LIST)(
@@ -194,7 +179,7 @@ test('a server that starts during the first import --replace does not answer 503
       importTx.add(at(1))
       importTx.commit()
     },
-    { onDamage() {}, onWait() {} },
+    { onDamage() {} },
   )
   await locked.promise
   const server = await startChild(dir)

@@ -1,8 +1,3 @@
-/**
- * Holds what an operator meets on a bad day: a mistyped data directory, an interrupted command, files
- * that were lost or overwritten, a full disk. Of the program from source or of the binary.
- */
-import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import {
   chownSync,
@@ -11,11 +6,9 @@ import {
   openSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
-  writeSync,
 } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
@@ -164,33 +157,6 @@ describe('a signal ends a command with one sentence', () => {
   })
 })
 
-test('an overwritten header of access.db is noticed by the running server within a tick', async () => {
-  const dir = dataDirectory()
-  const server = await startChild(dir)
-  expect(await ask(server, ASK)).toStartWith('200 ')
-  const file = join(dir, ACCESS_FILE)
-  const copy = `${file}.copy`
-  expect(await proxylist(['backup', `${dir}/b.tar`, '--data', dir])).toMatchObject({ exitCode: 0 })
-  expect(
-    Bun.spawnSync(['tar', '-xf', 'b.tar', '-O', ACCESS_FILE], { cwd: dir, stdout: Bun.file(copy) })
-      .exitCode,
-  ).toBe(0)
-  // What was committed is in the file from here on, as after a while on any server.
-  const db = new Database(file)
-  db.run('pragma wal_checkpoint(truncate)')
-  db.close()
-  const fd = openSync(file, 'r+')
-  writeSync(fd, Buffer.alloc(100, 'x'), 0, 100, 0)
-  closeSync(fd)
-  while ((await ask(server, ASK)) !== '503 DB_EXECUTE_FAILED') await Bun.sleep(5)
-  renameSync(copy, file)
-  while (!(await ask(server, ASK)).startsWith('200 ')) await Bun.sleep(5)
-  await server.stop()
-  expect(server.output()).toMatch(
-    /access\.db is not a database; .*; answering 503 until that is over/,
-  )
-})
-
 test('backup - does not write to a terminal, nor beside --json', async () => {
   const dir = dataDirectory()
   const json = 'proxylist: --json needs a FILE: with -, stdout is the archive\n'
@@ -205,8 +171,8 @@ test('backup - does not write to a terminal, nor beside --json', async () => {
 
 const fill = (dir: string): void =>
   void Bun.spawnSync(['dd', 'if=/dev/zero', `of=${dir}/filler`, 'bs=1k'])
-/** From one that holds hardly anything to one that holds the list, its WAL, and both. */
-const SIZES = ['1m', '3m', '5m', '12m']
+/** Too small for the list, and large enough. */
+const SIZES = ['1m', '12m']
 
 /** Imports `file` beside a server on a disk of this size; returns the exit status. */
 async function importOn(disk: string, file: string): Promise<number> {
@@ -304,7 +270,7 @@ if (disk !== null) {
     expect(stdout).toMatch(/^disk +WRONG +the disk has \d free inodes?: /m)
   })
 
-  test('an import that fills the disk locks nobody out, whatever of it fits', async () => {
+  test('an import that does not fit on the disk fails, and the server goes on', async () => {
     const line = (n: number) => `http://10.${n >> 16}.${(n >> 8) & 255}.${n & 255}:80\n`
     const lines = Array.from({ length: 21_000 }, (_, n) => line(n))
     const file = join(directoryOf({ 'many.txt': lines.join('') }), 'many.txt')

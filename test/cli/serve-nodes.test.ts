@@ -21,7 +21,7 @@ const REVOKED = 'pl_canaryrevokedcanaryrevokedcanary'
 /** The name of a list that is being copied for the first time. */
 const FRESH = /^proxies\.db\.new-\d+$/
 /** The files of complete copies. */
-const COPIES = /^(?:access|proxies)\.db(?:-wal|-shm)?$/
+const COPIES = /^(?:access|proxies)\.db(?:-wal|-shm|\.lock)?$/
 
 type Node = Awaited<ReturnType<typeof startNode>>
 

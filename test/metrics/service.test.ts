@@ -1,12 +1,12 @@
 /** Holds what the metrics of a service show of requests, list, cache and databases. */
 import { afterAll, afterEach, describe, expect, spyOn, test } from 'bun:test'
-import { renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { FAILURES_FREE } from '../../src/access/auth-throttle.ts'
 import type { AnswerStream, Sent } from '../../src/api/answer.ts'
 import { FAMILIES } from '../../src/metrics/families.ts'
 import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { CANARIES, CANARY, canaryDirectory, tracesIn } from '../support/canary.ts'
+import { overwriteRoots } from '../support/damage.ts'
 import { ASK, dataDirectory, type TestRow } from '../support/fixtures.ts'
 import { type Exchange, startInProcess } from '../support/in-process.ts'
 import { HAS_PROMTOOL, promtool, samplesOf, valueOf } from '../support/metrics.ts'
@@ -266,14 +266,12 @@ describe('the list', () => {
     const { request, metrics } = await startInProcess(dir, {})
     const file = join(dir, PROXY_FILE)
     const database = { database: PROXY_FILE }
-    expectSeries(await metrics(), { 'database_up{database="proxies.db"}': 1 })
-    renameSync(file, `${file}.away`)
+    overwriteRoots(file)
     expect((await request(ASK)).status).toBe(503)
     const text = await metrics()
     expect(valueOf(text, 'proxylist_database_failures_total', database)).toBeGreaterThan(0)
     expectSeries(text, {
       'database_up{database="proxies.db"}': 0,
-      'database_size_bytes{database="proxies.db",file="main"}': 0,
       list_rows: null,
       'http_requests_total{route="/api",code="DB_EXECUTE_FAILED"}': 1,
     })

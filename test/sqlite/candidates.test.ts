@@ -9,6 +9,7 @@ import { newCandidate } from '../../src/checker/schedule.ts'
 import { CommandError, StoreError } from '../../src/lib/errors.ts'
 import { checkerStatusIn, openCandidates, readCandidates } from '../../src/sqlite/candidates.ts'
 import { CHECKS_FILE } from '../../src/sqlite/data-directory.ts'
+import { lockPath } from '../../src/sqlite/database-files.ts'
 import { CHECKER_STATUS } from '../support/checker-status.ts'
 import { makeReadOnly, smallDisk } from '../support/disk.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -212,7 +213,7 @@ describe('one checker a data directory', () => {
     expect(first.find(1)).toBeNull()
     first.close()
     openCandidates(dir).close()
-    expect(readdirSync(dir)).toEqual([CHECKS_FILE])
+    expect(readdirSync(dir).sort()).toEqual(['checker.lock', CHECKS_FILE])
   })
 
   test('the lock ends with its process', async () => {
@@ -263,7 +264,9 @@ describe('a file', () => {
     for (const attempt of [() => openCandidates(dir), () => checkerStatusIn(dir).read()]) {
       expect(attempt).toThrow(file + sentence)
     }
-    expect(readdirSync(dir)).not.toContain('checker.lock')
+    const release = lockPath(join(dir, 'checker'), 0)
+    expect(release).not.toBeNull()
+    release?.()
   })
 
   const disk = smallDisk('4m')

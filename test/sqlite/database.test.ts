@@ -1,67 +1,42 @@
-/** Opening and closing databases: what is closed leaves no open file. */
-import type { Database } from 'bun:sqlite'
+/** Creating databases, and locks on paths. */
+import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, readdirSync, readlinkSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
 import { openAccessFile } from '../../src/sqlite/access/file.ts'
 import { createPlanStore, seedPlans } from '../../src/sqlite/access/plans.ts'
-import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
-import { requireHeader } from '../../src/sqlite/database.ts'
-import { lockPath, removeDatabase } from '../../src/sqlite/database-files.ts'
-import { dataDirectory } from '../support/fixtures.ts'
-import { startProgram } from '../support/program.ts'
+import { ACCESS_FILE } from '../../src/sqlite/data-directory.ts'
+import { lockPath } from '../../src/sqlite/database-files.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
-/** How many open files of this process are at a path that begins so. */
-const openAt = (path: string): number =>
-  readdirSync('/proc/self/fd').filter(fd => {
-    try {
-      return readlinkSync(`/proc/self/fd/${fd}`).startsWith(path)
-    } catch {
-      return false // that of the folder itself
-    }
-  }).length
-
-test('a header that is read every second leaves no open file', () => {
-  const file = join(temporaryDirectory(), 'access.db')
-  const db = openAccessFile(file)
-  requireHeader(file, 'access')
-  const before = openAt(file)
-  for (let n = 0; n < 50; n += 1) requireHeader(file, 'access')
-  expect(openAt(file)).toBe(before)
-  db.close()
-})
-
-test('a server that starts while another process makes its list waits, and makes none beside it', async () => {
-  const dir = dataDirectory([])
-  const file = join(dir, PROXY_FILE)
-  removeDatabase(file)
-  const release = lockPath(file, 0)
-  await using server = startProgram(['serve', '--data', dir, '--listen', '127.0.0.1:0'])
-  expect(lockPath(file, 2_000)).toBeNull() // takes that long
-  expect(existsSync(file)).toBeFalse()
-  release?.()
-  await server.says(/listening on /)
-  expect(await server.stop()).toBe(0)
-  expect(server.written.stderr).not.toContain('503')
-})
-
-test('what a new database holds from the beginning is written before anybody can open it', () => {
+test('a new database has its schema and content in one step', () => {
   const file = join(temporaryDirectory(), ACCESS_FILE)
-  const isThere: boolean[] = []
+  const tables: unknown[] = []
   const fill = (db: Database): void => {
     seedPlans(db)
-    isThere.push(existsSync(file))
+    using other = new Database(file)
+    tables.push(...other.query('select name from sqlite_schema').all())
   }
   for (const _ of [1, 2]) {
     const db = openAccessFile(file, { fill })
     expect(createPlanStore(db).list()).toHaveLength(BUILT_IN_PLANS.length)
     db.close()
   }
-  expect(isThere).toEqual([false])
+  expect(tables).toEqual([])
+})
+
+test('a lock on a path keeps its file, and another process gets it afterwards', () => {
+  const file = join(temporaryDirectory(), 'checker')
+  const release = lockPath(file, 0)
+  expect(lockPath(file, 0)).toBeNull()
+  release?.()
+  expect(existsSync(`${file}.lock`)).toBeTrue()
+  const again = lockPath(file, 0)
+  expect(again).not.toBeNull()
+  again?.()
 })
 
 describe('access.db', () => {

@@ -1,6 +1,6 @@
 /**
- * Holds what the server does when the files of its databases are damaged, deleted or replaced
- * under it: 503 from the next request on, one sentence, and right answers once that is repaired.
+ * What the server does when the files of its databases are damaged, removed or replaced: it answers 503, says
+ * one sentence, and answers correctly once the files are repaired.
  * What needs a full disk or another user is in `test/lab/torture/faults.ts`.
  */
 import { Database } from 'bun:sqlite'
@@ -13,7 +13,6 @@ import {
   rmSync,
   statSync,
   truncateSync,
-  writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
@@ -64,23 +63,21 @@ const sentences = (server: Child, about: string): string[] =>
     .split('\n')
     .filter(line => !line.startsWith('{') && line.includes(about))
 
-const DAMAGES: readonly (readonly [string, (file: string) => void])[] = [
-  ['a truncation', file => truncateSync(file, statSync(file).size / 2)],
-  ['nothing left of it', file => truncateSync(file, 0)],
-  ['its deletion', file => rmSync(file)],
+const REMOVALS: readonly (readonly [string, (file: string) => void])[] = [
+  ['its removal', file => rmSync(file)],
   [
-    'its deletion with the WAL',
+    'its removal with the WAL',
     file => {
       for (const end of ['', '-wal', '-shm']) rmSync(file + end, { force: true })
     },
   ],
 ]
 
-describe.each(DAMAGES)('after %s of proxies.db', (_, damage) => {
-  test('the running server says 503 at once, and answers from a new list', async () => {
+describe.each(REMOVALS)('after %s', (_, remove) => {
+  test('of proxies.db, the server answers 503 within a second, and answers from a new list', async () => {
     const { dir, server, list } = await serving()
-    damage(list)
-    expect(await ask(server, QUERY)).toBe(UNAVAILABLE)
+    remove(list)
+    await until(server, UNAVAILABLE, QUERY)
     expect(await ask(server, '/readyz')).toBe(UNAVAILABLE)
     expect(await ask(server, '/healthz')).toBe('200 ok\n')
     expect(await ask(server, '/api?key=nobody')).toBe('403 INVALID_KEY')
@@ -95,22 +92,23 @@ describe.each(DAMAGES)('after %s of proxies.db', (_, damage) => {
 })
 
 describe('a list that is damaged before the start', () => {
-  test.each([['pages overwritten', overwriteRoots], ...DAMAGES.slice(0, 2)] as const)(
-    'by %s is never served',
-    async (_, damage) => {
-      const dir = dataDirectory(ROWS)
-      damage(join(dir, PROXY_FILE))
-      const server = await startChild(dir)
-      while (sentences(server, 'is damaged').length === 0) {
-        expect(await ask(server, QUERY)).toBe(UNAVAILABLE)
-      }
-      expect(await ask(server, '/readyz')).toBe(UNAVAILABLE)
-      expect(await replaceList(dir)).toMatchObject({ exitCode: 0 })
-      await until(server, NEW_ANSWER)
-      await server.stop()
-      expect(sentences(server, 'is damaged')).toHaveLength(1)
-    },
-  )
+  test.each([
+    ['pages overwritten', overwriteRoots],
+    ['a truncation', (file: string) => truncateSync(file, statSync(file).size / 2)],
+    ['nothing left of it', (file: string) => truncateSync(file, 0)],
+  ] as const)('by %s is never served', async (_, damage) => {
+    const dir = dataDirectory(ROWS)
+    damage(join(dir, PROXY_FILE))
+    const server = await startChild(dir)
+    while (sentences(server, 'is damaged').length === 0) {
+      expect(await ask(server, QUERY)).toBe(UNAVAILABLE)
+    }
+    expect(await ask(server, '/readyz')).toBe(UNAVAILABLE)
+    expect(await replaceList(dir)).toMatchObject({ exitCode: 0 })
+    await until(server, NEW_ANSWER)
+    await server.stop()
+    expect(sentences(server, 'is damaged')).toHaveLength(1)
+  })
 
   test('is refused by list and import, except with --replace, which says so', async () => {
     const dir = dataDirectory(ROWS)
@@ -128,6 +126,22 @@ describe('a list that is damaged before the start', () => {
   })
 })
 
+test('a list that is replaced by another file is served within a second, long answers too', async () => {
+  const { server, list } = await serving()
+  const long = Array.from({ length: 3_000 }, (_, i) => ({
+    ...{ ip: `10.0.${i >> 8}.${i & 255}:80`, type: 'http' },
+  }))
+  for (const count of [1, 2]) {
+    renameSync(join(dataDirectory(long.slice(count)), PROXY_FILE), list)
+    for (;;) {
+      const answer = await ask(server, ASK)
+      if (answer.split('\n').length === long.length - count + 1) break
+      expect(answer).toMatch(/^(?:200|503) /)
+    }
+  }
+  await server.stop()
+})
+
 describe('access.db', () => {
   const copyOf = (file: string): string => {
     const copy = `${file}.copy`
@@ -136,7 +150,7 @@ describe('access.db', () => {
     db.close()
     return copy
   }
-  test.each(DAMAGES)(
+  test.each(REMOVALS)(
     'after %s: no request is answered uncounted, and a copy put in its place is used',
     async (_, lose) => {
       const { server, right, access } = await serving()
@@ -166,21 +180,6 @@ describe('access.db', () => {
     db.close(true)
   })
 
-  test('without keys, which another start has made in the place of its directory, is not used, and the right one is again', async () => {
-    const { server, right, dir } = await serving()
-    renameSync(dir, `${dir}.away`)
-    openRegistry(dir).close()
-    const EMPTY = 'access.db is another, empty database: stop the server, and restore a backup with'
-    while (sentences(server, EMPTY).length === 0) {
-      expect(await ask(server, QUERY)).toBe(UNAVAILABLE)
-    }
-    expect(await ask(server, '/readyz')).toBe(UNAVAILABLE)
-    rmSync(dir, { recursive: true })
-    renameSync(`${dir}.away`, dir)
-    await until(server, right, QUERY)
-    await server.stop()
-  })
-
   test('that is empty is not taken for a new one', async () => {
     const dir = dataDirectory(ROWS)
     truncateSync(join(dir, ACCESS_FILE), 0)
@@ -205,14 +204,6 @@ test('a restart finds by its WAL that access.db is missing, and makes no empty o
   expect(stderr).toMatch(
     /access\.db is missing and its WAL is there: move a backup into its place\n$/,
   )
-})
-
-test('what a killed import --replace has left beside the list is removed by the next', async () => {
-  const dir = temporaryDirectory()
-  const left = ['', '-wal', '-shm'].map(end => join(dir, `${PROXY_FILE}.new-99999999${end}`))
-  for (const file of left) writeFileSync(file, 'left')
-  expect((await replaceList(dir)).exitCode).toBe(0)
-  expect(left.filter(file => existsSync(file))).toEqual([])
 })
 
 test.skipIf(process.getuid?.() !== 0)(

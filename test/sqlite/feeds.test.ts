@@ -74,7 +74,7 @@ describe('the feeds of the console', () => {
     const lines = feedLinesIn(dir)
     expect(lines.replaceLines('', '/a\n')).toBeTrue()
     expect(lines.replaceLines('/a\n', '/b\n')).toBeTrue()
-    expect(readdirSync(dir)).toEqual([FEED_LINES_FILE])
+    expect(readdirSync(dir).sort()).toEqual([FEED_LINES_FILE, `${FEED_LINES_FILE}.lock`])
     expect(statSync(join(dir, FEED_LINES_FILE)).mode & 0o777).toBe(0o600)
   })
 

@@ -1,28 +1,14 @@
-/**
- * Putting a new list into the place of a damaged one (src/sqlite/stores.ts, database-files.ts): what
- * becomes of the WAL, of the damaged list and of one that another process has put there meanwhile.
- */
-import { Database } from 'bun:sqlite'
+/** Replacing the rows of a damaged list (src/sqlite/stores.ts). */
 import { afterAll, expect, test } from 'bun:test'
-import {
-  copyFileSync,
-  existsSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { addressText } from '../../src/proxies/proxy.ts'
-import { PROXY_FILE, walOf } from '../../src/sqlite/data-directory.ts'
-import { filesOf, lockPath, moveDatabase, removeDatabase } from '../../src/sqlite/database-files.ts'
-import { type List, openList, withList, withListToReplace } from '../../src/sqlite/stores.ts'
-import { walBytes } from '../../src/sqlite/wal.ts'
+import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
+import { type List, withList, withListToReplace } from '../../src/sqlite/stores.ts'
 import { checkListFile, flipLast } from '../support/damage.ts'
 import { addList, fillList, NO_FILTER, T0 } from '../support/fixtures.ts'
 import { endpointOf } from '../support/rows.ts'
-import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -34,82 +20,15 @@ const addressesIn = ({ finder }: List): string[] =>
     .map(row => addressText(endpointOf(row)))
     .sort()
 
-/** An open list of two rows, the second of which is in its WAL only, because of a reader. */
-function openLiveList(dir: string): List {
-  const list = openList(dir, { clock })
-  onCleanUp(list.close)
-  fillList(list, [rowOf('192.0.2.1')])
-  const reader = new Database(list.file, { readonly: true })
-  reader.run('begin')
-  reader.query('select count(*) from proxies').get()
-  fillList(list, [rowOf('192.0.2.2')])
-  reader.close()
-  expect(walBytes(list.file)).toBeGreaterThan(0)
-  return list
-}
-
-/** What tells one file from another in the same place. */
-const inodesOf = (file: string): number[] => [file, walOf(file)].map(path => statSync(path).ino)
-
-test('who had a lock whose file was removed leaves the lock of another in its place', () => {
-  const file = join(temporaryDirectory(), 'checker')
-  const first = lockPath(file, 0)
-  rmSync(`${file}.lock`)
-  const second = lockPath(file, 0)
-  first?.()
-  expect(lockPath(file, 0)).toBeNull()
-  second?.()
-})
-
-test('a database in whose place another came while it was opened is not taken for that one', () => {
-  const [dir, other] = [temporaryDirectory(), temporaryDirectory()]
-  addList(dir, [rowOf('192.0.2.1')])
-  addList(other, [rowOf('192.0.2.2')])
-  const file = join(dir, PROXY_FILE)
-  const { db } = openList(dir, { clock })
-  expect(filesOf(db, file)?.inode).toBe(statSync(file).ino)
-  renameSync(join(other, PROXY_FILE), file)
-  expect(() => filesOf(db, file)).toThrow(`${file} was replaced while it was opened`)
-  using reopened = openList(dir, { clock })
-  expect(addressesIn(reopened)).toEqual(['192.0.2.2:80'])
-})
-
-test('a list that was put into the place of a damaged one meanwhile keeps its file and its WAL', async () => {
-  const dir = temporaryDirectory()
-  addList(dir, [rowOf('192.0.2.99')])
-  const file = join(dir, PROXY_FILE)
-  writeFileSync(file, readFileSync(file).fill(255, 4096))
-  const release = lockPath(file, 0)
-  const damages: string[] = []
-  const live: { list: List; inodes: number[] }[] = []
-  const found = await withListToReplace(dir, clock, addressesIn, {
-    onDamage: sentence => void damages.push(sentence),
-    onWait() {
-      removeDatabase(file)
-      release?.()
-      live.push({ list: openLiveList(dir), inodes: inodesOf(file) })
-    },
-  })
-  expect(damages).toHaveLength(1)
-  expect(found).toEqual(['192.0.2.1:80', '192.0.2.2:80'])
-  const [{ list, inodes } = { list: null, inodes: [] }] = live
-  expect(inodesOf(file)).toEqual(inodes)
-  if (list !== null) fillList(list, [rowOf('192.0.2.3')])
-  expect(await withList(dir, clock, 'read', addressesIn)).toHaveLength(3)
-})
-
-test('moveDatabase removes the WAL of the list whose place the new one takes', async () => {
-  const { file: source } = openLiveList(temporaryDirectory())
+test('a file that is no database is removed with its WAL', async () => {
   const dir = temporaryDirectory()
   const file = join(dir, PROXY_FILE)
-  for (const path of ['', '-wal']) copyFileSync(source + path, file + path) // as after a kill
-  const fresh = join(dir, 'fresh')
-  const list = openList(dir, { clock, file: fresh })
-  fillList(list, [rowOf('198.51.100.1')])
-  list.close()
-  moveDatabase(fresh, file)
-  expect([existsSync(fresh), existsSync(walOf(file))]).toEqual([false, false])
-  expect(await withList(dir, clock, 'read', addressesIn)).toEqual(['198.51.100.1:80'])
+  for (const end of ['', '-wal']) writeFileSync(file + end, 'no database '.repeat(1_000))
+  const said: string[] = []
+  const replace = (list: List): unknown => fillList(list, [rowOf('192.0.2.1')], 'replace')
+  await withListToReplace(dir, clock, replace, { onDamage: sentence => void said.push(sentence) })
+  expect(said).toEqual([expect.stringContaining('is not a database')])
+  expect(await withList(dir, clock, 'read', addressesIn)).toEqual(['192.0.2.1:80'])
 })
 
 test.each([
@@ -128,7 +47,6 @@ test.each([
   const replace = (list: List): unknown => fillList(list, [rowOf('192.0.2.1')], 'replace')
   await withListToReplace(dir, clock, replace, {
     onDamage: sentence => void said.push(sentence),
-    onWait: () => expect.unreachable(),
   })
   expect(said).toHaveLength(damages)
   expect(checkListFile(file)).toEqual([])

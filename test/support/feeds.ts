@@ -47,8 +47,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
   const list: AttemptContext['list'] = {
     state: () =>
       stores.withList(async it => ({ isEmpty: await it.isEmpty(), mark: await it.importMark() })),
-    change: (feed, work) =>
-      stores.withList(work, feed.replaces ? { onDamage() {}, onWait() {} } : undefined),
+    change: (feed, work) => stores.withList(work, feed.replaces ? { onDamage() {} } : undefined),
   }
   const context: AttemptContext = {
     ...{ dir, bytesMax, rowsMax: 10_000, clock, list, signal: controller.signal },

@@ -89,11 +89,8 @@ function contextOf(settings: ProcessSettings, clock: Clock, signal: AbortSignal)
             mark: await list.importMark(),
           }))
           .catch(() => ({ isEmpty: true, mark: '' })),
-      change: ({ replaces }, work, importSignal) =>
-        stores.withList(
-          work,
-          replaces ? { onDamage: say, onWait() {}, signal: importSignal } : undefined,
-        ),
+      change: ({ replaces }, work) =>
+        stores.withList(work, replaces ? { onDamage: say } : undefined),
     },
     ...{ clock, signal, later: timerLater },
     ...{ geoip: settings.geoip, provider: settings.providerService },

@@ -198,10 +198,7 @@ async function importInto(
       observer.close(totals)
     }
   }
-  const summary = await withList(
-    importIn,
-    replace ? { onDamage: observer.say, onWait, signal } : undefined,
-  )
+  const summary = await withList(importIn, replace ? { onDamage: observer.say } : undefined)
   if (json) return print(`${JSON.stringify(summary)}\n`)
   say(
     Object.entries(summary)

@@ -119,12 +119,14 @@ export function createKeyReader(db: Database) {
     `select ${PLAN_COLUMNS} from plans p where name = ?`,
   )
 
-  // What was found stays right until another connection commits, or `forget` is called.
+  // Records stay right until keys or plans change.
   const known = createFifoMap<string, KeyRecord>(KEYS_BYTES_MAX, bytesOf)
   const missing = createFifoMap<string, null>(MISSING_BYTES_MAX, key => KEY_BYTES + key.length)
   const plans = new Map<string, Plan>()
+  const countChanges = db.prepare<{ n: number }, []>('select n from key_changes')
   const version = oncePerTurn(dataVersionOf(db))
-  let knownVersion = version()
+  let knownVersion = -1
+  let knownChanges = -1
 
   /** The plan of a row: one object for all keys that have it. */
   function planOf(row: PlanRow): Plan {
@@ -138,6 +140,16 @@ export function createKeyReader(db: Database) {
     known.clear()
     missing.clear()
     plans.clear()
+  }
+
+  /** Most commits of other connections are admissions, which change no key. */
+  function forgetIfChanged(): void {
+    const current = version()
+    if (current === knownVersion) return
+    knownVersion = current
+    const changes = countChanges.get()?.n ?? 0
+    if (changes !== knownChanges) forget()
+    knownChanges = changes
   }
 
   function findDemo(): KeyRecord | null {
@@ -160,9 +172,7 @@ export function createKeyReader(db: Database) {
     forget,
     /** The key's record, valid or not; `null` when there is no such key. */
     find(key: string): KeyRecord | null {
-      const current = version()
-      if (current !== knownVersion) forget()
-      knownVersion = current
+      forgetIfChanged()
       const record = known.get(key) ?? missing.get(key)
       if (record !== undefined) return record
       const found = key === DEMO_KEY ? findDemo() : findStored(key)

@@ -21,7 +21,6 @@ import {
 import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../../proxies/store.ts'
 import { rollBack } from '../database.ts'
 import { isBusy } from '../errors.ts'
-import { createRoomCheck } from '../wal.ts'
 import { type Cities, createCities } from './cities.ts'
 import { countRows, createIndexUpkeep } from './store.ts'
 
@@ -190,7 +189,6 @@ function startImport(db: Database, mode: ImportMode, latest: number) {
   const isReplace = mode === 'replace'
   if (isReplace) for (const sql of [SWAP.drop, SWAP.stage]) db.run(sql)
   const table = isReplace ? 'temp.incoming' : 'proxies'
-  const requireRoom = createRoomCheck(db)
   const indexes = createIndexUpkeep(db)
   const cities = createCities(db, NAMES_MAX)
   // Not those that this import leaves without rows: somebody may be reading a row of them. It looks at all names.
@@ -267,7 +265,6 @@ function startImport(db: Database, mode: ImportMode, latest: number) {
       if ((isReplace || mode === 'merge') && written + removed > 0) db.run(MARK)
       indexes.restore()
       cities.removeUnused(lastCity)
-      requireRoom()
       db.run('commit')
       if (isReplace) db.run(SWAP.drop)
       return { added, updated: written - added, unchanged: accepted - written, removed }

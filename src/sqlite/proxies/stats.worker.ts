@@ -1,6 +1,6 @@
 /** The worker that answers queries about the list, with its columns in memory. */
 import { doTask, lowerPriority } from '../../lib/worker.ts'
-import { fingerprintOf, isSameFile } from '../database-files.ts'
+import { hasMoved } from '../database-files.ts'
 import { createStatsReader, type StatsQuery } from './stats.ts'
 import { openListFile } from './store.ts'
 
@@ -10,9 +10,8 @@ declare const self: Worker
 const MODE = { isServer: true, mustExist: true, cacheKib: 4 * 1024 } as const
 
 function open(file: string) {
-  const fingerprint = fingerprintOf(file)
   const db = openListFile(file, MODE)
-  return { fingerprint, db, answer: createStatsReader(db) }
+  return { db, answer: createStatsReader(db) }
 }
 let list: ReturnType<typeof open> | null = null
 
@@ -20,7 +19,7 @@ lowerPriority() // requests do not notice
 
 self.onmessage = ({ data: { file, request, number, asked } }: MessageEvent<StatsQuery>) =>
   void doTask(self, () => {
-    if (list !== null && !isSameFile(list.fingerprint, fingerprintOf(file))) {
+    if (list !== null && hasMoved(list.db)) {
       list.db.close()
       list = null
     }

@@ -7,6 +7,27 @@ import { cleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 
+test('a commit of another server clears cached keys only when it changed keys or plans', async () => {
+  const dir = dataDirectory()
+  const [id = ''] = addKeys(dir, {}, [{ key: 'mine', plan: 'free' }], T0)
+  const server = openServerRegistry(dir, () => {})
+  const other = openServerRegistry(dir, () => {})
+  try {
+    const found = server.keys.find('mine')
+    other.usage.probe() // commits, as an admission does
+    await nextTurn()
+    expect(server.keys.find('mine')).toBe(found)
+    other.keys.revoke(id, T0)
+    await nextTurn()
+    expect(server.keys.find('mine')?.revokedAt).toBe(T0)
+    other.plans.set({ name: 'free', enabled: false })
+    await nextTurn()
+    expect(server.keys.find('mine')?.caller.plan.enabled).toBeFalse()
+  } finally {
+    for (const { close } of [server, other]) close()
+  }
+})
+
 test('a text that is no key is one as soon as it is added, by this server or another process', async () => {
   const dir = dataDirectory()
   const { keys, close } = openServerRegistry(dir, () => {})

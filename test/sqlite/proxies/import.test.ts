@@ -2,12 +2,11 @@
  * Holds how SQLite writes the list, besides what every store promises of imports: the indexes and the disk, waiting for another process, and that an export imports as it was.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { renameSync, writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import type { Output } from '../../../src/api/render.ts'
 import { importSources } from '../../../src/import/import.ts'
-import { codeOf } from '../../../src/lib/errors.ts'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import { type IncomingProxy, LANGS, type Proxy, SERVICES } from '../../../src/proxies/proxy.ts'
 import type { Row } from '../../../src/proxies/row.ts'
@@ -101,12 +100,19 @@ describe('an import of more rows than are written at once', () => {
 
 test('an import that cannot begin leaves the list unlocked', async () => {
   const list = open(temporaryDirectory())
-  renameSync(list.file, `${list.file}.away`)
-  const begins = beginImport(list.db, 'set').lock()
-  expect(await begins.catch(codeOf)).toBe('ENOENT')
-  expect(() => beginImport(list.db, 'set').add(BARE)).toThrow('ENOENT')
-  renameSync(`${list.file}.away`, list.file)
+  list.db.run('alter table cities rename to away')
+  await expect(beginImport(list.db, 'merge').lock()).rejects.toThrow('cities')
+  expect(() => beginImport(list.db, 'merge').add(BARE)).toThrow('cities')
+  list.db.run('alter table away rename to cities')
   expect(load(list, [BARE])).toMatchObject({ added: 1 })
+})
+
+test('an import into a file that was removed fails', () => {
+  const list = open(temporaryDirectory())
+  const importTx = list.begin('merge')
+  importTx.add(BARE)
+  rmSync(list.file)
+  expect(() => importTx.commit()).toThrow(`${list.file} is missing`)
 })
 
 describe('a rollback', () => {
