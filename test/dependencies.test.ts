@@ -45,7 +45,6 @@ if (BINARY !== undefined) {
 
   test.each([
     'src/main.ts',
-    'src/sqlite/backup.worker.ts',
     'src/sqlite/database.worker.ts',
     'src/sqlite/proxies/stream.worker.ts',
     'src/node/follow.worker.ts',

@@ -1,5 +1,5 @@
 /**
- * One record of a list of any form: finds its address and its fields, wherever they stand in it, and writes them
+ * One record of a list of any form: finds its address and its fields at any depth, and writes them
  * under our names, as we write them (contract D3a).
  */
 import { memberNames } from '../api/render.ts'

@@ -46,6 +46,7 @@ export function openCheckerList(dir: string | null, clock: Clock) {
   return {
     ...withStoreErrors(file, {
       begin(mode: 'set', onWait?: () => void) {
+        requireCurrent()
         const { lock, commit, ...importTx } = list.begin(mode, onWait)
         return withStoreErrors(file, {
           ...importTx,
