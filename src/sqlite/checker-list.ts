@@ -30,11 +30,13 @@ export function openCheckerList(dir: string | null, clock: Clock) {
   const inodeOf = () => (dir === null ? 0 : statSync(file, { throwIfNoEntry: false })?.ino)
   const inode = inodeOf()
 
+  function requireNotReplaced(): void {
+    if (inodeOf() === inode) return
+    throw new CommandError(`${file} was removed or replaced; start the checker again`)
+  }
   /** @throws CommandError, which ends the checker, when the list was replaced or a newer program migrated it. */
   function requireCurrent(): void {
-    if (inodeOf() !== inode) {
-      throw new CommandError(`${file} was removed or replaced; start the checker again`)
-    }
+    requireNotReplaced()
     const [version, known] = [schemaVersion(list.db), LIST_SCRIPTS.length]
     if (version > known) throw new CommandError(ofNewer(file, version, known))
   }
@@ -46,7 +48,7 @@ export function openCheckerList(dir: string | null, clock: Clock) {
   return {
     ...withStoreErrors(file, {
       begin(mode: 'set', onWait?: () => void) {
-        requireCurrent()
+        requireNotReplaced()
         const { lock, commit, ...importTx } = list.begin(mode, onWait)
         return withStoreErrors(file, {
           ...importTx,

@@ -365,7 +365,7 @@ describe.skipIf(!HAS_POSTGRES)('nodes', () => {
       stdout: '',
       stderr:
         `proxylist: the database 127.0.0.1:${server.port}/postgres holds nothing of proxylist yet; ` +
-        'serve, move, import or keys add makes its schema\n',
+        'serve, restore, import or keys add makes its schema\n',
     })
     const stderr = 'proxylist: name the database with --database\n'
     expect(await proxylist(['nodes'])).toMatchObject({ exitCode: 2, stderr })
