@@ -30,7 +30,7 @@ export type DatabaseOrder = {
   signal: AbortSignal
 }
 
-/** Opens connections, works with them, and closes them, which ends what they have under way. */
+/** Opens connections, works with them, and closes them, which ends statements under way. */
 async function connected<T>(
   { url, timeoutMs, signal }: DatabaseOrder,
   work: (quick: Connection, patient: Connection) => Promise<T>,
@@ -88,7 +88,7 @@ export const readDump = (
 
 type Counts = { keys: number; subjects: number; proxies: number; plans: number }
 
-/** Rows of a database; of plans, those that are not as at the start. */
+/** Rows of a database. Unchanged built-in plans do not count. */
 async function countRows(query: Query): Promise<Counts> {
   const counts = await onlyRow<Omit<Counts, 'plans'>>(
     query,
@@ -112,7 +112,7 @@ async function requireEmpty(query: Query, shown: string): Promise<void> {
   )
 }
 
-/** What is no data of an empty database: plans of its start, and traces of earlier data. */
+/** Removes built-in plans, and traces of earlier data, from an empty database. */
 const CLEAR = ['plans', 'old_secrets', 'removed_keys', 'networks', 'days', 'feeds'].map(
   table => `delete from proxylist.${table}`,
 )

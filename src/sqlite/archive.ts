@@ -74,7 +74,7 @@ export async function writeArchive(
   return bytes
 }
 
-/** The entries of an archive. @throws ArchiveError, and what the source throws. */
+/** The entries of an archive. @throws ArchiveError, and errors of the source unchanged. */
 async function* entriesOf(source: AsyncIterable<Uint8Array>) {
   const chunks = source[Symbol.asyncIterator]()
   let start = Buffer.alloc(0)

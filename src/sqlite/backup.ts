@@ -59,7 +59,7 @@ export type BackupOptions = {
 /** The files in an archive, their rows, and the size of the archive in bytes. */
 export type Backup = { files: string[]; bytes: number } & Counts
 
-/** Files that no backup holds, and what a restore does with them. */
+/** Files that no backup holds, and the effect of that on a restore. */
 const LEFT_OUT = {
   [FEEDS_FILE]: 'after a restore, each feed is fetched in full once',
   [CHECKS_FILE]: 'a restore leaves what the checker remembers as it is',

@@ -113,8 +113,8 @@ function requireFree(dir: string, force: boolean): void {
 const BUSY_MS = 1_000
 
 /**
- * SQLite grants an exclusive lock only when nobody else has the database open. Closing the database also copies
- * its WAL into it. @throws CommandError when a server or command has it open.
+ * SQLite grants an exclusive lock only when no other connection is open. Closing the database also copies its WAL
+ * into it. @throws CommandError when a server or command has it open.
  */
 function requireUnused(file: string): void {
   if (!existsSync(file)) return

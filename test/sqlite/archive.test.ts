@@ -1,7 +1,4 @@
-/**
- * The archive of a backup (src/move/archive.ts): what was packed is extracted, by us and by tar(1), and
- * an archive that is truncated, damaged or holds something else is refused.
- */
+/** A backup archive is extracted as it was packed, by us and by tar(1); a truncated or foreign one is refused. */
 import { afterAll, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -43,7 +40,7 @@ const extract = (bytes: Uint8Array, sizes: readonly number[], dir = temporaryDir
     () => {},
   )
 
-test('an archive is extracted as it was packed, whatever the sizes of files and chunks', async () => {
+test('an archive is extracted as it was packed, for all sizes of files and chunks', async () => {
   const entries = fc.uniqueArray(
     fc.tuple(fc.stringMatching(/^[a-z]{1,9}\.db$/), fc.uint8Array({ maxLength: 2000 })),
     { maxLength: 4, selector: ([name]) => name },
@@ -109,7 +106,7 @@ test.each([
   expect(await extract(change(await pack(TWO)), [512]).catch(String)).toBe(`Error: ${says}`)
 })
 
-test('a failure of the source, of the target or of who counts the bytes comes out as it is', async () => {
+test('a failure of the source, the target or the progress callback is thrown unchanged', async () => {
   const archive = await pack(TWO)
   async function* failing() {
     yield archive.subarray(0, 600)

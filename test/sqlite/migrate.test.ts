@@ -73,7 +73,7 @@ const openInProcess = (file: string) =>
     { stdout: 'pipe', stderr: 'pipe' },
   )
 
-test('a new database has the newest schema, and the mark of what it holds', () => {
+test('a new database has the newest schema and its application id', () => {
   const file = join(temporaryDirectory(), FEEDS_FILE)
   const db = openDatabase(file, NEXT)
   expect(schemaVersion(db)).toBe(2)
@@ -199,7 +199,7 @@ describe('before keys or list are brought to a newer schema', () => {
     expect(copies.map(numbersIn)).toEqual(HOLDS.map(([name]) => [1, name.length, 99]))
   })
 
-  test('both have as many schemas, so that a number is that of one upgrade', () => {
+  test('both have the same number of schemas, so that a number names one upgrade', () => {
     expect(LIST_SCRIPTS).toHaveLength(ACCESS_SCRIPTS.length)
   })
 

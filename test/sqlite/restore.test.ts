@@ -333,7 +333,11 @@ const REFUSALS: readonly (readonly [what: string, change: Change, says: string |
     repacked(ACCESS_FILE, songs),
     ': access.db is a database of another program',
   ],
-  ['what is no database', repacked(PROXY_FILE, noDatabase), ': proxies.db is not a database'],
+  [
+    'a file that is no database',
+    repacked(PROXY_FILE, noDatabase),
+    ': proxies.db is not a database',
+  ],
   [
     'a database of a newer version',
     repacked(ACCESS_FILE, newer),
