@@ -4,7 +4,7 @@ import { parsePort } from '../proxies/proxy.ts'
 
 /** An IPv4 address, then a port behind a colon, white space or the delimiter of a table. */
 const ADDRESS =
-  /(?<![\p{L}\p{N}_.]|\d["'])((?:\d{1,3}\.){3}\d{1,3})(?:\s{0,9}:\s{0,9}|["'\s]{0,9}[,;|]["'\s]{0,9}|\s{1,9}port\s{0,3}[:=]?\s{0,9}|\s{1,99})(\d{1,5})(?![\p{L}\p{N}_]|\.\d)/giu
+  /(?<![\p{L}\p{N}_.]|[\d/]["'])((?:\d{1,3}\.){3}\d{1,3})(?:\s{0,9}:\s{0,9}|["'\s]{0,9}[,;|]["'\s]{0,9}|\s{1,9}port\s{0,3}[:=]?\s{0,9}|\s{1,99})(\d{1,5})(?![\p{L}\p{N}_]|\.\d|["']\d)/giu
 
 /** Where an address stands in a text. */
 export type Found = { ip: string; port: number; start: number; end: number }

@@ -96,7 +96,7 @@ type Matcher = (head: string, isComplete: boolean, names: Names) => boolean
 const MATCHERS: readonly (readonly [Format | 'yaml', Matcher])[] = [
   ['ndjson', (head, ...more) => head.startsWith('{') && isNdjson(head, ...more)],
   ['json', isJson],
-  ['yaml', head => YAML.test(head) && !/^\s*[\d#]/.test(head)],
+  ['yaml', head => YAML.test(head) && !/^\s*\d/.test(head)],
   ['csv', (head, _, names) => findTable(head, names) !== null],
   ['txt', isTxt],
 ]

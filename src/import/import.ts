@@ -13,7 +13,15 @@ import type { IncomingProxy, ProxyType } from '../proxies/proxy.ts'
 import type { ListSizes } from '../proxies/store.ts'
 import { detectFormat, type Format, READERS } from './formats.ts'
 import { createNames, type Mapping, mayBeKey, type Names } from './names.ts'
-import { type Chunks, NoList, peek, type RowSink, textOf, UnusableFile } from './reader.ts'
+import {
+  type Chunks,
+  NoList,
+  peek,
+  type RowSink,
+  textOf,
+  UnusableFile,
+  withLineFeeds,
+} from './reader.ts'
 import { createTranslator, type Translator } from './record.ts'
 import { type Context, type Defaults, type RawRow, readRow, rejectRow } from './row.ts'
 import { withAddressNotes } from './text.ts'
@@ -351,7 +359,7 @@ export async function importSources(
   async function readSource({ name, bytes: given, isOptional }: Source): Promise<void> {
     try {
       const text = textOf(countedUntilAborted(given, countBytes, signal), options.bytesMax)
-      const { head, isComplete, all } = await peek(text)
+      const { head, isComplete, all } = await peek(withLineFeeds(text))
       const { format: asked } = options
       const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked
       await READERS[format](paced(all, drained, signal), rows.sinkOf(format), names)

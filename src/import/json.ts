@@ -241,7 +241,7 @@ function createWalker(sink: RowSink, names: Names) {
     close(line: number, bracket: string): void {
       const frame = frames.length > 1 ? frames.pop() : undefined
       const isMatch = frame?.isArray === (bracket === ']')
-      if (frame && !isMatch && isBroken) return void frames.push(frame)
+      if (!isMatch && isBroken) return void (frame && frames.push(frame))
       if (!frame || !isMatch) {
         throw new UnusableFile(`line ${line}: not a JSON list of proxies, brackets do not match`)
       }

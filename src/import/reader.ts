@@ -205,3 +205,10 @@ async function* decoded(start: Uint8Array, bytes: Bytes): Chunks {
     throw new UnusableFile('is not UTF-16 text; save it as UTF-8')
   }
 }
+
+/** A text whose lines end in carriage returns only, with line feeds instead. */
+export async function* withLineFeeds(chunks: Chunks): Chunks {
+  const { head, all } = await peek(chunks)
+  const isConverted = head.includes('\r') && !head.includes('\n')
+  for await (const chunk of all) yield isConverted ? chunk.replaceAll('\r', '\n') : chunk
+}

@@ -24,7 +24,7 @@ export const readCsv: Reader = async (chunks, sink, names) => {
     if (broken !== null) return sink.bad(number, 'row', broken)
     const cells = cellsOf(line, delimiter)
     if (cells === null) return sink.bad(number, 'row', BAD_QUOTE)
-    if (isBlank(cells) || isRule(cells)) return
+    if (isBlank(cells) || (delimiter === '|' && isRule(cells))) return
     const rows = cells.length > columns.length ? onlyRowOfLine(line) : rowsOf(cells, columns, typed)
     for (const row of rows) sink.row(number, row)
     if (rows.length === 0 && !isComment(line)) sink.bad(number, 'row', wrongWidth(cells, columns))
@@ -66,6 +66,7 @@ function rowsOf(cells: readonly string[], columns: readonly string[], typed: rea
   if (cells.length !== columns.length) return []
   const row: { [column: string]: string } = Object.create(null) // `__proto__` is a name too
   for (let i = 0; i < columns.length; i++) row[columns[i] ?? ''] = cells[i] ?? ''
+  if (typed.length === 0) return [row]
   const rows: RawRow[] = typed.map(at => ({ ip: cells[at], type: columns[at] }))
   const holding = rows.filter(({ ip }) => addressesIn(String(ip)).length === 1)
   return holding.length > 0 ? holding : [row]

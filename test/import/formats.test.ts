@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { detectFormat, type Format, READERS } from '../../src/import/formats.ts'
 import { createNames } from '../../src/import/names.ts'
-import { UnusableFile } from '../../src/import/reader.ts'
+import { type RowSink, UnusableFile } from '../../src/import/reader.ts'
 import type { Context, RawRow } from '../../src/import/row.ts'
 
 const NAMES = createNames('the service')
@@ -17,65 +17,55 @@ async function* chunksOf(chunks: readonly string[]): AsyncIterable<string> {
 /** All that the reader of a format finds in these chunks. */
 async function found(format: Format, ...chunks: string[]): Promise<Found[]> {
   const all: Found[] = []
-  await READERS[format](
-    chunksOf(chunks),
-    {
-      row: (line, row, context = {}) =>
-        all.push([line, { ...row }, ...(Object.keys(context).length > 0 ? [context] : [])]),
-      bad: (line, _, reason) => all.push([line, reason]),
+  const sink: RowSink = {
+    row: (line, row, given) => {
+      const context = JSON.stringify(given ?? {}) // without members that are undefined
+      all.push([line, { ...row }, ...(context === '{}' ? [] : [JSON.parse(context)])] as Found)
     },
-    NAMES,
-  )
+    bad: (line, _, reason) => all.push([line, reason]),
+  }
+  await READERS[format](chunksOf(chunks), sink, NAMES)
   return all
 }
 
-const DETECTED: readonly (readonly [head: string, format: string])[] = [
-  ['1.2.3.4:80\n', 'txt'],
-  ['http://1.2.3.4:80', 'txt'],
-  ['# only a comment', 'txt'],
-  ['', 'txt'],
-  ['\n\n  \n', 'txt'],
-  ['# ip,type\nsocks5://1.2.3.4:80\n', 'txt'],
-  ['rubbish\n1.2.3.4:80\n', 'txt'],
-  ['[::1]:80\n1.1.1.1:80\n', 'txt'],
-  ['[ProxyList]\nsocks5 1.1.1.1 1080\n', 'txt'],
-  ['"1.2.3.4:80"', 'txt'],
-  ['ip,type\n1.2.3.4:80,http\n', 'csv'],
-  ['ip\n1.2.3.4:80\n', 'csv'],
-  ['Type , IP\r\nhttp,1.2.3.4:80\r\n', 'csv'],
-  ['\n\nip,port,type\n', 'csv'],
-  ['"ip","type"\n"1.2.3.4:80","http"\n', 'csv'],
-  ['"the ""note""",type,"ip"\nx,http,1.2.3.4:80\n', 'csv'],
-  ['[fresh] ,ip\nx,1.2.3.4:80\n', 'csv'],
-  ['proxies:\n- {type: http, server: 1.2.3.4, port: 80}\n', 'yaml'],
-  ['[]', 'json'],
-  ['[\n', 'json'],
-  ['[ [1, "x"] ]', 'json'],
-  ['[-1.5]', 'json'],
-  ['[null, {}]', 'json'],
-  ["['1.2.3.4:80']", 'json'],
-  ['  \n[{"ip":"1.2.3.4:80"}]', 'json'],
-  ['{}', 'json'],
-  ['{\n  "1.2.3.4:80": {}\n}', 'json'],
-  ['{"status":"ok","count":0,"data":[]}', 'json'],
-  ['{"status":"ok","count":0,"data":[{"ip":"1.2.3', 'json'],
-  ['{\n  "status": "ok",', 'json'],
-  ['{"ip":"1.2.3.4:80","type":"http"}\n{"ip":"1.2.3.5:80","type":"http"}\n', 'ndjson'],
-  ['{"ip":"1.2.3.4:80"}', 'ndjson'],
-  ['{"type":"http","ip":"1.2.3.4:80"}\r\n', 'ndjson'],
-  ['\n{"ip":"1.2.3.4:80","type":"http"}\n', 'ndjson'],
-  ['{"city":"x","ip":"1.2.3.4:80","type":"http"}\n', 'ndjson'],
-  ['{"ip":"1.2.3.4:80","speed":None}\n{"ip":"1.2.3.5:80"}\n', 'ndjson'],
-]
+const DETECTED: { [format: string]: readonly string[] } = {
+  txt: [
+    ...['1.2.3.4:80\n', 'http://1.2.3.4:80', '# only a comment', '', '\n\n  \n', '"1.2.3.4:80"'],
+    ...['# ip,type\nsocks5://1.2.3.4:80\n', 'rubbish\n1.2.3.4:80\n', '[::1]:80\n1.1.1.1:80\n'],
+    '[ProxyList]\nsocks5 1.1.1.1 1080\n',
+  ],
+  csv: [
+    ...['ip,type\n1.2.3.4:80,http\n', 'ip\n1.2.3.4:80\n', 'Type , IP\r\nhttp,1.2.3.4:80\r\n'],
+    ...['\n\nip,port,type\n', '"ip","type"\n"1.2.3.4:80","http"\n', '[fresh] ,ip\nx,1.2.3.4:80\n'],
+    '"the ""note""",type,"ip"\nx,http,1.2.3.4:80\n',
+  ],
+  yaml: [
+    'proxies:\n- {type: http, server: 1.2.3.4, port: 80}\n',
+    '# free\nproxies:\n- server: x\n',
+  ],
+  json: [
+    ...['[]', '[\n', '[ [1, "x"] ]', '[-1.5]', '[null, {}]', "['1.2.3.4:80']", '{}'],
+    ...['  \n[{"ip":"1.2.3.4:80"}]', '{\n  "1.2.3.4:80": {}\n}', '{\n  "status": "ok",'],
+    ...['{"status":"ok","count":0,"data":[]}', '{"status":"ok","count":0,"data":[{"ip":"1.2.3'],
+  ],
+  ndjson: [
+    ...['{"ip":"1.2.3.4:80"}', '{"type":"http","ip":"1.2.3.4:80"}\r\n', '\n{"ip":"1.2.3.4:80"}\n'],
+    '{"ip":"1.2.3.4:80","type":"http"}\n{"ip":"1.2.3.5:80","type":"http"}\n',
+    '{"city":"x","ip":"1.2.3.4:80","type":"http"}\n',
+    '{"ip":"1.2.3.4:80","speed":None}\n{"ip":"1.2.3.5:80"}\n',
+  ],
+}
 const UNDETECTED = [
   ...['[::1]:80\n', '<!doctype html>\n<html>', 'please come back later', 'null', '42'],
   ...['place,type\nhere,http\n', '1.2.3.4\n5.6.7.8\n', 'http://1.2.3.4:80\0\0\0'],
 ]
 
 describe('the format of a file', () => {
-  test.each(DETECTED)('%j is %s', (head, format) => {
-    expect(detectFormat(head, true, NAMES)).toBe(format as Format)
-  })
+  for (const [format, heads] of Object.entries(DETECTED)) {
+    test.each(heads)(`%j is ${format}`, head => {
+      expect<string>(detectFormat(head, true, NAMES)).toBe(format)
+    })
+  }
   test.each(UNDETECTED)('%j is none', head => {
     expect(() => detectFormat(head, true, NAMES)).toThrow(UnusableFile)
   })
@@ -95,158 +85,67 @@ describe('the format of a file', () => {
   })
 })
 
-const BAD: string = expect.any(String)
-const FILES: readonly (readonly [what: string, format: Format, text: string, rows: Found[]])[] = [
-  ...(['txt', 'ndjson', 'csv'] as const).map(format => ['nothing', format, '', []] as const),
-  [
-    'comments, blanks, prefixes and carriage returns',
-    'txt',
-    '# list\r\n\r\n http://1.2.3.4:80/ # fast\r\n\t\n1.2.3.5:80#x\n#end\nsocks5://1.2.3.6:80',
-    [
-      [3, { type: 'http', ip: '1.2.3.4:80' }],
-      [5, { ip: '1.2.3.5:80' }],
-      [7, { type: 'socks5', ip: '1.2.3.6:80' }],
-    ],
-  ],
-  ['a line without an address', 'txt', 'what is this\n', [[1, { ip: 'what is this' }]]],
-  [
-    'records, blanks and bad lines',
-    'ndjson',
-    '{"ip":"a"}\r\n\n  {"ip":"b"}  \n{"ip":\n[1]\n"x"\n{"ip":"c"}',
-    [
-      [1, { ip: 'a' }],
-      [3, { ip: 'b' }],
-      [4, BAD],
-      [5, BAD],
-      [6, BAD],
-      [7, { ip: 'c' }],
-    ],
-  ],
-  ['a header alone', 'csv', 'ip,type\n', []],
-  ['one column', 'csv', 'ip\n1.2.3.4:80', [[2, { ip: '1.2.3.4:80' }]]],
-  [
-    'the delimiter that sep= names',
-    'csv',
-    '"sep=;"\r\nip;x\r\na,b;c',
-    [[3, { ip: 'a,b', x: 'c' }]],
-  ],
-  ['comments', 'csv', '# a, b\nip,type\n# c\na,http\n#d', [[4, { ip: 'a', type: 'http' }]]],
-  [
-    'two columns with one name, of which the first is read',
-    'csv',
-    'ip,IP\n1.2.3.4:80,x',
-    [[2, { ip: '1.2.3.4:80', '': 'x' }]],
-  ],
-  [
-    'quotes and commas in cells',
-    'csv',
-    ' IP ,Type,note\n"a","http" ,"x, ""y"",z"\r\n\nb,https,\nc,http,""\nd,http,"x\ny"\n"e"f,http,\n',
-    [
-      [2, { ip: 'a', type: 'http', note: 'x, "y",z' }],
-      [4, { ip: 'b', type: 'https', note: '' }],
-      [5, { ip: 'c', type: 'http', note: '' }],
-      ...[6, 7, 8].map((line): Found => [line, BAD]),
-    ],
-  ],
-  [
-    'short and long rows',
-    'csv',
-    'ip,type\na\nb,http\nc,http,x\n,\nd,http',
-    [
-      [2, 'has 1 columns, the header has 2'],
-      [3, { ip: 'b', type: 'http' }],
-      [4, 'has 3 columns, the header has 2; a value that holds the delimiter needs quotes'],
-      [6, { ip: 'd', type: 'http' }],
-    ],
-  ],
-  [
-    'semicolons in a value',
-    'csv',
-    'ip,type,city\na,http,x;y;z,more\nb,http,x;y;z\nc,http,x;y;z\n',
-    [
-      [2, BAD],
-      [3, { ip: 'b', type: 'http', city: 'x;y;z' }],
-      [4, { ip: 'c', type: 'http', city: 'x;y;z' }],
-    ],
-  ],
-  ['an empty array', 'json', ' [ ] \n', []],
-  ['an empty object', 'json', '{}', []],
-  ['an empty envelope', 'json', '{"status":"ok","count":0,"filters":{"a":[{}]},"data":[]}', []],
-  ['an empty envelope of objects', 'json', '{"status":"ok","count":0,"data":{}}', []],
-  [
-    'an envelope in an envelope',
-    'json',
-    '{"ok":true,"result":{"total":2,"items":[\n{"ip":"a"},\n{"ip":"b"}],"page":1}}',
-    [
-      [2, { ip: 'a' }],
-      [3, { ip: 'b' }],
-    ],
-  ],
-  [
-    'an envelope, and metadata behind its list',
-    'json',
-    '{"data":[{"ip":"a"}],"filters":{"data":[1]},"count":1}',
-    [[1, { ip: 'a' }]],
-  ],
-  [
-    'arrays by type in an envelope',
-    'json',
-    '{"data":{"http":["1.2.3.4:80"],\n"socks5":["1.2.3.5:80"]}}',
-    [
-      [1, { ip: '1.2.3.4:80' }, { type: 'http' }],
-      [2, { ip: '1.2.3.5:80' }, { type: 'socks5' }],
-    ],
-  ],
-  [
-    'objects by address, without a comma and with too many',
-    'json',
-    '{"1.2.3.4:80":{} "1.2.3.5:80":{"type":"http"},,"1.2.3.6:80":{},}',
-    [
-      [1, {}, { listedAs: '1.2.3.4:80' }],
-      [1, { type: 'http' }, { listedAs: '1.2.3.5:80' }],
-      [1, {}, { listedAs: '1.2.3.6:80' }],
-    ],
-  ],
-  ...Object.entries({
-    'no comma': '[{"ip":"a"}\n{"ip":"b"}{"ip":"c"}]',
-    'more than one comma': '[{"ip":"a"},,\n{"ip":"b"}, , ,{"ip":"c"}]',
-    'commas at both ends': '[,{"ip":"a"},\n{"ip":"b"},{"ip":"c"},,]',
-    'a comma behind the list': '{"data":[{"ip":"a"},\n{"ip":"b"},{"ip":"c"},],}',
-    'several documents': '{"ip":"a"}\n[{"ip":"b"}]{"data":[{"ip":"c"}]}',
-  }).map(
-    ([what, text]) =>
-      [what, 'json', text, [...'abc'].map((ip, i): Found => [i === 0 ? 1 : 2, { ip }])] as const,
-  ),
-  [
-    'an array with values that are not records',
-    'json',
-    '[\n{"ip":"a"},\n1, "x"\n,null,[{"ip":"b"}],\n\n{\n"ip":"c"\n}, {"ip":"d"}]',
-    [
-      [2, { ip: 'a' }],
-      ...['1', 'x', 'null'].map((ip, i): Found => [i === 2 ? 4 : 3, { ip }]),
-      [4, { ip: 'b' }],
-      [6, { ip: 'c' }],
-      [8, { ip: 'd' }],
-    ],
-  ],
-]
+/** `line name=value …` for each row, with what its list says of it, and `line !` for a record that is not usable. */
+const shown = (items: readonly Found[]): string =>
+  items
+    .map(([line, row, context]) => {
+      const facts = Object.entries(typeof row === 'string' ? {} : { ...row, ...context })
+      const words = facts.map(([name, value]) => `${name}=${String(value).trim()}`)
+      return [line, ...(typeof row === 'string' ? ['!'] : words)].join(' ')
+    })
+    .join('; ')
 
-describe('rows of a file', () => {
-  test.each(FILES)('%s in %s', async (_, format, text, rows) => {
-    expect(await found(format, text)).toEqual(rows)
-  })
-  test.each([
-    ['throughout', 'ip,type\r\na,http\r\nb,"http"\r\nc,https'],
-    ['behind the first line', 'ip,type\na,http\r\nb,"http"\r\nc,https'],
-    ['on some lines', 'ip,type\r\na,http\nb,"http"\r\nc,https'],
-  ])('carriage returns %s in csv', async (_, text) => {
-    expect(trimmed(await found('csv', text))).toBe(
-      trimmed([
-        [2, { ip: 'a', type: 'http' }],
-        [3, { ip: 'b', type: 'http' }],
-        [4, { ip: 'c', type: 'https' }],
-      ]),
-    )
+/** `what :: text => rows` by format. `⏎` and `↵` are a line feed and a carriage return. */
+const FILES: { [format in Format]: string } = {
+  txt: `
+nothing :: => 
+comments, blanks and prefixes :: # list↵⏎↵⏎ http://1.2.3.4:80/ # fast↵⏎ ⏎1.2.3.5:80#x⏎#end⏎socks5://1.2.3.6:80 => 3 type=http ip=1.2.3.4:80; 5 ip=1.2.3.5:80; 7 type=socks5 ip=1.2.3.6:80
+a line without an address :: what is this⏎ => 1 ip=what is this`,
+  ndjson: `
+nothing :: => 
+blanks and bad lines :: {"ip":"a"}↵⏎⏎  {"ip":"b"}  ⏎{"ip":⏎[1]⏎"x"⏎{"ip":"c"} => 1 ip=a; 3 ip=b; 4 !; 5 !; 6 !; 7 ip=c`,
+  csv: `
+nothing :: => 
+a header alone :: ip,type⏎ => 
+one column :: ip⏎1.2.3.4:80 => 2 ip=1.2.3.4:80
+the delimiter that sep= names :: "sep=;"↵⏎ip;x↵⏎a,b;c => 3 ip=a,b x=c
+comments :: # a, b⏎ip,type⏎# c⏎a,http⏎#d => 4 ip=a type=http
+a column twice :: ip,x,IP⏎1.2.3.4:80,y,z => 2 ip=1.2.3.4:80 x=y =z
+quotes and commas in cells ::  IP ,Type,note⏎"a","http" ,"x, ""y"",z"↵⏎⏎b,https,⏎c,http,""⏎ => 2 ip=a type=http note=x, "y",z; 4 ip=b type=https note=; 5 ip=c type=http note=
+broken quotes :: ip,type,note⏎a,http,"x⏎y"⏎"b"c,http,⏎d,http, => 2 !; 3 !; 4 !; 5 ip=d type=http note=
+short and long rows :: ip,type⏎a⏎b,http⏎c,http,x⏎,⏎d,http => 2 !; 3 ip=b type=http; 4 !; 6 ip=d type=http
+semicolons in a value :: ip,type,city⏎a,http,x;y;z,more⏎b,http,x;y;z⏎c,http,x;y;z⏎ => 2 !; 3 ip=b type=http city=x;y;z; 4 ip=c type=http city=x;y;z
+carriage returns :: ip,type↵⏎a,http↵⏎b,"http"↵⏎c,https => 2 ip=a type=http; 3 ip=b type=http; 4 ip=c type=https
+carriage returns behind the first line :: ip,type⏎a,http↵⏎b,"http"↵⏎c,https => 2 ip=a type=http; 3 ip=b type=http; 4 ip=c type=https
+carriage returns on some lines :: ip,type↵⏎a,http⏎b,"http"↵⏎c,https => 2 ip=a type=http; 3 ip=b type=http; 4 ip=c type=https`,
+  json: `
+an empty array ::  [ ] ⏎ => 
+an empty object :: {} => 
+an empty envelope :: {"status":"ok","count":0,"filters":{"a":[{}]},"data":[]} => 
+an empty envelope of objects :: {"status":"ok","count":0,"data":{}} => 
+an envelope in an envelope :: {"ok":true,"result":{"total":2,"items":[⏎{"ip":"a"},⏎{"ip":"b"}],"page":1}} => 2 ip=a; 3 ip=b
+metadata behind a list :: {"data":[{"ip":"a"}],"filters":{"data":[1]},"count":1} => 1 ip=a
+arrays by type :: {"data":{"http":["1.2.3.4:80"],⏎"socks5":["1.2.3.5:80"]}} => 1 ip=1.2.3.4:80 type=http; 2 ip=1.2.3.5:80 type=socks5
+objects by address, with other commas :: {"1.2.3.4:80":{} "1.2.3.5:80":{"type":"http"},,"1.2.3.6:80":{},} => 1 listedAs=1.2.3.4:80; 1 type=http listedAs=1.2.3.5:80; 1 listedAs=1.2.3.6:80
+no comma :: [{"ip":"a"}⏎{"ip":"b"}{"ip":"c"}] => 1 ip=a; 2 ip=b; 2 ip=c
+more than one comma :: [{"ip":"a"},,⏎{"ip":"b"}, , ,{"ip":"c"}] => 1 ip=a; 2 ip=b; 2 ip=c
+commas at both ends :: [,{"ip":"a"},⏎{"ip":"b"},{"ip":"c"},,] => 1 ip=a; 2 ip=b; 2 ip=c
+a comma behind the list :: {"data":[{"ip":"a"},⏎{"ip":"b"},{"ip":"c"},],} => 1 ip=a; 2 ip=b; 2 ip=c
+several documents :: {"ip":"a"}⏎[{"ip":"b"}]{"data":[{"ip":"c"}]} => 1 ip=a; 2 ip=b; 2 ip=c
+values that are not records :: [⏎{"ip":"a"},⏎1, "x"⏎,null,[{"ip":"b"}],⏎⏎{⏎"ip":"c"⏎}, {"ip":"d"}] => 2 ip=a; 3 ip=1; 3 ip=x; 4 ip=null; 4 ip=b; 6 ip=c; 8 ip=d`,
+}
+
+describe('a reader finds', () => {
+  for (const [format, cases] of Object.entries(FILES) as [Format, string][]) {
+    for (const [, what, input = '', rows] of cases.matchAll(/^(.*) ::(.*) => (.*)$/gm)) {
+      test(`${what} in ${format}`, async () => {
+        const text = input.slice(1).replaceAll('⏎', '\n').replaceAll('↵', '\r')
+        expect(shown(await found(format, text))).toBe(rows ?? '')
+      })
+    }
+  }
+  test('how many cells a row has too few', async () => {
+    expect(await found('csv', 'ip,type\na\n')).toEqual([[2, 'has 1 columns, the header has 2']])
   })
 })
 
@@ -254,33 +153,26 @@ const LISTS: { [what: string]: (records: readonly string[]) => string } = {
   array: records => `[${records.join(',\n')}]`,
   object: records => `{${records.map((r, i) => `"1.2.3.${i}:80":${r}`).join(',\n')}}`,
 }
+const plain = (n: number): string => `{"ip":"1.2.3.${n}:80","type":"http"}`
+
+/** The last octet of each row, and `line !` for each broken record. */
+const octets = async (text: string): Promise<string> =>
+  (await found('json', text))
+    .map(item => /1\.2\.3\.(\d)/.exec(shown([item]))?.[1] ?? shown([item]))
+    .join(', ')
 
 describe('a broken record costs one row in', () => {
-  /** The last octets of the rows, and the lines of what cannot be used. */
-  const octetsAndLines = (items: readonly Found[]) => [
-    items.flatMap(([, row, context]) =>
-      typeof row === 'string' ? [] : [String(context?.listedAs ?? row.ip).slice(6, -3)],
-    ),
-    items.flatMap(([line, row]) => (typeof row === 'string' ? [line] : [])),
-  ]
   test.each(Object.entries(LISTS))('an %s, however the other records begin', async (_, listOf) => {
-    const plain = (n: number): string => `{"ip":"1.2.3.${n}:80","type":"http"}`
     const place = '"geo":{"city":{"id":1},"of":[{"a":{}}]}'
     const other = (n: number): string => `{${place},"ip":"1.2.3.${n}:80","type":"http"}`
-    const broken = '{"ip":"1.2.3.1:80","city":"a"b","types":[{"type":"http"},{"type":"https"}]}'
+    const broken = '{"ip":"1.2.3.1:80","city":"a"b"}'
     const text = listOf([plain(0), broken, other(2), other(3), '{"type":"http" 1}', plain(5)])
-    expect(octetsAndLines(await found('json', text))).toEqual([
-      ['0', '2', '3', '5'],
-      [2, 5],
-    ])
+    expect(await octets(text)).toBe('0, 2 !, 2, 3, 5 !, 5')
   })
   test('an object, where an address begins without its quote', async () => {
-    const records = [0, 1, 2].map(n => `"1.2.3.${n}:80":{"type":"http"}`)
-    for (const broken of [1, 2]) {
-      const text = `{${records.with(broken, String(records[broken]).slice(1)).join(',\n')}}`
-      const kept = ['0', '1', '2'].filter(n => n !== String(broken))
-      expect(octetsAndLines(await found('json', text))).toEqual([kept, [broken + 1]])
-    }
+    const [first, second, third] = [0, 1, 2].map(n => `"1.2.3.${n}:80":{"type":"http"}`)
+    expect(await octets(`{${first},\n${second?.slice(1)},\n${third}}`)).toBe('0, 2 !, 2')
+    expect(await octets(`{${first},\n${second},\n${third?.slice(1)}}`)).toBe('0, 1, 3 !')
   })
 })
 
@@ -337,7 +229,7 @@ describe('a reader finds the same rows when the text is cut in two at any byte',
   })
 })
 
-describe('JSON is refused wherever it is truncated:', () => {
+describe('JSON is refused where it is truncated:', () => {
   test.each(JSON_TEXTS)('%s', async (_, text) => {
     for (let end = 0; end < text.trimEnd().length; end += 1) {
       const outcome = await found('json', text.slice(0, end)).then(JSON.stringify, error => error)
@@ -352,20 +244,9 @@ const nested = (depth: number): string =>
 const UNUSABLE: readonly (readonly [what: string, format: Format, text: string, says?: string])[] =
   [
     ['rubbish behind the end', 'json', '[{"ip":"a"}] x'],
-    ['a key without colon', 'json', '{"1.2.3.4:80" {}}'],
     ['a bare key', 'json', '{ip:1}'],
     ['a comment', 'json', '[] // done'],
     ['too many envelopes in each other', 'json', nested(16), 'line 1: more than 16 lists are in'],
-    ...['{"filters":"', '{"', '{"data":[],"'].map(
-      start =>
-        [
-          `a text of megabytes behind ${start}`,
-          'json',
-          start + 'x'.repeat(1024 * 1024 + 1),
-          'line 1 is longer than 1 MiB',
-        ] as const,
-    ),
-    ['a delimiter that sep= does not name', 'csv', 'sep=;\nip,type\na,http\n'],
     ['a header without ip', 'csv', 'place,type\na,http\n', 'has no column ip'],
   ]
 
@@ -375,24 +256,23 @@ describe('a reader refuses', () => {
     await expect(outcome).rejects.toThrow(UnusableFile)
     await expect(outcome).rejects.toThrow(says)
   })
-  test('no 15 envelopes in each other', async () => {
+  test('only more than 15 envelopes in each other', async () => {
     expect(await found('json', nested(15))).toEqual([[1, { ip: '1.2.3.4:80' }]])
   })
-  test.each(['txt', 'csv', 'json', 'ndjson'] as const)(
-    '%s with the error of its sink',
-    async format => {
-      const full = new Error('disk full')
-      const fail = (): never => {
-        throw full
-      }
-      const texts = {
-        txt: '1.2.3.4:80\n',
-        csv: 'ip\na\n',
-        json: '[{"ip":"a"}]',
-        ndjson: '{"ip":"a"}',
-      }
-      const reading = READERS[format](chunksOf([texts[format]]), { row: fail, bad: fail }, NAMES)
-      await expect(reading).rejects.toBe(full)
+  test.each(['{"filters":"', '{"', '{"data":[],"'])(
+    'a text of megabytes behind %s',
+    async start => {
+      const reading = found('json', start + 'x'.repeat(1024 * 1024 + 1))
+      await expect(reading).rejects.toThrow(new UnusableFile('line 1 is longer than 1 MiB'))
     },
   )
+  const ROWS = { txt: '1.2.3.4:80\n', csv: 'ip\na\n', json: '[{"ip":"a"}]', ndjson: '{"ip":"a"}' }
+  test.each(Object.entries(ROWS))('%s when its sink fails', async (format, text) => {
+    const fail = (): never => {
+      throw new RangeError('disk full')
+    }
+    const sink = { row: fail, bad: fail }
+    const reading = READERS[format as Format](chunksOf([text]), sink, NAMES)
+    await expect(reading).rejects.toThrow(RangeError)
+  })
 })

@@ -6,7 +6,8 @@ import { T0 } from '../support/fixtures.ts'
 
 const NOW = T0 / 1000
 const PROVIDER = 'the service'
-const DEFAULTS = { type: undefined, nowMs: T0, provider: PROVIDER }
+/** A check is known to the second. */
+const DEFAULTS = { type: undefined, nowMs: T0 + 999, provider: PROVIDER }
 const MINIMAL = { ip: '1.2.3.4:80', type: 'http' }
 
 /** The proxy of a row that must be good, and the values that it leaves out. */
@@ -35,26 +36,12 @@ describe('a row', () => {
     const row = Object.fromEntries([...OPTIONAL, ...FLAGS].map(name => [name, nothing]))
     expect(read({ ...MINIMAL, ...row })).toEqual({ proxy: proxyOf(MINIMAL), unread: [] })
   })
-  test('may have every member', () => {
-    const row = {
-      ...{ ip: ' 185.162.7.9:8080 ', ip_out: '2001:DB8:0::7', type: 'SOCKS5', anon: 'Elite' },
-      ...{ speed: 1250000, ping: 0.532, timecheck: '2026-11-20 13:59:30', country: 'de' },
-      ...{ city: ' Берлин ', city_en: 'Berlin', works: '97', smtp: false, telegram: true },
-      ...{ avito: 0, google: 1, 'the service': 'true' },
-    }
-    expect(proxyOf(row)).toEqual({
-      ...{ ip: '185.162.7.9', port: 8080, ipOut: '2001:db8::7', type: 'socks5', anon: 'elite' },
-      ...{ speed: 1_250_000, pingMs: 532, checkedAt: NOW - 30, country: 'DE', city: 'Берлин' },
-      ...{ cityEn: 'Berlin', works: 97, services: new Set(['telegram', 'google', 'provider']) },
-      servicesStated: new Set(SERVICES),
-    })
-  })
   test('may have arrays of one text', () => {
     const row = { type: 'http', country: 'RU', city: 'Berlin', city_en: 'B', anon: 'high' }
     const listed = Object.fromEntries(Object.entries(row).map(([name, value]) => [name, [value]]))
     expect(proxyOf({ ...MINIMAL, ...listed })).toEqual(proxyOf({ ...MINIMAL, ...row }))
   })
-  test('has its own type, else that of its list, else that of the import', () => {
+  test('has its own type, or the type of its list, or the type of the import', () => {
     const typeOf = (row: RawRow, context: Context = {}) => {
       const { type, isTypeAssumed } = proxyOf(row, context, { ...DEFAULTS, type: 'socks4' })
       return [type, isTypeAssumed]
@@ -64,28 +51,25 @@ describe('a row', () => {
     expect(typeOf({ ip }, { type: 'socks5' })).toEqual(['socks5', undefined])
     expect(typeOf({ ip })).toEqual(['socks4', true])
   })
-  test('has its own values, else those of its list', () => {
-    const context = { country: 'DE', anon: 'elite', checkedAt: NOW - 9 }
-    expect(proxyOf(MINIMAL, context)).toMatchObject(context)
-    const own = { country: 'FR', anon: 'anonymous', checkedAt: NOW - 5 }
-    expect(proxyOf({ ...MINIMAL, ...own, checked_at: NOW - 5 }, context)).toMatchObject(own)
-    for (const checkedAt of [54, NOW + 1]) {
-      expect(proxyOf(MINIMAL, { checkedAt }).checkedAt).toBe(NOW)
+  test('has its own values, or the values of its list', () => {
+    const ofList = { country: 'DE', anon: 'elite' }
+    const context = { ...ofList, checked_at: NOW - 9 }
+    expect(proxyOf(MINIMAL, context)).toMatchObject({ ...ofList, checkedAt: NOW - 9 })
+    const own = { country: 'FR', anon: 'anonymous' }
+    const proxy = proxyOf({ ...MINIMAL, ...own, checked_at: NOW - 5 }, context)
+    expect(proxy).toMatchObject({ ...own, checkedAt: NOW - 5 })
+    for (const checked_at of [54, NOW + 1]) {
+      expect(proxyOf(MINIMAL, { checked_at }).checkedAt).toBe(NOW)
     }
   })
 })
 
 /** Rows with the address 1.2.3.4:80, and the keys under which they are listed. */
 const ADDRESSED: readonly (readonly [row: RawRow, listedAs?: string])[] = [
-  [{ ip: '1.2.3.4:80' }],
-  [{ ip: '1.2.3.4', port: '80' }],
-  [{ ip: '1.2.3.4', port: 80 }],
+  ...['1.2.3.4:80', ['1.2.3.4:80'], 'http://1.2.3.4: 80'].map(ip => [{ ip }] as const),
+  ...['80', 80].map(port => [{ ip: '1.2.3.4', port }] as const),
   [{ ip: '1.2.3.4:80', port: 80 }],
-  [{ ip: ['1.2.3.4:80'] }],
-  [{ ip: 'http://1.2.3.4: 80' }],
-  [{}, '1.2.3.4:80'],
-  [{ ip: '1.2.3.4' }, '1.2.3.4:80'],
-  [{ ip: '1.2.3.4', port: '80' }, '1.2.3.4:80'],
+  ...[{}, { ip: '1.2.3.4' }, { port: '80' }].map(row => [row, '1.2.3.4:80'] as const),
 ]
 const NO_ADDRESSES =
   '|1.2.3.4|1.2.3.4:0|1.2.3.4:65536|1.2.3.4:8o|1.2.3.4:-80|1.2.3:80|1.2.3.256:80|01.2.3.4:80|' +
@@ -129,6 +113,8 @@ describe('the address of a row', () => {
   }
 })
 
+const iso = (seconds: number): string => new Date(seconds * 1000).toISOString()
+const atHalf = (written: unknown) => [written, NOW - 30] as const
 /** The bounds of each member: its field, values, and how they are read. Words and units are in forms.test.ts. */
 const READ: {
   [member: string]: [field: keyof IncomingProxy, ...(readonly [value: unknown, got: unknown])[]]
@@ -165,6 +151,25 @@ const READ: {
     ['2001:db8:0:0:0:0:0:1', '2001:db8::1'],
     ['1:2:3:4::9.8.7.6', '1:2:3:4::908:706'],
   ],
+  checked_at: [
+    'checkedAt',
+    ...[NOW - 30, `${NOW - 30}`, NOW - 29.5, '2026-11-20T11:59:30'].map(atHalf),
+    ...['2026-11-20 11:59:30', '2026-11-20T11:59:30.999Z', '2026-11-20T05:59:30-0600'].map(atHalf),
+    ...[946_684_800, '2000-01-01'].map(written => [written, 946_684_800] as const),
+    ['2024-02-29T00:00:00Z', Date.UTC(2024, 1, 29) / 1000],
+    ['2026-11-20', NOW - 43_200],
+    ['2026-11-20T11:59Z', NOW - 60],
+    [`${NOW * 1000 - 1}`, NOW - 1],
+    [NOW * 1000, NOW],
+    ...[NOW + 300, iso(NOW + 300)].map(written => [written, NOW + 300] as const),
+  ],
+  timecheck: [
+    'checkedAt',
+    ['2026-11-20 13:59:30', NOW - 30],
+    ['2026-07-01 02:00:00', Date.UTC(2026, 6, 1) / 1000],
+    ['2000-01-01 02:00:00', 946_684_800],
+    ['2026-11-20 14:05:00', NOW + 300],
+  ],
 }
 const LONG = 'x'.repeat(1001)
 const NOT_FLAGS = [2, -1, 0.5, 'maybe', 'on', 'constructor', '__proto__', {}, [], [true], [[1]]]
@@ -187,12 +192,11 @@ const UNREAD: { [member: string]: readonly unknown[] } = {
   ],
   checked_at: [
     ...[-1, '1e9', true, {}, '2026-11-31T00:00:00Z', '2026-02-29', '2026-11-20T25:00:00Z'],
-    ...['20.11.2026 12:00', 'Fri, 20 Nov 2026 11:59:30 GMT'],
+    ...['11/12/2026 12:00', 'yesterday'],
   ],
   google: NOT_FLAGS,
   [PROVIDER]: NOT_FLAGS,
 }
-const iso = (seconds: number): string => new Date(seconds * 1000).toISOString()
 const REJECTED: { [member: string]: readonly unknown[] } = {
   type: ['ftp', 'socks', 'ftp,gopher', 'constructor', 5, true, {}, LONG],
   timecheck: ['2026-11-20 14:05:01', '1999-12-31 12:00:00'],
@@ -228,7 +232,11 @@ describe('a member of a row', () => {
       })
     }
   }
-  test('that makes anything fail costs that row only', () => {
+  test('checked_at counts, not timecheck', () => {
+    const row = { ...MINIMAL, timecheck: '2028-02-29 12:00:00', checked_at: NOW - 7 }
+    expect(proxyOf(row).checkedAt).toBe(NOW - 7)
+  })
+  test('that causes an unexpected error costs only its row', () => {
     const translate = (): never => {
       throw new RangeError('Maximum call stack size exceeded.')
     }
@@ -260,45 +268,5 @@ describe('a service of a row', () => {
     expect(services).toEqual(new Set(['provider'] as const))
     const { servicesStated } = proxyOf({ ...MINIMAL, 'the service': true }, {}, defaults)
     expect(servicesStated).toEqual(new Set())
-  })
-})
-
-/** Times of a check, and how rows write them. */
-const TIMES: readonly (readonly [checkedAt: number, ...written: RawRow[string][]])[] = [
-  [Date.UTC(2000, 0, 1) / 1000, 946_684_800, '2000-01-01'],
-  [Date.UTC(2024, 1, 29) / 1000, '2024-02-29T00:00:00Z'],
-  [NOW - 43_200, '2026-11-20'],
-  [NOW - 60, '2026-11-20T11:59Z'],
-  [NOW - 30, NOW - 30, `${NOW - 30}`, NOW - 29.5, '2026-11-20T11:59:30', '2026-11-20 11:59:30'],
-  [NOW - 30, '2026-11-20T11:59:30.999Z', '2026-11-20T13:59:30+02:00', '2026-11-20T05:59:30-0600'],
-  [NOW - 1, `${NOW * 1000 - 1}`],
-  [NOW, NOW * 1000],
-  [NOW + 300, NOW + 300, iso(NOW + 300)],
-]
-
-describe('the time of a check', () => {
-  for (const [checkedAt, ...written] of TIMES) {
-    test.each(written)(`%p as checked_at is ${checkedAt}`, checked_at => {
-      expect(proxyOf({ ...MINIMAL, checked_at }).checkedAt).toBe(checkedAt)
-    })
-  }
-  test.each([
-    ['2026-11-20 13:59:30', NOW - 30],
-    ['2026-07-01 02:00:00', Date.UTC(2026, 6, 1) / 1000],
-    ['2000-01-01 02:00:00', 946_684_800],
-    ['2026-11-20 14:05:00', NOW + 300],
-  ])('%p as timecheck is %d', (timecheck, checkedAt) => {
-    expect(proxyOf({ ...MINIMAL, timecheck }).checkedAt).toBe(checkedAt)
-  })
-  test('is checked_at rather than timecheck', () => {
-    const row = { ...MINIMAL, timecheck: '2028-02-29 12:00:00', checked_at: NOW - 7 }
-    expect(proxyOf(row).checkedAt).toBe(NOW - 7)
-  })
-  test('may be 5 minutes ahead, as the reason says', () => {
-    const result = readRow({ ...MINIMAL, checked_at: NOW + 301 }, DEFAULTS)
-    expect(result).toMatchObject({ reason: 'lies more than 5 minutes in the future' })
-  })
-  test('is the second in which the import began when the row names none', () => {
-    expect(proxyOf(MINIMAL, {}, { ...DEFAULTS, nowMs: T0 + 999 }).checkedAt).toBe(NOW)
   })
 })
