@@ -34,9 +34,9 @@ export type Source = {
   bytes: AsyncIterable<Uint8Array>
   /** The time that relative times are counted from, Unix milliseconds; the time of the import when left out. */
   atMs?: number
-  /** Whether its rows are offered to the whole internet: private addresses are of no use to it. */
+  /** True for a public URL. Private addresses in it are rejected. */
   isPublic?: boolean
-  /** Whether it is skipped, and not a reason to refuse the import, when it is no list. */
+  /** Skip it, instead of failing, when it is not a list. */
   isOptional?: boolean
 }
 
@@ -147,13 +147,11 @@ const COUNTED_MAX = 1000
 const VALUES_MAX = 5
 /** Most reasons in the sentence on missing rows. */
 const REASONS_SHOWN = 3
-/** How the addresses end that the key demo shows (contract B4). */
+/** The key `demo` shows addresses with this end (contract B4). */
 const MASKED = '.0.0'
-/** The first octets of private and loopback networks: only these rows are looked at closely. */
-const INTERNAL_LIKELY = /^(?:10|100|127|172|192)\./
 const PRIVATE = 'is a private or loopback address, which a list on the internet cannot offer'
 
-/** Counts texts. When there are too many, the rest is one. */
+/** Counts texts. Beyond the limit, they count as `other reasons`. */
 function count(counts: Map<string, number>, text: string): void {
   const key = counts.has(text) || counts.size < COUNTED_MAX ? text : 'other reasons'
   counts.set(key, (counts.get(key) ?? 0) + 1)
@@ -173,7 +171,7 @@ function missingSentence(read: number, reasons: ReadonlyMap<string, number>): st
   return `${counted(missing)} of ${several(read, 'row')} ${verb} missing (${parts.join('; ')})`
 }
 
-/** The type that the name of a file or its folder says, as `socks5.txt` and `socks4/data.txt` do. */
+/** Guesses the type from the name of a file or its folder: `socks5.txt`, `socks4/data.txt`. */
 function typeOfName(name: string): ProxyType | undefined {
   const path = name.replace(/^\w+:\/\/[^/]*/, '').replace(/[?#].*/s, '')
   for (const part of path.split(/[/\\]/).slice(-2).reverse()) {
@@ -184,7 +182,7 @@ function typeOfName(name: string): ProxyType | undefined {
   return undefined
 }
 
-/** Reads rows, under whatever names, and passes on the good ones. */
+/** Reads the rows of all sources and passes the good ones to `add`. */
 function createRowReader(
   names: Names,
   { defaults: given, fallbackType, strict }: ImportOptions,
@@ -208,7 +206,7 @@ function createRowReader(
   let own: Defaults = given
   /** For rows of which the unit of their ping is not certain. */
   let foreign: Defaults = given
-  /** The members of the row before: rows mostly have the same, which need no look-up. */
+  /** Members of the previous row: most rows have the same, and need no look-up. */
   let members: string[] | null = null
   let wasListed = false
   let translator: Translator = { translate: null, unknown: [], isRecord: false }
@@ -248,7 +246,7 @@ function createRowReader(
     observer.rejected(source.name, line, field, reason)
   }
 
-  /** An optional value that is not understood is left out, or refuses a strict import. */
+  /** Reports a value that no reader accepts. A strict import rejects its row. */
   function noteUnread(field: string, value: unknown, accepts: string): void {
     const text = typeof value === 'object' ? '' : printable(String(value).slice(0, SHOWN_MAX))
     const shown = text === '' || mayBeKey(text) ? 'a value' : `'${text}'`
@@ -262,9 +260,7 @@ function createRowReader(
   }
 
   function accept(line: number, proxy: IncomingProxy): void {
-    if (source.isPublic && INTERNAL_LIKELY.test(proxy.ip) && isInternal(proxy.ip)) {
-      return reject(line, 'ip', PRIVATE)
-    }
+    if (source.isPublic && isInternal(proxy.ip)) return reject(line, 'ip', PRIVATE)
     if (proxy.isTypeAssumed && typeFromName !== undefined) {
       notes.add(`the type ${typeFromName} is taken from the name ${source.name}`)
     }
@@ -378,7 +374,8 @@ export async function importSources(
     await readSource(source)
     const read = counts.read - before.read
     const [reason = '', missing = 0] = rows.mainReason() ?? []
-    if (read > 0 && counts.rejected - before.rejected === read) {
+    const lost = counts.rejected + counts.skipped - before.rejected - before.skipped
+    if (read > 0 && lost === read) {
       const share = `${counted(missing)} of ${counted(read)}`
       throw new CommandError(
         `${name}: no row is usable, ${share} because ${reason}; nothing was imported`,

@@ -88,18 +88,10 @@ function endOfValue(text: string, from: number): End {
   return endAt(-1)
 }
 
-/** Newlines between two positions of the text. */
-function countLines(text: string, from: number, to: number): number {
-  let lines = 0
-  for (let at = text.indexOf('\n', from); at >= 0 && at < to; at = text.indexOf('\n', at + 1))
-    lines += 1
-  return lines
-}
-
 /** A list or an envelope that was opened. */
 type Frame = {
   isArray: boolean
-  /** What it says of the records in it. */
+  /** Type, country and time that apply to its records. */
   context: Context
   /** The key of the next value in an object; `null` where a key comes next, and in arrays. */
   key: string | null
@@ -109,10 +101,10 @@ type Frame = {
   hasRow: boolean
 }
 
-/** Where the next record may begin after a broken one: behind its brace, or an address behind a comma. */
+/** Where to go on after a broken record: `}, {`, `}, "key": {` or `, "1.2…`. */
 const NEXT_RECORD = /\}\s*,?\s*(?=\{|"[^"\n]{1,99}"\s*:\s*\{)|[,\n]\s*(?="(?:\w+:\/\/)?\d{1,3}\.)/g
 
-/** Follows the outer structure: takes one bracket, key or complete value at a time. */
+/** A state machine over brackets, keys and complete values. */
 function createWalker(sink: RowSink, names: Names) {
   const root: Frame = { isArray: true, context: {}, key: null, isOfList: false, hasRow: true }
   const frames = [root]
@@ -137,7 +129,7 @@ function createWalker(sink: RowSink, names: Names) {
     here().key = null
   }
 
-  /** What holds no address is metadata, unless it stands in a list of rows. */
+  /** A value without an address is a bad row in a list of rows, and metadata elsewhere. */
   const isMetadata = ({ isArray, hasRow }: Frame): boolean =>
     !isArray || (frames.length > 2 && !hasRow)
 
@@ -146,7 +138,7 @@ function createWalker(sink: RowSink, names: Names) {
 
   function open(line: number, isArray: boolean, members: object = {}): true {
     if (frames.length > DEPTH_MAX) {
-      throw new UnusableFile(`line ${line}: more than ${DEPTH_MAX} lists are in each other`)
+      throw new UnusableFile(`line ${line}: more than ${DEPTH_MAX} lists are nested`)
     }
     let context = contextHere()
     const isOfList = Object.values(members).some(isListOfRecords)
@@ -186,7 +178,7 @@ function createWalker(sink: RowSink, names: Names) {
       addRow(line, value, { ...contextHere(), listedAs: frame.key ?? '' })
       return false
     }
-    if (frame === root && value.status === 'error') throw new NoList('is an error answer')
+    if (frame === root && value.status === 'error') throw new NoList('is an error response')
     const kind = kindOf(value, names)
     const canHold = kind === 'envelope' || kind === 'empty'
     if (canHold && (kind === 'envelope' || frame === root || isMetadata(frame))) {
@@ -200,7 +192,7 @@ function createWalker(sink: RowSink, names: Names) {
     return false
   }
 
-  /** A broken value in a list is a record; any other may hold records, and the broken one is among them. */
+  /** A broken value in a list is one bad record. A broken envelope is opened, to find the bad record in it. */
   function takeBroken(line: number, source: string, reason: string, frame: Frame): boolean {
     const isRecord = (frame.isArray && frame !== root) || isListed(frame)
     if (!isRecord && /^[[{]/.test(source)) return open(line, source.startsWith('['))
@@ -233,7 +225,7 @@ function createWalker(sink: RowSink, names: Names) {
     take,
     takeBroken: (line: number, source: string): boolean =>
       takeBroken(line, source, NOT_JSON, here()),
-    /** Opens a value that is too long to be a record, if it can hold records. */
+    /** Opens an array or object that is longer than a record may be. */
     openLong(line: number, bracket: string): void {
       if (!/[[{]/.test(bracket)) throw new UnusableFile(`line ${line} ${TOO_LONG}`)
       open(line, bracket === '[')
@@ -249,7 +241,7 @@ function createWalker(sink: RowSink, names: Names) {
       here().key = null
     },
     end(rest: string): void {
-      // Brackets cannot be counted behind a broken record.
+      // After a broken record, the depth of brackets is unreliable.
       const isTruncated = (frames.length > 1 || rest !== '') && !isBroken
       if (isTruncated) throw new UnusableFile('is truncated, or not JSON')
       if (!hasRecord && !hasEmptyList) throw new NoList('holds no proxies')
@@ -288,7 +280,7 @@ export const readJson: Reader = async (chunks, sink, names) => {
     const source = text.slice(from, end)
     const isOpened = brokenAt >= 0 ? walker.takeBroken(line, source) : walker.take(line, source)
     if (isOpened) return from + 1
-    line += countLines(text, from, end)
+    line += source.split('\n').length - 1
     return end
   }
 
@@ -307,7 +299,7 @@ export const readJson: Reader = async (chunks, sink, names) => {
     text = text.slice(at)
   }
 
-  // Joining and scanning the text for each chunk would take long: wait until it is twice as long.
+  // Scanning an unfinished record again at each chunk is quadratic: wait until the text has doubled.
   let lengthMin = 0
   for await (const chunk of chunks) {
     text += chunk

@@ -1,6 +1,6 @@
 /**
- * The names under which lists hold the fields of a record (contract D3a). A new form is a new name in a table here.
- * What values may be is in `values.ts`.
+ * Column and member names that lists use for our fields (contract D3a). To support another name, add it to `NAMES`.
+ * Values are read in `values.ts`.
  */
 import { memberNames } from '../api/render.ts'
 import { nearest } from '../lib/did-you-mean.ts'
@@ -84,17 +84,10 @@ const NAMES: { readonly [field: string]: string } = {
   '+total': 'check count, total checks, checks total, checks, attempts',
 }
 
-/** How an envelope names the time of its list, beside the names of `checked_at`. */
-const LIST_TIMES = new Set([
-  'generated',
-  'generatedat',
-  'createdat',
-  'created',
-  'publishedat',
-  'fetchedat',
-])
+/** Members of an envelope that hold the time of the list, beside the names of `checked_at`. */
+const LIST_TIMES = /^(?:generated|created|published|fetched)(?:at)?$/
 
-/** Names whose value up to 1 is a share of one; of these, the value is that of failures. */
+/** `rate: 0.9` means 90 %. Names of failures count what is missing to 100. */
 export const SHARES = /rate|ratio|share|stability|reliability/
 export const OF_FAILURES = /error|fail/
 
@@ -119,7 +112,7 @@ export type Meaning = {
 }
 
 export type Names = {
-  /** What a member is good for; `path` is its normalised name behind those of its parents. */
+  /** Finds the field of a member. `path`: normalised names from the root. */
   meaningOf(path: readonly string[]): Meaning | null
   /** The field of a member of the row itself, as it is written. */
   fieldOf(name: string): string | undefined
@@ -131,7 +124,7 @@ export type Names = {
   numbered: readonly number[]
 }
 
-/** What a deeply nested member measures is something else; so is a nested status. */
+/** Deep members such as `asn.stats.speed`, and nested statuses, do not describe the proxy. */
 const MEASURED = /^(?:ping|speed|works|\+good|\+bad|\+total)$/
 
 /** Most names in memory: a file may have a new name in each row. */
@@ -192,12 +185,10 @@ export function createNames(provider: string, mapping: Mapping = new Map()): Nam
     meaningOf,
     fieldOf: name => (name.startsWith('__') ? undefined : meaningOf([normalise(name)])?.field),
     requireUsed() {
-      for (const name of unused.values()) {
-        const shown = name.slice(0, 40)
-        throw new CommandError(
-          `--map: no column or member is called '${shown}'; nothing was imported`,
-        )
-      }
+      const [name] = unused.values()
+      if (name === undefined) return
+      const problem = `no column or member is called '${name.slice(0, 40)}'`
+      throw new CommandError(`--map: ${problem}; nothing was imported`)
     },
     ...{ provider, hasMapping: mapping.size > 0, numbered },
   }
@@ -213,7 +204,7 @@ export function contextOfKey(key: string, context: Context): Context {
   return isLong ? { ...context, anon: readAnon(key) || context.anon } : context
 }
 
-/** The fields that a member of an envelope can say of all records in it. */
+/** Members of an envelope that apply to all its records. */
 const OF_LISTS: { readonly [field: string]: (value: unknown) => unknown } = {
   ...{ type: readType, country: readCountryValue, anon: readAnon },
   checked_at: value => readTime(value, null),
@@ -221,7 +212,7 @@ const OF_LISTS: { readonly [field: string]: (value: unknown) => unknown } = {
 
 /** The context of records in an envelope, from a member of it beside them. */
 export function contextOfMember(name: string, value: unknown, names: Names, context: Context) {
-  const field = LIST_TIMES.has(normalise(name)) ? 'checked_at' : (names.fieldOf(name) ?? '')
+  const field = LIST_TIMES.test(normalise(name)) ? 'checked_at' : (names.fieldOf(name) ?? '')
   const read = OF_LISTS[field]?.(value)
   return read ? { ...context, [field]: read } : context
 }

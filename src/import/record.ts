@@ -45,7 +45,7 @@ type Leaf = {
   inArray: boolean
 }
 
-/** Deepest member that is looked at, and most leaves. */
+/** Limits on one record: nesting depth and number of leaves. */
 const DEPTH_MAX = 8
 const LEAVES_MAX = 2000
 
@@ -161,7 +161,7 @@ export type Translator = {
   isRecord: boolean
 }
 
-/** A tool that gives no units, recognised by members that only its rows have together. */
+/** A known format without units. A row has it when it has all of `members`. */
 type Tool = {
   members: readonly string[]
   ping: PingUnit
@@ -226,7 +226,7 @@ function groupByField(leaves: readonly Leaf[]): Groups {
 }
 
 /** A record under our names, with values as we write them. @throws BadField */
-function toRow(given: RawRow, names: Names, defaults: Defaults, tool: Tool | undefined): RawRow {
+function toRow(given: RawRow, names: Names, defaults: Defaults, tool?: Tool): RawRow {
   const row: { [member: string]: unknown } = tool?.codes === undefined ? given : { ...given }
   for (const [member, name, words] of tool?.codes ?? []) row[name] = words[Number(given[member])]
   const leaves = leavesOf(row, names)
@@ -245,7 +245,7 @@ function toRow(given: RawRow, names: Names, defaults: Defaults, tool: Tool | und
   if (timed !== undefined) Object.assign(out, { ping: out.ping ?? timed.value, speed: null })
   out.type = typeOf(groups, port, defaults, tool)
   if (!readType(out.type) && notes.type !== undefined) out.type = notes.type
-  // The level stands in `type` where the type stands in `protocol`.
+  // Some lists put the anonymity level in `type` and the type in `protocol`.
   const texts = (groups.get('type') ?? []).map(({ value }) => readText(value) ?? '')
   out.anon ??= texts.map(text => (text.length > 3 ? readAnon(text) : '')).find(Boolean)
   out.works ??= worksOfCounts(groups)
@@ -277,12 +277,12 @@ function addressOf(row: RawRow, leaves: readonly Leaf[]): Partial<FoundAddress> 
   return first
 }
 
-/** The first value of a field that is understood, as we write it; else the first, which `readRow` will note. */
+/** Returns the first value that a reader accepts. Otherwise `readRow` reports the first one. */
 function firstUnderstood(
   field: string,
   group: readonly Leaf[],
   defaults: Defaults,
-  tool: Tool | undefined,
+  tool?: Tool,
 ): unknown {
   const read = READERS[field]
   for (const { value, meaning } of group) {
@@ -295,14 +295,9 @@ function firstUnderstood(
   return new NotUnderstood(group[0]?.value)
 }
 
-type ReadValue = (
-  value: unknown,
-  meaning: Meaning,
-  defaults: Defaults,
-  tool: Tool | undefined,
-) => unknown
+type ReadValue = (value: unknown, meaning: Meaning, defaults: Defaults, tool?: Tool) => unknown
 
-/** Readers of fields whose values need a unit or a reference, into our own form. */
+/** Fields whose value depends on the unit, the name of the member or the time. */
 const READERS: { readonly [field: string]: ReadValue } = {
   ping(value, { unit, rank }, { pingUnit }, tool) {
     const named = unit === '' ? undefined : unit.startsWith('m') ? 'ms' : 's'
@@ -334,12 +329,12 @@ function countryOf(group: readonly Leaf[]): unknown {
   return known?.country ?? read.find(({ value }) => typeof value === 'string')?.value
 }
 
-/** The types of a record as words, from those that it states, else from its flags. @throws BadField */
+/** The types in the type members of a record; otherwise its flags, such as `socks5: true`. @throws BadField */
 function typeOf(
   groups: Groups,
   port: Leaf | undefined,
   defaults: Defaults,
-  tool: Tool | undefined,
+  tool?: Tool,
 ): string | undefined {
   const all = groups.get('type') ?? []
   const ports = groups.get('port') ?? []
@@ -358,7 +353,7 @@ function typeOf(
   const flags = (['socks5', 'socks4', 'https', 'http'] as const).filter(type =>
     groups.get(`+${type}`)?.some(({ value }) => readFlag(value) === true),
   )
-  // TLS beside http means https. Beside another type it says nothing of the type.
+  // With http, TLS means https. With another type, it means nothing here.
   const isTls = flags.includes('https')
   const isOnlyTls = isTls && flags.length === 1 && defaults.type !== undefined
   const stated = types.length > 0 ? types : isOnlyTls ? [] : flags
@@ -372,9 +367,8 @@ function typeOf(
 
 /** The success rate of a record that counts good and bad checks. */
 function worksOfCounts(groups: Groups): number | undefined {
-  const [good, bad, total] = ['+good', '+bad', '+total'].map(field =>
-    Number(groups.get(field)?.[0]?.value ?? Number.NaN),
-  ) as [number, number, number] // one for each field
+  const countOf = (field: string): number => Number(groups.get(field)?.[0]?.value ?? Number.NaN)
+  const [good, bad, total] = [countOf('+good'), countOf('+bad'), countOf('+total')] as const
   const all = Number.isNaN(good + bad) ? total : good + bad
   const share = (Number.isNaN(good) ? all - bad : good) / all
   return share >= 0 && share <= 1 ? Math.floor(share * 100) : undefined

@@ -251,14 +251,13 @@ export function readRow(
     }
     const { ip, port } = addressOf(row, context?.listedAs)
     const { type, isAssumed } = typeOf(row, defaults, context)
-    const speed = translate === null ? readSpeed(row.speed, 'bytes') : asIs(row.speed)
     const proxy: IncomingProxy = {
       ip,
       port,
       type,
       ipOut: orUnread('ip_out', row.ip_out, readIp(row.ip_out), ''),
       anon: orUnread('anon', row.anon, readAnon(row.anon), '') || anonOf(context),
-      speed: orUnread('speed', row.speed, speed, null),
+      speed: orUnread('speed', row.speed, readSpeed(row.speed, 'bytes'), null),
       pingMs: orUnread('ping', row.ping, readPing(row.ping, defaults.pingUnit ?? 's'), null),
       checkedAt: checkedAtOf(row, defaults.nowMs, context?.checked_at, onUnread),
       country:
@@ -282,6 +281,3 @@ export function readRow(
 
 const anonOf = (context: Context | undefined): IncomingProxy['anon'] =>
   readAnon(context?.anon) ?? ''
-/** A translated speed is a number or not understood. */
-const asIs = (value: unknown): number | null | undefined =>
-  value === undefined || value === null ? null : typeof value === 'number' ? value : undefined

@@ -15,18 +15,15 @@ import {
   typeOfWord,
 } from './values.ts'
 
-/** A line without its comment, which `#` or `//` begins. */
-export const withoutComment = (line: string): string =>
-  line.includes('#') || line.includes(' //')
-    ? line.replace(/#.*|\s\/\/.*/s, '').trim()
-    : line.trim()
+/** A line without its `#` or ` //` comment. */
+export const withoutComment = (line: string): string => line.replace(/#.*|\s\/\/.*/s, '').trim()
 
 const PLAIN = /^(?:([a-z][a-z\d]*):\/\/)?(\d[\d.]*:\d{1,5})\/?$/i
 
 /** Most characters that are read on each side of an address. */
 const NOTES_MAX = 1000
 
-/** Lines of lists that are no rows: `[ProxyList]`, `strict_chain`, `-----`. */
+/** Lines to skip: `[ProxyList]`, `strict_chain`, `-----`. */
 const NO_ROW = /^(?:\[[^\]:]*\]|[-=*_\s]*|\w+_\w+(?: \d+)?)$/
 
 /** The rows of a line without a comment: one for each address. A line without one gives a row that will be rejected. */
@@ -81,7 +78,7 @@ const STATE = /\b(?:alive|working|valid|active|online|status|state)\s*[:=]\s*(\w
 
 type Notes = { [field: string]: string | boolean }
 
-/** What the text before and behind an address says. */
+/** Reads notes from the text around an address. `password` makes `readRow` reject the row. */
 function notesOf(before: string, after: string): Notes {
   const notes: Notes = {}
   if (before === '' && after === '') return notes
@@ -103,7 +100,7 @@ function notesOf(before: string, after: string): Notes {
   return notes
 }
 
-/** Whether a part behind an address is neither a type, a country nor a level: it may be a user. */
+/** Whether a part behind an address may be a user: it is no type, country or level. */
 const isNoNote = (part: string): boolean =>
   typeOfWord(part) === undefined && anonOfWord(part) === undefined && readCountry(part) === null
 

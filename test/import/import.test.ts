@@ -54,7 +54,7 @@ all_records.ndjson :: no row is usable, 1 of 2 because ip has no port
 all_rows.txt :: no row is usable, 2 of 3 because ip must be an IPv4 address with a port
 truncated_array.json truncated_envelope.json truncated_in_record.json :: is truncated
 envelope_scalar_data.json envelope_without_data.json :: holds no proxies
-error_answer.json error_answer_pretty.json :: is an error answer
+error_answer.json error_answer_pretty.json :: is an error response
 image.png nul.txt :: is not text
 utf16.txt :: is not UTF-16 text
 latin1.csv :: no row is usable, 1 of 1 because row has a byte that is not UTF-8; save the file as UTF-8
