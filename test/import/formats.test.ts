@@ -246,7 +246,12 @@ const UNUSABLE: readonly (readonly [what: string, format: Format, text: string, 
     ['rubbish behind the end', 'json', '[{"ip":"a"}] x'],
     ['a bare key', 'json', '{ip:1}'],
     ['a comment', 'json', '[] // done'],
-    ['too many envelopes in each other', 'json', nested(16), 'line 1: more than 16 lists are nested'],
+    [
+      'too many envelopes in each other',
+      'json',
+      nested(16),
+      'line 1: more than 16 lists are nested',
+    ],
     ['a header without ip', 'csv', 'place,type\na,http\n', 'has no column ip'],
   ]
 
