@@ -36,7 +36,7 @@ import { storesOf } from './stores.ts'
 
 type StoreSettings = Settings<'data' | 'database' | 'databaseTimeout'>
 
-/** Backs up what the settings choose; `leavesOut` says which files are not part of it. */
+/** Backs up the data directory or the shared database. `leavesOut` lists the files that the archive lacks. */
 export async function backUpStores(
   { data: dir, database: url, databaseTimeout: timeoutMs }: StoreSettings,
   options: BackupOptions,
@@ -135,7 +135,7 @@ export const restoreDatabase = (
     return { ...contents, shown: shownDatabase(url) }
   })
 
-/** What an archive holds, for the operator: `access.db (2 keys, 2 plans) and proxies.db (5 proxies)`. */
+/** Describes an archive for the operator: `access.db (2 keys, 2 plans) and proxies.db (5 proxies)`. */
 export function describeContents({ files, keys, plans, proxies }: Contents): string {
   const contents: { [file: string]: string } = {
     [ACCESS_FILE]: `${counted(keys)} keys, ${counted(plans)} plans`,

@@ -19,7 +19,7 @@ export type DayUse = {
 /** The use of a key: the instant of its last admission, and its days, oldest first. */
 export type KeyUse = { lastSeenMs: number | null; days: readonly DayUse[] }
 
-/** What a response adds to the use of its key, besides the request itself. */
+/** The records and refusals that a response adds to the use of its key. The request is counted elsewhere. */
 export type AnswerUse = { keyId: string; records: number; refused: number; nowMs: number }
 
 export const unusedDay = (day: number): DayUse => ({
@@ -112,7 +112,7 @@ export function createUseBuffer() {
       return taken
     },
 
-    /** Puts back what a failed flush has taken. */
+    /** Takes days back after a flush has failed. */
     putBack(taken: readonly PendingUse[]): void {
       const later = [...all()]
       byDay.clear()
@@ -125,7 +125,7 @@ export function createUseBuffer() {
       }
     },
 
-    /** The days of a key that are not in the store yet, including those that a flush is `writing`. */
+    /** Returns the days of a key that the store lacks. `writing`: the days in a flush that runs. */
     daysOf: (id: string, writing: Iterable<PendingUse> = []): DayUse[] =>
       [...byDay.values().map(ofDay => ofDay.get(id)), ...writing]
         .filter(pending => pending !== undefined)

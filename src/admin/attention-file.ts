@@ -1,4 +1,4 @@
-/** What the server has counted and no other process knows, in a file that `doctor` reads. */
+/** A file with the counts that only the server knows. `doctor` reads it. */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 

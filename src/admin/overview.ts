@@ -1,5 +1,5 @@
 /**
- * The overview of the console: what the service does now, and how it did in the last 24 hours. Rates are
+ * The overview of the console: the service now and in the last 24 hours. Rates are
  * differences of counters over a stopwatch, because the clock may jump.
  */
 import type { CheckerStatus } from '../checker/ports.ts'

@@ -149,6 +149,6 @@ export interface AnswerStreamer {
    * @throws ApiError as `stream` does.
    */
   matches(query: Query, nowMs: number, tenant: Tenant, onBegin: () => void): Promise<Matches>
-  /** Refuses requests that wait for a slot, and those that would wait from now on: the server is stopping. */
+  /** Refuses the requests in the queue and all later ones that would join it. A server calls it when it stops. */
   refuseWaiting(): void
 }

@@ -103,18 +103,6 @@ export type Totals = {
   notes: readonly string[]
 }
 
-/** Passes bytes on and counts them, until `signal` is aborted: also while none come. */
-async function* countedUntilAborted(
-  bytes: AsyncIterable<Uint8Array>,
-  count: (bytes: number) => void,
-  signal: AbortSignal,
-): AsyncIterable<Uint8Array> {
-  for await (const chunk of chunksUntilAborted(bytes, signal)) {
-    count(chunk.length)
-    yield chunk
-  }
-}
-
 /** Characters between two turns of the event loop: importing them takes some 20 ms. */
 const TURN_LENGTH = 1024 * 1024
 
@@ -325,9 +313,6 @@ export async function importSources(
 ): Promise<Totals> {
   const names = createNames(options.defaults.provider, options.mapping)
   let bytes = 0
-  const countBytes = (more: number): void => {
-    bytes += more
-  }
   /** Good rows of the chunk that has the first of them: only for these is it worth to lock the list. */
   const waiting: IncomingProxy[] = []
   let isReady = false
@@ -339,6 +324,14 @@ export async function importSources(
   )
   const { counts } = rows
   const { signal = new AbortController().signal } = options
+
+  /** Passes the bytes of a source on and counts them. */
+  async function* counting(given: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+    for await (const chunk of chunksUntilAborted(given, signal)) {
+      bytes += chunk.length
+      yield chunk
+    }
+  }
 
   async function getReady(): Promise<void> {
     if (isReady) return
@@ -354,7 +347,7 @@ export async function importSources(
 
   async function readSource({ name, bytes: given, isOptional }: Source): Promise<void> {
     try {
-      const text = textOf(countedUntilAborted(given, countBytes, signal), options.bytesMax)
+      const text = textOf(counting(given), options.bytesMax)
       const { head, isComplete, all } = await peek(withLineFeeds(text))
       const { format: asked } = options
       const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked

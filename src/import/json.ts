@@ -194,9 +194,9 @@ function createWalker(sink: RowSink, names: Names) {
 
   /** A broken value in a list is one bad record. A broken envelope is opened, to find the bad record in it. */
   function takeBroken(line: number, source: string, reason: string, frame: Frame): boolean {
-    const isRecord = (frame.isArray && frame !== root) || isListed(frame)
-    if (!isRecord && /^[[{]/.test(source)) return open(line, source.startsWith('['))
-    if (!isRecord) throw new UnusableFile(`line ${line} ${reason}`)
+    const isInList = (frame.isArray && frame !== root) || isListed(frame)
+    if (!isInList && /^[[{]/.test(source)) return open(line, source.startsWith('['))
+    if (!isInList) throw new UnusableFile(`line ${line} ${reason}`)
     isBroken = true
     addBad(line, reason)
     return false

@@ -46,7 +46,7 @@ type Leaf = {
 }
 
 /** Limits on one record: nesting depth and number of leaves. */
-const DEPTH_MAX = 8
+const LEVELS_MAX = 8
 const LEAVES_MAX = 2000
 
 /** Whether a value is an object, or an array of objects. */
@@ -70,7 +70,7 @@ function leavesOf(
     const isKey = !isItem && isAddress(name)
     if (isKey) leaves.push({ meaning: null, value: name, parent, depth, inArray: true })
     if (holdsObjects(value)) {
-      if (level < DEPTH_MAX) leavesOf(value, names, here, inArray || isItem, leaves, level + 1)
+      if (level < LEVELS_MAX) leavesOf(value, names, here, inArray || isItem, leaves, level + 1)
     } else {
       const isIn = inArray || isItem || Array.isArray(value)
       leaves.push({ meaning: names.meaningOf(here), value, parent, depth, inArray: isIn })
@@ -88,7 +88,7 @@ export const isAddress = (key: string): boolean =>
   /\d\.\d/.test(key) && (isIpv4(key) || addressesIn(key).length === 1)
 
 /** Whether a leaf is the key of a record. */
-const isListed = ({ meaning, value, parent }: Leaf): boolean =>
+const isAddressKey = ({ meaning, value, parent }: Leaf): boolean =>
   meaning === null && typeof value === 'string' && Object.hasOwn(parent, value) && isAddress(value)
 const fieldOf = ({ meaning }: Leaf): string | undefined => meaning?.field
 /** `text`: the value that holds it; `port`: the leaf of its port, when that stands alone. */
@@ -143,7 +143,7 @@ export function kindOf(row: RawRow, names: Names): 'record' | 'envelope' | 'empt
   // An envelope may name the address of its server beside its records.
   const isInList = addresses.some(({ leaf }) => leaf.inArray)
   if (!isInList && addresses.some(({ leaf }) => isOwn(leaf))) return 'record'
-  const hasKey = leaves.some(isListed)
+  const hasKey = leaves.some(isAddressKey)
   if (!hasKey && addresses.length === 1 && !addresses[0]?.leaf.inArray) return 'record'
   // A key that is an IP address without a port stands for a record, too.
   if (addresses.length > 0 || hasKey) return 'envelope'
@@ -207,8 +207,7 @@ export function createTranslator(
     const isComplete = memberNames(provider).every(
       name => name === 'port' || members.includes(name),
     )
-    const isRecord = isComplete && others.length === 0
-    return { translate: null, unknown, isRecord }
+    return { translate: null, unknown, isRecord: isComplete && others.length === 0 }
   }
   const normalised = new Set(members.map(normalise))
   const tool = TOOLS.find(({ members: marks }) => marks.every(mark => normalised.has(mark)))

@@ -21,7 +21,6 @@ import {
   CITY_LENGTH_MAX,
   isGiven,
   isOtherProtocol,
-  NotUnderstood,
   type PingUnit,
   readAnon,
   readCity,
@@ -34,6 +33,7 @@ import {
   readTime,
   readType,
   readWorks,
+  unwrap,
   YEAR_2000,
 } from './values.ts'
 
@@ -109,7 +109,7 @@ const ACCEPTS = {
 } as const
 
 /** Why the text of an address cannot be used; the first that matches. */
-const NO_ADDRESS: readonly (readonly [form: RegExp, reason: string])[] = [
+const UNREADABLE: readonly (readonly [form: RegExp, reason: string])[] = [
   [
     /^\w+:\/\/\S*@|^[^\s@]+@|^(?:\d{1,3}\.){3}\d{1,3}:\d{1,5}[:@]/,
     'has a user and a password, which are not supported',
@@ -122,7 +122,7 @@ const NO_ADDRESS: readonly (readonly [form: RegExp, reason: string])[] = [
   [/[a-z\d-]+\.[a-z]{2,}:\d/i, 'is a hostname: only IPv4 addresses are supported'],
 ]
 const ADDRESS_FORM = 'must be an IPv4 address with a port, a.b.c.d:port'
-const CREDENTIALS = NO_ADDRESS[0]?.[1] ?? ''
+const CREDENTIALS = UNREADABLE[0]?.[1] ?? ''
 
 /** Networks in which no proxy can be reached: this network, link-local, multicast and reserved. */
 const UNUSABLE = /^(?:0|169\.254|22[4-9]|2[3-5]\d)\./
@@ -157,7 +157,7 @@ function onlyAddressIn(text: string): Address | null {
 function rejectAddress(given: string): never {
   const [, scheme = ''] = /^(\w+):\/\//.exec(given) ?? []
   if (isOtherProtocol(scheme)) rejectOther(scheme)
-  const [, reason = ADDRESS_FORM] = NO_ADDRESS.find(([form]) => form.test(given)) ?? []
+  const [, reason = ADDRESS_FORM] = UNREADABLE.find(([form]) => form.test(given)) ?? []
   return rejectRow('ip', reason)
 }
 
@@ -198,9 +198,7 @@ function checkedAtOf(row: RawRow, nowMs: number, ofList: number | undefined, onU
   const local = text === '' ? null : parseTimecheck(text ?? '')
   const seconds = isOurs ? local : (readTime(row.checked_at, null) ?? null)
   if (seconds === null) {
-    const value = row[field]
-    const given = value instanceof NotUnderstood ? value.value : value
-    if (text !== '' || !isOurs) onUnread(field, given, ACCEPTS[field])
+    if (text !== '' || !isOurs) onUnread(field, unwrap(row[field]), ACCEPTS[field])
     return ofList !== undefined && ofList >= YEAR_2000 && ofList <= now ? ofList : now
   }
   if (seconds < YEAR_2000) return rejectRow(field, 'lies before the year 2000')
@@ -236,19 +234,15 @@ export function readRow(
     unknown: T,
   ): T {
     if (read !== undefined) return read
-    const given = value instanceof NotUnderstood ? value.value : value
+    const given = unwrap(value)
     if (typeof given === 'object' || isGiven(given)) onUnread(field, given, ACCEPTS[field])
     return unknown
   }
   try {
     const row = translate === null ? given : translate(given, defaults)
     if (row.password === true) rejectRow('ip', CREDENTIALS)
-    if (typeof row.type === 'string' && isOtherProtocol(row.type)) {
-      rejectRow(
-        'type',
-        `is ${row.type.toLowerCase()}; only http, https, socks4 and socks5 are served`,
-      )
-    }
+    const isOther = typeof row.type === 'string' && isOtherProtocol(row.type, defaults.type)
+    if (isOther) rejectOther(String(row.type))
     const { ip, port } = addressOf(row, context?.listedAs)
     const { type, isAssumed } = typeOf(row, defaults, context)
     const proxy: IncomingProxy = {

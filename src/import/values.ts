@@ -37,6 +37,9 @@ export class NotUnderstood {
     this.value = value
   }
 }
+/** Returns the value in a `NotUnderstood`, and any other value as it is. */
+export const unwrap = (value: unknown): unknown =>
+  value instanceof NotUnderstood ? value.value : value
 
 /** A value as trimmed text, `''` when there is none. */
 export function readText(given: Value): Read<string> {

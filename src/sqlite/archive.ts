@@ -138,8 +138,8 @@ async function extractFile(
 
 /**
  * Extracts the files of an archive, each to a new file (mode 0600) at the path that `pathOf` returns for its name.
- * `read` is called with the number of bytes read; an error that it throws ends the reading. Returns the names of the
- * files, whose checksums match if the archive has any.
+ * `read` is called with the number of bytes read; an error that it throws ends the reading. Returns the
+ * names of the files. Checks them against the checksums, except in an archive without any.
  * @throws ArchiveError when it is truncated, damaged or no archive, holds a file without a path, or a name twice.
  */
 export async function extractArchive(

@@ -2,7 +2,6 @@
  * The list as the checker uses it: read in pages by address, and written once a second while servers read it and
  * others import. No statement waits for a lock.
  */
-import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError } from '../lib/errors.ts'
@@ -10,6 +9,7 @@ import { LISTED_COLUMNS, type ListedNumbers, toListed } from '../proxies/row.ts'
 import { withStoreErrors } from './candidates.ts'
 import { PROXY_FILE } from './data-directory.ts'
 import { dataVersionOf } from './database.ts'
+import { hasMoved } from './database-files.ts'
 import { ofNewer, schemaVersion } from './migrate.ts'
 import { LIST_SCRIPTS } from './proxies/store.ts'
 import { openList } from './stores.ts'
@@ -27,11 +27,8 @@ export function openCheckerList(dir: string | null, clock: Clock) {
   const after = rowsWhere<[number]>(`id > ? order by id limit ${PAGE_ROWS}`)
   const some = rowsWhere<[string]>('id in (select value from json_each(?))')
 
-  const inodeOf = () => (dir === null ? 0 : statSync(file, { throwIfNoEntry: false })?.ino)
-  const inode = inodeOf()
-
   function requireNotReplaced(): void {
-    if (inodeOf() === inode) return
+    if (dir === null || !hasMoved(list.db)) return
     throw new CommandError(`${file} was removed or replaced; start the checker again`)
   }
   /** @throws CommandError, which ends the checker, when the list was replaced or a newer program migrated it. */

@@ -20,10 +20,10 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     probe: ({ usage }) => usage.probe(),
   })
   const { use, health } = held
-  /** Works with the open file, if there is one; `use` reports failures. */
-  function tryWith(work: (opened: Opened) => void): void {
+  /** Works with the open file, if there is one. `use` reports failures. */
+  function attempt(work: () => void): void {
     try {
-      use(work)
+      work()
     } catch {
       // It is not open, or has failed.
     }
@@ -31,7 +31,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   // The worker leaves what was committed meanwhile. Checkpointing that here, between two commits, lets the
   // next commit start at the beginning of the WAL.
   const checkpointer = createCheckpointer(file, 'access', () =>
-    tryWith(({ db }) => db.run('pragma wal_checkpoint(passive)')),
+    attempt(() => use(({ db }) => db.run('pragma wal_checkpoint(passive)'))),
   )
   const commit = <T>(work: (opened: Opened) => T): T =>
     use(opened => {
@@ -40,13 +40,6 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
       return result
     })
   const write = <T>(work: (usage: Opened['usage']) => T): T => commit(({ usage }) => work(usage))
-  function tryWrite(work: (usage: Opened['usage']) => void): void {
-    try {
-      write(work)
-    } catch {
-      // It is not open, or has failed.
-    }
-  }
   /** Changes keys or plans, waiting for the transactions of other processes. */
   const change = <T>(work: (opened: Opened) => T): T =>
     commit(opened => {
@@ -90,7 +83,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     countNetworks: batch => use(registry => registry.usage.countNetworks(batch)),
     peek: (batch, nowMs) => use(registry => registry.usage.peek(batch, nowMs)),
     reset: (subject, part, nowMs) => write(store => store.reset(subject, part, nowMs)),
-    note: answer => tryWith(registry => registry.usage.note(answer)),
+    note: answer => attempt(() => use(registry => registry.usage.note(answer))),
     flush: keys => write(store => store.flush(keys)),
     history: (...range) => use(registry => registry.usage.history(...range)),
     prune: nowMs => use(registry => registry.usage.prune(nowMs)),
@@ -107,13 +100,13 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     hasKeys: (): boolean => use(registry => registry.keys.hasAny()),
     tick(): void {
       held.tick()
-      tryWrite(store => store.flush('some'))
-      tryWith(({ db }) => checkpointer.tick(db))
+      attempt(() => write(store => store.flush('some')))
+      attempt(() => use(({ db }) => checkpointer.tick(db)))
     },
     close(): void {
       checkpointer.close()
-      tryWrite(store => store.flush('all'))
-      tryWrite(store => store.fold())
+      attempt(() => write(store => store.flush('all')))
+      attempt(() => write(store => store.fold()))
       held.close()
     },
   }

@@ -264,6 +264,11 @@ const FILES: { readonly [what: string]: readonly [string | Uint8Array, string, M
   'a type from a URL': [UNTYPED, untypedAs('socks5'), { file: 'https://example.com/socks5/a.txt' }],
   '--type first': [UNTYPED, untypedAs('http'), { file: 'socks5.txt', type: 'http' }],
   'the type of a row first': [SMALL, BOTH, { file: 'http.txt', type: 'https' }],
+  'socks without a version': [
+    'ip,type\n192.0.2.1:80,socks\nsocks://192.0.2.2:81,\n',
+    untypedAs('socks5'),
+    { type: 'socks5' },
+  ],
   'ages from the time of the source': [
     '[{"ip":"192.0.2.1:80","lastseen":54},{"ip":"192.0.2.2:80","last_check":"1 minute ago"}]',
     '192.0.2.1:80 http age=3654, 192.0.2.2:80 http age=3660',

@@ -2,13 +2,13 @@
  * The worker that finds and renders answers too large for the main thread, in slices that take turns. Each
  * answer reads through a connection of its own: one snapshot of the list from first row to last.
  */
-import { statSync } from 'node:fs'
 import { createAnswerFinder, type Rendered, renderAnswer } from '../../api/answer.ts'
 import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { formatInstant } from '../../lib/time.ts'
 import { toErrorMessage } from '../../lib/worker.ts'
 import type { EndpointRow } from '../../proxies/row.ts'
+import { inodeOf } from '../database-files.ts'
 import { QUICK_RECORDS_MAX } from './search.ts'
 import type { LongAnswer } from './select.ts'
 import { createListStore, openListFile } from './store.ts'
@@ -72,9 +72,6 @@ function* firstRows<R>(pages: Generator<readonly R[]>): Generator<void, readonly
 /** Rows are read once and in order: a large cache would only cost memory, for each client. */
 const CACHE_KIB = 512
 const IDLE_MAX = 4
-
-const inodeOf = (file: string): number | null =>
-  statSync(file, { throwIfNoEntry: false })?.ino ?? null
 
 function openConnection(file: string) {
   const inode = inodeOf(file)
