@@ -205,7 +205,7 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 47_750,
+  'lines of src (TypeScript, CSS, SQL)': 47_700,
   'words of README.md': 1_652,
   'words of src/README.md': 1_514,
   'words of test/README.md': 715,
