@@ -9,7 +9,7 @@ import { openGeoip } from '../import/geoip.ts'
 import { type ImportObserver, importSources, shrinkProblem } from '../import/import.ts'
 import { IN_FUTURE } from '../import/row.ts'
 import { type Clock, type Later, timerLater } from '../lib/clock.ts'
-import { counted } from '../lib/counted.ts'
+import { counted, several } from '../lib/counted.ts'
 import { CommandError, messageOf, orAborted } from '../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
@@ -137,7 +137,8 @@ async function importFeed(
       const totals = await importSources(sources, options, add, observer)
       const rejected = totals.rejected + totals.skipped
       if (totals.read === rejected) throw new CommandError(notLists[0] ?? 'holds no proxy')
-      const others = notLists.length > 1 ? ` (and ${counted(notLists.length - 1)} other files)` : ''
+      const others =
+        notLists.length > 1 ? ` (and ${several(notLists.length - 1, 'other file')})` : ''
       const first = notLists.slice(0, 1).map(sentence => sentence + others)
       const missing = [...first, totals.missing, totals.notes[0]].filter(Boolean)
       let rows = totals.read - rejected
