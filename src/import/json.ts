@@ -164,9 +164,12 @@ function createWalker(sink: RowSink, names: Names) {
 
   /** Returns whether the array is opened. One of scalars inside a list is a row without names. */
   function takeArray(line: number, items: readonly unknown[], frame: Frame): boolean {
+    if (items.length === 0) {
+      hasEmptyList = true
+      return false
+    }
     const isFlat = frame.isArray && items.every(item => typeof item !== 'object' || item === null)
     const text = isFlat && items.length > 1 ? items.join(',') : ''
-    hasEmptyList ||= items.length === 0
     if (addressesIn(text).length !== 1) return open(line, true)
     for (const row of rowsOfLine(text)) addRow(line, row)
     return false

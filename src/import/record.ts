@@ -53,6 +53,10 @@ const LEAVES_MAX = 2000
 const holdsObjects = (value: unknown): value is object =>
   isRecord(value) || (Array.isArray(value) && value.some(item => typeof item === 'object'))
 
+/** The members of an object, or the first items of an array. */
+const membersOf = (parent: object): [name: string, value: unknown][] =>
+  Object.entries(Array.isArray(parent) ? parent.slice(0, LEAVES_MAX) : parent)
+
 /** The leaves of an object and of all in it. A key that is an address is a leaf, too. */
 function leavesOf(
   parent: object,
@@ -64,7 +68,7 @@ function leavesOf(
 ): Leaf[] {
   const isItem = Array.isArray(parent)
   const depth = path.length
-  for (const [name, value] of Object.entries(parent)) {
+  for (const [name, value] of membersOf(parent)) {
     if (leaves.length >= LEAVES_MAX) break
     const here = isItem ? path : [...path, name.startsWith('__') ? '' : normalise(name)]
     const isKey = !isItem && isAddress(name)
