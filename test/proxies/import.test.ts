@@ -235,6 +235,15 @@ describeEach('before a list is replaced', ({ open }) => {
   })
 })
 
+describeEach('after a list is emptied', ({ open }) => {
+  test('its last row counts as added again', async () => {
+    const list = await open()
+    await load(list, [FULL])
+    await load(list, [], 'replace')
+    expect(await load(list, [FULL, FULL])).toMatchObject({ added: 1, updated: 0, unchanged: 1 })
+  })
+})
+
 describeEach('the mark of imports', ({ open }) => {
   test('is another one after each import that changed the list, unless a feed added rows', async () => {
     const list = await open()

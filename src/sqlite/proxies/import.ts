@@ -204,7 +204,10 @@ function startImport(db: Database, mode: ImportMode, latest: number) {
   let accepted = 0
   let written = 0
   let added = 0
-  let lastAdded = db.query<{ id: number }, []>('select last_insert_rowid() as id').get()?.id ?? 0
+  // The id that this connection inserted last, unless the row is gone: then it may be inserted again.
+  let lastAdded =
+    db.query<{ id: number }, []>(`select id from ${table} where id = last_insert_rowid()`).get()
+      ?.id ?? 0
 
   /** The city of a row; if it has only one name, it is merged with that of the stored row. */
   function mergedCityOf(id: number, cityId: number): number {
