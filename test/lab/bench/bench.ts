@@ -22,7 +22,7 @@ import { open, openChecker, openImport, openStats, openWhole } from './parts/lat
 import { nodes } from './parts/nodes.ts'
 import { select } from './parts/select.ts'
 import { start, stop } from './parts/start.ts'
-import { distinct, distinctJson, refused, repeated } from './parts/throughput.ts'
+import { distinct, distinctJson, proxied, refused, repeated } from './parts/throughput.ts'
 import { stuck, whole } from './parts/whole.ts'
 import {
   commandLine,
@@ -40,6 +40,7 @@ const PARTS = {
   select: (workspace: Workspace) => select(workspace, print),
   start,
   repeated,
+  proxied,
   distinct,
   'distinct-json': distinctJson,
   refused,

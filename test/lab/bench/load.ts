@@ -27,6 +27,8 @@ export type Load = Answers & { cpu: { mainUs: number; allUs: number } }
 type LoadInput = {
   targetsFile: string
   isDistinct: boolean
+  /** Header lines of every request, each with its end. */
+  fields?: string
   seconds: number
   /** By default CONNECTIONS. */
   connections?: number
@@ -39,10 +41,11 @@ const GRACE_SECONDS = 20
 
 /** The request lines of wrk, see `distinctBounds` for the numbers. */
 const LUA = `
-local head, tail = "GET ", " HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n\\r\\n"
+local head, tail = "GET ", " HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n"
 local lines = {}
 local n, distinct
 function init(args)
+  tail = tail .. args[4] .. "\\r\\n"
   distinct = args[2] == "distinct"
   n = tonumber(args[3])
   for line in io.lines(args[1]) do
@@ -107,6 +110,7 @@ type ClosedLoopInput = {
   targetsFile: string
   /** Whether each request has bounds of its own. */
   isDistinct: boolean
+  fields?: string
   /** Number of the first request. */
   startAt: number
   connections: number
@@ -126,7 +130,7 @@ type ClosedLoopResult = {
  * last one is answered.
  */
 async function closedLoop(input: ClosedLoopInput): Promise<ClosedLoopResult> {
-  const { port, isDistinct, startAt, connections, requests: most = Infinity } = input
+  const { port, isDistinct, fields, startAt, connections, requests: most = Infinity } = input
   const where = { kind: 'tcp', hostname: '127.0.0.1', port } as const
   const targets = readFileSync(input.targetsFile, 'utf8').trimEnd().split('\n')
   const result: ClosedLoopResult = { seconds: 0, requests: 0, not2xx: 0, broken: 0 }
@@ -136,7 +140,7 @@ async function closedLoop(input: ClosedLoopInput): Promise<ClosedLoopResult> {
   let isOver = false
   async function ask(client: Client): Promise<void> {
     while (next - startAt < most && client.isOpen()) {
-      const status = await client.status(targetOf(next++))
+      const status = await client.status(targetOf(next++), fields)
       if (isOver) return
       if (status === 0) result.broken += 1
       else result.requests += 1
@@ -168,14 +172,14 @@ function latencyIn(output: string, percent: number): number {
 
 async function loadByWrk(
   workspace: Workspace,
-  { port, targetsFile, isDistinct, seconds, connections, startAt }: ClosedLoopInput,
+  { port, targetsFile, isDistinct, fields = '', seconds, connections, startAt }: ClosedLoopInput,
 ): Promise<Answers> {
   const script = join(workspace.dir, 'requests.lua')
   writeFileSync(script, LUA)
   const command = [
     ...['wrk', '-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '-s', script],
     ...[`http://127.0.0.1:${port}`, '--', targetsFile],
-    ...[isDistinct ? 'distinct' : 'repeated', String(startAt)],
+    ...[isDistinct ? 'distinct' : 'repeated', String(startAt), fields],
   ]
   const { stdout } = await runCommand(command, seconds + GRACE_SECONDS)
   const numberAt = (pattern: RegExp): number => Number(pattern.exec(stdout)?.[1] ?? 0)

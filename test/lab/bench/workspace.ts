@@ -117,7 +117,12 @@ export async function runCommand(command: string[], deadlineSeconds?: number): P
 export type Build = ReturnType<typeof createBuild>
 
 /** How a server is started; `log` is the access log, which is written to /dev/null. */
-type ServeOptions = { data?: string; log?: 'json' | 'off'; wrapper?: readonly string[] }
+type ServeOptions = {
+  data?: string
+  log?: 'json' | 'off'
+  more?: readonly string[]
+  wrapper?: readonly string[]
+}
 
 type BuildOptions = {
   name: string
@@ -199,8 +204,9 @@ function createBuild(options: BuildOptions) {
       return copied
     },
     /** Starts its server, by default on `data` with everything on. */
-    async serve({ data: other, log = 'json', wrapper = [] }: ServeOptions = {}): Promise<Server> {
-      const more = ['--grace', '1s', '--log', log]
+    async serve(options: ServeOptions = {}): Promise<Server> {
+      const { data: other, log = 'json', wrapper = [] } = options
+      const more = ['--grace', '1s', '--log', log, ...(options.more ?? [])]
       return startServe(binary, { data: other ?? (await data()), more, wrapper })
     },
   }

@@ -170,7 +170,7 @@ export async function openClient(where: Where) {
      * Asks for a target whose answer has a Content-Length, and does not read it further: cheap, for
      * generators of load. Gives its status; 0: the connection has ended.
      */
-    status(target: string): Promise<number> {
+    status(target: string, fields = ''): Promise<number> {
       const { promise, resolve } = Promise.withResolvers<number>()
       let head = ''
       let status = 0
@@ -191,7 +191,7 @@ export async function openClient(where: Where) {
         } else if (!(missingBytes > 0)) socket.terminate() // no length, or more bytes
       }
       leave = () => resolve(0)
-      if (isOpen) socket.write(requestOf(target))
+      if (isOpen) socket.write(requestOf(target, fields))
       else resolve(0)
       return promise
     },

@@ -21,9 +21,13 @@ const OWN_HEADERS = ['date', 'content-length', 'connection', 'keep-alive', 'tran
 export type BenchServer = Pick<Server, 'port' | 'pid' | 'stop'>
 
 /** Asks for an answer that is neither compressed nor decompressed. */
-export async function ask(server: Pick<Server, 'port'>, target: string): Promise<Captured> {
+export async function ask(
+  server: Pick<Server, 'port'>,
+  target: string,
+  accepts = 'identity',
+): Promise<Captured> {
   const response = await fetch(`http://127.0.0.1:${server.port}${target}`, {
-    headers: { 'accept-encoding': 'identity' },
+    headers: { 'accept-encoding': accepts },
     decompress: false,
   })
   const headers = [...response.headers].filter(([name]) => !OWN_HEADERS.includes(name))
