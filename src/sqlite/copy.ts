@@ -12,7 +12,7 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { isSameVersion, type KeyChanges, type ListChanges, type Version } from '../node/ports.ts'
 import type { City, Row } from '../proxies/row.ts'
-import { ACCESS_SCRIPTS, openAccessFile } from './access/file.ts'
+import { openAccessFile } from './access/file.ts'
 import { createKeyReader, createKeyWriter } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
 import { ACCESS_FILE, DATA_FILES, type DataFile, PROXY_FILE, sizeOf } from './data-directory.ts'
@@ -232,7 +232,7 @@ export function openCopiedKeys(dir: string, say: (sentence: string) => void, onD
     return { db, find: createKeyReader(db).find, close: () => db.close(true) }
   }
   const { use, tick, health, close } = holdOpen<ReturnType<typeof open>>(null, {
-    ...{ file, schema: ACCESS_SCRIPTS.length, open, probe() {}, onDamage, say },
+    ...{ file, open, onDamage, say },
   })
   const find: KeyReader['find'] = key => use(store => store.find(key))
   return { find, tick, health, close }

@@ -38,9 +38,9 @@ export const damagedBy = (file: string, problems: readonly string[]): StoreError
 export const withoutRemedy = (sentence: string): string =>
   sentence.replace(/( is (?:damaged|not a database))[:;].*/s, '$1')
 
-/** After these, close and reopen the connection. */
-const UNUSABLE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR|CANTOPEN|READONLY)/
-/** When opening, these need an operator. While a database is open, `UNUSABLE` decides. */
+/** After these, an open connection works again by itself. After others, the server opens the file again. */
+const PASSING = /^SQLITE_(?:BUSY|FULL)/
+/** When opening, these need an operator. */
 const LASTING = /^SQLITE_(?:CANTOPEN|READONLY|PERM)/
 
 /** Whether SQLite, or reading its files, failed, as opposed to our own code. */
@@ -53,9 +53,8 @@ export const isDamage = (error: unknown): boolean =>
 
 export const isBusy = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_BUSY')
 
-/** Whether a database must be opened again after this failure. */
-export const isUnusable = (error: unknown): boolean =>
-  error instanceof StoreError || UNUSABLE.test(codeOf(error))
+/** Whether an open connection may go on after this failure. */
+export const isPassing = (error: unknown): boolean => PASSING.test(codeOf(error))
 
 /** Whether a failure to open a database needs an operator. */
 export const isLasting = (error: unknown): boolean =>

@@ -11,7 +11,7 @@ import { PROXY_FILE } from './data-directory.ts'
 import { removeDatabase, requireNotReplaced } from './database-files.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
 import { createStatsReader, createStatsSource } from './proxies/stats.ts'
-import { LIST_SCRIPTS, type RemoveTask } from './proxies/store.ts'
+import type { RemoveTask } from './proxies/store.ts'
 import { createStreamer, type StreamHooks } from './proxies/stream.ts'
 import { forward, holdOpen } from './server.ts'
 import { type List, openList } from './stores.ts'
@@ -48,8 +48,7 @@ export function openServerList(
     }
   }
   const held = holdOpen(openFirst(), {
-    ...{ file, schema: LIST_SCRIPTS.length, open, say },
-    probe: ({ proxies }) => void proxies.isEmpty(),
+    ...{ file, open, say },
     ...(isCopy && { onDamage: () => removeDatabase(file) }),
   })
   const { use, generation, health, fail } = held
