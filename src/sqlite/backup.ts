@@ -19,7 +19,6 @@ import { dirname, join } from 'node:path'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, codeOf, nextTurn, systemReasonOf } from '../lib/errors.ts'
 import { type WriteChunk, writeArchive } from './archive.ts'
-import { checkList } from './check.ts'
 import {
   CHECKS_FILE,
   DATA_FILES,
@@ -28,7 +27,7 @@ import {
   requireParts,
   sizeOf,
 } from './data-directory.ts'
-import { openReading } from './database.ts'
+import { findDamage, openReading } from './database.ts'
 import { damagedBy, emptied, explain, isStoreFailure } from './errors.ts'
 import { requireApplicationId, type ServerHolds } from './migrate.ts'
 import { countRows } from './proxies/store.ts'
@@ -89,8 +88,8 @@ export function copyDatabase(file: string, to: string, holds: ServerHolds): void
     using db = openReading(file)
     db.run(`pragma busy_timeout = ${BUSY_MS}`)
     requireApplicationId(db, file, holds)
-    const problems = checkList(db)
-    if (problems.length > 0) throw new CommandError(damagedBy(file, problems).message)
+    const damage = findDamage(db)
+    if (damage !== null) throw damagedBy(file, damage)
     isCopying = true
     db.run('vacuum into ?', [to])
     chmodSync(to, 0o600)

@@ -153,6 +153,26 @@ export function shrink(db: Database): void {
   }
 }
 
+/**
+ * SQLite's first finding about an open database; `null` when it is intact. Only `integrity_check` compares rows with
+ * indexes, which finds most flipped bits.
+ */
+export function findDamage(
+  db: Database,
+  check: 'quick_check' | 'integrity_check' = 'integrity_check',
+): string | null {
+  try {
+    const [[found] = []] = db.prepare(`pragma ${check}(1)`).values()
+    if (found === 'ok') return null
+    return String(found)
+      .replace(/^\*\*\* in database \w+ \*\*\*\s*/, '')
+      .replaceAll('\n', ' ')
+  } catch (error) {
+    if (isDamage(error)) return messageOf(error)
+    throw error
+  }
+}
+
 /** Undoes a transaction, if SQLite has not yet, as it has on a full disk and of a database that was closed meanwhile. */
 export function rollBack(db: Database): void {
   try {

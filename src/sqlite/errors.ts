@@ -31,9 +31,9 @@ const HAS_REMEDY = /^SQLITE_(?:CORRUPT|NOTADB)/
 const withRemedy = (file: string, what: string): string =>
   `${file} ${what}; ${REMEDIES[basename(file)] ?? RESTORE}`
 export const emptied = (file: string): string => withRemedy(file, 'is damaged: it is empty')
-/** The error for a database in which a check has found problems. */
-export const damagedBy = (file: string, problems: readonly string[]): StoreError =>
-  new StoreError(withRemedy(file, `is damaged: ${problems.join(', ')}`), { isDamage: true })
+/** The error for a database in which `findDamage` has found some. */
+export const damagedBy = (file: string, damage: string): StoreError =>
+  new StoreError(withRemedy(file, `is damaged: ${damage}`), { isDamage: true })
 /** A sentence without its remedy, for a file in an archive. */
 export const withoutRemedy = (sentence: string): string =>
   sentence.replace(/( is (?:damaged|not a database))[:;].*/s, '$1')

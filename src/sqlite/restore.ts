@@ -20,7 +20,6 @@ import { formatInstant } from '../lib/time.ts'
 import { openAccessFile } from './access/file.ts'
 import { ArchiveError, extractArchive } from './archive.ts'
 import { type Counts, countParts, sumOf, syncDirectory } from './backup.ts'
-import { checkList, checkRegistry } from './check.ts'
 import {
   ACCESS_FILE,
   DATA_FILES,
@@ -29,7 +28,7 @@ import {
   PROXY_FILE,
   WAL_ENDS,
 } from './data-directory.ts'
-import type { OpenMode } from './database.ts'
+import { findDamage } from './database.ts'
 import { giveToOwner, moveDatabase, removeDatabase, removeLeftovers } from './database-files.ts'
 import { damagedBy, explain, isBusy, isStoreFailure, withoutRemedy } from './errors.ts'
 import type { ServerHolds } from './migrate.ts'
@@ -173,23 +172,14 @@ function install(scratch: string, dir: string): void {
 // -----------------------------------------------------------------------------------------------
 // The archive
 
-const HOW: {
-  readonly [holds in ServerHolds]: {
-    open: (file: string, mode: OpenMode) => Database
-    check: (db: Database) => string[]
-  }
-} = {
-  access: { open: openAccessFile, check: checkRegistry },
-  proxies: { open: openListFile, check: checkList },
-}
+const OPEN = { access: openAccessFile, proxies: openListFile } as const
 
 /** Migrates a database of an archive and checks it; returns its rows. @throws CommandError. */
 function checkDatabase(file: string, holds: ServerHolds): Partial<Counts> {
-  const { open, check } = HOW[holds]
   try {
-    using db = open(file, { mustExist: true, isTemporary: true })
-    const problems = check(db)
-    if (problems.length > 0) throw damagedBy(file, problems)
+    using db = OPEN[holds](file, { mustExist: true, isTemporary: true })
+    const damage = findDamage(db)
+    if (damage !== null) throw damagedBy(file, damage)
     return countParts(db, holds)
   } catch (error) {
     throw isStoreFailure(error) ? new CommandError(explain(file, error)) : error

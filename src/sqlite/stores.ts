@@ -21,7 +21,7 @@ import { damagedBy, explain, isDamage, isStoreFailure } from './errors.ts'
 import { openFeeds } from './feeds.ts'
 import { beginImport } from './proxies/import.ts'
 import { readBreakdown } from './proxies/stats.ts'
-import { checkToReplace, createListStore, openListFile } from './proxies/store.ts'
+import { createListStore, findDamageToReplace, openListFile } from './proxies/store.ts'
 import { emptyWal } from './wal.ts'
 
 type ListMode = OpenMode & {
@@ -140,8 +140,8 @@ function openToReplace(dir: string, clock: Clock, { onDamage }: Replacing): List
   using opened = new DisposableStack()
   try {
     const list = opened.use(openList(dir, { clock }))
-    const problems = checkToReplace(list.db)
-    if (problems.length > 0) throw damagedBy(file, problems)
+    const damage = findDamageToReplace(list.db)
+    if (damage !== null) throw damagedBy(file, damage)
     opened.move()
     return list
   } catch (error) {
