@@ -16,7 +16,7 @@ import { openAccessFile } from './access/file.ts'
 import { createKeyReader, createKeyWriter } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
 import { ACCESS_FILE, DATA_FILES, type DataFile, PROXY_FILE, sizeOf } from './data-directory.ts'
-import { openReading, rollBack, shrink } from './database.ts'
+import { openReading, rollBack } from './database.ts'
 import { freshFile, hasMoved, lockPath, moveDatabase, removeDatabase } from './database-files.ts'
 import { isDamage, isStoreFailure, toStoreError } from './errors.ts'
 import { createCityWriter } from './proxies/cities.ts'
@@ -287,7 +287,6 @@ async function writeListFile(
     emptyWal(db) // it may have filled the disk
     throw error
   }
-  if (changes.isWhole) shrink(db)
 }
 
 export const openListCopy = (dir: string) =>

@@ -32,7 +32,7 @@ test('a file that is no database is removed with its WAL', async () => {
 })
 
 test.each([
-  ['a short list is replaced by another file', 100, 1],
+  ['a short list is removed', 100, 1],
   ['a long one keeps its file, and gets new indexes', 20_000, 0],
 ])('where rows and indexes disagree, %s', async (_, rows, damages) => {
   const dir = temporaryDirectory()
