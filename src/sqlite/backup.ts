@@ -24,11 +24,11 @@ import {
   DATA_FILES,
   FEED_LINES_FILE,
   FEEDS_FILE,
-  requireParts,
+  requireData,
   sizeOf,
 } from './data-directory.ts'
 import { findDamage, openReading } from './database.ts'
-import { damagedBy, emptied, explain, isStoreFailure } from './errors.ts'
+import { damagedBy, explain, isStoreFailure } from './errors.ts'
 import { requireApplicationId, type ServerHolds } from './migrate.ts'
 import { countRows } from './proxies/store.ts'
 
@@ -82,7 +82,6 @@ const OF_SOURCE = /^SQLITE_(?:NOTADB|CORRUPT|BUSY)/
  * @throws CommandError when it is damaged, or one of the files cannot be used.
  */
 export function copyDatabase(file: string, to: string, holds: ServerHolds): void {
-  if (sizeOf(file) === 0) throw new CommandError(emptied(file))
   let isCopying = false
   try {
     using db = openReading(file)
@@ -108,7 +107,7 @@ export async function backUp({
   dir,
   ...options
 }: BackupOptions & { dir: string }): Promise<Backup> {
-  requireParts(dir)
+  for (const { name } of DATA_FILES) requireData(dir, name)
   return writeBackup(async scratch => {
     for (const [at, { name, holds }] of DATA_FILES.entries()) {
       await nextTurn(options.signal) // a signal is noticed between two databases

@@ -30,7 +30,6 @@ const HAS_REMEDY = /^SQLITE_(?:CORRUPT|NOTADB)/
 
 const withRemedy = (file: string, what: string): string =>
   `${file} ${what}; ${REMEDIES[basename(file)] ?? RESTORE}`
-export const emptied = (file: string): string => withRemedy(file, 'is damaged: it is empty')
 /** The error for a database in which `findDamage` has found some. */
 export const damagedBy = (file: string, damage: string): StoreError =>
   new StoreError(withRemedy(file, `is damaged: ${damage}`), { isDamage: true })

@@ -29,7 +29,7 @@ import {
   WAL_ENDS,
 } from './data-directory.ts'
 import { findDamage } from './database.ts'
-import { giveToOwner, moveDatabase, removeDatabase, removeLeftovers } from './database-files.ts'
+import { giveToOwner, moveDatabase, removeDatabase } from './database-files.ts'
 import { damagedBy, explain, isBusy, isStoreFailure, withoutRemedy } from './errors.ts'
 import type { ServerHolds } from './migrate.ts'
 import { openListFile } from './proxies/store.ts'
@@ -39,8 +39,6 @@ const ALL_FILES = [ACCESS_FILE, PROXY_FILE].flatMap(withWal)
 /** States of feeds would say that the restored list is up to date. */
 const REPLACED_FILES = [...ALL_FILES, ...withWal(FEEDS_FILE)]
 
-/** The folder into which an archive is unpacked; the process id follows. */
-export const RESTORE_PART = 'restore.part-'
 /** The folder of the earlier data; the time follows. */
 const BEFORE = 'before-restore-'
 
@@ -74,12 +72,11 @@ export type Restored = Contents & { previous: string | null }
 export async function restore(options: RestoreOptions): Promise<Restored> {
   const { dir, file, force, nowMs } = options
   const isNew = !hasDirectory(dir)
-  const scratch = join(dir, RESTORE_PART + process.pid)
+  const scratch = join(dir, 'restore.part')
   try {
     if (isNew) mkdirSync(dir, { recursive: true, mode: 0o700 })
     requireFree(dir, force)
-    removeLeftovers(dir, RESTORE_PART)
-    rmSync(scratch, { recursive: true, force: true }) // in a container, process ids come again
+    rmSync(scratch, { recursive: true, force: true }) // a killed restore left it
     mkdirSync(scratch, { mode: 0o700 })
     const contents = await unpack(scratch, options)
     requireFree(dir, force)

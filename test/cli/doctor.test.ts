@@ -89,12 +89,6 @@ const TROUBLES: readonly Trouble[] = [
     /proxies\.db is not a database; import .*: proxylist import --replace FILE, or restore .* --force FILE$/,
   ],
   [
-    'keys that are empty, with what mends them,',
-    dir => truncateSync(keys(dir), 0),
-    KEYS,
-    /access\.db is damaged: it is empty; restore a backup with: proxylist restore --force FILE$/,
-  ],
-  [
     'a copy of a database that no setting names',
     makeCopy,
     'configuration',
@@ -104,7 +98,7 @@ const TROUBLES: readonly Trouble[] = [
     'keys that were lost',
     dir => rmSync(keys(dir)),
     KEYS,
-    /^there is no .*access\.db; restore a backup, or, if there never was one, create .* keys add$/,
+    /^there is no .*access\.db; create .* keys add$/,
   ],
   ['truncated keys', dir => truncateSync(keys(dir), 5000), KEYS, /is damaged/],
 ]

@@ -389,7 +389,7 @@ describe('an archive that is not a whole and intact backup is refused, and nothi
 describe('a restore that ends early', () => {
   test('leaves the old data when it was killed, and the next one removes what was left', async () => {
     const cwd = await scene()
-    const part = join(cwd, 'data', 'restore.part-999999999')
+    const part = join(cwd, 'data', 'restore.part')
     mkdirSync(part)
     writeFileSync(join(part, ACCESS_FILE), 'half')
     expect(await listed(cwd)).toBe('192.0.2.1:80\n')
