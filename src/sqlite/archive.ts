@@ -9,18 +9,7 @@ import { messageOf } from '../lib/errors.ts'
 /** The archive is not usable; the message continues a sentence: `is truncated`. */
 export class ArchiveError extends Error {}
 
-const NO_ARCHIVE = 'is not a tar archive of proxylist backup'
-
-/** The first bytes of compressed files. */
-const COMPRESSED: readonly (readonly [name: string, start: readonly number[]])[] = [
-  ['gzip', [0x1f, 0x8b]],
-  ['zstd', [0x28, 0xb5, 0x2f, 0xfd]],
-  ['xz', [0xfd, 0x37, 0x7a, 0x58]],
-  ['bzip2', [0x42, 0x5a, 0x68]],
-]
-/** Every form of tar in use today has `ustar` in its first block. */
-const BLOCK_BYTES = 512
-const MAGIC = [257, 262] as const
+const NO_ARCHIVE = 'is damaged, or no tar archive of proxylist backup'
 
 /** The last file of an archive: checksums of the others, in the format of sha256sum(1). */
 const SUMS = 'SHA256SUMS'
@@ -76,42 +65,30 @@ export async function writeArchive(
 
 /** The entries of an archive. @throws ArchiveError, and errors of the source unchanged. */
 async function* entriesOf(source: AsyncIterable<Uint8Array>) {
-  const chunks = source[Symbol.asyncIterator]()
-  let start = Buffer.alloc(0)
   let sourceFailure: unknown = null
+  const chunks = source[Symbol.asyncIterator]()
   const bytes = new ReadableStream<Uint8Array>({
     async pull(controller) {
       const next = await chunks.next().catch(error => {
         sourceFailure = error
         throw error
       })
-      if (next.done) return controller.close()
-      start = Buffer.concat([start, next.value.subarray(0, BLOCK_BYTES - start.length)])
-      controller.enqueue(next.value)
+      if (next.done) controller.close()
+      else controller.enqueue(next.value)
     },
   })
-  function explain(error: unknown): unknown {
-    if (sourceFailure !== null) return sourceFailure
-    if (start.length === 0) return new ArchiveError('is empty')
-    if (start.toString('latin1', ...MAGIC) !== 'ustar') {
-      const [form] =
-        COMPRESSED.find(([, bytes]) => bytes.every((byte, i) => start[i] === byte)) ?? []
-      return new ArchiveError(form ? `is compressed with ${form}; decompress it first` : NO_ARCHIVE)
-    }
-    return new ArchiveError(/truncated/.test(messageOf(error)) ? 'is truncated' : 'is damaged')
-  }
   /** Turns errors of the decoder into sentences; errors of the reader are not changed. */
   async function* explained<T>(stream: AsyncIterable<T>): AsyncGenerator<T> {
     try {
       yield* stream
     } catch (error) {
-      throw explain(error)
+      if (sourceFailure !== null) throw sourceFailure
+      const isTruncated = /truncated/.test(messageOf(error))
+      throw new ArchiveError(isTruncated ? 'is truncated' : NO_ARCHIVE)
     }
   }
-  for await (const { header, body } of explained(
-    bytes.pipeThrough(createTarDecoder({ strict: true })),
-  )) {
-    yield { ...header, name: header.name.replace(/^\.\//, ''), body: explained(body) }
+  for await (const entry of explained(bytes.pipeThrough(createTarDecoder({ strict: true })))) {
+    yield { ...entry.header, body: explained(entry.body) }
   }
 }
 
@@ -151,7 +128,6 @@ export async function extractArchive(
   let found = ''
   let expected: string | null = null
   for await (const { name, type, size, body } of entriesOf(source)) {
-    if (type === 'directory') continue
     if (name === SUMS) {
       if (size > SUMS_BYTES_MAX) throw new ArchiveError('is damaged')
       expected = (await Array.fromAsync(body, chunk => Buffer.from(chunk))).join('')

@@ -73,7 +73,7 @@ function connect(file: string, options: OpenOptions): Database {
 /** Opens a file that is there as it is, only to read it: nothing is created, prepared or migrated. */
 export const openReading = (file: string): Database => {
   const db = new Database(file, { create: false, readwrite: true, strict: true })
-  db.run(`pragma busy_timeout = ${SERVER_BUSY_MS}`)
+  db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
   return db
 }
 

@@ -33,9 +33,6 @@ const withRemedy = (file: string, what: string): string =>
 /** The error for a database in which `findDamage` has found some. */
 export const damagedBy = (file: string, damage: string): StoreError =>
   new StoreError(withRemedy(file, `is damaged: ${damage}`), { isDamage: true })
-/** A sentence without its remedy, for a file in an archive. */
-export const withoutRemedy = (sentence: string): string =>
-  sentence.replace(/( is (?:damaged|not a database))[:;].*/s, '$1')
 
 /** After these, an open connection works again by itself. After others, the server opens the file again. */
 const PASSING = /^SQLITE_(?:BUSY|FULL)/
@@ -112,6 +109,10 @@ export function explain(file: string, error: unknown): string {
     `cannot be used (${messageOf(error)})`
   return HAS_REMEDY.test(cause) ? withRemedy(file, what) : `${file} ${what}`
 }
+
+/** Turns a failure of a store into a `CommandError`; returns any other failure unchanged. */
+export const toCommandError = (file: string, error: unknown): unknown =>
+  isStoreFailure(error) ? new CommandError(explain(file, error)) : error
 
 /** Turns a failure of a store into a `StoreError`; returns any other failure unchanged. */
 export function toStoreError(file: string, error: unknown): unknown {

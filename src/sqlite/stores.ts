@@ -6,7 +6,6 @@ import type { Registry } from '../access/ports.ts'
 import type { FeedStore, StoredFeed } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
-import { CommandError } from '../lib/errors.ts'
 import type { Filter } from '../proxies/filter.ts'
 import type { Breakdown } from '../proxies/stats.ts'
 import type { ImportMode, ImportTx } from '../proxies/store.ts'
@@ -17,7 +16,7 @@ import { createUsageStore } from './access/usage.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE, requireData } from './data-directory.ts'
 import type { OpenMode } from './database.ts'
 import { removeDatabase, requireNotReplaced } from './database-files.ts'
-import { damagedBy, explain, isDamage, isStoreFailure } from './errors.ts'
+import { damagedBy, explain, isDamage, toCommandError } from './errors.ts'
 import { openFeeds } from './feeds.ts'
 import { beginImport } from './proxies/import.ts'
 import { readBreakdown } from './proxies/stats.ts'
@@ -187,6 +186,6 @@ export async function withResource<R extends { close(): void }, T>(
       resource.close()
     }
   } catch (error) {
-    throw isStoreFailure(error) ? new CommandError(explain(file, error)) : error
+    throw toCommandError(file, error)
   }
 }
