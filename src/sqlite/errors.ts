@@ -1,6 +1,6 @@
 /** The failures of SQLite: recognising them, what they mean, and sentences for the operator. */
 import { SQLiteError } from 'bun:sqlite'
-import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs'
+import { accessSync, constants, statfsSync, statSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 import { CHECKS_FILE, FEEDS_FILE, PROXY_FILE } from './data-directory.ts'
@@ -56,39 +56,31 @@ export const isPassing = (error: unknown): boolean => PASSING.test(codeOf(error)
 export const isLasting = (error: unknown): boolean =>
   !isStoreFailure(error) || LASTING.test(codeOf(error))
 
-/** With less, SQLite cannot create the files that it keeps next to a database: WAL and index of it. */
+/** With less, SQLite cannot create the files that it keeps next to a database. */
 const ROOM_BYTES_MIN = 64 * 1024
 const ROOM_INODES_MIN = 2
 
 /** Whether the disk of a file is full: SQLite calls that an input/output error in many places. */
-export function isDiskFull(file: string): boolean {
+function isDiskFull(file: string): boolean {
   try {
-    const { blocks, bavail, bsize, files, ffree } = statfsSync(dirname(file))
-    // Some file systems do not count blocks, or inodes.
-    const hasInodes = files === 0 || ffree >= ROOM_INODES_MIN
-    return !hasInodes || (blocks > 0 && bavail * bsize < ROOM_BYTES_MIN)
+    const { bavail, bsize, files, ffree } = statfsSync(dirname(file))
+    return bavail * bsize < ROOM_BYTES_MIN || (files > 0 && ffree < ROOM_INODES_MIN)
   } catch {
     return false
   }
 }
-/** Why this user cannot use a file: what it is, its disk, or whose it is, such as one that root has copied; `null`: that is not why. */
+
+/** Why this user cannot use a file: its disk, or its owner, such as root who has copied it; `null`: neither. */
 function refusalOf(file: string): string | null {
   const user = process.getuid?.()
   let owner = user
-  let path = file
   try {
-    const found = statSync(file, { throwIfNoEntry: false })
-    if (found?.isDirectory()) return 'cannot be opened: it is a directory, not a file'
-    owner = found?.uid
-    accessSync(owner === undefined ? dirname(file) : file, constants.R_OK | constants.W_OK)
-    path = `${file}-shm` // SQLite gave it the mode that the database had then
-    if (existsSync(path)) accessSync(path, constants.R_OK | constants.W_OK)
+    owner = statSync(file).uid
+    accessSync(file, constants.R_OK | constants.W_OK)
     return null
   } catch (error) {
     if (codeOf(error) === 'EROFS') return 'cannot be written (read-only file system)'
-    if (owner === undefined) return null
-    if (owner === user) return `cannot be used: user ${user} may not write ${path}`
-    return `cannot be opened: it belongs to user ${owner}, not ${user}`
+    return owner === user ? null : `cannot be opened: it belongs to user ${owner}, not ${user}`
   }
 }
 

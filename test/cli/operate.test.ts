@@ -268,27 +268,6 @@ if (disk !== null) {
   })
 }
 
-const OWNER_ONLY = ['setpriv', '--bounding-set=-all', '--inh-caps=-all']
-const isRoot = process.getuid?.() === 0
-test.skipIf(isRoot && Bun.which('setpriv') === null)(
-  'a file beside a database that its owner may not write is named',
-  async () => {
-    const cwd = directoryOf(FILES)
-    const data = join(cwd, 'data')
-    await makeData(cwd, data)
-    const shared = `${join(data, ACCESS_FILE)}-shm`
-    writeFileSync(join(data, `${ACCESS_FILE}-wal`), '', { mode: 0o600 })
-    writeFileSync(shared, Buffer.alloc(32_768), { mode: 0o400 })
-    const command = [...(isRoot ? OWNER_ONLY : []), ...program(), 'keys', 'add', '--data', data]
-    const { exitCode, stderr } = Bun.spawnSync(command, { cwd, env: RUNNER_FREE })
-    const user = process.getuid?.()
-    expect([exitCode, stderr.toString()]).toEqual([
-      1,
-      `proxylist: ${join(data, ACCESS_FILE)} cannot be used: user ${user} may not write ${shared}\n`,
-    ])
-  },
-)
-
 test('keys export of no keys leaves a file that it is appended to as it is', async () => {
   const cwd = directoryOf({ 'all.ndjson': 'old\n' })
   await take(cwd, { args: 'plans set gold', stderr: /gold/ })
