@@ -1,6 +1,6 @@
 /** The failures of SQLite: recognising them, what they mean, and sentences for the operator. */
 import { SQLiteError } from 'bun:sqlite'
-import { accessSync, constants, statfsSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 import { CHECKS_FILE, FEEDS_FILE, PROXY_FILE } from './data-directory.ts'
@@ -73,14 +73,15 @@ function isDiskFull(file: string): boolean {
 /** Why this user cannot use a file: its disk, or its owner, such as root who has copied it; `null`: neither. */
 function refusalOf(file: string): string | null {
   const user = process.getuid?.()
+  const [path, what] = existsSync(file) ? [file, 'it'] : [dirname(file), 'its folder']
   let owner = user
   try {
-    owner = statSync(file).uid
-    accessSync(file, constants.R_OK | constants.W_OK)
+    owner = statSync(path).uid
+    accessSync(path, constants.R_OK | constants.W_OK)
     return null
   } catch (error) {
     if (codeOf(error) === 'EROFS') return 'cannot be written (read-only file system)'
-    return owner === user ? null : `cannot be opened: it belongs to user ${owner}, not ${user}`
+    return owner === user ? null : `cannot be opened: ${what} belongs to user ${owner}, not ${user}`
   }
 }
 
