@@ -4,7 +4,7 @@ import { constants, Database } from 'bun:sqlite'
 import { chownSync, existsSync, renameSync, rmSync, type Stats, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
-import { WAL_ENDS, walOf } from './data-directory.ts'
+import { WAL_ENDS } from './data-directory.ts'
 import { explain, isBusy, isDamage } from './errors.ts'
 
 /** When root creates a file for a service, makes the service's user its owner. */
@@ -67,16 +67,6 @@ export function inodeOf(path: string): number | null {
     return statSync(path, { throwIfNoEntry: false })?.ino ?? null
   } catch (error) {
     throw new StoreError(`${path} cannot be examined (${messageOf(error)})`)
-  }
-}
-
-/** A text that changes when another file is at this path, or when something is written to it or its WAL. */
-export function stampOf(file: string): string {
-  try {
-    const found = [file, walOf(file)].map(path => statSync(path, { throwIfNoEntry: false }))
-    return found.map(stats => (stats?.size ? `${stats.ino}.${stats.mtimeMs}` : '')).join(' ')
-  } catch {
-    return ''
   }
 }
 

@@ -65,9 +65,12 @@ test('tar(1) lists it: owner 0, readable by it only, with the time, after 2038 t
   const { stdout } = Bun.spawnSync(['tar', '--numeric-owner', '--utc', '-tvf', file], {
     env: { ...process.env, LC_ALL: 'C' },
   })
-  expect(stdout.toString()).toMatch(
-    /^-rw------- 0\/0 +5 2040-01-01 00:00 proxies\.db\n-rw------- 0\/0 +77 .* SHA256SUMS\n$/,
-  )
+  expect(stdout.toString()).toMatch(/^-rw------- 0\/0 +5 2040-01-01 00:00 proxies\.db\n$/)
+})
+
+test('checksums in an archive of proxylist 0.1.0 are skipped', async () => {
+  const files = ['a.db', 'SHA256SUMS', 'b.db'].map(name => [name, new Uint8Array(9)] as const)
+  expect(await extract(await pack(files), [512])).toEqual(['a.db', 'b.db'])
 })
 
 const TWO = [
@@ -92,7 +95,6 @@ const changed = (archive: Buffer, at: number): Buffer => {
 }
 test.each([
   ['a bad header', (archive: Buffer) => changed(archive, 512 + 1024 + 20), NO_ARCHIVE],
-  ['another byte in a file', (archive: Buffer) => changed(archive, 512 + 9), 'is damaged'],
   [
     'the same file twice',
     (archive: Buffer) => Buffer.concat([archive.subarray(0, 512 + 1024), archive]),

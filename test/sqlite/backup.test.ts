@@ -32,10 +32,7 @@ async function backupOf(dir: string): Promise<string> {
 /** Unpacks an archive of `backupOf`; gives the data directory. */
 function restored(cwd: string): string {
   mkdirSync(join(cwd, 'data'), { mode: 0o700 })
-  shell(
-    'tar -xpf backup.tar -C data && cd data && sha256sum -c --quiet SHA256SUMS && rm SHA256SUMS',
-    cwd,
-  )
+  shell('tar -xpf backup.tar -C data', cwd)
   return join(cwd, 'data')
 }
 
