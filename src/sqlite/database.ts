@@ -6,6 +6,7 @@ import { Database } from 'bun:sqlite'
 import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
+import { sizeOf } from './data-directory.ts'
 import { giveToOwner, removeDatabase } from './database-files.ts'
 import { explain, isDamage, isLasting } from './errors.ts'
 import { migrate, requireApplicationId, type Schema } from './migrate.ts'
@@ -79,6 +80,7 @@ export const openReading = (file: string): Database => {
 
 function requireFile(file: string): void {
   if (!existsSync(file)) throw new StoreError(`${file} is missing`)
+  if (sizeOf(file) === 0) throw new StoreError(`${file} is empty`, { isDamage: true })
 }
 
 /** Creates an empty file, which `migrate` makes a database in one transaction. Returns false when there is a file. */

@@ -4,7 +4,7 @@
  */
 import { Database } from 'bun:sqlite'
 import { chmodSync, renameSync } from 'node:fs'
-import { CommandError, StoreError } from '../lib/errors.ts'
+import { CommandError } from '../lib/errors.ts'
 import { say } from '../lib/log.ts'
 import { freshFile, giveToOwner } from './database-files.ts'
 
@@ -87,7 +87,6 @@ export function migrate(
     const version = schemaVersion(db) // again: another process may have migrated it meanwhile
     if (version > scripts.length) throw new CommandError(ofNewer(file, version, scripts.length))
     if (version === scripts.length) return
-    if (isReader && version === 0) throw new StoreError(`${file} is empty`, { isDamage: true })
     if (isReader) throw new CommandError(ofEarlier(file))
     const isPrecious = holds === 'access' || holds === 'proxies'
     if (version > 0 && isPrecious && !isTemporary) keepCopy(file, scripts.length)
