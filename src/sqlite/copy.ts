@@ -17,7 +17,7 @@ import { createKeyReader, createKeyWriter } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
 import { ACCESS_FILE, DATA_FILES, type DataFile, PROXY_FILE, sizeOf } from './data-directory.ts'
 import { openReading, rollBack } from './database.ts'
-import { freshFile, hasMoved, lockPath, moveDatabase, removeDatabase } from './database-files.ts'
+import { hasMoved, installDatabase, lockPath, removeDatabase, tempPath } from './database-files.ts'
 import { isDamage, isStoreFailure, toStoreError } from './errors.ts'
 import { createCityWriter } from './proxies/cities.ts'
 import { createIndexUpkeep, openListFile, UPSERT } from './proxies/store.ts'
@@ -153,14 +153,14 @@ function openCopy<C extends Changes>(
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
     const release = lockPath(file, 0)
     if (release === null) throw new StoreError(`${file} is being replaced by another process`)
-    const fresh = freshFile(file)
+    const fresh = tempPath(file)
     try {
       {
         using db = open(fresh)
         await write(db, changes, null)
       }
       close()
-      moveDatabase(fresh, file)
+      installDatabase(fresh, file)
     } finally {
       removeDatabase(fresh)
       release()

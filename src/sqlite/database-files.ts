@@ -16,7 +16,7 @@ function giveTo({ uid, gid }: Stats, file: string): void {
 export const giveToOwner = (file: string): void => giveTo(statSync(dirname(file)), file)
 
 /** Moves a closed database to a path, replacing what is there. Removes the old WAL: SQLite would apply it to the new file. */
-export function moveDatabase(from: string, to: string): void {
+export function installDatabase(from: string, to: string): void {
   giveTo(statSync(existsSync(to) ? to : dirname(to)), from)
   removeWal(to)
   renameSync(from, to)
@@ -47,7 +47,7 @@ export function openOrRemake(file: string, open: () => Database): Database {
  * The path beside `file` under which it is written before it takes its place. Removes what a killed process left
  * there. One process at a time may use it: the caller has a lock.
  */
-export function freshFile(file: string): string {
+export function tempPath(file: string): string {
   const fresh = `${file}.new`
   removeDatabase(fresh)
   return fresh

@@ -6,7 +6,7 @@ import { Database } from 'bun:sqlite'
 import { chmodSync, renameSync } from 'node:fs'
 import { CommandError } from '../lib/errors.ts'
 import { say } from '../lib/log.ts'
-import { freshFile, giveToOwner } from './database-files.ts'
+import { giveToOwner, tempPath } from './database-files.ts'
 
 /** Identify a SQLite file as a database of this program: `pxll`, `pxla`, `pxlf` and `pxlc`. */
 export const APPLICATION_IDS = {
@@ -57,7 +57,7 @@ export function requireApplicationId(db: Database, file: string, holds: Holds): 
 /** Copies a database beside itself, so that an operator can go back to the schema before. */
 function keepCopy(file: string, schema: number): void {
   const copy = `${file}.before-schema-${schema}`
-  const part = freshFile(copy)
+  const part = tempPath(copy)
   // Another connection, because the one that migrates is in a transaction.
   using db = new Database(file, { create: false, readwrite: true })
   db.run('vacuum into ?', [part])

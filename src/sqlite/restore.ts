@@ -28,7 +28,7 @@ import {
   walOf,
 } from './data-directory.ts'
 import { findDamage } from './database.ts'
-import { giveToOwner, moveDatabase, removeDatabase } from './database-files.ts'
+import { giveToOwner, installDatabase, removeDatabase } from './database-files.ts'
 import { isBusy, isDamage, toCommandError } from './errors.ts'
 import { openListFile } from './proxies/store.ts'
 
@@ -78,7 +78,7 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
     const previous = keepPrevious(dir, nowMs)
     removeDatabase(join(dir, FEEDS_FILE))
     for (const name of [PROXY_FILE, ACCESS_FILE]) {
-      moveDatabase(join(scratch, name), join(dir, name))
+      installDatabase(join(scratch, name), join(dir, name))
     }
     syncDirectory(dir)
     return { ...contents, previous }
