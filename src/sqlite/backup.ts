@@ -24,7 +24,7 @@ import { type WriteChunk, writeArchive } from './archive.ts'
 import { ACCESS_FILE, DATA_FILES, PROXY_FILE, requireData, sizeOf } from './data-directory.ts'
 import { findDamage, openReading } from './database.ts'
 import { damagedBy, toCommandError } from './errors.ts'
-import { requireApplicationId, type ServerHolds } from './migrate.ts'
+import { requireApplicationId, type ServerKind } from './migrate.ts'
 import { countRows } from './proxies/store.ts'
 
 /** Numbers of rows, for the operator. */
@@ -60,10 +60,10 @@ export type Backup = { files: string[]; bytes: number } & Counts
  * Copies a database as of one moment, while others read and write it.
  * @throws CommandError when it is damaged, or one of the files cannot be used.
  */
-export function copyDatabase(file: string, to: string, holds: ServerHolds): void {
+export function copyDatabase(file: string, to: string, kind: ServerKind): void {
   try {
     using db = openReading(file)
-    requireApplicationId(db, file, holds)
+    requireApplicationId(db, file, kind)
     const damage = findDamage(db)
     if (damage !== null) throw damagedBy(file, damage)
   } catch (error) {
@@ -88,9 +88,9 @@ export async function backUp({
 }: BackupOptions & { dir: string }): Promise<Backup> {
   for (const { name } of DATA_FILES) requireData(dir, name)
   return writeBackup(async scratch => {
-    for (const [at, { name, holds }] of DATA_FILES.entries()) {
+    for (const [at, { name, kind }] of DATA_FILES.entries()) {
       await nextTurn(options.signal) // a signal is noticed between two databases
-      copyDatabase(join(dir, name), join(scratch, name), holds)
+      copyDatabase(join(dir, name), join(scratch, name), kind)
       options.progress((at + 1) / DATA_FILES.length / 2)
     }
   }, options)

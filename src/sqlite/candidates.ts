@@ -241,7 +241,7 @@ export function withStoreErrors<T extends { [name: string]: Method }>(file: stri
 const NO_IDLE_INDEX = 'drop index candidates_idle'
 
 const openCandidatesFile = (file: string, mode: OpenMode = {}): Database =>
-  openDatabase(file, { holds: 'checks', scripts: [schema, NO_IDLE_INDEX], ...mode })
+  openDatabase(file, { kind: 'checks', scripts: [schema, NO_IDLE_INDEX], ...mode })
 
 /** Locks a data directory for one checker until its process ends. @throws CommandError when it is locked. */
 function lockDirectory(dir: string): () => void {

@@ -66,6 +66,6 @@ export const missingFile = (dir: string, name: DataFile): string =>
 
 /** The files of a data directory, the irreplaceable one first. */
 export const DATA_FILES = [
-  { name: ACCESS_FILE, holds: 'access' },
-  { name: PROXY_FILE, holds: 'proxies' },
+  { name: ACCESS_FILE, kind: 'access' },
+  { name: PROXY_FILE, kind: 'proxies' },
 ] as const

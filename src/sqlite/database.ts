@@ -102,7 +102,7 @@ function prepareDatabase(db: Database, file: string, options: OpenOptions): void
   db.run(`pragma busy_timeout = ${options.mustExist ? SERVER_BUSY_MS : COMMAND_BUSY_MS}`)
   db.run('pragma trusted_schema = off')
   db.run(`pragma cache_size = -${cacheKib}`)
-  requireApplicationId(db, file, options.holds)
+  requireApplicationId(db, file, options.kind)
   db.run(`pragma page_size = ${pageBytes}`)
   db.run('pragma journal_mode = wal')
   db.run(`pragma wal_autocheckpoint = ${walBytes / pageBytes}`)

@@ -17,7 +17,7 @@ type Task = CheckpointTask | CountTask | RemoveTask
 self.onmessage = ({ data: task }: MessageEvent<Task>) => {
   if (task.kind !== 'checkpoint') lowerPriority() // requests do not notice
   void doTask(self, () => {
-    using db = OPEN[task.holds](task.file, MODE)
+    using db = OPEN[task.database](task.file, MODE)
     if (task.kind === 'remove') return createListStore(db).removeStale(...task.stale)
     if (task.kind === 'count') return readBreakdown(db, task.nowMs)
     // Passive: writers go on. The second call copies what they have written during the first.

@@ -125,7 +125,7 @@ export function feedLinesIn(dir: string) {
 /** Opens the states of the feeds in `dir`; a damaged file is created again, empty. See `openDatabase`. */
 export function openFeeds(dir: string, mode: OpenMode = {}) {
   const file = join(dir, FEEDS_FILE)
-  const options = { holds: 'feeds', scripts: [feeds], pageBytes: 1024, cacheKib: 256 } as const
+  const options = { kind: 'feeds', scripts: [feeds], pageBytes: 1024, cacheKib: 256 } as const
   const open = () => openDatabase(file, { ...options, ...mode })
   const db = mode.mustExist ? open() : openOrRemake(file, open)
   const close = () => db.close(true)

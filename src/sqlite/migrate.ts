@@ -1,6 +1,6 @@
 /**
  * Migrations. Script n brings a database from version n - 1 to n, all in one transaction; a released script never
- * changes. `user_version` holds the version, `application_id` says which database it is.
+ * changes. `user_version` kind the version, `application_id` says which database it is.
  */
 import { Database } from 'bun:sqlite'
 import { chmodSync, renameSync } from 'node:fs'
@@ -16,12 +16,12 @@ export const APPLICATION_IDS = {
   checks: 0x70786c63,
 } as const
 
-export type Holds = keyof typeof APPLICATION_IDS
-export type ServerHolds = Exclude<Holds, 'feeds' | 'checks'>
+export type DatabaseKind = keyof typeof APPLICATION_IDS
+export type ServerKind = Exclude<DatabaseKind, 'feeds' | 'checks'>
 
 /** `scripts` lead from one version to the next, the first from an empty database. */
 export type Schema = {
-  holds: Holds
+  kind: DatabaseKind
   scripts: readonly string[]
   /** The caller only reads: the file must exist, and an earlier schema is refused instead of migrated. */
   isReader?: boolean
@@ -38,7 +38,7 @@ export const pragma = (db: Database, name: string): number =>
 export const schemaVersion = (db: Database): number => pragma(db, 'user_version')
 
 /** @throws CommandError when the file is a database of another program, or another one of this program. */
-export function requireApplicationId(db: Database, file: string, holds: Holds): void {
+export function requireApplicationId(db: Database, file: string, kind: DatabaseKind): void {
   // One statement, because another process may create the database meanwhile.
   const { id = 0, tables = 0 } =
     db
@@ -46,7 +46,7 @@ export function requireApplicationId(db: Database, file: string, holds: Holds): 
         'select application_id as id, (select count(*) from sqlite_schema) as tables from pragma_application_id',
       )
       .get() ?? {}
-  if (id === APPLICATION_IDS[holds] || (id === 0 && tables === 0)) return
+  if (id === APPLICATION_IDS[kind] || (id === 0 && tables === 0)) return
   throw new CommandError(
     Object.values<number>(APPLICATION_IDS).includes(id)
       ? `${file} is another database of proxylist under this name`
@@ -80,7 +80,7 @@ const ofEarlier = (file: string): string =>
 export function migrate(
   db: Database,
   file: string,
-  { holds, scripts, isReader, isTemporary, fill }: Schema,
+  { kind, scripts, isReader, isTemporary, fill }: Schema,
 ): void {
   if (schemaVersion(db) === scripts.length) return
   db.transaction(() => {
@@ -88,10 +88,10 @@ export function migrate(
     if (version > scripts.length) throw new CommandError(ofNewer(file, version, scripts.length))
     if (version === scripts.length) return
     if (isReader) throw new CommandError(ofEarlier(file))
-    const isPrecious = holds === 'access' || holds === 'proxies'
+    const isPrecious = kind === 'access' || kind === 'proxies'
     if (version > 0 && isPrecious && !isTemporary) keepCopy(file, scripts.length)
     for (const script of scripts.slice(version)) db.run(script)
-    db.run(`pragma application_id = ${APPLICATION_IDS[holds]}`)
+    db.run(`pragma application_id = ${APPLICATION_IDS[kind]}`)
     db.run(`pragma user_version = ${scripts.length}`)
     if (version === 0) fill?.(db)
   })[isReader ? 'deferred' : 'immediate']()

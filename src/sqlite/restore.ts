@@ -148,10 +148,10 @@ function keepPrevious(dir: string, nowMs: number): string | null {
 const OPEN = { access: openAccessFile, proxies: openListFile } as const
 
 /** Migrates a database of an archive and checks it. */
-function checkDatabase(scratch: string, { name, holds }: (typeof DATA_FILES)[number]): void {
+function checkDatabase(scratch: string, { name, kind }: (typeof DATA_FILES)[number]): void {
   const file = join(scratch, name)
   try {
-    using db = OPEN[holds](file, { mustExist: true, isTemporary: true })
+    using db = OPEN[kind](file, { mustExist: true, isTemporary: true })
     if (findDamage(db) === null) return
   } catch (error) {
     if (!isDamage(error)) throw toCommandError(file, error)

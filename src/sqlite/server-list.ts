@@ -84,7 +84,7 @@ export function openServerList(
     /** Removes a slice of stale rows, see `ProxyWriter`, in a worker: it takes some 100 ms. */
     async removeStale(...stale: RemoveTask['stale']): Promise<Removal> {
       use(({ db }) => requireNotReplaced(db, file))
-      const task = { kind: 'remove', file, holds: 'proxies', stale } as const
+      const task = { kind: 'remove', file, database: 'proxies', stale } as const
       try {
         return await startTask<RemoveTask, Removal>('sqlite/database.worker.ts', task).result
       } catch (failure) {

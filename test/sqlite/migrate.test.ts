@@ -25,7 +25,7 @@ const SECOND = `
   create table sums (sum integer);
   insert into sums select sum(square) from numbers`
 
-const OPTIONS = { holds: 'feeds', scripts: [FIRST] } as const
+const OPTIONS = { kind: 'feeds', scripts: [FIRST] } as const
 const NEXT = { ...OPTIONS, scripts: [FIRST, SECOND] }
 
 /** A database of the first schema, closed. */
@@ -135,7 +135,7 @@ describe('a database of an earlier schema', () => {
 
 describe('before keys or list are brought to a newer schema', () => {
   const scripts = [FIRST, SECOND]
-  const options = { holds: 'access', scripts } as const
+  const options = { kind: 'access', scripts } as const
 
   /** A database of keys of the first schema, with a number in it. */
   function firstKeys(number = 7): string {

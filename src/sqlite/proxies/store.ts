@@ -82,7 +82,7 @@ export const LIST_SCRIPTS = [schema, SAME_SCHEMA]
 export const openListFile = (
   file: string,
   options: OpenMode & Pick<OpenOptions, 'cacheKib'> = {},
-): Database => openDatabase(file, { holds: 'proxies', scripts: LIST_SCRIPTS, ...options })
+): Database => openDatabase(file, { kind: 'proxies', scripts: LIST_SCRIPTS, ...options })
 
 /** The damage because of which the rows of an open list cannot be replaced; indexes that are rebuilt may be damaged. */
 export const findDamageToReplace = (db: Database): string | null =>
@@ -90,7 +90,12 @@ export const findDamageToReplace = (db: Database): string | null =>
 
 export type ListStore = ReturnType<typeof createListStore>
 /** What the worker that removes stale rows is sent; `stale`: for how long rows are kept, and the time. */
-export type RemoveTask = { kind: 'remove'; file: string; holds: 'proxies'; stale: [number, number] }
+export type RemoveTask = {
+  kind: 'remove'
+  file: string
+  database: 'proxies'
+  stale: [number, number]
+}
 
 export function createListStore(db: Database, scanMax = SCAN_MAX) {
   const removeOlder = db.prepare<never, [number, number]>(
