@@ -8,7 +8,7 @@ import { dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
 import { sizeOf } from './data-directory.ts'
 import { giveToOwner, removeDatabase } from './database-files.ts'
-import { explain, isDamage, isLasting } from './errors.ts'
+import { damagedBy, explain, isDamage, isLasting } from './errors.ts'
 import { migrate, requireApplicationId, type Schema } from './migrate.ts'
 
 /** How long a command waits for another process's write, in milliseconds. */
@@ -80,7 +80,7 @@ export const openReading = (file: string): Database => {
 
 function requireFile(file: string): void {
   if (!existsSync(file)) throw new StoreError(`${file} is missing`)
-  if (sizeOf(file) === 0) throw new StoreError(`${file} is empty`, { isDamage: true })
+  if (sizeOf(file) === 0) throw damagedBy(file, 'it is empty')
 }
 
 /** Creates an empty file, which `migrate` makes a database in one transaction. Returns false when there is a file. */
