@@ -19,7 +19,6 @@ import {
   backUp,
   copyDatabase,
   inScratch,
-  leftOutOf,
   writeBackup,
 } from './sqlite/backup.ts'
 import { listCopyOf, removeCopyMark, requireOwnData } from './sqlite/copy.ts'
@@ -36,17 +35,17 @@ import { storesOf } from './stores.ts'
 
 type StoreSettings = Settings<'data' | 'database' | 'databaseTimeout'>
 
-/** Backs up the data directory or the shared database. `leavesOut` lists the files that the archive lacks. */
+/** Backs up the data directory or the shared database. */
 export async function backUpStores(
   { data: dir, database: url, databaseTimeout: timeoutMs }: StoreSettings,
   options: BackupOptions,
-): Promise<Backup & { leavesOut: string[] }> {
+): Promise<Backup> {
   if (url === undefined) {
     requireOwnData(dir)
-    return { ...(await backUp({ dir, ...options })), leavesOut: leftOutOf(dir) }
+    return backUp({ dir, ...options })
   }
   const { signal } = options
-  const backup = await writeBackup(async scratch => {
+  return writeBackup(async scratch => {
     const { dump, installation, shown } = await readDump({ url, timeoutMs, signal })
     if (listCopyOf(dir)?.database !== installation) {
       throw new CommandError(
@@ -60,7 +59,6 @@ export async function backUpStores(
     copyDatabase(join(dir, PROXY_FILE), list, 'proxies')
     removeCopyMark(list)
   }, options)
-  return { ...backup, leavesOut: [] }
 }
 
 export type RestoreOrder = ArchiveSource & { force: boolean; clock: Clock }

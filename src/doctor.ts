@@ -1,13 +1,10 @@
-/** What `doctor` examines: one table of checks, each of which stands beside its noun. */
-import { ATTENTION_FILE, readAttentionFile } from './admin/attention-file.ts'
-import { TOKEN_FILE } from './admin/token.ts'
+/** The checks of `doctor`, in the order of the report. */
+import { readAttentionFile } from './admin/attention-file.ts'
 import type { Environment } from './config/environment.ts'
 import { environmentProblems, readSettings, type Settings } from './config/settings.ts'
 import { COMMIT, COMMITTED_MS, VERSION } from './config/version.ts'
 import { feedProblems } from './feeds/feeds-file.ts'
-import type { StoredFeed } from './feeds/store.ts'
 import { openGeoip } from './import/geoip.ts'
-import type { Awaitable } from './lib/awaitable.ts'
 import type { Clock } from './lib/clock.ts'
 import { several } from './lib/counted.ts'
 import { type Checks, examineAll, type Finding, finding, problemOf } from './lib/findings.ts'
@@ -18,16 +15,11 @@ import { examineDatabase } from './postgres/doctor.ts'
 import { lostSchema, requireOwnData } from './sqlite/copy.ts'
 import { ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { COPY_CHECKS, DIRECTORY_CHECKS, type Directory } from './sqlite/doctor.ts'
-import { feedLinesIn } from './sqlite/feeds.ts'
-import { listFeeds } from './sqlite/stores.ts'
 import { storesOf } from './stores.ts'
 
 export const EXAMINED = ['data', 'database', 'databaseTimeout', 'feed', 'feeds', 'geoip'] as const
 
-/**
- * Examines an installation, one check after the other. Nothing is changed, and a database of an earlier
- * version is migrated in memory only.
- */
+/** Examines an installation and changes nothing. `signal` ends it between two checks. */
 export async function examine(
   settings: Settings<(typeof EXAMINED)[number]>,
   env: Environment,
@@ -35,18 +27,10 @@ export async function examine(
   signal: AbortSignal,
 ): Promise<Finding[]> {
   const { data: dir, database: url, databaseTimeout: timeoutMs, geoip } = settings
-  const secrets = [TOKEN_FILE, ATTENTION_FILE]
-  const directory = { dir, clock, signal, secrets, counted: readAttentionFile(dir) }
-  const run = (checks: Checks<Directory>): Promise<Finding[]> =>
-    examineAll(checks, directory, signal)
-  const configuration = async () => {
-    const copies = url === undefined ? await problemOf(() => requireOwnData(dir)) : []
-    const problems = [...environmentProblems(env), ...copies]
-    return finding(problems, 'every PROXYLIST_ variable is right')
-  }
+  const stores = storesOf(settings, clock)
 
-  /** This program, how old it is, and servers that run another one. */
-  const program = async () => {
+  /** This program, its age, and servers that run another version. */
+  async function program() {
     const days = COMMITTED_MS === null ? 0 : Math.floor((clock() - COMMITTED_MS) / DAY_MS)
     const old = days < 1 ? '' : `, ${several(days, 'day')} old`
     const others = (await findRunning(dir)).filter(
@@ -59,49 +43,40 @@ export async function examine(
     return finding([], `proxylist ${VERSION}${old}`, notes)
   }
 
-  /** The feeds and databases of places that the settings name, and how the last attempts went. */
-  const feeds =
-    (readLines: () => Awaitable<string>, attempts: () => Awaitable<readonly StoredFeed[]>) =>
-    async () => {
-      const more = readSettings(['feedEvery', 'providerService'], {}, env)
-      const places = await Promise.all(geoip.map(file => problemOf(() => openGeoip([file]))))
-      const named = { ...settings, ...more }
-      const lines = await readLines()
-      const { problems, notes } = await feedProblems(named, lines, await attempts(), clock())
-      return finding(
-        [...places.flat(), ...problems],
-        'feeds and databases of places are in order',
-        notes,
-      )
-    }
+  async function configuration() {
+    const copies = url === undefined ? await problemOf(() => requireOwnData(dir)) : []
+    const problems = [...environmentProblems(env), ...copies]
+    return finding(problems, 'every PROXYLIST_ variable is right')
+  }
 
-  const stores = storesOf(settings, clock)
+  /** The feeds and databases of places that the settings name, and the last attempt of each feed. */
+  async function feeds() {
+    const more = readSettings(['feedEvery', 'providerService'], {}, env)
+    const places = await Promise.all(geoip.map(file => problemOf(() => openGeoip([file]))))
+    const { problems, notes } = await feedProblems(
+      { ...settings, ...more },
+      await stores.readFeedLines(),
+      await stores.listFeeds(),
+      clock(),
+    )
+    const allRight = 'feeds and databases of places are in order'
+    return finding([...places.flat(), ...problems], allRight, notes)
+  }
+
   const checker = async () => judgeChecker(await stores.checkerStatus(), clock())
 
+  const directory = { dir, clock, counted: readAttentionFile(dir) }
+  const run = (checks: Checks<Directory>) => examineAll(checks, directory, signal)
   if (url === undefined) {
-    const { disk, ...checks } = DIRECTORY_CHECKS
-    return run({
-      program,
-      configuration,
-      ...checks,
-      feeds: feeds(feedLinesIn(dir).readLines, () => listFeeds(dir)),
-      checker,
-      disk,
-    })
+    return await run({ program, configuration, ...DIRECTORY_CHECKS, feeds, checker })
   }
+  const first = await run({ program, configuration })
   const database = { url, timeoutMs, origin: ORIGINS[PROXY_FILE], lost: lostSchema(dir) }
   const shared = await examineDatabase(database, clock, signal)
   const isUsable = shared[0]?.ok === true
-  const attempts = () => (isUsable ? stores.listFeeds() : [])
-  const readLines = () => (isUsable ? stores.readFeedLines() : '')
-  const { disk, ...checks } = COPY_CHECKS
   return [
-    ...(await run({ program, configuration })),
+    ...first,
     ...shared,
-    ...(await run({
-      ...{ ...checks, feeds: feeds(readLines, attempts) },
-      ...(isUsable && { checker }),
-      disk,
-    })),
+    ...(await run({ ...COPY_CHECKS, ...(isUsable && { feeds, checker }) })),
   ]
 }

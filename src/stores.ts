@@ -27,7 +27,7 @@ import { createCheckerList, createStatusStore } from './postgres/checker.ts'
 import { type Connection, openConnection, shownDatabase } from './postgres/connection.ts'
 import { createFeedStore } from './postgres/feeds.ts'
 import { createListStore } from './postgres/list.ts'
-import { installationOf, migrate, requireCopied, schemaState } from './postgres/migrate.ts'
+import { migrate, requireCopied, schemaState } from './postgres/migrate.ts'
 import { createLeaderLock, createNodes } from './postgres/nodes.ts'
 import { createRegistry, PATIENT } from './postgres/registry.ts'
 import { createUsageStore } from './postgres/usage/usage.ts'
@@ -74,7 +74,6 @@ export type ReadableList = {
   breakdown(nowMs: number): Breakdown
 }
 
-export type Say = (sentence: string) => void
 type With<S> = <T>(work: (store: S) => Awaitable<T>) => Promise<T>
 
 /**
@@ -83,8 +82,8 @@ type With<S> = <T>(work: (store: S) => Awaitable<T>) => Promise<T>
  */
 export type Stores = {
   registry<T>(need: Need, work: (registry: Registry) => Awaitable<T>): Promise<T>
-  /** The list; `say` is called when it is this machine's copy because the database is away. */
-  readList<T>(work: (list: ReadableList) => Awaitable<T>, say: Say): Promise<T>
+  /** The list; on a node, its copy in the data directory. */
+  readList: With<ReadableList>
   changeList: With<ReadableList & WritableList>
   /** With `replacing`, all rows are to be replaced, also where the list is damaged. */
   withList<T>(work: (list: WritableList) => Awaitable<T>, replacing?: Replacing): Promise<T>
@@ -207,45 +206,27 @@ function databaseStores(
 ): Stores {
   /**
    * Requires the schema, works and closes; the connections are opened when they are first used, and
-   * `patient` waits longer. @throws StoreError when the database fails.
+   * `patient` waits longer. @throws CommandError when the database fails.
    */
   async function connected<T>(
     need: Need,
     origin: string,
     work: (quick: Connection, patient: Connection) => Promise<T>,
   ): Promise<T> {
-    await using quick = openConnection({ url, timeoutMs, name: NAME })
-    await using patient = openConnection({ url, ...PATIENT, name: NAME })
-    await requireCopied(quick, lostSchema(dir))
-    await requireSchema(quick, need, origin)
-    return await work(quick, patient)
-  }
-
-  /** `connected`, where nothing but the database can answer. @throws CommandError when it fails. */
-  const orCommandError: typeof connected = (...how) =>
-    connected(...how).catch(error => {
-      throw error instanceof StoreError ? new CommandError(error.message) : error
-    })
-
-  /**
-   * Whether `dir` has the copy that a node of this database reads. While the database is away, nobody can
-   * tell that from one of another database, so `say` is called with what it is.
-   */
-  async function hasCopy(say: Say): Promise<boolean> {
-    const copy = listCopyOf(dir)
-    if (copy === null) return false
     try {
-      return copy.database === (await connected('read', NO_LIST, installationOf))
+      await using quick = openConnection({ url, timeoutMs, name: NAME })
+      await using patient = openConnection({ url, ...PATIENT, name: NAME })
+      await requireCopied(quick, lostSchema(dir))
+      await requireSchema(quick, need, origin)
+      return await work(quick, patient)
     } catch (error) {
-      if (!(error instanceof StoreError)) throw error
-      say(`${error.message}; this is version ${copy.version} of the list, from the copy in ${dir}`)
-      return true
+      throw error instanceof StoreError ? new CommandError(error.message) : error
     }
   }
 
   return {
     registry: (need, work) =>
-      orCommandError(need, ORIGINS[ACCESS_FILE], async (quick, patient) => {
+      connected(need, ORIGINS[ACCESS_FILE], async (quick, patient) => {
         await using usage = createUsageStore({ url, timeoutMs, name: NAME })
         try {
           return await work(createRegistry(quick, usage, patient))
@@ -254,22 +235,22 @@ function databaseStores(
           throw new CommandError(`${error.message}; ${outcomeOf(error)}`)
         }
       }),
-    async readList(work, say) {
-      if (await hasCopy(say)) return withList(dir, clock, 'read', work)
-      return orCommandError('read', NO_LIST, (_, patient) => withFilled(patient, work))
-    },
+    readList: work =>
+      listCopyOf(dir) === null
+        ? connected('read', NO_LIST, (_, patient) => withFilled(patient, work))
+        : withList(dir, clock, 'read', work),
     changeList: work =>
-      orCommandError('change', NO_LIST, (_, patient) =>
+      connected('change', NO_LIST, (_, patient) =>
         withFilled(patient, list => work({ ...list, ...writableList(patient, clock) })),
       ),
     // This list is never damaged.
     withList: work =>
-      orCommandError('make', NO_LIST, async (_, patient) => work(writableList(patient, clock))),
-    withFeeds: work => orCommandError('make', NO_LIST, async quick => work(createFeedStore(quick))),
-    listFeeds: () => orCommandError('read', NO_LIST, async quick => createFeedStore(quick).list()),
+      connected('make', NO_LIST, async (_, patient) => work(writableList(patient, clock))),
+    withFeeds: work => connected('make', NO_LIST, async quick => work(createFeedStore(quick))),
+    listFeeds: () => connected('read', NO_LIST, async quick => createFeedStore(quick).list()),
     readFeedLines: () =>
-      orCommandError('read', NO_LIST, async quick => createFeedStore(quick).readLines()),
-    checkerStatus: () => orCommandError('read', NO_LIST, quick => createStatusStore(quick).read()),
+      connected('read', NO_LIST, async quick => createFeedStore(quick).readLines()),
+    checkerStatus: () => connected('read', NO_LIST, quick => createStatusStore(quick).read()),
     has: () => ({ registry: true, list: true }),
     shown: shownDatabase(url),
     scratch: scratchOf(dir),

@@ -74,7 +74,7 @@ function toCandidate([id, queue, nextAtMs, idleAtMs, okAtMs, memory]: Row): Cand
 
 // -----------------------------------------------------------------------------------------------
 
-/** How many candidates of a queue `idle` reads at most. */
+/** How many of the next candidates of a queue `idle` considers at most. */
 const IDLE_SCAN = 2_000
 
 /** A JSON value in the only row of the table `checker`. */
@@ -117,12 +117,8 @@ function createCandidateStore(db: Database) {
   const due = db.prepare<{ id: number }, [number, number]>(
     'select id from candidates where queue = ? and next_at <= ? order by next_at',
   )
-  type Early = { id: number; next_at: number }
-  const early = db.prepare<Early, [number, number]>(
-    `select id, next_at from candidates where idle_at <= ?1 and next_at > ?1 and idle_at < next_at
-     order by idle_at limit ?2`,
-  )
-  const following = db.prepare<Early & { idle_at: number }, [number, number, number]>(
+  type Following = { id: number; next_at: number; idle_at: number }
+  const following = db.prepare<Following, [number, number, number]>(
     `select id, next_at, idle_at from candidates where queue = ? and next_at > ?
      order by next_at limit ?`,
   )
@@ -154,7 +150,7 @@ function createCandidateStore(db: Database) {
 
   /** The next candidates of a queue that may be checked early. */
   function earlyOf(queue: number, nowMs: number, count: number, excluded: ReadonlySet<number>) {
-    const found: Early[] = []
+    const found: Following[] = []
     for (const row of following.iterate(queue, nowMs, IDLE_SCAN + excluded.size)) {
       if (row.idle_at > nowMs || excluded.has(row.id)) continue
       if (found.push(row) === count) break
@@ -189,20 +185,12 @@ function createCandidateStore(db: Database) {
       return ids
     },
 
-    /** Exact when few may be checked early; otherwise only the next due of each queue are considered. */
-    idle(nowMs, count, excluded): number[] {
-      const few = excluded.size + 4 * count
-      const found = early.all(nowMs, few)
-      if (found.length === few) {
-        for (const queue of QUEUES.keys()) found.push(...earlyOf(queue, nowMs, count, excluded))
-      }
-      const times = new Map(found.map(({ id, next_at }) => [id, next_at]))
-      return Array.from(times)
-        .filter(([id]) => !excluded.has(id))
-        .sort(([, a], [, b]) => a - b)
+    idle: (nowMs, count, excluded): number[] =>
+      [...QUEUES.keys()]
+        .flatMap(queue => earlyOf(queue, nowMs, count, excluded))
+        .sort((a, b) => a.next_at - b.next_at)
         .slice(0, count)
-        .map(([id]) => id)
-    },
+        .map(({ id }) => id),
 
     save({ checked, forgotten, postponed, ledger: stored }): void {
       change(count => {
@@ -249,8 +237,11 @@ export function withStoreErrors<T extends { [name: string]: Method }>(file: stri
   return Object.fromEntries(wrapped)
 }
 
+/** A query that is gone read it, and each check wrote it. */
+const NO_IDLE_INDEX = 'drop index candidates_idle'
+
 const openCandidatesFile = (file: string, mode: OpenMode = {}): Database =>
-  openDatabase(file, { holds: 'checks', scripts: [schema], ...mode })
+  openDatabase(file, { kind: 'checks', scripts: [schema, NO_IDLE_INDEX], ...mode })
 
 /** Locks a data directory for one checker until its process ends. @throws CommandError when it is locked. */
 function lockDirectory(dir: string): () => void {

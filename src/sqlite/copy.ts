@@ -12,12 +12,12 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { isSameVersion, type KeyChanges, type ListChanges, type Version } from '../node/ports.ts'
 import type { City, Row } from '../proxies/row.ts'
-import { ACCESS_SCRIPTS, openAccessFile } from './access/file.ts'
+import { openAccessFile } from './access/file.ts'
 import { createKeyReader, createKeyWriter } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
 import { ACCESS_FILE, DATA_FILES, type DataFile, PROXY_FILE, sizeOf } from './data-directory.ts'
-import { openReading, rollBack, shrink } from './database.ts'
-import { freshFile, hasMoved, lockPath, moveDatabase, removeDatabase } from './database-files.ts'
+import { openReading, rollBack } from './database.ts'
+import { hasMoved, installDatabase, lockPath, removeDatabase, tempPath } from './database-files.ts'
 import { isDamage, isStoreFailure, toStoreError } from './errors.ts'
 import { createCityWriter } from './proxies/cities.ts'
 import { createIndexUpkeep, openListFile, UPSERT } from './proxies/store.ts'
@@ -153,14 +153,14 @@ function openCopy<C extends Changes>(
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
     const release = lockPath(file, 0)
     if (release === null) throw new StoreError(`${file} is being replaced by another process`)
-    const fresh = freshFile(file)
+    const fresh = tempPath(file)
     try {
       {
         using db = open(fresh)
         await write(db, changes, null)
       }
       close()
-      moveDatabase(fresh, file)
+      installDatabase(fresh, file)
     } finally {
       removeDatabase(fresh)
       release()
@@ -232,7 +232,7 @@ export function openCopiedKeys(dir: string, say: (sentence: string) => void, onD
     return { db, find: createKeyReader(db).find, close: () => db.close(true) }
   }
   const { use, tick, health, close } = holdOpen<ReturnType<typeof open>>(null, {
-    ...{ file, schema: ACCESS_SCRIPTS.length, open, probe() {}, onDamage, say },
+    ...{ file, open, onDamage, say },
   })
   const find: KeyReader['find'] = key => use(store => store.find(key))
   return { find, tick, health, close }
@@ -287,7 +287,6 @@ async function writeListFile(
     emptyWal(db) // it may have filled the disk
     throw error
   }
-  if (changes.isWhole) shrink(db)
 }
 
 export const openListCopy = (dir: string) =>

@@ -1,18 +1,10 @@
 /** The files of a database: installing and removing them, their owner, locks on a path, and identity. */
 
 import { constants, Database } from 'bun:sqlite'
-import {
-  chownSync,
-  existsSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  type Stats,
-  statSync,
-} from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import { chownSync, existsSync, renameSync, rmSync, type Stats, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
-import { WAL_ENDS, walOf } from './data-directory.ts'
+import { WAL_ENDS } from './data-directory.ts'
 import { explain, isBusy, isDamage } from './errors.ts'
 
 /** When root creates a file for a service, makes the service's user its owner. */
@@ -24,7 +16,7 @@ function giveTo({ uid, gid }: Stats, file: string): void {
 export const giveToOwner = (file: string): void => giveTo(statSync(dirname(file)), file)
 
 /** Moves a closed database to a path, replacing what is there. Removes the old WAL: SQLite would apply it to the new file. */
-export function moveDatabase(from: string, to: string): void {
+export function installDatabase(from: string, to: string): void {
   giveTo(statSync(existsSync(to) ? to : dirname(to)), from)
   removeWal(to)
   renameSync(from, to)
@@ -51,37 +43,14 @@ export function openOrRemake(file: string, open: () => Database): Database {
   }
 }
 
-const REMOVALS_MAX = 10
-
-/** Removes a folder. Bun stops early, without an error, when SQLite removes a file at the same time: try again. */
-export function removeFolder(dir: string): void {
-  for (let n = 0; n < REMOVALS_MAX && existsSync(dir); n += 1) {
-    rmSync(dir, { recursive: true, force: true })
-  }
-}
-
-/** The start of the names of temporary files beside a file; the process id follows. */
-export const freshStart = (name: string): string => `${name}.new-`
-
-/** A temporary path in the folder of `file`. Removes what killed processes left at such paths. */
-export function freshFile(file: string): string {
-  const start = freshStart(basename(file))
-  removeLeftovers(dirname(file), start)
-  const fresh = join(dirname(file), start + process.pid)
-  removeDatabase(fresh) // in a container, a killed process may have had the same id
+/**
+ * The path beside `file` under which it is written before it takes its place. Removes what a killed process left
+ * there. One process at a time may use it: the caller has a lock.
+ */
+export function tempPath(file: string): string {
+  const fresh = `${file}.new`
+  removeDatabase(fresh)
   return fresh
-}
-
-/** Names of the form `start` + process id, of processes that have ended. */
-export const leftoversOf = (dir: string, start: string): string[] =>
-  readdirSync(dir).filter(
-    name => name.startsWith(start) && !isAlive(Number.parseInt(name.slice(start.length), 10)),
-  )
-
-export function removeLeftovers(dir: string, start: string): void {
-  for (const name of leftoversOf(dir, start)) {
-    rmSync(join(dir, name), { recursive: true, force: true })
-  }
 }
 
 export function isAlive(pid: number): boolean {
@@ -98,16 +67,6 @@ export function inodeOf(path: string): number | null {
     return statSync(path, { throwIfNoEntry: false })?.ino ?? null
   } catch (error) {
     throw new StoreError(`${path} cannot be examined (${messageOf(error)})`)
-  }
-}
-
-/** A text that changes when another file is at this path, or when something is written to it or its WAL. */
-export function stampOf(file: string): string {
-  try {
-    const found = [file, walOf(file)].map(path => statSync(path, { throwIfNoEntry: false }))
-    return found.map(stats => (stats?.size ? `${stats.ino}.${stats.mtimeMs}` : '')).join(' ')
-  } catch {
-    return ''
   }
 }
 

@@ -6,10 +6,10 @@ import { Database } from 'bun:sqlite'
 import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
-import { sizeOf, strayWal, walOf } from './data-directory.ts'
+import { sizeOf } from './data-directory.ts'
 import { giveToOwner, removeDatabase } from './database-files.ts'
-import { emptied, explain, isDamage, isLasting } from './errors.ts'
-import { migrate, pragma, requireApplicationId, type Schema, schemaVersion } from './migrate.ts'
+import { damagedBy, explain, isDamage, isLasting } from './errors.ts'
+import { migrate, requireApplicationId, type Schema } from './migrate.ts'
 
 /** How long a command waits for another process's write, in milliseconds. */
 const COMMAND_BUSY_MS = 10_000
@@ -20,15 +20,11 @@ const CACHE_KIB = 32 * 1024
 /** The size to which a write-ahead log shrinks once its content is in the database. */
 const WAL_BYTES_MAX = 16 * 1024 * 1024
 
-export type OpenMode = Pick<Schema, 'isTemporary'> & {
+export type OpenMode = Pick<Schema, 'isTemporary' | 'isReader' | 'fill'> & {
   /** The caller serves requests and must not block for long. */
   isServer?: boolean
   /** The file must exist and hold a database of this program: no new one is created. */
   mustExist?: boolean
-  /** The caller only reads: as `mustExist`, and an earlier schema is refused instead of migrated. */
-  isReader?: boolean
-  /** Writes what a new file holds from the beginning. */
-  fill?: (db: Database) => void
 }
 
 export type OpenOptions = OpenMode &
@@ -51,7 +47,7 @@ export function openDatabase(file: string, options: OpenOptions): Database {
   let isNew = false
   try {
     if (mustExist) requireFile(file)
-    else if (file !== ':memory:') isNew = makeFile(file, options)
+    else if (file !== ':memory:') isNew = createFile(file)
     return connect(file, options)
   } catch (error) {
     if (error instanceof CommandError || error instanceof StoreError) throw error
@@ -78,37 +74,26 @@ function connect(file: string, options: OpenOptions): Database {
 /** Opens a file that is there as it is, only to read it: nothing is created, prepared or migrated. */
 export const openReading = (file: string): Database => {
   const db = new Database(file, { create: false, readwrite: true, strict: true })
-  db.run(`pragma busy_timeout = ${SERVER_BUSY_MS}`)
+  db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
   return db
 }
 
-/** How long an empty file may be one that another process is creating, in milliseconds. */
-const CREATE_MS = 250
-
-/** @throws StoreError when the file is missing, or empty: then it has lost its content. */
 function requireFile(file: string): void {
   if (!existsSync(file)) throw new StoreError(`${file} is missing`)
-  for (let waitedMs = 0; sizeOf(file) === 0; waitedMs += 10) {
-    if (waitedMs >= CREATE_MS) throw new StoreError(emptied(file), { isDamage: true })
-    Bun.sleepSync(10)
-  }
+  if (sizeOf(file) === 0) throw damagedBy(file, 'it is empty')
 }
 
-/** Creates an empty file; `prepareDatabase` makes it a database in one transaction. Returns false when there is a file. */
-function makeFile(file: string, { holds }: OpenOptions): boolean {
+/** Creates an empty file, which `migrate` makes a database in one transaction. Returns false when there is a file. */
+function createFile(file: string): boolean {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-  if (!existsSync(file)) {
-    if (holds === 'access' && existsSync(walOf(file))) throw new CommandError(strayWal(file))
-    try {
-      closeSync(openSync(file, 'wx', 0o600))
-      giveToOwner(file)
-      return true
-    } catch (error) {
-      if (codeOf(error) !== 'EEXIST') throw error // else another process was first
-    }
+  try {
+    closeSync(openSync(file, 'wx', 0o600))
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return false
+    throw error
   }
-  requireFile(file)
-  return false
+  giveToOwner(file)
+  return true
 }
 
 function prepareDatabase(db: Database, file: string, options: OpenOptions): void {
@@ -117,7 +102,7 @@ function prepareDatabase(db: Database, file: string, options: OpenOptions): void
   db.run(`pragma busy_timeout = ${options.mustExist ? SERVER_BUSY_MS : COMMAND_BUSY_MS}`)
   db.run('pragma trusted_schema = off')
   db.run(`pragma cache_size = -${cacheKib}`)
-  requireApplicationId(db, file, options.holds)
+  requireApplicationId(db, file, options.kind)
   db.run(`pragma page_size = ${pageBytes}`)
   db.run('pragma journal_mode = wal')
   db.run(`pragma wal_autocheckpoint = ${walBytes / pageBytes}`)
@@ -127,29 +112,26 @@ function prepareDatabase(db: Database, file: string, options: OpenOptions): void
   // After a large import the WAL would otherwise keep its size forever.
   db.run(`pragma journal_size_limit = ${WAL_BYTES_MAX}`)
   db.run('pragma cell_size_check = on')
-  if (schemaVersion(db) === options.scripts.length) return
-  db.transaction(() => {
-    const isNew = schemaVersion(db) === 0
-    migrate(db, file, options)
-    if (isNew) options.fill?.(db)
-  }).immediate()
+  migrate(db, file, options)
 }
 
-/** A file that holds more unused than used bytes is made smaller, if they are at least as many. */
-const UNUSED_BYTES_MIN = 16 * 1024 * 1024
-/** How long that waits for another process that writes, in milliseconds. */
-const SHRINK_BUSY_MS = 250
-
-/** Gives unused space back where that is most of the file, when the WAL is next copied into it; readers go on. */
-export function shrink(db: Database): void {
-  const unused = pragma(db, 'freelist_count')
-  if (unused * pragma(db, 'page_size') < UNUSED_BYTES_MIN) return
-  if (unused * 2 < pragma(db, 'page_count')) return
+/**
+ * SQLite's first finding about an open database; `null` when it is intact. Only `integrity_check` compares rows with
+ * indexes, which finds most flipped bits.
+ */
+export function findDamage(
+  db: Database,
+  check: 'quick_check' | 'integrity_check' = 'integrity_check',
+): string | null {
   try {
-    db.run(`pragma busy_timeout = ${SHRINK_BUSY_MS}`)
-    db.run('vacuum')
-  } catch {
-    // Another process writes, or the disk is full: the next import that replaces the list tries.
+    const [[found] = []] = db.prepare(`pragma ${check}(1)`).values()
+    if (found === 'ok') return null
+    return String(found)
+      .replace(/^\*\*\* in database \w+ \*\*\*\s*/, '')
+      .replaceAll('\n', ' ')
+  } catch (error) {
+    if (isDamage(error)) return messageOf(error)
+    throw error
   }
 }
 

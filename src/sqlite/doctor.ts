@@ -1,81 +1,50 @@
-/** What `doctor` checks in a data directory. Nothing here creates or changes a file. */
-import { accessSync, constants, existsSync, statSync } from 'node:fs'
+/** The checks of `doctor` for a data directory. They create and change nothing. */
+import { accessSync, constants, existsSync, lstatSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
-import { CommandError, reasonOf } from '../lib/errors.ts'
+import { CommandError } from '../lib/errors.ts'
 import { type Checks, finding, problemOf, type Result, right, wrong } from '../lib/findings.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 import { describeSpace, judgeChecks, judgeKeys, sentencesOn } from '../metrics/attention.ts'
-import { type Tally, tallyAt } from '../proxies/freshness.ts'
-import { checkRegistry, OF_NO_PLAN, startCheck, untilDone } from './check.ts'
+import { tallyAt } from '../proxies/freshness.ts'
 import {
   ACCESS_FILE,
-  CHECKS_FILE,
-  FEED_LINES_FILE,
-  FEEDS_FILE,
+  DATA_FILES,
+  type DataFile,
   hasDirectory,
   missingDirectory,
   missingFile,
   ORIGINS,
   PROXY_FILE,
-  WAL_ENDS,
 } from './data-directory.ts'
-import { freshStart, leftoversOf } from './database-files.ts'
-import { damagedBy, isDamage, isStoreFailure, withoutRemedy } from './errors.ts'
+import { findDamage } from './database.ts'
+import { damagedBy, isDamage, isStoreFailure } from './errors.ts'
 import { spaceIn } from './metrics.ts'
-import { RESTORE_PART } from './restore.ts'
 import { openList, openRegistry } from './stores.ts'
 
-/** A data directory; `signal` ends the checks early. */
 export type Directory = {
   dir: string
   clock: Clock
-  signal: AbortSignal
-  /** Names of other files that only their owner may read. */
-  secrets: readonly string[]
   /** What a server last counted of requests; `null` when none has. */
   counted: { atMs: number; found: readonly string[] } | null
 }
 
-/** Checks a database, or says how to create it. */
-function withFile(
-  dir: string,
-  name: keyof typeof ORIGINS,
-  examine: () => Awaitable<Result>,
-): Awaitable<Result> {
-  return existsSync(join(dir, name)) ? examine() : wrong(missingFile(dir, name))
+/** Reads the whole database: a list of a million proxies takes ten seconds. */
+function damageIn(dir: string, name: DataFile): string | null {
+  using store = (name === PROXY_FILE ? openList : openRegistry)(dir, { isReader: true })
+  return findDamage(store.db)
 }
 
-/** The problems of keys, plans and usage in `dir`; none when they are intact. */
-function registryProblems(dir: string): string[] {
-  using registry = openRegistry(dir, { isReader: true })
-  return checkRegistry(registry.db)
+function checkDatabase(dir: string, name: DataFile): Result {
+  if (!existsSync(join(dir, name))) return wrong(missingFile(dir, name))
+  const damage = damageIn(dir, name)
+  if (damage !== null) return wrong(damagedBy(join(dir, name), damage).message)
+  return right('the structure is right, and rows and indexes agree')
 }
 
-/** The problems of the list in `dir`; none when it is intact. Reads all of it, in a worker. */
-async function listProblems(dir: string, signal: AbortSignal): Promise<readonly string[]> {
-  const file = join(dir, PROXY_FILE)
-  openList(dir, { isReader: true }).close() // the worker would migrate an earlier schema
-  return await untilDone(() => startCheck(file, 'proxies'), signal)
-}
-
-function tallyOf(dir: string, nowMs: number): Awaitable<Tally> {
-  using list = openList(dir, { isReader: true })
-  return tallyAt(list.proxies.tally, nowMs)
-}
-
-/** Damage with what mends it; other problems, and what says so itself, as they are. */
-const withMend = (file: string, problems: readonly string[]): string[] =>
-  problems.map(problem =>
-    problem.startsWith(file) || problem.endsWith(OF_NO_PLAN)
-      ? problem
-      : damagedBy(file, [problem]).message,
-  )
-
-/** What `read` reads; `null` of a database that cannot be read, which other checks report. */
-async function tryRead<T>(file: string, read: () => Awaitable<T>): Promise<T | null> {
-  if (!existsSync(file)) return null
+/** Reads from a database; `null` when that fails: other checks report why. */
+async function tryRead<T>(read: () => Awaitable<T>): Promise<T | null> {
   try {
     return await read()
   } catch (error) {
@@ -88,50 +57,36 @@ async function tryRead<T>(file: string, read: () => Awaitable<T>): Promise<T | n
 const COUNTED_MS = 2 * MINUTE_MS
 
 export const DIRECTORY_CHECKS = {
-  permissions({ dir, secrets }) {
+  permissions({ dir }) {
     if (!hasDirectory(dir)) return wrong(missingDirectory(dir))
-    const others = [FEEDS_FILE, CHECKS_FILE, FEED_LINES_FILE, ...secrets]
-    const files = [PROXY_FILE, ACCESS_FILE, ...others].map(name => join(dir, name))
-    const all = ['', ...WAL_ENDS].flatMap(end => files.map(file => [file + end, 0o600] as const))
-    const owner = statSync(dir).uid
-    const problems = [[dir, 0o700] as const, ...all].flatMap(([path, mode]) => {
-      const found = statSync(path, { throwIfNoEntry: false })
-      if (found === undefined) return []
-      const whom = (found.mode & mode) === mode ? 'open to others' : 'closed to its owner'
-      return [
-        (found.mode & 0o777) !== mode && `${path} is ${whom}; chmod ${mode.toString(8)}`,
-        found.uid !== owner &&
-          `${path} belongs to user ${found.uid}, the directory to user ${owner}: chown it`,
-      ].filter(problem => problem !== false)
-    })
-    return finding(problems, 'directory and files are for their owner only')
+    const { mode, uid: owner } = statSync(dir)
+    const problems = (mode & 0o077) === 0 ? [] : [`${dir} is open to others; chmod 700`]
+    for (const path of readdirSync(dir).map(name => join(dir, name))) {
+      const { uid = owner } = lstatSync(path, { throwIfNoEntry: false }) ?? {}
+      if (uid === owner) continue
+      problems.push(`${path} belongs to user ${uid}, the directory to user ${owner}: chown it`)
+    }
+    return finding(problems, 'the directory is for its owner only, who owns its files')
   },
 
-  list: ({ dir, signal }) =>
-    withFile(dir, PROXY_FILE, async () =>
-      finding(
-        withMend(join(dir, PROXY_FILE), await listProblems(dir, signal)),
-        'the structure is right, and rows and indexes agree',
-      ),
-    ),
+  list: ({ dir }) => checkDatabase(dir, PROXY_FILE),
 
-  'keys and usage': ({ dir }) =>
-    withFile(dir, ACCESS_FILE, () =>
-      finding(
-        withMend(join(dir, ACCESS_FILE), registryProblems(dir)),
-        'the structure is right, and rows and indexes agree',
-      ),
-    ),
+  'keys and usage': ({ dir }) => checkDatabase(dir, ACCESS_FILE),
 
-  freshness: ({ dir, clock }) =>
-    withFile(dir, PROXY_FILE, async () => {
-      const tally = await tryRead(join(dir, PROXY_FILE), () => tallyOf(dir, clock()))
-      if (tally === null) return right('there is no list that can be read')
-      return judgeChecks(tally, ORIGINS[PROXY_FILE], clock())
-    }),
+  async freshness({ dir, clock }) {
+    const nowMs = clock()
+    const tally = await tryRead(() => {
+      using list = openList(dir, { isReader: true })
+      return tallyAt(list.proxies.tally, nowMs)
+    })
+    if (tally === null) return right('there is no list that can be read')
+    const fresh = judgeChecks(tally, ORIGINS[PROXY_FILE], nowMs)
+    const future = sentencesOn({ clock: { rows: tally.ahead, distanceMs: 0 } }, nowMs)
+    return finding([...(fresh.ok ? [] : [fresh.found]), ...future], fresh.found)
+  },
 
   async limits({ dir, clock }) {
-    const judged = await tryRead(join(dir, ACCESS_FILE), async () => {
+    const judged = await tryRead(async () => {
       using registry = openRegistry(dir, { isReader: true })
       return await judgeKeys(registry.keys, clock())
     })
@@ -146,27 +101,12 @@ export const DIRECTORY_CHECKS = {
     return finding([], fine, counted.found)
   },
 
-  async clock({ dir, clock }) {
-    const nowMs = clock()
-    const tally = await tryRead(join(dir, PROXY_FILE), () => tallyOf(dir, nowMs))
-    const facts = { rows: tally?.ahead ?? 0, distanceMs: 0 }
-    return finding(sentencesOn({ clock: facts }, nowMs), 'no check lies in the future')
-  },
-
   async disk({ dir, clock }) {
     if (!hasDirectory(dir)) return wrong(`there is no directory ${dir} to examine`)
     const [blocked] = await problemOf(() => accessSync(dir, constants.W_OK))
     if (blocked !== undefined) return wrong(`${dir} cannot be written: ${blocked}`)
     const space = spaceIn(dir)
-    const problems = sentencesOn({ disk: space }, clock())
-    // Temporary copies that killed commands left.
-    const left = [RESTORE_PART, freshStart(PROXY_FILE)]
-      .flatMap(start => leftoversOf(dir, start))
-      .map(name => `; a command or node that was killed left ${join(dir, name)}: remove it`)
-    return {
-      ok: problems.length === 0 && left.length === 0,
-      found: (problems[0] ?? describeSpace(space)) + left.join(''),
-    }
+    return finding(sentencesOn({ disk: space }, clock()), describeSpace(space))
   },
 } satisfies Checks<Directory>
 
@@ -178,24 +118,24 @@ const ifThere =
       ? check(directory)
       : right(`there is no ${directory.dir}; serve makes it`)
 
+function isIntact(dir: string, name: DataFile): boolean {
+  try {
+    return !existsSync(join(dir, name)) || damageIn(dir, name) === null
+  } catch (error) {
+    if (isDamage(error)) return false
+    throw error
+  }
+}
+
 /** The checks for the directory of a node, which holds copies of the shared database. */
 export const COPY_CHECKS = {
   permissions: ifThere(DIRECTORY_CHECKS.permissions),
-  copies: ifThere(async ({ dir, signal }) => {
-    const of = async (name: string, problems: () => Awaitable<readonly string[]>) => {
-      try {
-        return existsSync(join(dir, name)) ? await problems() : []
-      } catch (error) {
-        if (!isDamage(error)) throw error
-        return [withoutRemedy(reasonOf(error))] // a list that is imported would be that of all nodes
-      }
-    }
-    const problems = [
-      ...(await of(PROXY_FILE, () => listProblems(dir, signal))),
-      ...(await of(ACCESS_FILE, () => registryProblems(dir))),
-    ]
-    const mend = problems.map(each => `${each}: stop the node, remove ${dir}, start it again`)
-    return finding(mend, 'the copies of this node are intact')
+  copies: ifThere(({ dir }) => {
+    const damaged = DATA_FILES.filter(({ name }) => !isIntact(dir, name))
+    const problems = damaged.map(
+      ({ name }) => `${join(dir, name)} is damaged: stop the node, remove ${dir}, start it again`,
+    )
+    return finding(problems, 'the copies of this node are intact')
   }),
   requests: ifThere(DIRECTORY_CHECKS.requests),
   disk: ifThere(DIRECTORY_CHECKS.disk),

@@ -30,17 +30,13 @@ const HAS_REMEDY = /^SQLITE_(?:CORRUPT|NOTADB)/
 
 const withRemedy = (file: string, what: string): string =>
   `${file} ${what}; ${REMEDIES[basename(file)] ?? RESTORE}`
-export const emptied = (file: string): string => withRemedy(file, 'is damaged: it is empty')
-/** The error for a database in which a check has found problems. */
-export const damagedBy = (file: string, problems: readonly string[]): StoreError =>
-  new StoreError(withRemedy(file, `is damaged: ${problems.join(', ')}`), { isDamage: true })
-/** A sentence without its remedy, for a file in an archive. */
-export const withoutRemedy = (sentence: string): string =>
-  sentence.replace(/( is (?:damaged|not a database))[:;].*/s, '$1')
+/** The error for a database in which `findDamage` has found some. */
+export const damagedBy = (file: string, damage: string): StoreError =>
+  new StoreError(withRemedy(file, `is damaged: ${damage}`), { isDamage: true })
 
-/** After these, close and reopen the connection. */
-const UNUSABLE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR|CANTOPEN|READONLY)/
-/** When opening, these need an operator. While a database is open, `UNUSABLE` decides. */
+/** After these, an open connection works again by itself. After others, the server opens the file again. */
+const PASSING = /^SQLITE_(?:BUSY|FULL)/
+/** When opening, these need an operator. */
 const LASTING = /^SQLITE_(?:CANTOPEN|READONLY|PERM)/
 
 /** Whether SQLite, or reading its files, failed, as opposed to our own code. */
@@ -53,47 +49,39 @@ export const isDamage = (error: unknown): boolean =>
 
 export const isBusy = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_BUSY')
 
-/** Whether a database must be opened again after this failure. */
-export const isUnusable = (error: unknown): boolean =>
-  error instanceof StoreError || UNUSABLE.test(codeOf(error))
+/** Whether an open connection may go on after this failure. */
+export const isPassing = (error: unknown): boolean => PASSING.test(codeOf(error))
 
 /** Whether a failure to open a database needs an operator. */
 export const isLasting = (error: unknown): boolean =>
   !isStoreFailure(error) || LASTING.test(codeOf(error))
 
-/** With less, SQLite cannot create the files that it keeps next to a database: WAL and index of it. */
+/** With less, SQLite cannot create the files that it keeps next to a database. */
 const ROOM_BYTES_MIN = 64 * 1024
 const ROOM_INODES_MIN = 2
 
 /** Whether the disk of a file is full: SQLite calls that an input/output error in many places. */
-export function isDiskFull(file: string): boolean {
+function isDiskFull(file: string): boolean {
   try {
-    const { blocks, bavail, bsize, files, ffree } = statfsSync(dirname(file))
-    // Some file systems do not count blocks, or inodes.
-    const hasInodes = files === 0 || ffree >= ROOM_INODES_MIN
-    return !hasInodes || (blocks > 0 && bavail * bsize < ROOM_BYTES_MIN)
+    const { bavail, bsize, files, ffree } = statfsSync(dirname(file))
+    return bavail * bsize < ROOM_BYTES_MIN || (files > 0 && ffree < ROOM_INODES_MIN)
   } catch {
     return false
   }
 }
-/** Why this user cannot use a file: what it is, its disk, or whose it is, such as one that root has copied; `null`: that is not why. */
+
+/** Why this user cannot use a file: its disk, or its owner, such as root who has copied it; `null`: neither. */
 function refusalOf(file: string): string | null {
   const user = process.getuid?.()
+  const [path, what] = existsSync(file) ? [file, 'it'] : [dirname(file), 'its folder']
   let owner = user
-  let path = file
   try {
-    const found = statSync(file, { throwIfNoEntry: false })
-    if (found?.isDirectory()) return 'cannot be opened: it is a directory, not a file'
-    owner = found?.uid
-    accessSync(owner === undefined ? dirname(file) : file, constants.R_OK | constants.W_OK)
-    path = `${file}-shm` // SQLite gave it the mode that the database had then
-    if (existsSync(path)) accessSync(path, constants.R_OK | constants.W_OK)
+    owner = statSync(path).uid
+    accessSync(path, constants.R_OK | constants.W_OK)
     return null
   } catch (error) {
     if (codeOf(error) === 'EROFS') return 'cannot be written (read-only file system)'
-    if (owner === undefined) return null
-    if (owner === user) return `cannot be used: user ${user} may not write ${path}`
-    return `cannot be opened: it belongs to user ${owner}, not ${user}`
+    return owner === user ? null : `cannot be opened: ${what} belongs to user ${owner}, not ${user}`
   }
 }
 
@@ -114,6 +102,10 @@ export function explain(file: string, error: unknown): string {
     `cannot be used (${messageOf(error)})`
   return HAS_REMEDY.test(cause) ? withRemedy(file, what) : `${file} ${what}`
 }
+
+/** Turns a failure of a store into a `CommandError`; returns any other failure unchanged. */
+export const toCommandError = (file: string, error: unknown): unknown =>
+  isStoreFailure(error) ? new CommandError(explain(file, error)) : error
 
 /** Turns a failure of a store into a `StoreError`; returns any other failure unchanged. */
 export function toStoreError(file: string, error: unknown): unknown {

@@ -17,7 +17,7 @@ import { HOUR_MS } from '../lib/time.ts'
 import { syncDirectory } from './backup.ts'
 import { FEED_LINES_FILE, FEEDS_FILE } from './data-directory.ts'
 import { type OpenMode, openDatabase } from './database.ts'
-import { freshFile, giveToOwner, isAlive, lockPath, openOrRemake } from './database-files.ts'
+import { giveToOwner, isAlive, lockPath, openOrRemake, tempPath } from './database-files.ts'
 import feeds from './feeds.sql' with { type: 'text' }
 
 /** A lease ends with its process, or after this time, because process ids are reused. */
@@ -109,7 +109,7 @@ export function feedLinesIn(dir: string) {
         const release = lockPath(file, 0)
         try {
           if (release === null || readLines() !== before) return false
-          const fresh = freshFile(file)
+          const fresh = tempPath(file)
           writeFileSync(fresh, after, { mode: 0o600, flush: true }) // fsync before the rename
           giveToOwner(fresh)
           renameSync(fresh, file)
@@ -125,7 +125,7 @@ export function feedLinesIn(dir: string) {
 /** Opens the states of the feeds in `dir`; a damaged file is created again, empty. See `openDatabase`. */
 export function openFeeds(dir: string, mode: OpenMode = {}) {
   const file = join(dir, FEEDS_FILE)
-  const options = { holds: 'feeds', scripts: [feeds], pageBytes: 1024, cacheKib: 256 } as const
+  const options = { kind: 'feeds', scripts: [feeds], pageBytes: 1024, cacheKib: 256 } as const
   const open = () => openDatabase(file, { ...options, ...mode })
   const db = mode.mustExist ? open() : openOrRemake(file, open)
   const close = () => db.close(true)

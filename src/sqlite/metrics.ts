@@ -1,8 +1,7 @@
 /** Metrics of a data directory: databases, disk, list, feeds and checker. */
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Awaitable } from '../lib/awaitable.ts'
-import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { SECOND_MS } from '../lib/time.ts'
 import type { Space } from '../metrics/attention.ts'
 import type { DatabaseState, Observed } from '../metrics/observed.ts'
 import type { Breakdown } from '../proxies/stats.ts'
@@ -43,29 +42,20 @@ function stateOf(dir: string, name: string, { health }: Held): DatabaseState {
 
 /** A breakdown is not refreshed for this long, even if the list changes. */
 const FRESH_MS = 15 * SECOND_MS
-/** Up to this age, the old breakdown is returned while a new one is computed. */
-const FORMER_MS = 2 * MINUTE_MS
 
-/** The breakdown of a list, computed on demand, one at a time. */
+/** The breakdown of a list, counted on demand, one at a time. */
 export function createBreakdown({ stats, version }: Pick<ServerList, 'stats' | 'version'>) {
-  let made: { breakdown: Breakdown; atMs: number } | null = null
-  let making: Promise<Breakdown> | null = null
-  return (nowMs: number): Awaitable<Breakdown> => {
+  let last: { atMs: number; breakdown: Promise<Breakdown> } | null = null
+  return (nowMs: number): Promise<Breakdown> => {
     version() // throws when the list must not be used
-    const ageMs = made === null || nowMs < made.atMs ? Infinity : nowMs - made.atMs
-    if (made !== null && ageMs < FRESH_MS) return made.breakdown
-    making ??= stats
-      .count(nowMs)
-      .then(breakdown => {
-        made = { breakdown, atMs: nowMs }
-        return breakdown
+    if (last === null || Math.abs(nowMs - last.atMs) >= FRESH_MS) {
+      const breakdown = stats.count(nowMs)
+      last = { atMs: nowMs, breakdown }
+      breakdown.catch(() => {
+        last = null
       })
-      .finally(() => {
-        making = null
-      })
-    if (made === null || ageMs >= FORMER_MS) return making
-    making.catch(() => {}) // the old breakdown is returned
-    return made.breakdown
+    }
+    return last.breakdown
   }
 }
 

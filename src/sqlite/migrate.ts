@@ -1,14 +1,12 @@
 /**
  * Migrations. Script n brings a database from version n - 1 to n, all in one transaction; a released script never
- * changes. `user_version` holds the version, `application_id` says which database it is.
+ * changes. `user_version` kind the version, `application_id` says which database it is.
  */
 import { Database } from 'bun:sqlite'
-import { chmodSync, existsSync, renameSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { chmodSync, renameSync } from 'node:fs'
 import { CommandError } from '../lib/errors.ts'
 import { say } from '../lib/log.ts'
-import { DATA_FILES } from './data-directory.ts'
-import { freshFile, giveToOwner } from './database-files.ts'
+import { giveToOwner, tempPath } from './database-files.ts'
 
 /** Identify a SQLite file as a database of this program: `pxll`, `pxla`, `pxlf` and `pxlc`. */
 export const APPLICATION_IDS = {
@@ -18,15 +16,17 @@ export const APPLICATION_IDS = {
   checks: 0x70786c63,
 } as const
 
-export type Holds = keyof typeof APPLICATION_IDS
-export type ServerHolds = Exclude<Holds, 'feeds' | 'checks'>
+export type DatabaseKind = keyof typeof APPLICATION_IDS
+export type ServerKind = Exclude<DatabaseKind, 'feeds' | 'checks'>
 
 /** `scripts` lead from one version to the next, the first from an empty database. */
 export type Schema = {
-  holds: Holds
+  kind: DatabaseKind
   scripts: readonly string[]
-  /** The caller only reads: an earlier schema is refused instead of migrated. */
+  /** The caller only reads: the file must exist, and an earlier schema is refused instead of migrated. */
   isReader?: boolean
+  /** Writes the first rows of a new database. */
+  fill?: (db: Database) => void
   /** The file lies in a temporary folder: no copy of it is kept before it is migrated. */
   isTemporary?: boolean
 }
@@ -38,7 +38,7 @@ export const pragma = (db: Database, name: string): number =>
 export const schemaVersion = (db: Database): number => pragma(db, 'user_version')
 
 /** @throws CommandError when the file is a database of another program, or another one of this program. */
-export function requireApplicationId(db: Database, file: string, holds: Holds): void {
+export function requireApplicationId(db: Database, file: string, kind: DatabaseKind): void {
   // One statement, because another process may create the database meanwhile.
   const { id = 0, tables = 0 } =
     db
@@ -46,7 +46,7 @@ export function requireApplicationId(db: Database, file: string, holds: Holds): 
         'select application_id as id, (select count(*) from sqlite_schema) as tables from pragma_application_id',
       )
       .get() ?? {}
-  if (id === APPLICATION_IDS[holds] || (id === 0 && tables === 0)) return
+  if (id === APPLICATION_IDS[kind] || (id === 0 && tables === 0)) return
   throw new CommandError(
     Object.values<number>(APPLICATION_IDS).includes(id)
       ? `${file} is another database of proxylist under this name`
@@ -54,27 +54,17 @@ export function requireApplicationId(db: Database, file: string, holds: Holds): 
   )
 }
 
-/**
- * Copies the keys and the list beside themselves before the first of them is migrated, so that an operator can go
- * back by renaming both. Copies of an earlier attempt are replaced. One database may be locked for writing.
- */
-function keepCopies(dir: string, schema: number): void {
-  const files = DATA_FILES.map(({ name }) => join(dir, name)).filter(file => existsSync(file))
-  const earlier = files.filter(file => {
-    using db = new Database(file, { create: false, readwrite: true })
-    return schemaVersion(db) < schema
-  })
-  for (const file of earlier) {
-    const copy = `${file}.before-schema-${schema}`
-    if (existsSync(copy) && earlier.length < files.length) continue
-    const part = freshFile(copy)
-    using db = new Database(file, { create: false, readwrite: true })
-    db.run('vacuum into ?', [part])
-    chmodSync(part, 0o600)
-    giveToOwner(part)
-    renameSync(part, copy)
-    say(`kept a copy of ${file}, as it was before schema ${schema}: ${copy}`)
-  }
+/** Copies a database beside itself, so that an operator can go back to the schema before. */
+function keepCopy(file: string, schema: number): void {
+  const copy = `${file}.before-schema-${schema}`
+  const part = tempPath(copy)
+  // Another connection, because the one that migrates is in a transaction.
+  using db = new Database(file, { create: false, readwrite: true })
+  db.run('vacuum into ?', [part])
+  chmodSync(part, 0o600)
+  giveToOwner(part)
+  renameSync(part, copy)
+  say(`kept a copy of ${file}, as it was before schema ${schema}: ${copy}`)
 }
 
 export const ofNewer = (file: string, version: number, known: number): string =>
@@ -84,13 +74,13 @@ const ofEarlier = (file: string): string =>
   `${file} was written by an earlier proxylist; serve, or a command that changes something, upgrades it`
 
 /**
- * Migrates a database to the newest version. Copies of the keys and the list are kept before that.
+ * Migrates a database to the newest version. Keeps a copy of keys or list before that.
  * @throws CommandError when a newer program wrote it, and for a reader when an earlier one did.
  */
 export function migrate(
   db: Database,
   file: string,
-  { holds, scripts, isReader, isTemporary }: Schema,
+  { kind, scripts, isReader, isTemporary, fill }: Schema,
 ): void {
   if (schemaVersion(db) === scripts.length) return
   db.transaction(() => {
@@ -98,10 +88,11 @@ export function migrate(
     if (version > scripts.length) throw new CommandError(ofNewer(file, version, scripts.length))
     if (version === scripts.length) return
     if (isReader) throw new CommandError(ofEarlier(file))
-    const isKept = version > 0 && existsSync(file) && DATA_FILES.some(data => data.holds === holds)
-    if (isKept && !isTemporary) keepCopies(dirname(file), scripts.length)
+    const isPrecious = kind === 'access' || kind === 'proxies'
+    if (version > 0 && isPrecious && !isTemporary) keepCopy(file, scripts.length)
     for (const script of scripts.slice(version)) db.run(script)
-    db.run(`pragma application_id = ${APPLICATION_IDS[holds]}`)
+    db.run(`pragma application_id = ${APPLICATION_IDS[kind]}`)
     db.run(`pragma user_version = ${scripts.length}`)
+    if (version === 0) fill?.(db)
   })[isReader ? 'deferred' : 'immediate']()
 }

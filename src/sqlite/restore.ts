@@ -1,49 +1,41 @@
 /**
- * Restoring a backup into a data directory. The archive is unpacked beside the data and checked. Then the list is
- * renamed into place, and `access.db` last: a restore that is killed can be run again.
+ * Restoring a backup into a data directory. The archive is unpacked into a folder beside the data, and its databases
+ * are checked. The data that is there is copied aside. Then the list is renamed into its place, and `access.db` last:
+ * a restore that is killed can be run again.
  */
 import { Database } from 'bun:sqlite'
 import {
   copyFileSync,
   existsSync,
-  linkSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
-  realpathSync,
   rmdirSync,
   rmSync,
-  statSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { CommandError, chunksUntilAborted, nextTurn, systemReasonOf } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 import { openAccessFile } from './access/file.ts'
 import { ArchiveError, extractArchive } from './archive.ts'
-import { type Counts, countParts, sumOf, syncDirectory } from './backup.ts'
-import { checkList, checkRegistry } from './check.ts'
+import { type Counts, countIn, syncDirectory } from './backup.ts'
 import {
   ACCESS_FILE,
   DATA_FILES,
   FEEDS_FILE,
   hasDirectory,
   PROXY_FILE,
-  WAL_ENDS,
+  walOf,
 } from './data-directory.ts'
-import type { OpenMode } from './database.ts'
-import { giveToOwner, moveDatabase, removeDatabase, removeLeftovers } from './database-files.ts'
-import { damagedBy, explain, isBusy, isStoreFailure, withoutRemedy } from './errors.ts'
-import type { ServerHolds } from './migrate.ts'
+import { findDamage } from './database.ts'
+import { giveToOwner, installDatabase, removeDatabase } from './database-files.ts'
+import { isBusy, isDamage, toCommandError } from './errors.ts'
 import { openListFile } from './proxies/store.ts'
 
-const withWal = (name: string): string[] => ['', ...WAL_ENDS].map(end => name + end)
-const ALL_FILES = [ACCESS_FILE, PROXY_FILE].flatMap(withWal)
+const withWal = (name: string): string[] => [name, walOf(name)]
+const FILES = [ACCESS_FILE, PROXY_FILE].flatMap(withWal)
 /** States of feeds would say that the restored list is up to date. */
-const REPLACED_FILES = [...ALL_FILES, ...withWal(FEEDS_FILE)]
-
-/** The folder into which an archive is unpacked; the process id follows. */
-export const RESTORE_PART = 'restore.part-'
-/** The folder of the earlier data; the time follows. */
-const BEFORE = 'before-restore-'
+const REPLACED_FILES = [...FILES, ...withWal(FEEDS_FILE)]
 
 export type ArchiveSource = {
   /** The name of the archive for messages, and its content. */
@@ -75,17 +67,20 @@ export type Restored = Contents & { previous: string | null }
 export async function restore(options: RestoreOptions): Promise<Restored> {
   const { dir, file, force, nowMs } = options
   const isNew = !hasDirectory(dir)
-  const scratch = join(dir, RESTORE_PART + process.pid)
+  const scratch = join(dir, 'restore.part')
   try {
     if (isNew) mkdirSync(dir, { recursive: true, mode: 0o700 })
     requireFree(dir, force)
-    removeLeftovers(dir, RESTORE_PART)
-    rmSync(scratch, { recursive: true, force: true }) // in a container, process ids come again
+    rmSync(scratch, { recursive: true, force: true }) // a killed restore left it
     mkdirSync(scratch, { mode: 0o700 })
     const contents = await unpack(scratch, options)
     requireFree(dir, force)
     const previous = keepPrevious(dir, nowMs)
-    install(scratch, dir)
+    removeDatabase(join(dir, FEEDS_FILE))
+    for (const name of [PROXY_FILE, ACCESS_FILE]) {
+      installDatabase(join(scratch, name), join(dir, name))
+    }
+    syncDirectory(dir)
     return { ...contents, previous }
   } catch (error) {
     const reason = systemReasonOf(error)
@@ -100,7 +95,7 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
 
 /** @throws CommandError when the data is in use, or must not be replaced. */
 function requireFree(dir: string, force: boolean): void {
-  const found = ALL_FILES.filter(name => existsSync(join(dir, name)))
+  const found = FILES.filter(name => existsSync(join(dir, name)))
   if (found.length > 0 && !force) {
     throw new CommandError(
       `${dir} holds data already (${found.join(', ')}); --force replaces it and keeps it aside`,
@@ -118,9 +113,6 @@ const BUSY_MS = 1_000
  */
 function requireUnused(file: string): void {
   if (!existsSync(file)) return
-  if (statSync(file).isDirectory()) {
-    throw new CommandError(`${file} is a directory, not a file: move it away`)
-  }
   try {
     using db = new Database(file, { create: false, readwrite: true, strict: true })
     db.run(`pragma busy_timeout = ${BUSY_MS}`)
@@ -135,66 +127,40 @@ function requireUnused(file: string): void {
   }
 }
 
-/** Links the data that is there into a new folder; returns the folder, `null` when there is no data. */
+/** Copies the data that is there into a new folder; returns the folder, `null` when there is no data. */
 function keepPrevious(dir: string, nowMs: number): string | null {
-  const found = REPLACED_FILES.filter(name => existsSync(join(dir, name)) && !name.endsWith('-shm'))
+  const found = REPLACED_FILES.filter(name => existsSync(join(dir, name)))
   if (found.length === 0) return null
-  const previous = createFolder(join(dir, BEFORE + formatInstant(nowMs).replace(/[-:]|\.\d+/g, '')))
+  const time = formatInstant(nowMs).replace(/[-:]|\.\d+/g, '')
+  const previous = mkdtempSync(join(dir, `before-restore-${time}-`))
+  giveToOwner(previous)
   for (const name of found) {
-    const file = realpathSync(join(dir, name))
-    try {
-      linkSync(file, join(previous, name))
-    } catch {
-      copyFileSync(file, join(previous, name)) // the file system has no links, or is another one
-    }
+    copyFileSync(join(dir, name), join(previous, name))
+    giveToOwner(join(previous, name))
   }
   syncDirectory(previous)
   return previous
 }
 
-/** Creates a folder, under the first of the names `path`, `path-2`, … that is free. */
-function createFolder(path: string): string {
-  for (let n = 1; ; n += 1) {
-    const name = n === 1 ? path : `${path}-${n}`
-    if (existsSync(name)) continue
-    mkdirSync(name, { mode: 0o700 })
-    giveToOwner(name)
-    return name
-  }
-}
-
-/** Renames the unpacked databases into place. */
-function install(scratch: string, dir: string): void {
-  removeDatabase(join(dir, FEEDS_FILE))
-  for (const name of [PROXY_FILE, ACCESS_FILE]) moveDatabase(join(scratch, name), join(dir, name))
-  syncDirectory(dir)
-}
-
 // -----------------------------------------------------------------------------------------------
 // The archive
 
-const HOW: {
-  readonly [holds in ServerHolds]: {
-    open: (file: string, mode: OpenMode) => Database
-    check: (db: Database) => string[]
+const OPEN = { access: openAccessFile, proxies: openListFile } as const
+
+/** Migrates a database of an archive and checks it. */
+function checkDatabase(scratch: string, { name, kind }: (typeof DATA_FILES)[number]): void {
+  const file = join(scratch, name)
+  try {
+    using db = OPEN[kind](file, { mustExist: true, isTemporary: true })
+    if (findDamage(db) === null) return
+  } catch (error) {
+    if (!isDamage(error)) throw toCommandError(file, error)
   }
-} = {
-  access: { open: openAccessFile, check: checkRegistry },
-  proxies: { open: openListFile, check: checkList },
+  throw new ArchiveError(`is damaged: ${name}`)
 }
 
-/** Migrates a database of an archive and checks it; returns its rows. @throws CommandError. */
-function checkDatabase(file: string, holds: ServerHolds): Partial<Counts> {
-  const { open, check } = HOW[holds]
-  try {
-    using db = open(file, { mustExist: true, isTemporary: true })
-    const problems = check(db)
-    if (problems.length > 0) throw damagedBy(file, problems)
-    return countParts(db, holds)
-  } catch (error) {
-    throw isStoreFailure(error) ? new CommandError(explain(file, error)) : error
-  }
-}
+const pathIn = (scratch: string, name: string): string | null =>
+  DATA_FILES.some(part => part.name === name) ? join(scratch, name) : null
 
 /**
  * Unpacks an archive into a folder, which then holds both databases, checked and of the newest schema.
@@ -205,28 +171,28 @@ export async function unpack(
   { file, bytes, signal, progress }: ArchiveSource,
 ): Promise<Contents> {
   let readBytes = 0
-  const pathOf = (name: string) =>
-    DATA_FILES.some(part => part.name === name) ? join(scratch, name) : null
   try {
-    const files = await extractArchive(chunksUntilAborted(bytes, signal), pathOf, count => {
-      signal.throwIfAborted()
-      readBytes += count
-      progress(readBytes)
-    })
-    if (files.length === 0) throw new ArchiveError('has no file in it')
+    const chunks = chunksUntilAborted(bytes, signal)
+    const files = await extractArchive(
+      chunks,
+      name => pathIn(scratch, name),
+      count => {
+        signal.throwIfAborted()
+        readBytes += count
+        progress(readBytes)
+      },
+    )
     const missing = DATA_FILES.find(({ name }) => !files.includes(name))
     if (missing) throw new ArchiveError(`is not a whole backup: ${missing.name} is missing`)
-    const counts: Partial<Counts>[] = []
-    for (const { name, holds } of DATA_FILES) {
+    for (const part of DATA_FILES) {
       await nextTurn(signal) // a signal is noticed between two databases
-      counts.push(checkDatabase(join(scratch, name), holds))
+      checkDatabase(scratch, part)
     }
-    return { files, ...sumOf(counts) }
+    return { files, ...countIn(scratch) }
   } catch (error) {
     if (error instanceof ArchiveError) throw new CommandError(`${file} ${error.message}`)
     if (!(error instanceof CommandError)) throw error
-    // The temporary path says nothing to the operator, nor does a remedy for a file of the data directory.
-    const message = error.message.replaceAll(`${scratch}/`, `${file}: `)
-    throw new CommandError(withoutRemedy(message), error.exitCode)
+    // The temporary path says nothing to the operator.
+    throw new CommandError(error.message.replaceAll(`${scratch}/`, `${file}: `), error.exitCode)
   }
 }

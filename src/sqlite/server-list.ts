@@ -11,7 +11,7 @@ import { PROXY_FILE } from './data-directory.ts'
 import { removeDatabase, requireNotReplaced } from './database-files.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
 import { createStatsReader, createStatsSource } from './proxies/stats.ts'
-import { LIST_SCRIPTS, type RemoveTask } from './proxies/store.ts'
+import type { RemoveTask } from './proxies/store.ts'
 import { createStreamer, type StreamHooks } from './proxies/stream.ts'
 import { forward, holdOpen } from './server.ts'
 import { type List, openList } from './stores.ts'
@@ -48,8 +48,7 @@ export function openServerList(
     }
   }
   const held = holdOpen(openFirst(), {
-    ...{ file, schema: LIST_SCRIPTS.length, open, say },
-    probe: ({ proxies }) => void proxies.isEmpty(),
+    ...{ file, open, say },
     ...(isCopy && { onDamage: () => removeDatabase(file) }),
   })
   const { use, generation, health, fail } = held
@@ -85,7 +84,7 @@ export function openServerList(
     /** Removes a slice of stale rows, see `ProxyWriter`, in a worker: it takes some 100 ms. */
     async removeStale(...stale: RemoveTask['stale']): Promise<Removal> {
       use(({ db }) => requireNotReplaced(db, file))
-      const task = { kind: 'remove', file, holds: 'proxies', stale } as const
+      const task = { kind: 'remove', file, database: 'proxies', stale } as const
       try {
         return await startTask<RemoveTask, Removal>('sqlite/database.worker.ts', task).result
       } catch (failure) {

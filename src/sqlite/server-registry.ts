@@ -2,7 +2,6 @@
 import { join } from 'node:path'
 import type { KeyReader, Registry, UsageStore } from '../access/ports.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
-import { ACCESS_SCRIPTS } from './access/file.ts'
 import { LOCK_WAIT, takeLock } from './access/usage.ts'
 import { ACCESS_FILE } from './data-directory.ts'
 import { requireNotReplaced } from './database-files.ts'
@@ -16,7 +15,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   const open = (mustExist = true) => openRegistry(dir, { isServer: true, mustExist })
   type Opened = ReturnType<typeof open>
   const held = holdOpen(open(false), {
-    ...{ file, schema: ACCESS_SCRIPTS.length, open, say },
+    ...{ file, open, say },
     probe: ({ usage }) => usage.probe(),
   })
   const { use, health } = held

@@ -1,24 +1,23 @@
-/** A database as the server holds it: opened again after a failure, or when its path is another file. */
+/**
+ * A database as the server holds it: opened again after a failure, or when another file is at its path.
+ *
+ * A damaged file stays open and unused until another file takes its place: so its inode is not used again, and
+ * SQLite can tell the two apart.
+ */
 import type { Database } from 'bun:sqlite'
 import { StoreError } from '../lib/errors.ts'
 import { walOf } from './data-directory.ts'
-import { hasMoved, inodeOf, removeWal, stampOf } from './database-files.ts'
-import { explain, isDamage, isStoreFailure, isUnusable, toStoreError } from './errors.ts'
-import { ofNewer, schemaVersion } from './migrate.ts'
+import { hasMoved, inodeOf, removeWal } from './database-files.ts'
+import { explain, isDamage, isPassing, isStoreFailure, toStoreError } from './errors.ts'
 
 /** `failures` counts failed requests and failed attempts to open the file, one a second. */
 export type Health = { works: boolean; failures: number }
 
-/** A newer program migrates the file before it takes over: the old server goes on for so many ticks. */
-const TAKE_OVER_TICKS = 5
-
 type Held<Store> = {
   file: string
-  /** The newest schema that this program knows. */
-  schema: number
   open: () => Store
   /** Throws when the store does not work. Called after a failure, before the server says that it is over. */
-  probe: (store: Store) => void
+  probe?: (store: Store) => void
   onDamage?: () => void
   say: (sentence: string) => void
 }
@@ -26,16 +25,13 @@ type Held<Store> = {
 /** `first` is the open store; with `null`, the first tick opens it. */
 export function holdOpen<Store extends { db: Database; close(): void }>(
   first: Store | null,
-  { file, schema, open, probe, onDamage = () => {}, say }: Held<Store>,
+  { file, open, probe = () => {}, onDamage = () => {}, say }: Held<Store>,
 ) {
-  const hold = (store: Store) => ({ store, wal: inodeOf(walOf(file)) })
+  const hold = (store: Store) => ({ store, isDamaged: false, wal: inodeOf(walOf(file)) })
   let current = first === null ? null : hold(first)
   let generation = 0
   let failures = 0
   let problem = ''
-  /** A damaged file is not opened again before it changes. */
-  let damaged: { error: unknown; stamp: string } | null = null
-  let newerTicks = 0
   let isClosed = false
 
   function drop(): void {
@@ -55,35 +51,21 @@ export function holdOpen<Store extends { db: Database; close(): void }>(
   function fail(error: unknown): void {
     failures += 1
     const sentence = explain(file, error)
-    // After the first failure, those of statements are consequences.
-    const isNews = problem === '' || (error instanceof StoreError && sentence !== problem)
-    if (isNews) say(`${sentence}; answering 503 until that is over`)
+    if (sentence !== problem) say(`${sentence}; answering 503 until that is over`)
     problem = sentence
-    if (isUnusable(error)) drop()
-    if (!isDamage(error) || damaged !== null) return
-    onDamage()
-    damaged = { error, stamp: stampOf(file) }
-  }
-
-  function reopen(): NonNullable<typeof current> {
-    if (damaged?.stamp === stampOf(file)) throw damaged.error
-    damaged = null
-    const store = open()
-    generation += 1
-    return hold(store)
-  }
-
-  function requireKnownSchema({ db }: Store): void {
-    const version = schemaVersion(db)
-    newerTicks = version > schema ? newerTicks + 1 : 0
-    if (newerTicks > TAKE_OVER_TICKS) throw new StoreError(ofNewer(file, version, schema))
+    if (isDamage(error)) {
+      if (current !== null) current.isDamaged = true
+      onDamage()
+    } else if (!isPassing(error)) drop()
   }
 
   return {
     fail,
-    /** Works with the store. @throws StoreError while it is not open, or when it fails. */
+    /** Works with the store. @throws StoreError while it is not open or damaged, or when it fails. */
     use<T>(work: (store: Store) => T): T {
-      if (current === null) throw new StoreError(problem || `${file} is not open`)
+      if (current === null || current.isDamaged) {
+        throw new StoreError(problem || `${file} is not open`)
+      }
       try {
         return work(current.store)
       } catch (error) {
@@ -96,8 +78,11 @@ export function holdOpen<Store extends { db: Database; close(): void }>(
       if (isClosed) return
       try {
         if (current !== null && hasMoved(current.store.db)) drop()
-        current ??= reopen()
-        requireKnownSchema(current.store)
+        if (current?.isDamaged) return
+        if (current === null) {
+          current = hold(open())
+          generation += 1
+        }
         if (problem === '') return
         probe(current.store)
         problem = ''

@@ -6,7 +6,6 @@ import type { Registry } from '../access/ports.ts'
 import type { FeedStore, StoredFeed } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
-import { CommandError } from '../lib/errors.ts'
 import type { Filter } from '../proxies/filter.ts'
 import type { Breakdown } from '../proxies/stats.ts'
 import type { ImportMode, ImportTx } from '../proxies/store.ts'
@@ -15,19 +14,17 @@ import { createKeyStore } from './access/keys.ts'
 import { createPlanStore, seedPlans } from './access/plans.ts'
 import { createUsageStore } from './access/usage.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE, requireData } from './data-directory.ts'
-import { type OpenMode, shrink } from './database.ts'
-import { freshFile, moveDatabase, removeDatabase, requireNotReplaced } from './database-files.ts'
-import { damagedBy, explain, isDamage, isStoreFailure } from './errors.ts'
+import type { OpenMode } from './database.ts'
+import { removeDatabase, requireNotReplaced } from './database-files.ts'
+import { damagedBy, explain, isDamage, toCommandError } from './errors.ts'
 import { openFeeds } from './feeds.ts'
 import { beginImport } from './proxies/import.ts'
 import { readBreakdown } from './proxies/stats.ts'
-import { checkToReplace, createListStore, openListFile } from './proxies/store.ts'
+import { createListStore, findDamageToReplace, openListFile } from './proxies/store.ts'
 import { emptyWal } from './wal.ts'
 
 type ListMode = OpenMode & {
   clock?: Clock
-  /** A file to use instead of the one in the data directory. */
-  file?: string
 }
 
 /** Reads pages on one snapshot: an import may commit between two of them. */
@@ -41,10 +38,8 @@ function* onSnapshot<R>(db: Database, pages: Generator<R[]>): Generator<R[]> {
 }
 
 /** Opens the list of proxies in `dir`, or one in memory when `dir` is null. */
-export function openList(
-  dir: string | null,
-  { clock = systemClock, file = join(dir ?? '', PROXY_FILE), ...mode }: ListMode = {},
-) {
+export function openList(dir: string | null, { clock = systemClock, ...mode }: ListMode = {}) {
+  const file = join(dir ?? '', PROXY_FILE)
   const db = openListFile(dir === null ? ':memory:' : file, mode)
   const proxies = createListStore(db)
   const close = (): void => db.close(true)
@@ -68,7 +63,6 @@ export function openList(
       const importTx = beginImport(db, mode, onWait, clock())
       const commit: ImportTx['commit'] = approve => {
         const counts = importTx.commit(approve)
-        if (mode === 'replace') shrink(db)
         proxies.noteChange()
         if (isLarge) emptyWal(db)
         if (dir !== null) requireNotReplaced(db, file)
@@ -130,31 +124,26 @@ export async function withRegistry<T>(
 
 /** What to do when the rows of a list are all replaced. */
 export type Replacing = {
-  /** Called with a sentence when the list is damaged. A new one then takes its place. */
+  /** Called with a sentence when the list is damaged; it is then removed. */
   onDamage: (sentence: string) => void
 }
 
-/** Opens a list to replace its rows; `null` when it is damaged. */
-function openToReplace(dir: string, clock: Clock, { onDamage }: Replacing): List | null {
+/** Removes a damaged list, so that `withList` makes a new one. */
+function removeIfDamaged(dir: string, { onDamage }: Replacing): void {
   const file = join(dir, PROXY_FILE)
-  using opened = new DisposableStack()
+  if (!existsSync(file)) return
   try {
-    const list = opened.use(openList(dir, { clock }))
-    const problems = checkToReplace(list.db)
-    if (problems.length > 0) throw damagedBy(file, problems)
-    opened.move()
-    return list
+    using list = openList(dir)
+    const damage = findDamageToReplace(list.db)
+    if (damage !== null) throw damagedBy(file, damage)
   } catch (error) {
     if (!isDamage(error)) throw error
     onDamage(explain(file, error))
-    return null
+    removeDatabase(file)
   }
 }
 
-/**
- * Works with a list whose rows are all to be replaced, as `withList` does. A new list takes the place of a damaged
- * one at the end: until then the server answers 503, not that it has no proxies.
- */
+/** Works with a list whose rows are all to be replaced, as `withList` does. */
 export async function withListToReplace<T>(
   dir: string,
   clock: Clock,
@@ -162,16 +151,14 @@ export async function withListToReplace<T>(
   replacing: Replacing,
 ): Promise<T> {
   const file = join(dir, PROXY_FILE)
-  const usable = openToReplace(dir, clock, replacing)
-  if (usable !== null) return withResource(file, () => usable, work)
-  const fresh = freshFile(file)
-  try {
-    const result = await withResource(fresh, () => openList(dir, { clock, file: fresh }), work)
-    moveDatabase(fresh, file)
-    return result
-  } finally {
-    removeDatabase(fresh)
-  }
+  return withResource(
+    file,
+    () => {
+      removeIfDamaged(dir, replacing)
+      return openList(dir, { clock })
+    },
+    work,
+  )
 }
 
 /** Works with the states of the feeds in `dir`, as `withList` does with the list. */
@@ -199,6 +186,6 @@ export async function withResource<R extends { close(): void }, T>(
       resource.close()
     }
   } catch (error) {
-    throw isStoreFailure(error) ? new CommandError(explain(file, error)) : error
+    throw toCommandError(file, error)
   }
 }

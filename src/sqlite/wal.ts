@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { startTask, type Task } from '../lib/worker.ts'
 import { sizeOf, walOf } from './data-directory.ts'
-import { pragma, type ServerHolds } from './migrate.ts'
+import { pragma, type ServerKind } from './migrate.ts'
 
 export const walBytes = (file: string): number => sizeOf(walOf(file))
 
@@ -22,12 +22,12 @@ export const PENDING_BYTES_MAX = 16 * 1024 * 1024
 /** Ticks between two attempts: while a reader keeps the WAL, an attempt only changes the list's version. */
 const PAUSE_TICKS = 10
 
-export type CheckpointTask = { kind: 'checkpoint'; file: string; holds: ServerHolds }
+export type CheckpointTask = { kind: 'checkpoint'; file: string; database: ServerKind }
 
 /** Checkpoints `file` in a worker when its WAL is long, then calls `onEnd`. */
 export function createCheckpointer(
   file: string,
-  holds: CheckpointTask['holds'],
+  database: ServerKind,
   onEnd: () => void = () => {},
 ) {
   let task: Task<void> | null = null
@@ -41,7 +41,7 @@ export function createCheckpointer(
       task = startTask<CheckpointTask, void>('sqlite/database.worker.ts', {
         kind: 'checkpoint',
         file,
-        holds,
+        database,
       })
       const end = (): void => {
         task = null

@@ -81,7 +81,7 @@ test('a file of feeds that cannot be used is no failure of the program: stderr h
   const message = 'the data cannot be used now; stderr of the server says more'
   expect([status, JSON.parse(text)]).toMatchObject([503, { code: 'DB_EXECUTE_FAILED', message }])
   expect(consoleSaid).toEqual([
-    `the console failed: ${join(dir, FEEDS_FILE)} cannot be opened: it is a directory, not a file`,
+    `the console failed: ${join(dir, FEEDS_FILE)} cannot be opened or created (is the directory writable?)`,
   ])
 })
 

@@ -197,13 +197,6 @@ const DAMAGES: readonly Damage[] = [
     },
     / is another database of proxylist under this name$/,
   ],
-  [
-    'directories where files should be',
-    dir => {
-      for (const file of [PROXY_FILE, ACCESS_FILE]) mkdirSync(join(dir, file))
-    },
-    / cannot be opened: it is a directory, not a file$/,
-  ],
 ]
 
 const openAccess = (dir: string) => {

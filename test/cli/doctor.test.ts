@@ -5,8 +5,6 @@ import {
   chownSync,
   cpSync,
   existsSync,
-  mkdirSync,
-  rmdirSync,
   rmSync,
   symlinkSync,
   truncateSync,
@@ -30,7 +28,7 @@ afterAll(cleanUp)
 
 const HEALTHY = {
   configuration: 'every PROXYLIST_ variable is right',
-  permissions: 'directory and files are for their owner only',
+  permissions: 'the directory is for its owner only, who owns its files',
   list: 'the structure is right, and rows and indexes agree',
   'keys and usage': 'the structure is right, and rows and indexes agree',
   feeds: 'feeds and databases of places are in order',
@@ -69,14 +67,6 @@ test('a healthy installation is reported as healthy', async () => {
 const list = (dir: string): string => join(dir, PROXY_FILE)
 const keys = (dir: string): string => join(dir, ACCESS_FILE)
 const KEYS = 'keys and usage'
-/** Runs a statement on the keys and the usage. */
-function runOn(dir: string, sql: string): void {
-  const { db, close } = openRegistry(dir)
-  db.run('pragma foreign_keys = off')
-  db.run(sql)
-  close()
-}
-const UNREADABLE = /access\.db is damaged \(its usage cannot be read\): restore a backup$/
 /** Makes the keys of `dir` a copy, as a node has one. */
 function makeCopy(dir: string): void {
   using registry = openRegistry(dir)
@@ -89,12 +79,6 @@ const damaged = (how: string): RegExp =>
 type Trouble = readonly [what: string, make: (dir: string) => void, check: string, found: RegExp]
 const TROUBLES: readonly Trouble[] = [
   ['a directory for all', dir => chmodSync(dir, 0o755), 'permissions', /to others; chmod 700$/],
-  [
-    'a file for the group',
-    dir => chmodSync(keys(dir), 0o640),
-    'permissions',
-    /access\.db .*chmod 600$/,
-  ],
   ['no list', dir => rmSync(list(dir)), 'list', /^there is no .*proxylist import FILE$/],
   ['a flipped bit', dir => flipLast(list(dir)), 'list', damaged('row 1 missing from index .*')],
   ['a truncated list', dir => truncateSync(list(dir), 5000), 'list', /is damaged/],
@@ -103,12 +87,6 @@ const TROUBLES: readonly Trouble[] = [
     dir => writeFileSync(list(dir), 'hello\n'),
     'list',
     /proxies\.db is not a database; import .*: proxylist import --replace FILE, or restore .* --force FILE$/,
-  ],
-  [
-    'keys that are empty, with what mends them,',
-    dir => truncateSync(keys(dir), 0),
-    KEYS,
-    /access\.db is damaged: it is empty; restore a backup with: proxylist restore --force FILE$/,
   ],
   [
     'a copy of a database that no setting names',
@@ -120,27 +98,9 @@ const TROUBLES: readonly Trouble[] = [
     'keys that were lost',
     dir => rmSync(keys(dir)),
     KEYS,
-    /^there is no .*access\.db; restore a backup, or, if there never was one, create .* keys add$/,
+    /^there is no .*access\.db; create .* keys add$/,
   ],
   ['truncated keys', dir => truncateSync(keys(dir), 5000), KEYS, /is damaged/],
-  [
-    'a batch of usage that cannot be read',
-    dir => runOn(dir, `insert into batches values (9, '[["key","id",1,1')`),
-    KEYS,
-    UNREADABLE,
-  ],
-  [
-    'a snapshot of usage that cannot be read',
-    dir => runOn(dir, `insert into snapshot values (9, 9, '[["kex","id",1,[1]]]')`),
-    KEYS,
-    UNREADABLE,
-  ],
-  [
-    'a key of no plan',
-    dir => runOn(dir, `update keys set plan = 'gone'`),
-    KEYS,
-    /^1 keys are of no plan$/,
-  ],
 ]
 test.each(TROUBLES)('%s is found', async (_, make, check, found) => {
   const dir = healthy()
@@ -164,7 +124,7 @@ describe('freshness', () => {
   })
   test('of nothing but rows in the future', async () => {
     const dir = healthy([{ ip: '192.0.2.1:80', type: 'http', age: -300 }])
-    expect((await wrongIn(dir, {}, T0 - 10_000)).freshness).toBe(
+    expect((await wrongIn(dir, {}, T0 - 10_000)).freshness).toStartWith(
       'no proxy was checked in the last 10 minutes, as all checks lie in the future',
     )
   })
@@ -183,11 +143,7 @@ test('rows with a last check in the future are not fresh, and importing them aga
   const clock =
     'the last checks of 1 proxy lie in the future: they count as fresh until then; ' +
     'import them again, or the whole list with: proxylist import --replace FILE'
-  expect(await wrongIn(dir, {}, now)).toEqual({ clock })
-  const findings = await findingsOf(dir, {}, now)
-  expect(findings.find(({ check }) => check === 'freshness')?.found).toBe(
-    '1 of 2 proxies were checked in the last 600 s, the newest 10 s ago',
-  )
+  expect(await wrongIn(dir, {}, now)).toEqual({ freshness: clock })
   expect(await wrongIn(dir, {}, T0 + 1_999_000)).toEqual({
     freshness: 'no proxy was checked in the last 10 minutes, the newest 28 minutes ago',
   })
@@ -198,20 +154,6 @@ test('rows with a last check in the future are not fresh, and importing them aga
   setClock(now)
   expect((await proxylist(['import', file, '--data', dir], { env })).exitCode).toBe(0)
   expect(await wrongIn(dir, {}, now)).toEqual({})
-})
-
-test('what a killed restore has left is named, that of a live one is not', async () => {
-  const dir = healthy()
-  const { pid } = Bun.spawnSync(['true'])
-  const left = [`restore.part-${pid}`, `${PROXY_FILE}.new-${pid}`]
-  for (const name of [...left, `restore.part-${process.pid}`]) mkdirSync(join(dir, name))
-  expect((await wrongIn(dir)).disk).toEndWith(
-    left
-      .map(name => `; a command or node that was killed left ${join(dir, name)}: remove it`)
-      .join(''),
-  )
-  for (const name of left) rmdirSync(join(dir, name))
-  expect(await wrongIn(dir)).toEqual({})
 })
 
 const disk = smallDisk('4m')
@@ -252,12 +194,6 @@ test.skipIf(!IS_ROOT)(
     })
   },
 )
-
-test('files that their owner cannot write are found', async () => {
-  const dir = healthy()
-  chmodSync(keys(dir), 0o400)
-  expect((await wrongIn(dir)).permissions).toBe(`${keys(dir)} is closed to its owner; chmod 600`)
-})
 
 describe('variables of the environment', () => {
   test.each([
@@ -336,14 +272,14 @@ test('the command prints a table or JSON, and its exit status tells whether all 
   const good = await proxylist(['doctor', '--data', dir])
   expect(good).toMatchObject({ exitCode: 0, stderr: '' })
   expect(good.stdout).toMatch(
-    /^CHECK +STATE +FOUND\nprogram +ok +proxylist .*\nconfiguration +ok +every .*\n(?:.* ok .*\n){10}$/,
+    /^CHECK +STATE +FOUND\nprogram +ok +proxylist .*\nconfiguration +ok +every .*\n(?:.* ok .*\n){9}$/,
   )
   chmodSync(dir, 0o755)
   const bad = await proxylist(['doctor', '--data', dir, '--json'])
-  expect(bad).toMatchObject({ exitCode: 1, stderr: 'proxylist: 1 of 12 checks found something\n' })
+  expect(bad).toMatchObject({ exitCode: 1, stderr: 'proxylist: 1 of 11 checks found something\n' })
   const { ok, checks } = JSON.parse(bad.stdout)
   expect(ok).toBeFalse()
-  expect(checks).toHaveLength(12)
+  expect(checks).toHaveLength(11)
   expect(checks[2]).toEqual({
     check: 'permissions',
     ok: false,

@@ -4,7 +4,7 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openList, withListToReplace } from '../../src/sqlite/stores.ts'
@@ -238,25 +238,4 @@ test('Ctrl-Z does not suspend an import, which would keep the list locked', asyn
   child.stdin.write(SHARED)
   child.stdin.end()
   expect(await child.ended).toBe(0)
-})
-
-test('proxies.db does not stay large after a replace down to 2 rows, while a server uses it', async () => {
-  const dir = dataDirectory([])
-  const rows = Array.from(
-    { length: 150_000 },
-    (_, i) => `http://10.${i >> 16}.${(i >> 8) & 255}.${i & 255}:80\n`,
-  )
-  expect((await importOf(dir, rows.join(''))).exitCode).toBe(0)
-  const file = join(dir, PROXY_FILE)
-  expect(statSync(file).size).toBeGreaterThan(20_000_000)
-  const server = await startChild(dir)
-  expect(await ask(server, `${ASK}&count=1`)).toStartWith('200 ')
-  const two = 'http://192.0.2.1:80\nhttp://192.0.2.2:80\n'
-  expect((await importOf(dir, two, '--replace', '--allow-shrink')).exitCode).toBe(0)
-  expect(await ask(server, ASK)).toBe('200 192.0.2.1:80\n192.0.2.2:80\n')
-  expect(statSync(file).size).toBeLessThan(1_000_000)
-  expect(await ask(server, '/readyz')).toBe('200 ready\n')
-  await server.stop()
-  expect(server.output()).not.toContain('truncated')
-  expect((await proxylist(['doctor', '--data', dir])).stdout).toMatch(/^list +ok /m)
 })

@@ -32,10 +32,7 @@ async function backupOf(dir: string): Promise<string> {
 /** Unpacks an archive of `backupOf`; gives the data directory. */
 function restored(cwd: string): string {
   mkdirSync(join(cwd, 'data'), { mode: 0o700 })
-  shell(
-    'tar -xpf backup.tar -C data && cd data && sha256sum -c --quiet SHA256SUMS && rm SHA256SUMS',
-    cwd,
-  )
+  shell('tar -xpf backup.tar -C data', cwd)
   return join(cwd, 'data')
 }
 
@@ -162,17 +159,14 @@ describe('a backup fails', () => {
     expect(readdirSync(cwd)).toEqual(['a.tar'])
   })
 
-  test('because there is no data', () =>
-    fails(['a.tar', '--data', temporaryDirectory()], /^proxylist: there is nothing to back up in /))
-
   test.each([
     [ACCESS_FILE, 'create a key with: proxylist keys add'],
     [PROXY_FILE, 'fill it with: proxylist import FILE'],
   ])('because %s is missing, and says what to do', async (name, origin) => {
     const dir = dataDirectory()
     rmSync(join(dir, name))
-    const says = `proxylist: ${join(dir, name)} is missing, so nothing was backed up: restore a backup,`
-    await fails(['a.tar', '--data', dir], `${says} or, if there never was one, ${origin}\n`)
+    const says = `proxylist: there is no ${join(dir, name)}; ${origin}\n`
+    await fails(['a.tar', '--data', dir], says)
   })
 
   test('because there is no data directory', () =>

@@ -245,7 +245,7 @@ describe('a file', () => {
         openCandidates(join(file, '..')).close()
         new Database(file).run('pragma user_version = 99')
       },
-      ' was written by a newer proxylist (schema 99, this one knows 1); use that version',
+      ' was written by a newer proxylist (schema 99, this one knows 2); use that version',
     ],
     [
       'of another program',

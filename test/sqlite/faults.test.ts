@@ -5,23 +5,13 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import {
-  chownSync,
-  copyFileSync,
-  existsSync,
-  renameSync,
-  rmSync,
-  statSync,
-  truncateSync,
-} from 'node:fs'
+import { chownSync, copyFileSync, renameSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
-import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
-import { openRegistry } from '../../src/sqlite/stores.ts'
 import { ask } from '../support/answer.ts'
 import { overwriteRoots } from '../support/damage.ts'
 import { ASK, dataDirectory, type TestRow } from '../support/fixtures.ts'
-import { proxylist, startProgram } from '../support/program.ts'
+import { proxylist } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -95,7 +85,6 @@ describe('a list that is damaged before the start', () => {
   test.each([
     ['pages overwritten', overwriteRoots],
     ['a truncation', (file: string) => truncateSync(file, statSync(file).size / 2)],
-    ['nothing left of it', (file: string) => truncateSync(file, 0)],
   ] as const)('by %s is never served', async (_, damage) => {
     const dir = dataDirectory(ROWS)
     damage(join(dir, PROXY_FILE))
@@ -179,31 +168,6 @@ describe('access.db', () => {
     expect(db.query('pragma integrity_check').get()).toEqual({ integrity_check: 'ok' })
     db.close(true)
   })
-
-  test('that is empty is not taken for a new one', async () => {
-    const dir = dataDirectory(ROWS)
-    truncateSync(join(dir, ACCESS_FILE), 0)
-    await using program = startProgram(['serve', '--data', dir, '--listen', '127.0.0.1:0'])
-    expect(await program.ended).toBe(1)
-    expect(program.written.stderr).toMatch(
-      /^proxylist: \S+access\.db is damaged: it is empty; restore a backup with: .*\n$/,
-    )
-  })
-})
-
-test('a restart finds by its WAL that access.db is missing, and makes no empty one', async () => {
-  const dir = dataDirectory(ROWS)
-  const registry = openRegistry(dir)
-  for (const plan of BUILT_IN_PLANS) registry.plans.set({ ...plan, daily: 7 })
-  copyFileSync(join(dir, `${ACCESS_FILE}-wal`), join(dir, 'wal'))
-  registry.close()
-  renameSync(join(dir, 'wal'), join(dir, `${ACCESS_FILE}-wal`))
-  rmSync(join(dir, ACCESS_FILE))
-  const { exitCode, stderr } = await proxylist(['keys', 'list', '--data', dir])
-  expect([exitCode, existsSync(join(dir, ACCESS_FILE))]).toEqual([1, false])
-  expect(stderr).toMatch(
-    /access\.db is missing and its WAL is there: move a backup into its place\n$/,
-  )
 })
 
 test.skipIf(process.getuid?.() !== 0)(

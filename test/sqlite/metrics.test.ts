@@ -67,7 +67,7 @@ test('a directory that cannot be reached has no sizes and no free bytes, and not
 })
 
 describe('the breakdown', () => {
-  /** One whose counting ends when the test says so; each is named by its instant, in seconds. */
+  /** A breakdown whose counts the test ends; each is named by its instant, in seconds. */
   function scene() {
     const attempts: { atMs: number; end: ReturnType<typeof Promise.withResolvers<Breakdown>> }[] =
       []
@@ -86,59 +86,43 @@ describe('the breakdown', () => {
         return '0.0'
       },
     })
-    const settled = () => new Promise(resolve => setImmediate(resolve))
     const none = { newest: null, median: null, types: [], countries: [], ages: [] }
     return {
       list,
       at: (seconds: number) => read(seconds * 1000),
       attempts: () => attempts.map(({ atMs }) => atMs / 1000),
-      async make() {
+      make() {
         const last = attempts.at(-1)
         last?.end.resolve({ ...none, rows: last.atMs / 1000 })
-        await settled()
       },
-      async fail() {
-        attempts.at(-1)?.end.reject(new Error('no'))
-        await settled()
-      },
+      fail: () => attempts.at(-1)?.end.reject(new Error('no')),
     }
   }
 
-  test('is counted when somebody asks, once for all who wait, and stays for 15 seconds', async () => {
+  test('is counted when it is read, once for all who wait, and stays for 15 seconds', async () => {
     const { at, attempts, make } = scene()
     expect(attempts()).toEqual([])
-    const waiting = [at(100), at(101)]
-    await make()
-    expect(await Promise.all(waiting)).toMatchObject([{ rows: 100 }, { rows: 100 }])
-    expect([at(114.999), attempts()]).toMatchObject([{ rows: 100 }, [100]])
+    const waiting = [at(100), at(101), at(114.999)]
+    make()
+    for (const { rows } of await Promise.all(waiting)) expect(rows).toBe(100)
+    void at(115)
+    expect(attempts()).toEqual([100, 115])
   })
 
-  test('is the former one while it is counted again, up to two minutes; a failure changes nothing', async () => {
+  test('is counted again after a failure, or when the clock was set back', async () => {
     const { at, attempts, make, fail } = scene()
-    void at(100)
-    await make()
-    expect([at(115), at(116), attempts()]).toMatchObject([{ rows: 100 }, { rows: 100 }, [100, 115]])
-    await fail()
-    expect([at(219), attempts()]).toMatchObject([{ rows: 100 }, [100, 115, 219]])
-    const waiting = at(220)
-    await make()
-    expect([await waiting, at(220)]).toMatchObject([{ rows: 219 }, { rows: 219 }])
+    const failed = at(7200)
+    fail()
+    expect(await failed.catch(String)).toBe('Error: no')
+    const again = at(7201)
+    make()
+    expect((await again).rows).toBe(7201)
+    void at(3600)
+    expect(attempts()).toEqual([7200, 7201, 3600])
   })
 
-  test('of the future, as seen by a clock that was set back, is counted again', async () => {
-    const { at, make } = scene()
-    void at(7200)
-    await make()
-    const waiting = at(3600)
-    expect(waiting).toBeInstanceOf(Promise)
-    await make()
-    expect(await waiting).toMatchObject({ rows: 3600 })
-  })
-
-  test('of a list that must not be shown is its failure', async () => {
-    const { list, at, make } = scene()
-    void at(100)
-    await make()
+  test('of a list that must not be shown is its failure', () => {
+    const { list, at } = scene()
     list.failure = new Error('the list is damaged')
     expect(() => at(101)).toThrow('the list is damaged')
   })

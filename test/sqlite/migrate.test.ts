@@ -4,14 +4,12 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, spyOn, test } from 'bun:test'
-import { copyFileSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { CommandError } from '../../src/lib/errors.ts'
-import { ACCESS_SCRIPTS } from '../../src/sqlite/access/file.ts'
-import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
+import { ACCESS_FILE, FEEDS_FILE } from '../../src/sqlite/data-directory.ts'
 import { type OpenOptions, openDatabase } from '../../src/sqlite/database.ts'
 import { APPLICATION_IDS, schemaVersion } from '../../src/sqlite/migrate.ts'
-import { LIST_SCRIPTS } from '../../src/sqlite/proxies/store.ts'
 import { ROOT } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -27,7 +25,7 @@ const SECOND = `
   create table sums (sum integer);
   insert into sums select sum(square) from numbers`
 
-const OPTIONS = { holds: 'feeds', scripts: [FIRST] } as const
+const OPTIONS = { kind: 'feeds', scripts: [FIRST] } as const
 const NEXT = { ...OPTIONS, scripts: [FIRST, SECOND] }
 
 /** A database of the first schema, closed. */
@@ -136,102 +134,65 @@ describe('a database of an earlier schema', () => {
 })
 
 describe('before keys or list are brought to a newer schema', () => {
-  const HOLDS = [
-    [ACCESS_FILE, 'access'],
-    [PROXY_FILE, 'proxies'],
-  ] as const
   const scripts = [FIRST, SECOND]
+  const options = { kind: 'access', scripts } as const
 
-  /** A data directory of the first schema: both files hold the number of letters of their name. */
-  function firstDirectory(): string {
-    const dir = temporaryDirectory()
-    for (const [name, holds] of HOLDS) {
-      const db = openDatabase(join(dir, name), { holds, scripts: [FIRST] })
-      db.run('insert into numbers values (?)', [name.length])
-      db.close(true)
-    }
-    return dir
+  /** A database of keys of the first schema, with a number in it. */
+  function firstKeys(number = 7): string {
+    const file = join(temporaryDirectory(), ACCESS_FILE)
+    insertNumber(file, number)
+    return file
   }
-
+  function insertNumber(file: string, number: number): void {
+    const db = openDatabase(file, { ...options, scripts: [FIRST] })
+    db.run('insert into numbers values (?)', [number])
+    db.close(true)
+  }
   const numbersIn = (file: string): unknown[] => {
     using db = new Database(file, { readonly: true })
     return [schemaVersion(db), ...db.query('select * from numbers').values().flat()]
   }
-
-  test('both are copied beside them, for their owner only, and named on stderr; once a schema', () => {
-    const dir = firstDirectory()
+  /** Migrates a database; returns what was said on stderr. */
+  function upgrade(file: string, more: Partial<OpenOptions> = {}): string[] {
     const said = spyOn(process.stderr, 'write').mockReturnValue(true)
     try {
-      for (const [name, holds] of HOLDS)
-        openDatabase(join(dir, name), { holds, scripts }).close(true)
-      const copies = HOLDS.map(([name]) => join(dir, `${name}.before-schema-2`))
-      expect(copies.map(numbersIn)).toEqual(HOLDS.map(([name]) => [1, name.length]))
-      for (const copy of copies) expect(statSync(copy).mode & 0o777).toBe(0o600)
-      expect(said.mock.calls.map(([text]) => text)).toEqual(
-        copies.map((copy, i) => {
-          const file = join(dir, HOLDS[i]?.[0] ?? '')
-          return `kept a copy of ${file}, as it was before schema 2: ${copy}\n`
-        }),
-      )
-      for (const [name] of HOLDS) expect(numbersIn(join(dir, name))[0]).toBe(2)
+      openDatabase(file, { ...options, ...more }).close(true)
+      return said.mock.calls.map(([text]) => String(text))
     } finally {
       said.mockRestore()
     }
+  }
+
+  test('a copy is kept beside it, for its owner only, and named on stderr', () => {
+    const file = firstKeys()
+    const copy = `${file}.before-schema-2`
+    writeFileSync(`${copy}.new`, 'a part that a killed process left')
+    expect(upgrade(file)).toEqual([`kept a copy of ${file}, as it was before schema 2: ${copy}\n`])
+    expect(numbersIn(copy)).toEqual([1, 7])
+    expect(statSync(copy).mode & 0o777).toBe(0o600)
+    expect(numbersIn(file)[0]).toBe(2)
   })
 
-  test('copies that an earlier attempt left are made again', () => {
-    const dir = firstDirectory()
-    const said = spyOn(process.stderr, 'write').mockReturnValue(true)
-    const copies = HOLDS.map(([name]) => join(dir, `${name}.before-schema-2`))
-    const upgrade = (): void =>
-      HOLDS.forEach(
-        ([name, holds]) => void openDatabase(join(dir, name), { holds, scripts }).close(true),
-      )
-    upgrade()
-    for (const [i, [name, holds]] of HOLDS.entries()) {
-      copyFileSync(copies[i] ?? '', join(dir, name)) // back to the version before, which goes on
-      const db = openDatabase(join(dir, name), { holds, scripts: [FIRST] })
-      db.run('insert into numbers values (99)')
-      db.close(true)
-    }
-    upgrade()
-    said.mockRestore()
-    expect(copies.map(numbersIn)).toEqual(HOLDS.map(([name]) => [1, name.length, 99]))
-  })
-
-  test('both have the same number of schemas, so that a number names one upgrade', () => {
-    expect(LIST_SCRIPTS).toHaveLength(ACCESS_SCRIPTS.length)
-  })
-
-  test('a part of a copy that was left by a killed process with the id of this one is made again', () => {
-    const dir = firstDirectory()
-    const copy = join(dir, `${PROXY_FILE}.before-schema-2`)
-    writeFileSync(`${copy}.new-${process.pid}`, 'a part')
-    const said = spyOn(process.stderr, 'write').mockReturnValue(true)
-    openDatabase(join(dir, ACCESS_FILE), { holds: 'access', scripts }).close(true)
-    said.mockRestore()
-    expect(numbersIn(copy)).toEqual([1, PROXY_FILE.length])
+  test('a copy that an earlier attempt left is made again', () => {
+    const file = firstKeys()
+    upgrade(file)
+    copyFileSync(`${file}.before-schema-2`, file) // back to the version before, which goes on
+    insertNumber(file, 99)
+    upgrade(file)
+    expect(numbersIn(`${file}.before-schema-2`)).toEqual([1, 7, 99])
   })
 
   test('a copy that cannot be made leaves the database as it is', () => {
-    const dir = firstDirectory()
-    writeFileSync(join(dir, PROXY_FILE), 'no database any more')
-    const open = (): unknown => openDatabase(join(dir, ACCESS_FILE), { holds: 'access', scripts })
-    const said = spyOn(process.stderr, 'write').mockReturnValue(true)
-    expect(open).toThrow()
-    said.mockRestore()
-    expect(numbersIn(join(dir, ACCESS_FILE))).toEqual([1, ACCESS_FILE.length])
+    const file = firstKeys()
+    mkdirSync(`${file}.before-schema-2`)
+    expect(() => upgrade(file)).toThrow()
+    expect(numbersIn(file)).toEqual([1, 7])
   })
 
   test('a new one and one in a temporary folder are not copied', () => {
-    const dir = firstDirectory()
-    const list = { holds: 'proxies', scripts, isTemporary: true } as const
-    openDatabase(join(dir, PROXY_FILE), list).close(true)
-    const fresh = join(temporaryDirectory(), ACCESS_FILE)
-    openDatabase(fresh, { holds: 'access', scripts }).close(true)
-    expect(
-      [dir, dirname(fresh)].flatMap(each => readdirSync(each)).filter(name => /before/.test(name)),
-    ).toEqual([])
+    const file = firstKeys()
+    expect(upgrade(file, { isTemporary: true })).toEqual([])
+    expect(upgrade(join(temporaryDirectory(), ACCESS_FILE))).toEqual([])
   })
 })
 

@@ -1,7 +1,8 @@
 /** Damage to the file of a database that nobody has open, or a running server. */
 import { Database } from 'bun:sqlite'
 import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
-import { checkOpenList, openListFile } from '../../src/sqlite/proxies/store.ts'
+import { findDamage } from '../../src/sqlite/database.ts'
+import { openListFile } from '../../src/sqlite/proxies/store.ts'
 
 /** Flips a bit in an entry of an index: only a comparison of rows and indexes finds it. */
 export function flipLast(file: string): void {
@@ -27,8 +28,8 @@ export function overwriteRoots(file: string, table = 'proxies'): void {
   closeSync(descriptor)
 }
 
-/** The problems of the list in `file`; none when it is intact. */
-export function checkListFile(file: string): string[] {
+/** The damage of the list in `file`; `null` when it is intact. */
+export function damageOf(file: string): string | null {
   using db = openListFile(file, { isServer: true, mustExist: true })
-  return checkOpenList(db)
+  return findDamage(db)
 }

@@ -46,12 +46,11 @@ export const backupCommand = command({
     const to = targetOf(file, json, signal)
     yieldToServer()
     const format = 'backing up [{bar}] {percentage}%'
-    const { leavesOut, ...backup } = await withProgress(format, 1, progress =>
+    const backup = await withProgress(format, 1, progress =>
       backUpStores(settings, { to, nowMs: clock(), signal, progress }),
     )
     if (json) return printJson({ file, ...backup })
     const size = `${counted(Math.ceil(backup.bytes / 1000))} kB`
     say(`${file === STDOUT ? 'stdout' : file}: ${size} with ${describeContents(backup)}`)
-    leavesOut.forEach(say)
   },
 })

@@ -8,7 +8,7 @@ import { splitQueryString } from '../../lib/query-string.ts'
 import { formatInstant } from '../../lib/time.ts'
 import type { EndpointRow } from '../../proxies/row.ts'
 import { type ReadableList, storesOf } from '../../stores.ts'
-import { command, createStdoutWriter, DATA_SETTINGS, say } from '../command.ts'
+import { command, createStdoutWriter, DATA_SETTINGS } from '../command.ts'
 
 /** Records between two turns of the event loop; their text is written at once. */
 const CHUNK_RECORDS = 4096
@@ -24,7 +24,7 @@ export const listCommand = command({
     const { providerService: provider } = settings
     const query = parse(text.replace(/^\?/, ''), provider)
     const answer = { query, nowMs: clock(), provider, mayBeEmpty: false }
-    await storesOf(settings, clock).readList(list => printAnswer(list, answer, signal), say)
+    await storesOf(settings, clock).readList(list => printAnswer(list, answer, signal))
   },
 })
 

@@ -9,7 +9,7 @@ import { formatInstant, HOUR_MS, SECOND_MS, toSeconds, utcDay } from '../../lib/
 import type { Breakdown } from '../../proxies/stats.ts'
 import { type Stores, storesOf } from '../../stores.ts'
 import { bars } from '../chart.ts'
-import { command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
+import { command, DATA_SETTINGS, print, printJson, table } from '../command.ts'
 
 /** Hours that are shown, this one included; keys and countries that are, at most. */
 const HOURS = 24
@@ -67,7 +67,7 @@ async function figuresOf(stores: Stores, clock: Clock) {
       ? await stores.registry('read', registry => useOf(registry, nowMs))
       : NO_USE
   const list = there.list
-    ? await stores.readList(({ breakdown }) => listOf(breakdown(nowMs), nowMs), say)
+    ? await stores.readList(({ breakdown }) => listOf(breakdown(nowMs), nowMs))
     : NO_LIST
   return { ...use, list }
 }

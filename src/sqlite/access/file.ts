@@ -22,7 +22,7 @@ export const ACCESS_SCRIPTS = [schema, `${schema2}\n${schema2Usage}`]
 /** Opens keys, plans and usage in `file`; see `openDatabase` for `mode` and errors. */
 export const openAccessFile = (file: string, mode: OpenMode = {}): Database =>
   openDatabase(file, {
-    ...{ holds: 'access', scripts: ACCESS_SCRIPTS, pageBytes: PAGE_BYTES },
+    ...{ kind: 'access', scripts: ACCESS_SCRIPTS, pageBytes: PAGE_BYTES },
     ...(mode.isServer && { walBytes: SERVER_WAL_BYTES, busyMs: SERVER_BUSY_MS }),
     ...mode,
   })

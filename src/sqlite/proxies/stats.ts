@@ -156,7 +156,7 @@ export function readBreakdown(db: Database, nowMs: number): Breakdown {
 /** What the worker that keeps columns is sent; `asked`, which it shares, holds the number of the last query. */
 export type StatsQuery = { file: string; request: StatsRequest; number: number; asked: Int32Array }
 /** What the worker that ends afterwards is sent. */
-export type CountTask = { kind: 'count'; file: string; holds: 'proxies'; nowMs: number }
+export type CountTask = { kind: 'count'; file: string; database: 'proxies'; nowMs: number }
 
 /** A worker that takes longer is ended: it keeps the WAL from being emptied. */
 const WORK_MS_MAX = 20_000
@@ -212,7 +212,7 @@ export function createStatsSource(
       })
     },
     async count(nowMs) {
-      const input = { kind: 'count', file, holds: 'proxies', nowMs } as const
+      const input = { kind: 'count', file, database: 'proxies', nowMs } as const
       const task = startTask<CountTask, Breakdown>('sqlite/database.worker.ts', input)
       counting.add(task)
       return checked(() => task.result, task.end).finally(() => counting.delete(task))

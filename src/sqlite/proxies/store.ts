@@ -5,8 +5,13 @@ import { oncePerTurn } from '../../lib/turn-batch.ts'
 import type { ListChecks, Tally } from '../../proxies/freshness.ts'
 import { ROW_COLUMNS } from '../../proxies/row.ts'
 import type { Removal } from '../../proxies/store.ts'
-import { checkList } from '../check.ts'
-import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '../database.ts'
+import {
+  dataVersionOf,
+  findDamage,
+  type OpenMode,
+  type OpenOptions,
+  openDatabase,
+} from '../database.ts'
 import { pragma } from '../migrate.ts'
 import { pendingBytes } from '../wal.ts'
 import schema from './schema.sql' with { type: 'text' }
@@ -77,17 +82,20 @@ export const LIST_SCRIPTS = [schema, SAME_SCHEMA]
 export const openListFile = (
   file: string,
   options: OpenMode & Pick<OpenOptions, 'cacheKib'> = {},
-): Database => openDatabase(file, { holds: 'proxies', scripts: LIST_SCRIPTS, ...options })
+): Database => openDatabase(file, { kind: 'proxies', scripts: LIST_SCRIPTS, ...options })
 
-export const checkOpenList = (db: Database): string[] => checkList(db)
-
-/** Why the rows of an open list cannot be replaced in their file; indexes that are rebuilt may be damaged. */
-export const checkToReplace = (db: Database): string[] =>
-  checkList(db, isRebuilt(countRows(db)) ? 'quick_check' : 'integrity_check')
+/** The damage because of which the rows of an open list cannot be replaced; indexes that are rebuilt may be damaged. */
+export const findDamageToReplace = (db: Database): string | null =>
+  findDamage(db, isRebuilt(countRows(db)) ? 'quick_check' : 'integrity_check')
 
 export type ListStore = ReturnType<typeof createListStore>
 /** What the worker that removes stale rows is sent; `stale`: for how long rows are kept, and the time. */
-export type RemoveTask = { kind: 'remove'; file: string; holds: 'proxies'; stale: [number, number] }
+export type RemoveTask = {
+  kind: 'remove'
+  file: string
+  database: 'proxies'
+  stale: [number, number]
+}
 
 export function createListStore(db: Database, scanMax = SCAN_MAX) {
   const removeOlder = db.prepare<never, [number, number]>(
