@@ -1,5 +1,4 @@
 /** The wiring of the admin listener: console and metrics. */
-import { createAuthThrottle } from './access/auth-throttle.ts'
 import type { Registry } from './access/ports.ts'
 import { createAttention } from './admin/attention.ts'
 import { writeAttentionFile } from './admin/attention-file.ts'
@@ -18,7 +17,7 @@ import type { Listen } from './config/parsers.ts'
 import type { Settings } from './config/settings.ts'
 import { type Listening, listen } from './http/listen.ts'
 import { PAGE_FIELDS, servePage } from './http/pages.ts'
-import { type Clock, type Later, stopwatch, timerLater } from './lib/clock.ts'
+import { type Clock, stopwatch, timerLater } from './lib/clock.ts'
 import { CommandError } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
@@ -62,14 +61,13 @@ type ConsoleParts = {
   pageUrl: string | null
   clock: Clock
   log: Log
-  later?: Later
 }
 
 export type Console = ReturnType<typeof createConsole>
 
 /** Creates the admin listener. Call `listen` to start it, and `tick` every second. */
 export function createConsole(parts: ConsoleParts) {
-  const { app, registry, observed, tap, settings, pageUrl, clock, log, later = timerLater } = parts
+  const { app, registry, observed, tap, settings, pageUrl, clock, log } = parts
   const { data: dir, metricsOpen, providerService } = settings
   const history = createHistory()
   const attention = createAttention({
@@ -99,12 +97,10 @@ export function createConsole(parts: ConsoleParts) {
   })
   const describeLog = createLogReader(registry.keys, providerService, clock)
   const imports = createImports({ dir, run: parts.runImport })
-  const throttle = createAuthThrottle(later)
   const writeMetrics = createMetrics(app, observed, attention.read, clock)
   const { handle } = createAdmin({
     dir,
     metricsOpen,
-    throttle,
     clock,
     log,
     fields: PAGE_FIELDS,
@@ -141,18 +137,15 @@ export function createConsole(parts: ConsoleParts) {
       let where = address
       const service: Listening = {
         server: null,
-        fetch: request => handle(request, where, service.server?.requestIP(request)?.address ?? ''),
+        fetch: request => handle(request, where),
       }
       const place = { listen: address, socketMode: 0o600 }
       const listening = await listen(service, place, { bodyBytesMax: UPLOAD_BYTES_MAX, takesOver })
       where = listening.at
       return listening
     },
-    /** Ends imports and delays. */
-    close(): void {
-      throttle.release()
-      imports.close()
-    },
+    /** Ends imports. */
+    close: imports.close,
   }
 }
 

@@ -256,16 +256,20 @@ export function requirePlanName(name: string, what: string): void {
 }
 
 /**
- * A regular key that the operator has chosen: 1 to 256 characters. Rejects strings that no client
- * could send as a key, and those that mean another kind of key.
+ * A regular key that the operator has chosen, long enough that nobody guesses it (contract B1). Rejects strings
+ * that no client could send as a key, and those that mean another kind of key.
  */
 export const readKey = (given: string): string => {
-  const usable = /^[^\s\p{Cc}]{1,256}$/u.test(given)
+  const usable = /^[^\s\p{Cc}]{16,256}$/u.test(given)
   const reserved = given === DEMO_KEY || given.startsWith(TEMP_PREFIX)
   return usable && !reserved
     ? given
-    : expect('1 to 256 characters without white space, not demo and not starting with temp_')
+    : expect('16 to 256 characters without white space, not demo and not starting with temp_')
 }
+
+/** Stands for stdin as the value of `--key`. */
+export const STDIN = '-'
+export const readKeyOption = (given: string): string => (given === STDIN ? STDIN : readKey(given))
 
 /** The label of a key, or a note on it: up to 200 characters, none of them a control character. */
 export const readLabel = (given: string): string =>

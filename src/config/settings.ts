@@ -197,8 +197,8 @@ export const SETTINGS = {
   },
   key: {
     value: 'VALUE',
-    help: 'use this key instead of a random one; - reads it from stdin',
-    read: parsers.readKey,
+    help: 'use this key of 16 or more characters; - reads it from stdin',
+    read: parsers.readKeyOption,
   },
   overlap: duration('24h', 'how long old secrets stay valid at most; 0s ends all at once'),
   window: flag('only the windows: burst, demo and temp'),

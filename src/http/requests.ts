@@ -4,10 +4,9 @@
  */
 import { Elysia } from 'elysia'
 import hyperid from 'hyperid'
-import type { AuthThrottle } from '../access/auth-throttle.ts'
 import { clientBucket, tenantOf } from '../access/entitlements.ts'
 import type { AnswerUse } from '../access/history.ts'
-import { ApiError, ERRORS, type ErrorCode, STATUS } from '../api/errors.ts'
+import { ApiError, ERRORS, STATUS } from '../api/errors.ts'
 import { type Refused, refused } from '../api/handler.ts'
 import type { Origins } from '../config/parsers.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -44,16 +43,12 @@ type HttpParts = RouteParts & {
   note: (use: AnswerUse) => void
   /** Counts requests for the metrics. */
   counters: Counters
-  /** Delays refusals to clients that send many wrong keys. */
-  throttle: AuthThrottle
   /** The pages that may read answers in a browser; without it, browsers decide for themselves. */
   cors: Origins | undefined
 }
 
 export type HttpApp = ReturnType<typeof createHttpApp>['service']
 
-/** The codes of refusals because of a wrong key. */
-const WRONG_KEY: ReadonlySet<ErrorCode> = new Set(['INVALID_KEY', 'TEMP_KEY_INVALID'])
 /** Paths that tell whether the service works: they do not wait behind a crowd. */
 const HEALTH: ReadonlySet<string> = new Set(['/healthz', '/readyz'])
 /** Logged and counted instead of a path without a route, which may hold a mistyped key. */
@@ -72,7 +67,7 @@ type Current = Incoming & Begun & { counted: RouteTraffic; route: Route }
 
 /** The service as an Elysia application, not listening yet. */
 export function createHttpApp(parts: HttpParts) {
-  const { access, clock, log, errors, throttle, note, clientIp, counters } = parts
+  const { access, clock, log, errors, note, clientIp, counters } = parts
   const cors = parts.cors === undefined ? null : createCors(parts.cors)
   const elapsedMs = stopwatch()
   const accessLog = createAccessLog(log, elapsedMs)
@@ -132,20 +127,13 @@ export function createHttpApp(parts: HttpParts) {
   }
 
   /** Ends a request; it never throws. */
-  function endWith(current: Current, routed: Reply | Refused): Awaitable<Response> {
-    // Without the delay of wrong keys below: it says nothing of how fast the service is.
+  function endWith(current: Current, routed: Reply | Refused): Response {
     const seconds = (elapsedMs() - current.beganMs) / SECOND_MS
     try {
       if (routed.kind === 'reply') return send(current, routed, routed.status, seconds)
-      const { id, ip, nowMs } = current
       const { error, cause } = routed
-      if (error.status >= 500) report(id, cause)
-      // Its timestamp is that of the response: a refusal may come long after the request.
-      const refuse = (): Response =>
-        send(current, errorReply(routed, errors, clock()), error.code, seconds)
-      if (!WRONG_KEY.has(error.code)) return refuse()
-      const delayed = throttle.failed(clientBucket(ip()), nowMs)
-      return delayed.then(refuse).catch(thrown => giveUp(current, thrown, seconds))
+      if (error.status >= 500) report(current.id, cause)
+      return send(current, errorReply(routed, errors, clock()), error.code, seconds)
     } catch (thrown) {
       return giveUp(current, thrown, seconds)
     }
