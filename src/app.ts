@@ -156,7 +156,5 @@ export function createApp(stores: AppStores, settings: AppSettings, clock: Clock
       }
       return null
     },
-    /** Writes the log lines of requests whose connections were closed before they were done. */
-    logUnfinished: http.logUnfinished,
   }
 }

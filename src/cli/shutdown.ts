@@ -62,7 +62,7 @@ const TIMER_MS_MAX = 2 ** 31 - 1
 
 /**
  * Stops the servers of the service and of the console. Requests in flight have `graceMs` to finish. Long answers
- * that wait for a slot are refused with `refusesWaiting`. Then connections are closed and logged. `stopped` is
+ * that wait for a slot are refused with `refusesWaiting`. Then connections are closed. `stopped` is
  * called when no new ones are accepted.
  */
 export async function shutDown(
@@ -79,5 +79,4 @@ export async function shutDown(
     await server.stop(true)
   }
   await Promise.all(servers.map(server => server && drain(server)))
-  await app.logUnfinished()
 }

@@ -54,14 +54,10 @@ const HEALTH: ReadonlySet<string> = new Set(['/healthz', '/readyz'])
 /** Logged and counted instead of a path without a route, which may hold a mistyped key. */
 const UNKNOWN_PATH = '(unknown)'
 
-/** After so long, it is asked whether the client has left meanwhile: to ask costs each request 0.2 µs. */
-const LEAVING_SECONDS = 0.1
 /** Requests that begin in a turn of the event loop, which takes some milliseconds: others wait for no longer. */
 const TURN_MAX = 64
 /** To read the query of a longer URL takes milliseconds: it has a turn of its own, as has `/key`, which counts for nothing. */
 const LONG_URL = 512
-/** The status of a request whose client has left before it began: nobody receives it. */
-const LEFT_STATUS = 499
 
 type Current = Incoming & Begun & { counted: RouteTraffic; route: Route }
 
@@ -72,7 +68,7 @@ export function createHttpApp(parts: HttpParts) {
   const elapsedMs = stopwatch()
   const accessLog = createAccessLog(log, elapsedMs)
   const ids = createIds()
-  const calls = { ownerOf, call: begin, left: endLeft }
+  const calls = { ownerOf, call: begin, left: () => null }
   const beginShort = createCalls(TURN_MAX, calls)
   const beginLong = createCalls(1, calls)
 
@@ -104,9 +100,6 @@ export function createHttpApp(parts: HttpParts) {
         streamed(sent)
         noteUse(reply, sent.records, nowMs)
       })
-    } else if (seconds >= LEAVING_SECONDS && current.request.signal.aborted) {
-      accessLog.left(current)
-      noteUse(reply, 0, nowMs)
     } else {
       const bytes = current.isHead ? 0 : lengthOf(body)
       counted.records += reply.records
@@ -150,14 +143,6 @@ export function createHttpApp(parts: HttpParts) {
     }
   }
 
-  /** Ends a request that has waited for its turn if its client has left. */
-  function endLeft(current: Current): Response | null {
-    if (!current.request.signal.aborted) return null
-    accessLog.left(current)
-    counters.count(current.counted, LEFT_STATUS, (elapsedMs() - current.beganMs) / SECOND_MS)
-    return new Response()
-  }
-
   /** Whose turn it is: that of a key, of a client address, or of who asks for the health of the service. */
   function ownerOf({ request: { url, headers }, ip, nowMs, path }: Current): Owner {
     if (HEALTH.has(path)) return { id: path, isTrial: false }
@@ -185,8 +170,8 @@ export function createHttpApp(parts: HttpParts) {
     counters.all.begun += 1
     const { path } = counted
     const arrived = { request, isHead, ip, nowMs, id, path, beganMs: elapsedMs() }
-    const current = { ...arrived, counted, route, cancel: null, at: -1 }
-    accessLog.begin(current)
+    const current = { ...arrived, counted, route }
+    if (log.hasLines) ip() // while the connection is open
     const isLong = request.url.length >= LONG_URL || path === '/key'
     return (isLong ? beginLong : beginShort)(current)
   }
@@ -215,7 +200,7 @@ export function createHttpApp(parts: HttpParts) {
     const route = code === 'UNKNOWN' ? failed : notFound
     return respond(unknown, route, request.method === 'HEAD', { request })
   })
-  return { service: app, logUnfinished: accessLog.logUnfinished }
+  return { service: app }
 }
 
 /** Ids as hyperid makes them, which counts their thousands: to write a new number takes half a microsecond. */
