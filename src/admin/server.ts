@@ -136,8 +136,7 @@ export function createAdmin(parts: AdminParts) {
     const status = ADMIN_STATUS[code]
     if (status === 500 || isOfStore(thrown)) {
       const stack = status === 500 && thrown instanceof Error ? thrown.stack : undefined
-      const sentence = `the console failed: ${messageOf(thrown)}`
-      log.sayRepeated(sentence, stack === undefined ? sentence : `the console failed: ${stack}`)
+      log.sayRepeated(`the console failed: ${stack ?? messageOf(thrown)}`)
     }
     const headers: { [name: string]: string } = { ...plain, 'content-type': JSON_TYPE }
     if (status === 401) headers['www-authenticate'] = 'Bearer'

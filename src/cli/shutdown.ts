@@ -8,7 +8,6 @@ import type { App } from '../app.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { orAfter } from '../lib/clock.ts'
 import { CommandError, orAborted } from '../lib/errors.ts'
-import { endSoon } from '../lib/log.ts'
 
 /** The exit status of a command that a signal ended: 128 and its number. */
 const EXIT_CODES = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const
@@ -23,7 +22,6 @@ function onSignal(stop: (signal: Signal) => void): () => void {
   }
   const once = (signal: Signal): void => {
     off()
-    endSoon()
     stop(signal)
   }
   for (const signal of signals) process.on(signal, once)

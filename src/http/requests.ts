@@ -75,8 +75,7 @@ export function createHttpApp(parts: HttpParts) {
   /** Reports an internal failure. The supervisor of a database reports its own, once. */
   function report(id: string, cause: unknown): void {
     if (cause instanceof StoreError) return
-    const topic = `requests failed: ${messageOf(cause)}`
-    log.sayRepeated(topic, `request ${id} failed: ${explain(cause)}`)
+    log.sayRepeated(`request ${id} failed: ${explain(cause)}`, `failed: ${messageOf(cause)}`)
   }
 
   /** Counts what a request that is over has used of its key. */

@@ -357,6 +357,6 @@ test('“too many long answers” is said once, whatever the number of requests'
     { onRepeated: topic => void topics.push(topic) },
   )
   for (const _ of [1, 2, 3]) expect((await service.request(ASK)).status).toBe(503)
-  expect(topics).toEqual(Array.from({ length: 3 }, () => 'requests failed: too many long answers'))
+  expect(topics).toEqual(Array.from({ length: 3 }, () => 'failed: too many long answers'))
   await service.stop()
 })

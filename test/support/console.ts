@@ -69,7 +69,7 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
   const tap = createLogTap({
     ...{ hasLines: true, say, close: async () => {} },
     line: text => void lines.push(text),
-    sayRepeated: (_, sentence) => say(sentence),
+    sayRepeated: say,
   })
   const { keys, usage } = registry
   const app = createApp(

@@ -49,7 +49,7 @@ async function openStores({ dir, options, providerService, clock, write }: Store
   let [atMs, elapsedMs] = [T0, 0]
   const node = await openNode({
     ...{ dir: copies, url, timeoutMs: 20_000, provider: providerService, clock },
-    log: { say: write, sayRepeated: (_, sentence) => write(sentence) },
+    log: { say: write, sayRepeated: write },
     elapsedMs: () => elapsedMs,
   })
   while (node.problem() !== null) await Bun.sleep(5)
@@ -94,7 +94,7 @@ export async function startInProcess(
     clock,
     {
       ...{ hasLines: true, line: write, say: write, close: async () => {} },
-      sayRepeated(topic, sentence) {
+      sayRepeated(sentence, topic = sentence) {
         onRepeated?.(topic)
         write(sentence)
       },
