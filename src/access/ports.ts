@@ -77,7 +77,7 @@ export interface UsageStore {
   reset(subject: SubjectsOfKind, part: UsagePart, nowMs: number): Awaitable<void>
   /** Adds a response to the use of its key, in memory; `flush` writes it. */
   note(use: AnswerUse): void
-  /** Writes the use of keys: everything, or, called every second, a part so that all is written in 30 s. */
+  /** Writes the use of keys. `some` is for calls every second: it writes everything every 30 seconds. */
   flush(keys: 'some' | 'all'): Awaitable<void>
   /** The use of keys (`demo` too) from one UTC day to another, inclusive. Other servers may have 30 s to write. */
   history(ids: readonly string[], fromDay: number, toDay: number): Awaitable<readonly KeyUse[]>
