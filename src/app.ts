@@ -1,6 +1,6 @@
 /** The wiring of the service, which `serve` and every test that sends requests share. */
 import { createAccess } from './access/access.ts'
-import { createKeyWatch, type KeyWatch } from './access/key-watch.ts'
+import type { AnswerUse } from './access/history.ts'
 import type { KeyReader, UsageStore } from './access/ports.ts'
 import type { AnswerStreamer } from './api/answer.ts'
 import { ApiError } from './api/errors.ts'
@@ -85,7 +85,7 @@ export function createApp(stores: AppStores, settings: AppSettings, clock: Clock
   const access = createAccess(keys, usage)
   const counters = createCounters()
   const admissions = createAdmissionCounts()
-  let watch: KeyWatch | null = null
+  let watcher = (_use: AnswerUse): void => {}
   const probes: readonly (readonly [problem: string, probe: () => Awaitable<void>])[] = [
     ['the list cannot be read', () => void [proxies.version(), proxies.isEmpty()]],
     ['requests cannot be counted', () => usage.probe()],
@@ -122,7 +122,7 @@ export function createApp(stores: AppStores, settings: AppSettings, clock: Clock
     counters,
     note(use) {
       usage.note(use)
-      watch?.note(use)
+      watcher(use)
     },
     cors,
     stats:
@@ -141,8 +141,10 @@ export function createApp(stores: AppStores, settings: AppSettings, clock: Clock
     /** Refuses the answers that wait for their turn, and those that would from now on. */
     refuseWaiting: (): void => streamer?.refuseWaiting(),
     counted: { traffic: counters.all, admissions, cacheCounts: cache.counts },
-    /** What replies say of keys from now on; without this, requests are not looked at. */
-    watchKeys: (): KeyWatch => (watch ??= createKeyWatch()),
+    /** Calls `watch` with what each request has used of its key, from now on. */
+    watchUse(watch: (use: AnswerUse) => void): void {
+      watcher = watch
+    },
     /** The requests of the list since the start. */
     traffic: (): Traffic => counters.traffic('/api'),
     /** Why requests cannot be answered, in the words of the store, for the operator; `null`: they can. */

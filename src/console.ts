@@ -71,7 +71,7 @@ export function createConsole(parts: ConsoleParts) {
   const { data: dir, metricsOpen, providerService } = settings
   const history = createHistory()
   const attention = createAttention({
-    ...{ observed, registry, clock, watch: app.watchKeys(), traffic: app.traffic },
+    ...{ observed, registry, clock, watchUse: app.watchUse, traffic: app.traffic },
     ...{
       origin: ORIGINS[PROXY_FILE],
       keep: counted => writeAttentionFile(dir, counted, giveToOwner),

@@ -7,7 +7,6 @@ import type { Waited } from '../lib/turn-batch.ts'
 import type { AnswerUse, KeyUse } from './history.ts'
 import type {
   EndingKey,
-  FullKey,
   KeyChanges,
   KeyRecord,
   KeySummary,
@@ -128,8 +127,6 @@ export interface Registry {
     read(id: string, nowMs: number): Awaitable<ListedKey | null>
     /** Of keys with a plan that end between two instants: those that end first, at most so many, and how many. */
     ending(fromMs: number, untilMs: number, most: number): Awaitable<SomeKeys<EndingKey>>
-    /** Accepted keys whose day is used up by now: at most so many, and how many. Not by their callers: as it should. */
-    full(nowMs: number, most: number): Awaitable<SomeKeys<FullKey>>
     /** How many keys are not revoked, and how many were used today; reads neither all nor their use. */
     count(nowMs: number): Awaitable<{ total: number; usedToday: number }>
     /** How many keys have each plan, revoked ones included; `null`: temporary ones. */
