@@ -21,30 +21,13 @@ import { type Clock, stopwatch, timerLater } from './lib/clock.ts'
 import { CommandError } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
-import type { Attention } from './metrics/attention.ts'
 import { METRICS_TYPE, type Observed } from './metrics/observed.ts'
-import { residentBytes, type Timing } from './metrics/process.ts'
+import { residentBytes } from './metrics/process.ts'
+import { createMetricsText } from './metrics/text.ts'
 import { hasDirectory, missingDirectory, ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { giveToOwner } from './sqlite/database-files.ts'
 
 export { createLogTap }
-
-/** Returns a function that writes the metrics as `METRICS_TYPE`. Its code is loaded at the first scrape. */
-export function createMetrics(
-  { counted }: App,
-  observed: Observed,
-  attention: () => Promise<readonly Attention[]>,
-  clock: Clock,
-  timing: Timing = { elapsedMs: stopwatch(), later: timerLater },
-) {
-  let loaded: Promise<() => Promise<string>> | null = null
-  return async (): Promise<string> => {
-    loaded ??= import('./metrics/text.ts').then(({ createMetricsText }) =>
-      createMetricsText({ counted, observed, attention, clock, timing }),
-    )
-    return (await loaded)()
-  }
-}
 
 /** The parts that the console shows and changes. */
 type ConsoleParts = {
@@ -97,7 +80,11 @@ export function createConsole(parts: ConsoleParts) {
   })
   const describeLog = createLogReader(registry.keys, providerService, clock)
   const imports = createImports({ dir, run: parts.runImport })
-  const writeMetrics = createMetrics(app, observed, attention.read, clock)
+  const metricsParts = {
+    ...{ counted: app.counted, observed, attention: attention.read, clock },
+    timing: { elapsedMs: stopwatch(), later: timerLater },
+  }
+  let writeMetrics: ReturnType<typeof createMetricsText> | null = null // from the first scrape on
   const { handle } = createAdmin({
     dir,
     metricsOpen,
@@ -105,7 +92,10 @@ export function createConsole(parts: ConsoleParts) {
     log,
     fields: PAGE_FIELDS,
     pages: servePage(async () => (await import('./web/files.ts')).CONSOLE),
-    metrics: async () => ({ text: await writeMetrics(), type: METRICS_TYPE }),
+    async metrics() {
+      writeMetrics ??= createMetricsText(metricsParts)
+      return { text: await writeMetrics(), type: METRICS_TYPE }
+    },
     routes: {
       '/console/state': { GET: async () => ok(await overview.state()) },
       '/console/overview': {

@@ -39,7 +39,7 @@ export type Reading = {
   build: { readonly [label: string]: string }
 }
 
-type Labels = { readonly [label: string]: string | number }
+export type Labels = { readonly [label: string]: string | number }
 export type Sample = {
   value: number
   labels?: Labels
@@ -57,7 +57,7 @@ type Family = {
   read: Read
 }
 
-/** A family; names that any process has begin with `process_`, all others get our prefix. */
+/** A family. Names that any process has begin with `process_`; all others get our prefix. */
 const family = (type: Type, name: string, help: string, labels: string[], read: Read): Family => {
   return {
     name: name.startsWith('process_') ? name : `proxylist_${name}`,

@@ -1,11 +1,10 @@
 /** Holds what a scrape costs, what it waits for, and what it shows of feeds. */
 import { describe, expect, spyOn, test } from 'bun:test'
-import { prometheusContentType } from 'prom-client'
 import { createAdmissionCounts } from '../../src/api/handler.ts'
 import type { StoredFeed } from '../../src/feeds/store.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import type { Attention } from '../../src/metrics/attention.ts'
-import { METRICS_TYPE, type Observed } from '../../src/metrics/observed.ts'
+import type { Observed } from '../../src/metrics/observed.ts'
 import { EVERY_MS } from '../../src/metrics/process.ts'
 import { createMetricsText, WAIT_MS_MAX } from '../../src/metrics/text.ts'
 import { createCounters } from '../../src/metrics/traffic.ts'
@@ -85,10 +84,6 @@ function scraped(
     },
   }
 }
-
-test('its content type is that of prom-client, which is loaded later', () => {
-  expect(METRICS_TYPE).toBe(prometheusContentType)
-})
 
 describe('scrapes', () => {
   test('wait a second at most for the list to be counted, and show it at the next one', async () => {

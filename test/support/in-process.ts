@@ -1,7 +1,7 @@
 /** The service in process, on the stores that `serve` uses, its clock moved by hand. */
 import { type App, type AppStores, createApp } from '../../src/app.ts'
 import { readOrigins, readRanges } from '../../src/config/parsers.ts'
-import { createMetrics } from '../../src/console.ts'
+import { createMetricsText } from '../../src/metrics/text.ts'
 import { observeNode, openNode } from '../../src/node/node.ts'
 import { observeData } from '../../src/sqlite/metrics.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
@@ -110,7 +110,9 @@ export async function startInProcess(
   let elapsedMs = 0
   /** Each scrape comes a second after the one before, and waits for the list. */
   const timing = { elapsedMs: () => (elapsedMs += 1000), later: () => () => {} }
-  const metrics = createMetrics(app, observed, async () => [], clock, timing)
+  const { counted } = app
+  const attention = async () => []
+  const metrics = createMetricsText({ counted, observed, attention, clock, timing })
   /** The clock of a database is set by a statement. */
   let clockSet: Promise<unknown> | null = null
   let isOpen = true
