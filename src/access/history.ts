@@ -1,7 +1,7 @@
 /** The use of keys by hour and by UTC day, for 90 days: charts and reports, never a limit. */
 import { DAY_MS, HOUR_MS, utcDay } from '../lib/time.ts'
 
-/** Days that are kept, including today. */
+/** How many days are kept, including today. */
 export const HISTORY_DAYS = 90
 
 /** The use of a key on a UTC day, see `utcDay`. */
@@ -19,7 +19,7 @@ export type DayUse = {
 /** The use of a key: the instant of its last admission, and its days, oldest first. */
 export type KeyUse = { lastSeenMs: number | null; days: readonly DayUse[] }
 
-/** The records and refusals that a response adds to the use of its key. The request is counted elsewhere. */
+/** The records and refusals that a response adds to the use of its key; the request itself is counted apart. */
 export type AnswerUse = { keyId: string; records: number; refused: number; nowMs: number }
 
 export const unusedDay = (day: number): DayUse => ({

@@ -1,6 +1,6 @@
 /**
- * Collects what needs attention (`metrics/attention.ts`) in a running service, for the console and the metrics.
- * It reads on demand, at most every ten seconds. Failures to read are reported elsewhere.
+ * Collects what needs attention (`metrics/attention.ts`) in a running service, for the console and the metrics. It
+ * reads on demand, at most every ten seconds. Failures to read are reported elsewhere.
  */
 import type { AnswerUse } from '../access/history.ts'
 import { DEMO_KEY } from '../access/key.ts'

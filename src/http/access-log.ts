@@ -9,7 +9,6 @@ export type Begun = {
   /** A path that has a route. Any other may hold a mistyped key and is not logged. */
   path: string
   request: Request
-  isHead: boolean
   nowMs: number
   /** The client's address. It must be asked once while the connection is open, and is known from then on. */
   ip: () => string

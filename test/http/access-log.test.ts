@@ -14,7 +14,7 @@ function createWorld(hasLines = true) {
   }
   const log = createAccessLog(sink, () => 1.23456)
   const begun = (id: string) => ({
-    ...{ id, path: '/api', nowMs: T0, isHead: false, beganMs: 0, ip: () => '192.0.2.9' },
+    ...{ id, path: '/api', nowMs: T0, beganMs: 0, ip: () => '192.0.2.9' },
     request: new Request('http://a/api?key=secret'),
   })
   const entries = (): unknown[] => lines.map(line => JSON.parse(line))
