@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { type Listen, showListen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
-import { CommandError, codeOf, messageOf, nextTurn } from '../lib/errors.ts'
+import { CommandError, messageOf, nextTurn, reasonOf } from '../lib/errors.ts'
 import { failureOfConnecting, whyNotListening } from '../lib/listening.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { METHODS } from './reply.ts'
@@ -66,7 +66,8 @@ export async function listen(
     }
   } catch (error) {
     await service.server?.stop(true) // which removes a socket that was not renamed
-    throw cannotListen(where, await reasonOf(error, where))
+    const isTcp = where.kind === 'tcp'
+    throw cannotListen(where, isTcp ? await whyNotListening(error, where) : reasonOf(error))
   }
   const { server } = service
   const at = where.kind === 'unix' ? where : { ...where, port: server.port ?? where.port }
@@ -142,18 +143,6 @@ async function requireFree(where: Extract<Listen, { kind: 'unix' }>): Promise<vo
 const cannotListen = (where: Listen, reason: string): CommandError =>
   new CommandError(`cannot listen on ${showListen(where)}: ${reason}`)
 
-/** Why an address cannot be bound. Bun calls most failures a port in use. */
-const reasonOf = async (error: unknown, where: Listen): Promise<string> =>
-  where.kind === 'tcp'
-    ? whyNotListening(error, where)
-    : (SOCKET_REASONS[codeOf(error)] ?? messageOf(error))
-
 /** Bytes of `sun_path` in `sockaddr_un`, less the zero at its end. */
 const SOCKET_BYTES_MAX = 107
 const TOO_LONG = `the path of a socket may have at most ${SOCKET_BYTES_MAX} bytes`
-const SOCKET_REASONS: { readonly [code: string]: string } = {
-  ENOENT: 'there is no such directory',
-  EACCES: 'this user has no permission to write to its directory',
-  EROFS: 'its file system is read-only',
-  ENAMETOOLONG: TOO_LONG,
-}

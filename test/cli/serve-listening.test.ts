@@ -85,7 +85,7 @@ describe('serve does not listen', () => {
   test.each([
     ['foo.invalid:80', 'there is no host named foo.invalid'],
     ['192.0.2.1:8080', '192.0.2.1 is not an address of this machine'],
-    ['unix:/none/socket', 'there is no such directory'],
+    ['unix:/none/socket', 'no such file or directory'],
     [`unix:/${'x'.repeat(120)}`, 'the path of a socket may have at most 107 bytes'],
   ])('on %s, and says why', (listen, why) => expectRefusal(listen, `: ${why}\n`))
 
