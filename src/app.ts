@@ -1,7 +1,6 @@
 /** The wiring of the service, which `serve` and every test that sends requests share. */
 import { createAccess } from './access/access.ts'
-import { createAuthThrottle } from './access/auth-throttle.ts'
-import { createKeyWatch, type KeyWatch } from './access/key-watch.ts'
+import type { AnswerUse } from './access/history.ts'
 import type { KeyReader, UsageStore } from './access/ports.ts'
 import type { AnswerStreamer } from './api/answer.ts'
 import { ApiError } from './api/errors.ts'
@@ -15,7 +14,7 @@ import { createClientIp } from './http/client-ip.ts'
 import { type ListenOptions, listen } from './http/listen.ts'
 import { createHttpApp } from './http/requests.ts'
 import type { Awaitable } from './lib/awaitable.ts'
-import { type Clock, type Later, timerLater } from './lib/clock.ts'
+import type { Clock } from './lib/clock.ts'
 import { StoreError } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
@@ -77,23 +76,16 @@ function documentsOf(settings: AppSettings) {
   }
 }
 
-/** Creates the service on open stores, not listening yet. `later` ends delays of refusals. */
-export function createApp(
-  stores: AppStores,
-  settings: AppSettings,
-  clock: Clock,
-  log: Log,
-  later: Later = timerLater,
-) {
+/** Creates the service on open stores. It does not listen yet. */
+export function createApp(stores: AppStores, settings: AppSettings, clock: Clock, log: Log) {
   const { keys, usage, proxies, streamer, stats } = stores
   const { cacheBytes, cors, errors, maxLag, publicStats, trustProxy } = settings
   const { providerService: provider } = settings
   const cache = createResponseCache({ reader: proxies, streamer, provider, bytesMax: cacheBytes })
   const access = createAccess(keys, usage)
-  const throttle = createAuthThrottle(later)
   const counters = createCounters()
   const admissions = createAdmissionCounts()
-  let watch: KeyWatch | null = null
+  let watcher = (_use: AnswerUse): void => {}
   const probes: readonly (readonly [problem: string, probe: () => Awaitable<void>])[] = [
     ['the list cannot be read', () => void [proxies.version(), proxies.isEmpty()]],
     ['requests cannot be counted', () => usage.probe()],
@@ -127,11 +119,10 @@ export function createApp(
     log,
     errors,
     clientIp: createClientIp(trustProxy),
-    throttle,
     counters,
     note(use) {
       usage.note(use)
-      watch?.note(use)
+      watcher(use)
     },
     cors,
     stats:
@@ -147,13 +138,13 @@ export function createApp(
     handle: (request: Request): Promise<Response> => Promise.resolve(http.service.handle(request)),
     listen: (settings: Settings<'listen' | 'socketMode'>, options?: ListenOptions) =>
       listen(http.service, settings, options),
-    /** Sends every delayed refusal now, and stops delaying them. */
-    releaseDelayed: throttle.release,
     /** Refuses the answers that wait for their turn, and those that would from now on. */
     refuseWaiting: (): void => streamer?.refuseWaiting(),
     counted: { traffic: counters.all, admissions, cacheCounts: cache.counts },
-    /** What replies say of keys from now on; without this, requests are not looked at. */
-    watchKeys: (): KeyWatch => (watch ??= createKeyWatch()),
+    /** Calls `watch` with what each request has used of its key, from now on. */
+    watchUse(watch: (use: AnswerUse) => void): void {
+      watcher = watch
+    },
     /** The requests of the list since the start. */
     traffic: (): Traffic => counters.traffic('/api'),
     /** Why requests cannot be answered, in the words of the store, for the operator; `null`: they can. */
@@ -167,7 +158,5 @@ export function createApp(
       }
       return null
     },
-    /** Writes the log lines of requests whose connections were closed before they were done. */
-    logUnfinished: http.logUnfinished,
   }
 }

@@ -1,5 +1,4 @@
 /** The wiring of the admin listener: console and metrics. */
-import { createAuthThrottle } from './access/auth-throttle.ts'
 import type { Registry } from './access/ports.ts'
 import { createAttention } from './admin/attention.ts'
 import { writeAttentionFile } from './admin/attention-file.ts'
@@ -18,34 +17,17 @@ import type { Listen } from './config/parsers.ts'
 import type { Settings } from './config/settings.ts'
 import { type Listening, listen } from './http/listen.ts'
 import { PAGE_FIELDS, servePage } from './http/pages.ts'
-import { type Clock, type Later, stopwatch, timerLater } from './lib/clock.ts'
+import { type Clock, stopwatch, timerLater } from './lib/clock.ts'
 import { CommandError } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
-import type { Attention } from './metrics/attention.ts'
 import { METRICS_TYPE, type Observed } from './metrics/observed.ts'
-import { residentBytes, type Timing } from './metrics/process.ts'
+import { residentBytes } from './metrics/process.ts'
+import { createMetricsText } from './metrics/text.ts'
 import { hasDirectory, missingDirectory, ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { giveToOwner } from './sqlite/database-files.ts'
 
 export { createLogTap }
-
-/** Returns a function that writes the metrics as `METRICS_TYPE`. Its code is loaded at the first scrape. */
-export function createMetrics(
-  { counted }: App,
-  observed: Observed,
-  attention: () => Promise<readonly Attention[]>,
-  clock: Clock,
-  timing: Timing = { elapsedMs: stopwatch(), later: timerLater },
-) {
-  let loaded: Promise<() => Promise<string>> | null = null
-  return async (): Promise<string> => {
-    loaded ??= import('./metrics/text.ts').then(({ createMetricsText }) =>
-      createMetricsText({ counted, observed, attention, clock, timing }),
-    )
-    return (await loaded)()
-  }
-}
 
 /** The parts that the console shows and changes. */
 type ConsoleParts = {
@@ -62,18 +44,17 @@ type ConsoleParts = {
   pageUrl: string | null
   clock: Clock
   log: Log
-  later?: Later
 }
 
 export type Console = ReturnType<typeof createConsole>
 
 /** Creates the admin listener. Call `listen` to start it, and `tick` every second. */
 export function createConsole(parts: ConsoleParts) {
-  const { app, registry, observed, tap, settings, pageUrl, clock, log, later = timerLater } = parts
+  const { app, registry, observed, tap, settings, pageUrl, clock, log } = parts
   const { data: dir, metricsOpen, providerService } = settings
   const history = createHistory()
   const attention = createAttention({
-    ...{ observed, registry, clock, watch: app.watchKeys(), traffic: app.traffic },
+    ...{ observed, registry, clock, watchUse: app.watchUse, traffic: app.traffic },
     ...{
       origin: ORIGINS[PROXY_FILE],
       keep: counted => writeAttentionFile(dir, counted, giveToOwner),
@@ -99,17 +80,22 @@ export function createConsole(parts: ConsoleParts) {
   })
   const describeLog = createLogReader(registry.keys, providerService, clock)
   const imports = createImports({ dir, run: parts.runImport })
-  const throttle = createAuthThrottle(later)
-  const writeMetrics = createMetrics(app, observed, attention.read, clock)
+  const metricsParts = {
+    ...{ counted: app.counted, observed, attention: attention.read, clock },
+    timing: { elapsedMs: stopwatch(), later: timerLater },
+  }
+  let writeMetrics: ReturnType<typeof createMetricsText> | null = null // from the first scrape on
   const { handle } = createAdmin({
     dir,
     metricsOpen,
-    throttle,
     clock,
     log,
     fields: PAGE_FIELDS,
     pages: servePage(async () => (await import('./web/files.ts')).CONSOLE),
-    metrics: async () => ({ text: await writeMetrics(), type: METRICS_TYPE }),
+    async metrics() {
+      writeMetrics ??= createMetricsText(metricsParts)
+      return { text: await writeMetrics(), type: METRICS_TYPE }
+    },
     routes: {
       '/console/state': { GET: async () => ok(await overview.state()) },
       '/console/overview': {
@@ -141,18 +127,15 @@ export function createConsole(parts: ConsoleParts) {
       let where = address
       const service: Listening = {
         server: null,
-        fetch: request => handle(request, where, service.server?.requestIP(request)?.address ?? ''),
+        fetch: request => handle(request, where),
       }
       const place = { listen: address, socketMode: 0o600 }
       const listening = await listen(service, place, { bodyBytesMax: UPLOAD_BYTES_MAX, takesOver })
       where = listening.at
       return listening
     },
-    /** Ends imports and delays. */
-    close(): void {
-      throttle.release()
-      imports.close()
-    },
+    /** Ends imports. */
+    close: imports.close,
   }
 }
 

@@ -33,9 +33,7 @@ export async function examine(
   async function program() {
     const days = COMMITTED_MS === null ? 0 : Math.floor((clock() - COMMITTED_MS) / DAY_MS)
     const old = days < 1 ? '' : `, ${several(days, 'day')} old`
-    const others = (await findRunning(dir)).filter(
-      ({ isReplaced, commit }) => isReplaced || commit !== COMMIT,
-    )
+    const others = (await findRunning(dir)).filter(({ commit }) => commit !== COMMIT)
     const notes = others.map(
       ({ pid, version, commit }) =>
         `the server of process ${pid} still runs proxylist ${version} (commit ${commit}); restart it`,

@@ -132,7 +132,6 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   ['Preact', /from 'preact/, 'web/'],
   ['commander', /from 'commander/, 'cli/'],
   ['writing to stderr', /\bstderr\.write\(/, 'lib/log.ts', 'bootstrap.ts'],
-  ['prom-client', /from 'prom-client/, 'metrics/'],
   ['TypeBox', /from '@sinclair\/typebox/, 'api/query.ts'],
   [
     'the Authorization header',

@@ -1,7 +1,7 @@
 /** The use of keys by hour and by UTC day, for 90 days: charts and reports, never a limit. */
 import { DAY_MS, HOUR_MS, utcDay } from '../lib/time.ts'
 
-/** Days that are kept, including today. */
+/** How many days are kept, including today. */
 export const HISTORY_DAYS = 90
 
 /** The use of a key on a UTC day, see `utcDay`. */
@@ -19,7 +19,7 @@ export type DayUse = {
 /** The use of a key: the instant of its last admission, and its days, oldest first. */
 export type KeyUse = { lastSeenMs: number | null; days: readonly DayUse[] }
 
-/** The records and refusals that a response adds to the use of its key. The request is counted elsewhere. */
+/** The records and refusals that a response adds to the use of its key; the request itself is counted apart. */
 export type AnswerUse = { keyId: string; records: number; refused: number; nowMs: number }
 
 export const unusedDay = (day: number): DayUse => ({
@@ -57,26 +57,21 @@ export function mergeDays(one: readonly DayUse[], two: readonly DayUse[]): DayUs
 /** The use of a key on a day that is not written yet. */
 export type PendingUse = DayUse & { id: string; hours: number[] }
 
-/**
- * `take('some')` is called every second and writes everything within two rounds of so many calls, which
- * is 30 seconds (contract F3). Writing thousands of keys at once would delay requests.
- */
-const ROUND_CALLS = 15
+/** `take('some')` is called every second; everything is written within 30 seconds (contract F3). */
+const WRITE_EVERY = 30
 
 /** Counts the use of keys in memory until it is written. */
 export function createUseBuffer() {
-  /** By UTC day and key, in the order of their first change. */
-  const byDay = new Map<number, Map<string, PendingUse>>()
-  const all = () => byDay.values().flatMap(ofDay => ofDay.values())
-  const round = { callsLeft: 0, share: 0 }
+  const byKey = new Map<string, PendingUse[]>()
+  let calls = 0
 
   function pendingOf(id: string, day: number): PendingUse {
-    const ofDay = byDay.get(day) ?? new Map<string, PendingUse>()
-    if (ofDay.size === 0) byDay.set(day, ofDay)
-    const known = ofDay.get(id)
+    const days = byKey.get(id) ?? []
+    const known = days.find(use => use.day === day)
     if (known !== undefined) return known
     const pending = { ...unusedDay(day), id, hours: [] }
-    ofDay.set(id, pending)
+    days.push(pending)
+    byKey.set(id, days)
     return pending
   }
 
@@ -98,25 +93,18 @@ export function createUseBuffer() {
       pending.requests += n
     },
 
-    /** Removes and returns everything, or the share of one call in a round. */
+    /** Removes and returns everything; with `some`, at every 30th call, and otherwise nothing. */
     take(keys: 'some' | 'all'): PendingUse[] {
-      const size = byDay.values().reduce((sum, ofDay) => sum + ofDay.size, 0)
-      if (round.callsLeft === 0) {
-        round.callsLeft = ROUND_CALLS
-        round.share = Math.ceil(size / ROUND_CALLS)
-      }
-      if (keys === 'some') round.callsLeft -= 1
-      const taken = [...all().take(keys === 'all' ? size : round.share)]
-      for (const { id, day } of taken) byDay.get(day)?.delete(id)
-      for (const [day, { size }] of byDay) if (size === 0) byDay.delete(day)
+      calls += 1
+      if (keys === 'some' && calls % WRITE_EVERY !== 0) return []
+      const taken = [...byKey.values()].flat()
+      byKey.clear()
       return taken
     },
 
     /** Takes days back after a flush has failed. */
     putBack(taken: readonly PendingUse[]): void {
-      const later = [...all()]
-      byDay.clear()
-      for (const { id, day, requests, records, refused, hours } of [...taken, ...later]) {
+      for (const { id, day, requests, records, refused, hours } of taken) {
         const pending = pendingOf(id, day)
         pending.requests += requests
         pending.records += records
@@ -127,8 +115,7 @@ export function createUseBuffer() {
 
     /** Returns the days of a key that the store lacks. `writing`: the days in a flush that runs. */
     daysOf: (id: string, writing: Iterable<PendingUse> = []): DayUse[] =>
-      [...byDay.values().map(ofDay => ofDay.get(id)), ...writing]
-        .filter(pending => pending !== undefined)
+      [...(byKey.get(id) ?? []), ...writing]
         .filter(pending => pending.id === id)
         .map(({ id: _, ...use }) => use),
   }

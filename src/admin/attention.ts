@@ -1,8 +1,9 @@
 /**
- * Collects what needs attention (`metrics/attention.ts`) in a running service, for the console and the metrics.
- * It reads on demand, at most every ten seconds. Failures to read are reported elsewhere.
+ * Collects what needs attention (`metrics/attention.ts`) in a running service, for the console and the metrics. It
+ * reads on demand, at most every ten seconds. Failures to read are reported elsewhere.
  */
-import type { KeyWatch } from '../access/key-watch.ts'
+import type { AnswerUse } from '../access/history.ts'
+import { DEMO_KEY } from '../access/key.ts'
 import type { Registry } from '../access/ports.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -13,6 +14,7 @@ import {
   countedBy,
   ENDING_MS,
   type Facts,
+  type KeyShare,
   NAMED_KEYS,
 } from '../metrics/attention.ts'
 import type { Observed } from '../metrics/observed.ts'
@@ -26,6 +28,10 @@ const READ_EVERY_MS = 10 * SECOND_MS
 const MARK_EVERY = 15
 const MARKS = 21
 
+/** Seconds between two marks of the requests of keys; the marks cover an hour. */
+const KEY_MARK_EVERY = 900
+const KEY_MARKS = 4
+
 /** How many refused keys get their label read; more than are shown. */
 const KEYS_READ = 20
 
@@ -35,7 +41,7 @@ const KEEP_EVERY = 60
 type AttentionParts = {
   observed: Pick<Observed, 'checks' | 'space' | 'feeds' | 'clockDistanceMs' | 'nodes' | 'checker'>
   registry: Pick<Registry, 'keys'>
-  watch: KeyWatch
+  watchUse: (watch: (use: AnswerUse) => void) => void
   traffic: () => Traffic
   /** Whether a feed is paused; its failures are ignored then. */
   isPaused: (id: string) => boolean
@@ -63,19 +69,38 @@ const factOf = <F extends keyof Facts>(
 
 /** Call `tick` every second. */
 export function createAttention(parts: AttentionParts) {
-  const { observed, registry, watch, traffic, isPaused, origin, keep, clock } = parts
+  const { observed, registry, traffic, isPaused, origin, keep, clock } = parts
   const { keys } = registry
   let marks = [requestsOf(traffic())]
+  /** The requests of each key since the start, but for `demo`, which is nobody's. */
+  const shares = new Map<string, KeyShare>()
+  let keyMarks = [new Map(shares)]
   let ticks = 0
   let last: { atMs: number; found: Promise<Attention[]> } | null = null
 
-  /** The refused keys with their labels. */
+  parts.watchUse(({ keyId: id, refused }) => {
+    if (id === DEMO_KEY) return
+    const before = shares.get(id)
+    const requests = (before?.requests ?? 0) + 1
+    shares.set(id, { id, requests, refused: (before?.refused ?? 0) + refused })
+  })
+
+  /** The keys that a limit refused in the last hour, the most often refused first, with their labels. */
   async function readRefused(nowMs: number): Promise<Facts['refused']> {
-    const shares = watch.refused(nowMs)
-    if (shares.length === 0) return []
-    const ids = shares.slice(0, KEYS_READ).map(({ id }) => id)
+    const [before] = keyMarks
+    const since = [...shares.values()].map(({ id, requests, refused }) => {
+      const old = before?.get(id)
+      return {
+        id,
+        requests: requests - (old?.requests ?? 0),
+        refused: refused - (old?.refused ?? 0),
+      }
+    })
+    const found = since.filter(({ refused }) => refused > 0).sort((a, b) => b.refused - a.refused)
+    if (found.length === 0) return []
+    const ids = found.slice(0, KEYS_READ).map(({ id }) => id)
     const labels = new Map((await keys.list(nowMs, ids)).map(({ id, label }) => [id, label]))
-    return shares.map(share => ({ ...share, label: labels.get(share.id) ?? '' }))
+    return found.map(share => ({ ...share, label: labels.get(share.id) ?? '' }))
   }
 
   async function find(nowMs: number): Promise<Attention[]> {
@@ -87,7 +112,6 @@ export function createAttention(parts: AttentionParts) {
       factOf('list', () => ({ ...observed.checks(latestMs), origin })),
       factOf('feeds', async () => (await observed.feeds()).filter(({ id }) => !isPaused(id))),
       factOf('refused', () => readRefused(nowMs)),
-      factOf('full', () => keys.full(nowMs, NAMED_KEYS)),
       factOf('ending', () => keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)),
       factOf('disk', observed.space),
       factOf('clock', async () => ({
@@ -114,6 +138,7 @@ export function createAttention(parts: AttentionParts) {
     async tick(): Promise<void> {
       ticks += 1
       if (ticks % MARK_EVERY === 0) marks = [...marks, requestsOf(traffic())].slice(-MARKS)
+      if (ticks % KEY_MARK_EVERY === 0) keyMarks = [...keyMarks, new Map(shares)].slice(-KEY_MARKS)
       if (ticks % KEEP_EVERY === 0) keep({ atMs: clock(), found: countedBy(await read()) })
     },
   }

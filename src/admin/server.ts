@@ -2,8 +2,6 @@
  * The admin listener (contract G3): which requests are answered, in which order they are
  * checked, and the header fields and bodies of all answers. What each path does is in the routes.
  */
-import type { AuthThrottle } from '../access/auth-throttle.ts'
-import { clientBucket } from '../access/entitlements.ts'
 import { type RuleCode, RuleError, UnknownSecret, unknownSecret } from '../access/manage.ts'
 import type { Listen } from '../config/parsers.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -28,8 +26,6 @@ type AdminParts = {
   metrics: () => Promise<{ text: string; type: string }>
   /** Whether metrics are answered without a token. */
   metricsOpen: boolean
-  /** Delays refusals to clients that send many wrong tokens. */
-  throttle: AuthThrottle
   clock: Clock
   log: Pick<Log, 'sayRepeated'>
 }
@@ -81,17 +77,16 @@ function toAdminError(thrown: unknown): AdminError {
 
 /** The listener as a function from requests to responses, which never rejects. */
 export function createAdmin(parts: AdminParts) {
-  const { dir, routes, pages, fields, metrics, metricsOpen, throttle, clock, log } = parts
+  const { dir, routes, pages, fields, metrics, metricsOpen, clock, log } = parts
   const plain = { ...fields, 'cache-control': 'no-store' }
 
   /**
    * Lets requests with the token pass.
-   * @throws AdminError TOKEN_MISSING, TOKEN_INVALID, which is delayed after many wrong ones.
+   * @throws AdminError TOKEN_MISSING, TOKEN_INVALID
    */
-  async function authenticate(request: Request, ip: string): Promise<void> {
+  function authenticate(request: Request): void {
     const found = checkToken(dir, tokenOf(request))
     if (found === 'right') return
-    await throttle.failed(clientBucket(ip), clock())
     throw new AdminError(
       'TOKEN_INVALID',
       found === 'none'
@@ -118,14 +113,14 @@ export function createAdmin(parts: AdminParts) {
     return send(request, replied.status, JSON.stringify(replied.value), JSON_TYPE)
   }
 
-  async function answer(request: Request, where: Listen, ip: string): Promise<Response> {
+  async function answer(request: Request, where: Listen): Promise<Response> {
     const nowMs = clock()
     guard(request, where)
     const { method } = request
     const path = new URL(request.url).pathname
     const page = method === 'GET' ? await pages(request) : null
     if (page !== null) return page
-    if (!(path === METRICS_PATH && metricsOpen)) await authenticate(request, ip)
+    if (!(path === METRICS_PATH && metricsOpen)) authenticate(request)
     const { route, name } = findRoute(routesWithMetrics, method, path)
     if (!WITH_QUERY.has(`${method} ${path}`)) readQuery(request.url, [])
     return respond(request, await route({ request, name, nowMs }))
@@ -141,8 +136,7 @@ export function createAdmin(parts: AdminParts) {
     const status = ADMIN_STATUS[code]
     if (status === 500 || isOfStore(thrown)) {
       const stack = status === 500 && thrown instanceof Error ? thrown.stack : undefined
-      const sentence = `the console failed: ${messageOf(thrown)}`
-      log.sayRepeated(sentence, stack === undefined ? sentence : `the console failed: ${stack}`)
+      log.sayRepeated(`the console failed: ${stack ?? messageOf(thrown)}`)
     }
     const headers: { [name: string]: string } = { ...plain, 'content-type': JSON_TYPE }
     if (status === 401) headers['www-authenticate'] = 'Bearer'
@@ -156,7 +150,7 @@ export function createAdmin(parts: AdminParts) {
   }
 
   return {
-    handle: (request: Request, where: Listen, ip: string): Promise<Response> =>
-      answer(request, where, ip).catch(refuse),
+    handle: (request: Request, where: Listen): Promise<Response> =>
+      answer(request, where).catch(refuse),
   }
 }

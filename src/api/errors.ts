@@ -13,7 +13,7 @@ import { formatInstant } from '../lib/time.ts'
 import type { Text } from '../proxies/proxy.ts'
 
 /** When an error is sent, as the documentation says it, and what it may say. */
-type ErrorRule = Text & {
+export type ErrorRule = Text & {
   status: number
   message: string
   context?: { retry_after?: number; daily_limit?: number; used_subnets?: number }

@@ -126,7 +126,7 @@ export function createChecker(options: CheckerOptions) {
       await work()
     } catch (error) {
       if (stopping.signal.aborted) return
-      if (error instanceof StoreError) log.sayRepeated(messageOf(error), messageOf(error))
+      if (error instanceof StoreError) log.sayRepeated(messageOf(error))
       else end(error)
     }
   }
@@ -234,7 +234,7 @@ export function createChecker(options: CheckerOptions) {
       ledger.speedBytes += result.bytes
     }
     if (result.kind === 'deferred') {
-      log.sayRepeated(result.why, `checks are put off: ${result.why}`)
+      log.sayRepeated(`checks are put off: ${result.why}`)
       return putOff(id)
     }
     const done: Done = Object.assign(check, { endedMs: now(), at: clock(), result })

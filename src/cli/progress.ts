@@ -1,12 +1,9 @@
 /** The progress bar of long work, which is shown on a terminal only. */
 import { SingleBar } from 'cli-progress'
 import { stopwatch } from '../lib/clock.ts'
-import { toStderr } from '../lib/log.ts'
 
 /** Work shorter than this shows nothing, in milliseconds. */
 const QUIET_MS = 1000
-
-const STREAM: typeof process.stderr = Object.create(process.stderr, { write: { value: toStderr } })
 
 /**
  * A bar of cli-progress in `format`, full at `total`. An update draws it once the work has taken
@@ -14,7 +11,7 @@ const STREAM: typeof process.stderr = Object.create(process.stderr, { write: { v
  */
 export function createProgress(format: string, total: number, elapsedMs = stopwatch()) {
   const bar = process.stderr.isTTY
-    ? new SingleBar({ format, stream: STREAM, clearOnComplete: true, linewrap: true })
+    ? new SingleBar({ format, clearOnComplete: true, linewrap: true })
     : null
   return {
     update(value: number, payload: { [name: string]: number } = {}): void {

@@ -8,7 +8,6 @@ import type { App } from '../app.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { orAfter } from '../lib/clock.ts'
 import { CommandError, orAborted } from '../lib/errors.ts'
-import { endSoon } from '../lib/log.ts'
 
 /** The exit status of a command that a signal ended: 128 and its number. */
 const EXIT_CODES = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const
@@ -23,7 +22,6 @@ function onSignal(stop: (signal: Signal) => void): () => void {
   }
   const once = (signal: Signal): void => {
     off()
-    endSoon()
     stop(signal)
   }
   for (const signal of signals) process.on(signal, once)
@@ -61,9 +59,9 @@ type Server = { stop(atOnce?: boolean): Promise<void> }
 const TIMER_MS_MAX = 2 ** 31 - 1
 
 /**
- * Stops the servers of the service and of the console: refusals that are delayed go out, and those in flight
- * have `graceMs` to finish; so have requests that wait for their turn where a server takes over, else they are
- * refused. Then their connections are closed and logged. `stopped` is called when no new ones are accepted.
+ * Stops the servers of the service and of the console. Requests in flight have `graceMs` to finish. Long answers
+ * that wait for a slot are refused with `refusesWaiting`. Then connections are closed. `stopped` is
+ * called when no new ones are accepted.
  */
 export async function shutDown(
   app: App,
@@ -71,7 +69,6 @@ export async function shutDown(
   graceMs: number,
   { refusesWaiting, stopped }: { refusesWaiting: boolean; stopped?: () => void },
 ): Promise<void> {
-  app.releaseDelayed()
   if (refusesWaiting) app.refuseWaiting()
   const drain = async (server: Server): Promise<void> => {
     const ended = server.stop()
@@ -80,5 +77,4 @@ export async function shutDown(
     await server.stop(true)
   }
   await Promise.all(servers.map(server => server && drain(server)))
-  await app.logUnfinished()
 }

@@ -1,7 +1,4 @@
-/**
- * Parsers of the strings of options: each returns a value, or throws `Expected`, which says what is
- * accepted. Which option uses which parser is in `settings.ts`.
- */
+/** Parsers of the options in `settings.ts`. Each returns a value or throws `Expected`, which says what it accepts. */
 import { accessSync, constants, statSync } from 'node:fs'
 import { BlockList, isIP } from 'node:net'
 import { DEMO_KEY, TEMP_PREFIX } from '../access/key.ts'
@@ -19,7 +16,7 @@ export type Listen =
 /** `null` is unlimited. */
 type Limit = number | null
 
-/** An option does not accept a string. The message says what it accepts. */
+/** An option does not accept a string; the message says what it accepts. */
 export class Expected extends Error {}
 export function expect(what: string): never {
   throw new Expected(what)
@@ -30,7 +27,7 @@ export const nonEmpty =
   (what: string) =>
   (given: string): string =>
     given === '' ? expect(what) : given
-/** Any text with a word in it. */
+/** Accepts any text but white space. */
 export const readSources = (given: string): string =>
   given.trim() === '' ? expect('a URL or the path of a file or directory') : given
 /** Paths of files, one a line or separated by commas. */
@@ -39,7 +36,7 @@ export const readFiles = (given: string): string[] =>
     .split(/[\n,]/)
     .map(path => path.trim())
     .filter(path => path !== '')
-/** Returns a parser that accepts one of `values`, spelled exactly so. */
+/** Returns a parser that accepts one of `choices`. */
 export const readOneOf = <const T extends readonly string[]>(choices: T, inAnyCase = false) => {
   const read = (given: string): T[number] =>
     choices.find(choice => choice === (inAnyCase ? given.toLowerCase() : given)) ??
@@ -47,7 +44,7 @@ export const readOneOf = <const T extends readonly string[]>(choices: T, inAnyCa
   return Object.assign(read, { choices })
 }
 
-/** Returns a parser of durations such as `90s`, see `parseDuration`; all in milliseconds. */
+/** Returns a parser of durations such as `90s`, in milliseconds. */
 export const durationFrom =
   (leastMs: number, mostMs: number, what: string) =>
   (given: string): number =>
@@ -59,20 +56,20 @@ const BYTE_UNITS = new Map([
   ['MiB', 2 ** 20],
   ['GiB', 2 ** 30],
 ])
-/** A size in bytes: up to 12 digits, alone or with KiB, MiB or GiB. */
+/** A size in bytes: up to 12 digits, perhaps with KiB, MiB or GiB. */
 export const readBytes = (given: string): number => {
   const [, digits, unit = ''] = /^(\d{1,12})([KMG]iB)?$/.exec(given) ?? []
   const bytes = Number(digits) * (BYTE_UNITS.get(unit) ?? 1)
   return digits === undefined ? expect('a number of bytes such as 67108864 or 64MiB') : bytes
 }
 
-/** `COLUMN=FIELD`, one a line or separated by commas, as fields in lower case by column. */
+/** `COLUMN=FIELD`, one a line or separated by commas: lower-case fields by column. */
 export const readMapping = (given: string): ReadonlyMap<string, string> =>
   parsePairs(given) ?? expect('COLUMN=FIELD, or COLUMN=-')
 
 const ON = ['1', 'true', 'yes', 'on']
 const OFF = ['0', 'false', 'no', 'off']
-/** A switch: 1, true, yes, on; or 0, false, no, off; in any case. */
+/** A switch: 1, true, yes, on; or 0, false, no, off. Case does not matter. */
 export const readSwitch = (given: string): boolean => {
   const word = given.toLowerCase()
   return ON.includes(word) || (OFF.includes(word) ? false : expect('1 or 0'))
@@ -116,7 +113,7 @@ export const readLimit = (given: string): Limit => {
   return /^[1-9]\d{0,11}$/.test(given) ? Number(given) : expect(INTEGER)
 }
 
-/** Most requests in a burst window: their times are all read at every request. */
+/** The most requests in a burst window: every request reads their times. */
 const BURST_REQUESTS_MAX = 1_000
 /** `REQUESTS/DURATION`: 1 to 1,000 in 1 to 86,400 whole seconds; `null` for `unlimited`. */
 export const readBurst = (given: string): { requests: number; seconds: number } | null => {
@@ -152,7 +149,7 @@ export const readListen = (given: string): Listen => {
   return path === '' ? expect(LISTEN) : { kind: 'unix', path }
 }
 
-/** An address as sentences have it. */
+/** An address as messages show it. */
 export function showListen(where: Listen, scheme = 'http'): string {
   if (where.kind === 'unix') return `unix:${where.path}`
   const { hostname, port } = where
@@ -183,15 +180,12 @@ export const readRanges = (given: string): BlockList => {
   return ranges
 }
 
-/** Sites whose pages may read answers: all, or those of these origins. */
+/** Sites whose pages may read answers: all, or these origins. */
 export type Origins = { kind: 'all' } | { kind: 'some'; list: readonly string[] }
 
 const ORIGINS =
   '* or a comma-separated list of origins (scheme, host and port, without a path), such as https://app.example.com'
-/**
- * `*`, or origins separated by commas, in the form that browsers send them: lower case, without the
- * port that is the default of the scheme.
- */
+/** `*`, or origins separated by commas, as browsers send them: lower case, without the default port of the scheme. */
 export const readOrigins = (given: string): Origins => {
   if (given === '*') return { kind: 'all' }
   return { kind: 'some', list: given.split(',').map(part => originOf(part.trim())) }
@@ -200,12 +194,12 @@ export const readOrigins = (given: string): Origins => {
 function originOf(given: string): string {
   const isOrigin = /^[a-z][a-z\d+.-]*:\/\/[^/?#@*\\\s]+$/i.test(given)
   if (!isOrigin || !URL.canParse(given)) return expect(ORIGINS)
-  // Schemes that URL does not know, such as those of browser extensions, have no origin there.
+  // URL gives no origin for schemes that it does not know, such as those of browser extensions.
   const { origin } = new URL(given)
   return origin === 'null' ? given.toLowerCase() : origin
 }
 
-/** File mode of a socket: octal, its owner may use it, nobody may execute it. */
+/** The octal file mode of a socket. */
 export const readSocketMode = Object.assign(
   (given: string): number =>
     /^0?6(?:00|60|66)$/.test(given)
@@ -214,12 +208,12 @@ export const readSocketMode = Object.assign(
   { choices: ['600', '660', '666'] },
 )
 
-/** The columns of statistics that are not members of a record (contract F4). */
+/** Names in statistics that are not members of a record (contract F4). */
 const COLUMNS = ['age', 'count']
 const NAME = 'a name of lower-case letters, digits, spaces, dots or dashes that is not yet a field'
 /**
- * The name of the provider's service in lower case, underscores replaced by spaces: 1 to 40
- * characters, not digits alone, and not the name of another record member or column of statistics.
+ * The name of the provider's service, in lower case with spaces for underscores: 1 to 40 characters, not only
+ * digits, and not the name of another record member or of a column of statistics.
  */
 export const readServiceName = (given: string): string => {
   const name = given.toLowerCase().replaceAll('_', ' ')
@@ -229,9 +223,9 @@ export const readServiceName = (given: string): string => {
 }
 
 export const EXPIRY = 'a duration such as 30d, a time such as 2027-01-31T00:00:00Z, or never'
-/** An expiry: `in` this many milliseconds from now, or `at` an instant in Unix milliseconds. */
+/** When a key ends: `in` so many milliseconds, or `at` an instant in Unix milliseconds. */
 export type Expiry = { kind: 'in'; ms: number } | { kind: 'at'; ms: number } | { kind: 'never' }
-/** A duration, an ISO 8601 date or time (see `parseInstant`), or never; knows no clock. */
+/** A duration, an ISO 8601 date or time (see `parseInstant`), or never. */
 export const readExpiry = (given: string): Expiry => {
   if (given === 'never') return { kind: 'never' }
   const durationMs = parseDuration(given)
@@ -239,13 +233,13 @@ export const readExpiry = (given: string): Expiry => {
   return { kind: 'at', ms: parseInstant(given) ?? expect(EXPIRY) }
 }
 
-/** The name of a plan: 1 to 40 characters, the first of them a letter or digit. */
+/** The name of a plan: 1 to 40 characters that begin with a letter or digit. */
 export const readPlanName = (given: string): string =>
   /^[a-z0-9][a-z0-9._-]{0,39}$/.test(given)
     ? given
     : expect('a name of lower-case letters, digits, dots, dashes or underscores')
 
-/** @throws RuleError unless a plan can have this name; `what` names it. */
+/** @throws RuleError unless a plan can have this name. */
 export function requirePlanName(name: string, what: string): void {
   refuseTemporaryName(name, what)
   try {
@@ -256,28 +250,32 @@ export function requirePlanName(name: string, what: string): void {
 }
 
 /**
- * A regular key that the operator has chosen: 1 to 256 characters. Rejects strings that no client
- * could send as a key, and those that mean another kind of key.
+ * A regular key that the operator has chosen, long enough that nobody guesses it (contract B1). Rejects strings
+ * that no client could send as a key, and those that mean another kind of key.
  */
 export const readKey = (given: string): string => {
-  const usable = /^[^\s\p{Cc}]{1,256}$/u.test(given)
+  const usable = /^[^\s\p{Cc}]{16,256}$/u.test(given)
   const reserved = given === DEMO_KEY || given.startsWith(TEMP_PREFIX)
   return usable && !reserved
     ? given
-    : expect('1 to 256 characters without white space, not demo and not starting with temp_')
+    : expect('16 to 256 characters without white space, not demo and not starting with temp_')
 }
+
+/** Stands for stdin as the value of `--key`. */
+export const STDIN = '-'
+export const readKeyOption = (given: string): string => (given === STDIN ? STDIN : readKey(given))
 
 /** The label of a key, or a note on it: up to 200 characters, none of them a control character. */
 export const readLabel = (given: string): string =>
   /^[^\p{Cc}]{0,200}$/u.test(given) ? given : expect('up to 200 printable characters')
 
-/** What pages call the service: 1 to 40 characters, none of them a control character. */
+/** The name of the service on its pages: 1 to 40 printable characters. */
 export const readSiteName = (given: string): string =>
   /^[^\p{Cc}]{1,40}$/u.test(given) && given.trim() === given
     ? given
     : expect('a name of up to 40 printable characters')
 
-/** An address that a link of a page may lead to. Nothing else is one: `javascript:` would run in the page. */
+/** The URL of a link on a page. `javascript:` is refused, as it would run in the page. */
 export function readLink(given: string): string {
   const isLink =
     /^(?:https?:\/\/[^\s/]|mailto:[^\s@]+@[^\s@])\S*$/i.test(given) && URL.canParse(given)
@@ -289,10 +287,10 @@ const DATABASE_URL =
   'and / ? # @ % in its parts percent-encoded'
 const PROTOCOLS = ['postgres:', 'postgresql:']
 const TLS_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full']
-/** Parameters of the URL of a database that name files. */
+/** Parameters of a database URL that name files. */
 export const TLS_FILES = ['sslrootcert', 'sslcert', 'sslkey']
 
-/** Whether a part of a URL that should have been percent-encoded is taken for another one. */
+/** Whether a missing percent-encoding makes one part of a URL look like another. */
 function isMisread(given: string, { pathname, search, hash }: URL): boolean {
   try {
     if (decodeURIComponent(given).includes('\0')) return true
@@ -302,10 +300,7 @@ function isMisread(given: string, { pathname, search, hash }: URL): boolean {
   return /[/@]/.test(pathname.slice(1)) || search.includes('@') || hash !== ''
 }
 
-/**
- * A URL of several hosts, `postgres://user@a:5432,b:5432/name`, with each of them alone, in their order;
- * one with a single host stays as it is.
- */
+/** Splits a URL of several hosts, `postgres://user@a:5432,b:5432/name`, into one URL for each host. */
 export function eachHost(url: string): string[] {
   const [, start = '', hosts = '', rest = ''] =
     /^([^/]*\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(url) ?? []
@@ -313,9 +308,8 @@ export function eachHost(url: string): string[] {
 }
 
 /**
- * The URL of a PostgreSQL database, with hosts and the name of a database. It may hold a password: nothing
- * that is said of a wrong one repeats it, and in one that is misread the rest of a password would be a
- * host or a name, which are shown.
+ * The URL of a PostgreSQL database. It may hold a password, so errors never repeat it. A misread URL is refused,
+ * because the rest of a password would then be taken for a host or a name, which messages show.
  */
 export function readDatabase(given: string): string {
   for (const each of eachHost(given)) requireDatabase(each)

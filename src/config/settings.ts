@@ -1,6 +1,6 @@
 /**
- * Every option of the command line: argument, default, help and parser. Flags, environment variables and
- * `--help` derive from this table; tests compare the documents with it.
+ * The table of options: argument, default, help and parser. Flags, environment variables and `--help` derive from it,
+ * and tests compare the documents with it.
  */
 import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
@@ -13,13 +13,13 @@ import * as parsers from './parsers.ts'
 type Setting = {
   value?: string
   help: string
-  /** The name of the flag, where another setting has the same one: `listen`. By default that of the setting. */
+  /** The name of the flag, where two commands have one of the same name: `listen`. By default the setting's name. */
   flag?: string
-  /** Whether the flag may be given several times; `read` gets all of its strings, a line each. */
+  /** Whether the flag may be repeated. `read` gets all its strings, one a line. */
   isRepeatable?: boolean
-  /** The string used when neither the flag nor the environment has one; without it, `undefined`. */
+  /** The string if neither flag nor environment has one. Without a fallback the value is `undefined`. */
   fallback?: string | ((env: Environment) => string)
-  /** With `choices`, nothing else is accepted. @throws Expected saying what is. */
+  /** Accepts only its `choices`, if it has any. @throws Expected saying what it accepts. */
   read: ((text: string) => unknown) & { choices?: readonly string[] }
 }
 
@@ -197,8 +197,8 @@ export const SETTINGS = {
   },
   key: {
     value: 'VALUE',
-    help: 'use this key instead of a random one; - reads it from stdin',
-    read: parsers.readKey,
+    help: 'use this key of 16 or more characters; - reads it from stdin',
+    read: parsers.readKeyOption,
   },
   overlap: duration('24h', 'how long old secrets stay valid at most; 0s ends all at once'),
   window: flag('only the windows: burst, demo and temp'),
@@ -303,7 +303,7 @@ export const SETTINGS = {
 export type SettingName = keyof typeof SETTINGS
 type Read<N extends SettingName> = ReturnType<(typeof SETTINGS)[N]['read']>
 
-/** The values of some settings, typed; those without a default may be `undefined`. */
+/** The typed values of some settings. Those without a default may be `undefined`. */
 export type Settings<N extends SettingName = SettingName> = {
   [K in N]: (typeof SETTINGS)[K] extends { fallback: unknown } ? Read<K> : Read<K> | undefined
 }
@@ -323,13 +323,13 @@ export const flagOf = (name: SettingName): string => {
   return `${flagNameOf(name)}${value === undefined ? '' : ` <${value}>`}`
 }
 
-/** What may be given, where that is a closed list; the word for the argument; `undefined` for a switch. */
+/** The closed list of values, or the word for the argument; `undefined` for a switch. */
 export const valueOf = (name: SettingName): readonly string[] | string | undefined => {
   const { value, read }: Setting = SETTINGS[name]
   return read.choices ?? value
 }
 
-/** The default as `--help` shows it; `''` without one, and where the help itself says it. */
+/** The default as `--help` shows it; `''` without one, or if the help text already says it. */
 export const defaultOf = (name: SettingName): string => {
   const { value, fallback }: Setting = SETTINGS[name]
   return value === undefined || typeof fallback !== 'string' ? '' : fallback
@@ -348,7 +348,7 @@ function givenText(name: SettingName, flag: string | boolean | undefined, env: E
   return { from: 'default', given: typeof fallback === 'function' ? fallback(env) : fallback }
 }
 
-/** Whether a setting has a value of its own: of a flag, the environment, or the service manager. */
+/** Whether a flag, the environment or the service manager sets a setting. */
 export function isGiven(
   name: SettingName,
   flags: { readonly [flag: string]: string | boolean | undefined },
@@ -359,7 +359,7 @@ export function isGiven(
   return isManaged || givenText(name, flags[name], env).from !== 'default'
 }
 
-/** What `read` returns. @throws CommandError (usage) when `name` has a value that it does not accept. */
+/** Returns what `read` returns. @throws CommandError (usage) naming what was expected. */
 export function readAs<T>(name: string, read: () => T): T {
   try {
     return read()
@@ -370,7 +370,7 @@ export function readAs<T>(name: string, read: () => T): T {
 }
 
 /**
- * Reads the named settings; flags, by the names of their settings, win over the environment.
+ * Reads the named settings. Flags, keyed by the name of their setting, win over the environment.
  * @throws CommandError (usage) naming the flag or variable and what it accepts.
  */
 export function readSettings<N extends SettingName>(
@@ -382,7 +382,7 @@ export function readSettings<N extends SettingName>(
     const { from, given } = givenText(name, flags[name], env)
     return [name, given === undefined ? undefined : readAs(from, () => SETTINGS[name].read(given))]
   })
-  return Object.fromEntries(entries) as Settings<N> // the types of the table say what each parser returns
+  return Object.fromEntries(entries) as Settings<N> // as the table types them
 }
 
 /** The problems of the `PROXYLIST_` variables, as sentences. */

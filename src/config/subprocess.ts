@@ -1,10 +1,9 @@
 /**
- * Processes to which a server gives work: this very program. A process of its own takes no time of the
- * requests, gives its memory back, and can be killed at any moment. What it is to do comes as one line of
- * JSON on stdin, because a command line and an environment can be read by others, and secrets are in feeds
- * and in the URL of a database.
+ * Child processes of a server, which run this same program. A child takes no time from requests, returns its memory
+ * when it ends, and can be killed at any moment. It reads its task as one line of JSON from stdin: feeds and the URL
+ * of a database hold secrets, and others can read a command line and an environment.
  */
-import { accessSync, constants, existsSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync } from 'node:fs'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { foreignEnvironment, successorEnvironment } from './environment.ts'
 import type { Settings } from './settings.ts'
@@ -14,15 +13,15 @@ export type ProcessSettings = Settings<
   'data' | 'database' | 'databaseTimeout' | 'geoip' | 'providerService'
 >
 
-/** Those settings among others: a process gets no more. */
+/** Picks the settings that a child needs. */
 export const forProcesses = (settings: ProcessSettings): ProcessSettings => {
   const { data, database, databaseTimeout, geoip, providerService } = settings
   return { data, database, databaseTimeout, geoip, providerService }
 }
 
-/** On Linux, the file of this very process: also when an upgrade has replaced it in its place. */
+/** On Linux, the file of this process, even after an upgrade has replaced it. */
 const OWN_FILE = '/proc/self/exe'
-/** The descriptor under which a process finds the open file that it was given. */
+/** The descriptor of the open file that a child was given. */
 export const FILE_DESCRIPTOR = 3
 
 const programOf = (): string[] => {
@@ -30,41 +29,30 @@ const programOf = (): string[] => {
   return [existsSync(OWN_FILE) ? OWN_FILE : process.execPath]
 }
 
-/** The file of the program under its usual name, whatever is there by now. */
-const fileOf = (path: string) => statSync(path, { bigint: true, throwIfNoEntry: false })
-const STARTED_AS = IS_COMPILED ? fileOf(process.execPath) : undefined
-
-/** Whether an upgrade has replaced the file of this program since it was started. */
-export function isReplaced(): boolean {
-  if (STARTED_AS === undefined) return false
-  const found = fileOf(process.execPath)
-  return found?.ino !== STARTED_AS.ino || found.mtimeNs !== STARTED_AS.mtimeNs
-}
-
-/** Runs a command, and kills it when it is to end itself; killed itself, it leaves the command to init. */
+/** A shell that runs a command. SIGTERM kills both; SIGKILL kills the shell alone. */
 const GUARD = `"$@" <&3 >&4 2>&5 3<&- 4>&- 5>&- & command=$!; trap 'kill -KILL $command' TERM; wait $command`
 
 /**
- * Starts what is under the name of this program now, with the arguments of this process. The shell between them
- * ends with its status, and is to be killed with SIGKILL once the server has taken over: systemd then has it as a
- * child of its own, which it otherwise would not stop gracefully. @throws Error when there is no such program.
+ * Starts the program that now has this program's path, with the arguments of this process. Kill the shell between
+ * them with SIGKILL once the server has taken over: the server then becomes a child of systemd, which otherwise
+ * would not stop it gracefully. @throws Error when there is no such program.
  */
 export function spawnSuccessor() {
   const program = [process.execPath, ...process.argv.slice(IS_COMPILED ? 2 : 1)]
   accessSync(process.execPath, constants.X_OK)
   return Bun.spawn(['/bin/sh', '-c', GUARD, 'sh', ...program], {
     env: successorEnvironment(),
-    // As 0 to 2 they would be made blocking for this process, too: a log that nobody reads would halt it.
+    // As 0 to 2 they would become blocking in this process too, and a log that nobody reads would halt it.
     stdio: ['ignore', 'ignore', 'ignore', 0, 1, 2],
   })
 }
 
-/** How a process has ended: its last line, and where it was not done why, at least how it ended. */
+/** How a child has ended: its last line, and what it said on stderr; if that is nothing, how it ended. */
 type TaskEnd = { isDone: boolean; stdout: string; stderr: string }
 
 type OnLine = (line: string) => Promise<void>
 
-/** Passes on each line but the last, which it returns; the next ones are read when that is done. */
+/** Passes each line but the last to `onLine`, one after the other, and returns the last. */
 async function lastLine(bytes: ReadableStream<Uint8Array>, onLine: OnLine): Promise<string> {
   const decoder = new TextDecoder()
   let last = ''
@@ -80,7 +68,7 @@ async function lastLine(bytes: ReadableStream<Uint8Array>, onLine: OnLine): Prom
   return last
 }
 
-/** Starts a command that calls `readTask`, with an open file or none; `said` is what it said so far. */
+/** Starts a command that calls `readTask`, with an open file or none. `said` returns its stderr so far. */
 export function spawnTask(
   command: string,
   task: unknown,
@@ -95,7 +83,7 @@ export function spawnTask(
       ...{ argv0: 'proxylist', env: foreignEnvironment(), stdio: ['pipe', 'pipe', 'pipe', file] },
     })
     kill = () => child.kill('SIGKILL')
-    // Stdin stays open: when it ends, the server has ended, and its processes with it.
+    // Stdin stays open. When the server ends, stdin ends, and so does the child.
     child.stdin.write(`${JSON.stringify(task)}\n`)
     child.stdin.flush()
     const printed = lastLine(child.stdout, onLine)
@@ -114,7 +102,7 @@ export function spawnTask(
 }
 
 /**
- * Reads the task of this process from stdin. `signal` is aborted when the server has ended, or with `own`.
+ * Reads the task of this process from stdin. `signal` is aborted when the server ends, or with `own`.
  * @throws CommandError (usage) when a person has started it.
  */
 export async function readTask<Task>(

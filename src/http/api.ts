@@ -95,5 +95,5 @@ async function streamBody(
   const { promise: sent, resolve } = Promise.withResolvers<Sent>()
   const plain = answer.open(resolve, mayGoOn)
   const stream = encoding === null ? plain : compressStream(plain, encoding)
-  return { body: { kind: 'stream', stream, sent, cancel: answer.cancel }, fields }
+  return { body: { kind: 'stream', stream, sent }, fields }
 }

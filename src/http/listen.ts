@@ -1,10 +1,10 @@
-/** Binding a service to a TCP port or a unix socket, also beside a server that it takes over from. */
-import { chmodSync, linkSync, lstatSync, renameSync, rmSync, unlinkSync } from 'node:fs'
+/** Binds a service to a TCP port or a unix socket, also beside a server that it takes over from. */
+import { chmodSync, lstatSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Listen, showListen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
-import { CommandError, codeOf, messageOf, nextTurn } from '../lib/errors.ts'
+import { CommandError, messageOf, nextTurn, reasonOf } from '../lib/errors.ts'
 import { failureOfConnecting, whyNotListening } from '../lib/listening.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { METHODS } from './reply.ts'
@@ -12,22 +12,22 @@ import type { HttpApp } from './requests.ts'
 import { openPortSharing } from './reuse-port.ts'
 
 /**
- * Seconds without progress after which a connection is closed. Progress is a request, or a byte of an
- * answer that the client reads. Bun checks every 4 seconds, so the connection is closed after 24 to 28.
- * If a request head is incomplete after 12, it is closed then; bytes that drip in extend neither.
+ * Bun closes a connection after so many seconds without a request or a byte that the client reads. It checks
+ * every 4 seconds, so it closes after 24 to 28. It closes an incomplete request head after 12, even if more
+ * bytes drip in.
  */
 const IDLE_TIMEOUT_SECONDS = 28
-/** No route of the list reads a body. Bun holds this for `Content-Length` of other methods than GET and HEAD. */
+/** No route of the list reads a body. Bun enforces this for methods other than GET and HEAD. */
 const REQUEST_BODY_MAX_BYTES = 1024
 
-/** What answers requests; `server` is set before the first one comes. */
+/** What answers requests. `server` is set before the first one. */
 export type Listening = Pick<HttpApp, 'fetch' | 'server'>
 
 export type ListenOptions = {
   bodyBytesMax?: number
-  /** Whether connections should end after their answer. */
+  /** Whether a connection ends after its next response. */
   endsConnections?: () => boolean
-  /** Whether a server that listens there shares the address: this one is given all new connections. */
+  /** Whether a server that listens there shares the address. This one then gets all new connections. */
   takesOver?: boolean
 }
 
@@ -43,7 +43,7 @@ export async function listen(
     takesOver = false,
   }: ListenOptions = {},
 ) {
-  const bound = where.kind === 'unix' ? await placeFor(where, takesOver) : ''
+  const bound = where.kind === 'unix' ? await temporaryPath(where, takesOver) : ''
   try {
     // Not `service.listen`: it registers routes and WebSockets, too, and Bun 1.4.4 sends a
     // `100 Continue` for each of them that a request passes.
@@ -60,10 +60,14 @@ export async function listen(
         return laterTurn().then(() => answer)
       },
     })
-    if (where.kind === 'unix') giveName(bound, where.path, socketMode, takesOver)
+    if (where.kind === 'unix') {
+      chmodSync(bound, socketMode) // until here, the umask lets only its owner connect
+      renameSync(bound, where.path)
+    }
   } catch (error) {
-    await service.server?.stop(true) // which removes the socket that did not get its name
-    throw cannotListen(where, await reasonOf(error, where))
+    await service.server?.stop(true) // which removes a socket that was not renamed
+    const isTcp = where.kind === 'tcp'
+    throw cannotListen(where, isTcp ? await whyNotListening(error, where) : reasonOf(error))
   }
   const { server } = service
   const at = where.kind === 'unix' ? where : { ...where, port: server.port ?? where.port }
@@ -73,12 +77,12 @@ export async function listen(
   return {
     at,
     shown: showListen(at),
-    /** Lets another server listen there, too, or no longer. @throws Error where that cannot be. */
+    /** Allows another server to listen there too, or forbids it. @throws Error where that is impossible. */
     share(isShared: boolean): void {
       if (typeof sharing === 'string') throw new Error(sharing)
       sharing?.share(isShared)
     },
-    /** Ends when all requests are answered, or at once; removes the socket unless another server has it. */
+    /** Resolves when all requests are answered, or at once. Removes the socket unless another server has it. */
     async stop(atOnce = false): Promise<void> {
       if (where.kind === 'unix' && socket !== null) {
         const found = lstatSync(where.path, { bigint: true, throwIfNoEntry: false })
@@ -90,8 +94,8 @@ export async function listen(
 }
 
 /**
- * Whether a body comes in chunks, or is long where nothing reads it: it may have no end, and Bun reads what nobody
- * asks for as fast as it comes.
+ * Whether a body comes in chunks, or is too long on a method that has none. It may never end, and Bun reads an
+ * unread body as fast as it comes.
  */
 const hasEndlessBody = ({ headers, method }: Request): boolean =>
   headers.get('transfer-encoding') !== null ||
@@ -99,12 +103,12 @@ const hasEndlessBody = ({ headers, method }: Request): boolean =>
   (METHODS.includes(method) && Number(headers.get('content-length')) > REQUEST_BODY_MAX_BYTES)
 
 /**
- * Bun takes all requests that one read of a connection brings, ten thousand perhaps, before it turns to others, unless
- * an answer waits for a later turn of the event loop: then it ends the connection at the next request.
+ * One read of a connection may bring ten thousand pipelined requests, and Bun handles all before it turns to other
+ * connections. If a response waits for a later turn of the event loop, Bun closes the connection instead.
  */
 const laterTurn = oncePerTurn(nextTurn)
 
-/** An answer after which the connection ends. */
+/** A response that ends its connection. */
 async function ending(answer: Awaitable<Response>): Promise<Response> {
   const response = await answer
   response.headers.set('connection', 'close')
@@ -112,79 +116,33 @@ async function ending(answer: Awaitable<Response>): Promise<Response> {
 }
 
 /**
- * Where a socket is bound, until it gets its name: under one of its own, which Bun removes when it stops; by then
- * another server may have that of the socket. @throws CommandError when it cannot get its name.
+ * The path under which a socket is bound, until it is renamed to its own. Bun removes the path it has bound when
+ * it stops, and by then another server may have the socket's. @throws CommandError when the address is not free.
  */
-async function placeFor(where: Extract<Listen, { kind: 'unix' }>, takesOver: boolean) {
+async function temporaryPath(where: Extract<Listen, { kind: 'unix' }>, takesOver: boolean) {
   if (Buffer.byteLength(where.path) > SOCKET_BYTES_MAX) throw cannotListen(where, TOO_LONG)
-  if (!takesOver) await removeStaleSocket(where)
+  if (!takesOver) await requireFree(where)
   const bound = join(dirname(where.path), `.${process.pid}`)
-  // What a killed process with the same id has left: in a container, each start has it.
+  // A killed process with the same id has left it: in a container, each start has that id.
   if (lstatSync(bound, { throwIfNoEntry: false })?.isSocket()) rmSync(bound)
   return bound
 }
 
-/** Gives a socket its name, in place of that of the predecessor. Until here, the umask lets only its owner connect. */
-function giveName(bound: string, path: string, mode: number, takesOver: boolean): void {
-  chmodSync(bound, mode)
-  if (takesOver) return renameSync(bound, path)
-  linkSync(bound, path)
-  unlinkSync(bound)
+/** @throws CommandError unless nothing is at the path, or the socket of a killed server, which may be replaced. */
+async function requireFree(where: Extract<Listen, { kind: 'unix' }>): Promise<void> {
+  const found = lstatSync(where.path, { throwIfNoEntry: false })
+  if (!found) return
+  if (!found.isSocket()) throw cannotListen(where, 'there is a file that is not a socket')
+  const failure = await failureOfConnecting(where.path)
+  if (failure === null) throw cannotListen(where, 'another server is using it')
+  // Only this code says that no process has it open: a server may be busy, or not for this user.
+  if (failure === 'ECONNREFUSED' || failure === 'ENOENT') return
+  throw cannotListen(where, `there is a socket that a server may be using (${failure})`)
 }
 
 const cannotListen = (where: Listen, reason: string): CommandError =>
   new CommandError(`cannot listen on ${showListen(where)}: ${reason}`)
 
-/** Why an address cannot be bound. Bun calls most failures a port in use. */
-const reasonOf = async (error: unknown, where: Listen): Promise<string> =>
-  where.kind === 'tcp'
-    ? whyNotListening(error, where)
-    : (SOCKET_REASONS[codeOf(error)] ?? messageOf(error))
-
 /** Bytes of `sun_path` in `sockaddr_un`, less the zero at its end. */
 const SOCKET_BYTES_MAX = 107
 const TOO_LONG = `the path of a socket may have at most ${SOCKET_BYTES_MAX} bytes`
-const IN_USE = 'another server is using it'
-const SOCKET_REASONS: { readonly [code: string]: string } = {
-  EADDRINUSE: IN_USE,
-  EEXIST: IN_USE,
-  ENOENT: 'there is no such directory',
-  EACCES: 'this user has no permission to write to its directory',
-  EROFS: 'its file system is read-only',
-  ENAMETOOLONG: TOO_LONG,
-}
-
-/**
- * Removes the socket that a killed server left.
- * @throws CommandError when it is no socket, or when a server may still use it.
- */
-async function removeStaleSocket(where: Extract<Listen, { kind: 'unix' }>): Promise<void> {
-  const { path } = where
-  const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
-  if (!found) return
-  if (!found.isSocket()) throw cannotListen(where, 'there is a file that is not a socket')
-  let failure = await failureOfConnecting(path)
-  if (failure === 'ECONNREFUSED') {
-    await Bun.sleep(50) // one that is just starting refuses, too, for some microseconds
-    failure = await failureOfConnecting(path)
-  }
-  if (failure === null) throw cannotListen(where, IN_USE)
-  if (failure === 'ENOENT') return
-  // Only this says that no process has it open: a server may be busy, or not for this user.
-  if (failure !== 'ECONNREFUSED') {
-    throw cannotListen(where, `there is a socket that a server may be using (${failure})`)
-  }
-  // Another server may have replaced it since then. A socket that is moved still works.
-  const aside = `${path}.${process.pid}`
-  try {
-    renameSync(path, aside)
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return // another one has removed it
-    throw cannotListen(where, messageOf(error))
-  }
-  const moved = lstatSync(aside, { bigint: true })
-  const isStale = moved.ino === found.ino && moved.mtimeNs === found.mtimeNs
-  if (!isStale) linkSync(aside, path)
-  unlinkSync(aside)
-  if (!isStale) throw cannotListen(where, IN_USE)
-}

@@ -88,7 +88,6 @@ export type StreamBody = {
   kind: 'stream'
   stream: ReadableStream<Uint8Array>
   sent: Promise<Sent>
-  cancel: () => Promise<void>
 }
 
 export type Reply = {

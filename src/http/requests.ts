@@ -4,10 +4,9 @@
  */
 import { Elysia } from 'elysia'
 import hyperid from 'hyperid'
-import type { AuthThrottle } from '../access/auth-throttle.ts'
 import { clientBucket, tenantOf } from '../access/entitlements.ts'
 import type { AnswerUse } from '../access/history.ts'
-import { ApiError, ERRORS, type ErrorCode, STATUS } from '../api/errors.ts'
+import { ApiError, ERRORS, STATUS } from '../api/errors.ts'
 import { type Refused, refused } from '../api/handler.ts'
 import type { Origins } from '../config/parsers.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -44,48 +43,39 @@ type HttpParts = RouteParts & {
   note: (use: AnswerUse) => void
   /** Counts requests for the metrics. */
   counters: Counters
-  /** Delays refusals to clients that send many wrong keys. */
-  throttle: AuthThrottle
   /** The pages that may read answers in a browser; without it, browsers decide for themselves. */
   cors: Origins | undefined
 }
 
 export type HttpApp = ReturnType<typeof createHttpApp>['service']
 
-/** The codes of refusals because of a wrong key. */
-const WRONG_KEY: ReadonlySet<ErrorCode> = new Set(['INVALID_KEY', 'TEMP_KEY_INVALID'])
 /** Paths that tell whether the service works: they do not wait behind a crowd. */
 const HEALTH: ReadonlySet<string> = new Set(['/healthz', '/readyz'])
 /** Logged and counted instead of a path without a route, which may hold a mistyped key. */
 const UNKNOWN_PATH = '(unknown)'
 
-/** After so long, it is asked whether the client has left meanwhile: to ask costs each request 0.2 µs. */
-const LEAVING_SECONDS = 0.1
 /** Requests that begin in a turn of the event loop, which takes some milliseconds: others wait for no longer. */
 const TURN_MAX = 64
 /** To read the query of a longer URL takes milliseconds: it has a turn of its own, as has `/key`, which counts for nothing. */
 const LONG_URL = 512
-/** The status of a request whose client has left before it began: nobody receives it. */
-const LEFT_STATUS = 499
 
 type Current = Incoming & Begun & { counted: RouteTraffic; route: Route }
 
 /** The service as an Elysia application, not listening yet. */
 export function createHttpApp(parts: HttpParts) {
-  const { access, clock, log, errors, throttle, note, clientIp, counters } = parts
+  const { access, clock, log, errors, note, clientIp, counters } = parts
   const cors = parts.cors === undefined ? null : createCors(parts.cors)
   const elapsedMs = stopwatch()
   const accessLog = createAccessLog(log, elapsedMs)
   const ids = createIds()
-  const calls = { ownerOf, call: begin, left: endLeft }
+  const calls = { ownerOf, call: begin, left: () => null }
   const beginShort = createCalls(TURN_MAX, calls)
   const beginLong = createCalls(1, calls)
 
   /** Reports an internal failure. The supervisor of a database reports its own, once. */
   function report(id: string, cause: unknown): void {
     if (cause instanceof StoreError) return
-    const topic = `requests failed: ${messageOf(cause)}`
-    log.sayRepeated(topic, `request ${id} failed: ${explain(cause)}`)
+    log.sayRepeated(`request ${id} failed: ${explain(cause)}`, `failed: ${messageOf(cause)}`)
   }
 
   /** Counts what a request that is over has used of its key. */
@@ -109,9 +99,6 @@ export function createHttpApp(parts: HttpParts) {
         streamed(sent)
         noteUse(reply, sent.records, nowMs)
       })
-    } else if (seconds >= LEAVING_SECONDS && current.request.signal.aborted) {
-      accessLog.left(current)
-      noteUse(reply, 0, nowMs)
     } else {
       const bytes = current.isHead ? 0 : lengthOf(body)
       counted.records += reply.records
@@ -132,20 +119,13 @@ export function createHttpApp(parts: HttpParts) {
   }
 
   /** Ends a request; it never throws. */
-  function endWith(current: Current, routed: Reply | Refused): Awaitable<Response> {
-    // Without the delay of wrong keys below: it says nothing of how fast the service is.
+  function endWith(current: Current, routed: Reply | Refused): Response {
     const seconds = (elapsedMs() - current.beganMs) / SECOND_MS
     try {
       if (routed.kind === 'reply') return send(current, routed, routed.status, seconds)
-      const { id, ip, nowMs } = current
       const { error, cause } = routed
-      if (error.status >= 500) report(id, cause)
-      // Its timestamp is that of the response: a refusal may come long after the request.
-      const refuse = (): Response =>
-        send(current, errorReply(routed, errors, clock()), error.code, seconds)
-      if (!WRONG_KEY.has(error.code)) return refuse()
-      const delayed = throttle.failed(clientBucket(ip()), nowMs)
-      return delayed.then(refuse).catch(thrown => giveUp(current, thrown, seconds))
+      if (error.status >= 500) report(current.id, cause)
+      return send(current, errorReply(routed, errors, clock()), error.code, seconds)
     } catch (thrown) {
       return giveUp(current, thrown, seconds)
     }
@@ -160,14 +140,6 @@ export function createHttpApp(parts: HttpParts) {
     } catch (thrown) {
       return endWith(current, refused(thrown))
     }
-  }
-
-  /** Ends a request that has waited for its turn if its client has left. */
-  function endLeft(current: Current): Response | null {
-    if (!current.request.signal.aborted) return null
-    accessLog.left(current)
-    counters.count(current.counted, LEFT_STATUS, (elapsedMs() - current.beganMs) / SECOND_MS)
-    return new Response()
   }
 
   /** Whose turn it is: that of a key, of a client address, or of who asks for the health of the service. */
@@ -197,8 +169,8 @@ export function createHttpApp(parts: HttpParts) {
     counters.all.begun += 1
     const { path } = counted
     const arrived = { request, isHead, ip, nowMs, id, path, beganMs: elapsedMs() }
-    const current = { ...arrived, counted, route, cancel: null, at: -1 }
-    accessLog.begin(current)
+    const current = { ...arrived, counted, route }
+    if (log.hasLines) ip() // while the connection is open
     const isLong = request.url.length >= LONG_URL || path === '/key'
     return (isLong ? beginLong : beginShort)(current)
   }
@@ -227,7 +199,7 @@ export function createHttpApp(parts: HttpParts) {
     const route = code === 'UNKNOWN' ? failed : notFound
     return respond(unknown, route, request.method === 'HEAD', { request })
   })
-  return { service: app, logUnfinished: accessLog.logUnfinished }
+  return { service: app }
 }
 
 /** Ids as hyperid makes them, which counts their thousands: to write a new number takes half a microsecond. */

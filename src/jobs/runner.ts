@@ -12,10 +12,8 @@ export type OnFailure = (failure: unknown) => void
 /** Reports failures of background work to the operator. */
 export const reportTo =
   (log: Pick<Log, 'sayRepeated'>): OnFailure =>
-  failure => {
-    const sentence = `background work failed: ${messageOf(failure)}`
-    log.sayRepeated(sentence, sentence)
-  }
+  failure =>
+    log.sayRepeated(`background work failed: ${messageOf(failure)}`)
 
 export function repeat(work: () => void, everyMs: number): Job {
   const timer = setInterval(work, everyMs)

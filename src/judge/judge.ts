@@ -6,12 +6,11 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { type Listen, showListen } from '../config/parsers.ts'
-import type { Clock } from '../lib/clock.ts'
+import type { Clock, Every } from '../lib/clock.ts'
 import { counted } from '../lib/counted.ts'
 import { CommandError } from '../lib/errors.ts'
 import { canonicalIp } from '../lib/ip.ts'
 import { whyNotListening } from '../lib/listening.ts'
-import type { Every } from '../lib/log.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Certificate } from './certificate.ts'
 import {

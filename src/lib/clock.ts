@@ -39,6 +39,14 @@ export const timerLater: Later = (run, ms) => {
   return () => clearTimeout(timer)
 }
 
+/** Calls `run` every `ms` milliseconds. Returns a function that ends this. */
+export type Every = (run: () => void, ms: number) => () => void
+
+export const timerEvery: Every = (run, ms) => {
+  const timer = setInterval(run, ms).unref()
+  return () => clearInterval(timer)
+}
+
 /** Settles as `promise` does, or resolves to `null` after `ms` milliseconds. */
 export function orAfter<T>(promise: Promise<T>, ms: number, later = timerLater): Promise<T | null> {
   const { promise: passed, resolve } = Promise.withResolvers<null>()

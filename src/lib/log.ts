@@ -1,14 +1,12 @@
 /**
- * What a server writes about itself: lines on stdout, collected during a turn of the event
- * loop and written at once, and sentences for the operator on stderr. Both are bounded: lines that
- * nobody reads are dropped and counted, and sentences that repeat are said once, then counted.
+ * What a server writes about itself: access log lines on stdout, and sentences for the operator on stderr. The
+ * lines of one turn of the event loop are one write. While nobody reads stdout, further lines are dropped.
  */
-import { constants, openSync, writeSync } from 'node:fs'
-import { setTimeout as delay } from 'node:timers/promises'
-import { isatty } from 'node:tty'
-import { orAfter } from './clock.ts'
+import { orAfter, stopwatch } from './clock.ts'
+import { several } from './counted.ts'
 import { codeOf, reasonOf } from './errors.ts'
 import { printable } from './redact.ts'
+import { MINUTE_MS } from './time.ts'
 
 export type LoggedError = { readonly code: string; readonly message: string }
 
@@ -16,219 +14,125 @@ export type Log = {
   /** Whether lines are written at all; if not, callers need not build them. */
   readonly hasLines: boolean
   /**
-   * Writes a line, without its newline, to stdout. Whose line it is, and why that request was refused, is
-   * for those that watch, never for stdout.
+   * Writes a line, without its newline, to stdout. The request and its error are for the live log of the
+   * console, never for stdout.
    */
   line(text: string, request?: { readonly url: string }, error?: LoggedError): void
   /** Writes a sentence for the operator to stderr. */
   say(sentence: string): void
-  /** Says the first sentence of a topic, then once a minute how many more there were. */
-  sayRepeated(topic: string, sentence: string): void
-  /** Waits, for two seconds at most, until everything is written. */
+  /** Says a sentence at most once a minute; sentences with the same `topic` count as the same. */
+  sayRepeated(sentence: string, topic?: string): void
+  /** Waits up to two seconds until all lines are written. */
   close(): Promise<void>
 }
 
-/** `write` resolves once the text was taken; it rejects when it never will be. */
+/** `write` resolves once the text was taken, and rejects when it never will be. */
 export type Output = { write(text: string): Promise<void> }
 
-/** The longest that a stalled reader of stdout or stderr may delay the end of a server. */
+type Say = (sentence: string) => void
+
+/** The longest that a stalled reader of stdout may delay the end of a server. */
 const CLOSE_MS_MAX = 2_000
-/** Most characters that wait for a reader of stdout, besides those that are being written. */
-const WAITING_MAX = 4 * 1024 * 1024
-/** How often a repeated sentence is counted. */
-const REPEAT_MS = 60_000
-/** How often a terminal that takes nothing is tried again. */
-const RETRY_MS = 50
-/** Most topics at once; further ones are counted together. */
+/** The most characters that wait for a reader of stdout. */
+const WAITING_MAX = 1024 * 1024
+/** The most topics of repeated sentences in memory. */
 const TOPICS_MAX = 50
 
 const CLOSED = 'stdout is closed: the access log ends here, the service goes on'
-const STALLED = 'stdout is not being read: access log lines are dropped until it is'
 
-type Say = (sentence: string) => void
-let stderr: { write(text: string): unknown } | undefined
-/** Whether the process is to end soon: it then leaves unsaid what a terminal does not take. */
-let endsSoon = false
-export const endSoon = (): boolean => (endsSoon = true)
-export function toStderr(text: string): void {
-  stderr ??= terminalOutput(2) ?? process.stderr
-  void stderr.write(text)
-}
-export const say: Say = sentence => toStderr(`${printable(sentence)}\n`)
-
-/** Calls `run` every `ms` milliseconds; returns what ends that. */
-export type Every = (run: () => void, ms: number) => () => void
-
-export const timerEvery: Every = (run, ms) => {
-  const timer = setInterval(run, ms).unref()
-  return () => clearInterval(timer)
-}
+export const say: Say = sentence => void process.stderr.write(`${printable(sentence)}\n`)
 
 /** A log on the process's own streams; with `hasLines` false stdout stays silent. */
 export function createLog({ hasLines }: { hasLines: boolean }): Log {
-  const { sayRepeated, finish } = createRepeats(say, timerEvery)
-  const lines = createLines(terminalOutput(1) ?? stdoutOutput(), say, sayRepeated)
+  const lines = createLines(stdoutOutput(), say)
   return {
     get hasLines() {
       return hasLines && lines.isOpen()
     },
-    line(text) {
-      if (hasLines) lines.add(text)
-    },
+    line: lines.add,
     say,
-    sayRepeated,
+    sayRepeated: sayOncePerMinute(say),
     async close() {
-      await orAfter(Promise.all([lines.drain(), stderr?.write('')]), CLOSE_MS_MAX)
-      endSoon()
+      await orAfter(lines.drain(), CLOSE_MS_MAX)
       lines.close()
-      finish()
     },
   }
 }
 
-/** Bounds what is said of topics that repeat. `finish` says what was not counted yet. */
-export function createRepeats(say: Say, every: Every) {
-  const topics = new Map<string, { more: number; stop: () => void }>()
-
-  function count(topic: string): void {
-    const repeated = topics.get(topic)
-    if (repeated === undefined) return
-    if (repeated.more > 0) {
-      say(`${repeated.more} more in the last minute: ${topic}`)
-      repeated.more = 0
-      return
-    }
-    repeated.stop()
-    topics.delete(topic)
-  }
-
-  return {
-    sayRepeated(topic: string, sentence: string): void {
-      const isOther = topics.size >= TOPICS_MAX && !topics.has(topic)
-      const counted = isOther ? 'further sentences' : topic
-      const repeated = topics.get(counted)
-      if (repeated === undefined) {
-        topics.set(counted, { more: 0, stop: every(() => count(counted), REPEAT_MS) })
-        say(sentence)
-      } else repeated.more += 1
-    },
-    finish(): void {
-      for (const [topic, { more, stop }] of topics) {
-        stop()
-        if (more > 0) say(`${more} more: ${topic}`)
-      }
-      topics.clear()
-    },
+/** See `Log.sayRepeated`. */
+export function sayOncePerMinute(say: Say, elapsedMs = stopwatch()): Log['sayRepeated'] {
+  const saidMs = new Map<string, number>()
+  return (sentence, topic = sentence) => {
+    const nowMs = elapsedMs()
+    if (nowMs - (saidMs.get(topic) ?? -Infinity) < MINUTE_MS) return
+    if (saidMs.size >= TOPICS_MAX) saidMs.clear()
+    saidMs.set(topic, nowMs)
+    say(sentence)
   }
 }
 
-/**
- * Lines on an output, written one batch at a time: those of a turn of the event loop, or all that
- * came while the batch before was written. What comes when too much waits is dropped.
- */
-export function createLines(
-  output: Output,
-  say: Say,
-  sayRepeated: (topic: string, sentence: string) => void,
-  waitingMax = WAITING_MAX,
-) {
+/** Lines on an output. What comes while a write is in progress is the next write. */
+export function createLines(output: Output, say: Say, waitingMax = WAITING_MAX) {
   let waiting = ''
   let batch = ''
   let dropped = 0
-  let start = '' // ends the line that a failed write may have cut
+  let why = ''
   let isOpen = true
-  /** The write of `batch` that has not ended, and those that follow it. */
   let writing: Promise<void> | null = null
 
   async function writeWaiting(): Promise<void> {
-    while (waiting !== '' && isOpen) {
-      ;[batch, waiting, start] = [start + waiting, '', '']
-      await output.write(batch).catch(failed)
+    while (waiting !== '') {
+      ;[batch, waiting] = [waiting, '']
+      try {
+        await output.write(batch)
+        if (waiting === '') sayDropped()
+      } catch (error) {
+        failed(error)
+      }
     }
     batch = ''
-    if (dropped > 0 && isOpen) sayDropped('stdout is read again')
+    writing = null
+  }
+  const flush = (): void => {
+    writing ??= writeWaiting()
   }
 
   function failed(error: unknown): void {
-    if (codeOf(error) === 'EPIPE') {
-      isOpen = false // nobody can ever read what is written
-      waiting = ''
-      dropped = 0
-      return say(CLOSED)
-    }
-    start = '\n'
-    const what = `could not be written: ${reasonOf(error)}`
-    sayRepeated(`access log lines ${what}`, `${linesOf(countLines(batch))} ${what}`)
-  }
-
-  function sayDropped(why: string): void {
-    say(`${why}: ${linesOf(dropped)} ${dropped === 1 ? 'was' : 'were'} dropped`)
+    if (codeOf(error) !== 'EPIPE') return drop(batch, reasonOf(error))
+    isOpen = false // nobody can ever read what is written
+    waiting = ''
     dropped = 0
+    say(CLOSED)
   }
 
-  function flush(): void {
-    writing ??= writeWaiting().finally(() => {
-      writing = null
-      if (waiting !== '' && isOpen) flush() // what came since then
-    })
+  function drop(text: string, reason: string): void {
+    dropped += text.split('\n').length - 1
+    why = reason
+  }
+
+  function sayDropped(): void {
+    if (dropped > 0) say(`${several(dropped, 'access log line')} dropped: ${why}`)
+    dropped = 0
   }
 
   return {
     isOpen: () => isOpen,
     add(text: string): void {
       if (!isOpen) return
-      if (waiting.length + text.length >= waitingMax) {
-        if (dropped === 0) say(STALLED)
-        dropped += 1
-        return
-      }
+      if (waiting.length + text.length >= waitingMax) return drop('\n', 'stdout was not read')
       if (waiting === '' && writing === null) setImmediate(flush)
       waiting += `${text}\n`
     },
     /** Resolves when all lines are written, or never. */
     async drain(): Promise<void> {
       flush()
-      while (writing !== null) await writing
+      await writing
     },
-    /** Says how many lines were dropped, those of an unfinished write among them; the end. */
+    /** Drops what is not written, and says how many lines were dropped. */
     close(): void {
-      if (isOpen) dropped += countLines(batch) + countLines(waiting)
+      if (isOpen && batch + waiting !== '') drop(batch + waiting, 'stdout was not read')
       isOpen = false
-      waiting = ''
-      if (dropped > 0) sayDropped('stdout was not read')
-    },
-  }
-}
-
-const linesOf = (count: number): string => `${count} access log ${count === 1 ? 'line' : 'lines'}`
-const countLines = (text: string): number => text.split('\n').filter(Boolean).length
-
-/**
- * A terminal, written to without waiting: one that is stopped (Ctrl-S), or whose connection hangs, would halt the
- * process. It is opened again, as its descriptor is the shell's, too.
- */
-function terminalOutput(given: 1 | 2): Output | null {
-  if (!isatty(given)) return null
-  const { O_WRONLY, O_NONBLOCK, O_NOCTTY } = constants
-  let fd: number = given
-  try {
-    fd = openSync(`/proc/self/fd/${given}`, O_WRONLY | O_NONBLOCK | O_NOCTTY)
-  } catch {} // it is another user's: it is waited for
-  let rest = Buffer.alloc(0)
-  /** Writes what the terminal takes; whether that was all. */
-  function isTaken(to: number): boolean {
-    try {
-      while (rest.length > 0) rest = rest.subarray(writeSync(to, rest))
-    } catch (error) {
-      if (codeOf(error) !== 'EAGAIN') rest = rest.subarray(rest.length) // it is gone
-    }
-    return rest.length === 0
-  }
-  if (given === 2) process.on('exit', () => isTaken(endsSoon ? fd : given))
-  return {
-    async write(text) {
-      if (rest.length < WAITING_MAX) rest = Buffer.concat([rest, Buffer.from(text)])
-      while (!isTaken(fd)) await delay(RETRY_MS)
+      sayDropped()
     },
   }
 }

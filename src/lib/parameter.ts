@@ -1,12 +1,12 @@
 /**
- * What the parameters of a query string accept: a pattern, from which `api/query.ts` makes a TypeBox string, and
- * what an error and a documentation say of it. Turning the text into a value is up to who has the parameter.
- * Without TypeBox itself: workers read the table of filters, and it would be half of their code.
+ * The parameters of a query string: the pattern that each accepts, and the words for it in errors and documents.
+ * `api/query.ts` makes a TypeBox string of it. This file does without TypeBox, because workers import it and
+ * TypeBox would be half of their code.
  */
 
 /**
- * `pattern` checks a parameter, `accepts` says in an error what it should be. For the documentation:
- * the closed `values` of it, or of the items of a `list`, or the pattern of an `item`.
+ * `pattern` checks a parameter; `accepts` completes the sentence of an error. The documentation shows the closed
+ * `values` of it or of its items if it is a `list`, or the pattern of an `item`.
  */
 export type Parameter = {
   pattern: string
@@ -16,7 +16,7 @@ export type Parameter = {
   max?: number
   values?: readonly string[]
   item?: string
-  /** Whether `true` and `false` in any case are read, as `1` and `0`. */
+  /** Whether `true` and `false` in any case are read as `1` and `0`. */
   isFlag?: boolean
 }
 
@@ -31,7 +31,7 @@ const anyOf = (values: readonly string[]): string => `(?:${values.map(RegExp.esc
 /** The largest integer that a parameter takes: 15 digits. */
 export const INTEGER_MAX = 999_999_999_999_999
 
-/** Plain decimal digits; the bounds are not in the pattern. */
+/** Decimal digits. The bounds are not in the pattern. */
 export const integer = (min: number, max: number, unit = ''): Parameter =>
   textMatching('^[0-9]{1,15}$', `an integer from ${min} to ${max}${unit}`, { min, max })
 export const oneOf = (values: readonly string[]): Parameter =>
@@ -47,7 +47,7 @@ export const listMatching = (item: string, accepts: string, more: Partial<Parame
 export const listOf = (values: readonly string[]): Parameter =>
   listMatching(anyOf(values), values.join(', '), { values })
 
-/** The items of a list, as it is after its schema has accepted it. */
+/** The items of a list that its schema has accepted. */
 export const itemsOf = (text: string): string[] => text.split(',')
 
 /** The members of a closed list that a text names, in the order of the list. */

@@ -1,18 +1,18 @@
 /**
- * Notifying the service manager that started the process (sd_notify(3)). Bun cannot send datagrams on
- * unix sockets, so libc does. A failure to notify is reported once, and changes nothing else.
+ * Notifies the service manager that started the process (sd_notify(3)). Bun cannot send datagrams on unix sockets,
+ * so libc does. A failure is reported once and changes nothing else.
  */
 import { messageOf } from './errors.ts'
 import { openLibc } from './libc.ts'
 
-/** Its socket, a path or `@name`, and after what silence a process is dead for it (`null`: never). */
+/** Its socket, a path or `@name`. After `watchdogMs` without a message it restarts the process; `null`: never. */
 export type Manager = { socket: string; watchdogMs: number | null }
 
 type Notifier = {
-  /** The process is ready. Starts the watchdog, which notifies twice in every `watchdogMs`. */
+  /** The process is ready. From now on the watchdog is notified twice in every `watchdogMs`. */
   ready(status: string): void
   stopping(status: string): void
-  /** Another process is the main one of this service from now on. */
+  /** Another process is now the main one of this service. */
   isNow(pid: number): void
   close(): void
 }
@@ -58,7 +58,7 @@ async function openSocket(socket: string) {
   }
 }
 
-/** A notifier for `manager`; without one, it does nothing. `say` is called at the first failure. */
+/** A notifier for `manager`; without one it does nothing. `say` is called at the first failure. */
 export async function createNotifier(
   manager: Manager | null,
   say: (sentence: string) => void,

@@ -1,11 +1,14 @@
 /**
- * How a server takes over from a running one without a failed request (contract G6). The running one listens
- * on a socket in its data directory, whose name follows from the address that it serves: only the same user, with
- * the same data, finds it there. The newcomer asks it to share its address, listens there too, is given all new
- * connections, and says so; the old one then ends what it has begun, and exits.
+ * A server takes over from a running one without a failed request (contract G6). They talk over a socket in the
+ * data directory, named after the address, so only the same user with the same data finds it. Each message is a
+ * line of JSON:
  *
- * What they say, a line of JSON each: the old one who it is; the newcomer `"share"`; the old one why not, or
- * `null`; the newcomer who it is, once it is ready. A connection that ends before that changes nothing.
+ * 1. old server: who it is (`Running`)
+ * 2. newcomer: `"share"`
+ * 3. old server: `null`, and it shares its address; or the reason why it cannot
+ * 4. newcomer: who it is, once it listens and gets all new connections; then the old server drains and exits
+ *
+ * A connection that ends before the last message changes nothing.
  */
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
@@ -13,40 +16,35 @@ import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { CommandError, messageOf } from './errors.ts'
-import { failureOfConnecting } from './listening.ts'
 
-/** A server, as it says of itself. */
+/** What a server says about itself. */
 export type Running = {
   pid: number
   version: string
   commit: string
-  /** Unix milliseconds. */
-  startedMs: number
-  /** Whether the file of its program is another one by now. */
-  isReplaced: boolean
-  /** Where its admin listener is, as sentences have it; `null` without one. */
+  /** The address of its admin listener; `null` without one. */
   admin: string | null
 }
 
 /** Bytes of `sun_path` in `sockaddr_un`, less the zero at its end. */
 const PATH_BYTES_MAX = 107
-/** How long a running server, which may be busy, has for a line. */
+/** How long a running server may take for a line: it may be busy. */
 const LINE_MS = 5_000
 const SHARE = 'share'
 
 /** How the names of these sockets begin. */
 const NAME = 'serve-'
 
-/** The socket of the server of a data directory at an address, as sentences have it. */
+/** The socket of the server that uses a data directory and serves at an address. */
 const socketOf = (dir: string, address: string): string =>
   join(dir, `${NAME}${createHash('sha256').update(address).digest('hex').slice(0, 8)}.sock`)
 
 const send = (socket: Socket, value: unknown): void =>
   void socket.write(`${JSON.stringify(value)}\n`)
 
-/** Returns a function that resolves to the next line, parsed; `undefined` once there is none. */
+/** Returns a function that resolves to the next line, parsed; `undefined` when there is none. */
 function linesOf(socket: Socket): () => Promise<unknown> {
-  socket.on('error', () => {}) // the other side may go at any time
+  socket.on('error', () => {}) // the other side may close at any time
   const lines = createInterface({ input: socket })[Symbol.asyncIterator]()
   return async () => {
     try {
@@ -58,7 +56,7 @@ function linesOf(socket: Socket): () => Promise<unknown> {
   }
 }
 
-/** Connects to a server; `null` where none runs. */
+/** Connects to a server; `null` when none runs. */
 async function openConversation(path: string) {
   const socket = connect(path)
   const next = linesOf(socket)
@@ -74,7 +72,7 @@ const socketsIn = (dir: string): string[] =>
     .filter(name => name.startsWith(NAME) && name.endsWith('.sock'))
     .map(name => join(dir, name))
 
-/** The servers that run with a data directory. */
+/** The servers that use a data directory. */
 export async function findRunning(dir: string): Promise<Running[]> {
   const found = await Promise.all(socketsIn(dir).map(openConversation))
   return found.flatMap(conversation => {
@@ -83,34 +81,27 @@ export async function findRunning(dir: string): Promise<Running[]> {
   })
 }
 
-/** One that stays, as in a directory without write permission, does no harm: the next server replaces it. */
+/** If it cannot be removed, the next server replaces it. */
 function removeSocket(path: string): void {
   try {
     rmSync(path, { force: true })
   } catch {}
 }
 
-/** Removes what killed servers left: nobody listens there, and a server listens before its socket has this name. */
-async function removeStale(dir: string): Promise<void> {
-  for (const path of socketsIn(dir)) {
-    if ((await failureOfConnecting(path)) === 'ECONNREFUSED') removeSocket(path)
-  }
-}
-
-/** A server that shares its address; it goes on serving until `ready`. */
+/** A server that shares its address. It serves until `ready`. */
 export type Predecessor = {
   running: Running
-  /** This process listens at the address and serves; `me` says who it is. */
+  /** Tells it that this process listens at the address and serves. */
   ready(me: Running): void
-  /** Whether it listens no more. */
+  /** Whether it has stopped listening. */
   isGone(): boolean
-  /** Gives the take-over up. */
+  /** Cancels the take-over. */
   close(): void
 }
 
 /**
- * Asks the server that runs at an address with this data directory to share it; `null` where none runs.
- * @throws CommandError when it does not.
+ * Asks the server of this data directory and address to share the address; `null` when none runs.
+ * @throws CommandError when it refuses.
  */
 export async function findPredecessor(dir: string, address: string): Promise<Predecessor | null> {
   const found = await openConversation(socketOf(dir, address))
@@ -134,19 +125,15 @@ export async function findPredecessor(dir: string, address: string): Promise<Pre
 
 type Offer = {
   dir: string
-  /** As sentences have it. */
   address: string
   me: () => Running
-  /** Lets a newcomer listen at the address, too, or no longer. @throws Error where that cannot be. */
+  /** Allows a newcomer to listen at the address too, or forbids it. @throws Error where that is impossible. */
   share(isShared: boolean): void
   say(sentence: string): void
 }
 
-/**
- * Waits for a newcomer. `taken` resolves when one is ready; `close` ends the wait.
- */
+/** Waits for a newcomer. `taken` resolves when one is ready; `close` ends the wait. */
 export async function offerTakeOver({ dir, address, me, share, say }: Offer) {
-  await removeStale(dir)
   const path = socketOf(dir, address)
   const own = `${path}.${process.pid}`
   removeSocket(own) // of a killed process with the same id
@@ -184,7 +171,7 @@ export async function offerTakeOver({ dir, address, me, share, say }: Offer) {
 
   const server = createServer(socket => {
     void converse(socket).finally(() => {
-      if (socket !== newcomer) socket.destroy() // it ends when this server listens no more
+      if (socket !== newcomer) socket.destroy() // that of the newcomer ends when this server stops listening
     })
   })
   const failure = await new Promise<string | null>(resolve => {
@@ -193,7 +180,7 @@ export async function offerTakeOver({ dir, address, me, share, say }: Offer) {
     server.once('error', error => resolve(messageOf(error)))
     server.listen(own, () => resolve(null))
   })
-  // In place of one that a killed server has left, or of that of the predecessor.
+  // Replaces the socket of a killed server, or of the predecessor.
   if (failure === null) renameSync(own, path)
   else say(`no server can take over from this one: ${failure}`)
   return {

@@ -1,19 +1,16 @@
-/**
- * What is shared within one turn of the event loop: batches of work, and values read once.
- * Knows nothing of what the work is.
- */
+/** Shares work within one turn of the event loop: batches, and values that are read once. */
 import type { Awaitable } from './awaitable.ts'
 import { stopwatch } from './clock.ts'
 
-/** What a queued item becomes: its result, or what these return for the result or the error. */
+/** Maps the result of a queued item, and its error. Without these, the promise settles with them. */
 export type Settle<Result, T> =
   | []
   | [then: (result: Result) => Awaitable<T>, failed: (error: unknown) => Awaitable<T>]
 
 /**
- * Queues an item and resolves to its result, or to what `then` or `failed` return: the batch calls them,
- * which saves the promises of `.then` and `.catch`, a microsecond each. `failed` gets what the work or
- * `then` throws, but no rejection of a promise that `then` returns.
+ * Queues an item and resolves to its result, or to what `then` or `failed` returns. The batch calls these itself,
+ * which saves the promises of `.then` and `.catch`, a microsecond each. `failed` gets what the work or `then`
+ * throws, but not the rejection of a promise that `then` returns.
  */
 export type Enqueue<Item, Result> = <T = Result>(
   item: Item,
@@ -28,19 +25,17 @@ type Waiting<Result> = {
   reject: (error: unknown) => void
 }
 
-/** How long an item has waited, in milliseconds so far. */
+/** Returns how many milliseconds an item has waited so far. */
 export type Waited = () => number
 
-/** The most that the items of a batch weigh: one of many thousands might take longer than a database may, and fail. */
+/** The greatest weight of a batch. A batch of many thousands could exceed the timeout of a database. */
 export const BATCH_MAX = 1_000
 
 /**
- * Returns a function that queues an item. All items queued in one turn of the event loop, until they weigh
- * `BATCH_MAX`, are passed to `work` in one call, in order of arrival; `work` returns one result per item,
- * or a promise of them. At most one batch is in flight: what arrives meanwhile forms the next, and
- * `work` is called with how long the first of it has waited. A result that is a promise itself keeps
- * only its item waiting, not the next batch.
- * When `work` fails, every item of the batch fails with that error.
+ * Returns a function that queues an item. `work` gets all items of one turn of the event loop in one call, in order
+ * of arrival, up to a weight of `BATCH_MAX`. It returns one result per item, or a promise of them. At most one batch
+ * is in flight. Items that arrive meanwhile form the next batch; `work` also gets how long the first of them has waited.
+ * A result that is a promise delays only its own item. If `work` fails, every item of the batch fails.
  */
 export function createTurnBatch<Item, Result>(
   work: (items: readonly Item[], waited?: Waited) => Awaitable<readonly Awaitable<Result>[]>,
@@ -48,11 +43,11 @@ export function createTurnBatch<Item, Result>(
 ): Enqueue<Item, Result> {
   let items: Item[] = []
   let waiting: Waiting<Result>[] = []
-  /** How long the first of `items` waits for another batch. */
+  /** How long the first of `items` has waited for the batch in flight. */
   let waited: Waited | undefined
   let isInFlight = false
 
-  /** Of how many items the next batch is: one at least. */
+  /** The number of items in the next batch, at least one. */
   function sizeOfNext(): number {
     let weight = 0
     const over = items.findIndex(item => {
@@ -143,10 +138,7 @@ function settleFailed<Result>({ failed, resolve, reject }: Waiting<Result>, erro
   }
 }
 
-/**
- * A batch of calls that have several items each: `work` gets the items of all calls of a turn together,
- * and each call resolves to the results of its own items.
- */
+/** As `createTurnBatch`, for calls with several items each: a call resolves to the results of its own items. */
 export function createListBatch<Item, Result>(
   work: (items: readonly Item[], waited: Waited) => Promise<readonly Result[]>,
 ): (items: readonly Item[]) => Promise<readonly Result[]> {

@@ -1,17 +1,17 @@
-/** Worker threads: starting them by source file, their priority, and passing errors between threads. */
+/** Worker threads: starts them, lowers their priority, and passes errors between threads. */
 import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
 import { requireDescriptors } from './descriptors.ts'
 import { codeOf, StoreError } from './errors.ts'
 
-/** The folder `src/`, or in the binary, where this module is part of one file, its equivalent. */
+/** The folder `src/`, or the folder of the entry points in the binary. */
 const SOURCE_ROOT = import.meta.dir.endsWith('/lib') ? join(import.meta.dir, '..') : import.meta.dir
 
-/** More than a thread opens as it starts and begins to work; where they are missing, Bun ends the process. */
+/** More descriptors than a starting thread opens. Without them, Bun ends the process. */
 const DESCRIPTORS = 24
 
 /**
- * Starts the worker of `path`, relative to `src/`. The build must name it as an entry point.
+ * Starts a worker; `path` is relative to `src/`. The build must name it as an entry point.
  * @throws Error when the process is out of file descriptors.
  */
 export function startWorker(path: string): Worker {
@@ -21,7 +21,7 @@ export function startWorker(path: string): Worker {
 
 type TaskReply<Result> = { kind: 'done'; result: Result } | { kind: 'thrown'; error: ErrorMessage }
 
-/** A worker that does one task after the other; what `end` interrupts never comes, unless with `why`. */
+/** A worker that does one task after the other. Tasks that `end` interrupts never settle, or reject with `why`. */
 export type Tasks<Input, Result> = {
   run: (input: Input) => Promise<Result>
   end: (why?: Error) => void
@@ -53,10 +53,10 @@ export function startTasks<Input, Result>(path: string): Tasks<Input, Result> {
   }
 }
 
-/** Work in a worker of its own: its result, and what ends it early; then the result never comes, unless with `why`. */
+/** One task in a worker of its own. If `end` interrupts it, the result never settles, or rejects with `why`. */
 export type Task<Result> = { result: Promise<Result>; end: (why?: Error) => void }
 
-/** Has a worker that calls `doTask` do its work once. */
+/** Starts a worker that calls `doTask` for one task. */
 export function startTask<Input, Result>(path: string, input: Input): Task<Result> {
   try {
     const { run, end } = startTasks<Input, Result>(path)
@@ -66,7 +66,7 @@ export function startTask<Input, Result>(path: string, input: Input): Task<Resul
   }
 }
 
-/** Does work that `startTask` has asked for, and replies with what comes of it. */
+/** Does the work of a task in the worker, and replies with its result or error. */
 export async function doTask<Result>(worker: Worker, work: () => Result | Promise<Result>) {
   const reply = await Promise.try(work).then(
     (result): TaskReply<Result> => ({ kind: 'done', result }),
@@ -75,28 +75,28 @@ export async function doTask<Result>(worker: Worker, work: () => Result | Promis
   worker.postMessage(reply)
 }
 
-/** Lowers the priority of the thread that calls it, for good. Only Linux has priorities of threads. */
+/** Lowers the priority of the calling thread for good. Only Linux has priorities of threads. */
 export function lowerPriority(): void {
   if (process.platform !== 'linux') return
   try {
-    // It gets a tenth of a processor that others need.
+    // On a busy processor it gets a tenth of the time.
     setPriority(Math.max(getPriority(), 10))
   } catch {
-    // Some sandboxes forbid it: then the work has the priority of all other threads.
+    // Some sandboxes forbid it: the priority stays.
   }
 }
 
-/** An error as a message: a structured clone loses an error's class, name and own properties. */
+/** An error as a message. A structured clone would lose its class, name and own properties. */
 export type ErrorMessage = { name: string; message: string; code: string; isDamage: boolean }
 
-/** The message for anything thrown; `code` is `''` when it has none. */
+/** Makes a message of anything thrown; `code` is `''` when it has none. */
 export function toErrorMessage(thrown: unknown): ErrorMessage {
   const { name, message } = thrown instanceof Error ? thrown : new Error(String(thrown))
   const isDamage = thrown instanceof StoreError && thrown.isDamage
   return { name, message, code: codeOf(thrown), isDamage }
 }
 
-/** The error of a message; its class is restored only if it is `StoreError`. */
+/** Makes an error of a message. Only the class `StoreError` is restored. */
 export const toError = ({ name, message, code, isDamage }: ErrorMessage): Error =>
   name === 'StoreError'
     ? new StoreError(message, { isDamage })

@@ -1,9 +1,8 @@
 /**
- * What needs the operator's attention (contract G3), decided from what was read of an installation: a row
- * for each reason. Console, metrics and `doctor` say it from here, in the same words.
+ * What needs the operator's attention (contract G3): a row for each reason, which decides from the facts that were
+ * read. Console, metrics and `doctor` use the same sentences.
  */
-import type { EndingKey, FullKey } from '../access/key.ts'
-import type { KeyShare } from '../access/key-watch.ts'
+import type { EndingKey } from '../access/key.ts'
 import type { Registry, SomeKeys } from '../access/ports.ts'
 import type { CheckerStatus } from '../checker/ports.ts'
 import { describeFailure, type FeedState, isForgotten } from '../feeds/store.ts'
@@ -18,47 +17,49 @@ import {
   type Tally,
 } from '../proxies/freshness.ts'
 
-/** A node as all machines see it, by the clock of their database. */
+/** A node, by the clock of the shared database. */
 export type NodeReport = {
   node: string
   address: string
-  /** Seconds since its copies were last known to be the newest, and since it last said so. */
+  /** Seconds since its copies were last known to be the newest, and since its last report. */
   lagSeconds: number
   silentSeconds: number
 }
 
-/** Space on the disk of the data directory, and what an import may take of it; `null`: inodes are not counted. */
+/** Space on the disk of the data directory, and how much an import may take; `null`: it has no inodes. */
 export type Space = { freeBytes: number; neededBytes: number; freeInodes: number | null }
 
-/** What was read; what is left out is not known, and needs no attention. */
+/** Requests of a key, and how many of them a limit refused (429). */
+export type KeyShare = { id: string; requests: number; refused: number }
+
+/** The facts that were read. A missing fact is unknown and needs no attention. */
 export type Facts = {
   /** `origin` says how to fill a list that is empty. */
   list: ListChecks & { origin: string }
-  /** Requests of the last five minutes, and those of them that found nothing. */
+  /** Requests of the last five minutes, and how many of them found nothing. */
   requests: { all: number; notFound: number }
   feeds: readonly Pick<FeedState, 'source' | 'error' | 'nextTryAt'>[]
-  /** Keys that limits have refused within an hour, those refused most often first. */
+  /** Keys that a limit refused within the last hour, the most often refused first. */
   refused: readonly (KeyShare & { label: string })[]
-  full: SomeKeys<FullKey>
-  /** The keys that end next. */
+  /** The keys that expire next. */
   ending: SomeKeys<EndingKey>
   disk: Space
-  /** Rows checked in the future, and how far this machine's clock is ahead of the database's. */
+  /** Rows with a check in the future, and how far this clock is ahead of the database's. */
   clock: { rows: number; distanceMs: number }
   nodes: readonly NodeReport[]
   checker: CheckerStatus
 }
 
-/** Where a link leads that has no better place. */
+/** The link of a cause without a view of its own. */
 const OVERVIEW = '#overview'
 type Cause = string | { sentence: string; link: string }
 type Row = {
-  /** Where the console shows the cause, unless the cause says so. */
+  /** The view of the console that shows the cause, unless the cause has its own. */
   link: string
   find(facts: Partial<Facts>, nowMs: number): readonly Cause[]
 }
 
-/** A row that judges one of the facts. */
+/** A row that judges one fact. */
 const row = <F extends keyof Facts>(
   fact: F,
   link: string,
@@ -73,14 +74,14 @@ const row = <F extends keyof Facts>(
 
 const percent = (share: number): string => `${counted(Math.floor(share * 100))}%`
 
-/** Keys that a reason names; of more it says how many. */
+/** How many keys a reason names; it counts further ones. */
 export const NAMED_KEYS = 3
-/** Keys that end within this time are said to. */
+/** Keys that expire within this time need attention. */
 export const ENDING_MS = 7 * DAY_MS
 
 type Named = { id: string; label: string }
 
-/** What is said of keys, each with a link to its page. */
+/** A sentence for each key, with a link to its page. */
 function ofKeys<K extends Named>(
   keys: readonly K[],
   say: (key: K) => string,
@@ -96,19 +97,19 @@ function ofKeys<K extends Named>(
 
 const shareOf = ({ requests, refused }: KeyShare): number => refused / requests
 
-/** A node that has said nothing for so long has ended, or answers 503 (contract I3). */
+/** A node that has been silent for longer has ended, or answers 503 (contract I3). */
 export const SILENT_SECONDS_MAX = 5
-/** Copying a large import takes longer than seconds, and one of a million rows not a minute. */
+/** Copying an import of a million rows takes less than a minute. */
 const LAG_SECONDS_MAX = 60
 
-/** From here on, `time` of a query is wrong by a tenth of its default. */
+/** A tenth of the default of `time`. */
 const DISTANCE_MS_MAX = MINUTE_MS
 
 export const describeDistance = (distanceMs: number): string =>
   `this machine’s clock is ${(Math.abs(distanceMs) / SECOND_MS).toFixed(1)} s ` +
   `${distanceMs > 0 ? 'ahead of' : 'behind'} the database’s`
 
-/** For what SQLite keeps beside each database, and the next state of one. */
+/** Enough for the files that SQLite keeps beside its databases, and for a new one. */
 const INODES_MIN = 16
 
 const megabytes = (bytes: number): string => `${counted(Math.ceil(bytes / 1e6))} MB`
@@ -121,10 +122,10 @@ function spaceProblems(space: Space): string[] {
   return [`the disk has ${several(freeInodes, 'free inode')}: remove files that nobody needs`]
 }
 
-/** A checker writes its status every second. One that has not for a day is not meant to run. */
+/** A checker writes its status every second. After a day of silence it is not meant to run. */
 const CHECKER_SILENT_MS = MINUTE_MS
 const COVERAGE_MIN = 0.8
-/** After a start, those that were alive before have to be found again. */
+/** After a start, a checker has to find the living again. */
 const CHECKER_STARTED_MS = 10 * MINUTE_MS
 
 function checkerProblems(status: CheckerStatus, nowMs: number): string[] {
@@ -176,14 +177,6 @@ const ROWS = {
         `(${percent(shareOf(key))}) by a limit`,
     ),
   ),
-  key_at_limit: row('full', '#keys', ({ keys, total }) =>
-    ofKeys(
-      keys,
-      ({ limit, quota }) =>
-        `has used up its ${several(quota, limit === 'daily' ? 'request' : 'network')} of the day`,
-      total,
-    ),
-  ),
   key_expiring: row('ending', '#keys', ({ keys, total }) =>
     ofKeys(keys, ({ expiresAt }) => `ends on ${formatDay(utcDay(expiresAt))}`, total),
   ),
@@ -220,10 +213,10 @@ const ROWS = {
 type Reason = keyof typeof ROWS
 export const REASONS = Object.keys(ROWS) as Reason[] // of the table itself
 
-/** Something that needs attention, and the fragment of the console where its cause is. */
+/** Something that needs attention, and the view of the console that shows its cause. */
 export type Attention = { reason: Reason; sentence: string; link: string }
 
-/** All that needs attention, in the order of the table. */
+/** Everything that needs attention, in the order of the table. */
 export const attentionTo = (facts: Partial<Facts>, nowMs: number): Attention[] =>
   REASONS.flatMap(reason => {
     const { link, find } = ROWS[reason]
@@ -236,7 +229,7 @@ export const attentionTo = (facts: Partial<Facts>, nowMs: number): Attention[] =
 /** Reasons that only a running server knows: it counts requests. */
 const COUNTED: ReadonlySet<Reason> = new Set(['not_found', 'key_refused'])
 
-/** What a server has counted, for `doctor`. */
+/** The sentences that only a server can count, for `doctor`. */
 export const countedBy = (found: readonly Attention[]): string[] =>
   found.filter(({ reason }) => COUNTED.has(reason)).map(({ sentence }) => sentence)
 
@@ -254,10 +247,8 @@ export function judgeChecker(status: CheckerStatus | null, nowMs: number): Resul
   return finding(sentencesOn({ checker: status }, nowMs), queues)
 }
 
-/** Which keys are at a limit or end soon: that is allowed, and their customers may need something. */
+/** Which keys end soon. That is allowed, but their customers may need new ones. */
 export async function judgeKeys(keys: Registry['keys'], nowMs: number): Promise<Result> {
-  const full = await keys.full(nowMs, NAMED_KEYS)
   const ending = await keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)
-  const notes = sentencesOn({ full, ending }, nowMs)
-  return finding([], 'no key has used up its day, or ends within 7 days', notes)
+  return finding([], 'no key ends within 7 days', sentencesOn({ ending }, nowMs))
 }

@@ -1,6 +1,6 @@
 /**
- * The table of metrics: every family that is shown, in this order (contract G4). No label holds a key,
- * its id, a path that has no route, or anything else that clients choose.
+ * The table of metrics, in the order of the text (contract G4). No label holds anything that clients choose, such as
+ * a key, its id, or a path without a route.
  */
 import { type ErrorCode, STATUS } from '../api/errors.ts'
 import type { AdmissionCounts } from '../api/handler.ts'
@@ -17,7 +17,7 @@ import type { DatabaseState, ReplicationState } from './observed.ts'
 import type { ProcessState } from './process.ts'
 import { type AllTraffic, type RouteTraffic, statusOf } from './traffic.ts'
 
-/** All that one scrape shows, as of one moment. */
+/** Everything that one scrape shows, at one moment. */
 export type Reading = {
   nowMs: number
   traffic: AllTraffic
@@ -26,9 +26,9 @@ export type Reading = {
   /** `null` while the list cannot be read. */
   list: ListChecks | null
   breakdown: Breakdown | null
-  /** Each with the label that names it. Sources are masked, so two feeds may have the same one. */
+  /** Each with a label of its own. */
   feeds: readonly { source: string; state: FeedState }[]
-  /** `null` where none ever ran. */
+  /** `null`: none ever ran. */
   checker: CheckerStatus | null
   databases: readonly DatabaseState[]
   attention: readonly Attention[] | null
@@ -39,7 +39,7 @@ export type Reading = {
   build: { readonly [label: string]: string }
 }
 
-type Labels = { readonly [label: string]: string | number }
+export type Labels = { readonly [label: string]: string | number }
 export type Sample = {
   value: number
   labels?: Labels
@@ -57,7 +57,7 @@ type Family = {
   read: Read
 }
 
-/** A family; names that any process has begin with `process_`, all others get our prefix. */
+/** A family. Names that any process has begin with `process_`; all others get our prefix. */
 const family = (type: Type, name: string, help: string, labels: string[], read: Read): Family => {
   return {
     name: name.startsWith('process_') ? name : `proxylist_${name}`,
@@ -68,7 +68,7 @@ const family = (type: Type, name: string, help: string, labels: string[], read: 
   }
 }
 
-/** A value that is `null` while it is not known has no sample. */
+/** An unknown value has no sample. */
 const sampleOf = (value: number | null | undefined, labels: Labels = {}): Sample[] =>
   value === null || value === undefined ? [] : [{ value, labels }]
 
@@ -83,7 +83,7 @@ const perFeed = (type: Type, name: string, help: string, value: (s: FeedState) =
     feeds.flatMap(({ source, state }) => sampleOf(value(state), { source })),
   )
 
-/** A family of what the checker says. */
+/** A value of the checker's status. */
 const ofChecker = (name: string, help: string, value: (s: CheckerStatus) => number | null) =>
   gauge(`checker_${name}`, help, ({ checker }) => checker && value(checker))
 
@@ -92,7 +92,7 @@ const perDatabase = (type: Type, name: string, help: string, value: (s: Database
     databases.map(state => ({ value: value(state), labels: { database: state.name } })),
   )
 
-/** The samples of a histogram: its buckets hold what is in those below them, too. */
+/** The samples of a histogram. Each bucket includes the ones below it. */
 function samplesOf({ counts, sumSeconds }: Histogram, labels: Labels = {}): Sample[] {
   let count = 0
   const buckets = Array.from(counts, (own, at): Sample => {

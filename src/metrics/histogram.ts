@@ -1,11 +1,11 @@
-/** Histograms of durations: their buckets, counting one duration, and quantiles of many. Pure. */
+/** Histograms of durations, and their quantiles. Pure. */
 
-/** Upper bounds of the buckets, in seconds; a last one takes what is longer. */
+/** Upper bounds of the buckets, in seconds. One more bucket takes longer durations. */
 export const BOUNDS_SECONDS = [
   ...[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5],
 ] as const
 
-/** How many durations are in each bucket, not in those below it, and their sum in seconds. */
+/** The number of durations in each bucket alone, and their sum. */
 export type Histogram = { readonly counts: Float64Array; sumSeconds: number }
 
 export const createHistogram = (): Histogram => ({
@@ -13,7 +13,7 @@ export const createHistogram = (): Histogram => ({
   sumSeconds: 0,
 })
 
-/** Counts a duration. From the shortest on, because nearly all are short. */
+/** Counts a duration. It searches from the shortest bucket, because nearly all are short. */
 export function observe(histogram: Histogram, seconds: number): void {
   let at = 0
   while (at < BOUNDS_SECONDS.length && seconds > (BOUNDS_SECONDS[at] ?? 0)) at += 1
@@ -22,8 +22,8 @@ export function observe(histogram: Histogram, seconds: number): void {
 }
 
 /**
- * A quantile (0 to 1) of the durations in these buckets, in seconds, as Prometheus estimates it: they
- * lie evenly in their bucket, and those of the last one at its lower bound. `null` without any.
+ * A quantile (0 to 1) in seconds, estimated as Prometheus does: durations lie evenly in their bucket, and in the
+ * last one at its lower bound. `null` without any.
  */
 export function quantileOf(counts: ArrayLike<number>, quantile: number): number | null {
   const buckets = Array.from(counts)

@@ -1,6 +1,6 @@
 /**
- * What is read when metrics are scraped, besides counters: the port of stores, feeds and files.
- * Everything here takes microseconds, or happens off the main thread.
+ * The port through which metrics read stores, feeds and files. Reading takes microseconds, or happens off the main
+ * thread.
  */
 import type { CheckerStatus } from '../checker/ports.ts'
 import type { StoredFeed } from '../feeds/store.ts'
@@ -38,15 +38,15 @@ export type Observed = {
   space: () => Space | null
   /** Checks of the list, all or up to an instant, and how many are ahead of that. @throws StoreError. */
   checks: (untilMs?: number) => ListChecks
-  /** How far this machine's clock is ahead of that of a shared database. */
+  /** How far this clock is ahead of the shared database's. */
   clockDistanceMs: () => Awaitable<number>
   /** The nodes of a shared database. */
   nodes: () => Awaitable<readonly NodeReport[]>
-  /** The list as it was up to 15 s before `nowMs`, or while it is counted again up to 2 minutes. @throws StoreError. */
+  /** The list up to 15 s before `nowMs`, or up to 2 minutes while it is counted. @throws StoreError. */
   breakdown: (nowMs: number) => Awaitable<Breakdown>
   /** Their sources are masked. @throws when they cannot be read. */
   feeds: () => Awaitable<readonly StoredFeed[]>
-  /** What the checker said last; `null`: none ever ran. @throws when it cannot be read. */
+  /** The last status of the checker; `null`: none ever ran. @throws when it cannot be read. */
   checker: () => Awaitable<CheckerStatus | null>
   /** `null`: the data are this machine's own. */
   replication: () => ReplicationState | null

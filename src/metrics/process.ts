@@ -1,4 +1,4 @@
-/** What the process itself uses, and how late its event loop is. */
+/** The resources of the process, and the lag of its event loop. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { type Later, PROCESS_START_MS } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
@@ -6,7 +6,7 @@ import { createHistogram, type Histogram, observe } from './histogram.ts'
 
 export type ProcessState = {
   cpuSeconds: number
-  /** `null` is what the system does not say, or not while no file can be opened; only Linux says all. */
+  /** `null`: unknown on this system, or no file can be opened. Only Linux has all. */
   residentBytes: number | null
   startSeconds: number
   /** Open file descriptors, and the most there may be. */
@@ -14,7 +14,7 @@ export type ProcessState = {
   maxFds: number | null
 }
 
-/** What `read` returns; `null` when it fails. */
+/** Returns what `read` returns; `null` when it fails. */
 export function attempt<T>(read: () => T): T | null {
   try {
     return read()
@@ -48,7 +48,7 @@ export const EVERY_MS = 100
 /** A monotonic clock and timers. */
 export type Timing = { elapsedMs: () => number; later: Later }
 
-/** From now on measures how much later than asked a timer fires; a loop blocked for a second: once. */
+/** Measures how late a timer fires, from now on. A loop that is blocked for a second counts once. */
 export function watchEventLoop({ elapsedMs, later }: Timing): Histogram {
   const lags = createHistogram()
   function next(): void {

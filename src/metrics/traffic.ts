@@ -1,23 +1,20 @@
-/**
- * The counters of requests: plain numbers, which cost a request nanoseconds and are read when
- * metrics are scraped. They begin at 0 with the process. Knows nothing of HTTP besides its statuses.
- */
+/** Counters of requests: plain numbers, which cost a request nanoseconds. They begin at 0 with the process. */
 
 import type { Sent } from '../api/answer.ts'
 import { type ErrorCode, STATUS } from '../api/errors.ts'
 import { createHistogram, type Histogram, observe } from './histogram.ts'
 
-/** How a request ended: with an error code, or with a status that is no error. */
+/** The outcome of a request: an error code, or a status that is no error. */
 export type CodeOrStatus = ErrorCode | number
 
-/** The counters of a route: a path of the table of routes, so there are few. */
+/** The counters of a route. */
 export type RouteTraffic = {
   readonly path: string
-  /** Requests that are over, by outcome: one look-up for each. Of a stream, when its body begins. */
+  /** Answered requests by outcome. A stream counts when its body begins. */
   readonly outcomes: Map<CodeOrStatus, { count: number }>
-  /** Time until the reply was ready; of a stream, until its body begins. */
+  /** Time until the reply was ready, or the body of a stream began. */
   readonly durations: Histogram
-  /** What was given to connections; of streams, once they are over, before compression. */
+  /** Given to connections; of a stream when it ends, before compression. */
   records: number
   bytes: number
 }
@@ -30,7 +27,7 @@ export type AllTraffic = {
   streams: { begun: number; ended: number; truncated: number }
 }
 
-/** Requests of the list that are over, as the console shows them. */
+/** Answered requests of a route, as the console shows them. */
 export type Traffic = {
   /** 200, 404, 429, 5xx, and other 4xx. */
   ok: number
@@ -47,7 +44,7 @@ export type Traffic = {
 export const statusOf = (outcome: CodeOrStatus): number =>
   typeof outcome === 'number' ? outcome : STATUS[outcome]
 
-/** The codes of our own failures, counted from 0, so that the first one is an increase. */
+/** The codes of failures. They are counted from 0, so that the first one is an increase. */
 const FAILURES = (Object.keys(STATUS) as ErrorCode[]) // of the table itself
   .filter(code => STATUS[code] >= 500)
 
@@ -58,7 +55,7 @@ export function createCounters() {
   const streams = { begun: 0, ended: 0, truncated: 0 }
   const all: AllTraffic = { routes, begun: 0, ended: 0, streams }
 
-  /** The counters of a route; call it once for each, not for each request. */
+  /** The counters of a route. Call it once for each route. */
   function route(path: string): RouteTraffic {
     const known = routes.get(path)
     if (known !== undefined) return known
@@ -81,7 +78,7 @@ export function createCounters() {
       observe(of.durations, seconds)
     },
 
-    /** Counts a stream whose body begins; call what it returns when that is over. */
+    /** Counts a stream whose body begins. Call the returned function when it ends. */
     beginStream(of: RouteTraffic): (sent: Sent) => void {
       streams.begun += 1
       return ({ records, bytes, isTruncated }) => {
@@ -92,7 +89,7 @@ export function createCounters() {
       }
     },
 
-    /** The requests of a route, summed up by what their status says. */
+    /** The requests of a route by class of status. */
     traffic(path: string): Traffic {
       const { outcomes, durations, records, bytes } = route(path)
       const sums = { ok: 0, notFound: 0, refused: 0, failed: 0, rejected: 0 }

@@ -171,8 +171,7 @@ export function createReporter(shown: string, { say, sayRepeated }: NodeOptions[
       failures += Number(isOfAll)
       if (wrong.keys !== '') return
       const requests = isOfAll ? 'cannot be counted and get' : 'of some keys or addresses get'
-      const sentence = `requests ${requests} 503: ${messageOf(failure)}`
-      sayRepeated(sentence, sentence)
+      sayRepeated(`requests ${requests} 503: ${messageOf(failure)}`)
       isUncounted ||= isOfAll
       isSeen ||= isOfAll
     },

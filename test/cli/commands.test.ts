@@ -120,12 +120,14 @@ test('commands that make, change or remove keys and plans print with --json what
   const ask = async (line: string) =>
     JSON.parse((await take(cwd, { args: `${line} --json`, stdout: /^\{\n/, stderr: /./ })).stdout)
   const first = { plan: 'classic', label: 'first', note: '', expires: '2026-11-21T12:00:00.000Z' }
-  const made = await ask('keys add --plan classic --label first --expires 1d --key first-012345')
+  const made = await ask(
+    'keys add --plan classic --label first --expires 1d --key first-0123456789',
+  )
   const { id } = made
   expect(made).toEqual({
     id: expect.stringMatching(/^[a-z0-9]{8}$/),
     ...first,
-    key: 'first-012345',
+    key: 'first-0123456789',
   })
   const temp = { plan: 'temp', expires: '2026-11-20T13:00:00.000Z' }
   expect(await ask('keys temp --ttl 1h')).toMatchObject(temp)

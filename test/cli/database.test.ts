@@ -174,7 +174,7 @@ test.skipIf(!HAS_POSTGRES)(
 test.skipIf(!HAS_POSTGRES)('two machines may be the first to use a database at once', async () => {
   const { cwd, url, step } = await start()
   const env = { PROXYLIST_DATABASE: url }
-  const add = () => proxylist(['keys', 'add', '--key', 'the-same-key'], { cwd, env })
+  const add = () => proxylist(['keys', 'add', '--key', 'the-same-key-0123'], { cwd, env })
   const added = await Promise.all([add(), add()])
   expect(added.map(({ exitCode }) => exitCode).toSorted()).toEqual([0, 1])
   const keys = await step('keys list --json', { stdout: /./ })

@@ -370,9 +370,9 @@ describe('keys export and keys import', () => {
     expect(await there(`keys import ${file}`)).toMatchObject({ stderr: '2 keys are imported\n' })
     expect(await stdoutOf(there('keys export'))).toBe(exported)
     const csv =
-      'key,label,note,plan,expires\nold-1,"Example, ""Ltd""",owes,classic,2027-01-31\r\nold-2,,,,\nold-3,x,,,30d\n'
+      'key,label,note,plan,expires\nold-1-0123456789ab,"Example, ""Ltd""",owes,classic,2027-01-31\r\nold-2-0123456789ab,,,,\nold-3-0123456789ab,x,,,30d\n'
     expect(await there('keys import -', csv)).toMatchObject({ stderr: '3 keys are imported\n' })
-    expect(await there('keys import -', 'Expires,KEY\nnever,old-4\n')).toMatchObject({
+    expect(await there('keys import -', 'Expires,KEY\nnever,old-4-0123456789ab\n')).toMatchObject({
       stderr: '1 key is imported\n',
     })
     const keys = (await listed(there)).filter(({ plan }) => plan !== 'free' && plan !== null)
@@ -383,7 +383,14 @@ describe('keys export and keys import', () => {
       ['x', '', 'standard', '2026-12-20T12:00:00.000Z'],
     ])
     const own = await startChild(other)
-    for (const key of [KEY, next, 'temp_one', 'old-1', 'old-2', 'old-3']) {
+    for (const key of [
+      KEY,
+      next,
+      'temp_one',
+      'old-1-0123456789ab',
+      'old-2-0123456789ab',
+      'old-3-0123456789ab',
+    ]) {
       expect(await ask(own, `/api?key=${key}`)).toBe(FOUND)
     }
     await own.stop()
@@ -447,13 +454,13 @@ describe('keys export and keys import', () => {
 const bad = (lines: number): string =>
   `proxylist: -: ${lines} bad line${lines === 1 ? '' : 's'}; no key was imported`
 const NO_KEY =
-  'key must be 1 to 256 characters without white space, not demo and not starting with temp_'
+  'key must be 16 to 256 characters without white space, not demo and not starting with temp_'
 const COLUMNS = 'columns are key, label, note, plan, expires'
 /** What is wrong with a file, and what import says. */
 const BAD_FILES: readonly (readonly [string, string, readonly unknown[]])[] = [
   [
     'every bad line, with its reason and without the key',
-    'key,label,plan,expires\nsecret-1,,,\ndemo,,,\ntemp_x,,,\nsecret-2,,gold,\nsecret-3,,,soon\nsecret-4,,Big,\na,b\n',
+    'key,label,plan,expires\nsecret-1-0123456789,,,\ndemo,,,\ntemp_x,,,\nsecret-2-0123456789,,gold,\nsecret-3-0123456789,,,soon\nsecret-4-0123456789,,Big,\na,b\n',
     [
       ...[`-:3: ${NO_KEY}`, `-:4: ${NO_KEY}`],
       "-:5: there is no plan 'gold'; make it with: proxylist plans set gold",
@@ -465,7 +472,7 @@ const BAD_FILES: readonly (readonly [string, string, readonly unknown[]])[] = [
   ],
   [
     'a plan there is not, which is said once, and keys that are known or there twice',
-    `key,plan\nsecret-1,\nsecret-2,gold\nsecret-1,\nsecret-3,gold\n${KEY},\n`,
+    `key,plan\nsecret-1-0123456789,\nsecret-2-0123456789,gold\nsecret-1-0123456789,\nsecret-3-0123456789,gold\n${KEY},\n`,
     [
       "-:3: there is no plan 'gold'; make it with: proxylist plans set gold",
       expect.stringMatching(/^-:4: this key exists, as [a-z0-9]{8} or in an earlier line$/),
@@ -475,7 +482,7 @@ const BAD_FILES: readonly (readonly [string, string, readonly unknown[]])[] = [
   ],
   [
     'plans that are not for keys',
-    'key,plan\nsecret-1,demo\nsecret-2,temp\n',
+    'key,plan\nsecret-1-0123456789,demo\nsecret-2-0123456789,temp\n',
     ['-:2: plan demo is not for regular keys', '-:3: plan temp is not for regular keys', bad(2)],
   ],
   [
@@ -485,12 +492,12 @@ const BAD_FILES: readonly (readonly [string, string, readonly unknown[]])[] = [
   ],
   [
     'quotes that are wrong, of which each costs its own line',
-    'key,label\nsecret-1,"open\n"secret-2","x, ""y"""\nsecret-3,"x" y\n',
+    'key,label\nsecret-1-0123456789,"open\n"secret-2-0123456789","x, ""y"""\nsecret-3-0123456789,"x" y\n',
     [...[2, 4].map(line => `-:${line}: it ${BAD_QUOTE}`), bad(2)],
   ],
   [
     'an unknown column, which it does not repeat: it may be a key',
-    'secret-1,label\nsecret-2,x\n',
+    'secret-1-0123456789,label\nsecret-2-0123456789,x\n',
     [`proxylist: the header has an unknown column; ${COLUMNS}`],
   ],
   ['no column key', 'label\nx\n', [`proxylist: the header has no column key; ${COLUMNS}`]],

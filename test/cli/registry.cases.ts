@@ -74,8 +74,8 @@ export const KEYS: readonly Transcript[] = [
     name: 'keys add --key - takes the key from the line of stdin',
     steps: [
       ...[
-        ['one-0123456789', 'one-0123456789'],
-        ['four-ключ-0123456789', 'four-ключ-0123456789\r\n\r\n'],
+        ['one-0123456789abcdef', 'one-0123456789abcdef'],
+        ['four-ключ-0123456789abc', 'four-ключ-0123456789abc\r\n\r\n'],
         ['x'.repeat(256), `${'x'.repeat(256)}\n`],
       ].map(([key = '', stdin = '']) => ({
         args: 'keys add --key -',
@@ -86,7 +86,7 @@ export const KEYS: readonly Transcript[] = [
       {
         args: 'keys add',
         env: { PROXYLIST_KEY: '-' },
-        stdin: 'one-0123456789\n',
+        stdin: 'one-0123456789abcdef\n',
         exitCode: 1,
         stderr: /^proxylist: this key exists already, with id [a-z0-9]{8}\n$/,
       },
@@ -95,15 +95,16 @@ export const KEYS: readonly Transcript[] = [
   {
     name: 'keys add --key - refuses what is no key, or more than one, without repeating it, and makes none',
     steps: [
-      ...['one-0123456789\ntwo-0123456789\n', `one-0123456789\n${'y'.repeat(100_000)}`].map(stdin =>
-        noKey(stdin, 'one line; proxylist keys import takes many keys'),
-      ),
-      ...['', '\nlate-0123456789\n', ' spaced-0123456789\n', 'temp_0123456789\n']
-        .concat('x'.repeat(100_000), 'nul-\0-0123456789\n')
+      ...[
+        'one-0123456789abcdef\ntwo-0123456789abcdef\n',
+        `one-0123456789abcdef\n${'y'.repeat(100_000)}`,
+      ].map(stdin => noKey(stdin, 'one line; proxylist keys import takes many keys')),
+      ...['', '\nlate-0123456789abcdef\n', ' spaced-0123456789abcdef\n', 'temp_0123456789abcdef\n']
+        .concat('x'.repeat(100_000), 'nul-\0-0123456789abcdef\n')
         .map(stdin =>
           noKey(
             stdin,
-            '1 to 256 characters without white space, not demo and not starting with temp_',
+            '16 to 256 characters without white space, not demo and not starting with temp_',
           ),
         ),
       MADE,

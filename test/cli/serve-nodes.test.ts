@@ -341,15 +341,11 @@ describe.skipIf(!HAS_POSTGRES)('what needs attention of several machines', () =>
       const { attention } = (await response.json()) as State
       return attention.filter(each => each.reason === reason).map(({ sentence }) => sentence)
     }
-    await run(url, 'plans', 'set', 'small', '--daily', '1')
-    await run(url, 'keys', 'add', '--key', KEY, '--plan', 'small', '--label', 'acme')
+    await run(url, 'keys', 'add', '--key', KEY, '--label', 'acme', '--expires', '2026-11-24')
     await until(() => isReady(node))
-    await until(async () => (await statusOf(node, KEY)) === 429)
-    expect(await said('key_at_limit')).toEqual([
-      expect.stringMatching(/^key acme \(\w{8}\) has used up its 1 request of the day$/),
+    expect(await said('key_expiring')).toEqual([
+      expect.stringMatching(/^key acme \(\w{8}\) ends on 2026-11-24$/),
     ])
-    await run(url, 'plans', 'set', 'small', '--daily', '9')
-    expect(await said('key_at_limit')).toEqual([])
 
     // Its clock is that of a test, the database’s is right.
     expect(await said('clock')).toEqual([

@@ -363,9 +363,11 @@ const CASES: { [name in SettingName]: Case } = {
   enabled: [undefined, ['on', 'off'], ['1', 'ON', 'true'], 'on or off'],
   key: [
     undefined,
-    ['k', 'pl_old', 'DEMO', 'demo2', 'tmp_x', 'a/b+c==&d', K],
-    ['demo', 'temp_', 'temp_abc', 'a b', ' a', 'a\n', 'a\u0000', `${K}k`],
-    '1 to 256 characters without white space, not demo and not starting with temp_',
+    ['0123456789abcdef', 'pl_old-0123456789', 'tmp_0123456789ab', 'a/b+c==&d0123456789', K, '-'],
+    ['demo', '0123456789abcde', 'temp_0123456789abc', `${K}k`].concat(
+      ['a b', ' a', 'a\n', 'a\u0000'].map(start => `${start}0123456789abcdef`),
+    ),
+    '16 to 256 characters without white space, not demo and not starting with temp_',
   ],
   ttl: durationCase(DAY),
   burst: [

@@ -54,20 +54,6 @@ test('in a crowd, no key is looked for where none is given', async () => {
   expect(new Set(looked)).toEqual(new Set([KEY]))
 })
 
-test('a client that leaves before its turn is not admitted, and logged without a reply', async () => {
-  const service = await startInProcess(dataDirectory(undefined, { daily: 100 }), {})
-  const leaving = new AbortController()
-  const { signal } = leaving
-  const all = Array.from({ length: 70 }, () => service.request('/healthz'))
-  const left = service.request(ASK, { signal })
-  leaving.abort()
-  await Promise.all([...all, left.catch(() => {})])
-  const { headers } = await service.request(ASK)
-  expect(headers.get('ratelimit')).toContain('r=99;')
-  expect(service.output()).toContain('"path":"/api","status":null,"key":null')
-  expect(await service.metrics()).toContain('status="499"')
-})
-
 const cities = (n: number): string => Array.from({ length: 100 }, (_, i) => `city${n}x${i}`).join()
 
 // Not with a key that may ask: when its budget is used up, answers come from the worker, whenever that is done.

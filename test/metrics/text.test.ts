@@ -1,18 +1,12 @@
 /** Holds what a scrape costs, what it waits for, and what it shows of feeds. */
 import { describe, expect, spyOn, test } from 'bun:test'
-import { prometheusContentType } from 'prom-client'
 import { createAdmissionCounts } from '../../src/api/handler.ts'
 import type { StoredFeed } from '../../src/feeds/store.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import type { Attention } from '../../src/metrics/attention.ts'
-import { METRICS_TYPE, type Observed } from '../../src/metrics/observed.ts'
+import type { Observed } from '../../src/metrics/observed.ts'
 import { EVERY_MS } from '../../src/metrics/process.ts'
-import {
-  createMetricsText,
-  FEEDS_MAX,
-  LABEL_LENGTH_MAX,
-  WAIT_MS_MAX,
-} from '../../src/metrics/text.ts'
+import { createMetricsText, WAIT_MS_MAX } from '../../src/metrics/text.ts'
 import { createCounters } from '../../src/metrics/traffic.ts'
 import type { Breakdown } from '../../src/proxies/stats.ts'
 import { CHECKER_STATUS } from '../support/checker-status.ts'
@@ -49,13 +43,9 @@ function scraped(
   attention: () => Promise<readonly Attention[]> = async () => [],
 ) {
   let elapsedMs = 0
-  let readings = 0
   const timers = new Map<() => void, number>()
   const observed: Observed = {
-    databases() {
-      readings += 1
-      return []
-    },
+    databases: () => [],
     space: () => null,
     checks: () => ({ rows: 3, newest: T0 / 1000, ahead: 0 }),
     clockDistanceMs: () => 0,
@@ -83,7 +73,6 @@ function scraped(
   })
   return {
     scrape,
-    readings: () => readings,
     /** Lets time pass, in which timers that are due fire, `lateMs` late. */
     passMs(ms: number, lateMs = 0): void {
       elapsedMs += ms + lateMs
@@ -96,37 +85,7 @@ function scraped(
   }
 }
 
-test('its content type is that of prom-client, which is loaded later', () => {
-  expect(METRICS_TYPE).toBe(prometheusContentType)
-})
-
 describe('scrapes', () => {
-  test('within a second share one text: a thousand cost what one does', async () => {
-    const { scrape, readings, passMs } = scraped()
-    const texts = await Promise.all(Array.from({ length: 1000 }, scrape))
-    expect(new Set(texts).size).toBe(1)
-    expect(readings()).toBe(1)
-    passMs(999)
-    await scrape()
-    expect(readings()).toBe(1)
-    passMs(1)
-    await scrape()
-    expect(readings()).toBe(2)
-  })
-
-  test('that fail are not shared: the next one tries again', async () => {
-    let isFailing = true
-    const { scrape } = scraped({
-      databases() {
-        if (isFailing) throw new Error('no file')
-        return []
-      },
-    })
-    await expect(scrape()).rejects.toThrow('no file')
-    isFailing = false
-    expect(valueOf(await scrape(), 'proxylist_list_rows')).toBe(3)
-  })
-
   test('wait a second at most for the list to be counted, and show it at the next one', async () => {
     const { promise, resolve } = Promise.withResolvers<Breakdown>()
     const { scrape, passMs } = scraped({ breakdown: () => promise })
@@ -214,21 +173,6 @@ describe('feeds', () => {
       ['https://a.example/list?key=*** #2', 2],
       ['https://a.example/list?key=*** #3', 3],
     ])
-  })
-
-  test('are at most two hundred, those that fail first, with labels that are not long', async () => {
-    const feeds = Array.from({ length: 10 * FEEDS_MAX }, (_, i) =>
-      feedOf(`/data/${'x'.repeat(4000)}${i}`, { rows: i, failures: i >= 1900 ? 1 : 0 }),
-    )
-    const { scrape } = scraped({ feeds: () => feeds })
-    const shown = samplesOf(await scrape()).filter(({ name }) => name === NAME)
-    expect(shown).toHaveLength(FEEDS_MAX)
-    const rows = shown.map(({ value }) => value).toSorted((a, b) => a - b)
-    expect(rows).toEqual([...Array(100).keys(), ...Array.from({ length: 100 }, (_, i) => 1900 + i)])
-    expect(new Set(shown.map(({ labels }) => labels.source)).size).toBe(FEEDS_MAX)
-    for (const { labels } of shown) {
-      expect(labels.source?.length).toBeLessThanOrEqual(LABEL_LENGTH_MAX + ' #2000'.length)
-    }
   })
 
   test.if(HAS_PROMTOOL)(

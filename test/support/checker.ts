@@ -200,7 +200,7 @@ export function createWorld(options: Partial<CheckerOptions> = {}) {
       accepts: () => true,
       log: {
         say: world.said.push.bind(world.said),
-        sayRepeated: (_, what) => world.said.push(what),
+        sayRepeated: what => world.said.push(what),
       },
       ...{ perSecond: 20, inFlightMax: 500, speedBytesADay: 2 ** 40 },
       sliceMs: 250,

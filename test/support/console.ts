@@ -5,7 +5,6 @@ import { createLogTap } from '../../src/admin/live-log.ts'
 import { createApp } from '../../src/app.ts'
 import { readRanges } from '../../src/config/parsers.ts'
 import { type Console, createConsole, makeToken } from '../../src/console.ts'
-import type { Later } from '../../src/lib/clock.ts'
 import { observeData } from '../../src/sqlite/metrics.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
 import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
@@ -21,7 +20,6 @@ type ConsoleOptions = {
   metricsOpen?: boolean
   runImport?: ImportParts['run']
   feeds?: Parameters<typeof createConsole>[0]['feeds']
-  later?: Later
 }
 
 /** The parts of a request; `json` becomes its body. */
@@ -31,12 +29,11 @@ type Asking = {
   json?: unknown
   body?: string
   signal?: AbortSignal
-  ip?: string
 }
 
 /** Asks a console, without header fields of its own and as its page does. */
 function createAsk(handle: Console['handle'], token: string) {
-  const askBare = async (path: string, { ip = '127.0.0.1', json, ...rest }: Asking = {}) => {
+  const askBare = async (path: string, { json, ...rest }: Asking = {}) => {
     const body = json === undefined ? rest.body : JSON.stringify(json)
     const request = new Request(`http://${HOST}${path}`, {
       ...(rest.method !== undefined && { method: rest.method }),
@@ -44,7 +41,7 @@ function createAsk(handle: Console['handle'], token: string) {
       headers: { host: HOST, ...rest.headers },
       ...(body !== undefined && { body }),
     })
-    return answerOf(await handle(request, WHERE, ip))
+    return answerOf(await handle(request, WHERE))
   }
   /** With the token, and with the type of JSON where there is some. */
   const ask = (path: string, asking: Asking = {}): Promise<Answer> =>
@@ -61,7 +58,7 @@ function createAsk(handle: Console['handle'], token: string) {
 
 /** A service with its console on a data directory. */
 export function startConsole(dir: string, options: ConsoleOptions = {}) {
-  const { metricsOpen = false, runImport = null, feeds = null, later } = options
+  const { metricsOpen = false, runImport = null, feeds = null } = options
   let nowMs = T0
   const said: string[] = []
   const lines: string[] = []
@@ -72,7 +69,7 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
   const tap = createLogTap({
     ...{ hasLines: true, say, close: async () => {} },
     line: text => void lines.push(text),
-    sayRepeated: (_, sentence) => say(sentence),
+    sayRepeated: say,
   })
   const { keys, usage } = registry
   const app = createApp(
@@ -106,7 +103,6 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
     },
     settings: { data: dir, metricsOpen, providerService: 'the service' },
     observed: observeData(dir, registry, list),
-    ...(later && { later }),
   })
   const { token } = makeToken(dir)
   let isOpen = true

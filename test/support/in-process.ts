@@ -1,7 +1,7 @@
 /** The service in process, on the stores that `serve` uses, its clock moved by hand. */
 import { type App, type AppStores, createApp } from '../../src/app.ts'
 import { readOrigins, readRanges } from '../../src/config/parsers.ts'
-import { createMetrics } from '../../src/console.ts'
+import { createMetricsText } from '../../src/metrics/text.ts'
 import { observeNode, openNode } from '../../src/node/node.ts'
 import { observeData } from '../../src/sqlite/metrics.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
@@ -49,7 +49,7 @@ async function openStores({ dir, options, providerService, clock, write }: Store
   let [atMs, elapsedMs] = [T0, 0]
   const node = await openNode({
     ...{ dir: copies, url, timeoutMs: 20_000, provider: providerService, clock },
-    log: { say: write, sayRepeated: (_, sentence) => write(sentence) },
+    log: { say: write, sayRepeated: write },
     elapsedMs: () => elapsedMs,
   })
   while (node.problem() !== null) await Bun.sleep(5)
@@ -69,7 +69,7 @@ export async function startInProcess(
   options: ServeOptions,
   exchange: Exchange = () => ({}),
 ): Promise<InProcess> {
-  const { errors = 'json', providerService = 'the service', cors, later, onRepeated } = options
+  const { errors = 'json', providerService = 'the service', cors, onRepeated } = options
   const { page = 'on', publicStats = 'full', siteName = 'proxylist', contact, keyUrl } = options
   let nowMs = T0
   const lines: string[] = []
@@ -94,14 +94,12 @@ export async function startInProcess(
     clock,
     {
       ...{ hasLines: true, line: write, say: write, close: async () => {} },
-      sayRepeated(topic, sentence) {
+      sayRepeated(sentence, topic = sentence) {
         onRepeated?.(topic)
         write(sentence)
       },
     },
-    later,
   )
-  if (later === undefined) app.releaseDelayed()
   const ask = (path: string, init: RequestInit = {}): Promise<Response> => {
     const request = new Request(`http://${PEER}${path}`, init)
     const forwardedFor = request.headers.get('x-forwarded-for')
@@ -112,7 +110,9 @@ export async function startInProcess(
   let elapsedMs = 0
   /** Each scrape comes a second after the one before, and waits for the list. */
   const timing = { elapsedMs: () => (elapsedMs += 1000), later: () => () => {} }
-  const metrics = createMetrics(app, observed, async () => [], clock, timing)
+  const { counted } = app
+  const attention = async () => []
+  const metrics = createMetricsText({ counted, observed, attention, clock, timing })
   /** The clock of a database is set by a statement. */
   let clockSet: Promise<unknown> | null = null
   let isOpen = true

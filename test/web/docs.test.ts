@@ -51,7 +51,7 @@ describe('the page', () => {
     ...['total', 'matching', 'facets', 'histograms', 'cities', 'examples'].map(n => `stats-${n}`),
     ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'X-Request-Id'].map(n => `header-${n}`),
     ...['start', 'keys', 'api', 'forms', 'record', 'errors', 'limits', 'key', 'stats'],
-    ...['healthz', 'readyz', 'clients'],
+    ...['clients'],
   ])('has an anchor %s', id => expect(ids).toContain(id))
 
   test('has each anchor once, and no link that leads nowhere', () => {

@@ -5,22 +5,15 @@
  */
 import type { Lang, Text } from '../../proxies/proxy.ts'
 import type { StatsPart } from '../../proxies/stats.ts'
-import { ERRORS, type ErrorCode, STATUS } from '../errors.ts'
+import { ERRORS, type ErrorCode, type ErrorRule, STATUS } from '../errors.ts'
 import { type Described, describeParameters } from '../query.ts'
 import { FORMS, OUTPUT_KINDS } from '../render.ts'
 import { parametersOf as statsParameters } from '../stats.ts'
-import {
-  answerExamples,
-  DEMO_EXAMPLE,
-  EXAMPLE_TIME,
-  KEY_EXAMPLE,
-  STATS_EXAMPLE,
-} from './examples.ts'
+import { answerExamples, EXAMPLE_TIME, KEY_EXAMPLE, statsExample } from './examples.ts'
 import {
   type Both,
   type Document,
   type Example,
-  type Operation,
   type Parameter,
   type Response,
   refTo,
@@ -105,50 +98,40 @@ const HEADERS_OF: { readonly [status: string]: readonly string[] } = {
   503: ['Retry-After'],
 }
 
-/** The codes of a refusal before the key is known, and of failures, which any path may have. */
+/** What /api may refuse: everything but a path that there is not. */
+const OF_LIST = (Object.keys(ERRORS) as ErrorCode[]).filter(code => code !== 'NOT_FOUND') // its own names
+/** Refusals before the key is known, and failures, which any path may have. */
 const OF_KEY = ['KEY_MISSING', 'INVALID_PARAMETER', 'INVALID_KEY', 'TEMP_KEY_INVALID'] as const
 const OF_SERVICE = ['METHOD_NOT_ALLOWED', 'INTERNAL_ERROR', 'DB_EXECUTE_FAILED'] as const
-const OF_LIMITS = [
-  'RATE_LIMIT_EXCEEDED',
-  'DAILY_LIMIT_REACHED',
-  'SUBNET_LIMIT_REACHED',
-  'DEMO_LIMIT_REACHED',
-  'TEMP_LIMIT_REACHED',
-] as const
 
-/**
- * Returns what makes the responses for codes of errors, by status; `own`: what they say where it differs
- * from what /api says.
- */
+/** Returns what makes the responses for codes of errors, by status. Only those of /api have examples. */
 function createErrors(errors: 'json' | 'text', say: Say) {
-  type Own = { readonly [code in ErrorCode]?: { message: string; context?: object } }
-
-  function exampleOf(code: ErrorCode, own: Own): Example {
-    const { message, context }: NonNullable<Own[ErrorCode]> = own[code] ?? ERRORS[code]
-    const value =
-      errors === 'text'
-        ? `Error: ${message}`
-        : { status: 'error', code, message, timestamp: EXAMPLE_TIME, ...context }
-    return { summary: code, value }
+  function exampleOf(code: ErrorCode): Example {
+    const { message, context }: ErrorRule = ERRORS[code]
+    const body = { status: 'error', code, message, timestamp: EXAMPLE_TIME, ...context }
+    return { summary: code, value: errors === 'text' ? `Error: ${message}` : body }
   }
 
-  return (codes: readonly ErrorCode[], own: Own = {}): Statuses =>
-    Object.fromEntries(
-      [...Map.groupBy(codes, code => STATUS[code])].map(([status, its]) => [
-        status,
-        {
-          description: its.map(code => `${code}: ${say(ERRORS[code])}`).join('\n\n'),
-          headers: headers(...(HEADERS_OF[status] ?? [])),
-          content: {
-            [errors === 'json' ? 'application/json' : 'text/plain']: {
-              schema:
-                errors === 'json'
-                  ? { allOf: [refTo('Error'), { properties: { code: { enum: its } } }] }
-                  : refTo('Error'),
-              examples: Object.fromEntries(its.map(code => [code, exampleOf(code, own)])),
-            },
-          },
+  function responseOf(status: string, codes: readonly ErrorCode[], hasExamples: boolean): Response {
+    const ofCodes: Schema = { allOf: [refTo('Error'), { properties: { code: { enum: codes } } }] }
+    const examples = Object.fromEntries(codes.map(code => [code, exampleOf(code)]))
+    return {
+      description: codes.map(code => `${code}: ${say(ERRORS[code])}`).join('\n\n'),
+      headers: headers(...(HEADERS_OF[status] ?? [])),
+      content: {
+        [errors === 'json' ? 'application/json' : 'text/plain']: {
+          schema: errors === 'json' ? ofCodes : refTo('Error'),
+          ...(hasExamples && { examples }),
         },
+      },
+    }
+  }
+
+  return (codes: readonly ErrorCode[], hasExamples = false): Statuses =>
+    Object.fromEntries(
+      [...Map.groupBy(codes, code => String(STATUS[code]))].map(([status, its]) => [
+        status,
+        responseOf(status, its, hasExamples),
       ]),
     )
 }
@@ -176,113 +159,73 @@ function answersOf(provider: string, say: Say): Response {
 export const mediaTypeOf = (kind: keyof typeof FORMS): string =>
   FORMS[kind].contentType.split(';')[0] ?? ''
 
-const IN_HEADER = 'send the key in the header Authorization: Bearer KEY'
-
 // ---------------------------------------------------------------------------------------------
 // The document
 
+const BEARER = [{ bearer: [] }]
+
 function pathsOf({ provider, stats, errors }: DocumentOptions, say: Say): Document['paths'] {
   const errorsOf = createErrors(errors, say)
-  type About = { summary: Both; text: Both | Text; parameters?: Parameter[]; responses: Statuses }
-  const path = (
-    id: `${'list' | 'key' | 'operation'} ${string}`,
-    { summary, text, responses, parameters }: About,
-  ): { get: Operation } => {
-    const [tag = '', operationId = ''] = id.split(' ')
-    return {
-      get: {
-        operationId,
-        tags: [tag],
-        summary: say(summary),
-        description: say(text),
-        security: operationId === 'listProxies' || tag === 'key' ? [{ bearer: [] }] : [],
-        ...(parameters && { parameters }),
-        responses,
-      },
-    }
-  }
-  /** The 200 of a path with a body of one media type. */
-  const found = (
-    text: Both,
-    fields: readonly string[],
-    type: string,
-    schema: Schema,
-    examples: { [name: string]: Example },
-  ): Response => ({
-    description: say(text),
-    headers: headers(...fields),
-    content: { [type]: { schema, examples } },
-  })
-  /** The 200 of a path that says in a word how the service is, `name` names its example. */
-  const state = (value: string, name: string, text: Both): Response => {
-    const content = `${value}\n`
-    const examples = { [name]: { summary: name, value: content } }
-    return found(text, [], 'text/plain', { const: content }, examples)
-  }
   const parameters = parametersOf(provider, say)
-  const counts = (part: StatsPart) =>
-    path('list countProxies', {
-      summary: 'What the list holds | Что есть в списке',
-      text: STATS_TEXT[part],
-      parameters: parameters.filter(({ name }) => statsParameters(part).includes(name)),
-      responses: {
-        200: found('The counts. | Подсчёты.', ['ETag'], 'application/json', refTo('Stats'), {
-          stats: { summary: 'statistics', value: STATS_EXAMPLE(provider, part) },
-        }),
-        304: {
-          description: say('The client has them already. | Они у клиента уже есть.'),
-          headers: headers('ETag'),
-        },
-        ...errorsOf(['INVALID_PARAMETER', 'RATE_LIMIT_EXCEEDED', ...OF_SERVICE], {
-          INVALID_PARAMETER: { message: 'ip is no parameter of statistics' },
-          RATE_LIMIT_EXCEEDED: {
-            message: 'statistics answer 30 queries in 10 s; retry after 10 s',
-            context: { retry_after: 10 },
-          },
-        }),
+  /** A JSON body with one example. */
+  const json = (schema: string, summary: string, value: unknown) => ({
+    'application/json': { schema: refTo(schema), examples: { [summary]: { summary, value } } },
+  })
+  const countProxies = (part: StatsPart) => ({
+    operationId: 'countProxies',
+    tags: ['list'],
+    summary: say('What the list holds | Что есть в списке'),
+    description: say(STATS_TEXT[part]),
+    security: [],
+    parameters: parameters.filter(({ name }) => statsParameters(part).includes(name)),
+    responses: {
+      200: {
+        description: say('The counts. | Подсчёты.'),
+        headers: headers('ETag'),
+        content: json('Stats', 'statistics', statsExample(provider, part)),
       },
-    })
+      304: {
+        description: say('The client has them already. | Они у клиента уже есть.'),
+        headers: headers('ETag'),
+      },
+      ...errorsOf(['INVALID_PARAMETER', 'RATE_LIMIT_EXCEEDED', ...OF_SERVICE]),
+    },
+  })
   return {
-    '/api': path('list listProxies', {
-      summary: 'Proxies that match | Прокси, которые подходят',
-      text: LIST_TEXT,
-      parameters,
-      responses: {
-        200: answersOf(provider, say),
-        ...errorsOf([...OF_KEY, 'PROXIES_NOT_FOUND', ...OF_LIMITS, ...OF_SERVICE]),
+    '/api': {
+      get: {
+        operationId: 'listProxies',
+        tags: ['list'],
+        summary: say('Proxies that match | Прокси, которые подходят'),
+        description: say(LIST_TEXT),
+        security: BEARER,
+        parameters,
+        responses: {
+          200: answersOf(provider, say),
+          ...errorsOf(OF_LIST, true),
+        },
       },
-    }),
-    '/key': path('key showKey', {
-      summary: 'What is left of your key | Что осталось у вашего ключа',
-      text: 'Limits, plan, expiry and the use of today. Asking counts for nothing. The key comes in the header only; the path has no parameters. | Пределы, тариф, срок и использование за сегодня. Вопрос ничего не стоит. Ключ — только в заголовке; параметров нет.',
-      responses: {
-        200: found('The key. | Ключ.', LIMITS, 'application/json', refTo('Key'), {
-          regular: { summary: 'plan standard', value: KEY_EXAMPLE },
-          demo: { summary: 'demo', value: DEMO_EXAMPLE },
-        }),
-        ...errorsOf([...OF_KEY, ...OF_SERVICE], {
-          KEY_MISSING: { message: `key is required: ${IN_HEADER}` },
-          INVALID_PARAMETER: { message: `a key in the URL ends up in logs: ${IN_HEADER}` },
-        }),
+    },
+    '/key': {
+      get: {
+        operationId: 'showKey',
+        tags: ['key'],
+        summary: say('What is left of your key | Что осталось у вашего ключа'),
+        description: say(
+          'Limits, plan, expiry and the use of today. Asking counts for nothing. The key comes in the header only; the path has no parameters. | Пределы, тариф, срок и использование за сегодня. Вопрос ничего не стоит. Ключ — только в заголовке; параметров нет.',
+        ),
+        security: BEARER,
+        responses: {
+          200: {
+            description: say('The key. | Ключ.'),
+            headers: headers(...LIMITS),
+            content: json('Key', 'plan standard', KEY_EXAMPLE),
+          },
+          ...errorsOf([...OF_KEY, ...OF_SERVICE]),
+        },
       },
-    }),
-    ...(stats !== 'off' && { '/stats': counts(stats) }),
-    '/healthz': path('operation isAlive', {
-      summary: 'Whether the process runs | Работает ли процесс',
-      text: 'Needs no key. | Ключ не нужен.',
-      responses: {
-        200: state('ok', 'health', 'It runs. | Работает.'),
-        ...errorsOf(['METHOD_NOT_ALLOWED']),
-      },
-    }),
-    '/readyz': path('operation isReady', {
-      summary: 'Whether requests can be answered | Может ли сервис отвечать',
-      text: 'Ready means: the list can be read and use can be written. Needs no key. | Готов — значит список читается, а использование записывается. Ключ не нужен.',
-      responses: {
-        200: state('ready', 'ready', 'It is ready. | Готов.'),
-        ...errorsOf(OF_SERVICE),
-      },
-    }),
+    },
+    ...(stats !== 'off' && { '/stats': { get: countProxies(stats) } }),
   }
 }
 
@@ -343,10 +286,6 @@ export function createDocument(options: DocumentOptions): Document {
       {
         name: 'key',
         description: say('The key of who asks. | Ключ того, кто спрашивает.'),
-      },
-      {
-        name: 'operation',
-        description: say('Whether the service works. | Работает ли сервис.'),
       },
     ],
     paths: pathsOf(options, say),

@@ -23,7 +23,7 @@ import { counted } from '../../lib/counted.ts'
 import { affordableDescriptors } from '../../lib/descriptors.ts'
 import { CommandError } from '../../lib/errors.ts'
 import { isInternal } from '../../lib/ip.ts'
-import { createRepeats, type Log, timerEvery } from '../../lib/log.ts'
+import { type Log, sayOncePerMinute } from '../../lib/log.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import { type Address, parseAddress } from '../../proxies/proxy.ts'
 import { idOf } from '../../proxies/row.ts'
@@ -187,8 +187,7 @@ async function check(
   if (isNew) say(`a new secret is in ${judgeSecret}: the judge needs the same file`)
   const elapsedMs = stopwatch()
   const report = createReport(json, elapsedMs)
-  const { sayRepeated, finish } = createRepeats(report.say, timerEvery)
-  const log = { say: report.say, sayRepeated }
+  const log = { say: report.say, sayRepeated: sayOncePerMinute(report.say) }
   const { probe, selfCheck } = createProber({
     ...{ keys, clock, elapsedMs, later: timerLater, targets, authorities },
     resolve: resolveBySystem,
@@ -231,7 +230,6 @@ async function check(
       await checker.run(signal)
     } finally {
       stopFeeds?.()
-      finish()
       report.end()
     }
   }

@@ -6,7 +6,7 @@ import * as manage from '../../access/manage.ts'
 import { TEMP_PLAN } from '../../access/plan.ts'
 import type { UsagePart } from '../../access/rate-limit.ts'
 import { operatorReport } from '../../api/key-report.ts'
-import { Expected, readKey } from '../../config/parsers.ts'
+import { Expected, readKey, STDIN } from '../../config/parsers.ts'
 import type { Awaitable } from '../../lib/awaitable.ts'
 import { counted } from '../../lib/counted.ts'
 import { CommandError, orAborted, reasonOf } from '../../lib/errors.ts'
@@ -16,8 +16,6 @@ import { columns } from '../chart.ts'
 import { command, DATA_SETTINGS, inJson, print, printJson, say, table } from '../command.ts'
 import { exportKeys, importKeys } from './key-file.ts'
 
-/** Stands for stdin as the value of `--key`. */
-const STDIN = '-'
 const SETTINGS = [...DATA_SETTINGS, 'json'] as const
 /** Longer than any key, in characters; what follows is not read. */
 const LINE_MAX = 4096

@@ -6,7 +6,7 @@ import { type App, createApp } from '../../app.ts'
 import { processEnvironment, serviceManager } from '../../config/environment.ts'
 import { type Listen, showListen } from '../../config/parsers.ts'
 import { environmentProblems, type Settings } from '../../config/settings.ts'
-import { forProcesses, isReplaced, spawnSuccessor } from '../../config/subprocess.ts'
+import { forProcesses, spawnSuccessor } from '../../config/subprocess.ts'
 import { COMMIT, VERSION } from '../../config/version.ts'
 import { createConsole, createLogTap } from '../../console.ts'
 import { attemptInProcess } from '../../feeds/attempt.ts'
@@ -17,7 +17,7 @@ import { whileLeader } from '../../jobs/leader.ts'
 import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
 import { isTrue, type Job, repeat, repeatInSlices, reportTo } from '../../jobs/runner.ts'
 import { keepSampleFresh } from '../../jobs/sample.ts'
-import { type Clock, orAfter, PROCESS_START_MS, timerLater } from '../../lib/clock.ts'
+import { type Clock, orAfter, timerLater } from '../../lib/clock.ts'
 import { several } from '../../lib/counted.ts'
 import { CommandError, messageOf, reasonOf, untilAborted } from '../../lib/errors.ts'
 import { createLog, type Log } from '../../lib/log.ts'
@@ -132,8 +132,7 @@ async function serve(serving: Serving): Promise<void> {
       tap && (await startConsole({ ...serving, attempts }, app, service.shown, tap, predecessor))
     node?.listening({ node: hostname(), address: service.shown.replace(/^http:\/\//, '') })
     const me = (): Running => ({
-      ...{ pid: process.pid, version: VERSION, commit: COMMIT, startedMs: PROCESS_START_MS },
-      ...{ isReplaced: isReplaced(), admin: admin?.shown ?? null },
+      ...{ pid: process.pid, version: VERSION, commit: COMMIT, admin: admin?.shown ?? null },
     })
     const offer = await offerTakeOver({
       ...{ dir: data, address: nameOf(service.at), me, say: log.say },

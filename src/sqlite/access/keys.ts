@@ -8,7 +8,6 @@ import {
   type Caller,
   DEMO_KEY,
   type EndingKey,
-  type FullKey,
   hashKey,
   type KeyChanges,
   type KeyRecord,
@@ -25,16 +24,12 @@ import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import type { KeyReader, LoadProblem, Registry, SomeKeys } from '../../access/ports.ts'
 import type { Subject, Usage } from '../../access/rate-limit.ts'
 import { createFifoMap } from '../../lib/bounded-map.ts'
-import { nextTurn } from '../../lib/errors.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
 import { dataVersionOf, rollBack } from '../database.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
 type FoundRow = PlanRow & Omit<KeyRecord, 'caller'> & { id: string; plan: string | null }
-
-/** Used keys that are looked at while requests wait. */
-const FULL_SLICE = 500
 
 /** About how many bytes keys in memory take, and one of them besides its texts. */
 const KEYS_BYTES_MAX = 64 * 1024 * 1024
@@ -58,14 +53,6 @@ const LISTED = `
     (select json_group_array(o.expires_at order by o.expires_at) from old_secrets o
       where o.key_id = k.id and o.expires_at > $nowMs) as oldSecretsUntil
   from keys k ${PLAN_OF_KEY}`
-
-const FULL = `
-  select k.id, label, iif(requests >= daily, 'daily', 'subnets') as "limit",
-    iif(requests >= daily, daily, subnets) as quota
-  from (select value ->> 0 as id, value ->> 1 as requests from json_each($used)) u
-    join keys k on k.id = u.id ${PLAN_OF_KEY}
-  where revoked_at is null and (expires_at is null or expires_at > $nowMs) and enabled
-    and (requests >= daily or ${countToday('served')} >= subnets)`
 
 type UsageReader = {
   usagesOf(batch: readonly Subject[]): Usage[]
@@ -255,7 +242,6 @@ export function createKeyStore(db: Database, usage: UsageReader) {
      where revoked_at is null and plan is not null and expires_at > ? and expires_at <= ?
      order by expires_at, id limit ?`,
   )
-  const selectFull = db.prepare<FullKey, { used: string; nowMs: number; day: number }>(FULL)
   const countKeys = db.prepare<{ n: number }, []>(
     'select count(*) as n from keys where revoked_at is null',
   )
@@ -342,20 +328,6 @@ export function createKeyStore(db: Database, usage: UsageReader) {
     ending(fromMs: number, untilMs: number, most: number): SomeKeys<EndingKey> {
       const keys = selectEnding.all(fromMs, untilMs, most)
       return { keys, total: keys[0]?.total ?? 0 }
-    },
-
-    async full(nowMs: number, most: number): Promise<SomeKeys<FullKey>> {
-      const day = utcDay(nowMs)
-      const all = usage.usedOn(day)
-      const full: SomeKeys<FullKey> = { keys: [], total: 0 }
-      for (let at = 0; at < all.length; at += FULL_SLICE) {
-        if (at > 0) await nextTurn()
-        const used = JSON.stringify(all.slice(at, at + FULL_SLICE))
-        const found = selectFull.all({ used, nowMs, day })
-        full.keys.push(...found.slice(0, most - full.keys.length))
-        full.total += found.length
-      }
-      return full
     },
 
     count: (nowMs: number): { total: number; usedToday: number } => ({

@@ -254,13 +254,11 @@ ${parts}`,
   }
 
   const { enum: errorCodes = [], ...code } = schemaOf('ErrorCode')
-  /** An example of each error that the document has one of; the first one is that of /api. */
+  /** The examples of /api by name: that of an error has its code. */
   const errorExamples = new Map(
-    Object.values(paths)
-      .flatMap(({ get }) => Object.values(get.responses))
+    Object.values(list?.responses ?? {})
       .flatMap(({ content = {} }) => Object.values(content))
       .flatMap(({ examples = {} }) => Object.entries(examples))
-      .toReversed()
       .map(([name, { value }]) => [name, value]),
   )
   /** The message of an error body, which is all of it in the older form. */

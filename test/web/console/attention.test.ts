@@ -43,7 +43,7 @@ describe('an operator', () => {
 
     const badge = page.locator('.top .status')
     expect(await badge.textContent()).toBe(`${reasons.length} need attention`)
-    await causes.getByRole('link', { name: 'has used up its 1 request of' }).click()
+    await causes.getByRole('link', { name: 'ends on 2026-11-24' }).click()
     await page.getByRole('heading', { level: 1, name: /^Key / }).waitFor()
     await badge.click()
     await causes.getByRole('link', { name: 'feed.txt: cannot be read' }).click()

@@ -253,7 +253,6 @@ const contained = (target: string): string => {
 export function makeCase(random: Random, keys: Keys): Case {
   const { headers, ...made } = pick(random, MAKERS)(random, keys)
   const isFrom = headers.some(header => header.startsWith('X-Forwarded-For'))
-  // The auth throttle would slow wrong keys from a single address.
   const from = isFrom
     ? []
     : [`X-Forwarded-For: ${between(random, 1, 223)}.7.${between(random, 0, 255)}.9`]
