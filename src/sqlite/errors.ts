@@ -34,9 +34,9 @@ const withRemedy = (file: string, what: string): string =>
 export const damagedBy = (file: string, damage: string): StoreError =>
   new StoreError(withRemedy(file, `is damaged: ${damage}`), { isDamage: true })
 
-/** After these, an open connection works again by itself. After others, the server opens the file again. */
-const PASSING = /^SQLITE_(?:BUSY|FULL)/
-/** When opening, these need an operator. */
+/** After these, close and reopen the connection. */
+const UNUSABLE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR|CANTOPEN|READONLY)/
+/** When opening, these need an operator. While a database is open, `UNUSABLE` decides. */
 const LASTING = /^SQLITE_(?:CANTOPEN|READONLY|PERM)/
 
 /** Whether SQLite, or reading its files, failed, as opposed to our own code. */
@@ -49,8 +49,12 @@ export const isDamage = (error: unknown): boolean =>
 
 export const isBusy = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_BUSY')
 
-/** Whether an open connection may go on after this failure. */
-export const isPassing = (error: unknown): boolean => PASSING.test(codeOf(error))
+/** Whether this is the failure of a statement, as opposed to what this program has found. */
+export const isOfStatement = (error: unknown): boolean => /^SQLITE_/.test(codeOf(error))
+
+/** Whether a database must be opened again after this failure. */
+export const isUnusable = (error: unknown): boolean =>
+  !isOfStatement(error) || UNUSABLE.test(codeOf(error))
 
 /** Whether a failure to open a database needs an operator. */
 export const isLasting = (error: unknown): boolean =>

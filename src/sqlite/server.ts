@@ -8,7 +8,14 @@ import type { Database } from 'bun:sqlite'
 import { StoreError } from '../lib/errors.ts'
 import { walOf } from './data-directory.ts'
 import { hasMoved, inodeOf, removeWal } from './database-files.ts'
-import { explain, isDamage, isPassing, isStoreFailure, toStoreError } from './errors.ts'
+import {
+  explain,
+  isDamage,
+  isOfStatement,
+  isStoreFailure,
+  isUnusable,
+  toStoreError,
+} from './errors.ts'
 
 /** `failures` counts failed requests and failed attempts to open the file, one a second. */
 export type Health = { works: boolean; failures: number }
@@ -51,12 +58,15 @@ export function holdOpen<Store extends { db: Database; close(): void }>(
   function fail(error: unknown): void {
     failures += 1
     const sentence = explain(file, error)
-    if (sentence !== problem) say(`${sentence}; answering 503 until that is over`)
-    problem = sentence
+    // After the first failure, those of statements are consequences.
+    if (problem === '' || (sentence !== problem && !isOfStatement(error))) {
+      problem = sentence
+      say(`${sentence}; answering 503 until that is over`)
+    }
     if (isDamage(error)) {
       if (current !== null) current.isDamaged = true
       onDamage()
-    } else if (!isPassing(error)) drop()
+    } else if (isUnusable(error)) drop()
   }
 
   return {
@@ -84,6 +94,7 @@ export function holdOpen<Store extends { db: Database; close(): void }>(
           generation += 1
         }
         if (problem === '') return
+        open().close() // fails while a table is missing, or a newer program has migrated the file
         probe(current.store)
         problem = ''
         say(`${file} works again`)
