@@ -47,7 +47,7 @@ export function openDatabase(file: string, options: OpenOptions): Database {
   let isNew = false
   try {
     if (mustExist) requireFile(file)
-    else if (file !== ':memory:') isNew = createFile(file)
+    else if (file !== ':memory:') isNew = createFile(file, options)
     return connect(file, options)
   } catch (error) {
     if (error instanceof CommandError || error instanceof StoreError) throw error
@@ -80,17 +80,29 @@ export const openReading = (file: string): Database => {
 
 function requireFile(file: string): void {
   if (!existsSync(file)) throw new StoreError(`${file} is missing`)
-  if (sizeOf(file) === 0) throw damagedBy(file, 'it is empty')
+  refuseEmpty(file)
+}
+
+/** How long a file may be empty because another process is creating it, in milliseconds. */
+const CREATE_MS = 250
+
+/** @throws StoreError for a file that stays empty: it has lost its content. */
+function refuseEmpty(file: string): void {
+  for (let waitedMs = 0; sizeOf(file) === 0; waitedMs += 10) {
+    if (waitedMs >= CREATE_MS) throw damagedBy(file, 'it is empty')
+    Bun.sleepSync(10)
+  }
 }
 
 /** Creates an empty file, which `migrate` makes a database in one transaction. Returns false when there is a file. */
-function createFile(file: string): boolean {
+function createFile(file: string, { kind }: OpenOptions): boolean {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   try {
     closeSync(openSync(file, 'wx', 0o600))
   } catch (error) {
-    if (codeOf(error) === 'EEXIST') return false
-    throw error
+    if (codeOf(error) !== 'EEXIST') throw error
+    if (kind === 'access') refuseEmpty(file) // else all keys would be unknown
+    return false
   }
   giveToOwner(file)
   return true
