@@ -1,21 +1,20 @@
 /** The wiring of the service, which `serve` and every test that sends requests share. */
 import { createAccess } from './access/access.ts'
-import { createAuthThrottle } from './access/auth-throttle.ts'
 import { createKeyWatch, type KeyWatch } from './access/key-watch.ts'
 import type { KeyReader, UsageStore } from './access/ports.ts'
 import type { AnswerStreamer } from './api/answer.ts'
 import { ApiError } from './api/errors.ts'
-import { createAdmissionCounts, createHandler } from './api/handler.ts'
 import { createQueryReader } from './api/query.ts'
 import { createResponseCache } from './api/response-cache.ts'
 import { createStatsReader } from './api/stats.ts'
 import type { Settings } from './config/settings.ts'
 import { VERSION } from './config/version.ts'
+import type { AdmissionCounts } from './http/api.ts'
 import { createClientIp } from './http/client-ip.ts'
 import { type ListenOptions, listen } from './http/listen.ts'
 import { createHttpApp } from './http/requests.ts'
 import type { Awaitable } from './lib/awaitable.ts'
-import { type Clock, type Later, timerLater } from './lib/clock.ts'
+import type { Clock } from './lib/clock.ts'
 import { StoreError } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
@@ -77,36 +76,24 @@ function documentsOf(settings: AppSettings) {
   }
 }
 
-/** Creates the service on open stores, not listening yet. `later` ends delays of refusals. */
-export function createApp(
-  stores: AppStores,
-  settings: AppSettings,
-  clock: Clock,
-  log: Log,
-  later: Later = timerLater,
-) {
+/** Creates the service on open stores, not listening yet. */
+export function createApp(stores: AppStores, settings: AppSettings, clock: Clock, log: Log) {
   const { keys, usage, proxies, streamer, stats } = stores
   const { cacheBytes, cors, errors, maxLag, publicStats, trustProxy } = settings
   const { providerService: provider } = settings
   const cache = createResponseCache({ reader: proxies, streamer, provider, bytesMax: cacheBytes })
   const access = createAccess(keys, usage)
-  const throttle = createAuthThrottle(later)
   const counters = createCounters()
-  const admissions = createAdmissionCounts()
+  const admissions: AdmissionCounts = { regular: 0, temp: 0, demo: 0, refunded: 0 }
   let watch: KeyWatch | null = null
   const probes: readonly (readonly [problem: string, probe: () => Awaitable<void>])[] = [
     ['the list cannot be read', () => void [proxies.version(), proxies.isEmpty()]],
     ['requests cannot be counted', () => usage.probe()],
   ]
   const http = createHttpApp({
-    handle: createHandler({
-      access,
-      readQuery: createQueryReader(provider),
-      cache,
-      clock,
-      admissions,
-    }),
     access,
+    readQuery: createQueryReader(provider),
+    admissions,
     usage,
     cache,
     /** What `/readyz` says of the copies of a node (contract I3). @throws ApiError when they are too old. */
@@ -127,7 +114,6 @@ export function createApp(
     log,
     errors,
     clientIp: createClientIp(trustProxy),
-    throttle,
     counters,
     note(use) {
       usage.note(use)
@@ -144,11 +130,9 @@ export function createApp(
   })
   return {
     /** Answers a request in process, without a network. */
-    handle: (request: Request): Promise<Response> => Promise.resolve(http.service.handle(request)),
+    handle: (request: Request): Promise<Response> => Promise.resolve(http.handle(request)),
     listen: (settings: Settings<'listen' | 'socketMode'>, options?: ListenOptions) =>
-      listen(http.service, settings, options),
-    /** Sends every delayed refusal now, and stops delaying them. */
-    releaseDelayed: throttle.release,
+      listen(http, settings, options),
     /** Refuses the answers that wait for their turn, and those that would from now on. */
     refuseWaiting: (): void => streamer?.refuseWaiting(),
     counted: { traffic: counters.all, admissions, cacheCounts: cache.counts },
@@ -167,7 +151,5 @@ export function createApp(
       }
       return null
     },
-    /** Writes the log lines of requests whose connections were closed before they were done. */
-    logUnfinished: http.logUnfinished,
   }
 }

@@ -61,9 +61,9 @@ type Server = { stop(atOnce?: boolean): Promise<void> }
 const TIMER_MS_MAX = 2 ** 31 - 1
 
 /**
- * Stops the servers of the service and of the console: refusals that are delayed go out, and those in flight
- * have `graceMs` to finish; so have requests that wait for their turn where a server takes over, else they are
- * refused. Then their connections are closed and logged. `stopped` is called when no new ones are accepted.
+ * Stops the servers of the service and of the console. Requests in flight have `graceMs` to finish; then their
+ * connections are closed. Requests that wait for a slot are refused if `refusesWaiting`. `stopped` is called when
+ * no new requests are accepted.
  */
 export async function shutDown(
   app: App,
@@ -71,7 +71,6 @@ export async function shutDown(
   graceMs: number,
   { refusesWaiting, stopped }: { refusesWaiting: boolean; stopped?: () => void },
 ): Promise<void> {
-  app.releaseDelayed()
   if (refusesWaiting) app.refuseWaiting()
   const drain = async (server: Server): Promise<void> => {
     const ended = server.stop()
@@ -80,5 +79,4 @@ export async function shutDown(
     await server.stop(true)
   }
   await Promise.all(servers.map(server => server && drain(server)))
-  await app.logUnfinished()
 }

@@ -1,99 +1,175 @@
-/** The route of the list, /api: credentials, the handler's outcome, bodies and their coding. */
+/** GET and HEAD /api from top to bottom, in the order of contract A2. */
 import type { Access } from '../access/access.ts'
 import {
-  type Answer,
-  type AnswerStream,
-  bodyLength,
-  bodyOf,
-  type Content,
-  type Sent,
-} from '../api/answer.ts'
-import type { Handler, Outcome } from '../api/handler.ts'
-import type { Query } from '../api/query.ts'
+  type Entitlements,
+  entitlementsOf,
+  hasNetworkQuota,
+  isCountedByAddress,
+  tenantOf,
+} from '../access/entitlements.ts'
+import type { Caller } from '../access/key.ts'
+import type { Decision } from '../access/rate-limit.ts'
+import { type Answer, type AnswerStream, bodyLength, bodyOf, type Sent } from '../api/answer.ts'
+import {
+  type ApiError,
+  invalidKey,
+  networkRefusal,
+  rateLimitRefusal,
+  toApiError,
+} from '../api/errors.ts'
+import type { Query, QueryReader } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
-import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { COMPRESS_MIN_BYTES, chooseEncoding } from '../lib/encoding.ts'
+import { StoreError } from '../lib/errors.ts'
 import { compressStream, createCompressor } from './compression.ts'
 import { readCredentials } from './credentials.ts'
-import { type Body, bodyHeaders, type Coding, type Route } from './reply.ts'
+import {
+  bodyHeaders,
+  type Coding,
+  type IpOf,
+  type Reply,
+  type RequestContext,
+  type Route,
+} from './reply.ts'
+
+/** Admitted requests by kind of key, and those that were refunded. */
+export type AdmissionCounts = { [kind in Caller['kind']]: number } & { refunded: number }
 
 export type ApiRouteParts = {
-  handle: Handler
-  access: Pick<Access, 'find'>
+  access: Access
+  readQuery: QueryReader
   cache: ResponseCache
   clock: Clock
+  /** Counted here, for the metrics. */
+  admissions: AdmissionCounts
+  ipOf: IpOf
 }
 
-export function apiRoute({ handle, access, cache, clock }: ApiRouteParts): Route {
-  const bodyFor = createBodies(cache, clock)
+type Admitted = Extract<Decision, { kind: 'admitted' }>
 
-  /** What revokes a key ends its answers; one that began before the key expired is finished. */
-  function isValid(key: string, nowMs: number): boolean {
+export function apiRoute(parts: ApiRouteParts): Route {
+  const { access, readQuery, cache, clock, admissions, ipOf } = parts
+  const compress = createCompressor(cache)
+
+  return async function api(r) {
+    const { key, queryString } = readCredentials(r.request.url, r.request.headers)
+    const caller = findCaller(key, queryString, r.nowMs)
+    if (caller === null) return invalidKey(key)
+    r.keyId = caller.id
+    const ip = isCountedByAddress(caller) ? ipOf(r) : ''
+    let admitted: Admitted | null = null
+    let stream: AnswerStream | null = null
+    try {
+      const query = readQuery(queryString, key, entitlementsOf(caller))
+      const decision = await access.admit(r, caller, ip, r.nowMs)
+      r.limits = decision.limits
+      if (decision.kind === 'refused') return rateLimitRefusal(caller, decision)
+      admitted = decision
+      admissions[caller.kind] += 1
+
+      const hasQuota = hasNetworkQuota(caller)
+      const finding = cache.find(query, r.nowMs, hasQuota, () => tenantOf(caller, ip))
+      const found = finding instanceof Promise ? await finding : finding
+      if (found === null) return cache.notFound(query, r.nowMs)
+      if (found.kind === 'stream') stream = found
+      if (hasQuota) {
+        const served = { ip, nowMs: r.nowMs, atMs: admitted.atMs, subnets: subnetsOf(found) }
+        const consumed = await access.consume(r, caller, served)
+        if (consumed.kind === 'refused') return networkRefusal(consumed)
+      }
+      if (found.kind === 'stream') {
+        if (!r.isHead) stream = null // from here on, the response ends it
+        return streamReply(r, key, query, found)
+      }
+      const coding = codingFor(found, r.request.headers)
+      const encoding =
+        coding === 'fixed' || coding === 'identity'
+          ? bodyOf(found, clock())
+          : compress(query, found, coding, clock())
+      const content = encoding instanceof Promise ? await encoding : encoding
+      const headers = bodyHeaders(query.output, coding)
+      return { status: 200, headers, body: { kind: 'whole', content }, records: found.records }
+    } catch (cause) {
+      await updateLimits(r, caller, ip, admitted, toApiError(cause))
+      throw cause
+    } finally {
+      if (stream !== null) await stream.cancel()
+    }
+  }
+
+  /** Who sent a request, `null` for a key that is not valid. A bad query is refused even while keys cannot be read (I3). */
+  function findCaller(key: string, queryString: string, nowMs: number): Caller | null {
+    try {
+      return access.find(key, nowMs)?.caller ?? null
+    } catch (failure) {
+      if (failure instanceof StoreError) readQuery(queryString, key, ANYONE)
+      throw failure
+    }
+  }
+
+  /** Refunds a request that fails by our fault (A2) or gets no slot for a long answer (B9), then reads its limits. */
+  async function updateLimits(
+    r: RequestContext,
+    caller: Caller,
+    ip: string,
+    admitted: Admitted | null,
+    { status, code }: ApiError,
+  ): Promise<void> {
+    try {
+      if (admitted !== null) {
+        if (status < 500 && code !== 'RATE_LIMIT_EXCEEDED') return
+        admissions.refunded += 1
+        await access.refund(r, caller, ip, admitted.instants)
+      }
+      r.limits = await access.limits(r, caller, ip, clock())
+    } catch {
+      // The store fails, too: the request stays counted.
+    }
+  }
+
+  function streamReply(
+    { request, isHead, nowMs }: RequestContext,
+    key: string,
+    query: Query,
+    stream: AnswerStream,
+  ): Reply {
+    const encoding = chooseEncoding(request.headers.get('accept-encoding'))
+    const headers = bodyHeaders(query.output, encoding ?? 'identity')
+    const records = stream.totals?.records ?? 0
+    if (isHead) return { status: 200, headers, body: { kind: 'unsent-stream' }, records }
+    const { promise: sent, resolve } = Promise.withResolvers<Sent>()
+    const plain = stream.open(resolve, () => isStillValid(key, nowMs))
+    const body = encoding === null ? plain : compressStream(plain, encoding)
+    return { status: 200, headers, body: { kind: 'stream', stream: body, sent }, records }
+  }
+
+  /** Revoking a key ends its streams. One that began before its key expired goes on. */
+  function isStillValid(key: string, nowMs: number): boolean {
     try {
       return access.find(key, nowMs) !== null
     } catch {
       return true // keys cannot be read at the moment
     }
   }
-
-  return ({ request, isHead, ip, nowMs }, end) => {
-    const { url, headers } = request
-    const { key, queryString } = readCredentials(url, headers)
-
-    const reply = (outcome: Outcome): Awaitable<Response> => {
-      if (outcome.kind === 'refused') return end(outcome)
-      const { query, answer, keyId, limits } = outcome
-      // Of a stream whose totals were not needed, none are known.
-      const records = (answer.kind === 'answer' ? answer : answer.totals)?.records ?? 0
-      const endWith = ({ body, fields }: Sendable): Awaitable<Response> =>
-        end({ kind: 'reply', status: 200, headers: fields, body, keyId, limits, records })
-      const sendable =
-        answer.kind === 'stream'
-          ? streamBody(query, answer, headers, isHead, () => isValid(key, nowMs))
-          : bodyFor(query, answer, request, keyId ?? '')
-      return sendable instanceof Promise ? sendable.then(endWith) : endWith(sendable)
-    }
-    return handle({ key, queryString, ip, nowMs }, reply)
-  }
 }
 
-type Sendable = { body: Body; fields: Headers }
-
-/** Bodies of whole answers, compressed where the client and the length allow it. */
-function createBodies(cache: ResponseCache, clock: Clock) {
-  const compress = createCompressor(cache)
-  return (query: Query, answer: Answer, request: Request, keyId: string): Awaitable<Sendable> => {
-    const isShort = bodyLength(answer) < COMPRESS_MIN_BYTES
-    const encoding = isShort ? null : chooseEncoding(request.headers.get('accept-encoding'))
-    const whole = (coding: Coding, content: Content): Sendable => {
-      return { body: { kind: 'whole', content }, fields: bodyHeaders(query.output, coding) }
-    }
-    if (encoding !== null) {
-      const body = () => (request.signal.aborted ? null : bodyOf(answer, clock()))
-      const compressed = compress(query, answer, encoding, { keyId, body })
-      if (compressed !== null) return compressed.then(content => whole(encoding, content))
-    }
-    return whole(isShort ? 'fixed' : 'identity', bodyOf(answer, clock()))
-  }
+/** The entitlements for a query string whose key cannot be looked up. */
+const ANYONE: Entitlements = {
+  countMax: null,
+  worksDefault: null,
+  addressBits: 16,
+  downloads: null,
 }
 
-/** The body of a stream; for HEAD the stream is cancelled instead. */
-async function streamBody(
-  { output }: Query,
-  answer: AnswerStream,
-  headers: Headers,
-  isHead: boolean,
-  mayGoOn: () => boolean,
-): Promise<Sendable> {
-  const encoding = chooseEncoding(headers.get('accept-encoding'))
-  const fields = bodyHeaders(output, encoding ?? 'identity')
-  if (isHead) {
-    await answer.cancel()
-    return { body: { kind: 'unsent-stream' }, fields }
-  }
-  const { promise: sent, resolve } = Promise.withResolvers<Sent>()
-  const plain = answer.open(resolve, mayGoOn)
-  const stream = encoding === null ? plain : compressStream(plain, encoding)
-  return { body: { kind: 'stream', stream, sent, cancel: answer.cancel }, fields }
+/** The /16 networks of an answer. */
+function subnetsOf(found: Answer | AnswerStream): readonly number[] {
+  const totals = found.kind === 'stream' ? found.totals : found
+  if (totals === null) throw new Error('a stream lacks the totals it was asked for')
+  return totals.subnets
+}
+
+function codingFor(answer: Answer, headers: Headers): Coding {
+  if (bodyLength(answer) < COMPRESS_MIN_BYTES) return 'fixed'
+  return chooseEncoding(headers.get('accept-encoding')) ?? 'identity'
 }

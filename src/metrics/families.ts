@@ -3,7 +3,7 @@
  * its id, a path that has no route, or anything else that clients choose.
  */
 import { type ErrorCode, STATUS } from '../api/errors.ts'
-import type { AdmissionCounts } from '../api/handler.ts'
+import type { AdmissionCounts } from '../http/api.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
 import { REASONS as CHECK_REASONS, type CheckerStatus } from '../checker/ports.ts'
 import type { FeedState } from '../feeds/store.ts'
@@ -172,13 +172,13 @@ export const FAMILIES: readonly Family[] = [
     'admissions_total',
     'Admitted requests; kind is regular, temp or demo.',
     ['kind'],
-    ({ admissions: { givenBack: _, ...kinds } }) =>
+    ({ admissions: { refunded: _, ...kinds } }) =>
       Object.entries(kinds).map(([kind, value]) => ({ labels: { kind }, value })),
   ),
   counter(
     'admissions_given_back_total',
     'Admitted requests that failed and do not count.',
-    r => r.admissions.givenBack,
+    r => r.admissions.refunded,
   ),
   family('counter', 'refusals_total', 'Requests refused by a limit (429).', ['code'], reading =>
     LIMIT_CODES.map(code => {

@@ -5,7 +5,7 @@
  */
 import type { Gauge } from 'prom-client'
 import Registry from 'prom-client/lib/registry.js'
-import type { AdmissionCounts } from '../api/handler.ts'
+import type { AdmissionCounts } from '../http/api.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
 import { BUN_VERSION, COMMIT, SQLITE_VERSION, VERSION } from '../config/version.ts'
 import type { FeedState } from '../feeds/store.ts'
