@@ -73,7 +73,7 @@ export function createAccess(keys: KeyReader, usage: Usage) {
     },
 
     /** Consumes the network quotas of an answer. */
-    consume: (waits: Waits, caller: Regular, served: Served): Promise<NetworkDecision> =>
+    consume: (waits: Waits, caller: Regular, served: Served): Awaitable<NetworkDecision> =>
       within(waits, consumeInBatch(consumptionOf(caller, served))),
 
     /** The limits of requests of a caller; counts nothing. */

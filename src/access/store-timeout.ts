@@ -11,23 +11,25 @@ export type WaitBound = { msMax: number; elapsedMs: () => number; failure: () =>
 /** How long a request has waited for the store so far, in milliseconds. */
 export type Waits = { waitedMs: number }
 
-/** Without a bound, nothing is measured. */
 export function createStoreTimeout(bound: WaitBound | undefined) {
+  if (bound === undefined) {
+    const asIs = <T>(_waits: Waits, work: Awaitable<T>): Awaitable<T> => work
+    return { within: asIs, measure: asIs }
+  }
+  const { msMax, elapsedMs, failure } = bound
   /** Counts how long `work` takes. */
-  async function measure<T>(waits: Waits, work: Promise<T>): Promise<T> {
-    if (bound === undefined) return work
-    const startMs = bound.elapsedMs()
+  async function measure<T>(waits: Waits, work: Awaitable<T>): Promise<T> {
+    const startMs = elapsedMs()
     try {
       return await work
     } finally {
-      waits.waitedMs += bound.elapsedMs() - startMs
+      waits.waitedMs += elapsedMs() - startMs
     }
   }
   /** Also rejects with `failure` when `work` takes longer than is left. */
-  async function within<T>(waits: Waits, work: Awaitable<T>): Promise<T> {
-    if (bound === undefined || !(work instanceof Promise)) return work
-    const { msMax, failure } = bound
-    return measure(waits, inTime(work, Math.max(0, msMax - waits.waitedMs), failure))
-  }
+  const within = <T>(waits: Waits, work: Awaitable<T>): Awaitable<T> =>
+    work instanceof Promise
+      ? measure(waits, inTime(work, Math.max(0, msMax - waits.waitedMs), failure))
+      : work
   return { within, measure }
 }
