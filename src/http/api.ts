@@ -52,7 +52,7 @@ export function apiRoute(parts: ApiRouteParts): Route {
   const { access, readQuery, cache, clock, admissions, ipOf } = parts
   const compress = createCompressor(cache)
 
-  return async function api(r) {
+  return async r => {
     const { key, queryString } = readCredentials(r.request.url, r.request.headers)
     const caller = findCaller(key, queryString, r.nowMs)
     if (caller === null) return invalidKey(key)
@@ -79,20 +79,20 @@ export function apiRoute(parts: ApiRouteParts): Route {
         if (consumed.kind === 'refused') return networkRefusal(consumed)
       }
       if (found.kind === 'stream') {
-        if (!r.isHead) stream = null // from here on, the response ends it
+        if (!r.isHead) stream = null // its reader ends it
         return streamReply(r, key, query, found)
       }
       const coding = codingFor(found, r.request.headers)
-      const encoding =
+      const encoded =
         coding === 'fixed' || coding === 'identity'
           ? bodyOf(found, clock())
           : compress(query, found, coding, clock())
-      const content = encoding instanceof Promise ? await encoding : encoding
+      const content = encoded instanceof Promise ? await encoded : encoded
       const headers = bodyHeaders(query.output, coding)
       return { status: 200, headers, body: { kind: 'whole', content }, records: found.records }
-    } catch (cause) {
-      await updateLimits(r, caller, ip, admitted, toApiError(cause))
-      throw cause
+    } catch (failure) {
+      await updateLimits(r, caller, ip, admitted, toApiError(failure))
+      throw failure
     } finally {
       if (stream !== null) await stream.cancel()
     }

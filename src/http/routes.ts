@@ -28,7 +28,7 @@ function statsRoute(read: StatsReader, ipOf: IpOf): Route {
   const send = (coded: Coded, { request }: RequestContext) =>
     documentReply(documentFor(coded), request.headers)
   return r => {
-    const coded = read(queryStringOf(r.request.url), () => ipOf(r), r.nowMs)
+    const coded = read(queryStringOf(r.request.url), ipOf(r), r.nowMs)
     return coded instanceof Promise ? coded.then(found => send(found, r)) : send(coded, r)
   }
 }

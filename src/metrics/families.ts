@@ -3,10 +3,10 @@
  * its id, a path that has no route, or anything else that clients choose.
  */
 import { type ErrorCode, STATUS } from '../api/errors.ts'
-import type { AdmissionCounts } from '../http/api.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
 import { REASONS as CHECK_REASONS, type CheckerStatus } from '../checker/ports.ts'
 import type { FeedState } from '../feeds/store.ts'
+import type { AdmissionCounts } from '../http/api.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
 import type { ListChecks } from '../proxies/freshness.ts'

@@ -5,10 +5,10 @@
  */
 import type { Gauge } from 'prom-client'
 import Registry from 'prom-client/lib/registry.js'
-import type { AdmissionCounts } from '../http/api.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
 import { BUN_VERSION, COMMIT, SQLITE_VERSION, VERSION } from '../config/version.ts'
 import type { FeedState } from '../feeds/store.ts'
+import type { AdmissionCounts } from '../http/api.ts'
 import { type Clock, orAfter } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Attention } from './attention.ts'
