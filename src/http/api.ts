@@ -5,11 +5,19 @@ import {
   entitlementsOf,
   hasNetworkQuota,
   isCountedByAddress,
+  type Regular,
   tenantOf,
 } from '../access/entitlements.ts'
 import type { Caller } from '../access/key.ts'
 import type { Decision } from '../access/rate-limit.ts'
-import { type Answer, type AnswerStream, bodyLength, bodyOf, type Sent } from '../api/answer.ts'
+import {
+  type Answer,
+  type AnswerStream,
+  bodyLength,
+  bodyOf,
+  type Content,
+  type Sent,
+} from '../api/answer.ts'
 import {
   type ApiError,
   invalidKey,
@@ -19,6 +27,7 @@ import {
 } from '../api/errors.ts'
 import type { Query, QueryReader } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { COMPRESS_MIN_BYTES, chooseEncoding } from '../lib/encoding.ts'
 import { StoreError } from '../lib/errors.ts'
@@ -59,7 +68,6 @@ export function apiRoute(parts: ApiRouteParts): Route {
     r.keyId = caller.id
     const ip = isCountedByAddress(caller) ? ipOf(r) : ''
     let admitted: Admitted | null = null
-    let stream: AnswerStream | null = null
     try {
       const query = readQuery(queryString, key, entitlementsOf(caller))
       const decision = await access.admit(r, caller, ip, r.nowMs)
@@ -72,29 +80,14 @@ export function apiRoute(parts: ApiRouteParts): Route {
       const finding = cache.find(query, r.nowMs, hasQuota, () => tenantOf(caller, ip))
       const found = finding instanceof Promise ? await finding : finding
       if (found === null) return cache.notFound(query, r.nowMs)
-      if (found.kind === 'stream') stream = found
-      if (hasQuota) {
-        const served = { ip, nowMs: r.nowMs, atMs: admitted.atMs, subnets: subnetsOf(found) }
-        const consumed = await access.consume(r, caller, served)
-        if (consumed.kind === 'refused') return networkRefusal(consumed)
-      }
-      if (found.kind === 'stream') {
-        if (!r.isHead) stream = null // its reader ends it
-        return streamReply(r, key, query, found)
-      }
-      const coding = codingFor(found, r.request.headers)
-      const encoded =
-        coding === 'fixed' || coding === 'identity'
-          ? bodyOf(found, clock())
-          : compress(query, found, coding, clock())
-      const content = encoded instanceof Promise ? await encoded : encoded
-      const headers = bodyHeaders(query.output, coding)
-      return { status: 200, headers, body: { kind: 'whole', content }, records: found.records }
+      const refusal = hasQuota ? await consumeNetworks(r, caller, ip, admitted, found) : null
+      if (refusal !== null) return refusal
+      if (found.kind === 'stream') return await streamReply(r, key, query, found)
+      const reply = wholeReply(r, query, found)
+      return reply instanceof Promise ? await reply : reply
     } catch (failure) {
       await updateLimits(r, caller, ip, admitted, toApiError(failure))
       throw failure
-    } finally {
-      if (stream !== null) await stream.cancel()
     }
   }
 
@@ -128,16 +121,56 @@ export function apiRoute(parts: ApiRouteParts): Route {
     }
   }
 
-  function streamReply(
+  /** Returns the refusal when an answer exceeds the network quotas. */
+  async function consumeNetworks(
+    r: RequestContext,
+    caller: Regular,
+    ip: string,
+    { atMs }: Admitted,
+    found: Answer | AnswerStream,
+  ): Promise<ApiError | null> {
+    const stream = found.kind === 'stream' ? found : null
+    try {
+      const totals = found.kind === 'stream' ? found.totals : found
+      if (totals === null) throw new Error('the stream has no totals')
+      const served = { ip, nowMs: r.nowMs, atMs, subnets: totals.subnets }
+      const decision = await access.consume(r, caller, served)
+      if (decision.kind === 'consumed') return null
+      await stream?.cancel()
+      return networkRefusal(decision)
+    } catch (failure) {
+      await stream?.cancel()
+      throw failure
+    }
+  }
+
+  function wholeReply(r: RequestContext, query: Query, answer: Answer): Awaitable<Reply> {
+    const isShort = bodyLength(answer) < COMPRESS_MIN_BYTES
+    const encoding = isShort ? null : chooseEncoding(r.request.headers.get('accept-encoding'))
+    const reply = (coding: Coding, content: Content): Reply => {
+      const headers = bodyHeaders(query.output, coding)
+      return { status: 200, headers, body: { kind: 'whole', content }, records: answer.records }
+    }
+    if (encoding === null) return reply(isShort ? 'fixed' : 'identity', bodyOf(answer, clock()))
+    const content = compress(query, answer, encoding, clock())
+    return content instanceof Promise
+      ? content.then(compressed => reply(encoding, compressed))
+      : reply(encoding, content)
+  }
+
+  async function streamReply(
     { request, isHead, nowMs }: RequestContext,
     key: string,
     query: Query,
     stream: AnswerStream,
-  ): Reply {
+  ): Promise<Reply> {
     const encoding = chooseEncoding(request.headers.get('accept-encoding'))
     const headers = bodyHeaders(query.output, encoding ?? 'identity')
     const records = stream.totals?.records ?? 0
-    if (isHead) return { status: 200, headers, body: { kind: 'unsent-stream' }, records }
+    if (isHead) {
+      await stream.cancel()
+      return { status: 200, headers, body: { kind: 'unsent-stream' }, records }
+    }
     const { promise: sent, resolve } = Promise.withResolvers<Sent>()
     const plain = stream.open(resolve, () => isStillValid(key, nowMs))
     const body = encoding === null ? plain : compressStream(plain, encoding)
@@ -160,16 +193,4 @@ const ANYONE: Entitlements = {
   worksDefault: null,
   addressBits: 16,
   downloads: null,
-}
-
-/** The /16 networks of an answer. */
-function subnetsOf(found: Answer | AnswerStream): readonly number[] {
-  const totals = found.kind === 'stream' ? found.totals : found
-  if (totals === null) throw new Error('a stream lacks the totals it was asked for')
-  return totals.subnets
-}
-
-function codingFor(answer: Answer, headers: Headers): Coding {
-  if (bodyLength(answer) < COMPRESS_MIN_BYTES) return 'fixed'
-  return chooseEncoding(headers.get('accept-encoding')) ?? 'identity'
 }
