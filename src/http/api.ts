@@ -31,6 +31,7 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { COMPRESS_MIN_BYTES, chooseEncoding } from '../lib/encoding.ts'
 import { StoreError } from '../lib/errors.ts'
+import type { AdmissionCounts } from '../metrics/traffic.ts'
 import { compressStream, createCompressor } from './compression.ts'
 import { readCredentials } from './credentials.ts'
 import {
@@ -41,9 +42,6 @@ import {
   type RequestContext,
   type Route,
 } from './reply.ts'
-
-/** Admitted requests by kind of key, and those that were refunded. */
-export type AdmissionCounts = { [kind in Caller['kind']]: number } & { refunded: number }
 
 export type ApiRouteParts = {
   access: Access

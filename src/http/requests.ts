@@ -56,7 +56,7 @@ export function createHttpApp(parts: HttpParts) {
   const logRequest = createAccessLog(log, elapsedMs)
   const nextId = hyperid({ fixedLength: true, urlSafe: true })
 
-  /** Answers a request; never throws or rejects. */
+  /** Answers a request. A failure in it, also while the reply is made, is a 500. */
   function respond(
     traffic: RouteTraffic,
     route: Route,
@@ -79,11 +79,15 @@ export function createHttpApp(parts: HttpParts) {
     if (log.hasLines) ipOf(r)
     try {
       const replied = cors?.preflight(request) ?? route(r)
-      if (!(replied instanceof Promise)) return send(r, replied)
-      return replied.then(
-        reply => send(r, reply),
-        failure => send(r, errorOf(r, failure)),
-      )
+      return replied instanceof Promise ? sendLater(r, replied) : send(r, replied)
+    } catch (failure) {
+      return send(r, errorOf(r, failure))
+    }
+  }
+
+  async function sendLater(r: RequestContext, replied: Promise<Reply | ApiError>) {
+    try {
+      return send(r, await replied)
     } catch (failure) {
       return send(r, errorOf(r, failure))
     }

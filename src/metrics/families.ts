@@ -6,7 +6,6 @@ import { type ErrorCode, STATUS } from '../api/errors.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
 import { REASONS as CHECK_REASONS, type CheckerStatus } from '../checker/ports.ts'
 import type { FeedState } from '../feeds/store.ts'
-import type { AdmissionCounts } from '../http/api.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
 import type { ListChecks } from '../proxies/freshness.ts'
@@ -15,7 +14,7 @@ import { type Attention, REASONS } from './attention.ts'
 import { BOUNDS_SECONDS, type Histogram } from './histogram.ts'
 import type { DatabaseState, ReplicationState } from './observed.ts'
 import type { ProcessState } from './process.ts'
-import { type AllTraffic, type RouteTraffic, statusOf } from './traffic.ts'
+import { type AdmissionCounts, type AllTraffic, type RouteTraffic, statusOf } from './traffic.ts'
 
 /** All that one scrape shows, as of one moment. */
 export type Reading = {

@@ -8,14 +8,13 @@ import Registry from 'prom-client/lib/registry.js'
 import type { CacheCounts } from '../api/response-cache.ts'
 import { BUN_VERSION, COMMIT, SQLITE_VERSION, VERSION } from '../config/version.ts'
 import type { FeedState } from '../feeds/store.ts'
-import type { AdmissionCounts } from '../http/api.ts'
 import { type Clock, orAfter } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Attention } from './attention.ts'
 import { FAMILIES, type Reading } from './families.ts'
 import type { Observed } from './observed.ts'
 import { attempt, readProcess, type Timing, watchEventLoop } from './process.ts'
-import type { AllTraffic } from './traffic.ts'
+import type { AdmissionCounts, AllTraffic } from './traffic.ts'
 
 /** What is counted in the request path. */
 export type Counted = {
