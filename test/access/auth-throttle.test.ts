@@ -1,8 +1,5 @@
-/**
- * How refusals of wrong keys are delayed (src/access/auth-throttle.ts): on a clock and timers moved
- * by hand, alone and behind the endpoint.
- */
-import { afterAll, describe, expect, test } from 'bun:test'
+/** How refusals of wrong tokens are delayed (src/access/auth-throttle.ts), on a clock and timers moved by hand. */
+import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import {
   type AuthThrottle,
@@ -12,14 +9,8 @@ import {
   FAILURES_FREE,
   FAILURES_WINDOW_MS,
 } from '../../src/access/auth-throttle.ts'
-import { newKey } from '../../src/access/key.ts'
 import { type Later, timerLater } from '../../src/lib/clock.ts'
-import { from } from '../support/answer.ts'
-import { addKeys, T0 } from '../support/fixtures.ts'
-import { startInProcess } from '../support/in-process.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
-
-afterAll(cleanUp)
+import { T0 } from '../support/fixtures.ts'
 
 const CLIENT = '198.51.100.7'
 
@@ -159,79 +150,5 @@ describe('at the end', () => {
     timerLater(resolve, 0)
     await promise
     expect(rung).toEqual([])
-  })
-})
-
-/** A service with a valid key, and wrong ones of every kind. */
-async function startThrottled() {
-  const dir = temporaryDirectory()
-  const valid = newKey('regular')
-  const wrong = {
-    unknown: newKey('regular'),
-    expired: newKey('regular'),
-    revoked: newKey('regular'),
-    temporary: newKey('temp'),
-  }
-  addKeys(dir, { free: { burst: { requests: 1000, seconds: 1 } } }, [
-    { key: valid, plan: 'free' },
-    { key: wrong.expired, plan: 'free', expiresAt: T0 },
-    { key: wrong.revoked, plan: 'free', revokedAt: T0 },
-    { key: wrong.temporary, plan: null, expiresAt: T0 },
-  ])
-  const { later, timers, ring } = timersByHand()
-  const service = await startInProcess(dir, { later })
-  const ask = async (key: string, client = CLIENT, path = '/api'): Promise<string> => {
-    const headers = { ...from(client).headers, authorization: `Bearer ${key}` }
-    const { status, text } = await service.request(path, { headers })
-    return `${status} ${/"code":"(\w+)"/.exec(text)?.[1] ?? ''}`
-  }
-  return { ask, timers, ring, valid, wrong }
-}
-
-describe('behind the endpoint', () => {
-  test('every kind of wrong key is counted and delayed alike, at /api and /key together', async () => {
-    const { ask, timers, ring, wrong } = await startThrottled()
-    const kinds = Object.values(wrong)
-    for (let n = 0; n < FAILURES_FREE; n += 1) {
-      await ask(kinds[n % kinds.length] ?? '', CLIENT, n % 2 === 0 ? '/key' : '/api')
-    }
-    for (const [kind, key] of Object.entries(wrong)) {
-      const answer = ask(key)
-      await settle()
-      expect([kind, timers.map(({ ms }) => ms)]).toEqual([kind, [FAILURE_DELAY_MS]])
-      ring()
-      const code = kind === 'temporary' ? 'TEMP_KEY_INVALID' : 'INVALID_KEY'
-      expect(await answer).toBe(`403 ${code}`)
-    }
-  })
-
-  test('a valid key, demo and other refusals of the same address are not delayed, nor counted', async () => {
-    const { ask, timers, valid, wrong } = await startThrottled()
-    const askOthers = async (): Promise<void> => {
-      for (let n = 0; n < 30; n += 1) {
-        expect(await ask(valid)).toBe('404 PROXIES_NOT_FOUND')
-        expect(await ask(valid, CLIENT, '/api?works=101')).toBe('400 INVALID_PARAMETER')
-        expect(await ask('')).toBe('400 KEY_MISSING')
-      }
-    }
-    await askOthers()
-    for (let n = 0; n < FAILURES_FREE; n += 1) expect(await ask(wrong.unknown)).toMatch(/^403/)
-    expect(timers).toEqual([])
-    void ask(wrong.unknown)
-    await settle()
-    await askOthers()
-    expect(await ask('demo')).toBe('404 PROXIES_NOT_FOUND')
-    expect(timers).toHaveLength(1)
-  })
-
-  test('IPv6 clients are counted by their /64', async () => {
-    const { ask, timers, ring, wrong } = await startThrottled()
-    for (let n = 0; n < FAILURES_FREE; n += 1) await ask(wrong.unknown, `2001:db8::${n}`)
-    expect(await ask(wrong.unknown, '2001:db8:0:1::1')).toBe('403 INVALID_KEY')
-    const answer = ask(wrong.unknown, '2001:db8::ffff')
-    await settle()
-    expect(timers).toHaveLength(1)
-    ring()
-    expect(await answer).toBe('403 INVALID_KEY')
   })
 })

@@ -1,126 +1,61 @@
-/**
- * The access log (src/http/access-log.ts): one line for every request, of those that were cut too,
- * with what was sent of them.
- */
-import { describe, expect, test } from 'bun:test'
-import type { Sent } from '../../src/api/answer.ts'
-import { createAccessLog } from '../../src/http/access-log.ts'
-import { plainText, type Reply } from '../../src/http/reply.ts'
-import { T0 } from '../support/fixtures.ts'
+/** The access log (src/http/access-log.ts): the line of a request, and that it is written once. */
+import { afterAll, expect, test } from 'bun:test'
+import type { AnswerStream, Sent } from '../../src/api/answer.ts'
+import { ASK, dataDirectory, T0 } from '../support/fixtures.ts'
+import { startInProcess } from '../support/in-process.ts'
+import { NO_STREAMER } from '../support/streamer.ts'
+import { cleanUp } from '../support/temporary.ts'
 
-function createWorld(hasLines = true) {
-  const lines: string[] = []
-  let looked = 0
-  let elapsedMs = 0
-  const say = (): void => {}
-  const sink = {
-    ...{ hasLines, say, sayRepeated: say, close: async () => {} },
-    line: (text: string) => void lines.push(text),
-  }
-  const accessLog = createAccessLog(sink, () => elapsedMs)
-  const log = {
-    ...accessLog,
-    /** Each request takes 1.23456 ms. */
-    begin(request: Parameters<typeof accessLog.begin>[0]): void {
-      elapsedMs = 0
-      accessLog.begin(request)
-      elapsedMs = 1.23456
-    },
-  }
-  const begun = (id: string) => ({
-    ...{ id, path: '/api', nowMs: T0, isHead: false, beganMs: 0, cancel: null, at: -1 },
-    request: new Request('http://a/api?key=secret'),
-    ip() {
-      looked += 1
-      return '192.0.2.9'
-    },
-  })
-  const entries = (): unknown[] => lines.map(line => JSON.parse(line))
-  return { log, begun, entries, looked: () => looked }
-}
+afterAll(cleanUp)
 
-const REPLY: Reply = { ...plainText('ok'), keyId: 'abc', records: 7 }
 const COMMON = {
-  ...{ time: '2026-11-20T12:00:00.000Z', method: 'GET', path: '/api' },
-  ...{ ms: 1.235, client: '192.0.2.9' },
+  time: new Date(T0).toISOString(),
+  method: 'GET',
+  path: '/api',
+  client: '127.0.0.1',
 }
+const entriesOf = (service: { output(): string }): unknown[] =>
+  service
+    .output()
+    .split('\n')
+    .filter(Boolean)
+    .map(line => JSON.parse(line))
 
-/** A body that is sent until the test ends it. */
-function createBody() {
-  const { promise: sent, resolve } = Promise.withResolvers<Sent>()
-  const cancel = async (): Promise<void> => resolve({ records: 3, bytes: 99, isTruncated: true })
-  const body = { kind: 'stream', stream: new ReadableStream<Uint8Array>(), sent, cancel } as const
-  return { body, resolve }
-}
+test('a request is one line, with the id of its key and without the key', async () => {
+  const service = await startInProcess(dataDirectory(), {})
+  const { headers, bytes } = await service.request(ASK)
+  await service.request('/api?key=pl_nobody', { method: 'HEAD' })
+  await service.request('/pl_mistyped')
+  const own = { id: headers.get('x-request-id'), key: expect.stringMatching(/^[a-z\d]{8}$/) }
+  expect(entriesOf(service)).toEqual([
+    { ...COMMON, ...own, status: 200, records: 1, bytes: bytes.length, ms: expect.any(Number) },
+    expect.objectContaining({ ...COMMON, method: 'HEAD', status: 403, key: null, bytes: 0 }),
+    expect.objectContaining({ ...COMMON, path: '(unknown)', status: 404, key: null }),
+  ])
+})
 
-describe('the line of a request', () => {
-  test('is written once, when its reply is ready', async () => {
-    const { log, begun, entries, looked } = createWorld()
-    const one = begun('1')
-    log.begin(one)
-    // The client is looked for at once: its connection may be closed later.
-    expect([entries(), looked()]).toEqual([[], 1])
-    log.whole(one, REPLY, 2)
-    log.whole(one, { ...REPLY, status: 500 }, 2)
-    await log.logUnfinished()
-    expect(entries()).toEqual([
-      { ...COMMON, id: '1', status: 200, key: 'abc', records: 7, bytes: 2 },
-    ])
-  })
-
-  test('of a stream is written when it ends, with what was sent', async () => {
-    const { log, begun, entries } = createWorld()
-    const { body, resolve } = createBody()
-    const one = begun('1')
-    log.begin(one)
-    log.stream(one, REPLY, body)
-    await Promise.resolve()
-    expect(entries()).toEqual([])
-    resolve({ records: 7, bytes: 500, isTruncated: false })
-    await Promise.resolve()
-    await log.logUnfinished()
-    expect(entries()).toEqual([
-      { ...COMMON, id: '1', status: 200, key: 'abc', records: 7, bytes: 500 },
-    ])
-  })
-
-  test('of one that is cut at the end of --grace says so: a stream, and one without a reply', async () => {
-    const { log, begun, entries } = createWorld()
-    const { body } = createBody()
-    const [streaming, waiting] = [begun('1'), begun('2')]
-    log.begin(streaming)
-    log.begin(waiting)
-    log.stream(streaming, REPLY, body)
-    await log.logUnfinished()
-    log.whole(waiting, REPLY, 2) // too late
-    const cut = { ...COMMON, truncated: true }
-    const found = entries().toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
-    expect(found).toEqual([
-      { ...cut, id: '1', status: 200, key: 'abc', records: 3, bytes: 99 },
-      { ...cut, id: '2', status: null, key: null, records: 0, bytes: 0 },
-    ])
-  })
-
-  test('of each of many at once is written once, in whichever order they end', async () => {
-    const { log, begun, entries } = createWorld()
-    const all = ['1', '2', '3', '4', '5'].map(begun)
-    for (const one of all) log.begin(one)
-    for (const n of [1, 4, 0]) log.whole(all[n] ?? begun('none'), REPLY, 2)
-    await log.logUnfinished()
-    for (const one of all) log.whole(one, REPLY, 2) // too late
-    const found = entries() as { id: string; status: number | null }[]
-    const logged = found.map(({ id, status }) => `${id} ${status}`)
-    expect(logged.slice(0, 3)).toEqual(['2 200', '5 200', '1 200'])
-    expect(logged.slice(3).toSorted()).toEqual(['3 null', '4 null'])
-  })
-
-  test('is not made without a log, nor is the client looked for', async () => {
-    const { log, begun, entries, looked } = createWorld(false)
-    const one = begun('1')
-    log.begin(one)
-    log.whole(one, REPLY, 2)
-    log.stream(one, REPLY, createBody().body)
-    await log.logUnfinished()
-    expect([entries(), looked()]).toEqual([[], 0])
-  })
+test.each([
+  [false, {}],
+  [true, { truncated: true }],
+])('a stream is logged when it ends, with the records and bytes that were sent', async (...of) => {
+  const [isTruncated, more] = of
+  const opened = Promise.withResolvers<(sent: Sent) => void>()
+  const stream: AnswerStream = {
+    ...{ kind: 'stream', totals: null, cancel: async () => {} },
+    open(onEnd) {
+      opened.resolve(onEnd)
+      return new ReadableStream({ start: controller => controller.close() })
+    },
+  }
+  const service = await startInProcess(dataDirectory(), {}, ({ proxies }) => ({
+    proxies: { ...proxies, findEndpoints: () => 'too-large' },
+    streamer: { ...NO_STREAMER, stream: async () => stream },
+  }))
+  await service.request(ASK)
+  expect(entriesOf(service)).toEqual([])
+  const end = await opened.promise
+  end({ records: 7, bytes: 500, isTruncated })
+  await Promise.resolve()
+  const entry = { ...COMMON, status: 200, records: 7, bytes: 500, ...more }
+  expect(entriesOf(service)).toEqual([expect.objectContaining(entry)])
 })

@@ -1,7 +1,6 @@
 /** Holds what the metrics of a service show of requests, list, cache and databases. */
 import { afterAll, afterEach, describe, expect, spyOn, test } from 'bun:test'
 import { join } from 'node:path'
-import { FAILURES_FREE } from '../../src/access/auth-throttle.ts'
 import type { AnswerStream, Sent } from '../../src/api/answer.ts'
 import { FAMILIES } from '../../src/metrics/families.ts'
 import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
@@ -10,7 +9,6 @@ import { overwriteRoots } from '../support/damage.ts'
 import { ASK, dataDirectory, type TestRow } from '../support/fixtures.ts'
 import { type Exchange, startInProcess } from '../support/in-process.ts'
 import { HAS_PROMTOOL, promtool, samplesOf, valueOf } from '../support/metrics.ts'
-import type { ServeOptions } from '../support/service.ts'
 import { NO_STREAMER } from '../support/streamer.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
@@ -89,23 +87,19 @@ describe('requests', () => {
 })
 
 /** A service whose stopwatch stands still, and which takes two seconds to admit a request. */
-async function startSlow(options: ServeOptions = {}) {
+function startSlow() {
   let nowMs = 0
   const stopwatch = spyOn(performance, 'now').mockImplementation(() => nowMs)
   onCleanUp(() => stopwatch.mockRestore())
-  const passMs = (ms: number): void => {
-    nowMs += ms
-  }
-  const service = await startInProcess(dataDirectory(ROWS), options, ({ usage }) => ({
+  return start(({ usage }) => ({
     usage: {
       ...usage,
       admit(batch) {
-        passMs(2000)
+        nowMs += 2000
         return usage.admit(batch)
       },
     },
   }))
-  return { ...service, passMs }
 }
 
 describe('the duration of a request', () => {
@@ -119,27 +113,6 @@ describe('the duration of a request', () => {
       [`${NAME}_sum{route="/api"}`]: 2,
       [`${NAME}_bucket{route="/api",le="1"}`]: 0,
       [`${NAME}_bucket{route="/api",le="5"}`]: 1,
-    })
-  })
-
-  test('lacks the delay of wrong keys, which says nothing of how fast the service is', async () => {
-    const delays: (() => void)[] = []
-    const { request, metrics, passMs } = await startSlow({
-      later(run) {
-        delays.push(run)
-        return () => {}
-      },
-    })
-    const wrong = () => request('/api?key=pl_nobody')
-    for (let i = 0; i < FAILURES_FREE; i += 1) await wrong()
-    const delayed = wrong()
-    while (delays.length === 0) await new Promise(resume => setImmediate(resume))
-    passMs(300)
-    for (const run of delays) run()
-    await delayed
-    expectSeries(await metrics(), {
-      [`${NAME}_count{route="/api"}`]: FAILURES_FREE + 1,
-      [`${NAME}_sum{route="/api"}`]: 0,
     })
   })
 })

@@ -1,7 +1,6 @@
 /** Holds what a scrape costs, what it waits for, and what it shows of feeds. */
 import { describe, expect, spyOn, test } from 'bun:test'
 import { prometheusContentType } from 'prom-client'
-import { createAdmissionCounts } from '../../src/api/handler.ts'
 import type { StoredFeed } from '../../src/feeds/store.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import type { Attention } from '../../src/metrics/attention.ts'
@@ -69,7 +68,7 @@ function scraped(
   const scrape = createMetricsText({
     counted: {
       traffic: createCounters().all,
-      admissions: createAdmissionCounts(),
+      admissions: { regular: 0, temp: 0, demo: 0, refunded: 0 },
       cacheCounts: () => CACHE,
     },
     ...{ attention, observed, clock: () => T0 + elapsedMs, sqliteVersion: '3' },

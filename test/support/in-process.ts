@@ -69,7 +69,7 @@ export async function startInProcess(
   options: ServeOptions,
   exchange: Exchange = () => ({}),
 ): Promise<InProcess> {
-  const { errors = 'json', providerService = 'the service', cors, later, onRepeated } = options
+  const { errors = 'json', providerService = 'the service', cors, onRepeated } = options
   const { page = 'on', publicStats = 'full', siteName = 'proxylist', contact, keyUrl } = options
   let nowMs = T0
   const lines: string[] = []
@@ -99,9 +99,7 @@ export async function startInProcess(
         write(sentence)
       },
     },
-    later,
   )
-  if (later === undefined) app.releaseDelayed()
   const ask = (path: string, init: RequestInit = {}): Promise<Response> => {
     const request = new Request(`http://${PEER}${path}`, init)
     const forwardedFor = request.headers.get('x-forwarded-for')

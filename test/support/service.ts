@@ -1,5 +1,4 @@
 /** The service as tests ask it: in process or as a child process, behind one interface. */
-import type { Later } from '../../src/lib/clock.ts'
 import { type Answer, answerOf } from './answer.ts'
 import { T0 } from './fixtures.ts'
 import { startInProcess } from './in-process.ts'
@@ -33,8 +32,6 @@ export type ServeOptions = {
   siteName?: string
   contact?: string
   keyUrl?: string
-  /** Timers of a service in process; without them wrong keys are refused at once there. */
-  later?: Later
   /** Called with the topics of repeated sentences of a service in process. */
   onRepeated?: (topic: string) => void
 }

@@ -5,7 +5,7 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import { join } from 'node:path'
-import { consumptionOf, keySubject } from '../../../src/access/entitlements.ts'
+import { consumptionOf, hasNetworkQuota, keySubject } from '../../../src/access/entitlements.ts'
 import { type DayUse, HISTORY_DAYS, unusedDay } from '../../../src/access/history.ts'
 import type { Caller } from '../../../src/access/key.ts'
 import type { LimitRule } from '../../../src/access/rate-limit.ts'
@@ -15,7 +15,15 @@ import { createUsageStore, LOCK_WAIT, takeLock } from '../../../src/sqlite/acces
 import { ACCESS_FILE } from '../../../src/sqlite/data-directory.ts'
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { dayWith, IP, type OpenUsage, openUsage, regular, TODAY } from '../../support/limits.ts'
+import {
+  dayWith,
+  IP,
+  type OpenUsage,
+  openUsage,
+  regular,
+  TODAY,
+  unwaited,
+} from '../../support/limits.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -25,10 +33,11 @@ const NO_LIMIT = { window: null, daily: null }
 
 /** Admits, and consumes the networks of the answer; gives what refuses, else `ok`. */
 async function ask({ access }: OpenUsage, caller: Caller, nowMs: number, subnets: number[] = []) {
-  const admission = await access.admit(caller, IP, nowMs)
+  const admission = await access.admit(unwaited(), caller, IP, nowMs)
   if (admission.kind === 'refused') return admission.by
+  if (!hasNetworkQuota(caller)) return 'ok'
   const served = { ip: IP, subnets, atMs: admission.atMs, nowMs }
-  const decision = await access.consume(caller, served)
+  const decision = await access.consume(unwaited(), caller, served)
   return decision.kind === 'refused' ? decision.set : 'ok'
 }
 
