@@ -1,6 +1,6 @@
 /**
- * The throttle against guessing keys by brute force: refusals to a client that has sent many
- * wrong keys are delayed. Requests with valid keys never are. Knows nothing of keys or HTTP.
+ * Slows down guessing of the console's token: refusals to a client that has sent many wrong tokens are
+ * delayed. Requests with the right token never are.
  */
 import { createBoundedMap } from '../lib/bounded-map.ts'
 import { type Later, timerLater } from '../lib/clock.ts'
@@ -57,7 +57,7 @@ export function createAuthThrottle(later: Later = timerLater) {
   }
 
   return {
-    /** Records that `client` sent a wrong key at `nowMs`; resolves when the refusal may be sent. */
+    /** Records that `client` sent a wrong token at `nowMs`; resolves when the refusal may be sent. */
     async failed(client: string, nowMs: number): Promise<void> {
       if (isThrottled(client, nowMs) && !isReleased) await delay()
     },

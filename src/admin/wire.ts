@@ -103,8 +103,7 @@ export type LogEntry = {
   id: string
   method: string
   path: string
-  /** `null`: the connection was closed before there was a reply. */
-  status: number | null
+  status: number
   key: string | null
   records: number
   bytes: number

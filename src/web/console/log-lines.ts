@@ -49,7 +49,7 @@ export const CODE_WORDS: { readonly [code in ErrorCode]: string } = {
 
 export function wordsOf({ code, status }: LogEntry): string {
   if (code !== null) return CODE_WORDS[code]
-  return status === null ? 'connection closed' : status === 304 ? 'not changed' : 'answered'
+  return status === 304 ? 'not changed' : 'answered'
 }
 
 /** The request as a shell sends it, with the key in `$KEY`; `''` where it cannot be known. */
@@ -60,9 +60,9 @@ export function curlOf({ method, path, query, key }: LogEntry, origin: string): 
   return `curl${head}${bearer} '${origin}${path}${query === '' ? '' : `?${query.replaceAll("'", '%27')}`}'`
 }
 
-/** The kind of outcome of a request; one without a status failed. */
-export function outcomeOf(status: number | null) {
-  if (status === null || status >= 500) return 'failed'
+/** The kind of outcome of a request. */
+export function outcomeOf(status: number) {
+  if (status >= 500) return 'failed'
   if (status === 404) return 'notFound'
   if (status === 429) return 'refused'
   return status >= 400 ? 'rejected' : 'ok'

@@ -141,7 +141,7 @@ function Row({ line }: { line: LogLine }) {
         </td>
         <td>
           <span class="status" data-ok={outcome === 'ok' || undefined} data-outcome={outcome}>
-            {status ?? '–'} <span class="words">{wordsOf(entry)}</span>
+            {status} <span class="words">{wordsOf(entry)}</span>
           </span>
         </td>
         <td class="path">
