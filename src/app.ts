@@ -4,7 +4,6 @@ import type { AnswerUse } from './access/history.ts'
 import type { KeyReader, UsageStore } from './access/ports.ts'
 import type { AnswerStreamer } from './api/answer.ts'
 import { ApiError } from './api/errors.ts'
-import { createAdmissionCounts, createHandler } from './api/handler.ts'
 import { createQueryReader } from './api/query.ts'
 import { createResponseCache } from './api/response-cache.ts'
 import { createStatsReader } from './api/stats.ts'
@@ -19,7 +18,7 @@ import { StoreError } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
 import type { ReplicationState } from './metrics/observed.ts'
-import { createCounters, type Traffic } from './metrics/traffic.ts'
+import { type AdmissionCounts, createCounters, type Traffic } from './metrics/traffic.ts'
 import type { Lang } from './proxies/proxy.ts'
 import type { ProxyReader, StatsSource } from './proxies/store.ts'
 
@@ -84,21 +83,16 @@ export function createApp(stores: AppStores, settings: AppSettings, clock: Clock
   const cache = createResponseCache({ reader: proxies, streamer, provider, bytesMax: cacheBytes })
   const access = createAccess(keys, usage)
   const counters = createCounters()
-  const admissions = createAdmissionCounts()
+  const admissions: AdmissionCounts = { regular: 0, temp: 0, demo: 0, refunded: 0 }
   let watcher = (_use: AnswerUse): void => {}
   const probes: readonly (readonly [problem: string, probe: () => Awaitable<void>])[] = [
     ['the list cannot be read', () => void [proxies.version(), proxies.isEmpty()]],
     ['requests cannot be counted', () => usage.probe()],
   ]
   const http = createHttpApp({
-    handle: createHandler({
-      access,
-      readQuery: createQueryReader(provider),
-      cache,
-      clock,
-      admissions,
-    }),
     access,
+    readQuery: createQueryReader(provider),
+    admissions,
     usage,
     cache,
     /** What `/readyz` says of the copies of a node (contract I3). @throws ApiError when they are too old. */
@@ -135,9 +129,9 @@ export function createApp(stores: AppStores, settings: AppSettings, clock: Clock
   })
   return {
     /** Answers a request in process, without a network. */
-    handle: (request: Request): Promise<Response> => Promise.resolve(http.service.handle(request)),
+    handle: (request: Request): Promise<Response> => Promise.resolve(http.handle(request)),
     listen: (settings: Settings<'listen' | 'socketMode'>, options?: ListenOptions) =>
-      listen(http.service, settings, options),
+      listen(http, settings, options),
     /** Refuses the answers that wait for their turn, and those that would from now on. */
     refuseWaiting: (): void => streamer?.refuseWaiting(),
     counted: { traffic: counters.all, admissions, cacheCounts: cache.counts },

@@ -1,35 +1,24 @@
 /**
- * Who may send requests, and how many (contract B): authenticates a key, admits a request,
- * consumes the network quotas of an answer. The decisions themselves are in `rate-limit.ts` and
- * `network-quota.ts`; what a refusal says to a client is in `api/errors.ts`.
+ * Who may send requests, and how many (contract B): finds the record of a key, admits requests, consumes the
+ * network quotas of answers. `rate-limit.ts` and `network-quota.ts` decide; `api/errors.ts` has the messages.
  */
-
 import type { Awaitable } from '../lib/awaitable.ts'
-import { type Later, stopwatch, timerLater } from '../lib/clock.ts'
-import { createLines } from '../lib/fair-queue.ts'
-import { SECOND_MS, utcDay } from '../lib/time.ts'
-import { createTurnBatch, type Settle, type Waited } from '../lib/turn-batch.ts'
+import { utcDay } from '../lib/time.ts'
+import { createTurnBatch } from '../lib/turn-batch.ts'
 import {
   consumptionOf,
   hasNetworkQuota,
   keySubject,
   limitRulesOf,
   quotasOf,
+  type Regular,
   type Served,
 } from './entitlements.ts'
 import type { Caller, KeyRecord } from './key.ts'
-import { type Consumption, type NetworkDecision, quotaStatuses } from './network-quota.ts'
+import { type NetworkDecision, quotaStatuses } from './network-quota.ts'
 import type { KeyReader, UsageStore } from './ports.ts'
-import {
-  type Admission,
-  type Admitted,
-  type Decision,
-  instantOf,
-  type LimitStatus,
-  limitStatus,
-  UNUSED,
-} from './rate-limit.ts'
-import { createStoreTimeout, type StoreTimeout } from './store-timeout.ts'
+import { type Decision, instantOf, type LimitStatus, limitStatus, UNUSED } from './rate-limit.ts'
+import { createStoreTimeout, type Waits } from './store-timeout.ts'
 
 export type Access = ReturnType<typeof createAccess>
 
@@ -39,128 +28,75 @@ type Usage = Pick<
 >
 
 /**
- * Gives requests back in batches. Those that the store fails to take are kept, and given back before
- * the next admission or after a second, whichever is first.
+ * Access control on stores. One transaction admits all requests of a turn of the event loop. `waits` counts how
+ * long a request has waited for the store; with a bounded store, what takes longer is a `StoreError`.
  */
-function createGiveBack(usage: Usage, { within }: StoreTimeout, later: Later) {
-  let owed: Admitted[] = []
-  let isRetrying = false
-
-  async function settleOwed(): Promise<void> {
-    const batch = owed
-    owed = []
-    try {
-      await usage.giveBack(batch)
-    } catch (error) {
-      owed = [...batch, ...owed]
-      retry()
-      throw error
-    }
-  }
-  function retry(): void {
-    if (isRetrying) return
-    isRetrying = true
-    later(() => {
-      isRetrying = false
-      if (owed.length > 0) settleOwed().catch(() => {}) // the store's supervisor reports it
-    }, SECOND_MS)
-  }
-  const inBatch = createTurnBatch(async (batch: readonly Admitted[]) => {
-    owed.push(...batch)
-    await settleOwed()
+export function createAccess(keys: KeyReader, usage: Usage) {
+  const { within, measure } = createStoreTimeout(usage.bound)
+  const admitInBatch = createTurnBatch(usage.admit)
+  const consumeInBatch = createTurnBatch(usage.consume)
+  const refundInBatch = createTurnBatch(async (batch: Parameters<Usage['giveBack']>[0]) => {
+    await usage.giveBack(batch)
     return batch
   })
 
   return {
-    /** Resolves once it is given back; rejects when that has to be tried again. */
-    giveBack: (admitted: Admitted): Promise<unknown> => inBatch(admitted),
-    /** Does `work` after what is owed was given back. A batch waits for both, no longer than it may wait at all. */
-    before<T>(work: (waited?: Waited) => Awaitable<T>, waited?: Waited): Awaitable<T> {
-      if (owed.length === 0) return work(waited)
-      const sinceNow = waited ?? stopwatch()
-      const settling = settleOwed().catch(() => {}) // `work` finds out whether the store is still failing
-      return within({ waitedMs: sinceNow() }, settling).then(() => work(sinceNow))
+    within,
+
+    /** The record of a key; `null` when it is unknown, revoked, expired, or its plan is off. */
+    find(key: string, nowMs: number): KeyRecord | null {
+      const record = key === '' ? null : keys.find(key)
+      if (record === null || record.revokedAt !== null || !record.caller.plan.enabled) return null
+      return record.expiresAt === null || nowMs < record.expiresAt ? record : null
     },
-  }
-}
-
-/** Answers of more networks, a millisecond or two each, wait in a line of their key, which has so many under way. */
-const NETWORKS_FEW = 20
-const CONSUMING_EACH = 4
-
-/** Access control on stores. Requests of one turn of the event loop are admitted in one batch. */
-export function createAccess(keys: KeyReader, usage: Usage, later: Later = timerLater) {
-  const timeout = createStoreTimeout(usage.bound)
-  const { giveBack, before } = createGiveBack(usage, timeout, later)
-  const admitInBatch = createTurnBatch((batch: readonly Admission[], waited) =>
-    before(waitedSoFar => usage.admit(batch, waitedSoFar), waited),
-  )
-  /** Refusals that need no store are answered in batches as well, which takes less time for each. */
-  const refuseInBatch = createTurnBatch((batch: readonly Decision[]) => batch)
-  const consume = (batch: readonly Consumption[], waited?: Waited) => usage.consume(batch, waited)
-  const consumeInBatch = createTurnBatch(consume, ({ networks }) => 1 + networks.served.length)
-  const { inLine } = createLines(CONSUMING_EACH)
-
-  /** The record of a key; `null` when it is unknown, revoked, expired, or its plan is off. */
-  function find(key: string, nowMs: number): KeyRecord | null {
-    const record = key === '' ? null : keys.find(key) // which takes a statement where there is none
-    if (record === null || record.revokedAt !== null || !record.caller.plan.enabled) return null
-    return record.expiresAt === null || nowMs < record.expiresAt ? record : null
-  }
-
-  async function networkLimits(caller: Caller, askedMs: number): Promise<LimitStatus[]> {
-    if (!hasNetworkQuota(caller)) return []
-    const subject = keySubject(caller.id)
-    const { usages, nowMs } = await usage.peek([subject], askedMs)
-    const day = utcDay(instantOf(usages[0] ?? UNUSED, nowMs))
-    const [counts] = await usage.countNetworks([{ subject, day }])
-    return counts === undefined ? [] : quotaStatuses(quotasOf(caller.plan), counts, day, nowMs)
-  }
-
-  return {
-    timeout,
-    networkLimits,
-    find,
 
     /**
      * Admits a request or returns when to retry; resolves once the admission is durable. `ip` may
-     * be empty if the caller is not counted by address; see `Enqueue` for `settling`.
+     * be empty if the caller is not counted by address.
      */
-    admit<T = Decision>(
-      caller: Caller,
-      ip: string,
-      nowMs: number,
-      ...settling: Settle<Decision, T>
-    ): Promise<T> {
+    admit(waits: Waits, caller: Caller, ip: string, nowMs: number): Awaitable<Decision> {
       const admission = { rules: limitRulesOf(caller, ip), nowMs }
-      const refusal = usage.refuse?.(admission) ?? null
-      if (refusal !== null) return refuseInBatch(refusal, ...settling)
-      return admitInBatch(admission, ...settling)
+      return usage.refuse?.(admission) ?? measure(waits, admitInBatch(admission))
     },
 
     /**
-     * Gives an admitted request back, once: its windows and its day are as if it had not been sent.
-     * `instants` are those of its decision. Rejects when the store fails; it is then tried again.
+     * Refunds an admitted request, once: its windows and its day are as if it had not been sent.
+     * `instants` are those of its decision. Rejects when the store fails; the request then stays counted.
      */
-    async giveBack(caller: Caller, ip: string, instants: readonly number[]): Promise<void> {
-      await giveBack({ rules: limitRulesOf(caller, ip), instants })
+    async refund(
+      waits: Waits,
+      caller: Caller,
+      ip: string,
+      instants: readonly number[],
+    ): Promise<void> {
+      await within(waits, refundInBatch({ rules: limitRulesOf(caller, ip), instants }))
     },
 
-    /** Consumes the network quotas of an answer, where the plan of the caller has them. */
-    async consume(caller: Caller, served: Served): Promise<NetworkDecision> {
-      if (!hasNetworkQuota(caller)) return { kind: 'consumed', limits: [] }
-      const consumption = consumptionOf(caller, served)
-      if (served.subnets.length <= NETWORKS_FEW) return consumeInBatch(consumption)
-      return inLine(caller.id, () => consumeInBatch(consumption))
-    },
+    /** Consumes the network quotas of an answer. */
+    consume: (waits: Waits, caller: Regular, served: Served): Awaitable<NetworkDecision> =>
+      within(waits, consumeInBatch(consumptionOf(caller, served))),
 
-    /** The status of the caller's limits; counts no request. */
-    async limits(caller: Caller, ip: string, askedMs: number): Promise<LimitStatus[]> {
+    /** The limits of requests of a caller; counts nothing. */
+    async limits(
+      waits: Waits,
+      caller: Caller,
+      ip: string,
+      askedMs: number,
+    ): Promise<LimitStatus[]> {
       const rules = limitRulesOf(caller, ip)
       const subjects = rules.map(({ subject }) => subject)
-      const { usages, nowMs } = await usage.peek(subjects, askedMs)
-      const windows = rules.flatMap((rule, i) => limitStatus(rule, usages[i] ?? UNUSED, nowMs))
-      return [...windows, ...(await networkLimits(caller, nowMs))]
+      const { usages, nowMs } = await within(waits, usage.peek(subjects, askedMs))
+      return rules.flatMap((rule, i) => limitStatus(rule, usages[i] ?? UNUSED, nowMs))
+    },
+
+    /** The network quotas of a caller; counts nothing. */
+    async quotas(waits: Waits, caller: Caller, askedMs: number): Promise<LimitStatus[]> {
+      if (!hasNetworkQuota(caller)) return []
+      const subject = keySubject(caller.id)
+      const { usages, nowMs } = await within(waits, usage.peek([subject], askedMs))
+      const day = utcDay(instantOf(usages[0] ?? UNUSED, nowMs))
+      const [counts] = await within(waits, usage.countNetworks([{ subject, day }]))
+      return counts === undefined ? [] : quotaStatuses(quotasOf(caller.plan), counts, day, nowMs)
     },
   }
 }

@@ -57,7 +57,7 @@ export const clientNetwork = (ip: string): string =>
 /** The subject that a regular or temporary key is counted under. */
 export const keySubject = (id: string): Subject => ({ kind: 'key', id })
 
-type Regular = Extract<Caller, { kind: 'regular' }>
+export type Regular = Extract<Caller, { kind: 'regular' }>
 
 /** The window of a plan under a name for the RateLimit header fields; `null` is no window. */
 const windowOf = ({ burst }: Plan, name: string): LimitRule['window'] =>

@@ -30,12 +30,10 @@ export type Consumption = {
   nowMs: number
 }
 
-/** `limits`: the status of each quota, after this answer if it was served. */
 export type NetworkDecision =
-  | { kind: 'consumed'; limits: readonly LimitStatus[] }
+  | { kind: 'consumed' }
   | {
       kind: 'refused'
-      limits: readonly LimitStatus[]
       set: NetworkSet
       quota: number
       /** Networks that the day has without this answer, and those that it would add. */
@@ -62,15 +60,6 @@ export const SETS: readonly NetworkSet[] = ['served', 'callers']
 /** The names of their quotas, those of a plan's limits. */
 const NAMES: { readonly [S in NetworkSet]: string } = { served: 'subnets', callers: 'clients' }
 
-/** The status of a quota with so many networks `used`, `ms` before the end of the day. */
-const statusOf = (set: NetworkSet, quota: number, used: number, ms: number): LimitStatus => ({
-  name: NAMES[set],
-  quota,
-  windowSeconds: DAY_MS / SECOND_MS,
-  remaining: Math.max(0, quota - used), // a stricter quota may be smaller than what was used before
-  resetSeconds: wholeSeconds(ms),
-})
-
 /** The status of the quotas of a key on a UTC day; unlimited ones are left out. */
 export const quotaStatuses = (
   quotas: Consumption['quotas'],
@@ -80,7 +69,14 @@ export const quotaStatuses = (
 ): LimitStatus[] =>
   SETS.flatMap(set => {
     const quota = quotas[set]
-    return quota === null ? [] : [statusOf(set, quota, counts[set], (day + 1) * DAY_MS - nowMs)]
+    if (quota === null) return []
+    return {
+      name: NAMES[set],
+      quota,
+      windowSeconds: DAY_MS / SECOND_MS,
+      remaining: Math.max(0, quota - counts[set]), // the quota may have been lowered
+      resetSeconds: wholeSeconds((day + 1) * DAY_MS - nowMs),
+    }
   })
 
 /** A quota of the day: how many networks were used before, and how many an answer adds. */
@@ -92,17 +88,14 @@ export function decide(
   additions: readonly Addition[],
   usageOf: () => Usage | null,
 ): NetworkDecision {
-  const midnightMs = (utcDay(atMs) + 1) * DAY_MS - nowMs
   const over = additions.find(({ quota, used, added }) => used + added > quota)
-  const limits = additions.map(({ set, quota, used, added }) =>
-    statusOf(set, quota, used + (over ? 0 : added), midnightMs),
-  )
-  if (!over) return { kind: 'consumed', limits }
+  if (!over) return { kind: 'consumed' }
   const { set, quota, used, added } = over
+  const midnightMs = (utcDay(atMs) + 1) * DAY_MS - nowMs
   const windowMs = windowWaitMs(rule, usageOf() ?? UNUSED, nowMs)
   const retryAfterSeconds = wholeSeconds(Math.max(midnightMs, windowMs))
   const all = new Set(networks[set]).size
-  return { kind: 'refused', limits, set, quota, used, added, all, retryAfterSeconds }
+  return { kind: 'refused', set, quota, used, added, all, retryAfterSeconds }
 }
 
 /**

@@ -7,7 +7,6 @@ import { wholeSeconds } from '../access/rate-limit.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { createBoundedMap } from '../lib/bounded-map.ts'
 import type { Coded } from '../lib/encoding.ts'
-import { createLines } from '../lib/fair-queue.ts'
 import { splitQueryString } from '../lib/query-string.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { FILTER_RULES, type Filter } from '../proxies/filter.ts'
@@ -84,26 +83,20 @@ export function createStatsReader({ source, version: versionOf, provider, part }
   const read = createReader(provider, part)
   const admit = createLimit()
   const answers = createBoundedMap<string, Kept>(ANSWERS_MAX)
-  /** The queries of a client are asked one after the other, so that nobody waits for all of them. */
-  const { inLine } = createLines(1)
   let waiting = 0
 
-  function find(key: string, client: string, filter: Filter, version: string, nowMs: number) {
+  function find(key: string, filter: Filter, version: string, nowMs: number) {
     const keep = (answer: Awaitable<Coded>) => answers.set(key, { answer, version, atMs: nowMs })
-    const found = inLine(client, () => {
-      const answer = source.answer({ filter, nowMs, version, part, provider })
-      keep(answer)
-      return answer
-    })
+    const found = source.answer({ filter, nowMs, version, part, provider })
+    keep(found)
     found.then(keep, () => answers.delete(key))
     return found
   }
 
   /** @throws ApiError; the promise rejects likewise, or with a `StoreError`. */
-  return (queryString: string, ip: () => string, nowMs: number): Awaitable<Coded> => {
+  return (queryString: string, ip: string, nowMs: number): Awaitable<Coded> => {
     const filter = read(queryString)
-    const client = clientBucket(ip())
-    admit(client, nowMs)
+    admit(clientBucket(ip), nowMs)
     const version = versionOf()
     const key = JSON.stringify(filter)
     const known = answers.get(key)
@@ -115,7 +108,7 @@ export function createStatsReader({ source, version: versionOf, provider, part }
       throw new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
     }
     waiting += 1
-    const answer = isRight ? known.answer : find(key, client, filter, version, nowMs)
+    const answer = isRight ? known.answer : find(key, filter, version, nowMs)
     return Promise.resolve(answer).finally(() => {
       waiting -= 1
     })

@@ -59,9 +59,9 @@ type Server = { stop(atOnce?: boolean): Promise<void> }
 const TIMER_MS_MAX = 2 ** 31 - 1
 
 /**
- * Stops the servers of the service and of the console. Requests in flight have `graceMs` to finish. Long answers
- * that wait for a slot are refused with `refusesWaiting`. Then connections are closed. `stopped` is
- * called when no new ones are accepted.
+ * Stops the servers of the service and of the console. Requests in flight have `graceMs` to finish; then their
+ * connections are closed. Requests that wait for a slot are refused if `refusesWaiting`. `stopped` is called when
+ * no new requests are accepted.
  */
 export async function shutDown(
   app: App,

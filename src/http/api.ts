@@ -1,5 +1,15 @@
-/** The route of the list, /api: credentials, the handler's outcome, bodies and their coding. */
+/** GET and HEAD /api from top to bottom, in the order of contract A2. */
 import type { Access } from '../access/access.ts'
+import {
+  type Entitlements,
+  entitlementsOf,
+  hasNetworkQuota,
+  isCountedByAddress,
+  type Regular,
+  tenantOf,
+} from '../access/entitlements.ts'
+import type { Caller } from '../access/key.ts'
+import type { Decision } from '../access/rate-limit.ts'
 import {
   type Answer,
   type AnswerStream,
@@ -8,92 +18,177 @@ import {
   type Content,
   type Sent,
 } from '../api/answer.ts'
-import type { Handler, Outcome } from '../api/handler.ts'
-import type { Query } from '../api/query.ts'
+import {
+  type ApiError,
+  invalidKey,
+  networkRefusal,
+  rateLimitRefusal,
+  toApiError,
+} from '../api/errors.ts'
+import type { Query, QueryReader } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { COMPRESS_MIN_BYTES, chooseEncoding } from '../lib/encoding.ts'
+import { StoreError } from '../lib/errors.ts'
+import type { AdmissionCounts } from '../metrics/traffic.ts'
 import { compressStream, createCompressor } from './compression.ts'
 import { readCredentials } from './credentials.ts'
-import { type Body, bodyHeaders, type Coding, type Route } from './reply.ts'
+import {
+  bodyHeaders,
+  type Coding,
+  type IpOf,
+  type Reply,
+  type RequestContext,
+  type Route,
+} from './reply.ts'
 
 export type ApiRouteParts = {
-  handle: Handler
-  access: Pick<Access, 'find'>
+  access: Access
+  readQuery: QueryReader
   cache: ResponseCache
   clock: Clock
+  /** Counted here, for the metrics. */
+  admissions: AdmissionCounts
+  ipOf: IpOf
 }
 
-export function apiRoute({ handle, access, cache, clock }: ApiRouteParts): Route {
-  const bodyFor = createBodies(cache, clock)
+type Admitted = Extract<Decision, { kind: 'admitted' }>
 
-  /** What revokes a key ends its answers; one that began before the key expired is finished. */
-  function isValid(key: string, nowMs: number): boolean {
+export function apiRoute(parts: ApiRouteParts): Route {
+  const { access, readQuery, cache, clock, admissions, ipOf } = parts
+  const compress = createCompressor(cache)
+
+  return async r => {
+    const { key, queryString } = readCredentials(r.request.url, r.request.headers)
+    const caller = findCaller(key, queryString, r.nowMs)
+    if (caller === null) return invalidKey(key)
+    r.keyId = caller.id
+    const ip = isCountedByAddress(caller) ? ipOf(r) : ''
+    let admitted: Admitted | null = null
+    try {
+      const query = readQuery(queryString, key, entitlementsOf(caller))
+      const decision = await access.admit(r, caller, ip, r.nowMs)
+      r.limits = decision.limits
+      if (decision.kind === 'refused') return rateLimitRefusal(caller, decision)
+      admitted = decision
+      admissions[caller.kind] += 1
+
+      const hasQuota = hasNetworkQuota(caller)
+      const finding = cache.find(query, r.nowMs, hasQuota, () => tenantOf(caller, ip))
+      const found = finding instanceof Promise ? await finding : finding
+      if (found === null) return cache.notFound(query, r.nowMs)
+      const refusal = hasQuota ? await consumeNetworks(r, caller, ip, admitted, found) : null
+      if (refusal !== null) return refusal
+      if (found.kind === 'stream') return await streamReply(r, key, query, found)
+      const reply = wholeReply(r, query, found)
+      return reply instanceof Promise ? await reply : reply
+    } catch (failure) {
+      await updateLimits(r, caller, ip, admitted, toApiError(failure))
+      throw failure
+    }
+  }
+
+  /** Who sent a request, `null` for a key that is not valid. A bad query is refused even while keys cannot be read (I3). */
+  function findCaller(key: string, queryString: string, nowMs: number): Caller | null {
+    try {
+      return access.find(key, nowMs)?.caller ?? null
+    } catch (failure) {
+      if (failure instanceof StoreError) readQuery(queryString, key, ANYONE)
+      throw failure
+    }
+  }
+
+  /** Refunds a request that fails by our fault (A2) or gets no slot for a long answer (B9), then reads its limits. */
+  async function updateLimits(
+    r: RequestContext,
+    caller: Caller,
+    ip: string,
+    admitted: Admitted | null,
+    { status, code }: ApiError,
+  ): Promise<void> {
+    try {
+      if (admitted !== null) {
+        if (status < 500 && code !== 'RATE_LIMIT_EXCEEDED') return
+        admissions.refunded += 1
+        await access.refund(r, caller, ip, admitted.instants)
+      }
+      r.limits = await access.limits(r, caller, ip, clock())
+    } catch {
+      // The store fails, too: the request stays counted.
+    }
+  }
+
+  /** Returns the refusal when an answer exceeds the network quotas. */
+  async function consumeNetworks(
+    r: RequestContext,
+    caller: Regular,
+    ip: string,
+    { atMs }: Admitted,
+    found: Answer | AnswerStream,
+  ): Promise<ApiError | null> {
+    const stream = found.kind === 'stream' ? found : null
+    try {
+      const totals = found.kind === 'stream' ? found.totals : found
+      if (totals === null) throw new Error('the stream has no totals')
+      const served = { ip, nowMs: r.nowMs, atMs, subnets: totals.subnets }
+      const decision = await access.consume(r, caller, served)
+      if (decision.kind === 'consumed') return null
+      await stream?.cancel()
+      return networkRefusal(decision)
+    } catch (failure) {
+      await stream?.cancel()
+      throw failure
+    }
+  }
+
+  function wholeReply(r: RequestContext, query: Query, answer: Answer): Awaitable<Reply> {
+    const isShort = bodyLength(answer) < COMPRESS_MIN_BYTES
+    const encoding = isShort ? null : chooseEncoding(r.request.headers.get('accept-encoding'))
+    const reply = (coding: Coding, content: Content): Reply => {
+      const headers = bodyHeaders(query.output, coding)
+      return { status: 200, headers, body: { kind: 'whole', content }, records: answer.records }
+    }
+    if (encoding === null) return reply(isShort ? 'fixed' : 'identity', bodyOf(answer, clock()))
+    const content = compress(query, answer, encoding, clock())
+    return content instanceof Promise
+      ? content.then(compressed => reply(encoding, compressed))
+      : reply(encoding, content)
+  }
+
+  async function streamReply(
+    { request, isHead, nowMs }: RequestContext,
+    key: string,
+    query: Query,
+    stream: AnswerStream,
+  ): Promise<Reply> {
+    const encoding = chooseEncoding(request.headers.get('accept-encoding'))
+    const headers = bodyHeaders(query.output, encoding ?? 'identity')
+    const records = stream.totals?.records ?? 0
+    if (isHead) {
+      await stream.cancel()
+      return { status: 200, headers, body: { kind: 'unsent-stream' }, records }
+    }
+    const { promise: sent, resolve } = Promise.withResolvers<Sent>()
+    const plain = stream.open(resolve, () => isStillValid(key, nowMs))
+    const body = encoding === null ? plain : compressStream(plain, encoding)
+    return { status: 200, headers, body: { kind: 'stream', stream: body, sent }, records }
+  }
+
+  /** Revoking a key ends its streams. One that began before its key expired goes on. */
+  function isStillValid(key: string, nowMs: number): boolean {
     try {
       return access.find(key, nowMs) !== null
     } catch {
       return true // keys cannot be read at the moment
     }
   }
-
-  return ({ request, isHead, ip, nowMs }, end) => {
-    const { url, headers } = request
-    const { key, queryString } = readCredentials(url, headers)
-
-    const reply = (outcome: Outcome): Awaitable<Response> => {
-      if (outcome.kind === 'refused') return end(outcome)
-      const { query, answer, keyId, limits } = outcome
-      // Of a stream whose totals were not needed, none are known.
-      const records = (answer.kind === 'answer' ? answer : answer.totals)?.records ?? 0
-      const endWith = ({ body, fields }: Sendable): Awaitable<Response> =>
-        end({ kind: 'reply', status: 200, headers: fields, body, keyId, limits, records })
-      const sendable =
-        answer.kind === 'stream'
-          ? streamBody(query, answer, headers, isHead, () => isValid(key, nowMs))
-          : bodyFor(query, answer, request, keyId ?? '')
-      return sendable instanceof Promise ? sendable.then(endWith) : endWith(sendable)
-    }
-    return handle({ key, queryString, ip, nowMs }, reply)
-  }
 }
 
-type Sendable = { body: Body; fields: Headers }
-
-/** Bodies of whole answers, compressed where the client and the length allow it. */
-function createBodies(cache: ResponseCache, clock: Clock) {
-  const compress = createCompressor(cache)
-  return (query: Query, answer: Answer, request: Request, keyId: string): Awaitable<Sendable> => {
-    const isShort = bodyLength(answer) < COMPRESS_MIN_BYTES
-    const encoding = isShort ? null : chooseEncoding(request.headers.get('accept-encoding'))
-    const whole = (coding: Coding, content: Content): Sendable => {
-      return { body: { kind: 'whole', content }, fields: bodyHeaders(query.output, coding) }
-    }
-    if (encoding !== null) {
-      const body = () => (request.signal.aborted ? null : bodyOf(answer, clock()))
-      const compressed = compress(query, answer, encoding, { keyId, body })
-      if (compressed !== null) return compressed.then(content => whole(encoding, content))
-    }
-    return whole(isShort ? 'fixed' : 'identity', bodyOf(answer, clock()))
-  }
-}
-
-/** The body of a stream; for HEAD the stream is cancelled instead. */
-async function streamBody(
-  { output }: Query,
-  answer: AnswerStream,
-  headers: Headers,
-  isHead: boolean,
-  mayGoOn: () => boolean,
-): Promise<Sendable> {
-  const encoding = chooseEncoding(headers.get('accept-encoding'))
-  const fields = bodyHeaders(output, encoding ?? 'identity')
-  if (isHead) {
-    await answer.cancel()
-    return { body: { kind: 'unsent-stream' }, fields }
-  }
-  const { promise: sent, resolve } = Promise.withResolvers<Sent>()
-  const plain = answer.open(resolve, mayGoOn)
-  const stream = encoding === null ? plain : compressStream(plain, encoding)
-  return { body: { kind: 'stream', stream, sent }, fields }
+/** The entitlements for a query string whose key cannot be looked up. */
+const ANYONE: Entitlements = {
+  countMax: null,
+  worksDefault: null,
+  addressBits: 16,
+  downloads: null,
 }

@@ -21,12 +21,11 @@ const isKnown = (given: string | null, etag: string): boolean =>
 /** The reply with a document, in the coding that suits the client, or that it has it already. */
 export function documentReply({ fields, etag, coded }: Document, request: Headers): Reply {
   const headers = new Headers({ vary: 'Accept-Encoding', ...fields, etag })
-  const rest = { kind: 'reply', keyId: null, limits: [], records: 0 } as const
   if (isKnown(request.get('if-none-match'), etag)) {
-    return { ...rest, status: 304, headers, body: { kind: 'none' } }
+    return { status: 304, headers, body: { kind: 'none' }, records: 0 }
   }
   const encoding = chooseEncoding(request.get('accept-encoding'))
   const body = { kind: 'whole', content: coded[encoding ?? 'identity'] } as const
   if (encoding !== null) headers.set('content-encoding', encoding)
-  return { ...rest, status: 200, headers, body }
+  return { status: 200, headers, body, records: 0 }
 }

@@ -57,7 +57,7 @@ export async function listen(
       fetch(request) {
         const answer = service.fetch(request)
         if (endsConnections() || hasEndlessBody(request)) return ending(answer)
-        return laterTurn().then(() => answer)
+        return answer instanceof Promise ? answer : laterTurn().then(() => answer)
       },
     })
     if (where.kind === 'unix') {

@@ -3,13 +3,12 @@
  * and the header fields that keep a page from running or loading anything that is not its own.
  */
 
-import { refused } from '../api/handler.ts'
 import { FORMS } from '../api/render.ts'
 import { encode } from '../lib/encoding.ts'
 import { pathOf, queryStringOf, splitQueryString } from '../lib/query-string.ts'
 import type { Lang } from '../proxies/proxy.ts'
 import { type Document, documentOf, documentReply } from './etag.ts'
-import { COMMON_HEADERS, type HeaderFields, noSuchPath, type Route } from './reply.ts'
+import { COMMON_HEADERS, type HeaderFields, notFound, type Route } from './reply.ts'
 
 /** A file of a page as it is built: its content, compressed in two ways, in base64. */
 export type PageFile = {
@@ -113,14 +112,9 @@ function lazily(make: () => Promise<string>, fields: HeaderFields): () => Promis
 
 const routeOf =
   (find: (request: Request) => Promise<Document | null>): Route =>
-  async ({ request }, end) => {
-    try {
-      const document = await find(request)
-      if (document === null) throw noSuchPath()
-      return end(documentReply(document, request.headers))
-    } catch (thrown) {
-      return end(refused(thrown))
-    }
+  async r => {
+    const document = await find(r.request)
+    return document === null ? notFound(r) : documentReply(document, r.request.headers)
   }
 
 /** `lang` says the language, else the browser does; what is unknown is English: people follow all kinds of links. */

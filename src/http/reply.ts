@@ -1,15 +1,42 @@
 /**
- * What routes are and reply: a status, header fields (contract A8) and a body, which become a `Response`.
+ * What routes get and return: a request, and a reply (status, header fields of contract A8, body), which
+ * becomes a `Response`.
  */
 import type { LimitStatus } from '../access/rate-limit.ts'
 import { LONG_MIN, type Sent } from '../api/answer.ts'
 import { ApiError, ERRORS, errorBody } from '../api/errors.ts'
-import type { Refused } from '../api/handler.ts'
 import { FORMS, OUTPUT_KINDS, type Output } from '../api/render.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Encoding } from '../lib/encoding.ts'
 import { formatHttpDate } from '../lib/time.ts'
+import type { RouteTraffic } from '../metrics/traffic.ts'
+
+/** A request on its way. The steps fill it from top to bottom; access log and metrics read it at the end. */
+export type RequestContext = {
+  readonly request: Request
+  readonly isHead: boolean
+  readonly id: string
+  /** When it arrived: Unix milliseconds, and milliseconds by the stopwatch of the server. */
+  readonly nowMs: number
+  readonly startMs: number
+  /** The counters of its route, whose `path` is logged. */
+  readonly traffic: RouteTraffic
+  /** The client's address, `null` until `IpOf` finds it. */
+  ip: string | null
+  /** The public id of its key, `null` while no valid key is known. */
+  keyId: string | null
+  /** The limits of its key; empty while they are not known. */
+  limits: readonly LimitStatus[]
+  /** How long it has waited for a store so far, see `access/store-timeout.ts`. */
+  waitedMs: number
+}
+
+/** Finds the client's address, in a microsecond, while the connection is open. */
+export type IpOf = (r: RequestContext) => string
+
+/** Answers a request, or returns why it is refused. It may throw or reject, too. */
+export type Route = (r: RequestContext) => Awaitable<Reply | ApiError>
 
 export const METHODS: readonly string[] = ['GET', 'HEAD']
 
@@ -91,18 +118,13 @@ export type StreamBody = {
 }
 
 export type Reply = {
-  kind: 'reply'
   status: number
   /**
-   * With `COMMON_HEADERS`. One object for many replies: what a response has besides is set on it, and
-   * `Response` copies it, which takes a third of the time that it takes to read an object of fields.
+   * With `COMMON_HEADERS`. Replies share these objects: `responseOf` sets what a response has besides, and
+   * `Response` copies them, which takes a third of the time that it takes to read an object of fields.
    */
   headers: Headers
   body: Body
-  /** The public id of the key, `null` when no known key was given. */
-  keyId: string | null
-  /** The status of the limits that apply to the key; empty when they were not determined. */
-  limits: readonly LimitStatus[]
   records: number
   /** `Retry-After` of a refusal, `''` for none. */
   retryAfter?: string
@@ -112,31 +134,20 @@ export type Reply = {
 
 /** A reply of status 200 with plain text, for paths that need no key. */
 export const plainText = (content: string): Reply => ({
-  kind: 'reply',
   status: 200,
   headers: HEADERS.text,
   body: { kind: 'whole', content },
-  keyId: null,
-  limits: [],
   records: 0,
 })
 
 /** A refusal for the client: JSON (spec 2.3), or `Error: ` and the message in the older variant. */
-export function errorReply(
-  { error, keyId, limits }: Refused,
-  form: 'json' | 'text',
-  nowMs: number,
-): Reply {
+export function errorReply(error: ApiError, form: 'json' | 'text', nowMs: number): Reply {
   const { retryAfterSeconds: seconds } = error.context
-  const isText = form === 'text'
-  const content = isText ? `Error: ${error.message}` : errorBody(error, nowMs)
+  const content = form === 'text' ? `Error: ${error.message}` : errorBody(error, nowMs)
   return {
-    kind: 'reply',
     status: error.status,
     headers: (error.code === 'METHOD_NOT_ALLOWED' ? OTHER_METHOD : REFUSED)[form],
     body: { kind: 'whole', content },
-    keyId,
-    limits,
     records: 0,
     retryAfter: seconds === undefined ? '' : String(seconds),
     error,
@@ -149,14 +160,13 @@ const put = (headers: Headers, name: string, value: string): void =>
 
 /** The response that a reply becomes; `cors`: the fields for the origin of the request, `null` without `--cors`. */
 export function responseOf(
-  reply: Reply,
-  { id, isHead }: { id: string; isHead: boolean },
+  { status, body, retryAfter, headers: shared }: Reply,
+  { id, isHead, limits }: RequestContext,
   clock: Clock,
   cors: HeaderFields | null,
 ): Response {
-  const { status, limits, body, retryAfter } = reply
   // The shared object, unless fields are added that no later reply may have: `Response` makes a copy of its own.
-  const headers = isHead || cors !== null ? new Headers(reply.headers) : reply.headers
+  const headers = isHead || cors !== null ? new Headers(shared) : shared
   const { policy, limit } = rateLimitOf(limits)
   headers.set('x-request-id', id)
   put(headers, 'ratelimit-policy', policy)
@@ -204,21 +214,7 @@ function inOneWrite(content: string | Uint8Array): ReadableStream<Uint8Array> {
 export const lengthOf = (body: Body): number =>
   body.kind === 'whole' ? Buffer.byteLength(body.content) : 0
 
-/**
- * A request and when it arrived. `ip` finds the client's address, in a microsecond; the connection
- * must still be open, so a route that needs it calls it before it waits for anything.
- */
-export type Incoming = { request: Request; isHead: boolean; ip: () => string; nowMs: number }
-/** Ends a request with `end`, at once or later. A route may throw, but its promise never rejects. */
-export type Route = (incoming: Incoming, end: End) => Awaitable<Response>
-export type End = (routed: Reply | Refused) => Awaitable<Response>
+export const methodNotAllowed: Route = () =>
+  new ApiError('METHOD_NOT_ALLOWED', `only ${METHODS.join(' and ')} are allowed here`)
 
-export const methodNotAllowed: Route = () => {
-  throw new ApiError('METHOD_NOT_ALLOWED', `only ${METHODS.join(' and ')} are allowed here`)
-}
-
-export const noSuchPath = (): ApiError => new ApiError('NOT_FOUND', ERRORS.NOT_FOUND.message)
-
-export const notFound: Route = () => {
-  throw noSuchPath()
-}
+export const notFound: Route = () => new ApiError('NOT_FOUND', ERRORS.NOT_FOUND.message)

@@ -1,6 +1,5 @@
 /** The table of routes: which paths there are, and what each replies. */
 
-import { refused } from '../api/handler.ts'
 import { FORMS } from '../api/render.ts'
 import type { StatsReader } from '../api/stats.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -10,7 +9,7 @@ import { type ApiRouteParts, apiRoute } from './api.ts'
 import { type Document, documentOf, documentReply } from './etag.ts'
 import { type KeyRouteParts, keyRoute } from './key.ts'
 import { type PageFile, pageRoutes, type ReferenceParts, referenceRoutes } from './pages.ts'
-import { COMMON_HEADERS, plainText, type Route } from './reply.ts'
+import { COMMON_HEADERS, type IpOf, plainText, type RequestContext, type Route } from './reply.ts'
 
 const FIELDS = {
   ...COMMON_HEADERS,
@@ -18,7 +17,7 @@ const FIELDS = {
   'cache-control': 'max-age=15',
 }
 
-function statsRoute(read: StatsReader): Route {
+function statsRoute(read: StatsReader, ipOf: IpOf): Route {
   /** The tag of an answer that is kept is computed once. */
   const documents = new WeakMap<Coded, Document>()
   const documentFor = (coded: Coded): Document => {
@@ -26,11 +25,11 @@ function statsRoute(read: StatsReader): Route {
     documents.set(coded, document)
     return document
   }
-  return ({ request, ip, nowMs }, end) => {
-    const send = (coded: Coded) => end(documentReply(documentFor(coded), request.headers))
-    const coded = read(queryStringOf(request.url), ip, nowMs)
-    if (!(coded instanceof Promise)) return send(coded)
-    return coded.then(send, (thrown: unknown) => end(refused(thrown)))
+  const send = (coded: Coded, { request }: RequestContext) =>
+    documentReply(documentFor(coded), request.headers)
+  return r => {
+    const coded = read(queryStringOf(r.request.url), ipOf(r), r.nowMs)
+    return coded instanceof Promise ? coded.then(found => send(found, r)) : send(coded, r)
   }
 }
 
@@ -52,20 +51,16 @@ const NO_ICON = new Headers({ ...COMMON_HEADERS, 'cache-control': 'public, max-a
 /** The routes of GET and HEAD by path. */
 export const createRoutes = (parts: RouteParts): { [path: string]: Route } => ({
   ...(parts.pages === null ? {} : pageRoutes(parts.pages)),
-  ...(parts.stats === null ? {} : { '/stats': statsRoute(parts.stats) }),
+  ...(parts.stats === null ? {} : { '/stats': statsRoute(parts.stats, parts.ipOf) }),
   ...referenceRoutes(parts),
   '/api': apiRoute(parts),
   '/key': keyRoute(parts),
-  '/robots.txt': (_, end) => end(plainText('User-agent: *\nDisallow: /api\nDisallow: /stats\n')),
-  // Browsers ask for it beside whatever they show; the page has an icon of its own.
-  '/favicon.ico': (_, end) => end({ ...plainText(''), status: 204, headers: NO_ICON }),
-  '/healthz': (_, end) => end(plainText('ok\n')),
-  '/readyz': async (_, end) => {
-    try {
-      await parts.probe()
-      return end(plainText(`ready${parts.readiness()}\n`))
-    } catch (thrown) {
-      return end(refused(thrown))
-    }
+  '/robots.txt': () => plainText('User-agent: *\nDisallow: /api\nDisallow: /stats\n'),
+  // Browsers request it for every page. Our page has its own icon.
+  '/favicon.ico': () => ({ ...plainText(''), status: 204, headers: NO_ICON }),
+  '/healthz': () => plainText('ok\n'),
+  '/readyz': async () => {
+    await parts.probe()
+    return plainText(`ready${parts.readiness()}\n`)
   },
 })

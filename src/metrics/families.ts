@@ -3,7 +3,6 @@
  * a key, its id, or a path without a route.
  */
 import { type ErrorCode, STATUS } from '../api/errors.ts'
-import type { AdmissionCounts } from '../api/handler.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
 import { REASONS as CHECK_REASONS, type CheckerStatus } from '../checker/ports.ts'
 import type { FeedState } from '../feeds/store.ts'
@@ -15,7 +14,7 @@ import { type Attention, REASONS } from './attention.ts'
 import { BOUNDS_SECONDS, type Histogram } from './histogram.ts'
 import type { DatabaseState, ReplicationState } from './observed.ts'
 import type { ProcessState } from './process.ts'
-import { type AllTraffic, type RouteTraffic, statusOf } from './traffic.ts'
+import { type AdmissionCounts, type AllTraffic, type RouteTraffic, statusOf } from './traffic.ts'
 
 /** Everything that one scrape shows, at one moment. */
 export type Reading = {
@@ -172,13 +171,13 @@ export const FAMILIES: readonly Family[] = [
     'admissions_total',
     'Admitted requests; kind is regular, temp or demo.',
     ['kind'],
-    ({ admissions: { givenBack: _, ...kinds } }) =>
+    ({ admissions: { refunded: _, ...kinds } }) =>
       Object.entries(kinds).map(([kind, value]) => ({ labels: { kind }, value })),
   ),
   counter(
     'admissions_given_back_total',
     'Admitted requests that failed and do not count.',
-    r => r.admissions.givenBack,
+    r => r.admissions.refunded,
   ),
   family('counter', 'refusals_total', 'Requests refused by a limit (429).', ['code'], reading =>
     LIMIT_CODES.map(code => {

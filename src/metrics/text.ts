@@ -1,5 +1,4 @@
 /** Writes the metrics in the text format of Prometheus (version 0.0.4). */
-import type { AdmissionCounts } from '../api/handler.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
 import { BUN_VERSION, COMMIT, SQLITE_VERSION, VERSION } from '../config/version.ts'
 import type { FeedState } from '../feeds/store.ts'
@@ -9,7 +8,7 @@ import type { Attention } from './attention.ts'
 import { FAMILIES, type Labels, type Reading } from './families.ts'
 import type { Observed } from './observed.ts'
 import { attempt, readProcess, type Timing, watchEventLoop } from './process.ts'
-import type { AllTraffic } from './traffic.ts'
+import type { AdmissionCounts, AllTraffic } from './traffic.ts'
 
 /** What is counted in the request path. */
 export type Counted = {

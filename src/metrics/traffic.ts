@@ -1,5 +1,6 @@
 /** Counters of requests: plain numbers, which cost a request nanoseconds. They begin at 0 with the process. */
 
+import type { Caller } from '../access/key.ts'
 import type { Sent } from '../api/answer.ts'
 import { type ErrorCode, STATUS } from '../api/errors.ts'
 import { createHistogram, type Histogram, observe } from './histogram.ts'
@@ -18,6 +19,9 @@ export type RouteTraffic = {
   records: number
   bytes: number
 }
+
+/** Admitted requests by kind of key, and those that were refunded. */
+export type AdmissionCounts = { [kind in Caller['kind']]: number } & { refunded: number }
 
 export type AllTraffic = {
   readonly routes: ReadonlyMap<string, RouteTraffic>

@@ -1,17 +1,17 @@
 /**
- * Who is let in, and batches (src/access/access.ts, contract B1, B3, B8): on a real SQLite store.
- * The limits themselves are in `limits.test.ts`.
+ * Which keys are valid, and batches of admissions, consumptions and refunds (src/access/access.ts,
+ * contract B1, B3, B8), on a real SQLite store. `limits.test.ts` tests the limits.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
 import { type Caller, newKey } from '../../src/access/key.ts'
 import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
 import { type Decision, UNUSED } from '../../src/access/rate-limit.ts'
-import { StoreError } from '../../src/lib/errors.ts'
+import type { Awaitable } from '../../src/lib/awaitable.ts'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { T0 } from '../support/fixtures.ts'
-import { burst, DEMO, IP, openUsage, outcomeOf, regular, TODAY, temp } from '../support/limits.ts'
+import { burst, IP, openUsage, outcomeOf, regular, TODAY, unwaited } from '../support/limits.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -77,7 +77,7 @@ describe('authenticate', () => {
 function countedAccess() {
   const { db, usage, read, networks, countRows, close } = openUsage()
   onCleanUp(close)
-  const counts = { admit: 0, consume: 0 }
+  const counts = { admit: 0, consume: 0, giveBack: 0 }
   const access = createAccess(
     { find: () => null },
     {
@@ -90,7 +90,10 @@ function countedAccess() {
         return usage.consume(batch)
       },
       countNetworks: usage.countNetworks,
-      giveBack: usage.giveBack,
+      giveBack(batch) {
+        counts.giveBack++
+        return usage.giveBack(batch)
+      },
       peek: usage.peek,
     },
   )
@@ -104,6 +107,16 @@ function countedAccess() {
   }
 }
 
+/** The name of the error that work is rejected with. */
+async function nameOfFailure(work: Awaitable<unknown>): Promise<string> {
+  try {
+    await work
+    return 'none'
+  } catch (error) {
+    return Object(error).name
+  }
+}
+
 /** The instant that an admitted request counts at. */
 function atOf(decision: Decision): number {
   if (decision.kind === 'refused') throw new Error('the request was refused')
@@ -111,18 +124,18 @@ function atOf(decision: Decision): number {
 }
 
 describe('admissions', () => {
-  const outcomes = async (pending: readonly Promise<Decision>[]) =>
+  const outcomes = async (pending: readonly Awaitable<Decision>[]) =>
     (await Promise.all(pending)).map(outcomeOf)
 
   test('of one turn are decided in one batch, in order of arrival', async () => {
     const { access, counts } = countedAccess()
-    const pending = Array.from({ length: 7 }, () => access.admit(FIVE, IP, T0))
-    const other = access.admit(regular(burst(1, 1), 'k2'), IP, T0)
+    const pending = Array.from({ length: 7 }, () => access.admit(unwaited(), FIVE, IP, T0))
+    const other = access.admit(unwaited(), regular(burst(1, 1), 'k2'), IP, T0)
     expect(counts.admit).toBe(0)
     const expected = ['ok', 'ok', 'ok', 'ok', 'ok', 'window', 'window'] as const
     expect(await outcomes(pending)).toEqual([...expected])
     expect(await outcomes([other])).toEqual(['ok'])
-    expect(counts).toEqual({ admit: 1, consume: 0 })
+    expect(counts).toMatchObject({ admit: 1, consume: 0 })
     const left = (await Promise.all(pending)).map(({ limits }) => limits[0]?.remaining)
     expect(left).toEqual([4, 3, 2, 1, 0, 0, 0])
   })
@@ -131,13 +144,13 @@ describe('admissions', () => {
     const { access } = countedAccess()
     const once = regular(burst(1, 5))
     const instants = [T0, T0 + 4999, T0 + 5000, T0 + 4000]
-    const pending = instants.map(nowMs => access.admit(once, IP, nowMs))
+    const pending = instants.map(nowMs => access.admit(unwaited(), once, IP, nowMs))
     expect(await outcomes(pending)).toEqual(['ok', 'window', 'ok', 'window'])
   })
 
   test('are in the store once they resolve', async () => {
     const { access, read } = countedAccess()
-    const pending = access.admit(FIVE, IP, T0)
+    const pending = access.admit(unwaited(), FIVE, IP, T0)
     expect(read(K1)).toEqual(UNUSED)
     await pending
     expect(read(K1).admissions).toEqual([T0])
@@ -145,20 +158,25 @@ describe('admissions', () => {
 
   test('of a batch that cannot be written are all rejected, and none counts', async () => {
     const { access, read, setReadOnly } = countedAccess()
-    expect(outcomeOf(await access.admit(FIVE, IP, T0))).toBe('ok')
+    expect(outcomeOf(await access.admit(unwaited(), FIVE, IP, T0))).toBe('ok')
     setReadOnly(true)
-    const settled = await Promise.allSettled([1, 2, 3].map(i => access.admit(FIVE, IP, T0 + i)))
+    const settled = await Promise.allSettled(
+      [1, 2, 3].map(i => access.admit(unwaited(), FIVE, IP, T0 + i)),
+    )
     const names = settled.map(o => (o.status === 'rejected' ? Object(o.reason).name : 'admitted'))
     expect(names).toEqual(['SQLiteError', 'SQLiteError', 'SQLiteError'])
     setReadOnly(false)
     expect(read(K1).admissions).toEqual([T0])
-    expect((await access.admit(FIVE, IP, T0 + 4)).limits[0]?.remaining).toBe(3)
+    expect((await access.admit(unwaited(), FIVE, IP, T0 + 4)).limits[0]?.remaining).toBe(3)
   })
 
   test('of a batch are one transaction: one that cannot be written undoes those before', async () => {
     const { access, read } = countedAccess()
     const poisoned: Caller = regular(burst(5, 5), 'bad')
-    const pending = [access.admit(FIVE, IP, T0), access.admit(poisoned, IP, Number.NaN)]
+    const pending = [
+      access.admit(unwaited(), FIVE, IP, T0),
+      access.admit(unwaited(), poisoned, IP, Number.NaN),
+    ]
     const settled = await Promise.allSettled(pending)
     expect(settled.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
     expect(read(K1)).toEqual(UNUSED)
@@ -170,161 +188,53 @@ describe('consumption', () => {
 
   test('of one turn is decided in one batch, in order of arrival', async () => {
     const { access, counts } = countedAccess()
-    const atMs = atOf(await access.admit(limited, IP, T0))
+    const atMs = atOf(await access.admit(unwaited(), limited, IP, T0))
     const consume = (...subnets: number[]) =>
-      access.consume(limited, { ip: IP, subnets, atMs, nowMs: T0 })
+      access.consume(unwaited(), limited, { ip: IP, subnets, atMs, nowMs: T0 })
     const pending = [consume(1), consume(2, 3), consume(2), consume(3), consume(1, 2)]
     const decisions = await Promise.all(pending)
     expect(decisions.map(({ kind }) => kind)).toEqual([
       ...(['consumed', 'refused', 'consumed', 'refused', 'consumed'] as const),
     ])
     expect(decisions[1]).toMatchObject({ set: 'served', used: 1, added: 2 })
-    expect(counts).toEqual({ admit: 1, consume: 1 })
-  })
-
-  test('of a thousand networks and more is a batch of its own: others have turns in between', async () => {
-    const { access, counts } = countedAccess()
-    const caller = regular({ subnets: 5_000 })
-    const atMs = atOf(await access.admit(caller, IP, T0))
-    const subnets = Array.from({ length: 1_000 }, (_, i) => i)
-    const served = { ip: IP, subnets, atMs, nowMs: T0 }
-    await Promise.all([1, 2, 3].map(() => access.consume(caller, served)))
-    expect(counts.consume).toBe(3)
-  })
-
-  test('of hundreds of networks: a batch has a thousand of them at most', async () => {
-    const { access, counts } = countedAccess()
-    const caller = regular({ subnets: 5_000 })
-    const atMs = atOf(await access.admit(caller, IP, T0))
-    const subnets = Array.from({ length: 400 }, (_, i) => i)
-    const served = { ip: IP, subnets, atMs, nowMs: T0 }
-    await Promise.all([1, 2, 3, 4].map(() => access.consume(caller, served)))
-    expect(counts.consume).toBe(2)
-  })
-
-  test('of many answers of one key keeps that of another key waiting for a few of them only', async () => {
-    const { access } = countedAccess()
-    const [greedy, other] = [regular({ subnets: 5_000 }), regular({ subnets: 5_000 }, 'k2')]
-    const subnets = Array.from({ length: 1_000 }, (_, i) => i)
-    let done = 0
-    const consume = async (caller: Caller) => {
-      await access.consume(caller, { ip: IP, subnets, atMs: T0, nowMs: T0 })
-      return ++done
-    }
-    const all = Array.from({ length: 20 }, () => consume(greedy))
-    expect(await consume(other)).toBe(5)
-    await Promise.all(all)
-  })
-
-  test('without a quota touches no store', async () => {
-    const { access, counts, countRows } = countedAccess()
-    for (const caller of [regular({}), DEMO, temp()]) {
-      const atMs = atOf(await access.admit(caller, IP, T0))
-      const subnets = Array.from({ length: 100 }, (_, i) => i)
-      const decision = await access.consume(caller, { ip: IP, subnets, atMs, nowMs: T0 })
-      expect(decision).toEqual({ kind: 'consumed', limits: [] })
-    }
-    expect([counts.consume, countRows('networks')]).toEqual([0, 0])
+    expect(counts).toMatchObject({ admit: 1, consume: 1 })
   })
 
   test('that cannot be written is rejected, and adds nothing', async () => {
     const { access, networks, setReadOnly } = countedAccess()
-    const atMs = atOf(await access.admit(limited, IP, T0))
+    const atMs = atOf(await access.admit(unwaited(), limited, IP, T0))
     setReadOnly(true)
-    const consuming = access.consume(limited, { ip: IP, subnets: [1], atMs, nowMs: T0 })
-    expect(await consuming.catch((error: unknown) => Object(error).name)).toBe('SQLiteError')
+    const consuming = access.consume(unwaited(), limited, { ip: IP, subnets: [1], atMs, nowMs: T0 })
+    expect(await nameOfFailure(consuming)).toBe('SQLiteError')
     setReadOnly(false)
     expect(networks(K1, 'served', TODAY).size).toBe(0)
   })
 })
 
-describe('a request that is given back', () => {
-  /** Access on a store that can be locked, with timers that are run by hand. */
-  function createWorld() {
-    const { usage, read, close } = openUsage()
-    onCleanUp(close)
-    const timers: (() => void)[] = []
-    let isLocked = false
-    const access = createAccess(
-      { find: () => null },
-      {
-        ...usage,
-        giveBack(batch) {
-          if (isLocked) throw new Error('locked')
-          return usage.giveBack(batch)
-        },
-      },
-      run => {
-        timers.push(run)
-        return () => {}
-      },
-    )
-    return {
-      access,
-      read,
-      timers,
-      setLocked: (on: boolean) => {
-        isLocked = on
-      },
-      async admit(nowMs: number): Promise<readonly number[]> {
-        const decision = await access.admit(FIVE, IP, nowMs)
-        return decision.kind === 'admitted' ? decision.instants : []
-      },
-    }
+describe('a refund', () => {
+  /** Admits a request; returns the instants at which it counts. */
+  async function admit({ access }: ReturnType<typeof countedAccess>, nowMs: number) {
+    const decision = await access.admit(unwaited(), FIVE, IP, nowMs)
+    return decision.kind === 'admitted' ? decision.instants : []
   }
 
-  test('while the store fails is owed, and given back a second later, once', async () => {
-    const { access, read, timers, setLocked, admit } = createWorld()
-    const instants = await admit(T0)
-    setLocked(true)
-    expect(await access.giveBack(FIVE, IP, instants).catch(String)).toContain('locked')
-    timers.shift()?.()
-    await null
-    expect(timers).toHaveLength(1) // and so on, every second
-    setLocked(false)
-    timers.shift()?.()
-    await null
-    expect(read(K1)).toMatchObject({ admissions: [], requests: 0 })
-    await admit(T0 + 1)
-    expect([read(K1).requests, timers.length]).toEqual([1, 0])
+  test('leaves window and day as they were; refunds of one turn are one batch', async () => {
+    const world = countedAccess()
+    const sent = [await admit(world, T0), await admit(world, T0), await admit(world, T0 + 1)]
+    const refund = (instants: number[]) => world.access.refund(unwaited(), FIVE, IP, instants)
+    await Promise.all(sent.slice(0, 2).map(refund))
+    expect(world.counts.giveBack).toBe(1)
+    expect(world.read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
   })
 
-  test('while the store fails is given back before the next admission', async () => {
-    const { access, read, setLocked, admit } = createWorld()
-    const instants = await admit(T0)
-    setLocked(true)
-    await access.giveBack(FIVE, IP, instants).catch(() => {})
-    setLocked(false)
-    await admit(T0 + 1)
-    expect(read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
+  test('that the store cannot write is rejected, and the request stays counted', async () => {
+    const world = countedAccess()
+    const instants = await admit(world, T0)
+    world.setReadOnly(true)
+    const refunding = world.access.refund(unwaited(), FIVE, IP, instants)
+    expect(await nameOfFailure(refunding)).toBe('SQLiteError')
+    world.setReadOnly(false)
+    await admit(world, T0 + 1)
+    expect(world.read(K1)).toMatchObject({ admissions: [T0, T0 + 1], requests: 2 })
   })
-
-  test('of one turn is given back in one batch, several of a key too', async () => {
-    const { access, read, admit } = createWorld()
-    const sent = [await admit(T0), await admit(T0), await admit(T0 + 1)]
-    await Promise.all(sent.slice(0, 2).map(instants => access.giveBack(FIVE, IP, instants)))
-    expect(read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
-  })
-})
-
-test('what is owed keeps the next admission waiting no longer than its store allows', async () => {
-  const { usage, close } = openUsage()
-  onCleanUp(close)
-  const late = new StoreError('the database took too long for a request')
-  let calls = 0
-  const access = createAccess(
-    { find: () => null },
-    {
-      ...usage,
-      bound: { msMax: 20, elapsedMs: () => 0, failure: () => late },
-      giveBack() {
-        calls += 1
-        if (calls === 1) throw new StoreError('locked')
-        return new Promise(() => {})
-      },
-    },
-  )
-  await access.giveBack(FIVE, IP, [T0]).catch(() => {})
-  expect(await access.admit(FIVE, IP, T0).catch(String)).toBe(String(late))
-  expect(await access.admit(FIVE, IP, T0)).toMatchObject({ kind: 'admitted' })
 })

@@ -69,9 +69,7 @@ function cacheOver(list: List, bytesMax: number, select: Select = 'findAll', isR
     finds: () => finds,
     reserve: cache.reserve,
     compress: (query: Query, answer: Answer, nowMs: number, encoding: Encoding) =>
-      createCompressor(cache)(query, answer, encoding, {
-        ...{ keyId: TENANT.id, body: () => bodyOf(answer, nowMs) },
-      }),
+      createCompressor(cache)(query, answer, encoding, nowMs),
     async find(query: Query, nowMs: number): Promise<Answer | null> {
       const found = await cache.find(query, nowMs, true, () => TENANT)
       if (found === null || found.kind === 'answer') return found

@@ -29,8 +29,7 @@ function scene(part: StatsPart = 'full') {
     list,
     asked,
     /** Asks as a client of its own, or with an address, at a second. */
-    ask: (query: string, seconds = 0, ip = clients.next().value) =>
-      read(query, () => ip, seconds * 1000),
+    ask: (query: string, seconds = 0, ip = clients.next().value) => read(query, ip, seconds * 1000),
     /** Makes all answers that are waited for; each is named by its place. */
     async make() {
       for (const [i, { end }] of asked.entries()) end.resolve(named(i))
@@ -207,35 +206,6 @@ describe('queries of a client', () => {
     const { ask } = scene()
     for (let n = 0; n < 30; n += 1) void ask('', 100, '192.0.2.7')
     expect(refusalOf(() => ask('', 50, '192.0.2.7'))).toEqual(RETRY(60))
-  })
-})
-
-describe('queries of a client that wait', () => {
-  const [own, other] = ['192.0.2.7', '192.0.2.8']
-  const pings = (asked: ReturnType<typeof scene>['asked']) =>
-    asked.map(({ filter }) => filter.pingMaxMs)
-
-  test('are asked one after the other, so that nobody waits for all of them', async () => {
-    const { ask, asked, make } = scene()
-    const waiting = [1, 2, 3].map(n => ask(`ping=${n}`, 0, own))
-    waiting.push(ask('ping=9', 0, other))
-    expect(pings(asked)).toEqual([1, 9])
-    asked[0]?.end.reject(new StoreError('the worker has died'))
-    expect(await Promise.allSettled(waiting.slice(0, 1))).toMatchObject([{ status: 'rejected' }])
-    expect(pings(asked)).toEqual([1, 9, 2])
-    for (let n = 0; n < 2; n += 1) await make()
-    expect(await Promise.all(waiting.slice(1))).toEqual([named(2), named(3), named(1)])
-    void ask('ping=4', 0, own)
-    expect(pings(asked)).toEqual([1, 9, 2, 3, 4])
-  })
-
-  test('do not keep another client waiting that asks the same', async () => {
-    const { ask, asked, make } = scene()
-    const waiting = [ask('ping=1', 0, own), ask('', 0, own), ask('', 0, other)]
-    expect(pings(asked)).toEqual([1, null])
-    for (let n = 0; n < 2; n += 1) await make()
-    expect(await Promise.all(waiting)).toEqual([named(0), named(2), named(1)])
-    expect(ask('', 1, other)).toEqual(named(2))
   })
 })
 

@@ -1,74 +1,61 @@
-/** The access log (src/http/access-log.ts): one line for each request, with what was sent of it. */
-import { describe, expect, test } from 'bun:test'
-import type { Sent } from '../../src/api/answer.ts'
-import { createAccessLog } from '../../src/http/access-log.ts'
-import { plainText, type Reply } from '../../src/http/reply.ts'
-import { T0 } from '../support/fixtures.ts'
+/** The access log (src/http/access-log.ts): the line of a request, and that it is written once. */
+import { afterAll, expect, test } from 'bun:test'
+import type { AnswerStream, Sent } from '../../src/api/answer.ts'
+import { ASK, dataDirectory, T0 } from '../support/fixtures.ts'
+import { startInProcess } from '../support/in-process.ts'
+import { NO_STREAMER } from '../support/streamer.ts'
+import { cleanUp } from '../support/temporary.ts'
 
-function createWorld(hasLines = true) {
-  const lines: string[] = []
-  const say = (): void => {}
-  const sink = {
-    ...{ hasLines, say, sayRepeated: say, close: async () => {} },
-    line: (text: string) => void lines.push(text),
-  }
-  const log = createAccessLog(sink, () => 1.23456)
-  const begun = (id: string) => ({
-    ...{ id, path: '/api', nowMs: T0, beganMs: 0, ip: () => '192.0.2.9' },
-    request: new Request('http://a/api?key=secret'),
-  })
-  const entries = (): unknown[] => lines.map(line => JSON.parse(line))
-  return { log, begun, entries }
-}
+afterAll(cleanUp)
 
-const REPLY: Reply = { ...plainText('ok'), keyId: 'abc', records: 7 }
 const COMMON = {
-  ...{ time: '2026-11-20T12:00:00.000Z', method: 'GET', path: '/api' },
-  ...{ ms: 1.235, client: '192.0.2.9' },
+  time: new Date(T0).toISOString(),
+  method: 'GET',
+  path: '/api',
+  client: '127.0.0.1',
 }
+const entriesOf = (service: { output(): string }): unknown[] =>
+  service
+    .output()
+    .split('\n')
+    .filter(Boolean)
+    .map(line => JSON.parse(line))
 
-/** A body that is sent until the test ends it. */
-function createBody() {
-  const { promise: sent, resolve } = Promise.withResolvers<Sent>()
-  const body = { kind: 'stream', stream: new ReadableStream<Uint8Array>(), sent } as const
-  return { body, resolve }
-}
+test('a request is one line, with the id of its key and without the key', async () => {
+  const service = await startInProcess(dataDirectory(), {})
+  const { headers, bytes } = await service.request(ASK)
+  await service.request('/api?key=pl_nobody', { method: 'HEAD' })
+  await service.request('/pl_mistyped')
+  const own = { id: headers.get('x-request-id'), key: expect.stringMatching(/^[a-z\d]{8}$/) }
+  expect(entriesOf(service)).toEqual([
+    { ...COMMON, ...own, status: 200, records: 1, bytes: bytes.length, ms: expect.any(Number) },
+    expect.objectContaining({ ...COMMON, method: 'HEAD', status: 403, key: null, bytes: 0 }),
+    expect.objectContaining({ ...COMMON, path: '(unknown)', status: 404, key: null }),
+  ])
+})
 
-describe('the line of a request', () => {
-  test('is written when its reply is ready', () => {
-    const { log, begun, entries } = createWorld()
-    log.whole(begun('1'), REPLY, 2)
-    expect(entries()).toEqual([
-      { ...COMMON, id: '1', status: 200, key: 'abc', records: 7, bytes: 2 },
-    ])
-  })
-
-  test.each([
-    [false, {}],
-    [true, { truncated: true }],
-  ])(
-    'of a stream is written when it ends, with what was sent; truncated: %p',
-    async (isTruncated, more) => {
-      const { log, begun, entries } = createWorld()
-      const { body, resolve } = createBody()
-      log.stream(begun('1'), REPLY, body)
-      await Promise.resolve()
-      expect(entries()).toEqual([])
-      resolve({ records: 5, bytes: 500, isTruncated })
-      await Promise.resolve()
-      expect(entries()).toEqual([
-        { ...COMMON, id: '1', status: 200, key: 'abc', records: 5, bytes: 500, ...more },
-      ])
+test.each([
+  [false, {}],
+  [true, { truncated: true }],
+])('a stream is logged when it ends, with the records and bytes that were sent', async (...of) => {
+  const [isTruncated, more] = of
+  const opened = Promise.withResolvers<(sent: Sent) => void>()
+  const stream: AnswerStream = {
+    ...{ kind: 'stream', totals: null, cancel: async () => {} },
+    open(onEnd) {
+      opened.resolve(onEnd)
+      return new ReadableStream({ start: controller => controller.close() })
     },
-  )
-
-  test('is not made without a log', async () => {
-    const { log, begun, entries } = createWorld(false)
-    const { body, resolve } = createBody()
-    log.whole(begun('1'), REPLY, 2)
-    log.stream(begun('2'), REPLY, body)
-    resolve({ records: 5, bytes: 500, isTruncated: false })
-    await Promise.resolve()
-    expect(entries()).toEqual([])
-  })
+  }
+  const service = await startInProcess(dataDirectory(), {}, ({ proxies }) => ({
+    proxies: { ...proxies, findEndpoints: () => 'too-large' },
+    streamer: { ...NO_STREAMER, stream: async () => stream },
+  }))
+  await service.request(ASK)
+  expect(entriesOf(service)).toEqual([])
+  const end = await opened.promise
+  end({ records: 7, bytes: 500, isTruncated })
+  await Promise.resolve()
+  const entry = { ...COMMON, status: 200, records: 7, bytes: 500, ...more }
+  expect(entriesOf(service)).toEqual([expect.objectContaining(entry)])
 })

@@ -80,22 +80,11 @@ function createWorld(bytesMax = 2 ** 20) {
     if (found?.kind !== 'answer') throw new Error('there is no answer')
     return found
   }
-  /** `null` if the answer is to be sent as it is. */
-  async function offer(text: string, encoding: Encoding, nowMs = T0, keyId = 'key') {
-    const answer = await find(text, nowMs)
-    return compress(queryOf(text), answer, encoding, { keyId, body: () => bodyOf(answer, nowMs) })
-  }
   return {
     reserved,
     find,
-    offer,
-    async compress(...asked: Parameters<typeof offer>): Promise<Uint8Array> {
-      const compressed = await offer(...asked)
-      if (compressed === null) throw new Error('it is not compressed')
-      return compressed
-    },
-    compressForNobody: async (text: string, encoding: Encoding) =>
-      compress(queryOf(text), await find(text), encoding, { keyId: 'key', body: () => null }),
+    compress: async (text: string, encoding: Encoding, nowMs = T0): Promise<Uint8Array> =>
+      compress(queryOf(text), await find(text, nowMs), encoding, nowMs),
   }
 }
 
@@ -160,35 +149,6 @@ test('requests that are compressed at once reserve memory once', async () => {
   const bodies = await Promise.all(Array.from({ length: 20 }, () => compress('', 'gzip')))
   expect(reserved).toEqual([bodies[0]?.length ?? 0])
   expect(bodies).toContain(await compress('', 'gzip'))
-})
-
-test('a key that asks for many bodies at once keeps the body of another key waiting for a few of them', async () => {
-  const { compress } = createWorld()
-  const done: string[] = []
-  const ask = async (keyId: string) => {
-    await compress('get=json&wrap=1', 'gzip', T0, keyId)
-    done.push(keyId)
-  }
-  await Promise.all([...Array.from({ length: 64 }, () => ask('many')), ask('one')])
-  expect(done.indexOf('one')).toBeLessThan(32)
-})
-
-test('of a key that asks for more than can be compressed, 64 answers wait for that; others are sent as they are', async () => {
-  const { compress, offer } = createWorld(2 ** 26)
-  const kept = await compress('', 'gzip')
-  const ask = (n: number, keyId: string) => offer(`get=json&count=${n}`, 'gzip', T0, keyId)
-  const many = Array.from({ length: 100 }, (_, n) => ask(n + 1, 'many'))
-  const others = [ask(150, 'another'), offer('', 'gzip', T0, 'many')]
-  expect((await Promise.all(many)).filter(found => found === null)).toHaveLength(36)
-  expect(await Promise.all(others)).toEqual([expect.any(Uint8Array), kept])
-  expect(await ask(100, 'many')).not.toBeNull()
-})
-
-test('nothing is made nor kept for a client that has left', async () => {
-  const { compress, compressForNobody, reserved } = createWorld()
-  expect(await compressForNobody('get=json', 'gzip')).toHaveLength(0)
-  expect(reserved).toEqual([])
-  expect(gunzipSync(await compress('get=json', 'gzip')).toString()).toContain('10.9.0.')
 })
 
 test('compressed bodies take the place of answers that were not used lately', async () => {

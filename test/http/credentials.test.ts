@@ -1,18 +1,14 @@
 /** Where the key of a request is read from (spec 5), and that no message repeats it. */
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { createAccess } from '../../src/access/access.ts'
 import { newKey } from '../../src/access/key.ts'
-import { createAdmissionCounts, createHandler, type Outcome } from '../../src/api/handler.ts'
-import { createQueryReader } from '../../src/api/query.ts'
-import { createResponseCache } from '../../src/api/response-cache.ts'
 import { keyOf, readCredentials } from '../../src/http/credentials.ts'
 import { splitQueryString } from '../../src/lib/query-string.ts'
-import { openMemoryList } from '../../src/sqlite/server-list.ts'
-import { openRegistry } from '../../src/sqlite/stores.ts'
 import { anyQuery, anyText, queryOf, sending, valueText } from '../api/query-strings.ts'
-import { refusal, resultOf, unlessRefused } from '../api/thrown.ts'
-import { T0, UNLIMITED } from '../support/fixtures.ts'
+import { refusal, unlessRefused } from '../api/thrown.ts'
+import { addKeys, T0 } from '../support/fixtures.ts'
+import { startInProcess } from '../support/in-process.ts'
+import type { Service } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -143,33 +139,19 @@ describe('the query string of a request', () => {
 })
 
 describe('the key', () => {
-  const registry = openRegistry(temporaryDirectory())
-  const list = openMemoryList()
-  afterAll(() => {
-    registry.close()
-    list.close()
-  })
-  const provider = 'the service'
   const key = newKey('regular')
-  registry.plans.set({ ...UNLIMITED, name: 'unlimited' })
-  registry.keys.add({ key, label: '', note: '', plan: 'unlimited', expiresAt: null }, T0)
-  const handle = createHandler({
-    admissions: createAdmissionCounts(),
-    clock: () => T0,
-    access: createAccess(registry.keys, registry.usage),
-    readQuery: createQueryReader(provider),
-    cache: createResponseCache({ reader: list, streamer: null, provider, bytesMax: 0 }),
+  let service: Service
+  beforeAll(async () => {
+    const dir = temporaryDirectory()
+    addKeys(dir, { unlimited: {} }, [{ key, plan: 'unlimited' }], T0)
+    service = await startInProcess(dir, {})
   })
 
-  const same = (outcome: Outcome): Outcome => outcome
   /** The message that a request gets; the list is empty, so each gets one. */
   async function messageOf(query: string, authorization: string | null): Promise<string> {
-    const credentials = resultOf(() => readCredentials(`/api?${query}`, sending(authorization)))
-    if (credentials instanceof Error) return credentials.message
-    const outcome = await handle({ ...credentials, ip: () => '198.51.100.7', nowMs: T0 }, same)
-    if (outcome.kind === 'answered') throw new Error('an empty list was answered')
-    expect(outcome.cause).toBe(outcome.error)
-    return outcome.error.message
+    const headers = authorization === null ? {} : { authorization }
+    const { text } = await service.request(`/api?${query}`, { headers })
+    return JSON.parse(text).message
   }
 
   test('is never in a message, whatever the query string', async () => {

@@ -1,8 +1,7 @@
 /** Batches: items of one turn of the event loop are worked on together, one batch at a time. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Awaitable } from '../../src/lib/awaitable.ts'
-import { BATCH_MAX, createTurnBatch, oncePerTurn, type Waited } from '../../src/lib/turn-batch.ts'
+import { createTurnBatch, oncePerTurn, type Waited } from '../../src/lib/turn-batch.ts'
 
 /** Resolves in a later turn of the event loop than everything queued so far. */
 const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
@@ -42,51 +41,14 @@ describe('createTurnBatch', () => {
   })
 })
 
-describe('items over the most of a batch', () => {
-  test('are worked on in calls of so many, one after the other, each item once', async () => {
-    const { batches, square } = squares()
-    const items = Array.from({ length: 2 * BATCH_MAX + 1 }, (_, n) => n)
-    expect(await Promise.all(items.map(item => square(item)))).toEqual(items.map(n => n * n))
-    await nextTurn()
-    expect(batches.map(({ length }) => length)).toEqual([BATCH_MAX, BATCH_MAX, 1])
-    expect(batches.flat()).toEqual(items)
-    expect(await square(7)).toBe(49)
-    expect(batches.at(-1)).toEqual([7])
-  })
-
-  test('whose work waits have one call in flight, which fails for its own items', async () => {
-    const lengths: number[] = []
-    const hasWaited: boolean[] = []
-    let inFlight = 0
-    const work = createTurnBatch(async (given: readonly number[], waited?: Waited) => {
-      lengths.push(given.length)
-      hasWaited.push(waited !== undefined)
-      inFlight += 1
-      expect(inFlight).toBe(1)
-      await nextTurn()
-      inFlight -= 1
-      if (lengths.length === 1) throw new Error('the first fails')
-      return given
-    })
-    const items = Array.from({ length: BATCH_MAX + 2 }, (_, n) => n)
-    const settled = await Promise.allSettled(items.map(item => work(item)))
-    expect(lengths).toEqual([BATCH_MAX, 2])
-    expect(hasWaited).toEqual([false, true])
-    expect(settled.map(({ status }) => status === 'fulfilled')).toEqual(
-      items.map(n => n >= BATCH_MAX),
-    )
-  })
-})
-
-test('a result that is a promise keeps its item waiting, and neither the others nor the next batch', async () => {
+test('a result that is a promise holds up its own item only', async () => {
   const slow = Promise.withResolvers<string>()
   const lost = Promise.withResolvers<string>()
   const queue = createTurnBatch(async (items: readonly string[]) =>
     items.map(item => ({ slow: slow.promise, lost: lost.promise })[item] ?? item),
   )
   const show = (item: string) =>
-    queue(
-      item,
+    queue(item).then(
       result => `done: ${result}`,
       error => `failed: ${error}`,
     )
@@ -101,87 +63,21 @@ test('a result that is a promise keeps its item waiting, and neither the others 
   expect(shown.toSorted()).toEqual(['done: at last', 'failed: nobody knows'])
 })
 
-const failure = new Error('the disk is full')
-/** Queues an item; its result becomes `done: …`, a failure `failed: …`. */
-function shown(work: (items: readonly number[]) => Awaitable<readonly number[]>) {
-  const calls: string[] = []
-  const queue = createTurnBatch(work)
-  const show = (item: number, then = (result: number): Awaitable<string> => `done: ${result}`) =>
-    queue(
-      item,
-      result => {
-        calls.push(`then ${result}`)
-        return then(result)
-      },
-      error => {
-        calls.push(`failed ${item}`)
-        return `failed: ${error instanceof Error ? error.message : error}`
-      },
-    )
-  return { calls, show }
-}
-const square = (items: readonly number[]) => items.map(item => item * item)
-
-describe('with `then` and `failed`', () => {
-  test.each([
-    ['at once', square],
-    ['later', async (items: readonly number[]) => square(items)],
-  ] as const)('results that come %s are passed on in order of arrival', async (_, work) => {
-    const { calls, show } = shown(work)
-    expect(await Promise.all([show(3), show(1), show(2)])).toEqual([
-      'done: 9',
-      'done: 1',
-      'done: 4',
-    ])
-    expect(calls).toEqual(['then 9', 'then 1', 'then 4'])
-  })
-})
-
-describe('with `then` and `failed`, on failures', () => {
-  test('what `then` throws goes to `failed`, of that item only', async () => {
-    const { calls, show } = shown(square)
-    const broken = (): never => {
-      throw failure
-    }
-    expect(await Promise.all([show(1), show(2, broken), show(3)])).toEqual([
-      'done: 1',
-      'failed: the disk is full',
-      'done: 9',
-    ])
-    expect(calls).toEqual(['then 1', 'then 4', 'failed 2', 'then 9'])
-  })
-
-  test.each([
-    [
-      'throws',
-      () => {
-        throw failure
-      },
-    ],
-    ['rejects', () => Promise.reject(failure)],
-  ] as const)('when the work %s, `failed` is called for every item', async (_, work) => {
-    const { calls, show } = shown(work)
-    const expected = 'failed: the disk is full'
-    expect(await Promise.all([show(1), show(2)])).toEqual([expected, expected])
-    expect(calls).toEqual(['failed 1', 'failed 2'])
-  })
-
-  test('what `failed` throws rejects the promise, and no other', async () => {
-    const queue = createTurnBatch((): never => {
-      throw failure
-    })
-    const worse = new Error('worse')
-    const outcomes = await Promise.allSettled([
-      queue(1, String, () => {
-        throw worse
-      }),
-      queue(2, String, () => 'told'),
-    ])
-    expect(outcomes).toEqual([
-      { status: 'rejected', reason: worse },
-      { status: 'fulfilled', value: 'told' },
-    ])
-  })
+test.each([
+  [
+    'throws',
+    () => {
+      throw new Error('the disk is full')
+    },
+  ],
+  ['rejects', () => Promise.reject(new Error('the disk is full'))],
+] as const)('when the work %s, all items of the batch fail', async (_, work) => {
+  const queue = createTurnBatch<number, number>(work)
+  const outcomes = await Promise.allSettled([queue(1), queue(2)])
+  expect(outcomes.map(outcome => outcome.status === 'rejected' && String(outcome.reason))).toEqual([
+    'Error: the disk is full',
+    'Error: the disk is full',
+  ])
 })
 
 /** A batcher whose work answers later, when a test says so; and its batches. */

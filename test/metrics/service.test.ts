@@ -9,7 +9,6 @@ import { overwriteRoots } from '../support/damage.ts'
 import { ASK, dataDirectory, type TestRow } from '../support/fixtures.ts'
 import { type Exchange, startInProcess } from '../support/in-process.ts'
 import { HAS_PROMTOOL, promtool, samplesOf, valueOf } from '../support/metrics.ts'
-import type { ServeOptions } from '../support/service.ts'
 import { NO_STREAMER } from '../support/streamer.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
@@ -88,23 +87,19 @@ describe('requests', () => {
 })
 
 /** A service whose stopwatch stands still, and which takes two seconds to admit a request. */
-async function startSlow(options: ServeOptions = {}) {
+function startSlow() {
   let nowMs = 0
   const stopwatch = spyOn(performance, 'now').mockImplementation(() => nowMs)
   onCleanUp(() => stopwatch.mockRestore())
-  const passMs = (ms: number): void => {
-    nowMs += ms
-  }
-  const service = await startInProcess(dataDirectory(ROWS), options, ({ usage }) => ({
+  return start(({ usage }) => ({
     usage: {
       ...usage,
       admit(batch) {
-        passMs(2000)
+        nowMs += 2000
         return usage.admit(batch)
       },
     },
   }))
-  return { ...service, passMs }
 }
 
 describe('the duration of a request', () => {

@@ -1,6 +1,5 @@
 /** Holds what a scrape costs, what it waits for, and what it shows of feeds. */
 import { describe, expect, spyOn, test } from 'bun:test'
-import { createAdmissionCounts } from '../../src/api/handler.ts'
 import type { StoredFeed } from '../../src/feeds/store.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import type { Attention } from '../../src/metrics/attention.ts'
@@ -59,7 +58,7 @@ function scraped(
   const scrape = createMetricsText({
     counted: {
       traffic: createCounters().all,
-      admissions: createAdmissionCounts(),
+      admissions: { regular: 0, temp: 0, demo: 0, refunded: 0 },
       cacheCounts: () => CACHE,
     },
     ...{ attention, observed, clock: () => T0 + elapsedMs, sqliteVersion: '3' },

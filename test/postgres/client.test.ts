@@ -13,7 +13,7 @@ import { migrate } from '../../src/postgres/migrate.ts'
 import { createListener } from '../../src/postgres/nodes.ts'
 import { PATIENT } from '../../src/postgres/registry.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
-import { burst, IP, outcomeOf, regular } from '../support/limits.ts'
+import { burst, IP, outcomeOf, regular, unwaited } from '../support/limits.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
@@ -167,7 +167,7 @@ describe.skipIf(!HAS_POSTGRES)('where a database has other defaults', () => {
     const { admit } = createAccess({ find: () => null }, usage)
     const outcomes: string[] = []
     for (let n = 0; n < 3; n += 1) {
-      outcomes.push(outcomeOf(await admit(regular(burst(2, 60)), IP, 0)))
+      outcomes.push(outcomeOf(await admit(unwaited(), regular(burst(2, 60)), IP, 0)))
     }
     expect(outcomes).toEqual(['ok', 'ok', 'window'])
   })

@@ -6,6 +6,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
 import { limitRulesOf } from '../../src/access/entitlements.ts'
+import type { Awaitable } from '../../src/lib/awaitable.ts'
 import { StoreError, UnknownOutcome } from '../../src/lib/errors.ts'
 import {
   availabilityOf,
@@ -17,7 +18,7 @@ import { migrate } from '../../src/postgres/migrate.ts'
 import { createAdmitBatch, createGiveBack } from '../../src/postgres/usage/admissions.ts'
 import { createDatabaseClock, createRefusalCache } from '../../src/postgres/usage/refusals.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
-import { burst, IP, regular } from '../support/limits.ts'
+import { burst, IP, regular, unwaited } from '../support/limits.ts'
 import { HAS_POSTGRES, holdOpen, type Server, startPostgres } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
@@ -35,9 +36,9 @@ const pidOf = async ({ query }: Pick<Connection, 'query'>): Promise<number> =>
   (await query<Row>('select pg_backend_pid() as pid'))[0]?.pid ?? 0
 
 /** The failure of a promise, and after how many milliseconds. */
-async function failureOf(promise: Promise<unknown>): Promise<{ failure: unknown; ms: number }> {
+async function failureOf(promise: Awaitable<unknown>): Promise<{ failure: unknown; ms: number }> {
   const start = performance.now()
-  const failure = await promise.then(
+  const failure = await Promise.resolve(promise).then(
     () => null,
     (thrown: unknown) => thrown,
   )
@@ -45,7 +46,7 @@ async function failureOf(promise: Promise<unknown>): Promise<{ failure: unknown;
 }
 
 /** Tries until it succeeds; the milliseconds that it took. */
-async function untilBack(attempt: () => Promise<unknown>): Promise<number> {
+async function untilBack(attempt: () => Awaitable<unknown>): Promise<number> {
   const start = performance.now()
   for (;;) {
     const { failure } = await failureOf(attempt())
@@ -296,11 +297,11 @@ describe.skipIf(!HAS_POSTGRES)('admissions to a database that fails', () => {
     const usage = createUsageStore({ url, timeoutMs: TIMEOUT_MS, name: 'node' })
     const access = createAccess({ find: () => null }, usage)
     const caller = regular(burst(5, 5))
-    await access.admit(caller, IP, 0)
+    await access.admit(unwaited(), caller, IP, 0)
     const session = await holdOpen(url, 'select from proxylist.usage for update')
     const waits: Promise<{ failure: unknown; ms: number }>[] = []
     for (let n = 0; n < 8; n += 1) {
-      waits.push(failureOf(access.admit(caller, IP, 0)))
+      waits.push(failureOf(access.admit(unwaited(), caller, IP, 0)))
       await Bun.sleep(TIMEOUT_MS / 6) // arrives while those before are waiting
     }
     for (const { failure, ms } of await Promise.all(waits)) {
@@ -308,7 +309,7 @@ describe.skipIf(!HAS_POSTGRES)('admissions to a database that fails', () => {
       expect(ms).toBeLessThan(TIMEOUT_MS * 1.5)
     }
     await session.end()
-    expect(await untilBack(() => access.admit(caller, IP, 0))).toBeLessThan(BACK_MS_MAX)
+    expect(await untilBack(() => access.admit(unwaited(), caller, IP, 0))).toBeLessThan(BACK_MS_MAX)
     await usage.close()
   })
 
@@ -320,7 +321,7 @@ describe.skipIf(!HAS_POSTGRES)('admissions to a database that fails', () => {
     const client = async (): Promise<void> => {
       while (!isOver) {
         sent += 1
-        const { failure } = await failureOf(access.admit(caller, IP, 0))
+        const { failure } = await failureOf(access.admit(unwaited(), caller, IP, 0))
         if (failure === null) answered += 1
         else expect(failure).toBeInstanceOf(StoreError)
       }

@@ -29,6 +29,7 @@ import {
   type Usage,
   type UsageTable,
 } from '../../src/access/rate-limit.ts'
+import type { Waits } from '../../src/access/store-timeout.ts'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
 import type { SnapshotOptions } from '../../src/sqlite/access/admission-log.ts'
 import { openAccessFile } from '../../src/sqlite/access/file.ts'
@@ -38,6 +39,9 @@ import { type Limits, T0, UNLIMITED } from './fixtures.ts'
 import { onCleanUp } from './temporary.ts'
 
 export const IP = '198.51.100.7'
+
+/** A request that has not waited for a store yet. */
+export const unwaited = (): Waits => ({ waitedMs: 0 })
 
 /** A key on a plan without a limit on long answers. */
 export const TENANT: Tenant = { id: 'k1', isTrial: false, downloads: null }

@@ -78,8 +78,8 @@ type Statuses = { readonly [status: string]: Response }
 /** The header fields of responses, as in the tables of `schemas.ts`. */
 const HEADERS = rowsOf(`
 X-Request-Id: text | Names the request for the operator of the service. | Называет запрос для оператора сервиса.
-RateLimit-Policy: text | The limits of the key: \`q\` how much, \`w\` in how many seconds (draft-ietf-httpapi-ratelimit-headers-10). | Пределы ключа: \`q\` — сколько, \`w\` — за сколько секунд (draft-ietf-httpapi-ratelimit-headers-10).
-RateLimit: text | What is left of them: \`r\` how much, \`t\` seconds until there is more. | Что от них осталось: \`r\` — сколько, \`t\` — через сколько секунд станет больше.
+RateLimit-Policy: text | The rate limits of the key: \`q\` requests in \`w\` seconds (draft-ietf-httpapi-ratelimit-headers-10). | Пределы запросов ключа: \`q\` запросов за \`w\` секунд (draft-ietf-httpapi-ratelimit-headers-10).
+RateLimit: text | What is left of them: \`r\` requests, and \`t\` seconds until there are more. | Что от них осталось: \`r\` запросов; больше станет через \`t\` секунд.
 Retry-After: seconds | Seconds after which to try again; in a 429 the same as \`retry_after\`. | Через сколько секунд повторить; в 429 то же, что \`retry_after\`.
 Content-Disposition: text | With the \`.file\` forms: \`attachment\`, and a file name. | С видами \`.file\`: \`attachment\` и имя файла.
 ETag: text | Names the content, for \`If-None-Match\`. | Имя содержимого для \`If-None-Match\`.

@@ -24,7 +24,7 @@ import type { Awaitable } from '../../lib/awaitable.ts'
 import { inTime, stopwatch, timerLater } from '../../lib/clock.ts'
 import { UnknownOutcome } from '../../lib/errors.ts'
 import { MINUTE_MS, utcDay } from '../../lib/time.ts'
-import { BATCH_MAX, type Waited } from '../../lib/turn-batch.ts'
+import type { Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import { isLockNotFree } from '../errors.ts'
@@ -35,7 +35,8 @@ const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::int
 
 /** How long calls leave out locked rows after one waited in vain: who locks one is likely to again. */
 const SKIP_LOCKED_MS = MINUTE_MS
-/** The pause before requests of locked rows are tried again. */
+/** Requests that are tried again together, and the pause before that. */
+const BATCH_MAX = 1_000
 const RETRY_MS = 5
 
 type Group = {

@@ -11,7 +11,7 @@ import { type Addition, createSetCache } from '../../../src/postgres/usage/netwo
 import { createDatabaseClock, createRefusalCache } from '../../../src/postgres/usage/refusals.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { burst, decideAll, IP, outcomeOf, regular, temp } from '../../support/limits.ts'
+import { burst, decideAll, IP, outcomeOf, regular, temp, unwaited } from '../../support/limits.ts'
 import {
   HAS_POSTGRES,
   holdOpen,
@@ -82,13 +82,13 @@ describe.skipIf(!HAS_POSTGRES)('what is full', () => {
     await admit(slow)
     const lock = "select from proxylist.usage where id = 'slow' for update"
     const session = await holdOpen(url, lock)
-    const hanging = access.admit(slow, IP, 0)
-    expect(outcomeOf(await access.admit(once, IP, 0))).toBe('window')
+    const hanging = access.admit(unwaited(), slow, IP, 0)
+    expect(outcomeOf(await access.admit(unwaited(), once, IP, 0))).toBe('window')
     await session.end()
     expect(outcomeOf(await hanging)).toBe('ok')
     await usage.close()
-    expect(outcomeOf(await access.admit(once, IP, 0))).toBe('window')
-    expect(access.admit(slow, IP, 0)).rejects.toThrow('is closed')
+    expect(outcomeOf(await access.admit(unwaited(), once, IP, 0))).toBe('window')
+    expect(access.admit(unwaited(), slow, IP, 0)).rejects.toThrow('is closed')
   })
 
   test('a day is refused by the node itself as long as its window is what it was told', async () => {

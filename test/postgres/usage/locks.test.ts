@@ -24,6 +24,7 @@ import {
   regular,
   TODAY,
   temp,
+  unwaited,
 } from '../../support/limits.ts'
 import { HAS_POSTGRES, holdOpen, untilWaiting } from '../../support/postgres.ts'
 import { databaseWithClock } from '../../support/shared.ts'
@@ -170,14 +171,14 @@ async function whileLocked(
   work: (admit: Admit, unlock: () => Promise<void>) => Promise<void>,
 ): Promise<{ [id: string]: number }> {
   const access = createAccess({ find: () => null }, openNode(timeoutMs))
-  await access.admit(temp('t1'), IP, 0)
+  await access.admit(unwaited(), temp('t1'), IP, 0)
   const session = await holdOpen(database.url, what)
   let isLocked = true
   const unlock = async (): Promise<void> => {
     if (isLocked) await session.end()
     isLocked = false
   }
-  await work((caller, ip = IP) => access.admit(caller, ip, 0), unlock)
+  await work(async (caller, ip = IP) => access.admit(unwaited(), caller, ip, 0), unlock)
   await unlock()
   const rows = await query<{ kind: string; id: string; requests: number }>(
     'select kind, id, requests from proxylist.usage where latest <> 0',
@@ -223,8 +224,9 @@ describe.skipIf(!HAS_POSTGRES)('a row of usage that somebody keeps locked', () =
       let isLate = false
       const asking = asked.map(async node => {
         const access = createAccess({ find: () => null }, node)
-        access.admit(temp('t2'), IP, 0).catch(() => {}) // so that both find the row locked
-        while (!isLate) expect(outcomeOf(await access.admit(hot, IP, 0))).toBe('ok')
+        // So that both find the row locked.
+        Promise.resolve(access.admit(unwaited(), temp('t2'), IP, 0)).catch(() => {})
+        while (!isLate) expect(outcomeOf(await access.admit(unwaited(), hot, IP, 0))).toBe('ok')
       })
       expect(await late).toContain(LATE)
       isLate = true

@@ -22,6 +22,7 @@ import {
   openUsage,
   regular,
   temp,
+  unwaited,
 } from '../../support/limits.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
@@ -176,8 +177,8 @@ async function takeTurn(
   const { oracle, callerOf, seen } = run
   const { admit } = server.access
   const repair = breakServer(server, dir, fault)
-  const sent = turn.map(asked => admit(callerOf(asked), placeOf(asked), nowMs))
-  if (fault === 'request') sent.push(admit(regular({}, 'bad'), IP, Number.NaN))
+  const sent = turn.map(asked => admit(unwaited(), callerOf(asked), placeOf(asked), nowMs))
+  if (fault === 'request') sent.push(admit(unwaited(), regular({}, 'bad'), IP, Number.NaN))
   const outcomes = await Promise.allSettled(sent)
   repair()
   const decisions = outcomes.flatMap(each => (each.status === 'fulfilled' ? each.value : []))
@@ -199,10 +200,10 @@ async function takeTurn(
     run.sent.push({ asked, instants })
     const [caller, ip] = [callerOf(asked), placeOf(asked)]
     const { subnets } = asked
-    const consumed = await server.access.consume(caller, { ip, subnets, atMs, nowMs })
+    if (!hasNetworkQuota(caller)) continue
+    const consumed = await server.access.consume(unwaited(), caller, { ip, subnets, atMs, nowMs })
     const used = consumed.kind === 'refused' ? consumed.used : null
-    if (used !== null) seen.overQuota += 1
-    else if (hasNetworkQuota(caller)) seen.consumed += 1
+    seen[used === null ? 'consumed' : 'overQuota'] += 1
     expect(used).toBe(oracle.consume(caller, ip, subnets, atMs))
   }
 }
@@ -239,7 +240,9 @@ function giveBack(
 async function expectLimits({ access }: OpenUsage, { callers, oracle }: TheRun, nowMs: number) {
   for (const [who, caller] of callers.entries()) {
     const ip = PLACES[who % PLACES.length] ?? IP
-    expect(await access.limits(caller, ip, nowMs)).toEqual(oracle.limits(caller, ip, nowMs))
+    const limits = await access.limits(unwaited(), caller, ip, nowMs)
+    const quotas = await access.quotas(unwaited(), caller, nowMs)
+    expect([...limits, ...quotas]).toEqual(oracle.limits(caller, ip, nowMs))
   }
 }
 

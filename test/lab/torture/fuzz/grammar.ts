@@ -252,11 +252,7 @@ const contained = (target: string): string => {
 /** A request of the grammar. */
 export function makeCase(random: Random, keys: Keys): Case {
   const { headers, ...made } = pick(random, MAKERS)(random, keys)
-  const isFrom = headers.some(header => header.startsWith('X-Forwarded-For'))
-  const from = isFrom
-    ? []
-    : [`X-Forwarded-For: ${between(random, 1, 223)}.7.${between(random, 0, 255)}.9`]
-  return { ...made, headers: [...headers, ...from], target: contained(made.target) }
+  return { ...made, headers, target: contained(made.target) }
 }
 
 /** A request of the grammar whose target was changed at random. */

@@ -258,8 +258,7 @@ describe.each([false, true])('a planted violation is found, with a log: %p', isL
 describe.each([false, true])('a planted answer or network is found, with a log: %p', isLogged => {
   test('networks over their quota, not counted, or counted and never shown', () => {
     const run = createRun(isLogged)
-    const shown = run.ask(SUBNETS, T0)
-    Object.assign(shown, { rateLimit: '"subnets";r=0;t=100' })
+    run.ask(SUBNETS, T0)
     run.addNetworks(['5128'], T0 + DECIDED_MS)
     expect(complaints(run.judge())).toEqual({ networksMissing: 1 })
     run.addNetworks(['5133', '5124', '7', '8'], T0 + DECIDED_MS + 1)

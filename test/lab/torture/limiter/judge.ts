@@ -10,7 +10,6 @@ import {
   dayOf,
   decide,
   overAdmissions,
-  quotaName,
   type Rule,
   rateLimitOf,
   setName,
@@ -274,34 +273,15 @@ function decider({ rules }: Asked, { of }: Histories, { state, offsetMs }: Place
 }
 type Decide = ReturnType<typeof decider>
 
-/** The quotas of networks in a RateLimit field, which follow those that admit the request. */
-const NETWORK_ITEMS = /(?:^|, )"(subnets|clients)";r=\d+;t=\d+/g
-
-/** Whether RateLimit says of each quota of networks what was left of it at some time meanwhile. */
-const showsQuotas = (asked: Asked, shown: Shown, day: number, { sets }: Histories): boolean =>
-  quotasOf(asked, []).every(({ subject, quota }) => {
-    const { least, most } = boundsOf(sets.get(setName(subject, day)) ?? NO_SET, asked)
-    const left = shown.get(quotaName(subject))?.remaining ?? Number.NaN
-    return isBetween(quota - left, least, most)
-  })
-
 /** Whether a refusal is that of the model, field by field. */
-function isOf(
-  asked: Asked,
-  shown: Shown,
-  { decision, instants }: ReturnType<Decide>,
-  histories: Histories,
-): boolean {
+function isOf(asked: Asked, shown: Shown, { decision }: ReturnType<Decide>): boolean {
   const { code, of, fields, retryAfter, rateLimit, nowMs } = asked
   if (decision.kind !== 'refused' || CODES[of.caller][decision.by] !== code) return false
   const wait = decision.retryAfterSeconds
   if (Number(retryAfter) !== wait || fields.retry_after !== wait) return false
   const daily = decision.by === 'daily' ? (of.limits.daily ?? undefined) : undefined
   if (fields.daily_limit !== daily) return false
-  if (nowMs !== null) {
-    const isSame = rateLimitOf(decision.limits) === rateLimit.replace(NETWORK_ITEMS, '')
-    return isSame && showsQuotas(asked, shown, dayOf(Math.max(...instants)), histories)
-  }
+  if (nowMs !== null) return rateLimitOf(decision.limits) === rateLimit
   return decision.limits.every(({ name, remaining, resetSeconds }) => {
     const item = shown.get(name)
     return item?.remaining === remaining && item.resetSeconds === resetSeconds
@@ -338,7 +318,7 @@ function faultOf(asked: Asked, histories: Histories): Fault | null {
   }))
   const isRightWithin = (decideAt: Decide, fromMs: number, toMs: number): boolean => {
     for (let ms = fromMs; ms <= toMs; ms += 1) {
-      if (isOf(asked, shown, decideAt(ms), histories)) return true
+      if (isOf(asked, shown, decideAt(ms))) return true
     }
     return false
   }
@@ -428,13 +408,10 @@ function missingNetworks(
   shownNetworks: readonly string[],
   histories: Histories,
 ): number {
-  const shown = shownOf(asked)
-  return quotasOf(asked, shownNetworks).filter(({ subject, quota, networks }) => {
-    const used = quota - (shown.get(quotaName(subject))?.remaining ?? Number.NaN)
+  return quotasOf(asked, shownNetworks).filter(({ subject, networks }) => {
     return !daysOf(asked, histories).some(day => {
       const set = histories.sets.get(setName(subject, day)) ?? NO_SET
-      const { most } = boundsOf(set, asked)
-      const known = set.networks.slice(0, Math.min(used, most))
+      const known = set.networks.slice(0, boundsOf(set, asked).most)
       return networks.every(network => known.includes(network))
     })
   }).length

@@ -1,0 +1,334 @@
+/** A request of the list from top to bottom (src/http/api.ts): which refusal it gets, and what counts (contract A2). */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { createAccess } from '../../src/access/access.ts'
+import type { UsageStore } from '../../src/access/ports.ts'
+import type { AnswerStream, AnswerStreamer, Totals } from '../../src/api/answer.ts'
+import { ApiError, type ErrorCode } from '../../src/api/errors.ts'
+import { createQueryReader } from '../../src/api/query.ts'
+import { createResponseCache } from '../../src/api/response-cache.ts'
+import { apiRoute } from '../../src/http/api.ts'
+import { StoreError } from '../../src/lib/errors.ts'
+import { createCounters } from '../../src/metrics/traffic.ts'
+import type { ProxyReader } from '../../src/proxies/store.ts'
+import { openRegistry } from '../../src/sqlite/stores.ts'
+import type { Answer } from '../support/answer.ts'
+import { ASK, dataDirectory, type Limits, listOf, T0, type TestRow } from '../support/fixtures.ts'
+import { type Exchange, startInProcess } from '../support/in-process.ts'
+import { manual } from '../support/manual.ts'
+import type { Service } from '../support/service.ts'
+import { NO_STREAMER, PROVIDER, readerOf } from '../support/streamer.ts'
+import { cleanUp, onCleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const ROWS: readonly TestRow[] = [
+  { ip: '10.1.0.1:80', type: 'http' },
+  { ip: '10.2.0.1:80', type: 'http' },
+]
+const BURST: Partial<Limits> = { burst: { requests: 2, seconds: 60 }, daily: 3 }
+const ALL_LEFT = 'burst 2, daily 3'
+const ONE_LESS = 'burst 1, daily 2'
+const TWO_LESS = 'burst 0, daily 1'
+
+const start = (limits: Partial<Limits>, exchange?: Exchange): Promise<Service> =>
+  startInProcess(dataDirectory(ROWS, limits), {}, exchange)
+
+/** The error code, `ok` for none, and what is left by the field `RateLimit`. */
+function outcomeOf({ status, text, headers }: Answer): [code: string, left: string] {
+  const code = status === 200 ? 'ok' : JSON.parse(text).code
+  const left = (headers.get('ratelimit') ?? '').matchAll(/"(\w+)";r=(\d+)/g)
+  return [code, [...left].map(([, name, remaining]) => `${name} ${remaining}`).join(', ')]
+}
+const ask = async ({ request }: Service, query = ''): Promise<[code: string, left: string]> =>
+  outcomeOf(await request(ASK + query))
+
+test('the first check that fails decides', async () => {
+  const service = await start({ burst: { requests: 1, seconds: 60 }, daily: 2, subnets: 1 })
+  const codes: string[] = []
+  for (const [seconds, path] of [
+    [0, '/api?works=x'],
+    [0, '/api?key=pl_x&works=x'],
+    [0, '/api?key=temp_x&works=x'],
+    [0, `${ASK}&count=1`],
+    [0, `${ASK}&works=x`],
+    [0, `${ASK}&port=9`],
+    [60, `${ASK}&port=9`],
+    [120, `${ASK}&port=9`],
+    [86_400, `${ASK}&time=99999`],
+  ] as const) {
+    service.setClock(seconds)
+    codes.push(outcomeOf(await service.request(path))[0])
+  }
+  expect(codes).toEqual([
+    ...['KEY_MISSING', 'INVALID_KEY', 'TEMP_KEY_INVALID', 'ok', 'INVALID_PARAMETER'],
+    ...['RATE_LIMIT_EXCEEDED', 'PROXIES_NOT_FOUND', 'DAILY_LIMIT_REACHED', 'SUBNET_LIMIT_REACHED'],
+  ])
+})
+
+describe('a refusal says what is left', () => {
+  const BAD = { query: '&works=101', code: 'INVALID_PARAMETER' } as const
+  test.each<{
+    what: string
+    limits?: Partial<Limits>
+    /** Requests that are answered before. */
+    before?: number
+    query?: string
+    code: ErrorCode
+    left: string
+  }>([
+    { what: 'a bad query, which does not count', ...BAD, left: ALL_LEFT },
+    { what: 'a bad query after a request', before: 1, ...BAD, left: ONE_LESS },
+    { what: 'a full window', before: 2, code: 'RATE_LIMIT_EXCEEDED', left: TWO_LESS },
+    {
+      ...{ what: 'a full day', limits: { daily: 1 }, before: 1 },
+      ...{ code: 'DAILY_LIMIT_REACHED', left: 'daily 0' },
+    },
+    {
+      ...{ what: 'an answer without a match, which counts', query: '&port=9' },
+      ...{ code: 'PROXIES_NOT_FOUND', left: ONE_LESS },
+    },
+    {
+      ...{ what: 'too many networks, which counts', limits: { ...BURST, subnets: 1 } },
+      ...{ code: 'SUBNET_LIMIT_REACHED', left: ONE_LESS },
+    },
+  ])('$what: $code', async ({ limits = BURST, before = 0, query, code, left }) => {
+    const service = await start(limits)
+    for (let i = 0; i < before; i += 1) expect((await ask(service))[0]).toBe('ok')
+    expect(await ask(service, query)).toEqual([code, left])
+  })
+})
+
+const FAILURE = new StoreError('access.db is locked')
+const MISTAKE = new TypeError('a mistake of ours')
+
+type Fail = () => never
+const failWith = (thrown: Error) => (): never => {
+  throw thrown
+}
+const ofUsage =
+  (method: keyof UsageStore) =>
+  (fail: Fail): Exchange =>
+  ({ usage }) => ({ usage: { ...usage, [method]: fail } })
+const ofUsageLater = (method: keyof UsageStore) => (fail: Fail) =>
+  ofUsage(method)((async () => fail()) as unknown as Fail)
+const ofReader =
+  (method: keyof ProxyReader) =>
+  (fail: Fail): Exchange =>
+  ({ proxies }) => ({ proxies: { ...proxies, [method]: fail } })
+const ofKeys =
+  (fail: Fail): Exchange =>
+  ({ keys }) => ({ keys: { ...keys, find: fail } })
+/** The reader finds everything too large, and a streamer streams so. */
+const streaming =
+  (stream: AnswerStreamer['stream'], more: Partial<AnswerStreamer> = {}): Exchange =>
+  ({ proxies }) => ({
+    proxies: { ...proxies, find: () => 'too-large', findEndpoints: () => 'too-large' },
+    streamer: { ...NO_STREAMER, ...more, stream },
+  })
+const ofStreamer = (fail: Fail) => streaming(async () => fail(), { matches: async () => fail() })
+
+describe.each([
+  ['a store', FAILURE, 'DB_EXECUTE_FAILED', 'INVALID_PARAMETER'],
+  ['our own code', MISTAKE, 'INTERNAL_ERROR', 'INTERNAL_ERROR'],
+] as const)('when %s fails', (_, thrown, code, codeOfBad) => {
+  const fail = failWith(thrown)
+  const SUBNETS = { ...BURST, subnets: 5 }
+
+  test.each<
+    [what: string, query: string, exchange: (fail: Fail) => Exchange, limits?: Partial<Limits>]
+  >([
+    ['the usage, at admission', '', ofUsage('admit')],
+    ['the usage, later, at admission', '', ofUsageLater('admit')],
+    ['the version of the list', '', ofReader('version')],
+    ['the list', '', ofReader('findEndpoints')],
+    ['the list, for records', '&get=json', ofReader('find')],
+    ['the list, for a draw', '&sort=random', ofReader('find')],
+    ['the list, for the reason of a 404', '&port=1', ofReader('lacks')],
+    ['the streamer', '', ofStreamer],
+    ['the streamer, for a draw', '&sort=random&count=1', ofStreamer],
+    ['the usage, for networks', '', ofUsage('consume'), SUBNETS],
+    ['the usage, later, for networks', '', ofUsageLater('consume'), SUBNETS],
+  ])('in %s, the request does not count', async (_, query, exchange, limits = BURST) => {
+    const service = await start(limits, exchange(fail))
+    expect(await ask(service, query)).toEqual([code, ALL_LEFT])
+    // A store says itself that it fails, and once.
+    const said = service.output().includes(` failed: ${thrown.name}: ${thrown.message}`)
+    expect(said).toBe(thrown === MISTAKE)
+  })
+
+  test('while keys cannot be read, a bad query is refused for what is wrong with it', async () => {
+    const service = await start(BURST, ofKeys(fail))
+    expect(await ask(service)).toEqual([code, ''])
+    expect(await ask(service, '&works=101')).toEqual([codeOfBad, ''])
+  })
+
+  test.each([
+    ['limits', ofUsage('peek')],
+    ['limits, later,', ofUsageLater('peek')],
+  ])('while %s cannot be read, a bad query is refused without them', async (_, exchange) => {
+    const service = await start(BURST, exchange(fail))
+    expect(await ask(service, '&works=101')).toEqual(['INVALID_PARAMETER', ''])
+  })
+})
+
+describe('a request waits for its store no longer than its bound', () => {
+  const LATE = new StoreError('the database took too long for a request')
+  const never = (): Promise<never> => new Promise(() => {})
+  /** Methods of the store that never answer. */
+  const hanging =
+    (...methods: readonly ('consume' | 'giveBack' | 'peek')[]): Exchange =>
+    ({ usage }) => ({
+      usage: {
+        ...usage,
+        bound: { msMax: 50, elapsedMs: () => 0, failure: () => LATE },
+        ...Object.fromEntries(methods.map(method => [method, never])),
+      },
+    })
+
+  test.each([
+    ['networks are counted', '', hanging('consume'), 'DB_EXECUTE_FAILED', ALL_LEFT],
+    ['it is refunded', '', hanging('consume', 'giveBack'), 'DB_EXECUTE_FAILED', ONE_LESS],
+    ['limits are read', '&works=101', hanging('peek'), 'INVALID_PARAMETER', ''],
+  ])('while %s', async (_, query, exchange, code, left) => {
+    const service = await start({ ...BURST, subnets: 5 }, exchange)
+    expect(await ask(service, query)).toEqual([code, left])
+  })
+
+  test('its admission included', async () => {
+    const HOUR_MS = 3_600_000
+    let nowMs = 0
+    const service = await start({ subnets: 5 }, ({ usage }) => ({
+      usage: {
+        ...usage,
+        bound: { msMax: HOUR_MS, elapsedMs: () => nowMs, failure: () => LATE },
+        async admit(batch) {
+          nowMs = HOUR_MS
+          return usage.admit(batch)
+        },
+        consume: never,
+      },
+    }))
+    expect((await ask(service))[0]).toBe('DB_EXECUTE_FAILED')
+  })
+})
+
+describe('a stream', () => {
+  const TOTALS: Totals = { records: 2, subnets: [1, 2] }
+  const uncounted = { consume: failWith(FAILURE) }
+  test.each([
+    ['is opened', 'GET', 5, TOTALS, {}, 'ok', ONE_LESS],
+    ['of a HEAD request is cancelled', 'HEAD', 5, TOTALS, {}, 'ok', ONE_LESS],
+    [
+      'with too many networks is cancelled',
+      ...(['GET', 1, TOTALS, {}, 'SUBNET_LIMIT_REACHED', ONE_LESS] as const),
+    ],
+    [
+      'whose networks cannot be counted is cancelled, and does not count',
+      ...(['GET', 5, TOTALS, uncounted, 'DB_EXECUTE_FAILED', ALL_LEFT] as const),
+    ],
+    [
+      'that lacks its totals is cancelled, and does not count',
+      ...(['GET', 5, null, {}, 'INTERNAL_ERROR', ALL_LEFT] as const),
+    ],
+  ] as const)('%s', async (_, method, subnets, totals, more, code, left) => {
+    const ends: string[] = []
+    const stream: AnswerStream = {
+      ...{ kind: 'stream', totals },
+      open() {
+        ends.push('opened')
+        return new ReadableStream({ start: controller => controller.close() })
+      },
+      cancel: async () => void ends.push('cancelled'),
+    }
+    const { request } = await start({ ...BURST, subnets }, stores => ({
+      ...streaming(async () => stream)(stores),
+      usage: { ...stores.usage, ...more },
+    }))
+    expect(outcomeOf(await request(ASK, { method }))).toEqual([code, left])
+    expect(ends).toEqual([code === 'ok' && method === 'GET' ? 'opened' : 'cancelled'])
+  })
+
+  test('that gets no slot does not count', async () => {
+    const busy = new ApiError('RATE_LIMIT_EXCEEDED', 'wait', { retryAfterSeconds: 1 })
+    const service = await start(BURST, ofStreamer(failWith(busy)))
+    expect(await ask(service)).toEqual(['RATE_LIMIT_EXCEEDED', ALL_LEFT])
+  })
+})
+
+describe('the manual’s sentence on refused requests', () => {
+  test('is there', () => {
+    expect(manual('limits').replaceAll(/\s+/g, ' ')).toContain(
+      'Requests that a limit refuses do not count. A request that is refused for its networks ' +
+        'counts, because its answer was found. Failed requests (500, 503) do not count, unless ' +
+        'the database fails for the refund, too.',
+    )
+  })
+
+  test.each([
+    ['503', FAILURE, 'DB_EXECUTE_FAILED'],
+    ['500', MISTAKE, 'INTERNAL_ERROR'],
+  ] as const)('is true of %s', async (_, thrown, code) => {
+    let [isFailing, isLocked] = [false, false]
+    const service = await start(BURST, ({ proxies, usage }) => ({
+      proxies: {
+        ...proxies,
+        findEndpoints(...of) {
+          if (isFailing) throw thrown
+          return proxies.findEndpoints(...of)
+        },
+      },
+      usage: {
+        ...usage,
+        giveBack(batch) {
+          if (isLocked) throw FAILURE
+          return usage.giveBack(batch)
+        },
+      },
+    }))
+    isFailing = true
+    expect(await ask(service)).toEqual([code, ALL_LEFT])
+    isLocked = true
+    expect(await ask(service)).toEqual([code, ONE_LESS])
+    isFailing = false
+    expect(await ask(service)).toEqual(['ok', TWO_LESS])
+    expect(await ask(service)).toEqual(['RATE_LIMIT_EXCEEDED', TWO_LESS])
+  })
+})
+
+describe('the address of the client', () => {
+  test.each([
+    ['without quotas of networks', {}, 0],
+    ['with a quota of the networks served', { subnets: 5 }, 1],
+    ['with a quota of the networks of callers', { clients: 5 }, 1],
+  ] as const)('is looked up at once or never, on a plan %s', async (_, limits, times) => {
+    const registry = openRegistry(dataDirectory(ROWS, limits))
+    onCleanUp(registry.close)
+    let lookups = 0
+    const route = apiRoute({
+      access: createAccess(registry.keys, registry.usage),
+      readQuery: createQueryReader(PROVIDER),
+      cache: createResponseCache({
+        ...{ reader: readerOf(listOf(ROWS)), streamer: null, provider: PROVIDER, bytesMax: 0 },
+      }),
+      clock: () => T0,
+      admissions: { regular: 0, temp: 0, demo: 0, refunded: 0 },
+      ipOf() {
+        lookups += 1
+        return '192.0.2.200'
+      },
+    })
+    const replying = route({
+      ...{ request: new Request(`http://a${ASK}`), isHead: false, id: '1', nowMs: T0, startMs: 0 },
+      ...{
+        traffic: createCounters().route('/api'),
+        ip: null,
+        keyId: null,
+        limits: [],
+        waitedMs: 0,
+      },
+    })
+    expect(lookups).toBe(times) // the client may disconnect while the request waits
+    expect(await replying).toMatchObject({ status: 200 })
+    expect(lookups).toBe(times)
+  })
+})
