@@ -7,7 +7,7 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import type { Coded } from '../lib/encoding.ts'
 import type { Filter } from './filter.ts'
 import type { Address, IncomingProxy } from './proxy.ts'
-import type { EndpointRow, Found } from './row.ts'
+import type { Found } from './row.ts'
 import type { Breakdown, StatsRequest } from './stats.ts'
 
 export type FindOptions = {
@@ -19,27 +19,24 @@ export type FindOptions = {
   addressBits: 32 | 16
 }
 
-/** A filter whose value no proxy of a list has. */
+/** A parameter whose values no proxy of a list has, however old. */
 export type Lacking = 'type' | 'country' | 'city' | 'port'
 
-/** What a list has nothing of, however old: `newestSeconds` is its newest check, `null` if it is empty. */
-export type Lacks = { newestSeconds: number | null; lacking: readonly Lacking[] }
+/** Why a filter matches nothing; `newestSeconds` is the newest check of the list, `null` if it is empty. */
+export type EmptyReason = { newestSeconds: number | null; lacking: readonly Lacking[] }
 
-/**
- * Finds proxies, at most `filter.count`, in the order of `filter.sort`: by default freshest check first,
- * then lowest ping, then address; `random` finds others each time.
- */
 export interface ProxyReader {
   /** A string that changes whenever the list does. */
   version(): string
-  /** The proxies that match; `too-large` when finding them would make other requests wait. */
+  /**
+   * The proxies that match, at most `filter.count`, in any order but a random one; `too-large` when finding them
+   * would make other requests wait.
+   */
   find(filter: Filter, options: FindOptions): Found | 'too-large'
-  /** Finds bare addresses, which is cheaper than whole records. */
-  findEndpoints(filter: Filter, options: FindOptions): readonly EndpointRow[] | 'too-large'
-  /** A page of proxies with these ids, in this order; `null` if any does not exist or match any more. */
-  findByIds(filter: Filter, options: FindOptions, ids: ArrayLike<number>): Found | null
-  /** The values of a filter that no proxy of the list has. */
-  lacks(filter: Filter): Lacks
+  /** At most a thousand proxies with these ids, in this order; `null` if any does not exist or match any more. */
+  findByIds(filter: Filter, options: FindOptions, ids: readonly number[]): Found | null
+  /** Why a filter matches nothing. */
+  explainEmpty(filter: Filter): EmptyReason
   isEmpty(): boolean
 }
 

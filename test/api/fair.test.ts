@@ -2,14 +2,12 @@
  * Slots for long answers (contract B9), from the request to the worker. A stream that the test does not read
  * keeps its slot. The rules of the slots are tested in `test/sqlite/proxies/stream-slots.test.ts`.
  */
-import { afterAll, expect, spyOn, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
 import type { AnswerStream } from '../../src/api/answer.ts'
 import { createAdmissionCounts, createHandler, type Outcome } from '../../src/api/handler.ts'
 import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
-import type { Filter } from '../../src/proxies/filter.ts'
-import type { ProxyReader } from '../../src/proxies/store.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
 import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
 import { addKeys, addList, type Limits, T0, type TestRow } from '../support/fixtures.ts'
@@ -38,8 +36,8 @@ function directoryOf(plans: Plans): string {
   return dir
 }
 
-/** A server on a data directory; `onSelect` is called before each select on the main thread. */
-function createWorld(plans: Plans, onSelect: (filter: Filter) => void = () => {}) {
+/** A server on a data directory. */
+function createWorld(plans: Plans) {
   const dir = directoryOf(plans)
   const registry = openServerRegistry(dir, () => {})
   const clock = () => T0
@@ -49,23 +47,12 @@ function createWorld(plans: Plans, onSelect: (filter: Filter) => void = () => {}
     list.close()
     registry.close()
   })
-  const reader: ProxyReader = {
-    ...list,
-    find(filter, options) {
-      onSelect(filter)
-      return list.find(filter, options)
-    },
-    findEndpoints(filter, options) {
-      onSelect(filter)
-      return list.findEndpoints(filter, options)
-    },
-  }
   const handle = createHandler({
     admissions: createAdmissionCounts(),
     clock,
     access: createAccess(registry.keys, registry.usage),
     readQuery: createQueryReader(PROVIDER),
-    cache: createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax: 2 ** 20 }),
+    cache: createResponseCache({ reader: list, streamer, provider: PROVIDER, bytesMax: 2 ** 20 }),
   })
   let asked = 0
   return {
@@ -123,7 +110,6 @@ test('an address has one long answer with demo and temporary keys, and others ha
     temp: { ...TRIAL, count: null },
   })
   const held = await streamOf(ask(TEMPORARY, addressOf(1)))
-  // What demo gets is masked and found whole: it keeps its slot until it is found.
   const waiting = ask('demo', addressOf(1))
   for (const n of [2, 3, 4, 5, 6, 7]) {
     expect((await ask('demo', addressOf(n)).ended).kind).toBe('answered')
@@ -132,31 +118,6 @@ test('an address has one long answer with demo and temporary keys, and others ha
   await held.cancel()
   expect((await waiting.ended).kind).toBe('answered')
 })
-
-const CROWD = Array.from({ length: 41 }, (_, n) => addressOf(n))
-
-test.each(['demo', TEMPORARY])(
-  'a crowd of addresses with %s does not make the count=1 of a plan wait',
-  async key => {
-    let nowMs = 0
-    const clock = spyOn(performance, 'now').mockImplementation(() => nowMs)
-    try {
-      const plans = { demo: TRIAL, temp: TRIAL, paying: {} }
-      const selected: (number | null)[] = []
-      const { ask } = createWorld(plans, ({ count }) => {
-        selected.push(count)
-        nowMs += 12
-      })
-      const crowd = CROWD.map(ip => ask(key, ip, '&count=30'))
-      const paying = ask('paying', addressOf(1), '&count=1')
-      const outcomes = await Promise.all([...crowd, paying].map(({ ended }) => ended))
-      for (const { kind } of outcomes) expect(kind).toBe('answered')
-      expect(selected).toEqual([30, 1]) // the worker has found the answers of the others
-    } finally {
-      clock.mockRestore()
-    }
-  },
-)
 
 test('a draw of a few is no long answer: it does not wait for those of its key', async () => {
   const { ask } = createWorld({ one: { downloads: 1 } })

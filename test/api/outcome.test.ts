@@ -169,13 +169,13 @@ const ofKeys = (fail: Fail) => () => ({ keys: { find: fail } })
 const streaming =
   (stream: AnswerStreamer['stream'], more: Partial<AnswerStreamer> = {}): Exchange =>
   ({ reader }) => ({
-    reader: { ...reader, find: () => 'too-large', findEndpoints: () => 'too-large' },
+    reader: { ...reader, find: () => 'too-large' },
     streamer: { ...NO_STREAMER, ...more, stream },
   })
 const ofStreamer = (fail: Fail) => streaming(async () => fail(), { matches: async () => fail() })
 /** The list, and what is left of the networks. */
 const ofBoth = (fail: Fail) => (whole: Parts) => ({
-  ...ofReader('findEndpoints')(fail)(whole),
+  ...ofReader('find')(fail)(whole),
   ...ofUsage('countNetworks')(fail)(whole),
 })
 const SUBNETS = { ...BURST, subnets: 5 }
@@ -190,10 +190,9 @@ const FAILURES: readonly (readonly [
   ['the usage, at admission', '', ofUsage('admit'), ''],
   ['the usage, later, at admission', '', ofUsageLater('admit'), ''],
   ['the version of the list', '', ofReader('version'), ALL_LEFT],
-  ['the list', '', ofReader('findEndpoints'), ALL_LEFT],
-  ['the list, for records', 'get=json', ofReader('find'), ALL_LEFT],
+  ['the list', '', ofReader('find'), ALL_LEFT],
   ['the list, for a draw', 'sort=random', ofReader('find'), ALL_LEFT],
-  ['the list, for what it lacks', 'port=1', ofReader('lacks'), ALL_LEFT],
+  ['the list, for why nothing matches', 'port=1', ofReader('explainEmpty'), ALL_LEFT],
   ['the streamer', '', ofStreamer, ALL_LEFT],
   ['the streamer, for a draw', 'sort=random&count=1', ofStreamer, ALL_LEFT],
   ['the usage, for networks', '', ofUsage('consume'), `${ALL_LEFT}, subnets 5`, SUBNETS],
@@ -329,9 +328,9 @@ describe('the manual’s sentence on refused requests', () => {
     const { askShown } = createWorld(BURST, ({ reader }) => ({
       reader: {
         ...reader,
-        findEndpoints(...of) {
+        find(...of) {
           if (isFailing) throw thrown
-          return reader.findEndpoints(...of)
+          return reader.find(...of)
         },
       },
     }))

@@ -23,7 +23,7 @@ import type { StatsSource } from '../../proxies/store.ts'
 import { dataVersionOf } from '../database.ts'
 import { toStoreError } from '../errors.ts'
 import { createCities } from './cities.ts'
-import { allOf, ORDER, valuesOf } from './search.ts'
+import { allOf, ORDER, valuesOf } from './filter-sql.ts'
 import { countRows } from './store.ts'
 import type { StreamHooks } from './stream.ts'
 
@@ -96,7 +96,7 @@ export function createStatsReader(db: Database) {
     const found = countFacets(columns, filter, at, options)
     const { all } = conditionsOf(filter, options, null)
     const rows = part === 'full' ? rowsAt(found.firsts, columns, all) : []
-    const { answer } = createAnswerRenderer(provider).records(
+    const { answer } = createAnswerRenderer(provider)(
       { filter, output: EXAMPLES, addressBits: 16 },
       { rows, cityNames: nameOf, areKept: false },
     )

@@ -10,8 +10,7 @@ import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '..
 import { pragma } from '../migrate.ts'
 import { pendingBytes } from '../wal.ts'
 import schema from './schema.sql' with { type: 'text' }
-import { SCAN_MAX } from './search.ts'
-import { createSelect } from './select.ts'
+import { createSelect, SCAN_MAX } from './select.ts'
 
 /** Writing at least this many rows, and this share of the list, rebuilds the indexes. */
 const REINDEX_ROWS_MIN = 20_000
