@@ -47,9 +47,12 @@ export function createHotRows(
 
   function branchOf(index: string, condition: Condition): Branch {
     const key = `${index} ${condition.values}`
-    const known = branches.get(key) ?? { rows: [], isWhole: false }
-    branches.set(key, known)
-    return known
+    const known = branches.get(key)
+    if (known !== undefined) return known
+    const fresh = { rows: [], isWhole: false }
+    if (rowsHeld < ROWS_MAX) branches.set(key, fresh)
+    rowsHeld += 1 // an empty branch takes memory, too
+    return fresh
   }
 
   /** Reads the next rows of a branch; returns false when there are none, or they may not be read now. */
@@ -92,9 +95,7 @@ export function createHotRows(
     return rows.length === entriesWithin(search.index, branchMax) ? 'too-large' : null
   }
 
-  /**
-   * Up to `most` matches, not to be changed; `null` if SQL may find them in time. Call it on a snapshot.
-   */
+  /** Up to `most` matches, not to be changed; `null` if SQL may find them in time. Call it on a snapshot. */
   return function findHot(search: Search, most: number): Row[] | 'too-large' | null {
     if (search.index === null) return null
     if (version() !== heldVersion) forget()

