@@ -1,6 +1,6 @@
 /**
- * Answers: those that are found and rendered whole, and the port of streaming, for answers too large to
- * be held in memory (SQLite's worker thread implements it).
+ * Answers that are rendered whole, and the port of streaming, for answers too large to be held in memory
+ * (SQLite's worker thread implements it).
  */
 
 import type { Tenant } from '../access/entitlements.ts'
@@ -23,7 +23,7 @@ export type Answer = Totals & {
 
 /** A body or a part of one: short ASCII as text, which a `Response` takes in less time than bytes. */
 export type Content = string | Uint8Array
-/** The least length of those that go a way of their own, as bytes, see `http/reply.ts`. */
+/** Contents of this length or more are sent as bytes, see `http/reply.ts`. */
 export const LONG_MIN = 14 * 1024
 
 function contentOf(byteText: string): Content {
@@ -55,7 +55,7 @@ export function renderAnswer<R extends EndpointRow>(
   return { answer: { kind: 'answer', records: rows.length, subnets, chunks }, oldestSeconds }
 }
 
-/** Creates the renderer of what was found for queries, masked where it has to be. */
+/** Creates a renderer of rows, which masks them where the query asks for that. */
 export function createAnswerRenderer(provider: string) {
   const writers = createWriters(provider)
   return (

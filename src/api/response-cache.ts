@@ -97,7 +97,7 @@ export type CacheCounts = ReturnType<ReturnType<typeof createCacheEntries>['coun
 
 type CacheParts = {
   reader: ProxyReader
-  /** Called when the reader finds an answer too large; `null` if it never does. */
+  /** Finds the answers that are too large for the reader; `null` if none is. */
   streamer: AnswerStreamer | null
   /** Name of the provider's own service. */
   provider: string
@@ -106,7 +106,7 @@ type CacheParts = {
 }
 
 type Finding = Awaitable<Answer | AnswerStream | null>
-/** When, for whom and how an answer is asked for. */
+/** The parts of a request besides its query. */
 type Asked = { nowMs: number; needsSubnets: boolean; tenantOf: () => Tenant }
 
 /** Most records of an answer that is drawn here; a longer one is streamed. */
@@ -130,7 +130,7 @@ export function createResponseCache(
     return streamer
   }
 
-  /** Stores an answer of the list's `version` for as long as it is right. */
+  /** Stores an answer from a version of the list while it is right. */
   function store(
     { id, filter }: Query,
     nowMs: number,
@@ -214,16 +214,15 @@ export function createResponseCache(
 
   return {
     /**
-     * The answer to a query at `nowMs`; `null` when no proxy matches. A promise only when it
-     * comes from the streamer. A stream has totals only if `needsSubnets`, or for an envelope.
-     * `tenantOf` returns for whom it is found.
+     * The answer to a query at `nowMs`; `null` when no proxy matches. A promise only when the streamer finds it.
+     * A stream has totals only if `needsSubnets`, or for an envelope. Long answers need a slot of `tenantOf()`.
      * @throws StoreError when the list cannot be read.
      */
     find(query: Query, nowMs: number, needsSubnets: boolean, tenantOf: () => Tenant): Finding {
       const find = query.filter.sort === 'random' ? findDrawn : findSame
       return find(query, { nowMs, needsSubnets, tenantOf })
     },
-    /** The error for a query that `find` has found nothing for. */
+    /** The error for a query that has no answer. */
     notFound: (query: Query, nowMs: number) =>
       notFound(query, nowMs, reader.explainEmpty(query.filter)),
     counts: entries.counts,

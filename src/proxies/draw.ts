@@ -3,7 +3,7 @@ import { AT, type EndpointRow } from './row.ts'
 
 /**
  * Every proxy that matches a filter, in the order of contract A4: 12 bytes each. While the list is unchanged
- * they only grow older, so those that are young enough are always the first ones.
+ * they only grow older, so the young ones are always the first.
  */
 export type Matches = {
   ids: Float64Array

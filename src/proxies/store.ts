@@ -1,6 +1,5 @@
 /**
- * The ports of this folder: what the rules require of a store of proxies. Failures of a store
- * are `StoreError`s.
+ * The ports of a store of proxies. Failures of a store are `StoreError`s.
  */
 
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -61,11 +60,11 @@ export interface ImportTx {
    */
   lock(signal?: AbortSignal): Promise<void>
   add(proxy: IncomingProxy): void
-  /** Sets `works` of a row that is there, after those that were added; its check stays as it was. */
+  /** Sets `works` of a stored row, after all rows that were added; its check stays. */
   lower(address: Address, works: number | null): void
   /** Resolves when few rows wait to be stored; who adds many waits for it. Missing where none wait. */
   drained?(): Promise<void>
-  /** `approve` is called before a list is replaced; what it throws leaves the list as it was. */
+  /** Calls `approve` before it replaces a list; when that throws, the list stays. */
   commit(approve?: (sizes: ListSizes) => void): Awaitable<ImportCounts>
   rollback(): Awaitable<void>
 }

@@ -53,7 +53,7 @@ function* firstOfEach<R extends EndpointRow>(rows: Iterable<R>, most: number | n
   }
 }
 
-/** Reads an open list row by row; what it returns is to be read on one snapshot. */
+/** Reads an open list row by row. The caller reads each result on one snapshot. */
 export function createLongSelect(db: Database) {
   const statements = createStatements(db)
   const cities = createCities(db)

@@ -80,7 +80,7 @@ export function createStreamSlots(limits: Partial<SlotLimits> = {}) {
       return promise
     },
 
-    /** Refuses all requests that wait for a slot, and those that would have to wait from now on. */
+    /** Refuses all requests that wait for a slot, and from now on each one that would have to wait. */
     refuseWaiting(): void {
       isStopping = true
       for (const waiter of waiting) waiter.fail(stopping())
