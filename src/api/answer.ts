@@ -1,15 +1,13 @@
 /**
- * Answers: those that are found and rendered whole, and the port of streaming, for answers too large to
- * be held in memory (SQLite's worker thread implements it).
+ * Answers that are rendered whole, and the port of streaming, for answers too large to be held in memory
+ * (SQLite's worker thread implements it).
  */
 
 import type { Tenant } from '../access/entitlements.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { Matches } from '../proxies/draw.ts'
-import type { Filter } from '../proxies/filter.ts'
-import { maskEndpoint, maskRow } from '../proxies/mask.ts'
+import { maskRow } from '../proxies/mask.ts'
 import { AT, type EndpointRow, type Found, subnetOf } from '../proxies/row.ts'
-import type { FindOptions } from '../proxies/store.ts'
 import type { Query } from './query.ts'
 import { createWriters, encodeByteText, renderChunks, type Writer } from './render.ts'
 
@@ -25,7 +23,7 @@ export type Answer = Totals & {
 
 /** A body or a part of one: short ASCII as text, which a `Response` takes in less time than bytes. */
 export type Content = string | Uint8Array
-/** The least length of those that go a way of their own, as bytes, see `http/reply.ts`. */
+/** Contents of this length or more are sent as bytes, see `http/reply.ts`. */
 export const LONG_MIN = 14 * 1024
 
 function contentOf(byteText: string): Content {
@@ -57,47 +55,21 @@ export function renderAnswer<R extends EndpointRow>(
   return { answer: { kind: 'answer', records: rows.length, subnets, chunks }, oldestSeconds }
 }
 
-/** Finds proxies, or returns that they are too many: `Large` is `never` if it finds all. */
-type Finder<Large extends string> = {
-  find(filter: Filter, options: FindOptions): Found | Large
-  findEndpoints(filter: Filter, options: FindOptions): readonly EndpointRow[] | Large
-}
-
-/** Renders what was found for queries, masked where it has to be. */
+/** Creates a renderer of rows, which masks them where the query asks for that. */
 export function createAnswerRenderer(provider: string) {
   const writers = createWriters(provider)
-  return {
-    endpoints({ output, addressBits }: Asked, rows: readonly EndpointRow[]): Rendered {
-      return renderAnswer(writers.txt(output), addressBits === 16 ? rows.map(maskEndpoint) : rows)
-    },
-    records({ filter, output, addressBits }: Asked, { rows, ...foundIn }: Found): Rendered {
-      const writer = writers.records(filter, output, rows.length, foundIn)
-      return renderAnswer(writer, addressBits === 16 ? rows.map(maskRow) : rows)
-    },
+  return (
+    { filter, output, addressBits }: Pick<Query, 'filter' | 'output' | 'addressBits'>,
+    { rows, ...foundIn }: Found,
+  ): Rendered => {
+    const shown = addressBits === 16 ? rows.map(maskRow) : rows
+    return output.kind === 'txt'
+      ? renderAnswer(writers.txt(output), shown)
+      : renderAnswer(writers.records(filter, output, rows.length, foundIn), shown)
   }
 }
-type Asked = Pick<Query, 'filter' | 'output' | 'addressBits'>
 
 export const nullIfEmpty = (answer: Answer): Answer | null => (answer.records === 0 ? null : answer)
-
-/** Finds and renders answers for one name of the provider's service. */
-export function createAnswerFinder<Large extends string>(
-  reader: Finder<Large>,
-  provider: string,
-  render = createAnswerRenderer(provider),
-) {
-  /** The answer to a query, perhaps without records, or what the reader returns for large ones. */
-  return (query: Asked, nowMs: number): Rendered | Large => {
-    const { filter, output, addressBits } = query
-    const options = { nowMs, addressBits }
-    if (output.kind === 'txt') {
-      const rows = reader.findEndpoints(filter, options)
-      return typeof rows === 'string' ? rows : render.endpoints(query, rows)
-    }
-    const found = reader.find(filter, options)
-    return typeof found === 'string' ? found : render.records(query, found)
-  }
-}
 
 const INSTANT_LENGTH = '1970-01-01T00:00:00.000Z'.length
 
@@ -135,7 +107,7 @@ export type AnswerStream = {
 export interface AnswerStreamer {
   /**
    * The whole answer if it turns out small, else a stream, with its totals if they are needed. Waits for a slot
-   * of `tenant`, then calls `onBegin`; within this call if a slot is free.
+   * of `tenant`.
    * @throws ApiError RATE_LIMIT_EXCEEDED or DB_EXECUTE_FAILED when it has waited too long.
    */
   stream(
@@ -143,14 +115,9 @@ export interface AnswerStreamer {
     nowMs: number,
     needsTotals: boolean,
     tenant: Tenant,
-    onBegin: () => void,
   ): Promise<({ kind: 'rendered' } & Rendered) | AnswerStream>
-  /**
-   * All matches of a query, whatever its order and `count`. Not counted as a long answer of `tenant`, which may
-   * have one of these at a time.
-   * @throws ApiError as `stream` does.
-   */
-  matches(query: Query, nowMs: number, tenant: Tenant, onBegin: () => void): Promise<Matches>
+  /** All matches of a query, to draw from. @throws ApiError DB_EXECUTE_FAILED when that takes too long. */
+  matches(query: Query, nowMs: number): Promise<Matches>
   /** Refuses the requests in the queue and all later ones that would join it. A server calls it when it stops. */
   refuseWaiting(): void
 }

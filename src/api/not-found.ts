@@ -1,25 +1,21 @@
-/** Explains why no proxy matches a query (contract A2). The explanation is cached until the list changes. */
-import { createBoundedMap } from '../lib/bounded-map.ts'
+/** Explains why no proxy matches a query (contract A2). */
 import { ageClock } from '../lib/time.ts'
-import type { Lacks, ProxyReader } from '../proxies/store.ts'
+import type { EmptyReason } from '../proxies/store.ts'
 import { ApiError } from './errors.ts'
 import type { Query } from './query.ts'
-
-/** Queries whose explanation is in memory. */
-const LACKS_MAX = 1_000
 
 /** `a`, `a or b`, `a, b or c` */
 const anyOf = (names: readonly string[]): string =>
   [names.slice(0, -1).join(', '), ...names.slice(-1)].filter(part => part !== '').join(' or ')
 
-/** What is written for a country and is no code of one, and its code. */
+/** Codes that people use for a country, and its ISO code. */
 const COUNTRY_CODES: { readonly [code: string]: string } = { UK: 'gb', EL: 'gr' }
 
 /** The 404 of a query. */
-function notFound(
+export function notFound(
   { filter, isWorksSet }: Query,
   nowMs: number,
-  { newestSeconds, lacking }: Lacks,
+  { newestSeconds, lacking }: EmptyReason,
 ): ApiError {
   const error = (why: string) =>
     new ApiError('PROXIES_NOT_FOUND', `no proxies match the filters${why}`)
@@ -39,20 +35,4 @@ function notFound(
   if (reasons.length > 0) return error(`: ${reasons.join('; ')}`)
   if (!isWorksSet) return error('')
   return error(`; without works, the demo key gets works=${filter.worksMin}`)
-}
-
-/** Creates what explains why nothing was found. */
-export function createNotFound(reader: ProxyReader) {
-  const known = createBoundedMap<string, Lacks>(LACKS_MAX)
-  let knownVersion = ''
-
-  /** The error for a query that no proxy matches. */
-  return (query: Query, nowMs: number): ApiError => {
-    const version = reader.version()
-    if (version !== knownVersion) known.clear()
-    knownVersion = version
-    const lacks = known.get(query.id) ?? reader.lacks(query.filter)
-    known.set(query.id, lacks)
-    return notFound(query, nowMs, lacks)
-  }
 }

@@ -27,8 +27,8 @@ export type Tasks<Input, Result> = {
   end: (why?: Error) => void
 }
 
-/** Starts a worker that calls `doTask` for each message. It does not keep the process alive. */
-export function startTasks<Input, Result>(path: string): Tasks<Input, Result> {
+/** Starts a worker that calls `doTask` for each message. It does not keep the process alive. `onCrash`: of the worker. */
+export function startTasks<Input, Result>(path: string, onCrash = () => {}): Tasks<Input, Result> {
   const worker = startWorker(path)
   const waiting: PromiseWithResolvers<Result>[] = []
   const end = (why?: Error): void => {
@@ -40,7 +40,10 @@ export function startTasks<Input, Result>(path: string): Tasks<Input, Result> {
     if (data.kind === 'done') task?.resolve(data.result)
     else task?.reject(toError(data.error))
   }
-  worker.onerror = ({ message }) => end(new Error(message))
+  worker.onerror = ({ message }) => {
+    onCrash()
+    end(new Error(message))
+  }
   worker.unref()
   return {
     run(input) {
@@ -66,13 +69,17 @@ export function startTask<Input, Result>(path: string, input: Input): Task<Resul
   }
 }
 
-/** Does the work of a task in the worker, and replies with its result or error. */
-export async function doTask<Result>(worker: Worker, work: () => Result | Promise<Result>) {
+/** Does the work of a task in the worker, and replies with its result or error. `buffersOf` moves buffers instead of copying them. */
+export async function doTask<Result>(
+  worker: Worker,
+  work: () => Result | Promise<Result>,
+  buffersOf: (result: Result) => ArrayBuffer[] = () => [],
+) {
   const reply = await Promise.try(work).then(
     (result): TaskReply<Result> => ({ kind: 'done', result }),
     (error): TaskReply<Result> => ({ kind: 'thrown', error: toErrorMessage(error) }),
   )
-  worker.postMessage(reply)
+  worker.postMessage(reply, reply.kind === 'done' ? buffersOf(reply.result) : [])
 }
 
 /** Lowers the priority of the calling thread for good. Only Linux has priorities of threads. */

@@ -1,13 +1,12 @@
 /**
- * The ports of this folder: what the rules require of a store of proxies. Failures of a store
- * are `StoreError`s.
+ * The ports of a store of proxies. Failures of a store are `StoreError`s.
  */
 
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Coded } from '../lib/encoding.ts'
 import type { Filter } from './filter.ts'
 import type { Address, IncomingProxy } from './proxy.ts'
-import type { EndpointRow, Found } from './row.ts'
+import type { Found } from './row.ts'
 import type { Breakdown, StatsRequest } from './stats.ts'
 
 export type FindOptions = {
@@ -19,27 +18,24 @@ export type FindOptions = {
   addressBits: 32 | 16
 }
 
-/** A filter whose value no proxy of a list has. */
+/** A parameter whose values no proxy of a list has, however old. */
 export type Lacking = 'type' | 'country' | 'city' | 'port'
 
-/** What a list has nothing of, however old: `newestSeconds` is its newest check, `null` if it is empty. */
-export type Lacks = { newestSeconds: number | null; lacking: readonly Lacking[] }
+/** Why a filter matches nothing; `newestSeconds` is the newest check of the list, `null` if it is empty. */
+export type EmptyReason = { newestSeconds: number | null; lacking: readonly Lacking[] }
 
-/**
- * Finds proxies, at most `filter.count`, in the order of `filter.sort`: by default freshest check first,
- * then lowest ping, then address; `random` finds others each time.
- */
 export interface ProxyReader {
   /** A string that changes whenever the list does. */
   version(): string
-  /** The proxies that match; `too-large` when finding them would make other requests wait. */
+  /**
+   * The proxies that match, at most `filter.count`, in any order but a random one; `too-large` when finding them
+   * would make other requests wait.
+   */
   find(filter: Filter, options: FindOptions): Found | 'too-large'
-  /** Finds bare addresses, which is cheaper than whole records. */
-  findEndpoints(filter: Filter, options: FindOptions): readonly EndpointRow[] | 'too-large'
-  /** A page of proxies with these ids, in this order; `null` if any does not exist or match any more. */
-  findByIds(filter: Filter, options: FindOptions, ids: ArrayLike<number>): Found | null
-  /** The values of a filter that no proxy of the list has. */
-  lacks(filter: Filter): Lacks
+  /** At most a thousand proxies with these ids, in this order; `null` if any does not exist or match any more. */
+  findByIds(filter: Filter, options: FindOptions, ids: readonly number[]): Found | null
+  /** Why a filter matches nothing. */
+  explainEmpty(filter: Filter): EmptyReason
   isEmpty(): boolean
 }
 
@@ -64,11 +60,11 @@ export interface ImportTx {
    */
   lock(signal?: AbortSignal): Promise<void>
   add(proxy: IncomingProxy): void
-  /** Sets `works` of a row that is there, after those that were added; its check stays as it was. */
+  /** Sets `works` of a stored row, after all rows that were added; its check stays. */
   lower(address: Address, works: number | null): void
   /** Resolves when few rows wait to be stored; who adds many waits for it. Missing where none wait. */
   drained?(): Promise<void>
-  /** `approve` is called before a list is replaced; what it throws leaves the list as it was. */
+  /** Calls `approve` before it replaces a list; when that throws, the list stays. */
   commit(approve?: (sizes: ListSizes) => void): Awaitable<ImportCounts>
   rollback(): Awaitable<void>
 }

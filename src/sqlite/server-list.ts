@@ -72,11 +72,9 @@ export function openServerList(
     version: oncePerTurn(() => use(({ proxies }) => `${generation()}.${proxies.version()}`)),
     find: (filter, options) =>
       use(({ proxies }) => proxies.findQuickly(filter, options) ?? 'too-large'),
-    findEndpoints: (filter, options) =>
-      use(({ proxies }) => proxies.endpoints.findQuickly(filter, options) ?? 'too-large'),
     ...forward(use, ({ proxies }: List) => proxies, [
       'findByIds',
-      'lacks',
+      'explainEmpty',
       'isEmpty',
       'checks',
       'count',
@@ -122,9 +120,9 @@ export function openMemoryList() {
       count: async nowMs => list.breakdown(nowMs),
     },
     version: () => String(proxies.version()),
-    ...list.finder,
+    find: proxies.findAll,
     findByIds: proxies.findByIds,
-    lacks: proxies.lacks,
+    explainEmpty: proxies.explainEmpty,
     isEmpty: proxies.isEmpty,
     checks: proxies.checks,
     tick() {},

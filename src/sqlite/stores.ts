@@ -7,6 +7,7 @@ import type { FeedStore, StoredFeed } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import type { Filter } from '../proxies/filter.ts'
+import { ROW_COLUMNS, type Row } from '../proxies/row.ts'
 import type { Breakdown } from '../proxies/stats.ts'
 import type { ImportMode, ImportTx } from '../proxies/store.ts'
 import { openAccessFile } from './access/file.ts'
@@ -18,6 +19,7 @@ import type { OpenMode } from './database.ts'
 import { removeDatabase, requireNotReplaced } from './database-files.ts'
 import { damagedBy, explain, isDamage, toCommandError } from './errors.ts'
 import { openFeeds } from './feeds.ts'
+import { ENDPOINT_COLUMNS } from './proxies/filter-sql.ts'
 import { beginImport } from './proxies/import.ts'
 import { readBreakdown } from './proxies/stats.ts'
 import { createListStore, findDamageToReplace, openListFile } from './proxies/store.ts'
@@ -27,11 +29,20 @@ type ListMode = OpenMode & {
   clock?: Clock
 }
 
-/** Reads pages on one snapshot: an import may commit between two of them. */
-function* onSnapshot<R>(db: Database, pages: Generator<R[]>): Generator<R[]> {
+const PAGE_ROWS = 1_000
+
+/** Reads rows on one snapshot, in pages between which the caller may pause. */
+function* pagesOf<R>(db: Database, open: () => Iterable<R>): Generator<R[]> {
   db.run('begin')
   try {
-    yield* pages
+    let page: R[] = []
+    for (const row of open()) {
+      page.push(row)
+      if (page.length < PAGE_ROWS) continue
+      yield page
+      page = []
+    }
+    if (page.length > 0) yield page
   } finally {
     db.run('commit')
   }
@@ -47,15 +58,14 @@ export function openList(dir: string | null, { clock = systemClock, ...mode }: L
     db,
     file,
     proxies,
-    finder: proxies.finder,
     cityNames: proxies.cityNames,
     isEmpty: proxies.isEmpty,
     importMark: proxies.importMark,
     /** Whole rows that match, in pages between which the caller may pause, as of one moment. */
     pages: (filter: Filter, nowMs: number) =>
-      onSnapshot(db, proxies.records.open(filter, nowMs).pages),
+      pagesOf(db, () => proxies.open<Row>(filter, { nowMs, addressBits: 32 }, ROW_COLUMNS).rows),
     endpointPages: (filter: Filter, nowMs: number) =>
-      onSnapshot(db, proxies.endpoints.open(filter, nowMs).pages),
+      pagesOf(db, () => proxies.open(filter, { nowMs, addressBits: 32 }, ENDPOINT_COLUMNS).rows),
     breakdown: (nowMs: number): Breakdown => readBreakdown(db, nowMs),
     begin(mode: ImportMode, onWait?: () => void): ImportTx {
       // The checker commits every second: it leaves the WAL to the worker of `wal.ts`.

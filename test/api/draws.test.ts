@@ -1,42 +1,24 @@
 /**
- * Draws from more matches than are found at once: they are read by the streamer, once for all requests
- * that wait, kept while the list is unchanged, and never the cause of a wrong record.
+ * Draws from more matches than are found at once: the streamer reads them, the cache keeps them while the list is
+ * unchanged, and they are never the cause of a wrong record.
  */
-import { afterAll, afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { entitlementsOf } from '../../src/access/entitlements.ts'
 import {
   type Answer,
   type AnswerStreamer,
   bodyOf,
-  createAnswerFinder,
+  createAnswerRenderer,
 } from '../../src/api/answer.ts'
 import type { Query } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
-import { createDoorkeeper } from '../../src/lib/bounded-map.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'
 import { fillList, listOf, T0, type TestRow } from '../support/fixtures.ts'
 import { DEMO as DEMO_CALLER, TENANT } from '../support/limits.ts'
 import { nextTurn, PROVIDER, queryOf, readerOf } from '../support/streamer.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
-/** Runs work that pauses now and then to its end. */
-function withoutPause<T>(work: Generator<void, T>): T {
-  for (;;) {
-    const { done, value } = work.next()
-    if (done) return value
-  }
-}
-
 afterAll(cleanUp)
-
-/** Time passes only where a test says so: the main thread has some for each draw. */
-let elapsedMs = 0
-const stopTime = () => spyOn(performance, 'now').mockImplementation(() => elapsedMs)
-let clock: ReturnType<typeof stopTime>
-beforeEach(() => {
-  clock = stopTime()
-})
-afterEach(() => void clock.mockRestore())
 
 const DEMO = { ...entitlementsOf(DEMO_CALLER), worksDefault: null }
 
@@ -52,36 +34,35 @@ const ROWS = rowsOf(3000)
 
 /** A cache whose reader finds nothing at once, and what its streamer is asked. */
 function worldOf(list: List, bytesMax = 2 ** 20) {
-  const { finder, matches } = list.proxies
+  const { findAll, matches } = list.proxies
   const asked: string[] = []
-  const hooks = { beforeBegin: async () => {}, beforeReply: async () => {} }
-  const findNow = createAnswerFinder<never>(finder, PROVIDER)
-  const tooLarge = (): 'too-large' => 'too-large'
-  const reader = { ...readerOf(list), find: tooLarge, findEndpoints: tooLarge }
+  const render = createAnswerRenderer(PROVIDER)
+  let beforeReply = async (): Promise<void> => {}
+  const reader = { ...readerOf(list), find: (): 'too-large' => 'too-large' }
   const streamer: AnswerStreamer = {
     async stream(query, nowMs) {
       asked.push('stream')
-      return { kind: 'rendered', ...findNow(query, nowMs) }
+      const { filter, addressBits } = query
+      return { kind: 'rendered', ...render(query, findAll(filter, { nowMs, addressBits })) }
     },
-    async matches({ filter, addressBits }, nowMs, _, onBegin) {
+    async matches({ filter, addressBits }, nowMs) {
       asked.push('matches')
-      const found = withoutPause(matches(filter, { nowMs, addressBits }))
-      await hooks.beforeBegin()
-      onBegin()
-      await hooks.beforeReply()
+      const found = matches(filter, { nowMs, addressBits })
+      await beforeReply()
       return found
     },
     refuseWaiting() {},
   }
-  const parts = { reader, streamer, provider: PROVIDER, bytesMax }
-  const cache = createResponseCache(parts, createDoorkeeper())
+  const cache = createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax })
   return {
-    hooks,
-    cache,
+    /** Called by the streamer once it has read matches. */
+    setBeforeReply(run: () => Promise<void>): void {
+      beforeReply = run
+    },
     /** What the streamer was asked since the last call. */
     asked: (): string[] => asked.splice(0),
-    async find(query: Query, nowMs = T0, tenant = TENANT): Promise<Answer | null> {
-      const found = await cache.find(query, nowMs, true, () => tenant)
+    async find(query: Query, nowMs = T0): Promise<Answer | null> {
+      const found = await cache.find(query, nowMs, true, () => TENANT)
       if (found?.kind === 'stream') throw new Error('a stream')
       return found
     },
@@ -96,7 +77,7 @@ function worldOf(list: List, bytesMax = 2 ** 20) {
 const FORMS = ['', 'type_prefix=1', 'get=json', 'get=csv', 'get=ndjson&fields=ip,city']
 
 describe('many matches', () => {
-  test('are read for the first two draws, then kept for every count and form', async () => {
+  test('are read for the first draw, then kept for every count and form', async () => {
     const world = worldOf(listOf(ROWS))
     const drawn = new Set<string>()
     for (const form of FORMS) {
@@ -108,40 +89,7 @@ describe('many matches', () => {
       }
     }
     expect(drawn.size).toBe(FORMS.length * 3)
-    expect(world.asked()).toEqual(['matches', 'matches'])
-  })
-
-  test('are drawn from here by a key that has time, and few of them always (contract B9)', async () => {
-    const list = listOf(ROWS)
-    const { findByIds } = list.proxies
-    spyOn(list.proxies, 'findByIds').mockImplementation((filter, options, ids) => {
-      elapsedMs += ids.length / 10
-      return findByIds(filter, options, ids)
-    })
-    const world = worldOf(list)
-    const draw = async (count: number, tenant = TENANT): Promise<string[]> => {
-      const answer = await world.find(
-        queryOf(`time=9999&sort=random&get=json&count=${count}`),
-        T0,
-        tenant,
-      )
-      expect(answer?.records).toBe(count)
-      return world.asked()
-    }
-    expect([await draw(1), await draw(1), await draw(1)]).toEqual([['matches'], ['matches'], []])
-    expect([await draw(1000), await draw(1000), await draw(21)]).toEqual([
-      [],
-      ['stream'],
-      ['stream'],
-    ])
-    expect([await draw(20), await draw(20)]).toEqual([[], []])
-    expect(await draw(1000, { ...TENANT, id: 'other' })).toEqual([])
-    elapsedMs += 200
-    expect(await draw(1000)).toEqual([])
-    elapsedMs += 200
-    const cold = queryOf('time=9998&sort=random&get=json&count=900')
-    await Promise.all([cold, cold, cold].map(query => world.find(query)))
-    expect(world.asked()).toEqual(['matches', 'stream', 'stream'])
+    expect(world.asked()).toEqual(['matches'])
   })
 
   test('are those of the filter, young enough at each draw', async () => {
@@ -154,7 +102,7 @@ describe('many matches', () => {
       expect(Buffer.from(answer ? bodyOf(answer, nowMs) : '').toString()).not.toMatch(/http:/)
     }
     expect(await world.find(query, T0 + 1_000_000)).toBeNull()
-    expect(world.asked()).toEqual(['matches', 'matches'])
+    expect(world.asked()).toEqual(['matches'])
     expect((await world.find(query, T0 - 1000))?.records).toBe(501) // the clock stepped back
     expect(world.asked()).toEqual(['matches'])
   })
@@ -185,7 +133,7 @@ describe('many matches', () => {
       expect(new Set(addresses).size).toBe(50)
       for (const address of addresses) expect(address).toMatch(/^1[012]\.\d+\.0\.0:80$/)
     }
-    expect(world.asked()).toEqual(['matches', 'matches'])
+    expect(world.asked()).toEqual(['matches'])
   })
 
   test('are forgotten when the list changes, and when there is no room', async () => {
@@ -193,7 +141,7 @@ describe('many matches', () => {
     const world = worldOf(list)
     const query = queryOf('time=9999&sort=random&count=1')
     for (let n = 0; n < 3; n += 1) await world.find(query)
-    expect(world.asked()).toHaveLength(2)
+    expect(world.asked()).toHaveLength(1)
     fillList(list, [{ ip: '192.0.2.1:1', type: 'http' }])
     await nextTurn()
     const all = await world.addresses(queryOf('time=9999&sort=random&count=1000'))
@@ -206,70 +154,27 @@ describe('many matches', () => {
   })
 })
 
-describe('requests that wait for matches', () => {
-  const QUERY = 'time=9999&sort=random&count=1'
-
-  test('at the same time are read for once, whatever their count and form', async () => {
-    const world = worldOf(listOf(ROWS))
-    const texts = FORMS.map(form => `time=9999&sort=random&count=5&${form}`)
-    await Promise.all(texts.map(text => world.find(queryOf(text))))
-    expect(world.asked()).toEqual(['matches'])
-  })
-
-  test('of another key do not wait in its line: only once reading has begun is it for all', async () => {
-    const world = worldOf(listOf(ROWS))
-    const [line, reading] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    world.hooks.beforeBegin = () => line.promise
-    const ask = (id: string) => world.find(queryOf(QUERY), T0, { ...TENANT, id })
-    const waiting = [ask('a'), ask('a')]
-    world.hooks.beforeBegin = async () => {}
-    world.hooks.beforeReply = () => reading.promise
-    const other = ask('b')
+test('matches of a list that has changed meanwhile are drawn from, and not kept', async () => {
+  const list = listOf(ROWS)
+  const world = worldOf(list)
+  const query = queryOf('time=9999&sort=random&count=1')
+  world.setBeforeReply(async () => {
+    list.proxies.shiftChecks(1)
     await nextTurn()
-    waiting.push(ask('a'), ask('c'))
-    expect(world.asked()).toEqual(['matches', 'matches'])
-    line.reject(new Error('refused'))
-    reading.resolve()
-    const results = await Promise.allSettled([...waiting, other])
-    const all = results.map(({ status }) => status)
-    expect(all).toEqual(['rejected', 'rejected', 'fulfilled', 'fulfilled', 'fulfilled'])
   })
+  for (const _ of [1, 2]) expect((await world.find(query))?.records).toBe(1)
+  expect(world.asked()).toEqual(['matches', 'matches'])
+})
 
-  test('do not get those of a list that has changed before they came', async () => {
-    const list = listOf(ROWS)
-    const world = worldOf(list)
-    const gate = Promise.withResolvers<void>()
-    world.hooks.beforeReply = () => gate.promise
-    const first = world.find(queryOf(QUERY))
-    list.begin('replace').commit()
-    await nextTurn()
-    const second = world.find(queryOf(QUERY))
-    gate.resolve()
-    expect((await first)?.records).toBe(1)
-    expect(await second).toBeNull()
-    expect(world.asked()).toEqual(['matches', 'matches'])
-    expect(await world.find(queryOf(QUERY))).toBeNull()
+test('a draw fails when its matches cannot be read, and the next one reads again', async () => {
+  const world = worldOf(listOf(ROWS))
+  const query = queryOf('time=9999&sort=random&count=1')
+  world.setBeforeReply(async () => {
+    throw new Error('lost')
   })
-
-  test('do not get those of a later clock, which leaves out what is young enough', async () => {
-    const world = worldOf(listOf(ROWS))
-    const text = 'time=100&sort=random&count=1000'
-    const late = world.find(queryOf(text), T0 + 50_000)
-    const early = world.find(queryOf(text), T0)
-    expect([(await late)?.records, (await early)?.records]).toEqual([51, 101])
-  })
-
-  test('all fail when the reading fails, and the next one reads again', async () => {
-    const world = worldOf(listOf(ROWS))
-    world.hooks.beforeReply = async () => {
-      throw new Error('lost')
-    }
-    const both = await Promise.allSettled([world.find(queryOf(QUERY)), world.find(queryOf(QUERY))])
-    expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
-    world.hooks.beforeReply = async () => {}
-    expect((await world.find(queryOf(QUERY)))?.records).toBe(1)
-    expect(world.asked()).toEqual(['matches', 'matches'])
-  })
+  expect(await world.find(query).catch(String)).toBe('Error: lost')
+  world.setBeforeReply(async () => {})
+  expect((await world.find(query))?.records).toBe(1)
 })
 
 describe('a record of a draw is as the list has it', () => {
@@ -296,7 +201,7 @@ describe('a record of a draw is as the list has it', () => {
     const { proxies } = listOf(ROWS)
     const { filter } = queryOf('type=http')
     const at = { nowMs: T0, addressBits: 32 } as const
-    const all = proxies.records.findAll(filter, at).map(([id]) => id)
+    const all = proxies.findAll(filter, at).rows.map(([id]) => id)
     const some = [all[5] ?? 0, all[2] ?? 0, all[5] ?? 0, all[0] ?? 0]
     expect(proxies.findByIds(filter, at, some)?.rows.map(([id]) => id)).toEqual(some)
     expect(proxies.findByIds(filter, at, [...some, 1])).toBeNull()

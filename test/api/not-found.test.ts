@@ -1,14 +1,13 @@
 /** Why no proxy matches (contract A2): said where it is one thing, of the list as it is, at a bounded cost. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { entitlementsOf } from '../../src/access/entitlements.ts'
-import { createNotFound } from '../../src/api/not-found.ts'
+import { notFound } from '../../src/api/not-found.ts'
 import type { Query } from '../../src/api/query.ts'
-import type { ProxyReader } from '../../src/proxies/store.ts'
 import { createListStore } from '../../src/sqlite/proxies/store.ts'
 import type { List } from '../../src/sqlite/stores.ts'
 import { fillList, listOf, T0, type TestRow } from '../support/fixtures.ts'
 import { DEMO } from '../support/limits.ts'
-import { nextTurn, queryOf, readerOf } from '../support/streamer.ts'
+import { nextTurn, queryOf } from '../support/streamer.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -19,26 +18,15 @@ const ROWS: readonly TestRow[] = [
 ]
 const PREFIX = 'no proxies match the filters'
 
-/** Explains 404s of a list; `lookUps` counts how often it was asked what the list lacks. */
-function worldOf(list: List) {
-  let lookUps = 0
-  const reader: ProxyReader = {
-    ...readerOf(list),
-    lacks(filter) {
-      lookUps += 1
-      return list.proxies.lacks(filter)
-    },
-  }
-  const notFound = createNotFound(reader)
-  return {
-    lookUps: () => lookUps,
-    why(query: string | Query, later = 0): string {
-      const asQuery = typeof query === 'string' ? queryOf(query) : query
-      const { code, message } = notFound(asQuery, T0 + later * 1000)
-      expect(code).toBe('PROXIES_NOT_FOUND')
-      expect(message).toStartWith(PREFIX)
-      return message.slice(PREFIX.length)
-    },
+/** Explains 404s of a list. */
+function whyOf({ proxies }: List) {
+  return (query: string | Query, later = 0): string => {
+    const asQuery = typeof query === 'string' ? queryOf(query) : query
+    const reason = proxies.explainEmpty(asQuery.filter)
+    const { code, message } = notFound(asQuery, T0 + later * 1000, reason)
+    expect(code).toBe('PROXIES_NOT_FOUND')
+    expect(message).toStartWith(PREFIX)
+    return message.slice(PREFIX.length)
   }
 }
 
@@ -73,15 +61,15 @@ const CASES: readonly (readonly [query: string, why: string])[] = [
 ]
 
 describe('a 404 says why', () => {
-  const { why } = worldOf(listOf(ROWS))
+  const why = whyOf(listOf(ROWS))
   test.each(CASES)('%s → %s', (query, expected) => {
     expect(why(query)).toBe(expected)
   })
 
   test('of an empty list', () => {
-    const world = worldOf(listOf([]))
+    const whyEmpty = whyOf(listOf([]))
     for (const query of ['', 'port=1', 'time=5']) {
-      expect(world.why(query)).toBe(': the list is empty')
+      expect(whyEmpty(query)).toBe(': the list is empty')
     }
   })
 
@@ -96,24 +84,17 @@ describe('a 404 says why', () => {
   })
 })
 
-describe('what a list lacks', () => {
-  test('is looked up once, and the age is that of now', () => {
-    const world = worldOf(listOf(ROWS))
-    expect(world.why('time=5&type=https', 1)).toMatch('is 31 s old')
-    expect(world.why('time=5&type=https', 2)).toMatch('is 32 s old')
-    expect(world.lookUps()).toBe(1)
-  })
-
-  test('is looked up again when the list changes', async () => {
-    const list = listOf(ROWS)
-    const world = worldOf(list)
-    expect(world.why('port=1')).toBe(lacking('port'))
-    expect(world.why('type=https')).toBe(lacking('type'))
-    fillList(list, [{ ip: '10.0.0.3:1', type: 'https' }])
-    await nextTurn()
-    expect(world.why('port=1&works=1')).toBe('')
-    expect(world.why('type=https&works=1')).toBe('')
-  })
+test('the reason is the one of now: the age, and the list', async () => {
+  const list = listOf(ROWS)
+  const why = whyOf(list)
+  expect(why('time=5&works=1', 1)).toMatch('is 31 s old')
+  expect(why('time=5&works=1', 2)).toMatch('is 32 s old')
+  expect(why('port=1')).toBe(lacking('port'))
+  expect(why('type=https')).toBe(lacking('type'))
+  fillList(list, [{ ip: '10.0.0.3:1', type: 'https' }])
+  await nextTurn()
+  expect(why('port=1&works=1')).toBe('')
+  expect(why('type=https&works=1')).toBe('')
 })
 
 test('a type is looked up once for each version of the list, whatever the queries are', () => {
@@ -129,8 +110,8 @@ test('a type is looked up once for each version of the list, whatever the querie
     }
     return { values, finalize() {} }
   }) as typeof list.db.prepare
-  const { lacks, shiftChecks } = createListStore(list.db)
-  const lackingOf = (query: string) => lacks(queryOf(query).filter).lacking
+  const { explainEmpty, shiftChecks } = createListStore(list.db)
+  const lackingOf = (query: string) => explainEmpty(queryOf(query).filter).lacking
   for (const query of ['type=https', 'type=https&works=1', 'type=https&ping=5']) {
     expect(lackingOf(query)).toEqual(['type'])
   }

@@ -40,16 +40,11 @@ type Select = 'findAll' | 'findQuickly'
 
 /** A reader of a list as the server has it; `onFind` is called at every find. */
 function quickReaderOf(list: List, onFind: () => void): ProxyReader {
-  const { endpoints, findQuickly } = list.proxies
   return {
     ...readerOf(list),
     find(filter, options) {
       onFind()
-      return findQuickly(filter, options) ?? 'too-large'
-    },
-    findEndpoints(filter, options) {
-      onFind()
-      return endpoints.findQuickly(filter, options) ?? 'too-large'
+      return list.proxies.findQuickly(filter, options) ?? 'too-large'
     },
   }
 }
@@ -279,21 +274,19 @@ const rendered = (answer: Answer) =>
   ({ kind: 'rendered', answer, oldestSeconds: T0 / 1000 - 300 }) as const
 
 /** A cache whose reader finds everything too large; what it and the streamer were asked. */
-/** `waiting`: the key whose answers do not begin. */
-function tooLargeCache(list: List, stream: AnswerStreamer['stream'], waiting = '') {
+function tooLargeCache(list: List, stream: AnswerStreamer['stream']) {
   let finds = 0
   const streamed: boolean[] = []
   const tooLarge = (): 'too-large' => {
     finds += 1
     return 'too-large'
   }
-  const reader = { ...readerOf(list), find: tooLarge, findEndpoints: tooLarge }
+  const reader = { ...readerOf(list), find: tooLarge }
   const streamer: AnswerStreamer = {
     ...NO_STREAMER,
-    stream(query, nowMs, needsTotals, tenant, onBegin) {
+    stream(query, nowMs, needsTotals, tenant) {
       streamed.push(needsTotals)
-      if (tenant.id !== waiting) onBegin()
-      return stream(query, nowMs, needsTotals, tenant, onBegin)
+      return stream(query, nowMs, needsTotals, tenant)
     },
   }
   const cache = createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax: 2 ** 20 })
@@ -335,38 +328,6 @@ describe('an answer that the reader finds too large', () => {
     expect(cache.streamed).toHaveLength(2)
   })
 
-  test('is found once for all who ask for it meanwhile', async () => {
-    const { promise, resolve } = Promise.withResolvers<ReturnType<typeof rendered>>()
-    const cache = tooLargeCache(listOf(OLD_AND_YOUNG), () => promise)
-    const ask = (id: string) => cache.find(queryOf('count=2'), T0, false, () => ({ ...TENANT, id }))
-    const answers = ['a', 'b', 'c', 'a'].map(ask)
-    await nextTurn()
-    resolve(rendered(SMALL))
-    expect(await Promise.all(answers)).toEqual([SMALL, SMALL, SMALL, SMALL])
-    expect(cache.streamed).toHaveLength(1)
-  })
-
-  test('is found for others while who asked for it first waits in the line of a key', async () => {
-    const { promise, resolve } = Promise.withResolvers<ReturnType<typeof rendered>>()
-    const cache = tooLargeCache(listOf(OLD_AND_YOUNG), () => promise, 'a')
-    const ask = (id: string) => cache.find(queryOf('count=2'), T0, false, () => ({ ...TENANT, id }))
-    const answers = ['a', 'b', 'c', 'a'].map(ask)
-    expect(cache.streamed).toHaveLength(2)
-    resolve(rendered(SMALL))
-    expect(await Promise.all(answers)).toEqual([SMALL, SMALL, SMALL, SMALL])
-  })
-
-  test('is found again for those who waited when it could not be found', async () => {
-    const failing = [true, false]
-    const cache = tooLargeCache(listOf(OLD_AND_YOUNG), async () => {
-      if (failing.shift()) throw new Error('busy')
-      return rendered(SMALL)
-    })
-    const ask = () => cache.find(queryOf('count=2'), T0, false, () => TENANT)
-    const outcomes = await Promise.allSettled([ask(), ask(), ask()])
-    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled'])
-  })
-
   test('is null when the streamer finds that nothing matches', async () => {
     const cache = tooLargeCache(listOf(OLD_AND_YOUNG), async () => rendered(EMPTY))
     expect(await cache.find(queryOf(''), T0, false, () => TENANT)).toBeNull()
@@ -392,7 +353,7 @@ describe('an answer that the reader finds too large', () => {
   test('is a mistake where nothing streams', async () => {
     const reader: ProxyReader = {
       ...readerOf(listOf(OLD_AND_YOUNG)),
-      findEndpoints: () => 'too-large',
+      find: () => 'too-large',
     }
     const cache = createResponseCache({ reader, streamer: null, provider: PROVIDER, bytesMax: 0 })
     const found = Promise.resolve(cache.find(queryOf(''), T0, false, () => TENANT))

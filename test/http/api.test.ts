@@ -140,10 +140,9 @@ describe.each([
     ['the usage, at admission', '', ofUsage('admit')],
     ['the usage, later, at admission', '', ofUsageLater('admit')],
     ['the version of the list', '', ofReader('version')],
-    ['the list', '', ofReader('findEndpoints')],
-    ['the list, for records', '&get=json', ofReader('find')],
+    ['the list', '', ofReader('find')],
     ['the list, for a draw', '&sort=random', ofReader('find')],
-    ['the list, for the reason of a 404', '&port=1', ofReader('lacks')],
+    ['the list, for the reason of a 404', '&port=1', ofReader('explainEmpty')],
     ['the streamer', '', ofStreamer],
     ['the streamer, for a draw', '&sort=random&count=1', ofStreamer],
     ['the usage, for networks', '', ofUsage('consume'), SUBNETS],
@@ -272,9 +271,9 @@ describe('the manual’s sentence on refused requests', () => {
     const service = await start(BURST, ({ proxies, usage }) => ({
       proxies: {
         ...proxies,
-        findEndpoints(...of) {
+        find(...of) {
           if (isFailing) throw thrown
-          return proxies.findEndpoints(...of)
+          return proxies.find(...of)
         },
       },
       usage: {

@@ -545,7 +545,7 @@ test('an address under two types in one file has the better type, in any order',
       const importTx = list.begin('merge')
       for (const proxy of proxies) importTx.add(proxy)
       await importTx.commit()
-      const found = proxiesOf(list.finder.find(NO_FILTER, { nowMs: T0, addressBits: 32 }))
+      const found = proxiesOf(list.proxies.findAll(NO_FILTER, { nowMs: T0, addressBits: 32 }))
       expect([types, ...found.map(({ type }) => type)]).toEqual([types, better as ProxyType])
     }
   }

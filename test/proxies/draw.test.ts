@@ -1,16 +1,17 @@
 /** Holds drawing at random: no position twice, all of them as likely, and which matches are young enough. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { countFirst, countSince, draw, drawFrom, matchAt } from '../../src/proxies/draw.ts'
+import { countFirst, draw, matchesOf } from '../../src/proxies/draw.ts'
 import { randomOf } from '../support/random.ts'
 
+const IDS = Float64Array.from({ length: 1_000_003 }, (_, at) => at)
 const sizes = fc.record({ size: fc.nat({ max: 300 }), count: fc.nat({ max: 400 }) })
 
 describe('a draw', () => {
   test('has as many different positions as are asked for, or all there are', () => {
     fc.assert(
       fc.property(sizes, fc.nat(), ({ size, count }, seed) => {
-        const drawn = draw(size, count, randomOf(seed, 'draw'))
+        const drawn = draw(IDS, size, count, randomOf(seed, 'draw'))
         expect(drawn.length).toBe(Math.min(size, count))
         expect(new Set(drawn).size).toBe(drawn.length)
         for (const at of drawn) expect(at).toBeLessThan(size)
@@ -20,7 +21,7 @@ describe('a draw', () => {
 
   test.each([0, 1 - 2 ** -53])('is right where chance always says %p', chance => {
     for (const size of [1, 2, 7, 1_000_003]) {
-      const drawn = [...draw(size, 5, () => chance)]
+      const drawn = draw(IDS, size, 5, () => chance)
       expect(new Set(drawn).size).toBe(Math.min(size, 5))
       expect(Math.max(...drawn)).toBeLessThan(size)
     }
@@ -31,7 +32,7 @@ describe('a draw', () => {
     const ROUNDS = 60_000
     const seen = new Map<string, number>()
     for (let round = 0; round < ROUNDS; round += 1) {
-      const choice = draw(5, 3, random).join()
+      const choice = draw(IDS, 5, 3, random).join()
       seen.set(choice, (seen.get(choice) ?? 0) + 1)
     }
     expect(seen.size).toBe(5 * 4 * 3)
@@ -42,17 +43,9 @@ describe('a draw', () => {
 
   test('of one among a million reaches the first and the last tenth', () => {
     const random = randomOf(3, 'wide')
-    const drawn = Array.from({ length: 200 }, () => draw(1_000_000, 1, random)[0] ?? -1)
+    const drawn = Array.from({ length: 200 }, () => draw(IDS, 1_000_000, 1, random)[0] ?? -1)
     expect(Math.min(...drawn)).toBeLessThan(100_000)
     expect(Math.max(...drawn)).toBeGreaterThanOrEqual(900_000)
-  })
-
-  test('of items leaves them as they are', () => {
-    const items = ['a', 'b', 'c']
-    expect(drawFrom(items, null).sort()).toEqual(items)
-    expect(drawFrom(items, 2)).toHaveLength(2)
-    expect(drawFrom([], 2)).toEqual([])
-    expect(items).toEqual(['a', 'b', 'c'])
   })
 })
 
@@ -67,15 +60,15 @@ describe('what is young enough', () => {
     )
   })
 
-  test('is the first of the matches, to the second', () => {
-    const matches = {
-      ids: new Float64Array([7, 8, 9]),
-      types: new Uint8Array([0, 3, 1]),
-      agesSeconds: new Uint32Array([0, 10, 10]),
-      newestSeconds: 1000,
-    }
-    const counted = [989, 990, 991, 1000, 1001].map(since => countSince(matches, since))
-    expect(counted).toEqual([3, 3, 1, 1, 0])
-    expect(matchAt(matches, 1)).toEqual([8, 990, 0, 3])
+  test('is the first of the matches: they keep the order of their rows', () => {
+    const matches = matchesOf([
+      [7, 1000, 5, 0],
+      [9, 990, 1, 3],
+      [8, 990, 2, 1],
+    ])
+    expect(matches).toEqual({
+      ids: new Float64Array([7, 9, 8]),
+      checkedAt: new Uint32Array([1000, 990, 990]),
+    })
   })
 })

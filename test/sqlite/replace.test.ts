@@ -14,10 +14,10 @@ afterAll(cleanUp)
 
 const clock = () => T0
 const rowOf = (ip: string) => ({ ip: `${ip}:80`, type: 'http' })
-const addressesIn = ({ finder }: List): string[] =>
-  finder
-    .findEndpoints(NO_FILTER, { nowMs: T0, addressBits: 32 })
-    .map(row => addressText(endpointOf(row)))
+const addressesIn = ({ proxies }: List): string[] =>
+  proxies
+    .findAll(NO_FILTER, { nowMs: T0, addressBits: 32 })
+    .rows.map(row => addressText(endpointOf(row)))
     .sort()
 
 test('a file that is no database is removed with its WAL', async () => {

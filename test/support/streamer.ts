@@ -16,16 +16,12 @@ export const queryOf = (text: string, entitlements = REGULAR): Query =>
 
 /** A reader of a whole list; `onFind` is called before each select. */
 export function readerOf({ proxies }: List, onFind = (): void => {}): ProxyReader {
-  const { finder, findByIds, lacks, isEmpty, version } = proxies
+  const { findAll, findByIds, explainEmpty, isEmpty, version } = proxies
   return {
-    ...{ findByIds, lacks, isEmpty, version: () => String(version()) },
+    ...{ findByIds, explainEmpty, isEmpty, version: () => String(version()) },
     find(filter, options) {
       onFind()
-      return finder.find(filter, options)
-    },
-    findEndpoints(filter, options) {
-      onFind()
-      return finder.findEndpoints(filter, options)
+      return findAll(filter, options)
     },
   }
 }

@@ -12,9 +12,15 @@ import {
   matcherOf,
 } from '../../proxies/filter.ts'
 import type { Proxy } from '../../proxies/proxy.ts'
-import { type CityNames, ROW_COLUMNS, type RowNumbers, toRow } from '../../proxies/row.ts'
+import {
+  type CityNames,
+  type Found,
+  ROW_COLUMNS,
+  type RowNumbers,
+  toRow,
+} from '../../proxies/row.ts'
 import { countFacets, createColumns, type StatsPart, statsDocument } from '../../proxies/stats.ts'
-import { bodyOf, createAnswerFinder } from '../answer.ts'
+import { bodyOf, createAnswerRenderer } from '../answer.ts'
 import { createParamsParser } from '../query.ts'
 import type { FORMS } from '../render.ts'
 import type { Example } from './schema.ts'
@@ -47,13 +53,10 @@ const OPTIONS: ConditionOptions = {
   ...{ addressBits: 32, countryMode: 'include' },
   inCities: { sql: '', values: [], matcher: () => () => true }, // no example names a city
 }
-function rowsOf(filter: Filter) {
-  return ROWS.filter(matcherOf(conditionsOf(filter, OPTIONS, null).all))
-}
-const LIST = {
-  find: (filter: Filter) => ({ rows: rowsOf(filter), cityNames, areKept: false }),
-  findEndpoints: rowsOf,
-}
+const find = (filter: Filter): Found => ({
+  ...{ rows: ROWS.filter(matcherOf(conditionsOf(filter, OPTIONS, null).all)), cityNames },
+  areKept: false,
+})
 
 /** The query strings of the examples of /api. */
 const QUERIES: { readonly [name: string]: string } = {
@@ -72,13 +75,13 @@ type Examples = { [name: string]: Example }
 /** Examples of answers of /api by their form; `summary` is the query string. */
 export function answerExamples(provider: string) {
   const parse = createParamsParser(provider)
-  const find = createAnswerFinder<never>(LIST, provider)
+  const render = createAnswerRenderer(provider)
   const examples: { [form in keyof typeof FORMS]: Examples } = {
     ...{ txt: {}, json: {}, csv: {}, ndjson: {} },
   }
   for (const [name, query] of Object.entries(QUERIES)) {
     const { filter, output } = parse(splitQueryString(query))
-    const { answer } = find({ filter, output, addressBits: 32 }, EXAMPLE_MS)
+    const { answer } = render({ filter, output, addressBits: 32 }, find(filter))
     const text = Buffer.from(bodyOf(answer, EXAMPLE_MS)).toString()
     const value = output.kind === 'json' ? JSON.parse(text) : text
     examples[output.kind][name] = { summary: query, value }
@@ -94,9 +97,9 @@ export function statsExample(provider: string, part: StatsPart) {
   }
   const [at, filter] = [EXAMPLE_MS / SECOND_MS, EVERYTHING]
   const request = { filter, nowMs: EXAMPLE_MS, version: '0.0', part, provider }
-  const masked = createAnswerFinder<never>(LIST, provider)
   const { output } = createParamsParser(provider)(splitQueryString('get=json'))
-  const { answer } = masked({ filter, output, addressBits: 16 }, EXAMPLE_MS)
+  const render = createAnswerRenderer(provider)
+  const { answer } = render({ filter, output, addressBits: 16 }, find(filter))
   const examples = JSON.parse(Buffer.from(bodyOf(answer, EXAMPLE_MS)).toString())
   const counted = countFacets(columns, filter, at, OPTIONS)
   return statsDocument(columns, counted, at, request, cityNames, examples)

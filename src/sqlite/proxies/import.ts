@@ -1,6 +1,6 @@
 /**
- * Writing the list: an import is one transaction, so that readers see the list as it was before or as it is
- * after (contract D2, D5). Knows nothing of file formats.
+ * Writing the list. An import is one transaction, so readers see the list before it or after it (contract D2, D5).
+ * Independent of file formats.
  */
 import type { Database } from 'bun:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -27,7 +27,7 @@ import { countRows, createIndexUpkeep } from './store.ts'
 /** 2^17 rows take 14 MB. 2^18 cost an import 60 MB more; with 2^16 it writes the table twice as often. */
 const POSITION_BITS = 17
 const POSITIONS = 2 ** POSITION_BITS
-/** An id has 48 bits, and a key below has room for 53 less those of the position. */
+/** An id has 48 bits; a key below has 53, and the position takes some of them. */
 const ID_STEP = 2 ** (48 + POSITION_BITS - 53)
 
 /** The columns of a row, then the services that it states, as bits. */
@@ -191,7 +191,7 @@ function startImport(db: Database, mode: ImportMode, latest: number) {
   const table = isReplace ? 'temp.incoming' : 'proxies'
   const indexes = createIndexUpkeep(db)
   const cities = createCities(db, NAMES_MAX)
-  // Not those that this import leaves without rows: somebody may be reading a row of them. It looks at all names.
+  // Names that this import leaves without rows stay: a reader may still show one. This looks at all names.
   if (mode !== 'set') cities.removeUnused()
   const lastCity = cities.lastId()
   const upsert = db.prepare<never, BatchRow>(upsertInto(table, mode, latest))
@@ -224,7 +224,7 @@ function startImport(db: Database, mode: ImportMode, latest: number) {
       row[AT.city] = mergedCityOf(row[AT.id], row[AT.city])
       const { changes, lastInsertRowid } = upsert.run(...row)
       written += changes
-      // An update does not change the last id that was inserted: so nobody has to count the list.
+      // An update does not change the last inserted id, so there is no need to count the list.
       if (lastInsertRowid === lastAdded || lastInsertRowid !== row[AT.id]) return
       lastAdded = lastInsertRowid
       added += 1

@@ -1,4 +1,4 @@
-/** Queries about an open list, answered from columns in memory, and the server's side of the worker that does. */
+/** Statistics of an open list from columns in memory, and the server's side of the worker that makes them. */
 import type { Database } from 'bun:sqlite'
 import { bodyOf, createAnswerRenderer } from '../../api/answer.ts'
 import type { Output } from '../../api/render.ts'
@@ -23,7 +23,7 @@ import type { StatsSource } from '../../proxies/store.ts'
 import { dataVersionOf } from '../database.ts'
 import { toStoreError } from '../errors.ts'
 import { createCities } from './cities.ts'
-import { allOf, ORDER, valuesOf } from './search.ts'
+import { allOf, ORDER, valuesOf } from './filter-sql.ts'
 import { countRows } from './store.ts'
 import type { StreamHooks } from './stream.ts'
 
@@ -36,15 +36,13 @@ const EXAMPLES: Output = {
 }
 
 /**
- * Answers queries about an open list, whose columns it keeps until the list changes. To fill them takes most of a second
- * for a million rows: so those that wait when that begins share a snapshot. They are numbered in their order.
+ * Answers queries about an open list, whose columns it keeps until the list changes: to fill them takes most of a
+ * second for a million rows.
  */
 export function createStatsReader(db: Database) {
   const { named, nameOf } = createCities(db)
   const dataVersion = dataVersionOf(db)
   let kept: { columns: Columns; version: string } | null = null
-  /** The last query that had been asked when the snapshot began; `null`: there is none. */
-  let upTo: number | null = null
 
   function fill(): Columns {
     const columns = createColumns(countRows(db))
@@ -55,20 +53,7 @@ export function createStatsReader(db: Database) {
     return columns
   }
 
-  function beginSnapshot(version: string, lastAsked: number): void {
-    db.run('begin')
-    upTo = lastAsked
-    // The version of who asks may be older than this snapshot; in memory it is the only one.
-    const now = `${version} ${dataVersion()}`
-    if (kept?.version !== now) kept = null // before there are two of them
-    kept ??= { columns: fill(), version: now }
-  }
-  function endSnapshot(): void {
-    upTo = null
-    db.run('rollback')
-  }
-
-  /** The rows at these positions of the columns: of those that look alike when they are masked, the first that matches. */
+  /** The rows at these positions of the columns; of rows that look alike when masked, the first that matches. */
   function rowsAt(
     positions: readonly number[],
     { checkedAt, ping, masked }: Columns,
@@ -96,7 +81,7 @@ export function createStatsReader(db: Database) {
     const found = countFacets(columns, filter, at, options)
     const { all } = conditionsOf(filter, options, null)
     const rows = part === 'full' ? rowsAt(found.firsts, columns, all) : []
-    const { answer } = createAnswerRenderer(provider).records(
+    const { answer } = createAnswerRenderer(provider)(
       { filter, output: EXAMPLES, addressBits: 16 },
       { rows, cityNames: nameOf, areKept: false },
     )
@@ -104,14 +89,16 @@ export function createStatsReader(db: Database) {
     return statsDocument(columns, found, at, request, nameOf, examples)
   }
 
-  return (request: StatsRequest, number = 0, lastAsked = (): number => number): Coded => {
+  return (request: StatsRequest): Coded => {
+    db.run('begin') // one snapshot
     try {
-      if (upTo !== null && number > upTo) endSnapshot() // it may know of a newer list
-      if (upTo === null) beginSnapshot(request.version, lastAsked())
-      if (kept === null) throw new Error('the snapshot has no columns')
+      // The version of a request may be older than this snapshot; a list in memory has no other.
+      const version = `${request.version} ${dataVersion()}`
+      if (kept?.version !== version) kept = null // before there are two of them
+      kept ??= { columns: fill(), version }
       return encode(JSON.stringify(documentOf(kept.columns, request)))
     } finally {
-      if (upTo !== null && (kept === null || number >= upTo)) endSnapshot()
+      db.run('rollback')
     }
   }
 }
@@ -153,8 +140,8 @@ export function readBreakdown(db: Database, nowMs: number): Breakdown {
   })()
 }
 
-/** What the worker that keeps columns is sent; `asked`, which it shares, holds the number of the last query. */
-export type StatsQuery = { file: string; request: StatsRequest; number: number; asked: Int32Array }
+/** What the worker that keeps columns is sent. */
+export type StatsQuery = { file: string; request: StatsRequest }
 /** What the worker that ends afterwards is sent. */
 export type CountTask = { kind: 'count'; file: string; database: 'proxies'; nowMs: number }
 
@@ -170,7 +157,6 @@ export function createStatsSource(
   later: Later = timerLater,
 ): StatsSource & { close(): void } {
   const counting = new Set<Task<Breakdown>>()
-  const asked = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   let worker: Tasks<StatsQuery, Coded> | null = null
   let cancelIdle = (): void => {}
   let isClosed = false
@@ -181,7 +167,7 @@ export function createStatsSource(
     worker = null
   }
 
-  /** What comes of work on a list that may be used. @throws StoreError */
+  /** The result of work on a list that may still be shown. @throws StoreError */
   async function checked<T>(work: () => Promise<T>, end: (why: Error) => void): Promise<T> {
     const tooLong = new Error(`they took longer than ${WORK_MS_MAX} ms`)
     const cancelTimer = later(() => end(tooLong), WORK_MS_MAX)
@@ -205,7 +191,7 @@ export function createStatsSource(
       cancelIdle = later(endWorker, IDLE_MS)
       return checked(async () => {
         worker ??= startTasks<StatsQuery, Coded>('sqlite/proxies/stats.worker.ts')
-        return worker.run({ file, request, number: Atomics.add(asked, 0, 1) + 1, asked })
+        return worker.run({ file, request })
       }, endWorker).catch((error: Error) => {
         endWorker(error) // the next query opens the list again
         throw error

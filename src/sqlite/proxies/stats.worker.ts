@@ -1,4 +1,4 @@
-/** The worker that answers queries about the list, with its columns in memory. */
+/** The worker that makes statistics of the list, with its columns in memory. */
 import { doTask, lowerPriority } from '../../lib/worker.ts'
 import { hasMoved } from '../database-files.ts'
 import { createStatsReader, type StatsQuery } from './stats.ts'
@@ -17,12 +17,12 @@ let list: ReturnType<typeof open> | null = null
 
 lowerPriority() // requests do not notice
 
-self.onmessage = ({ data: { file, request, number, asked } }: MessageEvent<StatsQuery>) =>
+self.onmessage = ({ data: { file, request } }: MessageEvent<StatsQuery>) =>
   void doTask(self, () => {
     if (list !== null && hasMoved(list.db)) {
       list.db.close()
       list = null
     }
     list ??= open(file)
-    return list.answer(request, number, () => Atomics.load(asked, 0))
+    return list.answer(request)
   })

@@ -15,8 +15,7 @@ import {
 import { pragma } from '../migrate.ts'
 import { pendingBytes } from '../wal.ts'
 import schema from './schema.sql' with { type: 'text' }
-import { SCAN_MAX } from './search.ts'
-import { createSelect } from './select.ts'
+import { createSelect, SCAN_MAX } from './select.ts'
 
 /** Writing at least this many rows, and this share of the list, rebuilds the indexes. */
 const REINDEX_ROWS_MIN = 20_000
@@ -45,9 +44,9 @@ export function createIndexUpkeep(db: Database) {
       areDropped = true
     },
     /**
-     * Builds what was dropped. SQLite sorts the rows of an index in runs of the size of its page cache, and
-     * merges the runs: those that fit the cache of a processor are sorted 1.5 times as fast as runs of 32 MB.
-     * A thread sorts one run while the next one is collected.
+     * Builds the dropped indexes. SQLite sorts the rows of an index in runs of the size of its page cache, and
+     * merges the runs. Runs that fit the cache of a processor are sorted 1.5 times as fast as runs of 32 MB.
+     * A thread sorts one run while SQLite collects the next.
      */
     restore(): void {
       if (!areDropped) return
@@ -61,7 +60,7 @@ export function createIndexUpkeep(db: Database) {
   }
 }
 
-/** Adds a row as it is, or replaces the one of its address. */
+/** Adds a row, or replaces the row of the same address. */
 export const UPSERT = `insert into proxies (${ROW_COLUMNS.join(', ')})
   values (${ROW_COLUMNS.map(() => '?').join(', ')})
   on conflict (id) do update set
@@ -71,7 +70,7 @@ export const UPSERT = `insert into proxies (${ROW_COLUMNS.join(', ')})
 
 /** Rows removed at a time, so that no import waits long for it. */
 const REMOVE_SLICE = 5_000
-/** None are removed while more than that is in the WAL alone: a slice adds some 40 MB where somebody reads. */
+/** No rows are removed while the WAL alone has more than this: beside a reader, a slice adds some 40 MB. */
 const PENDING_BYTES_MAX = 256 * 1024 * 1024
 
 /** The list keeps its schema when `access.db` gets its second: both have one number. */

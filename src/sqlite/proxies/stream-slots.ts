@@ -46,7 +46,7 @@ export function createStreamSlots(limits: Partial<SlotLimits> = {}) {
      * Takes one of the slots of a key, at most `limit` of them (`null`: no limit), now or when others are released.
      * @throws ApiError RATE_LIMIT_EXCEEDED when the key's slots stay taken for too long, DB_EXECUTE_FAILED when all do.
      */
-    acquire(key: string, limit: number | null, what = 'long answer'): Awaitable<Release> {
+    acquire(key: string, limit: number | null): Awaitable<Release> {
       const isAtLimit = (): boolean => limit !== null && (running.get(key) ?? 0) >= limit
       const mayStart = (): boolean => taken < total && !isAtLimit()
       if (mayStart()) return take(key)
@@ -69,18 +69,18 @@ export function createStreamSlots(limits: Partial<SlotLimits> = {}) {
         },
       }
       const cancelTimer = later(() => {
-        const most = several(limit ?? total, what)
+        const most = several(limit ?? total, 'long answer')
         waiter.fail(
           isAtLimit()
             ? refusal('RATE_LIMIT_EXCEEDED', `at most ${most} at once; retry after 1 s`)
-            : refusal('DB_EXECUTE_FAILED', `too many ${what}s at once; try again shortly`),
+            : refusal('DB_EXECUTE_FAILED', 'too many long answers at once; try again shortly'),
         )
       }, waitMsMax)
       waiting.add(waiter)
       return promise
     },
 
-    /** Refuses all requests that wait for a slot, and those that would have to wait from now on. */
+    /** Refuses all requests that wait for a slot, and from now on each one that would have to wait. */
     refuseWaiting(): void {
       isStopping = true
       for (const waiter of waiting) waiter.fail(stopping())

@@ -7,91 +7,34 @@ import type { Tenant } from '../../access/entitlements.ts'
 import type { AnswerStream, AnswerStreamer, Rendered, Sent, Totals } from '../../api/answer.ts'
 import { ApiError } from '../../api/errors.ts'
 import type { Query } from '../../api/query.ts'
-import type { Awaitable } from '../../lib/awaitable.ts'
 import { orAfter, stopwatch, timerLater } from '../../lib/clock.ts'
-import { type ErrorMessage, startWorker, toError } from '../../lib/worker.ts'
+import { startTasks, type Tasks } from '../../lib/worker.ts'
 import type { Matches } from '../../proxies/draw.ts'
 import { toStoreError } from '../errors.ts'
 import { createStreamSlots, type Release, type SlotLimits } from './stream-slots.ts'
 
+/** The list, and the name of the provider's own service. */
 export type StreamSetup = { file: string; provider: string }
 
 export type ToWorker =
-  | ({ kind: 'setup' } & StreamSetup)
+  /** Finds an answer; a stream of it gets this id. */
   | { kind: 'find'; id: number; query: Query; nowMs: number; needsTotals: boolean }
-  /** Requests all matches of a query, to draw from. */
-  | { kind: 'match'; id: number; query: Query; nowMs: number }
+  /** Finds all matches of a query, to draw from. */
+  | { kind: 'match'; query: Query; nowMs: number }
   /** Requests the next chunk of a stream. */
   | { kind: 'pull'; id: number }
-  /** Ends a query or a stream. The only message without a reply. */
+  /** Ends a stream, if it has begun. */
   | { kind: 'cancel'; id: number }
 
 export type FromWorker =
   /** A whole answer that took long to find. */
-  | { kind: 'rendered'; id: number; rendered: Rendered }
-  | { kind: 'matched'; id: number; matches: Matches }
+  | ({ kind: 'rendered' } & Rendered)
   /** A stream begins; `totals` if the query needs them. */
-  | { kind: 'begun'; id: number; totals: Totals | null }
+  | { kind: 'begun'; totals: Totals | null }
+  | ({ kind: 'matched' } & Matches)
   /** `records`: in the stream up to the end of this chunk. */
-  | { kind: 'chunk'; id: number; bytes: Uint8Array<ArrayBuffer>; records: number }
-  | { kind: 'end'; id: number }
-  | { kind: 'failed'; id: number; error: ErrorMessage }
-
-type Waiting = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
-type Request = Exclude<ToWorker, { kind: 'setup' | 'cancel' }>
-/** A query for the worker, which gets an id when it is sent. */
-type Task<M = Extract<Request, { kind: 'find' | 'match' }>> = M extends unknown
-  ? Omit<M, 'id'>
-  : never
-
-/** Why a reply never comes: the server does not want it any more. */
-const CANCELLED = new Error('the long answer was ended')
-
-/** Sends requests to the worker, at most one of each id at a time. */
-function workerRpc(setup: StreamSetup) {
-  const waiting = new Map<number, Waiting>()
-  let worker: Worker | null = null
-
-  function start(): Worker {
-    const fresh = startWorker('sqlite/proxies/stream.worker.ts')
-    fresh.onmessage = ({ data }: MessageEvent<FromWorker>) => {
-      const waiter = waiting.get(data.id)
-      waiting.delete(data.id)
-      if (data.kind === 'failed') waiter?.reject(toError(data.error))
-      else waiter?.resolve(data)
-    }
-    fresh.onerror = ({ message }) => {
-      fresh.terminate()
-      worker = null
-      const all = [...waiting.values()]
-      waiting.clear()
-      for (const { reject } of all) reject(new Error(`the stream worker failed: ${message}`))
-    }
-    fresh.unref()
-    fresh.postMessage({ kind: 'setup', ...setup } satisfies ToWorker)
-    return fresh
-  }
-
-  return {
-    send(message: Request): Promise<FromWorker> {
-      worker ??= start()
-      worker.postMessage(message)
-      const { promise, resolve, reject } = Promise.withResolvers<FromWorker>()
-      waiting.set(message.id, { resolve, reject })
-      return promise
-    },
-    /** Ends a query or a stream; a reply that is awaited rejects with `CANCELLED`. */
-    cancel(id: number): void {
-      worker?.postMessage({ kind: 'cancel', id } satisfies ToWorker)
-      waiting.get(id)?.reject(CANCELLED)
-      waiting.delete(id)
-    },
-    close(): void {
-      worker?.terminate()
-      worker = null
-    },
-  }
-}
+  | { kind: 'chunk'; bytes: Uint8Array<ArrayBuffer>; records: number }
+  | { kind: 'end' }
 
 /**
  * A stream that takes longer, in milliseconds, is ended. The listener ends one that its client does not read, with
@@ -115,39 +58,37 @@ export function createStreamer(
   limits: Partial<SlotLimits> = {},
 ): AnswerStreamer & { close(): void } {
   const { later = timerLater } = limits
-  const { send, cancel, close } = workerRpc(setup)
   const slots = createStreamSlots(limits)
+  let worker: Tasks<StreamSetup & ToWorker, FromWorker | null> | null = null
   let lastId = 0
 
-  /** Awaits a reply with content of the list; a failure ends its stream. */
-  async function verified(id: number, reply: Promise<FromWorker>): Promise<FromWorker> {
+  async function send(message: ToWorker): Promise<FromWorker> {
     try {
-      const message = await reply
+      worker ??= startTasks('sqlite/proxies/stream.worker.ts', () => {
+        worker = null
+      })
+      const reply = await worker.run({ ...setup, ...message })
       verify()
-      return message
+      if (reply === null) throw new Error('the stream has ended')
+      return reply
     } catch (error) {
-      if (error !== CANCELLED) {
-        onFailure(error)
-        cancel(id)
-      }
+      onFailure(error)
+      if ('id' in message) cancel(message.id)
       throw toStoreError(setup.file, error)
     }
   }
 
-  /**
-   * Sends a query that has waited for so long to the worker, which replies to it in one of these ways.
-   * @throws ApiError DB_EXECUTE_FAILED when that takes too long: the worker forgets it.
-   */
-  async function ask<Kind extends FromWorker['kind']>(message: Task, waitedMs: number) {
-    const id = ++lastId
-    const found = verified(id, send({ ...message, id }))
-    const reply = await orAfter(found, ANSWER_MS_MAX - waitedMs, later)
-    if (reply === null) {
-      cancel(id)
-      const sentence = 'the answer takes too long to find; try again shortly'
-      throw new ApiError('DB_EXECUTE_FAILED', sentence, { retryAfterSeconds: 1 })
-    }
-    return reply as Extract<FromWorker, { kind: Kind }> // see `workFor`
+  function cancel(id: number): void {
+    worker?.run({ ...setup, kind: 'cancel', id }).catch(() => {})
+  }
+
+  /** Finds something. @throws ApiError DB_EXECUTE_FAILED when that takes too long. */
+  async function find(message: ToWorker, waitedMs = 0): Promise<FromWorker> {
+    const reply = await orAfter(send(message), ANSWER_MS_MAX - waitedMs, later)
+    if (reply !== null) return reply
+    if ('id' in message) cancel(message.id)
+    const sentence = 'the answer takes too long to find; try again shortly'
+    throw new ApiError('DB_EXECUTE_FAILED', sentence, { retryAfterSeconds: 1 })
   }
 
   /** A stream that has begun in the worker, and keeps its slot until it ends. */
@@ -157,6 +98,7 @@ export function createStreamer(
     let onEnd: ((sent: Sent) => void) | null = null
     let next: Promise<FromWorker> | null = null
     let isOver = false
+
     function request(): Promise<FromWorker> {
       const reply = send({ kind: 'pull', id })
       reply.catch(() => {}) // a failure is handled when the reader wants the chunk
@@ -170,10 +112,28 @@ export function createStreamer(
       onEnd?.(sent)
     }
     function end(): void {
-      if (isOver) return
+      if (!isOver) cancel(id)
       finish()
-      cancel(id)
     }
+    async function pull(
+      controller: ReadableStreamDefaultController<Uint8Array>,
+      mayGoOn: () => boolean,
+    ): Promise<void> {
+      const reply = isOver ? null : await (next ?? request())
+      if (isOver || reply === null) throw new Error('the long answer was ended')
+      if (reply.kind === 'chunk') {
+        if (!mayGoOn()) throw new Error('this answer must not go on')
+        next = request() // rendered while this one is sent
+        sent.bytes += reply.bytes.length
+        sent.records = reply.records
+        controller.enqueue(reply.bytes)
+      } else {
+        sent.isTruncated = false
+        finish()
+        controller.close()
+      }
+    }
+
     return {
       kind: 'stream',
       totals,
@@ -181,75 +141,46 @@ export function createStreamer(
       open(callback: (sent: Sent) => void, mayGoOn = () => true) {
         if (isOver) callback(sent)
         else onEnd = callback
-        const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-          if (isOver) throw CANCELLED
-          const message = await verified(id, next ?? request()).catch((error: unknown) => {
-            finish()
-            throw error
-          })
-          if (message.kind === 'chunk') {
-            if (!mayGoOn()) {
-              end()
-              throw new Error('this answer must not go on')
-            }
-            next = request() // rendered while this one is sent
-            sent.bytes += message.bytes.length
-            sent.records = message.records
-            controller.enqueue(message.bytes)
-          } else if (message.kind === 'end') {
-            sent.isTruncated = false
-            finish()
-            controller.close()
-          }
-        }
-        return new ReadableStream({ pull, cancel: end }, { highWaterMark: 0 })
+        return new ReadableStream(
+          {
+            pull: controller =>
+              pull(controller, mayGoOn).catch((error: unknown) => {
+                end()
+                throw error
+              }),
+            cancel: end,
+          },
+          { highWaterMark: 0 },
+        )
       },
     }
   }
 
-  /** Works in a slot, which `work` releases unless it fails. */
-  async function inSlot<T>(
-    acquired: Awaitable<Release>,
-    onBegin: () => void,
-    work: (release: Release, waitedMs: number) => Promise<T>,
-  ): Promise<T> {
-    const waitedMs = stopwatch()
-    const release = acquired instanceof Promise ? await acquired : acquired
-    onBegin()
-    try {
-      return await work(release, waitedMs())
-    } catch (error) {
-      release()
-      throw error
-    }
-  }
-
   return {
-    stream: async (query, nowMs, needsTotals, tenant, onBegin) =>
-      inSlot(
-        slots.acquire(slotKey(tenant), tenant.downloads),
-        onBegin,
-        async (release, waitedMs) => {
-          const find: Task = { kind: 'find', query, nowMs, needsTotals }
-          const reply = await ask<'begun' | 'rendered'>(find, waitedMs)
-          if (reply.kind === 'begun') return createStream(reply.id, reply.totals, release)
-          release()
-          return { kind: 'rendered', ...reply.rendered }
-        },
-      ),
-    // A client that downloads may still draw: draws have a slot of their own, which takes one of all slots.
-    matches: async (query, nowMs, tenant, onBegin) =>
-      inSlot(
-        slots.acquire(`draw ${slotKey(tenant)}`, 1, 'long draw'),
-        onBegin,
-        async (release, waitedMs) => {
-          const { matches } = await ask<'matched'>({ kind: 'match', query, nowMs }, waitedMs)
-          release()
-          return matches
-        },
-      ),
+    async stream(query, nowMs, needsTotals, tenant) {
+      const waitedMs = stopwatch()
+      const release = await slots.acquire(slotKey(tenant), tenant.downloads)
+      lastId += 1
+      const id = lastId
+      try {
+        const reply = await find({ kind: 'find', id, query, nowMs, needsTotals }, waitedMs())
+        if (reply.kind === 'begun') return createStream(id, reply.totals, release)
+        release()
+        return reply as Extract<FromWorker, { kind: 'rendered' }> // the only other reply
+      } catch (error) {
+        release()
+        throw error
+      }
+    },
+    async matches(query, nowMs) {
+      const reply = await find({ kind: 'match', query, nowMs })
+      return reply as Extract<FromWorker, { kind: 'matched' }> // the only reply
+    },
     refuseWaiting: slots.refuseWaiting,
-    close,
+    close(): void {
+      worker?.end()
+      worker = null
+    },
   }
 }
 

@@ -1,73 +1,77 @@
 /**
- * The worker that finds and renders answers too large for the main thread, in slices that take turns. Each
- * answer reads through a connection of its own: one snapshot of the list from first row to last.
+ * The worker that finds and renders answers too large for the main thread, one message after the other. Each
+ * stream reads through a connection of its own: one snapshot of the list from first row to last.
  */
-import { createAnswerFinder, type Rendered, renderAnswer } from '../../api/answer.ts'
+import { renderAnswer, type Totals } from '../../api/answer.ts'
 import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'
-import { stopwatch } from '../../lib/clock.ts'
 import { formatInstant } from '../../lib/time.ts'
-import { toErrorMessage } from '../../lib/worker.ts'
-import type { EndpointRow } from '../../proxies/row.ts'
+import { doTask } from '../../lib/worker.ts'
+import { maskEndpoint, maskRow } from '../../proxies/mask.ts'
+import { type EndpointRow, ROW_COLUMNS, type Row, subnetOf } from '../../proxies/row.ts'
 import { inodeOf } from '../database-files.ts'
-import { QUICK_RECORDS_MAX } from './search.ts'
-import type { LongAnswer } from './select.ts'
-import { createListStore, openListFile } from './store.ts'
+import { type Columns, ENDPOINT_COLUMNS } from './filter-sql.ts'
+import { createLongSelect, QUICK_RECORDS_MAX } from './select.ts'
+import { openListFile } from './store.ts'
 import type { FromWorker, StreamSetup, ToWorker } from './stream.ts'
 
 const CHUNK_BYTES = 256 * 1024
 
-/** Renders rows that were read already, and then pages of them, chunk by chunk; `close` is called at the end. */
+/** Renders rows that were read already, and then others, chunk by chunk. */
 function createStream<R extends EndpointRow>(
-  nowMs: number,
   first: readonly R[],
-  pages: Iterator<readonly R[]>,
+  others: Iterator<R>,
   { head, record, separator, tail }: Writer<R>,
-  close: () => void,
+  nowMs: number,
 ) {
-  let page = first
-  let at = 0
   let text = head.join(formatInstant(nowMs))
   let before = ''
   let records = 0
   let isOver = false
-  return {
-    /** The next chunk, `null` after the last; pauses after each page. */
-    *next(): Generator<void, Uint8Array<ArrayBuffer> | null> {
-      if (isOver) return null
-      while (!isOver && text.length < CHUNK_BYTES) {
-        const row = page[at++]
-        if (row !== undefined) {
-          text += before + record(row)
-          before = separator
-          records += 1
-          continue
-        }
-        const { done, value } = pages.next()
-        if (done) isOver = true
-        else page = value
-        at = 0
-        yield
+  /** Renders the next chunk, or returns the end after the last. */
+  return (): FromWorker => {
+    if (isOver) return { kind: 'end' }
+    while (text.length < CHUNK_BYTES && !isOver) {
+      const row = first[records] ?? others.next().value
+      if (row === undefined) {
+        text += tail
+        isOver = true
+      } else {
+        text += before + record(row)
+        before = separator
+        records += 1
       }
-      const chunk = encodeByteText(isOver ? text + tail : text)
-      text = ''
-      return chunk
-    },
-    records: () => records,
-    close,
+    }
+    const bytes = encodeByteText(text)
+    text = ''
+    return { kind: 'chunk', bytes, records }
   }
 }
 
-/** The first rows: all that there are, or more than are rendered at once. */
-function* firstRows<R>(pages: Generator<readonly R[]>): Generator<void, readonly R[]> {
-  let rows: readonly R[] = []
-  while (rows.length <= QUICK_RECORDS_MAX) {
-    const { done, value } = pages.next()
+/** The first rows of an iterator, which goes on behind them. */
+function take<R>(rows: Iterator<R>, most: number): R[] {
+  const taken: R[] = []
+  while (taken.length < most) {
+    const { done, value } = rows.next()
     if (done) break
-    rows = rows.length === 0 ? value : rows.concat(value)
-    yield
+    taken.push(value)
   }
-  return rows
+  return taken
 }
+
+function totalsOf(ids: Iterable<number>): Totals {
+  let records = 0
+  const subnets = new Set<number>()
+  for (const id of ids) {
+    records += 1
+    subnets.add(subnetOf(id))
+  }
+  return { records, subnets: [...subnets] }
+}
+
+const masking = <R extends EndpointRow>(writer: Writer<R>, mask: (row: R) => R): Writer<R> => ({
+  ...writer,
+  record: row => writer.record(mask(row)),
+})
 
 /** Rows are read once and in order: a large cache would only cost memory, for each client. */
 const CACHE_KIB = 512
@@ -76,190 +80,119 @@ const IDLE_MAX = 4
 function openConnection(file: string) {
   const inode = inodeOf(file)
   const db = openListFile(file, { isServer: true, mustExist: true, cacheKib: CACHE_KIB })
-  return { inode, db, store: createListStore(db) }
+  /** The rows of a stream that are not read yet, whose statement is open. */
+  const rows: Iterator<unknown> | null = null
+  return { inode, db, select: createLongSelect(db), rows }
 }
-type Connection = ReturnType<typeof openConnection>
-
-declare const self: Worker
-
-type Request = Exclude<ToWorker, { kind: 'setup' | 'cancel' }>
-type Find = Extract<Request, { kind: 'find' }>
-type Match = Extract<Request, { kind: 'match' }>
-/** Work that pauses often, after a millisecond or a few. It must not throw. */
-type Work = Generator<void, void>
-
-const reply = (message: FromWorker, transfer: ArrayBuffer[] = []): void =>
-  self.postMessage(message, transfer)
-
-function* masked(
-  { records, endpoints, cityNames }: Connection['store'],
-  { query, nowMs }: Find,
-  provider: string,
-): Generator<void, Rendered> {
-  const { filter, output } = query
-  const isTxt = output.kind === 'txt'
-  const ends = isTxt ? yield* endpoints.findMasked(filter, nowMs) : []
-  const rows = isTxt ? [] : yield* records.findMasked(filter, nowMs)
-  const found = {
-    find: () => ({ rows, cityNames, areKept: false }),
-    findEndpoints: () => ends,
-  }
-  return createAnswerFinder<never>(found, provider)(query, nowMs)
+type Connection = Omit<ReturnType<typeof openConnection>, 'rows'> & {
+  rows: Iterator<unknown> | null
 }
+type Stream = { connection: Connection; next: () => FromWorker }
 
-/** How long a piece of work runs before the next one has its turn, in milliseconds. */
-const SLICE_MS = 4
+type Find = Extract<ToWorker, { kind: 'find' }>
 
 function createWorker({ file, provider }: StreamSetup) {
   const writers = createWriters(provider)
-  const streams = new Map<number, ReturnType<typeof createStream>>()
+  const streams = new Map<number, Stream>()
   /** Opening a connection and preparing its statements costs more than a small answer. */
   let idle: Connection[] = []
 
-  /** An idle connection to the file, or a new one. Closes those to a file that was replaced. */
+  /** An idle connection to the file, or a new one, in a transaction. Closes those to a file that was replaced. */
   function takeConnection(): Connection {
     const inode = inodeOf(file)
     for (const { db } of idle.filter(each => each.inode !== inode)) db.close()
     idle = idle.filter(each => each.inode === inode)
-    return idle.pop() ?? openConnection(file)
+    const connection = idle.pop() ?? openConnection(file)
+    connection.db.run('begin')
+    return connection
   }
 
   /** Ends the snapshot, because the WAL cannot be reset before. */
   function returnConnection(connection: Connection): void {
-    if (connection.db.inTransaction) connection.db.run('rollback')
+    connection.rows?.return?.()
+    connection.rows = null
+    connection.db.run('rollback')
     if (idle.length < IDLE_MAX) idle.push(connection)
     else connection.db.close()
   }
 
-  /** Works on one snapshot of the list; a stream that has begun keeps the connection. */
-  function* onSnapshot(work: (connection: Connection) => Generator<void, 'done' | 'begun'>): Work {
-    const connection = takeConnection()
-    let isKept = false
-    try {
-      connection.db.run('begin')
-      isKept = (yield* work(connection)) === 'begun'
-    } finally {
-      if (!isKept) returnConnection(connection)
-    }
-  }
-
   /** Renders all rows at once when they are few, else begins a stream. */
-  function* begin<R extends EndpointRow>(
+  function begin<R extends EndpointRow>(
     connection: Connection,
-    message: Find,
-    { pages, totals: findTotals }: LongAnswer<R>,
+    { id, query: { filter, addressBits }, nowMs, needsTotals }: Find,
+    columns: Columns,
     writerFor: (count: number) => Writer<R>,
-  ): Generator<void, 'done' | 'begun'> {
-    const { id, nowMs, needsTotals } = message
-    const first = yield* firstRows(pages)
+  ): FromWorker {
+    const { rows, ids } = connection.select.open<R>(filter, { nowMs, addressBits }, columns)
+    connection.rows = rows
+    const first = take(rows, QUICK_RECORDS_MAX + 1)
     if (first.length <= QUICK_RECORDS_MAX) {
-      reply({ kind: 'rendered', id, rendered: renderAnswer(writerFor(first.length), first) })
-      return 'done'
+      return { kind: 'rendered', ...renderAnswer(writerFor(first.length), first) }
     }
-    const totals = needsTotals ? yield* findTotals() : null
+    const totals = needsTotals ? totalsOf(ids()) : null
     const writer = writerFor(totals?.records ?? first.length)
-    streams.set(
-      id,
-      createStream(nowMs, first, pages, writer, () => returnConnection(connection)),
-    )
-    reply({ kind: 'begun', id, totals })
-    return 'begun'
+    streams.set(id, { connection, next: createStream(first, rows, writer, nowMs) })
+    return { kind: 'begun', totals }
   }
 
-  function* find(connection: Connection, message: Find): Generator<void, 'done' | 'begun'> {
-    const { id, query, nowMs } = message
-    const { filter, output, addressBits } = query
-    const { store } = connection
-    if (addressBits === 16) {
-      reply({ kind: 'rendered', id, rendered: yield* masked(store, message, provider) })
-      return 'done'
+  function find(connection: Connection, message: Find): FromWorker {
+    const { filter, output, addressBits } = message.query
+    const isMasked = addressBits === 16
+    if (output.kind === 'txt') {
+      const writer = writers.txt(output)
+      const masked = isMasked ? masking(writer, maskEndpoint) : writer
+      return begin(connection, message, ENDPOINT_COLUMNS, () => masked)
     }
-    return output.kind === 'txt'
-      ? yield* begin(connection, message, store.endpoints.open(filter, nowMs), () =>
-          writers.txt(output),
-        )
-      : yield* begin(connection, message, store.records.open(filter, nowMs), count =>
-          writers.records(filter, output, count, { cityNames: store.cityNames, areKept: false }),
-        )
+    const foundIn = { cityNames: connection.select.cities.nameOf, areKept: false }
+    return begin<Row>(connection, message, ROW_COLUMNS, count => {
+      const writer = writers.records(filter, output, count, foundIn)
+      return isMasked ? masking(writer, maskRow) : writer
+    })
   }
 
-  /** Reads all matches of a filter, for the main thread to draw from. */
-  function* match(
-    store: Connection['store'],
-    { id, query: { filter, addressBits }, nowMs }: Match,
-  ): Generator<void, 'done'> {
-    const matches = yield* store.matches(filter, { nowMs, addressBits })
-    const { ids, types, agesSeconds } = matches
-    reply({ kind: 'matched', id, matches }, [ids.buffer, types.buffer, agesSeconds.buffer])
-    return 'done'
-  }
-
-  /** Sends the next chunk of a stream. */
-  function* pull(id: number): Work {
-    const stream = streams.get(id)
-    if (stream === undefined) throw new Error('the stream has ended')
-    const chunk = yield* stream.next()
-    if (chunk !== null) {
-      reply({ kind: 'chunk', id, bytes: chunk, records: stream.records() }, [chunk.buffer])
-      return
+  function findOnSnapshot(message: Find): FromWorker {
+    const connection = takeConnection()
+    try {
+      return find(connection, message)
+    } finally {
+      if (!streams.has(message.id)) returnConnection(connection)
     }
-    close(id)
-    reply({ kind: 'end', id })
+  }
+
+  function match({ query, nowMs }: Extract<ToWorker, { kind: 'match' }>): FromWorker {
+    const connection = takeConnection()
+    try {
+      const { filter, addressBits } = query
+      return { kind: 'matched', ...connection.select.matches(filter, { nowMs, addressBits }) }
+    } finally {
+      returnConnection(connection)
+    }
   }
 
   function close(id: number): void {
-    streams.get(id)?.close()
+    const stream = streams.get(id)
+    if (stream !== undefined) returnConnection(stream.connection)
     streams.delete(id)
   }
 
-  function* workFor(message: Request): Work {
-    const { id } = message
-    try {
-      if (message.kind === 'find') yield* onSnapshot(connection => find(connection, message))
-      else if (message.kind === 'match') yield* onSnapshot(({ store }) => match(store, message))
-      else yield* pull(id)
-    } catch (error) {
-      close(id)
-      reply({ kind: 'failed', id, error: toErrorMessage(error) })
-    }
-  }
-
-  /** Unfinished work by id, in the order of its turns. */
-  const unfinished = new Map<number, Work>()
-  let isScheduled = false
-
-  /** Gives the first piece of work a slice, and puts it last. Messages are received between slices. */
-  function runSlice(): void {
-    for (const [id, work] of unfinished) {
-      const elapsedMs = stopwatch()
-      let isDone = false
-      while (!isDone && elapsedMs() < SLICE_MS) isDone = work.next().done === true
-      unfinished.delete(id)
-      if (!isDone) unfinished.set(id, work)
-      break
-    }
-    isScheduled = unfinished.size > 0
-    if (isScheduled) setImmediate(runSlice)
-  }
-
-  return {
-    add(message: Request): void {
-      unfinished.set(message.id, workFor(message))
-      if (!isScheduled) setImmediate(runSlice)
-      isScheduled = true
-    },
-    cancel(id: number): void {
-      unfinished.get(id)?.return()
-      unfinished.delete(id)
-      close(id)
-    },
+  return (message: ToWorker): FromWorker | null => {
+    if (message.kind === 'find') return findOnSnapshot(message)
+    if (message.kind === 'match') return match(message)
+    const reply = message.kind === 'pull' ? (streams.get(message.id)?.next() ?? null) : null
+    if (message.kind === 'cancel' || reply?.kind === 'end') close(message.id)
+    return reply
   }
 }
 
-let worker: ReturnType<typeof createWorker> | null = null
+declare const self: Worker
+let handle: ReturnType<typeof createWorker> | null = null
 
-self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
-  if (data.kind === 'setup') worker = createWorker(data)
-  else if (data.kind === 'cancel') worker?.cancel(data.id)
-  else worker?.add(data)
-}
+self.onmessage = ({ data }: MessageEvent<StreamSetup & ToWorker>) =>
+  void doTask(
+    self,
+    () => {
+      handle ??= createWorker(data)
+      return handle(data)
+    },
+    reply => (reply?.kind === 'chunk' ? [reply.bytes.buffer] : []),
+  )

@@ -97,7 +97,7 @@ describe('of the names of a list', () => {
     expect(read).toBe(5)
     expect(cities({ cities: ['city 2999'] })).toEqual(['City 2999'])
     expect(read).toBe(7) // its id, and its name
-    expect(store.lacks({ ...NO_FILTER, cities: ['city 3000'] }).lacking).toEqual(['city'])
+    expect(store.explainEmpty({ ...NO_FILTER, cities: ['city 3000'] }).lacking).toEqual(['city'])
     expect(read).toBe(7)
   })
 
@@ -122,12 +122,12 @@ test('all names that are compared alike are found, however many they are', () =>
   const { proxies } = list
   for (const lang of LANGS) {
     const filter = { ...NO_FILTER, cities: ['x'], lang }
-    expect(list.finder.find(filter, AT_T0).rows).toHaveLength(lang === 'en' ? 1_500 : 1_501)
-    expect(list.finder.find({ ...filter, types: ['socks5'] }, AT_T0).rows).toHaveLength(500)
+    expect(list.proxies.findAll(filter, AT_T0).rows).toHaveLength(lang === 'en' ? 1_500 : 1_501)
+    expect(list.proxies.findAll({ ...filter, types: ['socks5'] }, AT_T0).rows).toHaveLength(500)
     expect(proxies.findQuickly({ ...filter, count: 9 }, AT_T0)?.rows).toHaveLength(9)
-    expect(proxies.lacks(filter).lacking).toEqual([])
-    expect(proxies.lacks({ ...filter, cities: ['y'] }).lacking).toEqual(['city'])
-    const some = list.finder.find({ ...filter, count: 9 }, AT_T0).rows.map(([id]) => id)
+    expect(proxies.explainEmpty(filter).lacking).toEqual([])
+    expect(proxies.explainEmpty({ ...filter, cities: ['y'] }).lacking).toEqual(['city'])
+    const some = list.proxies.findAll({ ...filter, count: 9 }, AT_T0).rows.map(([id]) => id)
     expect(proxies.findByIds(filter, AT_T0, some)?.rows).toHaveLength(9)
     const other = { ...filter, cities: ['z'] }
     expect(proxies.findByIds(other, AT_T0, some)).toBeNull()

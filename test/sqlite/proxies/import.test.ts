@@ -40,7 +40,7 @@ function load(
   return importTx.commit()
 }
 const contents = (list: List, filter: Partial<Filter> = {}): Proxy[] =>
-  proxiesOf(list.finder.find({ ...EVERYTHING, ...filter }, { nowMs: T0, addressBits: 32 }))
+  proxiesOf(list.proxies.findAll({ ...EVERYTHING, ...filter }, { nowMs: T0, addressBits: 32 }))
 /** Every row, with the names of its city in place of their id. */
 const stored = (list: List): unknown[] =>
   list.db

@@ -6,19 +6,20 @@ import type { Tenant } from '../../../src/access/entitlements.ts'
 import {
   type AnswerStream,
   bodyOf,
-  createAnswerFinder,
+  createAnswerRenderer,
   type Sent,
 } from '../../../src/api/answer.ts'
 import { ApiError } from '../../../src/api/errors.ts'
 import { createQueryReader, type Query } from '../../../src/api/query.ts'
 import { StoreError } from '../../../src/lib/errors.ts'
 import { addressText } from '../../../src/proxies/proxy.ts'
+import { AT } from '../../../src/proxies/row.ts'
 import { PROXY_FILE } from '../../../src/sqlite/data-directory.ts'
 import { isDamage } from '../../../src/sqlite/errors.ts'
 import { createStreamer } from '../../../src/sqlite/proxies/stream.ts'
 import type { SlotLimits } from '../../../src/sqlite/proxies/stream-slots.ts'
 import { openList } from '../../../src/sqlite/stores.ts'
-import { fillList, T0 } from '../../support/fixtures.ts'
+import { fillList, T0, type TestRow } from '../../support/fixtures.ts'
 import { TENANT } from '../../support/limits.ts'
 import { endpointOf } from '../../support/rows.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
@@ -43,7 +44,7 @@ const rowsOf = (length: number) =>
   }))
 const ROWS = rowsOf(5_000)
 
-type Options = { rows?: typeof ROWS; limits?: Partial<SlotLimits>; verify?: () => void }
+type Options = { rows?: readonly TestRow[]; limits?: Partial<SlotLimits>; verify?: () => void }
 
 /** A streamer of a list, asked for all of its rows. */
 function streamerOf({ rows = ROWS, limits, verify = () => {} }: Options = {}) {
@@ -60,10 +61,10 @@ function streamerOf({ rows = ROWS, limits, verify = () => {} }: Options = {}) {
   return {
     file,
     failures,
-    ask: (query = QUERY, tenant = TENANT, onBegin = (): void => {}) =>
-      streamer.stream(query, T0, true, tenant, onBegin),
-    matches: (query: Query, tenant = TENANT) => streamer.matches(query, T0, tenant, () => {}),
-    finder: list.finder,
+    ask: (query = QUERY, tenant = TENANT) => streamer.stream(query, T0, true, tenant),
+    matches: (query: Query) => streamer.matches(query, T0),
+    find: list.proxies.findAll,
+    clear: () => void list.begin('replace').commit(),
     closeList: list.close,
     [Symbol.dispose](): void {
       streamer.close()
@@ -116,7 +117,8 @@ test.each([
 ])('a stream holds what is rendered whole, and has its totals: %s', async text => {
   const streamer = usual()
   const query = createQueryReader(PROVIDER)(text, 'k', ENTITLEMENTS)
-  const { answer } = createAnswerFinder<never>(streamer.finder, PROVIDER)(query, T0)
+  const found = streamer.find(query.filter, AT_T0)
+  const { answer } = createAnswerRenderer(PROVIDER)(query, found)
   const stream = await streamOf(streamer.ask(query))
   expect(stream.totals).toEqual({ records: answer.records, subnets: answer.subnets })
   const sent = Promise.withResolvers<Sent>()
@@ -134,7 +136,7 @@ describe('a stream in random order', () => {
     const streamer = usual()
     const query = createQueryReader(PROVIDER)(`sort=random&${text}`, 'k', ENTITLEMENTS)
     const { filter } = query
-    const rows = streamer.finder.findEndpoints({ ...filter, count: null }, AT_T0)
+    const { rows } = streamer.find({ ...filter, sort: null, count: null }, AT_T0)
     const matching = new Set(rows.map(row => addressText(endpointOf(row))))
     const bodies: string[][] = []
     for (const _ of [1, 2]) {
@@ -152,16 +154,16 @@ describe('a stream in random order', () => {
   })
 })
 
-describe('what the worker looks up', () => {
+describe('what a draw is made from', () => {
   test('is all matches of a query, whatever its order and count', async () => {
     const streamer = usual()
     const query = createQueryReader(PROVIDER)('time=3&count=2&sort=ping', 'k', ENTITLEMENTS)
-    const { ids, types, agesSeconds, newestSeconds } = await streamer.matches(query)
-    const filter = { ...query.filter, sort: null, count: null }
-    const rows = streamer.finder.findEndpoints(filter, AT_T0)
+    const { ids, checkedAt } = await streamer.matches(query)
+    const { rows } = streamer.find({ ...query.filter, sort: null, count: null }, AT_T0)
     expect(rows.length).toBeGreaterThan(1000)
-    const read = Array.from(ids, (id, n) => [id, newestSeconds - (agesSeconds[n] ?? 0), types[n]])
-    expect(read).toEqual(rows.map(([id, checkedAt, , type]) => [id, checkedAt, type]))
+    expect(Array.from(ids, (id, n) => [id, checkedAt[n]])).toEqual(
+      rows.map(row => [row[AT.id], row[AT.checkedAt]]),
+    )
     const masked = await streamer.matches({ ...query, addressBits: 16 })
     expect(masked.ids).toHaveLength(3)
   })
@@ -178,32 +180,18 @@ describe('what the worker looks up', () => {
 describe('slots', () => {
   const key = (id: string): Tenant => ({ id, isTrial: false, downloads: 4 })
 
-  test('a key draws from one list at a time; more is its own limit, and others do not wait for it', async () => {
-    const waits: (() => void)[] = []
-    const later = (run: () => void, ms: number) => {
-      if (ms === 7) waits.push(run)
-      return () => {}
-    }
-    using streamer = streamerOf({ limits: { waitMsMax: 7, later } })
-    const [first, second, third] = [1, 2, 3].map(() => streamer.matches(QUERY, key('a')))
-    const other = streamer.matches(QUERY, key('b'))
-    const refused = Promise.all([second, third].map(asked => refusalOf(asked ?? other)))
-    for (const end of waits) end()
-    const WAITED = ['RATE_LIMIT_EXCEEDED', { retryAfterSeconds: 1 }]
-    expect(await refused).toEqual([WAITED, WAITED])
-    for (const asked of [first, other]) expect((await asked)?.ids).toHaveLength(ROWS.length)
-  })
-
-  test('an answer begins in the call itself, or when another one of its key has ended', async () => {
+  test('an answer waits until another one of its key has ended', async () => {
     using streamer = streamerOf()
-    const begun: number[] = []
-    const ask = (n: number) =>
-      streamOf(streamer.ask(QUERY, { ...key('a'), downloads: 1 }, () => void begun.push(n)))
-    const [first, second] = [ask(1), ask(2)]
-    expect(begun).toEqual([1])
-    await (await first)?.cancel()
-    await (await second)?.cancel()
-    expect(begun).toEqual([1, 2])
+    const order: string[] = []
+    const ask = () => streamOf(streamer.ask(QUERY, { ...key('a'), downloads: 1 }))
+    const [first, second] = [ask(), ask()]
+    void second.then(() => order.push('the second begins'))
+    const stream = await first
+    await streamer.matches(QUERY) // the worker has done all that it was asked
+    order.push('the first ends')
+    await stream.cancel()
+    await (await second).cancel()
+    expect(order).toEqual(['the first ends', 'the second begins'])
   })
 })
 
@@ -226,19 +214,33 @@ test('what is not found in time is refused with 503, and nothing is left of it',
 })
 
 describe('streams', () => {
-  test('a quick query does not wait for long ones that came before it', async () => {
-    using streamer = streamerOf({ rows: rowsOf(50_000) })
-    const order: string[] = []
-    async function ask(text: string): Promise<void> {
-      const query = createQueryReader(PROVIDER)(text, 'k', ENTITLEMENTS)
-      const answer = await streamer.ask(query)
-      order.push(text)
-      if (answer.kind === 'stream') await answer.cancel()
+  test('are masked for demo, each record once', async () => {
+    const rows = Array.from({ length: 1_500 }, (_, n) => ({
+      ...{ ip: `10.${n % 100}.0.${n & 255}:${1 + (n >> 1)}`, type: 'http' },
+    }))
+    using streamer = streamerOf({ rows })
+    const query = createQueryReader(PROVIDER)('', 'k', { ...ENTITLEMENTS, addressBits: 16 })
+    const stream = await streamOf(streamer.ask(query))
+    const body = await new Response(stream.open(() => {})).text()
+    const { answer } = createAnswerRenderer(PROVIDER)(
+      query,
+      streamer.find(query.filter, { ...AT_T0, addressBits: 16 }),
+    )
+    expect(body).toBe(bodyOf(answer, T0).toString())
+    expect(stream.totals?.records).toBe(answer.records)
+    expect(body).toMatch(/^10\.\d+\.0\.0:\d+$/m)
+  })
+
+  test('end their snapshot: the next answer reads the list again', async () => {
+    using streamer = streamerOf()
+    for (const _ of [1, 2, 3]) {
+      const stream = await streamOf(streamer.ask())
+      const reader = stream.open(() => {}).getReader()
+      await reader.read()
+      await reader.cancel()
     }
-    const long = ['sort=ping&get=json', 'sort=speed&get=json']
-    const quick = 'ip=10.0.0.0:80'
-    await Promise.all([...long, quick].map(ask))
-    expect(order[0]).toBe(quick)
+    streamer.clear()
+    expect(await streamer.ask()).toMatchObject({ kind: 'rendered', answer: { records: 0 } })
   })
 
   test('a stream ends after ten minutes: its body fails, and its slot is free', async () => {

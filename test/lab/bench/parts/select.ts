@@ -29,8 +29,8 @@ type Select = (filter: Filter, options: FindOptions) => number
 const WARM_UP = 5
 
 /** The server hands slow selects to its worker; their time counts too. */
-function selectOf({ proxies: { records } }: List): Select {
-  return (...asked) => (records.findQuickly(...asked) ?? records.findAll(...asked)).length
+function selectOf({ proxies }: List): Select {
+  return (...asked) => (proxies.findQuickly(...asked) ?? proxies.findAll(...asked)).rows.length
 }
 
 /** Records every statement that is prepared on a list from now on; gives those since the last call. */

@@ -1,0 +1,117 @@
+/**
+ * The freshest rows of each branch, in memory until the list changes: most requests want these, with other filters
+ * each time. To compare a thousand of them takes a tenth of the time that SQL takes.
+ */
+import { AT, type Row } from '../../proxies/row.ts'
+import {
+  type Condition,
+  entriesWithin,
+  ORDERS,
+  type Search,
+  type Statements,
+  selectPage,
+} from './filter-sql.ts'
+
+/** Most rows in memory; a row takes about 150 bytes. */
+const ROWS_MAX = 65_536
+/** A branch gets so many rows first, then twice as many as it has. */
+const PAGE_ROWS = 128
+/** Most rows that one select reads into memory: a few milliseconds. */
+const READ_MAX = 8_192
+
+/** The first rows of a branch; `isWhole`: there are no more. */
+type Branch = { rows: Row[]; isWhole: boolean }
+
+/**
+ * Creates a select among rows in memory, at most the first `branchMax` of a branch. `version` changes whenever the
+ * list does, `dataVersion` when another connection commits.
+ */
+export function createHotRows(
+  { all }: Pick<Statements, 'all'>,
+  version: () => number,
+  dataVersion: () => number,
+  branchMax: number,
+) {
+  const branches = new Map<string, Branch>()
+  let rowsHeld = 0
+  let heldVersion = -1
+  /** The data version of all rows; `null` while there are none. */
+  let snapshot: number | null = null
+  let mayRead = 0
+
+  function forget(): void {
+    branches.clear()
+    rowsHeld = 0
+    snapshot = null
+  }
+
+  function branchOf(index: string, condition: Condition): Branch {
+    const key = `${index} ${condition.values}`
+    const known = branches.get(key)
+    if (known !== undefined) return known
+    const fresh = { rows: [], isWhole: false }
+    if (rowsHeld < ROWS_MAX) branches.set(key, fresh)
+    rowsHeld += 1 // an empty branch takes memory, too
+    return fresh
+  }
+
+  /** Reads the next rows of a branch; returns false when there are none, or they may not be read now. */
+  function readMore(branch: Branch, search: Search, condition: Condition): boolean {
+    const { rows } = branch
+    const most = entriesWithin(search.index, branchMax) - rows.length
+    const size = Math.min(Math.max(PAGE_ROWS, rows.length), most, mayRead, ROWS_MAX - rowsHeld)
+    if (branch.isWhole || size <= 0) return false
+    snapshot ??= dataVersion()
+    // The version is read once in a turn: another process may have changed the list since then.
+    if (dataVersion() !== snapshot) {
+      heldVersion = -1
+      return false
+    }
+    const page = all(selectPage(search, condition, rows.length, size))
+    for (const row of page) rows.push(row)
+    branch.isWhole = page.length < size
+    rowsHeld += page.length
+    mayRead -= size
+    return page.length > 0
+  }
+
+  /** Up to `most` matches of a branch, or why they are not known, see `findHot`. */
+  function findIn(
+    search: Search,
+    condition: Condition,
+    matches: (row: Row) => boolean,
+    most: number,
+  ): Row[] | 'too-large' | null {
+    const branch = branchOf(search.index ?? '', condition)
+    const { rows } = branch
+    const found: Row[] = []
+    for (let at = 0; at < rows.length || readMore(branch, search, condition); at += 1) {
+      const row = rows[at]
+      if (row === undefined || row[AT.checkedAt] < search.oldest) return found
+      if (matches(row)) found.push(row)
+      if (found.length === most) return found
+    }
+    if (branch.isWhole) return found
+    return rows.length === entriesWithin(search.index, branchMax) ? 'too-large' : null
+  }
+
+  /** Up to `most` matches, not to be changed; `null` if SQL may find them in time. Call it on a snapshot. */
+  return function findHot(search: Search, most: number): Row[] | 'too-large' | null {
+    if (search.index === null) return null
+    if (version() !== heldVersion) forget()
+    heldVersion = version()
+    mayRead = entriesWithin(search.index, READ_MAX)
+    const matches = search.createMatcher()
+    // In another order than theirs, the last row of a branch may be the first match.
+    const mostOfEach = search.order === 'checked' ? most : Infinity
+    const parts: Row[][] = []
+    for (const condition of search.branches) {
+      const part = findIn(search, condition, matches, mostOfEach)
+      if (part === null || part === 'too-large') return part
+      parts.push(part)
+    }
+    const [first = [], ...others] = parts
+    if (others.length === 0 && search.order === 'checked') return first
+    return parts.flat().sort(ORDERS[search.order].compare).slice(0, most)
+  }
+}
