@@ -18,7 +18,6 @@ import { examineDatabase } from './postgres/doctor.ts'
 import { lostSchema, requireOwnData } from './sqlite/copy.ts'
 import { ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { COPY_CHECKS, DIRECTORY_CHECKS, type Directory } from './sqlite/doctor.ts'
-import { feedLinesIn } from './sqlite/feeds.ts'
 import { listFeeds } from './sqlite/stores.ts'
 import { storesOf } from './stores.ts'
 
@@ -59,21 +58,14 @@ export async function examine(
     return finding([], `proxylist ${VERSION}${old}`, notes)
   }
 
-  /** The feeds and databases of places that the settings name, and how the last attempts went. */
-  const feeds =
-    (readLines: () => Awaitable<string>, attempts: () => Awaitable<readonly StoredFeed[]>) =>
-    async () => {
-      const more = readSettings(['feedEvery', 'providerService'], {}, env)
-      const places = await Promise.all(geoip.map(file => problemOf(() => openGeoip([file]))))
-      const named = { ...settings, ...more }
-      const lines = await readLines()
-      const { problems, notes } = await feedProblems(named, lines, await attempts(), clock())
-      return finding(
-        [...places.flat(), ...problems],
-        'feeds and databases of places are in order',
-        notes,
-      )
-    }
+  /** The feeds and databases of places that the settings name, and the last attempts at feeds. */
+  const feeds = (attempts: () => Awaitable<readonly StoredFeed[]>) => async () => {
+    const more = readSettings(['feedEvery', 'providerService'], {}, env)
+    const places = await Promise.all(geoip.map(file => problemOf(() => openGeoip([file]))))
+    const named = { ...settings, ...more }
+    const problems = await feedProblems(named, await attempts())
+    return finding([...places.flat(), ...problems], 'feeds and databases of places are in order')
+  }
 
   const stores = storesOf(settings, clock)
   const checker = async () => judgeChecker(await stores.checkerStatus(), clock())
@@ -84,7 +76,7 @@ export async function examine(
       program,
       configuration,
       ...checks,
-      feeds: feeds(feedLinesIn(dir).readLines, () => listFeeds(dir)),
+      feeds: feeds(() => listFeeds(dir)),
       checker,
       disk,
     })
@@ -93,13 +85,12 @@ export async function examine(
   const shared = await examineDatabase(database, clock, signal)
   const isUsable = shared[0]?.ok === true
   const attempts = () => (isUsable ? stores.listFeeds() : [])
-  const readLines = () => (isUsable ? stores.readFeedLines() : '')
   const { disk, ...checks } = COPY_CHECKS
   return [
     ...(await run({ program, configuration })),
     ...shared,
     ...(await run({
-      ...{ ...checks, feeds: feeds(readLines, attempts) },
+      ...{ ...checks, feeds: feeds(attempts) },
       ...(isUsable && { checker }),
       disk,
     })),

@@ -37,8 +37,6 @@ type AttentionParts = {
   registry: Pick<Registry, 'keys'>
   watch: KeyWatch
   traffic: () => Traffic
-  /** Whether a feed is paused; its failures are ignored then. */
-  isPaused: (id: string) => boolean
   /** How to fill an empty list. */
   origin: string
   /** Writes the sentences about requests for `doctor`. */
@@ -63,7 +61,7 @@ const factOf = <F extends keyof Facts>(
 
 /** Call `tick` every second. */
 export function createAttention(parts: AttentionParts) {
-  const { observed, registry, watch, traffic, isPaused, origin, keep, clock } = parts
+  const { observed, registry, watch, traffic, origin, keep, clock } = parts
   const { keys } = registry
   let marks = [requestsOf(traffic())]
   let ticks = 0
@@ -85,7 +83,7 @@ export function createAttention(parts: AttentionParts) {
     const latestMs = latestCheckMs(nowMs)
     const facts: Partial<Facts>[] = await Promise.all([
       factOf('list', () => ({ ...observed.checks(latestMs), origin })),
-      factOf('feeds', async () => (await observed.feeds()).filter(({ id }) => !isPaused(id))),
+      factOf('feeds', observed.feeds),
       factOf('refused', () => readRefused(nowMs)),
       factOf('full', () => keys.full(nowMs, NAMED_KEYS)),
       factOf('ending', () => keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)),

@@ -63,7 +63,7 @@ export type Backup = { files: string[]; bytes: number } & Counts
 const LEFT_OUT = {
   [FEEDS_FILE]: 'after a restore, each feed is fetched in full once',
   [CHECKS_FILE]: 'a restore leaves what the checker remembers as it is',
-  [FEED_LINES_FILE]: 'a restore leaves the feeds of the console as they are',
+  [FEED_LINES_FILE]: 'a restore leaves the feeds file as it is',
 } as const
 
 /** What a backup of a data directory leaves out, as sentences. */

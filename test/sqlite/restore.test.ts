@@ -110,7 +110,7 @@ describe('restore', () => {
     await take(cwd, {
       args: ['backup', 'after.tar'],
       stderr:
-        /\nfeeds\.db is not in it: after a restore, each feed is fetched in full once\nchecks\.db is not in it: a restore leaves what the checker remembers as it is\nconsole-feeds is not in it: a restore leaves the feeds of the console as they are\n$/,
+        /\nfeeds\.db is not in it: after a restore, each feed is fetched in full once\nchecks\.db is not in it: a restore leaves what the checker remembers as it is\nfeeds is not in it: a restore leaves the feeds file as it is\n$/,
     })
     expect(await listed(cwd)).toContain('192.0.2.7:80\n')
     await take(cwd, { args: ['restore', 'before.tar', '--force'], stderr: /./ })
