@@ -26,6 +26,7 @@ import { residentBytes } from './metrics/process.ts'
 import { createMetricsText } from './metrics/text.ts'
 import { hasDirectory, missingDirectory, ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { giveToOwner } from './sqlite/database-files.ts'
+import { rewriteFile } from './sqlite/feeds.ts'
 
 export { createLogTap }
 
@@ -38,8 +39,8 @@ type ConsoleParts = {
   settings: Settings<'data' | 'metricsOpen' | 'providerService'>
   /** Imports an upload; `null` when the list is read-only. */
   runImport: ImportParts['run']
-  /** `null` for the sample list, which has none. */
-  feeds: Omit<FeedParts, 'states'> | null
+  /** `null` for the sample list, which has none; `file` is the feeds file if the console edits it. */
+  feeds: (Omit<FeedParts, 'states' | 'rewrite'> & { file: string | null }) | null
   /** URL of the public page; `null` when it is off or unknown. */
   pageUrl: string | null
   clock: Clock
@@ -59,7 +60,6 @@ export function createConsole(parts: ConsoleParts) {
       origin: ORIGINS[PROXY_FILE],
       keep: counted => writeAttentionFile(dir, counted, giveToOwner),
     },
-    isPaused: id => parts.feeds?.feeds.current().find(feed => feed.id === id)?.isPaused === true,
   })
   const setup = {
     ...{ registry, observed, traffic: app.counted.traffic },
@@ -80,6 +80,9 @@ export function createConsole(parts: ConsoleParts) {
   })
   const describeLog = createLogReader(registry.keys, providerService, clock)
   const imports = createImports({ dir, run: parts.runImport })
+  const feedsFile = parts.feeds?.file ?? null
+  const rewrite: FeedParts['rewrite'] =
+    feedsFile === null ? null : change => rewriteFile(feedsFile, change)
   const metricsParts = {
     ...{ counted: app.counted, observed, attention: attention.read, clock },
     timing: { elapsedMs: stopwatch(), later: timerLater },
@@ -106,7 +109,7 @@ export function createConsole(parts: ConsoleParts) {
       ...planRoutes(registry),
       ...(parts.feeds === null
         ? SAMPLE_ROUTES
-        : createFeedRoutes({ ...parts.feeds, states: observed.feeds })),
+        : createFeedRoutes({ ...parts.feeds, rewrite, states: observed.feeds })),
       '/console/log': {
         async GET({ request }) {
           const found = tap.after(readQuery(request.url, ['after']).after ?? '')

@@ -47,18 +47,12 @@ export async function examine(
     return finding(problems, 'every PROXYLIST_ variable is right')
   }
 
-  /** The feeds and databases of places that the settings name, and the last attempt of each feed. */
+  /** The feeds and databases of places that the settings name, and the last attempts at feeds. */
   async function feeds() {
     const more = readSettings(['feedEvery', 'providerService'], {}, env)
     const places = await Promise.all(geoip.map(file => problemOf(() => openGeoip([file]))))
-    const { problems, notes } = await feedProblems(
-      { ...settings, ...more },
-      await stores.readFeedLines(),
-      await stores.listFeeds(),
-      clock(),
-    )
-    const allRight = 'feeds and databases of places are in order'
-    return finding([...places.flat(), ...problems], allRight, notes)
+    const problems = await feedProblems({ ...settings, ...more }, await stores.listFeeds())
+    return finding([...places.flat(), ...problems], 'feeds and databases of places are in order')
   }
 
   const checker = async () => judgeChecker(await stores.checkerStatus(), clock())

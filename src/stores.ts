@@ -13,7 +13,7 @@ import type {
   CheckerStatusStore,
 } from './checker/ports.ts'
 import type { Settings } from './config/settings.ts'
-import type { FeedLines, FeedStore, StoredFeed } from './feeds/store.ts'
+import type { FeedStore, StoredFeed } from './feeds/store.ts'
 import { repeat } from './jobs/runner.ts'
 import type { Awaitable } from './lib/awaitable.ts'
 import type { Clock } from './lib/clock.ts'
@@ -46,7 +46,8 @@ import {
   ORIGINS,
   PROXY_FILE,
 } from './sqlite/data-directory.ts'
-import { feedLinesIn, openFeeds } from './sqlite/feeds.ts'
+import { lockPath } from './sqlite/database-files.ts'
+import { openFeeds } from './sqlite/feeds.ts'
 import { observeData } from './sqlite/metrics.ts'
 import { openMemoryList, openServerList } from './sqlite/server-list.ts'
 import { openServerRegistry } from './sqlite/server-registry.ts'
@@ -90,8 +91,6 @@ export type Stores = {
   withFeeds: With<FeedStore>
   /** The states of the feeds; none when no feed was ever fetched. */
   listFeeds(): Promise<StoredFeed[]>
-  /** The feeds of the console, as the text of a feeds file; `''` where there is nothing yet. */
-  readFeedLines(): Promise<string>
   /** What the checker said last; `null` when none ever ran. */
   checkerStatus(): Promise<CheckerStatus | null>
   /** What is there, to leave out what is not; a database has both. */
@@ -136,7 +135,6 @@ function directoryStores(dir: string, clock: Clock): Stores {
       if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
       return listFeeds(own())
     },
-    readFeedLines: async () => feedLinesIn(own()).readLines(),
     checkerStatus: async () => checkerStatusIn(dir).read(),
     has: () => ({
       registry: existsSync(join(dir, ACCESS_FILE)),
@@ -248,8 +246,6 @@ function databaseStores(
       connected('make', NO_LIST, async (_, patient) => work(writableList(patient, clock))),
     withFeeds: work => connected('make', NO_LIST, async quick => work(createFeedStore(quick))),
     listFeeds: () => connected('read', NO_LIST, async quick => createFeedStore(quick).list()),
-    readFeedLines: () =>
-      connected('read', NO_LIST, async quick => createFeedStore(quick).readLines()),
     checkerStatus: () => connected('read', NO_LIST, quick => createStatusStore(quick).read()),
     has: () => ({ registry: true, list: true }),
     shown: shownDatabase(url),
@@ -266,13 +262,22 @@ function feedStoreIn(dir: string, opened: DisposableStack): () => FeedStore {
   }
 }
 
+/** The first server on a data directory gets the lock of jobs, and has it until it ends. */
+function jobLockIn(dir: string, opened: DisposableStack): () => boolean {
+  let release: (() => void) | null = null
+  opened.defer(() => release?.())
+  return () => {
+    release ??= lockPath(join(dir, 'jobs'), 0)
+    return release !== null
+  }
+}
+
 /** What a checker works with; failures are `StoreError`s. */
 export type Checking = {
   list: CheckerList
   /** What it remembers, in its data directory. */
   store: CandidateStore
   status: CheckerStatusStore
-  feedLines: FeedLines
   /** The states of the feeds; they are opened when they are first used. */
   openFeedStore(): Awaitable<FeedStore>
 }
@@ -302,8 +307,7 @@ export async function withChecker<T>(
     withResource(
       join(dir, PROXY_FILE),
       () => openCheckerList(dir, clock),
-      list =>
-        work({ list, store, status: store.status, feedLines: feedLinesIn(dir), openFeedStore }),
+      list => work({ list, store, status: store.status, openFeedStore }),
     ),
   )
 }
@@ -355,12 +359,10 @@ async function withCheckedDatabase<T>(
       )
     }
     const { read, write } = createStatusStore(quick)
-    const feeds = createFeedStore(quick, lock.query)
     return await work({
       list: createCheckerList({ quick, patient, clock, isOnly: lock.isHeld }),
       status: { read, write: status => (lock.isHeld() ? write(status) : undefined) },
-      feedLines: feeds,
-      openFeedStore: () => feeds,
+      openFeedStore: () => createFeedStore(quick),
     })
   } finally {
     ticks.stop()
@@ -378,7 +380,8 @@ type FileList = { kind: 'file' } & ReturnType<typeof openServerList>
 /** What `serve` reads and writes; `node` is `null` where the data are this machine's own. */
 export type Served = {
   observed: Observed
-  feedLines: FeedLines
+  /** Whether this server runs the jobs for all servers that share its data. */
+  isLeader: () => boolean
   /** The states of the feeds; they are opened when they are first used. */
   openFeedStore(): Awaitable<FeedStore>
 } & (
@@ -399,8 +402,8 @@ export async function withServed(
     await using node = await openNode({ dir, url, timeoutMs, provider, clock, log })
     const { registry, list, feeds } = node
     const observed = observeNode(dir, node)
-    const served = { node, registry, list, observed, feedLines: feeds, openFeedStore: () => feeds }
-    return await work(served)
+    const { isLeader } = node
+    return await work({ node, registry, list, observed, isLeader, openFeedStore: () => feeds })
   }
   requireOwnData(dir)
   const openList = (): SampleList | FileList =>
@@ -419,7 +422,7 @@ export async function withServed(
           registry,
           list,
           observed: observeData(dir, registry, list),
-          feedLines: feedLinesIn(dir),
+          isLeader: jobLockIn(dir, opened),
           openFeedStore,
         }),
       ),

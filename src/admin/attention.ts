@@ -43,8 +43,6 @@ type AttentionParts = {
   registry: Pick<Registry, 'keys'>
   watchUse: (watch: (use: AnswerUse) => void) => void
   traffic: () => Traffic
-  /** Whether a feed is paused; its failures are ignored then. */
-  isPaused: (id: string) => boolean
   /** How to fill an empty list. */
   origin: string
   /** Writes the sentences about requests for `doctor`. */
@@ -69,7 +67,7 @@ const factOf = <F extends keyof Facts>(
 
 /** Call `tick` every second. */
 export function createAttention(parts: AttentionParts) {
-  const { observed, registry, traffic, isPaused, origin, keep, clock } = parts
+  const { observed, registry, traffic, origin, keep, clock } = parts
   const { keys } = registry
   let marks = [requestsOf(traffic())]
   /** The requests of each key since the start, but for `demo`, which is nobody's. */
@@ -110,7 +108,7 @@ export function createAttention(parts: AttentionParts) {
     const latestMs = latestCheckMs(nowMs)
     const facts: Partial<Facts>[] = await Promise.all([
       factOf('list', () => ({ ...observed.checks(latestMs), origin })),
-      factOf('feeds', async () => (await observed.feeds()).filter(({ id }) => !isPaused(id))),
+      factOf('feeds', observed.feeds),
       factOf('refused', () => readRefused(nowMs)),
       factOf('ending', () => keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)),
       factOf('disk', observed.space),

@@ -6,8 +6,7 @@ import type { KeyState } from '../access/key.ts'
 import type { Plan as StoredPlan } from '../access/plan.ts'
 import type { ErrorCode } from '../api/errors.ts'
 import type { operatorReport } from '../api/key-report.ts'
-import type { describeState, FeedFetch as StoredFetch } from '../feeds/store.ts'
-import type { Proxy } from '../proxies/proxy.ts'
+import type { describeState } from '../feeds/store.ts'
 import type { ImportCounts as Changes } from '../proxies/store.ts'
 import type { KeySort } from './key-page.ts'
 import type { changeSeveral, describeKeys, listPage } from './keys.ts'
@@ -57,30 +56,14 @@ export type RotatedKey = MadeKey & { overlap_until: string | null }
 /** A plan, how many keys have it, and whether it stays. */
 export type Plan = StoredPlan & { keys: number; built_in: boolean }
 
-export type FeedFetch = Omit<StoredFetch, 'at'> & { at: string }
 /** A feed; `from` and `options` are `null` where this server does not fetch it. */
 export type Feed = ReturnType<typeof describeState> & {
   id: string
-  from: 'option' | 'file' | 'console' | null
+  from: 'option' | 'file' | null
   paused: boolean
   running: boolean
   /** As a feed's line has them, see `optionsOf`. */
   options: { readonly [name: string]: string | boolean } | null
-  history: readonly FeedFetch[]
-}
-
-/** What a fetch would import: its first rows, or why it would fail. */
-export type FeedPreview = {
-  rows: number
-  rejected: number
-  first: readonly (Pick<Proxy, 'anon' | 'country' | 'city' | 'works'> & {
-    address: string
-    type: Proxy['type'] | ''
-    ping_ms: number | null
-    checked: string
-  })[]
-  messages: readonly string[]
-  error: string | null
 }
 
 /** Which steps of the first day are done; those that this server does not have are missing. */

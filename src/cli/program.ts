@@ -23,7 +23,7 @@ import { CHECK_COMMANDS } from './commands/check.ts'
 import { completionsCommand } from './commands/completions.ts'
 import { consoleCommand } from './commands/console.ts'
 import { doctorCommand } from './commands/doctor.ts'
-import { FEED_COMMANDS, feedProcess } from './commands/feeds.ts'
+import { FEED_COMMANDS, feedImportProcess } from './commands/feeds.ts'
 import { geoipCommand } from './commands/geoip.ts'
 import { helpCommand, listTopics, topics } from './commands/help.ts'
 import { importCommand, importProcess } from './commands/import.ts'
@@ -62,7 +62,7 @@ export const COMMANDS: readonly Command[] = [
 ]
 
 /** What a server starts, without help. */
-const PROCESSES: readonly Command[] = [feedProcess, importProcess]
+const PROCESSES: readonly Command[] = [feedImportProcess, importProcess]
 
 const GROUPS: { [group: string]: string } = {
   geoip: 'places of addresses',

@@ -139,14 +139,13 @@ export const SETTINGS = {
     isRepeatable: true,
     read: parsers.readSources,
   },
-  feeds: file('file of feeds, one a line'),
+  feeds: file('feeds file, instead of the one in the data directory'),
   feedEvery: {
     value: 'DURATION',
     fallback: '60s',
     help: 'interval of feeds without every=, 1s to 7d',
     read: parsers.durationFrom(SECOND_MS, 7 * DAY_MS, 'a duration from 1s to 7d, such as 60s'),
   },
-  due: flag('skip feeds that are not due'),
   geoip: {
     value: 'FILE.mmdb',
     fallback: '',

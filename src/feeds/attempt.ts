@@ -1,298 +1,192 @@
 /**
- * One attempt at a feed: fetch and import, and what became of both. It runs in a process of its own
- * (`config/subprocess.ts`) or in the command `fetch`. A failure keeps the list as it was (contract G1).
+ * An attempt at a feed: fetch the source, import it if it has changed, and save the new state. A failure leaves the
+ * list as it was (contract G1). `serve`, `fetch` and `check` all make their attempts here.
  */
-
-import { stat } from 'node:fs/promises'
-import { type ProcessSettings, spawnTask } from '../config/subprocess.ts'
-import { openGeoip } from '../import/geoip.ts'
-import { type ImportObserver, importSources, shrinkProblem } from '../import/import.ts'
-import { IN_FUTURE } from '../import/row.ts'
-import { type Clock, type Later, timerLater } from '../lib/clock.ts'
-import { counted, several } from '../lib/counted.ts'
-import { CommandError, messageOf, orAborted } from '../lib/errors.ts'
-import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
-import type { IncomingProxy } from '../proxies/proxy.ts'
-import type { ImportCounts, ImportTx, ProxyWriter } from '../proxies/store.ts'
+import { closeSync } from 'node:fs'
+import type { Awaitable } from '../lib/awaitable.ts'
+import { type Later, timerLater } from '../lib/clock.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { type Feed, importOptionsOf, inFeedLine } from './feed.ts'
-import { FetchFailure, notRegular, type OpenContext, type Opened, openFeed } from './fetch.ts'
-import { type FeedState, NOTHING_KNOWN, newState } from './store.ts'
+import { type FetchContext, FetchFailure, fetchFeed } from './fetch.ts'
+import type { Imported, ImportTask } from './import-feed.ts'
+import { type FeedState, type FeedStore, NOTHING_KNOWN, newState } from './store.ts'
 
-/** Longest time until the last byte of a source. */
-export const FETCH_MS_MAX = 60 * SECOND_MS
-/** Longest time for an import, its wait for another one included: it locks the list for all others. */
+/** The longest time until the last byte of a source. */
+export const FETCH_MS_MAX = MINUTE_MS
+/** The longest time for an import, including its wait for the lock of the list. */
 export const IMPORT_MS_MAX = 5 * MINUTE_MS
-/** Most rows of a feed: a small file may be unpacked into many, which lock the list, too. */
-export const ROWS_MAX = 10_000_000
+/** How many fetches run at once. Slow servers delay other feeds only if there are as many of them. */
+const FETCHES_MAX = 16
 
-type Imported = Pick<FeedState, 'rejected' | 'missing' | 'validators'> & {
-  rows: number
-  /** What the import did to the list. */
-  changes: Pick<ImportCounts, 'added' | 'updated'>
+const RETRY_MS = 30 * SECOND_MS
+const RETRY_MS_MAX = 10 * MINUTE_MS
+const RETRY_AFTER_MS_MAX = HOUR_MS
+/** A delay after a failure grows by up to this share, so that servers do not retry at the same time. */
+const JITTER = 0.1
+
+/**
+ * The delay until the next try, after so many failures in a row: never longer than the interval, unless
+ * `Retry-After` asks for it. `random` is from 0 up to 1.
+ */
+export function delayAfterFailure(
+  everyMs: number,
+  failures: number,
+  retryAfterMs: number | null,
+  random: number,
+): number {
+  const backoff = Math.min(RETRY_MS * 2 ** Math.min(failures - 1, 30), RETRY_MS_MAX, everyMs)
+  const delay = Math.round(backoff * (1 + JITTER * random))
+  return Math.max(delay, Math.min(retryAfterMs ?? 0, RETRY_AFTER_MS_MAX))
 }
 
-/** What became of an attempt; `options` is the fingerprint of `FeedState`. */
-export type AttemptResult =
+type Outcome =
   | { kind: 'unchanged' }
-  | ({ kind: 'imported'; options: string } & Imported)
+  | { kind: 'imported'; options: string; validators: FeedState['validators']; imported: Imported }
   | { kind: 'failed'; error: string; retryAfterMs: number | null }
 
-type FeedWriter = Pick<ProxyWriter, 'begin' | 'importMark'>
-
-/** The list, opened for one piece of work and closed after it. */
-type FeedList = {
-  /** Whether it is empty, and its mark, see `ProxyWriter`. */
-  state(): Promise<{ isEmpty: boolean; mark: string }>
-  change<T>(feed: Feed, work: (list: FeedWriter) => Promise<T>, signal: AbortSignal): Promise<T>
-}
-
-export type AttemptContext = Pick<
-  OpenContext,
-  'dir' | 'userAgent' | 'bytesMax' | 'signal' | 'resolve'
-> & {
-  list: FeedList
-  rowsMax: number
-  clock: Clock
-  later: Later
-  /** Files of `--geoip`, and the name of the provider's service. */
-  geoip: readonly string[]
-  provider: string
-  /** Is called with a sentence for each row that is rejected and each entry of a directory that is skipped. */
-  onRejected?: (sentence: string) => void
-}
-
-/** A text that changes when a database of `--geoip` does. */
-async function geoipStamp(files: readonly string[]): Promise<string> {
-  const changed = files.map(file =>
-    stat(file).then(
-      ({ mtimeMs }) => mtimeMs,
-      () => 'missing',
-    ),
-  )
-  return (await Promise.all(changed)).map((at, i) => `${files[i]} ${at}`).join(' ')
-}
-
-/** Works with a signal that is aborted after `ms`, with this sentence, or with the attempt. */
-async function within<T>(
-  { signal, later }: AttemptContext,
-  ms: number,
-  sentence: string,
-  work: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const deadline = new AbortController()
-  const cancel = later(() => deadline.abort(new FetchFailure(sentence)), ms)
-  return work(AbortSignal.any([signal, deadline.signal])).finally(cancel)
-}
-
-/**
- * Imports the sources in one step; a feed that replaces the list is compared with the rows that it had brought
- * before. @throws CommandError when the list stays as it was, and why.
- */
-async function importFeed(
-  feed: Feed,
-  rowsBefore: number,
-  { sources, skipped, validators }: Extract<Opened, { kind: 'changed' }>,
-  { list, geoip, provider, bytesMax, rowsMax, clock, onRejected = () => {} }: AttemptContext,
-  signal: AbortSignal,
-): Promise<Imported & { ownMark: string | null }> {
-  const place = await orAborted(openGeoip(geoip), signal)
-  let hasRowsAhead = false
-  /** Files of a directory that were skipped, and why. */
-  const notLists = skipped.map(notRegular)
-  notLists.forEach(onRejected)
-  const work = async ({ begin, importMark }: FeedWriter) => {
-    const importTx = begin(feed.replaces ? 'replace' : 'feed')
-    const options = {
-      format: feed.format,
-      mapping: new Map(feed.mapping),
-      strict: false,
-      bytesMax,
-      signal,
-      defaults: { type: feed.type, nowMs: clock(), provider, pingUnit: feed.pingUnit },
-      fallbackType: feed.isForChecker ? ('http' as const) : undefined, // it is tried first
-      beforeRows: () => importTx.lock(signal),
-      drained: importTx.drained,
-    }
-    let found = 0
-    const count = (): void => {
-      found += 1
-      if (found > rowsMax) throw new CommandError(`has more than ${counted(rowsMax)} rows`)
-    }
-    const observer: ImportObserver = {
-      progress: count,
-      ignored() {},
-      rejected(file, line, field, reason) {
-        count()
-        hasRowsAhead ||= reason === IN_FUTURE
-        onRejected(`${file}:${line}: ${field} ${inFeedLine(reason)}`)
-      },
-      refused(file, reason) {
-        const sentence = `${file} is skipped: it ${reason}`
-        notLists.push(sentence)
-        onRejected(sentence)
-      },
-    }
-    try {
-      const add: typeof importTx.add = proxy => importTx.add(place(proxy))
-      const totals = await importSources(sources, options, add, observer)
-      const rejected = totals.rejected + totals.skipped
-      if (totals.read === rejected) throw new CommandError(notLists[0] ?? 'holds no proxy')
-      const others =
-        notLists.length > 1 ? ` (and ${several(notLists.length - 1, 'other file')})` : ''
-      const first = notLists.slice(0, 1).map(sentence => sentence + others)
-      const missing = [...first, totals.missing, totals.notes[0]].filter(Boolean)
-      let rows = totals.read - rejected
-      const { added, updated } = await importTx.commit(sizes => {
-        // What others have added meanwhile goes, and is not counted.
-        const problem = shrinkProblem({ ...sizes, before: Math.min(sizes.before, rowsBefore) })
-        if (problem !== null) throw new CommandError(problem)
-        rows = sizes.after
-      })
-      const known = hasRowsAhead ? NOTHING_KNOWN : validators // these rows will be right
-      // One that replaces the list makes the mark new, so that others import again.
-      const ownMark = feed.replaces ? await importMark() : null
-      const brought = { rows, rejected: rejected + notLists.length, ownMark }
-      return {
-        ...brought,
-        missing: inFeedLine(missing.join('; ')),
-        validators: known,
-        changes: { added, updated },
-      }
-    } catch (error) {
-      await importTx.rollback()
-      throw error
-    }
-  }
-  return list.change(feed, work, signal)
-}
-
-/**
- * Fetches a feed now, and imports it if it has changed since the state `before`.
- * @throws the reason of `signal` once that is aborted.
- */
-export async function attemptFeed(
-  feed: Feed,
+function stateAfter(
   before: FeedState,
-  context: AttemptContext,
-): Promise<AttemptResult> {
-  const { provider, geoip, list, clock, signal } = context
-  const slow = `takes longer than ${FETCH_MS_MAX / SECOND_MS} s`
-  try {
-    const stamp = await within(context, FETCH_MS_MAX, slow, each =>
-      orAborted(geoipStamp(geoip), each),
-    )
-    const { isEmpty, mark } = await list.state()
-    const optionsAt = (at: string): string => `${importOptionsOf(feed)} ${provider} ${stamp} ${at}`
-    // A clock that was ahead has stamped rows that name no time.
-    const isSame = before.options === optionsAt(mark) && (before.lastSuccessAt ?? 0) <= clock()
-    const known = !isEmpty && isSame ? before.validators : null
-    const opened = await within(context, FETCH_MS_MAX, slow, each =>
-      openFeed(feed, known, { ...context, nowMs: clock(), signal: each }),
-    )
-    if (opened.kind === 'unchanged') return opened
-    const long = `takes longer than ${IMPORT_MS_MAX / MINUTE_MS} minutes to import, with its wait for others`
-    const imported = await within(context, IMPORT_MS_MAX, long, each =>
-      importFeed(feed, before.rows ?? Number.POSITIVE_INFINITY, opened, context, each),
-    ).finally(opened.close)
-    const { ownMark, ...rest } = imported
-    return { kind: 'imported', ...rest, options: optionsAt(ownMark ?? mark) }
-  } catch (thrown) {
-    signal.throwIfAborted() // this says nothing of the feed
-    if (!(thrown instanceof FetchFailure || thrown instanceof CommandError)) throw thrown
-    // A sentence without the name of the feed, which is shown beside it.
-    const error = inFeedLine(messageOf(thrown))
-      .replaceAll(`${feed.shown}: `, '')
-      .replaceAll(feed.source, feed.shown)
-    const retryAfterMs = thrown instanceof FetchFailure ? thrown.retryAfterMs : null
-    return { kind: 'failed', error, retryAfterMs }
+  outcome: Outcome,
+  { shown, everyMs }: Feed,
+  nowMs: number,
+  random: number,
+): FeedState {
+  const state = { ...before, source: shown, attempts: before.attempts + 1 }
+  if (outcome.kind === 'failed') {
+    const { error, retryAfterMs } = outcome
+    const failures = before.failures + 1
+    const nextTryAt = nowMs + delayAfterFailure(everyMs, failures, retryAfterMs, random)
+    return { ...state, error, failures, nextTryAt }
+  }
+  const success = { lastSuccessAt: nowMs, error: '', failures: 0, nextTryAt: nowMs + everyMs }
+  if (outcome.kind === 'unchanged') return { ...state, ...success }
+  const { options, validators, imported } = outcome
+  const { rows, rejected, missing } = imported
+  return { ...state, ...success, rows, rejected, missing, options, validators }
+}
+
+/** Runs at most `most` pieces of work at once; the others wait in order. */
+function createTurns(most: number) {
+  const waiting: (() => void)[] = []
+  let running = 0
+  return async <T>(work: () => Promise<T>): Promise<T> => {
+    if (running < most) running += 1
+    else await new Promise<void>(resolve => waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) running -= 1
+      else next()
+    }
   }
 }
 
-const PREVIEW_ROWS = 10
-const PREVIEW_MESSAGES = 5
+export type AttemptContext = FetchContext & {
+  openStore: () => Awaitable<Pick<FeedStore, 'find' | 'save'>>
+  /** Whether the list is empty, and its mark, see `ProxyWriter`. */
+  readList: () => Awaitable<{ isEmpty: boolean; mark: string }>
+  /** @throws CommandError saying why the list is as it was. */
+  importFeed(task: ImportTask, fd: number | null, signal: AbortSignal): Promise<Imported>
+  /** The settings that an import depends on. */
+  settings: { geoip: readonly string[]; providerService: string }
+  random?: () => number
+  later?: Later
+}
 
-/** What a fetch would import: the first rows, and what is said of those that are rejected. */
-export type Preview =
-  | { kind: 'read'; rows: number; rejected: number; first: IncomingProxy[]; messages: string[] }
-  | Extract<AttemptResult, { kind: 'failed' }>
+export type Attempts = ReturnType<typeof createAttempts>
 
-/** An attempt whose rows are stored nowhere: all else is as it would be. */
-export async function previewFeed(
-  feed: Feed,
-  context: Omit<AttemptContext, 'list'>,
-): Promise<Preview> {
-  const first: IncomingProxy[] = []
-  const messages: string[] = []
-  const importTx: ImportTx = {
-    async lock() {},
-    add(proxy) {
-      if (first.length < PREVIEW_ROWS) first.push(proxy)
-    },
-    lower() {},
-    commit: () => ({ added: 0, updated: 0, unchanged: 0, removed: 0 }),
-    rollback() {},
+/** The attempts of one process: one at a time for each feed, and one import at a time. */
+export function createAttempts(context: AttemptContext) {
+  const { openStore, readList, importFeed, settings, clock } = context
+  const { random = Math.random, later = timerLater } = context
+  const running = new Map<string, Promise<FeedState>>()
+  const fetchTurn = createTurns(FETCHES_MAX)
+  const importTurn = createTurns(1)
+
+  /** Does work with a signal that is aborted after `ms`, too. */
+  async function within<T>(
+    ms: number,
+    what: string,
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const deadline = new AbortController()
+    const cancel = later(() => deadline.abort(new FetchFailure(`takes longer than ${what}`)), ms)
+    return work(AbortSignal.any([signal, deadline.signal])).finally(cancel)
   }
-  const result = await attemptFeed(feed, newState(feed.shown, 0), {
-    ...context,
-    list: {
-      state: async () => ({ isEmpty: true, mark: '' }),
-      change: (_, work) => work({ begin: () => importTx, importMark: () => '' }),
+
+  async function fetchAndImport(
+    feed: Feed,
+    before: FeedState,
+    signal: AbortSignal,
+    onMessages: (messages: readonly string[]) => void,
+  ): Promise<Outcome> {
+    try {
+      // If the list cannot be read, the import says why, or replaces it.
+      const { isEmpty, mark } = await Promise.try(readList).catch(() => ({
+        isEmpty: true,
+        mark: '',
+      }))
+      const { geoip, providerService } = settings
+      const optionsAt = (at: string): string =>
+        `${importOptionsOf(feed)} ${providerService} ${geoip.join(' ')} ${at}`
+      // If the clock was ahead at the last import, rows without a time have a wrong one.
+      const isSame = before.options === optionsAt(mark) && (before.lastSuccessAt ?? 0) <= clock()
+      const known = !isEmpty && isSame ? before.validators : null
+      const fetched = await fetchTurn(() =>
+        within(FETCH_MS_MAX, '60 s', signal, each => fetchFeed(feed, known, context, each)),
+      )
+      if (fetched === null) return { kind: 'unchanged' }
+      const { fd, sent } = fetched
+      const task = { feed, sent, rowsBefore: before.rows }
+      const imported = await importTurn(() =>
+        within(IMPORT_MS_MAX, '5 minutes to import', signal, each => importFeed(task, fd, each)),
+      ).finally(() => fd !== null && closeSync(fd))
+      onMessages(imported.messages)
+      const validators = imported.hasRowsAhead ? NOTHING_KNOWN : fetched.validators
+      const options = optionsAt(imported.ownMark ?? mark)
+      return { kind: 'imported', options, validators, imported }
+    } catch (thrown) {
+      signal.throwIfAborted()
+      if (!(thrown instanceof FetchFailure || thrown instanceof CommandError)) throw thrown
+      // The name of the feed is shown beside the error.
+      const error = inFeedLine(messageOf(thrown))
+        .replaceAll(`${feed.shown}: `, '')
+        .replaceAll(feed.source, feed.shown)
+      const retryAfterMs = thrown instanceof FetchFailure ? thrown.retryAfterMs : null
+      return { kind: 'failed', error, retryAfterMs }
+    }
+  }
+
+  async function attempt(
+    feed: Feed,
+    signal: AbortSignal,
+    onMessages: (messages: readonly string[]) => void,
+  ): Promise<FeedState> {
+    const store = await openStore()
+    const before = (await store.find(feed.id)) ?? newState(feed.shown, clock())
+    const outcome = await fetchAndImport(feed, before, signal, onMessages)
+    const after = stateAfter(before, outcome, feed, clock(), random())
+    await store.save(feed.id, after)
+    return after
+  }
+
+  return {
+    isRunning: (id: string): boolean => running.has(id),
+
+    /** Makes an attempt, after one at the same feed has ended. @throws the reason of `signal` once that is aborted. */
+    async run(
+      feed: Feed,
+      signal: AbortSignal,
+      onMessages: (messages: readonly string[]) => void = () => {},
+    ): Promise<FeedState> {
+      while (running.has(feed.id)) await running.get(feed.id)?.catch(() => {})
+      signal.throwIfAborted()
+      const attempted = attempt(feed, signal, onMessages)
+      running.set(feed.id, attempted)
+      return attempted.finally(() => running.delete(feed.id))
     },
-    onRejected: sentence => messages.length < PREVIEW_MESSAGES && messages.push(sentence),
-  })
-  if (result.kind === 'failed') return result
-  const { rows, rejected } = result.kind === 'imported' ? result : { rows: 0, rejected: 0 }
-  return { kind: 'read', rows, rejected, first, messages }
-}
-
-/**
- * Longest time for an attempt in a process, which should have ended itself by then: what blocks its event
- * loop blocks its timers, too.
- */
-const PROCESS_MS_MAX = 2 * FETCH_MS_MAX + IMPORT_MS_MAX + 10 * SECOND_MS
-
-/** The command of a process that makes one attempt, and prints the outcome as JSON. It has no help. */
-export const FEED_PROCESS = 'attempt-feed'
-
-/** `before`: its state; `null` for a preview. */
-export type FeedTask<B = FeedState | null> = { feed: Feed; before: B; settings: ProcessSettings }
-
-type ProcessOptions = {
-  msMax?: number
-  program?: readonly string[] | undefined
-  /** Is called with each line of candidates. */
-  onLine?: (line: string) => Promise<void>
-}
-
-/**
- * Attempts a feed in a process, which is killed when `signal` is aborted, or after `msMax`.
- * @throws the reason of `signal` then.
- */
-export async function attemptInProcess<B extends FeedState | null>(
-  task: FeedTask<B>,
-  signal: AbortSignal,
-  { msMax = PROCESS_MS_MAX, program, onLine }: ProcessOptions = {},
-): Promise<B extends null ? Preview : AttemptResult> {
-  type Result = B extends null ? Preview : AttemptResult
-  const { ended, kill } = spawnTask(FEED_PROCESS, task, 'ignore', program, onLine)
-  let isLate = false
-  const cancel = timerLater(() => {
-    isLate = true
-    kill()
-  }, msMax)
-  signal.addEventListener('abort', kill)
-  if (signal.aborted) kill()
-  try {
-    const { isDone, stdout, stderr } = await ended
-    signal.throwIfAborted()
-    if (isDone) return JSON.parse(stdout) as Result // of this program
-    const lastLine = stderr.trim().split('\n').at(-1) ?? ''
-    const error = isLate
-      ? `took longer than ${msMax / SECOND_MS} s, and was ended`
-      : lastLine.replace(/^proxylist: /, '')
-    return { kind: 'failed', error, retryAfterMs: null } as Result // which both may be
-  } finally {
-    signal.removeEventListener('abort', kill)
-    cancel()
   }
 }

@@ -1,27 +1,26 @@
 /**
- * Feeds marked `check`: their rows are candidates of the checker, and enter the list once they were found alive. A
- * process reads such a feed, as it does for a server, and passes its rows on as lines; so a feed that is large,
- * slow or broken keeps no check waiting.
+ * Feeds marked `check`: their rows are candidates of the checker, and enter the list once they were found to work.
+ * The import process of such a feed prints its rows as lines for the checker, and stores nothing.
  */
 import type { ProcessSettings } from '../config/subprocess.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
-import { messageOf, nextTurn } from '../lib/errors.ts'
+import { CommandError, messageOf, nextTurn } from '../lib/errors.ts'
 import type { Address, IncomingProxy, ProxyType } from '../proxies/proxy.ts'
 import type { ImportTx } from '../proxies/store.ts'
-import { type AttemptContext, type AttemptResult, attemptInProcess } from './attempt.ts'
+import type { AttemptContext } from './attempt.ts'
 import type { Feed } from './feed.ts'
-import type { FeedState } from './store.ts'
+import { importInProcess } from './import-feed.ts'
 
-/** What a row says that the checker will measure. */
+/** The part of a row that the checker does not measure itself. */
 export type CandidateRow = Address & {
-  /** `null`: it says none. */
+  /** `null` if the row does not say. */
   type: ProxyType | null
   works: number | null
-  /** Unix seconds: of the check that it reports, else of the import. */
+  /** Unix seconds: of the check that the row reports, or of the import. */
   checkedAt: number
 }
 
-/** What is taken of a row; `isTyped`: it would not be assumed what its type is. */
+/** `isTyped`: the operator gave the type of all rows. */
 export const candidateOf = (
   { ip, port, type, isTypeAssumed, works, checkedAt }: IncomingProxy,
   isTyped: boolean,
@@ -33,17 +32,16 @@ export const candidateOf = (
 /** Rows of a line: the checker stores them in some milliseconds. */
 const LINE_ROWS = 500
 
-/** A list that stores nothing: it writes the rows of a feed as lines of JSON. */
-export function candidateList(write: (line: string) => Promise<void>): AttemptContext['list'] {
+/** An import that writes the rows of a feed as lines of JSON. */
+export function candidateImport(feed: Feed, write: (line: string) => Promise<void>): ImportTx {
   const rows: CandidateRow[] = []
-  let isTyped = false
   async function flush(): Promise<void> {
     while (rows.length > 0) await write(`${JSON.stringify(rows.splice(0, LINE_ROWS))}\n`)
   }
-  const importTx: ImportTx = {
+  return {
     async lock() {},
     add(proxy) {
-      rows.push(candidateOf(proxy, isTyped))
+      rows.push(candidateOf(proxy, feed.type !== undefined))
     },
     lower() {},
     drained: flush,
@@ -53,50 +51,33 @@ export function candidateList(write: (line: string) => Promise<void>): AttemptCo
     },
     rollback() {},
   }
-  return {
-    state: async () => ({ isEmpty: false, mark: '' }),
-    change(feed, work) {
-      isTyped = feed.type !== undefined
-      return work({ begin: () => importTx, importMark: () => '' })
-    },
-  }
 }
 
 /**
- * Makes attempts at such feeds for `createAttempts`. `take` is given their rows and returns how many were new.
- * The first attempt at a feed reads all of it: nobody knows what is left of its rows.
+ * The part of an `AttemptContext` that gives the rows of such feeds to `take`. The first attempt at a feed reads all rows, because the checker may have forgotten them.
  */
-export function createCandidateAttempts(
-  take: (rows: readonly CandidateRow[]) => Awaitable<number>,
+export function candidateAttempts(
+  take: (rows: readonly CandidateRow[]) => Awaitable<unknown>,
   settings: ProcessSettings,
   program?: readonly string[],
-) {
-  const read = new Set<string>()
-  return async (feed: Feed, before: FeedState, signal: AbortSignal): Promise<AttemptResult> => {
-    const ended = new AbortController()
-    let added = 0
-    let failure: unknown = null
-    const onLine = async (line: string): Promise<void> => {
-      if (ended.signal.aborted) return
-      try {
-        added += await take(JSON.parse(line))
-        await nextTurn()
-      } catch (error) {
-        failure = error
-        ended.abort()
+): Pick<AttemptContext, 'readList' | 'importFeed' | 'settings'> {
+  const mark = crypto.randomUUID() // no state has it yet
+  return {
+    settings,
+    readList: () => ({ isEmpty: false, mark }),
+    importFeed(task, fd, signal) {
+      const failed = new AbortController()
+      const onLine = async (line: string): Promise<void> => {
+        if (failed.signal.aborted) return
+        try {
+          await take(JSON.parse(line))
+          await nextTurn()
+        } catch (error) {
+          failed.abort(new CommandError(messageOf(error)))
+        }
       }
-    }
-    const known = read.has(feed.id) ? before : { ...before, options: '' }
-    const either = AbortSignal.any([signal, ended.signal])
-    const task = { feed, before: known, settings }
-    try {
-      const result = await attemptInProcess(task, either, { onLine, program })
-      if (result.kind === 'failed') return result
-      read.add(feed.id)
-      return result.kind === 'imported' ? { ...result, changes: { added, updated: 0 } } : result
-    } catch (error) {
-      if (signal.aborted || !ended.signal.aborted) throw error
-      return { kind: 'failed', error: messageOf(failure), retryAfterMs: null }
-    }
+      const either = AbortSignal.any([signal, failed.signal])
+      return importInProcess({ ...task, settings }, fd, either, { onLine, program })
+    },
   }
 }

@@ -1,6 +1,6 @@
 /**
- * A feed (contract G1): a source that the server imports again and again, written as a line of options.
- * Parses such lines and files of headers, and hides the secrets of a source. Pure.
+ * A feed (contract G1): a source that the server imports on a schedule, written as one line with options.
+ * Parses and writes such lines, parses header files, and masks the secrets of a source. Pure.
  */
 
 import { FORMATS, type Format } from '../import/formats.ts'
@@ -14,23 +14,23 @@ export type Feed = {
   id: string
   /** As given: a URL, or the path of a file or of a directory. May hold secrets. */
   source: string
-  /** The source as it may be shown. */
+  /** The source with its secrets masked. */
   shown: string
   kind: 'url' | 'path'
   type: ProxyType | undefined
   format: Format | 'auto'
   /** The unit of `ping` where the source names none. */
   pingUnit: (typeof PING_UNITS)[number] | undefined
-  /** What columns and members of the source hold: pairs, because a feed travels as JSON. */
+  /** Fields by column or member of the source: pairs, because a feed is sent to a process as JSON. */
   mapping: readonly (readonly [column: string, field: string])[]
   everyMs: number
-  /** Whether the list becomes what the feed holds. */
+  /** Whether an import removes the rows that the feed no longer has. */
   replaces: boolean
-  /** Whether its rows are for the checker, which fetches it, and enter the list once they were found alive. */
+  /** Whether `proxylist check` fetches it and adds the rows that work. */
   isForChecker: boolean
   headersFile: string | null
-  /** Where it was set up: by an option, in the feeds file, or in the console, which alone can pause it. */
-  from: 'option' | 'file' | 'console'
+  /** Where it is set up: by `--feed`, or in the feeds file, which the console edits. */
+  from: 'option' | 'file'
   isPaused: boolean
 }
 
@@ -70,7 +70,7 @@ const WORDS: { [word: string]: Partial<Options> } = {
   paused: { isPaused: true },
 }
 
-/** Each option of a feed; a parser returns what changes, or what it accepts. */
+/** The options with a value. A parser returns the options that it sets, or the values that it accepts. */
 const OPTIONS: { [name: string]: (value: string) => Partial<Options> | string } = {
   type(value) {
     const type = TYPES.find(known => known === value.toLowerCase())
@@ -133,10 +133,7 @@ function toFeed(
     wrong(where, 'headers= is for URLs; a path has no headers')
   }
   if (feed.replaces && feed.isForChecker) {
-    wrong(where, 'replace makes the list what the feed has, check adds what is alive: give one')
-  }
-  if (feed.isPaused && from !== 'console') {
-    wrong(where, 'paused is for feeds of the console; put # before this one')
+    wrong(where, 'replace and check exclude each other')
   }
   return feed
 }
@@ -164,22 +161,17 @@ export function parseFeeds(
 }
 
 /** The feeds of a feeds file: one a line, `#` starts a comment after white space or at the start. */
-export function parseFeedsFile(
-  text: string,
-  everyMs: number,
-  file: string,
-  from: Feed['from'] = 'file',
-): Feed[] {
+export function parseFeedsFile(text: string, everyMs: number, file: string): Feed[] {
   return text.split(/\r?\n/).flatMap((line, i) => {
     const where = `${file}:${i + 1}`
     // `#` in double quotes starts no comment.
     const text = line.replace(/("[^"]*")|(?:^|\s)#.*$/g, (_, quoted = '') => quoted)
-    const feeds = parseFeeds(text, everyMs, where, from)
+    const feeds = parseFeeds(text, everyMs, where, 'file')
     return feeds.length <= 1 ? feeds : wrong(where, 'has more than one feed; each has its own line')
   })
 }
 
-/** Options by name as a line has them; `true` is a word without a value, and `''` is left out. */
+/** Options by name, as in a line; `true` is a word without a value, `''` leaves the option out. */
 export type FeedOptions = { readonly [name: string]: string | boolean }
 
 export const optionsOf = (feed: Feed): FeedOptions => ({
@@ -202,11 +194,11 @@ const textOf = (options: FeedOptions): string =>
     .map(([name, value]) => (value === true ? name : `${name}=${quoted(`${value}`)}`))
     .join(' ')
 
-/** The line of a feed of the console. @throws CommandError (usage) saying what is accepted. */
+/** A line of the feeds file. @throws CommandError (usage) saying what is accepted. */
 export function lineOf(source: string, options: FeedOptions): string {
   const line = `${quoted(source)} ${textOf(options)}`.trim()
   if ([source, ...Object.entries(options).flat()].some(text => /["\p{Cc}]/u.test(`${text}`))) {
-    throw new CommandError('nothing of a feed may have a double quote or a line break', 2)
+    throw new CommandError('a feed must not contain a double quote or a line break', 2)
   }
   if (source === '' || isOption(source) || source.startsWith('#')) {
     throw new CommandError(
@@ -217,13 +209,13 @@ export function lineOf(source: string, options: FeedOptions): string {
   return line
 }
 
-/** The options that decide what the rows of a feed become, as its line has them. */
+/** The options that change what an import makes of the rows. */
 export function importOptionsOf(feed: Feed): string {
   const { every, headers, paused, ...options } = optionsOf(feed)
   return textOf(options)
 }
 
-/** What an import says, with its flags as options of a feed's line, which is where they are set. */
+/** A message of an import, with its flags named as options of the feed's line. */
 export const inFeedLine = (sentence: string): string =>
   sentence.replace(
     /--(type|ping-unit|map)(?: ([A-Z]+=[\w-]+|\w+))?/g,
@@ -237,13 +229,13 @@ export function refuseConflicts(feeds: readonly Feed[]): void {
   const replacing = feeds.find(({ replaces }) => replaces)
   if (replacing === undefined || feeds.length === 1) return
   throw new CommandError(
-    `the feed ${replacing.shown} says replace, which removes what the other ` +
-      `${feeds.length - 1} bring: replace is for an only feed`,
+    `the feed ${replacing.shown} says replace, which removes the rows of the other ` +
+      `${feeds.length - 1}: replace is for an only feed`,
     2,
   )
 }
 
-/** Headers that the request itself needs. */
+/** Headers that the request sets itself. */
 const OWN_HEADERS =
   /^(?:accept-encoding|connection|content-length|host|if-modified-since|if-none-match|transfer-encoding)$/i
 
@@ -262,7 +254,7 @@ export function parseHeaders(text: string, file: string): [name: string, value: 
 
 const HIDDEN = '***'
 
-/** A part of a path that looks like a token: long, of letters and digits mixed. */
+/** A part of a path that looks like a token: long, with letters and digits. */
 const TOKEN = /^(?=.*\d)(?=.*[a-z])[\w-]{20,}$/i
 /** Words and dates joined by dashes, as names of lists are. */
 const NAME = /^(?:[a-z]{1,15}|\d{1,8})(?:[-_](?:[a-z]{1,15}\d{0,2}|\d{1,8}))*$/i
@@ -277,15 +269,15 @@ const SECRET_NAME =
 const CHOICE =
   /^(?=.{1,40}$)(?:[a-z]{1,15}\d{0,2}|\d{1,6})(?:[-_.,](?:[a-z]{1,15}\d{0,2}|\d{1,6}))*$/i
 
-/** A parameter of a query, with its value if that is no secret. */
+/** A parameter of a query; its value is hidden if it may be a secret. */
 const maskParameter = ([name, value]: [name: string, value: string]): string => {
   const isShown = CHOICE.test(value) && !SECRET_NAME.test(name)
   return `${encodeURIComponent(maskTokens(name))}=${isShown ? value : HIDDEN}`
 }
 
 /**
- * A source as it may be shown: of a URL without user, password, fragment, and parts of the path and the
- * query that may be secrets. A path is shown as it is.
+ * Masks a source. Of a URL it hides user, password, fragment, and the parts of path and query that may be
+ * secrets. It leaves a path as it is.
  */
 export function maskSource(source: string): string {
   if (!isUrl(source)) return source

@@ -1,46 +1,59 @@
 /**
- * The feeds that settings name, reading their file again when the operator asks for it (SIGHUP), and what
- * `doctor` says of them. A file with a mistake changes nothing.
+ * The feeds that settings name: those of `--feed` and those of the one feeds file, which the server reads again
+ * when it changes. Also edits the text of that file, and tells `doctor` the problems of feeds.
  */
-import { statSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Settings } from '../config/settings.ts'
 import { checkMapping } from '../import/names.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
-import { CommandError, reasonOf, unreadable } from '../lib/errors.ts'
-import { readNamed } from '../lib/files.ts'
+import { several } from '../lib/counted.ts'
+import { CommandError, unreadable } from '../lib/errors.ts'
+import { requireRegular } from '../lib/files.ts'
 import { problemOf } from '../lib/findings.ts'
 import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from './feed.ts'
-import { filesOf, notRegular, readHeaders } from './fetch.ts'
-import type { FeedChanges } from './schedule.ts'
-import { describeFailure, isForgotten, type StoredFeed } from './store.ts'
+import { readHeaders } from './fetch.ts'
+import { describeFailure, type StoredFeed } from './store.ts'
 
-type FeedSettings = Settings<'feed' | 'feeds' | 'feedEvery' | 'providerService'>
+type FeedSettings = Settings<'data' | 'feed' | 'feeds' | 'feedEvery' | 'providerService'>
 
-async function readFeedsFile(file: string): Promise<string> {
+/** The path of the feeds file. */
+export const feedsFileOf = ({ data, feeds }: Pick<FeedSettings, 'data' | 'feeds'>): string =>
+  feeds ?? join(data, 'feeds')
+
+/** The text of the feeds file; `''` if the default file does not exist. @throws CommandError. */
+export function readFeedsFile(settings: Pick<FeedSettings, 'data' | 'feeds'>): string {
+  const file = feedsFileOf(settings)
+  if (settings.feeds === undefined && !existsSync(file)) return ''
   const what = `the feeds file ${file}`
-  const bytes = await readNamed(file, what)
+  let bytes: Uint8Array
+  try {
+    requireRegular(statSync(file))
+    bytes = readFileSync(file)
+  } catch (error) {
+    throw unreadable(what, error) // it may be there when systemd starts the service again
+  }
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
     if (text.includes('\0')) throw new Error('it has a NUL character, which no text has')
     if (/^\s*</.test(text)) throw new Error('it is a web page, not a list of feeds')
     return text
   } catch (error) {
-    throw unreadable(what, error, 2) // a service is not started again: it would not help
+    throw unreadable(what, error, 2)
   }
 }
 
-/** The feeds that the settings name. @throws CommandError (usage) saying what is wrong with them. */
-export async function readFeeds(settings: FeedSettings): Promise<Feed[]> {
-  const { feed, feeds: file, feedEvery, providerService: provider } = settings
-  const feeds = [
-    ...(feed === undefined ? [] : parseFeeds(feed, feedEvery, '--feed')),
-    ...(file === undefined ? [] : parseFeedsFile(await readFeedsFile(file), feedEvery, file)),
-  ]
-  checkFeeds(feeds, provider)
+/** The feeds of `--feed` and of the text of a feeds file; `--feed` wins where both name a source. */
+export function parseAllFeeds(settings: FeedSettings, text: string): Feed[] {
+  const { feed, feedEvery, providerService } = settings
+  const given = feed === undefined ? [] : parseFeeds(feed, feedEvery, '--feed')
+  const inFile = parseFeedsFile(text, feedEvery, feedsFileOf(settings))
+  const feeds = [...given, ...inFile.filter(({ id }) => !given.some(feed => feed.id === id))]
+  checkFeeds(feeds, providerService)
   return feeds
 }
 
-/** @throws CommandError (usage) when a feed maps to what is no field, or cannot be beside another one. */
+/** @throws CommandError (usage) when feeds exclude each other, or one maps to an unknown field. */
 export function checkFeeds(feeds: readonly Feed[], provider: string): void {
   refuseConflicts(feeds)
   for (const { shown, mapping } of feeds) {
@@ -48,106 +61,79 @@ export function checkFeeds(feeds: readonly Feed[], provider: string): void {
   }
 }
 
-/** The feeds of the console, of their text. @throws CommandError (usage). */
-export const parseFeedLines = (lines: string, everyMs: number): Feed[] =>
-  parseFeedsFile(lines, everyMs, 'console-feeds', 'console')
-
-const idOfLine = (line: string): string | undefined => {
+/** The feed of a line of a feeds file; `undefined` for a comment, and for a line with a mistake. */
+export function feedOfLine(line: string): Feed | undefined {
   try {
-    return parseFeedLines(line, 0)[0]?.id
+    return parseFeedsFile(line, 0, '')[0]
   } catch {
-    return undefined // an operator has written it
+    return undefined
   }
 }
 
-/** The feeds of the console with this line in the place of that of a feed, or without; others stay. */
-export function withLine(lines: string, id: string, line: string | null): string {
-  const all = lines.split('\n')
-  if (all.at(-1) === '') all.pop()
-  const at = all.findIndex(each => idOfLine(each) === id)
-  if (at >= 0) all.splice(at, 1, ...(line === null ? [] : [line]))
-  else if (line !== null) all.push(line)
-  return all.map(each => `${each}\n`).join('')
+/** The text of a feeds file after the line of a feed is replaced, added, or removed (`null`). */
+export function withLine(text: string, id: string, line: string | null): string {
+  const lines = text.split('\n')
+  if (lines.at(-1) === '') lines.pop()
+  const at = lines.findIndex(each => feedOfLine(each)?.id === id)
+  if (at >= 0) lines.splice(at, 1, ...(line === null ? [] : [line]))
+  else if (line !== null) lines.push(line)
+  return lines.map(each => `${each}\n`).join('')
 }
 
-/** All feeds: a source that settings name is not one of the console, too. @throws CommandError. */
-function combine(own: readonly Feed[], lines: string, settings: FeedSettings): Feed[] {
-  const added = parseFeedLines(lines, settings.feedEvery)
-  const feeds = [...own, ...added.filter(({ id }) => !own.some(feed => feed.id === id))]
-  checkFeeds(feeds, settings.providerService)
-  return feeds
+/** Before there was one feeds file, the console had a file of its own. */
+function renameConsoleFeeds(settings: FeedSettings, say: (sentence: string) => void): void {
+  const old = join(settings.data, 'console-feeds')
+  const file = feedsFileOf(settings)
+  if (!existsSync(old)) return
+  if (settings.feeds !== undefined || existsSync(file)) {
+    return say(`${old} is not read any more: move its lines to ${file}, and remove it`)
+  }
+  renameSync(old, file)
+  say(`the feeds file ${old} is now called ${file}`)
 }
 
-type Take = (feeds: readonly Feed[]) => Awaitable<FeedChanges>
+export type CurrentFeeds = ReturnType<typeof loadCurrentFeeds>
 
-export type CurrentFeeds = Awaited<ReturnType<typeof loadCurrentFeeds>>
-
-/** The feeds of a server, as they were last read. @throws CommandError (usage), at first. */
-export async function loadCurrentFeeds(settings: FeedSettings, say: (sentence: string) => void) {
-  let own = await readFeeds(settings)
-  let lines = ''
+/** The feeds of a server, as last read. @throws CommandError if they cannot be read at first. */
+export function loadCurrentFeeds(settings: FeedSettings, say: (sentence: string) => void) {
+  renameConsoleFeeds(settings, say)
+  const file = feedsFileOf(settings)
+  let text = readFeedsFile(settings)
+  let feeds: readonly Feed[] = parseAllFeeds(settings, text)
   let problem: string | null = null
-  let feeds: readonly Feed[] = own
-  let take: Take | null = null
-
-  /** Makes these the feeds, without those of the console where they cannot be. */
-  async function apply(): Promise<FeedChanges | undefined> {
-    const before = problem
-    try {
-      feeds = combine(own, lines, settings)
-      problem = null
-    } catch (error) {
-      if (!(error instanceof CommandError)) throw error
-      feeds = own
-      problem = `${error.message}; the feeds of the console are left out`
-      if (problem !== before) say(problem)
-    }
-    return take?.(feeds)
-  }
-
-  async function readAgain(): Promise<void> {
-    try {
-      own = await readFeeds(settings)
-      const changes = await apply()
-      const parts = Object.entries(changes ?? {}).filter(([, count]) => count > 0)
-      const what = parts.map(([change, count]) => `${count} ${change}`).join(', ')
-      say(`${settings.feeds} was read again: ${what || 'no feed changed'}`)
-    } catch (error) {
-      if (!(error instanceof CommandError)) throw error
-      say(`${error.message}; the feeds stay as they were`)
-    }
-  }
-
-  let last = Promise.resolve()
-  /** Does a piece of work after the one before it. */
-  function inTurn(work: () => Promise<unknown>): Promise<void> {
-    const done = last.then(async () => void (await work()))
-    last = done.catch(() => {}) // said where it is waited for
-    return done
-  }
+  let onChange: ((feeds: readonly Feed[]) => Awaitable<void>) | null = null
 
   return {
     settings,
     current: (): readonly Feed[] => feeds,
-    /** Why the feeds of the console are left out; `null`: they are not. */
+    /** Why the file cannot be used as it is now; `null` if it can. */
     problem: (): string | null => problem,
-    /** Takes the feeds of the console, after what is being read. */
-    useLines: (text: string): Promise<void> =>
-      inTurn(async () => {
-        if (text === lines) return
-        lines = text
-        await apply()
-      }),
-    /** Calls `next` with the feeds whenever they were read again, until `null` is given. */
-    onChange(next: Take | null): void {
-      take = next
+    /** `next` is called with the feeds when they change. */
+    onChange(next: typeof onChange): void {
+      onChange = next
     },
-    /** Reads the file again, if there is one, after what is being read. */
-    reload: (): Promise<void> => (settings.feeds === undefined ? last : inTurn(readAgain)),
+    /** Reads the file again. A file with a mistake changes nothing. `isAsked`: says the result in any case. */
+    async reload(isAsked = false): Promise<void> {
+      try {
+        const now = readFeedsFile(settings)
+        if (now === text && problem === null && !isAsked) return
+        feeds = parseAllFeeds(settings, now)
+        text = now
+        problem = null
+      } catch (error) {
+        if (!(error instanceof CommandError)) throw error
+        if (error.message !== problem || isAsked)
+          say(`${error.message}; the feeds stay as they were`)
+        problem = error.message
+        return
+      }
+      await onChange?.(feeds)
+      say(`${file} was read again: ${several(feeds.length, 'feed')}`)
+    },
   }
 }
 
-/** Where systemd puts the credentials of a service, with access lists that their modes do not show. */
+/** systemd puts the credentials of a service here, with access lists that their modes do not show. */
 const CREDENTIALS = '/run/credentials/'
 
 function openToOthers(file: string): string[] {
@@ -156,62 +142,25 @@ function openToOthers(file: string): string[] {
   return (mode & 0o077) === 0 ? [] : [`${file} is open to others; chmod 600`]
 }
 
-/** What is wrong with a feed as it is written, before it is fetched. */
-async function problemsOf({ kind, source, shown, headersFile }: Feed): Promise<string[]> {
-  if (headersFile !== null) {
-    const headers = await problemOf(() => readHeaders(headersFile))
-    return [...headers, ...openToOthers(headersFile)]
-  }
-  if (kind === 'url') return []
-  let skipped: readonly string[] = []
-  const path = await problemOf(async () => {
-    skipped = (await filesOf(source)).skipped.map(notRegular)
-  })
-  return [...path, ...skipped].map(reason => `feed ${shown}: ${reason}`)
-}
-
-/**
- * The problems of the feeds of settings and console (`lines`); `states`: of their last attempts. Those of others
- * are notes where the settings name any, or nobody has tried them since they were due: a server may have had
- * them once.
- */
+/** The problems of the feeds that the settings name, and the failures of their last attempts, given as `states`. */
 export async function feedProblems(
   settings: FeedSettings,
-  lines: string,
   states: readonly StoredFeed[],
-  nowMs: number,
-): Promise<{ problems: string[]; notes: string[] }> {
-  let feeds: readonly Feed[] | null = null
-  const unread: string[] = []
-  try {
-    feeds = await readFeeds(settings)
-    feeds = combine(feeds, lines, settings)
-  } catch (error) {
-    unread.push(reasonOf(error))
-  }
-  const isConfigured = feeds !== null && (settings.feed ?? settings.feeds) !== undefined
-  const known = feeds ?? []
-  const hasSecrets = known.some(
-    ({ from, kind, source, shown }) => from === 'file' && kind === 'url' && source !== shown,
-  )
-  const found = (await Promise.all(known.map(problemsOf))).flat()
-  /** Whether this feed cannot be read now, whatever its last attempt said. */
-  const isNamed = (source: string): boolean => found.some(it => it.startsWith(`feed ${source}: `))
-  const feedOf = ({ id }: StoredFeed): Feed | undefined => known.find(feed => feed.id === id)
-  const isFormer = (state: StoredFeed): boolean =>
-    (isConfigured || isForgotten(state, nowMs)) && feedOf(state) === undefined
-  const failed = states.filter(
-    state => state.error !== '' && !isNamed(state.source) && !feedOf(state)?.isPaused,
-  )
-  return {
-    problems: [
-      ...unread,
-      ...(settings.feeds !== undefined && hasSecrets ? openToOthers(settings.feeds) : []),
-      ...found,
-      ...failed.filter(state => !isFormer(state)).map(describeFailure),
-    ],
-    notes: failed
-      .filter(isFormer)
-      .map(state => `${describeFailure(state)}; no setting names it here`),
-  }
+): Promise<string[]> {
+  let feeds: readonly Feed[] = []
+  const unread = await problemOf(() => {
+    feeds = parseAllFeeds(settings, readFeedsFile(settings))
+  })
+  const headers = feeds.flatMap(({ headersFile }) => headersFile ?? [])
+  const unusable = await Promise.all(headers.map(file => problemOf(() => readHeaders(file))))
+  const hasSecrets = feeds.some(({ from, source, shown }) => from === 'file' && source !== shown)
+  /** Without any feed here, the server may have other settings. */
+  const isNamed = ({ id }: StoredFeed): boolean =>
+    feeds.length === 0 || feeds.some(feed => feed.id === id)
+  return [
+    ...unread,
+    ...unusable.flat(),
+    ...[...(hasSecrets ? [feedsFileOf(settings)] : []), ...headers].flatMap(openToOthers),
+    ...states.filter(state => state.error !== '' && isNamed(state)).map(describeFailure),
+  ]
 }

@@ -1,27 +1,35 @@
 /**
- * Opens the source of a feed: files, directories and URLs become sources of an import, unless they hold
- * what was imported last. The only file that sends requests: conditional, bounded in bytes and redirects,
- * ended by a signal. Knows nothing of what the bytes mean, or of schedules.
+ * Fetches the source of a feed, unless it is unchanged since the last import. A URL is requested conditionally,
+ * with limits on bytes and redirects, and its body goes to a temporary file as it comes: the import decompresses
+ * it. Files and directories stay where they are.
  */
 
 import { lookup } from 'node:dns/promises'
 import { closeSync, type Stats, writeFileSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Source, sourceOfFile } from '../import/import.ts'
-import { CommandError, codeOf, orAborted, reasonOf, systemReasonOf } from '../lib/errors.ts'
-import { bytesOf, openUnnamed, readNamed, requireRegular } from '../lib/files.ts'
+import type { Clock } from '../lib/clock.ts'
+import {
+  CommandError,
+  codeOf,
+  nextTurn,
+  orAborted,
+  reasonOf,
+  systemReasonOf,
+} from '../lib/errors.ts'
+import { openUnnamed, readNamed, requireRegular } from '../lib/files.ts'
 import { canonicalIp, isInternal } from '../lib/ip.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { type Feed, parseHeaders } from './feed.ts'
 import type { Validators } from './store.ts'
 
-/** Most bytes of a source, as it is sent and decompressed (contract G1). */
+/** The most bytes of a source, both as it is sent and decompressed (contract G1). */
 export const BYTES_MAX = 2 ** 30
 const FILES_MAX = 10_000
+const SLICE_BYTES = 128 * 1024
 const REDIRECTS_MAX = 5
 
-/** Why there is nothing to import. Holds no secret; `retryAfterMs` is what the server asked for. */
+/** Why a fetch failed, without secrets. `retryAfterMs` is from the header `Retry-After`. */
 export class FetchFailure extends Error {
   readonly retryAfterMs: number | null
   constructor(message: string, retryAfterMs: number | null = null) {
@@ -30,25 +38,23 @@ export class FetchFailure extends Error {
   }
 }
 
-export type OpenContext = {
+export type FetchContext = {
+  /** The directory of temporary files. */
   dir: string
   userAgent: string
-  nowMs: number
-  signal: AbortSignal
+  clock: Clock
   bytesMax: number
   resolve: Resolve
 }
 
-export type Opened =
-  | { kind: 'unchanged' }
-  /** `skipped` are entries of a directory that are no files; `close` is to be called after the import. */
-  | {
-      kind: 'changed'
-      sources: Source[]
-      skipped: readonly string[]
-      validators: Validators
-      close(): void
-    }
+/** A changed source. */
+export type Fetched = {
+  /** An open file with the body of a URL, which the caller closes; `null` for a path. */
+  fd: number | null
+  /** When a URL was sent, and whether its host is on the internet. */
+  sent: { atMs: number; isPublic: boolean }
+  validators: Validators
+}
 
 /** Compressions that an import recognises by content. */
 const ENCODINGS = ['gzip', 'zstd']
@@ -109,7 +115,7 @@ function redirectOf(response: Response, from: URL): URL | null {
   throw new FetchFailure('redirects to something that is no web page')
 }
 
-/** Finds the addresses of a host name or address, canonical; none of an unknown name. */
+/** Resolves a host name to canonical addresses; to none if the name is unknown. */
 export type Resolve = (hostname: string) => Promise<readonly string[]>
 
 /** The addresses that the system knows, IPv4 first. */
@@ -119,8 +125,8 @@ export async function resolveBySystem(hostname: string): Promise<readonly string
 }
 
 /**
- * A URL to ask, and the addresses at which it is asked, by its name if there are none: a name that is resolved
- * again may have others by then.
+ * A URL and the addresses to connect to; with none, `fetch` resolves the name. Resolving a checked name again
+ * could give another address.
  */
 type Target = { url: URL; addresses: readonly string[] }
 
@@ -144,8 +150,11 @@ export function refuseRedirect(from: Target, to: Target): void {
   }
 }
 
-/** Asks at the first address that can be reached. */
-async function ask({ url, addresses }: Target, init: BunFetchRequestInit & { headers: Headers }) {
+/** Sends a request to the first address that can be reached. */
+async function request(
+  { url, addresses }: Target,
+  init: BunFetchRequestInit & { headers: Headers },
+) {
   if (addresses.length === 0) return fetch(url.href, init)
   const headers = new Headers(init.headers)
   headers.set('host', url.host)
@@ -166,7 +175,7 @@ async function ask({ url, addresses }: Target, init: BunFetchRequestInit & { hea
 async function follow(
   feed: Feed,
   known: Validators | null,
-  { userAgent, resolve }: OpenContext,
+  { userAgent, resolve }: FetchContext,
   signal: AbortSignal,
 ): Promise<{ response: Response; isPublic: boolean }> {
   const url = new URL(feed.source)
@@ -180,11 +189,11 @@ async function follow(
   Object.assign(url, { username: '', password: '', hash: '' })
   let headers = headersOf(userAgent, known, own)
   let target = await orAborted(targetOf(url, resolve), signal)
-  // The operator named it; a proxy may have to know the name, and to find addresses.
+  // The operator named it, and HTTP_PROXY needs the name.
   const isPublic = !isInside(target)
   if (isPublic) target = { url, addresses: [] }
   for (let redirects = 0; ; redirects += 1) {
-    const response = await ask(target, {
+    const response = await request(target, {
       headers,
       redirect: 'manual',
       decompress: false,
@@ -197,7 +206,7 @@ async function follow(
     if (redirects === REDIRECTS_MAX) {
       throw new FetchFailure(`redirects more than ${REDIRECTS_MAX} times`)
     }
-    // Only the origin that the operator named gets secrets, and may compare validators.
+    // Only the origin that the operator named gets secrets and validators.
     if (to.origin !== target.url.origin) headers = headersOf(userAgent, null, [])
     const next = await orAborted(targetOf(to, resolve), signal)
     refuseRedirect(target, next)
@@ -213,7 +222,7 @@ export function retryAfterMs(value: string | null, nowMs: number): number | null
   return Number.isNaN(atMs) ? null : Math.max(0, atMs - nowMs)
 }
 
-/** @throws FetchFailure unless the answer has content to import, and in a compression that was offered. */
+/** @throws FetchFailure unless the status is 200 and the compression is one that was offered. */
 function refuseUnusable({ status, headers }: Response, nowMs: number): void {
   if (status !== 200) {
     const wait = retryAfterMs(headers.get('retry-after'), nowMs)
@@ -235,8 +244,13 @@ async function save(response: Response, fd: number, bytesMax: number): Promise<s
   for await (const chunk of body ?? []) {
     bytes += chunk.length
     if (bytes > bytesMax) throw new FetchFailure(tooLarge(bytesMax))
-    hasher.update(chunk)
-    writeFileSync(fd, chunk)
+    // Between slices, the server answers requests: a chunk may have megabytes.
+    for (let at = 0; at < chunk.length; at += SLICE_BYTES) {
+      const slice = chunk.subarray(at, at + SLICE_BYTES)
+      hasher.update(slice)
+      writeFileSync(fd, slice)
+      await nextTurn()
+    }
   }
   const announced = headers.get('content-length')
   if (announced !== null && !headers.has('transfer-encoding') && Number(announced) !== bytes) {
@@ -245,7 +259,7 @@ async function save(response: Response, fd: number, bytesMax: number): Promise<s
   return hasher.digest('hex')
 }
 
-/** An entry that leads nowhere: a link whose file is gone, or a file that was removed since. */
+/** An entry that is gone: a broken link, or a file that was removed meanwhile. */
 function nullIfMissing(error: unknown): null {
   if (['ENOENT', 'ELOOP'].includes(codeOf(error))) return null
   throw error
@@ -255,8 +269,8 @@ function nullIfMissing(error: unknown): null {
 export const notRegular = (file: string): string => `${file} is not a regular file, and is skipped`
 
 /**
- * The files of a path: itself, or those in the directory, hidden ones left out, by name; and what else,
- * such as a named pipe, is in the directory. @throws Error
+ * The files of a path: the file itself, or the files of the directory by name, without hidden ones. `skipped` are
+ * other entries, such as named pipes. @throws Error
  */
 export async function filesOf(path: string) {
   const itself = await stat(path)
@@ -279,16 +293,17 @@ export async function filesOf(path: string) {
   return { files, skipped }
 }
 
-/** Opens a path. What it holds is known by names, sizes and times of change. */
-async function openPath(
+/** Examines a path. Names, sizes and times of change show whether it is unchanged. */
+async function fetchPath(
   { source }: Feed,
   known: Validators | null,
-  { bytesMax, signal }: OpenContext,
-): Promise<Opened> {
+  { bytesMax, clock }: FetchContext,
+  signal: AbortSignal,
+): Promise<Fetched | null> {
   try {
     const hasher = new Bun.CryptoHasher('sha256')
     let bytes = 0
-    const { files, skipped } = await orAborted(filesOf(source), signal)
+    const { files } = await orAborted(filesOf(source), signal)
     for (const { file, found } of files) {
       const { size, mtimeMs, ino } = found
       bytes += size
@@ -296,13 +311,9 @@ async function openPath(
     }
     if (bytes > bytesMax) throw new FetchFailure(tooLarge(bytesMax))
     const digest = hasher.digest('hex')
-    if (digest === known?.digest) return { kind: 'unchanged' }
-    const isDirectory = files[0]?.file !== source
-    const sources = files.map(({ file, found }) => ({
-      ...{ ...sourceOfFile(file, found), isOptional: isDirectory },
-    }))
-    const validators = { etag: '', lastModified: '', digest }
-    return { kind: 'changed', sources, skipped, validators, close() {} }
+    if (digest === known?.digest) return null
+    const sent = { atMs: clock(), isPublic: false }
+    return { fd: null, sent, validators: { etag: '', lastModified: '', digest } }
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof FetchFailure) throw error
@@ -314,52 +325,50 @@ async function openPath(
 export const readHeaders = async (file: string): Promise<[name: string, value: string][]> =>
   parseHeaders(String(await readNamed(file, `the header file ${file}`)), file)
 
-async function openUrl(
+async function fetchUrl(
   feed: Feed,
   known: Validators | null,
-  context: OpenContext,
-): Promise<Opened> {
-  const { dir, bytesMax, nowMs } = context
+  context: FetchContext,
+  outer: AbortSignal,
+): Promise<Fetched | null> {
+  const { dir, bytesMax, clock } = context
   const controller = new AbortController()
-  const signal = AbortSignal.any([context.signal, controller.signal])
+  const signal = AbortSignal.any([outer, controller.signal])
   let fd: number | null = null
   try {
     const { response, isPublic } = await follow(feed, known, context, signal)
     const { headers, status } = response
-    if (status === 304 && (known?.etag || known?.lastModified)) return { kind: 'unchanged' }
+    if (status === 304 && (known?.etag || known?.lastModified)) return null
+    const nowMs = clock()
     refuseUnusable(response, nowMs)
     fd = openUnnamed(dir)
     const digest = await save(response, fd, bytesMax)
-    if (digest === known?.digest) return { kind: 'unchanged' }
-    const kept = fd
-    fd = null
+    if (digest === known?.digest) return null
     const etag = headers.get('etag') ?? ''
     const said = headers.get('last-modified') ?? ''
     // A file may change twice within the second of its Last-Modified.
-    const sentAtMs = Date.parse(headers.get('date') ?? '') || nowMs
-    const isOver = !(sentAtMs - Date.parse(said) < SECOND_MS)
-    return {
-      kind: 'changed',
-      sources: [{ name: feed.shown, bytes: bytesOf(kept), atMs: sentAtMs, isPublic }],
-      skipped: [],
-      validators: { etag, lastModified: isOver ? said : '', digest },
-      close: () => closeSync(kept),
-    }
+    const atMs = Date.parse(headers.get('date') ?? '') || nowMs
+    const isOver = !(atMs - Date.parse(said) < SECOND_MS)
+    const validators = { etag, lastModified: isOver ? said : '', digest }
+    const fetched = { fd, sent: { atMs, isPublic }, validators }
+    fd = null // the caller closes it
+    return fetched
   } catch (error) {
-    throw toFailure(error, context.signal)
+    throw toFailure(error, outer)
   } finally {
     if (fd !== null) closeSync(fd)
-    controller.abort()
+    controller.abort() // the rest of a body
   }
 }
 
 /**
- * Opens the source of a feed. `known` is what was imported last, `null` to import in any case.
- * @throws FetchFailure when it cannot be fetched.
+ * Fetches the source of a feed; `null` if it is unchanged. `known` are the validators of the last import, `null` to
+ * import in any case. @throws FetchFailure.
  */
-export const openFeed = async (
+export const fetchFeed = (
   feed: Feed,
   known: Validators | null,
-  context: OpenContext,
-): Promise<Opened> =>
-  feed.kind === 'url' ? openUrl(feed, known, context) : openPath(feed, known, context)
+  context: FetchContext,
+  signal: AbortSignal,
+): Promise<Fetched | null> =>
+  (feed.kind === 'url' ? fetchUrl : fetchPath)(feed, known, context, signal)

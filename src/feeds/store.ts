@@ -1,60 +1,36 @@
-/** The port of feeds: what fetching them requires of a store. */
+/** The state of a feed after its last attempt, and the port of the store that keeps it. */
 
 import type { Awaitable } from '../lib/awaitable.ts'
 import { formatInstantOrNull, HOUR_MS } from '../lib/time.ts'
-import type { ImportCounts } from '../proxies/store.ts'
 
-/** What is known of the content that was imported last; `''` what is not known. */
+/** Identify the content that was imported last; `''` is unknown. */
 export type Validators = { etag: string; lastModified: string; digest: string }
 
-/** What a fetch brought; fetches in a row that brought nothing, or failed for one reason, are one. */
-export type FeedFetch = {
-  /** The end of the last of them. */
-  at: number
-  times: number
-  /** Rows by what became of them; `null` where the source was unchanged, or `error` says why it failed. */
-  rows: (Pick<ImportCounts, 'added' | 'updated'> & { usable: number; rejected: number }) | null
-  error: string
-}
-
-/** Fetches that are kept. */
-const HISTORY_MAX = 10
-
-/** A history, newest first, after one more fetch. */
-export function withFetch(history: readonly FeedFetch[], fetched: FeedFetch): FeedFetch[] {
-  const [last, ...rest] = history
-  const isSame = last?.rows === null && fetched.rows === null && last.error === fetched.error
-  if (isSame) return [{ ...fetched, times: last.times + 1 }, ...rest]
-  return [fetched, ...history].slice(0, HISTORY_MAX)
-}
-
-/** What is known of a feed. Instants are Unix milliseconds. */
+/** The state of a feed. Instants are Unix milliseconds. */
 export type FeedState = {
-  /** The source as it may be shown. */
+  /** The source with its secrets masked. */
   source: string
-  /** The last time that it was fetched and read, changed or not. */
+  /** When it was last fetched without an error, changed or not. */
   lastSuccessAt: number | null
   /** Usable rows at the last import; with `replace`, the rows of the list after it. */
   rows: number | null
   /** Rows that were rejected or skipped at the last import. */
   rejected: number
-  /** Why they are missing, in one sentence; `''` when none is. */
+  /** Why rows are missing, in one sentence; `''` when none is. */
   missing: string
   /** Why the last attempt failed, `''` when it did not. */
   error: string
   /** Failures in a row. */
   failures: number
   nextTryAt: number
-  /** Counts the attempts, for metrics. */
+  /** The number of attempts, for metrics. */
   attempts: number
-  /** The last fetches, newest first. */
-  history: readonly FeedFetch[]
   validators: Validators
-  /** A fingerprint of all else that the last import depended on, stored under this name; `''` unknown. */
+  /** Everything else that the last import depended on, as a text; `''` is unknown. */
   options: string
 }
 
-/** With these, the next attempt imports what it finds. */
+/** With these, the next attempt imports the source even if it is unchanged. */
 export const NOTHING_KNOWN: Validators = { etag: '', lastModified: '', digest: '' }
 
 /** The state of a feed that was never fetched. */
@@ -68,19 +44,18 @@ export const newState = (source: string, nextTryAt: number): FeedState => ({
   failures: 0,
   nextTryAt,
   attempts: 0,
-  history: [],
   validators: NOTHING_KNOWN,
   options: '',
 })
 
-/** A state from its JSON; what that does not have is as in a new one. */
+/** A state from its JSON; missing members are as in a new state. */
 export const readState = (json: string): FeedState => ({ ...newState('', 0), ...JSON.parse(json) })
 
 /** Why the last attempt at a feed failed. */
 export const describeFailure = ({ source, error }: Pick<FeedState, 'source' | 'error'>): string =>
   `feed ${source}: ${error}`
 
-/** Whether nobody has tried a feed since it was due: a server may have had it once. */
+/** Whether the feed has been overdue for an hour: no server fetches it any more. */
 export const isForgotten = ({ nextTryAt }: Pick<FeedState, 'nextTryAt'>, nowMs: number): boolean =>
   nowMs - nextTryAt > HOUR_MS
 
@@ -88,31 +63,21 @@ export type FeedKey = { id: string; shown: string }
 
 export type StoredFeed = FeedState & { id: string }
 
-/** The feeds of the console, as the text of a feeds file. */
-export interface FeedLines {
-  readLines(): Awaitable<string>
-  /** Replaces the text; false when it is no longer `before`. */
-  replaceLines(before: string, after: string): Awaitable<boolean>
-}
-
 /** The states of the feeds of a data directory, or of a database that machines share. */
 export interface FeedStore {
   find(id: string): Awaitable<FeedState | null>
   /** In the order of their sources. */
   list(): Awaitable<StoredFeed[]>
-  /** Leases a feed to this process, also again; false while another one that is alive has the lease. */
-  lease(feed: FeedKey, nowMs: number): Awaitable<boolean>
-  release(id: string): Awaitable<void>
   save(id: string, state: FeedState): Awaitable<void>
-  /** Adds what is new, due now, and removes feeds that are not among these. */
+  /** Adds states of new feeds, due now, and removes the states of all feeds that are not given. */
   keepOnly(feeds: readonly FeedKey[], nowMs: number): Awaitable<void>
 }
 
-/** A state as operators see it, with times as ISO 8601 (contract G1); a paused feed has no next try. */
-export const describeState = (state: FeedState, isPaused: boolean) => ({
+/** A state in the form of `feeds --json` (contract G1). */
+export const describeState = (state: FeedState) => ({
   source: state.source,
   last_success: formatInstantOrNull(state.lastSuccessAt),
   rows: state.rows,
   error: state.error === '' ? null : state.error,
-  next_try: isPaused ? null : formatInstantOrNull(state.nextTryAt),
+  next_try: formatInstantOrNull(state.nextTryAt),
 })

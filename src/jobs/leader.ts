@@ -39,9 +39,18 @@ export function whileLeader(
     }
   }
 
+  function hasLock(): boolean {
+    try {
+      return isLeader()
+    } catch (failure) {
+      onFailure(failure)
+      return false
+    }
+  }
+
   function check(): void {
     if (isStarting) return
-    if (!isLeader()) {
+    if (!hasLock()) {
       stopJobs()
       checksToWait = 0
     } else if (checksToWait > 0) checksToWait -= 1

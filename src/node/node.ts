@@ -212,7 +212,7 @@ export async function openNode(given: NodeOptions) {
   const lock = createLeaderLock('jobs', options)
   const registry = createRegistry(connection, usage, patient)
   const sharedList = createListStore(patient, clock)
-  const feeds = createFeedStore(connection, lock.query)
+  const feeds = createFeedStore(connection)
   async function closeStores(): Promise<void> {
     await lock.close()
     for (const { close } of [usage, connection, patient]) await close().catch(() => {})
@@ -282,6 +282,7 @@ export async function openNode(given: NodeOptions) {
       },
       removeStale: sharedList.removeStale,
       count: sharedList.count,
+      importMark: sharedList.importMark,
     },
     feeds,
     async prune(): Promise<void> {

@@ -20,8 +20,6 @@ export const SERVER_VERSION_MIN = 140_000
 /** Advisory locks of this program: the first of their two numbers is that of `PRXL`. */
 export const LOCK_CLASS = 0x5052584c
 export const LOCKS = { migrate: 1, jobs: 2, list: 3, checker: 4 } as const
-/** The first number of the locks of feeds; the second is a hash of the feed. */
-export const FEED_LOCK_CLASS = LOCK_CLASS + 1
 
 /** The version of the schema; `null` when there is none. */
 export async function versionOf(query: Query): Promise<number | null> {

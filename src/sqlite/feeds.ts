@@ -1,51 +1,29 @@
-/** The states of feeds in a small SQLite database, `feeds.db`. */
+/** The states of feeds in a small SQLite database, and the rewriting of the feeds file. */
 import type { Database } from 'bun:sqlite'
-import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   type FeedKey,
-  type FeedLines,
   type FeedState,
   type FeedStore,
   newState,
   readState,
   type StoredFeed,
 } from '../feeds/store.ts'
-import { reasonOf, StoreError } from '../lib/errors.ts'
-import { requireRegular } from '../lib/files.ts'
-import { HOUR_MS } from '../lib/time.ts'
-import { syncDirectory } from './backup.ts'
-import { FEED_LINES_FILE, FEEDS_FILE } from './data-directory.ts'
+import { CommandError, systemReasonOf } from '../lib/errors.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import { FEEDS_FILE } from './data-directory.ts'
 import { type OpenMode, openDatabase } from './database.ts'
-import { giveToOwner, isAlive, lockPath, openOrRemake, tempPath } from './database-files.ts'
+import { giveToOwner, lockPath, openOrRemake, tempPath } from './database-files.ts'
 import feeds from './feeds.sql' with { type: 'text' }
-
-/** A lease ends with its process, or after this time, because process ids are reused. */
-const LEASE_MS = HOUR_MS
-
-type Lease = { leased_by: number | null; leased_until: number }
 
 function createFeedStore(db: Database) {
   const insert = 'insert into feeds (id, state) values (?, ?) on conflict'
-  const insertNew = db.prepare<never, [string, string]>(`${insert} do nothing`)
-  const add = ({ id, shown }: FeedKey, nowMs: number): void => {
-    insertNew.run(id, JSON.stringify(newState(shown, nowMs)))
-  }
+  const add = db.prepare<never, [string, string]>(`${insert} do nothing`)
   const save = db.prepare<never, [string, string]>(
     `${insert} (id) do update set state = excluded.state`,
   )
-  const find = db.prepare<{ state: string } & Lease, [string]>('select * from feeds where id = ?')
-  const lease = db.prepare<never, [number, number, string]>(
-    'update feeds set leased_by = ?, leased_until = ? where id = ?',
-  )
-
-  function isLeased(id: string, nowMs: number): boolean {
-    const { leased_by: pid = null, leased_until: untilMs = 0 } = find.get(id) ?? {}
-    // A lease that ends later than this was made while the clock was ahead.
-    const isValid = nowMs < untilMs && untilMs <= nowMs + LEASE_MS
-    return isValid && pid !== null && pid !== process.pid && isAlive(pid)
-  }
-
+  const find = db.prepare<{ state: string }, [string]>('select state from feeds where id = ?')
   return {
     find(id): FeedState | null {
       const row = find.get(id)
@@ -58,71 +36,19 @@ function createFeedStore(db: Database) {
         )
         .all()
         .map(({ id, state }) => ({ id, ...readState(state) })),
-    lease: (feed, nowMs): boolean =>
-      db
-        .transaction(() => {
-          add(feed, nowMs)
-          if (isLeased(feed.id, nowMs)) return false
-          lease.run(process.pid, nowMs + LEASE_MS, feed.id)
-          return true
-        })
-        .immediate(),
-    release(id): void {
-      db.run('update feeds set leased_by = null where id = ? and leased_by = ?', [id, process.pid])
-    },
     save: (id, state): void => void save.run(id, JSON.stringify(state)),
     keepOnly: (kept: readonly FeedKey[], nowMs): void =>
       db
         .transaction(() => {
           const ids = JSON.stringify(kept.map(({ id }) => id))
           db.run('delete from feeds where id not in (select value from json_each(?))', [ids])
-          for (const feed of kept) add(feed, nowMs)
+          for (const { id, shown } of kept) add.run(id, JSON.stringify(newState(shown, nowMs)))
         })
         .immediate(),
   } satisfies FeedStore & { [method: string]: unknown }
 }
 
-/**
- * The feeds of the console, in a text file in `dir` that an operator may edit. It is apart from the states in
- * `feeds.db`, which may be lost.
- */
-export function feedLinesIn(dir: string) {
-  const file = join(dir, FEED_LINES_FILE)
-  function failing<T>(what: string, work: () => T): T {
-    try {
-      return work()
-    } catch (error) {
-      if (error instanceof StoreError) throw error
-      throw new StoreError(`${file} cannot be ${what}: ${reasonOf(error)}`)
-    }
-  }
-  const readLines = (): string =>
-    failing('read', () => {
-      if (!existsSync(file)) return ''
-      requireRegular(statSync(file))
-      return readFileSync(file, 'utf8')
-    })
-  return {
-    readLines,
-    replaceLines: (before: string, after: string): boolean =>
-      failing('written', () => {
-        const release = lockPath(file, 0)
-        try {
-          if (release === null || readLines() !== before) return false
-          const fresh = tempPath(file)
-          writeFileSync(fresh, after, { mode: 0o600, flush: true }) // fsync before the rename
-          giveToOwner(fresh)
-          renameSync(fresh, file)
-          syncDirectory(dir)
-          return true
-        } finally {
-          release?.()
-        }
-      }),
-  } satisfies FeedLines
-}
-
-/** Opens the states of the feeds in `dir`; a damaged file is created again, empty. See `openDatabase`. */
+/** Opens the states of the feeds in `dir`; replaces a damaged file by an empty one. See `openDatabase`. */
 export function openFeeds(dir: string, mode: OpenMode = {}) {
   const file = join(dir, FEEDS_FILE)
   const options = { kind: 'feeds', scripts: [feeds], pageBytes: 1024, cacheKib: 256 } as const
@@ -130,4 +56,22 @@ export function openFeeds(dir: string, mode: OpenMode = {}) {
   const db = mode.mustExist ? open() : openOrRemake(file, open)
   const close = () => db.close(true)
   return { ...createFeedStore(db), close, [Symbol.dispose]: close }
+}
+
+/** Replaces the text of a file, which may be missing. @throws CommandError, and the errors of `change`. */
+export function rewriteFile(file: string, change: (text: string) => string): void {
+  const release = lockPath(file, SECOND_MS)
+  if (release === null) throw new CommandError(`${file} is being changed; try again`)
+  try {
+    const text = change(existsSync(file) ? readFileSync(file, 'utf8') : '')
+    const fresh = tempPath(file)
+    writeFileSync(fresh, text, { mode: 0o600, flush: true })
+    giveToOwner(fresh)
+    renameSync(fresh, file)
+  } catch (error) {
+    const reason = systemReasonOf(error)
+    throw reason === null ? error : new CommandError(`${file} cannot be written: ${reason}`)
+  } finally {
+    release()
+  }
 }

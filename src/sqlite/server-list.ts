@@ -1,6 +1,7 @@
 /** The list of a server: answers from it, long ones in workers, and its upkeep every second. */
 import { join } from 'node:path'
 import type { AnswerStreamer } from '../api/answer.ts'
+import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { messageOf } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
@@ -24,6 +25,7 @@ export type ServerList = ProxyReader & {
   /** Streams the answers that are too large for the main thread; `null` when none are. */
   streamer: AnswerStreamer | null
   checks(untilMs?: number): ListChecks
+  importMark(): Awaitable<string>
   stats: StatsSource
   tick(): void
   close(): void
@@ -76,6 +78,7 @@ export function openServerList(
       'findByIds',
       'explainEmpty',
       'isEmpty',
+      'importMark',
       'checks',
       'count',
     ]),
@@ -124,6 +127,7 @@ export function openMemoryList() {
     findByIds: proxies.findByIds,
     explainEmpty: proxies.explainEmpty,
     isEmpty: proxies.isEmpty,
+    importMark: proxies.importMark,
     checks: proxies.checks,
     tick() {},
     close: list.close,

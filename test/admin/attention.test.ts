@@ -2,13 +2,11 @@
 import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import { createAttention } from '../../src/admin/attention.ts'
 import type { CheckerStatus } from '../../src/checker/ports.ts'
 import { readSettings } from '../../src/config/settings.ts'
 import { EXAMINED, examine } from '../../src/doctor.ts'
 import { REASONS } from '../../src/metrics/attention.ts'
 import { openCandidates } from '../../src/sqlite/candidates.ts'
-import { observeData } from '../../src/sqlite/metrics.ts'
 import { withFeeds } from '../../src/sqlite/stores.ts'
 import { CHECKER_STATUS } from '../support/checker-status.ts'
 import { startConsole } from '../support/console.ts'
@@ -216,21 +214,6 @@ test('what is read is read once for all who ask within ten seconds, and again wh
   expect(reading).toHaveBeenCalledTimes(3)
 })
 
-/** What a service with other parts says of a reason. */
-async function saidWith(
-  on: Watched,
-  reason: string,
-  parts: Partial<Parameters<typeof createAttention>[0]>,
-): Promise<string[]> {
-  const attention = createAttention({
-    observed: observeData(on.dir, on.registry, on.list),
-    ...{ registry: on.registry, watchUse: on.app.watchUse, traffic: on.app.traffic, origin: '' },
-    ...{ keep() {}, clock: () => T0, isPaused: () => false, ...parts },
-  })
-  const found = await attention.read()
-  return found.filter(each => each.reason === reason).map(({ sentence }) => sentence)
-}
-
 test('the overview shows what the checker said last, and nothing where none ran', async () => {
   const on = watched(dataDirectory(), 'checker')
   expect((await on.value('/console/overview')).checker).toBeNull()
@@ -240,14 +223,6 @@ test('the overview shows what the checker said last, and nothing where none ran'
     ...{ at: '2026-11-20T12:00:00.000Z', queues, failures, coverage, judge_problem: null },
     ...{ per_second: 19.8, needed_per_second: null, lag_seconds: 0.4, bytes: 1_234_567 },
   })
-})
-
-test('a feed that is paused fails nobody', async () => {
-  const on = watched(dataDirectory(), 'feed_failing')
-  await feedWith('gone')(on)
-  const failing = (isPaused: boolean) =>
-    saidWith(on, 'feed_failing', { isPaused: id => isPaused && id === FEED.id })
-  expect([await failing(false), await failing(true)]).toEqual([['feed http://h/a: gone'], []])
 })
 
 test('what cannot be read is left out: the rest is said', async () => {

@@ -1,7 +1,6 @@
 /** The checklist of the first day: what ticks each of its steps. */
 import { afterAll, expect, test } from 'bun:test'
 import { loadCurrentFeeds } from '../../src/feeds/feeds-file.ts'
-import { feedLinesIn } from '../../src/sqlite/feeds.ts'
 import { withFeeds } from '../../src/sqlite/stores.ts'
 import { startConsole } from '../support/console.ts'
 import { FEED } from '../support/feeds.ts'
@@ -12,11 +11,17 @@ afterAll(cleanUp)
 
 test('each step of the first day is done by what it asks for', async () => {
   const dir = temporaryDirectory()
-  const settings = { feed: undefined, feeds: undefined, feedEvery: 60_000, providerService: '' }
+  const settings = {
+    data: dir,
+    feed: undefined,
+    feeds: undefined,
+    feedEvery: 60_000,
+    providerService: '',
+  }
   const { app, value, ask } = startConsole(dir, {
     feeds: {
-      ...{ feeds: await loadCurrentFeeds(settings, () => {}), lines: feedLinesIn(dir) },
-      ...{ isRunning: () => false, fetchNow() {}, preview: () => Promise.reject() },
+      feeds: loadCurrentFeeds(settings, () => {}),
+      ...{ file: null, isRunning: () => false, fetchNow() {} },
     },
   })
   const done: string[] = []

@@ -39,7 +39,6 @@ async function expectAlone(settings: Settings, other: Settings): Promise<void> {
     await checking.status.write(CHECKER_STATUS)
     await write(checking, 50)
     expect(await checking.list.page(-1)).toMatchObject([{ ip: FULL.ip, works: 50 }])
-    expect(await checking.feedLines.readLines()).toBe('')
     expect(await (await checking.openFeedStore()).list()).toEqual([])
     expect(checking.store.counts()).toEqual({ living: 0, down: 0, raw: 0 })
   })

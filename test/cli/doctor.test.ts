@@ -14,7 +14,6 @@ import { join } from 'node:path'
 import type { Environment } from '../../src/config/environment.ts'
 import { readSettings } from '../../src/config/settings.ts'
 import { EXAMINED, examine } from '../../src/doctor.ts'
-import { HOUR_MS } from '../../src/lib/time.ts'
 import { writeCopyOf } from '../../src/sqlite/copy.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
@@ -210,7 +209,6 @@ describe('feeds and places', () => {
   const MISSING = 'no such file or directory'
   test.each([
     [{ PROXYLIST_FEED: 'a b replace' }, 'the feed b says replace'],
-    [{ PROXYLIST_FEED: '/none.txt' }, `feed /none.txt: ${MISSING}`],
     [
       { PROXYLIST_FEED: 'http://h/ headers=/none' },
       `cannot read the header file /none: ${MISSING}`,
@@ -227,32 +225,15 @@ describe('feeds and places', () => {
     expect(wrong.feeds).toStartWith(found)
   })
 
-  test('a feed that cannot be read is named once, also after an attempt that failed', async () => {
+  test('a failed attempt, unless the settings name other feeds here', async () => {
     const dir = healthy()
     const fetched = await proxylist(['fetch', '--feed', '/none.csv', '--data', dir])
     expect(fetched.exitCode).toBe(1)
     const gone = 'feed /none.csv: cannot be read (no such file or directory)'
     expect((await wrongIn(dir)).feeds).toBe(gone)
-    const named = 'feed /none.csv: no such file or directory'
-    expect((await wrongIn(dir, { PROXYLIST_FEED: '/none.csv' })).feeds).toBe(named)
-    const both = await wrongIn(dir, { PROXYLIST_FEED: '/none.csv /other.csv' })
-    expect(both.feeds).toBe(`${named}; feed /other.csv: no such file or directory`)
-  })
-
-  test('a feed that is in no option or file any more is a note, also where no server runs', async () => {
-    const dir = healthy()
-    await proxylist(['fetch', '--feed', '/none.csv', '--data', dir])
-    const gone = 'feed /none.csv: cannot be read (no such file or directory)'
-    const feeds = join(dir, 'feeds.conf')
-    writeFileSync(feeds, `${import.meta.path}\n`)
-    const found = async (env: Environment, nowMs = T0) =>
-      (await findingsOf(dir, env, nowMs)).find(({ check }) => check === 'feeds')
-    const former = { ok: true, note: true, found: `${gone}; no setting names it here` }
-    expect(await found({ PROXYLIST_FEED: import.meta.path })).toMatchObject(former)
-    expect(await found({ PROXYLIST_FEEDS: feeds })).toMatchObject(former)
-    // Without settings it may be a feed of a server, unless that has not tried it for long.
-    expect(await found({}, T0 + HOUR_MS)).toMatchObject({ ok: false, found: gone })
-    expect(await found({}, T0 + 3 * HOUR_MS)).toMatchObject(former)
+    expect((await wrongIn(dir, { PROXYLIST_FEED: '/none.csv' })).feeds).toBe(gone)
+    writeFileSync(join(dir, 'feeds'), '/other.csv\n', { mode: 0o600 })
+    expect(await wrongIn(dir)).toEqual({})
   })
 
   test('files with secrets that others can read', async () => {

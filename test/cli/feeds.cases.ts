@@ -27,7 +27,6 @@ export const FEEDS: readonly Transcript[] = [
       { args: ['list', ALL], stdout: BOTH },
       { args: 'feeds', stdout: TABLE },
       { args: 'feeds --json', stdout: json([STATE]) },
-      { args: 'fetch --feed a.txt --due --json', stdout: json([STATE]) },
     ],
   },
   {
@@ -53,6 +52,14 @@ export const FEEDS: readonly Transcript[] = [
       },
       { args: ['fetch', '--feed', 'a.txt type=http', '--feed', 'b.txt type=socks5'], stdout: /./ },
       { args: ['list', ALL], stdout: BOTH },
+    ],
+  },
+  {
+    name: 'fetch reads the feeds file of the data directory; with --feed, that feed alone',
+    files: { 'data/feeds': 'b.txt type=socks4\n', 'a.txt': LIST, 'b.txt': '192.0.2.3:4145\n' },
+    steps: [
+      { args: 'fetch --feed a.txt', stdout: TABLE },
+      { args: 'fetch --json', stdout: /"source": "b\.txt"[\s\S]*"rows": 1/ },
     ],
   },
   {
@@ -101,7 +108,7 @@ export const BAD_FEEDS: readonly Transcript[] = [
   })),
   bad(
     ['fetch', '--feed', 'a.txt replace', '--feed', 'b.txt'],
-    'the feed a.txt says replace, which removes what the other 1 bring: replace is for an only feed',
+    'the feed a.txt says replace, which removes the rows of the other 1: replace is for an only feed',
   ),
   ...['serve', 'fetch'].map(command =>
     bad([command, '--feeds', 'feeds.conf'], `feeds.conf:2: unknown option 'typ'; ${LINE}`, {

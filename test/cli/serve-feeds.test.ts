@@ -1,6 +1,14 @@
 /** A server that feeds itself (contract G1): what it imports, says and hides, and how it ends. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { reply, startFeedServer } from '../support/feed-server.ts'
 import { lines } from '../support/feeds.ts'
@@ -10,6 +18,7 @@ import { cityRecord, mmdb } from '../support/mmdb.ts'
 import { BINARY, createClock, program, proxylist, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -111,23 +120,24 @@ describe('SIGHUP', () => {
       server.kill('SIGHUP')
       await server.says(says)
     }
-    await reload(`${source.url}/a\n`, /feeds\.conf was read again: 1 added\n/)
+    await reload(`${source.url}/a\n`, /feeds\.conf was read again: 1 feed\n/)
     await server.says(/\/a: 1 row\n/)
     expect(await server.ask('&type=socks5')).toBe('192.0.2.7:1080\n')
     const wrong = /feeds\.conf:1: unknown option 'evry'[^\n]*; the feeds stay as they were\n/
     await reload(`${source.url}/b evry=5m\n`, wrong)
     expect(await sources()).toEqual([`${source.url}/a`])
-    await reload(`${source.url}/b every=5m\n`, /feeds\.conf was read again: 1 added, 1 removed\n/)
+    await reload(`${source.url}/b every=5m\n`, /feeds\.conf was read again: 1 feed\n/)
     await server.says(/\/b: 1 row\n/)
     expect(await sources()).toEqual([`${source.url}/b`])
     expect(await server.ask('&port=3128')).toBe('192.0.2.8:3128\n')
-    await reload(`${source.url}/b check\n`, /feeds\.conf was read again: 1 removed\n/)
-    expect(await sources()).toEqual([`${source.url}/b`]) // as the checker knows it, too
+    await reload(`${source.url}/b check\n/c check\n`, /feeds\.conf was read again: 2 feeds\n/)
+    const both = ['/c', `${source.url}/b`] // as the checker fetches them
+    expect(await sources()).toEqual(both)
     rmSync(file)
     Bun.spawnSync(['mkfifo', file])
     server.kill('SIGHUP')
     await server.says(/feeds\.conf: it is not a regular file; the feeds stay as they were\n/)
-    expect(await sources()).toEqual([`${source.url}/b`])
+    expect(await sources()).toEqual(both)
     expect(await server.stop()).toBe(0)
   })
 
@@ -142,17 +152,22 @@ describe('SIGHUP', () => {
   })
 })
 
-test('an attempt ends with a server that was killed, and shows no secret of it meanwhile', async () => {
-  const { source, asked, closed } = await startHangingFeed()
-  const server = await start(dataDirectory(), '--feed', `${source.url}/a?key=${KEY}`)
-  await asked.promise
-  const children = Bun.spawnSync(['ps', '-o', 'pid=', '--ppid', `${server.pid}`]).stdout
-  const [pid = ''] = children.toString().match(/\d+/) ?? []
+test('an import ends with a server that was killed, and its process shows no secret', async () => {
+  const rows = lines(60_000)
+  const source = await startFeedServer({ '/a': reply(200, {}, rows) })
+  const dir = dataDirectory()
+  const server = await start(dir, '--feed', `${source.url}/a?key=${KEY}`)
+  const child = (): string =>
+    Bun.spawnSync(['ps', '-o', 'pid=', '--ppid', `${server.pid}`])
+      .stdout.toString()
+      .trim()
+  await until(() => child() !== '')
+  const pid = child()
   for (const what of ['cmdline', 'environ']) {
     expect(readFileSync(`/proc/${pid}/${what}`, 'utf8')).not.toContain(KEY)
   }
   server.kill('SIGKILL')
-  await closed.promise
+  await until(() => !existsSync(`/proc/${pid}`))
 })
 
 test('SIGTERM ends a server at once while a feed hangs', async () => {
@@ -180,13 +195,31 @@ test('another proxylist is a feed like any other, its key in the header file', a
   expect(server.written.stderr + other.output()).not.toContain(KEY)
 })
 
-test('two servers on one data directory serve what either fetches', async () => {
+test('of two servers on one data directory, one fetches, and when it is killed the other one', async () => {
   const source = await startFeedServer({ '/a': reply(200, { ETag: '"1"' }, lines(3)) })
   const dir = dataDirectory()
-  const servers = await Promise.all([1, 2].map(() => start(dir, '--feed', `${source.url}/a`)))
-  await Promise.race(servers.map(server => server.says(/: 3 rows\n/)))
-  for (const server of servers) expect(await server.ask()).toContain('198.51.100.2:80\n')
-  for (const server of servers) await server.stop()
+  const feed = ['--feed', `${source.url}/a every=1s`]
+  const first = await start(dir, ...feed)
+  await first.says(/: 3 rows\n/)
+  const second = await start(dir, ...feed)
+  for (const server of [first, second]) {
+    expect(await server.ask()).toContain('198.51.100.2:80\n')
+  }
+  expect(second.written.stderr).not.toContain('/a:')
+  first.kill('SIGKILL')
+  await second.says(/: 3 rows\n/)
+  await second.stop()
+})
+
+test('the feeds of the data directory are followed while the file changes', async () => {
+  const dir = dataDirectory()
+  const list = join(temporaryDirectory(), 'list.txt')
+  writeFileSync(list, lines(2))
+  const server = await start(dir)
+  writeFileSync(join(dir, 'feeds'), `${list}\n`)
+  await server.says(/\/feeds was read again: 1 feed\n/)
+  await server.says(/list\.txt: 2 rows\n/)
+  expect(await server.stop()).toBe(0)
 })
 
 test('Ctrl-C ends fetch with one sentence that says what was kept', async () => {

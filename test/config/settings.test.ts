@@ -222,7 +222,6 @@ const CASES: { [name in SettingName]: Case } = {
     ['0s', '999ms', '8d', '60', 'often'],
     'a duration from 1s to 7d, such as 60s',
   ],
-  due: SWITCH,
   geoip: [
     [],
     {

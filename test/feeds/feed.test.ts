@@ -100,7 +100,7 @@ describe('a line of a feed that is wrong', () => {
     ['/a evry=5s', "--feed: unknown option 'evry'; a feed is SOURCE"],
     ['/a toString=5s', "--feed: unknown option 'toString'; a feed is SOURCE"],
     ['http://a/ headers=', '--feed: headers must be the path of a file'],
-    ['/a replace check', '--feed: replace makes the list what the feed has, check adds'],
+    ['/a replace check', '--feed: replace and check exclude each other'],
     ['/a headers=/h', '--feed: headers= is for URLs; a path has no headers'],
     ['ftp://u:secret@h/x', '--feed: ftp://***@h/x must be an http:// or https:// URL'],
     ['"/a', '--feed: has a double quote that is not closed'],
@@ -154,8 +154,8 @@ describe('a feeds file', () => {
   })
 })
 
-describe('the line of a feed of the console', () => {
-  const readAgain = (line: string) => parseFeedsFile(line, EVERY_MS, 'console-feeds', 'console')
+describe('the line of a feed in the feeds file', () => {
+  const readAgain = (line: string) => parseFeedsFile(line, EVERY_MS, 'feeds')
 
   test.each([
     ['https://u:p@example.com/list?key=x#part', { type: 'socks5', every: '5m', replace: true }],
@@ -176,20 +176,14 @@ describe('the line of a feed of the console', () => {
     ['replace', {}, 'source must be an http:// or https:// URL'],
     ['', {}, 'source must be'],
     ['# /a', {}, 'source must be'],
-    ['/a', { map: '1=ip" http://evil/' }, 'may have a double quote or a line break'],
-    ['/a\n/b', {}, 'may have a double quote or a line break'],
+    ['/a', { map: '1=ip" http://evil/' }, 'must not contain a double quote'],
+    ['/a\n/b', {}, 'must not contain a double quote'],
   ])('%j %j is refused', (source, options, says) => {
     expect(thrownBy(() => lineOf(source, options)).message).toContain(says)
   })
-  test('alone may be paused', () => {
-    expect(readAgain('/a paused')).toMatchObject([{ isPaused: true, from: 'console' }])
-    expect(thrownBy(() => parse('/a paused')).message).toContain(
-      'paused is for feeds of the console',
-    )
-  })
 })
 
-describe('the lines of the console', () => {
+describe('the lines of a feeds file', () => {
   const [a, b] = parse('/a /b').map(({ id }) => id) as [string, string]
   test.each([
     ['are added at the end', '/b\n', a, '/a', '/b\n/a\n'],
@@ -206,7 +200,7 @@ describe('feeds together', () => {
   test('replace is only for an only feed', () => {
     expect(() => refuseConflicts(parse('/a replace'))).not.toThrow()
     expect(thrownBy(() => refuseConflicts(parse('/a replace /b'))).message).toBe(
-      'the feed /a says replace, which removes what the other 1 bring: replace is for an only feed',
+      'the feed /a says replace, which removes the rows of the other 1: replace is for an only feed',
     )
   })
   test('a source is named once', () => {

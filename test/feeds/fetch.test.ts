@@ -12,7 +12,6 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
-  rmSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
@@ -21,17 +20,21 @@ import { readFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
-import { attemptInProcess, FETCH_MS_MAX, IMPORT_MS_MAX } from '../../src/feeds/attempt.ts'
+import { FETCH_MS_MAX, IMPORT_MS_MAX } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
-import { openFeed, refuseRedirect, resolveBySystem } from '../../src/feeds/fetch.ts'
-import { type FeedState, newState } from '../../src/feeds/store.ts'
+import { fetchFeed, refuseRedirect, resolveBySystem } from '../../src/feeds/fetch.ts'
+import { importInProcess } from '../../src/feeds/import-feed.ts'
+import type { FeedState } from '../../src/feeds/store.ts'
+import { CommandError } from '../../src/lib/errors.ts'
+import { bytesOf } from '../../src/lib/files.ts'
 import { HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
-import type { ProxyWriter } from '../../src/proxies/store.ts'
+import type { ImportTx } from '../../src/proxies/store.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { type Answerer, reply, startFeedServer } from '../support/feed-server.ts'
 import { createFetcher, lines } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { until } from '../support/until.ts'
 
 afterEach(cleanUp)
 afterAll(cleanUp)
@@ -145,14 +148,12 @@ test('a feed of one address with ever another city leaves one name', async () =>
 
 describe('a feed from a URL is read', () => {
   test('in full when its options change, or when the list is empty', async () => {
-    const { server, fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, lines(3)))
+    const { server, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, lines(3)))
     await fetch()
     await fetch('type=socks5')
-    await fetch('type=socks5', { provider: 'another' })
-    await fetch('type=socks5', {
-      provider: 'another',
-      list: { ...fetcher.list, state: async () => ({ isEmpty: true, mark: '' }) },
-    })
+    const settings = { geoip: [], providerService: 'another' }
+    await fetch('type=socks5', { settings })
+    await fetch('type=socks5', { settings, readList: () => ({ isEmpty: true, mark: '' }) })
     expect(server.asked.map(({ headers }) => headers.has('if-none-match'))).toEqual(
       Array(4).fill(false),
     )
@@ -386,7 +387,7 @@ describe.each(Object.entries(FAULTS))('%s', (_, [answer, error]) => {
       expect(state.error).not.toMatch(/SECRET|nothing was imported; |\n/)
       expect(state).toMatchObject({ lastSuccessAt: T0, rows: 3, validators: before.validators })
     }
-    expect(states.map(({ nextTryAt }) => (nextTryAt - T0) / MINUTE_MS)).toEqual([1, 2, 4])
+    expect(states.map(({ nextTryAt }) => (nextTryAt - T0) / MINUTE_MS)).toEqual([0.5, 1, 1])
     expect(fetcher.rowCount()).toBe(3)
     expectNoTraces(fetcher.dir)
     server.answers['/a'] = reply(200, {}, lines(4))
@@ -481,23 +482,17 @@ describe('a server that is slow', () => {
   })
 
   test('to import locks the list for five minutes at most', async () => {
-    const { fetch, list, timers, importLines, rowCount, dir } = createFetcher()
+    const { fetch, timers, importLines, rowCount, dir } = createFetcher()
     await Bun.write(join(dir, 'list.txt'), lines(3))
-    const change: typeof list.change = (feed, work, signal) => {
-      const begin =
-        (it: Pick<ProxyWriter, 'begin'>): ProxyWriter['begin'] =>
-        (...of) => {
-          const importTx = it.begin(...of)
-          const lock = async (): Promise<void> => {
-            await importTx.lock()
-            for (const [fire, ms] of timers) if (ms === IMPORT_MS_MAX) fire()
-          }
-          return { ...importTx, lock }
-        }
-      return list.change(feed, it => work({ ...it, begin: begin(it) }), signal)
-    }
-    const { error } = await fetch(join(dir, 'list.txt'), { list: { ...list, change } })
-    expect(error).toBe('takes longer than 5 minutes to import, with its wait for others')
+    const wrap = (importTx: ImportTx): ImportTx => ({
+      ...importTx,
+      async lock() {
+        await importTx.lock()
+        for (const [fire, ms] of timers) if (ms === IMPORT_MS_MAX) fire()
+      },
+    })
+    const { error } = await fetch(join(dir, 'list.txt'), { wrap })
+    expect(error).toBe('takes longer than 5 minutes to import')
     await importLines(lines(1)) // it is locked no more
     expect([rowCount(), timers.size]).toEqual([1, 0])
   })
@@ -516,23 +511,17 @@ describe('a server that is slow', () => {
   })
 
   test('to import, whose process hangs, is ended with that process', async () => {
-    const [feed] = parseFeeds('/dev/null', MINUTE_MS, '--feed')
-    const before = newState('', T0)
+    const [feed] = parseFeeds('/dev/null', MINUTE_MS, '--feed') as [Feed]
     const settings = {
       ...{ data: '', database: undefined, databaseTimeout: 0 },
       ...{ geoip: [], providerService: '' },
     }
-    const task = { feed: feed as Feed, before, settings }
-    const hanging = ['sh', '-c', 'exec cat']
-    const ended = attemptInProcess(task, new AbortController().signal, {
-      ...{ msMax: 10, program: hanging },
-    })
-    const error = 'took longer than 0.01 s, and was ended'
-    expect(await ended).toEqual({ kind: 'failed', error, retryAfterMs: null })
-    const stopped = AbortSignal.abort(new Error('interrupted'))
-    await expect(attemptInProcess(task, stopped, { program: hanging })).rejects.toThrow(
-      'interrupted',
-    )
+    const task = { feed, sent: { atMs: T0, isPublic: false }, rowsBefore: null, settings }
+    const program = ['sh', '-c', 'exec cat']
+    const deadline = new AbortController()
+    const ended = importInProcess(task, null, deadline.signal, { program })
+    deadline.abort(new Error('takes too long'))
+    await expect(ended).rejects.toThrow('takes too long')
   })
 
   test('is given up at once when the program ends', async () => {
@@ -543,7 +532,7 @@ describe('a server that is slow', () => {
     fetcher.controller.abort(new Error('interrupted'))
     expect(fetched).rejects.toThrow('interrupted')
     await fetched.catch(() => {})
-    expect(fetcher.store.list()[0]).toMatchObject({ attempts: 0, error: '' })
+    expect(fetcher.store.list()).toEqual([])
   })
 
   test('that refuses connections is named', async () => {
@@ -593,17 +582,18 @@ describe('an only feed that replaces', () => {
 })
 
 test('a feed that had not changed while another replaced the list is imported again', async () => {
-  const { dir, list, fetch, rowCount } = createFetcher()
+  const { dir, readList, fetch, rowCount } = createFetcher()
   const [one, two] = [join(dir, '1.txt'), join(dir, '2.txt')]
   writeFileSync(one, lines(3))
   writeFileSync(two, lines(2, 100))
   await fetch(one)
-  const state: typeof list.state = async () => {
-    const before = await list.state()
-    await fetch(`${two} replace`)
-    return before
-  }
-  await fetch(one, { list: { ...list, state } })
+  await fetch(one, {
+    async readList() {
+      const before = await readList()
+      await fetch(`${two} replace`)
+      return before
+    },
+  })
   await fetch(one)
   expect(rowCount()).toBe(5)
 })
@@ -717,28 +707,12 @@ describe('a feed from a path', () => {
       writeFileSync(join(dir, 'a.txt'), lines(2))
       make(join(dir, 'b'))
       const named: string[] = []
-      const state = await fetcher.fetch(dir, { onRejected: sentence => named.push(sentence) })
+      const state = await fetcher.fetch(dir, { onMessages: all => named.push(...all) })
       expect(state).toMatchObject({ ...SUCCESS, rows: 2, rejected: 1 })
       const sentence = `${join(dir, 'b')} is not a regular file, and is skipped`
       expect([state.missing, ...named]).toEqual([sentence, sentence])
     },
   )
-
-  test('a file that became a named pipe meanwhile is not waited for', async () => {
-    const fetcher = createFetcher()
-    const dir = join(fetcher.dir, 'lists')
-    mkdirSync(dir)
-    writeFileSync(join(dir, 'a.txt'), `${lines(2)}bad\n`)
-    const pipe = join(dir, 'b.txt')
-    writeFileSync(pipe, lines(1, 9))
-    const swap = (): void => {
-      rmSync(pipe)
-      Bun.spawnSync(['mkfifo', pipe])
-    }
-    const { error } = await fetcher.fetch(dir, { onRejected: swap })
-    expect(error).toBe(`${pipe}: cannot be read (it is not a regular file); nothing was imported`)
-    expect(fetcher.rowCount()).toBe(0)
-  })
 
   test('its headers file is read at each attempt', async () => {
     const server = await startFeedServer({ '/a': reply(200, {}, lines(1)) })
@@ -759,51 +733,43 @@ describe('a feed from a path', () => {
   })
 })
 
-test('several processes on one data directory do not fetch a feed at the same time', async () => {
-  const answer = Promise.withResolvers<() => void>()
-  const server = await startFeedServer({
-    '/a'(asked, socket) {
-      answer.resolve(() => reply(200, {}, lines(1))(asked, socket))
+test('attempts at one feed do not overlap, and one import runs at a time', async () => {
+  const server = await startFeedServer({ '/a': reply(200, {}, lines(1)) })
+  const { dir, attemptsWith, controller } = createFetcher()
+  const [one, two] = parseFeeds(`${server.url}/a ${dir}/list.txt`, MINUTE_MS, '') as [Feed, Feed]
+  writeFileSync(join(dir, 'list.txt'), lines(1))
+  const imports: PromiseWithResolvers<never>[] = []
+  const { run } = attemptsWith({
+    importFeed() {
+      const running = Promise.withResolvers<never>()
+      imports.push(running)
+      return running.promise
     },
   })
-  const fetcher = createFetcher()
-  const first = fetcher.fetch(`${server.url}/a`)
-  const respond = await answer.promise
-  // A lease of this process, as another one sees it.
-  const db = new Database(join(fetcher.dir, 'feeds.db'))
-  db.run('update feeds set leased_by = ?', [process.ppid])
-  db.close()
-  expect(fetcher.fetch(`${server.url}/a`)).rejects.toThrow('another process fetches it')
-  respond()
-  expect(await first).toMatchObject({ error: '', rows: 1 })
+  const states = [one, two, one].map(feed => run(feed, controller.signal))
+  for (let n = 1; n <= 3; n += 1) {
+    await until(() => imports.length === n)
+    await Bun.sleep(5)
+    expect(imports).toHaveLength(n)
+    imports[n - 1]?.reject(new CommandError('x'))
+  }
+  expect((await Promise.all(states)).map(({ error }) => error)).toEqual(['x', 'x', 'x'])
+  expect(server.asked).toHaveLength(2)
 })
 
-const TEXT = lines(10_000)
-
-/** A feed of `TEXT` from a URL, opened. */
-async function open() {
-  const server = await startFeedServer({ '/a': reply(200, {}, TEXT) })
-  const [feed] = parseFeeds(`${server.url}/a`, 60_000, '--feed')
-  const { signal } = new AbortController()
-  const context = {
-    dir: temporaryDirectory(),
-    userAgent: 'x',
-    nowMs: T0,
-    bytesMax: 2 ** 20,
-    resolve: resolveBySystem,
-    signal,
-  }
-  const opened = await openFeed(feed as Feed, null, context)
-  if (opened.kind !== 'changed') throw new Error('it has not changed')
-  return opened
-}
-
 test('an import that ends before its source closes no file but that', async () => {
-  const { sources, close } = await open()
-  const reading = sources[0]?.bytes[Symbol.asyncIterator]()
-  await reading?.next()
-  void reading?.return?.()
-  close()
+  const server = await startFeedServer({ '/a': reply(200, {}, lines(10_000)) })
+  const [feed] = parseFeeds(`${server.url}/a`, 60_000, '--feed') as [Feed]
+  const context = {
+    ...{ dir: temporaryDirectory(), userAgent: 'x', clock: () => T0, bytesMax: 2 ** 20 },
+    resolve: resolveBySystem,
+  }
+  const fetched = await fetchFeed(feed, null, context, new AbortController().signal)
+  const body = fetched?.fd ?? -1
+  const reading = bytesOf(body)[Symbol.asyncIterator]()
+  await reading.next()
+  void reading.return?.()
+  closeSync(body)
   const fd = openSync(import.meta.path, 'r') // has the number of the one that was closed
   for (let n = 0; n < 10; n += 1) await readFile(import.meta.path) // by threads, as what is asynchronous
   expect(fstatSync(fd).isFile()).toBeTrue()

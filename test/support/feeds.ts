@@ -1,18 +1,19 @@
-/** Attempts at feeds in tests: a data directory, a clock and timers moved by hand. */
-import { type AttemptContext, attemptFeed } from '../../src/feeds/attempt.ts'
+/** Attempts at feeds in tests: a data directory, with a clock and timers that the test moves. */
+import { type AttemptContext, createAttempts } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
-import { runUnderLease } from '../../src/feeds/schedule.ts'
+import { type ImportContext, importFeed } from '../../src/feeds/import-feed.ts'
 import type { FeedState } from '../../src/feeds/store.ts'
+import { openGeoip } from '../../src/import/geoip.ts'
 import { importSources } from '../../src/import/import.ts'
 import type { IncomingProxy } from '../../src/proxies/proxy.ts'
-import type { ImportMode } from '../../src/proxies/store.ts'
+import type { ImportMode, ImportTx, ProxyWriter } from '../../src/proxies/store.ts'
 import { openFeeds } from '../../src/sqlite/feeds.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { storesOf } from '../../src/stores.ts'
 import { T0 } from './fixtures.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
-/** A feed, and all that a store keeps of its attempts. */
+/** A feed, and a state of it. */
 export const FEED = { id: 'a', shown: 'http://h/a' }
 export const FEED_STATE: FeedState = {
   source: FEED.shown,
@@ -24,15 +25,19 @@ export const FEED_STATE: FeedState = {
   failures: 2,
   nextTryAt: T0 + 1,
   attempts: 4,
-  history: [
-    { at: T0, times: 1, rows: null, error: 'x' },
-    { at: T0 - 1, times: 1, rows: { usable: 3, added: 2, updated: 1, rejected: 1 }, error: '' },
-  ],
   validators: { etag: '"e"', lastModified: 'l', digest: 'd' },
   options: 'o',
 }
 
-/** A data directory and attempts at feeds in it. */
+type Changes = Partial<AttemptContext> & {
+  rowsMax?: number
+  geoip?: readonly string[]
+  /** Changes an import before it is used. */
+  wrap?: (importTx: ImportTx) => ImportTx
+  onMessages?: (messages: readonly string[]) => void
+}
+
+/** A data directory, and attempts at feeds in it, which import in this process. */
 export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 } = {}) {
   const store = openFeeds(dir)
   onCleanUp(store.close)
@@ -44,20 +49,35 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
   /** The timers that are running, and what they would do. */
   const timers = new Map<() => void, number>()
   const stores = storesOf({ data: dir, database: undefined, databaseTimeout: 0 }, clock)
-  const list: AttemptContext['list'] = {
-    state: () =>
-      stores.withList(async it => ({ isEmpty: await it.isEmpty(), mark: await it.importMark() })),
-    change: (feed, work) => stores.withList(work, feed.replaces ? { onDamage() {} } : undefined),
-  }
-  const context: AttemptContext = {
-    ...{ dir, bytesMax, rowsMax: 10_000, clock, list, signal: controller.signal },
-    userAgent: 'proxylist/test',
-    resolve: async name => names.get(name) ?? [],
-    later(run, ms) {
-      timers.set(run, ms)
-      return () => void timers.delete(run)
-    },
-    ...{ geoip: [], provider: 'the service' },
+
+  /** Creates attempts as the server has them, except for the process of the import. */
+  function attemptsWith({ rowsMax = 10_000, geoip = [], wrap = tx => tx, ...more }: Changes = {}) {
+    const settings = { geoip, providerService: 'the service' }
+    const context: AttemptContext = {
+      ...{ dir, bytesMax, clock, settings, random: () => 0 },
+      openStore: () => store,
+      userAgent: 'proxylist/test',
+      resolve: async name => names.get(name) ?? [],
+      later(run, ms) {
+        timers.set(run, ms)
+        return () => void timers.delete(run)
+      },
+      readList: () =>
+        stores.withList(async it => ({ isEmpty: await it.isEmpty(), mark: await it.importMark() })),
+      async importFeed(task, fd, signal) {
+        const place = await openGeoip(geoip)
+        const how: ImportContext = { place, provider: '', clock, signal, bytesMax, rowsMax }
+        const { replaces } = task.feed
+        const work = async ({ begin, importMark }: Pick<ProxyWriter, 'begin' | 'importMark'>) => {
+          const importTx = wrap(begin(replaces ? 'replace' : 'feed'))
+          const imported = await importFeed(task, fd, importTx, how)
+          return replaces ? { ...imported, ownMark: await importMark() } : imported
+        }
+        return stores.withList(work, replaces ? { onDamage() {} } : undefined)
+      },
+      ...more,
+    }
+    return createAttempts(context)
   }
 
   function rowCount(): number {
@@ -71,13 +91,14 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
 
   return {
     dir,
-    context,
     store,
     timers,
     controller,
     rowCount,
-    list,
     names,
+    attemptsWith,
+    readList: () =>
+      stores.withList(async it => ({ isEmpty: await it.isEmpty(), mark: await it.importMark() })),
     /** An import that no feed makes. */
     importLines: (text: string, mode: ImportMode = 'merge'): Promise<void> =>
       stores.withList(async written => {
@@ -89,25 +110,15 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
         await importSources(sources, options, add, { progress() {}, rejected() {}, ignored() {} })
         await importTx.commit()
       }),
-    /** What fails when something is imported. */
-    notImported: {
-      list: {
-        state: list.state,
-        change: () => Promise.reject(new Error('imported again')),
-      },
-    },
+    /** Fails if something is imported. */
+    notImported: { importFeed: () => Promise.reject(new Error('imported again')) },
     pass: (ms: number): void => {
       nowMs += ms
     },
     /** One attempt at the feed of a line. */
-    async fetch(line: string, more: Partial<AttemptContext> = {}): Promise<FeedState> {
+    async fetch(line: string, { onMessages, ...changes }: Changes = {}): Promise<FeedState> {
       const [feed] = parseFeeds(line, 60_000, '--feed')
-      const attempt = (asked: Feed, before: FeedState) =>
-        attemptFeed(asked, before, { ...context, ...more })
-      const parts = { store, attempt, clock, random: () => 0 }
-      const state = await runUnderLease(feed as Feed, 'now', parts, controller.signal)
-      if (state === null) throw new Error('another process fetches it')
-      return state
+      return attemptsWith(changes).run(feed as Feed, controller.signal, onMessages)
     },
   }
 }

@@ -8,14 +8,16 @@ import { readSmtpTarget, readTargets, type Target } from '../../checker/targets.
 import { readAs, type Settings } from '../../config/settings.ts'
 import { forProcesses } from '../../config/subprocess.ts'
 import { VERSION } from '../../config/version.ts'
-import { type CandidateRow, candidateOf, createCandidateAttempts } from '../../feeds/candidates.ts'
+import { createAttempts } from '../../feeds/attempt.ts'
+import { type CandidateRow, candidateAttempts, candidateOf } from '../../feeds/candidates.ts'
+import type { Feed } from '../../feeds/feed.ts'
 import { loadCurrentFeeds } from '../../feeds/feeds-file.ts'
 import { resolveBySystem } from '../../feeds/fetch.ts'
-import { createAttempts } from '../../feeds/schedule.ts'
+import { fetchFeeds } from '../../feeds/schedule.ts'
 import { describeFailure } from '../../feeds/store.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import { importSources } from '../../import/import.ts'
-import { reportTo } from '../../jobs/runner.ts'
+import { repeat, reportTo } from '../../jobs/runner.ts'
 import { readAuthorities } from '../../judge/certificate.ts'
 import { openSecret } from '../../judge/secret.ts'
 import { type Clock, stopwatch, timerLater } from '../../lib/clock.ts'
@@ -30,7 +32,7 @@ import { idOf } from '../../proxies/row.ts'
 import { type Checking, findCandidate, withChecker, withMemoryChecker } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, say, yieldToServer } from '../command.ts'
 import { createProgress } from '../progress.ts'
-import { fetchCandidates } from './feeds.ts'
+import { attemptsWith } from './feeds.ts'
 import { createObserver, toSource } from './import.ts'
 import { printAnswer } from './list.ts'
 
@@ -141,30 +143,34 @@ async function readFiles(
   observer.close()
 }
 
-/** Feeds marked `check`, whose rows become candidates; returns what ends that. With `--once` each is read now. */
+/** Fetches feeds marked `check`, until the returned function is called. With `--once`, fetches each of them now. */
 async function startFeeds(
   settings: CheckSettings,
   checker: Checker,
-  { openFeedStore: openStore, feedLines }: Pick<Checking, 'openFeedStore' | 'feedLines'>,
+  openStore: Checking['openFeedStore'],
   log: Pick<Log, 'say' | 'sayRepeated'>,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<() => void> {
-  const feeds = await loadCurrentFeeds({ ...settings, feed: undefined }, log.say)
+  const feeds = loadCurrentFeeds({ ...settings, feed: undefined }, log.say)
+  const forProcess = forProcesses(settings)
+  const attempts = createAttempts({
+    ...attemptsWith(forProcess, clock),
+    ...candidateAttempts(checker.add, forProcess),
+    openStore,
+  })
+  const isOurs = ({ isForChecker }: Feed): boolean => isForChecker
   if (!settings.once) {
-    const parts = { feeds, feedLines, openStore, clock, settings: forProcesses(settings) }
-    const telling = { say: log.say, onFailure: reportTo(log) }
-    const jobs = await fetchCandidates({ ...parts, ...telling, take: checker.add })
+    const job = await fetchFeeds({ feeds, attempts, isOurs, keep() {}, clock, say: log.say })
+    const reload = repeat(() => void feeds.reload().catch(reportTo(log)), SECOND_MS)
     return () => {
-      for (const job of jobs) job.stop()
+      reload.stop()
+      job.stop()
     }
   }
-  await feeds.useLines(await feedLines.readLines())
-  const attempt = createCandidateAttempts(checker.add, forProcesses(settings))
-  const attempts = createAttempts({ openStore, clock, random: Math.random, attempt })
-  for (const feed of feeds.current().filter(each => each.isForChecker)) {
-    const state = await attempts.run(feed, 'now', signal)
-    if (state !== null && state.error !== '') log.say(describeFailure(state))
+  for (const feed of feeds.current().filter(isOurs)) {
+    const state = await attempts.run(feed, signal)
+    if (state.error !== '') log.say(describeFailure(state))
   }
   return () => {}
 }
@@ -204,7 +210,7 @@ async function check(
     return !isRefused && !settings.exclude?.check(ip)
   }
 
-  async function work({ store, status, list, feeds }: Parts): Promise<void> {
+  async function work({ store, status, list, openFeedStore }: Parts): Promise<void> {
     const sockets = Math.max(1, Math.min(SERVICES_AT_ONCE, targets.length)) // of a check
     const affordable = affordableDescriptors(settings.inFlight * sockets)
     const inFlightMax = Math.max(1, Math.floor(affordable / sockets))
@@ -225,7 +231,8 @@ async function check(
         refused === 1 ? 'a private address is' : `${counted(refused)} private addresses are`
       report.say(`${those} not checked without --allow-private`)
     }
-    const stopFeeds = feeds && (await startFeeds(settings, checker, feeds, log, clock, signal))
+    const stopFeeds =
+      openFeedStore && (await startFeeds(settings, checker, openFeedStore, log, clock, signal))
     try {
       await checker.run(signal)
     } finally {
@@ -235,13 +242,13 @@ async function check(
   }
 
   if (!isWithoutData && !dryRun) {
-    return await withChecker(settings, clock, parts => work({ ...parts, feeds: parts }))
+    return await withChecker(settings, clock, work)
   }
   const { get, providerService: provider } = settings
   const anyAge = { name: 'time', value: '999999999' }
   const query = createParamsParser(provider)([anyAge, { name: 'get', value: get }])
   await withMemoryChecker(clock, async parts => {
-    await work({ ...parts, feeds: null })
+    await work({ ...parts, openFeedStore: null })
     if (dryRun) return
     // Who interrupts a run wants what was found, whole.
     const until = signal.aborted ? new AbortController().signal : signal
@@ -251,7 +258,7 @@ async function check(
 
 /** What a checker works with; without a data directory there are no feeds. */
 type Parts = Pick<Checking, 'store' | 'status' | 'list'> & {
-  feeds: Pick<Checking, 'openFeedStore' | 'feedLines'> | null
+  openFeedStore: Checking['openFeedStore'] | null
 }
 
 const checkCommand = command({

@@ -9,15 +9,15 @@ import { environmentProblems, type Settings } from '../../config/settings.ts'
 import { forProcesses, spawnSuccessor } from '../../config/subprocess.ts'
 import { COMMIT, VERSION } from '../../config/version.ts'
 import { createConsole, createLogTap } from '../../console.ts'
-import { attemptInProcess } from '../../feeds/attempt.ts'
-import { type CurrentFeeds, loadCurrentFeeds } from '../../feeds/feeds-file.ts'
-import { type Attempts, createAttempts } from '../../feeds/schedule.ts'
+import { type Attempts, createAttempts } from '../../feeds/attempt.ts'
+import { type CurrentFeeds, feedsFileOf, loadCurrentFeeds } from '../../feeds/feeds-file.ts'
+import { fetchFeeds } from '../../feeds/schedule.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import { whileLeader } from '../../jobs/leader.ts'
 import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
 import { isTrue, type Job, repeat, repeatInSlices, reportTo } from '../../jobs/runner.ts'
 import { keepSampleFresh } from '../../jobs/sample.ts'
-import { type Clock, orAfter, timerLater } from '../../lib/clock.ts'
+import { type Clock, timerLater } from '../../lib/clock.ts'
 import { several } from '../../lib/counted.ts'
 import { CommandError, messageOf, reasonOf, untilAborted } from '../../lib/errors.ts'
 import { createLog, type Log } from '../../lib/log.ts'
@@ -33,7 +33,7 @@ import type { ProxyWriter } from '../../proxies/store.ts'
 import { type Served, withServed } from '../../stores.ts'
 import { command, DATA_SETTINGS, quoted } from '../command.ts'
 import { shutDown } from '../shutdown.ts'
-import { fetchFeeds } from './feeds.ts'
+import { attemptsWith } from './feeds.ts'
 import { spawnImport } from './import.ts'
 
 const SERVE_SETTINGS = [
@@ -82,8 +82,8 @@ export const serveCommand = command({
     await openGeoip(settings.geoip) // one that cannot be used is noticed now
     const log = createLog({ hasLines: settings.log === 'json' })
     for (const problem of environmentProblems(processEnvironment())) log.say(problem)
-    const feeds = await loadCurrentFeeds(settings, log.say)
-    if (!hasTerminal) reload = () => void feeds.reload().catch(reportTo(log))
+    const feeds = loadCurrentFeeds(settings, log.say)
+    if (!hasTerminal) reload = () => void feeds.reload(true).catch(reportTo(log))
     await withServed(settings, clock, log, served =>
       serve({ ...served, settings, feeds, clock, log, signal }),
     )
@@ -106,9 +106,9 @@ async function serve(serving: Serving): Promise<void> {
   const { data, listen: address } = settings
   const manager = await createNotifier(serviceManager(), log.say)
   const attempts = createAttempts({
-    ...{ openStore: serving.openFeedStore, clock, random: Math.random },
-    attempt: (feed, before, ended) =>
-      attemptInProcess({ feed, before, settings: forProcesses(settings) }, ended),
+    ...attemptsWith(forProcesses(settings), clock),
+    openStore: serving.openFeedStore,
+    readList: async () => ({ isEmpty: list.isEmpty(), mark: await list.importMark() }),
   })
   const jobs = await startJobs({ ...serving, attempts })
   using ending = new DisposableStack()
@@ -171,7 +171,7 @@ async function serve(serving: Serving): Promise<void> {
     })
   } finally {
     admin?.close()
-    await orAfter(Promise.all(jobs.map(job => job.stop())), SECOND_MS) // leases are given back
+    for (const job of jobs) void job.stop()
     await log.close()
     manager.close()
   }
@@ -236,16 +236,17 @@ async function sayWhatIsMissing({ settings: { data }, feeds, log, node, registry
 
 export type Working = Serving & { attempts: Attempts }
 
-/** Starts what runs in the background. */
+/** Starts the jobs that run beside requests. */
 export async function startJobs(serving: Working): Promise<Job[]> {
-  const { clock, log, node } = serving
+  const { clock, log, node, feeds, isLeader } = serving
   const onFailure = reportTo(log)
+  const sharedJobs = (list: Parameters<typeof startSharedJobs>[1]): Job[] => [
+    whileLeader(isLeader, () => startSharedJobs(serving, list), onFailure),
+    repeat(() => void feeds.reload().catch(onFailure), SECOND_MS),
+  ]
   if (node !== null) {
     void node.tick() // not awaited: a database that does not answer must not delay the first 503
-    return [
-      repeat(() => void node.tick(), SECOND_MS),
-      whileLeader(node.isLeader, () => startSharedJobs(serving, node.list), onFailure),
-    ]
+    return [repeat(() => void node.tick(), SECOND_MS), ...sharedJobs(node.list)]
   }
   const { registry, list } = serving
   const tick = (): void => {
@@ -259,12 +260,12 @@ export async function startJobs(serving: Working): Promise<Job[]> {
     return true
   }, onFailure)
   const jobs = [repeat(tick, SECOND_MS)]
-  if (list.kind !== 'sample') return [...jobs, ...(await startSharedJobs(serving, list))]
+  if (list.kind !== 'sample') return [...jobs, ...sharedJobs(list)]
   const fresh = await keepSampleFresh(list.list, clock)
   return [...jobs, pruneUsage(registry.usage, clock, onFailure), fresh]
 }
 
-/** Starts what one server does for all that share its data. */
+/** Starts the jobs that one server runs for all servers on the same data. */
 async function startSharedJobs(
   serving: Working,
   list: Pick<ProxyWriter, 'removeStale' | 'count'>,
@@ -275,7 +276,7 @@ async function startSharedJobs(
   const shared = [
     pruneUsage(registry.usage, clock, onFailure),
     retainProxies(list, settings.retain, clock, { say: log.say, onFailure }),
-    ...feeds,
+    feeds,
   ]
   if (node === null) return shared
   const prune = async (): Promise<boolean> => {
@@ -285,25 +286,17 @@ async function startSharedJobs(
   return [...shared, repeatInSlices(prune, MINUTE_MS, onFailure)]
 }
 
-async function startFeeds(serving: Working): Promise<Job[]> {
-  const { settings, feeds, feedLines, attempts, clock, log } = serving
-  await feeds.useLines(await feedLines.readLines())
-  const mayComeLater = settings.feeds !== undefined || settings.adminListen !== undefined
-  if (feeds.current().length === 0 && !mayComeLater) return []
-  const store = await serving.openFeedStore()
+async function startFeeds({ feeds, attempts, openFeedStore, clock, log }: Working): Promise<Job> {
   const others = feeds.current().filter(({ isForChecker }) => isForChecker)
   if (others.length > 0) {
     log.say(`left to proxylist check: ${several(others.length, 'feed')} marked check`)
   }
   return fetchFeeds({
-    ...{ feeds, feedLines, attempts, clock, say: log.say, onFailure: reportTo(log) },
+    ...{ feeds, attempts, clock, say: log.say },
     isOurs: ({ isForChecker }) => !isForChecker,
-    keep: all => store.keepOnly(all, clock()),
+    keep: async all => (await openFeedStore()).keepOnly(all, clock()),
   })
 }
-
-/** Longest time of a preview; the listener ends a connection that is silent for somewhat longer. */
-const PREVIEW_MS_MAX = 20 * SECOND_MS
 
 function sayWhere({ at, shown }: { at: Listen; shown: string }, log: Pick<Log, 'say'>): void {
   log.say(`admin listening on ${shown}`)
@@ -313,7 +306,7 @@ function sayWhere({ at, shown }: { at: Listen; shown: string }, log: Pick<Log, '
 
 /** Starts the admin listener; `close` ends its streams and imports, and what it does by itself. */
 async function startConsole(
-  { settings, registry, list, node, observed, feeds, feedLines, attempts, clock, log }: Working,
+  { settings, registry, list, node, observed, feeds, attempts, clock, log }: Working,
   app: App,
   /** Where the service listens. */
   shownAt: string,
@@ -330,19 +323,14 @@ async function startConsole(
     feeds: isSample
       ? null
       : {
-          ...{ feeds, lines: feedLines, isRunning: attempts.isRunning },
+          ...{ feeds, isRunning: attempts.isRunning },
+          file: node === null ? feedsFileOf(settings) : null,
           fetchNow(feed) {
             const say = (error: unknown): void => {
               if (!ended.signal.aborted) log.say(`feed ${feed.shown}: ${messageOf(error)}`)
             }
-            void attempts.run(feed, 'now', ended.signal).catch(say)
+            void attempts.run(feed, ended.signal).catch(say)
           },
-          preview: (feed, signal) =>
-            attemptInProcess(
-              { feed, before: null, settings: forProcesses(settings) },
-              AbortSignal.any([signal, ended.signal]),
-              { msMax: PREVIEW_MS_MAX },
-            ),
         },
     runImport: isSample
       ? null

@@ -152,13 +152,6 @@ create table proxylist.feeds (
   state json not null
 );
 
--- The feeds of the console, as the text of a feeds file. One row.
-create table proxylist.feed_lines (
-  one boolean primary key default true check (one),
-  lines text not null
-);
-insert into proxylist.feed_lines values (true, '');
-
 -- What the checker last said of itself, as JSON. At most one row.
 create table proxylist.checker (
   one boolean primary key default true check (one),

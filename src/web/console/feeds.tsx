@@ -1,9 +1,9 @@
-/** The feeds: what each one brought and what is wrong with it, fetching it now, and setting up those of the console. */
+/** The view of feeds: their results and failures, fetching one now, and editing the feeds file. */
 import { useState } from 'preact/hooks'
-import type { Feed, FeedFetch, FeedPreview } from '../../admin/wire.ts'
+import type { Feed } from '../../admin/wire.ts'
 import { unixMs } from '../parts/browser.ts'
 import { CheckField, SelectField, useSettled } from '../parts/form.tsx'
-import { Scroller, Table } from '../parts/table.tsx'
+import { Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
 import {
   type Action,
@@ -18,48 +18,18 @@ import {
 } from './dialog.tsx'
 import { FormatField, TypeField } from './import.tsx'
 import { useLive } from './live.ts'
-import { ago, ms, number, seconds, UNKNOWN } from './speech.ts'
+import { ago, number, UNKNOWN } from './speech.ts'
 
 const REFRESH_SECONDS = 5
-/** While a feed is fetched: an operator waits for the outcome. */
+/** While a feed is being fetched, because the operator waits for the result. */
 const FETCHING_MS = 1000
 
-/** One to come that is over is about to be now. */
+/** A next try in the past is about to start. */
 const next = (time: string): string => (Date.parse(time) <= unixMs() ? 'now' : ago(time))
 
-const PLACES = { option: 'of --feed', file: 'of the feeds file', console: '' } as const
+const PLACES = { option: 'of --feed', file: '' } as const
 
-/** What a fetch brought, in words. */
-function outcomeOf({ rows, error }: FeedFetch): string {
-  if (error !== '') return error
-  if (rows === null) return 'unchanged'
-  const { usable, ...changes } = rows
-  const some = Object.entries(changes).filter(([, n]) => n > 0)
-  const words = some.map(([what, n]) => `${number(n)} ${what}`).join(', ')
-  return `${number(usable)} rows: ${words || 'all as they were'}`
-}
-
-/** What the last fetches brought. */
-const History = ({ feed: { source, history } }: { feed: Feed }) => (
-  <details>
-    <summary>
-      Last fetches<span class="hidden"> of {source}</span>
-    </summary>
-    <ul>
-      {history.map(fetched => (
-        <li key={fetched.at}>
-          <span class="soft">
-            <When time={fetched.at} show={ago} />
-            {fetched.times > 1 && `, ${number(fetched.times)} times`}
-          </span>{' '}
-          <span class={fetched.error === '' ? undefined : 'bad'}>{outcomeOf(fetched)}</span>
-        </li>
-      ))}
-    </ul>
-  </details>
-)
-
-/** How a feed does, in a word, and whether that is well. */
+/** The state of a feed in a word, and whether that is good. */
 function stateOf({ running, paused, error, last_success }: Feed): [word: string, isOk?: boolean] {
   if (running) return ['fetching']
   if (paused) return ['paused']
@@ -70,11 +40,11 @@ function stateOf({ running, paused, error, last_success }: Feed): [word: string,
 type Send = (method: 'POST' | 'PUT' | 'DELETE', path: string, body?: object) => Promise<void>
 
 function Row({ feed, send }: { feed: Feed; send: Send }) {
-  const { id, source, from, paused, running, last_success, rows, error, next_try, history } = feed
+  const { id, source, from, paused, running, last_success, rows, error, next_try } = feed
   const [word, isOk] = stateOf(feed)
   const place = from === null ? 'of another server' : PLACES[from]
   const { check = false } = feed.options ?? {}
-  const isOff = running || check === true // the checker fetches that
+  const isOff = running || check === true // the checker fetches it
   const fetch = { name: 'Fetch now', isOff, run: () => send('POST', `/${id}/fetch`) }
   const ours: Action[] = [
     {
@@ -96,7 +66,6 @@ function Row({ feed, send }: { feed: Feed; send: Send }) {
       <th scope="row" class="source">
         <code>{source}</code> {place && <small>{place}</small>}
         {error !== null && !paused && <p class="bad">{error}</p>}
-        {history.length > 0 && <History feed={feed} />}
       </th>
       <td data-label="State">
         <span class="status" data-ok={isOk || undefined} data-bad={isOk === false || undefined}>
@@ -116,82 +85,22 @@ function Row({ feed, send }: { feed: Feed; send: Send }) {
         <Actions
           look="quiet"
           of={source}
-          actions={from === null ? [] : from === 'console' ? [fetch, ...ours] : [fetch]}
+          actions={from === null ? [] : from === 'file' ? [fetch, ...ours] : [fetch]}
         />
       </td>
     </tr>
   )
 }
 
-const PREVIEW = [
-  ...['Address', 'Type', 'Anonymity', 'Country', 'City'],
-  ...['Ping', 'Works'].map(name => ({ name, look: 'number' })),
-  'Checked',
-]
-
-/** The first rows of a feed, as they would be imported. */
-function Preview({
-  preview: { rows, rejected, first, messages, error },
-}: {
-  preview: FeedPreview
-}) {
-  if (error !== null) return <Alert>It would not be imported: {error}</Alert>
-  return (
-    <div role="status">
-      <p class="soft">
-        {number(rows)} rows{rejected > 0 && `, ${number(rejected)} rejected`}. The first of them:
-      </p>
-      <Scroller name="Preview">
-        <Table columns={PREVIEW} look="preview">
-          {first.map(row => (
-            <tr key={row.address}>
-              <th scope="row">
-                <code>{row.address}</code>
-              </th>
-              <td>{row.type || UNKNOWN}</td>
-              <td>{row.anon || UNKNOWN}</td>
-              <td>{row.country || UNKNOWN}</td>
-              <td>{row.city || UNKNOWN}</td>
-              <td class="number">{row.ping_ms === null ? UNKNOWN : ms(row.ping_ms)}</td>
-              <td class="number">{row.works ?? UNKNOWN}</td>
-              <td>
-                <When time={row.checked} show={seconds} />
-              </td>
-            </tr>
-          ))}
-        </Table>
-      </Scroller>
-      {messages.length > 0 && (
-        <ul class="messages">
-          {messages.map(message => (
-            <li key={message}>{message}</li>
-          ))}
-        </ul>
-      )}
-    </div>
-  )
-}
-
 /** Adds a feed (`null`), or changes one. */
 function FeedDialog(props: { feed: Feed | null; send: Send; onClose(): void }) {
   const { feed, send, onClose } = props
-  const { client } = useConsole()
   const start = { source: '', type: '', format: '', every: '', 'ping-unit': '', map: '' }
   const { replace: replaces, check: isChecked, paused = false, ...known } = feed?.options ?? {}
   const [{ source, ...texts }, field] = useFields({ ...start, ...(known as Partial<typeof start>) })
   const [replace, setReplace] = useState(replaces === true)
   const [check, setCheck] = useState(isChecked === true)
-  const [preview, setPreview] = useState<FeedPreview | 'asked' | null>(null)
   const options = { ...texts, replace, check, paused }
-  const ask = async (): Promise<void> => {
-    setPreview('asked')
-    const body = { ...(feed === null ? { source } : { id: feed.id }), ...options }
-    const path = '/console/feeds/preview'
-    const found = await client.send<FeedPreview>('POST', path, body).catch(({ message }) => ({
-      ...{ rows: 0, rejected: 0, first: [], messages: [], error: String(message) },
-    }))
-    setPreview(found)
-  }
   return (
     <FormDialog
       title={feed === null ? 'Add a feed' : 'Change the feed'}
@@ -246,10 +155,6 @@ function FeedDialog(props: { feed: Feed | null; send: Send; onClose(): void }) {
           <Field {...field('map')} label="Columns" hint="such as Where=ip,4=ping" />
         </div>
       </details>
-      <button type="button" class="plain" disabled={preview === 'asked'} onClick={ask}>
-        {preview === 'asked' ? 'Fetching…' : 'Preview ten rows'}
-      </button>
-      {preview !== null && preview !== 'asked' && <Preview preview={preview} />}
     </FormDialog>
   )
 }
@@ -280,8 +185,8 @@ export function FeedsView() {
       <LiveNotice live={live} />
       {live.value && feeds.length === 0 && (
         <p class="card empty">
-          No feed is set up: a list that the server fetches again and again. Add one here, or start
-          the server with --feed or --feeds.
+          There are no feeds: lists that the server fetches on a schedule. Add one here, or in the
+          feeds file.
         </p>
       )}
       {feeds.length > 0 && (

@@ -1,0 +1,118 @@
+/** The one feeds file: where it is, how a server reads it again, and how the console changes it. */
+import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import type { Feed } from '../../src/feeds/feed.ts'
+import { loadCurrentFeeds } from '../../src/feeds/feeds-file.ts'
+import { lockPath } from '../../src/sqlite/database-files.ts'
+import { rewriteFile } from '../../src/sqlite/feeds.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+let data = ''
+let file = ''
+let said: string[] = []
+beforeEach(() => {
+  data = temporaryDirectory()
+  file = join(data, 'feeds')
+  said = []
+})
+
+const load = (more: { feed?: string; feeds?: string } = {}) =>
+  loadCurrentFeeds(
+    {
+      ...{ data, feed: more.feed, feeds: more.feeds },
+      ...{ feedEvery: 60_000, providerService: '' },
+    },
+    sentence => void said.push(sentence),
+  )
+const sourcesOf = (feeds: { current(): readonly Feed[] }) =>
+  feeds.current().map(({ source, from }) => `${source} ${from}`)
+
+describe('the feeds of a server', () => {
+  test('are in the data directory unless --feeds names a file, and of --feed', () => {
+    expect(sourcesOf(load())).toEqual([])
+    writeFileSync(file, '# ours\n/a\n')
+    expect(sourcesOf(load({ feed: '/b' }))).toEqual(['/b option', '/a file'])
+    writeFileSync(join(data, 'other'), '/c\n')
+    expect(sourcesOf(load({ feeds: join(data, 'other') }))).toEqual(['/c file'])
+  })
+
+  test('are those of --feed where the file names them, too', () => {
+    writeFileSync(file, '/a type=http\n/b\n')
+    const feeds = load({ feed: '/a' })
+    expect(sourcesOf(feeds)).toEqual(['/a option', '/b file'])
+    expect(feeds.current()[0]?.type).toBeUndefined()
+  })
+
+  test('change with the file, unless it has a mistake, which is reported once', async () => {
+    writeFileSync(file, '/a\n')
+    const feeds = load()
+    const seen: string[][] = []
+    feeds.onChange(all => void seen.push(all.map(({ source }) => source)))
+    await feeds.reload()
+    writeFileSync(file, '/a\n/b evry=5m\n')
+    for (let n = 0; n < 2; n += 1) await feeds.reload()
+    expect(feeds.problem()).toStartWith(`${file}:2: unknown option 'evry'`)
+    expect(sourcesOf(feeds)).toEqual(['/a file'])
+    expect(said).toEqual([`${feeds.problem()}; the feeds stay as they were`])
+    await feeds.reload(true) // asked for
+    expect(said).toHaveLength(2)
+    writeFileSync(file, '/a\n/b\n')
+    await feeds.reload()
+    expect([feeds.problem(), seen]).toEqual([null, [['/a', '/b']]])
+    expect(said.at(-1)).toBe(`${file} was read again: 2 feeds`)
+    rmSync(file)
+    mkdirSync(file)
+    await feeds.reload()
+    expect(feeds.problem()).toBe(
+      `cannot read the feeds file ${file}: it is a directory, not a file`,
+    )
+  })
+})
+
+describe('the file that the console had before', () => {
+  test('gets the new name', () => {
+    writeFileSync(join(data, 'console-feeds'), '/a paused\n')
+    expect(sourcesOf(load())).toEqual(['/a file'])
+    expect(said).toEqual([`the feeds file ${data}/console-feeds is now called ${file}`])
+    expect(existsSync(join(data, 'console-feeds'))).toBeFalse()
+  })
+
+  test.each(['feeds', 'feeds.conf'])('stays where %s is the feeds file, and is named', name => {
+    writeFileSync(join(data, 'console-feeds'), '/a\n')
+    writeFileSync(join(data, name), '/b\n')
+    const feeds = load(name === 'feeds' ? {} : { feeds: join(data, name) })
+    expect(sourcesOf(feeds)).toEqual(['/b file'])
+    expect(said).toEqual([
+      `${data}/console-feeds is not read any more: move its lines to ${data}/${name}, and remove it`,
+    ])
+  })
+})
+
+describe('the console', () => {
+  test('replaces the file as a whole, for its owner alone', () => {
+    rewriteFile(file, text => `${text}/a\n`)
+    rewriteFile(file, text => `${text}/b\n`)
+    expect(readFileSync(file, 'utf8')).toBe('/a\n/b\n')
+    expect(readdirSync(data).sort()).toEqual(['feeds', 'feeds.lock'])
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+  })
+
+  test('does not while another process does, and says when it cannot', () => {
+    const release = lockPath(file, 0)
+    expect(() => rewriteFile(file, () => '/a\n')).toThrow(`${file} is being changed; try again`)
+    release?.()
+    mkdirSync(file)
+    expect(() => rewriteFile(file, () => '/a\n')).toThrow(`${file} cannot be written: `)
+  })
+})
