@@ -48,7 +48,7 @@ test.each([
     },
   }
   const service = await startInProcess(dataDirectory(), {}, ({ proxies }) => ({
-    proxies: { ...proxies, findEndpoints: () => 'too-large' },
+    proxies: { ...proxies, find: () => 'too-large' },
     streamer: { ...NO_STREAMER, stream: async () => stream },
   }))
   await service.request(ASK)

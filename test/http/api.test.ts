@@ -122,7 +122,7 @@ const ofKeys =
 const streaming =
   (stream: AnswerStreamer['stream'], more: Partial<AnswerStreamer> = {}): Exchange =>
   ({ proxies }) => ({
-    proxies: { ...proxies, find: () => 'too-large', findEndpoints: () => 'too-large' },
+    proxies: { ...proxies, find: () => 'too-large' },
     streamer: { ...NO_STREAMER, ...more, stream },
   })
 const ofStreamer = (fail: Fail) => streaming(async () => fail(), { matches: async () => fail() })

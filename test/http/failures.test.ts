@@ -283,10 +283,10 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
     ['nothing', undefined],
     ['an object', { code: 'DB_EXECUTE_FAILED', status: 200, message: SECRET }],
   ])('also when %s is thrown', async (_, thrown) => {
-    const findEndpoints = (): never => {
+    const find = (): never => {
       throw thrown
     }
-    const service = await serviceWith(({ proxies }) => ({ proxies: { ...proxies, findEndpoints } }))
+    const service = await serviceWith(({ proxies }) => ({ proxies: { ...proxies, find } }))
     expectError(await service.request(ASK), 500, 'INTERNAL_ERROR')
     expect(writtenBy(service).said).toHaveLength(1)
     await service.stop()
@@ -313,7 +313,7 @@ test('“too many long answers” is said once, whatever the number of requests'
   const topics: string[] = []
   const service = await serviceWith(
     ({ proxies }) => ({
-      proxies: { ...proxies, findEndpoints: () => 'too-large' },
+      proxies: { ...proxies, find: () => 'too-large' },
       streamer: { ...NO_STREAMER, stream: () => Promise.reject(busy) },
     }),
     { onRepeated: topic => void topics.push(topic) },

@@ -151,7 +151,7 @@ describe('requests that take their time', () => {
       cancel: async () => {},
     }
     const { request, metrics } = await start(({ proxies }) => ({
-      proxies: { ...proxies, findEndpoints: () => 'too-large' },
+      proxies: { ...proxies, find: () => 'too-large' },
       streamer: { ...NO_STREAMER, stream: async () => stream },
     }))
     await request(ASK)
@@ -187,7 +187,7 @@ describe('the limits', () => {
     const { request, metrics } = await start(({ proxies }) => ({
       proxies: {
         ...proxies,
-        findEndpoints() {
+        find() {
           throw new TypeError('a defect')
         },
       },
