@@ -97,10 +97,7 @@ export function createHttpApp(parts: HttpParts) {
   function errorOf({ id }: RequestContext, failure: unknown): ApiError {
     const error = toApiError(failure)
     if (error.status >= 500 && !(failure instanceof StoreError)) {
-      log.sayRepeated(
-        `request ${id} failed: ${explain(failure)}`,
-        `requests failed: ${messageOf(failure)}`,
-      )
+      log.sayRepeated(`request ${id} failed: ${explain(failure)}`, `failed: ${messageOf(failure)}`)
     }
     return error
   }
