@@ -4,6 +4,9 @@ import { DAY_MS, HOUR_MS, utcDay } from '../lib/time.ts'
 /** Days that are kept, including today. */
 export const HISTORY_DAYS = 90
 
+/** Seconds between two writes of what was counted in memory (contract F3). */
+export const FLUSH_SECONDS = 30
+
 /** The use of a key on a UTC day, see `utcDay`. */
 export type DayUse = {
   day: number
@@ -57,18 +60,10 @@ export function mergeDays(one: readonly DayUse[], two: readonly DayUse[]): DayUs
 /** The use of a key on a day that is not written yet. */
 export type PendingUse = DayUse & { id: string; hours: number[] }
 
-/**
- * `take('some')` is called every second and writes everything within two rounds of so many calls, which
- * is 30 seconds (contract F3). Writing thousands of keys at once would delay requests.
- */
-const ROUND_CALLS = 15
-
 /** Counts the use of keys in memory until it is written. */
 export function createUseBuffer() {
-  /** By UTC day and key, in the order of their first change. */
+  /** By UTC day and key. */
   const byDay = new Map<number, Map<string, PendingUse>>()
-  const all = () => byDay.values().flatMap(ofDay => ofDay.values())
-  const round = { callsLeft: 0, share: 0 }
 
   function pendingOf(id: string, day: number): PendingUse {
     const ofDay = byDay.get(day) ?? new Map<string, PendingUse>()
@@ -98,38 +93,26 @@ export function createUseBuffer() {
       pending.requests += n
     },
 
-    /** Removes and returns everything, or the share of one call in a round. */
-    take(keys: 'some' | 'all'): PendingUse[] {
-      const size = byDay.values().reduce((sum, ofDay) => sum + ofDay.size, 0)
-      if (round.callsLeft === 0) {
-        round.callsLeft = ROUND_CALLS
-        round.share = Math.ceil(size / ROUND_CALLS)
-      }
-      if (keys === 'some') round.callsLeft -= 1
-      const taken = [...all().take(keys === 'all' ? size : round.share)]
-      for (const { id, day } of taken) byDay.get(day)?.delete(id)
-      for (const [day, { size }] of byDay) if (size === 0) byDay.delete(day)
+    /** Removes and returns everything. */
+    take(): PendingUse[] {
+      const taken = [...byDay.values()].flatMap(ofDay => [...ofDay.values()])
+      byDay.clear()
       return taken
     },
 
     /** Takes days back after a flush has failed. */
     putBack(taken: readonly PendingUse[]): void {
-      const later = [...all()]
-      byDay.clear()
-      for (const { id, day, requests, records, refused, hours } of [...taken, ...later]) {
-        const pending = pendingOf(id, day)
-        pending.requests += requests
-        pending.records += records
-        pending.refused += refused
-        pending.hours = addHours(pending.hours, hours)
+      for (const use of taken) {
+        const pending = pendingOf(use.id, use.day)
+        Object.assign(pending, addDays(pending, use))
       }
     },
 
     /** Returns the days of a key that the store lacks. `writing`: the days in a flush that runs. */
     daysOf: (id: string, writing: Iterable<PendingUse> = []): DayUse[] =>
       [...byDay.values().map(ofDay => ofDay.get(id)), ...writing]
-        .filter(pending => pending !== undefined)
-        .filter(pending => pending.id === id)
+        .filter(use => use !== undefined)
+        .filter(use => use.id === id)
         .map(({ id: _, ...use }) => use),
   }
 }

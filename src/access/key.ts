@@ -61,12 +61,6 @@ export type ListedKey = Omit<KeySummary, 'lastSeenMs'> & {
 /** A key that is accepted, and when it ends. */
 export type EndingKey = Pick<KeyProperties, 'id' | 'label'> & { expiresAt: number }
 
-/** A key whose day is used up: its requests, or the networks that it was served. */
-export type FullKey = Pick<KeyProperties, 'id' | 'label'> & {
-  limit: 'daily' | 'subnets'
-  quota: number
-}
-
 /** When an old secret ends: with its overlap, or with its key if that is earlier. */
 export const secretEnd = (overlapUntilMs: number, { expiresAt }: KeyProperties): number =>
   Math.min(overlapUntilMs, expiresAt ?? overlapUntilMs)

@@ -7,7 +7,6 @@ import type { Waited } from '../lib/turn-batch.ts'
 import type { AnswerUse, KeyUse } from './history.ts'
 import type {
   EndingKey,
-  FullKey,
   KeyChanges,
   KeyRecord,
   KeySummary,
@@ -77,8 +76,8 @@ export interface UsageStore {
   reset(subject: SubjectsOfKind, part: UsagePart, nowMs: number): Awaitable<void>
   /** Adds a response to the use of its key, in memory; `flush` writes it. */
   note(use: AnswerUse): void
-  /** Writes the use of keys: everything, or, called every second, a part so that all is written in 30 s. */
-  flush(keys: 'some' | 'all'): Awaitable<void>
+  /** Writes the use of keys. Call it every `FLUSH_SECONDS`, and at the end. */
+  flush(): Awaitable<void>
   /** The use of keys (`demo` too) from one UTC day to another, inclusive. Other servers may have 30 s to write. */
   history(ids: readonly string[], fromDay: number, toDay: number): Awaitable<readonly KeyUse[]>
   /** Removes a slice of the usage that no limit counts any more; returns true if more may remain. */
@@ -124,12 +123,8 @@ export interface Registry {
     list(nowMs: number, ids?: readonly string[]): Awaitable<ListedKey[]>
     /** The next keys by id after one, at most so many. */
     scan(after: string, most: number, nowMs: number): Awaitable<KeySummary[]>
-    /** The key with an id, in one indexed lookup; `null` when there is none. */
-    read(id: string, nowMs: number): Awaitable<ListedKey | null>
     /** Of keys with a plan that end between two instants: those that end first, at most so many, and how many. */
     ending(fromMs: number, untilMs: number, most: number): Awaitable<SomeKeys<EndingKey>>
-    /** Accepted keys whose day is used up by now: at most so many, and how many. Not by their callers: as it should. */
-    full(nowMs: number, most: number): Awaitable<SomeKeys<FullKey>>
     /** How many keys are not revoked, and how many were used today; reads neither all nor their use. */
     count(nowMs: number): Awaitable<{ total: number; usedToday: number }>
     /** How many keys have each plan, revoked ones included; `null`: temporary ones. */

@@ -87,7 +87,6 @@ export function createAttention(parts: AttentionParts) {
       factOf('list', () => ({ ...observed.checks(latestMs), origin })),
       factOf('feeds', async () => (await observed.feeds()).filter(({ id }) => !isPaused(id))),
       factOf('refused', () => readRefused(nowMs)),
-      factOf('full', () => keys.full(nowMs, NAMED_KEYS)),
       factOf('ending', () => keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)),
       factOf('disk', observed.space),
       factOf('clock', async () => ({

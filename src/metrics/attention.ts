@@ -2,7 +2,7 @@
  * What needs the operator's attention (contract G3), decided from what was read of an installation: a row
  * for each reason. Console, metrics and `doctor` say it from here, in the same words.
  */
-import type { EndingKey, FullKey } from '../access/key.ts'
+import type { EndingKey } from '../access/key.ts'
 import type { KeyShare } from '../access/key-watch.ts'
 import type { Registry, SomeKeys } from '../access/ports.ts'
 import type { CheckerStatus } from '../checker/ports.ts'
@@ -39,7 +39,6 @@ export type Facts = {
   feeds: readonly Pick<FeedState, 'source' | 'error' | 'nextTryAt'>[]
   /** Keys that limits have refused within an hour, those refused most often first. */
   refused: readonly (KeyShare & { label: string })[]
-  full: SomeKeys<FullKey>
   /** The keys that end next. */
   ending: SomeKeys<EndingKey>
   disk: Space
@@ -176,14 +175,6 @@ const ROWS = {
         `(${percent(shareOf(key))}) by a limit`,
     ),
   ),
-  key_at_limit: row('full', '#keys', ({ keys, total }) =>
-    ofKeys(
-      keys,
-      ({ limit, quota }) =>
-        `has used up its ${several(quota, limit === 'daily' ? 'request' : 'network')} of the day`,
-      total,
-    ),
-  ),
   key_expiring: row('ending', '#keys', ({ keys, total }) =>
     ofKeys(keys, ({ expiresAt }) => `ends on ${formatDay(utcDay(expiresAt))}`, total),
   ),
@@ -254,10 +245,9 @@ export function judgeChecker(status: CheckerStatus | null, nowMs: number): Resul
   return finding(sentencesOn({ checker: status }, nowMs), queues)
 }
 
-/** Which keys are at a limit or end soon: that is allowed, and their customers may need something. */
+/** Which keys end soon: that is allowed, and their customers may need something. */
 export async function judgeKeys(keys: Registry['keys'], nowMs: number): Promise<Result> {
-  const full = await keys.full(nowMs, NAMED_KEYS)
   const ending = await keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)
-  const notes = sentencesOn({ full, ending }, nowMs)
-  return finding([], 'no key has used up its day, or ends within 7 days', notes)
+  const notes = sentencesOn({ ending }, nowMs)
+  return finding([], 'no key ends within 7 days', notes)
 }

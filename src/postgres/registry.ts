@@ -5,7 +5,6 @@
  */
 import {
   type EndingKey,
-  type FullKey,
   hashKey,
   type KeyChanges,
   type KeySummary,
@@ -106,17 +105,6 @@ const LISTED = `${SUMMARY},
 const SLICE = '(select * from proxylist.keys where id > $1 order by id limit $2::int)'
 const SCANNED = `${SUMMARY}, nullif(greatest(k.last_seen, u.latest), 0)::float8 as "lastSeenMs"
   ${fromKeys(SLICE)} order by k.id`
-
-const FULL = `
-  with clock as materialized (select (proxylist.now_ms() / 86400000)::int as today)
-  select k.id, k.label, case when u.requests >= p.daily then 'daily' else 'subnets' end as "limit",
-    (case when u.requests >= p.daily then p.daily else p.subnets end)::float8 as quota,
-    (count(*) over ())::float8 as total
-  ${fromKeys('proxylist.keys')}
-  where u.day >= today and k.revoked_at is null and p.enabled
-    and (k.expires_at is null or k.expires_at > $1::float8)
-    and (u.requests >= p.daily or ${countToday('served')} >= p.subnets)
-  order by k.id limit $2`
 
 /** A client returns bytes as `Buffer`, which is more than they are. */
 const bytesOf = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes)
@@ -284,9 +272,6 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
     scan: (after: string, most: number): Promise<KeySummary[]> =>
       query<KeySummary>(SCANNED, [after, most]),
 
-    read: async (id: string, nowMs: number): Promise<ListedKey | null> =>
-      (await query<ListedKey>(`${LISTED} where k.id = $2`, [nowMs, id]))[0] ?? null,
-
     async ending(fromMs: number, untilMs: number, most: number): Promise<SomeKeys<EndingKey>> {
       const keys = await query<EndingKey & { total: number }>(
         `select id, label, expires_at::float8 as "expiresAt", (count(*) over ())::float8 as total
@@ -294,11 +279,6 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
            and expires_at > $1::float8 and expires_at <= $2::float8 order by expires_at, id limit $3`,
         [fromMs, untilMs, most],
       )
-      return { keys, total: keys[0]?.total ?? 0 }
-    },
-
-    async full(nowMs: number, most: number): Promise<SomeKeys<FullKey>> {
-      const keys = await query<FullKey & { total: number }>(FULL, [nowMs, most])
       return { keys, total: keys[0]?.total ?? 0 }
     },
 

@@ -1,5 +1,6 @@
 /** Keys, plans and usage of a server: each write is lost, and so fails, when the file was removed or replaced. */
 import { join } from 'node:path'
+import { FLUSH_SECONDS } from '../access/history.ts'
 import type { KeyReader, Registry, UsageStore } from '../access/ports.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { ACCESS_SCRIPTS } from './access/file.ts'
@@ -59,18 +60,10 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   const keysOf = ({ keys }: Opened) => keys
   const keys: KeyReader & Registry['keys'] = {
     find: key => use(registry => registry.keys.find(key)),
-    ...forward(use, keysOf, [
-      'list',
-      'scan',
-      'read',
-      'ending',
-      'full',
-      'count',
-      'countByPlan',
-      'dump',
-    ]),
+    ...forward(use, keysOf, ['list', 'scan', 'ending', 'count', 'countByPlan', 'dump']),
     ...forward(change, keysOf, ['load', 'add', 'set', 'rotate', 'revoke', 'remove']),
   }
+  let ticks = 0
   const plansOf = ({ plans }: Opened) => plans
   const plans: Registry['plans'] = {
     ...forward(use, plansOf, ['list']),
@@ -84,7 +77,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     peek: (batch, nowMs) => use(registry => registry.usage.peek(batch, nowMs)),
     reset: (subject, part, nowMs) => write(store => store.reset(subject, part, nowMs)),
     note: answer => attempt(() => use(registry => registry.usage.note(answer))),
-    flush: keys => write(store => store.flush(keys)),
+    flush: () => write(store => store.flush()),
     history: (...range) => use(registry => registry.usage.history(...range)),
     prune: nowMs => use(registry => registry.usage.prune(nowMs)),
     probe() {
@@ -100,12 +93,13 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     hasKeys: (): boolean => use(registry => registry.keys.hasAny()),
     tick(): void {
       held.tick()
-      attempt(() => write(store => store.flush('some')))
+      ticks += 1
+      if (ticks % FLUSH_SECONDS === 0) attempt(() => write(store => store.flush()))
       attempt(() => use(({ db }) => checkpointer.tick(db)))
     },
     close(): void {
       checkpointer.close()
-      attempt(() => write(store => store.flush('all')))
+      attempt(() => write(store => store.flush()))
       attempt(() => write(store => store.fold()))
       held.close()
     },

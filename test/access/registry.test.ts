@@ -60,8 +60,8 @@ async function install({ install: make }: RegistryEngine) {
       return (await keys.add(made, T0)).id
     },
     async read(id: string, nowMs = T0): Promise<ListedKey> {
-      const key = await keys.read(id, nowMs)
-      if (key === null) throw new Error(`there is no key ${id}`)
+      const [key] = await keys.list(nowMs, [id])
+      if (key === undefined) throw new Error(`there is no key ${id}`)
       return key
     },
     async plan(name: string): Promise<Plan | null> {
@@ -117,7 +117,7 @@ describe('new keys', () => {
         expiresAt,
       }),
     ])
-    expect(await on.keys.read('another', T0)).toBeNull()
+    expect(await on.keys.list(T0, ['another'])).toHaveLength(0)
   })
 
   test('are added once, whatever became of them', async on => {
@@ -234,39 +234,6 @@ describe('keys that end', () => {
   })
 })
 
-describe('keys whose day is used up', () => {
-  test('are those that are accepted, by requests or by networks, and are counted on every machine', async on => {
-    await on.plans.set({ ...BUILT_IN_PLANS[0], name: 'two', daily: 2, subnets: null })
-    await on.plans.set({ ...BUILT_IN_PLANS[0], name: 'nets', daily: 9, subnets: 3 })
-    await on.plans.set({ ...BUILT_IN_PLANS[0], name: 'off', daily: 1, enabled: false })
-    const use = async (label: string, plan: string, times: number, more = {}): Promise<string> => {
-      const id = await on.add(`secret ${label}`, { label, plan, ...more })
-      await on.use(id, times, T0)
-      return id
-    }
-    const full = async (most = 9, nowMs = T0) => {
-      const { keys, total } = await on.open().keys.full(nowMs, most)
-      const said = keys.map(({ label, limit, quota }) => `${label}: ${quota} ${limit}`)
-      return { said: said.sort(), total }
-    }
-    expect(await full()).toEqual({ said: [], total: 0 })
-    await use('a', 'two', 2)
-    await use('b', 'two', 1)
-    await use('c', 'nets', 2) // three networks
-    await use('d', 'nets', 1)
-    await use('e', 'off', 2)
-    await use('f', 'two', 2, { expiresAt: T0 + 1000 })
-    await on.keys.revoke(await use('g', 'two', 2), T0)
-    const all = ['a: 2 daily', 'c: 3 subnets']
-    expect(await full()).toEqual({ said: [...all, 'f: 2 daily'], total: 3 })
-    expect(await full(9, T0 + 1000)).toEqual({ said: all, total: 2 })
-    expect((await full(1)).said).toHaveLength(1)
-    expect((await full(1)).total).toBe(3)
-    await on.at(T0 + DAY_MS)
-    expect(await full(9, T0 + DAY_MS)).toEqual({ said: [], total: 0 })
-  })
-})
-
 describe('a key that is rotated', () => {
   test('has a new secret; the one before it, and older ones, stay no longer than the overlap', async on => {
     const id = await on.add('secret one')
@@ -345,7 +312,7 @@ describe('the use of keys', () => {
     await on.keys.rotate(id, 'two', T0 + DAY_MS, T0)
     expect(await on.keys.remove(id)).toBe('removed')
     expect(await on.keys.remove(id)).toBe('unknown')
-    expect(await on.keys.read(id, T0)).toBeNull()
+    expect(await on.keys.list(T0, [id])).toHaveLength(0)
     expect(await on.ownerOf('one')).toBeNull()
     const at = { subject: keySubject(id), day: utcDay(T0) }
     expect(await on.usage.countNetworks([at])).toEqual([{ served: 0, callers: 0 }])
@@ -480,7 +447,7 @@ describe('two machines at once', () => {
     const { id } = await other.keys.add(key, T0)
     expect((await on.read(id)).plan).toBe('standard')
     await on.keys.revoke(id, T0 + 1)
-    expect((await other.keys.read(id, T0))?.revokedAt).toBe(T0 + 1)
+    expect((await other.keys.list(T0, [id]))[0]?.revokedAt).toBe(T0 + 1)
     await other.plans.set({ ...builtIn('classic'), count: 7 })
     expect((await on.plan('classic'))?.count).toBe(7)
   })

@@ -71,7 +71,6 @@ function watched(dir: string, reason: string) {
 type Watched = ReturnType<typeof watched>
 
 const row = (age: number) => [{ ip: '192.0.2.1:80', type: 'http', age }]
-const daily = () => dataDirectory(row(0), { daily: 2 })
 const asked =
   (path: string, times = 1) =>
   async ({ api }: Watched) => {
@@ -139,20 +138,6 @@ const CASES: readonly Case[] = [
     make: asked(ASK, 3),
     mend: on => on.pass(75 * 60),
     sentence: /^key \w{8} was refused 1 of 3 requests in the last hour \(33%\) by a limit$/,
-  },
-  {
-    reason: 'key_at_limit',
-    dir: daily,
-    make: asked(ASK, 2),
-    mend: on => on.change({}, '/reset'),
-    sentence: /^key \w{8} has used up its 2 requests of the day$/,
-  },
-  {
-    reason: 'key_at_limit',
-    dir: daily,
-    make: asked(ASK, 3),
-    mend: on => on.pass(DAY / 2), // midnight
-    sentence: /^key \w{8} has used up its 2 requests of the day$/,
   },
   {
     reason: 'key_expiring',
@@ -261,22 +246,9 @@ test('a feed that is paused fails nobody', async () => {
   expect([await failing(false), await failing(true)]).toEqual([['feed http://h/a: gone'], []])
 })
 
-test('a key that another server on the directory has admitted to its limit is said, and after a restart', async () => {
-  const dir = daily()
-  const other = watched(dir, '')
-  const on = watched(dir, 'key_at_limit')
-  expect(await on.said()).toEqual([])
-  await asked(ASK, 2)(other)
-  on.pass()
-  expect(await on.said()).toHaveLength(1)
-  on.stop()
-  other.stop()
-  expect(await watched(dir, 'key_at_limit').said()).toHaveLength(1)
-})
-
 test('what cannot be read is left out: the rest is said', async () => {
-  const on = watched(daily(), 'key_at_limit')
-  await asked(ASK, 2)(on)
+  const on = watched(dataDirectory(), 'key_expiring')
+  await on.change({ expires: '6d' })
   on.list.close()
   on.pass()
   expect(await on.said()).toHaveLength(1)

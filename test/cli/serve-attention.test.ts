@@ -9,7 +9,7 @@ import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
-describe('a stale list, a failing feed, a customer at a limit, a full disk and a wrong clock', () => {
+describe('a stale list, a failing feed, a full disk and a wrong clock', () => {
   test('are said in the same words by console and doctor, counted in metrics, and gone when they are mended', async () => {
     const { ask, run, reasons, readAgain, mend } = await startTroubled()
     const stateOf = async (): Promise<State> =>

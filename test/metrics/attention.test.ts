@@ -16,9 +16,6 @@ const node = { node: 'n1', address: '10.0.0.1:80', lagSeconds: 0, silentSeconds:
 const checkerOf = (more: Partial<CheckerStatus>): Partial<Facts> => ({
   checker: { ...CHECKER_STATUS, ...more },
 })
-const fullOf = (limit: 'daily' | 'subnets', total: number) => ({
-  full: { keys: [{ id: 'k1', label: '', limit, quota: 100 }], total },
-})
 const shareOf = (requests: number, refused: number) => ({
   refused: [{ id: 'k1', label: 'acme', requests, refused }],
 })
@@ -71,20 +68,6 @@ const CASES: readonly Case[] = [
     'key_refused',
     shareOf(100, 6),
     [['key acme (k1) was refused 6 of 100 requests in the last hour (6%) by a limit', '#keys/k1']],
-  ],
-  ['key_at_limit', { full: { keys: [], total: 0 } }, []],
-  [
-    'key_at_limit',
-    fullOf('daily', 1),
-    [['key k1 has used up its 100 requests of the day', '#keys/k1']],
-  ],
-  [
-    'key_at_limit',
-    fullOf('subnets', 500),
-    [
-      ['key k1 has used up its 100 networks of the day', '#keys/k1'],
-      ['and 499 more keys', '#keys'],
-    ],
   ],
   ['key_expiring', { ending: { keys: [], total: 0 } }, []],
   [

@@ -3,20 +3,17 @@ import { cpSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startConsole } from './console-page.ts'
 import { smallDisk } from './disk.ts'
-import { ASK, dataDirectory, T0 } from './fixtures.ts'
+import { dataDirectory, T0 } from './fixtures.ts'
 import { createClock, proxylist } from './program.ts'
 import { temporaryDirectory } from './temporary.ts'
 
 const row = (ip: string, age: number) => ({ ip: `${ip}:80`, type: 'http', age })
 
-/**
- * Its clock is an hour behind, its list stale, its feed missing, its customer at a limit, and, where this user
- * may mount one, its disk full.
- */
+/** Its clock is an hour behind, its list stale, its feed missing, and, where this user may mount one, its disk full. */
 export async function startTroubled() {
   const clock = createClock()
   clock.setClock(T0 - 3_600_000)
-  const made = dataDirectory([row('192.0.2.1', -300), row('192.0.2.2', 7200)], { daily: 1 })
+  const made = dataDirectory([row('192.0.2.1', -300), row('192.0.2.2', 7200)])
   const disk = smallDisk('40m')
   const dir = disk === null ? made : join(disk, 'data')
   if (disk !== null) cpSync(made, dir, { recursive: true })
@@ -26,13 +23,12 @@ export async function startTroubled() {
     fetch(`${server.admin}${path}`, {
       headers: { authorization: `Bearer ${server.url.split('#token=')[1]}` },
     })
-  await fetch(`${server.api}${ASK.slice('/api'.length)}&time=999999`)
   await server.says(/feed .* cannot be read/)
   let ms = T0 - 3_600_000
   const run = (...args: string[]) => proxylist([...args, '--data', dir], { env: clock.env })
   return {
     ...{ server, ask, run },
-    reasons: ['list_stale', 'feed_failing', 'key_at_limit', ...(disk ? ['disk'] : []), 'clock'],
+    reasons: ['list_stale', 'feed_failing', ...(disk ? ['disk'] : []), 'clock'],
     /** Moves the clock on, so that all is read again. */
     readAgain(): void {
       ms += 10_000
@@ -42,14 +38,8 @@ export async function startTroubled() {
       ms = T0
       clock.setClock(ms)
       writeFileSync(feed, 'http://192.0.2.9:80\n')
-      const [{ id }] = JSON.parse((await run('keys', 'list', '--json')).stdout)
-      for (const args of [
-        ['fetch', '--feed', feed],
-        ['keys', 'reset', id],
-      ]) {
-        const { exitCode, stderr } = await run(...args)
-        if (exitCode !== 0) throw new Error(stderr)
-      }
+      const { exitCode, stderr } = await run('fetch', '--feed', feed)
+      if (exitCode !== 0) throw new Error(stderr)
       if (disk !== null) Bun.spawnSync(['mount', '-o', 'remount,size=200m', disk])
       // What was read while it was half mended is read again.
       ms += 20_000

@@ -34,10 +34,10 @@ export type Engine = {
   /** Runs of a property test; a step takes longer where there is a server. */
   runs: number
   /** `snapshot`: options of SQLite's. */
-  open: (snapshot?: Partial<SnapshotOptions>) => Promise<TestUsage>
+  open: (snapshot?: SnapshotOptions) => Promise<TestUsage>
 }
 
-async function openSqlite(snapshot: Partial<SnapshotOptions> = {}): Promise<TestUsage> {
+async function openSqlite(snapshot: SnapshotOptions = {}): Promise<TestUsage> {
   const dir = temporaryDirectory()
   const opened: ReturnType<typeof openUsage>[] = []
   const add = () => {

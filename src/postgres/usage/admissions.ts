@@ -23,7 +23,7 @@ import {
 import type { Awaitable } from '../../lib/awaitable.ts'
 import { inTime, stopwatch, timerLater } from '../../lib/clock.ts'
 import { UnknownOutcome } from '../../lib/errors.ts'
-import { MINUTE_MS, utcDay } from '../../lib/time.ts'
+import { MINUTE_MS } from '../../lib/time.ts'
 import { BATCH_MAX, type Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
@@ -87,7 +87,6 @@ const tableOf = ({ find }: Grouped): UsageTable => ({
     if (usage == null) return
     usage.admissions.push(atMs)
     while (usage.admissions.length > kept) usage.admissions.shift()
-    usage.day = utcDay(atMs)
     usage.requests = requests
     usage.latestMs = atMs
   },
@@ -114,7 +113,7 @@ function readUsed([nowMs = 0, ...numbers]: readonly number[], groups: readonly G
     const atMs = Math.max(nowMs, latestMs)
     const admissions = new Array<number>(its.rule.window === null ? 0 : counted).fill(atMs)
     if (admissions.length > 0) admissions[0] = oldestMs
-    its.usage = { admissions, day: utcDay(atMs), requests, latestMs }
+    its.usage = { admissions, requests, latestMs }
   }
   return nowMs
 }

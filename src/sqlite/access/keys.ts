@@ -8,7 +8,6 @@ import {
   type Caller,
   DEMO_KEY,
   type EndingKey,
-  type FullKey,
   hashKey,
   type KeyChanges,
   type KeyRecord,
@@ -19,13 +18,12 @@ import {
   type StoredKey,
   shownPrefix,
 } from '../../access/key.ts'
-import { hashesOf, type Known, problemsOf } from '../../access/load.ts'
+import { type Known, problemsOf } from '../../access/load.ts'
 import type { NetworkSet } from '../../access/network-quota.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import type { KeyReader, LoadProblem, Registry, SomeKeys } from '../../access/ports.ts'
 import type { Subject, Usage } from '../../access/rate-limit.ts'
 import { createFifoMap } from '../../lib/bounded-map.ts'
-import { nextTurn } from '../../lib/errors.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
 import { dataVersionOf, rollBack } from '../database.ts'
@@ -33,14 +31,9 @@ import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
 type FoundRow = PlanRow & Omit<KeyRecord, 'caller'> & { id: string; plan: string | null }
 
-/** Used keys that are looked at while requests wait. */
-const FULL_SLICE = 500
-
-/** About how many bytes keys in memory take, and one of them besides its texts. */
+/** About how many bytes the cached keys take, and one of them besides its texts. */
 const KEYS_BYTES_MAX = 64 * 1024 * 1024
 const KEY_BYTES = 400
-/** Of texts that are no key: those of a crowd are looked for more than once. */
-const MISSING_BYTES_MAX = 4 * 1024 * 1024
 const bytesOf = (key: string, { label }: KeyRecord): number => KEY_BYTES + key.length + label.length
 
 const PLAN_OF_KEY = `join plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')`
@@ -59,18 +52,10 @@ const LISTED = `
       where o.key_id = k.id and o.expires_at > $nowMs) as oldSecretsUntil
   from keys k ${PLAN_OF_KEY}`
 
-const FULL = `
-  select k.id, label, iif(requests >= daily, 'daily', 'subnets') as "limit",
-    iif(requests >= daily, daily, subnets) as quota
-  from (select value ->> 0 as id, value ->> 1 as requests from json_each($used)) u
-    join keys k on k.id = u.id ${PLAN_OF_KEY}
-  where revoked_at is null and (expires_at is null or expires_at > $nowMs) and enabled
-    and (requests >= daily or ${countToday('served')} >= subnets)`
-
 type UsageReader = {
   usagesOf(batch: readonly Subject[]): Usage[]
-  /** The keys that have sent requests on a UTC day or later, and how many those are. */
-  usedOn(day: number): readonly (readonly [id: string, requests: number])[]
+  /** How many keys have sent requests on a UTC day or later. */
+  countKeysUsed(day: number): number
   removeNetworks(key: { kind: 'key'; id: string }): void
 }
 type Row<Key> = Omit<Key, 'requestsToday' | 'isEnabled'> & { isEnabled: 0 | 1 }
@@ -79,11 +64,9 @@ type ListRow = Row<Omit<ListedKey, 'oldSecretsUntil'>> & { oldSecretsUntil: stri
 /** What the keys of rows have used, in their order. */
 function usedBy(rows: readonly { id: string }[], usage: UsageReader, nowMs: number) {
   const today = utcDay(nowMs)
-  return usage
-    .usagesOf(rows.map(({ id }) => keySubject(id)))
-    .map(({ day, requests, latestMs }) => ({
-      ...{ requestsToday: day >= today ? requests : 0, latestMs },
-    }))
+  return usage.usagesOf(rows.map(({ id }) => keySubject(id))).map(({ requests, latestMs }) => ({
+    ...{ requestsToday: utcDay(latestMs) >= today ? requests : 0, latestMs },
+  }))
 }
 
 function listKeys(db: Database, usage: UsageReader, nowMs: number, ids?: readonly string[]) {
@@ -121,7 +104,6 @@ export function createKeyReader(db: Database) {
 
   // Records stay right until keys or plans change.
   const known = createFifoMap<string, KeyRecord>(KEYS_BYTES_MAX, bytesOf)
-  const missing = createFifoMap<string, null>(MISSING_BYTES_MAX, key => KEY_BYTES + key.length)
   const plans = new Map<string, Plan>()
   const countChanges = db.prepare<{ n: number }, []>('select n from key_changes')
   const version = oncePerTurn(dataVersionOf(db))
@@ -138,7 +120,6 @@ export function createKeyReader(db: Database) {
   /** Forgets all records: call this when this connection changes keys or plans. */
   function forget(): void {
     known.clear()
-    missing.clear()
     plans.clear()
   }
 
@@ -173,13 +154,11 @@ export function createKeyReader(db: Database) {
     /** The key's record, valid or not; `null` when there is no such key. */
     find(key: string): KeyRecord | null {
       forgetIfChanged()
-      const record = known.get(key) ?? missing.get(key)
+      const record = known.get(key)
       if (record !== undefined) return record
       const found = key === DEMO_KEY ? findDemo() : findStored(key)
-      // As a part of its URL, the key would keep all of that in memory.
-      const copy = Buffer.from(key).toString()
-      if (found === null) missing.set(copy, null)
-      else known.set(copy, found)
+      // A copy, because a part of a URL would keep all of the URL in memory.
+      if (found !== null) known.set(Buffer.from(key).toString(), found)
       return found
     },
     /** The id of the key that has or had this secret; `null` when there is none. */
@@ -222,25 +201,18 @@ export function createKeyWriter(db: Database): (key: StoredKey) => void {
   }
 }
 
-/** What a database has of keys to be stored: a few statements, as requests wait for the transaction. */
-function knownTo(db: Database, keys: readonly StoredKey[]): Known {
-  const texts = <T extends string[]>(sql: string, ...given: string[][]): T[] =>
-    db.query<T, string[]>(sql).values(...given.map(list => JSON.stringify(list))) as T[]
-  const hashes = keys.flatMap(hashesOf).map(hash => hash.toHex())
-  const given = '(select unhex(value) from json_each(?1))'
-  const secrets = texts<[hash: string, id: string]>(
-    `select lower(hex(hash)), key_id from old_secrets where hash in ${given}
-     union all select lower(hex(hash)), id from keys where hash in ${given}`,
-    hashes,
-  )
-  const ids = texts<[string]>(
-    'select id from keys where id in (select value from json_each(?))',
-    keys.map(({ id }) => id),
-  )
+/** What could collide with keys to be stored. */
+function knownTo(db: Database): Known {
+  const secrets = db
+    .query<{ id: string; hash: Uint8Array }, []>(
+      'select id, hash from keys union all select key_id, hash from old_secrets',
+    )
+    .all()
+  const plans = db.query<{ name: string }, []>('select name from plans').all()
   return {
-    ids: new Set(ids.flat()),
-    idOf: new Map(secrets),
-    plans: new Set(texts<[string]>('select name from plans').flat()),
+    ids: new Set(secrets.map(({ id }) => id)),
+    idOf: new Map(secrets.map(({ id, hash }) => [hash.toHex(), id])),
+    plans: new Set(plans.map(({ name }) => name)),
   }
 }
 
@@ -255,7 +227,6 @@ export function createKeyStore(db: Database, usage: UsageReader) {
      where revoked_at is null and plan is not null and expires_at > ? and expires_at <= ?
      order by expires_at, id limit ?`,
   )
-  const selectFull = db.prepare<FullKey, { used: string; nowMs: number; day: number }>(FULL)
   const countKeys = db.prepare<{ n: number }, []>(
     'select count(*) as n from keys where revoked_at is null',
   )
@@ -336,31 +307,14 @@ export function createKeyStore(db: Database, usage: UsageReader) {
       })
     },
 
-    read: (id: string, nowMs: number): ListedKey | null =>
-      listKeys(db, usage, nowMs, [id])[0] ?? null,
-
     ending(fromMs: number, untilMs: number, most: number): SomeKeys<EndingKey> {
       const keys = selectEnding.all(fromMs, untilMs, most)
       return { keys, total: keys[0]?.total ?? 0 }
     },
 
-    async full(nowMs: number, most: number): Promise<SomeKeys<FullKey>> {
-      const day = utcDay(nowMs)
-      const all = usage.usedOn(day)
-      const full: SomeKeys<FullKey> = { keys: [], total: 0 }
-      for (let at = 0; at < all.length; at += FULL_SLICE) {
-        if (at > 0) await nextTurn()
-        const used = JSON.stringify(all.slice(at, at + FULL_SLICE))
-        const found = selectFull.all({ used, nowMs, day })
-        full.keys.push(...found.slice(0, most - full.keys.length))
-        full.total += found.length
-      }
-      return full
-    },
-
     count: (nowMs: number): { total: number; usedToday: number } => ({
       total: countKeys.get()?.n ?? 0,
-      usedToday: usage.usedOn(utcDay(nowMs)).length,
+      usedToday: usage.countKeysUsed(utcDay(nowMs)),
     }),
 
     countByPlan: () => countByPlan.all(),
@@ -370,7 +324,7 @@ export function createKeyStore(db: Database, usage: UsageReader) {
     load(keys: readonly StoredKey[], isTrial: boolean): LoadProblem[] {
       db.run('begin immediate')
       try {
-        const problems = problemsOf(keys, knownTo(db, keys))
+        const problems = problemsOf(keys, knownTo(db))
         const isStored = problems.length === 0 && !isTrial
         if (isStored) keys.forEach(write)
         db.run(isStored ? 'commit' : 'rollback')

@@ -5,9 +5,8 @@ import type { Subject } from '../../access/rate-limit.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { dataVersionOf } from '../database.ts'
 
-/** Networks that `removeBefore` examines at a time, because requests wait. */
-const REMOVE_SLICE = 2_000
-
+/** Networks are removed so many days after theirs: no window lasts longer. */
+const KEEP_DAYS = 2
 /** Reading so many networks takes as long as looking up one. */
 const READ_AT_ONCE = 8
 /** Most counts in memory. */
@@ -26,19 +25,10 @@ export function createNetworkTable(db: Database) {
   const selectOne = db.prepare<{ network: string }, Row>(`select network ${ofSet} and network = ?5`)
   const selectCount = db.prepare<{ n: number }, OfSet>(`select count(*) as n ${ofSet}`)
   const insert = db.prepare<never, Row>('insert or ignore into networks values (?, ?, ?, ?, ?)')
-  const columns = 'subject_kind, subject_id, network_set, day, network'
-  const selectEnd = db.prepare<never, Row>(
-    `select ${columns} from networks where (${columns}) > (?, ?, ?, ?, ?)
-     order by ${columns} limit 1 offset ${REMOVE_SLICE - 1}`,
-  )
-  const remove = db.prepare<never, [...Row, ...Row, number]>(
-    `delete from networks where (${columns}) > (?, ?, ?, ?, ?) and (${columns}) <= (?, ?, ?, ?, ?)
-     and day < ?`,
-  )
+  const removeOld = db.prepare<never, OfSet>(`delete ${ofSet.replace('day =', 'day <')}`)
   const removeOf = db.prepare<never, [string, string]>(
     'delete from networks where subject_kind = ? and subject_id = ?',
   )
-  let round: { day: number; after: Row | null } = { day: 0, after: null }
   const version = dataVersionOf(db) // changes when other connections commit
   const counts = createBoundedMap<string, { [S in NetworkSet]: number }>(COUNTS_MAX)
   let seenVersion = version()
@@ -64,21 +54,14 @@ export function createNetworkTable(db: Database) {
     },
     addNetworks({ kind, id }, set, day, networks) {
       const known = count({ subject: { kind, id }, day })
+      const isFirst = known[set] === 0
+      if (isFirst && removeOld.run(kind, id, set, day - KEEP_DAYS).changes > 0) counts.clear()
       for (const each of networks) known[set] += insert.run(kind, id, set, day, each).changes
     },
+    /** Removes all networks of a subject. */
     removeOf({ kind, id }: Subject): void {
       counts.clear()
       removeOf.run(kind, id)
-    },
-    /** Examines a slice and removes earlier days from it; returns true if more may remain. */
-    removeBefore(day: number): boolean {
-      if (day !== round.day) round = { day, after: ['', '', '', 0, ''] }
-      if (round.after === null) return false
-      counts.clear()
-      const [end = null] = selectEnd.values(...round.after) as Row[]
-      remove.run(...round.after, ...(end ?? (['~', '', '', 0, ''] as Row)), day)
-      round.after = end
-      return end !== null
     },
   } satisfies NetworkTable & { [method: string]: unknown }
 }

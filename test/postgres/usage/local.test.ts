@@ -159,7 +159,7 @@ describe.skipIf(!HAS_POSTGRES)('other nodes are told', () => {
     await usage.reset(keySubject('k1'), 'window')
     await usage.reset({ kind: 'demo', id: null }, 'all')
     usage.note({ keyId: 'k1', records: 1, refused: 0, nowMs: 0 })
-    await usage.flush('all')
+    await usage.flush()
     expect(await heard()).toEqual([
       'usage key t1',
       `usage temp ${IP}`,

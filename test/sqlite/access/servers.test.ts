@@ -106,9 +106,7 @@ const anyWorld = fc.record({
   snapshots: fc.array(
     fc.record({
       chunkChars: fc.constantFrom(1, 40, 200, 8192),
-      removeMax: fc.integer({ min: 1, max: 5 }),
-      examineMax: fc.integer({ min: 1, max: 5 }),
-      behindMax: fc.integer({ min: 0, max: 9 }),
+      removeEvery: fc.integer({ min: 1, max: 5 }),
     }),
     { minLength: SERVERS, maxLength: SERVERS },
   ),

@@ -43,9 +43,6 @@ describe('an operator', () => {
 
     const badge = page.locator('.top .status')
     expect(await badge.textContent()).toBe(`${reasons.length} need attention`)
-    await causes.getByRole('link', { name: 'has used up its 1 request of' }).click()
-    await page.getByRole('heading', { level: 1, name: /^Key / }).waitFor()
-    await badge.click()
     await causes.getByRole('link', { name: 'feed.txt: cannot be read' }).click()
     await heading(page, 'Feeds').waitFor()
     await page.getByText('cannot be read').first().waitFor()
