@@ -22,19 +22,17 @@ import { type Known, problemsOf } from '../../access/load.ts'
 import type { NetworkSet } from '../../access/network-quota.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import type { KeyReader, LoadProblem, Registry, SomeKeys } from '../../access/ports.ts'
-import type { Subject, Usage } from '../../access/rate-limit.ts'
+import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import { createFifoMap } from '../../lib/bounded-map.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
-import { dataVersionOf, rollBack } from '../database.ts'
+import { rollBack } from '../database.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
 type FoundRow = PlanRow & Omit<KeyRecord, 'caller'> & { id: string; plan: string | null }
 
-/** About how many bytes the cached keys take, and one of them besides its texts. */
-const KEYS_BYTES_MAX = 64 * 1024 * 1024
-const KEY_BYTES = 400
-const bytesOf = (key: string, { label }: KeyRecord): number => KEY_BYTES + key.length + label.length
+/** Most keys that are cached. */
+const KEYS_MAX = 100_000
 
 const PLAN_OF_KEY = `join plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')`
 
@@ -61,12 +59,20 @@ type UsageReader = {
 type Row<Key> = Omit<Key, 'requestsToday' | 'isEnabled'> & { isEnabled: 0 | 1 }
 type ListRow = Row<Omit<ListedKey, 'oldSecretsUntil'>> & { oldSecretsUntil: string }
 
-/** What the keys of rows have used, in their order. */
-function usedBy(rows: readonly { id: string }[], usage: UsageReader, nowMs: number) {
+/** Adds to the rows of keys what these have used. */
+function withUse<R extends { id: string; isEnabled: 0 | 1 }>(
+  rows: readonly R[],
+  usage: UsageReader,
+  nowMs: number,
+) {
   const today = utcDay(nowMs)
-  return usage.usagesOf(rows.map(({ id }) => keySubject(id))).map(({ requests, latestMs }) => ({
-    ...{ requestsToday: utcDay(latestMs) >= today ? requests : 0, latestMs },
-  }))
+  const usages = usage.usagesOf(rows.map(({ id }) => keySubject(id)))
+  return rows.map((row, i) => {
+    const { requests, latestMs } = usages[i] ?? UNUSED
+    const requestsToday = utcDay(latestMs) >= today ? requests : 0
+    const { isEnabled, ...rest } = row
+    return { row: { ...rest, isEnabled: isEnabled === 1, requestsToday }, latestMs }
+  })
 }
 
 function listKeys(db: Database, usage: UsageReader, nowMs: number, ids?: readonly string[]) {
@@ -76,18 +82,12 @@ function listKeys(db: Database, usage: UsageReader, nowMs: number, ids?: readonl
       `${LISTED} where ${where} order by created_at, k.id`,
     )
     .all({ day: utcDay(nowMs), nowMs, ids: ids === undefined ? null : JSON.stringify(ids) })
-  const used = usedBy(rows, usage, nowMs)
-  return rows.map(
-    (row, i): ListedKey => ({
-      ...row,
-      isEnabled: row.isEnabled === 1,
-      requestsToday: used[i]?.requestsToday ?? 0,
-      oldSecretsUntil: JSON.parse(row.oldSecretsUntil),
-    }),
+  return withUse(rows, usage, nowMs).map(
+    ({ row }): ListedKey => ({ ...row, oldSecretsUntil: JSON.parse(row.oldSecretsUntil) }),
   )
 }
 
-/** Finds records by key. They are cached in memory, as is what is no key. */
+/** Finds records by key, and caches them in memory. */
 export function createKeyReader(db: Database) {
   const findCurrent = db.prepare<FoundRow, [Uint8Array]>(
     `select id, label, expires_at as expiresAt, revoked_at as revokedAt, plan, ${PLAN_COLUMNS}
@@ -102,12 +102,10 @@ export function createKeyReader(db: Database) {
     `select ${PLAN_COLUMNS} from plans p where name = ?`,
   )
 
-  // Records stay right until keys or plans change.
-  const known = createFifoMap<string, KeyRecord>(KEYS_BYTES_MAX, bytesOf)
+  const known = createFifoMap<string, KeyRecord>(KEYS_MAX)
   const plans = new Map<string, Plan>()
-  const countChanges = db.prepare<{ n: number }, []>('select n from key_changes')
-  const version = oncePerTurn(dataVersionOf(db))
-  let knownVersion = -1
+  const selectChanges = db.prepare<{ n: number }, []>('select n from key_changes')
+  const countChanges = oncePerTurn(() => selectChanges.get()?.n ?? 0)
   let knownChanges = -1
 
   /** The plan of a row: one object for all keys that have it. */
@@ -117,20 +115,13 @@ export function createKeyReader(db: Database) {
     return plan
   }
 
-  /** Forgets all records: call this when this connection changes keys or plans. */
-  function forget(): void {
+  /** Any process may change keys and plans. Most commits are admissions, which change none. */
+  function forgetIfChanged(): void {
+    const changes = countChanges()
+    if (changes === knownChanges) return
+    knownChanges = changes
     known.clear()
     plans.clear()
-  }
-
-  /** Most commits of other connections are admissions, which change no key. */
-  function forgetIfChanged(): void {
-    const current = version()
-    if (current === knownVersion) return
-    knownVersion = current
-    const changes = countChanges.get()?.n ?? 0
-    if (changes !== knownChanges) forget()
-    knownChanges = changes
   }
 
   function findDemo(): KeyRecord | null {
@@ -150,7 +141,6 @@ export function createKeyReader(db: Database) {
   }
 
   return {
-    forget,
     /** The key's record, valid or not; `null` when there is no such key. */
     find(key: string): KeyRecord | null {
       forgetIfChanged()
@@ -217,7 +207,7 @@ function knownTo(db: Database): Known {
 }
 
 export function createKeyStore(db: Database, usage: UsageReader) {
-  const { find, idOf, forget } = createKeyReader(db)
+  const { find, idOf } = createKeyReader(db)
   const write = createKeyWriter(db)
   const findStored = db.prepare<{ hash: Uint8Array; revokedAt: number | null }, [string]>(
     'select hash, revoked_at as revokedAt from keys where id = ?',
@@ -240,7 +230,6 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
   return {
     find,
-    forget,
 
     add: ({ key, ...rest }: NewKey, nowMs: number): { id: string; isNew: boolean } =>
       db
@@ -297,15 +286,11 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
     list: (nowMs: number, ids?: readonly string[]): ListedKey[] => listKeys(db, usage, nowMs, ids),
 
-    scan(after: string, most: number, nowMs: number): KeySummary[] {
-      const rows = selectNext.all(after, most)
-      const used = usedBy(rows, usage, nowMs)
-      return rows.map((row, i) => {
-        const { requestsToday, latestMs } = used[i] ?? { requestsToday: 0, latestMs: 0 }
-        const lastSeenMs = Math.max(row.lastSeenMs ?? 0, latestMs) || null
-        return { ...row, isEnabled: row.isEnabled === 1, requestsToday, lastSeenMs }
-      })
-    },
+    scan: (after: string, most: number, nowMs: number): KeySummary[] =>
+      withUse(selectNext.all(after, most), usage, nowMs).map(({ row, latestMs }) => ({
+        ...row,
+        lastSeenMs: Math.max(row.lastSeenMs ?? 0, latestMs) || null,
+      })),
 
     ending(fromMs: number, untilMs: number, most: number): SomeKeys<EndingKey> {
       const keys = selectEnding.all(fromMs, untilMs, most)
@@ -337,5 +322,5 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
     /** Whether there is a key. Unlike `list`, it reads neither all keys nor their usage. */
     hasAny: (): boolean => db.query('select 1 from keys limit 1').get() !== null,
-  } satisfies KeyReader & Registry['keys'] & { hasAny(): boolean; forget(): void }
+  } satisfies KeyReader & Registry['keys'] & { hasAny(): boolean }
 }

@@ -18,10 +18,6 @@ type ResetEntry = readonly ['reset', id: string, atMs: number, Kind, UsagePart]
 /** A change of usage as a batch of the log holds it, in JSON. */
 export type LogEntry = AdmissionEntry | RefundEntry | ResetEntry
 
-/** True if the snapshot of a chunk includes an entry already. */
-type IsIncluded = (chunk: number) => boolean
-const never: IsIncluded = () => false
-
 /** Collects functions that undo changes, if a transaction may fail; run them in reverse order. */
 export type UndoList = (() => void)[]
 
@@ -95,118 +91,117 @@ function saveState(usage: Usage): () => void {
   return () => void Object.assign(usage, before)
 }
 
-type ById = Map<string, Usage>
-/** The subjects of a chunk. */
-type Chunk = { readonly [kind in Kind]: ById }
+/** A subject of one kind. */
+type Known = Usage & { readonly id: string }
 const KINDS = ['key', 'demo', 'temp'] as const
-const emptyChunk = (): Chunk => ({ key: new Map(), demo: new Map(), temp: new Map() })
 
 /** The usage of subjects, in `count` chunks; empty at first. */
 export function createSubjects(count: number) {
-  let chunks: readonly Chunk[] = []
-  const at = (chunk: number) => chunks[chunk] as Chunk // `chunkOf` is below `count`
-  function clear(): void {
-    chunks = Array.from({ length: count }, emptyChunk)
-  }
-  clear()
+  const emptyChunks = (): Known[][] => Array.from({ length: count }, () => [])
+  const createKind = () => ({ byId: new Map<string, Known>(), chunks: emptyChunks() })
+  const kinds = { key: createKind(), demo: createKind(), temp: createKind() }
+  const inChunk = (kind: Kind, chunk: number): readonly Known[] => kinds[kind].chunks[chunk] ?? []
 
-  function admit(byId: ById, entry: AdmissionEntry, undo?: UndoList): void {
-    const [, id] = entry
-    const usage = byId.get(id)
-    if (usage === undefined) {
-      const added: Usage = { admissions: [], requests: 0, latestMs: 0 }
+  function add(kind: Kind, chunk: number, known: Known): void {
+    kinds[kind].byId.set(known.id, known)
+    kinds[kind].chunks[chunk]?.push(known)
+  }
+
+  function admit(entry: AdmissionEntry, undo?: UndoList): void {
+    const [kind, id] = entry
+    const { byId, chunks } = kinds[kind]
+    const known = byId.get(id)
+    if (known === undefined) {
+      const added = { id, admissions: [], requests: 0, latestMs: 0 }
+      const chunk = chunkOf(id, count)
       addAdmission(added, entry)
-      byId.set(id, added)
-      undo?.push(() => void byId.delete(id))
+      add(kind, chunk, added)
+      undo?.push(() => {
+        byId.delete(id)
+        chunks[chunk]?.pop()
+      })
       return
     }
     // Copying the usage, as `saveState` does, would make each admission a tenth slower.
-    const { requests, latestMs } = usage
-    const dropped = addAdmission(usage, entry)
+    const { requests, latestMs } = known
+    const dropped = addAdmission(known, entry)
     undo?.push(() => {
-      const admissions = [...dropped, ...usage.admissions.slice(0, -1)]
-      Object.assign(usage, { admissions, requests, latestMs })
+      const admissions = [...dropped, ...known.admissions.slice(0, -1)]
+      Object.assign(known, { admissions, requests, latestMs })
     })
   }
 
-  function change(byId: ById, id: string, work: (usage: Usage) => void, undo?: UndoList): void {
-    const usage = byId.get(id)
-    if (usage === undefined) return
-    undo?.push(saveState(usage))
-    work(usage)
-  }
-
-  function reset(entry: ResetEntry, isIncluded: IsIncluded, undo?: UndoList): void {
-    const [, id, , kind] = entry
-    for (const chunk of id === '' ? chunks.keys() : [chunkOf(id, count)]) {
-      if (isIncluded(chunk)) continue
-      const byId = at(chunk)[kind]
-      for (const each of id === '' ? byId.keys() : [id]) {
-        change(byId, each, usage => resetUsage(usage, entry), undo)
-      }
-    }
+  function change(known: Known | undefined, work: (usage: Usage) => void, undo?: UndoList): void {
+    if (known === undefined) return
+    undo?.push(saveState(known))
+    work(known)
   }
 
   return {
-    clear,
+    clear(): void {
+      for (const kind of KINDS) Object.assign(kinds[kind], createKind())
+    },
     /** All subjects and their usage. */
     all: (): (Subject & Usage)[] =>
-      chunks.flatMap(chunk =>
-        KINDS.flatMap(kind => [...chunk[kind]].map(([id, usage]) => ({ kind, id, ...usage }))),
-      ),
-    read: ({ kind, id }: Subject): Usage | null => at(chunkOf(id, count))[kind].get(id) ?? null,
+      KINDS.flatMap(kind => kinds[kind].chunks.flat().map(known => ({ kind, ...known }))),
+    read: ({ kind, id }: Subject): Usage | null => kinds[kind].byId.get(id) ?? null,
 
     /** Applies an entry of the log, except to chunks whose snapshot includes it already. */
-    apply(entry: LogEntry, isIncluded: IsIncluded = never, undo?: UndoList): void {
+    apply(entry: LogEntry, isIncluded?: (chunk: number) => boolean, undo?: UndoList): void {
+      const [name, id, atMs] = entry
       // JSON has no form for an instant like `NaN`
-      if (!Number.isSafeInteger(entry[2])) throw new RangeError(`${entry[2]} is not an instant`)
-      if (entry[0] === 'reset') return reset(entry, isIncluded, undo)
-      const [kind, id, atMs] = entry
-      const chunk = chunkOf(id, count)
-      if (isIncluded(chunk)) return
-      const byId = at(chunk)[kind]
-      if (entry.length === 5) admit(byId, entry, undo)
-      else change(byId, id, usage => removeAdmission(usage, atMs), undo)
+      if (!Number.isSafeInteger(atMs)) throw new RangeError(`${atMs} is not an instant`)
+      const isSkipped = (id: string): boolean => isIncluded?.(chunkOf(id, count)) ?? false
+      if (name === 'reset') {
+        const { byId } = kinds[entry[3]]
+        for (const each of id === '' ? byId.keys() : [id]) {
+          if (!isSkipped(each)) change(byId.get(each), usage => resetUsage(usage, entry), undo)
+        }
+      } else if (isSkipped(id)) {
+        return
+      } else if (entry.length === 5) {
+        admit(entry, undo)
+      } else {
+        change(kinds[name].byId.get(id), usage => removeAdmission(usage, atMs), undo)
+      }
     },
 
     /** How many keys have sent requests on a UTC day or later. */
     countKeysUsed: (day: number): number =>
-      chunks
+      kinds.key.byId
         .values()
-        .flatMap(({ key }) => key.values())
         .filter(({ requests, latestMs }) => requests > 0 && utcDay(latestMs) >= day)
         .reduce(n => n + 1, 0),
 
     /** The text of a chunk. */
-    save(chunk: number): string {
-      const saved: Saved[] = []
-      for (const kind of KINDS) {
-        for (const [id, usage] of at(chunk)[kind]) saved.push(toSaved(kind, id, usage))
-      }
-      return JSON.stringify(saved)
-    },
+    save: (chunk: number): string =>
+      JSON.stringify(
+        KINDS.flatMap(kind => inChunk(kind, chunk).map(known => toSaved(kind, known.id, known))),
+      ),
     /** Adds the subjects in the text of a chunk. */
     load(chunk: number, text: string): void {
-      const byKind = at(chunk)
       for (const [kind, id, requests, gaps, latest] of JSON.parse(text) as Saved[]) {
         const admissions = fromGaps(gaps)
-        byKind[kind].set(id, { admissions, requests, latestMs: latest ?? admissions.at(-1) ?? 0 })
+        const latestMs = latest ?? admissions.at(-1) ?? 0
+        add(kind, chunk, { id, admissions, requests, latestMs })
       }
     },
 
     /** Removes old subjects from a chunk, and returns them. */
-    forget(chunk: number, timeMs: number, keepMs: KeepMs, undo?: UndoList): (Subject & Usage)[] {
-      const removed: (Subject & Usage)[] = []
-      for (const kind of KINDS) {
-        const byId = at(chunk)[kind]
-        for (const [id, usage] of byId) {
-          if (usage.latestMs >= timeMs - keepMs[kind]) continue
-          byId.delete(id)
-          undo?.push(() => void byId.set(id, usage))
-          removed.push({ kind, id, ...usage })
-        }
-      }
-      return removed
-    },
+    forget: (chunk: number, timeMs: number, keepMs: KeepMs, undo?: UndoList): (Subject & Usage)[] =>
+      KINDS.flatMap(kind => {
+        const { byId, chunks } = kinds[kind]
+        const before = inChunk(kind, chunk)
+        const isOld = ({ latestMs }: Known): boolean => latestMs < timeMs - keepMs[kind]
+        const old = before.filter(isOld)
+        if (old.length === 0) return []
+        chunks[chunk] = before.filter(known => !isOld(known))
+        for (const { id } of old) byId.delete(id)
+        undo?.push(() => {
+          chunks[chunk] = [...before]
+          for (const known of old) byId.set(known.id, known)
+        })
+        return old.map(known => ({ kind, ...known }))
+      }),
   }
 }

@@ -85,7 +85,6 @@ export function createUsageStore(
       return result
     } catch (error) {
       log.rollBack()
-      networks.forgetCounts()
       if (db.inTransaction) rollback.run()
       throw error
     }
