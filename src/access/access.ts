@@ -35,14 +35,14 @@ export type Access = ReturnType<typeof createAccess>
 
 type Usage = Pick<
   UsageStore,
-  'admit' | 'bound' | 'consume' | 'countNetworks' | 'giveBack' | 'peek' | 'refuse'
+  'admit' | 'bound' | 'consume' | 'countNetworks' | 'refund' | 'peek' | 'refuse'
 >
 
 /**
  * Gives requests back in batches. Those that the store fails to take are kept, and given back before
  * the next admission or after a second, whichever is first.
  */
-function createGiveBack(usage: Usage, { within }: StoreTimeout, later: Later) {
+function createRefund(usage: Usage, { within }: StoreTimeout, later: Later) {
   let owed: Admitted[] = []
   let isRetrying = false
 
@@ -50,7 +50,7 @@ function createGiveBack(usage: Usage, { within }: StoreTimeout, later: Later) {
     const batch = owed
     owed = []
     try {
-      await usage.giveBack(batch)
+      await usage.refund(batch)
     } catch (error) {
       owed = [...batch, ...owed]
       retry()
@@ -73,7 +73,7 @@ function createGiveBack(usage: Usage, { within }: StoreTimeout, later: Later) {
 
   return {
     /** Resolves once it is given back; rejects when that has to be tried again. */
-    giveBack: (admitted: Admitted): Promise<unknown> => inBatch(admitted),
+    refund: (admitted: Admitted): Promise<unknown> => inBatch(admitted),
     /** Does `work` after what is owed was given back. A batch waits for both, no longer than it may wait at all. */
     before<T>(work: (waited?: Waited) => Awaitable<T>, waited?: Waited): Awaitable<T> {
       if (owed.length === 0) return work(waited)
@@ -91,7 +91,7 @@ const CONSUMING_EACH = 4
 /** Access control on stores. Requests of one turn of the event loop are admitted in one batch. */
 export function createAccess(keys: KeyReader, usage: Usage, later: Later = timerLater) {
   const timeout = createStoreTimeout(usage.bound)
-  const { giveBack, before } = createGiveBack(usage, timeout, later)
+  const { refund, before } = createRefund(usage, timeout, later)
   const admitInBatch = createTurnBatch((batch: readonly Admission[], waited) =>
     before(waitedSoFar => usage.admit(batch, waitedSoFar), waited),
   )
@@ -142,8 +142,8 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
      * Gives an admitted request back, once: its windows and its day are as if it had not been sent.
      * `instants` are those of its decision. Rejects when the store fails; it is then tried again.
      */
-    async giveBack(caller: Caller, ip: string, instants: readonly number[]): Promise<void> {
-      await giveBack({ rules: limitRulesOf(caller, ip), instants })
+    async refund(caller: Caller, ip: string, instants: readonly number[]): Promise<void> {
+      await refund({ rules: limitRulesOf(caller, ip), instants })
     },
 
     /** Consumes the network quotas of an answer, where the plan of the caller has them. */

@@ -60,10 +60,10 @@ export interface UsageStore {
    */
   refuse?(admission: Admission): Decision | null
   /**
-   * Gives admitted requests back: what their subjects have used is as if they had not been sent,
-   * also when others were admitted since then. Once for each; durable once it returns or resolves.
+   * Refunds admitted requests: the usage of their subjects is as if they had not been sent, also
+   * when others were admitted since then. Call it once for each; durable once it returns or resolves.
    */
-  giveBack(batch: readonly Admitted[]): Awaitable<void>
+  refund(batch: readonly Admitted[]): Awaitable<void>
   /** Adds networks to the sets of the day, or refuses and adds nothing; durable likewise. */
   consume(batch: readonly Consumption[], waited?: Waited): Awaitable<readonly NetworkDecision[]>
   /** What subjects have used, and the time by which that is judged; counts nothing. */

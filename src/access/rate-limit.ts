@@ -30,7 +30,7 @@ export type LimitRule = {
   daily: number | null
 }
 
-/** What a reset gives back: the admissions of a window, the requests of the day, or both. */
+/** What a reset clears: the admissions of a window, the requests of the day, or both. */
 export type UsagePart = 'window' | 'day' | 'all'
 
 /** A request to be admitted by all of its rules, or by none. */
@@ -73,8 +73,8 @@ export interface UsageTable {
 export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_MS))
 
 /**
- * The instant at which a request counts: the later of the clock and the last admission, also one
- * given back, so that a clock that steps back never admits more (contract B3).
+ * The instant at which a request counts: the later of the clock and the last admission, also a
+ * refunded one, so that a clock that steps back never admits more (contract B3).
  */
 export const instantOf = ({ latestMs }: Usage, nowMs: number): number => Math.max(nowMs, latestMs)
 
@@ -174,8 +174,8 @@ export function admit(usage: UsageTable, { rules, nowMs }: Admission): Decision 
   return { kind: 'refused', limits, by, retryAfterSeconds: wholeSeconds(longestWaitMs) }
 }
 
-/** Gives an admitted request back to all its rules (contract A2); `give` removes one admission. */
-export function giveBack(
+/** Refunds an admitted request to all its rules (contract A2); `give` removes one admission. */
+export function refund(
   give: (subject: Subject, atMs: number) => void,
   { rules, instants }: Admitted,
 ): void {

@@ -173,7 +173,7 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
     // Given back (A2, B9) are our failures, and long answers without a turn.
     if (sent !== null && (error.status >= 500 || error.code === 'RATE_LIMIT_EXCEEDED')) {
       progress.sent = null
-      return timeout.within(progress, giveBack(sent)).catch(() => null)
+      return timeout.within(progress, refund(sent)).catch(() => null)
     }
     if (missing === null) return null
     return timeout.within(progress, access.networkLimits(missing, nowMs)).then(
@@ -183,13 +183,13 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
   }
 
   /** Gives a request back; returns the status of its limits then. */
-  async function giveBack({
+  async function refund({
     caller,
     ip,
     decision,
   }: AdmittedRequest): Promise<readonly LimitStatus[]> {
     admissions.givenBack += 1
-    await access.giveBack(caller, ip, decision.instants)
+    await access.refund(caller, ip, decision.instants)
     return access.limits(caller, ip, clock()) // it may have waited long
   }
 }

@@ -67,7 +67,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   }
   const usage: UsageStore = {
     admit: batch => write(store => store.admit(batch)),
-    giveBack: batch => write(store => store.giveBack(batch)),
+    refund: batch => write(store => store.refund(batch)),
     consume: batch => write(store => store.consume(batch)),
     countNetworks: batch => use(registry => registry.usage.countNetworks(batch)),
     peek: (batch, nowMs) => use(registry => registry.usage.peek(batch, nowMs)),

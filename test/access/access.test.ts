@@ -90,7 +90,7 @@ function countedAccess() {
         return usage.consume(batch)
       },
       countNetworks: usage.countNetworks,
-      giveBack: usage.giveBack,
+      refund: usage.refund,
       peek: usage.peek,
     },
   )
@@ -249,9 +249,9 @@ describe('a request that is given back', () => {
       { find: () => null },
       {
         ...usage,
-        giveBack(batch) {
+        refund(batch) {
           if (isLocked) throw new Error('locked')
-          return usage.giveBack(batch)
+          return usage.refund(batch)
         },
       },
       run => {
@@ -277,7 +277,7 @@ describe('a request that is given back', () => {
     const { access, read, timers, setLocked, admit } = createWorld()
     const instants = await admit(T0)
     setLocked(true)
-    expect(await access.giveBack(FIVE, IP, instants).catch(String)).toContain('locked')
+    expect(await access.refund(FIVE, IP, instants).catch(String)).toContain('locked')
     timers.shift()?.()
     await null
     expect(timers).toHaveLength(1) // and so on, every second
@@ -293,7 +293,7 @@ describe('a request that is given back', () => {
     const { access, read, setLocked, admit } = createWorld()
     const instants = await admit(T0)
     setLocked(true)
-    await access.giveBack(FIVE, IP, instants).catch(() => {})
+    await access.refund(FIVE, IP, instants).catch(() => {})
     setLocked(false)
     await admit(T0 + 1)
     expect(read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
@@ -302,7 +302,7 @@ describe('a request that is given back', () => {
   test('of one turn is given back in one batch, several of a key too', async () => {
     const { access, read, admit } = createWorld()
     const sent = [await admit(T0), await admit(T0), await admit(T0 + 1)]
-    await Promise.all(sent.slice(0, 2).map(instants => access.giveBack(FIVE, IP, instants)))
+    await Promise.all(sent.slice(0, 2).map(instants => access.refund(FIVE, IP, instants)))
     expect(read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
   })
 })
@@ -317,14 +317,14 @@ test('what is owed keeps the next admission waiting no longer than its store all
     {
       ...usage,
       bound: { msMax: 20, elapsedMs: () => 0, failure: () => late },
-      giveBack() {
+      refund() {
         calls += 1
         if (calls === 1) throw new StoreError('locked')
         return new Promise(() => {})
       },
     },
   )
-  await access.giveBack(FIVE, IP, [T0]).catch(() => {})
+  await access.refund(FIVE, IP, [T0]).catch(() => {})
   expect(await access.admit(FIVE, IP, T0).catch(String)).toBe(String(late))
   expect(await access.admit(FIVE, IP, T0)).toMatchObject({ kind: 'admitted' })
 })

@@ -86,7 +86,7 @@ async function play(usage: TestUsage, steps: readonly Step[]) {
     async back(_, its) {
       const last = admitted.pop()
       if (last === undefined) return
-      await its.giveBack([last.back])
+      await its.refund([last.back])
       model.request(last.id, last.back.instants[0] ?? 0, -1)
     },
     async note({ key, records, refused }, its) {

@@ -152,7 +152,7 @@ describe('an admission', () => {
   test('an empty batch decides nothing', async its => {
     expect(await its.one.admit([])).toEqual([])
     expect(await its.one.consume([])).toEqual([])
-    await its.one.giveBack([])
+    await its.one.refund([])
   })
 })
 
@@ -169,7 +169,7 @@ describe('a request that is given back', () => {
     const lost = await its.admitted(both, T0)
     await its.admitted(regular({}, 'other'), T0 + 3 * DAY_MS)
     await its.prune(T0 + 3 * DAY_MS)
-    await its.one.giveBack([lost])
+    await its.one.refund([lost])
     expect((await its.read(K1)).admissions).toEqual([])
   })
 })
@@ -367,7 +367,7 @@ describe('the use of a key', () => {
     await its.usage.addKeys('k1')
     const lost = await its.admitted(FREE, T0)
     await its.admit(FREE, T0 + 1)
-    await its.one.giveBack([lost])
+    await its.one.refund([lost])
     expect(await its.days()).toEqual([dayWith(TODAY, NOON, 1)])
     expect((await its.use()).lastSeenMs).toBe(T0 + 1)
   })

@@ -232,7 +232,7 @@ describe('a request waits no longer than its store allows, whatever it asks of i
   const LATE = new StoreError('the database took too long for a request')
   /** A store whose clock is moved by hand, of which these methods hang. */
   const hanging =
-    (waitedMs: () => number, ...methods: readonly ('consume' | 'giveBack' | 'peek')[]): Exchange =>
+    (waitedMs: () => number, ...methods: readonly ('consume' | 'refund' | 'peek')[]): Exchange =>
     ({ usage }) => ({
       usage: {
         ...usage,
@@ -250,7 +250,7 @@ describe('a request waits no longer than its store allows, whatever it asks of i
     },
     {
       ...{ what: 'while it is given back', ...OF_SUBNETS, left: 'burst 1' },
-      ...{ exchange: hanging(() => 0, 'consume', 'giveBack'), cause: LATE },
+      ...{ exchange: hanging(() => 0, 'consume', 'refund'), cause: LATE },
     },
     {
       ...{ what: 'while its limits are read', limits: BURST_ONLY, ...BAD, left: '' },
@@ -358,9 +358,9 @@ describe('what an admitted request uses is given back', () => {
     const world = createWorld(BURST, ({ usage }) => ({
       usage: {
         ...usage,
-        giveBack(batch) {
+        refund(batch) {
           batches.push(batch.length)
-          return usage.giveBack(batch)
+          return usage.refund(batch)
         },
       },
     }))

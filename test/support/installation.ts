@@ -91,7 +91,7 @@ export async function runStep(usage: UsageStore, step: Step): Promise<Decision[]
   if (decision.kind === 'refused') {
     usage.note({ keyId: caller.id, records: 0, refused: 1, nowMs })
   } else if (isGivenBack) {
-    await usage.giveBack([{ rules, instants: decision.instants }])
+    await usage.refund([{ rules, instants: decision.instants }])
   } else {
     usage.note({ keyId: caller.id, records, refused: 0, nowMs })
     if (caller.kind === 'regular') {

@@ -79,7 +79,7 @@ export async function openPostgres(): Promise<TestUsage> {
       opened.push(usage)
       return {
         ...usage,
-        giveBack: batch => usage.giveBack(batch).finally(forgetAll),
+        refund: batch => usage.refund(batch).finally(forgetAll),
         reset: (subject, part) => usage.reset(subject, part).finally(forgetAll),
       }
     },

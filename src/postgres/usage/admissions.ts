@@ -13,8 +13,8 @@ import {
   type Admitted,
   admit,
   type Decision,
-  giveBack,
   type LimitRule,
+  refund,
   type Subject,
   UNUSED,
   type Usage,
@@ -249,15 +249,15 @@ export function createAdmitBatch(
 }
 
 /**
- * Returns a function that gives back once: when nobody knows whether that was done, it is not done
- * again, because a second time could give back what another request has used.
+ * Returns a function that refunds once: if the outcome is unknown, it does not try again, because a
+ * second time could refund what another request has used.
  */
-export const createGiveBack =
+export const createRefund =
   (query: Query, cache: RefusalCache) =>
   async (batch: readonly Admitted[]): Promise<void> => {
     const given: (Subject & { atMs: number })[] = []
     for (const admitted of batch) {
-      giveBack((subject, atMs) => given.push({ ...subject, atMs }), admitted)
+      refund((subject, atMs) => given.push({ ...subject, atMs }), admitted)
     }
     given.sort(byKey)
     try {

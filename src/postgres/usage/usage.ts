@@ -29,7 +29,7 @@ import {
   shownDatabase,
 } from '../connection.ts'
 import { isLockNotFree } from '../errors.ts'
-import { createAdmitBatch, createGiveBack } from './admissions.ts'
+import { createAdmitBatch, createRefund } from './admissions.ts'
 import { createKeyUse } from './key-use.ts'
 import { createNetworks } from './networks.ts'
 import { createDatabaseClock, createRefusalCache } from './refusals.ts'
@@ -222,7 +222,7 @@ export function createUsageStore(
     }),
     refuse: ({ rules }: Admission): Decision | null => refusals.refuse(rules),
 
-    giveBack: createGiveBack(queryAdmissions, refusals),
+    refund: createRefund(queryAdmissions, refusals),
     consume: networks.consume,
     countNetworks: networks.count,
 

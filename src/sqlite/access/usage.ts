@@ -8,7 +8,7 @@ import { HISTORY_DAYS } from '../../access/history.ts'
 import { consume } from '../../access/network-quota.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
 import type { UsageStore } from '../../access/ports.ts'
-import { admit, giveBack, type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
+import { admit, refund, type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { DAY_MS, HOUR_MS, SECOND_MS, utcDay } from '../../lib/time.ts'
 import { isBusy } from '../errors.ts'
@@ -105,8 +105,8 @@ export function createUsageStore(
       })
       return decisions
     },
-    giveBack(batch) {
-      inTransaction(() => batch.forEach(each => void giveBack(log.refund, each)))
+    refund(batch) {
+      inTransaction(() => batch.forEach(each => void refund(log.refund, each)))
       for (const refunded of batch) keyUse.count(refunded, -1)
     },
     consume: batch => inTransaction(() => batch.map(consumption => consume(tables, consumption))),

@@ -335,7 +335,7 @@ describe('a transaction that fails', () => {
       'broken',
     )
     const back = { rules: of('c').rules, instants: [T0 + 1] }
-    expect(() => usage.giveBack([back])).toThrow('broken')
+    expect(() => usage.refund([back])).toThrow('broken')
     expect(() => usage.reset({ kind: 'key', id: null }, 'all', T0)).toThrow('broken')
     expect(['a', 'b', 'c'].map(id => read(keySubject(id)))).toEqual(before)
     expect(read(keySubject('new')).admissions).toEqual([])
