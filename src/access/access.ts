@@ -24,7 +24,7 @@ export type Access = ReturnType<typeof createAccess>
 
 type Usage = Pick<
   UsageStore,
-  'admit' | 'bound' | 'consume' | 'countNetworks' | 'giveBack' | 'peek' | 'refuse'
+  'admit' | 'bound' | 'consume' | 'countNetworks' | 'refund' | 'peek' | 'refuse'
 >
 
 /**
@@ -35,8 +35,8 @@ export function createAccess(keys: KeyReader, usage: Usage) {
   const { within, measure } = createStoreTimeout(usage.bound)
   const admitInBatch = createTurnBatch(usage.admit)
   const consumeInBatch = createTurnBatch(usage.consume)
-  const refundInBatch = createTurnBatch(async (batch: Parameters<Usage['giveBack']>[0]) => {
-    await usage.giveBack(batch)
+  const refundInBatch = createTurnBatch(async (batch: Parameters<Usage['refund']>[0]) => {
+    await usage.refund(batch)
     return batch
   })
 

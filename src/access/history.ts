@@ -1,8 +1,11 @@
 /** The use of keys by hour and by UTC day, for 90 days: charts and reports, never a limit. */
 import { DAY_MS, HOUR_MS, utcDay } from '../lib/time.ts'
 
-/** How many days are kept, including today. */
+/** Days that are kept, including today. */
 export const HISTORY_DAYS = 90
+
+/** Seconds between two writes of what was counted in memory (contract F3). */
+export const FLUSH_SECONDS = 30
 
 /** The use of a key on a UTC day, see `utcDay`. */
 export type DayUse = {
@@ -19,7 +22,7 @@ export type DayUse = {
 /** The use of a key: the instant of its last admission, and its days, oldest first. */
 export type KeyUse = { lastSeenMs: number | null; days: readonly DayUse[] }
 
-/** The records and refusals that a response adds to the use of its key; the request itself is counted apart. */
+/** The records and refusals that a response adds to the use of its key. The request is counted elsewhere. */
 export type AnswerUse = { keyId: string; records: number; refused: number; nowMs: number }
 
 export const unusedDay = (day: number): DayUse => ({
@@ -57,21 +60,18 @@ export function mergeDays(one: readonly DayUse[], two: readonly DayUse[]): DayUs
 /** The use of a key on a day that is not written yet. */
 export type PendingUse = DayUse & { id: string; hours: number[] }
 
-/** `take('some')` is called every second; everything is written within 30 seconds (contract F3). */
-const WRITE_EVERY = 30
-
 /** Counts the use of keys in memory until it is written. */
 export function createUseBuffer() {
-  const byKey = new Map<string, PendingUse[]>()
-  let calls = 0
+  /** By UTC day and key. */
+  const byDay = new Map<number, Map<string, PendingUse>>()
 
   function pendingOf(id: string, day: number): PendingUse {
-    const days = byKey.get(id) ?? []
-    const known = days.find(use => use.day === day)
+    const ofDay = byDay.get(day) ?? new Map<string, PendingUse>()
+    if (ofDay.size === 0) byDay.set(day, ofDay)
+    const known = ofDay.get(id)
     if (known !== undefined) return known
     const pending = { ...unusedDay(day), id, hours: [] }
-    days.push(pending)
-    byKey.set(id, days)
+    ofDay.set(id, pending)
     return pending
   }
 
@@ -93,30 +93,26 @@ export function createUseBuffer() {
       pending.requests += n
     },
 
-    /** Removes and returns everything; with `some`, at every 30th call, and otherwise nothing. */
-    take(keys: 'some' | 'all'): PendingUse[] {
-      calls += 1
-      if (keys === 'some' && calls % WRITE_EVERY !== 0) return []
-      const taken = [...byKey.values()].flat()
-      byKey.clear()
+    /** Removes and returns everything. */
+    take(): PendingUse[] {
+      const taken = [...byDay.values()].flatMap(ofDay => [...ofDay.values()])
+      byDay.clear()
       return taken
     },
 
     /** Takes days back after a flush has failed. */
     putBack(taken: readonly PendingUse[]): void {
-      for (const { id, day, requests, records, refused, hours } of taken) {
-        const pending = pendingOf(id, day)
-        pending.requests += requests
-        pending.records += records
-        pending.refused += refused
-        pending.hours = addHours(pending.hours, hours)
+      for (const use of taken) {
+        const pending = pendingOf(use.id, use.day)
+        Object.assign(pending, addDays(pending, use))
       }
     },
 
     /** Returns the days of a key that the store lacks. `writing`: the days in a flush that runs. */
     daysOf: (id: string, writing: Iterable<PendingUse> = []): DayUse[] =>
-      [...(byKey.get(id) ?? []), ...writing]
-        .filter(pending => pending.id === id)
+      [...byDay.values().map(ofDay => ofDay.get(id)), ...writing]
+        .filter(use => use !== undefined)
+        .filter(use => use.id === id)
         .map(({ id: _, ...use }) => use),
   }
 }

@@ -109,8 +109,8 @@ export async function addKey({ keys, plans }: Registry, key: NewKey, nowMs: numb
 
 /** @throws RuleError when no key has this id. */
 export async function findKey(keys: Registry['keys'], id: string, nowMs: number) {
-  const key = await keys.read(id, nowMs)
-  if (key === null) throw unknownKey()
+  const [key] = await keys.list(nowMs, [id])
+  if (key === undefined) throw unknownKey()
   return key
 }
 

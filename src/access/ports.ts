@@ -60,10 +60,10 @@ export interface UsageStore {
    */
   refuse?(admission: Admission): Decision | null
   /**
-   * Gives admitted requests back: what their subjects have used is as if they had not been sent,
-   * also when others were admitted since then. Once for each; durable once it returns or resolves.
+   * Refunds admitted requests: the usage of their subjects is as if they had not been sent, also
+   * when others were admitted since then. Call it once for each; durable once it returns or resolves.
    */
-  giveBack(batch: readonly Admitted[]): Awaitable<void>
+  refund(batch: readonly Admitted[]): Awaitable<void>
   /** Adds networks to the sets of the day, or refuses and adds nothing; durable likewise. */
   consume(batch: readonly Consumption[], waited?: Waited): Awaitable<readonly NetworkDecision[]>
   /** What subjects have used, and the time by which that is judged; counts nothing. */
@@ -76,8 +76,8 @@ export interface UsageStore {
   reset(subject: SubjectsOfKind, part: UsagePart, nowMs: number): Awaitable<void>
   /** Adds a response to the use of its key, in memory; `flush` writes it. */
   note(use: AnswerUse): void
-  /** Writes the use of keys. `some` is for calls every second: it writes everything every 30 seconds. */
-  flush(keys: 'some' | 'all'): Awaitable<void>
+  /** Writes the use of keys. Call it every `FLUSH_SECONDS`, and at the end. */
+  flush(): Awaitable<void>
   /** The use of keys (`demo` too) from one UTC day to another, inclusive. Other servers may have 30 s to write. */
   history(ids: readonly string[], fromDay: number, toDay: number): Awaitable<readonly KeyUse[]>
   /** Removes a slice of the usage that no limit counts any more; returns true if more may remain. */
@@ -123,8 +123,6 @@ export interface Registry {
     list(nowMs: number, ids?: readonly string[]): Awaitable<ListedKey[]>
     /** The next keys by id after one, at most so many. */
     scan(after: string, most: number, nowMs: number): Awaitable<KeySummary[]>
-    /** The key with an id, in one indexed lookup; `null` when there is none. */
-    read(id: string, nowMs: number): Awaitable<ListedKey | null>
     /** Of keys with a plan that end between two instants: those that end first, at most so many, and how many. */
     ending(fromMs: number, untilMs: number, most: number): Awaitable<SomeKeys<EndingKey>>
     /** How many keys are not revoked, and how many were used today; reads neither all nor their use. */

@@ -11,14 +11,14 @@ export type Subject = { readonly kind: 'key' | 'demo' | 'temp'; readonly id: str
 export type SubjectsOfKind = { kind: Subject['kind']; id: string | null }
 
 /**
- * What a subject has used: its last admissions in Unix milliseconds, oldest first, and the number
- * of its requests on the UTC day `day`, see `utcDay`. `latestMs` is the instant of its last
- * admission, also of one that was given back: no later one counts before it.
+ * What a subject has used: its last admissions in Unix milliseconds, oldest first. `latestMs` is the
+ * instant of the last one, also if it was refunded: no later one counts before it. `requests` is the
+ * number of requests on the UTC day of `latestMs`.
  */
-export type Usage = { admissions: number[]; day: number; requests: number; latestMs: number }
+export type Usage = { admissions: number[]; requests: number; latestMs: number }
 
 /** The usage of a subject without any. */
-export const UNUSED: Usage = { admissions: [], day: 0, requests: 0, latestMs: 0 }
+export const UNUSED: Usage = { admissions: [], requests: 0, latestMs: 0 }
 
 /**
  * The limits of a subject: at most `limit` requests in every interval of `ms` milliseconds, and at
@@ -30,7 +30,7 @@ export type LimitRule = {
   daily: number | null
 }
 
-/** What a reset gives back: the admissions of a window, the requests of the day, or both. */
+/** What a reset clears: the admissions of a window, the requests of the day, or both. */
 export type UsagePart = 'window' | 'day' | 'all'
 
 /** A request to be admitted by all of its rules, or by none. */
@@ -73,8 +73,8 @@ export interface UsageTable {
 export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_MS))
 
 /**
- * The instant at which a request counts: the later of the clock and the last admission, also one
- * given back, so that a clock that steps back never admits more (contract B3).
+ * The instant at which a request counts: the later of the clock and the last admission, also a
+ * refunded one, so that a clock that steps back never admits more (contract B3).
  */
 export const instantOf = ({ latestMs }: Usage, nowMs: number): number => Math.max(nowMs, latestMs)
 
@@ -91,7 +91,7 @@ function judge(rule: LimitRule, usage: Usage, nowMs: number) {
   const counted = window === null ? 0 : countWithin(admissions, atMs - window.ms, window.limit)
   const oldestMs = admissions[admissions.length - counted] ?? atMs
   const today = utcDay(atMs)
-  const requests = usage.day === today ? usage.requests : 0
+  const requests = utcDay(usage.latestMs) === today ? usage.requests : 0
   const isWindowFull = window !== null && counted >= window.limit
   const isDayFull = daily !== null && requests >= daily
   const windowWaitMs = isWindowFull ? oldestMs + window.ms - nowMs : 0
@@ -174,8 +174,8 @@ export function admit(usage: UsageTable, { rules, nowMs }: Admission): Decision 
   return { kind: 'refused', limits, by, retryAfterSeconds: wholeSeconds(longestWaitMs) }
 }
 
-/** Gives an admitted request back to all its rules (contract A2); `give` removes one admission. */
-export function giveBack(
+/** Refunds an admitted request to all its rules (contract A2); `give` removes one admission. */
+export function refund(
   give: (subject: Subject, atMs: number) => void,
   { rules, instants }: Admitted,
 ): void {

@@ -4,6 +4,7 @@
  * data directory, read by the code of one machine: selects, caches, streams and checks have no second form.
  */
 import { mkdirSync } from 'node:fs'
+import { FLUSH_SECONDS } from '../access/history.ts'
 import type { KeyReader } from '../access/ports.ts'
 import { type Clock, orAfter, stopwatch } from '../lib/clock.ts'
 import { CommandError, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
@@ -242,6 +243,7 @@ export async function openNode(given: NodeOptions) {
     const problem = freshness.problem()
     if (problem !== null) throw new StoreError(problem)
   }
+  let ticks = 0
   const follower = startFollower(
     { dir, url, timeoutMs },
     {
@@ -269,7 +271,7 @@ export async function openNode(given: NodeOptions) {
     await follower.close()
     list.close()
     keys.close()
-    await Promise.allSettled([usage.flush('all')])
+    await Promise.allSettled([usage.flush()])
     await closeStores()
   }
   return {
@@ -313,7 +315,13 @@ export async function openNode(given: NodeOptions) {
     /** To be called every second. */
     async tick(): Promise<void> {
       verify()
-      await Promise.allSettled([lock.tick(), usage.flush('some'), report.tick(usage.probe)])
+      ticks += 1
+      const isFlush = ticks % FLUSH_SECONDS === 0
+      await Promise.allSettled([
+        lock.tick(),
+        isFlush ? usage.flush() : null,
+        report.tick(usage.probe),
+      ])
     },
     close,
     [Symbol.asyncDispose]: close,

@@ -3,6 +3,7 @@ import type { AccessDump, UsedNetworks } from '../access/dump.ts'
 import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
 import type { Subject, Usage } from '../access/rate-limit.ts'
 import { CommandError, orAborted, UnknownOutcome } from '../lib/errors.ts'
+import { utcDay } from '../lib/time.ts'
 import { nextKeysVersion, storeKeysVersion } from './change-numbers.ts'
 import {
   type Connection,
@@ -52,7 +53,7 @@ async function selectJson<R>(query: Query, select: string): Promise<R[]> {
 type NetworkRow = Pick<UsedNetworks, 'set' | 'day'> & Subject & { hex: string; others: string[] }
 
 const USAGE =
-  'select kind, id, at as admissions, latest as "latestMs", day, requests from proxylist.usage'
+  'select kind, id, at as admissions, latest as "latestMs", requests from proxylist.usage'
 const NETWORKS = `
   select kind, id, network_set as "set", day, ${NETWORKS_HEX} as hex, others
   from proxylist.networks n where ${NETWORKS_SIZE} > 0`
@@ -141,8 +142,8 @@ async function insertDump(query: Query, dump: AccessDump): Promise<void> {
     insertRows(
       query,
       'usage',
-      usage.map(({ kind, id, admissions: at, latestMs: latest, day, requests }) => ({
-        ...{ kind, id, at, latest, day, requests },
+      usage.map(({ kind, id, admissions: at, latestMs: latest, requests }) => ({
+        ...{ kind, id, at, latest, day: utcDay(latest), requests },
       })),
     ),
   )

@@ -272,9 +272,6 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
     scan: (after: string, most: number): Promise<KeySummary[]> =>
       query<KeySummary>(SCANNED, [after, most]),
 
-    read: async (id: string, nowMs: number): Promise<ListedKey | null> =>
-      (await query<ListedKey>(`${LISTED} where k.id = $2`, [nowMs, id]))[0] ?? null,
-
     async ending(fromMs: number, untilMs: number, most: number): Promise<SomeKeys<EndingKey>> {
       const keys = await query<EndingKey & { total: number }>(
         `select id, label, expires_at::float8 as "expiresAt", (count(*) over ())::float8 as total

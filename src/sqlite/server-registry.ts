@@ -1,5 +1,6 @@
 /** Keys, plans and usage of a server: each write is lost, and so fails, when the file was removed or replaced. */
 import { join } from 'node:path'
+import { FLUSH_SECONDS } from '../access/history.ts'
 import type { KeyReader, Registry, UsageStore } from '../access/ports.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { LOCK_WAIT, takeLock } from './access/usage.ts'
@@ -41,11 +42,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   const write = <T>(work: (usage: Opened['usage']) => T): T => commit(({ usage }) => work(usage))
   /** Changes keys or plans, waiting for the transactions of other processes. */
   const change = <T>(work: (opened: Opened) => T): T =>
-    commit(opened => {
-      const result = takeLock(() => work(opened), LOCK_WAIT)
-      opened.keys.forget()
-      return result
-    })
+    commit(opened => takeLock(() => work(opened), LOCK_WAIT))
   /** Writes once for all probes of a turn, because that may wait. */
   const failureOfProbe = oncePerTurn((): unknown => {
     try {
@@ -58,9 +55,10 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   const keysOf = ({ keys }: Opened) => keys
   const keys: KeyReader & Registry['keys'] = {
     find: key => use(registry => registry.keys.find(key)),
-    ...forward(use, keysOf, ['list', 'scan', 'read', 'ending', 'count', 'countByPlan', 'dump']),
+    ...forward(use, keysOf, ['list', 'scan', 'ending', 'count', 'countByPlan', 'dump']),
     ...forward(change, keysOf, ['load', 'add', 'set', 'rotate', 'revoke', 'remove']),
   }
+  let ticks = 0
   const plansOf = ({ plans }: Opened) => plans
   const plans: Registry['plans'] = {
     ...forward(use, plansOf, ['list']),
@@ -68,13 +66,13 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   }
   const usage: UsageStore = {
     admit: batch => write(store => store.admit(batch)),
-    giveBack: batch => write(store => store.giveBack(batch)),
+    refund: batch => write(store => store.refund(batch)),
     consume: batch => write(store => store.consume(batch)),
     countNetworks: batch => use(registry => registry.usage.countNetworks(batch)),
     peek: (batch, nowMs) => use(registry => registry.usage.peek(batch, nowMs)),
     reset: (subject, part, nowMs) => write(store => store.reset(subject, part, nowMs)),
     note: answer => attempt(() => use(registry => registry.usage.note(answer))),
-    flush: keys => write(store => store.flush(keys)),
+    flush: () => write(store => store.flush()),
     history: (...range) => use(registry => registry.usage.history(...range)),
     prune: nowMs => use(registry => registry.usage.prune(nowMs)),
     probe() {
@@ -90,12 +88,13 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     hasKeys: (): boolean => use(registry => registry.keys.hasAny()),
     tick(): void {
       held.tick()
-      attempt(() => write(store => store.flush('some')))
+      ticks += 1
+      if (ticks % FLUSH_SECONDS === 0) attempt(() => write(store => store.flush()))
       attempt(() => use(({ db }) => checkpointer.tick(db)))
     },
     close(): void {
       checkpointer.close()
-      attempt(() => write(store => store.flush('all')))
+      attempt(() => write(store => store.flush()))
       attempt(() => write(store => store.fold()))
       held.close()
     },

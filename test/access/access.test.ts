@@ -77,7 +77,7 @@ describe('authenticate', () => {
 function countedAccess() {
   const { db, usage, read, networks, countRows, close } = openUsage()
   onCleanUp(close)
-  const counts = { admit: 0, consume: 0, giveBack: 0 }
+  const counts = { admit: 0, consume: 0, refund: 0 }
   const access = createAccess(
     { find: () => null },
     {
@@ -90,9 +90,9 @@ function countedAccess() {
         return usage.consume(batch)
       },
       countNetworks: usage.countNetworks,
-      giveBack(batch) {
-        counts.giveBack++
-        return usage.giveBack(batch)
+      refund(batch) {
+        counts.refund++
+        return usage.refund(batch)
       },
       peek: usage.peek,
     },
@@ -223,7 +223,7 @@ describe('a refund', () => {
     const sent = [await admit(world, T0), await admit(world, T0), await admit(world, T0 + 1)]
     const refund = (instants: number[]) => world.access.refund(unwaited(), FIVE, IP, instants)
     await Promise.all(sent.slice(0, 2).map(refund))
-    expect(world.counts.giveBack).toBe(1)
+    expect(world.counts.refund).toBe(1)
     expect(world.read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
   })
 

@@ -86,7 +86,7 @@ async function play(usage: TestUsage, steps: readonly Step[]) {
     async back(_, its) {
       const last = admitted.pop()
       if (last === undefined) return
-      await its.giveBack([last.back])
+      await its.refund([last.back])
       model.request(last.id, last.back.instants[0] ?? 0, -1)
     },
     async note({ key, records, refused }, its) {
@@ -102,14 +102,14 @@ async function play(usage: TestUsage, steps: readonly Step[]) {
       const kept = admitted.filter(({ id }) => id !== `k${key}`)
       admitted.splice(0, admitted.length, ...kept)
     },
-    flush: async (_, its) => its.flush('all'),
+    flush: async (_, its) => its.flush(),
     async restart({ server }, its) {
-      await its.flush('all')
+      await its.flush()
       servers[server] = usage.open()
     },
   }
   for (const step of steps) await takers[step.kind](step, servers[step.server] as UsageStore)
-  for (const its of servers) await its.flush('all')
+  for (const its of servers) await its.flush()
   const [first, last] = [utcDay(nowMs) - HISTORY_DAYS + 1, utcDay(nowMs)]
   const found: DayUse[][][] = []
   for (const its of servers) {
@@ -126,7 +126,7 @@ test.each(ENGINES.filter(({ isHere }) => isHere))(
     fc.assert(
       fc.asyncProperty(fc.array(anyStep, { minLength: 20, maxLength: 80 }), async steps => {
         // SQLite's snapshot is read and written all the time
-        const usage = await open({ chunks: 2, chunkChars: 200, removeMax: 4 })
+        const usage = await open({ chunks: 2, chunkChars: 200, removeEvery: 2 })
         try {
           const { found, expected } = await play(usage, steps)
           for (const each of found) expect(each).toEqual(expected)

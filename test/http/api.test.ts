@@ -175,7 +175,7 @@ describe('a request waits for its store no longer than its bound', () => {
   const never = (): Promise<never> => new Promise(() => {})
   /** Methods of the store that never answer. */
   const hanging =
-    (...methods: readonly ('consume' | 'giveBack' | 'peek')[]): Exchange =>
+    (...methods: readonly ('consume' | 'refund' | 'peek')[]): Exchange =>
     ({ usage }) => ({
       usage: {
         ...usage,
@@ -186,7 +186,7 @@ describe('a request waits for its store no longer than its bound', () => {
 
   test.each([
     ['networks are counted', '', hanging('consume'), 'DB_EXECUTE_FAILED', ALL_LEFT],
-    ['it is refunded', '', hanging('consume', 'giveBack'), 'DB_EXECUTE_FAILED', ONE_LESS],
+    ['it is refunded', '', hanging('consume', 'refund'), 'DB_EXECUTE_FAILED', ONE_LESS],
     ['limits are read', '&works=101', hanging('peek'), 'INVALID_PARAMETER', ''],
   ])('while %s', async (_, query, exchange, code, left) => {
     const service = await start({ ...BURST, subnets: 5 }, exchange)
@@ -278,9 +278,9 @@ describe('the manual’s sentence on refused requests', () => {
       },
       usage: {
         ...usage,
-        giveBack(batch) {
+        refund(batch) {
           if (isLocked) throw FAILURE
-          return usage.giveBack(batch)
+          return usage.refund(batch)
         },
       },
     }))

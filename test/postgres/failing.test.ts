@@ -15,7 +15,7 @@ import {
   type Query,
 } from '../../src/postgres/connection.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
-import { createAdmitBatch, createGiveBack } from '../../src/postgres/usage/admissions.ts'
+import { createAdmitBatch, createRefund } from '../../src/postgres/usage/admissions.ts'
 import { createDatabaseClock, createRefusalCache } from '../../src/postgres/usage/refusals.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { burst, IP, regular, unwaited } from '../support/limits.ts'
@@ -248,14 +248,14 @@ describe.skipIf(!HAS_POSTGRES)('a database that refuses', () => {
 describe('a give-back that fails', () => {
   const known = createRefusalCache(createDatabaseClock(() => 0))
   const rules = limitRulesOf(regular(burst(5, 5)), IP)
-  const giveBackWith = (failure: Error) =>
-    createGiveBack(async () => {
+  const refundWith = (failure: Error) =>
+    createRefund(async () => {
       throw failure
     }, known)([{ rules, instants: [1] }])
 
   test('is made again, unless nobody knows whether it was made', async () => {
-    expect(giveBackWith(new StoreError('nothing was sent'))).rejects.toThrow('nothing was sent')
-    await giveBackWith(new UnknownOutcome('the connection was lost')) // done, for its caller
+    expect(refundWith(new StoreError('nothing was sent'))).rejects.toThrow('nothing was sent')
+    await refundWith(new UnknownOutcome('the connection was lost')) // done, for its caller
   })
 })
 

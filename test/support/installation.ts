@@ -91,7 +91,7 @@ export async function runStep(usage: UsageStore, step: Step): Promise<Decision[]
   if (decision.kind === 'refused') {
     usage.note({ keyId: caller.id, records: 0, refused: 1, nowMs })
   } else if (isGivenBack) {
-    await usage.giveBack([{ rules, instants: decision.instants }])
+    await usage.refund([{ rules, instants: decision.instants }])
   } else {
     usage.note({ keyId: caller.id, records, refused: 0, nowMs })
     if (caller.kind === 'regular') {
@@ -111,7 +111,7 @@ export async function runStep(usage: UsageStore, step: Step): Promise<Decision[]
     }
   }
   if (reset !== null) await usage.reset(rule.subject, reset, nowMs)
-  await usage.flush('all')
+  await usage.flush()
   return [...decisions]
 }
 
@@ -122,8 +122,8 @@ const subjectsOf = (callers: readonly Caller[]): Subject[] => {
 }
 
 /** A store may have more in the same object. */
-const usageOf = ({ admissions, day, requests, latestMs }: Usage): Usage => ({
-  ...{ admissions: [...admissions], day, requests, latestMs },
+const usageOf = ({ admissions, requests, latestMs }: Usage): Usage => ({
+  ...{ admissions: [...admissions], requests, latestMs },
 })
 
 /** What limits count, with keys and plans. */

@@ -296,7 +296,7 @@ export function createLimiterOracle() {
     },
 
     /** Gives an admitted request back: it counts no more. */
-    giveBack(caller: Caller, ip: string, instants: readonly number[]): void {
+    refund(caller: Caller, ip: string, instants: readonly number[]): void {
       const { its } = lookUp(caller, ip)
       for (const [i, history] of its.entries()) markGivenBack(history, instants[i] ?? 0)
     },

@@ -114,7 +114,7 @@ export type OpenUsage = ReturnType<typeof openUsage>
  */
 export function openUsage(
   dir: string | null = null,
-  options: Partial<SnapshotOptions> = {},
+  options: SnapshotOptions = {},
   lockWait = LOCK_WAIT,
 ) {
   const file = dir === null ? ':memory:' : join(dir, ACCESS_FILE)

@@ -3,7 +3,7 @@ import { cpSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startConsole } from './console-page.ts'
 import { smallDisk } from './disk.ts'
-import { ASK, dataDirectory, T0 } from './fixtures.ts'
+import { dataDirectory, T0 } from './fixtures.ts'
 import { createClock, proxylist } from './program.ts'
 import { temporaryDirectory } from './temporary.ts'
 
@@ -26,7 +26,6 @@ export async function startTroubled() {
     fetch(`${server.admin}${path}`, {
       headers: { authorization: `Bearer ${server.url.split('#token=')[1]}` },
     })
-  await fetch(`${server.api}${ASK.slice('/api'.length)}&time=999999`)
   await server.says(/feed .* cannot be read/)
   let ms = T0 - 3_600_000
   const run = (...args: string[]) => proxylist([...args, '--data', dir], { env: clock.env })

@@ -34,10 +34,10 @@ export type Engine = {
   /** Runs of a property test; a step takes longer where there is a server. */
   runs: number
   /** `snapshot`: options of SQLite's. */
-  open: (snapshot?: Partial<SnapshotOptions>) => Promise<TestUsage>
+  open: (snapshot?: SnapshotOptions) => Promise<TestUsage>
 }
 
-async function openSqlite(snapshot: Partial<SnapshotOptions> = {}): Promise<TestUsage> {
+async function openSqlite(snapshot: SnapshotOptions = {}): Promise<TestUsage> {
   const dir = temporaryDirectory()
   const opened: ReturnType<typeof openUsage>[] = []
   const add = () => {
@@ -79,7 +79,7 @@ export async function openPostgres(): Promise<TestUsage> {
       opened.push(usage)
       return {
         ...usage,
-        giveBack: batch => usage.giveBack(batch).finally(forgetAll),
+        refund: batch => usage.refund(batch).finally(forgetAll),
         reset: (subject, part) => usage.reset(subject, part).finally(forgetAll),
       }
     },

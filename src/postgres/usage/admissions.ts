@@ -13,8 +13,8 @@ import {
   type Admitted,
   admit,
   type Decision,
-  giveBack,
   type LimitRule,
+  refund,
   type Subject,
   UNUSED,
   type Usage,
@@ -23,7 +23,7 @@ import {
 import type { Awaitable } from '../../lib/awaitable.ts'
 import { inTime, stopwatch, timerLater } from '../../lib/clock.ts'
 import { UnknownOutcome } from '../../lib/errors.ts'
-import { MINUTE_MS, utcDay } from '../../lib/time.ts'
+import { MINUTE_MS } from '../../lib/time.ts'
 import type { Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
@@ -88,7 +88,6 @@ const tableOf = ({ find }: Grouped): UsageTable => ({
     if (usage == null) return
     usage.admissions.push(atMs)
     while (usage.admissions.length > kept) usage.admissions.shift()
-    usage.day = utcDay(atMs)
     usage.requests = requests
     usage.latestMs = atMs
   },
@@ -115,7 +114,7 @@ function readUsed([nowMs = 0, ...numbers]: readonly number[], groups: readonly G
     const atMs = Math.max(nowMs, latestMs)
     const admissions = new Array<number>(its.rule.window === null ? 0 : counted).fill(atMs)
     if (admissions.length > 0) admissions[0] = oldestMs
-    its.usage = { admissions, day: utcDay(atMs), requests, latestMs }
+    its.usage = { admissions, requests, latestMs }
   }
   return nowMs
 }
@@ -251,15 +250,15 @@ export function createAdmitBatch(
 }
 
 /**
- * Returns a function that gives back once: when nobody knows whether that was done, it is not done
- * again, because a second time could give back what another request has used.
+ * Returns a function that refunds once: if the outcome is unknown, it does not try again, because a
+ * second time could refund what another request has used.
  */
-export const createGiveBack =
+export const createRefund =
   (query: Query, cache: RefusalCache) =>
   async (batch: readonly Admitted[]): Promise<void> => {
     const given: (Subject & { atMs: number })[] = []
     for (const admitted of batch) {
-      giveBack((subject, atMs) => given.push({ ...subject, atMs }), admitted)
+      refund((subject, atMs) => given.push({ ...subject, atMs }), admitted)
     }
     given.sort(byKey)
     try {

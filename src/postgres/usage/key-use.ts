@@ -90,8 +90,8 @@ export function createKeyUse(query: Query) {
     note: buffer.note,
 
     /** Writes buffered use. If the outcome of the write is unknown, it is not repeated. */
-    async flush(keys: 'some' | 'all'): Promise<void> {
-      const taken = buffer.take(keys)
+    async flush(): Promise<void> {
+      const taken = buffer.take()
       if (taken.length === 0) return
       for (const use of taken) writing.add(use)
       try {

@@ -29,7 +29,7 @@ import {
   shownDatabase,
 } from '../connection.ts'
 import { isLockNotFree } from '../errors.ts'
-import { createAdmitBatch, createGiveBack } from './admissions.ts'
+import { createAdmitBatch, createRefund } from './admissions.ts'
 import { createKeyUse } from './key-use.ts'
 import { createNetworks } from './networks.ts'
 import { createDatabaseClock, createRefusalCache } from './refusals.ts'
@@ -37,12 +37,12 @@ import { createDatabaseClock, createRefusalCache } from './refusals.ts'
 /** What a subject has used, and the time by the database's clock. */
 type Read = { usage: Usage; nowMs: number }
 type ReadRow = { nowMs: number; used: string | null }
-type UsedJson = { at: number[]; latest: number; day: number; requests: number }
+type UsedJson = { at: number[]; latest: number; requests: number }
 
 const READ = `
   select proxylist.now_ms()::float8 as "nowMs",
     case when u.kind is not null then json_build_object('at', u.at,
-      'latest', u.latest, 'day', u.day, 'requests', u.requests)::text end as used
+      'latest', u.latest, 'requests', u.requests)::text end as used
   from unnest($1::text[], $2::text[]) with ordinality s (kind, id, ordinal)
   left join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
   order by s.ordinal`
@@ -55,8 +55,8 @@ async function readUsage(
   const rows = await query<ReadRow>(READ, columnsOf(subjects, 'kind', 'id'), waitedMs)
   return rows.map(({ nowMs, used }) => {
     if (used === null) return { usage: UNUSED, nowMs }
-    const { at: admissions, latest: latestMs, day, requests }: UsedJson = JSON.parse(used)
-    return { usage: { admissions, latestMs, day, requests }, nowMs }
+    const { at: admissions, latest: latestMs, requests }: UsedJson = JSON.parse(used)
+    return { usage: { admissions, latestMs, requests }, nowMs }
   })
 }
 
@@ -65,24 +65,14 @@ const EXAMINE_SLICE = 2_000
 const REMOVE_SLICE = 200
 /** Networks are kept this long after their day: longer than any window. */
 const KEEP_DAYS = 2
-/** The newest days with use before today, which are kept however old they are. */
-const KEPT_DAYS = HISTORY_DAYS - 1
 
 /** Ages are measured from the clock or the last admission, whichever is earlier. */
 const PRUNE_TIME = `
   select least(proxylist.now_ms(), coalesce(max(latest), 0))::float8 as "timeMs" from proxylist.usage`
 
-/** Removes a slice of the days before one, but none of the newest before today. */
 const REMOVE_DAYS = `
-  with recursive newest (day, nth) as (
-    select (select max(day) from proxylist.days where day < $1), 1
-    union all
-    select (select max(d.day) from proxylist.days d where d.day < newest.day), nth + 1 from newest
-    where day is not null and nth < ${KEPT_DAYS}
-  )
   delete from proxylist.days where (day, key_id) in (
-    select day, key_id from proxylist.days
-    where day < least($1 - ${HISTORY_DAYS - 1}, (select min(day) from newest))
+    select day, key_id from proxylist.days where day < $1
     order by day, key_id limit ${REMOVE_SLICE} for update skip locked)
   returning day`
 
@@ -116,7 +106,7 @@ function createPrune(query: Query): () => Promise<boolean> {
     }
     const mayRemain =
       (await removes(REMOVE_NETWORKS, utcDay(timeMs - KEEP_DAYS * DAY_MS))) ||
-      (await removes(REMOVE_DAYS, utcDay(timeMs)))
+      (await removes(REMOVE_DAYS, utcDay(timeMs) - HISTORY_DAYS + 1))
     if (!mayRemain) round = null
     return mayRemain
   }
@@ -232,7 +222,7 @@ export function createUsageStore(
     }),
     refuse: ({ rules }: Admission): Decision | null => refusals.refuse(rules),
 
-    giveBack: createGiveBack(queryAdmissions, refusals),
+    refund: createRefund(queryAdmissions, refusals),
     consume: networks.consume,
     countNetworks: networks.count,
 

@@ -10,14 +10,13 @@ import { isStoreFailure } from '../errors.ts'
 import {
   chunkOf,
   createSubjects,
-  KEEP_ADDRESSES_MS,
   type KeepMs,
-  type Known,
   type LogEntry,
   saveSubjects,
   type UndoList,
 } from './subjects.ts'
 
+/** Only tests change these. */
 const DEFAULTS = {
   /** Chunks of the snapshot. Files depend on it: another number needs a migration. */
   chunks: 256,
@@ -26,14 +25,13 @@ const DEFAULTS = {
    * often. A higher one makes the log longer: it holds about `chunks` times as many.
    */
   chunkChars: 8192,
-  /** Most batches removed, subjects examined and keys removed at a time, because requests wait. */
-  removeMax: 500,
-  examineMax: 10_000,
-  forgetMax: 500,
-  /** A chunk is not behind if it lacks at most so many batches: they are read quickly. */
-  behindMax: 200,
+  /** After so many batches, up to twice as many are removed: seldom is cheaper, but requests wait for it. */
+  removeEvery: 256,
 }
-export type SnapshotOptions = typeof DEFAULTS
+export type SnapshotOptions = Partial<typeof DEFAULTS>
+
+/** A server that ends writes the chunks that lack more batches than this: fewer are read quickly. */
+const BEHIND_MAX = 200
 
 /** Differs from every version of the data. */
 const NO_VERSION = -1
@@ -61,19 +59,15 @@ const latestAdmission = (entries: readonly LogEntry[]): number =>
   )
 
 /** The usage in an open database. Call `catchUp` before reading or changing it. */
-export function createAdmissionLog(db: Database, options: Partial<SnapshotOptions> = {}) {
-  const { chunks, chunkChars, removeMax, examineMax, forgetMax, behindMax } = {
-    ...DEFAULTS,
-    ...options,
-  }
+export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) {
+  const { chunks, chunkChars, removeEvery } = { ...DEFAULTS, ...options }
   const subjects = createSubjects(chunks)
   /** The last batch that the snapshot of each chunk includes, as far as this process knows. */
   const throughs = new Array<number>(chunks).fill(0)
+  const throughOf = (chunk: number): number => throughs[chunk] ?? 0
   let lastId = 0
   /** The instant of the last admission, for `prune`. */
   let latestMs = 0
-  /** The length of the log when this process started, in characters. */
-  let logChars = 0
 
   // ---------------------------------------------------------------------------------------------
   // Catching up. Any number of processes append to the log. Ids of batches have no gaps: a process reads
@@ -93,20 +87,20 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
 
   const batchesAfter = (id: number) => selectBatches.values(id) as BatchRow[] // values() is untyped
 
-  function applyBatch([id, text]: BatchRow): void {
-    const isIncluded = (chunk: number): boolean => id <= (throughs[chunk] ?? 0)
-    const entries = JSON.parse(text) as LogEntry[]
-    for (const entry of entries) subjects.apply(entry, isIncluded)
-    latestMs = latestAdmission(entries) || latestMs
+  function applyBatches(batches: readonly BatchRow[]): void {
+    for (const [id, text] of batches) {
+      const entries = JSON.parse(text) as LogEntry[]
+      for (const entry of entries) subjects.apply(entry, chunk => id <= throughOf(chunk))
+      latestMs = latestAdmission(entries) || latestMs
+      lastId = id
+    }
   }
 
   /** Reads batches that other processes appended; returns false if compaction removed some of them. */
   function readNew(): boolean {
     const batches = batchesAfter(lastId)
-    const firstId = batches[0]?.[0] ?? lastId + 1
-    if (firstId !== lastId + 1) return false
-    for (const batch of batches) applyBatch(batch)
-    lastId = batches.at(-1)?.[0] ?? lastId
+    if (batches[0] !== undefined && batches[0][0] !== lastId + 1) return false
+    applyBatches(batches)
     return true
   }
 
@@ -119,12 +113,9 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
       subjects.load(chunk, usage)
       throughs[chunk] = through
     }
-    const through = Math.min(...throughs)
-    const batches = batchesAfter(Math.max(0, through - 1)) // compaction keeps the last one
     latestMs = 0
-    for (const batch of batches) applyBatch(batch)
-    lastId = batches.at(-1)?.[0] ?? through
-    logChars = batches.reduce((sum, [, { length }]) => sum + length, 0)
+    lastId = Math.min(...throughs)
+    applyBatches(batchesAfter(Math.max(0, lastId - 1))) // compaction keeps the last one
   })
 
   /** Reads what other processes changed. @throws StoreError if it is damaged. */
@@ -195,13 +186,12 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
     'delete from batches where id <= min(?, (select min(id) from batches) + ? - 1)',
   )
   let charsToNext = chunkChars
-  let batchesToRemoval = removeMax
 
   /** Writes a chunk; returns its size in characters. */
   function saveChunk(chunk: number): number {
     const text = subjects.save(chunk)
     insertChunk.run(chunk, lastId, text)
-    const before = throughs[chunk] ?? 0
+    const before = throughOf(chunk)
     undoList.push(() => {
       throughs[chunk] = before
     })
@@ -209,83 +199,63 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
     return text.length
   }
 
-  /** Removes batches that all chunks include, but not the last one; returns true if more may remain. */
-  const removeIncluded = (): boolean =>
-    removeBatches.run(Math.min(lastId - 1, ...throughs), removeMax).changes === removeMax
+  /** Removes batches that all chunks include, but not the last one. */
+  function removeIncluded(): void {
+    removeBatches.run(Math.min(lastId - 1, ...throughs), 2 * removeEvery)
+  }
 
   /**
    * Writes the chunk that is furthest behind, each time the log has grown by twice the length of the chunk
-   * before: saving a subject costs more than appending an entry. Removes batches twice as fast as they
-   * are appended.
+   * before: saving a subject costs more than appending an entry.
    */
   function compact(appendedChars: number): void {
     charsToNext -= appendedChars
     if (charsToNext <= 0) {
       charsToNext = Math.max(chunkChars, 2 * saveChunk(throughs.indexOf(Math.min(...throughs))))
     }
-    batchesToRemoval -= 2
-    if (batchesToRemoval > 0) return
-    batchesToRemoval = removeMax
-    removeIncluded()
+    if (lastId % removeEvery === 0) removeIncluded()
   }
 
-  /** The chunks that are far behind the log. */
-  const behind = (): number[] =>
-    [...throughs.keys()].filter(chunk => (throughs[chunk] ?? 0) < lastId - behindMax)
+  /** The chunks that lack many batches. */
+  const chunksBehind = (): number[] =>
+    [...throughs.keys()].filter(chunk => throughOf(chunk) < lastId - BEHIND_MAX)
 
   // ---------------------------------------------------------------------------------------------
-  // Pruning, within a transaction: removes subjects that no limit counts any more, in slices.
+  // Pruning, within transactions: removes subjects that no limit counts any more, a chunk at a time.
 
   const selectFirst = db.prepare<{ admissions: string }, []>(
     'select admissions from batches order by id limit 1',
   )
   /**
    * A prune in progress. It measures ages from `timeMs`, and goes on with `chunk`; every chunk has to
-   * include the batches up to `through`.
+   * include the batches up to `through`, so that the log holds no old addresses.
    */
   let round: { timeMs: number; chunk: number; through: number } | null = null
 
-  function beginRound(nowMs: number) {
+  function beginRound(nowMs: number, keepMs: KeepMs) {
     // The clock may run ahead, and be set back: then the usage until the last admission still counts.
     const timeMs = Math.min(nowMs, latestMs)
-    const entries = JSON.parse(selectFirst.get()?.admissions ?? '[]') as LogEntry[]
-    const isOld = entries.some(([, , atMs]) => atMs < timeMs - KEEP_ADDRESSES_MS)
-    const isLong = logChars > 2 * chunks * chunkChars // e.g. after a crash
-    logChars = 0
-    return { timeMs, chunk: 0, through: isOld || isLong ? lastId : 0 }
+    const first = JSON.parse(selectFirst.get()?.admissions ?? '[]') as LogEntry[]
+    const isOld = first.some(([, , atMs]) => atMs < timeMs - keepMs.demo)
+    return { timeMs, chunk: 0, through: isOld ? lastId : 0 }
   }
 
-  /** Removes a slice. Returns the removed subjects, the time of the round, and true if more may remain. */
+  /** Prunes a chunk. Returns the removed subjects, the time of the round, and whether chunks remain. */
   function prune(nowMs: number, keepMs: KeepMs) {
-    round ??= beginRound(nowMs)
-    const { timeMs, through } = round
-    const removed: Known[] = []
-    let examined = 0
-    let chars = 0
-    while (
-      round.chunk < chunks &&
-      examined < examineMax &&
-      removed.length < forgetMax &&
-      chars < chunkChars
-    ) {
-      const { chunk } = round
-      examined += subjects.inChunk(chunk).length
-      const old = subjects.forget(chunk, timeMs, keepMs, undoList)
-      removed.push(...old)
-      if (old.length > 0 || (throughs[chunk] ?? 0) < through) chars += saveChunk(chunk)
-      round.chunk += 1
-    }
-    const mayRemain = round.chunk < chunks || removeIncluded()
-    if (!mayRemain) round = null
-    return { removed, timeMs, mayRemain }
+    round ??= beginRound(nowMs, keepMs)
+    const { timeMs, through, chunk } = round
+    const removed = subjects.forget(chunk, timeMs, keepMs, undoList)
+    if (removed.length > 0 || throughOf(chunk) < through) saveChunk(chunk)
+    removeIncluded()
+    round = chunk + 1 < chunks ? { timeMs, through, chunk: chunk + 1 } : null
+    return { removed, timeMs, mayRemain: round !== null }
   }
 
   return {
     catchUp,
     read: subjects.read,
-    /** All subjects, by chunk. */
     subjects: subjects.all,
-    usedOn: subjects.usedOn,
+    countKeysUsed: subjects.countKeysUsed,
 
     record: ({ kind, id }: Subject, atMs: number, requests: number, kept: number): void =>
       append([kind, id, atMs, requests, kept]),
@@ -295,7 +265,7 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
     committed,
     rollBack,
 
-    behind,
+    chunksBehind,
     saveChunk,
     prune,
   }

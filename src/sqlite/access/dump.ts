@@ -25,11 +25,7 @@ export function readAccessDump(db: Database): AccessDump {
     return {
       plans: createPlanStore(db).list(),
       keys: readStoredKeys(db),
-      usage: [...log.subjects()]
-        .flat()
-        .map(({ kind, id, admissions, latestMs, day, requests }) => ({
-          ...{ kind, id, admissions: [...admissions], latestMs, day, requests },
-        })),
+      usage: log.subjects(),
       networks: db
         .query<NetworkRow, []>(NETWORKS)
         .all()

@@ -3,7 +3,6 @@ import type { Database } from 'bun:sqlite'
 import { type OpenMode, openDatabase } from '../database.ts'
 import schema from './schema.sql' with { type: 'text' }
 import schema2 from './schema-2.sql' with { type: 'text' }
-import schema2Usage from './schema-2-usage.sql' with { type: 'text' }
 
 /** Every commit changes the last pages of the log: small pages keep commits small. */
 const PAGE_BYTES = 1024
@@ -17,7 +16,7 @@ const SERVER_WAL_BYTES = 64 * 1024 * 1024
 /** The server waits for the write lock with `takeLock` instead. */
 const SERVER_BUSY_MS = 1
 
-export const ACCESS_SCRIPTS = [schema, `${schema2}\n${schema2Usage}`]
+export const ACCESS_SCRIPTS = [schema, schema2]
 
 /** Opens keys, plans and usage in `file`; see `openDatabase` for `mode` and errors. */
 export const openAccessFile = (file: string, mode: OpenMode = {}): Database =>

@@ -7,7 +7,6 @@ import {
   addDays,
   createUseBuffer,
   type DayUse,
-  HISTORY_DAYS,
   type KeyUse,
   mergeDays,
 } from '../../access/history.ts'
@@ -15,11 +14,11 @@ import { DEMO_KEY } from '../../access/key.ts'
 import type { Admitted, Subject } from '../../access/rate-limit.ts'
 
 /** Rows that `removeBefore` removes at a time, because requests wait. */
-const REMOVE_SLICE = 1_000
+const REMOVE_MAX = 1_000
 
-export type DayRow = Omit<DayUse, 'hours'> & { id: string; hours: string }
+type DayRow = Omit<DayUse, 'hours'> & { id: string; hours: string }
 
-export const toDayUse = ({ day, requests, records, refused, hours }: DayRow): DayUse => ({
+const toDayUse = ({ day, requests, records, refused, hours }: DayRow): DayUse => ({
   ...{ day, requests, records, refused },
   hours: JSON.parse(hours) as number[], // as `write` below writes it
 })
@@ -30,14 +29,14 @@ const keyOf = ({ kind, id }: Subject): string | null =>
 
 /** `latestOf` returns the last admission of a key that is in the log, else 0. */
 export function createKeyUse(db: Database, latestOf: (id: string) => number) {
+  const columns = 'key_id as id, day, requests, records, refused, hours'
   const select = db.prepare<DayRow, [days: string, ids: string]>(
-    `select key_id as id, day, requests, records, refused, hours from days
+    `select ${columns} from days
      where day in (select value from json_each(?)) and key_id in (select value from json_each(?))
      order by day`,
   )
   const selectOne = db.prepare<DayRow, [day: number, id: string]>(
-    `select key_id as id, day, requests, records, refused, hours from days
-     where day = ? and key_id = ?`,
+    `select ${columns} from days where day = ? and key_id = ?`,
   )
   const write = db.prepare<never, [number, string, number, number, number, string]>(
     `insert or replace into days (day, key_id, requests, records, refused, hours)
@@ -47,16 +46,6 @@ export function createKeyUse(db: Database, latestOf: (id: string) => number) {
   const remove = db.prepare<never, [day: number, most: number]>(
     `delete from days where (day, key_id) in
        (select day, key_id from days where day < ? limit ?)`,
-  )
-  // A seek for each day: `distinct` reads the rows of all keys.
-  const selectOldestKept = db.prepare<{ day: number | null }, [days: number]>(
-    `with recursive newest (day, nth) as (
-       select max(day), 1 from days
-       union all
-       select (select max(day) from days where day < newest.day), nth + 1 from newest
-       where day is not null and nth < ?
-     )
-     select min(day) as day from newest`,
   )
   const setSeen = db.prepare<never, { id: string; ms: number }>(
     'update keys set last_seen = max(coalesce(last_seen, 0), $ms) where id = $id',
@@ -89,8 +78,8 @@ export function createKeyUse(db: Database, latestOf: (id: string) => number) {
     },
 
     /** Adds buffered use to table `days`, in one transaction. */
-    flush(keys: 'some' | 'all', inTransaction: (work: () => void) => void): void {
-      const taken = buffer.take(keys)
+    flush(inTransaction: (work: () => void) => void): void {
+      const taken = buffer.take()
       if (taken.length === 0) return
       try {
         inTransaction(() => {
@@ -123,13 +112,9 @@ export function createKeyUse(db: Database, latestOf: (id: string) => number) {
       }
     },
 
-    /**
-     * Removes a slice of the days before `day`, but none of the newest `HISTORY_DAYS`: a clock that was
-     * ahead costs one day of history, not all. Returns true if more may remain.
-     */
-    removeBefore(day: number): boolean {
-      const oldestKept = selectOldestKept.get(HISTORY_DAYS)?.day ?? day
-      return remove.run(Math.min(day, oldestKept), REMOVE_SLICE).changes === REMOVE_SLICE
+    /** Removes a slice of the days before `day`. */
+    removeBefore(day: number): void {
+      remove.run(day, REMOVE_MAX)
     },
   }
 }

@@ -18,25 +18,21 @@ import {
   type StoredKey,
   shownPrefix,
 } from '../../access/key.ts'
-import { hashesOf, type Known, problemsOf } from '../../access/load.ts'
+import { type Known, problemsOf } from '../../access/load.ts'
 import type { NetworkSet } from '../../access/network-quota.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import type { KeyReader, LoadProblem, Registry, SomeKeys } from '../../access/ports.ts'
-import type { Subject, Usage } from '../../access/rate-limit.ts'
+import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import { createFifoMap } from '../../lib/bounded-map.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
-import { dataVersionOf, rollBack } from '../database.ts'
+import { rollBack } from '../database.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
 type FoundRow = PlanRow & Omit<KeyRecord, 'caller'> & { id: string; plan: string | null }
 
-/** About how many bytes keys in memory take, and one of them besides its texts. */
-const KEYS_BYTES_MAX = 64 * 1024 * 1024
-const KEY_BYTES = 400
-/** Of texts that are no key: those of a crowd are looked for more than once. */
-const MISSING_BYTES_MAX = 4 * 1024 * 1024
-const bytesOf = (key: string, { label }: KeyRecord): number => KEY_BYTES + key.length + label.length
+/** Most keys that are cached. */
+const KEYS_MAX = 100_000
 
 const PLAN_OF_KEY = `join plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')`
 
@@ -56,21 +52,27 @@ const LISTED = `
 
 type UsageReader = {
   usagesOf(batch: readonly Subject[]): Usage[]
-  /** The keys that have sent requests on a UTC day or later, and how many those are. */
-  usedOn(day: number): readonly (readonly [id: string, requests: number])[]
+  /** How many keys have sent requests on a UTC day or later. */
+  countKeysUsed(day: number): number
   removeNetworks(key: { kind: 'key'; id: string }): void
 }
 type Row<Key> = Omit<Key, 'requestsToday' | 'isEnabled'> & { isEnabled: 0 | 1 }
 type ListRow = Row<Omit<ListedKey, 'oldSecretsUntil'>> & { oldSecretsUntil: string }
 
-/** What the keys of rows have used, in their order. */
-function usedBy(rows: readonly { id: string }[], usage: UsageReader, nowMs: number) {
+/** Adds to the rows of keys what these have used. */
+function withUse<R extends { id: string; isEnabled: 0 | 1 }>(
+  rows: readonly R[],
+  usage: UsageReader,
+  nowMs: number,
+) {
   const today = utcDay(nowMs)
-  return usage
-    .usagesOf(rows.map(({ id }) => keySubject(id)))
-    .map(({ day, requests, latestMs }) => ({
-      ...{ requestsToday: day >= today ? requests : 0, latestMs },
-    }))
+  const usages = usage.usagesOf(rows.map(({ id }) => keySubject(id)))
+  return rows.map((row, i) => {
+    const { requests, latestMs } = usages[i] ?? UNUSED
+    const requestsToday = utcDay(latestMs) >= today ? requests : 0
+    const { isEnabled, ...rest } = row
+    return { row: { ...rest, isEnabled: isEnabled === 1, requestsToday }, latestMs }
+  })
 }
 
 function listKeys(db: Database, usage: UsageReader, nowMs: number, ids?: readonly string[]) {
@@ -80,18 +82,12 @@ function listKeys(db: Database, usage: UsageReader, nowMs: number, ids?: readonl
       `${LISTED} where ${where} order by created_at, k.id`,
     )
     .all({ day: utcDay(nowMs), nowMs, ids: ids === undefined ? null : JSON.stringify(ids) })
-  const used = usedBy(rows, usage, nowMs)
-  return rows.map(
-    (row, i): ListedKey => ({
-      ...row,
-      isEnabled: row.isEnabled === 1,
-      requestsToday: used[i]?.requestsToday ?? 0,
-      oldSecretsUntil: JSON.parse(row.oldSecretsUntil),
-    }),
+  return withUse(rows, usage, nowMs).map(
+    ({ row }): ListedKey => ({ ...row, oldSecretsUntil: JSON.parse(row.oldSecretsUntil) }),
   )
 }
 
-/** Finds records by key. They are cached in memory, as is what is no key. */
+/** Finds records by key, and caches them in memory. */
 export function createKeyReader(db: Database) {
   const findCurrent = db.prepare<FoundRow, [Uint8Array]>(
     `select id, label, expires_at as expiresAt, revoked_at as revokedAt, plan, ${PLAN_COLUMNS}
@@ -106,13 +102,10 @@ export function createKeyReader(db: Database) {
     `select ${PLAN_COLUMNS} from plans p where name = ?`,
   )
 
-  // Records stay right until keys or plans change.
-  const known = createFifoMap<string, KeyRecord>(KEYS_BYTES_MAX, bytesOf)
-  const missing = createFifoMap<string, null>(MISSING_BYTES_MAX, key => KEY_BYTES + key.length)
+  const known = createFifoMap<string, KeyRecord>(KEYS_MAX)
   const plans = new Map<string, Plan>()
-  const countChanges = db.prepare<{ n: number }, []>('select n from key_changes')
-  const version = oncePerTurn(dataVersionOf(db))
-  let knownVersion = -1
+  const selectChanges = db.prepare<{ n: number }, []>('select n from key_changes')
+  const countChanges = oncePerTurn(() => selectChanges.get()?.n ?? 0)
   let knownChanges = -1
 
   /** The plan of a row: one object for all keys that have it. */
@@ -122,21 +115,13 @@ export function createKeyReader(db: Database) {
     return plan
   }
 
-  /** Forgets all records: call this when this connection changes keys or plans. */
-  function forget(): void {
-    known.clear()
-    missing.clear()
-    plans.clear()
-  }
-
-  /** Most commits of other connections are admissions, which change no key. */
+  /** Any process may change keys and plans. Most commits are admissions, which change none. */
   function forgetIfChanged(): void {
-    const current = version()
-    if (current === knownVersion) return
-    knownVersion = current
-    const changes = countChanges.get()?.n ?? 0
-    if (changes !== knownChanges) forget()
+    const changes = countChanges()
+    if (changes === knownChanges) return
     knownChanges = changes
+    known.clear()
+    plans.clear()
   }
 
   function findDemo(): KeyRecord | null {
@@ -156,17 +141,14 @@ export function createKeyReader(db: Database) {
   }
 
   return {
-    forget,
     /** The key's record, valid or not; `null` when there is no such key. */
     find(key: string): KeyRecord | null {
       forgetIfChanged()
-      const record = known.get(key) ?? missing.get(key)
+      const record = known.get(key)
       if (record !== undefined) return record
       const found = key === DEMO_KEY ? findDemo() : findStored(key)
-      // As a part of its URL, the key would keep all of that in memory.
-      const copy = Buffer.from(key).toString()
-      if (found === null) missing.set(copy, null)
-      else known.set(copy, found)
+      // A copy, because a part of a URL would keep all of the URL in memory.
+      if (found !== null) known.set(Buffer.from(key).toString(), found)
       return found
     },
     /** The id of the key that has or had this secret; `null` when there is none. */
@@ -209,30 +191,23 @@ export function createKeyWriter(db: Database): (key: StoredKey) => void {
   }
 }
 
-/** What a database has of keys to be stored: a few statements, as requests wait for the transaction. */
-function knownTo(db: Database, keys: readonly StoredKey[]): Known {
-  const texts = <T extends string[]>(sql: string, ...given: string[][]): T[] =>
-    db.query<T, string[]>(sql).values(...given.map(list => JSON.stringify(list))) as T[]
-  const hashes = keys.flatMap(hashesOf).map(hash => hash.toHex())
-  const given = '(select unhex(value) from json_each(?1))'
-  const secrets = texts<[hash: string, id: string]>(
-    `select lower(hex(hash)), key_id from old_secrets where hash in ${given}
-     union all select lower(hex(hash)), id from keys where hash in ${given}`,
-    hashes,
-  )
-  const ids = texts<[string]>(
-    'select id from keys where id in (select value from json_each(?))',
-    keys.map(({ id }) => id),
-  )
+/** What could collide with keys to be stored. */
+function knownTo(db: Database): Known {
+  const secrets = db
+    .query<{ id: string; hash: Uint8Array }, []>(
+      'select id, hash from keys union all select key_id, hash from old_secrets',
+    )
+    .all()
+  const plans = db.query<{ name: string }, []>('select name from plans').all()
   return {
-    ids: new Set(ids.flat()),
-    idOf: new Map(secrets),
-    plans: new Set(texts<[string]>('select name from plans').flat()),
+    ids: new Set(secrets.map(({ id }) => id)),
+    idOf: new Map(secrets.map(({ id, hash }) => [hash.toHex(), id])),
+    plans: new Set(plans.map(({ name }) => name)),
   }
 }
 
 export function createKeyStore(db: Database, usage: UsageReader) {
-  const { find, idOf, forget } = createKeyReader(db)
+  const { find, idOf } = createKeyReader(db)
   const write = createKeyWriter(db)
   const findStored = db.prepare<{ hash: Uint8Array; revokedAt: number | null }, [string]>(
     'select hash, revoked_at as revokedAt from keys where id = ?',
@@ -255,7 +230,6 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
   return {
     find,
-    forget,
 
     add: ({ key, ...rest }: NewKey, nowMs: number): { id: string; isNew: boolean } =>
       db
@@ -312,18 +286,11 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
     list: (nowMs: number, ids?: readonly string[]): ListedKey[] => listKeys(db, usage, nowMs, ids),
 
-    scan(after: string, most: number, nowMs: number): KeySummary[] {
-      const rows = selectNext.all(after, most)
-      const used = usedBy(rows, usage, nowMs)
-      return rows.map((row, i) => {
-        const { requestsToday, latestMs } = used[i] ?? { requestsToday: 0, latestMs: 0 }
-        const lastSeenMs = Math.max(row.lastSeenMs ?? 0, latestMs) || null
-        return { ...row, isEnabled: row.isEnabled === 1, requestsToday, lastSeenMs }
-      })
-    },
-
-    read: (id: string, nowMs: number): ListedKey | null =>
-      listKeys(db, usage, nowMs, [id])[0] ?? null,
+    scan: (after: string, most: number, nowMs: number): KeySummary[] =>
+      withUse(selectNext.all(after, most), usage, nowMs).map(({ row, latestMs }) => ({
+        ...row,
+        lastSeenMs: Math.max(row.lastSeenMs ?? 0, latestMs) || null,
+      })),
 
     ending(fromMs: number, untilMs: number, most: number): SomeKeys<EndingKey> {
       const keys = selectEnding.all(fromMs, untilMs, most)
@@ -332,7 +299,7 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
     count: (nowMs: number): { total: number; usedToday: number } => ({
       total: countKeys.get()?.n ?? 0,
-      usedToday: usage.usedOn(utcDay(nowMs)).length,
+      usedToday: usage.countKeysUsed(utcDay(nowMs)),
     }),
 
     countByPlan: () => countByPlan.all(),
@@ -342,7 +309,7 @@ export function createKeyStore(db: Database, usage: UsageReader) {
     load(keys: readonly StoredKey[], isTrial: boolean): LoadProblem[] {
       db.run('begin immediate')
       try {
-        const problems = problemsOf(keys, knownTo(db, keys))
+        const problems = problemsOf(keys, knownTo(db))
         const isStored = problems.length === 0 && !isTrial
         if (isStored) keys.forEach(write)
         db.run(isStored ? 'commit' : 'rollback')
@@ -355,5 +322,5 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
     /** Whether there is a key. Unlike `list`, it reads neither all keys nor their usage. */
     hasAny: (): boolean => db.query('select 1 from keys limit 1').get() !== null,
-  } satisfies KeyReader & Registry['keys'] & { hasAny(): boolean; forget(): void }
+  } satisfies KeyReader & Registry['keys'] & { hasAny(): boolean }
 }

@@ -1,84 +1,45 @@
 /** The networks of quotas in SQLite (`access/network-quota.ts` decides). */
 import type { Database } from 'bun:sqlite'
-import type { NetworkSet, NetworkTable } from '../../access/network-quota.ts'
+import type { NetworkCounts, NetworkTable } from '../../access/network-quota.ts'
 import type { Subject } from '../../access/rate-limit.ts'
-import { createBoundedMap } from '../../lib/bounded-map.ts'
-import { dataVersionOf } from '../database.ts'
 
-/** Networks that `removeBefore` examines at a time, because requests wait. */
-const REMOVE_SLICE = 2_000
+/** Networks are removed so many days after theirs: no window lasts longer. */
+const KEEP_DAYS = 2
 
-/** Reading so many networks takes as long as looking up one. */
-const READ_AT_ONCE = 8
-/** Most counts in memory. */
-const COUNTS_MAX = 10_000
-
-/**
- * Counting a set of tens of thousands takes 1 ms, reading it 20 ms. So counts are cached until another
- * connection commits, and a set is read only for responses with many networks.
- */
 export function createNetworkTable(db: Database) {
-  const ofSet =
-    'from networks where subject_kind = ?1 and subject_id = ?2 and network_set = ?3 and day = ?4'
-  type OfSet = [kind: string, id: string, set: string, day: number]
-  type Row = [...OfSet, network: string]
-  const select = db.prepare<{ network: string }, OfSet>(`select network ${ofSet}`)
-  const selectOne = db.prepare<{ network: string }, Row>(`select network ${ofSet} and network = ?5`)
-  const selectCount = db.prepare<{ n: number }, OfSet>(`select count(*) as n ${ofSet}`)
-  const insert = db.prepare<never, Row>('insert or ignore into networks values (?, ?, ?, ?, ?)')
-  const columns = 'subject_kind, subject_id, network_set, day, network'
-  const selectEnd = db.prepare<never, Row>(
-    `select ${columns} from networks where (${columns}) > (?, ?, ?, ?, ?)
-     order by ${columns} limit 1 offset ${REMOVE_SLICE - 1}`,
+  const ofSet = 'subject_kind = ?1 and subject_id = ?2 and network_set = ?3'
+  type OfDay = [kind: string, id: string, set: string, day: number]
+  const selectCount = db.prepare<{ n: number }, OfDay>(
+    `select count(*) as n from networks where ${ofSet} and day = ?4`,
   )
-  const remove = db.prepare<never, [...Row, ...Row, number]>(
-    `delete from networks where (${columns}) > (?, ?, ?, ?, ?) and (${columns}) <= (?, ?, ?, ?, ?)
-     and day < ?`,
+  const selectLacking = db.prepare<{ network: string }, [...OfDay, networks: string]>(
+    `select value as network from json_each(?5) asked where not exists
+       (select 1 from networks where ${ofSet} and day = ?4 and network = asked.value)`,
   )
-  const removeOf = db.prepare<never, [string, string]>(
+  const insert = db.prepare<never, [...OfDay, network: string]>(
+    'insert or ignore into networks values (?, ?, ?, ?, ?)',
+  )
+  const removeOld = db.prepare<never, OfDay>(`delete from networks where ${ofSet} and day < ?4`)
+  const removeOf = db.prepare<never, [kind: string, id: string]>(
     'delete from networks where subject_kind = ? and subject_id = ?',
   )
-  let round: { day: number; after: Row | null } = { day: 0, after: null }
-  const version = dataVersionOf(db) // changes when other connections commit
-  const counts = createBoundedMap<string, { [S in NetworkSet]: number }>(COUNTS_MAX)
-  let seenVersion = version()
-  function count({ subject: { kind, id }, day }: { subject: Subject; day: number }) {
-    const current = version()
-    if (current !== seenVersion) counts.clear()
-    seenVersion = current
-    const name = `${day} ${kind} ${id}`
-    const countOf = (set: NetworkSet): number => selectCount.get(kind, id, set, day)?.n ?? 0
-    const known = counts.get(name) ?? { served: countOf('served'), callers: countOf('callers') }
-    counts.set(name, known)
-    return known
-  }
   return {
-    count,
-    forgetCounts: (): void => counts.clear(),
+    count({ subject: { kind, id }, day }: { subject: Subject; day: number }): NetworkCounts {
+      const countOf = (set: string): number => selectCount.get(kind, id, set, day)?.n ?? 0
+      return { served: countOf('served'), callers: countOf('callers') }
+    },
     compare({ kind, id }, set, day, networks) {
-      const used = count({ subject: { kind, id }, day })[set]
-      const readAll = () => new Set(select.all(kind, id, set, day).map(({ network }) => network))
-      const lookUp = { has: (each: string) => selectOne.get(kind, id, set, day, each) !== null }
-      const known = used > READ_AT_ONCE * networks.length ? lookUp : readAll()
-      return { used, lacking: new Set(networks.filter(each => !known.has(each))) }
+      const used = selectCount.get(kind, id, set, day)?.n ?? 0
+      const lacking = selectLacking.all(kind, id, set, day, JSON.stringify(networks))
+      return { used, lacking: new Set(lacking.map(({ network }) => network)) }
     },
     addNetworks({ kind, id }, set, day, networks) {
-      const known = count({ subject: { kind, id }, day })
-      for (const each of networks) known[set] += insert.run(kind, id, set, day, each).changes
+      removeOld.run(kind, id, set, day - KEEP_DAYS)
+      for (const each of networks) insert.run(kind, id, set, day, each)
     },
+    /** Removes all networks of a subject. */
     removeOf({ kind, id }: Subject): void {
-      counts.clear()
       removeOf.run(kind, id)
-    },
-    /** Examines a slice and removes earlier days from it; returns true if more may remain. */
-    removeBefore(day: number): boolean {
-      if (day !== round.day) round = { day, after: ['', '', '', 0, ''] }
-      if (round.after === null) return false
-      counts.clear()
-      const [end = null] = selectEnd.values(...round.after) as Row[]
-      remove.run(...round.after, ...(end ?? (['~', '', '', 0, ''] as Row)), day)
-      round.after = end
-      return end !== null
     },
   } satisfies NetworkTable & { [method: string]: unknown }
 }

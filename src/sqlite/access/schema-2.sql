@@ -20,3 +20,12 @@ end;
 create trigger plan_removed after delete on plans begin
   update key_changes set n = n + 1;
 end;
+
+-- Only limits stay in the log of admissions and its snapshot. Charts have the use of keys in table `days`;
+-- the use that schema 1 had not moved there yet is dropped.
+update batches set admissions = (
+  select json_group_array(json(entry.value)) from json_each(admissions) entry
+  where entry.value ->> 0 not in ('use', 'moved')
+) where admissions like '%["use",%' or admissions like '%["moved",%';
+alter table snapshot drop column history;
+drop table passed;

@@ -8,14 +8,13 @@ import { HISTORY_DAYS } from '../../access/history.ts'
 import { consume } from '../../access/network-quota.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
 import type { UsageStore } from '../../access/ports.ts'
-import { admit, giveBack, type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
+import { admit, refund, type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import { stopwatch } from '../../lib/clock.ts'
-import { SECOND_MS, utcDay } from '../../lib/time.ts'
+import { DAY_MS, HOUR_MS, SECOND_MS, utcDay } from '../../lib/time.ts'
 import { isBusy } from '../errors.ts'
 import { createAdmissionLog, type SnapshotOptions } from './admission-log.ts'
 import { createKeyUse } from './key-use.ts'
 import { createNetworkTable } from './networks.ts'
-import { KEEP_ADDRESSES_MS, KEEP_MS, type KeepMs } from './subjects.ts'
 
 const asleep = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
 
@@ -47,37 +46,26 @@ export function takeLock<T>(begin: () => T, { msMax, pause, stopwatch }: LockWai
   }
 }
 
-/** Chunks that `fold` writes at a time, because requests to other servers wait. */
-const FOLD_SLICE = 2
+/** Usage is removed this long after the last admission: longer than any window. */
+const KEEP_MS = 2 * DAY_MS
+/** Client addresses are removed earlier, unless their plan counts for longer: there are many. */
+const KEEP_ADDRESSES_MS = 2 * HOUR_MS
 
-/** Returns a function that reads how long usage is kept: longer than its plan counts it. */
-function createKeepMs(db: Database): () => KeepMs {
-  const select = db.prepare<{ name: string; seconds: number | null; daily: number | null }, []>(
-    `select name, burst_seconds as seconds, daily from plans
-     where name in ('${DEMO_PLAN}', '${TEMP_PLAN}')`,
-  )
-  return () => {
-    const keepMs = { key: KEEP_MS, demo: KEEP_ADDRESSES_MS, temp: KEEP_ADDRESSES_MS }
-    for (const { name, seconds, daily } of select.all()) {
-      const windowMs = 2 * SECOND_MS * (seconds ?? 0)
-      const ms = daily === null ? Math.max(KEEP_ADDRESSES_MS, windowMs) : KEEP_MS
-      keepMs[name === DEMO_PLAN ? 'demo' : 'temp'] = ms
-    }
-    return keepMs
-  }
-}
+const SELECT_KEEP_ADDRESSES = `
+  select max(iif(daily is null, ${2 * SECOND_MS} * coalesce(burst_seconds, 0), ${KEEP_MS})) as ms
+  from plans where name in ('${DEMO_PLAN}', '${TEMP_PLAN}')`
 
 /** The usage in an open database. Every method is synchronous. */
 export function createUsageStore(
   db: Database,
-  options: Partial<SnapshotOptions> = {},
+  options: SnapshotOptions = {},
   lockWait: LockWait = LOCK_WAIT,
 ) {
   const log = createAdmissionLog(db, options)
   const networks = createNetworkTable(db)
-  const keepMs = createKeepMs(db)
   const keyUse = createKeyUse(db, id => log.read(keySubject(id))?.latestMs ?? 0)
   const tables = { ...log, ...networks }
+  const selectKeepAddresses = db.prepare<{ ms: number | null }, []>(SELECT_KEEP_ADDRESSES)
   const removeProbe = db.prepare("delete from networks where subject_kind = 'probe'")
   const writeProbe = db.prepare("insert into networks values ('probe', '', '', 0, '')")
   const begin = db.prepare('begin immediate')
@@ -97,20 +85,15 @@ export function createUsageStore(
       return result
     } catch (error) {
       log.rollBack()
-      networks.forgetCounts()
       if (db.inTransaction) rollback.run()
       throw error
     }
   }
 
-  const caughtUp = () => {
-    log.catchUp()
-    return log
-  }
   /** The usage of subjects, in order. */
-  const usagesOf = (batch: readonly Subject[]): Usage[] => {
-    const { read } = caughtUp()
-    return batch.map(subject => read(subject) ?? UNUSED)
+  function usagesOf(batch: readonly Subject[]): Usage[] {
+    log.catchUp()
+    return batch.map(subject => log.read(subject) ?? UNUSED)
   }
 
   return {
@@ -122,8 +105,8 @@ export function createUsageStore(
       })
       return decisions
     },
-    giveBack(batch) {
-      inTransaction(() => batch.forEach(each => void giveBack(log.refund, each)))
+    refund(batch) {
+      inTransaction(() => batch.forEach(each => void refund(log.refund, each)))
       for (const refunded of batch) keyUse.count(refunded, -1)
     },
     consume: batch => inTransaction(() => batch.map(consumption => consume(tables, consumption))),
@@ -133,24 +116,25 @@ export function createUsageStore(
     countNetworks: batch => batch.map(networks.count),
     prune: nowMs =>
       inTransaction(() => {
-        const { removed, timeMs, mayRemain } = log.prune(nowMs, keepMs())
-        keyUse.keepSeen(removed)
-        return (
-          mayRemain ||
-          networks.removeBefore(utcDay(timeMs - KEEP_MS)) ||
-          keyUse.removeBefore(utcDay(timeMs) - HISTORY_DAYS + 1)
-        )
+        const addressMs = Math.max(KEEP_ADDRESSES_MS, selectKeepAddresses.get()?.ms ?? 0)
+        const keepMs = { key: KEEP_MS, demo: addressMs, temp: addressMs }
+        const { removed, timeMs, mayRemain } = log.prune(nowMs, keepMs)
+        const keys = removed.filter(({ kind }) => kind === 'key')
+        keyUse.keepSeen(keys)
+        keys.forEach(networks.removeOf)
+        keyUse.removeBefore(utcDay(timeMs) - HISTORY_DAYS + 1)
+        return mayRemain
       }),
-    /** Writes the chunks that are far behind the log when a server ends: the next one starts sooner. */
+    /** Writes what the snapshot lacks when a server ends, so that the next one starts sooner. */
     fold(): void {
-      const behind = log.behind()
-      for (let at = 0; at < behind.length; at += FOLD_SLICE) {
-        inTransaction(() => behind.slice(at, at + FOLD_SLICE).forEach(log.saveChunk))
+      log.catchUp()
+      for (const chunk of log.chunksBehind()) {
+        inTransaction(() => log.saveChunk(chunk))
         lockWait.pause() // lets other processes take the lock
       }
     },
     note: keyUse.note,
-    flush: keys => keyUse.flush(keys, inTransaction),
+    flush: () => keyUse.flush(inTransaction),
     history(ids, fromDay, toDay) {
       log.catchUp()
       return keyUse.read(ids, fromDay, toDay)
@@ -162,8 +146,11 @@ export function createUsageStore(
         log.append(['reset', id ?? '', nowMs, kind, part])
         if (part !== 'window' && id !== null) networks.removeOf({ kind, id })
       }),
-    /** The keys with requests on a UTC day or later, and their number. */
-    usedOn: (day: number) => caughtUp().usedOn(day),
+    /** How many keys have sent requests on a UTC day or later. */
+    countKeysUsed(day: number): number {
+      log.catchUp()
+      return log.countKeysUsed(day)
+    },
     /** Commits a write that no limit counts. */
     probe: () =>
       inTransaction(() => {

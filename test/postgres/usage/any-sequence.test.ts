@@ -50,7 +50,7 @@ const anyRequest = fc.record({
 const anyStep = fc.record({
   kind: fc.oneof(
     { weight: 12, arbitrary: fc.constant('admit' as const) },
-    { weight: 2, arbitrary: fc.constant('give back' as const) },
+    { weight: 2, arbitrary: fc.constant('refund' as const) },
     { weight: 2, arbitrary: fc.constant('limits' as const) },
     { weight: 1, arbitrary: fc.constant('reset' as const) },
     { weight: 1, arbitrary: fc.constant('change plan' as const) },
@@ -86,7 +86,7 @@ class Play {
     await this.usage.at(this.nowMs)
     const its = this.servers[server] as UsageStore
     if (kind === 'admit') await this.admit(its, requests)
-    if (kind === 'give back') await this.giveBack(its)
+    if (kind === 'refund') await this.refund(its)
     if (kind === 'limits') await this.limits(its, requests)
     if (kind === 'change plan') {
       this.plan = 1 - this.plan
@@ -119,14 +119,14 @@ class Play {
     expect(found.map(usedOf)).toEqual(consumed.map(({ over }) => over))
   }
 
-  private async giveBack(its: UsageStore): Promise<void> {
+  private async refund(its: UsageStore): Promise<void> {
     const last = this.sent.splice(-2)
-    await its.giveBack(
+    await its.refund(
       last.map(
         ({ caller, ip, instants }): Admitted => ({ rules: limitRulesOf(caller, ip), instants }),
       ),
     )
-    for (const { caller, ip, instants } of last) this.oracle.giveBack(caller, ip, instants)
+    for (const { caller, ip, instants } of last) this.oracle.refund(caller, ip, instants)
   }
 
   private async limits(its: UsageStore, requests: Step['requests']): Promise<void> {

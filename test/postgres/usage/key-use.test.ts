@@ -100,14 +100,14 @@ describe('records and refusals that cannot be written', () => {
   const note = (keyId: string, records: number): void =>
     use.note({ keyId, records, refused: 0, nowMs: T0 })
   const flushed = async (): Promise<string[]> => {
-    await use.flush('all')
+    await use.flush()
     return written.splice(0).flatMap(([, ids = '', records = '']) => [ids, records])
   }
 
   test('are written later, with those that came meanwhile', async () => {
     note('k1', 3)
     failure = new StoreError('away')
-    const failing = use.flush('all')
+    const failing = use.flush()
     note('k1', 4)
     note('k2', 5)
     expect(failing).rejects.toThrow('away')
@@ -120,7 +120,7 @@ describe('records and refusals that cannot be written', () => {
   test('are not written again where nobody knows whether they were', async () => {
     note('k1', 3)
     failure = new UnknownOutcome('the connection was lost')
-    await use.flush('all').catch(() => {})
+    await use.flush().catch(() => {})
     failure = null
     expect(await flushed()).toEqual([])
   })

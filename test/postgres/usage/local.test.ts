@@ -155,11 +155,11 @@ describe.skipIf(!HAS_POSTGRES)('other nodes are told', () => {
   test('of give-backs, of resets and of nothing else', async () => {
     const temp: Caller = { ...once, kind: 'temp', id: 't1' }
     const { heard } = await listenTo(url, database)
-    await usage.giveBack([await admit(temp)])
+    await usage.refund([await admit(temp)])
     await usage.reset(keySubject('k1'), 'window')
     await usage.reset({ kind: 'demo', id: null }, 'all')
     usage.note({ keyId: 'k1', records: 1, refused: 0, nowMs: 0 })
-    await usage.flush('all')
+    await usage.flush()
     expect(await heard()).toEqual([
       'usage key t1',
       `usage temp ${IP}`,
@@ -182,7 +182,7 @@ describe.skipIf(!HAS_POSTGRES)('other nodes are told', () => {
   test('and the node that gives back, or resets, forgets by itself', async () => {
     const given = await admit(once)
     expect(refusalOf(once)).not.toBeNull()
-    await usage.giveBack([given])
+    await usage.refund([given])
     expect(refusalOf(once)).toBeNull()
     await admit(once)
     expect(refusalOf(once)).not.toBeNull()

@@ -130,7 +130,7 @@ test.skipIf(!HAS_POSTGRES)('two requests that are given back, each at its instan
   const sent = [await admit(caller)]
   await database.setClock(T0 + 1)
   sent.push(await admit(caller))
-  await atOnce(ALL_USAGE, (node, n) => node.giveBack(sent.slice(n, n + 1)))
+  await atOnce(ALL_USAGE, (node, n) => node.refund(sent.slice(n, n + 1)))
   const rows = await query('select at::text as at, requests from proxylist.usage')
   expect(rows).toEqual([{ at: '{}', requests: 0 }])
 })
@@ -320,7 +320,7 @@ describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary ke
     [
       'what is given back',
       ...([usageOf('key'), usageOf('temp')] as const),
-      () => worker.giveBack([{ rules: twoRules(), instants: [0, 0] }]),
+      () => worker.refund([{ rules: twoRules(), instants: [0, 0] }]),
     ],
     [
       'a reset of all addresses',

@@ -84,7 +84,7 @@ const anyMove = fc.record({
       weight: 8,
       arbitrary: fc.record({
         /** Which of the requests that were admitted are given back, counted from the latest. */
-        giveBack: fc.array(fc.oneof(fc.nat({ max: 3 }), fc.nat({ max: 40 })), {
+        refund: fc.array(fc.oneof(fc.nat({ max: 3 }), fc.nat({ max: 40 })), {
           minLength: 1,
           maxLength: 4,
         }),
@@ -107,9 +107,7 @@ const anyWorld = fc.record({
   snapshots: fc.array(
     fc.record({
       chunkChars: fc.constantFrom(1, 40, 200, 8192),
-      removeMax: fc.integer({ min: 1, max: 5 }),
-      examineMax: fc.integer({ min: 1, max: 5 }),
-      behindMax: fc.integer({ min: 0, max: 9 }),
+      removeEvery: fc.integer({ min: 1, max: 5 }),
     }),
     { minLength: SERVERS, maxLength: SERVERS },
   ),
@@ -209,11 +207,11 @@ async function takeTurn(
 }
 
 /** Gives requests back in one batch, which counts for nothing if it fails. */
-function giveBack(
+function refund(
   { usage, db }: OpenUsage,
   dir: string,
   { sent, oracle, callerOf, seen }: TheRun,
-  { giveBack: places, fault }: { giveBack: readonly number[]; fault: Fault | null },
+  { refund: places, fault }: { refund: readonly number[]; fault: Fault | null },
 ): void {
   const chosen = new Set(places.flatMap(n => sent.at(-1 - n) ?? []))
   const batch = [...chosen].map(({ asked, instants }) => ({
@@ -222,7 +220,7 @@ function giveBack(
   }))
   const repair = breakServer({ db }, dir, fault)
   try {
-    usage.giveBack(batch)
+    usage.refund(batch)
   } catch {
     expect(fault).not.toBeNull()
     seen.notGivenBack += 1
@@ -231,7 +229,7 @@ function giveBack(
     repair()
   }
   for (const one of chosen) {
-    oracle.giveBack(callerOf(one.asked), placeOf(one.asked), one.instants)
+    oracle.refund(callerOf(one.asked), placeOf(one.asked), one.instants)
     sent.splice(sent.indexOf(one), 1)
     seen.givenBack += 1
   }
@@ -268,7 +266,7 @@ async function play({ plans, chunks, snapshots, moves }: World, seen: Seen): Pro
     if (move === 'restart' || move === 'crash') servers[i] = open(i)
     else if (move === 'prune a slice') server.usage.prune(nowMs)
     else if ('clockAheadMs' in move) server.prune(nowMs + move.clockAheadMs)
-    else if ('giveBack' in move) giveBack(server, dir, run, move)
+    else if ('refund' in move) refund(server, dir, run, move)
     else await takeTurn(server, dir, run, move, nowMs)
     await expectLimits(servers[watched] as OpenUsage, run, nowMs)
   }

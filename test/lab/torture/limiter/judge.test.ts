@@ -98,14 +98,14 @@ function createRun(isLogged = false) {
       if (rule) addAdmission(rule, realMs, realMs, 'none')
     },
     /** Gives back the last admission of a kind. */
-    giveBack(of: Kind, realMs: number): void {
+    refund(of: Kind, realMs: number): void {
       const [rule] = rulesOf(callerOf(of), ADDRESS)
       const last = rows.admissions.findLast(({ subject }) => subject === rule?.subject)
       if (!last) throw new Error('nothing was admitted')
       const seq = rows.admissions.length + 1
       const back = { seq, realMs, added: -1, gone: [last.at], xid: `back ${seq}` }
       rows.admissions.push({ ...last, ...back })
-      oracle.giveBack(callerOf(of), ADDRESS, [last.at])
+      oracle.refund(callerOf(of), ADDRESS, [last.at])
     },
     addNetworks(networks: string[], realMs: number): void {
       const subject = `key:k-${SUBNETS.name}:served`
@@ -182,7 +182,7 @@ describe('a refusal by a full limit of which something was given back', () => {
     for (let n = 0; n < 5; n += 1) run.ask(FIVE, T0 + n)
     const given = T0 + 500
     const refused = run.ask(FIVE, given - 100)
-    run.giveBack(FIVE, given)
+    run.refund(FIVE, given)
     Object.assign(refused, { sentMs: given + ms, receivedMs: given + ms + WAY_MS })
     const wait = Math.ceil((5_000 + DECIDED_MS - (500 + ms + DECIDED_MS)) / 1_000)
     const rateLimit = `"burst";r=0;t=${wait}`
