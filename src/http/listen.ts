@@ -57,7 +57,7 @@ export async function listen(
       fetch(request) {
         const answer = service.fetch(request)
         if (endsConnections() || hasEndlessBody(request)) return ending(answer)
-        return answer instanceof Promise ? answer : laterTurn().then(() => answer)
+        return laterTurn().then(() => answer)
       },
     })
     if (where.kind === 'unix') giveName(bound, where.path, socketMode, takesOver)
@@ -100,7 +100,8 @@ const hasEndlessBody = ({ headers, method }: Request): boolean =>
 
 /**
  * Bun takes all requests that one read of a connection brings, ten thousand perhaps, before it turns to others, unless
- * an answer waits for a later turn of the event loop: then it ends the connection at the next request.
+ * an answer waits for a later turn of the event loop: then it ends the connection at the next request. A promise may
+ * resolve within the turn, as that of a wrong key does.
  */
 const laterTurn = oncePerTurn(nextTurn)
 
