@@ -57,7 +57,7 @@ export async function listen(
       fetch(request) {
         const answer = service.fetch(request)
         if (endsConnections() || hasEndlessBody(request)) return ending(answer)
-        return answer instanceof Promise ? answer : laterTurn().then(() => answer)
+        return laterTurn().then(() => answer)
       },
     })
     if (where.kind === 'unix') {
@@ -104,7 +104,8 @@ const hasEndlessBody = ({ headers, method }: Request): boolean =>
 
 /**
  * One read of a connection may bring ten thousand pipelined requests, and Bun handles all before it turns to other
- * connections. If a response waits for a later turn of the event loop, Bun closes the connection instead.
+ * connections. If a response waits for a later turn of the event loop, Bun closes the connection instead. A promise may
+ * resolve within the turn, for example for a wrong key.
  */
 const laterTurn = oncePerTurn(nextTurn)
 
