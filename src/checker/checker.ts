@@ -16,7 +16,6 @@ import { toAddress } from '../proxies/row.ts'
 import { createConfirmation } from './confirm.ts'
 import { Stop } from './dial.ts'
 import { createIntake } from './intake.ts'
-import { createLine } from './line.ts'
 import { createPace } from './pace.ts'
 import type {
   Candidate,
@@ -30,9 +29,10 @@ import type {
   Probe,
   SelfCheck,
 } from './ports.ts'
+import { createLine } from './queue.ts'
+import { createWriter, type Done, PING_LAG_MS_MAX, remembered } from './results.ts'
 import { isRareDue } from './schedule.ts'
 import { createTally } from './tally.ts'
-import { createWriter, type Done, PING_LAG_MS_MAX, remembered } from './write.ts'
 
 /** So often checks begin; a program that lags shows in the same timer. */
 const SLICE_MS = 25

@@ -9,9 +9,16 @@ import { orAborted } from '../lib/errors.ts'
 import { printable } from '../lib/redact.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { ProxyType, Service } from '../proxies/proxy.ts'
-import { callOf, checkJudge, type Found, type JudgeOptions, requestOf, type Site } from './ask.ts'
 import { classify, headersFor, worstOf } from './classify.ts'
 import { type Call, type Dialed, dial, type Until } from './dial.ts'
+import {
+  callOf,
+  checkJudge,
+  type Found,
+  type JudgeOptions,
+  requestOf,
+  type Site,
+} from './judge-client.ts'
 import {
   type Attempt,
   type CheckRequest,

@@ -5,7 +5,7 @@
 import { isIPv4 } from 'node:net'
 import { expect } from '../config/parsers.ts'
 import { SERVICES, type Service, serviceName } from '../proxies/proxy.ts'
-import { portOf } from './ask.ts'
+import { portOf } from './judge-client.ts'
 import { done, failed, type Heard, type HttpResponse, MORE, type Reader } from './response.ts'
 
 /** A page of a service, asked for through a proxy, and what tells that the service works. */

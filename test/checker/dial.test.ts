@@ -22,8 +22,8 @@ import {
   type Reader,
 } from '../../src/checker/response.ts'
 import type { CertificateFiles } from '../../src/judge/certificate.ts'
+import { type Behaviour, HANGING, says, startProxy } from '../support/fake-proxies.ts'
 import { AUTHORITY, CERTIFICATES } from '../support/judge.ts'
-import { type Behaviour, HANGING, says, startProxy } from '../support/liars.ts'
 import { handTimers } from '../support/prober.ts'
 import { ROOT } from '../support/program.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'

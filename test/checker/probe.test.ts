@@ -9,8 +9,6 @@ import { CHECK_MS_MAX, createProber, type ProberOptions } from '../../src/checke
 import type { Target } from '../../src/checker/targets.ts'
 import { keysOf } from '../../src/judge/protocol.ts'
 import type { Address } from '../../src/proxies/proxy.ts'
-import { T0 } from '../support/fixtures.ts'
-import { CERTIFICATES, JUDGE_NAME, startTestJudge } from '../support/judge.ts'
 import {
   type Behaviour,
   EXIT,
@@ -27,7 +25,9 @@ import {
   startProxy,
   swaps,
   US,
-} from '../support/liars.ts'
+} from '../support/fake-proxies.ts'
+import { T0 } from '../support/fixtures.ts'
+import { CERTIFICATES, JUDGE_NAME, startTestJudge } from '../support/judge.ts'
 import { NOW, startProber, wordOf } from '../support/prober.ts'
 import { ROOT } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'

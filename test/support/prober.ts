@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import type { CheckRequest, CheckResult } from '../../src/checker/ports.ts'
 import { createProber, type ProberOptions } from '../../src/checker/probe.ts'
 import type { Address } from '../../src/proxies/proxy.ts'
+import { US, type World } from './fake-proxies.ts'
 import { T0 } from './fixtures.ts'
 import { AUTHORITY, CERTIFICATES, JUDGE_NAME, KEYS, startTestJudge } from './judge.ts'
-import { US, type World } from './liars.ts'
 
 /** Timers that run only by hand. */
 export function handTimers() {
