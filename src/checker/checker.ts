@@ -32,7 +32,7 @@ import type {
 import { createLine } from './queue.ts'
 import { createWriter, type Done, PING_LAG_MS_MAX, remembered } from './results.ts'
 import { isRareDue } from './schedule.ts'
-import { createTally } from './tally.ts'
+import { createCounters } from './tally.ts'
 
 /** So often checks begin; a program that lags shows in the same timer. */
 const SLICE_MS = 25
@@ -96,7 +96,7 @@ export function createChecker(options: CheckerOptions) {
   const line = createLine(store, pace, perSecond, once ? now() : null)
   const intake = createIntake(store, list, { now, toOurs }, once, options.accepts)
   const confirmation = createConfirmation<Done>()
-  const tally = createTally(perSecond)
+  const tally = createCounters(perSecond)
   const writeToList = createWriter(list, options.placing, options.random)
 
   const stopping = new AbortController()
@@ -107,7 +107,7 @@ export function createChecker(options: CheckerOptions) {
   let justEnded: Running[] = []
   let results: Done[] = []
   /** Failures that wait for the judge: a checker that is killed meanwhile does not check them again at once. */
-  let unproven: Postponed[] = []
+  let awaitingConfirmation: Postponed[] = []
   /** Addresses that an earlier run could check, and this one may not: they are forgotten. */
   let unwanted: number[] = []
   let speedsRunning = 0
@@ -240,7 +240,7 @@ export function createChecker(options: CheckerOptions) {
     const done: Done = Object.assign(check, { endedMs: now(), at: clock(), result })
     if (result.kind === 'alive') return void results.push(done)
     confirmation.failed(done)
-    unproven.push({ id, untilMs: remembered(done, 0).nextAtMs, asItIs: false })
+    awaitingConfirmation.push({ id, untilMs: remembered(done, 0).nextAtMs, asItIs: false })
   }
 
   function beginSome(nowMs: number): void {
@@ -258,7 +258,7 @@ export function createChecker(options: CheckerOptions) {
   async function writeResults(signal: AbortSignal): Promise<void> {
     const done = results.slice(0, Math.max(BATCH_MAX, 2 * perSecond))
     const postponed = line.postponed().slice()
-    const waiting = unproven.slice()
+    const waiting = awaitingConfirmation.slice()
     const refused = unwanted.slice()
     if (done.length + postponed.length + waiting.length + refused.length === 0) return
     const written = await writeToList(done, signal)
@@ -267,7 +267,7 @@ export function createChecker(options: CheckerOptions) {
     store.save({ ...batch, postponed: [...waiting, ...postponed] })
     line.stored({ ...batch, postponed })
     results = results.slice(done.length)
-    unproven = unproven.slice(waiting.length)
+    awaitingConfirmation = awaitingConfirmation.slice(waiting.length)
     unwanted = unwanted.slice(refused.length)
     for (const { result } of done) if (result.kind === 'dead') tally.failed(result.reason)
   }

@@ -18,9 +18,9 @@ import {
   done,
   EMPTY,
   failed,
-  type Heard,
-  hearHead,
   MORE,
+  type ParseResult,
+  parseHead,
   type Reader,
   reasonOfStatus,
 } from './response.ts'
@@ -35,7 +35,7 @@ export type Destination = { host: string; ip: string; port: number }
 /** One part of a handshake: what is said, and what the bytes that follow mean; `done` says how many were read. */
 type Step = {
   say(to: Destination, userAgent: string): string | Uint8Array
-  hear(bytes: Buffer): Heard<number>
+  parse(bytes: Buffer): ParseResult<number>
 }
 
 const ipBytes = (ip: string): number[] => {
@@ -50,10 +50,10 @@ const CONNECT: Step = {
     const to = `${host}:${port}`
     return `CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\nUser-Agent: ${userAgent}\r\n\r\n`
   },
-  hear(bytes) {
-    const heard = hearHead(bytes)
-    if (heard.kind !== 'done') return heard
-    const { status, size } = heard.value
+  parse(bytes) {
+    const parsed = parseHead(bytes)
+    if (parsed.kind !== 'done') return parsed
+    const { status, size } = parsed.value
     if (status >= 200 && status < 300) return done(size)
     const reason = reasonOfStatus(status)
     return failed(reason === 'not the judge' ? 'proxy error' : reason, `status ${status}`)
@@ -63,7 +63,7 @@ const CONNECT: Step = {
 /** SOCKS4: granted is 90; 92 and 93 ask for a user that this machine vouches for. */
 const SOCKS4: Step = {
   say: ({ ip, port }) => Uint8Array.from([4, 1, ...portBytes(port), ...ipBytes(ip), 0]),
-  hear([version, code = 0, ...rest]) {
+  parse([version, code = 0, ...rest]) {
     if (version !== 0) return failed('not a proxy', 'no answer of SOCKS4')
     if (rest.length === 0 && code === 0) return MORE
     if (code === 90) return rest.length < 6 ? MORE : done(8)
@@ -75,7 +75,7 @@ const SOCKS4: Step = {
 /** SOCKS5: the only method that is offered is to need no credentials. */
 const GREETING: Step = {
   say: () => Uint8Array.from([5, 1, 0]),
-  hear([version, method]) {
+  parse([version, method]) {
     if (version !== 5) return failed('not a proxy', 'no answer of SOCKS5')
     if (method === undefined) return MORE
     if (method === 0) return done(2)
@@ -86,7 +86,7 @@ const GREETING: Step = {
 
 const SOCKS5: Step = {
   say: ({ ip, port }) => Uint8Array.from([5, 1, 0, 1, ...ipBytes(ip), ...portBytes(port)]),
-  hear(bytes) {
+  parse(bytes) {
     const [version, code, , kind, nameLength] = bytes
     if (version !== 5) return failed('not a proxy', 'no answer of SOCKS5')
     if (code !== undefined && code !== 0) return failed('proxy error', `SOCKS5 reply ${code}`)
@@ -120,14 +120,14 @@ export type Call<T> = {
   /** What is said first, and what hears the answer; with `''`, the destination speaks first. Most are never open. */
   open(): { request: string; reader: Reader<T> }
   /** What is said once the reader is done. */
-  farewell?: string
+  closingMessage?: string
 }
 
-/** What a connection came to. `short` says nothing of the proxy: something of ours was missing. */
+/** What a connection came to. `localFailure` says nothing of the proxy: something of ours was missing. */
 type End<T> =
   | { kind: 'done'; value: T }
   | ReturnType<typeof failed>
-  | { kind: 'short'; why: string }
+  | { kind: 'localFailure'; why: string }
 export type Dialed<T> = End<T> & {
   isConnected: boolean
   /** The first byte that came, of which type it may be. */
@@ -164,7 +164,7 @@ const OURS = ['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM']
 const TLS = /SSL|EPROTO/
 const CERTIFICATE = /CERT|ALTNAME|SELF_SIGNED|VERIFY|ISSUER|SIGNATURE_FAILURE|HOSTNAME/
 
-const TOO_MANY = { kind: 'short', why: 'too many TLS handshakes are under way' } as const
+const TOO_MANY = { kind: 'localFailure', why: 'too many TLS handshakes are under way' } as const
 
 /** Why the system would not even send: almost always one of these. */
 const SHORTAGE = 'this machine has no descriptor left, or no way there'
@@ -218,7 +218,7 @@ export type Until = { readonly signal: Stopping; readonly deadlineMs: number }
 
 /** Never rejects. */
 export function dial<T>(
-  { to, type, destination, tls, farewell, ...call }: Call<T>,
+  { to, type, destination, tls, closingMessage, ...call }: Call<T>,
   { later, elapsedMs, userAgent }: DialContext,
   { signal, deadlineMs }: Until,
 ): Promise<Dialed<T>> {
@@ -274,16 +274,16 @@ export function dial<T>(
       if (phase === 'tls') fail('proxy error', 'no TLS behind it')
       else fail('altered', code)
     } else if (!(isConnected || wasUnderWay) || OURS.includes(code)) {
-      settle({ kind: 'short', why: SHORTAGE })
+      settle({ kind: 'localFailure', why: SHORTAGE })
     } else fail(REASON_OF[code] ?? 'closed', code)
   }
 
   const onEnd = (): void => (phase === 'open' ? conclude(reader.end()) : fail('closed'))
 
-  function conclude(heard: Heard<T>): void {
-    if (heard.kind === 'more') return
-    if (heard.kind === 'done' && farewell !== undefined) wire.write(farewell)
-    settle(heard)
+  function conclude(parsed: ParseResult<T>): void {
+    if (parsed.kind === 'more') return
+    if (parsed.kind === 'done' && closingMessage !== undefined) wire.write(closingMessage)
+    settle(parsed)
   }
 
   /** What follows a part of the handshake, or the last of them. */
@@ -347,12 +347,12 @@ export function dial<T>(
     if (isFirst && phase !== 'over') limit(Infinity)
   }
 
-  function onHandshake(bytes: Buffer): void {
+  function onHandshakeData(bytes: Buffer): void {
     pending = Buffer.concat([pending, bytes])
-    const heard = steps[step]?.hear(pending) ?? MORE
-    if (heard.kind === 'failed') settle(heard)
-    if (heard.kind !== 'done') return
-    pending = pending.subarray(heard.value)
+    const parsed = steps[step]?.parse(pending) ?? MORE
+    if (parsed.kind === 'failed') settle(parsed)
+    if (parsed.kind !== 'done') return
+    pending = pending.subarray(parsed.value)
     step += 1
     if (pending.length > 0 && step < steps.length) fail('not a proxy', 'bytes before the request')
     else proceed()
@@ -361,7 +361,7 @@ export function dial<T>(
   function onData(bytes: Buffer): void {
     firstByte ??= bytes[0] ?? null
     if (phase === 'open') onAnswer(bytes)
-    else if (phase === 'handshake') onHandshake(bytes)
+    else if (phase === 'handshake') onHandshakeData(bytes)
     else if (phase === 'queued') settle(failed('proxy error', 'bytes before TLS'))
   }
 

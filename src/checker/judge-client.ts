@@ -26,8 +26,8 @@ import {
   createResponseReader,
   done,
   failed,
-  type Heard,
   type HttpResponse,
+  type ParseResult,
   type Reader,
   reasonOfStatus,
 } from './response.ts'
@@ -64,7 +64,7 @@ export function callOf(
 ): Call<Told> {
   const bodyMax = ANSWER_BYTES_MAX + size
 
-  function judged({ status, head, body }: HttpResponse, token: string): Heard<Told> {
+  function judged({ status, head, body }: HttpResponse, token: string): ParseResult<Told> {
     if (status !== 200) {
       const nowMs = readTimeRefusal(keys, token, TIME.exec(head)?.[1] ?? '')
       if (nowMs !== null) return done({ kind: 'clock', nowMs })
@@ -84,14 +84,14 @@ export function callOf(
     const kind = tls === null ? 'plain' : 'tls'
     const token = mintToken(keys, { timeMs: clock(), address, kind, size })
     let reader: Reader<HttpResponse> | undefined // many send nothing that needs one
-    const hear = (bytes?: Buffer): Heard<Told> => {
+    const parse = (bytes?: Buffer): ParseResult<Told> => {
       reader ??= createResponseReader(bodyMax, false)
-      const heard = bytes === undefined ? reader.end() : reader.push(bytes)
-      return heard.kind === 'done' ? judged(heard.value, token) : heard
+      const parsed = bytes === undefined ? reader.end() : reader.push(bytes)
+      return parsed.kind === 'done' ? judged(parsed.value, token) : parsed
     }
     return {
       request: requestOf(`${type === 'http' ? origin : ''}/${token}`, headers),
-      reader: { push: hear, end: hear },
+      reader: { push: parse, end: parse },
     }
   }
   return { to, type, destination, tls, open }
@@ -168,7 +168,7 @@ export async function checkJudge(
     const startMs = clock()
     const asking = { clock: () => clock() + offset, to: site.destination, size: 0 }
     const dialed = await dial(callOf(site, keys, { ...asking, type: 'none' }), options, until)
-    if (dialed.kind === 'short') throw new Error(`was not asked: ${dialed.why}`)
+    if (dialed.kind === 'localFailure') throw new Error(`was not asked: ${dialed.why}`)
     if (dialed.kind === 'failed') {
       const { reason, detail } = dialed
       throw new Error(

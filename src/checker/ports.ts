@@ -124,7 +124,7 @@ export type Candidate = {
   okAtMs: number | null
   /** The type that a file or the list says; `null` unknown. */
   hint: ProxyType | null
-  /** When it was first heard of. */
+  /** When it was first parsed of. */
   addedMs: number
   /** Failures since the last success. */
   streak: number

@@ -31,7 +31,7 @@ import {
   type Stopping,
 } from './ports.ts'
 import { createResponseReader } from './response.ts'
-import { createBannerReader, fits, type Target } from './targets.ts'
+import { createBannerReader, pageMatches, type Target } from './targets.ts'
 
 /** How long a check may take, with all of its connections. */
 export const CHECK_MS_MAX = 15 * SECOND_MS
@@ -75,7 +75,7 @@ class Conclusion extends Error {
 const dead = (reason: Reason): Conclusion => new Conclusion({ kind: 'dead', reason })
 const deferred = (why: string): Conclusion => new Conclusion({ kind: 'deferred', why })
 
-type Tried<T> = Exclude<Dialed<T>, { kind: 'short' }>
+type Tried<T> = Exclude<Dialed<T>, { kind: 'localFailure' }>
 
 /** What came of asking the judge in one way. */
 type Asked =
@@ -92,7 +92,7 @@ type Plain =
 type Ways = { plain: ProxyType | null; tunnel: ProxyType | null }
 
 /** What a check knows, beside its request: `ips` are the addresses of the targets, by name. */
-type World = Found & { ips: ReadonlyMap<string, string>; publicAuthorities: SecureContext }
+type JudgeState = Found & { ips: ReadonlyMap<string, string>; publicAuthorities: SecureContext }
 
 export type ProberOptions = Omit<JudgeOptions, 'authorities'> & {
   /** In PEM, who may vouch for the judge, if not the authorities of the system. */
@@ -104,7 +104,7 @@ export type ProberOptions = Omit<JudgeOptions, 'authorities'> & {
 type Check = CheckRequest &
   Until & {
     readonly options: ProberOptions
-    readonly world: World
+    readonly judge: JudgeState
     readonly attempts: Attempt[]
     bytes: number
     hasRetried: boolean
@@ -124,7 +124,7 @@ async function attempt<T>(
   const dialed = await dial(call, check.options, check)
   check.bytes += dialed.bytes
   if (check.signal.aborted) throw deferred('it was stopped')
-  if (dialed.kind === 'short') throw deferred(dialed.why)
+  if (dialed.kind === 'localFailure') throw deferred(dialed.why)
   const isDone = dialed.kind === 'done'
   check.attempts.push({
     ...{ type, purpose, result: isDone ? 'ok' : dialed.reason, ms: Math.round(dialed.ms) },
@@ -143,9 +143,9 @@ async function ask(
   site: Site,
   size = 0,
 ): Promise<Asked> {
-  const { address, known, world, options } = check
+  const { address, known, judge, options } = check
   const isExpected = purpose === 'TLS' || (purpose === 'judge' && type === known)
-  const clock = (): number => options.clock() + world.offsetMs
+  const clock = (): number => options.clock() + judge.offsetMs
   const call = callOf(site, options.keys, { clock, to: address, type, size })
   const retried: Reason[] = isExpected ? ['timeout', 'no answer'] : ['timeout']
   const tried = await attempt(check, purpose, type, call, retried)
@@ -160,14 +160,14 @@ async function ask(
 
 /** Tries one type after the other; the first byte of an answer steers. */
 async function findPlain(check: Check): Promise<Plain> {
-  const { known, world } = check
+  const { known, judge } = check
   const first = known === 'https' || known === null ? 'http' : known
   let left = [first, ...ORDER.filter(type => type !== first)]
   let reason: Reason = 'timeout'
   let mayTunnel = known === 'https'
   while (left[0] !== undefined && !isOver(check)) {
     const [type, ...others] = left
-    const asked = await ask(check, 'judge', type, world.plain)
+    const asked = await ask(check, 'judge', type, judge.plain)
     if (asked.kind === 'done') return { type, asked }
     if (asked.reason === 'credentials') throw dead('credentials')
     if (!asked.isConnected) return { type: null, reason: asked.reason, mayTunnel: false }
@@ -182,11 +182,11 @@ async function findPlain(check: Check): Promise<Plain> {
 
 /** TLS with the judge through it; `null` when that is not wanted, or cannot be. */
 async function findTunnel(check: Check, plain: Plain): Promise<Asked | null> {
-  const { known, world, wantsTls } = check
+  const { known, judge, wantsTls } = check
   const isSocks = plain.type !== null && plain.type !== 'http'
   const wants = plain.type === null ? plain.mayTunnel : wantsTls || (!isSocks && known !== 'http')
-  if (world.tls === null || isOver(check) || !wants) return null
-  return ask(check, 'TLS', isSocks ? plain.type : 'https', world.tls)
+  if (judge.tls === null || isOver(check) || !wants) return null
+  return ask(check, 'TLS', isSocks ? plain.type : 'https', judge.tls)
 }
 
 /** Bytes per second from the first to the last byte; `undefined` when they do not arrive. */
@@ -203,30 +203,30 @@ async function measureSpeed(check: Check, type: ProxyType, site: Site) {
 
 /** Whether a service works; `undefined` when there was no time, or its address is unknown. */
 async function testService(check: Check, ways: Ways, target: Target): Promise<boolean | undefined> {
-  const { address, world, options } = check
+  const { address, judge, options } = check
   const isPlain = target.kind === 'page' && target.url.protocol === 'http:'
   const type = (isPlain ? ways.plain : null) ?? ways.tunnel
   if (type === null) return false
   const { host, port } = target
-  const ip = world.ips.get(host)
+  const ip = judge.ips.get(host)
   if (ip === undefined || isOver(check)) return undefined
   const way = { to: address, type, destination: { host, ip, port } }
   if (target.kind === 'mail') {
     const open = () => ({ request: '', reader: createBannerReader() })
-    const call = { ...way, tls: null, open, farewell: 'QUIT\r\n' }
+    const call = { ...way, tls: null, open, closingMessage: 'QUIT\r\n' }
     const tried = await attempt(check, target.service, type, call)
     return isOver(check) ? undefined : tried.kind === 'done'
   }
   const { origin, pathname, search } = target.url
   const path = `${type === 'http' ? origin : ''}${pathname}${search}`
-  const tls = isPlain ? null : { authorities: world.publicAuthorities, session: null }
+  const tls = isPlain ? null : { authorities: judge.publicAuthorities, session: null }
   const open = () => ({
     request: requestOf(path, headersFor(target.url.host, options.userAgent)),
     reader: createResponseReader(PAGE_BYTES_MAX, true),
   })
   const tried = await attempt(check, target.service, type, { ...way, tls, open })
   if (isOver(check)) return undefined
-  return tried.kind === 'done' && fits(target, tried.value)
+  return tried.kind === 'done' && pageMatches(target, tried.value)
 }
 
 /** Tests the services, some at once; those that nobody could test are missing. */
@@ -246,17 +246,17 @@ async function testServices(check: Check, ways: Ways) {
 }
 
 /** Which type it is. Without a judge over TLS nobody knows better than who said so. */
-function typeOf(plain: Plain, hasTls: boolean, { known, world }: Check): ProxyType {
+function typeOf(plain: Plain, hasTls: boolean, { known, judge }: Check): ProxyType {
   if (plain.type !== null && plain.type !== 'http') return plain.type
-  return hasTls || (world.tls === null && known === 'https') ? 'https' : 'http'
+  return hasTls || (judge.tls === null && known === 'https') ? 'https' : 'http'
 }
 
 /** @throws Conclusion unless it is alive. */
 async function measure(check: Check): Promise<Measured> {
-  const { world, address } = check
+  const { judge, address } = check
   const isJudge = (site: Site | null): boolean =>
     site?.destination.ip === address.ip && site.destination.port === address.port
-  if (isJudge(world.plain) || isJudge(world.tls)) throw dead('own address')
+  if (isJudge(judge.plain) || isJudge(judge.tls)) throw dead('own address')
 
   const plain = await findPlain(check)
   const tunnel = await findTunnel(check, plain)
@@ -267,7 +267,7 @@ async function measure(check: Check): Promise<Measured> {
   if (best === undefined) throw dead(reasonOf(plain, tunnel))
   const type = typeOf(plain, hasTls, check)
   const ways = { plain: plain.type, tunnel: type === 'http' ? null : type }
-  const levels = successes.map(({ answer, site }) => classify(answer, site.sent, world.own))
+  const levels = successes.map(({ answer, site }) => classify(answer, site.sent, judge.own))
 
   const speed = check.wantsSpeed && (await measureSpeed(check, plain.type ?? type, best.site))
   const services = check.wantsServices && (await testServices(check, ways))
@@ -301,7 +301,7 @@ export function createProber(options: ProberOptions): {
     ...(options.authorities !== undefined && { ca: options.authorities }),
   })
   const ips = new Map<string, string>()
-  let world: World | null = null
+  let judge: JudgeState | null = null
 
   /** Finds the addresses of the targets; those that are not found stay as they were. */
   async function locateTargets(signal: AbortSignal): Promise<void> {
@@ -319,10 +319,10 @@ export function createProber(options: ProberOptions): {
     try {
       const given = { ...options, authorities }
       const until = { signal, deadlineMs: elapsedMs() + CHECK_MS_MAX }
-      const checked = await checkJudge(given, world?.offsetMs ?? 0, until)
+      const checked = await checkJudge(given, judge?.offsetMs ?? 0, until)
       await locateTargets(signal)
       if ('problem' in checked) return { ok: false, problem: checked.problem }
-      world = { ...checked.found, ips, publicAuthorities }
+      judge = { ...checked.found, ips, publicAuthorities }
       return checked.self
     } finally {
       cancel()
@@ -330,12 +330,12 @@ export function createProber(options: ProberOptions): {
   }
 
   async function probe(request: CheckRequest, signal: Stopping): Promise<CheckResult> {
-    if (world === null) {
+    if (judge === null) {
       return { kind: 'deferred', why: 'the judge has not answered yet', attempts: [], bytes: 0 }
     }
     const deadlineMs = elapsedMs() + CHECK_MS_MAX
     const state = { attempts: [], bytes: 0, hasRetried: false }
-    const check: Check = { ...request, ...state, signal, deadlineMs, options, world }
+    const check: Check = { ...request, ...state, signal, deadlineMs, options, judge }
     try {
       const measured = await measure(check)
       return { kind: 'alive', measured, attempts: check.attempts, bytes: check.bytes }

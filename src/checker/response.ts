@@ -5,18 +5,18 @@
 import type { Reason } from './ports.ts'
 
 /** What has been read so far: not enough yet, a value, or why there will be none. */
-export type Heard<T> =
+export type ParseResult<T> =
   | { kind: 'more' }
   | { kind: 'done'; value: T }
   | { kind: 'failed'; reason: Reason; detail: string }
 
 export const MORE = { kind: 'more' } as const
-export const done = <T>(value: T): Heard<T> => ({ kind: 'done', value })
+export const done = <T>(value: T): ParseResult<T> => ({ kind: 'done', value })
 export const failed = (reason: Reason, detail: string) =>
   ({ kind: 'failed', reason, detail }) as const
 
 /** Hears what a peer sends, and that it has sent all. Nothing is pushed after a value or a failure. */
-export type Reader<T> = { push(bytes: Buffer): Heard<T>; end(): Heard<T> }
+export type Reader<T> = { push(bytes: Buffer): ParseResult<T>; end(): ParseResult<T> }
 
 export const EMPTY = Buffer.alloc(0)
 export const HEAD_BYTES_MAX = 16 * 1024
@@ -28,7 +28,9 @@ const CHUNK_LINE = /^(?:\r\n)?([\da-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n/i
 const CHUNK_LINE_MAX = 256
 
 /** The status of a response of which `bytes` are the beginning, and where its body starts. */
-export function hearHead(bytes: Buffer): Heard<{ status: number; head: string; size: number }> {
+export function parseHead(
+  bytes: Buffer,
+): ParseResult<{ status: number; head: string; size: number }> {
   const start = bytes.toString('latin1', 0, START.length)
   if (!START.startsWith(start)) return failed('not a proxy', 'no HTTP response')
   const end = bytes.indexOf(HEAD_END)
@@ -66,7 +68,7 @@ function framingOf(head: string, status: number): number | 'chunked' {
 }
 
 /** The size of a chunk whose line is at the beginning of `bytes`, and how long that is. */
-function hearChunkLine(bytes: Buffer): Heard<{ size: number; read: number }> {
+function parseChunkLine(bytes: Buffer): ParseResult<{ size: number; read: number }> {
   const [line, size = ''] = CHUNK_LINE.exec(bytes.toString('latin1', 0, CHUNK_LINE_MAX)) ?? []
   if (line !== undefined) return done({ size: Number.parseInt(size, 16), read: line.length })
   return bytes.length < CHUNK_LINE_MAX ? MORE : failed('altered', 'broken chunks')
@@ -104,13 +106,13 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
     return bytes.subarray(taken.length)
   }
 
-  function pushHead(bytes: Buffer): Heard<HttpResponse> {
+  function pushHead(bytes: Buffer): ParseResult<HttpResponse> {
     pending = pending.length === 0 ? bytes : Buffer.concat([pending, bytes])
-    const heard = hearHead(pending)
-    if (heard.kind !== 'done') return heard
-    ;({ status, head } = heard.value)
+    const parsed = parseHead(pending)
+    if (parsed.kind !== 'done') return parsed
+    ;({ status, head } = parsed.value)
     if (status !== 200 && !readsAll) return finish()
-    const rest = pending.subarray(heard.value.size)
+    const rest = pending.subarray(parsed.value.size)
     pending = EMPTY
     const framing = framingOf(head, status)
     isChunked = framing === 'chunked'
@@ -118,7 +120,7 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
     return pushBody(rest)
   }
 
-  function pushBody(bytes: Buffer): Heard<HttpResponse> {
+  function pushBody(bytes: Buffer): ParseResult<HttpResponse> {
     if (isChunked) return pushChunks(bytes)
     const rest = take(bytes)
     if (length > bodyMax) return finish()
@@ -126,16 +128,16 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
     return rest.length > 0 ? failed('too long', 'bytes after its end') : finish()
   }
 
-  function pushChunks(bytes: Buffer): Heard<HttpResponse> {
+  function pushChunks(bytes: Buffer): ParseResult<HttpResponse> {
     pending = Buffer.concat([pending, bytes])
     for (;;) {
       pending = take(pending)
       if (length > bodyMax) return finish()
       if (left > 0) return MORE
-      const heard = hearChunkLine(pending)
-      if (heard.kind !== 'done') return heard
-      pending = pending.subarray(heard.value.read)
-      left = heard.value.size
+      const parsed = parseChunkLine(pending)
+      if (parsed.kind !== 'done') return parsed
+      pending = pending.subarray(parsed.value.read)
+      left = parsed.value.size
       if (left === 0) return finish()
     }
   }

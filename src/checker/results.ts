@@ -13,7 +13,7 @@ import type {
   CheckResult,
   ListedRow,
 } from './ports.ts'
-import { afterFailure, afterSuccess, isHopeless, percentOf } from './schedule.ts'
+import { afterFailure, afterSuccess, percentOf, shouldForget } from './schedule.ts'
 
 /** A check that has ended. Instants are of the schedule's clock. */
 export type Done = {
@@ -84,7 +84,7 @@ export function createWriter(
     if (done.length === 0) return { checked: [], forgotten: [] }
     const after = done.map(check => ({ ...check, candidate: remembered(check, random()) }))
     const asked = after.filter(({ candidate, result, endedMs }) =>
-      result.kind === 'alive' ? isIncomplete(candidate) : isHopeless(candidate, endedMs),
+      result.kind === 'alive' ? isIncomplete(candidate) : shouldForget(candidate, endedMs),
     )
     const found =
       asked.length === 0 ? [] : await list.find(asked.map(({ candidate }) => candidate.id))

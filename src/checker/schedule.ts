@@ -50,7 +50,7 @@ const FORGOTTEN_FAILURES = 20
 const FORGOTTEN_MS = 14 * DAY_MS
 
 /** Whether an address that is not in the list is to be forgotten. */
-export const isHopeless = ({ streak, okAtMs, addedMs }: Candidate, nowMs: number): boolean =>
+export const shouldForget = ({ streak, okAtMs, addedMs }: Candidate, nowMs: number): boolean =>
   streak >= FORGOTTEN_FAILURES || nowMs - (okAtMs ?? addedMs) >= FORGOTTEN_MS
 
 /** Of what the living leave, at least this share goes to addresses that were never seen alive. */

@@ -6,7 +6,7 @@ import { FRESH_MS, neededRate } from './schedule.ts'
 /** The rate is that of so many seconds. */
 const RATE_SECONDS = 60
 
-export function createTally(perSecond: number) {
+export function createCounters(perSecond: number) {
   const total = { checked: 0, alive: 0, deferred: 0, bytes: 0 }
   const failures: { [reason in Reason]?: number } = {}
   /** How many began in each of the last seconds, the latest last. */

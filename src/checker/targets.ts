@@ -6,7 +6,7 @@ import { isIPv4 } from 'node:net'
 import { expect } from '../config/parsers.ts'
 import { SERVICES, type Service, serviceName } from '../proxies/proxy.ts'
 import { portOf } from './judge-client.ts'
-import { done, failed, type Heard, type HttpResponse, MORE, type Reader } from './response.ts'
+import { done, failed, type HttpResponse, MORE, type ParseResult, type Reader } from './response.ts'
 
 /** A page of a service, asked for through a proxy, and what tells that the service works. */
 type PageTarget = {
@@ -74,7 +74,10 @@ export function readSmtpTarget(given: string): MailTarget {
 }
 
 /** Whether a page is what the operator expects of the service. */
-export const fits = ({ status, match, not }: PageTarget, response: HttpResponse): boolean => {
+export const pageMatches = (
+  { status, match, not }: PageTarget,
+  response: HttpResponse,
+): boolean => {
   const text = response.body.toString()
   return response.status === status && text.includes(match) && (not === '' || !text.includes(not))
 }
@@ -86,7 +89,7 @@ const BANNER_BYTES_MAX = 2048
 export function createBannerReader(): Reader<true> {
   let banner = ''
   return {
-    push(bytes): Heard<true> {
+    push(bytes): ParseResult<true> {
       banner += bytes.toString('latin1')
       if (/^(?:220-[^\n]*\n)*220[ \r][^\n]*\n/.test(banner)) return done(true)
       if (!'220'.startsWith(banner.slice(0, 3))) return failed('proxy error', 'no 220')

@@ -16,9 +16,9 @@ import {
 import {
   createResponseReader,
   done,
-  type Heard,
   type HttpResponse,
   MORE,
+  type ParseResult,
   type Reader,
 } from '../../src/checker/response.ts'
 import type { CertificateFiles } from '../../src/judge/certificate.ts'
@@ -85,14 +85,14 @@ describe('a handshake', () => {
     async (type, asked, answers) => {
       for (const size of [1, 1000]) {
         const expected = [...asked, bytesOf('hello')]
-        let heard = Buffer.alloc(0)
+        let parsed = Buffer.alloc(0)
         const behave: Behaviour = client => {
           const left = [...answers, bytesOf('world.')]
           client.on('data', async bytes => {
-            heard = Buffer.concat([heard, bytesOf(bytes as Buffer as never)])
-            if (heard.length < (expected[0]?.length ?? 0)) return
-            expect(heard).toEqual(expected.shift() as never)
-            heard = Buffer.alloc(0)
+            parsed = Buffer.concat([parsed, bytesOf(bytes as Buffer as never)])
+            if (parsed.length < (expected[0]?.length ?? 0)) return
+            expect(parsed).toEqual(expected.shift() as never)
+            parsed = Buffer.alloc(0)
             const answer = left.shift() ?? Buffer.alloc(0)
             for (let at = 0; at < answer.length; at += size) {
               client.write(answer.subarray(at, at + size))
@@ -114,7 +114,7 @@ describe('a handshake', () => {
     },
   )
 
-  test('may bring the first words of a server that speaks first, which are heard, and answered at the end', async () => {
+  test('may bring the first words of a server that speaks first, which are parsed, and answered at the end', async () => {
     let said = ''
     const answers = [bytesOf(5, 0), bytesOf(SOCKS5_DONE, 'ready.')]
     const behave: Behaviour = client =>
@@ -124,7 +124,7 @@ describe('a handshake', () => {
         else said += bytes
       })
     const { dialed } = await dialNew(behave, {
-      ...{ type: 'socks5', farewell: 'bye' },
+      ...{ type: 'socks5', closingMessage: 'bye' },
       open: () => ({ request: '', reader: readerUntil('.') }),
     })
     expect(await dialed).toMatchObject({ kind: 'done', value: 'ready.' })
@@ -234,12 +234,12 @@ describe('a connection', () => {
     await until(() => asked === 5)
     const sixth = begin(tunnel)
     await until(() => timers.count(DEADLINE_MS) === 1) // it is connected, and only the deadline runs
-    expect(await begin(leaving)).toMatchObject({ kind: 'short' })
+    expect(await begin(leaving)).toMatchObject({ kind: 'localFailure' })
     const ending = new AbortController()
     const seventh = begin(tunnel, ending)
     await until(() => timers.count(DEADLINE_MS) === 2)
     ending.abort()
-    expect(await seventh).toMatchObject({ kind: 'short' })
+    expect(await seventh).toMatchObject({ kind: 'localFailure' })
     expect(asked).toBe(5)
     // The judge itself is asked at once, here by one that speaks no TLS.
     expect(await begin(leaving, stop, 'none')).toMatchObject({ reason: 'proxy error' })
@@ -247,7 +247,7 @@ describe('a connection', () => {
     await until(() => asked === 6)
     stop.abort()
     const ended = await Promise.all([...five, sixth])
-    expect(ended.map(({ kind }) => kind)).not.toContain('short')
+    expect(ended.map(({ kind }) => kind)).not.toContain('localFailure')
     expect(timers.size()).toBe(0)
   })
 
@@ -271,20 +271,20 @@ describe('a connection', () => {
 /** A response, with the text of its body. */
 function createTextReader(bodyMax = 1_000_000): Reader<string> {
   const reader = createResponseReader(bodyMax, true)
-  const textOf = (heard: Heard<HttpResponse>): Heard<string> =>
-    heard.kind === 'done' ? done(`${heard.value.status} ${heard.value.body}`) : heard
+  const textOf = (parsed: ParseResult<HttpResponse>): ParseResult<string> =>
+    parsed.kind === 'done' ? done(`${parsed.value.status} ${parsed.value.body}`) : parsed
   return { push: bytes => textOf(reader.push(bytes)), end: () => textOf(reader.end()) }
 }
 
 describe('a response', () => {
   /** What a reader makes of parts and the end of the connection: a text, or the reason of a failure. */
-  function heardOf(parts: readonly Uint8Array[], bodyMax?: number): string {
+  function readAs(parts: readonly Uint8Array[], bodyMax?: number): string {
     const reader = createTextReader(bodyMax)
     const [first] = parts
       .map(part => reader.push(Buffer.from(part)))
-      .filter(heard => heard.kind !== 'more')
-    const heard = first ?? reader.end()
-    return heard.kind === 'done' ? heard.value : heard.kind === 'failed' ? heard.reason : 'more'
+      .filter(parsed => parsed.kind !== 'more')
+    const parsed = first ?? reader.end()
+    return parsed.kind === 'done' ? parsed.value : parsed.kind === 'failed' ? parsed.reason : 'more'
   }
 
   const head = (fields: string): string => `HTTP/1.1 200 OK\r\n${fields}\r\n`
@@ -304,7 +304,7 @@ describe('a response', () => {
         ]
         for (const form of forms) {
           const parts = form.match(new RegExp(`[^]{1,${part}}`, 'g')) ?? []
-          expect(heardOf(parts.map(each => Buffer.from(each, 'latin1')))).toBe(`200 ${text}`)
+          expect(readAs(parts.map(each => Buffer.from(each, 'latin1')))).toBe(`200 ${text}`)
         }
       }),
     )
@@ -330,14 +330,14 @@ describe('a response', () => {
     ['HTTP/1.1 20 OK\r\n\r\n', 'not a proxy'],
     ['\r\nHTTP/1.1 200 OK\r\n\r\n', 'not a proxy'],
     ['h', 'not a proxy'],
-  ])('%j: %s', (text, found) => expect(heardOf([Buffer.from(text)])).toBe(found))
+  ])('%j: %s', (text, found) => expect(readAs([Buffer.from(text)])).toBe(found))
 
   test.each([head(''), head('Content-Length: 99\r\n'), `${chunked}63\r\n`])(
     '%j is cut at its most bytes',
     start => {
       const reader = createResponseReader(10, true)
-      const heard = reader.push(Buffer.from(start + 'x'.repeat(99)))
-      expect(heard).toMatchObject({ kind: 'done', value: { body: Buffer.from('xxxxxxxxxxx') } })
+      const parsed = reader.push(Buffer.from(start + 'x'.repeat(99)))
+      expect(parsed).toMatchObject({ kind: 'done', value: { body: Buffer.from('xxxxxxxxxxx') } })
     },
   )
 })

@@ -5,12 +5,12 @@ import {
   afterFailure,
   afterSuccess,
   createOrder,
-  isHopeless,
   isRareDue,
   listedCandidate,
   neededRate,
   newCandidate,
   percentOf,
+  shouldForget,
   worksAfter,
 } from '../../src/checker/schedule.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
@@ -87,7 +87,7 @@ describe('which next', () => {
       [{ ...alive, addedMs: T0 - 100 * DAY_MS }, T0 + 14 * DAY_MS - 1, false],
       [alive, T0 + 14 * DAY_MS, true],
     ]
-    for (const [it, nowMs, is] of cases) expect(isHopeless(it, nowMs)).toBe(is)
+    for (const [it, nowMs, is] of cases) expect(shouldForget(it, nowMs)).toBe(is)
   })
 
   test('a row of the list is living when it was checked within ten minutes, else down', () => {
