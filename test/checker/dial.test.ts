@@ -52,11 +52,9 @@ function readerUntil(end: string): Reader<string> {
 async function dialNew(behave: Behaviour, more: Partial<Call<string>> = {}) {
   const timers = handTimers()
   const proxy = await startProxy(behave)
-  const controller = new AbortController()
   const call: Call<string> = { ...CALL, to: proxy, open: helloUntil('.'), ...more }
   const context = { later: timers.later, elapsedMs: () => 0, userAgent: 'agent/1' }
-  const until = { signal: controller.signal, deadlineMs: DEADLINE_MS }
-  return { proxy, timers, controller, dialed: dial(call, context, until) }
+  return { timers, dialed: dial(call, context, DEADLINE_MS) }
 }
 
 const bytesOf = (...parts: (string | number | number[])[]): Buffer =>
@@ -152,17 +150,6 @@ describe('a connection', () => {
     expect(timers.size()).toBe(0)
   })
 
-  test('whose signal is aborted before is never made', async () => {
-    const timers = handTimers()
-    const context = { later: timers.later, elapsedMs: () => 0, userAgent: '' }
-    const call = { ...CALL, to: { ip: '127.0.0.1', port: 1 }, open: helloUntil('.') }
-    const dialed = await dial(call, context, {
-      ...{ signal: AbortSignal.abort(), deadlineMs: DEADLINE_MS },
-    })
-    expect(dialed).toMatchObject({ kind: 'failed', reason: 'timeout', bytes: 0 })
-    expect(timers.size()).toBe(0)
-  })
-
   test('counts what is sent and received', async () => {
     const { dialed } = await dialNew(says('world.'))
     expect((await dialed).bytes).toBe('hello'.length + 'world.'.length)
@@ -192,9 +179,7 @@ describe('a connection', () => {
     const context = { later: handTimers().later, elapsedMs: () => 0, userAgent: '' }
     const ask = (port: number, trust: Trust): ReturnType<typeof dial> => {
       const call = { to: { ip: '127.0.0.1', port }, open: helloUntil('.'), tls: trust }
-      return dial({ ...CALL, type: 'none', ...call }, context, {
-        ...{ signal: new AbortController().signal, deadlineMs: DEADLINE_MS },
-      })
+      return dial({ ...CALL, type: 'none', ...call }, context, DEADLINE_MS)
     }
     const { judge, selfSigned, otherName } = CERTIFICATES
     const [port, ...middles] = await Promise.all([judge, selfSigned, otherName].map(serve))
@@ -223,31 +208,28 @@ describe('a connection', () => {
     const tunnel = await grants(client => client.once('data', () => (asked += 1)))
     const leaving = await grants(client => client.end())
     const context = { later: timers.later, elapsedMs: () => 0, userAgent: '' }
-    const stop = new AbortController()
-    const begin = (to: typeof tunnel, { signal } = stop, type: Call<string>['type'] = 'https') => {
+    const begin = (to: typeof tunnel, type: Call<string>['type'] = 'https') => {
       const tls = { authorities: createSecureContext(), session: null }
-      return dial({ ...CALL, to, type, open: helloUntil('.'), tls }, context, {
-        ...{ signal, deadlineMs: DEADLINE_MS },
-      })
+      return dial({ ...CALL, to, type, open: helloUntil('.'), tls }, context, DEADLINE_MS)
     }
     const five = Array.from({ length: 5 }, () => begin(tunnel))
     await until(() => asked === 5)
     const sixth = begin(tunnel)
     await until(() => timers.count(DEADLINE_MS) === 1) // it is connected, and only the deadline runs
     expect(await begin(leaving)).toMatchObject({ kind: 'localFailure' })
-    const ending = new AbortController()
-    const seventh = begin(tunnel, ending)
-    await until(() => timers.count(DEADLINE_MS) === 2)
-    ending.abort()
-    expect(await seventh).toMatchObject({ kind: 'localFailure' })
+    timers.pass(DEADLINE_MS)
+    expect(await sixth).toMatchObject({ kind: 'localFailure' })
+    const seventh = begin(tunnel)
+    await until(() => timers.count(DEADLINE_MS) === 1)
     expect(asked).toBe(5)
     // The judge itself is asked at once, here by one that speaks no TLS.
-    expect(await begin(leaving, stop, 'none')).toMatchObject({ reason: 'proxy error' })
+    expect(await begin(leaving, 'none')).toMatchObject({ reason: 'proxy error' })
     timers.pass(HANDSHAKE_MS) // the first takes long, and makes room
     await until(() => asked === 6)
-    stop.abort()
-    const ended = await Promise.all([...five, sixth])
+    for (let n = 0; n < 6; n += 1) timers.pass(FIRST_BYTE_MS_MAX)
+    const ended = await Promise.all([...five, seventh])
     expect(ended.map(({ kind }) => kind)).not.toContain('localFailure')
+    while (timers.has(HANDSHAKE_MS)) timers.pass(HANDSHAKE_MS)
     expect(timers.size()).toBe(0)
   })
 
@@ -257,14 +239,13 @@ describe('a connection', () => {
       import { dial } from './src/checker/dial.ts'
       const call = { to: { ip: '127.0.0.1', port: 1 }, type: 'http', destination: {}, tls: null, open: () => ({ request: 'x', reader: {} }) }
       const context = { later: () => () => {}, elapsedMs: () => 0, userAgent: '' }
-      const until = { signal: new AbortController().signal, deadlineMs: ${DEADLINE_MS} }
-      const ask = async () => console.log((await dial(call, context, until)).kind)
+      const ask = async () => console.log((await dial(call, context, ${DEADLINE_MS})).kind)
       await ask()
       try { for (;;) openSync('/dev/null', 'r') } catch {}
       await ask()`
     const command = ['sh', '-c', 'ulimit -n 64; exec "$0" -e "$1"', process.execPath, program]
     const { stdout } = Bun.spawnSync(command, { cwd: join(ROOT) })
-    expect(`${stdout}`).toBe('failed\nshort\n')
+    expect(`${stdout}`).toBe('failed\nlocalFailure\n')
   })
 })
 

@@ -1,13 +1,12 @@
 /** When an address is checked, and what is remembered of it: contract H3 and H4, sentence by sentence. */
 import { describe, expect, test } from 'bun:test'
 import type { Attempt, Candidate, Measured, Queue } from '../../src/checker/ports.ts'
+import { createOrder, neededRate } from '../../src/checker/queue.ts'
 import {
   afterFailure,
   afterSuccess,
-  createOrder,
   isRareDue,
   listedCandidate,
-  neededRate,
   newCandidate,
   percentOf,
   shouldForget,
@@ -134,7 +133,7 @@ describe('of the due, first the living; then at least a quarter never seen alive
     })
     return Array.from({ length: rounds }, () =>
       order(T0, count, new Set(), true)
-        .map(({ line }) => line[0])
+        .map(({ source }) => source[0])
         .join(''),
     )
   }
