@@ -1,11 +1,9 @@
 /**
- * The checker at work (contract H4, H5): begins checks at its rate, waits until the judge confirms that a failure
- * is one of the address, and writes what it has found once a second, first to the list, then to its memory. What
- * is under way is only in this program: one that is killed checks again what it had not written.
- *
- * Its own clock never steps: it begins at that of the machine, or where it was when that was set back, and goes on
- * by a stopwatch. So no address waits for a day because a clock was wrong, or was mended.
+ * The checker at work (contract H4, H5). Follow one check through these files: `queue.ts` finds an address, `probe.ts`
+ * connects to it (`dial.ts`, `response.ts`) and classifies it (`classify.ts`), `judge-client.ts` confirms a failure,
+ * and `results.ts` writes to the list. Only this program knows the checks in flight: killed, it repeats them.
  */
+import type { CandidateRow } from '../feeds/candidates.ts'
 import type { Clock, Later } from '../lib/clock.ts'
 import { counted } from '../lib/counted.ts'
 import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
@@ -13,11 +11,7 @@ import type { Log } from '../lib/log.ts'
 import { SECOND_MS, utcDay } from '../lib/time.ts'
 import type { Address, IncomingProxy } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'
-import { createConfirmation } from './confirm.ts'
-import { Stop } from './dial.ts'
-import { createIntake } from './intake.ts'
-import { createLine } from './line.ts'
-import { createPace } from './pace.ts'
+import { createConfirmation } from './judge-client.ts'
 import type {
   Candidate,
   CandidateStore,
@@ -26,24 +20,22 @@ import type {
   CheckerStatusStore,
   CheckRequest,
   CheckResult,
-  Postponed,
+  Ledger,
   Probe,
   SelfCheck,
 } from './ports.ts'
+import { createQueue } from './queue.ts'
+import { BATCH_MAX, createResults, type FinishedCheck, PING_LAG_MS_MAX } from './results.ts'
 import { isRareDue } from './schedule.ts'
-import { createTally } from './tally.ts'
-import { createWriter, type Done, PING_LAG_MS_MAX, remembered } from './write.ts'
 
-/** So often checks begin; a program that lags shows in the same timer. */
+/** How often checks start. A late timer also shows that the program lags. */
 const SLICE_MS = 25
 const SELF_CHECK_MS = 30 * SECOND_MS
-/** While the judge is away, and when failures wait for nothing else. */
+/** While the judge is away, or many failures wait for a self-check. */
 const SELF_CHECK_SOON_MS = 5 * SECOND_MS
-/** So many results, or those of two seconds, are written at once, in some 20 ms: the program must not lag. */
-const BATCH_MAX = 500
-/** Nothing begins while so many results wait for the list, which another import may have locked. */
+/** No check starts while so many results wait, for example because an import has locked the list. */
 const RESULTS_MAX = 5_000
-/** What is measured of a speed: 64 KiB, then 256 KiB. */
+/** What measuring a speed costs: 64 KiB, then 256 KiB. */
 const SPEED_BYTES = 320 * 1024
 /** How long the last results may wait for the list. */
 const END_MS_MAX = 2 * SECOND_MS
@@ -53,24 +45,24 @@ export type CheckerOptions = {
   status: Pick<CheckerStatusStore, 'write'>
   list: CheckerList
   probe: Probe
-  /** Asks the judge itself; never rejects. */
-  selfCheck: (signal: AbortSignal) => Promise<SelfCheck>
+  /** Never rejects. */
+  selfCheck: () => Promise<SelfCheck>
   clock: Clock
-  /** A stopwatch, in milliseconds. */
+  /** Milliseconds of a stopwatch. */
   elapsedMs: () => number
   later: Later
   /** From 0 up to 1. */
   random: () => number
   log: Pick<Log, 'say' | 'sayRepeated'>
-  /** Checks begun a second, and under way. */
+  /** Checks started in a second, and most checks in flight. */
   perSecond: number
   inFlightMax: number
-  /** What measuring speeds may cost in a day; with 0 they are not measured. */
+  /** The budget for measuring speeds; 0: never measure. */
   speedBytesADay: number
-  /** Whether services are looked for, and whether there is a judge that speaks TLS. */
+  /** Whether to test services, and whether the judge has TLS. */
   hasServices: boolean
   hasTls: boolean
-  /** Whether an address may be checked at all. */
+  /** Whether an address may be checked. */
   accepts: (address: Address) => boolean
   /** End when each address that is due was checked once. */
   once: boolean
@@ -79,49 +71,31 @@ export type CheckerOptions = {
   sliceMs?: number
 }
 
-type Running = Pick<Done, 'candidate' | 'request' | 'beganMs' | 'lagMs'>
+type RunningCheck = Pick<FinishedCheck, 'candidate' | 'request' | 'startedMs' | 'lagMs'>
 
 export function createChecker(options: CheckerOptions) {
   const { store, list, clock, elapsedMs, later, log, once } = options
-  const { perSecond, sliceMs = SLICE_MS } = options
+  const { perSecond, inFlightMax, accepts, placing, random, sliceMs = SLICE_MS } = options
 
+  // The schedule's clock never steps: a wrong clock of the machine must not delay checks for days.
   const startedMs = clock()
-  const ledger = { day: 0, speedBytes: 0, ...(store.ledger() ?? { atMs: startedMs }) }
-  const origin = Math.max(startedMs, ledger.atMs) - elapsedMs()
-  const now = (): number => Math.round(origin + elapsedMs())
-  /** An instant of the clock of the machine, as one of ours. */
-  const toOurs = (ms: number): number => now() - (clock() - ms)
+  const ledger: Ledger = { day: 0, speedBytes: 0, ...(store.ledger() ?? { atMs: startedMs }) }
+  const originMs = Math.max(startedMs, ledger.atMs) - elapsedMs()
+  const now = (): number => Math.round(originMs + elapsedMs())
 
-  const pace = createPace(perSecond, options.inFlightMax)
-  const line = createLine(store, pace, perSecond, once ? now() : null)
-  const intake = createIntake(store, list, { now, toOurs }, once, options.accepts)
-  const confirmation = createConfirmation<Done>()
-  const tally = createTally(perSecond)
-  const writeToList = createWriter(list, options.placing, options.random)
+  const queue = createQueue({ store, list, now, clock, perSecond, inFlightMax, once, accepts })
+  const results = createResults({ store, list, placing, random, perSecond })
+  const confirmation = createConfirmation<FinishedCheck>()
 
   const stopping = new AbortController()
-  const probes = new Stop()
   const ended = Promise.withResolvers<void>()
-  const running = new Set<Running>()
-  /** Ended since the last slice: a lag that is noticed after it was theirs, too. */
-  let justEnded: Running[] = []
-  let results: Done[] = []
-  /** Failures that wait for the judge: a checker that is killed meanwhile does not check them again at once. */
-  let unproven: Postponed[] = []
-  /** Addresses that an earlier run could check, and this one may not: they are forgotten. */
-  let unwanted: number[] = []
+  const running = new Set<RunningCheck>()
+  /** Ended since the last slice: a lag that the next slice notices affects them, too. */
+  let justEnded: RunningCheck[] = []
   let speedsRunning = 0
 
-  const saidOn = new Map<string, string>()
-  /** Says a sentence on a topic unless its problem was said last; `''` when there is none any more. */
-  function sayOn(topic: string, sentence: string, well: string, problem = sentence): void {
-    if (problem === (saidOn.get(topic) ?? '')) return
-    saidOn.set(topic, problem)
-    log.say(sentence || well)
-  }
-
-  /** What fails while a disk is full, or a database away, is done again; anything else ends the checker. */
-  async function trying(work: () => Promise<void> | void): Promise<void> {
+  /** Does work that is repeated after a `StoreError`, such as a full disk. Another error ends the checker. */
+  async function attempt(work: () => Promise<void> | void): Promise<void> {
     try {
       await work()
     } catch (error) {
@@ -133,168 +107,149 @@ export function createChecker(options: CheckerOptions) {
 
   function end(error?: unknown): void {
     stopping.abort()
-    probes.abort()
     if (error === undefined) ended.resolve()
     else ended.reject(error)
   }
 
   // -----------------------------------------------------------------------------------------------
-  // The judge
-
-  let isAsking = false
-  let hasJudge = false
-  let askedMs = Number.NEGATIVE_INFINITY
-
-  function putOff(id: number): void {
-    tally.deferred()
-    line.putOff(id, now())
-  }
-
-  async function askJudge(): Promise<void> {
-    isAsking = true
-    askedMs = now()
-    const found = await options.selfCheck(stopping.signal)
-    isAsking = false
-    if (stopping.signal.aborted) return
-    if (once && !found.ok && !hasJudge) return end(new CommandError(found.problem))
-    hasJudge ||= found.ok
-    const ours = found.ok ? { ...found, startedMs: toOurs(found.startedMs) } : found
-    const decided = confirmation.judged(ours, askedMs, now())
-    results.push(...decided.counted)
-    for (const { candidate } of decided.discarded) putOff(candidate.id)
-    const problem = confirmation.problem()?.sentence
-    const sentence = problem === undefined ? '' : `${problem}; nothing is checked meanwhile`
-    sayOn('judge', sentence, 'the judge answers again')
-  }
-
-  function askJudgeInTime(nowMs: number): void {
-    const isIdle = running.size === 0 && confirmation.waiting() > 0 && line.isEmpty(nowMs)
-    const isSoon =
-      isIdle || confirmation.problem() !== null || confirmation.waiting() >= 2 * BATCH_MAX
-    const waitMs = isSoon ? SELF_CHECK_SOON_MS : SELF_CHECK_MS
-    if (!isAsking && ((once && isIdle) || nowMs - askedMs >= waitMs)) void askJudge().catch(end)
-  }
-
-  // -----------------------------------------------------------------------------------------------
   // One check
 
-  /** What to ask; `null` while who lied about a payload can be asked for none: a plain check would find it alive. */
+  /** `null`: wait for the next day's budget. A plain check would find a proxy alive that lies about payloads. */
   function requestFor(candidate: Candidate, nowMs: number): CheckRequest | null {
-    const { queue, hint, measured, speedMs, servicesMs, tlsMs, history } = candidate
-    const hasLied = queue !== 'living' && history[0]?.attempts.at(-1)?.purpose === 'speed'
-    const hasSpeed = queue === 'living' || hasLied
+    const { hint, measured, speedMs, servicesMs, tlsMs, history } = candidate
+    const isLiving = candidate.queue === 'living'
+    const hasLied = !isLiving && history[0]?.attempts.at(-1)?.purpose === 'speed'
     const spent = ledger.speedBytes + (speedsRunning + 1) * SPEED_BYTES
     const isInBudget = spent <= options.speedBytesADay
     if (hasLied && !isInBudget && options.speedBytesADay > 0) return null
     return {
       address: toAddress(candidate.id),
       known: measured?.type ?? hint,
-      wantsSpeed: hasSpeed && isInBudget && isRareDue(speedMs, nowMs),
+      wantsSpeed: (isLiving || hasLied) && isInBudget && isRareDue(speedMs, nowMs),
       wantsServices: options.hasServices && isRareDue(servicesMs, nowMs),
       wantsTls: options.hasTls && isRareDue(tlsMs, nowMs),
     }
   }
 
-  function find(id: number): Candidate | null {
-    try {
-      return store.find(id)
-    } catch (error) {
-      line.putOff(id, now())
-      throw error
-    }
+  function defer(id: number): void {
+    results.deferred()
+    queue.defer(id)
   }
 
-  function begin(id: number): void {
-    const candidate = find(id)
-    if (candidate === null) return // nobody else writes
-    if (!options.accepts(toAddress(id))) return void unwanted.push(id)
-    const beganMs = now()
-    const request = requestFor(candidate, beganMs)
-    if (request === null) return putOff(id)
-    const check = { candidate, request, beganMs, lagMs: 0 }
+  function startChecks(nowMs: number): void {
+    if (!confirmation.isOpen() || results.waiting() >= RESULTS_MAX) return
+    for (let id = queue.next(nowMs); id !== null; id = queue.next(nowMs)) start(id, nowMs)
+  }
+
+  function start(id: number, nowMs: number): void {
+    if (!accepts(toAddress(id))) return results.forget(id)
+    let candidate: Candidate | null
+    try {
+      candidate = store.find(id)
+    } catch (error) {
+      queue.defer(id)
+      throw error
+    }
+    if (candidate === null) return // only this process writes to the store
+    const request = requestFor(candidate, nowMs)
+    if (request === null) return defer(id)
+    const check = { candidate, request, startedMs: nowMs, lagMs: 0 }
     running.add(check)
-    pace.begin(id, beganMs)
+    queue.start(id, nowMs)
     if (request.wantsSpeed) speedsRunning += 1
-    tally.began()
+    results.started()
     void options
-      .probe(request, probes)
+      .probe(request)
       .then(result => finish(check, result))
       .catch(end)
   }
 
-  function finish(check: Running, result: CheckResult): void {
+  function finish(check: RunningCheck, result: CheckResult): void {
     if (stopping.signal.aborted) return
     const { id } = check.candidate
     running.delete(check)
     justEnded.push(check)
-    pace.end(id)
-    tally.ended(result)
+    queue.end(id)
+    results.ended(result)
     if (check.request.wantsSpeed) {
       speedsRunning -= 1
       ledger.speedBytes += result.bytes
     }
     if (result.kind === 'deferred') {
       log.sayRepeated(`checks are put off: ${result.why}`)
-      return putOff(id)
+      return defer(id)
     }
-    const done: Done = Object.assign(check, { endedMs: now(), at: clock(), result })
-    if (result.kind === 'alive') return void results.push(done)
-    confirmation.failed(done)
-    unproven.push({ id, untilMs: remembered(done, 0).nextAtMs, asItIs: false })
+    const finished = Object.assign(check, { endedMs: now(), at: clock(), result })
+    if (result.kind === 'alive') return results.add(finished)
+    confirmation.add(finished)
+    results.awaitConfirmation(finished)
   }
 
-  function beginSome(nowMs: number): void {
-    if (!confirmation.isOpen() || results.length >= RESULTS_MAX) return
-    while (pace.isOpen()) {
-      const id = line.next(nowMs)
-      if (id === null) return
-      begin(id)
-    }
+  // -----------------------------------------------------------------------------------------------
+  // The judge
+
+  let isAsking = false
+  let hasAnswered = false
+  let askedMs = Number.NEGATIVE_INFINITY
+  let saidProblem = ''
+
+  async function askJudge(): Promise<void> {
+    isAsking = true
+    askedMs = now()
+    const found = await options.selfCheck()
+    isAsking = false
+    if (stopping.signal.aborted) return
+    if (once && !found.ok && !hasAnswered) return end(new CommandError(found.problem))
+    hasAnswered ||= found.ok
+    const { counted: failures, discarded } = confirmation.decide(found, askedMs, now())
+    results.add(...failures)
+    for (const { candidate } of discarded) defer(candidate.id)
+    const problem = found.ok ? '' : found.problem
+    if (problem === saidProblem) return
+    saidProblem = problem
+    log.say(problem ? `${problem}; nothing is checked meanwhile` : 'the judge answers again')
+  }
+
+  function askJudgeWhenDue(nowMs: number): void {
+    const waiting = confirmation.waiting()
+    const isIdle = running.size === 0 && waiting > 0 && queue.isEmpty(nowMs)
+    const isSoon = isIdle || confirmation.problem() !== null || waiting >= 2 * BATCH_MAX
+    const waitMs = isSoon ? SELF_CHECK_SOON_MS : SELF_CHECK_MS
+    if (!isAsking && ((once && isIdle) || nowMs - askedMs >= waitMs)) void askJudge().catch(end)
   }
 
   // -----------------------------------------------------------------------------------------------
   // Once a second
 
-  async function writeResults(signal: AbortSignal): Promise<void> {
-    const done = results.slice(0, Math.max(BATCH_MAX, 2 * perSecond))
-    const postponed = line.postponed().slice()
-    const waiting = unproven.slice()
-    const refused = unwanted.slice()
-    if (done.length + postponed.length + waiting.length + refused.length === 0) return
-    const written = await writeToList(done, signal)
-    const forgotten = [...written.forgotten, ...refused]
-    const batch = { ...written, forgotten, ledger: { ...ledger, atMs: now() } }
-    store.save({ ...batch, postponed: [...waiting, ...postponed] })
-    line.stored({ ...batch, postponed })
-    results = results.slice(done.length)
-    unproven = unproven.slice(waiting.length)
-    unwanted = unwanted.slice(refused.length)
-    for (const { result } of done) if (result.kind === 'dead') tally.failed(result.reason)
-  }
-
-  /** The writing that is under way, if any: there is one at a time. */
+  /** The write in progress: there is one at a time. */
   let writing: Promise<void> | null = null
   function write(signal: AbortSignal): Promise<void> {
-    writing ??= writeResults(signal).finally(() => {
-      writing = null
-    })
+    writing ??= results
+      .write(queue.postponed(), { ...ledger, atMs: now() }, signal)
+      .then(batch => void (batch && queue.saved(batch)))
+      .finally(() => {
+        writing = null
+      })
     return writing
   }
 
+  let saidSlow = false
   async function publish(): Promise<void> {
     const problem = confirmation.problem()
-    const sinceMs = problem === null ? 0 : clock() - (now() - problem.sinceMs)
-    const status = tally.status(store, {
-      ...{ at: clock(), startedMs, once, nowMs: now() },
-      judgeProblem: problem && { ...problem, sinceMs },
+    const nowMs = now()
+    const status = results.status(nowMs, {
+      ...{ at: clock(), startedMs, once },
+      judgeProblem: problem && { ...problem, sinceMs: clock() - (nowMs - problem.sinceMs) },
     })
     const { neededRate, queues } = status
-    const slow =
-      neededRate === null
-        ? ''
-        : `the rate of ${perSecond}/s cannot keep the ${counted(queues.living)} living fresh: ` +
-          `${neededRate}/s would`
-    sayOn('rate', slow, 'the rate keeps the living fresh again', slow && 'slow')
+    if ((neededRate !== null) !== saidSlow) {
+      saidSlow = !saidSlow
+      log.say(
+        saidSlow
+          ? `the rate of ${perSecond}/s cannot keep the ${counted(queues.living)} living fresh: ${neededRate}/s would`
+          : 'the rate keeps the living fresh again',
+      )
+    }
     options.onStatus?.(status)
     await options.status.write(status)
   }
@@ -302,18 +257,19 @@ export function createChecker(options: CheckerOptions) {
   function everySecond(nowMs: number): void {
     const day = utcDay(nowMs)
     if (day > ledger.day) Object.assign(ledger, { day, speedBytes: 0 })
-    tally.turn()
-    void trying(() => write(stopping.signal))
-    void trying(() => line.refill(nowMs))
-    void trying(publish)
+    results.nextSecond()
+    void attempt(() => queue.readList(stopping.signal))
+    void attempt(() => write(stopping.signal))
+    void attempt(() => queue.refill(nowMs))
+    void attempt(publish)
     if (once && isOver(nowMs)) end()
   }
 
   /** Whether each address that is due was checked. */
   const isOver = (nowMs: number): boolean =>
-    intake.hasRead() &&
-    running.size + results.length + unwanted.length + confirmation.waiting() === 0 &&
-    line.isEmpty(nowMs)
+    queue.isListRead() &&
+    running.size + results.waiting() + confirmation.waiting() === 0 &&
+    queue.isEmpty(nowMs)
 
   // -----------------------------------------------------------------------------------------------
   // From start to end
@@ -322,13 +278,13 @@ export function createChecker(options: CheckerOptions) {
   let nextSecondMs = 0
   let cancel = (): void => {}
 
-  function slice(nowMs: number): void {
-    askJudgeInTime(nowMs)
+  function runSlice(nowMs: number): void {
+    askJudgeWhenDue(nowMs)
     if (nowMs >= nextSecondMs) {
       nextSecondMs = nowMs + SECOND_MS
       everySecond(nowMs)
     }
-    beginSome(nowMs)
+    startChecks(nowMs)
   }
 
   function runSlices(): void {
@@ -340,13 +296,12 @@ export function createChecker(options: CheckerOptions) {
       for (const check of [...running, ...justEnded]) check.lagMs = Math.max(check.lagMs, lagMs)
     }
     justEnded = []
-    pace.advance(passedMs)
-    void trying(intake.read)
-    void trying(() => slice(now()))
+    queue.pass(passedMs)
+    void attempt(() => runSlice(now()))
     cancel = later(runSlices, sliceMs)
   }
 
-  /** Writes what is known, unless the list is locked for longer. */
+  /** Writes the last results, unless the list stays locked. */
   async function writeLast(): Promise<void> {
     const givingUp = new AbortController()
     const cancelTimer = later(() => givingUp.abort(), END_MS_MAX)
@@ -356,15 +311,15 @@ export function createChecker(options: CheckerOptions) {
       await publish()
     } catch (error) {
       const why = givingUp.signal.aborted ? 'the list is locked' : messageOf(error)
-      log.say(`the last results are not written, and found again: ${why}`)
+      log.say(`the last results are not written; those checks will be repeated: ${why}`)
     } finally {
       cancelTimer()
     }
   }
 
   return {
-    /** Adds addresses that were never checked; returns how many were not known. */
-    add: intake.add,
+    /** Adds addresses that were never checked; returns how many are new. */
+    add: (rows: readonly CandidateRow[]): number => queue.add(rows),
     /** Checks until `signal` is aborted, or each address that is due was checked once. */
     async run(signal: AbortSignal): Promise<void> {
       signal.addEventListener('abort', () => end())

@@ -1,7 +1,4 @@
-/**
- * What the judge saw of a request, against what was sent: how anonymous a proxy is, and what betrayed it
- * (contract H3). A table, from the worst to the best. Pure.
- */
+/** Compares the request that the judge saw with the one sent: how anonymous is the proxy (contract H3)? Pure. */
 import { canonicalIp } from '../lib/ip.ts'
 import { printable } from '../lib/redact.ts'
 import { ANONS, type Anon } from '../proxies/proxy.ts'
@@ -9,7 +6,7 @@ import type { Measured } from './ports.ts'
 
 export type Header = readonly [name: string, value: string]
 
-/** The headers of a request to the judge: whatever else arrives was added on the way. */
+/** The headers of a request to the judge. The proxy added any other header that arrives. */
 export const headersFor = (host: string, userAgent: string): readonly Header[] => [
   ['Host', host],
   ['User-Agent', userAgent],
@@ -29,7 +26,7 @@ export function addressesIn(text: string): string[] {
   ]
 }
 
-/** What the judge saw of a request: who sent it, and the headers that are not as they were sent. */
+/** What the judge saw; `changed` are the headers that differ from `sent`. */
 type Seen = {
   isOwn: (ip: string) => boolean
   peer: string
@@ -44,11 +41,11 @@ const isNamed =
   ([name]: Header): boolean =>
     name.toLowerCase() === wanted
 
-/** What betrays a proxy, and as what; each row returns the name of the evidence, if there is any. */
+/** From worst to best. Each function returns the name of the evidence, if there is any. */
 const EVIDENCE: readonly (readonly [Anon, (seen: Seen) => string | undefined])[] = [
   ['transparent', ({ peer, isOwn }) => (isOwn(peer) ? 'peer' : undefined)],
   [
-    'transparent', // a proxy may name us in any header; `Host` is the judge, which may stand at our address
+    'transparent', // any header may contain our address; `Host` is the judge, which may be at our address
     ({ changed, isOwn }) =>
       changed.find(header => !isNamed('host')(header) && addressesIn(header[1]).some(isOwn))?.[0],
   ],
@@ -67,7 +64,7 @@ const EVIDENCE: readonly (readonly [Anon, (seen: Seen) => string | undefined])[]
 
 type Level = Pick<Measured, 'anon' | 'because'>
 
-/** What was sent, by name in lower case. */
+/** Headers by name in lower case. */
 export const sentOf = (headers: readonly Header[]): ReadonlyMap<string, string> =>
   new Map(headers.map(([name, value]) => [name.toLowerCase(), value]))
 
@@ -86,7 +83,7 @@ export function classify(
   return { anon: 'elite', because: '' }
 }
 
-/** The worst of several, of which there is at least one. */
+/** The worst of one or more levels. */
 export const worstOf = (levels: readonly Level[]): Level =>
   levels.reduce((worst, level) =>
     ANONS.indexOf(level.anon) < ANONS.indexOf(worst.anon) ? level : worst,

@@ -1,10 +1,7 @@
 /**
- * One connection of a check: dials a proxy, shakes hands as its type does, speaks TLS where asked to, sends a
- * request and hears the answer. Bounded in time; every end releases its socket and its timer. Says which failures
- * are ours. Knows nothing of judges.
- *
- * `node:net`, because nothing else here can give up a connection that hangs; handshakes of our own, because every
- * byte of a proxy is judged.
+ * One connection of a check: connects to a proxy, makes its handshake and TLS if needed, sends a request and reads the
+ * response. Tells our own failures from the proxy's. It uses `node:net`, because `Bun.connect` cannot abort a pending
+ * connect, and its own handshakes, because every byte of a proxy counts.
  */
 import { connect, type Socket } from 'node:net'
 import { type SecureContext, connect as secure } from 'node:tls'
@@ -13,29 +10,29 @@ import { codeOf } from '../lib/errors.ts'
 import { ipv4ToNumber } from '../lib/ip.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Address, ProxyType } from '../proxies/proxy.ts'
-import type { Reason, Stopping } from './ports.ts'
+import type { Reason } from './ports.ts'
 import {
   done,
   EMPTY,
   failed,
-  type Heard,
-  hearHead,
   MORE,
+  type ParseResult,
+  parseHead,
   type Reader,
   reasonOfStatus,
 } from './response.ts'
 
-/** How long a connection may take to be there, and the answer to begin after that. */
+/** The timeouts of the connect, and of the first byte after it. */
 export const CONNECT_MS_MAX = 5 * SECOND_MS
 export const FIRST_BYTE_MS_MAX = 7 * SECOND_MS
 
-/** Where a proxy is asked to connect to: by name in HTTP, by its IPv4 address in SOCKS. */
+/** Where the proxy connects to: by name in HTTP, by IPv4 address in SOCKS. */
 export type Destination = { host: string; ip: string; port: number }
 
-/** One part of a handshake: what is said, and what the bytes that follow mean; `done` says how many were read. */
+/** A step of a handshake: a message, and a parser of the reply; `done` has the length of the reply. */
 type Step = {
-  say(to: Destination, userAgent: string): string | Uint8Array
-  hear(bytes: Buffer): Heard<number>
+  message(to: Destination, userAgent: string): string | Uint8Array
+  parse(bytes: Buffer): ParseResult<number>
 }
 
 const ipBytes = (ip: string): number[] => {
@@ -44,26 +41,26 @@ const ipBytes = (ip: string): number[] => {
 }
 const portBytes = (port: number): number[] => [port >> 8, port & 255]
 
-/** HTTP: a tunnel to the destination. */
+/** HTTP: opens a tunnel to the destination. */
 const CONNECT: Step = {
-  say({ host, port }, userAgent) {
+  message({ host, port }, userAgent) {
     const to = `${host}:${port}`
     return `CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\nUser-Agent: ${userAgent}\r\n\r\n`
   },
-  hear(bytes) {
-    const heard = hearHead(bytes)
-    if (heard.kind !== 'done') return heard
-    const { status, size } = heard.value
+  parse(bytes) {
+    const parsed = parseHead(bytes)
+    if (parsed.kind !== 'done') return parsed
+    const { status, size } = parsed.value
     if (status >= 200 && status < 300) return done(size)
     const reason = reasonOfStatus(status)
     return failed(reason === 'not the judge' ? 'proxy error' : reason, `status ${status}`)
   },
 }
 
-/** SOCKS4: granted is 90; 92 and 93 ask for a user that this machine vouches for. */
+/** SOCKS4: 90 grants the request; 92 and 93 ask for an identd user. */
 const SOCKS4: Step = {
-  say: ({ ip, port }) => Uint8Array.from([4, 1, ...portBytes(port), ...ipBytes(ip), 0]),
-  hear([version, code = 0, ...rest]) {
+  message: ({ ip, port }) => Uint8Array.from([4, 1, ...portBytes(port), ...ipBytes(ip), 0]),
+  parse([version, code = 0, ...rest]) {
     if (version !== 0) return failed('not a proxy', 'no answer of SOCKS4')
     if (rest.length === 0 && code === 0) return MORE
     if (code === 90) return rest.length < 6 ? MORE : done(8)
@@ -72,10 +69,10 @@ const SOCKS4: Step = {
   },
 }
 
-/** SOCKS5: the only method that is offered is to need no credentials. */
+/** SOCKS5: offers only the method without credentials. */
 const GREETING: Step = {
-  say: () => Uint8Array.from([5, 1, 0]),
-  hear([version, method]) {
+  message: () => Uint8Array.from([5, 1, 0]),
+  parse([version, method]) {
     if (version !== 5) return failed('not a proxy', 'no answer of SOCKS5')
     if (method === undefined) return MORE
     if (method === 0) return done(2)
@@ -85,8 +82,8 @@ const GREETING: Step = {
 }
 
 const SOCKS5: Step = {
-  say: ({ ip, port }) => Uint8Array.from([5, 1, 0, 1, ...ipBytes(ip), ...portBytes(port)]),
-  hear(bytes) {
+  message: ({ ip, port }) => Uint8Array.from([5, 1, 0, 1, ...ipBytes(ip), ...portBytes(port)]),
+  parse(bytes) {
     const [version, code, , kind, nameLength] = bytes
     if (version !== 5) return failed('not a proxy', 'no answer of SOCKS5')
     if (code !== undefined && code !== 0) return failed('proxy error', `SOCKS5 reply ${code}`)
@@ -97,7 +94,7 @@ const SOCKS5: Step = {
   },
 }
 
-/** How each type is asked to connect; `none` is the destination itself. */
+/** The handshake of each type; `none` is the destination itself. */
 const HANDSHAKES: { readonly [T in ProxyType | 'none']: readonly Step[] } = {
   none: [],
   http: [],
@@ -106,37 +103,37 @@ const HANDSHAKES: { readonly [T in ProxyType | 'none']: readonly Step[] } = {
   socks5: [GREETING, SOCKS5],
 }
 
-/** Who may vouch for a server; and what it gave to resume TLS with, which takes a third less time. */
+/** The authorities for a server, and its last session: resuming TLS takes a third less time. */
 export type Trust = { readonly authorities: SecureContext; session: Buffer | null }
 
-/** What one connection is for. */
+/** A connection to make. */
 export type Call<T> = {
   to: Address
   type: ProxyType | 'none'
-  /** Where the proxy is to connect to; http proxies read it in the request. */
+  /** Where the proxy connects to; http proxies read it in the request. */
   destination: Destination
-  /** When TLS is spoken with the destination, which then has a name. */
+  /** For TLS with the destination, which then has a name. */
   tls: Trust | null
-  /** What is said first, and what hears the answer; with `''`, the destination speaks first. Most are never open. */
+  /** Returns the request and a reader of the response; with `''`, the destination speaks first. */
   open(): { request: string; reader: Reader<T> }
-  /** What is said once the reader is done. */
-  farewell?: string
+  /** Sent when the reader is done. */
+  closingMessage?: string
 }
 
-/** What a connection came to. `short` says nothing of the proxy: something of ours was missing. */
+/** How a connection ended. `localFailure` is not the proxy's fault: this machine lacks something. */
 type End<T> =
   | { kind: 'done'; value: T }
   | ReturnType<typeof failed>
-  | { kind: 'short'; why: string }
+  | { kind: 'localFailure'; why: string }
 export type Dialed<T> = End<T> & {
   isConnected: boolean
-  /** The first byte that came, of which type it may be. */
+  /** The first byte from the proxy, which tells its type. */
   firstByte: number | null
-  /** Milliseconds: in all; from dialing to the first byte of the answer; from that to the last. */
+  /** Milliseconds: in all; from dialing to the first byte of the response; from there to the last. */
   ms: number
   firstMs: number
   transferMs: number
-  /** Sent and received. */
+  /** Sent and received, without the TLS handshake. */
   bytes: number
 }
 
@@ -146,9 +143,6 @@ export type DialContext = {
   elapsedMs: () => number
   userAgent: string
 }
-
-/** What a TLS handshake sends, which the socket does not count: about so many bytes. */
-const TLS_SENT_BYTES = 700
 
 const REASON_OF: { readonly [code: string]: Reason } = {
   ECONNREFUSED: 'refused',
@@ -164,37 +158,21 @@ const OURS = ['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM']
 const TLS = /SSL|EPROTO/
 const CERTIFICATE = /CERT|ALTNAME|SELF_SIGNED|VERIFY|ISSUER|SIGNATURE_FAILURE|HOSTNAME/
 
-const TOO_MANY = { kind: 'short', why: 'too many TLS handshakes are under way' } as const
+const TOO_MANY = { kind: 'localFailure', why: 'too many TLS handshakes are under way' } as const
 
-/** Why the system would not even send: almost always one of these. */
-const SHORTAGE = 'this machine has no descriptor left, or no way there'
-
-/** Stops several connections. The signal of an `AbortController` takes a tenth of the time of a check. */
-export class Stop implements Stopping {
-  aborted = false
-  readonly #runs = new Set<() => void>()
-  addEventListener(_: 'abort', run: () => void): void {
-    this.#runs.add(run)
-  }
-  removeEventListener(_: 'abort', run: () => void): void {
-    this.#runs.delete(run)
-  }
-  abort(): void {
-    this.aborted = true
-    for (const run of this.#runs) run()
-  }
-}
+/** Why the system did not even send: almost always one of these. */
+const SHORTAGE = 'this machine has no file descriptor left, or no route to the address'
 
 /**
- * Bun reads five TLS handshakes in a turn of the event loop, and lets the longest waiting of further ones wait, some for
- * ten seconds: they would look like dead proxies. One that takes longer than this is on its way, and makes room.
+ * Bun reads five TLS handshakes in a turn of the event loop. With more, the oldest ones wait, some for ten seconds, and
+ * look like dead proxies. A handshake that takes longer than this many milliseconds makes room for the next.
  */
 const HANDSHAKES_MAX = 5
 export const HANDSHAKE_MS = 5
 let handshakes = 0
 const waiting: (() => void)[] = []
 
-/** Calls `start` when a TLS handshake may begin, with what is to be called once it is over. */
+/** Calls `start` when a TLS handshake may begin; it calls `over` at the end of the handshake. */
 function queueHandshake(start: (over: () => void) => void, later: Later): void {
   function begin(): void {
     handshakes += 1
@@ -213,14 +191,11 @@ function queueHandshake(start: (over: () => void) => void, later: Later): void {
   else waiting.push(begin)
 }
 
-/** When work must end: at once when `signal` is aborted, and at an instant of `elapsedMs`. */
-export type Until = { readonly signal: Stopping; readonly deadlineMs: number }
-
-/** Never rejects. */
+/** Makes a connection that ends at `deadlineMs` of `elapsedMs`. Never rejects. */
 export function dial<T>(
-  { to, type, destination, tls, farewell, ...call }: Call<T>,
+  { to, type, destination, tls, closingMessage, ...call }: Call<T>,
   { later, elapsedMs, userAgent }: DialContext,
-  { signal, deadlineMs }: Until,
+  deadlineMs: number,
 ): Promise<Dialed<T>> {
   const { promise, resolve } = Promise.withResolvers<Dialed<T>>()
   const startMs = elapsedMs()
@@ -233,14 +208,14 @@ export function dial<T>(
   let firstByte: number | null = null
   let firstMs = 0
   let isConnected = false
-  /** Whether a connection failed that was under way: else the system has not begun it. */
-  let wasUnderWay = false
+  /** Whether the system began the connection before it failed. */
+  let wasAttempted = false
   let cancel = (): void => {}
   const socket = connect({ host: to.ip, port: to.port })
-  /** The socket, or TLS over it. */
+  /** The socket, or the TLS socket over it. */
   let wire: Socket = socket
 
-  /** Gives what follows so many milliseconds, if the deadline does. */
+  /** Limits the next phase to so many milliseconds, and to the deadline. */
   function limit(ms: number): void {
     cancel()
     cancel = later(onTimeout, Math.max(0, Math.min(ms, deadlineMs - elapsedMs())))
@@ -251,16 +226,22 @@ export function dial<T>(
     phase = 'over'
     cancel()
     handshakeOver()
-    signal.removeEventListener('abort', onTimeout)
-    const sent = wire === socket ? 0 : TLS_SENT_BYTES + wire.bytesWritten
-    const bytes = socket.bytesRead + socket.bytesWritten + sent
+    const sent = socket.bytesWritten + (wire === socket ? 0 : wire.bytesWritten)
     const ms = elapsedMs() - startMs
     const transferMs = firstMs === 0 ? 0 : ms - firstMs
     wire.destroy()
     socket.destroy()
-    resolve({ isConnected, firstByte, ms, firstMs, transferMs, bytes, ...end })
+    resolve({
+      isConnected,
+      firstByte,
+      ms,
+      firstMs,
+      transferMs,
+      bytes: socket.bytesRead + sent,
+      ...end,
+    })
   }
-  /** Nobody waits for us for ever: who gives up in the queue is not to blame. */
+  /** A proxy that gives up while we wait for our turn is not to blame. */
   const fail = (reason: Reason, detail = ''): void =>
     settle(phase === 'queued' ? TOO_MANY : failed(reason, detail))
 
@@ -273,33 +254,33 @@ export function dial<T>(
     else if (isTls && TLS.test(code)) {
       if (phase === 'tls') fail('proxy error', 'no TLS behind it')
       else fail('altered', code)
-    } else if (!(isConnected || wasUnderWay) || OURS.includes(code)) {
-      settle({ kind: 'short', why: SHORTAGE })
+    } else if (!(isConnected || wasAttempted) || OURS.includes(code)) {
+      settle({ kind: 'localFailure', why: SHORTAGE })
     } else fail(REASON_OF[code] ?? 'closed', code)
   }
 
   const onEnd = (): void => (phase === 'open' ? conclude(reader.end()) : fail('closed'))
 
-  function conclude(heard: Heard<T>): void {
-    if (heard.kind === 'more') return
-    if (heard.kind === 'done' && farewell !== undefined) wire.write(farewell)
-    settle(heard)
+  function conclude(parsed: ParseResult<T>): void {
+    if (parsed.kind === 'more') return
+    if (parsed.kind === 'done' && closingMessage !== undefined) wire.write(closingMessage)
+    settle(parsed)
   }
 
-  /** What follows a part of the handshake, or the last of them. */
+  /** Continues with the next step of the handshake, or after the last. */
   function proceed(): void {
     const next = steps[step]
-    if (next !== undefined) socket.write(next.say(destination, userAgent))
+    if (next !== undefined) socket.write(next.message(destination, userAgent))
     else if (tls === null) open()
     else if (pending.length > 0) fail('proxy error', 'bytes before TLS')
     else if (type === 'none')
-      startTls(tls) // the judge itself: whether it is there must show at once
+      startTls(tls) // a self-check must not wait for checks
     else queueTls(tls)
   }
 
   function queueTls(trust: Trust): void {
     phase = 'queued'
-    limit(Infinity) // what others take is not its time
+    limit(Infinity) // only the deadline: other handshakes are not its fault
     queueHandshake(over => {
       if (phase !== 'queued') return over()
       handshakeOver = over
@@ -315,9 +296,10 @@ export function dial<T>(
     const servername = destination.host
     const wrapped = secure({ socket, servername, secureContext, ...(session && { session }) })
     wire = wrapped
-    // Bun looks at the certificate also when a session was resumed, Node does not: a tenth of a check's time.
-    const look = wrapped.getPeerCertificate
-    const getPeerCertificate = () => (wrapped.isSessionReused() ? null : look.call(wrapped, true))
+    // Bun parses the certificate of a resumed session too, Node does not: it takes a tenth of a check's time.
+    const getCertificate = wrapped.getPeerCertificate
+    const getPeerCertificate = () =>
+      wrapped.isSessionReused() ? null : getCertificate.call(wrapped, true)
     Object.assign(wrapped, { getPeerCertificate })
     wrapped.on('secureConnect', () => {
       if (!wrapped.isSessionReused()) wrapped.once('session', given => (trust.session = given))
@@ -347,12 +329,12 @@ export function dial<T>(
     if (isFirst && phase !== 'over') limit(Infinity)
   }
 
-  function onHandshake(bytes: Buffer): void {
+  function onHandshakeData(bytes: Buffer): void {
     pending = Buffer.concat([pending, bytes])
-    const heard = steps[step]?.hear(pending) ?? MORE
-    if (heard.kind === 'failed') settle(heard)
-    if (heard.kind !== 'done') return
-    pending = pending.subarray(heard.value)
+    const parsed = steps[step]?.parse(pending) ?? MORE
+    if (parsed.kind === 'failed') settle(parsed)
+    if (parsed.kind !== 'done') return
+    pending = pending.subarray(parsed.value)
     step += 1
     if (pending.length > 0 && step < steps.length) fail('not a proxy', 'bytes before the request')
     else proceed()
@@ -361,14 +343,13 @@ export function dial<T>(
   function onData(bytes: Buffer): void {
     firstByte ??= bytes[0] ?? null
     if (phase === 'open') onAnswer(bytes)
-    else if (phase === 'handshake') onHandshake(bytes)
+    else if (phase === 'handshake') onHandshakeData(bytes)
     else if (phase === 'queued') settle(failed('proxy error', 'bytes before TLS'))
   }
 
-  // What the system refuses to begin shows as ECONNREFUSED too, a full table of descriptors for one; but Bun says
-  // this only of attempts that it has begun.
+  // Bun reports ECONNREFUSED also when the descriptor table is full. It emits this event only for real attempts.
   socket.on('connectionAttemptFailed', () => {
-    wasUnderWay = true
+    wasAttempted = true
   })
   socket.on('connect', () => {
     if (phase !== 'connecting') return
@@ -382,7 +363,5 @@ export function dial<T>(
   socket.on('end', onEnd)
   socket.on('close', onEnd)
   limit(CONNECT_MS_MAX)
-  signal.addEventListener('abort', onTimeout)
-  if (signal.aborted) onTimeout()
   return promise
 }

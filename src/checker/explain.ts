@@ -1,4 +1,4 @@
-/** The story of one address, newest check first: what `check explain` says, in the words of `REASONS`. */
+/** The text of `check explain`: the history of an address, newest check first. */
 import { several, spanOf } from '../lib/counted.ts'
 import { formatInstant, SECOND_MS } from '../lib/time.ts'
 import { addressText, SERVICES } from '../proxies/proxy.ts'
@@ -35,7 +35,7 @@ const describePast = ({ at, result, attempts, measured }: Past): string[] => [
   ...attempts.map(describeAttempt),
 ]
 
-/** What was concluded, and when the next check is. */
+/** A summary, and the time of the next check. */
 function conclusion(
   { id, queue, okAtMs, streak, works, measured, nextAtMs }: Candidate,
   nowMs: number,
@@ -55,7 +55,7 @@ function conclusion(
   return `${name} ${since}${share}. ${next}`
 }
 
-/** Lines about an address. `nowMs` is of the schedule's clock, see `Candidate`. */
+/** Lines about an address. `nowMs` is of the schedule's clock: see `Candidate`. */
 export const explain = (candidate: Candidate, nowMs: number): string[] => [
   conclusion(candidate, nowMs),
   ...candidate.history.flatMap(describePast),

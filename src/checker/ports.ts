@@ -1,29 +1,26 @@
-/**
- * What the parts of the checker tell each other, and its ports: the words of its results, what it remembers of
- * an address, and what it needs of a store (contract H).
- */
+/** The types that the parts of the checker share: results, candidates; and its ports (contract H). */
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Address, Anon, ProxyType, Service } from '../proxies/proxy.ts'
 import type { ImportTx } from '../proxies/store.ts'
 
-/** Why a check failed, with the sentence that `check explain` says. */
+/** Why a check failed, with the sentence of `check explain`; in order of significance. */
 export const REASONS = {
-  timeout: 'nobody answered the connection in time',
+  timeout: 'the connection timed out',
   refused: 'the connection was refused',
   reset: 'the connection was reset',
   unreachable: 'the address cannot be reached',
   closed: 'the connection was closed without an answer',
   'no answer': 'it connected, but sent no answer in time',
-  'not a proxy': 'it answered, but not as a proxy that serves us',
-  credentials: 'it wants a user and a password',
+  'not a proxy': 'it answered, but not as an open proxy',
+  credentials: 'it requires a user and a password',
   'proxy error': 'it could not reach the judge',
-  'too long': 'it sent more than was asked for',
-  'not the judge': 'what it sent is not from the judge',
-  forged: 'what it sent pretends to be from the judge: the signature is wrong',
-  replayed: 'it sent an answer of the judge to another check',
-  altered: 'it changed what the judge sent',
-  intercepted: 'it broke the TLS connection to the judge open',
-  forwarder: 'it forwards plainly to the judge, and is no proxy',
+  'too long': 'it sent more bytes than requested',
+  'not the judge': 'its response is not from the judge',
+  forged: 'it forged a response of the judge: the signature is wrong',
+  replayed: 'it sent the response of the judge to another check',
+  altered: 'it changed the response of the judge',
+  intercepted: 'it intercepted the TLS connection to the judge',
+  forwarder: 'it forwards all requests to the judge, and is not a proxy',
   'own address': 'it is the judge itself',
 } as const satisfies { readonly [reason: string]: string }
 
@@ -33,23 +30,22 @@ export type Reason = keyof typeof REASONS
 export type Attempt = {
   type: ProxyType
   purpose: 'judge' | 'TLS' | 'speed' | Service
-  /** `ok`, or why not. */
   result: 'ok' | Reason
-  /** How long it took, in whole milliseconds. */
+  /** Whole milliseconds. */
   ms: number
-  /** What was seen, for people: a status, a name of a header. Never more than 80 characters. */
+  /** For people: a status, an error code. At most 80 characters. */
   detail: string
 }
 
-/** What a successful check measured. What it did not look at is missing. */
+/** The results of a successful check. Values that it did not measure are missing. */
 export type Measured = {
   type: ProxyType
   anon: Anon
-  /** What made it less than elite: `peer`, or the name of a header; `''` for elite. */
+  /** The evidence against elite: `peer`, or the name of a header; `''` for elite. */
   because: string
-  /** The peer that the judge saw on the plain way; `''` when only TLS worked. */
+  /** The peer that the judge saw without TLS; `''` when only TLS worked. */
   ipOut: string
-  /** From dialling to the first byte of the judge; a probe knows it, and it is forgotten where we lagged: `null`. */
+  /** From dialing to the first byte of the judge; `null` when this program lagged. */
   pingMs: number | null
   /** Bytes per second. */
   speed?: number
@@ -58,45 +54,30 @@ export type Measured = {
   hasTls?: boolean
 }
 
-/** What one check found; `deferred` says nothing of the address: something of ours was short. */
+/** The result of a check; `deferred`: it says nothing about the address, because of a problem of ours. */
 export type CheckResult = { attempts: readonly Attempt[]; bytes: number } & (
   | { kind: 'alive'; measured: Measured }
   | { kind: 'dead'; reason: Reason }
   | { kind: 'deferred'; why: string }
 )
 
-/** What a check is asked to find out besides type, anonymity and ping. */
+/** What a check measures besides type, anonymity and ping. */
 export type CheckRequest = {
   address: Address
-  /** The type it had, or its file said; `null` unknown. */
+  /** The type at the last success, or from its file; `null`: unknown. */
   known: ProxyType | null
   wantsSpeed: boolean
   wantsServices: boolean
   wantsTls: boolean
 }
 
-/** What ends work from outside: an `AbortSignal`, or what costs less where there are thousands, `Stop` of `dial.ts`. */
-export type Stopping = {
-  readonly aborted: boolean
-  addEventListener(type: 'abort', run: () => void): void
-  removeEventListener(type: 'abort', run: () => void): void
-}
+/** Checks one address. Never rejects. */
+export type Probe = (request: CheckRequest) => Promise<CheckResult>
 
-/** Checks one address. Never rejects; ends at once when `signal` is aborted. */
-export type Probe = (request: CheckRequest, signal: Stopping) => Promise<CheckResult>
+/** The result of a self-check; `runsForMs`: how long ago the judge started; `problem`: a sentence. */
+export type SelfCheck = { ok: true; runsForMs: number } | { ok: false; problem: string }
 
-/** What a self-check found: the judge answers, or a sentence that says why it does not. */
-export type SelfCheck =
-  | {
-      ok: true
-      /** The judge's clock less ours. */
-      offsetMs: number
-      /** When the judge began, by our clock. */
-      startedMs: number
-    }
-  | { ok: false; problem: string }
-
-/** In order of precedence: alive at the last check; was alive once; never seen alive. */
+/** In order of precedence: alive at the last check; alive before; never seen alive. */
 export const QUEUES = ['living', 'down', 'raw'] as const
 export type Queue = (typeof QUEUES)[number]
 
@@ -110,28 +91,28 @@ export type Past = {
 }
 
 /**
- * What is remembered of an address. Times but those of `history` are of the schedule's clock: Unix milliseconds
- * where no clock was ever wrong, and they never step (`checker.ts`).
+ * The checker's memory of an address. Times, except in `history`, are of the schedule's clock: Unix milliseconds, but
+ * they never step (`checker.ts`).
  */
 export type Candidate = {
   /** See `idOf`. */
   id: number
   queue: Queue
-  /** When it is due, and from when on idle budget may go to it, which is not later. */
+  /** When it is due, and when an idle checker may check it, which is not later. */
   nextAtMs: number
   idleAtMs: number
   /** Its last success; `null` never. */
   okAtMs: number | null
-  /** The type that a file or the list says; `null` unknown. */
+  /** The type from a file or the list; `null`: unknown. */
   hint: ProxyType | null
-  /** When it was first heard of. */
+  /** When it was first parsed of. */
   addedMs: number
   /** Failures since the last success. */
   streak: number
-  /** How much of its checks succeeded; `null` never checked, and nobody says. */
+  /** The share of checks that succeeded; `null`: unknown. */
   works: Works | null
   checkedMs: number | null
-  /** What was measured last, and when the rarer measurements were made. */
+  /** The last measurements, and the times of the rarer ones. */
   measured: Measured | null
   speedMs: number | null
   servicesMs: number | null
@@ -140,24 +121,24 @@ export type Candidate = {
   history: readonly Past[]
 }
 
-/** Weighted seconds of successes and of all checks, as of `checkedMs`, and how many checks those are. */
+/** Weighted seconds of successes and of all checks, as of `checkedMs`, and the number of checks. */
 export type Works = { good: number; total: number; checks: number }
 
 type QueueCounts = { readonly [Q in Queue]: number }
 
-/** What a checker must not forget when it starts again. */
+/** Values that survive a restart of the checker. */
 export type Ledger = {
-  /** The latest that the schedule's clock has shown. */
+  /** The latest time of the schedule's clock. */
   atMs: number
-  /** The UTC day of that clock, and the bytes that measuring speeds has cost on it. */
+  /** The UTC day of that clock, and the bytes that measuring speeds took on it. */
   day: number
   speedBytes: number
 }
 
-/** An address that comes later: not before `untilMs`, when it is due; with `asItIs`, if it is not due later. */
+/** An address that is due at `untilMs` and not before; with `asItIs`, it stays due later if it is. */
 export type Postponed = { id: number; untilMs: number; asItIs: boolean }
 
-/** What is checked is stored after what is postponed. */
+/** The store saves `checked` after `postponed`. */
 export type Batch = {
   checked: readonly Candidate[]
   forgotten: readonly number[]
@@ -165,12 +146,12 @@ export type Batch = {
   ledger: Ledger
 }
 
-/** The memory of the checker, which nobody else writes. Failures are `StoreError`s. */
+/** The memory of the checker, its only writer. Failures are `StoreError`s. */
 export interface CandidateStore {
-  /** Adds those that are not there; returns how many. */
+  /** Adds candidates that are new; returns how many. */
   add(candidates: readonly Candidate[]): number
   find(id: number): Candidate | null
-  /** Addresses of a queue that are due, the longest due first, without those that are excluded. */
+  /** Addresses of a queue that are due and not excluded, the longest due first. */
   due(queue: Queue, nowMs: number, count: number, excluded: ReadonlySet<number>): number[]
   /** Addresses that are not due and may be checked early, the next due first. */
   idle(nowMs: number, count: number, excluded: ReadonlySet<number>): number[]
@@ -179,13 +160,13 @@ export interface CandidateStore {
   /** `null` before the first batch. */
   ledger(): Ledger | null
   counts(): QueueCounts
-  /** Of the living, how many succeeded since. */
+  /** How many of the living succeeded since. */
   freshSince(ms: number): number
-  /** How late the latest of the living is, in milliseconds; 0 when none is due. */
+  /** For how long a living address has been due, in milliseconds; 0 when none is due. */
   lagMs(nowMs: number): number
 }
 
-/** What the checker reads of a row of the list; `checkedAt` in Unix seconds. */
+/** The columns of the list that the checker reads; `checkedAt` in Unix seconds. */
 export type ListedRow = Address & {
   type: ProxyType
   checkedAt: number
@@ -205,17 +186,17 @@ export interface CheckerList {
   find(ids: readonly number[]): Awaitable<readonly ListedRow[]>
 }
 
-/** What the server, its metrics and its console show of the checker. */
+/** The status in the server, its metrics and its console. */
 export type CheckerStatus = {
   /** When it was written, Unix milliseconds. */
   at: number
   startedMs: number
-  /** Whether its run ends by itself: then nobody misses it. */
+  /** Whether its run ends by itself: its absence is not a problem then. */
   once: boolean
-  /** `null` while the judge answers, else what is wrong, since when. */
+  /** `null` while the judge answers. */
   judgeProblem: { sentence: string; sinceMs: number } | null
   queues: QueueCounts
-  /** Checks begun, found alive, and put off, since the start. */
+  /** Checks started, found alive, and deferred, since the start. */
   checked: number
   alive: number
   deferred: number
@@ -228,13 +209,13 @@ export type CheckerStatus = {
   lagSeconds: number
   /** Bytes sent and received since the start. */
   bytes: number
-  /** The rate that would keep the living fresh; `null` when this one does. */
+  /** The rate that keeps the living fresh; `null` when this one does. */
   neededRate: number | null
 }
 
-/** Where the status stands: written by the checker, read by servers. */
+/** The status: the checker writes it, servers read it. */
 export interface CheckerStatusStore {
   write(status: CheckerStatus): Awaitable<void>
-  /** `null` when no checker ever ran. */
+  /** `null` when no checker has run. */
   read(): Awaitable<CheckerStatus | null>
 }

@@ -1,34 +1,36 @@
 /**
- * Reads an HTTP response as it comes: of a proxy that may answer byte by byte, never end, or send anything else.
- * Bounded in bytes, and it mends nothing: what is no response is said to be none.
+ * Parses an HTTP response as it arrives. A proxy may answer byte by byte, never end, or send anything else. The parser
+ * limits the bytes that it reads, and is strict.
  */
 import type { Reason } from './ports.ts'
 
-/** What has been read so far: not enough yet, a value, or why there will be none. */
-export type Heard<T> =
+/** The state of a parser: it needs more bytes, has a value, or failed. */
+export type ParseResult<T> =
   | { kind: 'more' }
   | { kind: 'done'; value: T }
   | { kind: 'failed'; reason: Reason; detail: string }
 
 export const MORE = { kind: 'more' } as const
-export const done = <T>(value: T): Heard<T> => ({ kind: 'done', value })
+export const done = <T>(value: T): ParseResult<T> => ({ kind: 'done', value })
 export const failed = (reason: Reason, detail: string) =>
   ({ kind: 'failed', reason, detail }) as const
 
-/** Hears what a peer sends, and that it has sent all. Nothing is pushed after a value or a failure. */
-export type Reader<T> = { push(bytes: Buffer): Heard<T>; end(): Heard<T> }
+/** Parses the bytes of a peer; `end`: the peer has sent all. Takes no bytes after a value or a failure. */
+export type Reader<T> = { push(bytes: Buffer): ParseResult<T>; end(): ParseResult<T> }
 
 export const EMPTY = Buffer.alloc(0)
 export const HEAD_BYTES_MAX = 16 * 1024
 const HEAD_END = '\r\n\r\n'
 const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})(?: [^\r\n]*)?\r\n/
 const START = 'HTTP/1.'
-/** The line with the size of a chunk, after the end of the one before; and the most bytes that it may have. */
+/** The line with the size of a chunk, after the end of the chunk before; and its longest length. */
 const CHUNK_LINE = /^(?:\r\n)?([\da-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n/i
 const CHUNK_LINE_MAX = 256
 
-/** The status of a response of which `bytes` are the beginning, and where its body starts. */
-export function hearHead(bytes: Buffer): Heard<{ status: number; head: string; size: number }> {
+/** Parses the head of a response; `size` is where its body starts. */
+export function parseHead(
+  bytes: Buffer,
+): ParseResult<{ status: number; head: string; size: number }> {
   const start = bytes.toString('latin1', 0, START.length)
   if (!START.startsWith(start)) return failed('not a proxy', 'no HTTP response')
   const end = bytes.indexOf(HEAD_END)
@@ -45,7 +47,7 @@ export function hearHead(bytes: Buffer): Heard<{ status: number; head: string; s
 const LENGTH = /\r\ncontent-length:[ \t]*(\d{1,15})[ \t]*\r\n/i
 const CHUNKED = /\r\ntransfer-encoding:[^\r\n]*chunked/i
 
-/** What a status says that is not the judge's: it sends only 200 and, to tokens that are not right, 404. */
+/** The reason for a status that is not the judge's: it sends 200, and 404 for a bad token. */
 export function reasonOfStatus(status: number): Reason {
   if (status === 407) return 'credentials'
   if ([500, 502, 503, 504].includes(status)) return 'proxy error'
@@ -55,28 +57,28 @@ export function reasonOfStatus(status: number): Reason {
 export type HttpResponse = {
   status: number
   head: string
-  /** Of one that has more than it may, a byte more than it may have. */
+  /** A body over the limit is cut one byte behind it. */
   body: Buffer
 }
 
-/** How many bytes follow a head: up to the end of the connection (`Infinity`), or in chunks. */
+/** The length of a body; `Infinity`: up to the end of the connection. */
 function framingOf(head: string, status: number): number | 'chunked' {
   if (status === 204 || status === 304) return 0
   return CHUNKED.test(head) ? 'chunked' : Number(LENGTH.exec(head)?.[1] ?? Infinity)
 }
 
-/** The size of a chunk whose line is at the beginning of `bytes`, and how long that is. */
-function hearChunkLine(bytes: Buffer): Heard<{ size: number; read: number }> {
+/** Parses the line of a chunk at the start of `bytes`; `read` is the length of the line. */
+function parseChunkLine(bytes: Buffer): ParseResult<{ size: number; read: number }> {
   const [line, size = ''] = CHUNK_LINE.exec(bytes.toString('latin1', 0, CHUNK_LINE_MAX)) ?? []
   if (line !== undefined) return done({ size: Number.parseInt(size, 16), read: line.length })
   return bytes.length < CHUNK_LINE_MAX ? MORE : failed('altered', 'broken chunks')
 }
 
-/** Reads a response with a body of at most `bodyMax` bytes; the body of one that is not 200 only if `readsAll`. */
+/** Reads a response with a body of at most `bodyMax` bytes. Without `readsAll`, it reads only the body of a 200. */
 export function createResponseReader(bodyMax: number, readsAll: boolean): Reader<HttpResponse> {
   let status = 0
   let head = ''
-  /** What is not understood yet: a part of the head, or of the line of a chunk. */
+  /** An incomplete head, or line of a chunk. */
   let pending: Buffer = EMPTY
   let body: Buffer = EMPTY
   let length = 0
@@ -96,7 +98,7 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
     length += bytes.length
   }
 
-  /** Takes what belongs to the body, as far as there is room, and returns the rest. */
+  /** Appends the bytes that belong to the body, up to its limit, and returns the rest. */
   function take(bytes: Buffer): Buffer {
     const taken = bytes.subarray(0, Math.min(left, bodyMax + 1 - length))
     append(taken)
@@ -104,13 +106,13 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
     return bytes.subarray(taken.length)
   }
 
-  function pushHead(bytes: Buffer): Heard<HttpResponse> {
+  function pushHead(bytes: Buffer): ParseResult<HttpResponse> {
     pending = pending.length === 0 ? bytes : Buffer.concat([pending, bytes])
-    const heard = hearHead(pending)
-    if (heard.kind !== 'done') return heard
-    ;({ status, head } = heard.value)
+    const parsed = parseHead(pending)
+    if (parsed.kind !== 'done') return parsed
+    ;({ status, head } = parsed.value)
     if (status !== 200 && !readsAll) return finish()
-    const rest = pending.subarray(heard.value.size)
+    const rest = pending.subarray(parsed.value.size)
     pending = EMPTY
     const framing = framingOf(head, status)
     isChunked = framing === 'chunked'
@@ -118,7 +120,7 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
     return pushBody(rest)
   }
 
-  function pushBody(bytes: Buffer): Heard<HttpResponse> {
+  function pushBody(bytes: Buffer): ParseResult<HttpResponse> {
     if (isChunked) return pushChunks(bytes)
     const rest = take(bytes)
     if (length > bodyMax) return finish()
@@ -126,16 +128,16 @@ export function createResponseReader(bodyMax: number, readsAll: boolean): Reader
     return rest.length > 0 ? failed('too long', 'bytes after its end') : finish()
   }
 
-  function pushChunks(bytes: Buffer): Heard<HttpResponse> {
+  function pushChunks(bytes: Buffer): ParseResult<HttpResponse> {
     pending = Buffer.concat([pending, bytes])
     for (;;) {
       pending = take(pending)
       if (length > bodyMax) return finish()
       if (left > 0) return MORE
-      const heard = hearChunkLine(pending)
-      if (heard.kind !== 'done') return heard
-      pending = pending.subarray(heard.value.read)
-      left = heard.value.size
+      const parsed = parseChunkLine(pending)
+      if (parsed.kind !== 'done') return parsed
+      pending = pending.subarray(parsed.value.read)
+      left = parsed.value.size
       if (left === 0) return finish()
     }
   }

@@ -1,14 +1,11 @@
-/**
- * What an operator has services tested with (contract H3): a page and what it must say, and a mail server. Reads
- * them from options, and judges what came.
- */
+/** The targets that test services (contract H3): a page with the expected text, and a mail server. */
 import { isIPv4 } from 'node:net'
 import { expect } from '../config/parsers.ts'
 import { SERVICES, type Service, serviceName } from '../proxies/proxy.ts'
-import { portOf } from './ask.ts'
-import { done, failed, type Heard, type HttpResponse, MORE, type Reader } from './response.ts'
+import { portOf } from './judge-client.ts'
+import { done, failed, type HttpResponse, MORE, type ParseResult, type Reader } from './response.ts'
 
-/** A page of a service, asked for through a proxy, and what tells that the service works. */
+/** A page of a service, and what it contains when the service works. */
 type PageTarget = {
   kind: 'page'
   service: Service
@@ -16,7 +13,7 @@ type PageTarget = {
   host: string
   port: number
   status: number
-  /** A text that the body has, and one that it has not; `''`: any. */
+  /** A text that the body must contain, and one that it must not; `''`: any. */
   match: string
   not: string
 }
@@ -27,10 +24,10 @@ const PAGE =
   'NAME=URL,status=200,match=TEXT,not=TEXT, with a URL of http or https without user, password and #'
 const OPTIONS = 'each of status, match and not once, and nothing else after a comma (in a URL: %2C)'
 
-/** The services that a page can be the target of. */
+/** The services whose target is a page. */
 const OF_PAGES = SERVICES.filter(service => service !== 'smtp')
 
-/** One target. `provider` is the name of the provider's own service, whose spaces may be underscores. */
+/** Parses a target. `provider` is the name of the provider's own service; its spaces may be underscores. */
 function readTarget(given: string, provider: string): PageTarget {
   const nameOf = (service: Service): string => serviceName(service, provider)
   const [, name = '', href = '', rest = ''] = /^([^=]*)=(.*?)((?:, *\w+=.*)?)$/s.exec(given) ?? []
@@ -56,7 +53,7 @@ function readTarget(given: string, provider: string): PageTarget {
   return { kind: 'page', service, url, ...at, status: Number(status), match, not }
 }
 
-/** Targets of pages, one a line; one for each service. */
+/** Parses targets of pages, one a line, and one for each service. */
 export function readTargets(given: string, provider: string): PageTarget[] {
   const lines = given.split('\n').filter(line => line !== '')
   const targets = lines.map(line => readTarget(line, provider))
@@ -64,29 +61,30 @@ export function readTargets(given: string, provider: string): PageTarget[] {
   return services.size === targets.length ? targets : expect('one target for each service')
 }
 
-/** `HOST:PORT` of a mail server; a host of IPv6 cannot be asked for through SOCKS4. */
+/** Parses `HOST:PORT` of a mail server. IPv6 is not possible through SOCKS4. */
 export function readSmtpTarget(given: string): MailTarget {
   const [, host = '', port] = /^([a-z\d.-]{1,253}):(\d{1,5})$/i.exec(given) ?? []
   const number = Number(port)
   return host !== '' && number >= 1 && number <= 65535
     ? { kind: 'mail', service: 'smtp', host, port: number }
-    : expect('HOST:25, a mail server that you may ask')
+    : expect('HOST:25, a mail server that you may use')
 }
 
-/** Whether a page is what the operator expects of the service. */
-export const fits = ({ status, match, not }: PageTarget, response: HttpResponse): boolean => {
+export const pageMatches = (
+  { status, match, not }: PageTarget,
+  response: HttpResponse,
+): boolean => {
   const text = response.body.toString()
   return response.status === status && text.includes(match) && (not === '' || !text.includes(not))
 }
 
-/** Most bytes of the lines in which a mail server introduces itself. */
 const BANNER_BYTES_MAX = 2048
 
-/** Reads until a mail server says that it is ready: the last of its lines begins with `220 `. */
+/** Reads the banner of a mail server; its last line begins with `220 `. */
 export function createBannerReader(): Reader<true> {
   let banner = ''
   return {
-    push(bytes): Heard<true> {
+    push(bytes): ParseResult<true> {
       banner += bytes.toString('latin1')
       if (/^(?:220-[^\n]*\n)*220[ \r][^\n]*\n/.test(banner)) return done(true)
       if (!'220'.startsWith(banner.slice(0, 3))) return failed('proxy error', 'no 220')

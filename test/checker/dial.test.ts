@@ -16,14 +16,14 @@ import {
 import {
   createResponseReader,
   done,
-  type Heard,
   type HttpResponse,
   MORE,
+  type ParseResult,
   type Reader,
 } from '../../src/checker/response.ts'
 import type { CertificateFiles } from '../../src/judge/certificate.ts'
+import { type Behaviour, HANGING, says, startProxy } from '../support/fake-proxies.ts'
 import { AUTHORITY, CERTIFICATES } from '../support/judge.ts'
-import { type Behaviour, HANGING, says, startProxy } from '../support/liars.ts'
 import { handTimers } from '../support/prober.ts'
 import { ROOT } from '../support/program.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
@@ -52,11 +52,9 @@ function readerUntil(end: string): Reader<string> {
 async function dialNew(behave: Behaviour, more: Partial<Call<string>> = {}) {
   const timers = handTimers()
   const proxy = await startProxy(behave)
-  const controller = new AbortController()
   const call: Call<string> = { ...CALL, to: proxy, open: helloUntil('.'), ...more }
   const context = { later: timers.later, elapsedMs: () => 0, userAgent: 'agent/1' }
-  const until = { signal: controller.signal, deadlineMs: DEADLINE_MS }
-  return { proxy, timers, controller, dialed: dial(call, context, until) }
+  return { timers, dialed: dial(call, context, DEADLINE_MS) }
 }
 
 const bytesOf = (...parts: (string | number | number[])[]): Buffer =>
@@ -85,14 +83,14 @@ describe('a handshake', () => {
     async (type, asked, answers) => {
       for (const size of [1, 1000]) {
         const expected = [...asked, bytesOf('hello')]
-        let heard = Buffer.alloc(0)
+        let parsed = Buffer.alloc(0)
         const behave: Behaviour = client => {
           const left = [...answers, bytesOf('world.')]
           client.on('data', async bytes => {
-            heard = Buffer.concat([heard, bytesOf(bytes as Buffer as never)])
-            if (heard.length < (expected[0]?.length ?? 0)) return
-            expect(heard).toEqual(expected.shift() as never)
-            heard = Buffer.alloc(0)
+            parsed = Buffer.concat([parsed, bytesOf(bytes as Buffer as never)])
+            if (parsed.length < (expected[0]?.length ?? 0)) return
+            expect(parsed).toEqual(expected.shift() as never)
+            parsed = Buffer.alloc(0)
             const answer = left.shift() ?? Buffer.alloc(0)
             for (let at = 0; at < answer.length; at += size) {
               client.write(answer.subarray(at, at + size))
@@ -114,7 +112,7 @@ describe('a handshake', () => {
     },
   )
 
-  test('may bring the first words of a server that speaks first, which are heard, and answered at the end', async () => {
+  test('may bring the first words of a server that speaks first, which are parsed, and answered at the end', async () => {
     let said = ''
     const answers = [bytesOf(5, 0), bytesOf(SOCKS5_DONE, 'ready.')]
     const behave: Behaviour = client =>
@@ -124,7 +122,7 @@ describe('a handshake', () => {
         else said += bytes
       })
     const { dialed } = await dialNew(behave, {
-      ...{ type: 'socks5', farewell: 'bye' },
+      ...{ type: 'socks5', closingMessage: 'bye' },
       open: () => ({ request: '', reader: readerUntil('.') }),
     })
     expect(await dialed).toMatchObject({ kind: 'done', value: 'ready.' })
@@ -149,17 +147,6 @@ describe('a connection', () => {
     const { dialed, timers } = await dialNew(() => {})
     timers.pass(CONNECT_MS_MAX)
     expect(await dialed).toMatchObject({ kind: 'failed', reason: 'timeout', isConnected: false })
-    expect(timers.size()).toBe(0)
-  })
-
-  test('whose signal is aborted before is never made', async () => {
-    const timers = handTimers()
-    const context = { later: timers.later, elapsedMs: () => 0, userAgent: '' }
-    const call = { ...CALL, to: { ip: '127.0.0.1', port: 1 }, open: helloUntil('.') }
-    const dialed = await dial(call, context, {
-      ...{ signal: AbortSignal.abort(), deadlineMs: DEADLINE_MS },
-    })
-    expect(dialed).toMatchObject({ kind: 'failed', reason: 'timeout', bytes: 0 })
     expect(timers.size()).toBe(0)
   })
 
@@ -192,9 +179,7 @@ describe('a connection', () => {
     const context = { later: handTimers().later, elapsedMs: () => 0, userAgent: '' }
     const ask = (port: number, trust: Trust): ReturnType<typeof dial> => {
       const call = { to: { ip: '127.0.0.1', port }, open: helloUntil('.'), tls: trust }
-      return dial({ ...CALL, type: 'none', ...call }, context, {
-        ...{ signal: new AbortController().signal, deadlineMs: DEADLINE_MS },
-      })
+      return dial({ ...CALL, type: 'none', ...call }, context, DEADLINE_MS)
     }
     const { judge, selfSigned, otherName } = CERTIFICATES
     const [port, ...middles] = await Promise.all([judge, selfSigned, otherName].map(serve))
@@ -223,31 +208,28 @@ describe('a connection', () => {
     const tunnel = await grants(client => client.once('data', () => (asked += 1)))
     const leaving = await grants(client => client.end())
     const context = { later: timers.later, elapsedMs: () => 0, userAgent: '' }
-    const stop = new AbortController()
-    const begin = (to: typeof tunnel, { signal } = stop, type: Call<string>['type'] = 'https') => {
+    const begin = (to: typeof tunnel, type: Call<string>['type'] = 'https') => {
       const tls = { authorities: createSecureContext(), session: null }
-      return dial({ ...CALL, to, type, open: helloUntil('.'), tls }, context, {
-        ...{ signal, deadlineMs: DEADLINE_MS },
-      })
+      return dial({ ...CALL, to, type, open: helloUntil('.'), tls }, context, DEADLINE_MS)
     }
     const five = Array.from({ length: 5 }, () => begin(tunnel))
     await until(() => asked === 5)
     const sixth = begin(tunnel)
     await until(() => timers.count(DEADLINE_MS) === 1) // it is connected, and only the deadline runs
-    expect(await begin(leaving)).toMatchObject({ kind: 'short' })
-    const ending = new AbortController()
-    const seventh = begin(tunnel, ending)
-    await until(() => timers.count(DEADLINE_MS) === 2)
-    ending.abort()
-    expect(await seventh).toMatchObject({ kind: 'short' })
+    expect(await begin(leaving)).toMatchObject({ kind: 'localFailure' })
+    timers.pass(DEADLINE_MS)
+    expect(await sixth).toMatchObject({ kind: 'localFailure' })
+    const seventh = begin(tunnel)
+    await until(() => timers.count(DEADLINE_MS) === 1)
     expect(asked).toBe(5)
     // The judge itself is asked at once, here by one that speaks no TLS.
-    expect(await begin(leaving, stop, 'none')).toMatchObject({ reason: 'proxy error' })
+    expect(await begin(leaving, 'none')).toMatchObject({ reason: 'proxy error' })
     timers.pass(HANDSHAKE_MS) // the first takes long, and makes room
     await until(() => asked === 6)
-    stop.abort()
-    const ended = await Promise.all([...five, sixth])
-    expect(ended.map(({ kind }) => kind)).not.toContain('short')
+    for (let n = 0; n < 6; n += 1) timers.pass(FIRST_BYTE_MS_MAX)
+    const ended = await Promise.all([...five, seventh])
+    expect(ended.map(({ kind }) => kind)).not.toContain('localFailure')
+    while (timers.has(HANDSHAKE_MS)) timers.pass(HANDSHAKE_MS)
     expect(timers.size()).toBe(0)
   })
 
@@ -257,34 +239,33 @@ describe('a connection', () => {
       import { dial } from './src/checker/dial.ts'
       const call = { to: { ip: '127.0.0.1', port: 1 }, type: 'http', destination: {}, tls: null, open: () => ({ request: 'x', reader: {} }) }
       const context = { later: () => () => {}, elapsedMs: () => 0, userAgent: '' }
-      const until = { signal: new AbortController().signal, deadlineMs: ${DEADLINE_MS} }
-      const ask = async () => console.log((await dial(call, context, until)).kind)
+      const ask = async () => console.log((await dial(call, context, ${DEADLINE_MS})).kind)
       await ask()
       try { for (;;) openSync('/dev/null', 'r') } catch {}
       await ask()`
     const command = ['sh', '-c', 'ulimit -n 64; exec "$0" -e "$1"', process.execPath, program]
     const { stdout } = Bun.spawnSync(command, { cwd: join(ROOT) })
-    expect(`${stdout}`).toBe('failed\nshort\n')
+    expect(`${stdout}`).toBe('failed\nlocalFailure\n')
   })
 })
 
 /** A response, with the text of its body. */
 function createTextReader(bodyMax = 1_000_000): Reader<string> {
   const reader = createResponseReader(bodyMax, true)
-  const textOf = (heard: Heard<HttpResponse>): Heard<string> =>
-    heard.kind === 'done' ? done(`${heard.value.status} ${heard.value.body}`) : heard
+  const textOf = (parsed: ParseResult<HttpResponse>): ParseResult<string> =>
+    parsed.kind === 'done' ? done(`${parsed.value.status} ${parsed.value.body}`) : parsed
   return { push: bytes => textOf(reader.push(bytes)), end: () => textOf(reader.end()) }
 }
 
 describe('a response', () => {
   /** What a reader makes of parts and the end of the connection: a text, or the reason of a failure. */
-  function heardOf(parts: readonly Uint8Array[], bodyMax?: number): string {
+  function readAs(parts: readonly Uint8Array[], bodyMax?: number): string {
     const reader = createTextReader(bodyMax)
     const [first] = parts
       .map(part => reader.push(Buffer.from(part)))
-      .filter(heard => heard.kind !== 'more')
-    const heard = first ?? reader.end()
-    return heard.kind === 'done' ? heard.value : heard.kind === 'failed' ? heard.reason : 'more'
+      .filter(parsed => parsed.kind !== 'more')
+    const parsed = first ?? reader.end()
+    return parsed.kind === 'done' ? parsed.value : parsed.kind === 'failed' ? parsed.reason : 'more'
   }
 
   const head = (fields: string): string => `HTTP/1.1 200 OK\r\n${fields}\r\n`
@@ -304,7 +285,7 @@ describe('a response', () => {
         ]
         for (const form of forms) {
           const parts = form.match(new RegExp(`[^]{1,${part}}`, 'g')) ?? []
-          expect(heardOf(parts.map(each => Buffer.from(each, 'latin1')))).toBe(`200 ${text}`)
+          expect(readAs(parts.map(each => Buffer.from(each, 'latin1')))).toBe(`200 ${text}`)
         }
       }),
     )
@@ -330,14 +311,14 @@ describe('a response', () => {
     ['HTTP/1.1 20 OK\r\n\r\n', 'not a proxy'],
     ['\r\nHTTP/1.1 200 OK\r\n\r\n', 'not a proxy'],
     ['h', 'not a proxy'],
-  ])('%j: %s', (text, found) => expect(heardOf([Buffer.from(text)])).toBe(found))
+  ])('%j: %s', (text, found) => expect(readAs([Buffer.from(text)])).toBe(found))
 
   test.each([head(''), head('Content-Length: 99\r\n'), `${chunked}63\r\n`])(
     '%j is cut at its most bytes',
     start => {
       const reader = createResponseReader(10, true)
-      const heard = reader.push(Buffer.from(start + 'x'.repeat(99)))
-      expect(heard).toMatchObject({ kind: 'done', value: { body: Buffer.from('xxxxxxxxxxx') } })
+      const parsed = reader.push(Buffer.from(start + 'x'.repeat(99)))
+      expect(parsed).toMatchObject({ kind: 'done', value: { body: Buffer.from('xxxxxxxxxxx') } })
     },
   )
 })

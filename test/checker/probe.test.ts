@@ -9,8 +9,6 @@ import { CHECK_MS_MAX, createProber, type ProberOptions } from '../../src/checke
 import type { Target } from '../../src/checker/targets.ts'
 import { keysOf } from '../../src/judge/protocol.ts'
 import type { Address } from '../../src/proxies/proxy.ts'
-import { T0 } from '../support/fixtures.ts'
-import { CERTIFICATES, JUDGE_NAME, startTestJudge } from '../support/judge.ts'
 import {
   type Behaviour,
   EXIT,
@@ -27,7 +25,9 @@ import {
   startProxy,
   swaps,
   US,
-} from '../support/liars.ts'
+} from '../support/fake-proxies.ts'
+import { T0 } from '../support/fixtures.ts'
+import { CERTIFICATES, JUDGE_NAME, startTestJudge } from '../support/judge.ts'
 import { NOW, startProber, wordOf } from '../support/prober.ts'
 import { ROOT } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
@@ -373,31 +373,21 @@ describe('limits', () => {
     const result = await prober.check({ ip, port })
     expect([wordOf(result), stepsOf(result)]).toEqual(['refused', ['judge http refused']])
   })
-
-  test('a check that is stopped ends at once, says nothing, and leaves no connection', async () => {
-    const proxy = await startProxy(client => void client.resume())
-    const controller = new AbortController()
-    const checking = prober.check(proxy, {}, controller.signal)
-    await until(() => proxy.open() === 1)
-    controller.abort()
-    expect(wordOf(await checking)).toBe('deferred: it was stopped')
-    await until(() => proxy.open() === 0)
-    expect(prober.timers.size()).toBe(0)
-  })
 })
 
 describe('what is ours', () => {
   test('nothing is checked before the judge has answered', async () => {
     const { probe } = createProber(prober.options)
-    const { signal } = new AbortController()
     const wants = { wantsSpeed: false, wantsServices: false, wantsTls: false }
-    const result = await probe({ address: { ip: EXIT, port: 80 }, known: null, ...wants }, signal)
+    const result = await probe({ address: { ip: EXIT, port: 80 }, known: null, ...wants })
     expect(result).toMatchObject({ kind: 'deferred', why: 'the judge has not answered yet' })
   })
 
   test('an address to which the system sends nothing is put off', async () => {
     const result = await prober.check({ ip: '255.255.255.255', port: 80 })
-    expect(wordOf(result)).toBe('deferred: this machine has no descriptor left, or no way there')
+    expect(wordOf(result)).toBe(
+      'deferred: this machine has no file descriptor left, or no route to the address',
+    )
   })
 
   test('a judge whose clock has changed puts a check off, until the next self-check', async () => {
@@ -405,7 +395,7 @@ describe('what is ours', () => {
     stepping.judge.setNow(NOW + 3_600_000)
     const proxy = await startProxy(http())
     expect(wordOf(await stepping.check(proxy))).toBe('deferred: the clock of the judge has changed')
-    await stepping.selfCheck(new AbortController().signal)
+    await stepping.selfCheck()
     expect(wordOf(await stepping.check(proxy))).toBe('http elite')
   })
 
@@ -418,16 +408,11 @@ describe('what is ours', () => {
 })
 
 describe('a self-check', () => {
-  const signal = new AbortController().signal
-
   test.each([0, 3_600_000, -3_600_000])(
-    'learns a clock that is %d ms ahead, and when the judge began',
+    'learns a clock that is %d ms ahead, and how long the judge has been running',
     async ms => {
       const { selfCheck } = createProber({ ...prober.options, clock: () => NOW - ms })
-      expect(await selfCheck(signal)).toEqual({
-        ...{ ok: true, offsetMs: ms },
-        startedMs: T0 - ms,
-      })
+      expect(await selfCheck()).toEqual({ ok: true, runsForMs: NOW - T0 })
     },
   )
 
@@ -441,7 +426,7 @@ describe('a self-check', () => {
     return { tls: `https://${JUDGE_NAME}:${tlsPort}`, authorities }
   }
   const problems: [string, () => Promise<Change>, string][] = [
-    ['a certificate that has ended', ended, 'has a certificate that has ended'],
+    ['a certificate that has ended', ended, 'has an expired certificate'],
     ['nobody there', async () => ({ plain: `http://${JUDGE_NAME}:1` }), 'refuses connections'],
     [
       'no IPv4 address',
@@ -467,12 +452,12 @@ describe('a self-check', () => {
     [
       'another authority',
       async () => ({ authorities: OTHER_AUTHORITY }),
-      'or of an authority that is not known: see --judge-ca (read at the start)',
+      'or from an unknown authority: see --judge-ca (read at the start)',
     ],
     [
       'another name',
       async () => ({ tls: `https://b.example:${prober.judge.tlsPort}` }),
-      'has a certificate of another name, ',
+      'has a certificate for another name, ',
     ],
     [
       'no TLS',
@@ -487,20 +472,17 @@ describe('a self-check', () => {
       plain: plain === undefined ? options.judge.plain : new URL(plain),
       tls: tls === undefined ? options.judge.tls : new URL(tls),
     }
-    const result = await createProber({ ...options, ...more, judge }).selfCheck(signal)
+    const result = await createProber({ ...options, ...more, judge }).selfCheck()
     const sentence = /^the judge at https?:\/\/\S+ [a-z]/
     expect(result).toEqual({ ok: false, problem: expect.stringMatching(sentence) })
     expect(result).toMatchObject({ problem: expect.stringContaining(problem) })
     expect(prober.timers.size()).toBe(0)
   })
 
-  test('is ended by its signal, while a name is looked up too', async () => {
-    const controller = new AbortController()
+  test('times out, also while it looks up a name', async () => {
     const never = new Promise<never>(() => {})
-    const checking = createProber({ ...prober.options, resolve: () => never }).selfCheck(
-      controller.signal,
-    )
-    controller.abort()
+    const checking = createProber({ ...prober.options, resolve: () => never }).selfCheck()
+    prober.timers.pass(CHECK_MS_MAX)
     expect((await checking).ok).toBeFalse()
     expect(prober.timers.size()).toBe(0)
   })

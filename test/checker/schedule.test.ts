@@ -1,16 +1,15 @@
 /** When an address is checked, and what is remembered of it: contract H3 and H4, sentence by sentence. */
 import { describe, expect, test } from 'bun:test'
 import type { Attempt, Candidate, Measured, Queue } from '../../src/checker/ports.ts'
+import { createOrder, neededRate } from '../../src/checker/queue.ts'
 import {
   afterFailure,
   afterSuccess,
-  createOrder,
-  isHopeless,
   isRareDue,
   listedCandidate,
-  neededRate,
   newCandidate,
   percentOf,
+  shouldForget,
   worksAfter,
 } from '../../src/checker/schedule.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
@@ -87,7 +86,7 @@ describe('which next', () => {
       [{ ...alive, addedMs: T0 - 100 * DAY_MS }, T0 + 14 * DAY_MS - 1, false],
       [alive, T0 + 14 * DAY_MS, true],
     ]
-    for (const [it, nowMs, is] of cases) expect(isHopeless(it, nowMs)).toBe(is)
+    for (const [it, nowMs, is] of cases) expect(shouldForget(it, nowMs)).toBe(is)
   })
 
   test('a row of the list is living when it was checked within ten minutes, else down', () => {
@@ -134,7 +133,7 @@ describe('of the due, first the living; then at least a quarter never seen alive
     })
     return Array.from({ length: rounds }, () =>
       order(T0, count, new Set(), true)
-        .map(({ line }) => line[0])
+        .map(({ source }) => source[0])
         .join(''),
     )
   }

@@ -1,6 +1,11 @@
 /** Targets of services as an operator gives them, and what counts as an answer (contract H1 and H3). */
 import { describe, expect, test } from 'bun:test'
-import { createBannerReader, fits, readSmtpTarget, readTargets } from '../../src/checker/targets.ts'
+import {
+  createBannerReader,
+  pageMatches,
+  readSmtpTarget,
+  readTargets,
+} from '../../src/checker/targets.ts'
 import { Expected } from '../../src/config/parsers.ts'
 
 const PROVIDER = 'my shop'
@@ -105,15 +110,15 @@ test.each([
     ...{ url: new URL('http://a.example'), host: 'a.example', port: 80 },
     ...expected,
   } as const
-  expect(fits(target, { status, head: '', body: Buffer.from(body) })).toBe(works)
+  expect(pageMatches(target, { status, head: '', body: Buffer.from(body) })).toBe(works)
 })
 
 describe('a mail server', () => {
   const kindOf = (...parts: string[]): string => {
     const { push } = createBannerReader()
     for (const part of parts) {
-      const heard = push(Buffer.from(part))
-      if (heard.kind !== 'more') return heard.kind === 'failed' ? heard.reason : heard.kind
+      const parsed = push(Buffer.from(part))
+      if (parsed.kind !== 'more') return parsed.kind === 'failed' ? parsed.reason : parsed.kind
     }
     return 'more'
   }

@@ -184,7 +184,7 @@ export function createWorld(options: Partial<CheckerOptions> = {}) {
     answer: (_: CheckRequest, _beganMs: number): CheckResult => alive(),
     takesMs: (_: CheckRequest): number => 300,
     /** What a self-check finds. */
-    judge: (): SelfCheck => ({ ok: true, offsetMs: 0, startedMs: T0 - 1000 * SECOND_MS }),
+    judge: (): SelfCheck => ({ ok: true, runsForMs: 1000 * SECOND_MS }),
     selfChecks: 0,
     said: [] as string[],
     /** Checks as they began. */
@@ -208,18 +208,12 @@ export function createWorld(options: Partial<CheckerOptions> = {}) {
       onStatus: status => {
         world.status = status
       },
-      async probe(request, signal) {
+      async probe(request) {
         const address = addressText(request.address)
         const beganMs = time.elapsedMs()
         world.begun.push({ address, at: beganMs, request })
         world.inFlight.set(address, (world.inFlight.get(address) ?? 0) + 1)
-        const { promise, resolve } = Promise.withResolvers<void>()
-        const cancel = time.later(resolve, world.takesMs(request))
-        const end = (): void => resolve()
-        signal.addEventListener('abort', end)
-        await promise
-        signal.removeEventListener('abort', end)
-        cancel()
+        await new Promise<void>(resolve => void time.later(resolve, world.takesMs(request)))
         world.inFlight.set(address, (world.inFlight.get(address) ?? 0) - 1)
         return world.answer(request, beganMs)
       },

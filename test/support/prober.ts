@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import type { CheckRequest, CheckResult } from '../../src/checker/ports.ts'
 import { createProber, type ProberOptions } from '../../src/checker/probe.ts'
 import type { Address } from '../../src/proxies/proxy.ts'
+import { US, type World } from './fake-proxies.ts'
 import { T0 } from './fixtures.ts'
 import { AUTHORITY, CERTIFICATES, JUDGE_NAME, KEYS, startTestJudge } from './judge.ts'
-import { US, type World } from './liars.ts'
 
 /** Timers that run only by hand. */
 export function handTimers() {
@@ -61,8 +61,7 @@ export async function startProber(more: Partial<ProberOptions> = {}, named = JUD
     ...more,
   }
   const prober = createProber(options)
-  const { signal } = new AbortController()
-  const self = await prober.selfCheck(signal)
+  const self = await prober.selfCheck()
   if (!self.ok) throw new Error(self.problem)
   const world: World = {
     judgePort: judge.port,
@@ -72,14 +71,10 @@ export async function startProber(more: Partial<ProberOptions> = {}, named = JUD
   const check = (
     { ip, port }: Address,
     request: Partial<CheckRequest> = {},
-    until = signal,
   ): Promise<CheckResult> =>
-    prober.probe(
-      {
-        ...{ address: { ip, port }, known: null },
-        ...{ wantsSpeed: false, wantsServices: false, wantsTls: false, ...request },
-      },
-      until,
-    )
+    prober.probe({
+      ...{ address: { ip, port }, known: null },
+      ...{ wantsSpeed: false, wantsServices: false, wantsTls: false, ...request },
+    })
   return { ...prober, judge, timers, options, world, check }
 }

@@ -2,8 +2,9 @@
  * The checker: a day of proxies that come and go, on the clock of a test, and ten million candidates, of which the
  * memory of a process must not notice much.
  */
-import { createSlots } from '../../../src/checker/pace.ts'
+
 import type { Candidate } from '../../../src/checker/ports.ts'
+import { createSlots } from '../../../src/checker/queue.ts'
 import { afterFailure, newCandidate } from '../../../src/checker/schedule.ts'
 import { SECOND_MS } from '../../../src/lib/time.ts'
 import { openCandidates } from '../../../src/sqlite/candidates.ts'
@@ -53,7 +54,7 @@ async function many(run: Run): Promise<Finding[]> {
   using checks = openCandidates(run.directory('checks'))
   const anybody = (): Candidate => {
     const id = Math.floor(random() * 2 ** 32) * 65536 + 8080
-    const nextAtMs = slots.take({ id, line: 'raw' }, T0)
+    const nextAtMs = slots.take({ id, source: 'raw' }, T0)
     const nothing = { hint: null, okAtMs: null, works: null, checkedMs: null }
     return newCandidate({ ...nothing, id, queue: 'raw', nextAtMs }, T0)
   }

@@ -4,7 +4,6 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { connect, createSecureContext } from 'node:tls'
-import { Stop } from '../../../../src/checker/dial.ts'
 import { createProber } from '../../../../src/checker/probe.ts'
 import { stopwatch, systemClock, timerLater } from '../../../../src/lib/clock.ts'
 import type { Address, ProxyType } from '../../../../src/proxies/proxy.ts'
@@ -45,8 +44,7 @@ const { probe, selfCheck } = createProber({
   ...{ keys: KEYS, ownAddresses: [], targets: [], allowsPrivate: true },
   resolve: async () => ['127.0.0.1'],
 })
-const stopping = new Stop()
-const self = await selfCheck(new AbortController().signal)
+const self = await selfCheck()
 if (!self.ok) throw new Error(self.problem)
 
 /** What TLS alone costs this runtime. */
@@ -70,12 +68,12 @@ const found: Cost['found'] = {}
 let begun = 0
 
 async function checkOn(): Promise<void> {
-  while (begun < count && !stopping.aborted) {
+  while (begun < count) {
     const address = addresses[begun % addresses.length]
     begun += 1
     if (address === undefined) return
     const request = { address, known, wantsSpeed: false, wantsServices: false, wantsTls }
-    const result = await (work.isBare ? connectBare() : probe(request, stopping))
+    const result = await (work.isBare ? connectBare() : probe(request))
     const hasNoTls = 'measured' in result && result.measured.hasTls === false
     const word = 'reason' in result ? result.reason : hasNoTls ? 'without TLS' : result.kind
     found[word] = (found[word] ?? 0) + 1
@@ -90,8 +88,7 @@ const elapsedMs = stopwatch()
 const all = Promise.all(Array.from({ length: at }, checkOn))
 if (work.forMs !== undefined) await Bun.sleep(work.forMs)
 const peak = process.memoryUsage.rss()
-if (work.forMs !== undefined) stopping.abort()
-await all
+if (work.forMs === undefined) await all
 const used = process.cpuUsage(cpu)
 const wallUs = (1000 * elapsedMs()) / begun
 // Sockets are given back after the first.

@@ -4,8 +4,15 @@
  */
 import { connect, createServer, type Socket } from 'node:net'
 import { systemClock } from '../../../../src/lib/clock.ts'
+import {
+  type Behaviour,
+  http,
+  page,
+  says,
+  socks,
+  startProxy,
+} from '../../../support/fake-proxies.ts'
 import { startTestJudge } from '../../../support/judge.ts'
-import { type Behaviour, http, page, says, socks, startProxy } from '../../../support/liars.ts'
 
 /** So many of each kind: one is asked by a few connections at a time. */
 const EACH = 16

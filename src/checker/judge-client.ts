@@ -1,0 +1,271 @@
+/**
+ * Asks the judge (contract H2): for a check through a proxy, or directly for a self-check, which learns the judge's
+ * clock and our address. At the end: which failures count.
+ */
+import { isIPv4 } from 'node:net'
+import type { SecureContext } from 'node:tls'
+import type { Resolve } from '../feeds/fetch.ts'
+import {
+  ANSWER_BYTES_MAX,
+  type Answer,
+  type Keys,
+  mintToken,
+  readAnswer,
+  readTimeRefusal,
+  SELF,
+} from '../judge/protocol.ts'
+import type { Clock } from '../lib/clock.ts'
+import { messageOf, orAborted } from '../lib/errors.ts'
+import { isInternal } from '../lib/ip.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import { type Address, addressText, type ProxyType } from '../proxies/proxy.ts'
+import { classify, type Header, headersFor, sentOf } from './classify.ts'
+import { type Call, type Destination, type DialContext, dial, type Trust } from './dial.ts'
+import type { SelfCheck } from './ports.ts'
+import {
+  createResponseReader,
+  done,
+  failed,
+  type HttpResponse,
+  type ParseResult,
+  type Reader,
+  reasonOfStatus,
+} from './response.ts'
+
+/** A listener of the judge. */
+export type Site = {
+  /** `http://HOST:PORT` */
+  origin: string
+  destination: Destination
+  /** The headers to send, and the same by name in lower case. */
+  headers: readonly Header[]
+  sent: ReadonlyMap<string, string>
+  /** `null`: no TLS. Each self-check starts a new session, so that it notices an expired certificate. */
+  tls: Trust | null
+}
+
+/** The judge's answer, or only its clock, when it refused the token because of its time. */
+type JudgeReply = { kind: 'answer'; answer: Answer } | { kind: 'clock'; nowMs: number }
+
+const TIME = /\r\ntime: ([^\r\n]*)\r\n/i
+
+/** The text of a request; `target` is a path, or a URL for http proxies. */
+export const requestOf = (target: string, headers: readonly Header[]): string =>
+  `GET ${target} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`
+
+/** `clock` is the judge's clock; type `none` asks without a proxy. */
+type JudgeRequest = { clock: Clock; to: Address; type: ProxyType | 'none'; size: number }
+
+/** A call that asks the judge for a payload of `size` bytes through the proxy `to`. */
+export function judgeCall(
+  { origin, destination, headers, tls }: Site,
+  keys: Keys,
+  { clock, to, type, size }: JudgeRequest,
+): Call<JudgeReply> {
+  const bodyMax = ANSWER_BYTES_MAX + size
+
+  function replyOf({ status, head, body }: HttpResponse, token: string): ParseResult<JudgeReply> {
+    if (status !== 200) {
+      const nowMs = readTimeRefusal(keys, token, TIME.exec(head)?.[1] ?? '')
+      if (nowMs !== null) return done({ kind: 'clock', nowMs })
+      return failed(reasonOfStatus(status), `status ${status}`)
+    }
+    const answer = readAnswer(keys, token, body)
+    if (answer === 'altered' && body.length > bodyMax)
+      return failed('too long', 'after the payload')
+    if (typeof answer === 'string') return failed(answer, '')
+    // A proxy turns the URL into a path. A forwarder passes the request on unread.
+    const isForwarded = type === 'http' && answer.form === 'absolute'
+    return isForwarded ? failed('forwarder', '') : done({ kind: 'answer', answer })
+  }
+
+  function open() {
+    const address = type === 'none' ? SELF : addressText(to)
+    const kind = tls === null ? 'plain' : 'tls'
+    const token = mintToken(keys, { timeMs: clock(), address, kind, size })
+    let reader: Reader<HttpResponse> | undefined // created late: many proxies send nothing
+    const parse = (bytes?: Buffer): ParseResult<JudgeReply> => {
+      reader ??= createResponseReader(bodyMax, false)
+      const parsed = bytes === undefined ? reader.end() : reader.push(bytes)
+      return parsed.kind === 'done' ? replyOf(parsed.value, token) : parsed
+    }
+    return {
+      request: requestOf(`${type === 'http' ? origin : ''}/${token}`, headers),
+      reader: { push: parse, end: parse },
+    }
+  }
+  return { to, type, destination, tls, open }
+}
+
+// -----------------------------------------------------------------------------------------------
+// The self-check
+
+export type JudgeOptions = DialContext & {
+  clock: Clock
+  /** A judge over TLS has a name, because its certificate does. */
+  judge: { plain: URL; tls: URL | null }
+  authorities: SecureContext
+  keys: Keys
+  /** Our addresses, canonical; the judge tells us the one that it sees. */
+  ownAddresses: readonly string[]
+  resolve: Resolve
+  /** Whether the judge may have a private address. */
+  allowsPrivate: boolean
+}
+
+/** What checks need to know of the judge, as of the last self-check that succeeded. */
+export type JudgeState = {
+  plain: Site
+  tls: Site | null
+  own: ReadonlySet<string>
+  /** The judge's clock less ours. */
+  offsetMs: number
+  /** When the judge started, by our clock. */
+  startedMs: number
+}
+
+export const portOf = (url: URL): number =>
+  Number(url.port) || (url.protocol === 'https:' ? 443 : 80)
+
+/** Sentences for the judge's operator, by the error code or the reason of a failure. */
+const PROBLEMS: { readonly [what: string]: string } = {
+  CERT_HAS_EXPIRED: 'has an expired certificate',
+  CERT_NOT_YET_VALID: 'has a certificate that is not valid yet: is a clock wrong?',
+  timeout: 'cannot be reached: the connection timed out',
+  refused: 'refuses connections (is it running?)',
+  unreachable: 'cannot be reached: there is no route to its address',
+  intercepted:
+    'has a certificate for another name, or from an unknown authority: see --judge-ca (read at the start)',
+  'proxy error': 'does not speak TLS at this port',
+  'not the judge': 'is not a judge: another program answers there',
+  'not a proxy':
+    'refuses our token: it has another secret, or is not a judge; both need the same --judge-secret',
+}
+
+/** Asks the judge directly. `offsetMs` is the offset of its clock, as known so far. @throws Error with a sentence */
+export async function checkJudge(
+  options: JudgeOptions,
+  offsetMs: number,
+  signal: AbortSignal,
+  deadlineMs: number,
+): Promise<JudgeState> {
+  const { judge, clock, keys, ownAddresses, allowsPrivate } = options
+  let offset = offsetMs
+
+  async function locate(url: URL): Promise<Site> {
+    const host = url.hostname
+    const addresses = isIPv4(host) ? [host] : await orAborted(options.resolve(host), signal)
+    const ip = addresses.find(isIPv4)
+    if (ip === undefined) throw new Error('has a name without an IPv4 address: does DNS work?')
+    if (!allowsPrivate && isInternal(ip)) {
+      throw new Error(`has a private address (${ip}), which requires --allow-private`)
+    }
+    const { authorities } = options
+    const tls = url.protocol === 'https:' ? { authorities, session: null } : null
+    const headers = headersFor(url.host, options.userAgent)
+    const destination = { host, ip, port: portOf(url) }
+    return { origin: url.origin, destination, tls, headers, sent: sentOf(headers) }
+  }
+
+  /** Returns the answer of a listener, and when it was given, by our clock. */
+  async function ask(site: Site, triesLeft = 2): Promise<{ answer: Answer; atMs: number }> {
+    const startMs = clock()
+    const request = { clock: () => clock() + offset, to: site.destination, size: 0 }
+    const call = judgeCall(site, keys, { ...request, type: 'none' })
+    const dialed = await dial(call, options, deadlineMs)
+    if (dialed.kind === 'localFailure') throw new Error(`was not asked: ${dialed.why}`)
+    if (dialed.kind === 'failed') {
+      const { reason, detail } = dialed
+      throw new Error(
+        PROBLEMS[detail] ?? PROBLEMS[reason] ?? `does not answer (${detail || reason})`,
+      )
+    }
+    const atMs = startMs + dialed.firstMs / 2
+    const reply = dialed.value
+    if (reply.kind === 'answer') return { answer: reply.answer, atMs }
+    if (triesLeft === 0) throw new Error('refuses our tokens: its clock is unsteady')
+    offset = Math.round(reply.nowMs - atMs)
+    return ask(site, triesLeft - 1)
+  }
+
+  async function find(url: URL) {
+    try {
+      const site = await locate(url)
+      const found = await ask(site)
+      const { anon, because } = classify(found.answer, site.sent, new Set())
+      if (anon !== 'elite') throw new Error(`is behind a proxy, which changes ${because}`)
+      return { site, ...found }
+    } catch (error) {
+      throw new Error(`the judge at ${url.origin} ${messageOf(error)}`)
+    }
+  }
+
+  const plain = await find(judge.plain)
+  offset = Math.round(plain.answer.time - plain.atMs)
+  const tls = judge.tls && (await find(judge.tls))
+  const peers = [plain.answer.peer, ...(tls === null ? [] : [tls.answer.peer])]
+  // A private address of ours may exist in the proxy's network, too.
+  const own = new Set([...ownAddresses, ...peers].filter(ip => allowsPrivate || !isInternal(ip)))
+  const startedMs = plain.answer.started - offset
+  return { plain: plain.site, tls: tls?.site ?? null, own, offsetMs: offset, startedMs }
+}
+
+// -----------------------------------------------------------------------------------------------
+// The confirmation of failures
+
+/** While this program lags for longer, it may miss answers that came in time. */
+const LAG_MS_MAX = SECOND_MS / 2
+/** How exactly we know when the judge started. */
+const START_MS = SECOND_MS
+
+export type Span = {
+  startedMs: number
+  endedMs: number
+  /** The longest lag of this program meanwhile. */
+  lagMs: number
+}
+
+/**
+ * Decides which failures count (contract H2, H5): the judge answers a self-check that began after the failure, it was
+ * never away since the check started, and this program did not lag. Until then a failure waits. Pure: instants are
+ * arguments, of the schedule's clock.
+ */
+export function createConfirmation<Failure extends Span>() {
+  let waiting: Failure[] = []
+  let problem: { sentence: string; sinceMs: number } | null = null
+  /** Since when the judge answers; `null` while it does not. */
+  let answersSinceMs: number | null = null
+
+  return {
+    /** What is wrong with the judge; `null` while it answers. */
+    problem: () => problem,
+    /** Whether checks may start. */
+    isOpen: (): boolean => answersSinceMs !== null,
+    waiting: (): number => waiting.length,
+    add: (failure: Failure): void => void waiting.push(failure),
+
+    /** A self-check that began at `startedMs` has ended: returns the failures that it decides. */
+    decide(
+      found: SelfCheck,
+      startedMs: number,
+      nowMs: number,
+    ): { counted: Failure[]; discarded: Failure[] } {
+      if (!found.ok) {
+        problem = { sentence: found.problem, sinceMs: problem?.sinceMs ?? nowMs }
+        answersSinceMs = null
+        return { counted: [], discarded: waiting.splice(0) }
+      }
+      problem = null
+      answersSinceMs ??= nowMs
+      const sinceMs = Math.max(answersSinceMs, nowMs - found.runsForMs + START_MS)
+      const counts = (failure: Failure): boolean =>
+        failure.startedMs >= sinceMs && failure.lagMs <= LAG_MS_MAX
+      const decided = waiting.filter(({ endedMs }) => endedMs < startedMs)
+      waiting = waiting.filter(({ endedMs }) => endedMs >= startedMs)
+      return {
+        counted: decided.filter(counts),
+        discarded: decided.filter(failure => !counts(failure)),
+      }
+    },
+  }
+}
