@@ -42,7 +42,11 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   const write = <T>(work: (usage: Opened['usage']) => T): T => commit(({ usage }) => work(usage))
   /** Changes keys or plans, waiting for the transactions of other processes. */
   const change = <T>(work: (opened: Opened) => T): T =>
-    commit(opened => takeLock(() => work(opened), LOCK_WAIT))
+    commit(opened => {
+      const result = takeLock(() => work(opened), LOCK_WAIT)
+      opened.keys.forget()
+      return result
+    })
   /** Writes once for all probes of a turn, because that may wait. */
   const failureOfProbe = oncePerTurn((): unknown => {
     try {

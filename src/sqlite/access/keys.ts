@@ -115,13 +115,17 @@ export function createKeyReader(db: Database) {
     return plan
   }
 
-  /** Any process may change keys and plans. Most commits are admissions, which change none. */
-  function forgetIfChanged(): void {
-    const changes = countChanges()
-    if (changes === knownChanges) return
-    knownChanges = changes
+  /** Clears the cache. Call it after a change by this process, which may show in the same turn. */
+  function forget(): void {
     known.clear()
     plans.clear()
+  }
+
+  /** Other processes change keys and plans too. Most of their commits are admissions. */
+  function forgetIfChanged(): void {
+    const changes = countChanges()
+    if (changes !== knownChanges) forget()
+    knownChanges = changes
   }
 
   function findDemo(): KeyRecord | null {
@@ -141,6 +145,7 @@ export function createKeyReader(db: Database) {
   }
 
   return {
+    forget,
     /** The key's record, valid or not; `null` when there is no such key. */
     find(key: string): KeyRecord | null {
       forgetIfChanged()
@@ -207,7 +212,7 @@ function knownTo(db: Database): Known {
 }
 
 export function createKeyStore(db: Database, usage: UsageReader) {
-  const { find, idOf } = createKeyReader(db)
+  const { find, idOf, forget } = createKeyReader(db)
   const write = createKeyWriter(db)
   const findStored = db.prepare<{ hash: Uint8Array; revokedAt: number | null }, [string]>(
     'select hash, revoked_at as revokedAt from keys where id = ?',
@@ -230,6 +235,7 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
   return {
     find,
+    forget,
 
     add: ({ key, ...rest }: NewKey, nowMs: number): { id: string; isNew: boolean } =>
       db
@@ -322,5 +328,5 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
     /** Whether there is a key. Unlike `list`, it reads neither all keys nor their usage. */
     hasAny: (): boolean => db.query('select 1 from keys limit 1').get() !== null,
-  } satisfies KeyReader & Registry['keys'] & { hasAny(): boolean }
+  } satisfies KeyReader & Registry['keys'] & { hasAny(): boolean; forget(): void }
 }

@@ -18,6 +18,9 @@ type ResetEntry = readonly ['reset', id: string, atMs: number, Kind, UsagePart]
 /** A change of usage as a batch of the log holds it, in JSON. */
 export type LogEntry = AdmissionEntry | RefundEntry | ResetEntry
 
+/** True if the snapshot of a chunk includes an entry already. */
+type IsIncluded = (chunk: number) => boolean
+
 /** Collects functions that undo changes, if a transaction may fail; run them in reverse order. */
 export type UndoList = (() => void)[]
 
@@ -137,6 +140,15 @@ export function createSubjects(count: number) {
     work(known)
   }
 
+  function reset(entry: ResetEntry, isIncluded?: IsIncluded, undo?: UndoList): void {
+    const [, id, , kind] = entry
+    const { byId } = kinds[kind]
+    for (const each of id === '' ? byId.keys() : [id]) {
+      if (isIncluded?.(chunkOf(each, count))) continue
+      change(byId.get(each), usage => resetUsage(usage, entry), undo)
+    }
+  }
+
   return {
     clear(): void {
       for (const kind of KINDS) Object.assign(kinds[kind], createKind())
@@ -147,23 +159,14 @@ export function createSubjects(count: number) {
     read: ({ kind, id }: Subject): Usage | null => kinds[kind].byId.get(id) ?? null,
 
     /** Applies an entry of the log, except to chunks whose snapshot includes it already. */
-    apply(entry: LogEntry, isIncluded?: (chunk: number) => boolean, undo?: UndoList): void {
+    apply(entry: LogEntry, isIncluded?: IsIncluded, undo?: UndoList): void {
       const [name, id, atMs] = entry
       // JSON has no form for an instant like `NaN`
       if (!Number.isSafeInteger(atMs)) throw new RangeError(`${atMs} is not an instant`)
-      const isSkipped = (id: string): boolean => isIncluded?.(chunkOf(id, count)) ?? false
-      if (name === 'reset') {
-        const { byId } = kinds[entry[3]]
-        for (const each of id === '' ? byId.keys() : [id]) {
-          if (!isSkipped(each)) change(byId.get(each), usage => resetUsage(usage, entry), undo)
-        }
-      } else if (isSkipped(id)) {
-        return
-      } else if (entry.length === 5) {
-        admit(entry, undo)
-      } else {
-        change(kinds[name].byId.get(id), usage => removeAdmission(usage, atMs), undo)
-      }
+      if (name === 'reset') reset(entry, isIncluded, undo)
+      else if (isIncluded?.(chunkOf(id, count))) return
+      else if (entry.length === 5) admit(entry, undo)
+      else change(kinds[name].byId.get(id), usage => removeAdmission(usage, atMs), undo)
     },
 
     /** How many keys have sent requests on a UTC day or later. */
