@@ -62,7 +62,7 @@ export function checkFeeds(feeds: readonly Feed[], provider: string): void {
 }
 
 /** The feed of a line of a feeds file; `undefined` for a comment, and for a line with a mistake. */
-export function feedOfLine(line: string): Feed | undefined {
+function feedOfLine(line: string): Feed | undefined {
   try {
     return parseFeedsFile(line, 0, '')[0]
   } catch {

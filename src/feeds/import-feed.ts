@@ -165,13 +165,8 @@ export async function importInProcess(
     const { isDone, stdout, stderr } = await ended
     signal.throwIfAborted()
     if (isDone) return JSON.parse(stdout)
-    throw new CommandError(
-      stderr
-        .trim()
-        .split('\n')
-        .at(-1)
-        ?.replace(/^proxylist: /, '') ?? '',
-    )
+    const lastLine = stderr.trim().split('\n').at(-1) ?? ''
+    throw new CommandError(lastLine.replace(/^proxylist: /, ''))
   } finally {
     signal.removeEventListener('abort', kill)
   }

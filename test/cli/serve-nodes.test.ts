@@ -309,8 +309,8 @@ describe.skipIf(!HAS_POSTGRES)('a node', () => {
     const shows = (line: string) => async () => (await ask('/metrics')).text.includes(line)
     await until(shows('proxylist_replication_list_version 1\n'))
     await until(shows('proxylist_replication_runs_jobs 1\n'))
-    const body409 = JSON.stringify({ source: '/feed.txt' })
-    expect((await ask('/console/feeds', { method: 'POST', body: body409 })).status).toBe(409)
+    const feed = { method: 'POST', body: JSON.stringify({ source: '/feed.txt' }) }
+    expect((await ask('/console/feeds', feed)).status).toBe(409)
     await node.stop()
   })
 })
@@ -362,13 +362,12 @@ describe.skipIf(!HAS_POSTGRES)('what needs attention of several machines', () =>
 test('a node listens at once, also where its database does not answer', async () => {
   let ticks = 0
   const node = {
-    isLeader: () => false,
     tick(): Promise<never> {
       ticks += 1
       return new Promise(() => {})
     },
   }
-  const jobs = await startJobs({ node } as unknown as Working) // it reads nothing else of them
+  const jobs = await startJobs({ node, isLeader: () => false } as unknown as Working) // it reads nothing else of them
   expect(ticks).toBe(1)
   for (const job of jobs) job.stop()
 })
