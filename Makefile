@@ -15,7 +15,7 @@ TARGET ?=
 WORKERS := $(shell find src -name "*.worker.ts" | sort)
 # These ask a service that is in process in the first run: they run again with the binary as the service.
 SERVICE_TESTS := $(patsubst %,test/%.test.ts, \
-  api/handler http/cors http/documents http/key http/reference http/secrets http/stats)
+  api/scenarios http/cors http/documents http/key http/reference http/secrets http/stats)
 # Files run in four processes, because many tests wait for a browser or a server. A busy machine is slow, not wrong:
 # the longest test takes ten seconds on a quiet one, and five minutes are for those that hang.
 TEST_OPTIONS := --parallel=4 --timeout=300000

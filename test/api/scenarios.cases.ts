@@ -1,6 +1,6 @@
 /**
  * The scenarios of spec and contract, rule by rule: what is asked, when, by whom, and what the
- * answer must and must not hold. Run in process and against the binary by `handler.test.ts`.
+ * answer must and must not hold. Run in process and against the binary by `scenarios.test.ts`.
  */
 import { type Limits, T0, type TestRow } from '../support/fixtures.ts'
 

@@ -1,4 +1,4 @@
-/** Runs the scenarios of `handler.cases.ts` on one service, in process or as the binary. */
+/** Runs the scenarios of `scenarios.cases.ts` on one service, in process or as the binary. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { gunzipSync } from 'node:zlib'
 import { openList } from '../../src/sqlite/stores.ts'
@@ -6,7 +6,7 @@ import type { Answer } from '../support/answer.ts'
 import { addKeys, addList, fillList, T0 } from '../support/fixtures.ts'
 import { ENGINES, type Service, startService } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
-import { KEYS, PLANS, ROWS, SCENARIOS, STORED, type Step } from './handler.cases.ts'
+import { KEYS, PLANS, ROWS, SCENARIOS, STORED, type Step } from './scenarios.cases.ts'
 
 /** A data directory with the scenarios' list, plans and keys. */
 function seededDirectory(rows = ROWS): string {
