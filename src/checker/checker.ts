@@ -176,7 +176,7 @@ export function createChecker(options: CheckerOptions) {
       ledger.speedBytes += result.bytes
     }
     if (result.kind === 'deferred') {
-      log.sayRepeated(`checks are put off: ${result.why}`)
+      log.sayRepeated(`checks are deferred: ${result.why}`)
       return defer(id)
     }
     const finished = Object.assign(check, { endedMs: now(), at: clock(), result })

@@ -518,7 +518,7 @@ describe('a failure counts only when a self-check that began after it succeeds',
       expect(world.begun.filter(({ at }) => at > 95 * SECOND_MS).length).toBeGreaterThan(20)
     })
     expect(rows).toBe(0)
-    expect(world.said[0]).toBe('checks are put off: no descriptor is left')
+    expect(world.said[0]).toBe('checks are deferred: no descriptor is left')
   })
 
   test('an address to which nothing can ever be sent comes again later each time', async () => {
