@@ -55,7 +55,7 @@ function conclusion(
   return `${name} ${since}${share}. ${next}`
 }
 
-/** Lines about an address. `nowMs` is of the schedule's clock: see `Candidate`. */
+/** Lines about an address. */
 export const explain = (candidate: Candidate, nowMs: number): string[] => [
   conclusion(candidate, nowMs),
   ...candidate.history.flatMap(describePast),

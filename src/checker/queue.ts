@@ -160,9 +160,8 @@ const LONG_AGO_MS = 366 * DAY_MS
 type QueueOptions = {
   store: Pick<CandidateStore, 'add' | 'due' | 'idle'>
   list: Pick<CheckerList, 'version' | 'page'>
-  /** The schedule's clock, and the clock of the machine: see `Candidate`. */
+  /** The schedule's clock. */
   now: Clock
-  clock: Clock
   perSecond: number
   inFlightMax: number
   /** Only check the addresses that are due at the start. */
@@ -171,7 +170,7 @@ type QueueOptions = {
 }
 
 export function createQueue(options: QueueOptions) {
-  const { store, list, now, clock, perSecond, inFlightMax, once, accepts } = options
+  const { store, list, now, perSecond, inFlightMax, once, accepts } = options
   const startMs = now()
   const limits = createLimits(perSecond, inFlightMax)
   const order = createOrder(store)
@@ -232,7 +231,6 @@ export function createQueue(options: QueueOptions) {
     )
   }
 
-  const ageMsOf = ({ checkedAt }: { checkedAt: number }): number => clock() - checkedAt * SECOND_MS
   let version: string | null = null
   let isReading = false
   let nextReadMs = Number.NEGATIVE_INFINITY
@@ -242,7 +240,7 @@ export function createQueue(options: QueueOptions) {
     add(rows: readonly CandidateRow[]): number {
       const nowMs = now()
       const raw = rows.filter(accepts).map(row => {
-        const times = { nextAtMs: nowMs, okAtMs: null, checkedMs: nowMs - ageMsOf(row) }
+        const times = { nextAtMs: nowMs, okAtMs: null, checkedMs: row.checkedAt * SECOND_MS }
         const { type: hint, works } = row
         return newCandidate({ id: idOf(row), hint, queue: 'raw', works, ...times }, nowMs)
       })
@@ -261,7 +259,7 @@ export function createQueue(options: QueueOptions) {
           const nowMs = now()
           const candidates = rows.filter(accepts)
           addCandidates(
-            candidates.map(row => listedCandidate(row, ageMsOf(row), nowMs)),
+            candidates.map(row => listedCandidate(row, nowMs)),
             nowMs,
           )
           await nextTurn(signal)

