@@ -5,9 +5,9 @@
  */
 import type { CandidateRow } from '../feeds/candidates.ts'
 import type { Clock, Later } from '../lib/clock.ts'
-import { counted } from '../lib/counted.ts'
 import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
+import { counted } from '../lib/plural.ts'
 import { SECOND_MS, utcDay } from '../lib/time.ts'
 import type { Address, IncomingProxy } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'

@@ -1,5 +1,5 @@
 /** The text of `check explain`: the history of an address, newest check first. */
-import { several, spanOf } from '../lib/counted.ts'
+import { several, spanOf } from '../lib/plural.ts'
 import { formatInstant, SECOND_MS } from '../lib/time.ts'
 import { addressText, SERVICES } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'

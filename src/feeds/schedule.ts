@@ -5,9 +5,9 @@
  */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, type Later, orAfter } from '../lib/clock.ts'
-import { several } from '../lib/counted.ts'
 import { messageOf, untilAborted } from '../lib/errors.ts'
 import { createLines } from '../lib/fair-queue.ts'
+import { several } from '../lib/plural.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { AttemptResult } from './attempt.ts'
 import type { Feed } from './feed.ts'

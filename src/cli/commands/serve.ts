@@ -18,9 +18,9 @@ import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
 import { isTrue, type Job, repeat, repeatInSlices, reportTo } from '../../jobs/runner.ts'
 import { keepSampleFresh } from '../../jobs/sample.ts'
 import { type Clock, orAfter, timerLater } from '../../lib/clock.ts'
-import { several } from '../../lib/counted.ts'
 import { CommandError, messageOf, reasonOf, untilAborted } from '../../lib/errors.ts'
 import { createLog, type Log } from '../../lib/log.ts'
+import { several } from '../../lib/plural.ts'
 import { createNotifier } from '../../lib/systemd.ts'
 import {
   findPredecessor,
