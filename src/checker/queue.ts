@@ -5,7 +5,7 @@
 import type { CandidateRow } from '../feeds/candidates.ts'
 import type { Clock } from '../lib/clock.ts'
 import { nextTurn } from '../lib/errors.ts'
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Address } from '../proxies/proxy.ts'
 import { idOf, ipBits, subnetOf } from '../proxies/row.ts'
 import {
@@ -154,8 +154,6 @@ const ONCE_DEFERRALS_MAX = 3
 const POSTPONED_MAX = 20_000
 /** How often the list is read again, if it has changed. */
 const READ_MS = MINUTE_MS
-/** With `--once`, all addresses have been due for long. */
-const LONG_AGO_MS = 366 * DAY_MS
 
 type QueueOptions = {
   store: Pick<CandidateStore, 'add' | 'due' | 'idle'>
@@ -221,11 +219,11 @@ export function createQueue(options: QueueOptions) {
   // Candidates come from files, feeds and the list.
 
   function addCandidates(candidates: readonly Candidate[], nowMs: number): number {
-    const fromMs = once ? nowMs - LONG_AGO_MS : nowMs
     return store.add(
       candidates.map(candidate => {
         if (candidate.nextAtMs > nowMs) return candidate
-        const nextAtMs = slots.take({ id: candidate.id, source: candidate.queue }, fromMs)
+        const next = { id: candidate.id, source: candidate.queue }
+        const nextAtMs = once ? startMs : slots.take(next, nowMs)
         return { ...candidate, nextAtMs, idleAtMs: nextAtMs }
       }),
     )
