@@ -330,13 +330,10 @@ export const withMemoryChecker = <T>(
       ),
   )
 
-/** What the checker of a data directory remembers of an address, `null` nothing; and what its clock shows. */
-export function findCandidate(dir: string, id: number, clock: Clock) {
+/** The checker's memory of an address; `null` when it has none. */
+export function findCandidate(dir: string, id: number) {
   if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
-  return readCandidates(dir, ({ find, ledger }) => ({
-    candidate: find(id),
-    nowMs: Math.max(clock(), ledger()?.atMs ?? 0),
-  }))
+  return readCandidates(dir, ({ find }) => find(id))
 }
 
 /** Works with what a checker has in a database, while it has the lock that makes it the only one. */

@@ -5,9 +5,9 @@
  */
 import type { CandidateRow } from '../feeds/candidates.ts'
 import type { Clock, Later } from '../lib/clock.ts'
-import { counted } from '../lib/counted.ts'
 import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
+import { counted } from '../lib/plural.ts'
 import { SECOND_MS, utcDay } from '../lib/time.ts'
 import type { Address, IncomingProxy } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'
@@ -77,13 +77,13 @@ export function createChecker(options: CheckerOptions) {
   const { store, list, clock, elapsedMs, later, log, once } = options
   const { perSecond, inFlightMax, accepts, placing, random, sliceMs = SLICE_MS } = options
 
-  // The schedule's clock never steps: a wrong clock of the machine must not delay checks for days.
+  // The schedule's clock never steps in a run, so that no check is delayed when the machine's clock is set.
   const startedMs = clock()
-  const ledger: Ledger = { day: 0, speedBytes: 0, ...(store.ledger() ?? { atMs: startedMs }) }
-  const originMs = Math.max(startedMs, ledger.atMs) - elapsedMs()
+  const originMs = startedMs - elapsedMs()
   const now = (): number => Math.round(originMs + elapsedMs())
 
-  const queue = createQueue({ store, list, now, clock, perSecond, inFlightMax, once, accepts })
+  const ledger: Ledger = store.ledger() ?? { day: 0, speedBytes: 0 }
+  const queue = createQueue({ store, list, now, perSecond, inFlightMax, once, accepts })
   const results = createResults({ store, list, placing, random, perSecond })
   const confirmation = createConfirmation<FinishedCheck>()
 
@@ -176,7 +176,7 @@ export function createChecker(options: CheckerOptions) {
       ledger.speedBytes += result.bytes
     }
     if (result.kind === 'deferred') {
-      log.sayRepeated(`checks are put off: ${result.why}`)
+      log.sayRepeated(`checks are deferred: ${result.why}`)
       return defer(id)
     }
     const finished = Object.assign(check, { endedMs: now(), at: clock(), result })
@@ -225,7 +225,7 @@ export function createChecker(options: CheckerOptions) {
   let writing: Promise<void> | null = null
   function write(signal: AbortSignal): Promise<void> {
     writing ??= results
-      .write(queue.postponed(), { ...ledger, atMs: now() }, signal)
+      .write(queue.postponed(), { ...ledger }, signal)
       .then(batch => void (batch && queue.saved(batch)))
       .finally(() => {
         writing = null
@@ -235,12 +235,8 @@ export function createChecker(options: CheckerOptions) {
 
   let saidSlow = false
   async function publish(): Promise<void> {
-    const problem = confirmation.problem()
-    const nowMs = now()
-    const status = results.status(nowMs, {
-      ...{ at: clock(), startedMs, once },
-      judgeProblem: problem && { ...problem, sinceMs: clock() - (nowMs - problem.sinceMs) },
-    })
+    const judgeProblem = confirmation.problem()
+    const status = results.status(now(), { at: clock(), startedMs, once, judgeProblem })
     const { neededRate, queues } = status
     if ((neededRate !== null) !== saidSlow) {
       saidSlow = !saidSlow
@@ -256,7 +252,7 @@ export function createChecker(options: CheckerOptions) {
 
   function everySecond(nowMs: number): void {
     const day = utcDay(nowMs)
-    if (day > ledger.day) Object.assign(ledger, { day, speedBytes: 0 })
+    if (day !== ledger.day) Object.assign(ledger, { day, speedBytes: 0 })
     results.nextSecond()
     void attempt(() => queue.readList(stopping.signal))
     void attempt(() => write(stopping.signal))

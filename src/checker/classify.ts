@@ -26,61 +26,38 @@ export function addressesIn(text: string): string[] {
   ]
 }
 
-/** What the judge saw; `changed` are the headers that differ from `sent`. */
-type Seen = {
-  isOwn: (ip: string) => boolean
-  peer: string
-  headers: readonly Header[]
-  changed: readonly Header[]
-  sent: ReadonlyMap<string, string>
-}
-
-const USER_AGENT = 'user-agent'
-const isNamed =
-  (wanted: string) =>
-  ([name]: Header): boolean =>
-    name.toLowerCase() === wanted
-
-/** From worst to best. Each function returns the name of the evidence, if there is any. */
-const EVIDENCE: readonly (readonly [Anon, (seen: Seen) => string | undefined])[] = [
-  ['transparent', ({ peer, isOwn }) => (isOwn(peer) ? 'peer' : undefined)],
-  [
-    'transparent', // any header may contain our address; `Host` is the judge, which may be at our address
-    ({ changed, isOwn }) =>
-      changed.find(header => !isNamed('host')(header) && addressesIn(header[1]).some(isOwn))?.[0],
-  ],
-  [
-    'anonymous', // Via, X-Forwarded-For, Proxy-Connection, and any other
-    ({ changed, sent }) => changed.find(([name]) => !sent.has(name.toLowerCase()))?.[0],
-  ],
-  [
-    'anonymous',
-    ({ headers, changed }) =>
-      changed.some(isNamed(USER_AGENT)) || !headers.some(isNamed(USER_AGENT))
-        ? 'User-Agent'
-        : undefined,
-  ],
-]
-
 type Level = Pick<Measured, 'anon' | 'because'>
 
 /** Headers by name in lower case. */
 export const sentOf = (headers: readonly Header[]): ReadonlyMap<string, string> =>
   new Map(headers.map(([name, value]) => [name.toLowerCase(), value]))
 
-/** `own` are our addresses, canonical. */
+/** Finds the worst evidence in what the judge saw. `own` are our addresses, canonical. */
 export function classify(
   { peer, headers }: { peer: string; headers: readonly Header[] },
   sent: ReadonlyMap<string, string>,
   own: ReadonlySet<string>,
 ): Level {
-  const changed = headers.filter(([name, value]) => sent.get(name.toLowerCase()) !== value)
-  const seen: Seen = { peer, headers, changed, sent, isOwn: ip => own.has(ip) }
-  for (const [anon, find] of EVIDENCE) {
-    const because = find(seen)
-    if (because !== undefined) return { anon, because: printable(because).slice(0, 40) }
-  }
-  return { anon: 'elite', because: '' }
+  const as = (anon: Anon, because: string): Level => ({
+    anon,
+    because: printable(because).slice(0, 40),
+  })
+  if (own.has(peer)) return as('transparent', 'peer')
+  const seen = headers.map(([name, value]) => ({ name, value, key: name.toLowerCase() }))
+  const changed = seen.filter(({ key, value }) => sent.get(key) !== value)
+
+  // Any header may contain our address. `Host` is the judge, which may be at our address.
+  const naming = changed.find(
+    ({ key, value }) => key !== 'host' && addressesIn(value).some(ip => own.has(ip)),
+  )
+  if (naming !== undefined) return as('transparent', naming.name)
+
+  const added = changed.find(({ key }) => !sent.has(key)) // Via, X-Forwarded-For, Proxy-Connection, …
+  if (added !== undefined) return as('anonymous', added.name)
+
+  const agents = seen.filter(({ key }) => key === 'user-agent')
+  const isAgentSent = agents.length > 0 && agents.every(agent => !changed.includes(agent))
+  return isAgentSent ? as('elite', '') : as('anonymous', 'User-Agent')
 }
 
 /** The worst of one or more levels. */

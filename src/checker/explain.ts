@@ -1,5 +1,5 @@
 /** The text of `check explain`: the history of an address, newest check first. */
-import { several, spanOf } from '../lib/counted.ts'
+import { several, spanOf } from '../lib/plural.ts'
 import { formatInstant, SECOND_MS } from '../lib/time.ts'
 import { addressText, SERVICES } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'
@@ -55,7 +55,7 @@ function conclusion(
   return `${name} ${since}${share}. ${next}`
 }
 
-/** Lines about an address. `nowMs` is of the schedule's clock: see `Candidate`. */
+/** Lines about an address. */
 export const explain = (candidate: Candidate, nowMs: number): string[] => [
   conclusion(candidate, nowMs),
   ...candidate.history.flatMap(describePast),

@@ -90,10 +90,7 @@ export type Past = {
   measured?: Measured
 }
 
-/**
- * The checker's memory of an address. Times, except in `history`, are of the schedule's clock: Unix milliseconds, but
- * they never step (`checker.ts`).
- */
+/** The checker's memory of an address. Times are Unix milliseconds. */
 export type Candidate = {
   /** See `idOf`. */
   id: number
@@ -128,9 +125,7 @@ type QueueCounts = { readonly [Q in Queue]: number }
 
 /** Values that survive a restart of the checker. */
 export type Ledger = {
-  /** The latest time of the schedule's clock. */
-  atMs: number
-  /** The UTC day of that clock, and the bytes that measuring speeds took on it. */
+  /** A UTC day, and the bytes that measuring speeds took on it. */
   day: number
   speedBytes: number
 }

@@ -5,7 +5,7 @@
 import type { CandidateRow } from '../feeds/candidates.ts'
 import type { Clock } from '../lib/clock.ts'
 import { nextTurn } from '../lib/errors.ts'
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Address } from '../proxies/proxy.ts'
 import { idOf, ipBits, subnetOf } from '../proxies/row.ts'
 import {
@@ -154,15 +154,12 @@ const ONCE_DEFERRALS_MAX = 3
 const POSTPONED_MAX = 20_000
 /** How often the list is read again, if it has changed. */
 const READ_MS = MINUTE_MS
-/** With `--once`, all addresses have been due for long. */
-const LONG_AGO_MS = 366 * DAY_MS
 
 type QueueOptions = {
   store: Pick<CandidateStore, 'add' | 'due' | 'idle'>
   list: Pick<CheckerList, 'version' | 'page'>
-  /** The schedule's clock, and the clock of the machine: see `Candidate`. */
+  /** The schedule's clock. */
   now: Clock
-  clock: Clock
   perSecond: number
   inFlightMax: number
   /** Only check the addresses that are due at the start. */
@@ -171,7 +168,7 @@ type QueueOptions = {
 }
 
 export function createQueue(options: QueueOptions) {
-  const { store, list, now, clock, perSecond, inFlightMax, once, accepts } = options
+  const { store, list, now, perSecond, inFlightMax, once, accepts } = options
   const startMs = now()
   const limits = createLimits(perSecond, inFlightMax)
   const order = createOrder(store)
@@ -222,17 +219,16 @@ export function createQueue(options: QueueOptions) {
   // Candidates come from files, feeds and the list.
 
   function addCandidates(candidates: readonly Candidate[], nowMs: number): number {
-    const fromMs = once ? nowMs - LONG_AGO_MS : nowMs
     return store.add(
       candidates.map(candidate => {
         if (candidate.nextAtMs > nowMs) return candidate
-        const nextAtMs = slots.take({ id: candidate.id, source: candidate.queue }, fromMs)
+        const next = { id: candidate.id, source: candidate.queue }
+        const nextAtMs = once ? startMs : slots.take(next, nowMs)
         return { ...candidate, nextAtMs, idleAtMs: nextAtMs }
       }),
     )
   }
 
-  const ageMsOf = ({ checkedAt }: { checkedAt: number }): number => clock() - checkedAt * SECOND_MS
   let version: string | null = null
   let isReading = false
   let nextReadMs = Number.NEGATIVE_INFINITY
@@ -242,7 +238,7 @@ export function createQueue(options: QueueOptions) {
     add(rows: readonly CandidateRow[]): number {
       const nowMs = now()
       const raw = rows.filter(accepts).map(row => {
-        const times = { nextAtMs: nowMs, okAtMs: null, checkedMs: nowMs - ageMsOf(row) }
+        const times = { nextAtMs: nowMs, okAtMs: null, checkedMs: row.checkedAt * SECOND_MS }
         const { type: hint, works } = row
         return newCandidate({ id: idOf(row), hint, queue: 'raw', works, ...times }, nowMs)
       })
@@ -261,7 +257,7 @@ export function createQueue(options: QueueOptions) {
           const nowMs = now()
           const candidates = rows.filter(accepts)
           addCandidates(
-            candidates.map(row => listedCandidate(row, ageMsOf(row), nowMs)),
+            candidates.map(row => listedCandidate(row, nowMs)),
             nowMs,
           )
           await nextTurn(signal)

@@ -178,10 +178,10 @@ export const newCandidate = ({ works, checkedMs, ...known }: New, nowMs: number)
   ...{ measured: null, speedMs: null, servicesMs: null, tlsMs: null, history: [] },
 })
 
-/** A candidate for a row of the list that was checked `ageMs` ago: living if that is recent, else down. */
-export function listedCandidate(row: ListedRow, ageMs: number, nowMs: number): Candidate {
-  const okAtMs = nowMs - Math.max(0, ageMs)
-  const queue = ageMs <= FRESH_MS ? 'living' : 'down'
+/** A candidate for a row of the list: living if its check is recent, else down. */
+export function listedCandidate(row: ListedRow, nowMs: number): Candidate {
+  const okAtMs = Math.min(row.checkedAt * SECOND_MS, nowMs)
+  const queue = nowMs - okAtMs <= FRESH_MS ? 'living' : 'down'
   const nextAtMs = queue === 'living' ? Math.max(nowMs, okAtMs + LIVING_MS) : nowMs
   const { type: hint, works } = row
   return newCandidate(

@@ -1,5 +1,5 @@
 /** Drawing numbers for a terminal: rows of bars, and one line of columns. Pure. */
-import { counted } from '../lib/counted.ts'
+import { counted } from '../lib/plural.ts'
 
 /** The widest bar, in characters. */
 const WIDTH = 40

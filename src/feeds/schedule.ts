@@ -1,8 +1,8 @@
 /** When feeds are fetched: each at once, then at its interval. Reports what an operator should know. */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, type Later, orAfter, timerLater } from '../lib/clock.ts'
-import { several } from '../lib/counted.ts'
 import { messageOf, untilAborted } from '../lib/errors.ts'
+import { several } from '../lib/plural.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Attempts } from './attempt.ts'
 import type { Feed } from './feed.ts'

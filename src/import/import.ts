@@ -4,10 +4,10 @@
  */
 import { createReadStream, type Stats } from 'node:fs'
 import type { Awaitable } from '../lib/awaitable.ts'
-import { counted, several } from '../lib/counted.ts'
 import { CommandError, chunksUntilAborted, nextTurn } from '../lib/errors.ts'
 import { bytesOfFile } from '../lib/files.ts'
 import { isInternal } from '../lib/ip.ts'
+import { counted, several } from '../lib/plural.ts'
 import { printable } from '../lib/redact.ts'
 import type { IncomingProxy, ProxyType } from '../proxies/proxy.ts'
 import type { ListSizes } from '../proxies/store.ts'

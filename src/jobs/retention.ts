@@ -2,7 +2,7 @@
 
 import type { UsageStore } from '../access/ports.ts'
 import type { Clock } from '../lib/clock.ts'
-import { counted } from '../lib/counted.ts'
+import { counted } from '../lib/plural.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
 import { type Job, type OnFailure, repeatInSlices } from './runner.ts'

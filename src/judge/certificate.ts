@@ -1,6 +1,6 @@
 /**
- * The certificate of the judge, in two files that other programs renew: they are read again and again, and
- * a pair that cannot be used does not replace one that can.
+ * The certificate of the judge, in two files that another program renews. The judge reads them again and again, and
+ * keeps the old pair while the new one is unusable.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
@@ -8,22 +8,22 @@ import { CommandError, messageOf } from '../lib/errors.ts'
 import { readNamed } from '../lib/files.ts'
 import { formatInstant } from '../lib/time.ts'
 
-/** Paths of files in PEM: the certificate with its chain, and its key. */
+/** Paths of PEM files: the certificate with its chain, and its key. */
 export type CertificateFiles = { cert: string; key: string }
 
 export type Certificate = {
   context(): SecureContext
-  /** Its names, and until when it is valid. */
+  /** Its names and its expiry, for people. */
   shown(): string
   /** Reads the files again; never rejects. */
   refresh(): Promise<void>
 }
 
-/** The texts of the certificate and of its key. @throws CommandError (usage) */
+/** Reads the certificate and its key. @throws CommandError (usage) */
 const readPair = ({ cert, key }: CertificateFiles): Promise<string[]> =>
   Promise.all([cert, key].map(async file => (await readNamed(file)).toString('latin1')))
 
-/** What `parse` returns. @throws CommandError (usage) with this sentence where that throws. */
+/** Runs `parse`. @throws CommandError (usage) with `sentence` when that fails. */
 function orSay<T>(parse: () => T, sentence: string): T {
   try {
     return parse()
@@ -33,9 +33,9 @@ function orSay<T>(parse: () => T, sentence: string): T {
 }
 
 const requireCertificate = (text: string, file: string): X509Certificate =>
-  orSay(() => new X509Certificate(text), `${file} is not a certificate in the form of PEM`)
+  orSay(() => new X509Certificate(text), `${file} is not a certificate in PEM`)
 
-/** Who vouches for a judge, in PEM. @throws CommandError (usage) when that cannot be used. */
+/** Reads the certificate of an authority, in PEM. @throws CommandError (usage) when it is unusable. */
 export async function readAuthorities(file: string): Promise<string> {
   const text = String(await readNamed(file))
   requireCertificate(text, file)
@@ -43,12 +43,12 @@ export async function readAuthorities(file: string): Promise<string> {
   return text
 }
 
-/** A pair for TLS, and whose it is. @throws CommandError (usage) saying why it cannot be used. */
+/** Parses a pair for TLS. @throws CommandError (usage) when it is unusable. */
 function usePair(files: CertificateFiles, [cert = '', key = '']: readonly string[]) {
   const parsed = requireCertificate(cert, files.cert)
   const ownKey = orSay(
     () => createPrivateKey(key),
-    `${files.key} is not a private key in the form of PEM without a password`,
+    `${files.key} is not a private key in PEM without a password`,
   )
   if (!parsed.checkPrivateKey(ownKey)) {
     throw new CommandError(`${files.key} is not the key of the certificate ${files.cert}`, 2)
@@ -61,7 +61,7 @@ function usePair(files: CertificateFiles, [cert = '', key = '']: readonly string
   return { context, shown: `${names}, valid until ${formatInstant(Date.parse(parsed.validTo))}` }
 }
 
-/** Opens a certificate. @throws CommandError (usage) when it cannot be used. */
+/** Opens a certificate. @throws CommandError (usage) when it is unusable. */
 export async function openCertificate(
   files: CertificateFiles,
   say: (sentence: string) => void,
@@ -78,11 +78,11 @@ export async function openCertificate(
         if (found.join() !== pair.join()) {
           used = usePair(files, found)
           pair = found
-          say(`the certificate was read again: ${used.shown}`)
+          say(`the certificate has changed: ${used.shown}`)
         }
         problem = ''
       } catch (error) {
-        if (messageOf(error) !== problem) say(`${messageOf(error)}; in use is: ${used.shown}`)
+        if (messageOf(error) !== problem) say(`${messageOf(error)}; still using ${used.shown}`)
         problem = messageOf(error)
       }
     },

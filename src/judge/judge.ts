@@ -1,13 +1,12 @@
 /**
- * The judge (contract H2): answers who asks with a token of the checker what it saw of the request, signed. It
- * reads heads itself, because it must tell the two forms of a request apart, and say headers as they came.
- * Nobody without a token gets a byte more than they sent, nor a place that others need.
+ * The judge (contract H2): to a request with a token of the checker, it replies with a signed copy of that request. It
+ * parses requests itself, because it must report their form and their headers unchanged. Without a token, a client
+ * gets fewer bytes than it sent.
  */
 import { createServer, type Server, type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { type Listen, showListen } from '../config/parsers.ts'
 import type { Clock, Every } from '../lib/clock.ts'
-import { counted } from '../lib/counted.ts'
 import { CommandError } from '../lib/errors.ts'
 import { canonicalIp } from '../lib/ip.ts'
 import { whyNotListening } from '../lib/listening.ts'
@@ -27,23 +26,22 @@ import {
   writeTime,
 } from './protocol.ts'
 
-/** How long a head may take, and how long the reply and the end of the connection. */
+/** The timeouts of a request's head, and of the reply. */
 const HEAD_MS = 10 * SECOND_MS
 const REPLY_MS = 30 * SECOND_MS
 export const CONNECTIONS_MAX = 4096
-/** A change of the certificate is noticed within a minute. */
 const REFRESH_EVERY_MS = 30 * SECOND_MS
 
 // -----------------------------------------------------------------------------------------------
-// What is answered.
+// Replies
 
 const REQUEST_LINE = new RegExp(`^GET (https?://[^/\\s]+)?/(${TOKEN}) HTTP/1\\.([01])$`)
 const CONTROL = /[^\t\r\n\x20-\x7e\x80-\xff]/
 
-/** Without the white space around a value (RFC 9110, 5.6.3); `trim` would take more than that. */
+/** Removes the white space around a value (RFC 9110, 5.6.3); `trim` would remove more. */
 const stripped = (value: string): string => /^[ \t]*(.*[^ \t])?/s.exec(value)?.[1] ?? ''
 
-/** Header lines as pairs; a line that begins with a space goes on with the one before. */
+/** Parses header lines; a line that begins with a space continues the line before. */
 function readHeaders(lines: readonly string[]): [name: string, value: string][] {
   const headers: [string, string][] = []
   for (const line of lines) {
@@ -56,18 +54,18 @@ function readHeaders(lines: readonly string[]): [name: string, value: string][] 
   return headers
 }
 
-/** An answer, with the token and the size of the payload that follows it; or a refusal. */
+/** An answer, with its token and the size of the payload after it; or a refusal. */
 export type Reply =
   | { kind: 'answer'; text: string; token: string; size: number }
   | { kind: 'refusal'; text: string }
 
-/** Smaller than any request: nobody can use the judge to send others more than they sent themselves. */
+/** Smaller than any request, so that the judge cannot amplify traffic. */
 const REFUSAL: Reply = { kind: 'refusal', text: 'HTTP/1.1 404 \r\n\r\n' }
 
-/** Decides on heads of requests, in Latin-1 and without their empty line; the judge begins now. */
+/** Replies to heads of requests, in Latin-1 and without the empty line. Refuses tokens minted before now. */
 export function createReplies(keys: Keys, clock: Clock) {
   const startedMs = clock()
-  /** Used tokens, and until when they would be valid; only the checker can make them more. */
+  /** Used tokens, and when they expire. */
   const used = new Map<string, number>()
 
   function forgetInvalid(nowMs: number): void {
@@ -106,52 +104,37 @@ export function createReplies(keys: Keys, clock: Clock) {
 }
 
 // -----------------------------------------------------------------------------------------------
-// Connections.
+// Connections
 
 type Endpoint = Extract<Listen, { kind: 'tcp' }>
 
 export type JudgeOptions = {
   keys: Keys
-  /** It must not step: tokens are valid by it. */
+  /** A clock that never steps: it decides which tokens are valid. */
   clock: Clock
   every: Every
-  say: (sentence: string) => void
   listen: Endpoint
   tls: { listen: Endpoint; certificate: Certificate } | null
   connectionsMax?: number
 }
 
-/** Starts a judge; `where` and `whereTls` are its addresses. @throws CommandError when one cannot be bound. */
+/** Starts a judge; `where` and `whereTls` are its addresses. @throws CommandError when it cannot bind one. */
 export async function startJudge(options: JudgeOptions) {
-  const { keys, clock, every, say, listen, tls, connectionsMax = CONNECTIONS_MAX } = options
+  const { keys, clock, every, listen, tls, connectionsMax = CONNECTIONS_MAX } = options
   const { reply } = createReplies(keys, clock)
-  /** Connections that have not asked yet, and those that were replied to, with the end of their time. */
-  const waiting = new Map<Socket, number>()
-  const replied = new Map<Socket, number>()
-  const counts = { accepted: 0, answered: 0, refused: 0 }
-  let wasFull = false
+  /** Open connections, and when they time out. */
+  const connections = new Map<Socket, number>()
+  const counts = { answered: 0, refused: 0 }
 
   function close(raw: Socket): void {
-    waiting.delete(raw)
-    replied.delete(raw)
+    connections.delete(raw)
     raw.destroy()
   }
 
-  /** When all places are taken, the connection that has waited longest gives up its own. */
-  function makeRoom(): void {
-    if (waiting.size + replied.size < connectionsMax) return
-    if (!wasFull) say(`all ${counted(connectionsMax)} connections are taken: idle ones are closed`)
-    wasFull = true
-    const [oldest = null] = waiting.keys()
-    if (oldest !== null) close(oldest)
-  }
-
   function accept(raw: Socket, kind: TokenKind): void {
-    counts.accepted += 1
-    makeRoom()
     const peer = canonicalIp(raw.remoteAddress ?? '')
-    if (peer === null || waiting.size + replied.size >= connectionsMax) return void raw.destroy()
-    waiting.set(raw, clock() + HEAD_MS)
+    if (peer === null || connections.size >= connectionsMax) return void raw.destroy()
+    connections.set(raw, clock() + HEAD_MS)
     raw.on('error', () => close(raw)).on('close', () => close(raw))
     if (kind === 'plain' || tls === null) return read(raw, raw, kind, peer)
     const secureContext = tls.certificate.context()
@@ -160,25 +143,26 @@ export async function startJudge(options: JudgeOptions) {
     read(raw, secure, kind, peer)
   }
 
-  /** Reads the head of a request, and replies to it. What follows is ignored. */
+  /** Reads the head of a request, replies to it, and ignores all other bytes. */
   function read(raw: Socket, socket: Socket, kind: TokenKind, peer: string): void {
     let head = ''
+    let isRead = false
     socket.on('data', chunk => {
-      if (!waiting.has(raw)) return
+      if (isRead) return
       const end = /\r?\n\r?\n/g
       end.lastIndex = Math.max(0, head.length - 3)
       head += chunk.toString('latin1')
       const found = end.exec(head)
       const length = found === null ? head.length : end.lastIndex
+      isRead = found !== null || length > HEAD_BYTES_MAX
       if (length > HEAD_BYTES_MAX) refuse(raw)
       else if (found !== null) {
-        waiting.delete(raw)
-        replied.set(raw, clock() + REPLY_MS)
+        connections.set(raw, clock() + REPLY_MS)
         send(raw, socket, length, reply(head.slice(0, found.index), kind, peer))
       }
     })
     socket.on('end', () => {
-      if (waiting.has(raw)) close(raw)
+      if (!isRead) close(raw)
     })
   }
 
@@ -187,7 +171,7 @@ export async function startJudge(options: JudgeOptions) {
     close(raw)
   }
 
-  /** Sends a reply to a request of so many bytes; no refusal that is not smaller. */
+  /** Sends a reply to a request of `bytes` bytes. A refusal must be smaller than the request. */
   function send(raw: Socket, socket: Socket, bytes: number, given: Reply): void {
     if (given.kind === 'refusal') {
       if (given.text.length >= bytes) return refuse(raw)
@@ -195,15 +179,13 @@ export async function startJudge(options: JudgeOptions) {
       return void socket.end(given.text, () => close(raw))
     }
     counts.answered += 1
-    const payload = payloadOf(keys, given.token, given.size) // our own checker asks for few
+    const payload = payloadOf(keys, given.token, given.size) // small: only our checker can mint tokens
     socket.end(Buffer.concat([Buffer.from(given.text), payload]))
   }
 
-  function sweep(): void {
+  function closeLate(): void {
     const nowMs = clock()
-    for (const [raw, endMs] of waiting) if (endMs <= nowMs) refuse(raw)
-    for (const [raw, endMs] of replied) if (endMs <= nowMs) close(raw)
-    wasFull &&= waiting.size + replied.size >= connectionsMax / 2
+    for (const [raw, endMs] of connections) if (endMs <= nowMs) close(raw)
   }
 
   async function bind(at: Endpoint, kind: TokenKind): Promise<Server> {
@@ -225,24 +207,24 @@ export async function startJudge(options: JudgeOptions) {
       throw error
     }))
   const timers = [
-    every(sweep, SECOND_MS),
+    every(closeLate, SECOND_MS),
     every(() => void tls?.certificate.refresh(), REFRESH_EVERY_MS),
   ]
   return {
     where: boundTo(server, listen),
     whereTls: tls && tlsServer && boundTo(tlsServer, tls.listen),
-    /** Connections since the start, and those that are open; requests answered and refused. */
-    counts: () => ({ ...counts, open: waiting.size + replied.size }),
+    /** Requests answered and refused, and open connections. */
+    counts: () => ({ ...counts, open: connections.size }),
     stop(): void {
       for (const end of timers) end()
-      for (const raw of [...waiting.keys(), ...replied.keys()]) close(raw)
+      for (const raw of connections.keys()) close(raw)
       server.close()
       tlsServer?.close()
     },
   }
 }
 
-/** An address with the port that was taken. */
+/** The address with its real port: the given one may be 0. */
 const boundTo = (server: Server, at: Endpoint): Endpoint => {
   const bound = server.address()
   return typeof bound === 'object' && bound !== null ? { ...at, port: bound.port } : at

@@ -1,14 +1,13 @@
 /**
- * What checker and judge say to each other (contract H2): a token, which the checker mints and the proxy carries
- * in a URL; the signed answer of the judge, with a payload that follows from the token; and the signed time of a
- * judge whose clock differs. Nobody without their secret can make any of these. Pure.
+ * The protocol of checker and judge (contract H2). The checker mints a token, which travels in the URL. The judge signs
+ * its answer, and adds a payload derived from the token; it signs its time when the token's time is wrong. Pure.
  */
 import { createCipheriv, timingSafeEqual } from 'node:crypto'
 
-/** Bytes of the secret that checker and judge share. */
+/** The length of the shared secret. */
 export const SECRET_BYTES = 32
 
-/** A key for each purpose: what is signed for one is not valid for another. */
+/** A key for each purpose: a signature for one is not valid for another. */
 export type Keys = { readonly [purpose in 'token' | 'answer' | 'payload' | 'time']: Uint8Array }
 
 const hmac = (key: Uint8Array, data: string | Uint8Array): Buffer =>
@@ -22,25 +21,25 @@ export const keysOf = (secret: Uint8Array): Keys => ({
 })
 
 // -----------------------------------------------------------------------------------------------
-// Tokens: 60 characters without spare bits, so that there is one way to write each.
+// Tokens: 60 characters without spare bits, so that each has only one form.
 
-/** The listener of the judge that answers a token: its place here is its byte in the token. */
+/** The listener of the judge that answers a token; its index here is a byte of the token. */
 const KINDS = ['plain', 'tls'] as const
 export type TokenKind = (typeof KINDS)[number]
 
-/** The address in tokens with which the checker asks the judge itself. */
+/** The address in the tokens of self-checks. */
 export const SELF = 'self'
 
 const AT = { time: 0, random: 6, address: 16, kind: 24, size: 25, mac: 29, end: 45 } as const
 const RANDOM_BYTES = AT.address - AT.random
 const MAC_BYTES = AT.end - AT.mac
 
-/** What matches the text of a token; it has no groups. */
+/** A pattern for tokens, without groups. */
 export const TOKEN = '[A-Za-z0-9_-]{60}'
 const TOKEN_ALONE = new RegExp(`^${TOKEN}$`)
 
 export type TokenRequest = {
-  /** By the clock of the judge, as far as the checker knows it. */
+  /** By the judge's clock, as the checker knows it. */
   timeMs: number
   /** `a.b.c.d:port` of the proxy, or `SELF`. */
   address: string
@@ -49,7 +48,7 @@ export type TokenRequest = {
   size: number
 }
 
-/** A new token. @throws RangeError for a time or a size that has no place in one. */
+/** Mints a token. @throws RangeError for a time or a size that is too large. */
 export function mintToken(
   keys: Keys,
   { timeMs, address, kind, size }: TokenRequest,
@@ -65,12 +64,12 @@ export function mintToken(
   return bytes.toString('base64url')
 }
 
-/** What a token of ours says to the judge; `null` for any other text. */
+/** Reads a token; `null` when it is not ours. */
 export function openToken(
   keys: Keys,
   text: string,
 ): Pick<TokenRequest, 'timeMs' | 'kind' | 'size'> | null {
-  if (!TOKEN_ALONE.test(text)) return null // the decoder would take other characters, too
+  if (!TOKEN_ALONE.test(text)) return null // the decoder accepts other characters, too
   const bytes = Buffer.from(text, 'base64url')
   const mac = hmac(keys.token, bytes.subarray(0, AT.mac)).subarray(0, MAC_BYTES)
   if (!timingSafeEqual(mac, bytes.subarray(AT.mac))) return null
@@ -79,41 +78,41 @@ export function openToken(
   return kind === undefined ? null : { timeMs, kind, size: bytes.readUInt32BE(AT.size) }
 }
 
-/** A token is valid for so long, and so much earlier than its time. */
+/** A token is valid for this long after its time, and this long before. */
 export const TOKEN_AGE_MAX_MS = 60_000
 export const TOKEN_AHEAD_MAX_MS = 30_000
 
-/** Whether a judge that began at `startedMs` accepts a token of `timeMs`. */
+/** Whether a judge that started at `startedMs` accepts a token of `timeMs`. */
 export const isTimely = (timeMs: number, nowMs: number, startedMs: number): boolean =>
   timeMs >= startedMs && nowMs - timeMs <= TOKEN_AGE_MAX_MS && timeMs - nowMs <= TOKEN_AHEAD_MAX_MS
 
 // -----------------------------------------------------------------------------------------------
 // Answers: a line of JSON, a line with its signature, and the payload.
 
-/** What the judge saw of a request, and says of itself. */
+/** The request that the judge saw, and facts about the judge. */
 export type Answer = {
   token: string
   /** The address that the request came from, canonical. */
   peer: string
-  /** As they came: in their order, each as often, in their case. */
+  /** In the order and the case of the request, with duplicates. */
   headers: readonly (readonly [name: string, value: string])[]
-  /** `GET /…`, or `GET http://…`, which only a proxy may be asked so. */
+  /** `GET /…`, or `GET http://…`, which is only for proxies. */
   form: 'origin' | 'absolute'
-  /** Whether it came to the TLS listener. */
+  /** Whether the TLS listener received it. */
   tls: boolean
-  /** The clock of the judge, and when the judge began by it, in Unix milliseconds. */
+  /** The judge's clock, and when the judge started by it, in Unix milliseconds. */
   time: number
   started: number
 }
 
 export const HEAD_BYTES_MAX = 16 * 1024
-/** The most bytes that an answer has without its payload: such a head as JSON, which is up to five times as long. */
+/** The longest answer without its payload: JSON makes a head up to five times as long. */
 export const ANSWER_BYTES_MAX = 6 * HEAD_BYTES_MAX
 
 const signatureOf = (key: Uint8Array, text: string | Uint8Array): string =>
   hmac(key, text).toString('base64url')
 
-/** The body of an answer, without its payload. */
+/** Writes the body of an answer, without its payload. */
 export function writeAnswer(keys: Keys, answer: Answer): string {
   const line = JSON.stringify(answer)
   return `${line}\n${signatureOf(keys.answer, line)}\n`
@@ -133,7 +132,7 @@ type Lie = 'not the judge' | 'forged' | 'replayed' | 'altered'
 const isSame = (one: Uint8Array, other: Uint8Array): boolean =>
   one.length === other.length && timingSafeEqual(one, other)
 
-/** The answer to a token of ours, in a body of which nothing is missing or too much, or what is wrong with it. */
+/** Reads the answer to a token of ours, or finds what is wrong with the body. */
 export function readAnswer(keys: Keys, token: string, body: Buffer): Answer | Lie {
   const lineEnd = body.indexOf(NEWLINE)
   const payloadStart = lineEnd + 1 + SIGNATURE_CHARACTERS + 1
@@ -151,13 +150,13 @@ export function readAnswer(keys: Keys, token: string, body: Buffer): Answer | Li
 }
 
 // -----------------------------------------------------------------------------------------------
-// The time of the judge, in the header `Time` of its refusal of a token whose time is wrong.
+// The judge's time, in the header `Time` of its refusal when the token's time is wrong
 
-/** Its signature is shortened: the refusal must be smaller than any request with a token. */
+/** The signature is truncated, because the refusal must be smaller than any request with a token. */
 export const writeTime = (keys: Keys, token: string, nowMs: number): string =>
   `${nowMs}.${hmac(keys.time, `${token} ${nowMs}`).toString('base64url', 0, 16)}`
 
-/** The judge's clock in Unix milliseconds; `null` when the judge has not said so in refusing `token`. */
+/** The judge's clock in Unix milliseconds; `null` when this is not the judge's refusal of `token`. */
 export function readTimeRefusal(keys: Keys, token: string, header: string): number | null {
   const ms = Number(/^(\d{1,15})\./.exec(header)?.[1])
   if (Number.isNaN(ms)) return null

@@ -3,8 +3,8 @@
  * lines of one turn of the event loop are one write. While nobody reads stdout, further lines are dropped.
  */
 import { orAfter, stopwatch } from './clock.ts'
-import { several } from './counted.ts'
 import { codeOf, reasonOf } from './errors.ts'
+import { several } from './plural.ts'
 import { printable } from './redact.ts'
 import { MINUTE_MS } from './time.ts'
 

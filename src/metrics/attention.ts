@@ -6,8 +6,8 @@ import type { EndingKey } from '../access/key.ts'
 import type { Registry, SomeKeys } from '../access/ports.ts'
 import type { CheckerStatus } from '../checker/ports.ts'
 import { describeFailure, type FeedState, isForgotten } from '../feeds/store.ts'
-import { counted, several, spanOf } from '../lib/counted.ts'
 import { finding, type Result } from '../lib/findings.ts'
+import { counted, several, spanOf } from '../lib/plural.ts'
 import { DAY_MS, formatDay, MINUTE_MS, SECOND_MS, utcDay } from '../lib/time.ts'
 import {
   describeFresh,

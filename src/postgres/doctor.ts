@@ -3,7 +3,6 @@
  * allowed but unwise is a note. No finding contains a password or a key.
  */
 import type { Clock } from '../lib/clock.ts'
-import { counted, several } from '../lib/counted.ts'
 import {
   type Checks,
   examineAll,
@@ -14,6 +13,7 @@ import {
   right,
   wrong,
 } from '../lib/findings.ts'
+import { counted, several } from '../lib/plural.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import {
   describeDistance,

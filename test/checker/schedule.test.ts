@@ -1,4 +1,4 @@
-/** When an address is checked, and what is remembered of it: contract H3 and H4, sentence by sentence. */
+/** Tests of the schedule and the order of checks: contract H3 and H4, sentence by sentence. */
 import { describe, expect, test } from 'bun:test'
 import type { Attempt, Candidate, Measured, Queue } from '../../src/checker/ports.ts'
 import { createOrder, neededRate } from '../../src/checker/queue.ts'
@@ -43,7 +43,7 @@ function pausesOf(first: Candidate, times: number): number[] {
   return pauses
 }
 
-describe('which next', () => {
+describe('the next check', () => {
   test('the living every 240 s ± 10 %', () => {
     const pauses = [0, 0.5, 0.999_999].map(
       random => afterSuccess(candidate(), MEASURED, endedAt(T0), random).nextAtMs - T0,
@@ -62,20 +62,20 @@ describe('which next', () => {
     expect(minutes).toEqual([10, 20, 40, 80, 160, 320, 640, 1280, 1440, 1440])
   })
 
-  test('a success ends all that failures began', () => {
+  test('a success resets the pauses', () => {
     const again = succeed(fail(fail(succeed(candidate()))))
     expect(again).toMatchObject({ queue: 'living', streak: 0, okAtMs: T0 + 240_000 + 90_000 })
     expect(fail(again).nextAtMs - again.nextAtMs).toBe(45_000)
   })
 
-  test('nobody is checked early before half of its pause is over', () => {
+  test('an idle checker waits for half of the pause', () => {
     for (const next of [succeed(candidate()), fail(candidate()), fail(succeed(candidate()))]) {
       const pauseMs = next.nextAtMs - (next.checkedMs ?? 0)
       expect(next.idleAtMs - (next.checkedMs ?? 0)).toBe(pauseMs / 2)
     }
   })
 
-  test('it is forgotten after 14 days or 20 failures', () => {
+  test('an address is forgotten after 14 days or 20 failures', () => {
     const [alive, raw] = [succeed(candidate()), candidate()]
     const cases: [Candidate, number, boolean][] = [
       [{ ...raw, streak: 19 }, T0, false],
@@ -92,12 +92,12 @@ describe('which next', () => {
   test('a row of the list is living when it was checked within ten minutes, else down', () => {
     const row = { ip: '1.2.3.4', port: 80, type: 'http', speed: null, pingMs: null } as const
     const at = (ageMs: number, works: number | null = null) =>
-      listedCandidate({ ...row, checkedAt: 0, works }, ageMs, T0)
+      listedCandidate({ ...row, checkedAt: (T0 - ageMs) / SECOND_MS, works }, T0)
     expect(at(MINUTE_MS)).toMatchObject({ queue: 'living', nextAtMs: T0 + 180_000, hint: 'http' })
     expect(at(9 * MINUTE_MS)).toMatchObject({ queue: 'living', nextAtMs: T0 })
     expect(at(11 * MINUTE_MS)).toMatchObject({ queue: 'down', nextAtMs: T0 })
     expect(at(11 * MINUTE_MS).okAtMs).toBe(T0 - 11 * MINUTE_MS)
-    expect(at(-MINUTE_MS)).toMatchObject({ queue: 'living', okAtMs: T0 }) // another clock is ahead
+    expect(at(-MINUTE_MS)).toMatchObject({ queue: 'living', okAtMs: T0 }) // checked by a faster clock
     expect(percentOf(at(0, 70).works)).toBe(70)
     expect(fail(at(11 * MINUTE_MS)).queue).toBe('down')
   })
@@ -112,15 +112,15 @@ describe('which next', () => {
     for (const [measuredMs, is] of cases) expect(isRareDue(measuredMs, T0)).toBe(is)
   })
 
-  test('a rate that cannot keep the living fresh: the one that would, with a quarter for others', () => {
+  test('the needed rate leaves a quarter for others', () => {
     expect(neededRate(240, 1)).toBeNull()
     expect(neededRate(241, 1)).toBe(2)
     expect(neededRate(24_000, 50)).toBe(134)
   })
 })
 
-describe('of the due, first the living; then at least a quarter never seen alive', () => {
-  /** The lines of those that come next, where so many are due. */
+describe('the order: first the living; of the rest at least a quarter are raw', () => {
+  /** The first letters of the sources of the next addresses. */
   function linesOf(
     due: { readonly [Q in Queue]: number },
     { idle = 0, count = 8, rounds = 1 } = {},
@@ -148,7 +148,7 @@ describe('of the due, first the living; then at least a quarter never seen alive
     [{ living: 1, down: 1, raw: 1 }, 'ldriiiii'],
   ])('%p: %s', (due, lines) => expect(linesOf(due, { idle: 9 })).toEqual([lines]))
 
-  test('where one address comes at a time, each fourth is one of them', () => {
+  test('one at a time, each fourth address is raw', () => {
     const many = { living: 0, down: 9, raw: 9 }
     expect(linesOf(many, { count: 1, rounds: 8 }).join('')).toBe('dddrdddr')
   })
@@ -220,8 +220,8 @@ describe('works', () => {
   })
 })
 
-describe('what is remembered', () => {
-  test('of a check is what it measured; what it did not look at stays', () => {
+describe('a candidate', () => {
+  test('keeps values that a check did not measure', () => {
     const services = { smtp: true, google: true }
     const first = succeed(candidate(), { speed: 9000, hasTls: true, services })
     const second = succeed(first, {
@@ -241,7 +241,7 @@ describe('what is remembered', () => {
     })
   })
 
-  test('when the rarer measurements were made: that of a speed when it was tried', () => {
+  test('knows when the rare measurements were made; for the speed, when it was tried', () => {
     const attempt = { type: 'http', purpose: 'speed', result: 'closed', ms: 9, detail: '' } as const
     const after = (measured: Partial<Measured>, attempts: Attempt[] = []): (number | null)[] => {
       const both = { ...MEASURED, ...measured }
@@ -258,7 +258,7 @@ describe('what is remembered', () => {
     expect(after({ services: {}, hasTls: false })).toEqual([null, T0, T0])
   })
 
-  test('the checks of the last twenty attempts, newest first', () => {
+  test('keeps the checks of the last twenty attempts, newest first', () => {
     const attempt: Attempt = {
       type: 'http',
       purpose: 'judge',

@@ -4,9 +4,8 @@ import { afterAll, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandError, StoreError } from '../../src/lib/errors.ts'
-import { DAY_MS } from '../../src/lib/time.ts'
 import { openList } from '../../src/sqlite/stores.ts'
-import { type Checking, findCandidate, storesOf, withChecker } from '../../src/stores.ts'
+import { type Checking, storesOf, withChecker } from '../../src/stores.ts'
 import { CHECKER_STATUS } from '../support/checker-status.ts'
 import { T0 } from '../support/fixtures.ts'
 import { FULL, LATER } from '../support/incoming.ts'
@@ -51,17 +50,6 @@ async function expectAlone(settings: Settings, other: Settings): Promise<void> {
 test('a data directory has one checker', async () => {
   const settings = settingsOf()
   await expectAlone(settings, settings)
-})
-
-test('an address is explained by the clock of its checker, which may be ahead of a machine that was set back', async () => {
-  const settings = settingsOf()
-  const told = () => findCandidate(settings.data, 1, clock)
-  await withChecker(settings, clock, async ({ store }) => {
-    expect(told()).toEqual({ candidate: null, nowMs: T0 })
-    const ledger = { atMs: T0 + DAY_MS, day: 0, speedBytes: 0 }
-    store.save({ checked: [], forgotten: [], postponed: [], ledger })
-    expect(told()).toEqual({ candidate: null, nowMs: T0 + DAY_MS })
-  })
 })
 
 test('a checker ends when the list was replaced: its results would be lost', async () => {

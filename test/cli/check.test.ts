@@ -25,12 +25,16 @@ const check = (args: readonly string[], cwd?: string) =>
 describe('check is wrong usage', () => {
   const judged = ['--judge', 'http://judge.example.com', '--judge-secret', 'none']
   test.each([
-    ['without a judge', [], /^proxylist: --judge URL is needed; start one .*: proxylist judge\n$/],
-    ['without a contact', judged, /^proxylist: --contact URL is needed: who is checked sees it/],
+    ['without a judge', [], /^proxylist: --judge URL is required; run one .*: proxylist judge\n$/],
+    [
+      'without a contact',
+      judged,
+      /^proxylist: --contact URL is required: owners of checked addresses see it/,
+    ],
     [
       'without a secret',
       ['--judge', 'http://judge.example.com', ...CONTACT],
-      /^proxylist: --judge-secret FILE is needed, a copy of that of the judge\n$/,
+      /^proxylist: --judge-secret FILE is required, a copy of the judge's file\n$/,
     ],
     [
       'with a target of no service',
@@ -45,17 +49,17 @@ describe('check is wrong usage', () => {
     [
       'with a form of output and a data directory',
       [...judged, ...CONTACT, '--once', '--get', 'txt', 'addresses.txt'],
-      /^proxylist: --get needs --once FILE without --data, where what lives is in the list\n$/,
+      /^proxylist: --get requires --once FILE without --data\n$/,
     ],
     [
       'with who vouches for the judge in a file of something else',
       [...judged, ...CONTACT, '--judge-ca', import.meta.path],
-      /^proxylist: \S+check\.test\.ts is not a certificate in the form of PEM\n$/,
+      /^proxylist: \S+check\.test\.ts is not a certificate in PEM\n$/,
     ],
     [
       'with feeds when nothing is remembered',
       [...judged, ...CONTACT, '--dry-run', '--feeds', 'feeds.txt'],
-      /^proxylist: --feeds needs --data DIR, where their state is, and no --dry-run\n$/,
+      /^proxylist: --feeds requires --data DIR for its state, and excludes --dry-run\n$/,
     ],
   ])('%s', async (_, args, stderr) => {
     const dir = temporaryDirectory()
@@ -108,7 +112,7 @@ describe('check --once FILE without --data', () => {
     const cwd = temporaryDirectory()
     const { exitCode, stdout, stderr } = await check(['--once', file, ...world.options], cwd)
     expect(exitCode).toBe(0)
-    expect(stderr).toEndWith('checked 5, alive 5, put off 0\n')
+    expect(stderr).toEndWith('checked 5, alive 5, deferred 0\n')
     const rows: { ip: string; type: string; anon: string; ip_out: string }[] = JSON.parse(stdout)
     const found = Object.fromEntries(rows.map(({ ip, type, anon }) => [ip, `${type} ${anon}`]))
     const right = world.honest.map(({ address, found }) => [address, found.replace(/ by .*/, '')])
@@ -131,11 +135,11 @@ describe('check --once FILE without --data', () => {
   })
 
   test.each([
-    ['one', [], /^at most [3-7]\d checks are under way: raise LimitNOFILE or ulimit -n\n/],
+    ['one', [], /^only [3-7]\d checks at a time: raise LimitNOFILE or ulimit -n\n/],
     [
       'two, with services',
       ['--target', 'google=http://127.0.0.1:9/', '--target', 'avito=http://127.0.0.1:9/'],
-      /^at most [1-3]\d checks are under way: raise LimitNOFILE or ulimit -n\n/,
+      /^only [1-3]\d checks at a time: raise LimitNOFILE or ulimit -n\n/,
     ],
   ])(
     'holds no more connections than leave a quarter of the descriptors free, and says so: %s a check',
@@ -144,7 +148,7 @@ describe('check --once FILE without --data', () => {
       const limited = ['sh', '-c', 'ulimit -n 100; exec "$@"', 'sh', ...command]
       const { exitCode, stderr } = await run(limited)
       expect(stderr).toMatch(sentence)
-      expect(stderr).toEndWith('checked 5, alive 5, put off 0\n')
+      expect(stderr).toEndWith('checked 5, alive 5, deferred 0\n')
       expect(exitCode).toBe(0)
     },
   )
@@ -154,7 +158,7 @@ describe('check --once FILE without --data', () => {
     writeFileSync(dead, '127.66.0.1:9\n'.repeat(1000))
     const { exitCode, stdout, stderr } = await check(['--once', dead, ...world.options])
     expect([exitCode, stdout]).toEqual([0, '[]'])
-    expect(stderr).toBe('checked 1, alive 0, put off 0\n')
+    expect(stderr).toBe('checked 1, alive 0, deferred 0\n')
   })
 
   test('checks no private address without --allow-private, nor asks a judge that has one', async () => {
@@ -162,10 +166,10 @@ describe('check --once FILE without --data', () => {
     const { exitCode, stdout, stderr } = await check(['--once', file, ...options])
     expect([exitCode, stdout]).toEqual([1, ''])
     expect(stderr).toBe(
-      '5 private addresses are not checked without --allow-private\n' +
-        'checked 0, alive 0, put off 0\n' +
+      'skipping 5 private addresses: see --allow-private\n' +
+        'checked 0, alive 0, deferred 0\n' +
         `proxylist: the judge at ${world.url} has a private address (127.0.0.1), ` +
-        'which only --allow-private permits\n',
+        'which requires --allow-private\n',
     )
   })
 
@@ -175,7 +179,7 @@ describe('check --once FILE without --data', () => {
     const options = ['--get', 'txt', '--exclude', excluded, ...world.options]
     const { stdout, stderr } = await check(['--once', file, ...options])
     expect(stdout.trim().split('\n').toSorted()).toEqual(rest.toSorted())
-    expect(stderr).toBe('checked 3, alive 3, put off 0\n')
+    expect(stderr).toBe('checked 3, alive 3, deferred 0\n')
   })
 
   test('--json says how it went', async () => {
@@ -194,7 +198,7 @@ test('with --once, a feed that fails is named', async () => {
   expect(outcome).toEqual({
     exitCode: 0,
     stdout: '',
-    stderr: expect.stringMatching(/^feed \S+\/gone\.txt: .+\nchecked 0, alive 0, put off 0\n$/),
+    stderr: expect.stringMatching(/^feed \S+\/gone\.txt: .+\nchecked 0, alive 0, deferred 0\n$/),
   })
 })
 
@@ -252,10 +256,10 @@ test('on a terminal, nothing is said on the line that shows how it goes', async 
   const { checker, written } = onTerminal(['--feeds', feeds, '--data', data, ...options])
   await until(() => /checked \d+, .* MB/.test(written()))
   writeFileSync(raw, '127.255.255.255:9\n') // a broadcast address: nothing can be sent there
-  await until(() => written().includes('checks are put off'))
+  await until(() => written().includes('checks are deferred'))
   checker.kill('SIGTERM')
   expect(await checker.exited).toBe(0)
-  await until(() => /checked \d+, alive 0, put off [1-9]\d*\r\n/.test(written()))
+  await until(() => /checked \d+, alive 0, deferred [1-9]\d*\r\n/.test(written()))
   expect(written()).not.toMatch(/MB\x1b\[0K\w/)
 })
 

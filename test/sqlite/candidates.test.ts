@@ -25,7 +25,7 @@ function open(dir: string | null = null) {
 }
 
 const NOBODY = new Set<number>()
-const LEDGER = { atMs: T0, day: 20_000, speedBytes: 5 }
+const LEDGER = { day: 20_000, speedBytes: 5 }
 
 /** A candidate that is due, and may come early, so many milliseconds after T0. */
 const candidate = (

@@ -46,7 +46,7 @@ export async function startTestJudge(
   const repeated = new Set<{ run: () => void; ms: number }>()
   const listen = { kind: 'tcp', hostname: '127.0.0.1', port: 0 } as const
   const judge = await startJudge({
-    ...{ keys: KEYS, clock: () => now, say, listen },
+    ...{ keys: KEYS, clock: () => now, listen },
     every(run, ms) {
       const each = { run, ms }
       repeated.add(each)

@@ -2,8 +2,8 @@
 
 import { isatty } from 'node:tty'
 import { type BackupTarget, backUpStores, describeContents } from '../../backups.ts'
-import { counted } from '../../lib/counted.ts'
 import { CommandError } from '../../lib/errors.ts'
+import { counted } from '../../lib/plural.ts'
 import {
   command,
   createStdoutWriter,

@@ -1,4 +1,4 @@
-/** `check`, from its settings to the end of the checker, and `check explain`. */
+/** The commands `check` and `check explain`. */
 import { createParamsParser } from '../../api/query.ts'
 import { createChecker } from '../../checker/checker.ts'
 import { explain } from '../../checker/explain.ts'
@@ -21,11 +21,11 @@ import { repeat, reportTo } from '../../jobs/runner.ts'
 import { readAuthorities } from '../../judge/certificate.ts'
 import { openSecret } from '../../judge/secret.ts'
 import { type Clock, stopwatch, timerLater } from '../../lib/clock.ts'
-import { counted } from '../../lib/counted.ts'
 import { affordableDescriptors } from '../../lib/descriptors.ts'
 import { CommandError } from '../../lib/errors.ts'
 import { isInternal } from '../../lib/ip.ts'
 import { type Log, sayOncePerMinute } from '../../lib/log.ts'
+import { counted, several } from '../../lib/plural.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import { type Address, parseAddress } from '../../proxies/proxy.ts'
 import { idOf } from '../../proxies/row.ts'
@@ -45,46 +45,43 @@ const CHECK_SETTINGS = [
 ] as const
 type CheckSettings = Settings<(typeof CHECK_SETTINGS)[number]>
 
-/** Addresses of a file that are stored at a time: a million takes 13 s and 215 MB, with eight times as many 10 s and 412. */
+/** Addresses of a file stored in one transaction. A million takes 13 s and 215 MB; with 65,536, 10 s and 412 MB. */
 const BATCH = 8_192
-/** Between two lines of `--json`. */
+/** The members of the lines of `--json`, and their interval. */
+const FIGURES = ['checked', 'alive', 'deferred', 'rate', 'coverage']
 const LINE_MS = 10 * SECOND_MS
 
-/** What a checker cannot do without. @throws CommandError (usage). */
+/** @throws CommandError (usage) when a required setting is missing. */
 function requireSettings({ judge, contact, judgeSecret, ...rest }: CheckSettings) {
   const missing = (what: string): never => {
     throw new CommandError(what, 2)
   }
   return {
-    judge:
-      judge ??
-      missing('--judge URL is needed; start one where the world can reach it: proxylist judge'),
+    judge: judge ?? missing('--judge URL is required; run one on a public server: proxylist judge'),
     contact:
-      contact ?? missing('--contact URL is needed: who is checked sees it, and can reach you'),
+      contact ??
+      missing('--contact URL is required: owners of checked addresses see it, and can reach you'),
     judgeSecret:
-      judgeSecret ?? missing('--judge-secret FILE is needed, a copy of that of the judge'),
+      judgeSecret ?? missing("--judge-secret FILE is required, a copy of the judge's file"),
     ...rest,
   }
 }
 
-/** Services to be tested. @throws CommandError (usage). */
+/** The services to test. @throws CommandError (usage) */
 function targetsOf({ target = '', smtpTarget, providerService }: CheckSettings): Target[] {
   const mail =
     smtpTarget === undefined ? [] : [readAs('--smtp-target', () => readSmtpTarget(smtpTarget))]
   return [...readAs('--target', () => readTargets(target, providerService)), ...mail]
 }
 
-/** Says how the work goes: a line on a terminal, or lines of JSON. */
+/** Reports progress: a line on a terminal, or lines of JSON. */
 function createReport(json: boolean, elapsedMs: () => number) {
   const line =
-    'checked {checked}, alive {alive}, put off {deferred}, {rate}/s, {coverage}% of the living fresh, {megabytes} MB'
+    'checked {checked}, alive {alive}, deferred {deferred}, {rate}/s, {coverage}% of the living fresh, {megabytes} MB'
   const progress = json ? null : createProgress(line, 0, elapsedMs)
   let saidMs = Number.NEGATIVE_INFINITY
   let last: CheckerStatus | null = null
-  const figures = ({ checked, alive, deferred, rate, coverage }: CheckerStatus) => ({
-    ...{ checked, alive, deferred, rate, coverage },
-  })
-  const sayLine = (): void => void (last && say(JSON.stringify(figures(last))))
+  const sayLine = (): void => void (last && say(JSON.stringify(last, FIGURES)))
   return {
     say(sentence: string): void {
       progress?.clear()
@@ -92,12 +89,10 @@ function createReport(json: boolean, elapsedMs: () => number) {
     },
     status(status: CheckerStatus): void {
       last = status
-      const { coverage, bytes } = status
-      progress?.update(0, {
-        ...figures(status),
-        coverage: Math.round((coverage ?? 0) * 100),
-        megabytes: Math.round(bytes / 2 ** 20),
-      })
+      const { checked, alive, deferred, rate } = status
+      const coverage = Math.round((status.coverage ?? 0) * 100)
+      const megabytes = Math.round(status.bytes / 2 ** 20)
+      progress?.update(0, { checked, alive, deferred, rate, coverage, megabytes })
       if (!json || elapsedMs() - saidMs < LINE_MS) return
       saidMs = elapsedMs()
       sayLine()
@@ -107,7 +102,7 @@ function createReport(json: boolean, elapsedMs: () => number) {
       if (json) sayLine()
       else if (last) {
         const { checked, alive, deferred } = last
-        say(`checked ${counted(checked)}, alive ${counted(alive)}, put off ${counted(deferred)}`)
+        say(`checked ${counted(checked)}, alive ${counted(alive)}, deferred ${counted(deferred)}`)
       }
     },
   }
@@ -115,7 +110,7 @@ function createReport(json: boolean, elapsedMs: () => number) {
 
 type Checker = ReturnType<typeof createChecker>
 
-/** Passes the addresses of files on, in any format that `import` reads. */
+/** Adds the addresses of files, in any format that `import` reads. */
 async function readFiles(
   files: readonly string[],
   settings: CheckSettings,
@@ -132,7 +127,7 @@ async function readFiles(
     {
       ...{ format, strict: false, signal, mapping },
       defaults: { type, nowMs: clock(), provider },
-      fallbackType: 'http', // it is tried first
+      fallbackType: 'http', // the checker tries it first
     },
     proxy => {
       if (batch.push(candidateOf(proxy, type !== undefined)) === BATCH) flush()
@@ -143,7 +138,7 @@ async function readFiles(
   observer.close()
 }
 
-/** Fetches feeds marked `check`, until the returned function is called. With `--once`, fetches each of them now. */
+/** Reads feeds marked `check`, once or on their schedule. Returns a function that stops it. */
 async function startFeeds(
   settings: CheckSettings,
   checker: Checker,
@@ -187,10 +182,10 @@ async function check(
   const authorities = settings.judgeCa && (await readAuthorities(settings.judgeCa))
   const placing = await openGeoip(settings.geoip)
   if ((isWithoutData || dryRun) && settings.feeds !== undefined) {
-    throw new CommandError('--feeds needs --data DIR, where their state is, and no --dry-run', 2)
+    throw new CommandError('--feeds requires --data DIR for its state, and excludes --dry-run', 2)
   }
   const { keys, isNew } = await openSecret(judgeSecret)
-  if (isNew) say(`a new secret is in ${judgeSecret}: the judge needs the same file`)
+  if (isNew) say(`created a secret in ${judgeSecret}: the judge needs the same file`)
   const elapsedMs = stopwatch()
   const report = createReport(json, elapsedMs)
   const log = { say: report.say, sayRepeated: sayOncePerMinute(report.say) }
@@ -215,7 +210,7 @@ async function check(
     const affordable = affordableDescriptors(settings.inFlight * sockets)
     const inFlightMax = Math.max(1, Math.floor(affordable / sockets))
     if (inFlightMax < settings.inFlight)
-      report.say(`at most ${inFlightMax} checks are under way: raise LimitNOFILE or ulimit -n`)
+      report.say(`only ${inFlightMax} checks at a time: raise LimitNOFILE or ulimit -n`)
     const checker = createChecker({
       ...{ store, status, list, probe, selfCheck, clock, elapsedMs, log, once, placing, accepts },
       ...{ later: timerLater, random: Math.random, onStatus: report.status },
@@ -227,9 +222,8 @@ async function check(
     })
     if (files.length > 0) await readFiles(files, settings, checker, clock, signal)
     if (refused > 0) {
-      const those =
-        refused === 1 ? 'a private address is' : `${counted(refused)} private addresses are`
-      report.say(`${those} not checked without --allow-private`)
+      const those = several(refused, 'private address', 'private addresses')
+      report.say(`skipping ${those}: see --allow-private`)
     }
     const stopFeeds =
       openFeedStore && (await startFeeds(settings, checker, openFeedStore, log, clock, signal))
@@ -250,35 +244,32 @@ async function check(
   await withMemoryChecker(clock, async parts => {
     await work({ ...parts, openFeedStore: null })
     if (dryRun) return
-    // Who interrupts a run wants what was found, whole.
+    // An interrupted run prints all of its results.
     const until = signal.aborted ? new AbortController().signal : signal
     await printAnswer(parts.list, { query, nowMs: clock(), provider, mayBeEmpty: true }, until)
   })
 }
 
-/** What a checker works with; without a data directory there are no feeds. */
+/** The stores of a checker. It has no feeds without a data directory. */
 type Parts = Pick<Checking, 'store' | 'status' | 'list'> & {
   openFeedStore: Checking['openFeedStore'] | null
 }
 
 const checkCommand = command({
   name: 'check',
-  summary: 'check proxies of files, feeds and the list by a judge of your own, until stopped',
+  summary: 'check proxies of files, feeds and the list with your own judge, until stopped',
   arguments: '[file...]',
   settings: CHECK_SETTINGS,
   example:
     'proxylist check addresses.txt --judge http://judge.example.com --contact https://example.com/us',
   endsAtSignal: 'by itself',
-  kept: 'what was found is in the list, or printed',
+  kept: 'the results are in the list, or printed',
   async run({ settings, args, isGiven, clock, signal }) {
     yieldToServer()
     const isWithoutData =
       settings.once && args.length > 0 && !isGiven('data') && !isGiven('database')
     if (isGiven('get') && !isWithoutData) {
-      throw new CommandError(
-        '--get needs --once FILE without --data, where what lives is in the list',
-        2,
-      )
+      throw new CommandError('--get requires --once FILE without --data', 2)
     }
     try {
       await check(settings, args, isWithoutData, clock, signal)
@@ -291,18 +282,18 @@ const checkCommand = command({
 
 const explainCommand = command({
   name: 'check explain',
-  summary: 'tell how the last checks of an address went, and what was concluded',
+  summary: 'show the last checks of an address and their conclusion',
   arguments: '<ip:port>',
   settings: ['data'],
   example: 'proxylist check explain 203.0.113.7:1080',
   async run({ settings: { data }, args: [text = ''], clock }) {
     const address = parseAddress(text)
     if (address === null) throw new CommandError('the address must be a.b.c.d:port', 2)
-    const { candidate = null, nowMs = 0 } = findCandidate(data, idOf(address), clock) ?? {}
+    const candidate = findCandidate(data, idOf(address))
     if (candidate === null) {
       return await print(`${text} is not known to the checker of ${data}\n`)
     }
-    await print(`${explain(candidate, nowMs).join('\n')}\n`)
+    await print(`${explain(candidate, clock()).join('\n')}\n`)
   },
 })
 

@@ -1,5 +1,4 @@
-/** `judge`, from its settings to the exit at a signal. */
-
+/** The command `judge`. */
 import { serviceManager } from '../../config/environment.ts'
 import { showListen } from '../../config/parsers.ts'
 import type { Settings } from '../../config/settings.ts'
@@ -7,9 +6,9 @@ import { openCertificate } from '../../judge/certificate.ts'
 import { CONNECTIONS_MAX, startJudge } from '../../judge/judge.ts'
 import { openSecret } from '../../judge/secret.ts'
 import { steadyClock, timerEvery } from '../../lib/clock.ts'
-import { several } from '../../lib/counted.ts'
 import { affordableDescriptors } from '../../lib/descriptors.ts'
 import { CommandError, untilAborted } from '../../lib/errors.ts'
+import { several } from '../../lib/plural.ts'
 import { createNotifier } from '../../lib/systemd.ts'
 import { command, say } from '../command.ts'
 
@@ -26,17 +25,17 @@ type JudgeSettings = Settings<(typeof JUDGE_SETTINGS)[number]>
 function filesOf({ judgeListenTls, judgeCert: cert, judgeKey: key }: JudgeSettings) {
   if (judgeListenTls === undefined) {
     if (cert === undefined && key === undefined) return null
-    throw new CommandError('--cert and --key are for TLS: give --listen-tls, too', 2)
+    throw new CommandError('--cert and --key require --listen-tls', 2)
   }
   if (cert === undefined || key === undefined) {
-    throw new CommandError('--listen-tls needs --cert FILE and --key FILE', 2)
+    throw new CommandError('--listen-tls requires --cert FILE and --key FILE', 2)
   }
   return { listen: judgeListenTls, files: { cert, key } }
 }
 
 export const judgeCommand = command({
   name: 'judge',
-  summary: 'answer the checks of a checker, where the world can reach it',
+  summary: 'answer the checks of a checker, on a public server',
   settings: JUDGE_SETTINGS,
   example: 'proxylist judge --listen :80 --judge-secret judge-secret',
   endsAtSignal: 'by itself',
@@ -45,7 +44,7 @@ export const judgeCommand = command({
     const secure = filesOf(settings)
     if (file === undefined) {
       throw new CommandError(
-        '--judge-secret FILE is needed: judge and check share it; it is made when there is none',
+        '--judge-secret FILE is required: judge and check share it; it is created if it does not exist',
         2,
       )
     }
@@ -54,10 +53,10 @@ export const judgeCommand = command({
       certificate: await openCertificate(secure.files, say),
     }
     const { keys, isNew } = await openSecret(file)
-    if (isNew) say(`a new secret is in ${file}: the checker needs the same`)
+    if (isNew) say(`created a secret in ${file}: the checker needs the same file`)
     const manager = await createNotifier(serviceManager(), say)
     const judge = await startJudge({
-      ...{ keys, clock: steadyClock(clock), every: timerEvery, say, listen, tls },
+      ...{ keys, clock: steadyClock(clock), every: timerEvery, listen, tls },
       connectionsMax: affordableDescriptors(CONNECTIONS_MAX),
     })
     const { where, whereTls } = judge

@@ -5,7 +5,7 @@
 import { ApiError, type ErrorCode } from '../../api/errors.ts'
 import type { Awaitable } from '../../lib/awaitable.ts'
 import { type Later, timerLater } from '../../lib/clock.ts'
-import { several } from '../../lib/counted.ts'
+import { several } from '../../lib/plural.ts'
 
 /** Frees a slot; calls after the first do nothing. */
 export type Release = () => void
