@@ -20,6 +20,7 @@ import { keepSampleFresh } from '../../jobs/sample.ts'
 import { type Clock, timerLater } from '../../lib/clock.ts'
 import { CommandError, messageOf, reasonOf, untilAborted } from '../../lib/errors.ts'
 import { createLog, type Log } from '../../lib/log.ts'
+import { several } from '../../lib/plural.ts'
 import { createNotifier } from '../../lib/systemd.ts'
 import {
   findPredecessor,
