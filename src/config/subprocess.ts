@@ -19,14 +19,16 @@ export const forProcesses = (settings: ProcessSettings): ProcessSettings => {
   return { data, database, databaseTimeout, geoip, providerService }
 }
 
+/** The path of this program. Bun finds it at the first use: once an upgrade has replaced the file, that would fail. */
+const PROGRAM_FILE = process.execPath
 /** On Linux, the file of this process, even after an upgrade has replaced it. */
 const OWN_FILE = '/proc/self/exe'
 /** The descriptor of the open file that a child was given. */
 export const FILE_DESCRIPTOR = 3
 
 const programOf = (): string[] => {
-  if (!IS_COMPILED) return [process.execPath, Bun.main]
-  return [existsSync(OWN_FILE) ? OWN_FILE : process.execPath]
+  if (!IS_COMPILED) return [PROGRAM_FILE, Bun.main]
+  return [existsSync(OWN_FILE) ? OWN_FILE : PROGRAM_FILE]
 }
 
 /** A shell that runs a command. SIGTERM kills both; SIGKILL kills the shell alone. */
@@ -38,8 +40,8 @@ const GUARD = `"$@" <&3 >&4 2>&5 3<&- 4>&- 5>&- & command=$!; trap 'kill -KILL $
  * would not stop it gracefully. @throws Error when there is no such program.
  */
 export function spawnSuccessor() {
-  const program = [process.execPath, ...process.argv.slice(IS_COMPILED ? 2 : 1)]
-  accessSync(process.execPath, constants.X_OK)
+  const program = [PROGRAM_FILE, ...process.argv.slice(IS_COMPILED ? 2 : 1)]
+  accessSync(PROGRAM_FILE, constants.X_OK)
   return Bun.spawn(['/bin/sh', '-c', GUARD, 'sh', ...program], {
     env: successorEnvironment(),
     // As 0 to 2 they would become blocking in this process too, and a log that nobody reads would halt it.
