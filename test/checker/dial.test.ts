@@ -1,4 +1,4 @@
-/** Single connections: the bytes of each handshake, where they may end, what is ours; and responses of HTTP. */
+/** Tests of single connections: handshakes, ends, local failures; and of the HTTP parser. */
 import { afterEach, describe, expect, spyOn, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
@@ -34,9 +34,9 @@ afterEach(cleanUp)
 const destination = { host: 'judge.example', ip: '192.0.2.200', port: 8080 }
 const DEADLINE_MS = 15_000
 const CALL = { type: 'http', destination, tls: null } as const
-/** Says hello, and reads all that comes until this. */
+/** Sends hello, and reads until `end`. */
 const helloUntil = (end: string) => () => ({ request: 'hello', reader: readerUntil(end) })
-/** Reads all that comes until this. */
+/** Reads until `end`. */
 function readerUntil(end: string): Reader<string> {
   let text = ''
   return {
@@ -48,7 +48,7 @@ function readerUntil(end: string): Reader<string> {
   }
 }
 
-/** Dials a new proxy with timers moved by hand. */
+/** Dials a new proxy, with manual timers. */
 async function dialNew(behave: Behaviour, more: Partial<Call<string>> = {}) {
   const timers = handTimers()
   const proxy = await startProxy(behave)
@@ -112,7 +112,7 @@ describe('a handshake', () => {
     },
   )
 
-  test('may bring the first words of a server that speaks first, which are parsed, and answered at the end', async () => {
+  test('may arrive with the greeting of the server, which is parsed, then answered', async () => {
     let said = ''
     const answers = [bytesOf(5, 0), bytesOf(SOCKS5_DONE, 'ready.')]
     const behave: Behaviour = client =>
@@ -143,24 +143,24 @@ describe('a connection', () => {
     expect(timers.size()).toBe(0)
   })
 
-  test('that is not there in time is given up', async () => {
+  test('times out', async () => {
     const { dialed, timers } = await dialNew(() => {})
     timers.pass(CONNECT_MS_MAX)
     expect(await dialed).toMatchObject({ kind: 'failed', reason: 'timeout', isConnected: false })
     expect(timers.size()).toBe(0)
   })
 
-  test('counts what is sent and received', async () => {
+  test('counts the bytes sent and received', async () => {
     const { dialed } = await dialNew(says('world.'))
     expect((await dialed).bytes).toBe('hello'.length + 'world.'.length)
   })
 
-  test('that ends is what the reader makes of it', async () => {
+  test('that ends is a result of the reader', async () => {
     const { dialed } = await dialNew(says('wor'))
     expect(await dialed).toMatchObject({ kind: 'done', value: 'wor and the end' })
   })
 
-  test('resumes TLS with the session that the server gave, and nobody else can', async () => {
+  test('resumes a TLS session, and only with the same server', async () => {
     const reused: boolean[] = []
     const serve = async ({ cert, key }: CertificateFiles): Promise<number> => {
       const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, client => {
@@ -195,7 +195,7 @@ describe('a connection', () => {
     }
   })
 
-  test('waits for its TLS handshake while five have just begun, and what ends meanwhile says nothing', async () => {
+  test('waits while five TLS handshakes run; its end meanwhile is a local failure', async () => {
     const timers = handTimers()
     let asked = 0
     const grants = (then: Behaviour) =>
@@ -233,7 +233,7 @@ describe('a connection', () => {
     expect(timers.size()).toBe(0)
   })
 
-  test('that the full table of descriptors refuses is put off', async () => {
+  test('fails locally when the descriptor table is full', async () => {
     const program = `
       import { openSync } from 'node:fs'
       import { dial } from './src/checker/dial.ts'
@@ -271,7 +271,7 @@ describe('a response', () => {
   const head = (fields: string): string => `HTTP/1.1 200 OK\r\n${fields}\r\n`
   const chunked = head('Transfer-Encoding: chunked\r\n')
 
-  test('is the same in whatever parts it comes, whichever way its length is said', () => {
+  test('is the same in any chunks, and with any framing', () => {
     const body = fc.string({ minLength: 1, maxLength: 200, unit: 'binary-ascii' })
     const cut = fc.integer({ min: 1, max: 20 })
     fc.assert(

@@ -1,4 +1,4 @@
-/** Checks through proxies of our own, honest and lying (contract H2 and H3), with a judge in process. */
+/** Tests of checks through fake proxies, honest and lying (contract H2 and H3), with a judge in process. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
@@ -41,7 +41,7 @@ beforeAll(async () => {
 })
 afterAll(cleanUp)
 
-/** What a check of a new proxy finds. */
+/** Checks a new proxy. */
 const checkNew = async (behave: Behaviour, request: Partial<CheckRequest> = {}) =>
   prober.check(await startProxy(behave), request)
 
@@ -51,7 +51,7 @@ async function measuredOf(behave: Behaviour, request: Partial<CheckRequest> = {}
   return result.measured
 }
 
-/** The connections of a check: for what, in which type, and how they ended. */
+/** The attempts of a check: purpose, type and result. */
 const stepsOf = ({ attempts }: Awaited<ReturnType<typeof checkNew>>): string[] =>
   attempts.map(({ purpose, type, result }) => `${purpose} ${type} ${result}`)
 
@@ -125,7 +125,7 @@ describe('the order of types', () => {
   })
 })
 
-describe('what is measured', () => {
+describe('a check measures', () => {
   const measured: [string, Behaviour, Partial<CheckRequest>, Partial<Measured>][] = [
     ['where http goes out', http(), {}, { ipOut: EXIT, hasTls: false }],
     [
@@ -164,7 +164,7 @@ describe('what is measured', () => {
     expect(await measuredOf(behave, request)).toMatchObject(found)
   })
 
-  test('TLS behind socks that is intercepted fails the check, and only a look finds it', async () => {
+  test('TLS behind socks that is intercepted fails the check, and only a TLS request finds it', async () => {
     const behave = socks([5], { middle: CERTIFICATES.selfSigned })
     expect(wordOf(await checkNew(behave, { wantsTls: true }))).toBe('intercepted')
     expect(wordOf(await checkNew(behave))).toBe('socks5 elite')
@@ -172,7 +172,7 @@ describe('what is measured', () => {
 })
 
 describe('speed', () => {
-  /** Through a proxy that takes so long to begin each answer, and between its halves. */
+  /** Measures a proxy that delays each answer and its second half by `stepMs`. */
   async function speedOf(stepMs: number) {
     let nowMs = 0
     const { timers, check } = await startProber({ elapsedMs: () => nowMs })
@@ -191,7 +191,7 @@ describe('speed', () => {
     return { speed, pingMs, steps: stepsOf(result) }
   }
 
-  test('is that of 64 KiB, when they take a while', async () => {
+  test('is measured with 64 KiB when that is slow', async () => {
     expect(await speedOf(300)).toEqual({
       speed: Math.round(65_536 / 0.3),
       pingMs: 300,
@@ -199,7 +199,7 @@ describe('speed', () => {
     })
   })
 
-  test('is that of 256 KiB, when the smaller ones are fast', async () => {
+  test('is measured with 256 KiB when the smaller payload is fast', async () => {
     expect(await speedOf(100)).toEqual({
       speed: 2_621_440,
       pingMs: 100,
@@ -216,26 +216,26 @@ describe('speed', () => {
     })
   })
 
-  test('of a changed payload fails the check, and only a look finds it', async () => {
+  test('fails the check when the payload is altered, which only a speed request finds', async () => {
     expect(wordOf(await checkNew(flipsPayloads(), { wantsSpeed: true }))).toBe('altered')
     expect(wordOf(await checkNew(flipsPayloads()))).toBe('http elite')
   })
 
-  test('that cannot be measured is unknown', async () => {
+  test('is unknown when it cannot be measured', async () => {
     let asked = 0
     const behave = http({ change: answer => (++asked > 1 ? answer.subarray(0, -1) : answer) })
     expect(await measuredOf(behave, { wantsSpeed: true })).not.toHaveProperty('speed')
   })
 })
 
-describe('answers to other checks', () => {
-  test('an answer that is given again is replayed', async () => {
+describe('responses to other checks', () => {
+  test('a repeated response is replayed', async () => {
     const proxy = await startProxy(replays())
     const words = [await prober.check(proxy), await prober.check(proxy)].map(wordOf)
     expect(words).toEqual(['http elite', 'replayed'])
   })
 
-  test('so is that to another address, asked for at the same time', async () => {
+  test('a response to another check in flight is replayed', async () => {
     const proxy = await startProxy(swaps())
     const both = await Promise.all([prober.check(proxy), prober.check(proxy)])
     expect(both.map(wordOf)).toEqual(['replayed', 'replayed'])
@@ -307,7 +307,7 @@ describe('services', () => {
 })
 
 describe('limits', () => {
-  /** What a check finds while time passes as soon as it waits for nothing but a proxy. */
+  /** Runs a check; time passes whenever it only waits for the proxy. */
   async function hangs(behave: Behaviour, request: Partial<CheckRequest> = {}) {
     const { timers, check } = prober
     const proxy = await startProxy(behave)
@@ -324,7 +324,7 @@ describe('limits', () => {
     return checking
   }
 
-  test('an unknown proxy that is silent is tried once in each type', async () => {
+  test('a silent proxy of unknown type is tried once in each type', async () => {
     expect(stepsOf(await hangs(() => {}))).toEqual([
       'judge http no answer',
       'judge socks5 no answer',
@@ -332,7 +332,7 @@ describe('limits', () => {
     ])
   })
 
-  test('a known one is tried once more, and once a check', async () => {
+  test('a known type is retried once in a check', async () => {
     expect(stepsOf(await hangs(() => {}, { known: 'socks4' }))).toEqual([
       'judge socks4 no answer',
       'judge socks4 no answer',
@@ -341,7 +341,7 @@ describe('limits', () => {
     ])
   })
 
-  test('an address where nobody answers is dialed twice', async () => {
+  test('an address that does not answer is dialed twice', async () => {
     const later = (run: () => void, ms: number): (() => void) => {
       if (ms === CONNECT_MS_MAX && isImpatient) queueMicrotask(run)
       return () => {}
@@ -356,7 +356,7 @@ describe('limits', () => {
     ])
   })
 
-  test('a check is over after fifteen seconds, also between two connections', async () => {
+  test('a check ends after fifteen seconds, also between two connections', async () => {
     let nowMs = 0
     const late = await startProber({ elapsedMs: () => nowMs })
     const proxy = await startProxy(client => {
@@ -367,7 +367,7 @@ describe('limits', () => {
     expect([wordOf(result), stepsOf(result)]).toEqual(['closed', ['judge http closed']])
   })
 
-  test('a port where nobody listens is dialed once', async () => {
+  test('a closed port is dialed once', async () => {
     const { ip, port, stop } = await startProxy(http())
     await stop()
     const result = await prober.check({ ip, port })
@@ -375,7 +375,7 @@ describe('limits', () => {
   })
 })
 
-describe('what is ours', () => {
+describe('our own state', () => {
   test('nothing is checked before the judge has answered', async () => {
     const { probe } = createProber(prober.options)
     const wants = { wantsSpeed: false, wantsServices: false, wantsTls: false }
@@ -383,14 +383,14 @@ describe('what is ours', () => {
     expect(result).toMatchObject({ kind: 'deferred', why: 'the judge has not answered yet' })
   })
 
-  test('an address to which the system sends nothing is put off', async () => {
+  test('an address without a route is deferred', async () => {
     const result = await prober.check({ ip: '255.255.255.255', port: 80 })
     expect(wordOf(result)).toBe(
       'deferred: this machine has no file descriptor left, or no route to the address',
     )
   })
 
-  test('a judge whose clock has changed puts a check off, until the next self-check', async () => {
+  test('a change of the judge’s clock defers checks until the next self-check', async () => {
     const stepping = await startProber()
     stepping.judge.setNow(NOW + 3_600_000)
     const proxy = await startProxy(http())
@@ -399,7 +399,7 @@ describe('what is ours', () => {
     expect(wordOf(await stepping.check(proxy))).toBe('http elite')
   })
 
-  test('our address is the one that the judge sees, too', async () => {
+  test('the peer that the judge sees is one of our addresses', async () => {
     const learning = await startProber({ ownAddresses: [] })
     expect(wordOf(await learning.check(await startProxy(http({ exit: US }))))).toBe(
       'http transparent by peer',
@@ -416,7 +416,7 @@ describe('a self-check', () => {
     },
   )
 
-  /** The judge's plain or TLS listener at another place, and other changes to what is asked. */
+  /** Other URLs of the judge, and other options. */
   type Change = { plain?: string; tls?: string } & Omit<Partial<ProberOptions>, 'judge'>
   const at = async (behave: Behaviour): Promise<number> => (await startProxy(behave, US)).port
   const reverse = reverseProxy(() => prober.judge.port)

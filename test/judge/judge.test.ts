@@ -1,4 +1,4 @@
-/** The judge: it answers each token of the checker once, says what it saw, and is of no use to anybody else. */
+/** Tests of the judge: it answers each token of the checker once, and is useless to other clients. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -80,7 +80,7 @@ describe('a token is answered', () => {
     expect(answer).toStartWith(`HTTP/${version} 200 OK\r\n`)
   })
 
-  test('with the time of the judge, and when it began', async () => {
+  test('with the time of the judge, and its start', async () => {
     const judge = await startTestJudge()
     judge.setNow(T0 + 5_000)
     expect(await answerTo(judge, mint())).toMatchObject({ time: T0 + 5_000, started: T0 })
@@ -98,7 +98,7 @@ describe('a token is answered', () => {
     expect(answer.form).toBe(form)
   })
 
-  test('with the headers as they came: order, duplicates, case, bytes, lines that go on', async () => {
+  test('with the unchanged headers: order, duplicates, case, bytes, folded lines', async () => {
     const judge = await startTestJudge()
     const token = mint()
     const lines = [
@@ -119,20 +119,20 @@ describe('a token is answered', () => {
     ])
   })
 
-  test('whose white space is read once, not once for each of its characters', () => {
+  test('in linear time, also with much white space', () => {
     const { reply } = createReplies(KEYS, () => T0)
     const spaces = ' '.repeat(1_000_000) // to read them for each takes half an hour
     const head = `GET /${mint()} HTTP/1.1\r\nX:${spaces}a${spaces}b${spaces}\r\nY:${spaces}`
     expect(reply(head, 'plain', '::1').text).toContain(`["X","a${spaces}b"],["Y",""]`)
   })
 
-  test('whose lines end with LF alone, and without a header', async () => {
+  test('whose lines end with LF, without a header', async () => {
     const judge = await startTestJudge()
     const token = mint()
     expect((await answerTo(judge, token, `GET /${token} HTTP/1.0\n\n`)).headers).toEqual([])
   })
 
-  test('that comes byte by byte, and whose sender then sends no more', async () => {
+  test('that arrives byte by byte on a half-closed connection', async () => {
     const judge = await startTestJudge()
     const token = mint({ size: 100_000 })
     const socket = connectPlain(judge.port).setNoDelay()
@@ -207,7 +207,7 @@ describe('a refusal', () => {
     },
   )
 
-  test('of garbage is not larger than it: nothing', async () => {
+  test('of garbage is empty', async () => {
     const judge = await startTestJudge()
     for (const bytes of ['\r\n\r\n', '\n\n', 'GET /\r\n\r\n', `${'x'.repeat(13)}\r\n\r\n`]) {
       expect([bytes, await ask(judge, bytes)]).toEqual([bytes, ''])
@@ -226,7 +226,7 @@ describe('a refusal', () => {
     await answerTo(judge, token)
   })
 
-  test('of what is no TLS on the TLS listener is no answer, and disturbs nobody', async () => {
+  test('of other bytes than TLS on the TLS listener is silent, and does no harm', async () => {
     const judge = await startTestJudge()
     const token = mint({ kind: 'tls' })
     for (const bytes of [
@@ -292,7 +292,7 @@ describe('a refusal', () => {
     expect(judge.counts()).toMatchObject({ answered: 1, refused: 1_000 })
   })
 
-  test('of a used token lasts for as long as that would be valid, then it is forgotten', () => {
+  test('of a used token lasts until the token expires, then the judge forgets it', () => {
     let now = T0
     const { reply, remembered } = createReplies(KEYS, () => now)
     const token = mint({ timeMs: T0 + 30_000 })
@@ -315,7 +315,7 @@ describe('a refusal', () => {
     expect(remembered()).toBe(0)
   })
 
-  test('is never larger than what came, whatever that was', () => {
+  test('is never larger than the request', () => {
     const { reply } = createReplies(KEYS, () => T0)
     const words = ['GET /', mint({ timeMs: 1 }), ' HTTP/1.1', '\r\n', 'Host: a', 'x', '\0', '/']
     fc.assert(
@@ -368,7 +368,7 @@ describe('a head', () => {
     expect(judge.counts()).toMatchObject({ answered: 1, refused: 0 })
   })
 
-  test('that is not whole when the sender ends gets nothing', async () => {
+  test('that ends early gets no response', async () => {
     const judge = await startTestJudge()
     const socket = connectPlain(judge.port)
     const got = exchange(socket, 'GET / HTTP/1.1\r\n')
@@ -378,7 +378,7 @@ describe('a head', () => {
   })
 })
 
-test('an answer that nobody takes is given up after 30 s', async () => {
+test('an answer times out after 30 s', async () => {
   const judge = await startTestJudge()
   const socket = connectPlain(judge.port)
   socket.write(request(mint({ size: 1024 * 1024 })))
@@ -431,7 +431,7 @@ describe('the certificate', () => {
     return serial
   }
 
-  test('is read again within a minute of a change, and is said', async () => {
+  test('is read again within a minute of a change, with a message', async () => {
     const { files, use } = copied()
     const judge = await startTestJudge({}, files)
     expect(await serialAt(judge)).toBe(2)
@@ -447,10 +447,14 @@ describe('the certificate', () => {
   })
 
   test.each<[string, (files: CertificateFiles) => void, string]>([
-    ['that is gone', ({ cert }) => rmSync(cert), 'cannot read CERT: no such file or directory'],
-    ['that is none', ({ cert }) => writeFileSync(cert, 'x'), 'CERT is not a certificate in PEM'],
+    ['gone', ({ cert }) => rmSync(cert), 'cannot read CERT: no such file or directory'],
     [
-      'whose key is none',
+      'not a certificate',
+      ({ cert }) => writeFileSync(cert, 'x'),
+      'CERT is not a certificate in PEM',
+    ],
+    [
+      'without a private key',
       ({ key }) => writeFileSync(key, ''),
       'KEY is not a private key in PEM without a password',
     ],
@@ -459,7 +463,7 @@ describe('the certificate', () => {
       ({ key }) => copyFileSync(CERTIFICATES.renewed.key, key),
       'KEY is not the key of the certificate CERT',
     ],
-  ])('stays as it was when there is a new one %s, which is said once', async (_, spoil, why) => {
+  ])('stays when the new one is %s, with one message', async (_, spoil, why) => {
     const { files, use } = copied()
     const said: string[] = []
     const certificate = await openCertificate(files, sentence => said.push(sentence))
@@ -481,7 +485,7 @@ describe('the certificate', () => {
     expect(certificate.context()).not.toBe(before)
   })
 
-  test('that did not change is not said', async () => {
+  test('that did not change causes no message', async () => {
     const said: string[] = []
     const certificate = await openCertificate(CERTIFICATES.judge, sentence => said.push(sentence))
     await certificate.refresh()
@@ -490,7 +494,7 @@ describe('the certificate', () => {
 })
 
 describe('a judge that stops', () => {
-  test('closes all connections, and leaves its ports and nothing that is repeated', async () => {
+  test('closes its connections, ports and timers', async () => {
     const judge = await startTestJudge()
     const socket = connectPlain(judge.port)
     const closed = received(socket)
@@ -503,12 +507,12 @@ describe('a judge that stops', () => {
     await answerTo(again, mint())
   })
 
-  test('in whose place another one starts refuses the tokens of before', async () => {
+  test('and starts again refuses older tokens', async () => {
     const judge = await startTestJudge({ clock: () => T0 + 1 })
     expect(await ask(judge, request(mint()))).toMatch(TIME)
   })
 
-  test('because a port is in use leaves the other one', async () => {
+  test('because a port is in use closes the other one', async () => {
     const [one, free] = [await startTestJudge(), await startTestJudge()]
     free.stop()
     const certificate = await openCertificate(CERTIFICATES.judge, () => {})
