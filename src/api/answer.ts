@@ -19,6 +19,9 @@ export type Answer = Totals & {
   kind: 'answer'
   /** The body. The time of the response (the envelope's) goes between the chunks, if two. */
   chunks: readonly Content[]
+  /** The body compressed, once a client has asked for it. */
+  zstd?: Uint8Array
+  gzip?: Uint8Array
 }
 
 /** A body or a part of one: short ASCII as text, which a `Response` takes in less time than bytes. */

@@ -7,7 +7,7 @@
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Entitlements } from '../access/entitlements.ts'
-import { createDoorkeeper, createFifoMap } from '../lib/bounded-map.ts'
+import { createFifoMap } from '../lib/bounded-map.ts'
 import { nearest } from '../lib/did-you-mean.ts'
 import { chosenOf, flag, itemsOf, listOf, oneOf, type Parameter } from '../lib/parameter.ts'
 import { type Pair, splitQueryString } from '../lib/query-string.ts'
@@ -246,28 +246,18 @@ export type Query = {
   isWorksSet: boolean
 }
 
-/** About how many bytes query strings that are kept parsed take, and the longest of them. */
-const PARSED_BYTES_MAX = 24 * 1024 * 1024
+/** Query strings that are kept parsed, and the longest of them: 25 MB at most, a tenth of that for usual ones. */
+const PARSED_MAX = 8_192
 const LENGTH_MAX = 512
-/** About what a parsed query string takes, and each of its queries, besides their text. */
-const PARSED_BYTES = 1_000
-const QUERY_BYTES = 800
 
 /** A parsed query string, and its query for each kind of key that sent it. */
-type Parsed = { params: Params; queries: ReadonlyMap<Entitlements, Query> }
-
-function bytesOf(text: string, { queries }: Parsed): number {
-  let bytes = PARSED_BYTES + text.length
-  for (const { id } of queries.values()) bytes += QUERY_BYTES + id.length
-  return bytes
-}
+type Parsed = { params: Params; queries: Map<Entitlements, Query> }
 
 export type QueryReader = ReturnType<typeof createQueryReader>
 
 export function createQueryReader(provider: string) {
   const parse = createParamsParser(provider)
-  const parsed = createFifoMap<string, Parsed>(PARSED_BYTES_MAX, bytesOf)
-  const isRepeated = createDoorkeeper()
+  const parsed = createFifoMap<string, Parsed>(PARSED_MAX)
 
   /**
    * Parses a query string. `key` is the request's access key, which no message may repeat.
@@ -277,11 +267,13 @@ export function createQueryReader(provider: string) {
     const known = parsed.get(text)
     const query = known?.queries.get(entitlements)
     if (query !== undefined) return query
-    const params = known?.params ?? parse(splitQueryString(text), key)
-    const fresh = entitledQuery(params, entitlements)
-    if (known !== undefined || (text.length <= LENGTH_MAX && isRepeated(text))) {
-      parsed.set(text, { params, queries: new Map(known?.queries).set(entitlements, fresh) })
+    const { params, queries } = known ?? {
+      params: parse(splitQueryString(text), key),
+      queries: new Map<Entitlements, Query>(),
     }
+    const fresh = entitledQuery(params, entitlements)
+    queries.set(entitlements, fresh)
+    if (known === undefined && text.length <= LENGTH_MAX) parsed.set(text, { params, queries })
     return fresh
   }
 }

@@ -27,8 +27,6 @@ type Content = Answer | Matches | 'too-large' | null
 
 /** It is right between two seconds of `ageClock`, both included. */
 type Entry = { content: Content; listVersion: string; fromSeconds: number; toSeconds: number }
-/** An entry, and the memory that other modules hold for it, such as compressed bodies. */
-type Held = Entry & { reservedBytes: number }
 
 /** Memory of an entry besides its id and content. */
 const OVERHEAD_BYTES = 1024
@@ -41,16 +39,17 @@ const isAnswer = (content: Content | undefined): content is Answer | null =>
 function bytesOf(content: Content): number {
   if (content === null || content === 'too-large') return 0
   if (isMatches(content)) return content.ids.byteLength + content.checkedAt.byteLength
-  return content.chunks.reduce((sum, { length }) => sum + length, content.subnets.length * 8)
+  const bodies = [...content.chunks, content.zstd ?? '', content.gzip ?? '']
+  return bodies.reduce((sum, { length }) => sum + length, content.subnets.length * 8)
 }
 
-const sizeOf = ({ content, reservedBytes }: Held, id: string): number =>
-  OVERHEAD_BYTES + id.length + bytesOf(content) + reservedBytes
+const sizeOf = ({ content }: Entry, id: string): number =>
+  OVERHEAD_BYTES + id.length + bytesOf(content)
 
 /** Creates entries of at most `bytesMax` bytes together, looked up by id. */
 export function createCacheEntries(bytesMax: number) {
   const counts = { hits: 0, misses: 0, evictions: 0 }
-  const held = new LRUCache<string, Held>({
+  const held = new LRUCache<string, Entry>({
     maxSize: Math.max(1, bytesMax), // every entry is larger than 1 byte, so none fits
     sizeCalculation: sizeOf,
     dispose(_, __, reason) {
@@ -75,19 +74,12 @@ export function createCacheEntries(bytesMax: number) {
     has: (id: string): boolean => held.has(id),
     counts: () => ({ ...counts, entries: held.size, bytes: held.calculatedSize, bytesMax }),
 
-    set: (id: string, entry: Entry): void => void held.set(id, { ...entry, reservedBytes: 0 }),
+    set: (id: string, entry: Entry): void => void held.set(id, entry),
 
-    /**
-     * Reserves memory that another module holds as long as `content` is in the cache. Returns false
-     * when it is no longer in the cache, or when the entry would exceed the bound of the cache.
-     */
-    reserve(id: string, content: Answer, bytes: number): boolean {
-      const known = held.peek(id)
-      if (known?.content !== content) return false
-      const larger = { ...known, reservedBytes: known.reservedBytes + bytes }
-      if (sizeOf(larger, id) > bytesMax) return false
-      held.set(id, larger)
-      return true
+    /** Counts the bytes of an entry again: its answer has got a compressed body. */
+    resize(id: string, content: Answer): void {
+      const entry = held.peek(id)
+      if (entry?.content === content) held.set(id, { ...entry })
     },
   }
 }
@@ -227,8 +219,7 @@ export function createResponseCache(
       notFound(query, nowMs, reader.explainEmpty(query.filter)),
     counts: entries.counts,
     /** See `createCacheEntries`. */
-    reserve: ({ id }: Query, answer: Answer, bytes: number): boolean =>
-      entries.reserve(id, answer, bytes),
+    resize: ({ id }: Query, answer: Answer): void => entries.resize(id, answer),
   }
 }
 

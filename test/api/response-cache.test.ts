@@ -62,7 +62,6 @@ function cacheOver(list: List, bytesMax: number, select: Select = 'findAll', isR
   const cache = createResponseCache(parts, isRepeated)
   return {
     finds: () => finds,
-    reserve: cache.reserve,
     compress: (query: Query, answer: Answer, nowMs: number, encoding: Encoding) =>
       createCompressor(cache)(query, answer, encoding, nowMs),
     async find(query: Query, nowMs: number): Promise<Answer | null> {
@@ -173,11 +172,9 @@ describe('an answer that is requested once', () => {
   test('is not stored, and is at the second request', async () => {
     const cache = cacheOf(listOf(OLD_AND_YOUNG))
     const first = await answerTo(cache, QUERY)
-    expect(cache.reserve(QUERY, first, 1)).toBe(false)
     const second = await answerTo(cache, QUERY)
     expect(second).toEqual(first)
     expect([await answerTo(cache, QUERY), cache.finds()]).toEqual([second, 2])
-    expect(cache.reserve(QUERY, second, 1)).toBe(true)
   })
 
   test('is stored at once when it takes the place of one that is not right any more', async () => {
@@ -231,32 +228,6 @@ describe('the bound', () => {
     const queries = Array.from({ length: 100 }, (_, i) => `type=socks5&port=${i + 1}`)
     expect(await findsOf(8192, queries)).toBe(200)
     expect(await findsOf(2 ** 20, queries)).toBe(100)
-  })
-})
-
-describe('memory is reserved', () => {
-  test('for no answer that was evicted', async () => {
-    const cache = cacheOver(listOf(OLD_AND_YOUNG), 8192)
-    const query = queryOf('count=1')
-    const answer = await answerTo(cache, query)
-    for (let port = 1; port < 20; port += 1) await cache.find(queryOf(`port=${port}`), T0)
-    expect(cache.reserve(query, answer, 1)).toBe(false)
-  })
-
-  test('for no answer that is replaced by a newer one', async () => {
-    const cache = cacheOver(listOf(OLD_AND_YOUNG), 2 ** 20)
-    const query = queryOf('')
-    const answer = await answerTo(cache, query)
-    const late = T0 + 301_000
-    const fresh = await cache.find(query, late)
-    expect(cache.reserve(query, answer, 1)).toBe(false)
-    expect(await cache.find(query, late)).toBe(fresh)
-  })
-
-  test('for nothing when the cache is off', async () => {
-    const cache = cacheOver(listOf(OLD_AND_YOUNG), 0)
-    const query = queryOf('')
-    expect(cache.reserve(query, await answerTo(cache, query), 1)).toBe(false)
   })
 })
 
@@ -420,16 +391,17 @@ test('the size is that of ids, too: a query may be as long as its answer', () =>
   expect(long - short).toBe(4_999)
 })
 
-test('the size is that of content and of what others hold for it, and never above the bound', () => {
+test('an answer counts with its compressed bodies, and leaves when they have no room', () => {
   const entries = createCacheEntries(5000)
   const content = answerOf(1000)
   entries.set('a', { content, listVersion: 'v', fromSeconds: 0, toSeconds: 10 })
   const { bytes } = entries.counts()
-  expect(bytes).toBeGreaterThan(1000)
-  expect(entries.reserve('a', content, 500)).toBeTrue()
+  content.gzip = new Uint8Array(500)
+  entries.resize('a', content)
   expect(entries.counts()).toMatchObject({ bytes: bytes + 500, entries: 1, evictions: 0 })
-  expect(entries.reserve('a', content, 5000)).toBeFalse()
-  expect(entries.counts().bytes).toBe(bytes + 500)
+  content.zstd = new Uint8Array(5000)
+  entries.resize('a', content)
+  expect(entries.counts()).toMatchObject({ bytes: 0, entries: 0 })
 })
 
 /** What can happen; times in seconds, ages relative to the clock at that moment. */
