@@ -8,6 +8,7 @@ import { LRUCache } from 'lru-cache'
 import type { Tenant } from '../access/entitlements.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { createDoorkeeper } from '../lib/bounded-map.ts'
+import type { Encoding } from '../lib/encoding.ts'
 import { ageClock } from '../lib/time.ts'
 import { countFirst, draw, type Matches, matchesOf } from '../proxies/draw.ts'
 import type { ProxyReader } from '../proxies/store.ts'
@@ -76,10 +77,12 @@ export function createCacheEntries(bytesMax: number) {
 
     set: (id: string, entry: Entry): void => void held.set(id, entry),
 
-    /** Counts the bytes of an entry again: its answer has got a compressed body. */
-    resize(id: string, content: Answer): void {
+    /** Keeps a compressed body with its answer, unless the entry would exceed the bound of the cache. */
+    keepBody(id: string, content: Answer, encoding: Encoding, body: Uint8Array): void {
       const entry = held.peek(id)
-      if (entry?.content === content) held.set(id, { ...entry })
+      if (entry?.content !== content || sizeOf(entry, id) + body.length > bytesMax) return
+      content[encoding] = body
+      held.set(id, { ...entry })
     },
   }
 }
@@ -219,7 +222,8 @@ export function createResponseCache(
       notFound(query, nowMs, reader.explainEmpty(query.filter)),
     counts: entries.counts,
     /** See `createCacheEntries`. */
-    resize: ({ id }: Query, answer: Answer): void => entries.resize(id, answer),
+    keepBody: ({ id }: Query, answer: Answer, encoding: Encoding, body: Uint8Array): void =>
+      entries.keepBody(id, answer, encoding, body),
   }
 }
 

@@ -105,7 +105,12 @@ export async function fetchFeeds({ feeds, isOurs, keep, ...options }: FeedJob) {
     schedule.change(active.filter(isOurs)) // first, as it ends attempts, which save states
     await keep(active)
   }
-  await change(feeds.current())
+  try {
+    await change(feeds.current())
+  } catch (failure) {
+    schedule.stop() // the caller tries again
+    throw failure
+  }
   feeds.onChange(change)
   return {
     stop(): void {

@@ -110,8 +110,8 @@ export function apiRoute(parts: ApiRouteParts): Route {
     try {
       if (admitted !== null) {
         if (status < 500 && code !== 'RATE_LIMIT_EXCEEDED') return
-        admissions.refunded += 1
         await access.refund(r, caller, ip, admitted.instants)
+        admissions.refunded += 1
       }
       r.limits = await access.limits(r, caller, ip, clock())
     } catch {

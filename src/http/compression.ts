@@ -5,12 +5,11 @@ import type { ResponseCache } from '../api/response-cache.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { compress, type Encoding } from '../lib/encoding.ts'
 
-export const createCompressor = (cache: Pick<ResponseCache, 'resize'>) => {
+export const createCompressor = (cache: Pick<ResponseCache, 'keepBody'>) => {
   async function make(query: Query, answer: Answer, encoding: Encoding, nowMs: number) {
     const body = await compress(bodyOf(answer, nowMs), encoding)
-    if (answer.chunks.length > 1) return body // the time between them differs
-    answer[encoding] = body
-    cache.resize(query, answer)
+    const isTheSame = answer.chunks.length === 1 // the time between two chunks differs
+    if (isTheSame) cache.keepBody(query, answer, encoding, body)
     return body
   }
   /** The compressed body of an answer. `nowMs` is the time in an envelope. */

@@ -115,9 +115,10 @@ export function createHttpApp(parts: HttpParts) {
       })
     } else {
       const bytes = r.isHead ? 0 : lengthOf(reply.body)
-      r.traffic.records += reply.records
+      const records = r.isHead ? 0 : reply.records
+      r.traffic.records += records
       r.traffic.bytes += bytes
-      finish(r, reply, { records: reply.records, bytes, isTruncated: false })
+      finish(r, reply, { records, bytes, isTruncated: false })
     }
     return responseOf(reply, r, clock, cors?.fields(r.request.headers.get('origin')) ?? null)
   }

@@ -123,7 +123,7 @@ export async function writeBackup(
         await out.sync()
         refuseExisting(file)
         renameSync(path, file)
-        syncDirectory(dirname(file))
+        sync(dirname(file))
         return written
       } finally {
         await out.close()
@@ -156,9 +156,9 @@ function refuseExisting(file: string): void {
   if (existsSync(file)) throw new CommandError(`${file} exists already; choose another name`)
 }
 
-/** Flushes new names in a directory to the disk. */
-export function syncDirectory(dir: string): void {
-  const fd = openSync(dir, 'r')
+/** Flushes a file, or the names in a directory, to the disk. */
+export function sync(path: string): void {
+  const fd = openSync(path, 'r')
   try {
     fsyncSync(fd)
   } finally {

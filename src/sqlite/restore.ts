@@ -18,7 +18,7 @@ import { CommandError, chunksUntilAborted, nextTurn, systemReasonOf } from '../l
 import { formatInstant } from '../lib/time.ts'
 import { openAccessFile } from './access/file.ts'
 import { ArchiveError, extractArchive } from './archive.ts'
-import { type Counts, countIn, syncDirectory } from './backup.ts'
+import { type Counts, countIn, sync } from './backup.ts'
 import {
   ACCESS_FILE,
   DATA_FILES,
@@ -80,7 +80,7 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
     for (const name of [PROXY_FILE, ACCESS_FILE]) {
       installDatabase(join(scratch, name), join(dir, name))
     }
-    syncDirectory(dir)
+    sync(dir)
     return { ...contents, previous }
   } catch (error) {
     const reason = systemReasonOf(error)
@@ -137,8 +137,9 @@ function keepPrevious(dir: string, nowMs: number): string | null {
   for (const name of found) {
     copyFileSync(join(dir, name), join(previous, name))
     giveToOwner(join(previous, name))
+    sync(join(previous, name))
   }
-  syncDirectory(previous)
+  sync(previous)
   return previous
 }
 

@@ -1,6 +1,6 @@
 /** The databases of a data directory as a command uses them: open, work, close. See `server.ts` for a server. */
 import type { Database } from 'bun:sqlite'
-import { existsSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Registry } from '../access/ports.ts'
 import type { FeedStore, StoredFeed } from '../feeds/store.ts'
@@ -16,7 +16,7 @@ import { createPlanStore, seedPlans } from './access/plans.ts'
 import { createUsageStore } from './access/usage.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE, requireData } from './data-directory.ts'
 import type { OpenMode } from './database.ts'
-import { removeDatabase, requireNotReplaced } from './database-files.ts'
+import { installDatabase, requireNotReplaced } from './database-files.ts'
 import { damagedBy, explain, isDamage, toCommandError } from './errors.ts'
 import { openFeeds } from './feeds.ts'
 import { ENDPOINT_COLUMNS } from './proxies/filter-sql.ts'
@@ -134,41 +134,51 @@ export async function withRegistry<T>(
 
 /** What to do when the rows of a list are all replaced. */
 export type Replacing = {
-  /** Called with a sentence when the list is damaged; it is then removed. */
+  /** Called with a sentence when the list is damaged; the new one then takes its place. */
   onDamage: (sentence: string) => void
 }
 
-/** Removes a damaged list, so that `withList` makes a new one. */
-function removeIfDamaged(dir: string, { onDamage }: Replacing): void {
+/** What is wrong with the list in `dir`, as a sentence; `null` when it is intact or missing. */
+function damageOfList(dir: string): string | null {
   const file = join(dir, PROXY_FILE)
-  if (!existsSync(file)) return
+  if (!existsSync(file)) return null
   try {
     using list = openList(dir)
     const damage = findDamageToReplace(list.db)
-    if (damage !== null) throw damagedBy(file, damage)
+    return damage === null ? null : damagedBy(file, damage).message
   } catch (error) {
     if (!isDamage(error)) throw error
-    onDamage(explain(file, error))
-    removeDatabase(file)
+    return explain(file, error)
   }
 }
 
-/** Works with a list whose rows are all to be replaced, as `withList` does. */
+/**
+ * Works with a list whose rows are all to be replaced, as `withList` does. A damaged list stays where it is until a
+ * new one beside it is complete.
+ */
 export async function withListToReplace<T>(
   dir: string,
   clock: Clock,
   work: (list: List) => Awaitable<T>,
-  replacing: Replacing,
+  { onDamage }: Replacing,
 ): Promise<T> {
   const file = join(dir, PROXY_FILE)
-  return withResource(
+  const damage = await withResource(
     file,
-    () => {
-      removeIfDamaged(dir, replacing)
-      return openList(dir, { clock })
-    },
-    work,
+    () => ({ close() {} }),
+    () => damageOfList(dir),
   )
+  if (damage === null) return withList(dir, clock, 'make', work)
+  onDamage(damage)
+  const scratch = join(dir, 'import.part')
+  rmSync(scratch, { recursive: true, force: true }) // a killed import left it
+  try {
+    const result = await withList(scratch, clock, 'make', work)
+    installDatabase(join(scratch, PROXY_FILE), file)
+    return result
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
 }
 
 /** Works with the states of the feeds in `dir`, as `withList` does with the list. */

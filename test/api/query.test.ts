@@ -384,7 +384,10 @@ describe('what is remembered', () => {
     for (const url of ['/api?type=http&key=K2&works=90', '/api?type=http&works=90&key=K3']) {
       expect({ ...queryOf(url) }).toEqual({ ...first })
     }
-    expect(queryOf('/api?key=K8&type=http&works=90')).toBe(first)
+    const again = queryOf('/api?key=K9&type=http&works=90')
+    expect(again).toEqual(first)
+    expect(again).not.toBe(first) // many query strings are sent only once
+    expect(queryOf('/api?key=K8&type=http&works=90')).toBe(again)
     const demo = queryOf('/api?key=K&type=http&works=90', DEMO)
     expect(demo).not.toEqual(first)
     expect(queryOf('/api?key=K&type=http&works=90', DEMO)).toBe(demo)
@@ -394,8 +397,10 @@ describe('what is remembered', () => {
     const read = createQueryReader(PROVIDER)
     const ask = (length: number): Query =>
       read(`city=${'x'.repeat(150)},${'y'.repeat(length - 150)}`, 'K', UNBOUND)
-    expect(ask(300)).toBe(ask(300))
+    ask(240)
+    expect(ask(240)).toBe(ask(240))
     const long = `${'&'.repeat(5000)}type=http`
+    read(long, 'K', UNBOUND)
     expect(read(long, 'K', UNBOUND)).not.toBe(read(long, 'K', UNBOUND))
   })
 })

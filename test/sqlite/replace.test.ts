@@ -1,6 +1,6 @@
 /** Replacing the rows of a damaged list (src/sqlite/stores.ts). */
 import { afterAll, expect, test } from 'bun:test'
-import { writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { addressText } from '../../src/proxies/proxy.ts'
 import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
@@ -20,19 +20,26 @@ const addressesIn = ({ proxies }: List): string[] =>
     .rows.map(row => addressText(endpointOf(row)))
     .sort()
 
-test('a file that is no database is removed with its WAL', async () => {
+test('a file that is no database is replaced with its WAL, once the new list is complete', async () => {
   const dir = temporaryDirectory()
   const file = join(dir, PROXY_FILE)
   for (const end of ['', '-wal']) writeFileSync(file + end, 'no database '.repeat(1_000))
   const said: string[] = []
+  const replacing = { onDamage: (sentence: string) => void said.push(sentence) }
+  const fail = (): never => {
+    throw new Error('the source is gone')
+  }
+  await expect(withListToReplace(dir, clock, fail, replacing)).rejects.toThrow('is gone')
+  expect(readFileSync(file, 'utf8')).toStartWith('no database')
+  expect(readdirSync(dir).filter(name => !name.startsWith(PROXY_FILE))).toEqual([])
   const replace = (list: List): unknown => fillList(list, [rowOf('192.0.2.1')], 'replace')
-  await withListToReplace(dir, clock, replace, { onDamage: sentence => void said.push(sentence) })
-  expect(said).toEqual([expect.stringContaining('is not a database')])
+  await withListToReplace(dir, clock, replace, replacing)
+  expect(said).toEqual(Array(2).fill(expect.stringContaining('is not a database')))
   expect(await withList(dir, clock, 'read', addressesIn)).toEqual(['192.0.2.1:80'])
 })
 
 test.each([
-  ['a short list is removed', 100, 1],
+  ['a short list is replaced by a new file', 100, 1],
   ['a long one keeps its file, and gets new indexes', 20_000, 0],
 ])('where rows and indexes disagree, %s', async (_, rows, damages) => {
   const dir = temporaryDirectory()

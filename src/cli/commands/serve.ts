@@ -259,10 +259,10 @@ export async function startJobs(serving: Working): Promise<Job[]> {
     await registry.usage.peek([], clock())
     return true
   }, onFailure)
-  const jobs = [repeat(tick, SECOND_MS)]
+  // Each server prunes the usage that it has in memory.
+  const jobs = [repeat(tick, SECOND_MS), pruneUsage(registry.usage, clock, onFailure)]
   if (list.kind !== 'sample') return [...jobs, ...sharedJobs(list)]
-  const fresh = await keepSampleFresh(list.list, clock)
-  return [...jobs, pruneUsage(registry.usage, clock, onFailure), fresh]
+  return [...jobs, await keepSampleFresh(list.list, clock)]
 }
 
 /** Starts the jobs that one server runs for all servers on the same data. */
@@ -273,17 +273,14 @@ async function startSharedJobs(
   const { settings, clock, log, registry, node } = serving
   const onFailure = reportTo(log)
   const feeds = await startFeeds(serving)
-  const shared = [
-    pruneUsage(registry.usage, clock, onFailure),
-    retainProxies(list, settings.retain, clock, { say: log.say, onFailure }),
-    feeds,
-  ]
+  const shared = [retainProxies(list, settings.retain, clock, { say: log.say, onFailure }), feeds]
   if (node === null) return shared
   const prune = async (): Promise<boolean> => {
     await node.prune()
     return false
   }
-  return [...shared, repeatInSlices(prune, MINUTE_MS, onFailure)]
+  const pruneAll = pruneUsage(registry.usage, clock, onFailure)
+  return [...shared, pruneAll, repeatInSlices(prune, MINUTE_MS, onFailure)]
 }
 
 async function startFeeds({ feeds, attempts, openFeedStore, clock, log }: Working): Promise<Job> {

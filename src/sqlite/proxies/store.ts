@@ -163,8 +163,9 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     /** Removes a slice of stale rows, see `ProxyWriter`. Throws at once when an import has locked the list. */
     removeStale(retainMs: number, nowMs: number, pendingMax = PENDING_BYTES_MAX): Removal {
       if (pendingBytes(db) > pendingMax) return { removed: 0, mayRemain: false }
-      const newestMs = (newest.get(Number.MAX_SAFE_INTEGER)?.newest ?? Infinity) * SECOND_MS
-      const cutoff = toSeconds(Math.min(nowMs, newestMs) - retainMs)
+      // Without the rows ahead of the clock: with one of them, all others would be too old.
+      const newestMs = (newest.get(toSeconds(nowMs))?.newest ?? 0) * SECOND_MS
+      const cutoff = toSeconds(newestMs - retainMs)
       db.run('pragma busy_timeout = 0') // an import sets it again
       const removed = removeOlder.run(cutoff, REMOVE_SLICE).changes
       if (removed > 0) changes += 1
