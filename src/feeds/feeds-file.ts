@@ -80,14 +80,20 @@ export function withLine(text: string, id: string, line: string | null): string 
   return lines.map(each => `${each}\n`).join('')
 }
 
-/** Before there was one feeds file, the console had a file of its own. */
+const consoleFeedsOf = ({ data }: FeedSettings): string => join(data, 'console-feeds')
+
+/** Before there was one feeds file, the console had a file of its own. What to do with it; `null`: nothing. */
+function problemOfConsoleFeeds(settings: FeedSettings): string | null {
+  const [old, file] = [consoleFeedsOf(settings), feedsFileOf(settings)]
+  if (!existsSync(old) || (settings.feeds === undefined && !existsSync(file))) return null
+  return `${old} is not read any more: move its lines to ${file}, and remove it`
+}
+
 function renameConsoleFeeds(settings: FeedSettings, say: (sentence: string) => void): void {
-  const old = join(settings.data, 'console-feeds')
-  const file = feedsFileOf(settings)
+  const [old, file] = [consoleFeedsOf(settings), feedsFileOf(settings)]
   if (!existsSync(old)) return
-  if (settings.feeds !== undefined || existsSync(file)) {
-    return say(`${old} is not read any more: move its lines to ${file}, and remove it`)
-  }
+  const problem = problemOfConsoleFeeds(settings)
+  if (problem !== null) return say(problem)
   renameSync(old, file)
   say(`the feeds file ${old} is now called ${file}`)
 }
@@ -159,6 +165,7 @@ export async function feedProblems(
     feeds.length === 0 || feeds.some(feed => feed.id === id)
   return [
     ...unread,
+    ...[problemOfConsoleFeeds(settings)].filter(problem => problem !== null),
     ...unusable.flat(),
     ...[...(hasSecrets ? [feedsFileOf(settings)] : []), ...headers].flatMap(openToOthers),
     ...states.filter(state => state.error !== '' && isNamed(state)).map(describeFailure),

@@ -8,7 +8,8 @@ import { WAL_ENDS } from './data-directory.ts'
 import { explain, isBusy, isDamage } from './errors.ts'
 
 /** When root creates a file for a service, makes the service's user its owner. */
-function giveTo({ uid, gid }: Stats, file: string): void {
+/** When root creates a file, gives it the owner of another one. */
+export function giveTo({ uid, gid }: Stats, file: string): void {
   if (process.getuid?.() === 0) chownSync(file, uid, gid)
 }
 

@@ -32,8 +32,13 @@ export type Directory = {
 
 /** Reads the whole database: a list of a million proxies takes ten seconds. */
 function damageIn(dir: string, name: DataFile): string | null {
-  using store = (name === PROXY_FILE ? openList : openRegistry)(dir, { isReader: true })
-  return findDamage(store.db)
+  if (name === PROXY_FILE) {
+    using list = openList(dir, { isReader: true })
+    return findDamage(list.db)
+  }
+  using registry = openRegistry(dir, { isReader: true })
+  registry.usage.usagesOf([]) // throws when the log of admissions cannot be read
+  return findDamage(registry.db)
 }
 
 function checkDatabase(dir: string, name: DataFile): Result {

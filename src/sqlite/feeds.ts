@@ -1,7 +1,14 @@
 /** The states of feeds in a small SQLite database, and the rewriting of the feeds file. */
 import type { Database } from 'bun:sqlite'
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  existsSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
 import {
   type FeedKey,
   type FeedState,
@@ -14,7 +21,7 @@ import { CommandError, systemReasonOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { FEEDS_FILE } from './data-directory.ts'
 import { type OpenMode, openDatabase } from './database.ts'
-import { giveToOwner, lockPath, openOrRemake, tempPath } from './database-files.ts'
+import { giveTo, lockPath, openOrRemake, tempPath } from './database-files.ts'
 import feeds from './feeds.sql' with { type: 'text' }
 
 function createFeedStore(db: Database) {
@@ -63,11 +70,13 @@ export function rewriteFile(file: string, change: (text: string) => string): voi
   const release = lockPath(file, SECOND_MS)
   if (release === null) throw new CommandError(`${file} is being changed; try again`)
   try {
-    const text = change(existsSync(file) ? readFileSync(file, 'utf8') : '')
-    const fresh = tempPath(file)
-    writeFileSync(fresh, text, { mode: 0o600, flush: true })
-    giveToOwner(fresh)
-    renameSync(fresh, file)
+    const path = existsSync(file) ? realpathSync(file) : file // a link stays
+    const found = statSync(path, { throwIfNoEntry: false })
+    const text = change(found ? readFileSync(path, 'utf8') : '')
+    const fresh = tempPath(path)
+    writeFileSync(fresh, text, { mode: (found?.mode ?? 0o600) & 0o777, flush: true })
+    giveTo(found ?? statSync(dirname(path)), fresh)
+    renameSync(fresh, path)
   } catch (error) {
     const reason = systemReasonOf(error)
     throw reason === null ? error : new CommandError(`${file} cannot be written: ${reason}`)

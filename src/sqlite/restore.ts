@@ -17,6 +17,7 @@ import { join } from 'node:path'
 import { CommandError, chunksUntilAborted, nextTurn, systemReasonOf } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 import { openAccessFile } from './access/file.ts'
+import { createUsageStore } from './access/usage.ts'
 import { ArchiveError, extractArchive } from './archive.ts'
 import { type Counts, countIn, sync } from './backup.ts'
 import {
@@ -153,6 +154,7 @@ function checkDatabase(scratch: string, { name, kind }: (typeof DATA_FILES)[numb
   const file = join(scratch, name)
   try {
     using db = OPEN[kind](file, { mustExist: true, isTemporary: true })
+    if (kind === 'access') createUsageStore(db).usagesOf([]) // throws when the log cannot be read
     if (findDamage(db) === null) return
   } catch (error) {
     if (!isDamage(error)) throw toCommandError(file, error)

@@ -76,7 +76,8 @@ const fetchCommand = command({
   async run({ settings, clock, signal }) {
     const isFileRead = settings.feed === undefined || settings.feeds !== undefined
     const named = parseAllFeeds(settings, isFileRead ? readFeedsFile(settings) : '')
-    if (named.length === 0) throw new CommandError('name a feed with --feed or --feeds', 2)
+    if (named.length === 0)
+      throw new CommandError('there is no feed: name one with --feed, or in the feeds file', 2)
     const feeds = named.filter(({ isForChecker }) => !isForChecker)
     for (const { shown, isForChecker } of named) {
       if (isForChecker) say(`feed ${shown} is marked check: proxylist check fetches it`)

@@ -15,6 +15,9 @@ type RefundEntry = readonly [Kind, id: string, atMs: number]
 /** Resets the usage of a subject at `atMs`, or of all of its kind when `id` is empty. */
 type ResetEntry = readonly ['reset', id: string, atMs: number, Kind, UsagePart]
 
+/** A server of schema 1 logs these, too, for charts, and may still run beside this one. */
+const OF_SCHEMA_1: ReadonlySet<string> = new Set(['use', 'moved'])
+
 /** A change of usage as a batch of the log holds it, in JSON. */
 export type LogEntry = AdmissionEntry | RefundEntry | ResetEntry
 
@@ -161,6 +164,7 @@ export function createSubjects(count: number) {
     /** Applies an entry of the log, except to chunks whose snapshot includes it already. */
     apply(entry: LogEntry, isIncluded?: IsIncluded, undo?: UndoList): void {
       const [name, id, atMs] = entry
+      if (OF_SCHEMA_1.has(name)) return
       // JSON has no form for an instant like `NaN`
       if (!Number.isSafeInteger(atMs)) throw new RangeError(`${atMs} is not an instant`)
       if (name === 'reset') reset(entry, isIncluded, undo)

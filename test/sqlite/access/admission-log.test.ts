@@ -377,6 +377,14 @@ describe('a migration from schema 1', () => {
     expect(db.prepare('select * from days').values()).toEqual([[TODAY - 1, 'a', 1, 2, 3, '[0,5]']])
     db.close()
   })
+
+  test('passes over the use of keys that a server of schema 1 still logs', () => {
+    const { db, usage, read } = openUsage()
+    const batch = `["use","a",${T0},1,0],["key","b",${T0},1,1],["moved","b",${T0},${TODAY}]`
+    db.run('insert into batches values (1, ?)', [`[${batch}]`])
+    usage.admit([of('b', T0 + 1)])
+    expect(read(keySubject('b'))).toMatchObject({ admissions: [T0, T0 + 1], requests: 2 })
+  })
 })
 
 describe('a start', () => {
