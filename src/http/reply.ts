@@ -3,7 +3,7 @@
  * becomes a `Response`.
  */
 import type { LimitStatus } from '../access/rate-limit.ts'
-import { LONG_MIN, type Sent } from '../api/answer.ts'
+import { SENT_AS_BYTES_MIN, type Sent } from '../api/answer.ts'
 import { ApiError, ERRORS, errorBody } from '../api/errors.ts'
 import { FORMS, OUTPUT_KINDS, type Output } from '../api/render.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -191,7 +191,7 @@ function contentOf(body: Body): string | Uint8Array | ReadableStream<Uint8Array>
   if (body.kind !== 'whole') return null
   const { content } = body
   if (content === '') return null // a status without a body, such as 204, allows no other
-  return content.length < LONG_MIN ? content : inOneWrite(content)
+  return content.length < SENT_AS_BYTES_MIN ? content : inOneWrite(content)
 }
 
 /**
