@@ -22,7 +22,7 @@ import { createStoreTimeout, type Waits } from './store-timeout.ts'
 
 export type Access = ReturnType<typeof createAccess>
 
-type Usage = Pick<
+type UsagePort = Pick<
   UsageStore,
   'admit' | 'bound' | 'consume' | 'countNetworks' | 'refund' | 'peek' | 'refuse'
 >
@@ -31,11 +31,11 @@ type Usage = Pick<
  * Access control on stores. One transaction admits all requests of a turn of the event loop. `waits` counts how
  * long a request has waited for the store; with a bounded store, what takes longer is a `StoreError`.
  */
-export function createAccess(keys: KeyReader, usage: Usage) {
+export function createAccess(keys: KeyReader, usage: UsagePort) {
   const { within, measure } = createStoreTimeout(usage.bound)
   const admitInBatch = createTurnBatch(usage.admit)
   const consumeInBatch = createTurnBatch(usage.consume)
-  const refundInBatch = createTurnBatch(async (batch: Parameters<Usage['refund']>[0]) => {
+  const refundInBatch = createTurnBatch(async (batch: Parameters<UsagePort['refund']>[0]) => {
     await usage.refund(batch)
     return batch
   })
