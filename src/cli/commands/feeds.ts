@@ -60,7 +60,7 @@ export const attemptsWith = (
   ...{ settings, clock, bytesMax: BYTES_MAX, resolve: resolveBySystem },
   dir: storesOf(settings, clock).scratch,
   userAgent: `proxylist/${VERSION}`,
-  importFeed: (task, fd, signal) => importInProcess({ ...task, settings }, fd, signal),
+  runImport: (task, fd, signal) => importInProcess({ ...task, settings }, fd, signal),
 })
 
 const fetchCommand = command({
