@@ -182,7 +182,7 @@ export function createChecker(options: CheckerOptions) {
     const finished = Object.assign(check, { endedMs: now(), at: clock(), result })
     if (result.kind === 'alive') return results.add(finished)
     confirmation.add(finished)
-    results.awaitConfirmation(finished)
+    results.postponeUnconfirmed(finished)
   }
 
   // -----------------------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ export function createResults({ store, list, placing, random, perSecond }: Resul
     /** Adds results that count. */
     add: (...checks: FinishedCheck[]): void => void finished.push(...checks),
     /** A failure has to wait for the judge. */
-    awaitConfirmation(check: FinishedCheck): void {
+    postponeUnconfirmed(check: FinishedCheck): void {
       const untilMs = candidateAfter(check, 0).nextAtMs
       awaitingConfirmation.push({ id: check.candidate.id, untilMs, asItIs: false })
     },
