@@ -120,8 +120,8 @@ export type StreamBody = {
 export type Reply = {
   status: number
   /**
-   * With `COMMON_HEADERS`. Replies share these objects: `responseOf` sets what a response has besides, and
-   * `Response` copies them, which takes a third of the time that it takes to read an object of fields.
+   * With `COMMON_HEADERS`. Replies share this object. `responseOf` sets the fields of one request in it, and
+   * `Response` copies it: three times as fast as copying a plain object.
    */
   headers: Headers
   body: Body
