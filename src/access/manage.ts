@@ -43,7 +43,7 @@ export class RuleError extends Error {
   }
 }
 
-/** Nobody knows whether a store has this secret, which nobody could read later. */
+/** The store may or may not have saved this secret. It cannot be read back. */
 export class UnknownSecret extends UnknownOutcome {
   readonly secret: string
 
@@ -53,7 +53,7 @@ export class UnknownSecret extends UnknownOutcome {
   }
 }
 
-/** What became of such a secret; it may be stored later, too, when a standby is back. `see` shows keys. */
+/** A message about such a secret. The store may still save it when a standby is back. `see` is the command that lists keys. */
 export const unknownSecret = (see: string): string =>
   `may or may not be stored: it is once ${see} shows its beginning`
 
