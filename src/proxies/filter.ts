@@ -414,7 +414,7 @@ const asShown = (value: Filter[keyof Filter]): Shown =>
 
 const CONDITIONS = RULES.filter(([, { condition }]) => condition !== undefined)
 
-/** What a filter asks of a row, but for its age; `rest` is without what the parameter `decided` asks. */
+/** The conditions of a filter, without its age. `rest` also omits that of `decided`, which the index checks. */
 export function conditionsOf(
   filter: Filter,
   options: ConditionOptions,

@@ -157,11 +157,11 @@ export function toProxy(row: Row, cityNames: CityNames): Proxy {
   }
 }
 
-/** The columns that the checker reads of a row. */
+/** The columns that the checker reads. */
 export const LISTED_COLUMNS = ['id', 'checked_at', 'ping_ms', 'type', 'works', 'speed'] as const
 export type ListedNumbers = Pick<RowNumbers, (typeof LISTED_COLUMNS)[number]>
 
-/** What it reads of them; `null` unknown. */
+/** The row of those columns; `null` is unknown. */
 export const toListed = ({ id, checked_at, ping_ms, type, works, speed }: ListedNumbers) => ({
   ...toAddress(id),
   type: TYPES[type] ?? 'http', // it is in the list

@@ -83,7 +83,7 @@ export type Columns = ReturnType<typeof createColumns>
 // ---------------------------------------------------------------------------------------------
 // The pass
 
-/** What a row fails, a bit each; a missing service is two, because no facet counts such a row. */
+/** One bit for each failed filter. `service` sets two, so such a row counts in no facet. */
 const FAILS = {
   ...{ type: 1, anon: 2, country: 4, city: 8, ping: 16, speed: 32, works: 64, time: 128 },
   service: 256 + 512,
