@@ -49,7 +49,7 @@ export function spawnSuccessor() {
   })
 }
 
-/** How a child has ended: its last line, and what it said on stderr; if that is nothing, how it ended. */
+/** The end of a child: its last line, and its stderr; if that is empty, its exit status or signal. */
 type TaskEnd = { isDone: boolean; stdout: string; stderr: string }
 
 type OnLine = (line: string) => Promise<void>
