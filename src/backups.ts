@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Settings } from './config/settings.ts'
 import type { Clock } from './lib/clock.ts'
 import { CommandError, messageOf, nextTurn } from './lib/errors.ts'
-import { counted } from './lib/plural.ts'
+import { formatCount } from './lib/plural.ts'
 import { shownDatabase } from './postgres/connection.ts'
 import { readDump, writeDump } from './postgres/dump.ts'
 import { EVERYTHING } from './proxies/filter.ts'
@@ -136,8 +136,8 @@ export const restoreDatabase = (
 /** Describes an archive for the operator: `access.db (2 keys, 2 plans) and proxies.db (5 proxies)`. */
 export function describeContents({ files, keys, plans, proxies }: Contents): string {
   const contents: { [file: string]: string } = {
-    [ACCESS_FILE]: `${counted(keys)} keys, ${counted(plans)} plans`,
-    [PROXY_FILE]: `${counted(proxies)} proxies`,
+    [ACCESS_FILE]: `${formatCount(keys)} keys, ${formatCount(plans)} plans`,
+    [PROXY_FILE]: `${formatCount(proxies)} proxies`,
   }
   return files.map(file => `${file} (${contents[file]})`).join(' and ')
 }

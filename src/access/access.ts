@@ -22,20 +22,20 @@ import { createStoreTimeout, type Waits } from './store-timeout.ts'
 
 export type Access = ReturnType<typeof createAccess>
 
-type Usage = Pick<
+type UsagePort = Pick<
   UsageStore,
   'admit' | 'bound' | 'consume' | 'countNetworks' | 'refund' | 'peek' | 'refuse'
 >
 
 /**
- * Access control on stores. One transaction admits all requests of a turn of the event loop. `waits` counts how
- * long a request has waited for the store; with a bounded store, what takes longer is a `StoreError`.
+ * Access control on stores. One transaction admits all requests of a turn of the event loop. `waits` adds up the
+ * request's waits. Past the store's timeout, a step fails with `StoreError`.
  */
-export function createAccess(keys: KeyReader, usage: Usage) {
+export function createAccess(keys: KeyReader, usage: UsagePort) {
   const { within, measure } = createStoreTimeout(usage.bound)
   const admitInBatch = createTurnBatch(usage.admit)
   const consumeInBatch = createTurnBatch(usage.consume)
-  const refundInBatch = createTurnBatch(async (batch: Parameters<Usage['refund']>[0]) => {
+  const refundInBatch = createTurnBatch(async (batch: Parameters<UsagePort['refund']>[0]) => {
     await usage.refund(batch)
     return batch
   })
@@ -60,8 +60,8 @@ export function createAccess(keys: KeyReader, usage: Usage) {
     },
 
     /**
-     * Refunds an admitted request, once: its windows and its day are as if it had not been sent.
-     * `instants` are those of its decision. Rejects when the store fails; the request then stays counted.
+     * Refunds an admitted request. Call it once: it removes the request from its windows and its day. `instants`
+     * come from the decision. Rejects when the store fails; the request then stays counted.
      */
     async refund(
       waits: Waits,

@@ -68,10 +68,7 @@ function ruleOf({ id, plan }: Regular): LimitRule {
   return { subject: keySubject(id), window: windowOf(plan, 'burst'), daily: plan.daily }
 }
 
-/**
- * The rules that limit requests of `caller` from address `ip`. The requests of a day are counted by
- * key, those of `demo` by address.
- */
+/** The rules that limit requests of `caller` from address `ip`. Daily requests count by key; with `demo`, by address. */
 export function limitRulesOf(caller: Caller, ip: string): readonly LimitRule[] {
   if (caller.kind === 'regular') return [ruleOf(caller)]
   const { plan } = caller

@@ -4,7 +4,7 @@ import { DAY_MS, HOUR_MS, utcDay } from '../lib/time.ts'
 /** Days that are kept, including today. */
 export const HISTORY_DAYS = 90
 
-/** Seconds between two writes of what was counted in memory (contract F3). */
+/** Seconds between two writes of the counts in memory (contract F3). */
 export const FLUSH_SECONDS = 30
 
 /** The use of a key on a UTC day, see `utcDay`. */

@@ -54,7 +54,7 @@ export type ListedKey = Omit<KeySummary, 'lastSeenMs'> & {
   subnetsToday: number
   /** Networks of its callers. */
   clientsToday: number
-  /** When the overlap of each secret that was rotated out ends, in order; without those that have ended. */
+  /** When the overlap of each rotated secret ends, in order; without overlaps in the past. */
   oldSecretsUntil: readonly number[]
 }
 
@@ -78,7 +78,7 @@ export function keyState(
   return key.isEnabled ? 'active' : 'off'
 }
 
-/** What is changed of a key; what is left out stays. */
+/** Changes of a key. Omitted values stay. */
 export type KeyChanges = { label?: string; note?: string; plan?: string; expiresAt?: number | null }
 
 /** A key as it is stored, to be moved to another installation. */

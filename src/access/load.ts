@@ -11,8 +11,8 @@ export const hashesOf = ({ hash, oldSecrets }: StoredKey): Uint8Array[] => [
 ]
 
 /**
- * Why keys cannot be stored beside what is known. Keys of one call that are the same are found too: each
- * is known before the next is seen.
+ * Why keys cannot be stored beside the known keys and plans. It finds duplicates within a call, too, because each
+ * key becomes known before the next.
  */
 export function problemsOf(keys: readonly StoredKey[], { ids, idOf, plans }: Known): LoadProblem[] {
   return keys.flatMap((key, index): LoadProblem[] => {

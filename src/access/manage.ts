@@ -43,7 +43,7 @@ export class RuleError extends Error {
   }
 }
 
-/** Nobody knows whether a store has this secret, which nobody could read later. */
+/** The store may or may not have saved this secret. It cannot be read back. */
 export class UnknownSecret extends UnknownOutcome {
   readonly secret: string
 
@@ -53,7 +53,7 @@ export class UnknownSecret extends UnknownOutcome {
   }
 }
 
-/** What became of such a secret; it may be stored later, too, when a standby is back. `see` shows keys. */
+/** A message about such a secret: the store may still save it when a standby is back. `see` is where keys are listed. */
 export const unknownSecret = (see: string): string =>
   `may or may not be stored: it is once ${see} shows its beginning`
 
@@ -73,7 +73,7 @@ const FOREVER_MS = 100 * 365 * DAY_MS
 /** The plan of a new key that names none. */
 export const STANDARD_PLAN = 'standard'
 
-/** The end of a key, which must be in the future; `option` names what was given. */
+/** Checks the end of a key, which must be in the future. `option` names the value in the message. */
 export function futureExpiry(atMs: number, nowMs: number, option: string): number {
   if (atMs > nowMs && atMs < nowMs + FOREVER_MS) return atMs
   const message = `${option} must lie in the future, at most 100 years ahead`
@@ -198,7 +198,7 @@ export async function removeKey({ keys }: Registry, id: string): Promise<void> {
   throw new RuleError('key-not-revoked', `key ${id} is not revoked`)
 }
 
-/** A key with its plan, what it has used, and its use by day. @throws RuleError without one. */
+/** A key with its plan, its usage, and its use by day. @throws RuleError without one. */
 export async function factsOf({ keys, plans, usage }: Registry, id: string, nowMs: number) {
   const key = await findKey(keys, id, nowMs)
   const plan = (await plans.list()).find(({ name }) => name === (key.plan ?? TEMP_PLAN))

@@ -36,7 +36,7 @@ export type NetworkDecision =
       kind: 'refused'
       set: NetworkSet
       quota: number
-      /** Networks that the day has without this answer, and those that it would add. */
+      /** Networks of the day before this answer, and new networks of the answer. */
       used: number
       added: number
       /** Networks of the answer: more than `quota` if no day has room for it. */
@@ -51,13 +51,13 @@ type Compared = { used: number; lacking: ReadonlySet<string> }
 
 /** Reads and extends the sets of networks. `day` is a UTC day, see `utcDay`. */
 export interface NetworkTable {
-  /** How many networks a set has, and those of an answer that it lacks. */
+  /** How many networks a set has, and which networks of an answer it lacks. */
   compare(subject: Subject, set: NetworkSet, day: number, networks: readonly string[]): Compared
   addNetworks(subject: Subject, set: NetworkSet, day: number, networks: Iterable<string>): void
 }
 
 export const SETS: readonly NetworkSet[] = ['served', 'callers']
-/** The names of their quotas, those of a plan's limits. */
+/** The names of their quotas: the same as in a plan's limits. */
 const NAMES: { readonly [S in NetworkSet]: string } = { served: 'subnets', callers: 'clients' }
 
 /** The status of the quotas of a key on a UTC day; unlimited ones are left out. */
@@ -82,7 +82,7 @@ export const quotaStatuses = (
 /** A quota of the day: how many networks were used before, and how many an answer adds. */
 export type Addition = { set: NetworkSet; quota: number; used: number; added: number }
 
-/** Decides by what was used before; `usageOf` reads the usage that a retry of a refused answer meets. */
+/** Decides by the networks used before. `usageOf` reads the usage for the `Retry-After` of a refusal. */
 export function decide(
   { networks, rule, atMs, nowMs }: Consumption,
   additions: readonly Addition[],

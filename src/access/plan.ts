@@ -1,4 +1,4 @@
-/** Plans: what the keys of a plan may do, and those that are built in (contract B2, B4, B5). */
+/** Plans: the limits of their keys, and the built-in plans (contract B2, B4, B5). */
 
 /** What a plan grants; `null` is unlimited. */
 export type Plan = {
@@ -48,7 +48,7 @@ export const BUILT_IN_PLANS: readonly [Plan, ...Plan[]] = [
 
 export type PlanChanges = Pick<Plan, 'name'> & Partial<Plan>
 
-/** The plan of these that is changed, with its changes; what is left out stays, or is that of the built-in standard. */
+/** The plan after `changes`. Omitted values come from the existing plan, or from `standard` for a new one. */
 export const changedPlan = (plans: readonly Plan[], changes: PlanChanges): Plan => ({
   ...(plans.find(({ name }) => name === changes.name) ?? BUILT_IN_PLANS[0]),
   ...changes,

@@ -36,8 +36,8 @@ export interface KeyReader {
 }
 
 /**
- * What subjects have used, in order. `nowMs` is the time by the clock that decides their limits: that
- * of the caller, or of a database that machines share.
+ * The usage of subjects, in order. `nowMs` is the time by the clock that decides their limits: the caller's, or
+ * the shared database's.
  */
 export type Used = { usages: readonly Usage[]; nowMs: number }
 
@@ -48,8 +48,8 @@ export type Used = { usages: readonly Usage[]; nowMs: number }
  */
 export interface UsageStore {
   /**
-   * Decides admissions and records those admitted; durable once it returns or resolves. A decision that
-   * is a promise itself has to wait longer than those of the others.
+   * Decides admissions and records the admitted requests; durable once it returns or resolves. A decision may be a
+   * promise: it waits for a locked row and does not delay the others.
    */
   admit(batch: readonly Admission[], waited?: Waited): Awaitable<readonly Awaitable<Decision>[]>
   /** The longest that one request waits for it; a store that never waits has no bound. */
@@ -66,7 +66,7 @@ export interface UsageStore {
   refund(batch: readonly Admitted[]): Awaitable<void>
   /** Adds networks to the sets of the day, or refuses and adds nothing; durable likewise. */
   consume(batch: readonly Consumption[], waited?: Waited): Awaitable<readonly NetworkDecision[]>
-  /** What subjects have used, and the time by which that is judged; counts nothing. */
+  /** The usage of subjects, and the time by the clock that decides their limits; counts nothing. */
   peek(batch: readonly Subject[], nowMs: number): Awaitable<Used>
   /** How many networks a subject has on a UTC day; counts nothing. */
   countNetworks(
@@ -112,7 +112,7 @@ export interface Registry {
     set(id: string, changes: KeyChanges): Awaitable<boolean>
     /**
      * Gives a key a new secret. The present one and those before it end at `untilMs`, each at its own
-     * end if that is earlier; what has ended by `nowMs` is removed. False when no key has this id.
+     * end if that is earlier. Removes secrets that ended by `nowMs`. False when no key has this id.
      */
     rotate(id: string, key: string, untilMs: number, nowMs: number): Awaitable<boolean>
     /** Revokes a key permanently. False when no key has this id. */
@@ -123,7 +123,7 @@ export interface Registry {
     list(nowMs: number, ids?: readonly string[]): Awaitable<ListedKey[]>
     /** The next keys by id after one, at most so many. */
     scan(after: string, most: number, nowMs: number): Awaitable<KeySummary[]>
-    /** Of keys with a plan that end between two instants: those that end first, at most so many, and how many. */
+    /** Keys with a plan that end between two instants: at most `most` of them, the earliest end first, and their number. */
     ending(fromMs: number, untilMs: number, most: number): Awaitable<SomeKeys<EndingKey>>
     /** How many keys are not revoked, and how many were used today; reads neither all nor their use. */
     count(nowMs: number): Awaitable<{ total: number; usedToday: number }>

@@ -78,13 +78,13 @@ export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / S
  */
 export const instantOf = ({ latestMs }: Usage, nowMs: number): number => Math.max(nowMs, latestMs)
 
-type Judgement = ReturnType<typeof judge>
+type Applied = ReturnType<typeof applyRule>
 
 /**
  * Applies one rule to a request at the instant at which that counts. `counted` are the admissions in
  * the window, `oldestMs` the first of them; `waitMs` is counted on the clock itself (contract B3).
  */
-function judge(rule: LimitRule, usage: Usage, nowMs: number) {
+function applyRule(rule: LimitRule, usage: Usage, nowMs: number) {
   const { window, daily } = rule
   const { admissions } = usage
   const atMs = instantOf(usage, nowMs)
@@ -113,9 +113,9 @@ function countWithin(admissions: readonly number[], sinceMs: number, limit: numb
   return length - to
 }
 
-/** Adds the status of a rule's limits; `more` is 1 when the judged request was recorded. */
-function addStatus(limits: LimitStatus[], judgement: Judgement, more: 0 | 1): void {
-  const { rule, counted, oldestMs, requests, today, nowMs } = judgement
+/** Adds the status of a rule's limits; `more` is 1 when the request was recorded. */
+function addStatus(limits: LimitStatus[], outcome: Applied, more: 0 | 1): void {
+  const { rule, counted, oldestMs, requests, today, nowMs } = outcome
   const { window, daily } = rule
   if (window) {
     const used = counted + more
@@ -141,7 +141,7 @@ function addStatus(limits: LimitStatus[], judgement: Judgement, more: 0 | 1): vo
 /** The status of a rule's limits; counts no request. */
 export function limitStatus(rule: LimitRule, usage: Usage, nowMs: number): LimitStatus[] {
   const limits: LimitStatus[] = []
-  addStatus(limits, judge(rule, usage, nowMs), 0)
+  addStatus(limits, applyRule(rule, usage, nowMs), 0)
   return limits
 }
 
@@ -150,21 +150,21 @@ export function limitStatus(rule: LimitRule, usage: Usage, nowMs: number): Limit
  * Call it inside a transaction of the store behind `usage`.
  */
 export function admit(usage: UsageTable, { rules, nowMs }: Admission): Decision {
-  const judgements: Judgement[] = []
+  const outcomes: Applied[] = []
   let by: 'window' | 'daily' | null = null // a full window rather than a full day (contract A2)
   for (const rule of rules) {
-    const judgement = judge(rule, usage.read(rule.subject) ?? UNUSED, nowMs)
-    judgements.push(judgement)
-    if (judgement.isWindowFull) by = 'window'
-    else if (judgement.isDayFull) by ??= 'daily'
+    const outcome = applyRule(rule, usage.read(rule.subject) ?? UNUSED, nowMs)
+    outcomes.push(outcome)
+    if (outcome.isWindowFull) by = 'window'
+    else if (outcome.isDayFull) by ??= 'daily'
   }
   const limits: LimitStatus[] = []
   const instants: number[] = []
   let latestMs = nowMs
   let longestWaitMs = 0
-  for (const judgement of judgements) {
-    const { rule, atMs, requests, counted, waitMs } = judgement
-    addStatus(limits, judgement, by === null ? 1 : 0)
+  for (const outcome of outcomes) {
+    const { rule, atMs, requests, counted, waitMs } = outcome
+    addStatus(limits, outcome, by === null ? 1 : 0)
     if (by === null) usage.record(rule.subject, atMs, requests + 1, counted + 1)
     instants.push(atMs)
     latestMs = Math.max(latestMs, atMs)
@@ -187,4 +187,4 @@ export function refund(
 
 /** How long a rule's window alone would still refuse, in milliseconds. */
 export const windowWaitMs = (rule: LimitRule, usage: Usage, nowMs: number): number =>
-  judge({ ...rule, daily: null }, usage, nowMs).waitMs
+  applyRule({ ...rule, daily: null }, usage, nowMs).waitMs

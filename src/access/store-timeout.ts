@@ -3,7 +3,7 @@
  * Work that takes longer goes on; the request does not wait for its end.
  */
 import type { Awaitable } from '../lib/awaitable.ts'
-import { inTime } from '../lib/clock.ts'
+import { rejectAfter } from '../lib/clock.ts'
 
 /** The bound of a store; `failure` makes the error of a request that has waited too long. */
 export type WaitBound = { msMax: number; elapsedMs: () => number; failure: () => Error }
@@ -29,7 +29,7 @@ export function createStoreTimeout(bound: WaitBound | undefined) {
   /** Also rejects with `failure` when `work` takes longer than is left. */
   const within = <T>(waits: Waits, work: Awaitable<T>): Awaitable<T> =>
     work instanceof Promise
-      ? measure(waits, inTime(work, Math.max(0, msMax - waits.waitedMs), failure))
+      ? measure(waits, rejectAfter(work, Math.max(0, msMax - waits.waitedMs), failure))
       : work
   return { within, measure }
 }

@@ -27,10 +27,11 @@ export type Answer = Totals & {
 /** A body or a part of one: short ASCII as text, which a `Response` takes in less time than bytes. */
 export type Content = string | Uint8Array
 /** Contents of this length or more are sent as bytes, see `http/reply.ts`. */
-export const LONG_MIN = 14 * 1024
+export const SENT_AS_BYTES_MIN = 14 * 1024
 
 function contentOf(byteText: string): Content {
-  const isText = byteText.length < LONG_MIN && Buffer.byteLength(byteText) === byteText.length
+  const isText =
+    byteText.length < SENT_AS_BYTES_MIN && Buffer.byteLength(byteText) === byteText.length
   return isText ? byteText : encodeByteText(byteText)
 }
 

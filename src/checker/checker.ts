@@ -7,7 +7,7 @@ import type { CandidateRow } from '../feeds/candidates.ts'
 import type { Clock, Later } from '../lib/clock.ts'
 import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
-import { counted } from '../lib/plural.ts'
+import { formatCount } from '../lib/plural.ts'
 import { SECOND_MS, utcDay } from '../lib/time.ts'
 import type { Address, IncomingProxy } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'
@@ -182,7 +182,7 @@ export function createChecker(options: CheckerOptions) {
     const finished = Object.assign(check, { endedMs: now(), at: clock(), result })
     if (result.kind === 'alive') return results.add(finished)
     confirmation.add(finished)
-    results.awaitConfirmation(finished)
+    results.postponeUnconfirmed(finished)
   }
 
   // -----------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ export function createChecker(options: CheckerOptions) {
       saidSlow = !saidSlow
       log.say(
         saidSlow
-          ? `the rate of ${perSecond}/s cannot keep the ${counted(queues.living)} living fresh: ${neededRate}/s would`
+          ? `the rate of ${perSecond}/s cannot keep the ${formatCount(queues.living)} living fresh: ${neededRate}/s would`
           : 'the rate keeps the living fresh again',
       )
     }

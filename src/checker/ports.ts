@@ -102,7 +102,7 @@ export type Candidate = {
   okAtMs: number | null
   /** The type from a file or the list; `null`: unknown. */
   hint: ProxyType | null
-  /** When it was first parsed of. */
+  /** When the checker first saw the address. */
   addedMs: number
   /** Failures since the last success. */
   streak: number

@@ -156,8 +156,8 @@ export function createResults({ store, list, placing, random, perSecond }: Resul
 
     /** Adds results that count. */
     add: (...checks: FinishedCheck[]): void => void finished.push(...checks),
-    /** A failure has to wait for the judge. */
-    awaitConfirmation(check: FinishedCheck): void {
+    /** Saves the next check time now, so that a killed checker does not repeat the check at once. */
+    postponeUnconfirmed(check: FinishedCheck): void {
       const untilMs = candidateAfter(check, 0).nextAtMs
       awaitingConfirmation.push({ id: check.candidate.id, untilMs, asItIs: false })
     },
@@ -166,8 +166,8 @@ export function createResults({ store, list, placing, random, perSecond }: Resul
     waiting: (): number => finished.length + unwanted.length,
 
     /**
-     * Writes results; returns the batch that is saved, `null` when there is none. @throws `StoreError`, or the
-     * reason of `signal`: then nothing has changed.
+     * Writes results. Returns the saved batch, or `null` when there was nothing to save. @throws `StoreError`, or
+     * the reason of `signal`. The results then stay for the next call, which may write rows to the list again.
      */
     async write(
       postponed: readonly Postponed[],

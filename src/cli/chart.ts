@@ -1,5 +1,5 @@
 /** Drawing numbers for a terminal: rows of bars, and one line of columns. Pure. */
-import { counted } from '../lib/plural.ts'
+import { formatCount } from '../lib/plural.ts'
 
 /** The widest bar, in characters. */
 const WIDTH = 40
@@ -25,10 +25,10 @@ export function columns(values: readonly number[]): string {
 export function bars(rows: readonly (readonly [name: string, value: number])[]): string {
   const most = Math.max(0, ...rows.map(([, value]) => value))
   const nameWidth = Math.max(0, ...rows.map(([name]) => Bun.stringWidth(name)))
-  const width = counted(most).length
+  const width = formatCount(most).length
   const lines = rows.map(([name, value]) => {
     const padded = name + ' '.repeat(nameWidth - Bun.stringWidth(name))
-    return `  ${padded}  ${counted(value).padStart(width)}  ${bar(value, most)}`.trimEnd()
+    return `  ${padded}  ${formatCount(value).padStart(width)}  ${bar(value, most)}`.trimEnd()
   })
   return lines.map(line => `${line}\n`).join('')
 }

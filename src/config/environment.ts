@@ -54,7 +54,7 @@ export type Pager = { command: string; env: Environment }
 export const pagerOf = (env: Environment = process.env): Pager | null =>
   env.PAGER ? { command: env.PAGER, env: { LESS: 'FRX', ...env } } : null
 
-/** Bun's own variables except those that shells and container images set for other reasons. */
+/** Bun's own variables, except the ones that shells and container images set for other reasons. */
 const STEERING = /^BUN_(?!INSTALL|RUNTIME_TRANSPILER_CACHE_PATH$|TMPDIR$|WHICH_IGNORE_CWD$)/
 
 /** The name of a variable that gives the runtime other code, options or a debugger. */

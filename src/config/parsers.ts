@@ -194,7 +194,7 @@ export const readOrigins = (given: string): Origins => {
 function originOf(given: string): string {
   const isOrigin = /^[a-z][a-z\d+.-]*:\/\/[^/?#@*\\\s]+$/i.test(given)
   if (!isOrigin || !URL.canParse(given)) return expect(ORIGINS)
-  // URL gives no origin for schemes that it does not know, such as those of browser extensions.
+  // URL gives no origin for unknown schemes, such as `chrome-extension:`.
   const { origin } = new URL(given)
   return origin === 'null' ? given.toLowerCase() : origin
 }
@@ -250,8 +250,8 @@ export function requirePlanName(name: string, what: string): void {
 }
 
 /**
- * A regular key that the operator has chosen, long enough that nobody guesses it (contract B1). Rejects strings
- * that no client could send as a key, and those that mean another kind of key.
+ * A regular key that the operator has chosen, too long to guess (contract B1). Rejects strings that no client could
+ * send as a key, and the names of other kinds of keys.
  */
 export const readKey = (given: string): string => {
   const usable = /^[^\s\p{Cc}]{16,256}$/u.test(given)

@@ -126,7 +126,7 @@ export const SETTINGS = {
     read: parsers.readSiteName,
   },
   contact: link('where pages say that you are reached: http, https or mailto'),
-  keyUrl: link('where pages send who wants a key: http, https or mailto'),
+  keyUrl: link('URL of the "Get a key" link: http, https or mailto'),
   adminListen: {
     value: 'ADDRESS',
     help: 'where the console and /metrics listen, as --listen; off unless given',
@@ -252,7 +252,7 @@ export const SETTINGS = {
     help: 'where it is asked by TLS, such as https://judge.example.com',
     read: parsers.readJudge('https:'),
   },
-  judgeCa: file('who vouches for the certificate of the judge, in PEM, in place of the system'),
+  judgeCa: file('CA certificate (PEM) for the judge; replaces the system CAs'),
   once: flag('end when each address that is due was checked once'),
   get: choice(
     'FORM',

@@ -44,12 +44,12 @@ export function spawnSuccessor() {
   accessSync(PROGRAM_FILE, constants.X_OK)
   return Bun.spawn(['/bin/sh', '-c', GUARD, 'sh', ...program], {
     env: successorEnvironment(),
-    // As 0 to 2 they would become blocking in this process too, and a log that nobody reads would halt it.
+    // Stdio goes to 3–5. As 0–2 the child would make it blocking here too, and an unread log would halt this process.
     stdio: ['ignore', 'ignore', 'ignore', 0, 1, 2],
   })
 }
 
-/** How a child has ended: its last line, and what it said on stderr; if that is nothing, how it ended. */
+/** The end of a child: its last line, and its stderr; if that is empty, its exit status or signal. */
 type TaskEnd = { isDone: boolean; stdout: string; stderr: string }
 
 type OnLine = (line: string) => Promise<void>

@@ -88,7 +88,7 @@ export type AttemptContext = FetchContext & {
   /** Whether the list is empty, and its mark, see `ProxyWriter`. */
   readList: () => Awaitable<{ isEmpty: boolean; mark: string }>
   /** @throws CommandError saying why the list is as it was. */
-  importFeed(task: ImportTask, fd: number | null, signal: AbortSignal): Promise<Imported>
+  runImport(task: ImportTask, fd: number | null, signal: AbortSignal): Promise<Imported>
   /** The settings that an import depends on. */
   settings: { geoip: readonly string[]; providerService: string }
   random?: () => number
@@ -99,7 +99,7 @@ export type Attempts = ReturnType<typeof createAttempts>
 
 /** The attempts of one process: one at a time for each feed, and one import at a time. */
 export function createAttempts(context: AttemptContext) {
-  const { openStore, readList, importFeed, settings, clock } = context
+  const { openStore, readList, runImport, settings, clock } = context
   const { random = Math.random, later = timerLater } = context
   const running = new Map<string, Promise<FeedState>>()
   const fetchTurn = createTurns(FETCHES_MAX)
@@ -142,7 +142,7 @@ export function createAttempts(context: AttemptContext) {
       const { fd, sent } = fetched
       const task = { feed, sent, rowsBefore: before.rows }
       const imported = await importTurn(() =>
-        within(IMPORT_MS_MAX, '5 minutes to import', signal, each => importFeed(task, fd, each)),
+        within(IMPORT_MS_MAX, '5 minutes to import', signal, each => runImport(task, fd, each)),
       ).finally(() => fd !== null && closeSync(fd))
       onMessages(imported.messages)
       const validators = imported.hasRowsAhead ? NOTHING_KNOWN : fetched.validators

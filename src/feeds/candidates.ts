@@ -60,12 +60,12 @@ export function candidateAttempts(
   take: (rows: readonly CandidateRow[]) => Awaitable<unknown>,
   settings: ProcessSettings,
   program?: readonly string[],
-): Pick<AttemptContext, 'readList' | 'importFeed' | 'settings'> {
+): Pick<AttemptContext, 'readList' | 'runImport' | 'settings'> {
   const mark = crypto.randomUUID() // no state has it yet
   return {
     settings,
     readList: () => ({ isEmpty: false, mark }),
-    importFeed(task, fd, signal) {
+    runImport(task, fd, signal) {
       const failed = new AbortController()
       const onLine = async (line: string): Promise<void> => {
         if (failed.signal.aborted) return

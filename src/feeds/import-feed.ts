@@ -15,7 +15,7 @@ import { IN_FUTURE } from '../import/row.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError } from '../lib/errors.ts'
 import { bytesOf } from '../lib/files.ts'
-import { counted, several } from '../lib/plural.ts'
+import { formatCount, several } from '../lib/plural.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import type { ImportTx } from '../proxies/store.ts'
 import { type Feed, inFeedLine } from './feed.ts'
@@ -89,7 +89,7 @@ export async function importFeed(
     let found = 0
     const count = (): void => {
       found += 1
-      if (found > rowsMax) throw new CommandError(`has more than ${counted(rowsMax)} rows`)
+      if (found > rowsMax) throw new CommandError(`has more than ${formatCount(rowsMax)} rows`)
     }
     const observer: ImportObserver = {
       progress: count,

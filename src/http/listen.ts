@@ -103,9 +103,8 @@ const hasEndlessBody = ({ headers, method }: Request): boolean =>
   (METHODS.includes(method) && Number(headers.get('content-length')) > REQUEST_BODY_MAX_BYTES)
 
 /**
- * One read of a connection may bring ten thousand pipelined requests, and Bun handles all before it turns to other
- * connections. If a response waits for a later turn of the event loop, Bun closes the connection instead. A promise may
- * resolve within the turn, for example for a wrong key.
+ * Every response waits for the next turn. Bun then closes a connection that pipelines, so it cannot block the others.
+ * Awaiting the response is not enough: its promise may resolve within the turn, for example for a wrong key.
  */
 const laterTurn = oncePerTurn(nextTurn)
 

@@ -3,7 +3,7 @@
  * becomes a `Response`.
  */
 import type { LimitStatus } from '../access/rate-limit.ts'
-import { LONG_MIN, type Sent } from '../api/answer.ts'
+import { SENT_AS_BYTES_MIN, type Sent } from '../api/answer.ts'
 import { ApiError, ERRORS, errorBody } from '../api/errors.ts'
 import { FORMS, OUTPUT_KINDS, type Output } from '../api/render.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -120,8 +120,8 @@ export type StreamBody = {
 export type Reply = {
   status: number
   /**
-   * With `COMMON_HEADERS`. Replies share these objects: `responseOf` sets what a response has besides, and
-   * `Response` copies them, which takes a third of the time that it takes to read an object of fields.
+   * With `COMMON_HEADERS`. Replies share this object. `responseOf` sets the fields of one request in it, and
+   * `Response` copies it: three times as fast as copying a plain object.
    */
   headers: Headers
   body: Body
@@ -191,7 +191,7 @@ function contentOf(body: Body): string | Uint8Array | ReadableStream<Uint8Array>
   if (body.kind !== 'whole') return null
   const { content } = body
   if (content === '') return null // a status without a body, such as 204, allows no other
-  return content.length < LONG_MIN ? content : inOneWrite(content)
+  return content.length < SENT_AS_BYTES_MIN ? content : inOneWrite(content)
 }
 
 /**

@@ -7,7 +7,7 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, chunksUntilAborted, nextTurn } from '../lib/errors.ts'
 import { bytesOfFile } from '../lib/files.ts'
 import { isInternal } from '../lib/ip.ts'
-import { counted, several } from '../lib/plural.ts'
+import { formatCount, several } from '../lib/plural.ts'
 import { printable } from '../lib/redact.ts'
 import type { IncomingProxy, ProxyType } from '../proxies/proxy.ts'
 import type { ListSizes } from '../proxies/store.ts'
@@ -89,7 +89,7 @@ const KEPT_SHARE_MIN = 1 / 2
 /** Why a list must not be replaced by one of this size, as a predicate; `null`: it may. */
 export const shrinkProblem = ({ before, after }: ListSizes): string | null =>
   before >= GUARDED_ROWS_MIN && after < before * KEPT_SHARE_MIN
-    ? `would shrink the list from ${counted(before)} rows to ${counted(after)}`
+    ? `would shrink the list from ${formatCount(before)} rows to ${formatCount(after)}`
     : null
 
 /** What an import has read. `read` counts all rows; those that are `skipped` their source marks as dead. */
@@ -154,9 +154,9 @@ function missingSentence(read: number, reasons: ReadonlyMap<string, number>): st
   const shown = mostFirst(reasons).slice(0, REASONS_SHOWN)
   const rest = shown.reduce((left, [, rows]) => left - rows, missing)
   if (rest > 0) shown.push(['other reasons', rest])
-  const parts = shown.map(([reason, rows]) => `${counted(rows)}: ${reason}`)
+  const parts = shown.map(([reason, rows]) => `${formatCount(rows)}: ${reason}`)
   const verb = missing === 1 ? 'is' : 'are'
-  return `${counted(missing)} of ${several(read, 'row')} ${verb} missing (${parts.join('; ')})`
+  return `${formatCount(missing)} of ${several(read, 'row')} ${verb} missing (${parts.join('; ')})`
 }
 
 /** Guesses the type from the name of a file or its folder: `socks5.txt`, `socks4/data.txt`. */
@@ -369,7 +369,7 @@ export async function importSources(
     const [reason = '', missing = 0] = rows.mainReason() ?? []
     const lost = counts.rejected + counts.skipped - before.rejected - before.skipped
     if (read > 0 && lost === read) {
-      const share = `${counted(missing)} of ${counted(read)}`
+      const share = `${formatCount(missing)} of ${formatCount(read)}`
       throw new CommandError(
         `${name}: no row is usable, ${share} because ${reason}; nothing was imported`,
       )

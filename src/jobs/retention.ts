@@ -2,7 +2,7 @@
 
 import type { UsageStore } from '../access/ports.ts'
 import type { Clock } from '../lib/clock.ts'
-import { counted } from '../lib/plural.ts'
+import { formatCount } from '../lib/plural.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
 import { type Job, type OnFailure, repeatInSlices } from './runner.ts'
@@ -26,7 +26,7 @@ export function retainProxies(
     removed += slice.removed
     if (slice.mayRemain) return true
     if (removed >= MANY_ROWS) {
-      say(`removed ${counted(removed)} proxies, last checked longer ago than --retain`)
+      say(`removed ${formatCount(removed)} proxies, last checked longer ago than --retain`)
     }
     removed = 0
     return false

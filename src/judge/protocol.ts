@@ -132,7 +132,7 @@ type Lie = 'not the judge' | 'forged' | 'replayed' | 'altered'
 const isSame = (one: Uint8Array, other: Uint8Array): boolean =>
   one.length === other.length && timingSafeEqual(one, other)
 
-/** Reads the answer to a token of ours, or finds what is wrong with the body. */
+/** Reads the answer to a token of ours, or returns why the body is a lie. */
 export function readAnswer(keys: Keys, token: string, body: Buffer): Answer | Lie {
   const lineEnd = body.indexOf(NEWLINE)
   const payloadStart = lineEnd + 1 + SIGNATURE_CHARACTERS + 1

@@ -1,7 +1,7 @@
-/** Maps with a bound, and keeping out of them what is asked for only once. */
+/** Maps with a bound, and a filter that keeps keys out of them that are used only once. */
 import { LRUCache } from 'lru-cache'
 
-/** Keeps what was used last: a map of `entriesMax` entries, or of sizes that add up to it; `dispose` gets values that leave it. */
+/** An LRU map of `entriesMax` entries, or of sizes that add up to it. It passes removed values to `dispose`. */
 export const createBoundedMap = <Key extends {}, Value extends {}>(
   entriesMax: number,
   dispose?: (value: Value) => void,
@@ -35,13 +35,12 @@ const BUCKETS = 32_768
 const WAYS = 4
 
 /**
- * A doorkeeper, as the cache policy TinyLFU calls it: returns whether it was called with `key`
- * before, not long ago. What is asked for once is not worth storing: it costs memory and time, and
- * displaces what is asked for often. So a map behind a doorkeeper stores a key the second time.
+ * A doorkeeper, as the cache policy TinyLFU calls it: returns whether it was recently called with `key`. A map
+ * behind it stores a key the second time. A key that is used once would cost memory and time, and evict keys that
+ * are used often.
  *
- * A key is known by its hash, in the bucket that the hash leads to. Four later keys of that bucket
- * displace it (with one place for each, two keys that are asked for in turn would displace each
- * other forever); a key with the same hash passes at once. Neither changes what is right to store.
+ * It stores the hash of a key in a bucket. Four later keys of the bucket evict it: with one place a bucket, two
+ * alternating keys would evict each other forever. A key with the same hash passes at once, which does no harm.
  */
 export function createDoorkeeper(buckets = BUCKETS): (key: string) => boolean {
   const hashes = new Uint32Array(buckets * WAYS)

@@ -55,7 +55,7 @@ export function orAfter<T>(promise: Promise<T>, ms: number, later = timerLater):
 }
 
 /** Resolves as `work` does; rejects when its time is over, `null` for any, and then calls `onLate`. */
-export function inTime<T>(
+export function rejectAfter<T>(
   work: Promise<T>,
   ms: number | null,
   late: () => Error,

@@ -25,7 +25,7 @@ export class CommandError extends Error {
  */
 export class StoreError extends Error {
   override readonly name = 'StoreError'
-  /** Whether the stored data is not what was written, and will not recover without help. */
+  /** Whether the stored data is damaged. An operator has to repair it. */
   readonly isDamage: boolean
 
   constructor(
@@ -38,8 +38,8 @@ export class StoreError extends Error {
 }
 
 /**
- * The failure of a store of which nobody knows whether it has done what it was asked: the connection was lost,
- * or the wait was given up. It must not be asked again.
+ * The connection was lost, or the call timed out: the store may or may not have done the work. Do not retry the
+ * call.
  */
 export class UnknownOutcome extends StoreError {}
 

@@ -10,7 +10,7 @@ import { unreadable } from './errors.ts'
 
 const CHUNK_BYTES = 64 * 1024
 
-/** @throws Error saying what it is, unless it is a regular file. */
+/** @throws Error unless it is a regular file; the message names its type. */
 export function requireRegular(found: Stats): void {
   if (found.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
   if (!found.isFile()) throw new Error('it is not a regular file')
@@ -49,8 +49,8 @@ export function openUnnamed(dir: string): number {
 }
 
 /**
- * The bytes of an open file. A stream of `node:fs` that is ended early would close the descriptor, too,
- * later: by then its number may be that of another file or a connection.
+ * The bytes of an open file. A `node:fs` stream that ends early closes the descriptor later. By then, another file or
+ * connection may have the same number.
  */
 export async function* bytesOf(fd: number): AsyncIterable<Uint8Array> {
   for (let at = 0; ; ) {

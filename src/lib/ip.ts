@@ -109,7 +109,7 @@ for (const [network, bits] of [
   ['172.16.0.0', 12],
   ['192.168.0.0', 16],
   ['64:ff9b:1::', 48],
-  ['2001::', 32], // Teredo: the address of its client is hidden, that of a server in the internet is not
+  ['2001::', 32], // Teredo: hides the address of the client, and contains the public address of a server
   ['fc00::', 7],
   ['fe80::', 10],
   ['fec0::', 10],

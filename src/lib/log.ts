@@ -99,7 +99,7 @@ export function createLines(output: Output, say: Say, waitingMax = WAITING_MAX) 
 
   function failed(error: unknown): void {
     if (codeOf(error) !== 'EPIPE') return drop(batch, reasonOf(error))
-    isOpen = false // nobody can ever read what is written
+    isOpen = false // the pipe's reader has gone, and there will be no other
     waiting = ''
     dropped = 0
     say(CLOSED)
@@ -128,7 +128,7 @@ export function createLines(output: Output, say: Say, waitingMax = WAITING_MAX) 
       flush()
       await writing
     },
-    /** Drops what is not written, and says how many lines were dropped. */
+    /** Drops the lines that are not written yet, and logs how many. */
     close(): void {
       if (isOpen && batch + waiting !== '') drop(batch + waiting, 'stdout was not read')
       isOpen = false

@@ -1,11 +1,11 @@
 /** Numbers in sentences for the operator. Pure. */
 
 /** `1,234` */
-export const counted = (n: number): string => n.toLocaleString('en-US')
+export const formatCount = (n: number): string => n.toLocaleString('en-US')
 
 /** `1 server`, `2 servers` */
 export const several = (n: number, thing: string, things = `${thing}s`): string =>
-  `${counted(n)} ${n === 1 ? thing : things}`
+  `${formatCount(n)} ${n === 1 ? thing : things}`
 
 const UNITS = [
   ['day', 86_400],

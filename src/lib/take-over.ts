@@ -171,7 +171,7 @@ export async function offerTakeOver({ dir, address, me, share, say }: Offer) {
 
   const server = createServer(socket => {
     void converse(socket).finally(() => {
-      if (socket !== newcomer) socket.destroy() // that of the newcomer ends when this server stops listening
+      if (socket !== newcomer) socket.destroy() // the newcomer's socket ends when this server stops listening
     })
   })
   const failure = await new Promise<string | null>(resolve => {

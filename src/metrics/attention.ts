@@ -7,7 +7,7 @@ import type { Registry, SomeKeys } from '../access/ports.ts'
 import type { CheckerStatus } from '../checker/ports.ts'
 import { describeFailure, type FeedState, isForgotten } from '../feeds/store.ts'
 import { finding, type Result } from '../lib/findings.ts'
-import { counted, several, spanOf } from '../lib/plural.ts'
+import { formatCount, several, spanOf } from '../lib/plural.ts'
 import { DAY_MS, formatDay, MINUTE_MS, SECOND_MS, utcDay } from '../lib/time.ts'
 import {
   describeFresh,
@@ -72,7 +72,7 @@ const row = <F extends keyof Facts>(
   },
 })
 
-const percent = (share: number): string => `${counted(Math.floor(share * 100))}%`
+const percent = (share: number): string => `${formatCount(Math.floor(share * 100))}%`
 
 /** How many keys a reason names; it counts further ones. */
 export const NAMED_KEYS = 3
@@ -112,7 +112,7 @@ export const describeDistance = (distanceMs: number): string =>
 /** Enough for the files that SQLite keeps beside its databases, and for a new one. */
 const INODES_MIN = 16
 
-const megabytes = (bytes: number): string => `${counted(Math.ceil(bytes / 1e6))} MB`
+const megabytes = (bytes: number): string => `${formatCount(Math.ceil(bytes / 1e6))} MB`
 export const describeSpace = ({ freeBytes, neededBytes }: Space): string =>
   `${megabytes(freeBytes)} are free on the disk; an import may take ${megabytes(neededBytes)}`
 function spaceProblems(space: Space): string[] {
@@ -141,7 +141,8 @@ function checkerProblems(status: CheckerStatus, nowMs: number): string[] {
   }
   if (coverage === null || coverage >= COVERAGE_MIN || at - startedMs < CHECKER_STARTED_MS)
     return []
-  const rate = neededRate === null ? '' : `; a --rate of ${counted(neededRate)}/s would find them`
+  const rate =
+    neededRate === null ? '' : `; a --rate of ${formatCount(neededRate)}/s would find them`
   return [`only ${percent(coverage)} of the living were found alive within ten minutes${rate}`]
 }
 
@@ -161,7 +162,7 @@ const ROWS = {
   not_found: row('requests', '#log?code=PROXIES_NOT_FOUND', ({ all, notFound }) =>
     notFound > all * 0.2
       ? [
-          `${counted(notFound)} of ${several(all, 'request')} in the last five minutes ` +
+          `${formatCount(notFound)} of ${several(all, 'request')} in the last five minutes ` +
             `(${percent(notFound / all)}) found nothing: 404 PROXIES_NOT_FOUND`,
         ]
       : [],
@@ -173,7 +174,7 @@ const ROWS = {
     ofKeys(
       keys.filter(key => shareOf(key) > 0.05),
       key =>
-        `was refused ${counted(key.refused)} of ${several(key.requests, 'request')} in the last hour ` +
+        `was refused ${formatCount(key.refused)} of ${several(key.requests, 'request')} in the last hour ` +
         `(${percent(shareOf(key))}) by a limit`,
     ),
   ),
@@ -200,11 +201,11 @@ const ROWS = {
     nodes.flatMap(({ node, address, lagSeconds, silentSeconds }) => {
       const name = `${node} (${address})`
       if (silentSeconds > SILENT_SECONDS_MAX) {
-        const ago = `${counted(Math.round(silentSeconds))} s ago`
+        const ago = `${formatCount(Math.round(silentSeconds))} s ago`
         return [`${name} was last seen ${ago}: it was killed, or answers 503`]
       }
       if (lagSeconds <= LAG_SECONDS_MAX) return []
-      return [`${name} lags by ${counted(Math.round(lagSeconds))} s: its stderr says why`]
+      return [`${name} lags by ${formatCount(Math.round(lagSeconds))} s: its stderr says why`]
     }),
   ),
   checker: row('checker', OVERVIEW, checkerProblems),
@@ -243,7 +244,7 @@ export const judgeChecks = (tally: Tally, origin: string, nowMs: number): Result
 export function judgeChecker(status: CheckerStatus | null, nowMs: number): Result {
   if (status === null) return finding([], 'no checker has run')
   const { living, down, raw } = status.queues
-  const queues = `${counted(living)} living, ${counted(down)} down, ${counted(raw)} never alive`
+  const queues = `${formatCount(living)} living, ${formatCount(down)} down, ${formatCount(raw)} never alive`
   return finding(sentencesOn({ checker: status }, nowMs), queues)
 }
 

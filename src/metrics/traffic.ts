@@ -20,7 +20,7 @@ export type RouteTraffic = {
   bytes: number
 }
 
-/** Admitted requests by kind of key, and those that were refunded. */
+/** Admitted requests by kind of key, and refunded requests. */
 export type AdmissionCounts = { [kind in Caller['kind']]: number } & { refunded: number }
 
 export type AllTraffic = {

@@ -5,7 +5,7 @@
  */
 import type { SQL, TransactionSQL } from 'bun'
 import { eachHost, TLS_FILES } from '../config/parsers.ts'
-import { inTime } from '../lib/clock.ts'
+import { rejectAfter } from '../lib/clock.ts'
 import { StoreError, reasonOf as systemReason, UnknownOutcome } from '../lib/errors.ts'
 import { readRegularFile } from '../lib/files.ts'
 import { SECOND_MS } from '../lib/time.ts'
@@ -248,7 +248,7 @@ export function availabilityOf(options: ConnectionOptions) {
     const { opened, end } = openFirst(options, PROBE_MS_MAX)
     try {
       const answer = opened.then(({ sql }) => sql.unsafe('select 1'))
-      await inTime(answer, PROBE_MS_MAX, () => new StoreError(NO_ANSWER))
+      await rejectAfter(answer, PROBE_MS_MAX, () => new StoreError(NO_ANSWER))
       timer = undefined
       away = null
     } catch (failure) {
@@ -329,7 +329,7 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     })
     const late = () => noAnswer(shown)
     try {
-      return await inTime(done, ms, late, () => leave(NO_ANSWER))
+      return await rejectAfter(done, ms, late, () => leave(NO_ANSWER))
     } catch (failure) {
       if (failure instanceof NotOpened && timeoutMs !== null) leave(failure.message)
       else if (isConnectionFailure(failure)) lose(used)

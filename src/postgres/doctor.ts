@@ -13,7 +13,7 @@ import {
   right,
   wrong,
 } from '../lib/findings.ts'
-import { counted, several } from '../lib/plural.ts'
+import { formatCount, several } from '../lib/plural.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import {
   describeDistance,
@@ -236,7 +236,7 @@ export function judgeNodes(nodes: readonly NodeState[]): Result {
       ;(silentSeconds > SILENT_SECONDS_MAX ? notes : problems).push(problem)
     } else if (lagSeconds > LAG_SECONDS_NOTED) {
       // It has followed the keys, so it answers requests.
-      notes.push(`${name} lags by ${counted(Math.round(lagSeconds))} s: it is copying the list`)
+      notes.push(`${name} lags by ${formatCount(Math.round(lagSeconds))} s: it is copying the list`)
     } else if (version < newest) {
       notes.push(`${name} has version ${version} of the list, the newest is ${newest}`)
     }

@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ReservedSQL } from 'bun'
-import { inTime } from '../lib/clock.ts'
+import { rejectAfter } from '../lib/clock.ts'
 import { CommandError, orAborted, StoreError, UnknownOutcome } from '../lib/errors.ts'
 import { MINUTE_MS, toSeconds } from '../lib/time.ts'
 import { FUTURE_SECONDS_MAX } from '../proxies/freshness.ts'
@@ -240,7 +240,7 @@ function createSession(
     /** Commits. One that waits for a standby is done when that is back, though nobody waits any more. */
     async commit(): Promise<void> {
       const late = () => noAnswer(connection.shown)
-      await inTime(run('commit'), COMMIT_MS_MAX, late, connection.renew).catch(error => {
+      await rejectAfter(run('commit'), COMMIT_MS_MAX, late, connection.renew).catch(error => {
         if (error instanceof UnknownOutcome) throw new UnknownOutcome(error.message + MAY_BE_MADE)
         if (error !== signal.reason || !(error instanceof CommandError)) throw error
         const kept = 'the database has made the import or not, but no part of it'

@@ -1,7 +1,7 @@
 /**
  * The filters of a list of proxies: one table, from which parameters of a query are validated, decoded
  * and documented, `filters` of the envelope written, SQL built and rows in memory matched. What each
- * filter means is in the contract, A4. The order is that of spec 4.1, and of SQL conditions.
+ * filter means is in the contract, A4. The order is the same as in spec 4.1, and in SQL conditions.
  */
 import {
   chosenOf,
@@ -33,7 +33,7 @@ import { AT, countryToNumber, idOf, portOf, ROW_COLUMNS, type Row } from './row.
 const COUNTRY_MODES = ['include', 'except'] as const
 type CountryMode = (typeof COUNTRY_MODES)[number]
 
-/** Orders of an answer (contract F1); `checked` is that of A4, and the default. */
+/** Orders of an answer (contract F1). `checked` is the default, and the order of A4. */
 export const SORTS = ['checked', 'ping', 'speed', 'works', 'random'] as const
 export type Sort = (typeof SORTS)[number]
 
@@ -146,7 +146,7 @@ type Shown = string | number | null
 
 /** A parameter of a query, and what the documentation says of it. */
 export type ParameterRule = Text & {
-  /** A function gets the names of which one is that of the provider's service. */
+  /** A function gets the names of services, which include the provider's. */
   schema: Parameter | ((names: readonly string[]) => Parameter)
   example: unknown
   /** What is the same as leaving the parameter out. */
@@ -366,7 +366,7 @@ type Rules = typeof FILTERS
 /** The filters of a query. Empty lists and `null` are no condition. */
 export type Filter = { [Name in keyof Rules as Rules[Name]['field']]: Rules[Name]['none'] }
 
-/** A rule of any filter; its methods take what its own field holds. */
+/** A rule of any filter. Its methods take the value of its own field. */
 type AnyRule = Rule<keyof Filter, Filter[keyof Filter]>
 
 /** The rules by the names of their parameters, in the order of the table. */
@@ -414,7 +414,7 @@ const asShown = (value: Filter[keyof Filter]): Shown =>
 
 const CONDITIONS = RULES.filter(([, { condition }]) => condition !== undefined)
 
-/** What a filter asks of a row, but for its age; `rest` is without what the parameter `decided` asks. */
+/** The conditions of a filter, without its age. `rest` also omits that of `decided`, which the index checks. */
 export function conditionsOf(
   filter: Filter,
   options: ConditionOptions,

@@ -1,5 +1,5 @@
 /** How fresh a list is, and what of it lies in the future (contract B10). */
-import { counted } from '../lib/plural.ts'
+import { formatCount } from '../lib/plural.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from './filter.ts'
 
@@ -29,9 +29,9 @@ export const isStale = ({ newest }: ListChecks, nowMs: number): boolean =>
 
 export function describeFresh({ rows, newest, recent }: Tally, nowMs: number): string {
   const age = Math.max(0, Math.round(nowMs / SECOND_MS - (newest ?? 0)))
-  const last = `the newest ${counted(age)} s ago`
+  const last = `the newest ${formatCount(age)} s ago`
   return (
-    `${counted(recent)} of ${counted(rows)} proxies were checked in the last ` +
+    `${formatCount(recent)} of ${formatCount(rows)} proxies were checked in the last ` +
     `${RECENT_MS / SECOND_MS} s, ${last}`
   )
 }

@@ -1,7 +1,7 @@
 /**
  * The masking of `demo` (contract B4): IPv4 addresses keep their first two octets, IPv6
  * addresses their /32. With `addressBits: 16` a store compares addresses as if they were masked,
- * and returns one proxy of those that look the same; this file masks the result.
+ * and returns one of several proxies that look the same. This file masks the result.
  */
 import { canonicalIp, ipv6Prefix } from '../lib/ip.ts'
 import { AT, type EndpointRow, portOf, type Row, subnetOf } from './row.ts'

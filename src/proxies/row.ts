@@ -82,14 +82,14 @@ export const AT = {
 /** Default and English name of a city. */
 export type CityName = { name: string; nameEn: string }
 export type City = CityName & { id: number }
-/** The names of the cities of one list by their ids in its rows; those of an id never change. */
+/** The names of the cities of one list by the ids in its rows. The names of an id never change. */
 export type CityNames = (id: number) => CityName
 
 /** Rows of a list, and the names of their cities. */
 export type Found = {
   rows: readonly Row[]
   cityNames: CityNames
-  /** The store keeps these very rows and will find them again: what is made of them may be kept. */
+  /** The store keeps these row objects and returns them again, so a caller may cache values made of them. */
   areKept: boolean
 }
 
@@ -157,11 +157,11 @@ export function toProxy(row: Row, cityNames: CityNames): Proxy {
   }
 }
 
-/** The columns that the checker reads of a row. */
+/** The columns that the checker reads. */
 export const LISTED_COLUMNS = ['id', 'checked_at', 'ping_ms', 'type', 'works', 'speed'] as const
 export type ListedNumbers = Pick<RowNumbers, (typeof LISTED_COLUMNS)[number]>
 
-/** What it reads of them; `null` unknown. */
+/** The row of those columns; `null` is unknown. */
 export const toListed = ({ id, checked_at, ping_ms, type, works, speed }: ListedNumbers) => ({
   ...toAddress(id),
   type: TYPES[type] ?? 'http', // it is in the list
@@ -171,7 +171,7 @@ export const toListed = ({ id, checked_at, ping_ms, type, works, speed }: Listed
   speed: speed === UNKNOWN ? null : speed,
 })
 
-/** A column, and what it holds after an update, in SQL. */
+/** A column, and the SQL expression of its value after an update. */
 export type Merged = readonly [column: string, merged: string]
 
 /**

@@ -40,7 +40,7 @@ export type StatsTotals = {
 }
 
 export type StatsDocument = StatsTotals & {
-  /** Rows that pass every filter but the facet's own: what one gets by choosing this value instead. */
+  /** Rows that pass all filters except the facet's own: the result if a user chose this value instead. */
   readonly facets: {
     readonly type: Facet
     readonly anon: Facet

@@ -1,7 +1,6 @@
 /**
- * Exact facets (contract F4): a list as columns of numbers in the order of answers, and one pass over them
- * that counts, for any filter, the rows that pass all of it, and for each part of it those that pass
- * everything else. Knows neither where rows are stored nor how a document is sent.
+ * Exact facets (contract F4): a list as columns of numbers in the order of answers. One pass counts the rows that
+ * pass a filter, and for each facet the rows that pass the rest of the filter. Independent of storage and HTTP.
  */
 import { countFirst } from './draw.ts'
 import {
@@ -83,7 +82,7 @@ export type Columns = ReturnType<typeof createColumns>
 // ---------------------------------------------------------------------------------------------
 // The pass
 
-/** What a row fails, a bit each; a missing service is two, because no facet counts such a row. */
+/** One bit for each failed filter. `service` sets two, so such a row counts in no facet. */
 const FAILS = {
   ...{ type: 1, anon: 2, country: 4, city: 8, ping: 16, speed: 32, works: 64, time: 128 },
   service: 256 + 512,
@@ -202,7 +201,7 @@ function createTally(
 
   return {
     ...{ counts, firsts },
-    /** Counts a row in the facet of what it fails; one that passes all, everywhere. */
+    /** Counts a row in the facet of the filter that it fails, or in all facets if it passes. */
     add(i: number, failed: number): void {
       const facets = failed === 0 ? -1 : failed
       count(counts.type, byte(kind, i), facets & FAILS.type)

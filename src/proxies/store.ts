@@ -55,14 +55,14 @@ export type ImportCounts = { added: number; updated: number; unchanged: number; 
 /** An import in progress. Nothing is visible before `commit`; `rollback` changes nothing. */
 export interface ImportTx {
   /**
-   * Locks the list, unless `commit` does, before the first row, which else does, and blocks the event loop while
-   * another import has it. Rejects with the reason of `signal` once that is aborted.
+   * Locks the list. Without it, the first `add` locks, and blocks the event loop while another import holds the
+   * lock. A store that locks in `commit` only connects here. Rejects with the reason of `signal` when it is aborted.
    */
   lock(signal?: AbortSignal): Promise<void>
   add(proxy: IncomingProxy): void
   /** Sets `works` of a stored row, after all rows that were added; its check stays. */
   lower(address: Address, works: number | null): void
-  /** Resolves when few rows wait to be stored; who adds many waits for it. Missing where none wait. */
+  /** Resolves when few rows wait to be stored. Await it when you add many. Missing in stores that store at once. */
   drained?(): Promise<void>
   /** Calls `approve` before it replaces a list; when that throws, the list stays. */
   commit(approve?: (sizes: ListSizes) => void): Awaitable<ImportCounts>
@@ -70,9 +70,10 @@ export interface ImportTx {
 }
 
 /**
- * `merge` adds and updates, and what a row does not say stays; `feed` too, and is no reason for feeds to import again;
- * `set` is for what was measured, and neither: it merges places and services alone, and all else that is unknown
- * becomes unknown. `replace` swaps the whole list.
+ * `merge`: adds and updates; keeps stored values that a row lacks; feeds import again.
+ * `feed`: the same, but feeds don't import again.
+ * `set`: for measurements; unknown values overwrite, except place and services; feeds don't import again.
+ * `replace`: swaps the whole list.
  */
 export type ImportMode = 'merge' | 'feed' | 'set' | 'replace'
 

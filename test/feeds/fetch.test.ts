@@ -740,7 +740,7 @@ test('attempts at one feed do not overlap, and one import runs at a time', async
   writeFileSync(join(dir, 'list.txt'), lines(1))
   const imports: PromiseWithResolvers<never>[] = []
   const { run } = attemptsWith({
-    importFeed() {
+    runImport() {
       const running = Promise.withResolvers<never>()
       imports.push(running)
       return running.promise

@@ -64,7 +64,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
       },
       readList: () =>
         stores.withList(async it => ({ isEmpty: await it.isEmpty(), mark: await it.importMark() })),
-      async importFeed(task, fd, signal) {
+      async runImport(task, fd, signal) {
         const place = await openGeoip(geoip)
         const how: ImportContext = { place, provider: '', clock, signal, bytesMax, rowsMax }
         const { replaces } = task.feed
@@ -111,7 +111,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
         await importTx.commit()
       }),
     /** Fails if something is imported. */
-    notImported: { importFeed: () => Promise.reject(new Error('imported again')) },
+    notImported: { runImport: () => Promise.reject(new Error('imported again')) },
     pass: (ms: number): void => {
       nowMs += ms
     },

@@ -3,7 +3,7 @@
 import { isatty } from 'node:tty'
 import { type BackupTarget, backUpStores, describeContents } from '../../backups.ts'
 import { CommandError } from '../../lib/errors.ts'
-import { counted } from '../../lib/plural.ts'
+import { formatCount } from '../../lib/plural.ts'
 import {
   command,
   createStdoutWriter,
@@ -50,7 +50,7 @@ export const backupCommand = command({
       backUpStores(settings, { to, nowMs: clock(), signal, progress }),
     )
     if (json) return printJson({ file, ...backup })
-    const size = `${counted(Math.ceil(backup.bytes / 1000))} kB`
+    const size = `${formatCount(Math.ceil(backup.bytes / 1000))} kB`
     say(`${file === STDOUT ? 'stdout' : file}: ${size} with ${describeContents(backup)}`)
   },
 })

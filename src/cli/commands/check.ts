@@ -25,7 +25,7 @@ import { affordableDescriptors } from '../../lib/descriptors.ts'
 import { CommandError } from '../../lib/errors.ts'
 import { isInternal } from '../../lib/ip.ts'
 import { type Log, sayOncePerMinute } from '../../lib/log.ts'
-import { counted, several } from '../../lib/plural.ts'
+import { formatCount, several } from '../../lib/plural.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import { type Address, parseAddress } from '../../proxies/proxy.ts'
 import { idOf } from '../../proxies/row.ts'
@@ -102,7 +102,9 @@ function createReport(json: boolean, elapsedMs: () => number) {
       if (json) sayLine()
       else if (last) {
         const { checked, alive, deferred } = last
-        say(`checked ${counted(checked)}, alive ${counted(alive)}, deferred ${counted(deferred)}`)
+        say(
+          `checked ${formatCount(checked)}, alive ${formatCount(alive)}, deferred ${formatCount(deferred)}`,
+        )
       }
     },
   }

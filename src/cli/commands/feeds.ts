@@ -20,7 +20,7 @@ import { describeState, type FeedState } from '../../feeds/store.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { CommandError, orAborted } from '../../lib/errors.ts'
-import { counted } from '../../lib/plural.ts'
+import { formatCount } from '../../lib/plural.ts'
 import type { ProxyWriter } from '../../proxies/store.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, printJson, say, table, yieldToServer } from '../command.ts'
@@ -31,7 +31,7 @@ async function printStates(states: readonly FeedState[], json: boolean): Promise
   const rows = shown.map(({ source, last_success, rows: count, next_try, error }) => [
     source,
     last_success ?? 'never',
-    count === null ? '' : counted(count),
+    count === null ? '' : formatCount(count),
     next_try ?? '',
     error ?? '',
   ])
@@ -60,7 +60,7 @@ export const attemptsWith = (
   ...{ settings, clock, bytesMax: BYTES_MAX, resolve: resolveBySystem },
   dir: storesOf(settings, clock).scratch,
   userAgent: `proxylist/${VERSION}`,
-  importFeed: (task, fd, signal) => importInProcess({ ...task, settings }, fd, signal),
+  runImport: (task, fd, signal) => importInProcess({ ...task, settings }, fd, signal),
 })
 
 const fetchCommand = command({

@@ -9,7 +9,7 @@ import { operatorReport } from '../../api/key-report.ts'
 import { Expected, readKey, STDIN } from '../../config/parsers.ts'
 import type { Awaitable } from '../../lib/awaitable.ts'
 import { CommandError, orAborted, reasonOf } from '../../lib/errors.ts'
-import { counted } from '../../lib/plural.ts'
+import { formatCount } from '../../lib/plural.ts'
 import { formatInstant, formatInstantOrNull } from '../../lib/time.ts'
 import { type Stores, storesOf } from '../../stores.ts'
 import { columns } from '../chart.ts'
@@ -192,16 +192,27 @@ function draw(key: Described): string {
     ['last seen', key.last_seen ?? 'not in the last 90 days'],
   ]
   const limits = key.limits.map(({ name, left, quota, window, reset }) => [
-    ...[name, counted(left), counted(quota), `${counted(window)} s`, `${counted(reset)} s`],
+    ...[
+      name,
+      formatCount(left),
+      formatCount(quota),
+      `${formatCount(window)} s`,
+      `${formatCount(reset)} s`,
+    ],
   ])
   const { requests, records, refused, hours } = key.today
   const today = [
-    `${counted(requests)} requests, ${counted(records)} records, ${counted(refused)} refused`,
-    `|${columns(hours)}| by hour, 00 to 23 UTC; most ${counted(Math.max(...hours))}`,
+    `${formatCount(requests)} requests, ${formatCount(records)} records, ${formatCount(refused)} refused`,
+    `|${columns(hours)}| by hour, 00 to 23 UTC; most ${formatCount(Math.max(...hours))}`,
   ]
   const days = key.days
     .toReversed()
-    .map(each => [each.day, counted(each.requests), counted(each.records), counted(each.refused)])
+    .map(each => [
+      each.day,
+      formatCount(each.requests),
+      formatCount(each.records),
+      formatCount(each.refused),
+    ])
   return [
     table(['id', key.id], facts),
     limits.length > 0 && table(['LIMIT', 'LEFT', 'OF', 'WINDOW', 'RESET IN'], limits),

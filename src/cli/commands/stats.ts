@@ -4,7 +4,7 @@ import { DEMO_KEY } from '../../access/key.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
 import type { Registry } from '../../access/ports.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { counted } from '../../lib/plural.ts'
+import { formatCount } from '../../lib/plural.ts'
 import { formatInstant, HOUR_MS, SECOND_MS, toSeconds, utcDay } from '../../lib/time.ts'
 import type { Breakdown } from '../../proxies/stats.ts'
 import { type Stores, storesOf } from '../../stores.ts'
@@ -88,7 +88,7 @@ function drawList({ total, newest_seconds: newest, types, countries, ages }: Fig
   const rest = countries.slice(TOP).reduce((sum, { count }) => sum + count, 0)
   const age = newest * SECOND_MS < HOUR_MS ? `${newest} s` : `${Math.floor(newest / 3600)} h`
   return [
-    `List: ${counted(total)} proxies, the newest check ${age} ago\n`,
+    `List: ${formatCount(total)} proxies, the newest check ${age} ago\n`,
     `By type\n${bars(types.map(({ type, count }) => [type, count]))}`,
     `By country\n${bars([
       ...shown.map(({ country, count }) => [country || 'unknown', count] as const),
@@ -106,12 +106,18 @@ function drawList({ total, newest_seconds: newest, types, countries, ages }: Fig
 function draw({ today, hours, keys, list }: Figures): string {
   const { requests, records, refused } = today
   const rows = keys.map(key => [
-    ...[key.id, key.plan, counted(key.requests), counted(key.records), counted(key.refused)],
+    ...[
+      key.id,
+      key.plan,
+      formatCount(key.requests),
+      formatCount(key.records),
+      formatCount(key.refused),
+    ],
     key.label,
   ])
   return [
-    `Today (UTC): ${counted(requests)} requests, ${counted(records)} records, ` +
-      `${counted(refused)} refused\n`,
+    `Today (UTC): ${formatCount(requests)} requests, ${formatCount(records)} records, ` +
+      `${formatCount(refused)} refused\n`,
     `Requests by hour (UTC)\n${bars(hours.map(each => [each.hour.slice(11, 16), each.requests]))}`,
     ...(rows.length === 0
       ? []

@@ -21,7 +21,7 @@ import {
   type UsageTable,
 } from '../../access/rate-limit.ts'
 import type { Awaitable } from '../../lib/awaitable.ts'
-import { inTime, stopwatch, timerLater } from '../../lib/clock.ts'
+import { rejectAfter, stopwatch, timerLater } from '../../lib/clock.ts'
 import { UnknownOutcome } from '../../lib/errors.ts'
 import { MINUTE_MS } from '../../lib/time.ts'
 import type { Waited } from '../../lib/turn-batch.ts'
@@ -233,7 +233,7 @@ export function createAdmitBatch(
     waiting.push({ admission, waited, resolve, reject })
     if (!isRetrying) timerLater(() => void retry(), RETRY_MS)
     isRetrying = true
-    return inTime(promise, msMax && Math.max(0, msMax - waited()), late)
+    return rejectAfter(promise, msMax && Math.max(0, msMax - waited()), late)
   }
 
   return async function admitBatch(
