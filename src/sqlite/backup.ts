@@ -22,7 +22,7 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, nextTurn, systemReasonOf } from '../lib/errors.ts'
 import { type WriteChunk, writeArchive } from './archive.ts'
 import { ACCESS_FILE, DATA_FILES, PROXY_FILE, requireData, sizeOf } from './data-directory.ts'
-import { findDamage, openReading } from './database.ts'
+import { findDamage, openAsIs } from './database.ts'
 import { damagedBy, toCommandError } from './errors.ts'
 import { requireApplicationId, type ServerKind } from './migrate.ts'
 import { countRows } from './proxies/store.ts'
@@ -32,8 +32,8 @@ export type Counts = { keys: number; plans: number; proxies: number }
 
 /** Counts the rows of both databases in a folder. */
 export function countIn(dir: string): Counts {
-  using access = openReading(join(dir, ACCESS_FILE))
-  using list = openReading(join(dir, PROXY_FILE))
+  using access = openAsIs(join(dir, ACCESS_FILE))
+  using list = openAsIs(join(dir, PROXY_FILE))
   return {
     keys: countRows(access, 'keys'),
     plans: countRows(access, 'plans'),
@@ -62,7 +62,7 @@ export type Backup = { files: string[]; bytes: number } & Counts
  */
 export function copyDatabase(file: string, to: string, kind: ServerKind): void {
   try {
-    using db = openReading(file)
+    using db = openAsIs(file)
     requireApplicationId(db, file, kind)
     const damage = findDamage(db)
     if (damage !== null) throw damagedBy(file, damage)
@@ -70,7 +70,7 @@ export function copyDatabase(file: string, to: string, kind: ServerKind): void {
     throw toCommandError(file, error)
   }
   try {
-    using db = openReading(file)
+    using db = openAsIs(file)
     db.run('vacuum into ?', [to])
     chmodSync(to, 0o600)
   } catch (error) {

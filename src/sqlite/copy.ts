@@ -16,9 +16,9 @@ import { openAccessFile } from './access/file.ts'
 import { createKeyReader, createKeyWriter } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
 import { ACCESS_FILE, DATA_FILES, type DataFile, PROXY_FILE, sizeOf } from './data-directory.ts'
-import { openReading, rollBack } from './database.ts'
+import { openAsIs, rollBack } from './database.ts'
 import { hasMoved, installDatabase, lockPath, removeDatabase, tempPath } from './database-files.ts'
-import { isDamage, isStoreFailure, toStoreError } from './errors.ts'
+import { isDamage, isDatabaseError, toStoreError } from './errors.ts'
 import { createCityWriter } from './proxies/cities.ts'
 import { createIndexUpkeep, openListFile, UPSERT } from './proxies/store.ts'
 import { holdOpen } from './server.ts'
@@ -51,7 +51,7 @@ export function writeCopyOf(db: Database, { database, version, mark }: Version):
 
 /** Makes a closed copy a list of its own. */
 export function removeCopyMark(file: string): void {
-  using db = openReading(file)
+  using db = openAsIs(file)
   db.run('drop table if exists copy_of')
 }
 
@@ -63,7 +63,7 @@ function copyIn(dir: string, name: DataFile): Version | 'own' | null {
   const file = join(dir, name)
   try {
     if (sizeOf(file) === 0) return null
-    using db = openReading(file)
+    using db = openAsIs(file)
     return readCopyOf(db) ?? 'own'
   } catch {
     return null // what is wrong with it is said where it is used
@@ -141,7 +141,7 @@ function openCopy<C extends Changes>(
       const version = db && readCopyOf(db)
       return db && version && { db, version }
     } catch (error) {
-      if (!isStoreFailure(error)) throw error
+      if (!isDatabaseError(error)) throw error
       close() // one that can be opened again is, at the next call
       return null
     }

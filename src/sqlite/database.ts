@@ -8,7 +8,7 @@ import { dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
 import { sizeOf } from './data-directory.ts'
 import { giveToOwner, removeDatabase } from './database-files.ts'
-import { damagedBy, explain, isDamage, isLasting } from './errors.ts'
+import { damagedBy, explain, isDamage, needsOperator } from './errors.ts'
 import { migrate, requireApplicationId, type Schema } from './migrate.ts'
 
 /** How long a command waits for another process's write, in milliseconds. */
@@ -53,7 +53,7 @@ export function openDatabase(file: string, options: OpenOptions): Database {
     if (error instanceof CommandError || error instanceof StoreError) throw error
     const sentence = explain(file, error)
     if (isNew) removeDatabase(file) // the disk is full
-    if (isLasting(error)) throw new CommandError(sentence)
+    if (needsOperator(error)) throw new CommandError(sentence)
     throw new StoreError(sentence, { isDamage: isDamage(error), cause: error })
   }
 }
@@ -72,7 +72,7 @@ function connect(file: string, options: OpenOptions): Database {
 }
 
 /** Opens a file that is there as it is, only to read it: nothing is created, prepared or migrated. */
-export const openReading = (file: string): Database => {
+export const openAsIs = (file: string): Database => {
   const db = new Database(file, { create: false, readwrite: true, strict: true })
   db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
   return db

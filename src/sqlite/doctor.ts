@@ -19,7 +19,7 @@ import {
   PROXY_FILE,
 } from './data-directory.ts'
 import { findDamage } from './database.ts'
-import { damagedBy, isDamage, isStoreFailure } from './errors.ts'
+import { damagedBy, isDamage, isDatabaseError } from './errors.ts'
 import { spaceIn } from './metrics.ts'
 import { openList, openRegistry } from './stores.ts'
 
@@ -53,7 +53,7 @@ async function tryRead<T>(read: () => Awaitable<T>): Promise<T | null> {
   try {
     return await read()
   } catch (error) {
-    if (isStoreFailure(error) || error instanceof CommandError) return null
+    if (isDatabaseError(error) || error instanceof CommandError) return null
     throw error
   }
 }

@@ -40,7 +40,7 @@ const UNUSABLE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR|CANTOPEN|READONLY)/
 const LASTING = /^SQLITE_(?:CANTOPEN|READONLY|PERM)/
 
 /** Whether SQLite, or reading its files, failed, as opposed to our own code. */
-export const isStoreFailure = (error: unknown): boolean =>
+export const isDatabaseError = (error: unknown): boolean =>
   error instanceof StoreError || error instanceof SQLiteError || /^SQLITE_/.test(codeOf(error))
 
 /** Whether a file does not hold what it should. */
@@ -50,15 +50,15 @@ export const isDamage = (error: unknown): boolean =>
 export const isBusy = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_BUSY')
 
 /** Whether this is the failure of a statement, as opposed to what this program has found. */
-export const isOfStatement = (error: unknown): boolean => /^SQLITE_/.test(codeOf(error))
+export const isSqliteError = (error: unknown): boolean => /^SQLITE_/.test(codeOf(error))
 
 /** Whether a database must be opened again after this failure. */
-export const isUnusable = (error: unknown): boolean =>
-  !isOfStatement(error) || UNUSABLE.test(codeOf(error))
+export const closesConnection = (error: unknown): boolean =>
+  !isSqliteError(error) || UNUSABLE.test(codeOf(error))
 
 /** Whether a failure to open a database needs an operator. */
-export const isLasting = (error: unknown): boolean =>
-  !isStoreFailure(error) || LASTING.test(codeOf(error))
+export const needsOperator = (error: unknown): boolean =>
+  !isDatabaseError(error) || LASTING.test(codeOf(error))
 
 /** With less, SQLite cannot create the files that it keeps next to a database. */
 const ROOM_BYTES_MIN = 64 * 1024
@@ -94,7 +94,7 @@ const MAY_BE_FULL = /^SQLITE_(?:IOERR|CANTOPEN)/
 /** What went wrong with a database file, as a sentence that begins with its name. */
 export function explain(file: string, error: unknown): string {
   if (error instanceof StoreError || error instanceof CommandError) return error.message
-  if (!isStoreFailure(error)) {
+  if (!isDatabaseError(error)) {
     return `cannot use the data directory ${dirname(file)}: ${reasonOf(error)}`
   }
   const given = codeOf(error)
@@ -109,10 +109,10 @@ export function explain(file: string, error: unknown): string {
 
 /** Turns a failure of a store into a `CommandError`; returns any other failure unchanged. */
 export const toCommandError = (file: string, error: unknown): unknown =>
-  isStoreFailure(error) ? new CommandError(explain(file, error)) : error
+  isDatabaseError(error) ? new CommandError(explain(file, error)) : error
 
 /** Turns a failure of a store into a `StoreError`; returns any other failure unchanged. */
 export function toStoreError(file: string, error: unknown): unknown {
-  if (error instanceof StoreError || !isStoreFailure(error)) return error
+  if (error instanceof StoreError || !isDatabaseError(error)) return error
   return new StoreError(explain(file, error), { isDamage: isDamage(error), cause: error })
 }

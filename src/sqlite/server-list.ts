@@ -10,7 +10,7 @@ import type { ListChecks } from '../proxies/freshness.ts'
 import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
 import { PROXY_FILE } from './data-directory.ts'
 import { removeDatabase, requireNotReplaced } from './database-files.ts'
-import { isDamage, isStoreFailure } from './errors.ts'
+import { isDamage, isDatabaseError } from './errors.ts'
 import { createStatsReader, createStatsSource } from './proxies/stats.ts'
 import type { RemoveTask } from './proxies/store.ts'
 import { createStreamer, type StreamHooks } from './proxies/stream.ts'
@@ -45,7 +45,7 @@ export function openServerList(
     try {
       return open(isCopy)
     } catch (failure) {
-      if (!isStoreFailure(failure)) throw failure
+      if (!isDatabaseError(failure)) throw failure
       return null // the first tick reports it
     }
   }
@@ -60,7 +60,7 @@ export function openServerList(
   const hooksFor = (what: string): StreamHooks => ({
     verify: () => use(({ db }) => requireNotReplaced(db, file)),
     onFailure(failure) {
-      if (isStoreFailure(failure)) fail(failure)
+      if (isDatabaseError(failure)) fail(failure)
       else say(`${what}: ${messageOf(failure)}`)
     },
   })

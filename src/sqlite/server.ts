@@ -9,11 +9,11 @@ import { StoreError } from '../lib/errors.ts'
 import { walOf } from './data-directory.ts'
 import { hasMoved, inodeOf, removeWal } from './database-files.ts'
 import {
+  closesConnection,
   explain,
   isDamage,
-  isOfStatement,
-  isStoreFailure,
-  isUnusable,
+  isDatabaseError,
+  isSqliteError,
   toStoreError,
 } from './errors.ts'
 
@@ -59,14 +59,14 @@ export function holdOpen<Store extends { db: Database; close(): void }>(
     failures += 1
     const sentence = explain(file, error)
     // After the first failure, those of statements are consequences.
-    if (problem === '' || (sentence !== problem && !isOfStatement(error))) {
+    if (problem === '' || (sentence !== problem && !isSqliteError(error))) {
       problem = sentence
       say(`${sentence}; answering 503 until that is over`)
     }
     if (isDamage(error)) {
       if (current !== null) current.isDamaged = true
       onDamage()
-    } else if (isUnusable(error)) drop()
+    } else if (closesConnection(error)) drop()
   }
 
   return {
@@ -79,7 +79,7 @@ export function holdOpen<Store extends { db: Database; close(): void }>(
       try {
         return work(current.store)
       } catch (error) {
-        if (isStoreFailure(error)) fail(error)
+        if (isDatabaseError(error)) fail(error)
         throw toStoreError(file, error)
       }
     },

@@ -6,7 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { Subject, Usage } from '../../access/rate-limit.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { dataVersionOf } from '../database.ts'
-import { isStoreFailure } from '../errors.ts'
+import { isDatabaseError } from '../errors.ts'
 import {
   chunkOf,
   createSubjects,
@@ -126,7 +126,7 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
       if (seenVersion === null || !readNew()) readAll()
     } catch (cause) {
       seenVersion = null
-      if (isStoreFailure(cause)) throw cause
+      if (isDatabaseError(cause)) throw cause
       const message = `${db.filename} is damaged (its usage cannot be read): restore a backup`
       throw new StoreError(message, { isDamage: true, cause })
     }
