@@ -20,7 +20,7 @@ import {
 /** `failures` counts failed requests and failed attempts to open the file, one a second. */
 export type Health = { works: boolean; failures: number }
 
-type Held<Store> = {
+type HeldOptions<Store> = {
   file: string
   open: () => Store
   /** Throws when the store does not work. Called after a failure, before the server says that it is over. */
@@ -32,7 +32,7 @@ type Held<Store> = {
 /** `first` is the open store; with `null`, the first tick opens it. */
 export function holdOpen<Store extends { db: Database; close(): void }>(
   first: Store | null,
-  { file, open, probe = () => {}, onDamage = () => {}, say }: Held<Store>,
+  { file, open, probe = () => {}, onDamage = () => {}, say }: HeldOptions<Store>,
 ) {
   const hold = (store: Store) => ({ store, isDamaged: false, wal: inodeOf(walOf(file)) })
   let current = first === null ? null : hold(first)

@@ -63,8 +63,8 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
   const { chunks, chunkChars, removeEvery } = { ...DEFAULTS, ...options }
   const subjects = createSubjects(chunks)
   /** The last batch that the snapshot of each chunk includes, as far as this process knows. */
-  const throughs = new Array<number>(chunks).fill(0)
-  const throughOf = (chunk: number): number => throughs[chunk] ?? 0
+  const includedUpTo = new Array<number>(chunks).fill(0)
+  const lastIncluded = (chunk: number): number => includedUpTo[chunk] ?? 0
   let lastId = 0
   /** The instant of the last admission, for `prune`. */
   let latestMs = 0
@@ -90,7 +90,7 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
   function applyBatches(batches: readonly BatchRow[]): void {
     for (const [id, text] of batches) {
       const entries = JSON.parse(text) as LogEntry[]
-      for (const entry of entries) subjects.apply(entry, chunk => id <= throughOf(chunk))
+      for (const entry of entries) subjects.apply(entry, chunk => id <= lastIncluded(chunk))
       latestMs = latestAdmission(entries) || latestMs
       lastId = id
     }
@@ -107,14 +107,14 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
   /** Reads snapshot and log in one transaction. */
   const readAll = db.transaction(() => {
     subjects.clear()
-    throughs.fill(0)
+    includedUpTo.fill(0)
     for (const { chunk, through, usage } of selectChunks.iterate()) {
       if (chunk >= chunks) throw new RangeError(`there is no chunk ${chunk}`)
       subjects.load(chunk, usage)
-      throughs[chunk] = through
+      includedUpTo[chunk] = through
     }
     latestMs = 0
-    lastId = Math.min(...throughs)
+    lastId = Math.min(...includedUpTo)
     applyBatches(batchesAfter(Math.max(0, lastId - 1))) // compaction keeps the last one
   })
 
@@ -191,17 +191,17 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
   function saveChunk(chunk: number): number {
     const text = subjects.save(chunk)
     insertChunk.run(chunk, lastId, text)
-    const before = throughOf(chunk)
+    const before = lastIncluded(chunk)
     undoList.push(() => {
-      throughs[chunk] = before
+      includedUpTo[chunk] = before
     })
-    throughs[chunk] = lastId
+    includedUpTo[chunk] = lastId
     return text.length
   }
 
   /** Removes batches that all chunks include, but not the last one. */
   function removeIncluded(): void {
-    removeBatches.run(Math.min(lastId - 1, ...throughs), 2 * removeEvery)
+    removeBatches.run(Math.min(lastId - 1, ...includedUpTo), 2 * removeEvery)
   }
 
   /**
@@ -211,14 +211,17 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
   function compact(appendedChars: number): void {
     charsToNext -= appendedChars
     if (charsToNext <= 0) {
-      charsToNext = Math.max(chunkChars, 2 * saveChunk(throughs.indexOf(Math.min(...throughs))))
+      charsToNext = Math.max(
+        chunkChars,
+        2 * saveChunk(includedUpTo.indexOf(Math.min(...includedUpTo))),
+      )
     }
     if (lastId % removeEvery === 0) removeIncluded()
   }
 
   /** The chunks that lack many batches. */
   const chunksBehind = (): number[] =>
-    [...throughs.keys()].filter(chunk => throughOf(chunk) < lastId - BEHIND_MAX)
+    [...includedUpTo.keys()].filter(chunk => lastIncluded(chunk) < lastId - BEHIND_MAX)
 
   // ---------------------------------------------------------------------------------------------
   // Pruning, within transactions: removes subjects that no limit counts any more, a chunk at a time.
@@ -245,7 +248,7 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
     round ??= beginRound(nowMs, keepMs)
     const { timeMs, through, chunk } = round
     const removed = subjects.forget(chunk, timeMs, keepMs, undoList)
-    if (removed.length > 0 || throughOf(chunk) < through) saveChunk(chunk)
+    if (removed.length > 0 || lastIncluded(chunk) < through) saveChunk(chunk)
     removeIncluded()
     round = chunk + 1 < chunks ? { timeMs, through, chunk: chunk + 1 } : null
     return { removed, timeMs, mayRemain: round !== null }

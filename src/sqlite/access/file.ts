@@ -14,7 +14,7 @@ const PAGE_BYTES = 1024
 const SERVER_WAL_BYTES = 64 * 1024 * 1024
 
 /** The server waits for the write lock with `takeLock` instead. */
-const SERVER_BUSY_MS = 1
+const STATEMENT_BUSY_MS = 1
 
 export const ACCESS_SCRIPTS = [schema, schema2]
 
@@ -22,6 +22,6 @@ export const ACCESS_SCRIPTS = [schema, schema2]
 export const openAccessFile = (file: string, mode: OpenMode = {}): Database =>
   openDatabase(file, {
     ...{ kind: 'access', scripts: ACCESS_SCRIPTS, pageBytes: PAGE_BYTES },
-    ...(mode.isServer && { walBytes: SERVER_WAL_BYTES, busyMs: SERVER_BUSY_MS }),
+    ...(mode.isServer && { walBytes: SERVER_WAL_BYTES, busyMs: STATEMENT_BUSY_MS }),
     ...mode,
   })

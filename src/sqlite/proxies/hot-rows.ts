@@ -23,26 +23,26 @@ const READ_MAX = 8_192
 type Branch = { rows: Row[]; isWhole: boolean }
 
 /**
- * Creates a select among rows in memory, at most the first `branchMax` of a branch. `version` changes whenever the
+ * Creates a select among rows in memory, at most the first `branchMax` of a branch. `listVersion` changes whenever the
  * list does, `dataVersion` when another connection commits.
  */
 export function createHotRows(
   { all }: Pick<Statements, 'all'>,
-  version: () => number,
+  listVersion: () => number,
   dataVersion: () => number,
   branchMax: number,
 ) {
   const branches = new Map<string, Branch>()
   let rowsHeld = 0
-  let heldVersion = -1
+  let cachedListVersion = -1
   /** The data version of all rows; `null` while there are none. */
-  let snapshot: number | null = null
+  let cachedDataVersion: number | null = null
   let mayRead = 0
 
   function forget(): void {
     branches.clear()
     rowsHeld = 0
-    snapshot = null
+    cachedDataVersion = null
   }
 
   function branchOf(index: string, condition: Condition): Branch {
@@ -61,10 +61,10 @@ export function createHotRows(
     const most = entriesWithin(search.index, branchMax) - rows.length
     const size = Math.min(Math.max(PAGE_ROWS, rows.length), most, mayRead, ROWS_MAX - rowsHeld)
     if (branch.isWhole || size <= 0) return false
-    snapshot ??= dataVersion()
+    cachedDataVersion ??= dataVersion()
     // The version is read once in a turn: another process may have changed the list since then.
-    if (dataVersion() !== snapshot) {
-      heldVersion = -1
+    if (dataVersion() !== cachedDataVersion) {
+      cachedListVersion = -1
       return false
     }
     const page = all(selectPage(search, condition, rows.length, size))
@@ -98,8 +98,8 @@ export function createHotRows(
   /** Up to `most` matches, not to be changed; `null` if SQL may find them in time. Call it on a snapshot. */
   return function findHot(search: Search, most: number): Row[] | 'too-large' | null {
     if (search.index === null) return null
-    if (version() !== heldVersion) forget()
-    heldVersion = version()
+    if (listVersion() !== cachedListVersion) forget()
+    cachedListVersion = listVersion()
     mayRead = entriesWithin(search.index, READ_MAX)
     const matches = search.createMatcher()
     // In another order than theirs, the last row of a branch may be the first match.

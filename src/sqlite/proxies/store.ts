@@ -71,7 +71,7 @@ export const UPSERT = `insert into proxies (${ROW_COLUMNS.join(', ')})
 /** Rows removed at a time, so that no import waits long for it. */
 const REMOVE_SLICE = 5_000
 /** No rows are removed while the WAL alone has more than this: beside a reader, a slice adds some 40 MB. */
-const PENDING_BYTES_MAX = 256 * 1024 * 1024
+const REMOVE_PENDING_BYTES_MAX = 256 * 1024 * 1024
 
 /** The list keeps its schema when `access.db` gets its second: both have one number. */
 const SAME_SCHEMA = 'select 1'
@@ -161,7 +161,7 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     isEmpty: (): boolean => any.get() === null,
 
     /** Removes a slice of stale rows, see `ProxyWriter`. Throws at once when an import has locked the list. */
-    removeStale(retainMs: number, nowMs: number, pendingMax = PENDING_BYTES_MAX): Removal {
+    removeStale(retainMs: number, nowMs: number, pendingMax = REMOVE_PENDING_BYTES_MAX): Removal {
       if (pendingBytes(db) > pendingMax) return { removed: 0, mayRemain: false }
       // Without the rows ahead of the clock: with one of them, all others would be too old.
       const newestMs = (newest.get(toSeconds(nowMs))?.newest ?? 0) * SECOND_MS
