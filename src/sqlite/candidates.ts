@@ -45,7 +45,7 @@ const toStoredPast = ({ at, result, attempts, measured }: Past): StoredPast => [
   measured,
 ]
 const toAttempt = (values: unknown[]): Attempt =>
-  Object.fromEntries(ATTEMPT.map((member, i) => [member, values[i]])) as Attempt // values() is untyped
+  Object.fromEntries(ATTEMPT.map((member, i) => [member, values[i]])) as Attempt // `toStoredPast` wrote them in this order
 const toPast = ([at, result, attempts, measured]: StoredPast): Past => ({
   ...{ at, result, attempts: attempts.map(toAttempt) },
   ...(measured && { measured }),

@@ -71,7 +71,7 @@ function connect(file: string, options: OpenOptions): Database {
   }
 }
 
-/** Opens a file that is there as it is, only to read it: nothing is created, prepared or migrated. */
+/** Opens an existing file without creating, preparing or migrating it: read-write, because WAL needs it. */
 export const openAsIs = (file: string): Database => {
   const db = new Database(file, { create: false, readwrite: true, strict: true })
   db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)

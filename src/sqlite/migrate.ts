@@ -1,6 +1,6 @@
 /**
  * Migrations. Script n brings a database from version n - 1 to n, all in one transaction; a released script never
- * changes. `user_version` kind the version, `application_id` says which database it is.
+ * changes. `user_version` is the version, `application_id` says which database it is.
  */
 import { Database } from 'bun:sqlite'
 import { chmodSync, renameSync } from 'node:fs'

@@ -1,8 +1,7 @@
 /**
  * A database as the server holds it: opened again after a failure, or when another file is at its path.
  *
- * A damaged file stays open and unused until another file takes its place: so its inode is not used again, and
- * SQLite can tell the two apart.
+ * A damaged file stays open: the kernel then cannot give its inode to the new file, and `hasMoved` notices the new one.
  */
 import type { Database } from 'bun:sqlite'
 import { StoreError } from '../lib/errors.ts'
@@ -94,7 +93,7 @@ export function holdOpen<Store extends { db: Database; close(): void }>(
           generation += 1
         }
         if (problem === '') return
-        open().close() // fails while a table is missing, or a newer program has migrated the file
+        open().close() // opens a second time: this prepares all statements, and fails without a table
         probe(current.store)
         problem = ''
         say(`${file} works again`)

@@ -4,10 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { startTask, type Task } from '../lib/worker.ts'
-import { sizeOf, walOf } from './data-directory.ts'
 import { pragma, type ServerKind } from './migrate.ts'
-
-export const walBytes = (file: string): number => sizeOf(walOf(file))
 
 /** The bytes in the WAL of an open database that are not in its file yet. */
 export function pendingBytes(db: Database): number {
@@ -17,9 +14,12 @@ export function pendingBytes(db: Database): number {
 }
 
 /** The size at which the worker checkpoints. Checkpointing so much takes about 20 ms. */
-export const PENDING_BYTES_MAX = 16 * 1024 * 1024
+const PENDING_BYTES_MAX = 16 * 1024 * 1024
 
-/** Ticks between two attempts: while a reader keeps the WAL, an attempt only changes the list's version. */
+/**
+ * Ticks between two attempts. While a reader keeps the WAL, a checkpoint frees nothing, and makes servers drop cached
+ * answers.
+ */
 const PAUSE_TICKS = 10
 
 export type CheckpointTask = { kind: 'checkpoint'; file: string; database: ServerKind }

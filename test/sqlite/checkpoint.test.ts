@@ -2,11 +2,11 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { dirname, join } from 'node:path'
 import { openAccessFile } from '../../src/sqlite/access/file.ts'
-import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
+import { ACCESS_FILE, PROXY_FILE, sizeOf, walOf } from '../../src/sqlite/data-directory.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
 import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
 import { openList } from '../../src/sqlite/stores.ts'
-import { pendingBytes, walBytes } from '../../src/sqlite/wal.ts'
+import { pendingBytes } from '../../src/sqlite/wal.ts'
 import { damageOf } from '../support/damage.ts'
 import { dataDirectory, T0 } from '../support/fixtures.ts'
 import { BARE } from '../support/incoming.ts'
@@ -16,6 +16,8 @@ afterAll(cleanUp)
 
 const LONG_BYTES = 20_000_000
 const DEADLINE_MS = 120_000
+
+const walBytes = (file: string): number => sizeOf(walOf(file))
 
 /** A list with a long WAL, which a reader has kept, and a function that ends the reader. */
 function withLongWal() {

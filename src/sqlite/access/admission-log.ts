@@ -62,7 +62,7 @@ const latestAdmission = (entries: readonly LogEntry[]): number =>
 export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) {
   const { chunks, chunkChars, removeEvery } = { ...DEFAULTS, ...options }
   const subjects = createSubjects(chunks)
-  /** The last batch that the snapshot of each chunk includes, as far as this process knows. */
+  /** The last batch that each saved chunk includes; another process may have saved a newer one. */
   const includedUpTo = new Array<number>(chunks).fill(0)
   const lastIncluded = (chunk: number): number => includedUpTo[chunk] ?? 0
   let lastId = 0
@@ -70,10 +70,9 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
   let latestMs = 0
 
   // ---------------------------------------------------------------------------------------------
-  // Catching up. Any number of processes append to the log. Ids of batches have no gaps: a process reads
-  // all batches under the write lock before it takes the next id, and compaction keeps the last batch.
-  // So a gap after the last known id means that compaction removed unread batches. All chunks of the
-  // snapshot include those, so the process reads snapshot and log again.
+  // Catching up. Any number of processes append to the log, each under the write lock after reading all of it.
+  // The newest batch is never removed, so max(id) is the last id. If the next id is missing, compaction has
+  // removed unread batches, and the process reads everything.
 
   const selectBatches = db.prepare<BatchRow, [number]>(
     'select id, admissions from batches where id > ? order by id',
@@ -115,7 +114,7 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
     }
     latestMs = 0
     lastId = Math.min(...includedUpTo)
-    applyBatches(batchesAfter(Math.max(0, lastId - 1))) // compaction keeps the last one
+    applyBatches(batchesAfter(Math.max(0, lastId - 1)))
   })
 
   /** Reads what other processes changed. @throws StoreError if it is damaged. */
@@ -199,22 +198,20 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
     return text.length
   }
 
-  /** Removes batches that all chunks include, but not the last one. */
+  /** Removes batches that all chunks include. */
   function removeIncluded(): void {
     removeBatches.run(Math.min(lastId - 1, ...includedUpTo), 2 * removeEvery)
   }
 
   /**
-   * Writes the chunk that is furthest behind, each time the log has grown by twice the length of the chunk
-   * before: saving a subject costs more than appending an entry.
+   * Writes the chunk that is furthest behind, each time the log has grown by twice the size of the chunk that
+   * was written last: saving a subject costs more than appending an entry.
    */
   function compact(appendedChars: number): void {
     charsToNext -= appendedChars
     if (charsToNext <= 0) {
-      charsToNext = Math.max(
-        chunkChars,
-        2 * saveChunk(includedUpTo.indexOf(Math.min(...includedUpTo))),
-      )
+      const chunk = includedUpTo.indexOf(Math.min(...includedUpTo))
+      charsToNext = Math.max(chunkChars, 2 * saveChunk(chunk))
     }
     if (lastId % removeEvery === 0) removeIncluded()
   }

@@ -24,9 +24,12 @@ export type Condition = { sql: string; values: readonly Bound[] }
 
 /** A filter, compiled to SQL. */
 export type Search = {
-  /** Every index is in the order of answers behind the values that lead to a branch; `null`: the primary key. */
+  /** `null`: the primary key. */
   index: string | null
-  /** Each leads to a branch of the index. All matches are in these branches, each match in one. */
+  /**
+   * Hold all matches, each in one branch: the entries of the index with one value of its first column (or all), in
+   * the order of answers.
+   */
   branches: readonly Condition[]
   /** The oldest check, Unix seconds. */
   oldest: number
@@ -41,7 +44,7 @@ export type Search = {
 /** A random order is drawn from the matches in the order `checked`. */
 type Order = Exclude<Sort, 'random'>
 
-/** Values that get a branch each; with more of them, the search compares every row. */
+/** Few values get a branch each; with more of them, the search compares every row. */
 const BRANCHES_MAX = 4
 
 const condition = (sql: string, ...values: Bound[]): Condition => ({ sql, values })

@@ -27,7 +27,7 @@ import { countRows, createIndexUpkeep } from './store.ts'
 /** 2^17 rows take 14 MB. 2^18 cost an import 60 MB more; with 2^16 it writes the table twice as often. */
 const POSITION_BITS = 17
 const POSITIONS = 2 ** POSITION_BITS
-/** An id has 48 bits; a key below has 53, and the position takes some of them. */
+/** Rows are sorted by id in steps of this size, so that id and position fit the 53 bits of a number. */
 const ID_STEP = 2 ** (48 + POSITION_BITS - 53)
 
 /** The columns of a row, then the services that it states, as bits. */
@@ -118,7 +118,7 @@ const SWAP = {
 
 const MARK = 'update list set imported = hex(randomblob(8))'
 
-/** A name that is shown changes nothing, a new one replaces both, an English one alone is added. */
+/** The stored name again: keep the city. Another default name: replace both. Only an English name: add it. */
 function mergedCity(cities: Cities, storedId: number, { name, nameEn }: CityName): number {
   const stored = cities.nameOf(storedId)
   if (nameEn !== '') return cities.idOf(name || stored.name, nameEn)
@@ -204,7 +204,7 @@ function startImport(db: Database, mode: ImportMode, latest: number) {
   let accepted = 0
   let written = 0
   let added = 0
-  // The id that this connection inserted last, unless the row is gone: then it may be inserted again.
+  // The id that this connection inserted last; 0 if its row is gone, because it may be inserted again.
   let lastAdded =
     db.query<{ id: number }, []>(`select id from ${table} where id = last_insert_rowid()`).get()
       ?.id ?? 0
