@@ -10,6 +10,7 @@ import { isDatabaseError } from '../errors.ts'
 import {
   chunkOf,
   createSubjects,
+  isAdmission,
   type KeepMs,
   type LogEntry,
   saveSubjects,
@@ -53,10 +54,7 @@ export function writeSnapshot(db: Database, used: readonly (Subject & Usage)[]):
 
 /** The instant of the last admission in a batch; 0 if it has none. */
 const latestAdmission = (entries: readonly LogEntry[]): number =>
-  entries.reduce(
-    (ms, entry) => (entry.length === 5 && entry[0] !== 'reset' ? Math.max(ms, entry[2]) : ms),
-    0,
-  )
+  entries.reduce((ms, entry) => (isAdmission(entry) ? Math.max(ms, entry[2]) : ms), 0)
 
 /** The usage in an open database. Call `catchUp` before reading or changing it. */
 export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) {

@@ -21,6 +21,9 @@ const OF_SCHEMA_1: ReadonlySet<string> = new Set(['use', 'moved'])
 /** A change of usage as a batch of the log holds it, in JSON. */
 export type LogEntry = AdmissionEntry | RefundEntry | ResetEntry
 
+export const isAdmission = (entry: LogEntry): entry is AdmissionEntry =>
+  entry.length === 5 && entry[0] !== 'reset'
+
 /** True if the snapshot of a chunk includes an entry already. */
 type IsIncluded = (chunk: number) => boolean
 
@@ -169,7 +172,7 @@ export function createSubjects(count: number) {
       if (!Number.isSafeInteger(atMs)) throw new RangeError(`${atMs} is not an instant`)
       if (name === 'reset') reset(entry, isIncluded, undo)
       else if (isIncluded?.(chunkOf(id, count))) return
-      else if (entry.length === 5) admit(entry, undo)
+      else if (isAdmission(entry)) admit(entry, undo)
       else change(kinds[name].byId.get(id), usage => removeAdmission(usage, atMs), undo)
     },
 
