@@ -131,7 +131,10 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
   }
 
   // ---------------------------------------------------------------------------------------------
-  // Appending, within a transaction. Memory changes first; a rollback undoes the subjects it touched.
+  // Transactions. Memory changes first; a rollback undoes the subjects it touched.
+
+  const commit = db.prepare('commit')
+  const rollback = db.prepare('rollback')
 
   const insertBatch = db.prepare<never, BatchRow>(
     'insert into batches (id, admissions) values (?, ?)',
@@ -159,19 +162,31 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
     compact(text.length)
   }
 
-  /** To be called after each commit. */
-  function committed(): void {
-    undoList = []
-  }
-
-  /** To be called after each rollback. */
-  function rollBack(): void {
+  function undoAll(): void {
     for (const undo of undoList.reverse()) undo()
     undoList = []
     unwritten = []
     round = null
     // Reads the log again, although no other process has written: SQLite may have committed before it failed.
     if (seenVersion !== null) seenVersion = NO_VERSION
+  }
+
+  /** Runs work in one transaction, which `begin` starts with the write lock. It is durable when this returns. */
+  function transaction<T>(begin: () => void, work: () => T): T {
+    catchUp() // before taking the lock, because others wait for it
+    begin()
+    try {
+      catchUp()
+      const result = work()
+      write()
+      commit.run()
+      undoList = []
+      return result
+    } catch (error) {
+      undoAll()
+      if (db.inTransaction) rollback.run()
+      throw error
+    }
   }
 
   // ---------------------------------------------------------------------------------------------
@@ -259,9 +274,7 @@ export function createAdmissionLog(db: Database, options: SnapshotOptions = {}) 
       append([kind, id, atMs, requests, kept]),
     refund: ({ kind, id }: Subject, atMs: number): void => append([kind, id, atMs]),
     append,
-    write,
-    committed,
-    rollBack,
+    transaction,
 
     chunksBehind,
     saveChunk,

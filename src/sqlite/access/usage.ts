@@ -69,26 +69,8 @@ export function createUsageStore(
   const removeProbe = db.prepare("delete from networks where subject_kind = 'probe'")
   const writeProbe = db.prepare("insert into networks values ('probe', '', '', 0, '')")
   const begin = db.prepare('begin immediate')
-  const commit = db.prepare('commit')
-  const rollback = db.prepare('rollback')
-
-  /** Runs work in one transaction, which is durable when this returns. */
-  function inTransaction<T>(work: () => T): T {
-    log.catchUp() // before taking the lock, because others wait for it
-    takeLock(() => begin.run(), lockWait)
-    try {
-      log.catchUp()
-      const result = work()
-      log.write()
-      commit.run()
-      log.committed()
-      return result
-    } catch (error) {
-      log.rollBack()
-      if (db.inTransaction) rollback.run()
-      throw error
-    }
-  }
+  const lock = (): void => void takeLock(() => begin.run(), lockWait)
+  const inTransaction = <T>(work: () => T): T => log.transaction(lock, work)
 
   /** The usage of subjects, in order. */
   function usagesOf(batch: readonly Subject[]): Usage[] {
