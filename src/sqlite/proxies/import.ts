@@ -150,42 +150,43 @@ export function beginImport(
   onWait: () => void = () => {},
   nowMs = Number.MAX_SAFE_INTEGER,
 ) {
-  let started: ReturnType<typeof startImport> | null = null
+  let tx: ReturnType<typeof openTx> | null = null
   const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
-  /** @throws why it cannot begin; then the list is not locked. */
-  function begin() {
+  /** Waits up to `waitMs` for the lock; `null` when another process keeps it. @throws without a lock. */
+  function lockAndPrepare(waitMs: number) {
+    if (tx !== null || !tryLock(db, waitMs)) return tx
     try {
-      return startImport(db, mode, latest)
+      tx = openTx(db, mode, latest)
+      return tx
     } catch (error) {
       rollBack(db)
       throw error
     }
   }
-  const start = () => {
-    if (started === null && !tryLock(db, WAIT_MS)) throw new StoreError(LOCKED)
-    started ??= begin()
-    return started
+  function locked() {
+    const open = lockAndPrepare(WAIT_MS)
+    if (open === null) throw new StoreError(LOCKED)
+    return open
   }
   return {
     /** Locks the list while the event loop goes on, so that a signal can end the wait. */
     async lock(signal?: AbortSignal): Promise<void> {
-      if (started !== null) return
-      signal?.throwIfAborted()
-      for (let waitedMs = 0; !tryLock(db, 0); waitedMs += RETRY_MS) {
+      if (tx === null) signal?.throwIfAborted()
+      for (let waitedMs = 0; lockAndPrepare(0) === null; waitedMs += RETRY_MS) {
         if (waitedMs === SHORT_WAIT_MS) onWait()
         if (waitedMs >= WAIT_MS) throw new StoreError(LOCKED)
         await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
       }
-      started = begin()
     },
-    add: (proxy: IncomingProxy): void => start().add(proxy),
-    lower: (address: Address, works: number | null): void => start().lower(address, works),
-    commit: (approve?: (sizes: ListSizes) => void): ImportCounts => start().commit(approve),
-    rollback: (): void => started?.rollback(),
+    add: (proxy: IncomingProxy): void => locked().add(proxy),
+    lower: (address: Address, works: number | null): void => locked().lower(address, works),
+    commit: (approve?: (sizes: ListSizes) => void): ImportCounts => locked().commit(approve),
+    rollback: (): void => tx?.rollback(),
   } satisfies ImportTx & { [member: string]: unknown }
 }
 
-function startImport(db: Database, mode: ImportMode, latest: number) {
+/** The import, once the list is locked. */
+function openTx(db: Database, mode: ImportMode, latest: number) {
   const isReplace = mode === 'replace'
   if (isReplace) for (const sql of [SWAP.drop, SWAP.stage]) db.run(sql)
   const table = isReplace ? 'temp.incoming' : 'proxies'
