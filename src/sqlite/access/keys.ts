@@ -26,7 +26,6 @@ import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import { createFifoMap } from '../../lib/bounded-map.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
-import { rollBack } from '../database.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
 type FoundRow = PlanRow & Omit<KeyRecord, 'caller'> & { id: string; plan: string | null }
@@ -312,19 +311,14 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
     dump: db.transaction(() => readStoredKeys(db)),
 
-    load(keys: readonly StoredKey[], isTrial: boolean): LoadProblem[] {
-      db.run('begin immediate')
-      try {
-        const problems = problemsOf(keys, knownTo(db))
-        const isStored = problems.length === 0 && !isTrial
-        if (isStored) keys.forEach(write)
-        db.run(isStored ? 'commit' : 'rollback')
-        return problems
-      } catch (error) {
-        rollBack(db)
-        throw error
-      }
-    },
+    load: (keys: readonly StoredKey[], isTrial: boolean): LoadProblem[] =>
+      db
+        .transaction(() => {
+          const problems = problemsOf(keys, knownTo(db))
+          if (problems.length === 0 && !isTrial) keys.forEach(write)
+          return problems
+        })
+        .immediate(),
 
     /** Whether there is a key. Unlike `list`, it reads neither all keys nor their usage. */
     hasAny: (): boolean => db.query('select 1 from keys limit 1').get() !== null,
