@@ -68,17 +68,11 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     ...forward(use, plansOf, ['list']),
     ...forward(change, plansOf, ['set', 'remove']),
   }
+  const usageOf = ({ usage }: Opened) => usage
   const usage: UsageStore = {
-    admit: batch => write(store => store.admit(batch)),
-    refund: batch => write(store => store.refund(batch)),
-    consume: batch => write(store => store.consume(batch)),
-    countNetworks: batch => use(registry => registry.usage.countNetworks(batch)),
-    peek: (batch, nowMs) => use(registry => registry.usage.peek(batch, nowMs)),
-    reset: (subject, part, nowMs) => write(store => store.reset(subject, part, nowMs)),
+    ...forward(use, usageOf, ['countNetworks', 'peek', 'history', 'prune']),
+    ...forward(commit, usageOf, ['admit', 'refund', 'consume', 'reset', 'flush']),
     note: answer => attempt(() => use(registry => registry.usage.note(answer))),
-    flush: () => write(store => store.flush()),
-    history: (...range) => use(registry => registry.usage.history(...range)),
-    prune: nowMs => use(registry => registry.usage.prune(nowMs)),
     probe() {
       const failure = failureOfProbe()
       if (failure !== null) throw failure
