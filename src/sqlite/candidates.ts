@@ -19,7 +19,7 @@ import {
 import { CommandError } from '../lib/errors.ts'
 import schema from './candidates.sql' with { type: 'text' }
 import { CHECKS_FILE } from './data-directory.ts'
-import { type OpenMode, openDatabase } from './database.ts'
+import { type OpenMode, openDatabase, writeTransaction } from './database.ts'
 import { lockPath } from './database-files.ts'
 import { toStoreError } from './errors.ts'
 
@@ -140,11 +140,11 @@ function createCandidateStore(db: Database) {
   /** Runs `work` in a transaction, then applies its changes to the sizes of the queues. */
   function change(work: (count: (queue: number | undefined, by: number) => void) => void): void {
     const changes = QUEUES.map(() => 0)
-    db.transaction(() =>
+    writeTransaction(db, () =>
       work((queue, by) => {
         if (queue !== undefined) changes[queue] = (changes[queue] ?? 0) + by
       }),
-    ).immediate()
+    )
     for (const [queue, by] of changes.entries()) sizes[queue] = (sizes[queue] ?? 0) + by
   }
 

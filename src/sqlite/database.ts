@@ -147,6 +147,10 @@ export function findDamage(
   }
 }
 
+/** Runs work in one transaction that takes the write lock first: after a read, SQLite may refuse it at once. */
+export const writeTransaction = <T>(db: Database, work: () => T): T =>
+  db.transaction(work).immediate()
+
 /** Undoes a transaction, if SQLite has not yet, as it has on a full disk and of a database that was closed meanwhile. */
 export function rollBack(db: Database): void {
   try {

@@ -20,7 +20,7 @@ import {
 import { CommandError, systemReasonOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { FEEDS_FILE } from './data-directory.ts'
-import { type OpenMode, openDatabase } from './database.ts'
+import { type OpenMode, openDatabase, writeTransaction } from './database.ts'
 import { giveTo, lockPath, openOrRemake, tempPath } from './database-files.ts'
 import feeds from './feeds.sql' with { type: 'text' }
 
@@ -45,13 +45,11 @@ function createFeedStore(db: Database) {
         .map(({ id, state }) => ({ id, ...readState(state) })),
     save: (id, state): void => void save.run(id, JSON.stringify(state)),
     keepOnly: (kept: readonly FeedKey[], nowMs): void =>
-      db
-        .transaction(() => {
-          const ids = JSON.stringify(kept.map(({ id }) => id))
-          db.run('delete from feeds where id not in (select value from json_each(?))', [ids])
-          for (const { id, shown } of kept) add.run(id, JSON.stringify(newState(shown, nowMs)))
-        })
-        .immediate(),
+      writeTransaction(db, () => {
+        const ids = JSON.stringify(kept.map(({ id }) => id))
+        db.run('delete from feeds where id not in (select value from json_each(?))', [ids])
+        for (const { id, shown } of kept) add.run(id, JSON.stringify(newState(shown, nowMs)))
+      }),
   } satisfies FeedStore & { [method: string]: unknown }
 }
 

@@ -2,6 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import type { AccessDump, UsedNetworks } from '../../access/dump.ts'
 import type { Subject } from '../../access/rate-limit.ts'
+import { writeTransaction } from '../database.ts'
 import { createAdmissionLog, writeSnapshot } from './admission-log.ts'
 import { createKeyWriter, readStoredKeys } from './keys.ts'
 import { createPlanStore } from './plans.ts'
@@ -40,12 +41,12 @@ export function readAccessDump(db: Database): AccessDump {
 /** Writes into a database without keys and usage, in one transaction. */
 export function writeAccessDump(db: Database, dump: AccessDump): void {
   const network = db.prepare('insert into networks values (?, ?, ?, ?, ?)')
-  db.transaction(() => {
+  writeTransaction(db, () => {
     dump.plans.forEach(createPlanStore(db).set)
     dump.keys.forEach(createKeyWriter(db))
     writeSnapshot(db, dump.usage)
     for (const { subject, set, day, networks } of dump.networks) {
       for (const name of networks) network.run(subject.kind, subject.id, set, day, name)
     }
-  }).immediate()
+  })
 }

@@ -26,6 +26,7 @@ import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import { createFifoMap } from '../../lib/bounded-map.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
+import { writeTransaction } from '../database.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
 type FoundRow = PlanRow & Omit<KeyRecord, 'caller'> & { id: string; plan: string | null }
@@ -237,16 +238,14 @@ export function createKeyStore(db: Database, usage: UsageReader) {
     forget,
 
     add: ({ key, ...rest }: NewKey, nowMs: number): { id: string; isNew: boolean } =>
-      db
-        .transaction(() => {
-          const hash = hashKey(key)
-          const existing = idOf(hash)
-          if (existing !== null) return { id: existing, isNew: false }
-          const made = { id: newKeyId(), hash, prefix: shownPrefix(key), createdAt: nowMs }
-          write({ ...rest, ...made, revokedAt: null, oldSecrets: [] })
-          return { id: made.id, isNew: true }
-        })
-        .immediate(),
+      writeTransaction(db, () => {
+        const hash = hashKey(key)
+        const existing = idOf(hash)
+        if (existing !== null) return { id: existing, isNew: false }
+        const made = { id: newKeyId(), hash, prefix: shownPrefix(key), createdAt: nowMs }
+        write({ ...rest, ...made, revokedAt: null, oldSecrets: [] })
+        return { id: made.id, isNew: true }
+      }),
 
     set(id: string, { label, note, plan, expiresAt }: KeyChanges): boolean {
       const { changes } = db.run(
@@ -258,36 +257,32 @@ export function createKeyStore(db: Database, usage: UsageReader) {
     },
 
     rotate: (id: string, key: string, untilMs: number, nowMs: number): boolean =>
-      db
-        .transaction(() => {
-          const old = findStored.get(id)
-          if (old === null) return false
-          db.run('insert into old_secrets values (?, ?, ?)', [old.hash, id, untilMs])
-          const shorten = 'update old_secrets set expires_at = min(expires_at, ?) where key_id = ?'
-          db.run(shorten, [untilMs, id])
-          db.run('delete from old_secrets where key_id = ? and expires_at <= ?', [id, nowMs])
-          const secret = [hashKey(key), shownPrefix(key), id]
-          db.run('update keys set hash = ?, prefix = ? where id = ?', secret)
-          return true
-        })
-        .immediate(),
+      writeTransaction(db, () => {
+        const old = findStored.get(id)
+        if (old === null) return false
+        db.run('insert into old_secrets values (?, ?, ?)', [old.hash, id, untilMs])
+        const shorten = 'update old_secrets set expires_at = min(expires_at, ?) where key_id = ?'
+        db.run(shorten, [untilMs, id])
+        db.run('delete from old_secrets where key_id = ? and expires_at <= ?', [id, nowMs])
+        const secret = [hashKey(key), shownPrefix(key), id]
+        db.run('update keys set hash = ?, prefix = ? where id = ?', secret)
+        return true
+      }),
 
     revoke: (id: string, nowMs: number): boolean =>
       db.run('update keys set revoked_at = coalesce(revoked_at, ?) where id = ?', [nowMs, id])
         .changes > 0,
 
     remove: (id: string): 'removed' | 'unknown' | 'not-revoked' =>
-      db
-        .transaction(() => {
-          const key = findStored.get(id)
-          if (key === null) return 'unknown'
-          if (key.revokedAt === null) return 'not-revoked'
-          db.run('delete from days where key_id = ?', [id])
-          usage.removeNetworks({ kind: 'key', id })
-          db.run('delete from keys where id = ?', [id])
-          return 'removed'
-        })
-        .immediate(),
+      writeTransaction(db, () => {
+        const key = findStored.get(id)
+        if (key === null) return 'unknown'
+        if (key.revokedAt === null) return 'not-revoked'
+        db.run('delete from days where key_id = ?', [id])
+        usage.removeNetworks({ kind: 'key', id })
+        db.run('delete from keys where id = ?', [id])
+        return 'removed'
+      }),
 
     list: (nowMs: number, ids?: readonly string[]): ListedKey[] => listKeys(db, usage, nowMs, ids),
 
@@ -312,13 +307,11 @@ export function createKeyStore(db: Database, usage: UsageReader) {
     dump: db.transaction(() => readStoredKeys(db)),
 
     load: (keys: readonly StoredKey[], isTrial: boolean): LoadProblem[] =>
-      db
-        .transaction(() => {
-          const problems = problemsOf(keys, knownTo(db))
-          if (problems.length === 0 && !isTrial) keys.forEach(write)
-          return problems
-        })
-        .immediate(),
+      writeTransaction(db, () => {
+        const problems = problemsOf(keys, knownTo(db))
+        if (problems.length === 0 && !isTrial) keys.forEach(write)
+        return problems
+      }),
 
     /** Whether there is a key. Unlike `list`, it reads neither all keys nor their usage. */
     hasAny: (): boolean => db.query('select 1 from keys limit 1').get() !== null,

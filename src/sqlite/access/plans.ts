@@ -2,6 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { BUILT_IN_PLANS, changedPlan, type Plan } from '../../access/plan.ts'
 import type { PlanRemoval, Registry } from '../../access/ports.ts'
+import { writeTransaction } from '../database.ts'
 
 export type PlanRow = Omit<Plan, 'burst' | 'enabled'> & {
   burst_requests: number | null
@@ -33,30 +34,25 @@ export function createPlanStore(db: Database) {
     list,
 
     set: changes =>
-      db
-        .transaction(() => {
-          const plan = changedPlan(list(), changes)
-          const { burst, enabled, ...rest } = plan
-          const { requests = null, seconds = null } = burst ?? {}
-          db.prepare(
-            `insert or replace into plans
-               (name, burst_requests, burst_seconds, daily, subnets, clients, count, downloads, enabled)
-             values ($name, $requests, $seconds, $daily, $subnets, $clients, $count, $downloads,
-               $enabled)`,
-          ).run({ ...rest, requests, seconds, enabled: enabled ? 1 : 0 })
-          return plan
-        })
-        .immediate(),
+      writeTransaction(db, () => {
+        const plan = changedPlan(list(), changes)
+        const { burst, enabled, ...rest } = plan
+        const { requests = null, seconds = null } = burst ?? {}
+        db.prepare(
+          `insert or replace into plans
+             (name, burst_requests, burst_seconds, daily, subnets, clients, count, downloads, enabled)
+           values ($name, $requests, $seconds, $daily, $subnets, $clients, $count, $downloads, $enabled)`,
+        ).run({ ...rest, requests, seconds, enabled: enabled ? 1 : 0 })
+        return plan
+      }),
 
     remove: (name: string): PlanRemoval =>
-      db
-        .transaction((): PlanRemoval => {
-          const keys = countKeys.get(name)?.n ?? 0
-          if (keys > 0) return { kind: 'in-use', keys }
-          const { changes } = db.run('delete from plans where name = ?', [name])
-          return { kind: changes > 0 ? 'removed' : 'unknown' }
-        })
-        .immediate(),
+      writeTransaction(db, () => {
+        const keys = countKeys.get(name)?.n ?? 0
+        if (keys > 0) return { kind: 'in-use', keys }
+        const { changes } = db.run('delete from plans where name = ?', [name])
+        return { kind: changes > 0 ? 'removed' : 'unknown' }
+      }),
   } satisfies Registry['plans']
 }
 
