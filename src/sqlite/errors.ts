@@ -35,9 +35,9 @@ export const damagedBy = (file: string, damage: string): StoreError =>
   new StoreError(withRemedy(file, `is damaged: ${damage}`), { isDamage: true })
 
 /** After these, close and reopen the connection. */
-const UNUSABLE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR|CANTOPEN|READONLY)/
-/** When opening, these need an operator. While a database is open, `UNUSABLE` decides. */
-const LASTING = /^SQLITE_(?:CANTOPEN|READONLY|PERM)/
+const CLOSING = /^SQLITE_(?:CORRUPT|NOTADB|IOERR|CANTOPEN|READONLY)/
+/** When opening, these need an operator. While a database is open, `CLOSING` decides. */
+const FOR_OPERATOR = /^SQLITE_(?:CANTOPEN|READONLY|PERM)/
 
 /** Whether SQLite, or reading its files, failed, as opposed to our own code. */
 export const isDatabaseError = (error: unknown): boolean =>
@@ -54,11 +54,11 @@ export const isSqliteError = (error: unknown): boolean => /^SQLITE_/.test(codeOf
 
 /** Whether a database must be opened again after this failure. */
 export const closesConnection = (error: unknown): boolean =>
-  !isSqliteError(error) || UNUSABLE.test(codeOf(error))
+  !isSqliteError(error) || CLOSING.test(codeOf(error))
 
 /** Whether a failure to open a database needs an operator. */
 export const needsOperator = (error: unknown): boolean =>
-  !isDatabaseError(error) || LASTING.test(codeOf(error))
+  !isDatabaseError(error) || FOR_OPERATOR.test(codeOf(error))
 
 /** With less, SQLite cannot create the files that it keeps next to a database. */
 const ROOM_BYTES_MIN = 64 * 1024
@@ -101,7 +101,7 @@ export function explain(file: string, error: unknown): string {
   const cause = MAY_BE_FULL.test(given) && isDiskFull(file) ? 'SQLITE_FULL' : given
   const code = Object.keys(EXPLANATIONS).find(name => cause.startsWith(name))
   const what =
-    (LASTING.test(cause) ? refusalOf(file) : null) ??
+    (FOR_OPERATOR.test(cause) ? refusalOf(file) : null) ??
     (code && EXPLANATIONS[code]) ??
     `cannot be used (${messageOf(error)})`
   return HAS_REMEDY.test(cause) ? withRemedy(file, what) : `${file} ${what}`
