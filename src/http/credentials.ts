@@ -13,8 +13,6 @@ type Credentials = { key: string; queryString: string }
 export type RequestHeaders = Pick<Headers, 'get'>
 
 const PLAIN_KEY = /(?:^|&)key=([\w-]+)(?:&|$)/
-/** Keys that operators bring along have any form. */
-const ANY_KEY = /(?:^|&)key=[^&]+/
 /** Whether a query string may hold another key, perhaps with its name percent-encoded. */
 const MAY_HOLD_KEY = /key(?:=|&|$)|%6b|%65|%79/i
 
@@ -33,12 +31,6 @@ export function readCredentials(url: string, headers: RequestHeaders): Credentia
     if (!MAY_HOLD_KEY.test(rest)) return { key, queryString: rest }
   }
   return { key: keyOf(splitQueryString(text), headers), queryString: text }
-}
-
-/** The key of a request, found in no time; `''` where there is none, or the name `key` is encoded. @throws ApiError */
-export function plainKeyOf(url: string, headers: RequestHeaders): string {
-  const [pair] = splitQueryString(ANY_KEY.exec(queryStringOf(url))?.[0] ?? '')
-  return bearerOf(headers) ?? pair?.value ?? ''
 }
 
 const IN_HEADER = 'Authorization: Bearer KEY'

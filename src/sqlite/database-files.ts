@@ -3,7 +3,7 @@
 import { constants, Database } from 'bun:sqlite'
 import { chownSync, existsSync, renameSync, rmSync, type Stats, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
+import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
 import { WAL_ENDS } from './data-directory.ts'
 import { explain, isBusy, isDamage } from './errors.ts'
 
@@ -52,14 +52,6 @@ export function tempPath(file: string): string {
   const fresh = `${file}.new`
   removeDatabase(fresh)
   return fresh
-}
-
-export function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch (error) {
-    return codeOf(error) === 'EPERM'
-  }
 }
 
 /** The inode at a path; `null` when there is no file. @throws StoreError when that cannot be read. */

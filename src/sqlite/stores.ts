@@ -15,14 +15,14 @@ import { createKeyStore } from './access/keys.ts'
 import { createPlanStore, seedPlans } from './access/plans.ts'
 import { createUsageStore } from './access/usage.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE, requireData } from './data-directory.ts'
-import type { OpenMode } from './database.ts'
+import { findDamage, type OpenMode } from './database.ts'
 import { installDatabase, requireNotReplaced } from './database-files.ts'
 import { damagedBy, explain, isDamage, toCommandError } from './errors.ts'
 import { openFeeds } from './feeds.ts'
 import { ENDPOINT_COLUMNS } from './proxies/filter-sql.ts'
 import { beginImport } from './proxies/import.ts'
 import { readBreakdown } from './proxies/stats.ts'
-import { createListStore, findDamageToReplace, openListFile } from './proxies/store.ts'
+import { createListStore, openListFile } from './proxies/store.ts'
 import { emptyWal } from './wal.ts'
 
 type ListMode = OpenMode & {
@@ -144,10 +144,10 @@ function damageOfList(dir: string): string | null {
   if (!existsSync(file)) return null
   try {
     using list = openList(dir)
-    const damage = findDamageToReplace(list.db)
+    const damage = findDamage(list.db, 'quick_check') // the indexes are made again
     return damage === null ? null : damagedBy(file, damage).message
   } catch (error) {
-    if (!isDamage(error)) throw error
+    if (!isDamage(error)) throw toCommandError(file, error)
     return explain(file, error)
   }
 }
@@ -163,11 +163,7 @@ export async function withListToReplace<T>(
   { onDamage }: Replacing,
 ): Promise<T> {
   const file = join(dir, PROXY_FILE)
-  const damage = await withResource(
-    file,
-    () => ({ close() {} }),
-    () => damageOfList(dir),
-  )
+  const damage = damageOfList(dir)
   if (damage === null) return withList(dir, clock, 'make', work)
   onDamage(damage)
   const scratch = join(dir, 'import.part')

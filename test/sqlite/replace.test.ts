@@ -38,24 +38,24 @@ test('a file that is no database is replaced with its WAL, once the new list is 
   expect(await withList(dir, clock, 'read', addressesIn)).toEqual(['192.0.2.1:80'])
 })
 
-test.each([
-  ['a short list is replaced by a new file', 100, 1],
-  ['a long one keeps its file, and gets new indexes', 20_000, 0],
-])('where rows and indexes disagree, %s', async (_, rows, damages) => {
-  const dir = temporaryDirectory()
-  addList(
-    dir,
-    Array.from({ length: rows }, (_, i) => rowOf(`10.0.${i >> 8}.${i & 255}`)),
-  )
-  const file = join(dir, PROXY_FILE)
-  flipLast(file)
-  expect(damageOf(file)).not.toBeNull()
-  const said: string[] = []
-  const replace = (list: List): unknown => fillList(list, [rowOf('192.0.2.1')], 'replace')
-  await withListToReplace(dir, clock, replace, {
-    onDamage: sentence => void said.push(sentence),
-  })
-  expect(said).toHaveLength(damages)
-  expect(damageOf(file)).toBeNull()
-  expect(await withList(dir, clock, 'read', addressesIn)).toEqual(['192.0.2.1:80'])
-})
+test.each([100, 20_000])(
+  'where rows and indexes of %i rows disagree, a list gets new indexes',
+  async rows => {
+    const dir = temporaryDirectory()
+    addList(
+      dir,
+      Array.from({ length: rows }, (_, i) => rowOf(`10.0.${i >> 8}.${i & 255}`)),
+    )
+    const file = join(dir, PROXY_FILE)
+    flipLast(file)
+    expect(damageOf(file)).not.toBeNull()
+    const said: string[] = []
+    const replace = (list: List): unknown => fillList(list, [rowOf('192.0.2.1')], 'replace')
+    await withListToReplace(dir, clock, replace, {
+      onDamage: sentence => void said.push(sentence),
+    })
+    expect(said).toEqual([])
+    expect(damageOf(file)).toBeNull()
+    expect(await withList(dir, clock, 'read', addressesIn)).toEqual(['192.0.2.1:80'])
+  },
+)

@@ -18,12 +18,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { backUp } from '../../src/sqlite/backup.ts'
-import {
-  ACCESS_FILE,
-  CHECKS_FILE,
-  FEED_LINES_FILE,
-  PROXY_FILE,
-} from '../../src/sqlite/data-directory.ts'
+import { ACCESS_FILE, CHECKS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { restore } from '../../src/sqlite/restore.ts'
 import { ask } from '../support/answer.ts'
 import { flipLast } from '../support/damage.ts'
@@ -107,7 +102,7 @@ describe('restore', () => {
     writeFileSync(join(cwd, 'a.txt'), 'http://192.0.2.7:80\n')
     renameSync(dataDirectory(OLD), join(cwd, 'data'))
     await take(cwd, { args: ['backup', 'before.tar'], stderr: /^before\.tar: [^\n]+\n$/ })
-    const ours = join(cwd, 'data', FEED_LINES_FILE)
+    const ours = join(cwd, 'data', 'feeds')
     writeFileSync(ours, '/mine paused\n', { mode: 0o600 })
     writeFileSync(join(cwd, 'data', CHECKS_FILE), 'what a checker remembers', { mode: 0o600 })
     const fetch = { args: ['fetch', '--feed', 'a.txt'], stdout: /^a\.txt .* 1 /m }

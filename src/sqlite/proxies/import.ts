@@ -237,7 +237,7 @@ function openTx(db: Database, mode: ImportMode, latest: number) {
     const before = countRows(db)
     const after = countRows(db, 'temp.incoming')
     approve({ before, after })
-    indexes.prepareFor(Math.max(before, after))
+    indexes.prepareFor(Infinity) // damaged ones, too
     const removed = db.run(SWAP.remove).changes
     written = db.run(SWAP.copy).changes
     added = after - (before - removed)

@@ -5,13 +5,7 @@ import { oncePerTurn } from '../../lib/turn-batch.ts'
 import type { ListChecks, Tally } from '../../proxies/freshness.ts'
 import { ROW_COLUMNS } from '../../proxies/row.ts'
 import type { Removal } from '../../proxies/store.ts'
-import {
-  dataVersionOf,
-  findDamage,
-  type OpenMode,
-  type OpenOptions,
-  openDatabase,
-} from '../database.ts'
+import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '../database.ts'
 import { pragma } from '../migrate.ts'
 import { pendingBytes } from '../wal.ts'
 import schema from './schema.sql' with { type: 'text' }
@@ -30,16 +24,13 @@ const INDEXES = [...schema.matchAll(/^create index (proxies_\w+)[^;]*;/gm)]
 export const countRows = (db: Database, table = 'proxies'): number =>
   db.query<{ rows: number }, []>(`select count(*) as rows from ${table}`).get()?.rows ?? 0
 
-/** Whether a replacement of so many rows, or by so many, rebuilds the indexes, whatever they hold. */
-const isRebuilt = (rows: number): boolean => rows >= REINDEX_ROWS_MIN
-
 /** The indexes of an open list in a transaction that writes rows. */
 export function createIndexUpkeep(db: Database) {
   let areDropped = false
   return {
     /** Drops the indexes where they cost more to maintain than to rebuild after this many rows. */
     prepareFor(rows: number): void {
-      if (areDropped || !isRebuilt(rows) || rows < countRows(db) * REINDEX_SHARE) return
+      if (areDropped || rows < Math.max(REINDEX_ROWS_MIN, countRows(db) * REINDEX_SHARE)) return
       for (const [, name] of INDEXES) db.run(`drop index if exists ${name}`)
       areDropped = true
     },
@@ -73,19 +64,13 @@ const REMOVE_SLICE = 5_000
 /** No rows are removed while the WAL alone has more than this: beside a reader, a slice adds some 40 MB. */
 const REMOVE_PENDING_BYTES_MAX = 256 * 1024 * 1024
 
-/** The list keeps its schema when `access.db` gets its second: both have one number. */
-const SAME_SCHEMA = 'select 1'
-
-export const LIST_SCRIPTS = [schema, SAME_SCHEMA]
+/** Both databases have one number of their schema; the second changed only `access.db`. */
+export const LIST_SCRIPTS = [schema, 'select 1']
 
 export const openListFile = (
   file: string,
   options: OpenMode & Pick<OpenOptions, 'cacheKib'> = {},
 ): Database => openDatabase(file, { kind: 'proxies', scripts: LIST_SCRIPTS, ...options })
-
-/** The damage because of which the rows of an open list cannot be replaced; indexes that are rebuilt may be damaged. */
-export const findDamageToReplace = (db: Database): string | null =>
-  findDamage(db, isRebuilt(countRows(db)) ? 'quick_check' : 'integrity_check')
 
 export type ListStore = ReturnType<typeof createListStore>
 /** What the worker that removes stale rows is sent; `stale`: for how long rows are kept, and the time. */
