@@ -204,11 +204,11 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 47_700,
-  'words of README.md': 1_652,
-  'words of src/README.md': 1_514,
-  'words of test/README.md': 715,
-  'words of the manual': 10_831,
+  'lines of src (TypeScript, CSS, SQL)': 44_530,
+  'words of README.md': 1_648,
+  'words of src/README.md': 1_481,
+  'words of test/README.md': 712,
+  'words of the manual': 10_621,
 } as const
 
 test('the house stays within its budget', () => {
