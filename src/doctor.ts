@@ -10,7 +10,7 @@ import { type Checks, examineAll, type Finding, finding, problemOf } from './lib
 import { several } from './lib/plural.ts'
 import { findRunning } from './lib/take-over.ts'
 import { DAY_MS } from './lib/time.ts'
-import { judgeChecker } from './metrics/attention.ts'
+import { checkChecker } from './metrics/attention.ts'
 import { examineDatabase } from './postgres/doctor.ts'
 import { lostSchema, requireOwnData } from './sqlite/copy.ts'
 import { ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
@@ -55,7 +55,7 @@ export async function examine(
     return finding([...places.flat(), ...problems], 'feeds and databases of places are in order')
   }
 
-  const checker = async () => judgeChecker(await stores.checkerStatus(), clock())
+  const checker = async () => checkChecker(await stores.checkerStatus(), clock())
 
   const directory = { dir, clock, counted: readAttentionFile(dir) }
   const run = (checks: Checks<Directory>) => examineAll(checks, directory, signal)

@@ -204,7 +204,7 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 44_530,
+  'lines of src (TypeScript, CSS, SQL)': 44_532,
   'words of README.md': 1_648,
   'words of src/README.md': 1_481,
   'words of test/README.md': 712,

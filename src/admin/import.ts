@@ -6,7 +6,7 @@
 import { closeSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { SettingName } from '../config/settings.ts'
-import { orAfter } from '../lib/clock.ts'
+import { withTimeout } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import { openUnnamed } from '../lib/files.ts'
 import { SECOND_MS } from '../lib/time.ts'
@@ -134,7 +134,7 @@ function linesOf(
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        const line = await orAfter(over, PROGRESS_MS)
+        const line = await withTimeout(over, PROGRESS_MS)
         controller.enqueue(lineOf(line ?? { kind: 'progress', bytes: bytesRead() }))
         if (line !== null) controller.close()
       },

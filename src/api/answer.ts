@@ -99,10 +99,10 @@ export type AnswerStream = {
   /** `null` unless they were requested. */
   totals: Totals | null
   /**
-   * Opens the body, which fails at the first chunk for which `mayGoOn` is false; `onEnd` is called once,
+   * Opens the body, which fails at the first chunk for which `isStillAllowed` is false; `onEnd` is called once,
    * when it ends, fails or is cancelled.
    */
-  open: (onEnd: (sent: Sent) => void, mayGoOn?: () => boolean) => ReadableStream<Uint8Array>
+  open: (onEnd: (sent: Sent) => void, isStillAllowed?: () => boolean) => ReadableStream<Uint8Array>
   /** Ends a stream, whether its body was opened or not. */
   cancel: () => Promise<void>
 }

@@ -6,7 +6,7 @@ import { clientBucket } from '../access/entitlements.ts'
 import { wholeSeconds } from '../access/rate-limit.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { createBoundedMap } from '../lib/bounded-map.ts'
-import type { Coded } from '../lib/encoding.ts'
+import type { EncodedBodies } from '../lib/encoding.ts'
 import { splitQueryString } from '../lib/query-string.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { FILTER_RULES, type Filter } from '../proxies/filter.ts'
@@ -66,7 +66,7 @@ const ANSWERS_MAX = 512
 /** Most queries that wait for an answer: a crowd must not take all memory. */
 export const WAITING_MAX = 32
 
-type Kept = { answer: Awaitable<Coded>; version: string; atMs: number }
+type Kept = { answer: Awaitable<EncodedBodies>; version: string; atMs: number }
 
 type StatsParts = {
   source: Pick<StatsSource, 'answer'>
@@ -86,7 +86,8 @@ export function createStatsReader({ source, version: versionOf, provider, part }
   let waiting = 0
 
   function find(key: string, filter: Filter, version: string, nowMs: number) {
-    const keep = (answer: Awaitable<Coded>) => answers.set(key, { answer, version, atMs: nowMs })
+    const keep = (answer: Awaitable<EncodedBodies>) =>
+      answers.set(key, { answer, version, atMs: nowMs })
     const found = source.answer({ filter, nowMs, version, part, provider })
     keep(found)
     found.then(keep, () => answers.delete(key))
@@ -94,7 +95,7 @@ export function createStatsReader({ source, version: versionOf, provider, part }
   }
 
   /** @throws ApiError; the promise rejects likewise, or with a `StoreError`. */
-  return (queryString: string, ip: string, nowMs: number): Awaitable<Coded> => {
+  return (queryString: string, ip: string, nowMs: number): Awaitable<EncodedBodies> => {
     const filter = read(queryString)
     admit(clientBucket(ip), nowMs)
     const version = versionOf()

@@ -4,7 +4,7 @@
  * and `results.ts` writes to the list. Only this program knows the checks in flight: killed, it repeats them.
  */
 import type { CandidateRow } from '../feeds/candidates.ts'
-import type { Clock, Later } from '../lib/clock.ts'
+import type { Clock, SetTimer } from '../lib/clock.ts'
 import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { formatCount } from '../lib/plural.ts'
@@ -50,7 +50,7 @@ export type CheckerOptions = {
   clock: Clock
   /** Milliseconds of a stopwatch. */
   elapsedMs: () => number
-  later: Later
+  later: SetTimer
   /** From 0 up to 1. */
   random: () => number
   log: Pick<Log, 'say' | 'sayRepeated'>

@@ -5,7 +5,7 @@
  */
 import { connect, type Socket } from 'node:net'
 import { type SecureContext, connect as secure } from 'node:tls'
-import type { Later } from '../lib/clock.ts'
+import type { SetTimer } from '../lib/clock.ts'
 import { codeOf } from '../lib/errors.ts'
 import { ipv4ToNumber } from '../lib/ip.ts'
 import { SECOND_MS } from '../lib/time.ts'
@@ -138,7 +138,7 @@ export type Dialed<T> = End<T> & {
 }
 
 export type DialContext = {
-  later: Later
+  later: SetTimer
   /** Milliseconds of a clock that never steps. */
   elapsedMs: () => number
   userAgent: string
@@ -173,7 +173,7 @@ let handshakes = 0
 const waiting: (() => void)[] = []
 
 /** Calls `start` when a TLS handshake may begin; it calls `over` at the end of the handshake. */
-function queueHandshake(start: (over: () => void) => void, later: Later): void {
+function queueHandshake(start: (over: () => void) => void, later: SetTimer): void {
   function begin(): void {
     handshakes += 1
     let isOver = false

@@ -6,7 +6,7 @@
 import { isatty } from 'node:tty'
 import type { App } from '../app.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
-import { orAfter } from '../lib/clock.ts'
+import { withTimeout } from '../lib/clock.ts'
 import { CommandError, orAborted } from '../lib/errors.ts'
 
 /** The exit status of a command that a signal ended: 128 and its number. */
@@ -73,7 +73,7 @@ export async function shutDown(
   const drain = async (server: Server): Promise<void> => {
     const ended = server.stop()
     stopped?.()
-    await orAfter(ended, Math.min(graceMs, TIMER_MS_MAX))
+    await withTimeout(ended, Math.min(graceMs, TIMER_MS_MAX))
     await server.stop(true)
   }
   await Promise.all(servers.map(server => server && drain(server)))

@@ -4,7 +4,7 @@
  */
 import { closeSync } from 'node:fs'
 import type { Awaitable } from '../lib/awaitable.ts'
-import { type Later, timerLater } from '../lib/clock.ts'
+import { type SetTimer, timerLater } from '../lib/clock.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { type Feed, importOptionsOf, inFeedLine } from './feed.ts'
@@ -92,7 +92,7 @@ export type AttemptContext = FetchContext & {
   /** The settings that an import depends on. */
   settings: { geoip: readonly string[]; providerService: string }
   random?: () => number
-  later?: Later
+  later?: SetTimer
 }
 
 export type Attempts = ReturnType<typeof createAttempts>

@@ -1,6 +1,6 @@
 /** When feeds are fetched: each at once, then at its interval. Reports what an operator should know. */
 import type { Awaitable } from '../lib/awaitable.ts'
-import { type Clock, type Later, orAfter, timerLater } from '../lib/clock.ts'
+import { type Clock, type SetTimer, timerLater, withTimeout } from '../lib/clock.ts'
 import { messageOf, untilAborted } from '../lib/errors.ts'
 import { several } from '../lib/plural.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
@@ -32,7 +32,7 @@ type ScheduleOptions = {
   attempts: Pick<Attempts, 'run'>
   clock: Clock
   say: (sentence: string) => void
-  later?: Later
+  later?: SetTimer
 }
 
 /** Fetches one feed until it is stopped. */
@@ -59,7 +59,7 @@ function scheduleFeed(feed: Feed, { attempts, clock, say, later = timerLater }: 
         if (problem !== storeProblem) say(problem)
         storeProblem = problem
       }
-      await orAfter(stopped, Math.max(waitMs, 1), later)
+      await withTimeout(stopped, Math.max(waitMs, 1), later)
     }
   }
   void run()

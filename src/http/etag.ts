@@ -2,13 +2,13 @@
  * Replies of documents: content that is the same for every client, compressed before anybody
  * asks, with an entity tag, so that a client that has it gets a 304 (RFC 9110, 13.1.2).
  */
-import { type Coded, chooseEncoding } from '../lib/encoding.ts'
+import { chooseEncoding, type EncodedBodies } from '../lib/encoding.ts'
 import type { HeaderFields, Reply } from './reply.ts'
 
-export type Document = { fields: HeaderFields; etag: string; coded: Coded }
+export type Document = { fields: HeaderFields; etag: string; coded: EncodedBodies }
 
 /** A document. Its tag is weak: one for all codings. */
-export const documentOf = (coded: Coded, fields: HeaderFields): Document => ({
+export const documentOf = (coded: EncodedBodies, fields: HeaderFields): Document => ({
   fields,
   etag: `W/"${Bun.hash(coded.identity).toString(36)}"`,
   coded,

@@ -3,7 +3,7 @@
 import { FORMS } from '../api/render.ts'
 import type { StatsReader } from '../api/stats.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
-import type { Coded } from '../lib/encoding.ts'
+import type { EncodedBodies } from '../lib/encoding.ts'
 import { queryStringOf } from '../lib/query-string.ts'
 import { type ApiRouteParts, apiRoute } from './api.ts'
 import { type Document, documentOf, documentReply } from './etag.ts'
@@ -19,13 +19,13 @@ const FIELDS = {
 
 function statsRoute(read: StatsReader, ipOf: IpOf): Route {
   /** The tag of an answer that is kept is computed once. */
-  const documents = new WeakMap<Coded, Document>()
-  const documentFor = (coded: Coded): Document => {
+  const documents = new WeakMap<EncodedBodies, Document>()
+  const documentFor = (coded: EncodedBodies): Document => {
     const document = documents.get(coded) ?? documentOf(coded, FIELDS)
     documents.set(coded, document)
     return document
   }
-  const send = (coded: Coded, { request }: RequestContext) =>
+  const send = (coded: EncodedBodies, { request }: RequestContext) =>
     documentReply(documentFor(coded), request.headers)
   return r => {
     const coded = read(queryStringOf(r.request.url), ipOf(r), r.nowMs)

@@ -32,9 +32,9 @@ export function steadyClock(clock: Clock): Clock {
 }
 
 /** Calls `run` after `ms` milliseconds, never at once. Returns a function that cancels the call. */
-export type Later = (run: () => void, ms: number) => () => void
+export type SetTimer = (run: () => void, ms: number) => () => void
 
-export const timerLater: Later = (run, ms) => {
+export const timerLater: SetTimer = (run, ms) => {
   const timer = setTimeout(run, ms)
   return () => clearTimeout(timer)
 }
@@ -48,7 +48,11 @@ export const timerEvery: Every = (run, ms) => {
 }
 
 /** Settles as `promise` does, or resolves to `null` after `ms` milliseconds. */
-export function orAfter<T>(promise: Promise<T>, ms: number, later = timerLater): Promise<T | null> {
+export function withTimeout<T>(
+  promise: Promise<T>,
+  ms: number,
+  later = timerLater,
+): Promise<T | null> {
   const { promise: passed, resolve } = Promise.withResolvers<null>()
   const cancel = later(() => resolve(null), ms)
   return Promise.race([promise, passed]).finally(cancel)

@@ -2,7 +2,7 @@
  * What a server writes about itself: access log lines on stdout, and sentences for the operator on stderr. The
  * lines of one turn of the event loop are one write. While nobody reads stdout, further lines are dropped.
  */
-import { orAfter, stopwatch } from './clock.ts'
+import { stopwatch, withTimeout } from './clock.ts'
 import { codeOf, reasonOf } from './errors.ts'
 import { several } from './plural.ts'
 import { printable } from './redact.ts'
@@ -53,7 +53,7 @@ export function createLog({ hasLines }: { hasLines: boolean }): Log {
     say,
     sayRepeated: sayOncePerMinute(say),
     async close() {
-      await orAfter(lines.drain(), CLOSE_MS_MAX)
+      await withTimeout(lines.drain(), CLOSE_MS_MAX)
       lines.close()
     },
   }

@@ -238,10 +238,10 @@ export const countedBy = (found: readonly Attention[]): string[] =>
 export const sentencesOn = (facts: Partial<Facts>, nowMs: number): string[] =>
   attentionTo(facts, nowMs).map(({ sentence }) => sentence)
 
-export const judgeChecks = (tally: Tally, origin: string, nowMs: number): Result =>
+export const checkFreshness = (tally: Tally, origin: string, nowMs: number): Result =>
   finding(sentencesOn({ list: { ...tally, origin } }, nowMs), describeFresh(tally, nowMs))
 
-export function judgeChecker(status: CheckerStatus | null, nowMs: number): Result {
+export function checkChecker(status: CheckerStatus | null, nowMs: number): Result {
   if (status === null) return finding([], 'no checker has run')
   const { living, down, raw } = status.queues
   const queues = `${formatCount(living)} living, ${formatCount(down)} down, ${formatCount(raw)} never alive`
@@ -249,7 +249,7 @@ export function judgeChecker(status: CheckerStatus | null, nowMs: number): Resul
 }
 
 /** Which keys end soon. That is allowed, but their customers may need new ones. */
-export async function judgeKeys(keys: Registry['keys'], nowMs: number): Promise<Result> {
+export async function checkKeys(keys: Registry['keys'], nowMs: number): Promise<Result> {
   const ending = await keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)
   return finding([], 'no key ends within 7 days', sentencesOn({ ending }, nowMs))
 }

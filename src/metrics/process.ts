@@ -1,6 +1,6 @@
 /** The resources of the process, and the lag of its event loop. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { type Later, PROCESS_START_MS } from '../lib/clock.ts'
+import { PROCESS_START_MS, type SetTimer } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { createHistogram, type Histogram, observe } from './histogram.ts'
 
@@ -46,7 +46,7 @@ export function readProcess(): ProcessState {
 export const EVERY_MS = 100
 
 /** A monotonic clock and timers. */
-export type Timing = { elapsedMs: () => number; later: Later }
+export type Timing = { elapsedMs: () => number; later: SetTimer }
 
 /** Measures how late a timer fires, from now on. A loop that is blocked for a second counts once. */
 export function watchEventLoop({ elapsedMs, later }: Timing): Histogram {

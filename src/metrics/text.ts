@@ -2,7 +2,7 @@
 import type { CacheCounts } from '../api/response-cache.ts'
 import { BUN_VERSION, COMMIT, SQLITE_VERSION, VERSION } from '../config/version.ts'
 import type { FeedState } from '../feeds/store.ts'
-import { type Clock, orAfter } from '../lib/clock.ts'
+import { type Clock, withTimeout } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Attention } from './attention.ts'
 import { FAMILIES, type Labels, type Reading } from './families.ts'
@@ -70,7 +70,8 @@ export function createMetricsText(parts: MetricsParts) {
   return async (): Promise<string> => {
     const nowMs = clock()
     // What cannot be read soon is left out. Failures are reported elsewhere.
-    const soon = <T>(read: Promise<T>) => orAfter(read, WAIT_MS_MAX, timing.later).catch(() => null)
+    const soon = <T>(read: Promise<T>) =>
+      withTimeout(read, WAIT_MS_MAX, timing.later).catch(() => null)
     const [breakdown, , feeds, checker] = await Promise.all([
       soon(Promise.try(observed.breakdown, nowMs)),
       soon(attention().then(found => Object.assign(known, { attention: found }))),

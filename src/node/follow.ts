@@ -3,7 +3,7 @@
  * must not answer any more because it cannot know what was revoked (contract I3). Knows neither PostgreSQL
  * nor SQLite.
  */
-import type { Later } from '../lib/clock.ts'
+import type { SetTimer } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { type ChangeSource, type Copies, isSameVersion, type Version } from './ports.ts'
@@ -48,7 +48,7 @@ type FollowParts = {
   copyMuch: () => Promise<void>
   onFollowed: (followed: Followed) => void
   elapsedMs: () => number
-  later: Later
+  later: SetTimer
 }
 
 /**

@@ -6,7 +6,7 @@
 import { mkdirSync } from 'node:fs'
 import { FLUSH_SECONDS } from '../access/history.ts'
 import type { KeyReader } from '../access/ports.ts'
-import { type Clock, orAfter, stopwatch } from '../lib/clock.ts'
+import { type Clock, stopwatch, withTimeout } from '../lib/clock.ts'
 import { CommandError, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { startTask, startWorker, type Task } from '../lib/worker.ts'
@@ -116,7 +116,7 @@ export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: F
       clearTimeout(restart)
       if (worker === null) return
       send({ kind: 'stop' })
-      await orAfter(stopped.promise, STOP_MS_MAX)
+      await withTimeout(stopped.promise, STOP_MS_MAX)
       worker?.terminate()
     },
   }

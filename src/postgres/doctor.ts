@@ -16,10 +16,10 @@ import {
 import { formatCount, several } from '../lib/plural.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import {
+  checkFreshness,
+  checkKeys,
   describeDistance,
   type Facts,
-  judgeChecks,
-  judgeKeys,
   SILENT_SECONDS_MAX,
   sentencesOn,
 } from '../metrics/attention.ts'
@@ -263,10 +263,10 @@ const SERVER_CHECKS: Checks<Database> = {
 
 const SCHEMA_CHECKS: Checks<Database> = {
   freshness: async ({ query, origin, clock }) =>
-    judgeChecks(await tallyAt(tallyOf(query), clock()), origin, clock()),
+    checkFreshness(await tallyAt(tallyOf(query), clock()), origin, clock()),
   limits: database => {
     const keys = createKeyStore(database.query, createChange(database), database)
-    return judgeKeys(keys, database.clock())
+    return checkKeys(keys, database.clock())
   },
   async clock({ query, clock }) {
     const { ahead: rows } = await tallyAt(tallyOf(query), clock())

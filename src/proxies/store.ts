@@ -3,7 +3,7 @@
  */
 
 import type { Awaitable } from '../lib/awaitable.ts'
-import type { Coded } from '../lib/encoding.ts'
+import type { EncodedBodies } from '../lib/encoding.ts'
 import type { Filter } from './filter.ts'
 import type { Address, IncomingProxy } from './proxy.ts'
 import type { Found } from './row.ts'
@@ -42,7 +42,7 @@ export interface ProxyReader {
 /** Counts the list without making requests wait. Rejects with a `StoreError`. */
 export interface StatsSource {
   /** The document of the answer, see `StatsDocument`. */
-  answer(request: StatsRequest): Promise<Coded>
+  answer(request: StatsRequest): Promise<EncodedBodies>
   /** The list by type, country and age. */
   count(nowMs: number): Promise<Breakdown>
 }

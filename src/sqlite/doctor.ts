@@ -6,7 +6,7 @@ import type { Clock } from '../lib/clock.ts'
 import { CommandError } from '../lib/errors.ts'
 import { type Checks, finding, problemOf, type Result, right, wrong } from '../lib/findings.ts'
 import { MINUTE_MS } from '../lib/time.ts'
-import { describeSpace, judgeChecks, judgeKeys, sentencesOn } from '../metrics/attention.ts'
+import { checkFreshness, checkKeys, describeSpace, sentencesOn } from '../metrics/attention.ts'
 import { tallyAt } from '../proxies/freshness.ts'
 import {
   ACCESS_FILE,
@@ -85,7 +85,7 @@ export const DIRECTORY_CHECKS = {
       return tallyAt(list.proxies.tally, nowMs)
     })
     if (tally === null) return right('there is no list that can be read')
-    const fresh = judgeChecks(tally, ORIGINS[PROXY_FILE], nowMs)
+    const fresh = checkFreshness(tally, ORIGINS[PROXY_FILE], nowMs)
     const future = sentencesOn({ clock: { rows: tally.ahead, distanceMs: 0 } }, nowMs)
     return finding([...(fresh.ok ? [] : [fresh.found]), ...future], fresh.found)
   },
@@ -93,7 +93,7 @@ export const DIRECTORY_CHECKS = {
   async limits({ dir, clock }) {
     const judged = await tryRead(async () => {
       using registry = openRegistry(dir, { isReader: true })
-      return await judgeKeys(registry.keys, clock())
+      return await checkKeys(registry.keys, clock())
     })
     return judged ?? right('there are no keys that can be read')
   },

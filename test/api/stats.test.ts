@@ -5,19 +5,20 @@
 import { describe, expect, test } from 'bun:test'
 import { ApiError } from '../../src/api/errors.ts'
 import { createStatsReader, WAITING_MAX } from '../../src/api/stats.ts'
-import type { Coded } from '../../src/lib/encoding.ts'
+import type { EncodedBodies } from '../../src/lib/encoding.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import type { StatsPart, StatsRequest } from '../../src/proxies/stats.ts'
 import { NO_FILTER } from '../support/fixtures.ts'
 
 /** A reader whose answers are made when the test says so. */
 function scene(part: StatsPart = 'full') {
-  const asked: (StatsRequest & { end: ReturnType<typeof Promise.withResolvers<Coded>> })[] = []
+  const asked: (StatsRequest & { end: ReturnType<typeof Promise.withResolvers<EncodedBodies>> })[] =
+    []
   const list = { version: '0.0' }
   const read = createStatsReader({
     source: {
       answer(request) {
-        const end = Promise.withResolvers<Coded>()
+        const end = Promise.withResolvers<EncodedBodies>()
         asked.push({ ...request, end })
         return end.promise
       },
@@ -41,7 +42,7 @@ function scene(part: StatsPart = 'full') {
 function* createIds(): Generator<string, never> {
   for (let n = 0; ; n += 1) yield `2001:db8:${n}::1`
 }
-const named = (i: number): Coded => {
+const named = (i: number): EncodedBodies => {
   const bytes = Buffer.from(`answer ${i}`)
   return { identity: bytes, gzip: bytes, zstd: bytes }
 }

@@ -2,8 +2,8 @@
 import type { Database } from 'bun:sqlite'
 import { bodyOf, createAnswerRenderer } from '../../api/answer.ts'
 import type { Output } from '../../api/render.ts'
-import { type Later, timerLater } from '../../lib/clock.ts'
-import { type Coded, encode } from '../../lib/encoding.ts'
+import { type SetTimer, timerLater } from '../../lib/clock.ts'
+import { type EncodedBodies, encode } from '../../lib/encoding.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { ageClock, MINUTE_MS } from '../../lib/time.ts'
 import { startTask, startTasks, type Task, type Tasks } from '../../lib/worker.ts'
@@ -89,7 +89,7 @@ export function createStatsReader(db: Database) {
     return statsDocument(columns, found, at, request, nameOf, examples)
   }
 
-  return (request: StatsRequest): Coded => {
+  return (request: StatsRequest): EncodedBodies => {
     db.run('begin') // one snapshot
     try {
       // The version of a request may be older than this snapshot; a list in memory has no other.
@@ -154,10 +154,10 @@ const IDLE_MS = MINUTE_MS
 export function createStatsSource(
   file: string,
   { verify, onFailure }: StreamHooks,
-  later: Later = timerLater,
+  later: SetTimer = timerLater,
 ): StatsSource & { close(): void } {
   const counting = new Set<Task<Breakdown>>()
-  let worker: Tasks<StatsQuery, Coded> | null = null
+  let worker: Tasks<StatsQuery, EncodedBodies> | null = null
   let cancelIdle = (): void => {}
   let isClosed = false
 
@@ -190,7 +190,7 @@ export function createStatsSource(
       cancelIdle()
       cancelIdle = later(endWorker, IDLE_MS)
       return checked(async () => {
-        worker ??= startTasks<StatsQuery, Coded>('sqlite/proxies/stats.worker.ts')
+        worker ??= startTasks<StatsQuery, EncodedBodies>('sqlite/proxies/stats.worker.ts')
         return worker.run({ file, request })
       }, endWorker).catch((error: Error) => {
         endWorker(error) // the next query opens the list again

@@ -4,12 +4,12 @@
  */
 import { ApiError, type ErrorCode } from '../../api/errors.ts'
 import type { Awaitable } from '../../lib/awaitable.ts'
-import { type Later, timerLater } from '../../lib/clock.ts'
+import { type SetTimer, timerLater } from '../../lib/clock.ts'
 import { several } from '../../lib/plural.ts'
 
 /** Frees a slot; calls after the first do nothing. */
 export type Release = () => void
-export type SlotLimits = { total: number; waitMsMax: number; later: Later }
+export type SlotLimits = { total: number; waitMsMax: number; later: SetTimer }
 type Waiter = { mayStart: () => boolean; start: () => void; fail: (error: Error) => void }
 
 const refusal = (code: ErrorCode, message: string): ApiError =>

@@ -7,7 +7,7 @@ import type { Tenant } from '../../access/entitlements.ts'
 import type { AnswerStream, AnswerStreamer, Rendered, Sent, Totals } from '../../api/answer.ts'
 import { ApiError } from '../../api/errors.ts'
 import type { Query } from '../../api/query.ts'
-import { orAfter, stopwatch, timerLater } from '../../lib/clock.ts'
+import { stopwatch, timerLater, withTimeout } from '../../lib/clock.ts'
 import { startTasks, type Tasks } from '../../lib/worker.ts'
 import type { Matches } from '../../proxies/draw.ts'
 import { toStoreError } from '../errors.ts'
@@ -84,7 +84,7 @@ export function createStreamer(
 
   /** Finds something. @throws ApiError DB_EXECUTE_FAILED when that takes too long. */
   async function find(message: ToWorker, waitedMs = 0): Promise<FromWorker> {
-    const reply = await orAfter(send(message), ANSWER_MS_MAX - waitedMs, later)
+    const reply = await withTimeout(send(message), ANSWER_MS_MAX - waitedMs, later)
     if (reply !== null) return reply
     if ('id' in message) cancel(message.id)
     const sentence = 'the answer takes too long to find; try again shortly'
@@ -117,12 +117,12 @@ export function createStreamer(
     }
     async function pull(
       controller: ReadableStreamDefaultController<Uint8Array>,
-      mayGoOn: () => boolean,
+      isStillAllowed: () => boolean,
     ): Promise<void> {
       const reply = isOver ? null : await (next ?? request())
       if (isOver || reply === null) throw new Error('the long answer was ended')
       if (reply.kind === 'chunk') {
-        if (!mayGoOn()) throw new Error('this answer must not go on')
+        if (!isStillAllowed()) throw new Error('this answer must not go on')
         next = request() // rendered while this one is sent
         sent.bytes += reply.bytes.length
         sent.records = reply.records
@@ -138,13 +138,13 @@ export function createStreamer(
       kind: 'stream',
       totals,
       cancel: async () => end(),
-      open(callback: (sent: Sent) => void, mayGoOn = () => true) {
+      open(callback: (sent: Sent) => void, isStillAllowed = () => true) {
         if (isOver) callback(sent)
         else onEnd = callback
         return new ReadableStream(
           {
             pull: controller =>
-              pull(controller, mayGoOn).catch((error: unknown) => {
+              pull(controller, isStillAllowed).catch((error: unknown) => {
                 end()
                 throw error
               }),

@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import type { Coded } from '../../../src/lib/encoding.ts'
+import type { EncodedBodies } from '../../../src/lib/encoding.ts'
 import { StoreError } from '../../../src/lib/errors.ts'
 import { filterOf, fold } from '../../../src/proxies/filter.ts'
 import { ANONS, serviceNames, TYPES } from '../../../src/proxies/proxy.ts'
@@ -33,7 +33,7 @@ const asking = (texts: Texts, more: Partial<StatsRequest> = {}): StatsRequest =>
   ...{ filter: filterOf(texts, NAMES), nowMs: T0, version: '1', part: 'full', provider: PROVIDER },
   ...more,
 })
-const parsed = ({ identity }: Coded): StatsDocument =>
+const parsed = ({ identity }: EncodedBodies): StatsDocument =>
   JSON.parse(new TextDecoder().decode(identity))
 const documentOf = (list: List, texts: Texts): StatsDocument =>
   parsed(createStatsReader(list.db)(asking(texts)))
