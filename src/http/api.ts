@@ -84,7 +84,7 @@ export function apiRoute(parts: ApiRouteParts): Route {
       const reply = wholeReply(r, query, found)
       return reply instanceof Promise ? await reply : reply
     } catch (failure) {
-      await updateLimits(r, caller, ip, admitted, toApiError(failure))
+      await refundAndReadLimits(r, caller, ip, admitted, toApiError(failure))
       throw failure
     }
   }
@@ -100,7 +100,7 @@ export function apiRoute(parts: ApiRouteParts): Route {
   }
 
   /** Refunds a request that fails by our fault (A2) or gets no slot for a long answer (B9), then reads its limits. */
-  async function updateLimits(
+  async function refundAndReadLimits(
     r: RequestContext,
     caller: Caller,
     ip: string,
