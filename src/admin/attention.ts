@@ -28,9 +28,8 @@ const READ_EVERY_MS = 10 * SECOND_MS
 const MARK_EVERY = 15
 const MARKS = 21
 
-/** Seconds between two marks of the requests of keys; the marks cover an hour. */
-const KEY_MARK_EVERY = 900
-const KEY_MARKS = 4
+/** A quarter of an hour, in seconds. */
+const QUARTER = 900
 
 /** How many refused keys get their label read; more than are shown. */
 const KEYS_READ = 20
@@ -55,6 +54,13 @@ const requestsOf = ({ ok, notFound, refused, failed, rejected }: Traffic): Facts
   notFound,
 })
 
+function count(shares: Map<string, KeyShare>, { id, requests, refused }: KeyShare): void {
+  const known = shares.get(id)
+  if (known === undefined) shares.set(id, { id, requests, refused })
+  else
+    Object.assign(known, { requests: known.requests + requests, refused: known.refused + refused })
+}
+
 /** One fact, or none when reading it fails. */
 const factOf = <F extends keyof Facts>(
   fact: F,
@@ -70,31 +76,23 @@ export function createAttention(parts: AttentionParts) {
   const { observed, registry, traffic, origin, keep, clock } = parts
   const { keys } = registry
   let marks = [requestsOf(traffic())]
-  /** The requests of each key since the start, but for `demo`, which is nobody's. */
-  const shares = new Map<string, KeyShare>()
-  let keyMarks = [new Map(shares)]
+  /** The requests of each key in this quarter of an hour, and in the three before it. */
+  let quarter = new Map<string, KeyShare>()
+  let before: (typeof quarter)[] = []
   let ticks = 0
   let last: { atMs: number; found: Promise<Attention[]> } | null = null
 
   parts.watchUse(({ keyId: id, refused }) => {
-    if (id === DEMO_KEY) return
-    const before = shares.get(id)
-    const requests = (before?.requests ?? 0) + 1
-    shares.set(id, { id, requests, refused: (before?.refused ?? 0) + refused })
+    if (id !== DEMO_KEY) count(quarter, { id, requests: 1, refused }) // `demo` belongs to nobody
   })
 
   /** The keys that a limit refused in the last hour, the most often refused first, with their labels. */
   async function readRefused(nowMs: number): Promise<Facts['refused']> {
-    const [before] = keyMarks
-    const since = [...shares.values()].map(({ id, requests, refused }) => {
-      const old = before?.get(id)
-      return {
-        id,
-        requests: requests - (old?.requests ?? 0),
-        refused: refused - (old?.refused ?? 0),
-      }
-    })
-    const found = since.filter(({ refused }) => refused > 0).sort((a, b) => b.refused - a.refused)
+    const hour = new Map<string, KeyShare>()
+    const all = [quarter, ...before].flatMap(shares => [...shares.values()])
+    for (const share of all) count(hour, share)
+    const found = [...hour.values()].filter(({ refused }) => refused > 0)
+    found.sort((a, b) => b.refused - a.refused)
     if (found.length === 0) return []
     const ids = found.slice(0, KEYS_READ).map(({ id }) => id)
     const labels = new Map((await keys.list(nowMs, ids)).map(({ id, label }) => [id, label]))
@@ -103,8 +101,8 @@ export function createAttention(parts: AttentionParts) {
 
   async function find(nowMs: number): Promise<Attention[]> {
     const now = requestsOf(traffic())
-    const [before = now] = marks
-    const requests = { all: now.all - before.all, notFound: now.notFound - before.notFound }
+    const [mark = now] = marks
+    const requests = { all: now.all - mark.all, notFound: now.notFound - mark.notFound }
     const latestMs = latestCheckMs(nowMs)
     const facts: Partial<Facts>[] = await Promise.all([
       factOf('list', () => ({ ...observed.checks(latestMs), origin })),
@@ -136,7 +134,7 @@ export function createAttention(parts: AttentionParts) {
     async tick(): Promise<void> {
       ticks += 1
       if (ticks % MARK_EVERY === 0) marks = [...marks, requestsOf(traffic())].slice(-MARKS)
-      if (ticks % KEY_MARK_EVERY === 0) keyMarks = [...keyMarks, new Map(shares)].slice(-KEY_MARKS)
+      if (ticks % QUARTER === 0) [quarter, before] = [new Map(), [quarter, ...before].slice(0, 3)]
       if (ticks % KEEP_EVERY === 0) keep({ atMs: clock(), found: countedBy(await read()) })
     },
   }
