@@ -11,7 +11,7 @@ export type Subject = { readonly kind: 'key' | 'demo' | 'temp'; readonly id: str
 export type SubjectsOfKind = { kind: Subject['kind']; id: string | null }
 
 /**
- * What a subject has used: its last admissions in Unix milliseconds, oldest first. `latestMs` is the
+ * The usage of a subject: its last admissions in Unix milliseconds, oldest first. `latestMs` is the
  * instant of the last one, also if it was refunded: no later one counts before it. `requests` is the
  * number of requests on the UTC day of `latestMs`.
  */
@@ -30,7 +30,7 @@ export type LimitRule = {
   daily: number | null
 }
 
-/** What a reset clears: the admissions of a window, the requests of the day, or both. */
+/** A reset clears the admissions of the window, the requests of the day, or both. */
 export type UsagePart = 'window' | 'day' | 'all'
 
 /** A request to be admitted by all of its rules, or by none. */

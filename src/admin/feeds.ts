@@ -66,7 +66,7 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
   const { feeds, rewrite, states, isRunning, fetchNow } = parts
   const { feedEvery, providerService } = feeds.settings
 
-  /** The feeds as they are now, also if someone else has changed the file. */
+  /** Reads the feeds file again: an operator may have changed it. */
   async function current(): Promise<readonly Feed[]> {
     await feeds.reload()
     return feeds.current()

@@ -110,7 +110,7 @@ const DRAWN_MAX = 1_000
 export type ResponseCache = ReturnType<typeof createResponseCache>
 
 /**
- * Creates an empty cache, which finds what it does not hold through `reader` and `streamer`. It stores answers that
+ * Creates an empty cache. On a miss, `reader` or `streamer` finds the answer. The cache stores the answers that
  * `isRepeated` knows: many queries are never asked again, and storing them costs 5 % of a request.
  */
 export function createResponseCache(

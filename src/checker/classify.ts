@@ -32,7 +32,7 @@ type Level = Pick<Measured, 'anon' | 'because'>
 export const sentOf = (headers: readonly Header[]): ReadonlyMap<string, string> =>
   new Map(headers.map(([name, value]) => [name.toLowerCase(), value]))
 
-/** Finds the worst evidence in what the judge saw. `own` are our addresses, canonical. */
+/** Finds the worst evidence in the judge's report. `own` are our addresses, canonical. */
 export function classify(
   { peer, headers }: { peer: string; headers: readonly Header[] },
   sent: ReadonlyMap<string, string>,

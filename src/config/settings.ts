@@ -19,7 +19,7 @@ type Setting = {
   isRepeatable?: boolean
   /** The string if neither flag nor environment has one. Without a fallback the value is `undefined`. */
   fallback?: string | ((env: Environment) => string)
-  /** Accepts only its `choices`, if it has any. @throws Expected saying what it accepts. */
+  /** Reads a value, one of `choices` where there are some. @throws Expected, which says what is accepted. */
   read: ((text: string) => unknown) & { choices?: readonly string[] }
 }
 

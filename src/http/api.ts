@@ -127,18 +127,16 @@ export function apiRoute(parts: ApiRouteParts): Route {
     { atMs }: Admitted,
     found: Answer | AnswerStream,
   ): Promise<ApiError | null> {
-    const stream = found.kind === 'stream' ? found : null
+    let isConsumed = false
     try {
       const totals = found.kind === 'stream' ? found.totals : found
       if (totals === null) throw new Error('the stream has no totals')
       const served = { ip, nowMs: r.nowMs, atMs, subnets: totals.subnets }
       const decision = await access.consume(r, caller, served)
-      if (decision.kind === 'consumed') return null
-      await stream?.cancel()
-      return networkRefusal(decision)
-    } catch (failure) {
-      await stream?.cancel()
-      throw failure
+      isConsumed = decision.kind === 'consumed'
+      return decision.kind === 'consumed' ? null : networkRefusal(decision)
+    } finally {
+      if (!isConsumed && found.kind === 'stream') await found.cancel()
     }
   }
 

@@ -105,6 +105,9 @@ export function createHttpApp(parts: HttpParts) {
   /** Makes the response; counts and logs the request. */
   function send(r: RequestContext, replied: Reply | ApiError): Response {
     const reply = replied instanceof ApiError ? errorReply(replied, errors, clock()) : replied
+    // First: if it fails, the request is counted and logged as the 500 that it then gets.
+    const fields = cors?.fields(r.request.headers.get('origin')) ?? null
+    const response = responseOf(reply, r, clock, fields)
     const seconds = (elapsedMs() - r.startMs) / SECOND_MS
     counters.count(r.traffic, reply.error?.code ?? reply.status, seconds)
     if (reply.body.kind === 'stream') {
@@ -120,7 +123,7 @@ export function createHttpApp(parts: HttpParts) {
       r.traffic.bytes += bytes
       finish(r, reply, { records, bytes, isTruncated: false })
     }
-    return responseOf(reply, r, clock, cors?.fields(r.request.headers.get('origin')) ?? null)
+    return response
   }
 
   function finish(r: RequestContext, reply: Reply, sent: Sent): void {

@@ -28,7 +28,8 @@ export function createTurnBatch<Item, Result>(
     promises = []
     waited = undefined
     const resolveAll = (results: readonly Awaitable<Result>[]): void => {
-      for (const [i, { resolve }] of settled.entries()) resolve(results[i] as Awaitable<Result>) // one per item
+      let at = 0
+      for (const { resolve } of settled) resolve(results[at++] as Awaitable<Result>) // one per item
     }
     const rejectAll = (error: unknown): void => {
       for (const { reject } of settled) reject(error)

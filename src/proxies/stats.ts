@@ -146,7 +146,6 @@ function createBins(upTo: boolean, edges: readonly number[]) {
     }),
   }
 }
-export type Bins = ReturnType<typeof createBins>
 export const BINS = {
   ping: createBins(true, [
     ...[0, 50, 100, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000, 10_000],

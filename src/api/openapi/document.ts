@@ -104,7 +104,7 @@ const OF_LIST = (Object.keys(ERRORS) as ErrorCode[]).filter(code => code !== 'NO
 const OF_KEY = ['KEY_MISSING', 'INVALID_PARAMETER', 'INVALID_KEY', 'TEMP_KEY_INVALID'] as const
 const OF_SERVICE = ['METHOD_NOT_ALLOWED', 'INTERNAL_ERROR', 'DB_EXECUTE_FAILED'] as const
 
-/** Returns what makes the responses for codes of errors, by status. Only those of /api have examples. */
+/** Returns a function that makes the error responses of a path, by status. Only /api has examples. */
 function createErrors(errors: 'json' | 'text', say: Say) {
   function exampleOf(code: ErrorCode): Example {
     const { message, context }: ErrorRule = ERRORS[code]

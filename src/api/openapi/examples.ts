@@ -1,6 +1,6 @@
 /**
- * The examples of the OpenAPI document. Answers and statistics are those of `EXAMPLE_PROXIES`, made by the code that
- * makes them for clients. A test compares all examples with the answers of a service.
+ * The examples of the OpenAPI document. The program makes answers and statistics from
+ * `EXAMPLE_PROXIES`, as it does for clients. A test compares all examples with the answers of a service.
  */
 import { splitQueryString } from '../../lib/query-string.ts'
 import { formatInstant, SECOND_MS } from '../../lib/time.ts'
