@@ -129,7 +129,7 @@ export function createApp(stores: AppStores, settings: AppSettings, clock: Clock
   })
   return {
     /** Answers a request in process, without a network. */
-    handle: (request: Request): Promise<Response> => Promise.resolve(http.handle(request)),
+    handle: (request: Request): Promise<Response> => Promise.resolve(http.fetch(request)),
     listen: (settings: Settings<'listen' | 'socketMode'>, options?: ListenOptions) =>
       listen(http, settings, options),
     /** Refuses the answers that wait for their turn, and those that would from now on. */

@@ -15,7 +15,7 @@ import { newToken } from './admin/token.ts'
 import type { App } from './app.ts'
 import type { Listen } from './config/parsers.ts'
 import type { Settings } from './config/settings.ts'
-import { type Listening, listen } from './http/listen.ts'
+import { listen, type Service } from './http/listen.ts'
 import { PAGE_FIELDS, servePage } from './http/pages.ts'
 import { type Clock, stopwatch, timerLater } from './lib/clock.ts'
 import { CommandError } from './lib/errors.ts'
@@ -128,7 +128,7 @@ export function createConsole(parts: ConsoleParts) {
     /** Starts listening. A unix socket is open to its owner only. */
     async listen(address: Listen, takesOver: boolean) {
       let where = address
-      const service: Listening = {
+      const service: Service = {
         server: null,
         fetch: request => handle(request, where),
       }

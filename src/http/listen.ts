@@ -8,7 +8,6 @@ import { CommandError, messageOf, nextTurn, reasonOf } from '../lib/errors.ts'
 import { failureOfConnecting, whyNotListening } from '../lib/listening.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { METHODS } from './reply.ts'
-import type { HttpApp } from './requests.ts'
 import { openPortSharing } from './reuse-port.ts'
 
 /**
@@ -20,8 +19,11 @@ const IDLE_TIMEOUT_SECONDS = 28
 /** No route of the list reads a body. Bun enforces this for methods other than GET and HEAD. */
 const REQUEST_BODY_MAX_BYTES = 1024
 
-/** What answers requests. `server` is set before the first one. */
-export type Listening = Pick<HttpApp, 'fetch' | 'server'>
+/** What answers requests. `server` is set before the first one, except in process. */
+export type Service = {
+  fetch: (request: Request) => Awaitable<Response>
+  server: Bun.Server<undefined> | null
+}
 
 export type ListenOptions = {
   bodyBytesMax?: number
@@ -35,7 +37,7 @@ export type ListenOptions = {
  * Starts listening. @throws CommandError when the address cannot be bound.
  */
 export async function listen(
-  service: Listening,
+  service: Service,
   { listen: where, socketMode }: Settings<'listen' | 'socketMode'>,
   {
     bodyBytesMax = REQUEST_BODY_MAX_BYTES,

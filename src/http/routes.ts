@@ -49,7 +49,8 @@ export type RouteParts = ApiRouteParts &
 const NO_ICON = new Headers({ ...COMMON_HEADERS, 'cache-control': 'public, max-age=86400' })
 
 /** The routes of GET and HEAD by path. */
-export const createRoutes = (parts: RouteParts): { [path: string]: Route } => ({
+type Routes = { '/api': Route; [path: string]: Route }
+export const createRoutes = (parts: RouteParts): Routes => ({
   ...(parts.pages === null ? {} : pageRoutes(parts.pages)),
   ...(parts.stats === null ? {} : { '/stats': statsRoute(parts.stats, parts.ipOf) }),
   ...referenceRoutes(parts),

@@ -160,7 +160,7 @@ describe.each(TROUBLES)('while access.db is %s', (_, begin, end) => {
     const other = otherProcess(dir, ACCESS_FILE)
     other[begin]()
     const id = (await service.request('/api?key=demo')).headers.get('x-request-id') ?? ''
-    for (const _ of [1, 2, 3]) await service.request(ASK)
+    await service.request(ASK)
     await expectUnavailable(service, '/readyz')
     expect(await ask(service, '/healthz')).toBe('200 ok\n')
     other[end]()
