@@ -57,62 +57,72 @@ export function mergeDays(one: readonly DayUse[], two: readonly DayUse[]): DayUs
   return [...byDay.values()].sort((a, b) => a.day - b.day)
 }
 
-/** The use of a key on a day that is not written yet. */
-export type PendingUse = DayUse & { id: string; hours: number[] }
+/** The use of a key in an hour that is not written yet; `hour` counts from 1970. */
+export type PendingUse = {
+  id: string
+  hour: number
+  requests: number
+  records: number
+  refused: number
+}
+
+/** As a part of its UTC day. */
+export const dayOf = ({ hour, requests, records, refused }: PendingUse): DayUse => {
+  const hours = requests === 0 ? [] : [...new Array<number>(hour % 24).fill(0), requests]
+  return { day: Math.floor(hour / 24), requests, records, refused, hours }
+}
+
+const hourOf = (ms: number): number => Math.floor(ms / HOUR_MS)
 
 /** Counts the use of keys in memory until it is written. */
 export function createUseBuffer() {
-  /** By UTC day and key. */
-  const byDay = new Map<number, Map<string, PendingUse>>()
+  const byHour = new Map<number, Map<string, PendingUse>>()
 
-  function pendingOf(id: string, day: number): PendingUse {
-    const ofDay = byDay.get(day) ?? new Map<string, PendingUse>()
-    if (ofDay.size === 0) byDay.set(day, ofDay)
-    const known = ofDay.get(id)
+  function pendingOf(id: string, hour: number): PendingUse {
+    const ofHour = byHour.get(hour) ?? new Map<string, PendingUse>()
+    if (ofHour.size === 0) byHour.set(hour, ofHour)
+    const known = ofHour.get(id)
     if (known !== undefined) return known
-    const pending = { ...unusedDay(day), id, hours: [] }
-    ofDay.set(id, pending)
+    const pending = { id, hour, requests: 0, records: 0, refused: 0 }
+    ofHour.set(id, pending)
     return pending
   }
 
   return {
     note({ keyId, records, refused, nowMs }: AnswerUse): void {
       if (records + refused === 0) return
-      const pending = pendingOf(keyId, utcDay(nowMs))
+      const pending = pendingOf(keyId, hourOf(nowMs))
       pending.records += records
       pending.refused += refused
     },
 
     /** Adds `n` requests that were admitted at `atMs`; a refund adds -1. */
     addRequests(id: string, atMs: number, n: number): void {
-      const pending = pendingOf(id, utcDay(atMs))
-      const { hours } = pending
-      const hour = utcHour(atMs)
-      while (hours.length <= hour) hours.push(0)
-      hours[hour] = (hours[hour] ?? 0) + n
-      pending.requests += n
+      pendingOf(id, hourOf(atMs)).requests += n
     },
 
     /** Removes and returns everything. */
     take(): PendingUse[] {
-      const taken = [...byDay.values()].flatMap(ofDay => [...ofDay.values()])
-      byDay.clear()
+      const taken = [...byHour.values()].flatMap(ofHour => [...ofHour.values()])
+      byHour.clear()
       return taken
     },
 
-    /** Takes days back after a flush has failed. */
+    /** Takes back what a flush could not write. */
     putBack(taken: readonly PendingUse[]): void {
-      for (const use of taken) {
-        const pending = pendingOf(use.id, use.day)
-        Object.assign(pending, addDays(pending, use))
+      for (const { id, hour, requests, records, refused } of taken) {
+        const pending = pendingOf(id, hour)
+        pending.requests += requests
+        pending.records += records
+        pending.refused += refused
       }
     },
 
-    /** Returns the days of a key that the store lacks. `writing`: the days in a flush that runs. */
+    /** Returns the days of a key that the store lacks. `writing`: the use in a flush that runs. */
     daysOf: (id: string, writing: Iterable<PendingUse> = []): DayUse[] =>
-      [...byDay.values().map(ofDay => ofDay.get(id)), ...writing]
+      [...byHour.values().map(ofHour => ofHour.get(id)), ...writing]
         .filter(use => use !== undefined)
         .filter(use => use.id === id)
-        .map(({ id: _, ...use }) => use),
+        .map(dayOf),
   }
 }

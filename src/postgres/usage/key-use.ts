@@ -5,6 +5,7 @@
 import {
   createUseBuffer,
   type DayUse,
+  dayOf,
   type KeyUse,
   mergeDays,
   type PendingUse,
@@ -98,7 +99,10 @@ export function createKeyUse(query: Query) {
         await query(
           `select proxylist.add_days($1::int[], $2::text[], $3::bigint[], $4::bigint[],
              array_fill('{}'::text, array[cardinality($1::int[])]))`,
-          columnsOf(taken, 'day', 'id', 'records', 'refused'),
+          columnsOf(
+            taken.map(use => ({ ...dayOf(use), id: use.id })),
+            ...(['day', 'id', 'records', 'refused'] as const),
+          ),
         )
       } catch (failure) {
         if (!(failure instanceof UnknownOutcome)) buffer.putBack(taken)

@@ -7,6 +7,7 @@ import {
   addDays,
   createUseBuffer,
   type DayUse,
+  dayOf,
   type KeyUse,
   mergeDays,
 } from '../../access/history.ts'
@@ -83,7 +84,7 @@ export function createKeyUse(db: Database, latestOf: (id: string) => number) {
       if (taken.length === 0) return
       try {
         inTransaction(() => {
-          for (const use of taken) addToDay(use.id, use)
+          for (const use of taken) addToDay(use.id, dayOf(use))
         })
       } catch (error) {
         buffer.putBack(taken)
