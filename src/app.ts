@@ -1,4 +1,4 @@
-/** The wiring of the service, which `serve` and every test that sends requests share. */
+/** Wires the service. `serve` uses it, and every test that sends requests. */
 import { createAccess } from './access/access.ts'
 import type { AnswerUse } from './access/history.ts'
 import type { KeyReader, UsageStore } from './access/ports.ts'
@@ -132,10 +132,10 @@ export function createApp(stores: AppStores, settings: AppSettings, clock: Clock
     handle: (request: Request): Promise<Response> => Promise.resolve(http.fetch(request)),
     listen: (settings: Settings<'listen' | 'socketMode'>, options?: ListenOptions) =>
       listen(http, settings, options),
-    /** Refuses the answers that wait for their turn, and those that would from now on. */
+    /** Refuses the answers in the queue, and all later ones that would join it. */
     refuseWaiting: (): void => streamer?.refuseWaiting(),
     counted: { traffic: counters.all, admissions, cacheCounts: cache.counts },
-    /** Calls `watch` with what each request has used of its key, from now on. */
+    /** From now on, calls `watch` with the use of each request. */
     watchUse(watch: (use: AnswerUse) => void): void {
       watcher = watch
     },

@@ -143,7 +143,7 @@ export function createConsole(parts: ConsoleParts) {
 }
 
 /**
- * Creates a token for the console of `dir`, which revokes the previous one; `hadOne` says whether there was one.
+ * Creates a token for the console of `dir`. The previous token ends; `hadOne` says whether there was one.
  * @throws CommandError when the directory is missing.
  */
 export function makeToken(dir: string): { token: string; hadOne: boolean } {

@@ -101,7 +101,7 @@ export async function listen(
  */
 const hasEndlessBody = ({ headers, method }: Request): boolean =>
   headers.get('transfer-encoding') !== null ||
-  // Bun refuses those of other methods.
+  // Bun refuses long bodies of other methods.
   (METHODS.includes(method) && Number(headers.get('content-length')) > REQUEST_BODY_MAX_BYTES)
 
 /**
@@ -130,7 +130,7 @@ async function temporaryPath(where: Extract<Listen, { kind: 'unix' }>, takesOver
   return bound
 }
 
-/** @throws CommandError unless nothing is at the path, or the socket of a killed server, which may be replaced. */
+/** @throws CommandError unless the path is free, or holds the socket of a killed server: that may be replaced. */
 async function requireFree(where: Extract<Listen, { kind: 'unix' }>): Promise<void> {
   const found = lstatSync(where.path, { throwIfNoEntry: false })
   if (!found) return

@@ -1,6 +1,6 @@
 /**
- * What routes get and return: a request, and a reply (status, header fields of contract A8, body), which
- * becomes a `Response`.
+ * A route gets a request and returns a reply: status, header fields (contract A8) and body. The reply becomes a
+ * `Response`.
  */
 import type { LimitStatus } from '../access/rate-limit.ts'
 import { SENT_AS_BYTES_MIN, type Sent } from '../api/answer.ts'
