@@ -1,6 +1,5 @@
 /** Wires the service. `serve` uses it, and every test that sends requests. */
 import { createAccess } from './access/access.ts'
-import type { AnswerUse } from './access/history.ts'
 import type { KeyReader, UsageStore } from './access/ports.ts'
 import type { AnswerStreamer } from './api/answer.ts'
 import { ApiError } from './api/errors.ts'
@@ -84,7 +83,6 @@ export function createApp(stores: AppStores, settings: AppSettings, clock: Clock
   const access = createAccess(keys, usage)
   const counters = createCounters()
   const admissions: AdmissionCounts = { regular: 0, temp: 0, demo: 0, refunded: 0 }
-  let watcher = (_use: AnswerUse): void => {}
   const probes: readonly (readonly [problem: string, probe: () => Awaitable<void>])[] = [
     ['the list cannot be read', () => void [proxies.version(), proxies.isEmpty()]],
     ['requests cannot be counted', () => usage.probe()],
@@ -114,10 +112,7 @@ export function createApp(stores: AppStores, settings: AppSettings, clock: Clock
     errors,
     clientIp: createClientIp(trustProxy),
     counters,
-    note(use) {
-      usage.note(use)
-      watcher(use)
-    },
+    note: usage.note,
     cors,
     stats:
       publicStats === 'off'
@@ -135,10 +130,6 @@ export function createApp(stores: AppStores, settings: AppSettings, clock: Clock
     /** Refuses the answers in the queue, and all later ones that would join it. */
     refuseWaiting: (): void => streamer?.refuseWaiting(),
     counted: { traffic: counters.all, admissions, cacheCounts: cache.counts },
-    /** From now on, calls `watch` with the use of each request. */
-    watchUse(watch: (use: AnswerUse) => void): void {
-      watcher = watch
-    },
     /** The requests of the list since the start. */
     traffic: (): Traffic => counters.traffic('/api'),
     /** Why requests cannot be answered, in the words of the store, for the operator; `null`: they can. */

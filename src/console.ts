@@ -1,7 +1,6 @@
 /** The wiring of the admin listener: console and metrics. */
 import type { Registry } from './access/ports.ts'
 import { createAttention } from './admin/attention.ts'
-import { writeAttentionFile } from './admin/attention-file.ts'
 import { createFeedRoutes, type FeedParts, SAMPLE_ROUTES } from './admin/feeds.ts'
 import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from './admin/import.ts'
 import { keyRoutes, planRoutes } from './admin/keys.ts'
@@ -55,11 +54,7 @@ export function createConsole(parts: ConsoleParts) {
   const { data: dir, metricsOpen, providerService } = settings
   const history = createHistory()
   const attention = createAttention({
-    ...{ observed, registry, clock, watchUse: app.watchUse, traffic: app.traffic },
-    ...{
-      origin: ORIGINS[PROXY_FILE],
-      keep: counted => writeAttentionFile(dir, counted, giveToOwner),
-    },
+    ...{ observed, registry, clock, traffic: app.traffic, origin: ORIGINS[PROXY_FILE] },
   })
   const setup = {
     ...{ registry, observed, traffic: app.counted.traffic },
@@ -122,7 +117,7 @@ export function createConsole(parts: ConsoleParts) {
   return {
     handle,
     async tick(): Promise<void> {
-      await attention.tick()
+      attention.tick()
       await overview.tick()
     },
     /** Starts listening. A unix socket is open to its owner only. */

@@ -1,5 +1,4 @@
 /** The checks of `doctor`, in the order of the report. */
-import { readAttentionFile } from './admin/attention-file.ts'
 import type { Environment } from './config/environment.ts'
 import { environmentProblems, readSettings, type Settings } from './config/settings.ts'
 import { COMMIT, COMMITTED_MS, VERSION } from './config/version.ts'
@@ -57,8 +56,7 @@ export async function examine(
 
   const checker = async () => checkChecker(await stores.checkerStatus(), clock())
 
-  const directory = { dir, clock, counted: readAttentionFile(dir) }
-  const run = (checks: Checks<Directory>) => examineAll(checks, directory, signal)
+  const run = (checks: Checks<Directory>) => examineAll(checks, { dir, clock }, signal)
   if (url === undefined) {
     return await run({ program, configuration, ...DIRECTORY_CHECKS, feeds, checker })
   }

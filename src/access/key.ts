@@ -61,6 +61,9 @@ export type ListedKey = Omit<KeySummary, 'lastSeenMs'> & {
 /** A key that is accepted, and when it ends. */
 export type EndingKey = Pick<KeyProperties, 'id' | 'label'> & { expiresAt: number }
 
+/** A key that a limit refused, with its admitted and refused requests of the UTC day. */
+export type RefusedKey = Pick<KeyProperties, 'id' | 'label'> & { requests: number; refused: number }
+
 /** When an old secret ends: with its overlap, or with its key if that is earlier. */
 export const secretEnd = (overlapUntilMs: number, { expiresAt }: KeyProperties): number =>
   Math.min(overlapUntilMs, expiresAt ?? overlapUntilMs)

@@ -12,6 +12,7 @@ import type {
   KeySummary,
   ListedKey,
   NewKey,
+  RefusedKey,
   StoredKey,
 } from './key.ts'
 import type { Consumption, NetworkCounts, NetworkDecision } from './network-quota.ts'
@@ -125,6 +126,11 @@ export interface Registry {
     scan(after: string, most: number, nowMs: number): Awaitable<KeySummary[]>
     /** Keys with a plan that end between two instants: at most `most` of them, the earliest end first, and their number. */
     ending(fromMs: number, untilMs: number, most: number): Awaitable<SomeKeys<EndingKey>>
+    /**
+     * Keys whose share of refused requests on the UTC day is above `share`: at most `most` of them, the most often
+     * refused first, and their number.
+     */
+    refused(nowMs: number, share: number, most: number): Awaitable<SomeKeys<RefusedKey>>
     /** How many keys are not revoked, and how many were used today; reads neither all nor their use. */
     count(nowMs: number): Awaitable<{ total: number; usedToday: number }>
     /** How many keys have each plan, revoked ones included; `null`: temporary ones. */

@@ -1,8 +1,8 @@
 /**
- * What needs the operator's attention (contract G3): a row for each reason, which decides from the facts that were
- * read. Console, metrics and `doctor` use the same sentences.
+ * Why an operator should act (contract G3). Each row of the table decides one reason from facts that its caller has
+ * read. Console, metrics and `doctor` show the same sentences.
  */
-import type { EndingKey } from '../access/key.ts'
+import type { EndingKey, RefusedKey } from '../access/key.ts'
 import type { Registry, SomeKeys } from '../access/ports.ts'
 import type { CheckerStatus } from '../checker/ports.ts'
 import { describeFailure, type FeedState, isForgotten } from '../feeds/store.ts'
@@ -17,30 +17,27 @@ import {
   type Tally,
 } from '../proxies/freshness.ts'
 
-/** A node, by the clock of the shared database. */
+/** A node. Both ages are measured by the clock of the shared database. */
 export type NodeReport = {
   node: string
   address: string
-  /** Seconds since its copies were last known to be the newest, and since its last report. */
+  /** Seconds since its copies were last up to date, and since its last report. */
   lagSeconds: number
   silentSeconds: number
 }
 
-/** Space on the disk of the data directory, and how much an import may take; `null`: it has no inodes. */
+/** Free space on the disk of the data directory, and the most that an import takes; `null`: it has no inodes. */
 export type Space = { freeBytes: number; neededBytes: number; freeInodes: number | null }
 
-/** Requests of a key, and how many of them a limit refused (429). */
-export type KeyShare = { id: string; requests: number; refused: number }
-
-/** The facts that were read. A missing fact is unknown and needs no attention. */
+/** Facts to judge. A missing fact is unknown and needs no attention. */
 export type Facts = {
-  /** `origin` says how to fill a list that is empty. */
+  /** `origin` says how to fill an empty list. */
   list: ListChecks & { origin: string }
   /** Requests of the last five minutes, and how many of them found nothing. */
   requests: { all: number; notFound: number }
   feeds: readonly Pick<FeedState, 'source' | 'error' | 'nextTryAt'>[]
-  /** Keys that a limit refused within the last hour, the most often refused first. */
-  refused: readonly (KeyShare & { label: string })[]
+  /** Keys of which limits refused too many requests today, the most often refused first. */
+  refused: SomeKeys<RefusedKey>
   /** The keys that expire next. */
   ending: SomeKeys<EndingKey>
   disk: Space
@@ -59,11 +56,11 @@ type Row = {
   find(facts: Partial<Facts>, nowMs: number): readonly Cause[]
 }
 
-/** A row that judges one fact. */
+/** A row for one fact. */
 const row = <F extends keyof Facts>(
   fact: F,
   link: string,
-  find: (known: Facts[F], nowMs: number) => readonly Cause[],
+  find: (fact: Facts[F], nowMs: number) => readonly Cause[],
 ): Row => ({
   link,
   find: (facts, nowMs) => {
@@ -75,27 +72,31 @@ const row = <F extends keyof Facts>(
 const percent = (share: number): string => `${formatCount(Math.floor(share * 100))}%`
 
 /** How many keys a reason names; it counts further ones. */
-export const NAMED_KEYS = 3
+const NAMED_KEYS = 3
 /** Keys that expire within this time need attention. */
-export const ENDING_MS = 7 * DAY_MS
+const ENDING_MS = 7 * DAY_MS
+/** A key needs attention when limits refuse more of its requests of a day than this. */
+const REFUSED_SHARE = 0.05
+
+/** Reads the facts about keys. */
+export const keyFacts = {
+  ending: (keys: Registry['keys'], nowMs: number) =>
+    keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS),
+  refused: (keys: Registry['keys'], nowMs: number) =>
+    keys.refused(nowMs, REFUSED_SHARE, NAMED_KEYS),
+}
 
 type Named = { id: string; label: string }
 
 /** A sentence for each key, with a link to its page. */
-function ofKeys<K extends Named>(
-  keys: readonly K[],
-  say: (key: K) => string,
-  total = keys.length,
-): Cause[] {
-  const causes: Cause[] = keys.slice(0, NAMED_KEYS).map(key => ({
+function ofKeys<K extends Named>({ keys, total }: SomeKeys<K>, say: (key: K) => string): Cause[] {
+  const causes: Cause[] = keys.map(key => ({
     sentence: `key ${key.label === '' ? key.id : `${key.label} (${key.id})`} ${say(key)}`,
     link: `#keys/${key.id}`,
   }))
   const more = total - causes.length
   return more > 0 ? [...causes, `and ${several(more, 'more key')}`] : causes
 }
-
-const shareOf = ({ requests, refused }: KeyShare): number => refused / requests
 
 /** A node that has been silent for longer has ended, or answers 503 (contract I3). */
 export const SILENT_SECONDS_MAX = 5
@@ -125,7 +126,7 @@ function spaceProblems(space: Space): string[] {
 /** A checker writes its status every second. After a day of silence it is not meant to run. */
 const CHECKER_SILENT_MS = MINUTE_MS
 const COVERAGE_MIN = 0.8
-/** After a start, a checker has to find the living again. */
+/** A checker needs this long after its start to find the working proxies again. */
 const CHECKER_STARTED_MS = 10 * MINUTE_MS
 
 function checkerProblems(status: CheckerStatus, nowMs: number): string[] {
@@ -170,16 +171,15 @@ const ROWS = {
   feed_failing: row('feeds', '#feeds', (feeds, nowMs) =>
     feeds.filter(feed => feed.error !== '' && !isForgotten(feed, nowMs)).map(describeFailure),
   ),
-  key_refused: row('refused', '#keys', keys =>
+  key_refused: row('refused', '#keys', found =>
     ofKeys(
-      keys.filter(key => shareOf(key) > 0.05),
-      key =>
-        `was refused ${formatCount(key.refused)} of ${several(key.requests, 'request')} in the last hour ` +
-        `(${percent(shareOf(key))}) by a limit`,
+      found,
+      ({ requests, refused }) =>
+        `has reached a limit today: ${several(refused, 'request')} refused, ${formatCount(requests)} admitted`,
     ),
   ),
-  key_expiring: row('ending', '#keys', ({ keys, total }) =>
-    ofKeys(keys, ({ expiresAt }) => `ends on ${formatDay(utcDay(expiresAt))}`, total),
+  key_expiring: row('ending', '#keys', found =>
+    ofKeys(found, ({ expiresAt }) => `ends on ${formatDay(utcDay(expiresAt))}`),
   ),
   disk: row('disk', OVERVIEW, spaceProblems),
   clock: row('clock', OVERVIEW, ({ rows, distanceMs }) => [
@@ -227,13 +227,6 @@ export const attentionTo = (facts: Partial<Facts>, nowMs: number): Attention[] =
     }))
   })
 
-/** Reasons that only a running server knows: it counts requests. */
-const COUNTED: ReadonlySet<Reason> = new Set(['not_found', 'key_refused'])
-
-/** The sentences that only a server can count, for `doctor`. */
-export const countedBy = (found: readonly Attention[]): string[] =>
-  found.filter(({ reason }) => COUNTED.has(reason)).map(({ sentence }) => sentence)
-
 /** The sentences alone, for `doctor`. */
 export const sentencesOn = (facts: Partial<Facts>, nowMs: number): string[] =>
   attentionTo(facts, nowMs).map(({ sentence }) => sentence)
@@ -248,8 +241,10 @@ export function checkChecker(status: CheckerStatus | null, nowMs: number): Resul
   return finding(sentencesOn({ checker: status }, nowMs), queues)
 }
 
-/** Which keys end soon. That is allowed, but their customers may need new ones. */
+/** Which keys end soon or often reach a limit. Both are allowed, so they are notes. */
 export async function checkKeys(keys: Registry['keys'], nowMs: number): Promise<Result> {
-  const ending = await keys.ending(nowMs, nowMs + ENDING_MS, NAMED_KEYS)
-  return finding([], 'no key ends within 7 days', sentencesOn({ ending }, nowMs))
+  const refused = await keyFacts.refused(keys, nowMs)
+  const ending = await keyFacts.ending(keys, nowMs)
+  const fine = 'no key ends within 7 days or often reaches a limit'
+  return finding([], fine, sentencesOn({ refused, ending }, nowMs))
 }

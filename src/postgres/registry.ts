@@ -11,13 +11,14 @@ import {
   type ListedKey,
   type NewKey,
   newKeyId,
+  type RefusedKey,
   type StoredKey,
   shownPrefix,
 } from '../access/key.ts'
 import { hashesOf, type Known, problemsOf } from '../access/load.ts'
 import { BUILT_IN_PLANS, changedPlan, type Plan, TEMP_PLAN } from '../access/plan.ts'
 import type { LoadProblem, PlanRemoval, Registry, SomeKeys, UsageStore } from '../access/ports.ts'
-import { MINUTE_MS } from '../lib/time.ts'
+import { MINUTE_MS, utcDay } from '../lib/time.ts'
 import { arrayLiteral, bytea } from './arrays.ts'
 import { type Change, createChange } from './change-numbers.ts'
 import { type Connection, insertRows, onlyRow, type Query, SNAPSHOT } from './connection.ts'
@@ -278,6 +279,19 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
          from proxylist.keys where revoked_at is null and plan is not null
            and expires_at > $1::float8 and expires_at <= $2::float8 order by expires_at, id limit $3`,
         [fromMs, untilMs, most],
+      )
+      return { keys, total: keys[0]?.total ?? 0 }
+    },
+
+    async refused(nowMs: number, share: number, most: number): Promise<SomeKeys<RefusedKey>> {
+      const keys = await query<RefusedKey & { total: number }>(
+        `select id, label, requests, refused, (count(*) over ())::float8 as total
+         from (select k.id, k.label, coalesce(u.requests, 0)::float8 as requests, d.refused::float8 as refused
+               from proxylist.days d join proxylist.keys k on k.id = d.key_id
+               left join proxylist.usage u on u.kind = 'key' and u.id = k.id and u.day = d.day
+               where d.day = $1::integer) today
+         where refused > $2::float8 * (requests + refused) order by refused desc, id limit $3`,
+        [utcDay(nowMs), share, most],
       )
       return { keys, total: keys[0]?.total ?? 0 }
     },

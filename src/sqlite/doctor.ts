@@ -5,7 +5,6 @@ import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError } from '../lib/errors.ts'
 import { type Checks, finding, problemOf, type Result, right, wrong } from '../lib/findings.ts'
-import { MINUTE_MS } from '../lib/time.ts'
 import { checkFreshness, checkKeys, describeSpace, sentencesOn } from '../metrics/attention.ts'
 import { tallyAt } from '../proxies/freshness.ts'
 import {
@@ -23,12 +22,7 @@ import { damagedBy, isDamage, isDatabaseError } from './errors.ts'
 import { spaceIn } from './metrics.ts'
 import { openList, openRegistry } from './stores.ts'
 
-export type Directory = {
-  dir: string
-  clock: Clock
-  /** What a server last counted of requests; `null` when none has. */
-  counted: { atMs: number; found: readonly string[] } | null
-}
+export type Directory = { dir: string; clock: Clock }
 
 /** Reads the whole database: a list of a million proxies takes ten seconds. */
 function damageIn(dir: string, name: DataFile): string | null {
@@ -57,9 +51,6 @@ async function tryRead<T>(read: () => Awaitable<T>): Promise<T | null> {
     throw error
   }
 }
-
-/** A server writes its counts every minute. */
-const COUNTED_MS = 2 * MINUTE_MS
 
 export const DIRECTORY_CHECKS = {
   permissions({ dir }) {
@@ -98,14 +89,6 @@ export const DIRECTORY_CHECKS = {
     return judged ?? right('there are no keys that can be read')
   },
 
-  requests({ counted, clock }) {
-    if (counted === null || Math.abs(clock() - counted.atMs) > COUNTED_MS) {
-      return right('no server with a console has counted any within two minutes')
-    }
-    const fine = 'no more than 20% found nothing, and 5% of a key were refused'
-    return finding([], fine, counted.found)
-  },
-
   async disk({ dir, clock }) {
     if (!hasDirectory(dir)) return wrong(`there is no directory ${dir} to examine`)
     const [blocked] = await problemOf(() => accessSync(dir, constants.W_OK))
@@ -142,6 +125,5 @@ export const COPY_CHECKS = {
     )
     return finding(problems, 'the copies of this node are intact')
   }),
-  requests: ifThere(DIRECTORY_CHECKS.requests),
   disk: ifThere(DIRECTORY_CHECKS.disk),
 } satisfies Checks<Directory>

@@ -59,7 +59,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   const keysOf = ({ keys }: Opened) => keys
   const keys: KeyReader & Registry['keys'] = {
     find: key => use(registry => registry.keys.find(key)),
-    ...forward(use, keysOf, ['list', 'scan', 'ending', 'count', 'countByPlan', 'dump']),
+    ...forward(use, keysOf, ['list', 'scan', 'ending', 'refused', 'count', 'countByPlan', 'dump']),
     ...forward(change, keysOf, ['load', 'add', 'set', 'rotate', 'revoke', 'remove']),
   }
   let ticks = 0

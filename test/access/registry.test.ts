@@ -303,6 +303,33 @@ describe('the use of keys', () => {
     expect(await on.keys.count(T0)).toEqual({ total: 2, usedToday: 1 })
   })
 
+  test('shows the keys whose share of refused requests today is above a bound, most refusals first', async on => {
+    const refuse = (keyId: string, refused: number, nowMs = T0) =>
+      on.usage.note({ keyId, records: 0, refused, nowMs })
+    const [few, some, many] = [
+      await on.add('few'),
+      await on.add('some', { label: 'acme' }),
+      await on.add('many'),
+    ]
+    await on.use(few, 19, T0)
+    await on.use(some, 18, T0)
+    refuse(few, 1)
+    refuse(some, 1)
+    refuse(many, 2)
+    refuse(many, 9, T0 - DAY_MS)
+    refuse('demo', 9)
+    await on.usage.flush()
+    const refused = await on.keys.refused(T0, 0.05, 3)
+    expect(refused.total).toBe(2)
+    expect(refused.keys.map(key => [key.id, key.label, key.requests, key.refused])).toEqual([
+      [many, '', 0, 2],
+      [some, 'acme', 18, 1],
+    ])
+    const { keys, total } = await on.keys.refused(T0, 0.05, 1)
+    expect([keys.map(({ id }) => id), total]).toEqual([[many], 2])
+    expect(await on.keys.refused(T0 + DAY_MS, 0.05, 3)).toEqual({ keys: [], total: 0 })
+  })
+
   test('goes with a key that is removed, which has to be revoked first', async on => {
     const id = await on.add('one')
     await on.use(id, 2, T0)

@@ -16,9 +16,6 @@ const node = { node: 'n1', address: '10.0.0.1:80', lagSeconds: 0, silentSeconds:
 const checkerOf = (more: Partial<CheckerStatus>): Partial<Facts> => ({
   checker: { ...CHECKER_STATUS, ...more },
 })
-const shareOf = (requests: number, refused: number) => ({
-  refused: [{ id: 'k1', label: 'acme', requests, refused }],
-})
 
 type Case = readonly [
   reason: string,
@@ -63,11 +60,11 @@ const CASES: readonly Case[] = [
     { feeds: [feedOf('/a', ''), feedOf('/b', 'gone')] },
     [['feed /b: gone', '#feeds']],
   ],
-  ['key_refused', shareOf(100, 5), []],
+  ['key_refused', { refused: { keys: [], total: 0 } }, []],
   [
     'key_refused',
-    shareOf(100, 6),
-    [['key acme (k1) was refused 6 of 100 requests in the last hour (6%) by a limit', '#keys/k1']],
+    { refused: { keys: [{ id: 'k1', label: 'acme', requests: 1200, refused: 70 }], total: 1 } },
+    [['key acme (k1) has reached a limit today: 70 requests refused, 1,200 admitted', '#keys/k1']],
   ],
   ['key_expiring', { ending: { keys: [], total: 0 } }, []],
   [

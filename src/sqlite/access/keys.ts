@@ -15,6 +15,7 @@ import {
   type ListedKey,
   type NewKey,
   newKeyId,
+  type RefusedKey,
   type StoredKey,
   shownPrefix,
 } from '../../access/key.ts'
@@ -222,6 +223,10 @@ export function createKeyStore(db: Database, usage: UsageReader) {
      where revoked_at is null and plan is not null and expires_at > ? and expires_at <= ?
      order by expires_at, id limit ?`,
   )
+  const selectRefused = db.prepare<RefusedKey & { total: number }, [number, number, number]>(
+    `select id, label, requests, refused, count(*) over () as total from days join keys on id = key_id
+     where day = ? and refused > ? * (requests + refused) order by refused desc, id limit ?`,
+  )
   const countKeys = db.prepare<{ n: number }, []>(
     'select count(*) as n from keys where revoked_at is null',
   )
@@ -294,6 +299,11 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
     ending(fromMs: number, untilMs: number, most: number): SomeKeys<EndingKey> {
       const keys = selectEnding.all(fromMs, untilMs, most)
+      return { keys, total: keys[0]?.total ?? 0 }
+    },
+
+    refused(nowMs: number, share: number, most: number): SomeKeys<RefusedKey> {
+      const keys = selectRefused.all(utcDay(nowMs), share, most)
       return { keys, total: keys[0]?.total ?? 0 }
     },
 
