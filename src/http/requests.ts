@@ -10,7 +10,7 @@ import { ApiError, toApiError } from '../api/errors.ts'
 import type { Origins } from '../config/parsers.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
-import { messageOf, StoreError } from '../lib/errors.ts'
+import { StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Counters, RouteTraffic } from '../metrics/traffic.ts'
@@ -80,7 +80,7 @@ export function createHttpApp(parts: HttpParts): Service {
       const replied = cors?.preflight(request) ?? route(r)
       return replied instanceof Promise ? sendLater(r, replied) : send(r, replied)
     } catch (failure) {
-      return send(r, errorOf(r, failure))
+      return send(r, errorOf(failure))
     }
   }
 
@@ -88,15 +88,15 @@ export function createHttpApp(parts: HttpParts): Service {
     try {
       return send(r, await replied)
     } catch (failure) {
-      return send(r, errorOf(r, failure))
+      return send(r, errorOf(failure))
     }
   }
 
   /** The error that a client gets for a failure. The operator gets its cause; a store reports its own failures. */
-  function errorOf({ id }: RequestContext, failure: unknown): ApiError {
+  function errorOf(failure: unknown): ApiError {
     const error = toApiError(failure)
     if (error.status >= 500 && !(failure instanceof StoreError)) {
-      log.sayRepeated(`request ${id} failed: ${explain(failure)}`, `failed: ${messageOf(failure)}`)
+      log.sayRepeated(`a request failed: ${explain(failure)}`)
     }
     return error
   }

@@ -1,9 +1,9 @@
 /**
- * What a server writes about itself: access log lines on stdout, and sentences for the operator on stderr. The
- * lines of one turn of the event loop are one write. While nobody reads stdout, further lines are dropped.
+ * The log of a server: access log lines on stdout, and sentences for the operator on stderr. The lines of one turn
+ * of the event loop are one write. While nothing reads stdout, up to 1 MB of lines wait and further ones are dropped.
  */
 import { stopwatch, withTimeout } from './clock.ts'
-import { codeOf, reasonOf } from './errors.ts'
+import { codeOf } from './errors.ts'
 import { several } from './plural.ts'
 import { printable } from './redact.ts'
 import { MINUTE_MS } from './time.ts'
@@ -11,7 +11,7 @@ import { MINUTE_MS } from './time.ts'
 export type LoggedError = { readonly code: string; readonly message: string }
 
 export type Log = {
-  /** Whether lines are written at all; if not, callers need not build them. */
+  /** Whether the log writes lines. If not, callers need not build them. */
   readonly hasLines: boolean
   /**
    * Writes a line, without its newline, to stdout. The request and its error are for the live log of the
@@ -20,23 +20,23 @@ export type Log = {
   line(text: string, request?: { readonly url: string }, error?: LoggedError): void
   /** Writes a sentence for the operator to stderr. */
   say(sentence: string): void
-  /** Says a sentence at most once a minute; sentences with the same `topic` count as the same. */
-  sayRepeated(sentence: string, topic?: string): void
-  /** Waits up to two seconds until all lines are written. */
+  /** Says a sentence at most once a minute. */
+  sayRepeated(sentence: string): void
+  /** Waits up to two seconds until all lines are written, then drops the rest. */
   close(): Promise<void>
 }
 
-/** `write` resolves once the text was taken, and rejects when it never will be. */
+/** `write` resolves when the output has taken the text, and rejects when it cannot. */
 export type Output = { write(text: string): Promise<void> }
 
 type Say = (sentence: string) => void
 
 /** The longest that a stalled reader of stdout may delay the end of a server. */
 const CLOSE_MS_MAX = 2_000
-/** The most characters that wait for a reader of stdout. */
+/** The most characters that wait until stdout is read. */
 const WAITING_MAX = 1024 * 1024
-/** The most topics of repeated sentences in memory. */
-const TOPICS_MAX = 50
+/** The most repeated sentences in memory. */
+const SENTENCES_MAX = 50
 
 const CLOSED = 'stdout is closed: the access log ends here, the service goes on'
 
@@ -52,66 +52,56 @@ export function createLog({ hasLines }: { hasLines: boolean }): Log {
     line: lines.add,
     say,
     sayRepeated: sayOncePerMinute(say),
-    async close() {
-      await withTimeout(lines.drain(), CLOSE_MS_MAX)
-      lines.close()
-    },
+    close: lines.close,
   }
 }
 
 /** See `Log.sayRepeated`. */
-export function sayOncePerMinute(say: Say, elapsedMs = stopwatch()): Log['sayRepeated'] {
+export function sayOncePerMinute(say: Say, elapsedMs = stopwatch()): Say {
   const saidMs = new Map<string, number>()
-  return (sentence, topic = sentence) => {
+  return sentence => {
     const nowMs = elapsedMs()
-    if (nowMs - (saidMs.get(topic) ?? -Infinity) < MINUTE_MS) return
-    if (saidMs.size >= TOPICS_MAX) saidMs.clear()
-    saidMs.set(topic, nowMs)
+    if (nowMs - (saidMs.get(sentence) ?? -Infinity) < MINUTE_MS) return
+    if (saidMs.size >= SENTENCES_MAX) saidMs.clear()
+    saidMs.set(sentence, nowMs)
     say(sentence)
   }
 }
 
-/** Lines on an output. What comes while a write is in progress is the next write. */
+/** Writes lines to an output. Lines added during a write form the next write. */
 export function createLines(output: Output, say: Say, waitingMax = WAITING_MAX) {
   let waiting = ''
-  let batch = ''
   let dropped = 0
-  let why = ''
   let isOpen = true
   let writing: Promise<void> | null = null
 
   async function writeWaiting(): Promise<void> {
     while (waiting !== '') {
-      ;[batch, waiting] = [waiting, '']
+      const text = waiting
+      waiting = ''
       try {
-        await output.write(batch)
+        await output.write(text)
         if (waiting === '') sayDropped()
       } catch (error) {
-        failed(error)
+        if (codeOf(error) === 'EPIPE') endAtClosedPipe()
+        else dropped += text.split('\n').length - 1
       }
     }
-    batch = ''
     writing = null
   }
   const flush = (): void => {
     writing ??= writeWaiting()
   }
 
-  function failed(error: unknown): void {
-    if (codeOf(error) !== 'EPIPE') return drop(batch, reasonOf(error))
-    isOpen = false // the pipe's reader has gone, and there will be no other
+  function endAtClosedPipe(): void {
+    isOpen = false
     waiting = ''
     dropped = 0
     say(CLOSED)
   }
 
-  function drop(text: string, reason: string): void {
-    dropped += text.split('\n').length - 1
-    why = reason
-  }
-
   function sayDropped(): void {
-    if (dropped > 0) say(`${several(dropped, 'access log line')} dropped: ${why}`)
+    if (dropped > 0) say(`${several(dropped, 'access log line')} dropped: stdout did not take them`)
     dropped = 0
   }
 
@@ -119,18 +109,16 @@ export function createLines(output: Output, say: Say, waitingMax = WAITING_MAX) 
     isOpen: () => isOpen,
     add(text: string): void {
       if (!isOpen) return
-      if (waiting.length + text.length >= waitingMax) return drop('\n', 'stdout was not read')
+      if (waiting.length + text.length >= waitingMax) {
+        dropped += 1
+        return
+      }
       if (waiting === '' && writing === null) setImmediate(flush)
       waiting += `${text}\n`
     },
-    /** Resolves when all lines are written, or never. */
-    async drain(): Promise<void> {
+    async close(): Promise<void> {
       flush()
-      await writing
-    },
-    /** Drops the lines that are not written yet, and logs how many. */
-    close(): void {
-      if (isOpen && batch + waiting !== '') drop(batch + waiting, 'stdout was not read')
+      if (writing !== null) await withTimeout(writing, CLOSE_MS_MAX)
       isOpen = false
       sayDropped()
     },

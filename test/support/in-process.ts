@@ -94,8 +94,8 @@ export async function startInProcess(
     clock,
     {
       ...{ hasLines: true, line: write, say: write, close: async () => {} },
-      sayRepeated(sentence, topic = sentence) {
-        onRepeated?.(topic)
+      sayRepeated(sentence) {
+        onRepeated?.(sentence)
         write(sentence)
       },
     },

@@ -32,8 +32,8 @@ export type ServeOptions = {
   siteName?: string
   contact?: string
   keyUrl?: string
-  /** Called with the topics of repeated sentences of a service in process. */
-  onRepeated?: (topic: string) => void
+  /** Called with each repeated sentence of a service in process. */
+  onRepeated?: (sentence: string) => void
 }
 
 /** Both kinds of service believe X-Forwarded-For, so that tests can choose a client address. */
