@@ -9,8 +9,6 @@ import { messageOf } from '../lib/errors.ts'
 /** The archive is not usable; the message continues a sentence: `is truncated`. */
 export class ArchiveError extends Error {}
 
-const NO_ARCHIVE = 'is damaged, or no tar archive of proxylist backup'
-
 /** In archives of proxylist 0.1.0: checksums of the other files. */
 const SUMS = 'SHA256SUMS'
 
@@ -51,6 +49,7 @@ export async function writeArchive(
 /** The entries of an archive. @throws ArchiveError, and errors of the source unchanged. */
 async function* entriesOf(source: AsyncIterable<Uint8Array>) {
   let sourceFailure: unknown = null
+  let hasEntry = false
   const chunks = source[Symbol.asyncIterator]()
   const bytes = new ReadableStream<Uint8Array>({
     async pull(controller) {
@@ -68,12 +67,14 @@ async function* entriesOf(source: AsyncIterable<Uint8Array>) {
       yield* stream
     } catch (error) {
       if (sourceFailure !== null) throw sourceFailure
+      if (!hasEntry) throw new ArchiveError('is not a backup of proxylist')
       const isTruncated = /truncated/.test(messageOf(error))
-      throw new ArchiveError(isTruncated ? 'is truncated' : NO_ARCHIVE)
+      throw new ArchiveError(isTruncated ? 'is truncated' : 'is damaged')
     }
   }
   const entries = bytes.pipeThrough(createTarDecoder({ strict: true }))
   for await (const { header, body } of explained(entries)) {
+    hasEntry = true
     yield { ...header, body: explained(body) }
   }
 }
@@ -81,7 +82,7 @@ async function* entriesOf(source: AsyncIterable<Uint8Array>) {
 /**
  * Extracts the files of an archive, each to a new file (mode 0600) at the path that `pathOf` returns for its name.
  * `read` is called with the number of bytes read; an error that it throws ends the reading. Returns the names.
- * @throws ArchiveError when it is truncated, damaged or no archive, holds a file without a path, or a name twice.
+ * @throws ArchiveError when it is truncated, damaged or no archive, or holds a file twice or without a path.
  */
 export async function extractArchive(
   source: AsyncIterable<Uint8Array>,

@@ -272,16 +272,16 @@ const songs = (file: string): void => {
   rmSync(file)
   sql('create table songs (title text)')(file)
 }
-const NO_ARCHIVE = ' is damaged, or no tar archive of proxylist backup'
+const NO_BACKUP = ' is not a backup of proxylist'
 const MISSING = ' is not a whole backup: access.db is missing'
 const FOREIGN = ' is not a backup of proxylist: it holds '
 const damaged = (file: string): void => writeFileSync(file, readFileSync(file).fill(255, 4096))
 const REFUSALS: readonly (readonly [what: string, change: Change, says: string | RegExp])[] = [
-  ['an empty file', truncated(0), ' is truncated'],
+  ['an empty file', truncated(0), NO_BACKUP],
   ['a file of zeros', shell('head -c 9999 /dev/zero > backup.tar'), MISSING],
-  ['cut in the first header', truncated(0.002), ' is truncated'],
+  ['cut in the first header', truncated(0.002), NO_BACKUP],
   ['cut in the middle', truncated(0.3), ' is truncated'],
-  ['no archive', shell('seq 9999 > backup.tar'), NO_ARCHIVE],
+  ['no archive', shell('seq 9999 > backup.tar'), NO_BACKUP],
   ['another archive', shell('echo > song && tar -cf backup.tar song'), `${FOREIGN}'song'`],
   [
     'a link in the place of a file',
@@ -343,7 +343,7 @@ describe('an archive that is not a whole and intact backup is refused, and nothi
     for (const [file, says] of [
       ['none.tar', 'cannot read none.tar: no such file or directory'],
       ['folder', 'cannot read folder: it is a directory, not a file'],
-      ['/dev/null', '/dev/null is truncated'],
+      ['/dev/null', '/dev/null is not a backup of proxylist'],
     ] as const) {
       const stderr = `proxylist: ${says}\n`
       await take(cwd, { args: ['restore', file, '--force'], exitCode: 1, stderr })
