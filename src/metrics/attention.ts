@@ -9,13 +9,7 @@ import { describeFailure, type FeedState, isForgotten } from '../feeds/store.ts'
 import { finding, type Result } from '../lib/findings.ts'
 import { formatCount, several, spanOf } from '../lib/plural.ts'
 import { DAY_MS, formatDay, MINUTE_MS, SECOND_MS, utcDay } from '../lib/time.ts'
-import {
-  describeFresh,
-  isStale,
-  type ListChecks,
-  RECENT_MS,
-  type Tally,
-} from '../proxies/freshness.ts'
+import { describeFresh, isStale, type ListChecks, RECENT_MS } from '../proxies/freshness.ts'
 
 /** A node. Both ages are measured by the clock of the shared database. */
 export type NodeReport = {
@@ -231,8 +225,8 @@ export const attentionTo = (facts: Partial<Facts>, nowMs: number): Attention[] =
 export const sentencesOn = (facts: Partial<Facts>, nowMs: number): string[] =>
   attentionTo(facts, nowMs).map(({ sentence }) => sentence)
 
-export const checkFreshness = (tally: Tally, origin: string, nowMs: number): Result =>
-  finding(sentencesOn({ list: { ...tally, origin } }, nowMs), describeFresh(tally, nowMs))
+export const checkFreshness = (checks: ListChecks, origin: string, nowMs: number): Result =>
+  finding(sentencesOn({ list: { ...checks, origin } }, nowMs), describeFresh(checks, nowMs))
 
 export function checkChecker(status: CheckerStatus | null, nowMs: number): Result {
   if (status === null) return finding([], 'no checker has run')

@@ -23,7 +23,7 @@ import {
   SILENT_SECONDS_MAX,
   sentencesOn,
 } from '../metrics/attention.ts'
-import { type Tally, type TallyReader, tallyAt } from '../proxies/freshness.ts'
+import { type ListChecks, latestCheckMs } from '../proxies/freshness.ts'
 import { createChange } from './change-numbers.ts'
 import { versions } from './changes.ts'
 import { type Connection, onlyRow, openConnection, type Query } from './connection.ts'
@@ -112,19 +112,15 @@ export async function readDistance(query: Query, clock: () => number): Promise<n
   return Math.round(best.aheadMs)
 }
 
-/** Counts the proxies of the list, and how many were checked recently. */
-const tallyOf =
-  (query: Query): TallyReader =>
-  (sinceMs, untilMs) =>
-    onlyRow<Tally>(
-      query,
-      `select count(*)::float8 as rows,
-         (max(checked_at) filter (where checked_at <= $2::bigint))::float8 as newest,
-         (count(*) filter (where checked_at between $1::bigint and $2::bigint))::float8 as recent,
-         (count(*) filter (where checked_at > $2::bigint))::float8 as ahead
-       from proxylist.proxies`,
-      [toSeconds(sinceMs), toSeconds(untilMs)],
-    )
+const readChecks = (query: Query, nowMs: number) =>
+  onlyRow<ListChecks>(
+    query,
+    `select count(*)::float8 as rows,
+       (max(checked_at) filter (where checked_at <= $1::bigint))::float8 as newest,
+       (count(*) filter (where checked_at > $1::bigint))::float8 as ahead
+     from proxylist.proxies`,
+    [toSeconds(latestCheckMs(nowMs))],
+  )
 
 type Read<F extends (...given: never[]) => unknown> = Awaited<ReturnType<F>>
 
@@ -263,13 +259,13 @@ const SERVER_CHECKS: Checks<Database> = {
 
 const SCHEMA_CHECKS: Checks<Database> = {
   freshness: async ({ query, origin, clock }) =>
-    checkFreshness(await tallyAt(tallyOf(query), clock()), origin, clock()),
+    checkFreshness(await readChecks(query, clock()), origin, clock()),
   limits: database => {
     const keys = createKeyStore(database.query, createChange(database), database)
     return checkKeys(keys, database.clock())
   },
   async clock({ query, clock }) {
-    const { ahead: rows } = await tallyAt(tallyOf(query), clock())
+    const { ahead: rows } = await readChecks(query, clock())
     return judgeClock({ rows, distanceMs: await readDistance(query, clock) })
   },
   nodes: async database => judgeNodes(await createNodes(database).list()),

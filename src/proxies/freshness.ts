@@ -1,37 +1,25 @@
-/** How fresh a list is, and what of it lies in the future (contract B10). */
-import { formatCount } from '../lib/plural.ts'
+/** How fresh a list is, and how many of its checks lie in the future (contract B10). */
+import { formatCount, several } from '../lib/plural.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from './filter.ts'
 
-/** An import accepts checks that are so far ahead, because clocks of servers differ. */
+/** Imports accept checks up to this far ahead, because the clocks of servers differ. */
 export const FUTURE_SECONDS_MAX = 300
 
-/** A list's proxies, its newest check that is not ahead (Unix seconds), and how many checks are ahead. */
+/** The number of proxies, the newest check that is not ahead (Unix seconds), and the number of checks ahead. */
 export type ListChecks = { rows: number; newest: number | null; ahead: number }
-/** With how many checks are recent. */
-export type Tally = ListChecks & { recent: number }
-
-/** Counts checks since an instant as recent, and those after another one as ahead. */
-export type TallyReader = (sinceMs: number, untilMs: number) => Promise<Tally> | Tally
 
 /** A query without `time` finds proxies checked within this time. */
 export const RECENT_MS = DEFAULT_AGE_MAX_SECONDS * SECOND_MS
 
-/** The instant up to which checks are not ahead. */
+/** Checks after this instant are ahead. */
 export const latestCheckMs = (nowMs: number): number => nowMs + FUTURE_SECONDS_MAX * SECOND_MS
-
-export const tallyAt = (tally: TallyReader, nowMs: number) =>
-  tally(nowMs - RECENT_MS, latestCheckMs(nowMs))
 
 /** Whether a query without `time` finds nothing. */
 export const isStale = ({ newest }: ListChecks, nowMs: number): boolean =>
   newest === null || newest < toSeconds(nowMs - RECENT_MS)
 
-export function describeFresh({ rows, newest, recent }: Tally, nowMs: number): string {
+export function describeFresh({ rows, newest }: ListChecks, nowMs: number): string {
   const age = Math.max(0, Math.round(nowMs / SECOND_MS - (newest ?? 0)))
-  const last = `the newest ${formatCount(age)} s ago`
-  return (
-    `${formatCount(recent)} of ${formatCount(rows)} proxies were checked in the last ` +
-    `${RECENT_MS / SECOND_MS} s, ${last}`
-  )
+  return `the newest of ${several(rows, 'proxy', 'proxies')} was checked ${formatCount(age)} s ago`
 }

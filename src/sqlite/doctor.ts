@@ -6,7 +6,7 @@ import type { Clock } from '../lib/clock.ts'
 import { CommandError } from '../lib/errors.ts'
 import { type Checks, finding, problemOf, type Result, right, wrong } from '../lib/findings.ts'
 import { checkFreshness, checkKeys, describeSpace, sentencesOn } from '../metrics/attention.ts'
-import { tallyAt } from '../proxies/freshness.ts'
+import { latestCheckMs } from '../proxies/freshness.ts'
 import {
   ACCESS_FILE,
   DATA_FILES,
@@ -71,13 +71,13 @@ export const DIRECTORY_CHECKS = {
 
   async freshness({ dir, clock }) {
     const nowMs = clock()
-    const tally = await tryRead(() => {
+    const checks = await tryRead(() => {
       using list = openList(dir, { isReader: true })
-      return tallyAt(list.proxies.tally, nowMs)
+      return list.proxies.checks(latestCheckMs(nowMs))
     })
-    if (tally === null) return right('there is no list that can be read')
-    const fresh = checkFreshness(tally, ORIGINS[PROXY_FILE], nowMs)
-    const future = sentencesOn({ clock: { rows: tally.ahead, distanceMs: 0 } }, nowMs)
+    if (checks === null) return right('there is no list that can be read')
+    const fresh = checkFreshness(checks, ORIGINS[PROXY_FILE], nowMs)
+    const future = sentencesOn({ clock: { rows: checks.ahead, distanceMs: 0 } }, nowMs)
     return finding([...(fresh.ok ? [] : [fresh.found]), ...future], fresh.found)
   },
 

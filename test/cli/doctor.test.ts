@@ -31,7 +31,7 @@ const HEALTHY = {
   list: 'the structure is right, and rows and indexes agree',
   'keys and usage': 'the structure is right, and rows and indexes agree',
   feeds: 'feeds and databases of places are in order',
-  freshness: '1 of 1 proxies were checked in the last 600 s, the newest 0 s ago',
+  freshness: 'the newest of 1 proxy was checked 0 s ago',
 }
 
 /** A data directory as a careful operator has it. */

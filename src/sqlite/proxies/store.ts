@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { SECOND_MS, toSeconds } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
-import type { ListChecks, Tally } from '../../proxies/freshness.ts'
+import type { ListChecks } from '../../proxies/freshness.ts'
 import { ROW_COLUMNS } from '../../proxies/row.ts'
 import type { Removal } from '../../proxies/store.ts'
 import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '../database.ts'
@@ -90,11 +90,6 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
   const othersVersion = oncePerTurn(dataVersionOf(db))
   let seenVersion = othersVersion()
   let changes = 0
-  const tally = db.prepare<Tally, [number, number]>(
-    `select count(*) as rows, max(checked_at) filter (where checked_at <= ?2) as newest,
-       count(*) filter (where checked_at between ?1 and ?2) as recent,
-       count(*) filter (where checked_at > ?2) as ahead from proxies`,
-  )
   const newest = db.prepare<{ newest: number | null }, [number]>(
     'select max(checked_at) as newest from proxies where checked_at <= ?',
   )
@@ -129,11 +124,7 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
       changes += 1
     },
 
-    /** How many proxies there are, and when they were checked, see `Tally`. */
-    tally: (sinceMs: number, untilMs: number): Tally =>
-      tally.get(toSeconds(sinceMs), toSeconds(untilMs)) as Tally, // an aggregate has a row
-
-    /** All, or those up to an instant and how many are ahead of it: reads no others. */
+    /** The checks of the list; those after `untilMs` are ahead. Reads two indexes, no rows. */
     checks(untilMs = Number.MAX_SAFE_INTEGER): ListChecks {
       const until = toSeconds(untilMs)
       const newestUntil = newest.get(until)?.newest ?? null
