@@ -163,27 +163,6 @@ export async function revokeKey({ keys }: Registry, id: string, nowMs: number): 
   if (!(await keys.revoke(id, nowMs))) throw unknownKey()
 }
 
-/** The key with an id, to be changed with others. @throws RuleError when there is none, or it is revoked. */
-async function findValid(keys: Registry['keys'], id: string, nowMs: number): Promise<ListedKey> {
-  const key = await findKey(keys, id, nowMs)
-  if (key.revokedAt === null) return key
-  throw new RuleError('conflict', 'this key is revoked already')
-}
-
-/** Revokes a key. @throws RuleError when no key has this id, or it is revoked. */
-export async function revokeValid(on: Registry, id: string, nowMs: number): Promise<void> {
-  await findValid(on.keys, id, nowMs)
-  await revokeKey(on, id, nowMs)
-}
-
-/** Adds to the time of a key, which for an expired one begins now. @throws RuleError when it has no end. */
-export async function extendKey({ keys }: Registry, id: string, ms: number, nowMs: number) {
-  const { expiresAt } = await findValid(keys, id, nowMs)
-  if (expiresAt === null) throw new RuleError('conflict', 'this key never ends')
-  const end = futureExpiry(Math.max(expiresAt, nowMs) + ms, nowMs, 'ttl')
-  await keys.set(id, { expiresAt: end })
-}
-
 /** Gives a key a fresh start. @throws RuleError when no key has this id. */
 export async function resetKey(on: Registry, id: string, part: UsagePart, nowMs: number) {
   await findKey(on.keys, id, nowMs)

@@ -18,12 +18,9 @@ const planOf = ({ plan }: KeySummary): string => plan ?? TEMP_PLAN
 /** What keys are sorted by; one without an end comes after all. */
 const SORTS = {
   label: ({ label }: KeySummary) => label.toLowerCase(),
-  plan: planOf,
-  state: keyState,
   expires: ({ expiresAt }: KeySummary) => expiresAt ?? Number.POSITIVE_INFINITY,
   today: ({ requestsToday }: KeySummary) => requestsToday,
-  seen: ({ lastSeenMs }: KeySummary) => lastSeenMs ?? 0,
-} satisfies { readonly [sort: string]: (key: KeySummary, nowMs: number) => string | number }
+} satisfies { readonly [sort: string]: (key: KeySummary) => string | number }
 export type KeySort = keyof typeof SORTS
 const isSort = (name: string): name is KeySort => Object.hasOwn(SORTS, name)
 
@@ -91,7 +88,7 @@ export async function findKeys(keys: Registry['keys'], query: KeyQuery, nowMs: n
     const slice = await keys.scan(after, SLICE, nowMs)
     const found = slice
       .filter(key => isFound(key, query, nowMs))
-      .map(key => ({ id: key.id, value: valueOf(key, nowMs) }))
+      .map(key => ({ id: key.id, value: valueOf(key) }))
     first = [...first, ...found].sort(order).slice(0, query.page * PAGE_KEYS)
     matching += found.length
     total += slice.length

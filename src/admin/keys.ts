@@ -8,7 +8,7 @@ import { UNUSED } from '../access/rate-limit.ts'
 import { limitsLeft, operatorReport } from '../api/key-report.ts'
 import { requirePlanName } from '../config/parsers.ts'
 import { SETTINGS } from '../config/settings.ts'
-import { nextTurn, StoreError, UnknownOutcome } from '../lib/errors.ts'
+import { StoreError } from '../lib/errors.ts'
 import { formatInstant, formatInstantOrNull, utcDay } from '../lib/time.ts'
 import { findKeys, PAGE_KEYS, readKeyQuery } from './key-page.ts'
 import {
@@ -148,72 +148,10 @@ export async function listPage(registry: Registry, { request, nowMs }: Asked) {
   return { ...found, page_keys: PAGE_KEYS, keys: await describeKeys(registry, ids, nowMs) }
 }
 
-/** What can be done with several keys: reads what else a request brings, and returns the change of one key. */
-const CHANGES = {
-  revoke(registry: Registry, given: Given, nowMs: number) {
-    readMembers(given, [])
-    return (id: string) => manage.revokeValid(registry, id, nowMs)
-  },
-  extend(registry: Registry, given: Given, nowMs: number) {
-    const { ttl = durationOf('ttl') } = readMembers(given, ['ttl'])
-    manage.futureExpiry(nowMs + ttl, nowMs, 'ttl')
-    return (id: string) => manage.extendKey(registry, id, ttl, nowMs)
-  },
-}
-
-/** Why a key was not changed. @throws what is neither refused by a rule nor a failure of the store */
-function reasonOf(error: unknown): string {
-  if (error instanceof manage.RuleError) return error.message
-  if (!(error instanceof StoreError)) throw error
-  return error instanceof UnknownOutcome
-    ? 'nobody knows whether it was changed'
-    : 'the store failed'
-}
-
-/**
- * Changes keys one after the other; says which were changed, and why others were not. When the store fails,
- * those that are left stay as they are.
- */
-export async function changeSeveral(
-  registry: Registry,
-  name: keyof typeof CHANGES,
-  { request, nowMs }: Asked,
-) {
-  const { ids: given, ...rest } = await readObject(request)
-  const ids = Array.isArray(given) ? [...new Set(given.map(String))] : []
-  if (ids.length === 0 || ids.length > PAGE_KEYS) {
-    throw invalid(`ids must be an array of 1 to ${PAGE_KEYS} ids`)
-  }
-  const change = CHANGES[name](registry, rest, nowMs)
-  const changed: string[] = []
-  const unchanged: { id: string; reason: string }[] = []
-  const next = ids.values()
-  for (const id of next) {
-    try {
-      await change(id)
-      changed.push(id)
-    } catch (error) {
-      const isFailure = !(error instanceof manage.RuleError)
-      if (isFailure && changed.length === 0) throw error
-      unchanged.push({ id, reason: reasonOf(error) })
-      if (isFailure) break
-    }
-    await nextTurn() // each change is a commit
-  }
-  unchanged.push(...next.map(id => ({ id, reason: 'not tried, after that failure' })))
-  return { changed, unchanged }
-}
-
 export const keyRoutes = (registry: Registry): AdminRoutes => ({
   '/console/keys': {
     GET: async asked => ok(await listPage(registry, asked)),
     POST: asked => makeKey(registry, asked),
-  },
-  '/console/selected-keys/revoke': {
-    POST: async asked => ok(await changeSeveral(registry, 'revoke', asked)),
-  },
-  '/console/selected-keys/extend': {
-    POST: async asked => ok(await changeSeveral(registry, 'extend', asked)),
   },
   '/console/keys/*': {
     GET: async ({ name, nowMs }) => ok(await reportOf(registry, name, nowMs)),

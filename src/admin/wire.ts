@@ -9,7 +9,7 @@ import type { operatorReport } from '../api/key-report.ts'
 import type { describeState } from '../feeds/store.ts'
 import type { ImportCounts as Changes } from '../proxies/store.ts'
 import type { KeySort } from './key-page.ts'
-import type { changeSeveral, describeKeys, listPage } from './keys.ts'
+import type { describeKeys, listPage } from './keys.ts'
 import type { createOverview, Range } from './overview.ts'
 import type { setupOf } from './setup.ts'
 
@@ -39,8 +39,6 @@ export type Key = Awaited<ReturnType<typeof describeKeys>>[number]
 
 /** A page of the list of keys: how many match and there are, and at most `page_keys` of them. */
 export type KeyPage = Awaited<ReturnType<typeof listPage>>
-
-export type ChangedKeys = Awaited<ReturnType<typeof changeSeveral>>
 
 /** Everything known of one key. */
 export type KeyReport = ReturnType<typeof operatorReport>

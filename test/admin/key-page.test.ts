@@ -1,11 +1,10 @@
-/** Pages of the list of keys, and changes of several, over both stores (`src/admin/key-page.ts`, `keys.ts`). */
+/** Pages of the list of keys, over both stores (`src/admin/key-page.ts`, `keys.ts`). */
 import { afterAll, describe, expect, test as skippable } from 'bun:test'
 import { keySubject } from '../../src/access/entitlements.ts'
 import { hashKey, type StoredKey } from '../../src/access/key.ts'
 import type { Registry } from '../../src/access/ports.ts'
 import { keyRoutes } from '../../src/admin/keys.ts'
-import type { ChangedKeys, KeyPage } from '../../src/admin/wire.ts'
-import { StoreError, UnknownOutcome } from '../../src/lib/errors.ts'
+import type { KeyPage } from '../../src/admin/wire.ts'
 import { DAY_MS } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
 import { builtIn, decideAll } from '../support/limits.ts'
@@ -73,9 +72,6 @@ describe('the list of keys', () => {
     ['least first', 'order=asc', 'b,e,a,d,c'],
     ['by label without regard to case', 'sort=label&order=asc', 'b,e,a,c,d'],
     ['by end, without an end last', 'sort=expires&order=asc', 'e,d,b,a,c'],
-    ['by plan', 'sort=plan&order=asc', 'd,a,c,e,b'],
-    ['by state', 'sort=state&order=asc', 'a,b,e,d,c'],
-    ['by when they were last seen', 'sort=seen', 'a,c,d,b,e'],
     ['of one plan', 'plan=classic', 'd'],
     ['temporary ones as a plan', 'plan=temp', 'b'],
     ['without those that have ended', 'ended=0', 'a,d,b'],
@@ -102,7 +98,7 @@ describe('the list of keys', () => {
   test('has pages, the same keys once each, whatever it is sorted by', async registry => {
     const many = Array.from({ length: 1203 }, (_, n) => stored(`k${n}`, { label: `L${n % 7}` }))
     await registry.keys.load(many, false)
-    for (const query of ['sort=label', 'sort=seen&order=asc', 'sort=label&search=k1']) {
+    for (const query of ['sort=label', 'sort=today&order=asc', 'sort=label&search=k1']) {
       const all: string[] = []
       const { matching } = await pageOf(registry, query)
       for (let page = 1; all.length < matching; page += 1) {
@@ -173,8 +169,8 @@ describe('the list of keys', () => {
 
   test('refuses what no parameter accepts', async registry => {
     for (const [query, said] of [
-      ['sort=size', 'sort must be one of label, plan, state, expires, today, seen'],
-      ['sort=toString', 'sort must be one of label, plan, state, expires, today, seen'],
+      ['sort=size', 'sort must be one of label, expires, today'],
+      ['sort=toString', 'sort must be one of label, expires, today'],
       ['order=up', 'order must be asc or desc'],
       ['page=0', 'page must be an integer of at least 1'],
       ['page=1e3', 'page must be an integer of at least 1'],
@@ -182,80 +178,6 @@ describe('the list of keys', () => {
       ['serach=x', "unknown parameter 'serach'; did you mean 'search'?"],
     ] as const) {
       await expect(pageOf(registry, query)).rejects.toThrow(said)
-    }
-  })
-})
-
-describe('several keys', () => {
-  const change = (registry: Registry, name: 'extend' | 'revoke', json: object) =>
-    ask<ChangedKeys>(registry, `/console/selected-keys/${name}`, json)
-  const KEYS = [
-    ...[stored('a', { expiresAt: T0 + DAY_MS }), stored('b', { expiresAt: T0 - DAY_MS })],
-    ...[stored('c'), stored('d', { revokedAt: T0 - 1, expiresAt: T0 + 1 })],
-  ]
-  const UNCHANGED = [
-    { id: 'none', reason: 'there is no key with this id' },
-    { id: 'd', reason: 'this key is revoked already' },
-  ]
-
-  test('are extended: from their end on, an expired one from now on; what is not says why', async registry => {
-    await registry.keys.load(KEYS, false)
-    const ids = ['none', 'd', 'a', 'a', 'b', 'c']
-    expect(await change(registry, 'extend', { ids, ttl: '30d' })).toEqual({
-      changed: ['a', 'b'],
-      unchanged: [...UNCHANGED, { id: 'c', reason: 'this key never ends' }],
-    })
-    const ends = (await registry.keys.list(T0)).map(({ expiresAt }) => expiresAt)
-    expect(ends).toEqual([T0 + 31 * DAY_MS, T0 + 30 * DAY_MS, null, T0 + 1])
-  })
-
-  test('are revoked; what is not says why', async registry => {
-    await registry.keys.load(KEYS, false)
-    const ids = ['none', 'd', 'c', 'b']
-    expect(await change(registry, 'revoke', { ids })).toEqual({
-      ...{ changed: ['c', 'b'], unchanged: UNCHANGED },
-    })
-    const ends = (await registry.keys.list(T0)).map(({ revokedAt }) => revokedAt)
-    expect(ends).toEqual([null, T0, T0, T0 - 1])
-  })
-
-  test('are refused as a whole where the request is wrong', async registry => {
-    const many = Array.from({ length: 51 }, (_, n) => `k${n}`)
-    for (const [name, json, said] of [
-      ['revoke', {}, 'ids must be an array of 1 to 50 ids'],
-      ['revoke', { ids: [] }, 'ids must be an array of 1 to 50 ids'],
-      ['revoke', { ids: many }, 'ids must be an array of 1 to 50 ids'],
-      ['revoke', { ids: ['a'], ttl: '1d' }, "unknown member 'ttl'; it may have none"],
-      ['extend', { ids: ['a'], ttl: 'x' }, 'ttl must be a duration'],
-      ['extend', { ids: ['a'], ttl: '0s' }, 'ttl must lie in the future'],
-    ] as const) {
-      await expect(change(registry, name, json)).rejects.toThrow(said)
-    }
-  })
-
-  test('stay as they are after the store has failed, and that is said', async registry => {
-    await registry.keys.load(KEYS, false)
-    for (const [failure, reason] of [
-      [new StoreError('away'), 'the store failed'],
-      [new UnknownOutcome('lost'), 'nobody knows whether it was changed'],
-    ] as const) {
-      const set: Registry['keys']['set'] = (id, changes) => {
-        if (id === 'b') throw failure
-        return registry.keys.set(id, changes)
-      }
-      const failing = { ...registry, keys: { ...registry.keys, set } }
-      expect(await change(failing, 'extend', { ids: ['c', 'a', 'b', 'd'], ttl: '1d' })).toEqual({
-        changed: ['a'],
-        unchanged: [
-          ...[
-            { id: 'c', reason: 'this key never ends' },
-            { id: 'b', reason },
-          ],
-          { id: 'd', reason: 'not tried, after that failure' },
-        ],
-      })
-      const first = change(failing, 'extend', { ids: ['b'], ttl: '1d' })
-      await expect(first).rejects.toBe(failure)
     }
   })
 })

@@ -1,7 +1,7 @@
-/** The list of keys: its pages, searching and sorting them, changing several, making one. */
+/** The list of keys with its pages, search and order, and the dialog that makes a key. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import type { ChangedKeys, Key, KeyPage, KeySort, Limit, MadeKey, Plan } from '../../admin/wire.ts'
+import type { Key, KeyPage, KeySort, Limit, MadeKey, Plan } from '../../admin/wire.ts'
 import { Level } from '../parts/amounts.tsx'
 import { CheckField, Radios, SelectField, useSettled } from '../parts/form.tsx'
 import { limitName, State } from '../parts/key.tsx'
@@ -9,20 +9,18 @@ import { Table } from '../parts/table.tsx'
 import { keyHref } from './address.ts'
 import { Spark } from './chart.tsx'
 import { useConsole } from './context.ts'
-import { Actions, Field, FormDialog, LiveNotice, NewBar, useFields, When } from './dialog.tsx'
+import { Field, FormDialog, LiveNotice, NewBar, useFields, When } from './dialog.tsx'
 import { type KeyFilter, pathOf, TEMPORARY } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 import { usePlans } from './plans.tsx'
 import { type Secret, SecretDialog, secretOf } from './secret.tsx'
-import { ago, countdown, dateOf, keysIn, number, SAY, share } from './speech.ts'
+import { ago, countdown, dateOf, number, SAY, share } from './speech.ts'
 
 const REFRESH_SECONDS = 30
 /** From here on the use of a limit is shown as close to it. */
 const CLOSE = 0.8
 /** So long nothing is typed before the server is asked. */
 const SETTLED_MS = 150
-
-const nameOf = ({ label, prefix }: Key): string => (label === '' ? `${prefix}…` : label)
 
 const usedOf = ({ left, quota }: Limit): number => 1 - left / quota
 
@@ -42,22 +40,11 @@ function Tightest({ limits }: Pick<Key, 'limits'>) {
   )
 }
 
-type RowProps = { item: Key; isSelected: boolean; onSelect(isSelected: boolean): void }
-
-function Row({ item, isSelected, onSelect }: RowProps) {
+function Row({ item }: { item: Key }) {
   const { id, prefix, label, note, plan, state, expires } = item
   const { requests_today, refused_today, last_seen, days, limits } = item
   return (
     <tr data-ended={state !== 'active' || undefined}>
-      <td class="col-select">
-        <CheckField
-          label={<span class="hidden">{`Select ${nameOf(item)}`}</span>}
-          name="selected"
-          value={id}
-          isOn={isSelected}
-          onChange={onSelect}
-        />
-      </td>
       <th scope="row" class="col-label">
         <a href={keyHref(id)}>{label === '' ? <span class="soft">no label</span> : label}</a>
         <code>{prefix}…</code> <code class="id">{id}</code> <small>{note}</small>
@@ -90,7 +77,7 @@ const COLUMNS = {
   ...{ label: 'Key', plan: 'Plan', today: 'Today', days: '14 days', refused: 'Refused' },
   ...{ tightest: 'Tightest limit', seen: 'Last seen', expires: 'Ends', state: 'State' },
 }
-const SORTED: readonly string[] = ['label', 'plan', 'today', 'seen', 'expires', 'state']
+const SORTED: readonly string[] = ['label', 'today', 'expires']
 const isSort = (name: string): name is KeySort => SORTED.includes(name)
 const NUMBERS = ['today', 'refused']
 
@@ -98,8 +85,7 @@ const NUMBERS = ['today', 'refused']
 function useColumns() {
   const { keyFilter: filter, setKeyFilter } = useConsole()
   const sortBy = (sort: KeySort): void => {
-    const isDescending =
-      filter.sort === sort ? !filter.isDescending : sort === 'today' || sort === 'seen'
+    const isDescending = filter.sort === sort ? !filter.isDescending : sort === 'today'
     setKeyFilter({ ...filter, sort, isDescending, page: 1 })
   }
   const order = filter.isDescending ? 'descending' : 'ascending'
@@ -116,35 +102,16 @@ function useColumns() {
   }))
 }
 
-type RowsProps = { page: KeyPage; selected: ReadonlySet<string>; onSelect(ids: string[]): void }
-
-function Rows({ page: { keys, total }, selected, onSelect }: RowsProps) {
+function Rows({ page: { keys, total } }: { page: KeyPage }) {
   const columns = useColumns()
   if (keys.length === 0) {
     const none = total > 0 ? 'No key matches.' : 'There is no key yet. Make the first one.'
     return <p class="empty">{none}</p>
   }
-  const all = (
-    <CheckField
-      label={<span class="hidden">Select all of this page</span>}
-      name="select-all"
-      isOn={keys.every(({ id }) => selected.has(id))}
-      onChange={isOn => onSelect(isOn ? keys.map(({ id }) => id) : [])}
-    />
-  )
   return (
-    <Table
-      caption="Keys"
-      look="keys"
-      columns={[{ name: 'Select', look: 'col-select', head: all }, ...columns]}
-    >
+    <Table caption="Keys" look="keys" columns={columns}>
       {keys.map(key => (
-        <Row
-          key={key.id}
-          item={key}
-          isSelected={selected.has(key.id)}
-          onSelect={isOn => onSelect([...selected, key.id].filter(id => isOn || id !== key.id))}
-        />
+        <Row key={key.id} item={key} />
       ))}
     </Table>
   )
@@ -176,49 +143,6 @@ function Pages({ page: { page, page_keys, matching, keys } }: { page: KeyPage })
       {button('Previous', page - 1, page === 1)}
       {button('Next', page + 1, first + keys.length >= matching)}
     </nav>
-  )
-}
-
-/** What can be done with several keys. */
-const SEVERAL = {
-  extend: {
-    ...{ action: 'Extend', done: 'extended' },
-    hint: 'Their end moves on by this time; that of an expired key is counted from now on.',
-  },
-  revoke: {
-    ...{ action: 'Revoke', done: 'revoked' },
-    hint: 'They are refused from now on. This cannot be undone.',
-  },
-} as const
-
-type SeveralProps = {
-  name: keyof typeof SEVERAL
-  keys: readonly Key[]
-  onDone(sentence: string): void
-  onClose(): void
-}
-
-/** Changes several keys, and says which were not changed, and why. */
-function SeveralDialog({ name, keys, onDone, onClose }: SeveralProps) {
-  const { client } = useConsole()
-  const { done, action, hint } = SEVERAL[name]
-  const [{ ttl }, field] = useFields({ ttl: '30d' })
-  const submit = async (): Promise<void> => {
-    const body = { ids: keys.map(({ id }) => id), ...(name === 'extend' && { ttl: ttl.trim() }) }
-    const path = `/console/selected-keys/${name}`
-    const { changed, unchanged } = await client.send<ChangedKeys>('POST', path, body)
-    const why = unchanged.map(({ id, reason }) => {
-      const key = keys.find(each => each.id === id)
-      return `${key ? nameOf(key) : id} (${reason})`
-    })
-    const sentence = `${keysIn(changed.length)} ${done}.`
-    onDone(why.length === 0 ? sentence : `${sentence} Not changed: ${why.join(', ')}.`)
-  }
-  const title = `${action} ${keysIn(keys.length)}?`
-  return (
-    <FormDialog {...{ title, hint, action, onClose }} onSubmit={submit}>
-      {name === 'extend' && <Field {...field('ttl')} label="By" hint="such as 24h or 30d" />}
-    </FormDialog>
   )
 }
 
@@ -336,25 +260,12 @@ function NewKeyDialog({ live, onClose }: { live: Live<KeyPage>; onClose(): void 
   )
 }
 
-const NONE: ReadonlySet<string> = new Set()
-
 export function KeysView() {
   const { client, keyFilter } = useConsole()
   const [search, setSearch] = useState(keyFilter.search)
   useSettled(keyFilter.search, SETTLED_MS, setSearch)
-  const path = pathOf({ ...keyFilter, search })
-  const live = useLive<KeyPage>(client, path, REFRESH_SECONDS)
+  const live = useLive<KeyPage>(client, pathOf({ ...keyFilter, search }), REFRESH_SECONDS)
   const plans = usePlans().value?.plans ?? []
-  const [outcome, setOutcome] = useState('')
-  /** Of one page alone: what is not seen is not changed. */
-  const [selection, setSelection] = useState({ path, ids: NONE })
-  const selected = selection.path === path ? selection.ids : NONE
-  const keys = live.value?.keys.filter(({ id }) => selected.has(id)) ?? []
-  const onDone = (sentence: string): void => {
-    setSelection({ path, ids: NONE })
-    setOutcome(sentence)
-    void live.refresh()
-  }
   return (
     <>
       <NewBar name="New key" open={onClose => <NewKeyDialog {...{ live, onClose }} />}>
@@ -364,33 +275,11 @@ export function KeysView() {
         </span>
       </NewBar>
       <LiveNotice live={live} />
-      <p class="outcome" role="status">
-        {outcome}
-      </p>
       {live.value && (
         <section class="card table-card" aria-label="Keys">
-          <Rows
-            page={live.value}
-            selected={selected}
-            onSelect={ids => {
-              setSelection({ path, ids: new Set(ids) })
-              setOutcome('')
-            }}
-          />
+          <Rows page={live.value} />
           <Pages page={live.value} />
         </section>
-      )}
-      {keys.length > 0 && (
-        <fieldset class="card selection" aria-label="Selected keys">
-          <span role="status">{keysIn(keys.length)} selected</span>
-          <Actions
-            look="plain"
-            actions={(['extend', 'revoke'] as const).map(name => ({
-              name: SEVERAL[name].action,
-              open: onClose => <SeveralDialog {...{ name, keys, onDone, onClose }} />,
-            }))}
-          />
-        </fieldset>
       )}
     </>
   )
