@@ -1,8 +1,7 @@
 /**
- * The table of metrics, in the order of the text (contract G4). No label holds anything that clients choose, such as
- * a key, its id, or a path without a route.
+ * The table of metrics, in the order of the text (contract G4). No label has a value that clients choose, such as a
+ * key, its id, or an unknown path.
  */
-import { type ErrorCode, STATUS } from '../api/errors.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
 import { REASONS as CHECK_REASONS, type CheckerStatus } from '../checker/ports.ts'
 import type { FeedState } from '../feeds/store.ts'
@@ -13,10 +12,10 @@ import { type Breakdown, freshRows } from '../proxies/stats.ts'
 import { type Attention, REASONS } from './attention.ts'
 import { BOUNDS_SECONDS, type Histogram } from './histogram.ts'
 import type { DatabaseState, ReplicationState } from './observed.ts'
-import type { ProcessState } from './process.ts'
+import type { readProcess } from './process.ts'
 import { type AdmissionCounts, type AllTraffic, type RouteTraffic, statusOf } from './traffic.ts'
 
-/** Everything that one scrape shows, at one moment. */
+/** All values of one scrape. */
 export type Reading = {
   nowMs: number
   traffic: AllTraffic
@@ -25,15 +24,15 @@ export type Reading = {
   /** `null` while the list cannot be read. */
   list: ListChecks | null
   breakdown: Breakdown | null
-  /** Each with a label of its own. */
+  /** Each source is unique. */
   feeds: readonly { source: string; state: FeedState }[]
-  /** `null`: none ever ran. */
+  /** `null`: no checker has run. */
   checker: CheckerStatus | null
   databases: readonly DatabaseState[]
   attention: readonly Attention[] | null
   replication: ReplicationState | null
   freeBytes: number | null
-  process: ProcessState
+  process: ReturnType<typeof readProcess>
   lags: Histogram
   build: { readonly [label: string]: string }
 }
@@ -42,7 +41,7 @@ export type Labels = { readonly [label: string]: string | number }
 export type Sample = {
   value: number
   labels?: Labels
-  /** Of a histogram: the end of its name. */
+  /** The end of the name, in a histogram. */
   end?: '_bucket' | '_sum' | '_count'
 }
 
@@ -56,16 +55,11 @@ type Family = {
   read: Read
 }
 
-/** A family. Names that any process has begin with `process_`; all others get our prefix. */
-const family = (type: Type, name: string, help: string, labels: string[], read: Read): Family => {
-  return {
-    name: name.startsWith('process_') ? name : `proxylist_${name}`,
-    type,
-    labels,
-    help,
-    read,
-  }
-}
+/** Standard names begin with `process_`; all others get our prefix. */
+const family = (type: Type, name: string, help: string, labels: string[], read: Read): Family => ({
+  name: name.startsWith('process_') ? name : `proxylist_${name}`,
+  ...{ type, labels, help, read },
+})
 
 /** An unknown value has no sample. */
 const sampleOf = (value: number | null | undefined, labels: Labels = {}): Sample[] =>
@@ -82,7 +76,6 @@ const perFeed = (type: Type, name: string, help: string, value: (s: FeedState) =
     feeds.flatMap(({ source, state }) => sampleOf(value(state), { source })),
   )
 
-/** A value of the checker's status. */
 const ofChecker = (name: string, help: string, value: (s: CheckerStatus) => number | null) =>
   gauge(`checker_${name}`, help, ({ checker }) => checker && value(checker))
 
@@ -109,9 +102,6 @@ function samplesOf({ counts, sumSeconds }: Histogram, labels: Labels = {}): Samp
 const routesOf = ({ traffic }: Reading): RouteTraffic[] => Array.from(traffic.routes.values())
 const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0)
 
-const LIMIT_CODES = (Object.keys(STATUS) as ErrorCode[]) // of the table itself
-  .filter(code => STATUS[code] === 429)
-
 /** Seconds since an instant in Unix seconds, at least 0: a check may lie in the future. */
 const ageOf = ({ nowMs }: Reading, seconds: number | null | undefined): number | null =>
   seconds === null || seconds === undefined ? null : Math.max(0, toSeconds(nowMs) - seconds)
@@ -134,33 +124,29 @@ export const FAMILIES: readonly Family[] = [
   family(
     'histogram',
     'http_request_duration_seconds',
-    'Time until a reply was ready, or its stream began.',
+    'Time until the reply was ready or its stream began.',
     ['route'],
     reading =>
       routesOf(reading).flatMap(({ path: route, durations }) => samplesOf(durations, { route })),
   ),
   gauge(
     'http_requests_in_flight',
-    'Requests that wait for their reply.',
+    'Requests without a reply yet.',
     r => r.traffic.begun - r.traffic.ended,
   ),
   family(
     'counter',
     'http_sent_bytes_total',
-    'Body bytes given to connections; of streams, before compression.',
+    'Body bytes written to connections; streams count before compression.',
     ['route'],
     reading =>
       routesOf(reading).map(({ path: route, bytes }) => ({ labels: { route }, value: bytes })),
   ),
-  counter('sent_records_total', 'Records given to connections.', r =>
+  counter('sent_records_total', 'Records written to connections.', r =>
     sum(routesOf(r).map(({ records }) => records)),
   ),
   counter('streams_total', 'Long answers begun.', r => r.traffic.streams.begun),
-  counter(
-    'streams_truncated_total',
-    'Long answers that ended early.',
-    r => r.traffic.streams.truncated,
-  ),
+  counter('streams_truncated_total', 'Long answers cut short.', r => r.traffic.streams.truncated),
   gauge(
     'streams_under_way',
     'Long answers being sent.',
@@ -176,25 +162,19 @@ export const FAMILIES: readonly Family[] = [
   ),
   counter(
     'admissions_given_back_total',
-    'Admitted requests that failed and do not count.',
+    'Admitted requests that failed and were refunded.',
     r => r.admissions.refunded,
   ),
-  family('counter', 'refusals_total', 'Requests refused by a limit (429).', ['code'], reading =>
-    LIMIT_CODES.map(code => {
-      const counts = routesOf(reading).map(({ outcomes }) => outcomes.get(code)?.count ?? 0)
-      return { labels: { code }, value: sum(counts) }
-    }),
-  ),
   counter('cache_hits_total', 'Answers from the response cache.', r => r.cache.hits),
-  counter('cache_misses_total', 'Answers that had to be found.', r => r.cache.misses),
-  counter('cache_evictions_total', 'Cache entries evicted for others.', r => r.cache.evictions),
+  counter('cache_misses_total', 'Answers not in the response cache.', r => r.cache.misses),
+  counter('cache_evictions_total', 'Evicted cache entries.', r => r.cache.evictions),
   gauge('cache_entries', 'Entries of the response cache.', r => r.cache.entries),
   gauge('cache_bytes', 'Memory of the response cache.', r => r.cache.bytes),
-  gauge('cache_max_bytes', 'Most memory of the cache (--cache-bytes).', r => r.cache.bytesMax),
+  gauge('cache_max_bytes', 'Memory limit of the cache (--cache-bytes).', r => r.cache.bytesMax),
   family(
     'gauge',
     'attention',
-    'Whether something needs attention, see proxylist help console: 1, else 0.',
+    '1 while the reason needs attention, else 0; see proxylist help console.',
     ['reason'],
     ({ attention }) =>
       attention === null
@@ -208,58 +188,63 @@ export const FAMILIES: readonly Family[] = [
   family(
     'gauge',
     'list_rows_by_type',
-    'Proxies in the list by type, counted every 15 s at most.',
+    'Proxies by type, counted at most every 15 s.',
     ['type'],
     ({ breakdown }) =>
       (breakdown?.types ?? []).map(({ type, count }) => ({ labels: { type }, value: count })),
   ),
   gauge(
     'list_fresh_rows',
-    `Proxies checked within ${DEFAULT_AGE_MAX_SECONDS} s, counted likewise.`,
+    `Proxies checked within ${DEFAULT_AGE_MAX_SECONDS} s, counted at most every 15 s.`,
     r => r.breakdown && freshRows(r.breakdown),
   ),
   gauge(
     'list_newest_check_age_seconds',
-    'Age of the newest check; missing while the list is empty.',
+    'Age of the newest check; missing if the list is empty.',
     r => ageOf(r, r.list?.newest),
   ),
   gauge(
     'list_median_check_age_seconds',
-    'Median age of checks; missing while the list is empty.',
+    'Median age of all checks; missing if the list is empty.',
     r => ageOf(r, r.breakdown?.median),
   ),
   perFeed(
     'gauge',
     'feed_last_success_timestamp_seconds',
-    'Last success of the feed, in Unix seconds; missing until then.',
+    'Unix time of the last success of the feed; missing before the first.',
     ({ lastSuccessAt }) => lastSuccessAt && lastSuccessAt / SECOND_MS,
   ),
-  perFeed('gauge', 'feed_rows', 'Usable rows of the feed at its last import.', f => f.rows),
+  perFeed('gauge', 'feed_rows', 'Usable rows in the last import of the feed.', f => f.rows),
   perFeed(
     'gauge',
     'feed_rejected_rows',
-    'Rejected rows of the feed at its last import.',
+    'Rejected rows in the last import of the feed.',
     f => f.rejected,
   ),
   perFeed(
     'counter',
     'feed_attempts_total',
-    'Attempts at the feed, by all servers.',
+    'Attempts to import the feed, by all servers.',
     f => f.attempts,
   ),
-  perFeed('gauge', 'feed_consecutive_failures', 'Failures of the feed in a row.', f => f.failures),
+  perFeed(
+    'gauge',
+    'feed_consecutive_failures',
+    'Consecutive failures of the feed.',
+    f => f.failures,
+  ),
   ofChecker(
     'written_timestamp_seconds',
-    'When the checker last wrote its status, in Unix seconds; missing where none ever ran.',
+    'Unix time when the checker last wrote its status; missing if it never ran.',
     ({ at }) => at / SECOND_MS,
   ),
-  ofChecker('judge_up', 'Whether its judge answers; while not, nothing is checked.', s =>
+  ofChecker('judge_up', '1 while the judge answers; the checker pauses while it does not.', s =>
     Number(s.judgeProblem === null),
   ),
   family(
     'gauge',
     'checker_candidates',
-    'Addresses that it knows: living, down, or raw, which were never alive.',
+    'Addresses in the queues living, down and raw (never alive).',
     ['queue'],
     ({ checker }) =>
       Object.entries(checker?.queues ?? {}).map(([queue, value]) => ({ labels: { queue }, value })),
@@ -267,7 +252,7 @@ export const FAMILIES: readonly Family[] = [
   family(
     'counter',
     'checker_checks_total',
-    'Checks since its start, by what came of them: alive, deferred, or why they failed.',
+    'Checks since the start of the checker: alive, deferred, or the reason of the failure.',
     ['result'],
     ({ checker }) => {
       if (checker === null) return []
@@ -279,19 +264,19 @@ export const FAMILIES: readonly Family[] = [
   ),
   ofChecker(
     'coverage_ratio',
-    'Share of the living that were found alive within 10 minutes; missing without any.',
+    'Share of living proxies found alive within 10 minutes; missing if there are none.',
     s => s.coverage,
   ),
-  ofChecker('lag_seconds', 'How late the check of a living one is, at most.', s => s.lagSeconds),
+  ofChecker('lag_seconds', 'Longest delay of a due check of a living proxy.', s => s.lagSeconds),
   counter(
     'checker_bytes_total',
-    'Bytes that it sent and received since its start.',
+    'Bytes sent and received since the start of the checker.',
     r => r.checker?.bytes,
   ),
   perDatabase(
     'gauge',
     'database_up',
-    'Whether the database works; else requests get 503.',
+    '1 while the database works; requests get 503 while it does not.',
     ({ works }) => Number(works),
   ),
   perDatabase(
@@ -303,7 +288,7 @@ export const FAMILIES: readonly Family[] = [
   family(
     'gauge',
     'database_size_bytes',
-    'Size of a database: main file, and write-ahead log (wal).',
+    'Size of the main file and of the write-ahead log (wal).',
     ['database', 'file'],
     ({ databases }) =>
       databases.flatMap(({ name: database, bytes, walBytes }) => [
@@ -314,23 +299,23 @@ export const FAMILIES: readonly Family[] = [
   gauge('data_free_bytes', 'Free bytes on the disk of the data directory.', r => r.freeBytes),
   gauge(
     'replication_lag_seconds',
-    'Seconds since the copies of the node were known to be the newest.',
+    'Seconds since the copies of the node were last up to date.',
     r => r.replication?.lagSeconds,
   ),
   gauge(
     'replication_list_version',
-    'Version of the copy of the list.',
+    'Version of the node’s copy of the list.',
     r => r.replication?.listVersion,
   ),
   gauge(
     'replication_runs_jobs',
-    'Whether this node runs retention and feeds for all.',
+    '1 if this node runs retention and feeds for all nodes.',
     r => r.replication && Number(r.replication.runsJobs),
   ),
   family(
     'histogram',
     'event_loop_lag_seconds',
-    'How late a timer fired, ten times a second.',
+    'Delay of a timer that fires ten times a second.',
     [],
     ({ lags }) => samplesOf(lags),
   ),
@@ -347,10 +332,10 @@ export const FAMILIES: readonly Family[] = [
   ),
   gauge(
     'process_open_fds',
-    'Open file descriptors, connections among them.',
+    'Open file descriptors, including connections.',
     r => r.process.openFds,
   ),
-  gauge('process_max_fds', 'Most open file descriptors allowed.', r => r.process.maxFds),
+  gauge('process_max_fds', 'Limit of open file descriptors.', r => r.process.maxFds),
   family(
     'gauge',
     'build_info',

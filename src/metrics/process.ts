@@ -1,20 +1,10 @@
-/** The resources of the process, and the lag of its event loop. */
+/** The resources of the process and the lag of its event loop. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { PROCESS_START_MS, type SetTimer } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { createHistogram, type Histogram, observe } from './histogram.ts'
 
-export type ProcessState = {
-  cpuSeconds: number
-  /** `null`: unknown on this system, or no file can be opened. Only Linux has all. */
-  residentBytes: number | null
-  startSeconds: number
-  /** Open file descriptors, and the most there may be. */
-  openFds: number | null
-  maxFds: number | null
-}
-
-/** Returns what `read` returns; `null` when it fails. */
+/** Returns the value that `read` returns, or `null` if it throws. */
 export function attempt<T>(read: () => T): T | null {
   try {
     return read()
@@ -31,24 +21,25 @@ function fdsMax(limits: string): number | null {
 
 export const residentBytes = (): number | null => attempt(() => process.memoryUsage.rss())
 
-export function readProcess(): ProcessState {
+/** The resources of the process. `null` is unknown: only Linux has them all. */
+export function readProcess() {
   const { user, system } = process.cpuUsage()
   return {
     cpuSeconds: (user + system) / 1e6, // from microseconds
     residentBytes: residentBytes(),
     startSeconds: PROCESS_START_MS / SECOND_MS,
-    openFds: attempt(() => readdirSync('/proc/self/fd').length - 1), // less the one that it reads
+    openFds: attempt(() => readdirSync('/proc/self/fd').length - 1), // without the one opened to read them
     maxFds: attempt(() => fdsMax(readFileSync('/proc/self/limits', 'utf8'))),
   }
 }
 
-/** How often the event loop is measured. */
+/** Time between two measurements of the event loop. */
 export const EVERY_MS = 100
 
 /** A monotonic clock and timers. */
 export type Timing = { elapsedMs: () => number; later: SetTimer }
 
-/** Measures how late a timer fires, from now on. A loop that is blocked for a second counts once. */
+/** Starts to measure how late a timer fires. A loop that is blocked for a second counts once. */
 export function watchEventLoop({ elapsedMs, later }: Timing): Histogram {
   const lags = createHistogram()
   function next(): void {

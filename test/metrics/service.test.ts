@@ -177,9 +177,8 @@ describe('the limits', () => {
       'admissions_total{kind="demo"}': 2,
       'admissions_total{kind="regular"}': 1,
       'admissions_total{kind="temp"}': 1,
-      'refusals_total{code="DEMO_LIMIT_REACHED"}': 1,
-      'refusals_total{code="RATE_LIMIT_EXCEEDED"}': 1,
-      'refusals_total{code="DAILY_LIMIT_REACHED"}': 0,
+      'http_requests_total{route="/api",status="429",code="DEMO_LIMIT_REACHED"}': 1,
+      'http_requests_total{route="/api",status="429",code="RATE_LIMIT_EXCEEDED"}': 1,
     })
   })
 
