@@ -1,11 +1,11 @@
 /** Histograms of durations, and their quantiles. Pure. */
 
-/** Upper bounds of the buckets, in seconds. One more bucket takes longer durations. */
+/** Upper bounds of the buckets, in seconds. One more bucket holds longer durations. */
 export const BOUNDS_SECONDS = [
   ...[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5],
 ] as const
 
-/** The number of durations in each bucket alone, and their sum. */
+/** The number of durations in each bucket, not cumulative, and the sum of all. */
 export type Histogram = { readonly counts: Float64Array; sumSeconds: number }
 
 export const createHistogram = (): Histogram => ({
@@ -22,8 +22,8 @@ export function observe(histogram: Histogram, seconds: number): void {
 }
 
 /**
- * A quantile (0 to 1) in seconds, estimated as Prometheus does: durations lie evenly in their bucket, and in the
- * last one at its lower bound. `null` without any.
+ * A quantile (0 to 1) in seconds; `null` without durations. As in Prometheus, durations are spread evenly over their
+ * bucket; those in the last bucket count as its lower bound.
  */
 export function quantileOf(counts: ArrayLike<number>, quantile: number): number | null {
   const buckets = Array.from(counts)

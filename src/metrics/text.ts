@@ -10,7 +10,7 @@ import type { Observed } from './observed.ts'
 import { attempt, readProcess, type Timing, watchEventLoop } from './process.ts'
 import type { AdmissionCounts, AllTraffic } from './traffic.ts'
 
-/** What is counted in the request path. */
+/** The counters of the request path. */
 export type Counted = {
   traffic: AllTraffic
   admissions: AdmissionCounts
@@ -20,7 +20,7 @@ export type Counted = {
 type MetricsParts = {
   counted: Counted
   observed: Observed
-  /** What needs attention; never rejects. */
+  /** Reads the reasons for attention; never rejects. */
   attention: () => Promise<readonly Attention[]>
   clock: Clock
   timing: Timing
@@ -29,7 +29,7 @@ type MetricsParts = {
 /** How long a scrape waits for the list. */
 export const WAIT_MS_MAX = SECOND_MS
 
-/** The feeds, each with a label of its own: masked sources may be equal. */
+/** Makes the sources of feeds unique: masking may have made some equal. */
 function labelled(feeds: readonly FeedState[]): Reading['feeds'] {
   const seen = new Map<string, number>()
   return feeds.map(state => {
@@ -40,7 +40,7 @@ function labelled(feeds: readonly FeedState[]): Reading['feeds'] {
   })
 }
 
-/** The value of a label, escaped. */
+/** Escapes the value of a label. */
 const escaped = (text: string): string =>
   text.replace(/[\\"\n]/g, found => (found === '\n' ? '\\n' : `\\${found}`))
 
@@ -60,30 +60,34 @@ function textOf(reading: Reading): string {
   return text
 }
 
-/** Returns a function that writes the metrics. From now on it measures the event loop. */
+/** Starts to measure the event loop. Returns a function that writes the metrics. */
 export function createMetricsText(parts: MetricsParts) {
   const { counted, observed, attention, clock, timing } = parts
   const lags = watchEventLoop(timing)
   const build = { version: VERSION, commit: COMMIT, bun: BUN_VERSION, sqlite: SQLITE_VERSION }
-  const known: Pick<Reading, 'attention'> = { attention: null } // the newest: it may take longer
+  // The last result: reading it may take longer than a scrape waits.
+  let lastAttention: Reading['attention'] = null
 
   return async (): Promise<string> => {
     const nowMs = clock()
-    // What cannot be read soon is left out. Failures are reported elsewhere.
+    // Leaves out values that cannot be read in time. Failures are reported elsewhere.
     const soon = <T>(read: Promise<T>) =>
       withTimeout(read, WAIT_MS_MAX, timing.later).catch(() => null)
-    const [breakdown, , feeds, checker] = await Promise.all([
+    const readAttention = async (): Promise<void> => {
+      lastAttention = await attention()
+    }
+    const [breakdown, feeds, checker] = await Promise.all([
       soon(Promise.try(observed.breakdown, nowMs)),
-      soon(attention().then(found => Object.assign(known, { attention: found }))),
       (async () => labelled(await observed.feeds()))().catch(() => []),
       soon(Promise.try(observed.checker)),
+      soon(readAttention()),
     ])
     return textOf({
       ...{ nowMs, breakdown, lags, build },
       ...{ traffic: counted.traffic, admissions: counted.admissions },
       cache: counted.cacheCounts(),
       list: attempt(() => observed.checks()),
-      ...{ feeds, checker, ...known },
+      ...{ feeds, checker, attention: lastAttention },
       replication: observed.replication(),
       databases: observed.databases(),
       freeBytes: observed.space()?.freeBytes ?? null,

@@ -1,11 +1,11 @@
-/** Counters of requests: plain numbers, which cost a request nanoseconds. They begin at 0 with the process. */
+/** Counters of requests since the start of the process. Plain numbers cost a request nanoseconds. */
 
 import type { Caller } from '../access/key.ts'
 import type { Sent } from '../api/answer.ts'
 import { type ErrorCode, STATUS } from '../api/errors.ts'
 import { createHistogram, type Histogram, observe } from './histogram.ts'
 
-/** The outcome of a request: an error code, or a status that is no error. */
+/** The outcome of a request: an error code, or the status if it is no error. */
 export type CodeOrStatus = ErrorCode | number
 
 /** The counters of a route. */
@@ -15,7 +15,7 @@ export type RouteTraffic = {
   readonly outcomes: Map<CodeOrStatus, { count: number }>
   /** Time until the reply was ready, or the body of a stream began. */
   readonly durations: Histogram
-  /** Given to connections; of a stream when it ends, before compression. */
+  /** Written to connections; a stream counts when it ends, before compression. */
   records: number
   bytes: number
 }
@@ -31,7 +31,7 @@ export type AllTraffic = {
   streams: { begun: number; ended: number; truncated: number }
 }
 
-/** Answered requests of a route, as the console shows them. */
+/** Answered requests of a route, for the console. */
 export type Traffic = {
   /** 200, 404, 429, 5xx, and other 4xx. */
   ok: number
@@ -48,7 +48,7 @@ export type Traffic = {
 export const statusOf = (outcome: CodeOrStatus): number =>
   typeof outcome === 'number' ? outcome : STATUS[outcome]
 
-/** The codes of failures. They are counted from 0, so that the first one is an increase. */
+/** Codes of 5xx. They start at 0, so that Prometheus sees the first failure as an increase. */
 const FAILURES = (Object.keys(STATUS) as ErrorCode[]) // of the table itself
   .filter(code => STATUS[code] >= 500)
 
