@@ -2,8 +2,8 @@
 import { AT, type EndpointRow } from './row.ts'
 
 /**
- * Every proxy that matches a filter, in the order of contract A4: 12 bytes each. While the list is unchanged
- * they only grow older, so the young ones are always the first.
+ * All proxies that match a filter, 12 bytes each, in the order of contract A4. Checks only age while the list is
+ * unchanged, so the young enough ones always come first.
  */
 export type Matches = {
   ids: Float64Array
@@ -21,7 +21,7 @@ export function matchesOf(rows: Iterable<EndpointRow>): Matches {
   return { ids: new Float64Array(ids), checkedAt: new Uint32Array(checkedAt) }
 }
 
-/** How many of the first items pass; `passes` must not be true again behind one that fails. */
+/** How many of the first items pass. `passes` must be false for all items after the first one that fails. */
 export function countFirst(length: number, passes: (at: number) => boolean): number {
   let [low, high] = [0, length]
   while (low < high) {
@@ -33,9 +33,9 @@ export function countFirst(length: number, passes: (at: number) => boolean): num
 }
 
 /**
- * Up to `count` of the first `size` ids, in random order: every draw is equally likely (Fisher and Yates; only
- * positions that differ from their number are in memory).
- * @param random a number from 0 to less than 1
+ * Draws up to `count` of the first `size` ids in random order, each draw equally likely: a Fisher–Yates shuffle that
+ * stores only the moved positions.
+ * @param random returns a number from 0 to less than 1
  */
 export function draw(
   ids: ArrayLike<number>,
@@ -48,7 +48,7 @@ export function draw(
     const from = at + Math.floor(random() * (size - at))
     const drawn = moved.get(from) ?? from
     moved.set(from, moved.get(at) ?? at)
-    moved.delete(at) // no later draw looks at it
+    moved.delete(at) // later draws don't read it
     return ids[drawn] ?? 0
   })
 }

@@ -1,7 +1,6 @@
 /**
- * The filters of a list of proxies: one table, from which parameters of a query are validated, decoded
- * and documented, `filters` of the envelope written, SQL built and rows in memory matched. What each
- * filter means is in the contract, A4. The order is the same as in spec 4.1, and in SQL conditions.
+ * The filters of a list (contract A4). One table validates, decodes and documents the parameters of a query, writes
+ * `filters` of the envelope, builds SQL and matches rows in memory. Spec 4.1 and SQL conditions have the same order.
  */
 import {
   chosenOf,
@@ -40,16 +39,16 @@ export type Sort = (typeof SORTS)[number]
 export const DEFAULT_AGE_MAX_SECONDS = 600
 
 // ---------------------------------------------------------------------------------------------
-// Conditions: what a filter asks of a row, in SQL and in memory
+// Conditions on a row, in SQL and in memory
 
 export type Bound = number | string
 type Matches = (row: Row) => boolean
-/** `matcher` creates what decides of a row in memory. */
+/** A condition in SQL. `matcher` creates the function that checks a row in memory. */
 export type Condition = { sql: string; values: readonly Bound[]; matcher: () => Matches }
 
-/** What a condition depends on besides the value of its filter. */
+/** Other inputs of a condition than the value of its filter. */
 export type ConditionOptions = {
-  /** With 16, addresses are compared as if they were masked. */
+  /** With 16, masked addresses are compared. */
   addressBits: 32 | 16
   /** Whether a row is in a city that the filter names. */
   inCities: Condition
@@ -69,10 +68,10 @@ const atLeast = (column: NumberColumn) => {
     least === null ? null : { sql, values: [least], matcher: () => row => row[at] >= least }
 }
 
-/** No column holds it: an empty list matches nothing. */
+/** No column has this value, so an empty list matches nothing. */
 const UNUSED = -2
 
-/** `column in (?, …)`; the list is padded to a power of two, to keep the statements few. */
+/** `column in (?, …)`. Padding to a power of two keeps the number of different statements small. */
 export function isIn(column: NumberColumn, values: readonly number[], isIn = true): Condition {
   const at = AT[column]
   const size = 2 ** Math.ceil(Math.log2(Math.max(1, values.length)))
@@ -88,7 +87,7 @@ export function isIn(column: NumberColumn, values: readonly number[], isIn = tru
   }
 }
 
-/** As `isIn`, of a closed list; `first`: what a row holds for its first one. */
+/** As `isIn` for values of a closed list; `first` is the number of its first value in a row. */
 const isAnyOf =
   <T extends string>(column: NumberColumn, list: readonly T[], first: number) =>
   (values: readonly T[]): Condition | null => {
@@ -112,7 +111,7 @@ const isAtPort = (port: number | null): Condition | null =>
     ? null
     : { sql: 'id & 65535 = ?', values: [port], matcher: () => row => portOf(row[AT.id]) === port }
 
-/** Keeps the first two octets of the address in an id, and the port. */
+/** The bits of an id that hold the first two octets of the address, and the port. */
 const ADDRESS_16 = 0xffff0000ffff
 
 function isAt(address: Address | null, { addressBits }: ConditionOptions): Condition | null {
@@ -124,7 +123,7 @@ function isAt(address: Address | null, { addressBits }: ConditionOptions): Condi
     : { sql: `id & ${ADDRESS_16} = ?`, values: [id], matcher: () => isMasked }
 }
 
-/** What decides whether a row meets all conditions: of one to three, twice as fast as in a loop. */
+/** Matches a row against all conditions. Without a loop, up to three of them take half the time. */
 export function matcherOf(conditions: readonly Condition[]): Matches {
   const all = conditions.map(({ matcher }) => matcher())
   const [a, b, c] = all
@@ -141,28 +140,28 @@ export function matcherOf(conditions: readonly Condition[]): Matches {
 // ---------------------------------------------------------------------------------------------
 // The table
 
-/** A value as the envelope has it (contract A6); `null` leaves it out. */
+/** A value in the envelope (contract A6); `null` leaves it out. */
 type Shown = string | number | null
 
-/** A parameter of a query, and what the documentation says of it. */
+/** A parameter of a query with its documentation. */
 export type ParameterRule = Text & {
-  /** A function gets the names of services, which include the provider's. */
+  /** A function receives the names of the services, including the provider's. */
   schema: Parameter | ((names: readonly string[]) => Parameter)
   example: unknown
-  /** What is the same as leaving the parameter out. */
+  /** The value that equals leaving the parameter out. */
   default?: unknown
 }
 
 /**
- * One filter: `field` is its member of `Filter`, `V` the type of that. A text is checked by `schema`, then
- * read by `decode`. `services` are the names of the services, of which one is a setting.
+ * One filter. `field` is its member of `Filter`, of type `V`. `schema` checks the text of the parameter, then `decode`
+ * reads it. `services` are the names of the services; a setting names the provider's.
  */
 type Rule<Field extends string, V> = ParameterRule & {
   field: Field
-  /** The value where the parameter is not given: no condition, or the default. */
+  /** The value without the parameter: no condition, or the default. */
   none: V
   decode(text: string, services: readonly string[]): V
-  /** Without it, the envelope has the value itself, and a list joined, in lower case. */
+  /** By default, the envelope shows the value, or a list joined by commas in lower case. */
   show?(value: V, filter: { countries: readonly string[] }, services: readonly string[]): Shown
   condition?(value: V, options: ConditionOptions): Condition | null
 }
@@ -172,6 +171,14 @@ const CITY_CHARACTER = '[^,\\u0000-\\u001f\\u007f]'
 const OCTET = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
 const PORT =
   '(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})'
+
+const COUNTRY_MODE = {
+  field: 'countryMode',
+  none: 'include' as CountryMode,
+  schema: oneOf(COUNTRY_MODES),
+  decode: (text: string): CountryMode => (text === 'except' ? 'except' : 'include'),
+  default: 'include',
+} as const
 
 const FILTERS = {
   type: filter({
@@ -251,32 +258,24 @@ const FILTERS = {
     example: ['de', 'nl'],
   }),
   country_mode: filter({
-    field: 'countryMode',
-    none: 'include' as CountryMode,
-    schema: oneOf(COUNTRY_MODES),
-    decode: text => (text === 'except' ? 'except' : 'include'),
+    ...COUNTRY_MODE,
     show: (mode, { countries }) => (countries.length > 0 ? mode : null),
     en: '`include`: only these. `except`: all but these; unknown countries stay.',
     ru: '`include`: только эти страны. `except`: все, кроме этих; прокси без страны остаются.',
     example: 'include',
-    default: 'include',
   }),
   cm: filter({
-    field: 'countryMode',
-    none: 'include' as CountryMode,
-    schema: oneOf(COUNTRY_MODES),
-    decode: text => (text === 'except' ? 'except' : 'include'),
+    ...COUNTRY_MODE,
     show: () => null,
     en: 'Short for `country_mode`.',
     ru: 'Короткое имя `country_mode`.',
     example: 'except',
-    default: 'include',
   }),
   city: filter({
-    /** Lower case, as the envelope shows them; compared folded. */
+    /** Lower case, for the envelope; the comparison folds them. */
     field: 'cities',
     none: [],
-    // A character of the documentation may be two code units here, and two more in lower case.
+    // A character in the documentation may be two code units here, and two more in lower case.
     schema: listMatching(`${CITY_CHARACTER}{1,200}`, 'city names', {
       item: `${CITY_CHARACTER}{1,100}`,
     }),
@@ -363,10 +362,10 @@ const FILTERS = {
 
 type Rules = typeof FILTERS
 
-/** The filters of a query. Empty lists and `null` are no condition. */
+/** The filters of a query. Empty lists and `null` set no condition. */
 export type Filter = { [Name in keyof Rules as Rules[Name]['field']]: Rules[Name]['none'] }
 
-/** A rule of any filter. Its methods take the value of its own field. */
+/** The rule of any filter. Its methods take the value of its own field. */
 type AnyRule = Rule<keyof Filter, Filter[keyof Filter]>
 
 /** The rules by the names of their parameters, in the order of the table. */
@@ -374,13 +373,13 @@ export const FILTER_RULES: { readonly [name: string]: AnyRule } = FILTERS
 
 const RULES = Object.entries(FILTER_RULES)
 
-/** What a query without parameters asks for. */
+/** The filter of a query without parameters. */
 const NOT_GIVEN = Object.fromEntries(RULES.map(([, { field, none }]) => [field, none])) as Filter // its fields
 
-/** A filter that every proxy passes, however old. */
+/** The filter that every proxy passes, whatever its age. */
 export const EVERYTHING: Filter = { ...NOT_GIVEN, ageMaxSeconds: Number.MAX_SAFE_INTEGER }
 
-/** The filter of parameters whose texts their schemas accept; other names are ignored. */
+/** The filter of parameters that their schemas have accepted; other names are ignored. */
 export function filterOf(
   texts: { readonly [name: string]: string },
   services: readonly string[],
@@ -390,12 +389,12 @@ export function filterOf(
     const rule = FILTER_RULES[name]
     if (rule !== undefined) filter[rule.field] = rule.decode(texts[name] ?? '', services)
   }
-  // Without countries their mode has no effect: queries with the same answer must be the same.
+  // The mode has no effect without countries, and queries with equal answers must be equal.
   if (texts.country === undefined) filter.countryMode = 'include'
   return filter as Filter // each field was set by its own rule
 }
 
-/** The filters in effect, spelled so that they can be sent back as a query (contract A6). */
+/** The filters in effect, as parameters that a client can send back (contract A6). */
 export function describeFilter(filter: Filter, provider: string) {
   const services = serviceNames(provider)
   const shown: { [name: string]: string | number } = {}
@@ -414,7 +413,7 @@ const asShown = (value: Filter[keyof Filter]): Shown =>
 
 const CONDITIONS = RULES.filter(([, { condition }]) => condition !== undefined)
 
-/** The conditions of a filter, without its age. `rest` also omits that of `decided`, which the index checks. */
+/** The conditions of a filter without its age. `rest` also omits the filter `decided`, which an index checks. */
 export function conditionsOf(
   filter: Filter,
   options: ConditionOptions,
@@ -430,14 +429,13 @@ export function conditionsOf(
   return { all, rest }
 }
 
-/** Letters that have a stroke where others have an accent, and ß, which ẞ becomes: Unicode does not take them apart. */
+/** Letters that Unicode does not decompose: those with a stroke, and ß, the lower case of ẞ. */
 const WHOLE: { [letter: string]: string } = { ł: 'l', ø: 'o', đ: 'd', ħ: 'h', ŧ: 't', ß: 'ss' }
 
 /**
- * The form in which names are compared (contract A4): case of any alphabet, Unicode composition and
- * accents folded, so that Ё is Е. Й stays a letter of its own, and so do the marks of alphabets in
- * which they are no accents, such as the vowels of Hindi. Lists hold names in this form, too: where it
- * changes, so does their schema.
+ * Folds a name for comparison (contract A4): case in any alphabet, Unicode composition and accents, so that Ё equals Е.
+ * Й stays its own letter, and so do marks that are no accents, such as the vowels of Hindi. Lists store folded names,
+ * so a change of this function needs a new schema.
  */
 export const fold = (name: string): string =>
   name

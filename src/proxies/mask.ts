@@ -1,15 +1,14 @@
 /**
- * The masking of `demo` (contract B4): IPv4 addresses keep their first two octets, IPv6
- * addresses their /32. With `addressBits: 16` a store compares addresses as if they were masked,
- * and returns one of several proxies that look the same. This file masks the result.
+ * Masks addresses for `demo` (contract B4): IPv4 keeps its first two octets, IPv6 its /32. With `addressBits: 16`, a
+ * store compares masked addresses and returns one of several proxies that look the same. This file masks the result.
  */
 import { canonicalIp, ipv6Prefix } from '../lib/ip.ts'
 import { AT, type EndpointRow, portOf, type Row, subnetOf } from './row.ts'
 
-/** An id whose address keeps its first two octets. */
+/** The id with a masked address. */
 export const maskId = (id: number): number => subnetOf(id) * 2 ** 32 + portOf(id)
 
-/** An outgoing address, masked; `''` stays unknown. */
+/** Masks an outgoing address; `''` is unknown. */
 function maskIpOut(ipOut: Row[10]): Row[10] {
   if (typeof ipOut === 'number') return ipOut - (ipOut % 65536)
   return ipOut === '' ? '' : (canonicalIp(`${ipv6Prefix(ipOut, 2)}::`) ?? '')

@@ -1,7 +1,4 @@
-/**
- * What a proxy is, and the closed lists that schemas, SQL, rendering and documentation share.
- * Knows no wire names.
- */
+/** A proxy, and the closed lists that schemas, SQL, rendering and documentation share. Independent of wire names. */
 import { ipv4ToNumber, parseDigits } from '../lib/ip.ts'
 
 export const TYPES = ['http', 'https', 'socks4', 'socks5'] as const
@@ -15,16 +12,16 @@ export type Anon = (typeof ANONS)[number]
 export type Service = (typeof SERVICES)[number]
 export type Lang = (typeof LANGS)[number]
 
-/** A text of the documentation in each language. */
+/** A text in each language of the documentation. */
 export type Text = { readonly [L in Lang]: string }
 
-/** What a service is called on the wire, `provider` being the name of the provider's own; and all of them. */
+/** Names of services on the wire; `provider` is the name of the provider's own service. */
 export const serviceName = (service: Service, provider: string): string =>
   service === 'provider' ? provider : service
 export const serviceNames = (provider: string): string[] =>
   SERVICES.map(service => serviceName(service, provider))
 
-/** Every combination of services, by its bits (bit n: `SERVICES[n]`), shared by rows of an import. */
+/** All combinations of services by their bits (bit n: `SERVICES[n]`). Rows of an import share them. */
 export const SERVICE_SETS: readonly ReadonlySet<Service>[] = Array.from(
   { length: 1 << SERVICES.length },
   (_, bits) => new Set(SERVICES.filter((_, bit) => bits & (1 << bit))),
@@ -37,7 +34,7 @@ export function servicesToBits(services: ReadonlySet<Service>): number {
   return [...services].reduce((bits, service) => bits | (1 << SERVICES.indexOf(service)), 0)
 }
 
-/** `a.b.c.d:port`, canonical decimal: the identity of a proxy. */
+/** The identity of a proxy: `a.b.c.d:port` in canonical decimal. */
 export type Address = { ip: string; port: number }
 
 /** One proxy. `null`, and `''` for strings, mean unknown; services default to false. */
@@ -62,14 +59,14 @@ export type Proxy = Address & {
   services: ReadonlySet<Service>
 }
 
-/** A proxy as read from a file; an update leaves services that it does not state unchanged. */
+/** A proxy from a file. Services that it does not state stay unchanged in an update. */
 export type IncomingProxy = Proxy & {
   servicesStated: ReadonlySet<Service>
-  /** The row says no type: this one is assumed. */
+  /** The row has no type; `type` is a guess. */
   isTypeAssumed?: true
 }
 
-/** The city a client sees in `lang`: English where there is an English name (spec 2.1 rule 2). */
+/** The name of a city in `lang`: English only if there is an English name (spec 2.1 rule 2). */
 export const cityIn = (lang: Lang, { name, nameEn }: { name: string; nameEn: string }): string =>
   lang === 'en' && nameEn !== '' ? nameEn : name
 

@@ -1,13 +1,13 @@
 /**
- * The compact form of a proxy: a row of numbers, in which a list is stored, found, masked and written.
- * A list has a million: nothing between a store and the text of an answer makes an object of each.
+ * The compact form of a proxy: a row of numbers, for storing, finding, masking and writing. A list may have a million
+ * rows, so no code between a store and the text of an answer makes an object for each.
  */
 import { ipv4ToNumber } from '../lib/ip.ts'
 import { type Address, ANONS, type Proxy, SERVICE_SETS, servicesToBits, TYPES } from './proxy.ts'
 
-/** In place of an unknown ping: above every bound a filter can set, and sorted last. */
+/** An unknown ping: above every bound of a filter, and sorted last. */
 export const UNKNOWN_PING = Number.MAX_SAFE_INTEGER
-/** In place of an unknown speed or success rate: below every bound. */
+/** An unknown speed or success rate: below every bound of a filter. */
 export const UNKNOWN = -1
 
 /** One proxy. */
@@ -38,7 +38,7 @@ export type Row = [
 
 type Names<R extends readonly unknown[]> = { readonly [Position in keyof R]: string }
 
-/** The columns in which stores hold a row, in its order. */
+/** The columns of a stored row, in its order. */
 export const ROW_COLUMNS = [
   'id',
   'checked_at',
@@ -55,7 +55,7 @@ export const ROW_COLUMNS = [
 
 export type RowNumbers = Readonly<Record<Exclude<(typeof ROW_COLUMNS)[number], 'ip_out'>, number>>
 
-/** What an answer of bare addresses needs of a row. */
+/** The values of a row that an answer of bare addresses needs. */
 export type EndpointRow = readonly [
   id: number,
   checkedAt: number,
@@ -64,7 +64,7 @@ export type EndpointRow = readonly [
   ...unknown[],
 ]
 
-/** The positions of a row's values. Reading them one by one is faster than destructuring a row. */
+/** Positions of values in a row. Reading them one by one is faster than destructuring the row. */
 export const AT = {
   id: 0,
   checkedAt: 1,
@@ -82,14 +82,14 @@ export const AT = {
 /** Default and English name of a city. */
 export type CityName = { name: string; nameEn: string }
 export type City = CityName & { id: number }
-/** The names of the cities of one list by the ids in its rows. The names of an id never change. */
+/** Returns the names of a city by its id in the rows of a list. The names of an id never change. */
 export type CityNames = (id: number) => CityName
 
 /** Rows of a list, and the names of their cities. */
 export type Found = {
   rows: readonly Row[]
   cityNames: CityNames
-  /** The store keeps these row objects and returns them again, so a caller may cache values made of them. */
+  /** Whether the store returns the same row objects again, so that a caller may cache values made of them. */
   areKept: boolean
 }
 
@@ -161,7 +161,7 @@ export function toProxy(row: Row, cityNames: CityNames): Proxy {
 export const LISTED_COLUMNS = ['id', 'checked_at', 'ping_ms', 'type', 'works', 'speed'] as const
 export type ListedNumbers = Pick<RowNumbers, (typeof LISTED_COLUMNS)[number]>
 
-/** The row of those columns; `null` is unknown. */
+/** The values that the checker reads; `null` is unknown. */
 export const toListed = ({ id, checked_at, ping_ms, type, works, speed }: ListedNumbers) => ({
   ...toAddress(id),
   type: TYPES[type] ?? 'http', // it is in the list
@@ -171,12 +171,12 @@ export const toListed = ({ id, checked_at, ping_ms, type, works, speed }: Listed
   speed: speed === UNKNOWN ? null : speed,
 })
 
-/** A column, and the SQL expression of its value after an update. */
+/** A column, and the SQL expression for its value after an update. */
 export type Merged = readonly [column: string, merged: string]
 
 /**
- * All columns but id and check (contract D2): an unknown value changes nothing, unless it was measured. `incoming` and
- * `stored` stand before the columns of the new row and of the old one; without `city`, it is as other columns.
+ * The merge of all columns but id and check (contract D2): unknown values change nothing, except in measurements.
+ * `incoming` and `stored` are the SQL prefixes of the new and the stored row. `city` replaces the usual merge of cities.
  */
 export function mergedColumns(
   isMeasured: boolean,
@@ -190,7 +190,7 @@ export function mergedColumns(
     `coalesce(nullif(${incoming}${column}, ${unknown}), ${stored}${column}, ${unknown})`,
   ]
   const measured = isMeasured ? taken : known
-  // Of two rows of one check the better type wins, wherever they stand: TYPES is in that order.
+  // If two rows have the same check, the better type wins, in either order. TYPES is sorted by quality.
   const isBetter = `${incoming}checked_at = ${stored}checked_at and ${stored}type > ${incoming}type`
   const bestType = `case when ${isBetter} then ${stored}type else ${incoming}type end`
   return [

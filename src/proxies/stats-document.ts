@@ -1,13 +1,12 @@
 /**
- * The form of the statistics that `/stats` publishes (contract F4), for the service that makes
- * them and the page that draws them. Imports nothing, so that code for browsers can import it.
+ * The document of `/stats` (contract F4). The service makes it and the page draws it: this file imports nothing, so
+ * that code for browsers can import it.
  */
 
 /**
- * How often values fall between two edges: `counts[i]` those between `edges[i]` and `edges[i + 1]`, so there
- * is one edge more than counts; values beyond the ends are in the end ones. A value that equals an edge is
- * counted on the side that a filter with this bound lets through: below it for `ping`, above it for
- * `speed` and `works`.
+ * `counts[i]` counts the values between `edges[i]` and `edges[i + 1]`; the end bins also count values beyond the
+ * edges. A value that equals an edge counts on the side that a filter with this bound accepts: below it for `ping`,
+ * above it for `speed` and `works`.
  */
 export type Histogram = {
   readonly edges: readonly number[]
@@ -15,10 +14,10 @@ export type Histogram = {
   readonly unknown: number
 }
 
-/** Rows by value, `''` is unknown; values without rows may be missing. */
+/** The number of rows for each value; `''` is unknown, and values without rows may be missing. */
 export type Facet = { readonly [value: string]: number }
 
-/** A city; `city_en` is `''` where there is no English name. */
+/** A city; `city_en` is `''` without an English name. */
 export type StatsCity = {
   readonly city: string
   readonly city_en: string
@@ -27,9 +26,9 @@ export type StatsCity = {
   readonly count: number
 }
 
-/** What is published of a list in any case; with `--public-stats totals`, all. */
+/** The document with `--public-stats totals`. */
 export type StatsTotals = {
-  /** When this was counted, in Unix seconds: ages are ages at this instant. */
+  /** The instant of the count in Unix seconds, from which ages are measured. */
   readonly at: number
   /** Changes whenever the list does. */
   readonly version: string
@@ -40,24 +39,24 @@ export type StatsTotals = {
 }
 
 export type StatsDocument = StatsTotals & {
-  /** Rows that pass all filters except the facet's own: the result if a user chose this value instead. */
+  /** Rows that pass all filters except the facet's own: the matches if a user chose this value instead. */
   readonly facets: {
     readonly type: Facet
     readonly anon: Facet
     readonly country: Facet
-    /** By the names of the API, the last one the provider's own: what passes all filters, and has it as well. */
+    /** Rows that pass all filters and have this service too. The last name is the provider's own service. */
     readonly service: Facet
-    /** Rows that are at most so many seconds old; `''`: of any age. */
+    /** Rows at most this many seconds old; `''`: of any age. */
     readonly age: Facet
   }
-  /** Without their own filter too: `ping` in milliseconds, `speed` in bytes per second, `works` in percent. */
+  /** They leave out their own filter too. `ping` in milliseconds, `speed` in bytes per second, `works` in percent. */
   readonly histograms: {
     readonly ping: Histogram
     readonly speed: Histogram
     readonly works: Histogram
   }
-  /** Without their own filter too, the largest first, at most fifty. */
+  /** They leave out their own filter too. The largest first, at most fifty. */
   readonly cities: readonly StatsCity[]
-  /** The freshest records that match, as `demo` would get them, at most twenty. */
+  /** At most twenty of the freshest matching records, masked as for `demo`. */
   readonly examples: readonly { readonly [member: string]: unknown }[]
 }

@@ -1,6 +1,6 @@
 /**
- * Exact facets (contract F4): a list as columns of numbers in the order of answers. One pass counts the rows that
- * pass a filter, and for each facet the rows that pass the rest of the filter. Independent of storage and HTTP.
+ * Exact facets (contract F4) over a list in columns of numbers. One pass counts the rows that pass a filter, and for
+ * each facet the rows that pass all other parts of the filter. Independent of storage and HTTP.
  */
 import { countFirst } from './draw.ts'
 import {
@@ -31,14 +31,14 @@ const EXAMPLES_MAX = 20
 // ---------------------------------------------------------------------------------------------
 // Columns
 
-/** A city in its country, because names repeat: one number for each pair of them. */
+/** One number for a pair of city and country. */
 const placeKey = (city: number, country: number): number => city * COUNTRIES + country
-/** Countries are numbers of 10 bits, see `Row`. */
+/** A country is a number of 10 bits, see `Row`. */
 const COUNTRIES = 1024
 
 /**
- * The columns of a list of so many rows, 31 bytes for each: `add` them in the order of answers (the freshest
- * check first, then the lowest ping, then the address).
+ * Columns for a list of `rows` rows, 31 bytes each. Call `add` in the order of answers: the freshest check first,
+ * then the lowest ping, then the address.
  */
 export function createColumns(rows: number) {
   const columns = {
@@ -48,7 +48,7 @@ export function createColumns(rows: number) {
     /** Type and anonymity. */
     kind: new Uint8Array(rows),
     services: new Uint8Array(rows),
-    /** One more than the share, 0 is unknown. */
+    /** The share plus 1; 0 is unknown. */
     works: new Uint8Array(rows),
     place: new Uint32Array(rows),
     ping: new Float64Array(rows),
@@ -93,7 +93,7 @@ const KINDS = TYPES.length * (1 + ANONS.length)
 const SERVICE_SETS = 32
 const SHARES = 102
 
-/** For each value of a column, what rows that have it fail: the matchers of the filters decide. */
+/** For each value of a column, the bits in `FAILS` of rows with that value. The matchers of the filters decide. */
 function failuresOf(columns: Columns, filter: Filter, options: ConditionOptions) {
   const row: Row = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '']
   const failing = (name: FilterName & keyof typeof FILTER_RULES, column: keyof typeof AT) => {
@@ -123,11 +123,11 @@ function failuresOf(columns: Columns, filter: Filter, options: ConditionOptions)
 }
 
 /**
- * The position of a value among bins; those after the last inner edge are in the last one. With `upTo`, a value
- * that equals an edge is counted below it, see `Histogram`.
+ * Bins between `edges`; the end bins also hold values beyond the edges. With `upTo`, a value that equals an edge
+ * counts in the bin below it, see `Histogram`.
  */
 function createBins(upTo: boolean, edges: readonly number[]) {
-  // Of whole numbers: `(a, b]` is `[a + 1, b + 1)`.
+  // For whole numbers, `(a, b]` is `[a + 1, b + 1)`.
   const inner = Uint32Array.from(edges.slice(1, -1), edge => (upTo ? edge + 1 : edge))
   const { length } = inner
   const unknown = length + 1
@@ -161,7 +161,7 @@ const WORKS_BINS = Uint8Array.from({ length: SHARES }, (_, share) =>
   share === 0 ? BINS.works.unknown : BINS.works.of(share - 1),
 )
 
-// What is at a position of a column: each function sees arrays of one kind, which makes it twice as fast.
+// Reads of a column. A function that sees one type of array is twice as fast.
 const byte = (column: Uint8Array, at: number): number => column[at] ?? 0
 const fail = (column: Uint16Array, at: number): number => column[at] ?? 0
 const word = (column: Uint32Array, at: number): number => column[at] ?? 0
@@ -171,7 +171,7 @@ function count(counts: Uint32Array, at: number, isCounted = 1): void {
   if (isCounted !== 0) counts[at] = word(counts, at) + 1
 }
 
-/** The counts of a list, and the positions of its first matches that look different when masked. */
+/** Counts for each facet, and the positions of the first matches whose masked addresses differ. */
 function createTally(
   { kind, place, services, works, ping, speed, masked }: Columns,
   places: number,
@@ -240,7 +240,7 @@ export function countFacets(
     (double(ping, i) > pingMax ? FAILS.ping : 0) |
     (double(speed, i) < speedLeast ? FAILS.speed : 0)
 
-  /** Counts rows of which all, or none, are young enough; returns how many pass everything else. */
+  /** Counts rows that are all young enough (`old` is 0), or all too old. Returns how many pass everything else. */
   function pass(from: number, to: number, old: number): number {
     let passed = 0
     for (let i = from; i < to; i += 1) {
@@ -251,7 +251,7 @@ export function countFacets(
     return passed
   }
 
-  // Rows are in order: each bound of age is a position, between two of them all are alike.
+  // Rows are ordered by age, so each bound of age is a position.
   const since = (seconds: number): number =>
     countFirst(rows, i => (checkedAt[i] ?? 0) >= at - seconds)
   const youngEnough = since(ageMaxSeconds)
@@ -274,21 +274,21 @@ export function countFacets(
 // ---------------------------------------------------------------------------------------------
 // The document
 
-/** What `/stats` shows: everything, or totals only. */
+/** `/stats` shows everything, or totals only. */
 export type StatsPart = 'full' | 'totals'
 
-/** A query about a list. */
+/** A request for statistics. */
 export type StatsRequest = {
   filter: Filter
   nowMs: number
-  /** Of the list. */
+  /** The version of the list. */
   version: string
   part: StatsPart
   /** The name of the provider's own service. */
   provider: string
 }
 
-/** The counts of a column by the names of its values, `all` of them where they are few. */
+/** Counts by name instead of by value; names in `all` appear even with a count of 0. */
 function facetOf(
   counts: Uint32Array,
   names: (value: number) => readonly string[],
@@ -302,23 +302,14 @@ function facetOf(
   return facet
 }
 
-/** The places with a city that have most rows, the largest first, ties by the ids of their cities. */
-function largestOf(counts: Uint32Array, keys: readonly number[]): number[] {
-  const largest: number[] = []
-  const compare = (a: number, b: number): number =>
-    (counts[b] ?? 0) - (counts[a] ?? 0) || (keys[a] ?? 0) - (keys[b] ?? 0)
-  for (const [place, count] of counts.entries()) {
-    if (count === 0 || (keys[place] ?? 0) < COUNTRIES) continue
-    const last = largest[CITIES_MAX - 1]
-    if (last !== undefined && compare(last, place) < 0) continue
-    const next = largest.findIndex(other => compare(place, other) < 0)
-    largest.splice(next < 0 ? largest.length : next, 0, place)
-    largest.length = Math.min(largest.length, CITIES_MAX)
-  }
-  return largest
-}
+/** The places with a known city that have the most rows; equal ones are ordered by the id of their city. */
+const largestOf = (counts: Uint32Array, keys: readonly number[]): number[] =>
+  [...counts.keys()]
+    .filter(place => word(counts, place) > 0 && (keys[place] ?? 0) >= COUNTRIES)
+    .sort((a, b) => word(counts, b) - word(counts, a) || (keys[a] ?? 0) - (keys[b] ?? 0))
+    .slice(0, CITIES_MAX)
 
-/** What is published of counted facets. */
+/** The published document for counted facets. */
 export function statsDocument(
   columns: Columns,
   { matching, age, counts }: ReturnType<typeof countFacets>,
@@ -365,16 +356,16 @@ export type Breakdown = {
   rows: number
   /** The newest check, in Unix seconds; `null` for an empty list. */
   newest: number | null
-  /** The check that half of the rows are newer than, likewise. */
+  /** The median of the checks, likewise. */
   median: number | null
   types: readonly { type: ProxyType; count: number }[]
-  /** The most frequent first; the country is `''` where it is unknown. */
+  /** The most frequent first; `''` is unknown. */
   countries: readonly { country: string; count: number }[]
-  /** Rows by the smallest bound that holds; `null`: older than all. */
+  /** Rows by the smallest bound that they are within; `null`: older than all bounds. */
   ages: readonly { seconds: number | null; count: number }[]
 }
 
-/** The rows that a query without `time` sees. */
+/** The number of rows that a query without `time` finds. */
 export const freshRows = ({ ages }: Breakdown): number =>
   ages
     .filter(({ seconds }) => seconds !== null && seconds <= DEFAULT_AGE_MAX_SECONDS)

@@ -1,7 +1,4 @@
-/**
- * The ports of a store of proxies. Failures of a store are `StoreError`s.
- */
-
+/** The ports of a store of proxies. Failures of a store are `StoreError`s. */
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { EncodedBodies } from '../lib/encoding.ts'
 import type { Filter } from './filter.ts'
@@ -12,36 +9,36 @@ import type { Breakdown, StatsRequest } from './stats.ts'
 export type FindOptions = {
   nowMs: number
   /**
-   * How much of an address counts. With 16, the first two octets and the port: the `ip` filter
-   * compares these, and of proxies that agree in them only the first is found.
+   * With 16, only the first two octets and the port of an address count: the `ip` filter compares these, and only
+   * the first of several proxies that share them is found.
    */
   addressBits: 32 | 16
 }
 
-/** A parameter whose values no proxy of a list has, however old. */
+/** A parameter with a value that no proxy of the list has, whatever its age. */
 export type Lacking = 'type' | 'country' | 'city' | 'port'
 
-/** Why a filter matches nothing; `newestSeconds` is the newest check of the list, `null` if it is empty. */
+/** Why a filter matches nothing. `newestSeconds`: the newest check, `null` if the list is empty. */
 export type EmptyReason = { newestSeconds: number | null; lacking: readonly Lacking[] }
 
 export interface ProxyReader {
   /** A string that changes whenever the list does. */
   version(): string
   /**
-   * The proxies that match, at most `filter.count`, in any order but a random one; `too-large` when finding them
-   * would make other requests wait.
+   * The matching proxies, at most `filter.count`, in any order but `random`; `too-large` if finding them would delay
+   * other requests.
    */
   find(filter: Filter, options: FindOptions): Found | 'too-large'
-  /** At most a thousand proxies with these ids, in this order; `null` if any does not exist or match any more. */
+  /** The proxies with these ids (at most 1,000), in this order; `null` if one is gone or no longer matches. */
   findByIds(filter: Filter, options: FindOptions, ids: readonly number[]): Found | null
   /** Why a filter matches nothing. */
   explainEmpty(filter: Filter): EmptyReason
   isEmpty(): boolean
 }
 
-/** Counts the list without making requests wait. Rejects with a `StoreError`. */
+/** Counts the list without delaying requests. Rejects with a `StoreError`. */
 export interface StatsSource {
-  /** The document of the answer, see `StatsDocument`. */
+  /** The encoded `StatsDocument`. */
   answer(request: StatsRequest): Promise<EncodedBodies>
   /** The list by type, country and age. */
   count(nowMs: number): Promise<Breakdown>
@@ -52,19 +49,19 @@ export type ListSizes = { before: number; after: number }
 
 export type ImportCounts = { added: number; updated: number; unchanged: number; removed: number }
 
-/** An import in progress. Nothing is visible before `commit`; `rollback` changes nothing. */
+/** An import in progress. Readers see nothing of it before `commit`. */
 export interface ImportTx {
   /**
-   * Locks the list. Without it, the first `add` locks, and blocks the event loop while another import holds the
-   * lock. A store that locks in `commit` only connects here. Rejects with the reason of `signal` when it is aborted.
+   * Locks the list. Without this call, the first `add` locks, and blocks the event loop while another import has the
+   * lock. A store that locks in `commit` only connects here. Rejects with the reason of an aborted `signal`.
    */
   lock(signal?: AbortSignal): Promise<void>
   add(proxy: IncomingProxy): void
-  /** Sets `works` of a stored row, after all rows that were added; its check stays. */
+  /** Sets `works` of a stored row, after all added rows, and keeps the time of its check. */
   lower(address: Address, works: number | null): void
-  /** Resolves when few rows wait to be stored. Await it when you add many. Missing in stores that store at once. */
+  /** Resolves when few rows wait to be stored. Await it while adding many. Stores that store at once lack it. */
   drained?(): Promise<void>
-  /** Calls `approve` before it replaces a list; when that throws, the list stays. */
+  /** Calls `approve` before it replaces the list; if `approve` throws, the list stays. */
   commit(approve?: (sizes: ListSizes) => void): Awaitable<ImportCounts>
   rollback(): Awaitable<void>
 }
@@ -77,13 +74,13 @@ export interface ImportTx {
  */
 export type ImportMode = 'merge' | 'feed' | 'set' | 'replace'
 
-/** A slice of rows that was removed: how many, and whether more may remain. */
+/** How many rows were removed, and whether more stale rows may remain. */
 export type Removal = { removed: number; mayRemain: boolean }
 
 export interface ProxyWriter {
-  /** Begins an import; `onWait` is called when another import has to end first. */
+  /** Begins an import; calls `onWait` if it waits for another import. */
   begin(mode: ImportMode, onWait?: () => void): ImportTx
-  /** A random mark; a new one is a reason for feeds to import again, see `ImportMode`. */
+  /** A random mark. Feeds import again when it changes, see `ImportMode`. */
   importMark(): Awaitable<string>
   /**
    * Removes a slice of the rows that were checked more than `retainMs` before `nowMs`, or before the
