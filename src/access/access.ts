@@ -1,6 +1,6 @@
 /**
- * Who may send requests, and how many (contract B): finds the record of a key, admits requests, consumes the
- * network quotas of answers. `rate-limit.ts` and `network-quota.ts` decide; `api/errors.ts` has the messages.
+ * Access control (contract B): finds the record of a key, admits requests, consumes the network quotas of answers.
+ * `rate-limit.ts` and `network-quota.ts` decide; `api/errors.ts` has the messages.
  */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { utcDay } from '../lib/time.ts'
@@ -28,8 +28,8 @@ type UsagePort = Pick<
 >
 
 /**
- * Access control on stores. One transaction admits all requests of a turn of the event loop. `waits` adds up the
- * request's waits. Past the store's timeout, a step fails with `StoreError`.
+ * Access control on stores. One transaction admits all requests of one turn of the event loop. `waits` sums up how
+ * long a request has waited for the store; past the timeout of the store, a step fails with `StoreError`.
  */
 export function createAccess(keys: KeyReader, usage: UsagePort) {
   const { within, measure } = createStoreTimeout(usage.bound)
@@ -51,8 +51,8 @@ export function createAccess(keys: KeyReader, usage: UsagePort) {
     },
 
     /**
-     * Admits a request or returns when to retry; resolves once the admission is durable. `ip` may
-     * be empty if the caller is not counted by address.
+     * Admits a request, or refuses it and returns when to retry. An admission is durable when this resolves. `ip` may
+     * be empty if no limit of the caller depends on it.
      */
     admit(waits: Waits, caller: Caller, ip: string, nowMs: number): Awaitable<Decision> {
       const admission = { rules: limitRulesOf(caller, ip), nowMs }
@@ -60,8 +60,8 @@ export function createAccess(keys: KeyReader, usage: UsagePort) {
     },
 
     /**
-     * Refunds an admitted request. Call it once: it removes the request from its windows and its day. `instants`
-     * come from the decision. Rejects when the store fails; the request then stays counted.
+     * Refunds an admitted request: removes it from its windows and its day. Call it once, with the `instants` of the
+     * decision. Rejects when the store fails; the request then stays counted.
      */
     async refund(
       waits: Waits,
@@ -76,7 +76,7 @@ export function createAccess(keys: KeyReader, usage: UsagePort) {
     consume: (waits: Waits, caller: Regular, served: Served): Awaitable<NetworkDecision> =>
       within(waits, consumeInBatch(consumptionOf(caller, served))),
 
-    /** The limits of requests of a caller; counts nothing. */
+    /** The status of a caller's request limits; counts nothing. */
     async limits(
       waits: Waits,
       caller: Caller,
@@ -89,7 +89,7 @@ export function createAccess(keys: KeyReader, usage: UsagePort) {
       return rules.flatMap((rule, i) => limitStatus(rule, usages[i] ?? UNUSED, nowMs))
     },
 
-    /** The network quotas of a caller; counts nothing. */
+    /** The status of a caller's network quotas; counts nothing. */
     async quotas(waits: Waits, caller: Caller, askedMs: number): Promise<LimitStatus[]> {
       if (!hasNetworkQuota(caller)) return []
       const subject = keySubject(caller.id)

@@ -1,4 +1,4 @@
-/** What `restore` and `backup` copy between a data directory and a shared database besides the list. */
+/** The data besides the list that `backup` and `restore` copy between a data directory and a shared database. */
 import type { StoredKey } from './key.ts'
 import type { NetworkSet } from './network-quota.ts'
 import type { Plan } from './plan.ts'
@@ -12,7 +12,7 @@ export type UsedNetworks = {
   networks: readonly string[]
 }
 
-/** Keys, plans, and the usage that limits count: windows, days and networks. Charts are not part of it. */
+/** Keys, plans, and the usage behind limits: windows, days and networks. Charts are not part of it. */
 export type AccessDump = {
   plans: readonly Plan[]
   keys: readonly StoredKey[]

@@ -7,13 +7,13 @@ import type { Consumption } from './network-quota.ts'
 import type { Plan } from './plan.ts'
 import type { LimitRule, Subject } from './rate-limit.ts'
 
-/** How a kind of key changes a query. */
+/** How a key changes a query. */
 export type Entitlements = {
   /** Most records in an answer; `null` is unlimited. */
   countMax: number | null
-  /** Used when the query has no `works`. */
+  /** The value of `works` if the query has none. */
   worksDefault: number | null
-  /** How much of an address is shown: all of it, or the first half (contract B4). */
+  /** How many bits of an address are shown: all, or the first half (contract B4). */
   addressBits: 32 | 16
   /** Most long answers at once, of a key or a client address (contract B9); `null` is unlimited. */
   downloads: number | null
@@ -26,14 +26,13 @@ const DIFFERENCES = {
   demo: { worksDefault: 90, addressBits: 16 },
 } as const satisfies { [kind in Kind]: unknown }
 
-/** The entitlements of plans, and one object for all with the same values. */
 type ByPlan = { readonly [kind in Kind]: WeakMap<Plan, Entitlements> }
 const byPlan: ByPlan = { regular: new WeakMap(), temp: new WeakMap(), demo: new WeakMap() }
 const shared = new Map<string, Entitlements>()
 
 /**
- * The entitlements of a caller: one shared object for each kind, `count` and `downloads`, because
- * parsed queries are cached by its identity. Do not change or copy it.
+ * The entitlements of a caller. Callers with equal entitlements share one object, because parsed queries are cached
+ * by its identity. Do not change or copy it.
  */
 export function entitlementsOf({ kind, plan }: Caller): Entitlements {
   const known = byPlan[kind].get(plan)
@@ -46,29 +45,29 @@ export function entitlementsOf({ kind, plan }: Caller): Entitlements {
   return entitlements
 }
 
-/** What a limit per client address counts: the IPv4 address, or the IPv6 /64 (contract B7). */
+/** The unit of limits per client address: the IPv4 address, or the IPv6 /64 (contract B7). */
 export const clientBucket = (ip: string): string =>
   ip.includes(':') ? `${ipv6Prefix(ip, 4)}::/64` : ip
 
-/** The network that a quota of callers counts: the IPv4 /16, or the IPv6 /64 (contract B2). */
+/** The unit of the quota of caller networks: the IPv4 /16, or the IPv6 /64 (contract B2). */
 export const clientNetwork = (ip: string): string =>
   isIPv4(ip) ? `${ipv4Network16(ip)}/16` : clientBucket(ip)
 
-/** The subject that a regular or temporary key is counted under. */
+/** The subject that counts a regular or temporary key. */
 export const keySubject = (id: string): Subject => ({ kind: 'key', id })
 
 export type Regular = Extract<Caller, { kind: 'regular' }>
 
-/** The window of a plan under a name for the RateLimit header fields; `null` is no window. */
+/** The window of a plan, named for the RateLimit header fields; `null` is no window. */
 const windowOf = ({ burst }: Plan, name: string): LimitRule['window'] =>
   burst && { name, limit: burst.requests, ms: burst.seconds * SECOND_MS }
 
-/** The one rule of a regular key: with many keys, one that is kept takes longer to read than to make. */
+/** The one rule of a regular key. With many keys, making a rule is faster than reading a cached one. */
 function ruleOf({ id, plan }: Regular): LimitRule {
   return { subject: keySubject(id), window: windowOf(plan, 'burst'), daily: plan.daily }
 }
 
-/** The rules that limit requests of `caller` from address `ip`. Daily requests count by key; with `demo`, by address. */
+/** The rules for requests of `caller` from address `ip`. Daily limits count by key; for `demo`, by address. */
 export function limitRulesOf(caller: Caller, ip: string): readonly LimitRule[] {
   if (caller.kind === 'regular') return [ruleOf(caller)]
   const { plan } = caller
@@ -82,19 +81,19 @@ export function limitRulesOf(caller: Caller, ip: string): readonly LimitRule[] {
   ]
 }
 
-/** An answer and the request that it is for. Times are Unix milliseconds, see `Consumption`. */
+/** The served networks of an answer, with its request. Times are Unix milliseconds, see `Consumption`. */
 export type Served = { ip: string; subnets: readonly number[]; atMs: number; nowMs: number }
 
 export const hasNetworkQuota = (caller: Caller): caller is Regular =>
   caller.kind === 'regular' && (caller.plan.subnets !== null || caller.plan.clients !== null)
 
-/** Whether the address of its client matters for a request of `caller`. */
+/** Whether limits of `caller` depend on the address of the client. */
 export const isCountedByAddress = (caller: Caller): boolean =>
   caller.kind !== 'regular' || hasNetworkQuota(caller)
 
 /**
- * Whose long answers are counted together (contract B9): a key on a plan, or a client address of `demo` and
- * `temp_` keys. It may have `downloads` of them at once; `null` is unlimited.
+ * The owner of long answers (contract B9): a regular key, or a client address of `demo` and `temp_` keys. It may have
+ * `downloads` of them at once; `null` is unlimited.
  */
 export type Tenant = { id: string; isTrial: boolean; downloads: number | null }
 
@@ -109,7 +108,7 @@ export const quotasOf = ({ subnets, clients }: Plan): Consumption['quotas'] => (
   callers: clients,
 })
 
-/** What an answer consumes of the network quotas of `caller`. */
+/** The networks that an answer consumes of the quotas of `caller`. */
 export function consumptionOf(caller: Regular, { ip, subnets, atMs, nowMs }: Served): Consumption {
   const rule = ruleOf(caller)
   return {

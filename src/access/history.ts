@@ -1,7 +1,7 @@
-/** The use of keys by hour and by UTC day, for 90 days: charts and reports, never a limit. */
+/** The use of keys by hour and by UTC day over 90 days, for charts and reports. Limits do not depend on it. */
 import { DAY_MS, HOUR_MS, utcDay } from '../lib/time.ts'
 
-/** Days that are kept, including today. */
+/** The days of stored use, including today. */
 export const HISTORY_DAYS = 90
 
 /** Seconds between two writes of the counts in memory (contract F3). */
@@ -22,7 +22,7 @@ export type DayUse = {
 /** The use of a key: the instant of its last admission, and its days, oldest first. */
 export type KeyUse = { lastSeenMs: number | null; days: readonly DayUse[] }
 
-/** The records and refusals that a response adds to the use of its key. The request is counted elsewhere. */
+/** The records and refusals that a response adds to the use of its key. `addRequests` counts the request. */
 export type AnswerUse = { keyId: string; records: number; refused: number; nowMs: number }
 
 export const unusedDay = (day: number): DayUse => ({
@@ -57,7 +57,7 @@ export function mergeDays(one: readonly DayUse[], two: readonly DayUse[]): DayUs
   return [...byDay.values()].sort((a, b) => a.day - b.day)
 }
 
-/** The use of a key in an hour that is not written yet; `hour` counts from 1970. */
+/** The use of a key in an hour, before it is written; `hour` counts from 1970. */
 export type PendingUse = {
   id: string
   hour: number
@@ -66,7 +66,7 @@ export type PendingUse = {
   refused: number
 }
 
-/** As a part of its UTC day. */
+/** The use as a part of its UTC day. */
 export const dayOf = ({ hour, requests, records, refused }: PendingUse): DayUse => {
   const hours = requests === 0 ? [] : [...new Array<number>(hour % 24).fill(0), requests]
   return { day: Math.floor(hour / 24), requests, records, refused, hours }
@@ -96,7 +96,7 @@ export function createUseBuffer() {
       pending.refused += refused
     },
 
-    /** Adds `n` requests that were admitted at `atMs`; a refund adds -1. */
+    /** Adds `n` requests admitted at `atMs`; a refund adds -1. */
     addRequests(id: string, atMs: number, n: number): void {
       pendingOf(id, hourOf(atMs)).requests += n
     },
@@ -108,7 +108,7 @@ export function createUseBuffer() {
       return taken
     },
 
-    /** Takes back what a flush could not write. */
+    /** Returns use to the buffer after a failed flush. */
     putBack(taken: readonly PendingUse[]): void {
       for (const { id, hour, requests, records, refused } of taken) {
         const pending = pendingOf(id, hour)
@@ -118,7 +118,7 @@ export function createUseBuffer() {
       }
     },
 
-    /** Returns the days of a key that the store lacks. `writing`: the use in a flush that runs. */
+    /** The days of a key that are not stored yet. `writing`: the use in a running flush. */
     daysOf: (id: string, writing: Iterable<PendingUse> = []): DayUse[] =>
       [...byHour.values().map(ofHour => ofHour.get(id)), ...writing]
         .filter(use => use !== undefined)

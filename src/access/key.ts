@@ -1,6 +1,6 @@
 /**
- * Access keys: their kinds, format, creation and hash (contract B1). What a kind of key may do
- * is in `entitlements.ts`; how a request carries its key, in `http/credentials.ts`.
+ * Access keys: their kinds, format, creation and hash (contract B1). `entitlements.ts` has the rights of each kind,
+ * `http/credentials.ts` reads the key of a request.
  */
 import type { Plan } from './plan.ts'
 
@@ -14,10 +14,7 @@ export type Caller =
   | { kind: 'temp'; id: string; plan: Plan }
   | { kind: 'demo'; id: 'demo'; plan: Plan }
 
-/**
- * A key and its owner. Times are Unix milliseconds; `expiresAt` of a secret that was rotated out is
- * when that ends.
- */
+/** A key and its owner. Times are Unix milliseconds. For an old secret, `expiresAt` is the end of its overlap. */
 export type KeyRecord = {
   caller: Caller
   label: string
@@ -25,7 +22,7 @@ export type KeyRecord = {
   revokedAt: number | null
 }
 
-/** What lists show of a key and moves keep. Times are Unix milliseconds. */
+/** The stored properties of a key besides its secrets. Times are Unix milliseconds. */
 type KeyProperties = {
   id: string
   prefix: string
@@ -40,7 +37,7 @@ type KeyProperties = {
   revokedAt: number | null
 }
 
-/** What lists search and sort keys by: little work for a store, also of all keys. */
+/** The values that lists search and sort by. Stores read them quickly, even for all keys. */
 export type KeySummary = KeyProperties & {
   /** Whether its plan is on. */
   isEnabled: boolean
@@ -54,24 +51,24 @@ export type ListedKey = Omit<KeySummary, 'lastSeenMs'> & {
   subnetsToday: number
   /** Networks of its callers. */
   clientsToday: number
-  /** When the overlap of each rotated secret ends, in order; without overlaps in the past. */
+  /** The ends of current overlaps of old secrets, in order. */
   oldSecretsUntil: readonly number[]
 }
 
-/** A key that is accepted, and when it ends. */
+/** An accepted key and its end. */
 export type EndingKey = Pick<KeyProperties, 'id' | 'label'> & { expiresAt: number }
 
 /** A key that a limit refused, with its admitted and refused requests of the UTC day. */
 export type RefusedKey = Pick<KeyProperties, 'id' | 'label'> & { requests: number; refused: number }
 
-/** When an old secret ends: with its overlap, or with its key if that is earlier. */
+/** The end of an old secret: the end of its overlap or of its key, whichever is earlier. */
 export const secretEnd = (overlapUntilMs: number, { expiresAt }: KeyProperties): number =>
   Math.min(overlapUntilMs, expiresAt ?? overlapUntilMs)
 
 /** Whether a key is accepted, and why not. */
 export type KeyState = 'active' | 'expired' | 'revoked' | 'off'
 
-/** The state of a key; `off`: its plan is. */
+/** The state of a key; `off`: its plan is switched off. */
 export function keyState(
   key: Pick<ListedKey, 'revokedAt' | 'expiresAt' | 'isEnabled'>,
   nowMs: number,
@@ -81,10 +78,10 @@ export function keyState(
   return key.isEnabled ? 'active' : 'off'
 }
 
-/** Changes of a key. Omitted values stay. */
+/** Changes of a key. Omitted values do not change. */
 export type KeyChanges = { label?: string; note?: string; plan?: string; expiresAt?: number | null }
 
-/** A key as it is stored, to be moved to another installation. */
+/** A stored key, for exports and backups. */
 export type StoredKey = KeyProperties & {
   /** SHA-256 of the secret. */
   hash: Uint8Array
@@ -120,7 +117,7 @@ function randomText(length: number, alphabet: string): string {
 export const newKey = (kind: 'regular' | 'temp'): string =>
   (kind === 'temp' ? TEMP_PREFIX : REGULAR_PREFIX) + randomText(SECRET_LENGTH, ALPHABET)
 
-/** The id of a key, and the part of it that is shown, of any installation. */
+/** Ids and shown prefixes of keys of any installation. */
 export const KEY_ID = /^[a-z0-9]{1,40}$/
 export const KEY_PREFIX = /^\P{Cc}{0,8}$/u
 
@@ -131,6 +128,6 @@ export const newKeyId = (): string => randomText(ID_LENGTH, ALPHABET.slice(26))
 export const hashKey = (key: string): Uint8Array =>
   new Uint8Array(new Bun.CryptoHasher('sha256').update(key).digest().buffer)
 
-/** The part of a key that lists show: enough to recognise it, at most a third of it. */
+/** The start of a key that lists show: enough to recognise it, and at most a third of it. */
 export const shownPrefix = (key: string): string =>
   key.slice(0, Math.min(8, Math.floor(key.length / 3)))

@@ -1,8 +1,8 @@
-/** Keys that come from elsewhere, as `keys import` stores them: what could collide with what a store has. */
+/** Finds conflicts between imported keys and the keys and plans of a store. */
 import type { StoredKey } from './key.ts'
 import type { LoadProblem } from './ports.ts'
 
-/** What a store has that keys to be stored could collide with; secrets are in hexadecimal. */
+/** The ids, secrets (in hexadecimal) and plans of a store. */
 export type Known = { ids: Set<string>; idOf: Map<string, string>; plans: Set<string> }
 
 export const hashesOf = ({ hash, oldSecrets }: StoredKey): Uint8Array[] => [
@@ -10,10 +10,7 @@ export const hashesOf = ({ hash, oldSecrets }: StoredKey): Uint8Array[] => [
   ...oldSecrets.map(old => old.hash),
 ]
 
-/**
- * Why keys cannot be stored beside the known keys and plans. It finds duplicates within a call, too, because each
- * key becomes known before the next.
- */
+/** Why keys cannot be stored. Also finds duplicates among `keys`, because each key becomes known before the next. */
 export function problemsOf(keys: readonly StoredKey[], { ids, idOf, plans }: Known): LoadProblem[] {
   return keys.flatMap((key, index): LoadProblem[] => {
     const hashes = hashesOf(key).map(hash => hash.toHex())

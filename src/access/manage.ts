@@ -1,6 +1,6 @@
 /**
- * What an operator may do with keys and plans, for commands and for the console alike: each rule has one
- * sentence. Which strings are accepted for a value is in `config/parsers.ts`.
+ * The operations on keys and plans that commands and the console share, with one sentence for each refusal.
+ * `config/parsers.ts` decides which strings a value accepts.
  */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { UnknownOutcome } from '../lib/errors.ts'
@@ -20,7 +20,7 @@ import { BUILT_IN_PLANS, DEMO_PLAN, TEMP_PLAN } from './plan.ts'
 import type { Registry } from './ports.ts'
 import { UNUSED, type UsagePart } from './rate-limit.ts'
 
-/** Why a rule refuses: a wrong value, nothing there, or (the rest) a state of things that does not allow it. */
+/** Why an operation is refused: a wrong value, an unknown thing, or a state that does not allow it. */
 export type RuleCode =
   | 'invalid'
   | 'unknown-key'
@@ -30,10 +30,10 @@ export type RuleCode =
   | 'built-in-plan'
   | 'conflict'
 
-/** What a rule refuses. Commands turn the code into an exit status and a hint, the console into a status of HTTP. */
+/** A refused operation. Commands turn the code into an exit status and a hint, the console into an HTTP status. */
 export class RuleError extends Error {
   readonly code: RuleCode
-  /** The value that is wrong, as its giver names it. */
+  /** The wrong value, by the name that the caller uses. */
   readonly field: string | undefined
 
   constructor(code: RuleCode, message: string, field?: string) {
@@ -53,7 +53,7 @@ export class UnknownSecret extends UnknownOutcome {
   }
 }
 
-/** A message about such a secret: the store may still save it when a standby is back. `see` is where keys are listed. */
+/** The message about such a secret: the store may still save it, for example when a standby is back. `see` lists keys. */
 export const unknownSecret = (see: string): string =>
   `may or may not be stored: it is once ${see} shows its beginning`
 
@@ -70,7 +70,7 @@ const unknownKey = (): RuleError => new RuleError('unknown-key', 'there is no ke
 
 const FOREVER_MS = 100 * 365 * DAY_MS
 
-/** The plan of a new key that names none. */
+/** The plan of a new key by default. */
 export const STANDARD_PLAN = 'standard'
 
 /** Checks the end of a key, which must be in the future. `option` names the value in the message. */
@@ -80,7 +80,7 @@ export function futureExpiry(atMs: number, nowMs: number, option: string): numbe
   throw new RuleError('invalid', message, option)
 }
 
-/** When a key ends, see `Expiry` of the parsers; `null`: never. */
+/** The end of a key, see `Expiry` of the parsers; `null`: never. */
 export function endOf(
   expiry: { kind: 'in' | 'at'; ms: number } | { kind: 'never' } | undefined,
   nowMs: number,
@@ -114,7 +114,7 @@ export async function findKey(keys: Registry['keys'], id: string, nowMs: number)
   return key
 }
 
-/** Changes a key and returns it. @throws RuleError when that is not possible, and why. */
+/** Changes a key and returns it. @throws RuleError that says why it cannot. */
 export async function changeKey(
   { keys, plans }: Registry,
   id: string,
@@ -135,8 +135,8 @@ export async function changeKey(
 }
 
 /**
- * Gives a key a new secret, and returns it and when the old one ends.
- * @throws RuleError when that is not possible, and why; `option` names the overlap. UnknownSecret.
+ * Gives a key a new secret. Returns the secret and the end of the old one; `option` names the overlap in messages.
+ * @throws RuleError that says why it cannot; UnknownSecret.
  */
 export async function rotateKey(
   { keys }: Registry,
@@ -163,7 +163,7 @@ export async function revokeKey({ keys }: Registry, id: string, nowMs: number): 
   if (!(await keys.revoke(id, nowMs))) throw unknownKey()
 }
 
-/** Gives a key a fresh start. @throws RuleError when no key has this id. */
+/** Resets the usage of a key. @throws RuleError when no key has this id. */
 export async function resetKey(on: Registry, id: string, part: UsagePart, nowMs: number) {
   await findKey(on.keys, id, nowMs)
   await on.usage.reset(keySubject(id), part, nowMs)
@@ -177,7 +177,7 @@ export async function removeKey({ keys }: Registry, id: string): Promise<void> {
   throw new RuleError('key-not-revoked', `key ${id} is not revoked`)
 }
 
-/** A key with its plan, its usage, and its use by day. @throws RuleError without one. */
+/** A key with its plan, its usage, and its use by day. @throws RuleError when no key has this id. */
 export async function factsOf({ keys, plans, usage }: Registry, id: string, nowMs: number) {
   const key = await findKey(keys, id, nowMs)
   const plan = (await plans.list()).find(({ name }) => name === (key.plan ?? TEMP_PLAN))
@@ -189,14 +189,14 @@ export async function factsOf({ keys, plans, usage }: Registry, id: string, nowM
   return { key, plan, used, judgedMs, use: use ?? { lastSeenMs: null, days: [] } }
 }
 
-/** @throws RuleError for the name of a plan that looks like a temporary key; `what` names it. */
+/** @throws RuleError if the name of a plan looks like a temporary key; `what` describes the name. */
 export function refuseTemporaryName(name: string, what: string): void {
   if (!name.startsWith(TEMP_PREFIX)) return
   const why = 'the plan of all temporary keys is temp'
   throw new RuleError('invalid', `${what} must not start with ${TEMP_PREFIX}: ${why}`, 'name')
 }
 
-/** @throws RuleError for limits that would do nothing on the plan of demo or temporary keys. */
+/** @throws RuleError for limits that have no effect on the plan of demo or temporary keys. */
 export function requireUseful(name: string, changed: readonly string[], option: string): void {
   if (name !== DEMO_PLAN && name !== TEMP_PLAN) return
   if (!changed.includes('subnets') && !changed.includes('clients')) return
@@ -210,7 +210,7 @@ export function refuseBuiltIn(name: string): void {
   throw new RuleError('built-in-plan', `plan ${name} is built in and stays`)
 }
 
-/** Removes a plan that no key uses. @throws RuleError when that is not possible, and why. */
+/** Removes a plan that no key uses. @throws RuleError that says why it cannot. */
 export async function removePlan(plans: Registry['plans'], name: string): Promise<void> {
   refuseBuiltIn(name)
   const removal = await plans.remove(name)

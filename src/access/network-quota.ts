@@ -1,6 +1,6 @@
 /**
- * The daily quotas of unique networks (contract B2, B6): of the proxies served and of the
- * callers. Pure decisions; the sets are read and extended through a `NetworkTable`.
+ * The daily quotas of unique networks of served proxies and of callers (contract B2, B6). Pure decisions; a
+ * `NetworkTable` reads and extends the sets.
  */
 import { DAY_MS, SECOND_MS, utcDay } from '../lib/time.ts'
 import {
@@ -14,7 +14,7 @@ import {
   windowWaitMs,
 } from './rate-limit.ts'
 
-/** Which set of networks: of the proxies served, or of the callers. */
+/** The networks of served proxies, or of callers. */
 export type NetworkSet = 'served' | 'callers'
 
 /** The networks that an answer consumes of the quotas of its key. */
@@ -36,15 +36,15 @@ export type NetworkDecision =
       kind: 'refused'
       set: NetworkSet
       quota: number
-      /** Networks of the day before this answer, and new networks of the answer. */
+      /** Networks used today before this answer, and new networks of the answer. */
       used: number
       added: number
-      /** Networks of the answer: more than `quota` if no day has room for it. */
+      /** All networks of the answer. If they exceed `quota`, no day has room for it. */
       all: number
       retryAfterSeconds: number
     }
 
-/** How many networks a day has, of the proxies served and of the callers. */
+/** The number of networks in each set on a day. */
 export type NetworkCounts = { readonly [S in NetworkSet]: number }
 
 type Compared = { used: number; lacking: ReadonlySet<string> }
@@ -57,10 +57,10 @@ export interface NetworkTable {
 }
 
 export const SETS: readonly NetworkSet[] = ['served', 'callers']
-/** The names of their quotas: the same as in a plan's limits. */
+/** The names of their quotas, as in the limits of a plan. */
 const NAMES: { readonly [S in NetworkSet]: string } = { served: 'subnets', callers: 'clients' }
 
-/** The status of the quotas of a key on a UTC day; unlimited ones are left out. */
+/** The status of the quotas of a key on a UTC day, without unlimited ones. */
 export const quotaStatuses = (
   quotas: Consumption['quotas'],
   counts: NetworkCounts,
@@ -79,7 +79,7 @@ export const quotaStatuses = (
     }
   })
 
-/** A quota of the day: how many networks were used before, and how many an answer adds. */
+/** A quota, the networks used before, and the number of networks that an answer adds. */
 export type Addition = { set: NetworkSet; quota: number; used: number; added: number }
 
 /** Decides by the networks used before. `usageOf` reads the usage for the `Retry-After` of a refusal. */

@@ -1,6 +1,6 @@
 /** Plans: the limits of their keys, and the built-in plans (contract B2, B4, B5). */
 
-/** What a plan grants; `null` is unlimited. */
+/** The limits of a plan; `null` is unlimited. */
 export type Plan = {
   name: string
   /** At most `requests` in every interval of `seconds`. */
@@ -13,7 +13,7 @@ export type Plan = {
   clients: number | null
   /** Most records in one answer. */
   count: number | null
-  /** Most long answers at once: of a key, or of a client address of `demo` and `temp_` keys (B9). */
+  /** Most long answers at once, per key, or per client address for `demo` and `temp_` keys (B9). */
   downloads: number | null
   /** Whether the keys of the plan are accepted. */
   enabled: boolean
@@ -38,7 +38,7 @@ const planOf = (
   ...limits,
 })
 
-/** The plans that every installation starts with. They are never removed. */
+/** The plans of every installation. They cannot be removed. */
 export const BUILT_IN_PLANS: readonly [Plan, ...Plan[]] = [
   planOf('standard', [5, 5], { daily: 34_560, downloads: 4 }),
   planOf('classic', [2, 5], { daily: 34_560, subnets: 10, downloads: 4 }),

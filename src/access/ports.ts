@@ -1,6 +1,6 @@
 /**
- * The ports of this folder: what access requires of a store of keys, plans and usage. Methods
- * may return a value or a promise of it. Failures of a store are `StoreError`s.
+ * The ports of a store of keys, plans and usage. Methods may return a value or a promise. Failures of a store are
+ * `StoreError`s.
  */
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Waited } from '../lib/turn-batch.ts'
@@ -29,59 +29,52 @@ import type {
 import type { WaitBound } from './store-timeout.ts'
 
 export interface KeyReader {
-  /**
-   * The record of a key, valid or not; `null` when there is none. Synchronous: cached, else one
-   * indexed lookup.
-   */
+  /** The record of a key, valid or not; `null` if it is unknown. Synchronous: a cache, or one indexed lookup. */
   find(key: string): KeyRecord | null
 }
 
-/**
- * The usage of subjects, in order. `nowMs` is the time by the clock that decides their limits: the caller's, or
- * the shared database's.
- */
+/** The usage of subjects, in order. `nowMs` is the time of the clock behind limits: the server's or the shared database's. */
 export type Used = { usages: readonly Usage[]; nowMs: number }
 
 /**
- * Every method with a batch returns one result per item, in order, or none. `waited`: how long the
- * first of a batch has waited for its turn so far; a store that can hang does not let it wait longer
- * than a request may, all in all.
+ * A method with a batch returns one result per item, in order, or none. `waited` returns how long the first item of the
+ * batch has waited for its turn. A store that can hang includes this in the timeout of the request.
  */
 export interface UsageStore {
   /**
-   * Decides admissions and records the admitted requests; durable once it returns or resolves. A decision may be a
-   * promise: it waits for a locked row and does not delay the others.
+   * Decides admissions and records admitted requests, durably once it returns or resolves. A decision is a promise if
+   * it waits for a locked row; it does not delay the others.
    */
   admit(batch: readonly Admission[], waited?: Waited): Awaitable<readonly Awaitable<Decision>[]>
-  /** The longest that one request waits for it; a store that never waits has no bound. */
+  /** The longest that one request waits for the store. Stores that never wait lack it. */
   readonly bound?: WaitBound
   /**
-   * Refuses a request at once, where that is certain without asking a database; `null`: `admit` decides.
-   * Stores that never wait do without it.
+   * Refuses a request if the refusal is certain without a database; `null`: `admit` decides. Stores that never wait
+   * lack it.
    */
   refuse?(admission: Admission): Decision | null
   /**
-   * Refunds admitted requests: the usage of their subjects is as if they had not been sent, also
-   * when others were admitted since then. Call it once for each; durable once it returns or resolves.
+   * Refunds admitted requests, durably once it returns or resolves: the usage of their subjects is as if they had not
+   * been sent, even if others were admitted since. Call it once for each request.
    */
   refund(batch: readonly Admitted[]): Awaitable<void>
-  /** Adds networks to the sets of the day, or refuses and adds nothing; durable likewise. */
+  /** Adds networks to the sets of the day, or refuses and adds nothing; durable once it returns or resolves. */
   consume(batch: readonly Consumption[], waited?: Waited): Awaitable<readonly NetworkDecision[]>
-  /** The usage of subjects, and the time by the clock that decides their limits; counts nothing. */
+  /** Reads the usage of subjects; counts nothing. */
   peek(batch: readonly Subject[], nowMs: number): Awaitable<Used>
-  /** How many networks a subject has on a UTC day; counts nothing. */
+  /** Reads the number of networks of a subject on a UTC day. */
   countNetworks(
     batch: readonly { subject: Subject; day: number }[],
   ): Awaitable<readonly NetworkCounts[]>
-  /** Gives a subject, or all of its kind when `id` is null, a fresh start (contract B10). */
+  /** Resets the usage of a subject, or of all of its kind if `id` is null (contract B10). */
   reset(subject: SubjectsOfKind, part: UsagePart, nowMs: number): Awaitable<void>
   /** Adds a response to the use of its key, in memory; `flush` writes it. */
   note(use: AnswerUse): void
   /** Writes the use of keys. Call it every `FLUSH_SECONDS`, and at the end. */
   flush(): Awaitable<void>
-  /** The use of keys (`demo` too) from one UTC day to another, inclusive. Other servers may have 30 s to write. */
+  /** The use of keys and of `demo` between two UTC days, inclusive. It lacks up to 30 s of other servers. */
   history(ids: readonly string[], fromDay: number, toDay: number): Awaitable<readonly KeyUse[]>
-  /** Removes a slice of the usage that no limit counts any more; returns true if more may remain. */
+  /** Removes a slice of usage that limits no longer count; returns true if more may remain. */
   prune(nowMs: number): Awaitable<boolean>
   /** Throws or rejects when usage cannot be written. */
   probe(): Awaitable<void>
@@ -93,7 +86,7 @@ export type PlanRemoval =
   | { kind: 'unknown' }
   | { kind: 'in-use'; keys: number }
 
-/** Why the key at a position cannot be stored: its secret or its id is known, or its plan is not. */
+/** Why the key at `index` cannot be stored: its secret or id exists already, or its plan does not. */
 export type LoadProblem = { index: number } & (
   | { kind: 'known-secret'; id: string }
   | { kind: 'known-id' }
@@ -103,47 +96,47 @@ export type LoadProblem = { index: number } & (
 /** Some keys, and how many there are. */
 export type SomeKeys<K> = { keys: K[]; total: number }
 
-/** What commands do with keys, plans and usage. */
+/** The operations of commands and the console on keys, plans and usage. */
 export interface Registry {
   usage: UsageStore
   keys: {
-    /** Stores a key and returns its id, or the id of the same key when it exists already. */
+    /** Stores a key and returns its id. If the key exists already, returns the id that it has. */
     add(key: NewKey, nowMs: number): Awaitable<{ id: string; isNew: boolean }>
     /** Changes a key. False when no key has this id. */
     set(id: string, changes: KeyChanges): Awaitable<boolean>
     /**
-     * Gives a key a new secret. The present one and those before it end at `untilMs`, each at its own
-     * end if that is earlier. Removes secrets that ended by `nowMs`. False when no key has this id.
+     * Gives a key a new secret. Its present and old secrets end at `untilMs` or at their own end, whichever is earlier.
+     * Removes secrets that ended by `nowMs`. False when no key has this id.
      */
     rotate(id: string, key: string, untilMs: number, nowMs: number): Awaitable<boolean>
     /** Revokes a key permanently. False when no key has this id. */
     revoke(id: string, nowMs: number): Awaitable<boolean>
-    /** Removes a revoked key, and its use. */
+    /** Removes a revoked key and its use. */
     remove(id: string): Awaitable<'removed' | 'unknown' | 'not-revoked'>
-    /** All keys, or those with these ids, in the order in which they were made. */
+    /** The keys with these ids, or all keys, in order of creation. */
     list(nowMs: number, ids?: readonly string[]): Awaitable<ListedKey[]>
-    /** The next keys by id after one, at most so many. */
+    /** The next `most` keys by id after the id `after`. */
     scan(after: string, most: number, nowMs: number): Awaitable<KeySummary[]>
-    /** Keys with a plan that end between two instants: at most `most` of them, the earliest end first, and their number. */
+    /** Regular keys that end between two instants: at most `most` of them, the earliest end first, and their number. */
     ending(fromMs: number, untilMs: number, most: number): Awaitable<SomeKeys<EndingKey>>
     /**
      * Keys whose share of refused requests on the UTC day is above `share`: at most `most` of them, the most often
      * refused first, and their number.
      */
     refused(nowMs: number, share: number, most: number): Awaitable<SomeKeys<RefusedKey>>
-    /** How many keys are not revoked, and how many were used today; reads neither all nor their use. */
+    /** The number of keys that are not revoked, and of those used today. Fast with many keys. */
     count(nowMs: number): Awaitable<{ total: number; usedToday: number }>
-    /** How many keys have each plan, revoked ones included; `null`: temporary ones. */
+    /** The number of keys of each plan, revoked ones included; `null`: temporary keys. */
     countByPlan(): Awaitable<{ plan: string | null; keys: number }[]>
-    /** All keys as they are stored, in the order of `list`. */
+    /** All stored keys, in the order of `list`. */
     dump(): Awaitable<StoredKey[]>
-    /** Stores all of these keys, or none and returns why. With `isTrial`, it stores none. */
+    /** Stores all of these keys, or none and returns why. With `isTrial`, stores none. */
     load(keys: readonly StoredKey[], isTrial: boolean): Awaitable<LoadProblem[]>
   }
   plans: {
     /** All plans, by name. */
     list(): Awaitable<Plan[]>
-    /** Creates or changes a plan in one step, and returns it; it applies to its keys at once. */
+    /** Creates or changes a plan and returns it. The change applies to its keys at once. */
     set(changes: PlanChanges): Awaitable<Plan>
     /** Removes a plan that no key uses. */
     remove(name: string): Awaitable<PlanRemoval>

@@ -1,29 +1,25 @@
 /**
- * Exact windows and daily counts (contract B3, B6): pure decisions about what a subject has
- * used, which a `UsageTable` reads and records. Knows nothing of keys, plans or databases.
+ * Exact windows and daily counts (contract B3, B6). Pure decisions on the usage of a subject, which a `UsageTable`
+ * reads and records. Independent of keys, plans and databases.
  */
 import { DAY_MS, SECOND_MS, utcDay } from '../lib/time.ts'
 
-/** Whose requests are counted together: a key, or a client address of `demo` or `temp_` keys. */
+/** The unit that limits count: a key, or a client address of `demo` or `temp_` keys. */
 export type Subject = { readonly kind: 'key' | 'demo' | 'temp'; readonly id: string }
 
 /** One subject, or all of a kind when `id` is null. */
 export type SubjectsOfKind = { kind: Subject['kind']; id: string | null }
 
 /**
- * The usage of a subject: its last admissions in Unix milliseconds, oldest first. `latestMs` is the
- * instant of the last one, also if it was refunded: no later one counts before it. `requests` is the
- * number of requests on the UTC day of `latestMs`.
+ * The usage of a subject: its last admissions in Unix milliseconds, oldest first. `latestMs` is the instant of the last
+ * admission, even if it was refunded: no later one counts before it. `requests` counts the UTC day of `latestMs`.
  */
 export type Usage = { admissions: number[]; requests: number; latestMs: number }
 
-/** The usage of a subject without any. */
+/** The usage of a subject without requests. */
 export const UNUSED: Usage = { admissions: [], requests: 0, latestMs: 0 }
 
-/**
- * The limits of a subject: at most `limit` requests in every interval of `ms` milliseconds, and at
- * most `daily` in a UTC day; `null` is unlimited.
- */
+/** At most `limit` requests in every interval of `ms` milliseconds, and `daily` in a UTC day; `null` is unlimited. */
 export type LimitRule = {
   subject: Subject
   window: { name: string; limit: number; ms: number } | null
@@ -33,13 +29,13 @@ export type LimitRule = {
 /** A reset clears the admissions of the window, the requests of the day, or both. */
 export type UsagePart = 'window' | 'day' | 'all'
 
-/** A request to be admitted by all of its rules, or by none. */
+/** A request that all of its rules must admit. */
 export type Admission = { rules: readonly LimitRule[]; nowMs: number }
 
-/** An admitted request: its rules, and the instant at which it counts for each of them. */
+/** An admitted request: its rules, and the instant at which it counts for each rule. */
 export type Admitted = { rules: readonly LimitRule[]; instants: readonly number[] }
 
-/** How much of one limit is left, for the RateLimit header fields. */
+/** The status of one limit, for the RateLimit header fields. */
 export type LimitStatus = {
   name: string
   quota: number
@@ -50,21 +46,18 @@ export type LimitStatus = {
 }
 
 export type Decision =
-  /**
-   * `atMs`: the instant at which the request counts (contract B3, on clocks that step back), the
-   * latest of the `instants`, of which there is one for each rule.
-   */
+  /** `instants`: when the request counts for each rule (contract B3, on clocks that step back). `atMs`: the latest. */
   | { kind: 'admitted'; limits: LimitStatus[]; atMs: number; instants: number[] }
-  /** `retryAfterSeconds`: the fewest whole seconds after which it is admitted, at least 1. */
+  /** `retryAfterSeconds`: the whole seconds until a retry can be admitted, at least 1. */
   | { kind: 'refused'; limits: LimitStatus[]; by: 'window' | 'daily'; retryAfterSeconds: number }
 
-/** Reads and records usage while admissions are decided. */
+/** Reads and records usage for decisions. */
 export interface UsageTable {
   /** Called once for each rule of a request, in their order. */
   read(subject: Subject): Usage | null
   /**
-   * Records an admission at `atMs`, the subject's `requests`-th of that UTC day. Only it
-   * and the `kept - 1` before it count from now on.
+   * Records an admission at `atMs`, the subject's `requests`-th on that UTC day. Windows count only this admission and
+   * the `kept - 1` before it from now on.
    */
   record(subject: Subject, atMs: number, requests: number, kept: number): void
 }
@@ -73,16 +66,16 @@ export interface UsageTable {
 export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_MS))
 
 /**
- * The instant at which a request counts: the later of the clock and the last admission, also a
- * refunded one, so that a clock that steps back never admits more (contract B3).
+ * The instant at which a request counts: the later of the clock and the last admission. A clock that steps back
+ * therefore never admits more (contract B3).
  */
 export const instantOf = ({ latestMs }: Usage, nowMs: number): number => Math.max(nowMs, latestMs)
 
 type Applied = ReturnType<typeof applyRule>
 
 /**
- * Applies one rule to a request at the instant at which that counts. `counted` are the admissions in
- * the window, `oldestMs` the first of them; `waitMs` is counted on the clock itself (contract B3).
+ * Applies one rule to a request. `counted` is the number of admissions in the window, `oldestMs` the first of them.
+ * `waitMs` is measured from the clock, not from `atMs` (contract B3).
  */
 function applyRule(rule: LimitRule, usage: Usage, nowMs: number) {
   const { window, daily } = rule
@@ -100,11 +93,11 @@ function applyRule(rule: LimitRule, usage: Usage, nowMs: number) {
   return { rule, nowMs, atMs, counted, oldestMs, today, requests, isWindowFull, isDayFull, waitMs }
 }
 
-/** How many of the last `limit` admissions, which are in order, are later than `sinceMs`. */
+/** How many of the last `limit` admissions are later than `sinceMs`. Admissions are in order. */
 function countWithin(admissions: readonly number[], sinceMs: number, limit: number): number {
   const { length } = admissions
   let from = Math.max(0, length - limit)
-  let to = length // those from here on are later
+  let to = length // admissions from here on are later
   while (from < to) {
     const middle = (from + to) >>> 1
     if ((admissions[middle] ?? 0) > sinceMs) to = middle
@@ -113,7 +106,7 @@ function countWithin(admissions: readonly number[], sinceMs: number, limit: numb
   return length - to
 }
 
-/** Adds the status of a rule's limits; `more` is 1 when the request was recorded. */
+/** Adds the status of a rule's limits; `more` is 1 if the request was recorded, else 0. */
 function addStatus(limits: LimitStatus[], outcome: Applied, more: 0 | 1): void {
   const { rule, counted, oldestMs, requests, today, nowMs } = outcome
   const { window, daily } = rule
@@ -146,12 +139,12 @@ export function limitStatus(rule: LimitRule, usage: Usage, nowMs: number): Limit
 }
 
 /**
- * Decides a request by all its rules and, when every one admits it, records it for all of them.
- * Call it inside a transaction of the store behind `usage`.
+ * Decides a request, and records it for all rules if every rule admits it. Call it inside a transaction of the store
+ * behind `usage`.
  */
 export function admit(usage: UsageTable, { rules, nowMs }: Admission): Decision {
   const outcomes: Applied[] = []
-  let by: 'window' | 'daily' | null = null // a full window rather than a full day (contract A2)
+  let by: 'window' | 'daily' | null = null // a full window comes before a full day (contract A2)
   for (const rule of rules) {
     const outcome = applyRule(rule, usage.read(rule.subject) ?? UNUSED, nowMs)
     outcomes.push(outcome)
@@ -185,6 +178,6 @@ export function refund(
   }
 }
 
-/** How long a rule's window alone would still refuse, in milliseconds. */
+/** How long the window of a rule will refuse requests, in milliseconds. */
 export const windowWaitMs = (rule: LimitRule, usage: Usage, nowMs: number): number =>
   applyRule({ ...rule, daily: null }, usage, nowMs).waitMs

@@ -1,11 +1,11 @@
 /**
- * The longest that one request waits for a store that can hang, in all its steps together (contract I4).
- * Work that takes longer goes on; the request does not wait for its end.
+ * Bounds how long one request waits for a store that can hang, over all its steps (contract I4). Late work continues,
+ * but the request fails.
  */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { rejectAfter } from '../lib/clock.ts'
 
-/** The bound of a store; `failure` makes the error of a request that has waited too long. */
+/** The bound of a store; `failure` returns the error of a request that has waited too long. */
 export type WaitBound = { msMax: number; elapsedMs: () => number; failure: () => Error }
 
 /** How long a request has waited for the store so far, in milliseconds. */
@@ -17,7 +17,7 @@ export function createStoreTimeout(bound: WaitBound | undefined) {
     return { within: asIs, measure: asIs }
   }
   const { msMax, elapsedMs, failure } = bound
-  /** Counts how long `work` takes. */
+  /** Adds the time that `work` takes. */
   async function measure<T>(waits: Waits, work: Awaitable<T>): Promise<T> {
     const startMs = elapsedMs()
     try {
@@ -26,7 +26,7 @@ export function createStoreTimeout(bound: WaitBound | undefined) {
       waits.waitedMs += elapsedMs() - startMs
     }
   }
-  /** Also rejects with `failure` when `work` takes longer than is left. */
+  /** Also rejects with `failure` if `work` takes longer than the remaining time. */
   const within = <T>(waits: Waits, work: Awaitable<T>): Awaitable<T> =>
     work instanceof Promise
       ? measure(waits, rejectAfter(work, Math.max(0, msMax - waits.waitedMs), failure))
