@@ -1,2 +1,2 @@
-/** A value, or a promise of it: what a store gives that answers at once or later. */
+/** A value or a promise of it: a store may answer at once or later. */
 export type Awaitable<T> = T | Promise<T>

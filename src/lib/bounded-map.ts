@@ -1,7 +1,7 @@
-/** Maps with a bound, and a filter that keeps keys out of them that are used only once. */
+/** Bounded maps, and a filter that keeps keys out of them that are used only once. */
 import { LRUCache } from 'lru-cache'
 
-/** An LRU map of `entriesMax` entries, or of sizes that add up to it. It passes removed values to `dispose`. */
+/** An LRU map of up to `entriesMax` entries, or of that total size. It passes removed values to `dispose`. */
 export const createBoundedMap = <Key extends {}, Value extends {}>(
   entriesMax: number,
   dispose?: (value: Value) => void,
@@ -15,8 +15,8 @@ export const createBoundedMap = <Key extends {}, Value extends {}>(
   })
 
 /**
- * A map of the `entriesMax` entries that were added last. Every request looks them up: it costs what a `Map` costs, a
- * third of an `LRUCache`. An entry that is dropped while it is in use is found and added again.
+ * A map of the last `entriesMax` added entries, for lookups in every request: a lookup takes a third of the time of an
+ * `LRUCache`. Callers add an evicted entry again when they need it.
  */
 export function createFifoMap<Key, Value>(entriesMax: number) {
   const map = new Map<Key, Value>()
@@ -24,23 +24,22 @@ export function createFifoMap<Key, Value>(entriesMax: number) {
     get: (key: Key): Value | undefined => map.get(key),
     set(key: Key, value: Value): void {
       map.set(key, value)
-      if (map.size > entriesMax) map.delete(map.keys().next().value as Key) // there is one
+      if (map.size > entriesMax) map.delete(map.keys().next().value as Key) // the oldest
     },
     clear: (): void => map.clear(),
   }
 }
 
-/** A doorkeeper knows up to this many times `WAYS` keys. */
+/** A doorkeeper remembers up to `BUCKETS * WAYS` keys. */
 const BUCKETS = 32_768
 const WAYS = 4
 
 /**
- * A doorkeeper, as the cache policy TinyLFU calls it: returns whether it was recently called with `key`. A map
- * behind it stores a key the second time. A key that is used once would cost memory and time, and evict keys that
- * are used often.
+ * A doorkeeper (TinyLFU) returns whether it was recently called with `key`. The map behind it stores a key the second
+ * time: a key that is used once costs no memory, and evicts no key that is used often.
  *
- * It stores the hash of a key in a bucket. Four later keys of the bucket evict it: with one place a bucket, two
- * alternating keys would evict each other forever. A key with the same hash passes at once, which does no harm.
+ * It stores the hash of a key in a bucket, until four later keys of the bucket evict it. With one place per bucket, two
+ * alternating keys would evict each other forever. A key with the same hash passes at once, which is harmless.
  */
 export function createDoorkeeper(buckets = BUCKETS): (key: string) => boolean {
   const hashes = new Uint32Array(buckets * WAYS)

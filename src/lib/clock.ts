@@ -1,15 +1,15 @@
 /**
- * Clocks and timers. The only file of the program that reads a clock, besides `proxylist.now_ms()` in SQL, that
- * of a shared database: everything else receives a `Clock`, so that tests move time by hand.
+ * Clocks and timers. Only this file reads a clock, besides `proxylist.now_ms()` of a shared database. All other code
+ * receives a `Clock`, so that tests can set the time.
  */
 import { readFileSync } from 'node:fs'
 
-/** Returns the current instant in Unix milliseconds. May step back: callers must not assume order. */
+/** Returns the current instant in Unix milliseconds. It may step back. */
 export type Clock = () => number
 
 export const systemClock: Clock = () => Date.now()
 
-/** A clock that reads Unix milliseconds from `file` at every call. Only tests of the binary use it. */
+/** A clock that reads Unix milliseconds from `file` at every call, for tests of the binary. */
 export const fileClock =
   (file: string): Clock =>
   () =>
@@ -24,14 +24,14 @@ export function stopwatch(): () => number {
   return () => performance.now() - start
 }
 
-/** A clock that begins with the time of another one, and never steps as that may do. */
+/** A clock that starts at the time of `clock` and never steps. */
 export function steadyClock(clock: Clock): Clock {
   const start = clock()
   const elapsed = stopwatch()
   return () => start + Math.round(elapsed())
 }
 
-/** Calls `run` after `ms` milliseconds, never at once. Returns a function that cancels the call. */
+/** Calls `run` after `ms` milliseconds, never synchronously. Returns a function that cancels the call. */
 export type SetTimer = (run: () => void, ms: number) => () => void
 
 export const timerLater: SetTimer = (run, ms) => {
@@ -39,7 +39,7 @@ export const timerLater: SetTimer = (run, ms) => {
   return () => clearTimeout(timer)
 }
 
-/** Calls `run` every `ms` milliseconds. Returns a function that ends this. */
+/** Calls `run` every `ms` milliseconds. Returns a function that stops this. */
 export type Every = (run: () => void, ms: number) => () => void
 
 export const timerEvery: Every = (run, ms) => {
@@ -47,7 +47,7 @@ export const timerEvery: Every = (run, ms) => {
   return () => clearInterval(timer)
 }
 
-/** Settles as `promise` does, or resolves to `null` after `ms` milliseconds. */
+/** Settles like `promise`, or resolves to `null` after `ms` milliseconds. */
 export function withTimeout<T>(
   promise: Promise<T>,
   ms: number,
@@ -58,7 +58,7 @@ export function withTimeout<T>(
   return Promise.race([promise, passed]).finally(cancel)
 }
 
-/** Resolves as `work` does; rejects when its time is over, `null` for any, and then calls `onLate`. */
+/** Settles like `work`, or rejects after `ms` milliseconds (`null`: never) and calls `onLate`. */
 export function rejectAfter<T>(
   work: Promise<T>,
   ms: number | null,
@@ -68,7 +68,7 @@ export function rejectAfter<T>(
   if (ms === null) return work
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => {
-    reject(late()) // first: what `onLate` closes fails, and says less
+    reject(late()) // first: `onLate` may make `work` fail with a less helpful error
     onLate()
   }, ms)
   return Promise.race([work, promise]).finally(() => clearTimeout(timer))

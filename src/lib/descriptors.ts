@@ -1,8 +1,8 @@
-/** Checks how many file descriptors this process can still open. Opening some is faster than counting the open ones. */
+/** Checks how many file descriptors the process can still open. Opening some is faster than counting open ones. */
 import { closeSync, openSync } from 'node:fs'
 import { codeOf } from './errors.ts'
 
-/** Opens `count` files for a moment. Returns how many opened, the last descriptor, and the error that stopped it. */
+/** Opens and closes `count` files. Returns how many it opened, the last descriptor, and the error that stopped it. */
 function openMany(count: number) {
   const opened: number[] = []
   let failure: unknown = null
@@ -21,10 +21,10 @@ export function requireDescriptors(count: number): void {
   if (failure !== null) throw failure
 }
 
-/** A quarter of all descriptors stays free for other files, but at most this many (contract H5). */
+/** A quarter of all descriptors stays free for other files, at most this many (contract H5). */
 const FREE_MAX = 128
 
-/** How many of the `wanted` descriptors the process can hold for long, at least one. */
+/** How many of the `wanted` descriptors the process can use, at least one. */
 export function affordableDescriptors(wanted: number): number {
   const { opened, last, failure } = openMany(wanted + FREE_MAX)
   if (!/^E[MN]FILE$/.test(codeOf(failure))) return wanted

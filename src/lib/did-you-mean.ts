@@ -1,12 +1,12 @@
-/** "did you mean": the known name that is closest to an unknown one. Pure. */
+/** "Did you mean": finds the known name closest to an unknown one. Pure. */
 import { closest, distance } from 'fastest-levenshtein'
 
-/** A longer name is no misspelling, and slow to compare. */
+/** Longer names are no misspellings, and slow to compare. */
 const NAME_LENGTH_MAX = 40
 
 /**
- * The known name with the fewest edits (insert, delete, replace), the first of several; `null` when
- * that takes more edits than a third of `name`'s length, or one. `known` is in lower case.
+ * The first known name with the fewest edits (insert, delete, replace); `null` if it takes more edits than a third of
+ * the length of `name`, or than one. `known` is in lower case.
  */
 export function nearest(name: string, known: readonly string[]): string | null {
   if (name.length > NAME_LENGTH_MAX || known.length === 0) return null

@@ -1,5 +1,6 @@
-/** Encodings of bodies: choosing one that a client accepts (RFC 9110, 12.5.3), and compressing. */
+/** Encodings of bodies: chooses one that the client accepts (RFC 9110, 12.5.3), and compresses. */
 import { promisify } from 'node:util'
+import { createFifoMap } from './bounded-map.ts'
 
 export type Encoding = 'zstd' | 'gzip'
 
@@ -11,7 +12,7 @@ const ENCODINGS: readonly Encoding[] = ['zstd', 'gzip']
 
 export async function compress(body: string | Uint8Array, encoding: Encoding): Promise<Uint8Array> {
   if (encoding === 'zstd') return Bun.zstdCompress(body)
-  const { gzip } = await import('node:zlib') // takes milliseconds, which commands don't need
+  const { gzip } = await import('node:zlib') // loading takes milliseconds, which commands don't need
   return promisify(gzip)(body)
 }
 
@@ -29,23 +30,21 @@ export const encode = (text: string): EncodedBodies => ({
   zstd: Bun.zstdCompressSync(text, { level: 12 }),
 })
 
-/** The part of Accept-Encoding that is read. Browsers send 30 characters; 8,000 would take a millisecond. */
+/** Reads only the start of Accept-Encoding. Browsers send 30 characters; 8,000 would take a millisecond. */
 const ITEMS = /^.{0,256}(?=,|$)/
 
-/** Results by the text of the header. Clients send few different ones; parsing takes 2.8 µs. */
-const chosen = new Map<string, Encoding | null>()
-const CHOSEN_MAX = 100
+/** Results by header. Clients send few different ones, and parsing takes 2.8 µs. */
+const chosen = createFifoMap<string, Encoding | null>(100)
 
 /**
- * The best encoding that an Accept-Encoding header allows, or `null` for none. zstd only if it is
- * named: many clients that send `*` cannot read it (contract A8).
+ * The best encoding that an Accept-Encoding header allows; `null` for none. The header must name zstd, because many
+ * clients that send `*` cannot read it (contract A8).
  */
 export function chooseEncoding(accept: string | null): Encoding | null {
   if (accept === null) return null
   const known = chosen.get(accept)
   if (known !== undefined) return known
   const best = parseAccepted(accept)
-  if (chosen.size >= CHOSEN_MAX) chosen.clear()
   chosen.set(accept, best)
   return best
 }

@@ -1,11 +1,8 @@
-/**
- * The errors that any part of a program may throw, of a command and of a store; their messages,
- * and waiting that ends with the reason of an `AbortSignal`.
- */
+/** Errors of commands and stores, their messages, and waits that an `AbortSignal` ends. */
 import { getSystemErrorMessage } from 'node:util'
 import { withoutPassword } from './redact.ts'
 
-/** 1 failed, 2 wrong usage; else 128 and the number of the signal that ended the command. */
+/** 1: failed; 2: wrong usage; otherwise 128 plus the number of the signal that ended the command. */
 type ExitCode = 1 | 2 | 129 | 130 | 143
 
 /** A failure of the command line, shown to the operator as one line. */
@@ -20,8 +17,8 @@ export class CommandError extends Error {
 }
 
 /**
- * A store that failed or must not be used as it is. The message is for the operator: it may name
- * files, so no client sees it. Only adapters of a database throw it.
+ * A store failed, or cannot be used in its present state. The message is for the operator and may name files, so
+ * clients never see it. Only adapters of a database throw it.
  */
 export class StoreError extends Error {
   override readonly name = 'StoreError'
@@ -51,31 +48,28 @@ export const messageOf = (thrown: unknown): string =>
 export const codeOf = (thrown: unknown): string =>
   thrown instanceof Error && 'code' in thrown ? String(thrown.code) : ''
 
-/** What codes of errors mean, where the system's own words would not help an operator. */
+/** Explanations of error codes that are clearer than those of the system. */
 const REASONS: { readonly [code: string]: string } = {
   EISDIR: 'it is a directory, not a file',
   ENOTDIR: 'a part of its path is a file',
   ERR_ENCODING_INVALID_ENCODED_DATA: 'it is not text in UTF-8; save it as UTF-8',
 }
 
-/** Why a call of the system failed, such as `permission denied`; `null` for any other failure. */
+/** Why a system call failed, such as `permission denied`; `null` for any other failure. */
 export const systemReasonOf = (thrown: unknown): string | null =>
   REASONS[codeOf(thrown)] ??
   (thrown instanceof Error && 'syscall' in thrown && 'errno' in thrown
     ? getSystemErrorMessage(-Math.abs(Number(thrown.errno))) // positive in some errors of rm
     : null)
 
-/** Why something failed, for the operator: without the names of system calls where possible. */
+/** Why something failed, for the operator: without names of system calls if possible. */
 export const reasonOf = (thrown: unknown): string => systemReasonOf(thrown) ?? messageOf(thrown)
 
-/** The failure to read `what`, which names a file as the operator gave it. */
+/** The error for a file that cannot be read; `what` is its name as the operator gave it. */
 export const unreadable = (what: string, thrown: unknown, exitCode?: ExitCode): CommandError =>
   new CommandError(`cannot read ${withoutPassword(what)}: ${reasonOf(thrown)}`, exitCode)
 
-/**
- * Lets the event loop go on, in which signals come: long work calls it now and then.
- * @throws the reason of `signal` once that is aborted.
- */
+/** Yields to the event loop. Long work calls it now and then. @throws the reason of an aborted `signal`. */
 export async function nextTurn(signal?: AbortSignal): Promise<void> {
   await new Promise<void>(resume => setImmediate(resume))
   signal?.throwIfAborted()
@@ -88,7 +82,7 @@ export function untilAborted(signal: AbortSignal): Promise<void> {
   return promise
 }
 
-/** Settles as `promise` does, or rejects with the reason of `signal` once that is aborted. */
+/** Settles like `promise`, or rejects with the reason of `signal` when it is aborted. */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>()
   const abort = (): void => reject(signal.reason)
@@ -101,7 +95,7 @@ export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Pr
   }
 }
 
-/** The chunks of `source`, until it ends or `signal` is aborted, even while it waits for more. */
+/** The chunks of `source` until it ends. Rejects when `signal` is aborted, even while it waits for a chunk. */
 export async function* chunksUntilAborted(
   source: AsyncIterable<Uint8Array>,
   signal: AbortSignal,
@@ -114,6 +108,6 @@ export async function* chunksUntilAborted(
       yield next.value
     }
   } finally {
-    chunks.return?.()?.catch(() => {}) // nobody waits for the end of a source that hangs
+    chunks.return?.()?.catch(() => {}) // not awaited: the source may hang
   }
 }

@@ -1,7 +1,6 @@
 /**
- * Files that somebody else names. One that is read whole must be a regular file: opening a named pipe would
- * wait for somebody who writes, and reading a device could last forever. No thread of JavaScript waits for a
- * disk or a network mount. And files that have no name, in which bytes wait that come from elsewhere.
+ * Reads files that users name. They must be regular files: opening a named pipe waits for a writer, and reading a device
+ * may never end. Reads are asynchronous, because a network mount may hang. Also makes files without a name, for uploads.
  */
 import { constants, openSync, readSync, type Stats, unlinkSync } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -16,7 +15,7 @@ export function requireRegular(found: Stats): void {
   if (!found.isFile()) throw new Error('it is not a regular file')
 }
 
-/** The bytes of a file, opened for the first of them. @throws Error, also when it is not regular, or is cut meanwhile. */
+/** The bytes of a regular file. @throws Error, also if the file is truncated during the read. */
 export async function* bytesOfFile(file: string): AsyncIterable<Uint8Array> {
   await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
   const found = await handle.stat()
@@ -30,17 +29,17 @@ export async function* bytesOfFile(file: string): AsyncIterable<Uint8Array> {
   }
 }
 
-/** All of them. @throws as that does. */
+/** All bytes of a regular file. @throws Error */
 export const readRegularFile = async (file: string): Promise<Buffer> =>
   Buffer.concat(await Array.fromAsync(bytesOfFile(file)))
 
-/** The bytes of such a file, `what` in sentences. @throws CommandError saying why it cannot be read. */
+/** All bytes of a regular file. @throws CommandError that calls the file `what` and says why it cannot be read. */
 export const readNamed = (file: string, what = file): Promise<Buffer> =>
   readRegularFile(file).catch(error => {
     throw unreadable(what, error)
   })
 
-/** Opens an empty file in `dir` to write and read. It has no name: it is gone when its descriptor is closed. */
+/** Opens an empty file without a name in `dir`, for writing and reading. Closing its descriptor removes it. */
 export function openUnnamed(dir: string): number {
   const file = join(dir, `proxylist-${crypto.randomUUID()}.tmp`)
   const fd = openSync(file, 'wx+', 0o600)

@@ -1,13 +1,12 @@
 /** The findings of `doctor`: one sentence for each check. */
-
 import type { Awaitable } from './awaitable.ts'
 import { reasonOf } from './errors.ts'
 
-/** The result of a check; a note is about something allowed but unwise. */
+/** The result of a check. A note reports something that is allowed but unwise. */
 export type Result = { ok: boolean; note?: true; found: string }
 export type Finding = { check: string } & Result
 
-/** Checks by name, in the order in which they run and are shown. */
+/** Checks by name, in the order of the report. */
 export type Checks<T> = { readonly [check: string]: (subject: T) => Awaitable<Result> }
 
 export const right = (found: string): Result => ({ ok: true, found })
@@ -24,7 +23,7 @@ export function finding(
   return notes.length > 0 ? note(notes.join('; ')) : right(allRight)
 }
 
-/** Runs the checks one after the other. A check that throws is a problem, unless `signal` was aborted. */
+/** Runs the checks in sequence. A check that throws is a problem, unless `signal` was aborted. */
 export async function examineAll<T>(
   checks: Checks<T>,
   subject: T,
@@ -42,7 +41,7 @@ export async function examineAll<T>(
   return findings
 }
 
-/** The failure of `work` as a sentence in a list, which is empty when it succeeds. */
+/** The failure of `work` as a list of one sentence; an empty list if it succeeds. */
 export async function problemOf(work: () => unknown): Promise<string[]> {
   try {
     await work()

@@ -1,12 +1,9 @@
-/**
- * Address arithmetic: canonical form, prefixes and networks, and reading digits, of which
- * addresses consist. Knows nothing of requests.
- */
+/** Address arithmetic: canonical form, prefixes, networks, and parsing of digits. */
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 
 /**
- * The canonical form of an IPv4 or IPv6 address, or `null` when the string is neither.
- * IPv4-mapped IPv6 (`::ffff:1.2.3.4`) becomes IPv4; an IPv6 zone (`%eth0`) is dropped (RFC 5952).
+ * The canonical form (RFC 5952) of an IPv4 or IPv6 address; `null` if the string is neither. IPv4-mapped IPv6
+ * (`::ffff:1.2.3.4`) becomes IPv4; an IPv6 zone (`%eth0`) is dropped.
  */
 export function canonicalIp(text: string): string | null {
   if (ipv4ToNumber(text) >= 0) return text
@@ -32,7 +29,7 @@ const withoutQuad = (ipv6: string): string =>
 
 const ZERO = '0'.charCodeAt(0)
 
-/** The number of a text of 1 to `lengthMax` (at most 15) decimal digits, or -1 if it is not one. */
+/** The number of 1 to `lengthMax` (at most 15) decimal digits; -1 for any other text. */
 export function parseDigits(text: string, lengthMax: number): number {
   if (text.length > lengthMax || text === '') return -1
   let number = 0
@@ -47,8 +44,8 @@ export function parseDigits(text: string, lengthMax: number): number {
 const DOT = '.'.charCodeAt(0) - ZERO
 
 /**
- * An IPv4 address as a number below 2^32; -1 unless it is four octets in decimal digits without leading
- * zeros. Reads character by character, because imports call it for every row.
+ * An IPv4 address as a number below 2^32; -1 unless the text is four decimal octets without leading zeros. Reads
+ * character by character, because imports call it for every row.
  */
 export function ipv4ToNumber(text: string): number {
   let number = 0
@@ -69,7 +66,7 @@ export function ipv4ToNumber(text: string): number {
   return dots === 3 && octet >= 0 ? number * 256 + octet : -1
 }
 
-/** An octet (-1 before its first digit) with one digit more, or -1 when that is none. */
+/** An octet (-1 before its first digit) with one more digit; -1 if the result is no octet. */
 function octetWith(octet: number, digit: number): number {
   if (digit < 0 || digit > 9 || octet === 0) return -1 // no leading zeros
   const longer = octet < 0 ? digit : octet * 10 + digit
@@ -98,7 +95,7 @@ export const ipv6Prefix = (ip: string, groups: number): string =>
 /** The first two octets of an IPv4 address, the rest 0: `10.1.2.3` becomes `10.1.0.0`. */
 export const ipv4Network16 = (ip: string): string => `${ip.split('.', 2).join('.')}.0.0`
 
-/** Networks that are reached from inside only: this host, loopback, private, shared and link-local ones. */
+/** Networks that are not on the internet: this host, loopback, private, shared and link-local. */
 const INTERNAL = new BlockList()
 for (const [network, bits] of [
   ['0.0.0.0', 8],
@@ -109,7 +106,7 @@ for (const [network, bits] of [
   ['172.16.0.0', 12],
   ['192.168.0.0', 16],
   ['64:ff9b:1::', 48],
-  ['2001::', 32], // Teredo: hides the address of the client, and contains the public address of a server
+  ['2001::', 32], // Teredo: contains the public address of a server, not the address of the client
   ['fc00::', 7],
   ['fe80::', 10],
   ['fec0::', 10],
@@ -117,7 +114,7 @@ for (const [network, bits] of [
   INTERNAL.addSubnet(network, bits, isIPv4(network) ? 'ipv4' : 'ipv6')
 }
 
-/** How IPv6 addresses begin that hold an IPv4 one, to which they lead, and the group where that begins. */
+/** Prefixes of IPv6 addresses that embed an IPv4 address, and the position of its first group. */
 const EMBEDDING = [
   { prefix: [0, 0, 0, 0, 0, 0], at: 6 }, // IPv4-compatible
   { prefix: [0, 0, 0, 0, 0xffff, 0], at: 6 }, // IPv4-translated
@@ -125,7 +122,7 @@ const EMBEDDING = [
   { prefix: [0x2002], at: 1 }, // 6to4
 ]
 
-/** Whether a canonical address is loopback, private or link-local: not one of the internet. */
+/** Whether a canonical address is not on the internet: loopback, private or link-local. */
 export function isInternal(ip: string): boolean {
   if (isIPv4(ip)) return INTERNAL.check(ip, 'ipv4')
   const groups = groupsOf(ip)

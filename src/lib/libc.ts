@@ -1,11 +1,11 @@
-/** The C library, for what the runtime cannot do by itself. */
+/** The C library, for calls that the runtime lacks. */
 
-/** As glibc and as musl name it. */
+/** The names in glibc and musl. */
 const NAMES = ['libc.so.6', `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`]
 
 /**
- * Opens it. The module that does is loaded only when needed: few processes do.
- * @throws Error where it cannot be loaded, as on a system that forbids to make machine code.
+ * Opens the library. It loads `bun:ffi` only on demand, because few processes need it.
+ * @throws Error if that fails, for example on a system that forbids generating machine code.
  */
 export async function openLibc<const Symbols extends Record<string, import('bun:ffi').FFIFunction>>(
   symbols: Symbols,

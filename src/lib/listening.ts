@@ -1,9 +1,9 @@
-/** Why a program cannot listen on a port of TCP, for the operator; and whether one listens on a unix socket. */
+/** Explains why a program cannot listen on a TCP port, and checks whether a server listens on a unix socket. */
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { codeOf, messageOf } from './errors.ts'
 
-/** The host may be a name. Bun calls most failures a port in use, so the name is looked up first. */
+/** Looks up the name of a host first, because Bun reports most failures as a port in use. */
 export async function whyNotListening(
   error: unknown,
   { hostname, port }: { hostname: string; port: number },
@@ -19,7 +19,7 @@ export async function whyNotListening(
   return messageOf(error)
 }
 
-/** Connects to a socket; the code of the error, or `null` when a server accepts. */
+/** Connects to a socket. Returns the code of the error; `null` if a server accepts. */
 export const failureOfConnecting = (path: string): Promise<string | null> =>
   Bun.connect({ unix: path, socket: { data() {} } }).then(
     socket => {

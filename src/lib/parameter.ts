@@ -1,12 +1,11 @@
 /**
- * The parameters of a query string: the pattern that each accepts, and the words for it in errors and documents.
- * `api/query.ts` makes a TypeBox string of it. This file does without TypeBox, because workers import it and
- * TypeBox would be half of their code.
+ * The parameters of a query string: their patterns, and their words in errors and documents. `api/query.ts` makes
+ * TypeBox strings of them. This file avoids TypeBox, because workers import it and TypeBox would be half their code.
  */
 
 /**
- * `pattern` checks a parameter; `accepts` completes the sentence of an error. The documentation shows the closed
- * `values` of it or of its items if it is a `list`, or the pattern of an `item`.
+ * `pattern` checks a parameter; `accepts` completes the sentence of an error. The documentation shows `values` (of the
+ * items, if it is a `list`) or the pattern of an `item`.
  */
 export type Parameter = {
   pattern: string
@@ -16,7 +15,7 @@ export type Parameter = {
   max?: number
   values?: readonly string[]
   item?: string
-  /** Whether `true` and `false` in any case are read as `1` and `0`. */
+  /** Whether `true` and `false`, in any case, mean `1` and `0`. */
   isFlag?: boolean
 }
 
@@ -28,7 +27,7 @@ export const textMatching = (
 
 const anyOf = (values: readonly string[]): string => `(?:${values.map(RegExp.escape).join('|')})`
 
-/** The largest integer that a parameter takes: 15 digits. */
+/** The largest integer of a parameter: 15 digits. */
 export const INTEGER_MAX = 999_999_999_999_999
 
 /** Decimal digits. The bounds are not in the pattern. */
@@ -47,10 +46,10 @@ export const listMatching = (item: string, accepts: string, more: Partial<Parame
 export const listOf = (values: readonly string[]): Parameter =>
   listMatching(anyOf(values), values.join(', '), { values })
 
-/** The items of a list that its schema has accepted. */
+/** The items of a valid list. */
 export const itemsOf = (text: string): string[] => text.split(',')
 
-/** The members of a closed list that a text names, in the order of the list. */
+/** The values that a text names, in the order of `values`. */
 export function chosenOf<T extends string>(values: readonly T[], text: string): readonly T[] {
   const named = new Set<string>(itemsOf(text))
   return values.filter(value => named.has(value))

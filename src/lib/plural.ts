@@ -14,7 +14,7 @@ const UNITS = [
   ['second', 1],
 ] as const
 
-/** `45 seconds`, `90 minutes`, `3 days`: in the largest unit of which there are two. */
+/** `45 seconds`, `90 minutes`, `3 days`: in the largest unit that gives at least 2. */
 export function spanOf(seconds: number): string {
   const [unit, size] = UNITS.find(([, size]) => seconds >= 2 * size) ?? UNITS[3]
   return several(Math.round(seconds / size), unit)

@@ -1,30 +1,27 @@
-/**
- * Parsing pairs of names and values: query strings (URL Standard,
- * application/x-www-form-urlencoded), and lists as options have them. Pure.
- */
+/** Parses pairs of names and values: query strings (URL Standard, form-urlencoded), and lists in options. Pure. */
 
-/** One `name=value` of a query string; `null` where its bytes, sent as such or percent-encoded, are not UTF-8. */
+/** One `name=value` of a query string; `null` if the bytes, raw or percent-encoded, are not UTF-8. */
 export type Pair = { name: string | null; value: string | null }
 
 const decode = (text: string): string | null => {
-  if (!/[%+\ufffd]/.test(text)) return text // as most are: ten times as fast
+  if (!/[%+\ufffd]/.test(text)) return text // the usual case, ten times as fast
   try {
     const decoded = decodeURIComponent(text.replaceAll('+', ' '))
-    return decoded.includes('\ufffd') ? null : decoded // what Bun makes of bytes that are not UTF-8
+    return decoded.includes('\ufffd') ? null : decoded // Bun's replacement for invalid UTF-8
   } catch {
     return null
   }
 }
 
-/** The query string of a request target or URL, from the first `?` (it may be a bare path). */
+/** The query string of a URL or path, after the first `?`. */
 export function queryStringOf(url: string): string {
   const mark = url.indexOf('?')
   return mark < 0 ? '' : url.slice(mark + 1)
 }
 
 /**
- * The path of a URL as it was sent, without decoding; `''` when there is none. Never throws, which
- * `new URL` does: Bun copies `Host` into the URL of a request as it comes.
+ * The path of a URL, not decoded; `''` if there is none. Never throws, unlike `new URL`: Bun copies an invalid `Host`
+ * into the URL of a request.
  */
 export function pathOf(url: string): string {
   const afterHost = url.replace(/^[a-z]+:\/\/[^/?#]*/i, '')
@@ -44,10 +41,10 @@ export function splitQueryString(text: string): readonly Pair[] {
     })
 }
 
-/** `NAME=VALUE`, one a line or separated by commas; no value has a comma or white space. */
+/** `NAME=VALUE`, one per line or separated by commas. Values have no comma or white space. */
 const PAIR = /\s*([^=\n]*[^=\s])\s*=\s*([^=,\s]+) *(?:[,\n]|$)/gy
 
-/** The values of such pairs by name, in lower case; `null` when the text is anything else. */
+/** The values of these pairs in lower case, by name; `null` for any other text. */
 export function parsePairs(text: string): ReadonlyMap<string, string> | null {
   const pairs = [...text.matchAll(PAIR)]
   const read = pairs.reduce((length, [pair]) => length + pair.length, 0)

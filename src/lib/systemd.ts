@@ -1,18 +1,18 @@
 /**
- * Notifies the service manager that started the process (sd_notify(3)). Bun cannot send datagrams on unix sockets,
- * so libc does. A failure is reported once and changes nothing else.
+ * Notifies the service manager that started the process (sd_notify(3)). libc sends the datagrams, because Bun cannot
+ * send them on unix sockets. The first failure is reported; the server goes on.
  */
 import { messageOf } from './errors.ts'
 import { openLibc } from './libc.ts'
 
-/** Its socket, a path or `@name`. After `watchdogMs` without a message it restarts the process; `null`: never. */
+/** `socket` is a path or `@name`. The manager restarts the process after `watchdogMs` without a message; `null`: never. */
 export type Manager = { socket: string; watchdogMs: number | null }
 
 type Notifier = {
-  /** The process is ready. From now on the watchdog is notified twice in every `watchdogMs`. */
+  /** Reports that the process is ready. Notifies the watchdog twice per `watchdogMs` from now on. */
   ready(status: string): void
   stopping(status: string): void
-  /** Another process is now the main one of this service. */
+  /** Reports that another process is now the main process of the service. */
   isNow(pid: number): void
   close(): void
 }
@@ -58,7 +58,7 @@ async function openSocket(socket: string) {
   }
 }
 
-/** A notifier for `manager`; without one it does nothing. `say` is called at the first failure. */
+/** A notifier for `manager`; without a manager it does nothing. Calls `say` at the first failure. */
 export async function createNotifier(
   manager: Manager | null,
   say: (sentence: string) => void,

@@ -1,14 +1,13 @@
 /**
- * A server takes over from a running one without a failed request (contract G6). They talk over a socket in the
- * data directory, named after the address, so only the same user with the same data finds it. Each message is a
- * line of JSON:
+ * A new server takes over from a running one without a failed request (contract G6). They talk over a socket in the data
+ * directory, named after the address, so both need the same user and data. Each message is a line of JSON:
  *
- * 1. old server: who it is (`Running`)
- * 2. newcomer: `"share"`
- * 3. old server: `null`, and it shares its address; or the reason why it cannot
- * 4. newcomer: who it is, once it listens and gets all new connections; then the old server drains and exits
+ * 1. old server: its `Running`
+ * 2. new server: `"share"`
+ * 3. old server: `null` after it has shared its address, or the reason why it cannot
+ * 4. new server: its `Running`, once it listens and gets all new connections; then the old server drains and exits
  *
- * A connection that ends before the last message changes nothing.
+ * If the connection ends before the last message, the old server goes on.
  */
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
@@ -17,7 +16,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { CommandError, messageOf } from './errors.ts'
 
-/** What a server says about itself. */
+/** A running server. */
 export type Running = {
   pid: number
   version: string
@@ -28,11 +27,11 @@ export type Running = {
 
 /** Bytes of `sun_path` in `sockaddr_un`, less the zero at its end. */
 const PATH_BYTES_MAX = 107
-/** How long a running server may take for a line: it may be busy. */
+/** How long to wait for a line of the old server, which may be busy. */
 const LINE_MS = 5_000
 const SHARE = 'share'
 
-/** How the names of these sockets begin. */
+/** The prefix of socket names. */
 const NAME = 'serve-'
 
 /** The socket of the server that uses a data directory and serves at an address. */
@@ -42,7 +41,7 @@ const socketOf = (dir: string, address: string): string =>
 const send = (socket: Socket, value: unknown): void =>
   void socket.write(`${JSON.stringify(value)}\n`)
 
-/** Returns a function that resolves to the next line, parsed; `undefined` when there is none. */
+/** Returns a function that resolves to the next line, parsed; `undefined` at the end or for invalid JSON. */
 function linesOf(socket: Socket): () => Promise<unknown> {
   socket.on('error', () => {}) // the other side may close at any time
   const lines = createInterface({ input: socket })[Symbol.asyncIterator]()
@@ -81,17 +80,17 @@ export async function findRunning(dir: string): Promise<Running[]> {
   })
 }
 
-/** If it cannot be removed, the next server replaces it. */
+/** Removes a socket. If this fails, the next server replaces the socket. */
 function removeSocket(path: string): void {
   try {
     rmSync(path, { force: true })
   } catch {}
 }
 
-/** A server that shares its address. It serves until `ready`. */
+/** The old server, which shares its address and serves until `ready`. */
 export type Predecessor = {
   running: Running
-  /** Tells it that this process listens at the address and serves. */
+  /** Reports that this process listens at the address and serves. */
   ready(me: Running): void
   /** Whether it has stopped listening. */
   isGone(): boolean
@@ -127,51 +126,45 @@ type Offer = {
   dir: string
   address: string
   me: () => Running
-  /** Allows a newcomer to listen at the address too, or forbids it. @throws Error where that is impossible. */
+  /** Allows or forbids other servers to listen at the address too. @throws Error if it cannot. */
   share(isShared: boolean): void
   say(sentence: string): void
 }
 
-/** Waits for a newcomer. `taken` resolves when one is ready; `close` ends the wait. */
+/** Waits for a new server. `taken` resolves when it is ready; `close` ends the wait. */
 export async function offerTakeOver({ dir, address, me, share, say }: Offer) {
   const path = socketOf(dir, address)
   const own = `${path}.${process.pid}`
-  removeSocket(own) // of a killed process with the same id
+  removeSocket(own) // left by a killed process with the same id
   const { promise: taken, resolve: take } = Promise.withResolvers<Running>()
-  let newcomer: Socket | null = null
+  let successorSocket: Socket | null = null
   let isTaken = false
-
-  function tryToShare(): string | null {
-    if (newcomer !== null) return 'another one is taking over from it'
-    try {
-      share(true)
-      return null
-    } catch (error) {
-      return messageOf(error)
-    }
-  }
 
   async function converse(socket: Socket): Promise<void> {
     const next = linesOf(socket)
     send(socket, me())
     if ((await next()) !== SHARE) return
-    const refusal = tryToShare()
-    if (refusal === null) newcomer = socket
-    send(socket, refusal)
-    const successor = (await next()) as Running | undefined // of this program
-    if (newcomer !== socket) return
-    if (successor === undefined) {
-      newcomer = null
-      share(false)
-      return
+    if (successorSocket !== null) return send(socket, 'another one is taking over from it')
+    try {
+      share(true)
+    } catch (error) {
+      return send(socket, messageOf(error))
     }
-    isTaken = true
-    take(successor)
+    successorSocket = socket
+    send(socket, null)
+    const successor = (await next()) as Running | undefined // of this program
+    if (successor === undefined) {
+      successorSocket = null
+      share(false)
+    } else {
+      isTaken = true
+      take(successor)
+    }
   }
 
   const server = createServer(socket => {
     void converse(socket).finally(() => {
-      if (socket !== newcomer) socket.destroy() // the newcomer's socket ends when this server stops listening
+      if (socket !== successorSocket) socket.destroySoon() // that one closes when this server stops listening
     })
   })
   const failure = await new Promise<string | null>(resolve => {
@@ -187,7 +180,7 @@ export async function offerTakeOver({ dir, address, me, share, say }: Offer) {
     taken,
     close(): void {
       server.close()
-      newcomer?.destroy()
+      successorSocket?.destroy()
       if (failure === null && !isTaken) removeSocket(path)
     },
   }

@@ -1,19 +1,19 @@
-/** The units of time and every textual form of an instant. Reads no clock. Pure. */
+/** Units of time, and parsing and formatting of instants and durations. Pure. */
 
 export const SECOND_MS = 1000
 export const MINUTE_MS = 60 * SECOND_MS
 export const HOUR_MS = 60 * MINUTE_MS
 export const DAY_MS = 24 * HOUR_MS
 
-/** `timecheck` is shown at this fixed offset from UTC (spec 2.1: GMT+2). */
+/** The fixed offset of `timecheck` from UTC (spec 2.1: GMT+2). */
 const TIMECHECK_OFFSET_SECONDS = 2 * 3600
 
 /** Whole Unix seconds of an instant in milliseconds. */
 export const toSeconds = (ms: number): number => Math.floor(ms / SECOND_MS)
 
 /**
- * The instant from which the age of a check is measured, in whole Unix seconds, as checks are stored.
- * Rounded up: rounded down, `ageClock(nowMs) - checkedAt <= time` would allow up to a second more.
+ * The present instant for ages of checks, in whole Unix seconds. It is rounded up, because otherwise
+ * `ageClock(nowMs) - checkedAt <= time` would accept checks that are up to a second too old.
  */
 export const ageClock = (ms: number): number => Math.ceil(ms / SECOND_MS)
 
@@ -23,7 +23,7 @@ export const utcDay = (ms: number): number => Math.floor(ms / DAY_MS)
 /** `YYYY-MM-DD` of a UTC day, see `utcDay`. */
 export const formatDay = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10)
 
-/** Keeps the last result of a formatter: busy servers format the same instant many times. */
+/** Caches the last result of a formatter: busy servers format the same instant many times. */
 function rememberLast(format: (instant: number) => string): (instant: number) => string {
   let known = Number.NaN
   let text = ''
@@ -54,15 +54,15 @@ const formatMinute = rememberLast(minutes =>
 const TWO_DIGITS = Array.from({ length: 60 }, (_, n) => String(n).padStart(2, '0'))
 
 /**
- * `YYYY-MM-DD HH:MM:SS` at UTC+2, from whole Unix seconds. Proxies follow each other in the order
- * of their checks, so nearly all of them share the minute of the one before.
+ * `YYYY-MM-DD HH:MM:SS` at UTC+2, from whole Unix seconds. Proxies are in the order of their checks, so most share the
+ * minute of the proxy before.
  */
 export function formatTimecheck(seconds: number): string {
   const minutes = Math.floor(seconds / 60)
   return `${formatMinute(minutes)}${TWO_DIGITS[seconds - minutes * 60]}`
 }
 
-/** Unix seconds of a `timecheck` string, or `null` when it is not one (the 31st of June included). */
+/** Unix seconds of a `timecheck` string; `null` for any other string, also for 31 June. */
 export function parseTimecheck(text: string): number | null {
   if (!/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/.test(text)) return null
   const ms = Date.parse(`${text.replace(' ', 'T')}Z`)
@@ -73,24 +73,24 @@ export function parseTimecheck(text: string): number | null {
 
 const ISO_8601 = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?$/i
 
-/** Unix milliseconds of an ISO 8601 date or date-time (UTC when it names no zone), or `null`. */
+/** Unix milliseconds of an ISO 8601 date or date-time, in UTC if it has no zone; `null` for any other string. */
 export function parseInstant(text: string): number | null {
   if (!ISO_8601.test(text)) return null
   const zoned = /(?:Z|[+-]\d\d:?\d\d)$/i.test(text) || text.length === 10 ? text : `${text}Z`
   const ms = Date.parse(zoned.replace(' ', 'T'))
   if (Number.isNaN(ms)) return null
-  // Date.parse rolls the 31st of June over into July: the day must survive the round trip.
+  // Date.parse accepts 31 June as 1 July, so format the day again and compare.
   const day = text.slice(0, 10)
   return formatDay(utcDay(Date.parse(day))) === day ? ms : null
 }
 
 const UNITS_MS = { ms: 1, s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS, w: 7 * DAY_MS }
 
-/** Milliseconds of a duration such as `90s`, `15m`, `24h`, `30d`, or `null` when it is not one. */
+/** Milliseconds of a duration such as `90s`, `15m`, `24h`, `30d`; `null` for any other string. */
 export function parseDuration(text: string): number | null {
   const match = /^(\d{1,9})(ms|s|m|h|d|w)$/.exec(text)
   if (!match) return null
-  const unit = UNITS_MS[match[2] as keyof typeof UNITS_MS] // the pattern admits only these
+  const unit = UNITS_MS[match[2] as keyof typeof UNITS_MS] // the pattern accepts only these
   return Number(match[1]) * unit
 }
 

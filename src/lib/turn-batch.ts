@@ -1,4 +1,4 @@
-/** Work and values that one turn of the event loop shares. Independent of the work itself. */
+/** Shares work and values within one turn of the event loop. */
 import type { Awaitable } from './awaitable.ts'
 import { stopwatch } from './clock.ts'
 
@@ -6,10 +6,10 @@ import { stopwatch } from './clock.ts'
 export type Waited = () => number
 
 /**
- * Returns a function that queues an item and resolves to its result. `work` gets all items of one turn of the
- * event loop in one call, in order of arrival; it returns one result per item, or a promise of them. One batch
- * is in flight at a time: later items form the next one, and `waited` says how long its first item has waited
- * for that. A result that is a promise holds up only its own item. When `work` fails, all its items fail.
+ * Returns a function that queues an item and resolves to its result. `work` receives all items of one turn of the event
+ * loop in order of arrival, and returns one result per item. One batch is in flight at a time: later items form the next
+ * batch, and `waited` returns how long its first item has waited. A result that is a promise delays only its own item.
+ * If `work` fails, all items of the batch fail.
  */
 export function createTurnBatch<Item, Result>(
   work: (items: readonly Item[], waited?: Waited) => Awaitable<readonly Awaitable<Result>[]>,
@@ -58,10 +58,7 @@ export function createTurnBatch<Item, Result>(
     })
 }
 
-/**
- * A batch of calls that have several items each: `work` gets the items of all calls of a turn together,
- * and each call resolves to the results of its own items.
- */
+/** As `createTurnBatch` for calls with several items: each call resolves to the results of its own items. */
 export function createListBatch<Item, Result>(
   work: (items: readonly Item[], waited: Waited) => Promise<readonly Result[]>,
 ): (items: readonly Item[]) => Promise<readonly Result[]> {
@@ -75,7 +72,7 @@ export function createListBatch<Item, Result>(
   })
 }
 
-/** A value that is read at most once in a turn of the event loop. */
+/** Returns a function that calls `read` at most once per turn of the event loop. */
 export function oncePerTurn<T>(read: () => T): () => T {
   let known: { value: T } | null = null
   const forget = (): void => {

@@ -21,13 +21,13 @@ export function startWorker(path: string): Worker {
 
 type TaskReply<Result> = { kind: 'done'; result: Result } | { kind: 'thrown'; error: ErrorMessage }
 
-/** A worker that does one task after the other. Tasks that `end` interrupts never settle, or reject with `why`. */
+/** A worker that does tasks in sequence. Tasks that `end` interrupts reject with `why`; without `why`, they never settle. */
 export type Tasks<Input, Result> = {
   run: (input: Input) => Promise<Result>
   end: (why?: Error) => void
 }
 
-/** Starts a worker that calls `doTask` for each message. It does not keep the process alive. `onCrash`: of the worker. */
+/** Starts a worker that calls `doTask` for each message. It does not keep the process alive. Calls `onCrash` if it crashes. */
 export function startTasks<Input, Result>(path: string, onCrash = () => {}): Tasks<Input, Result> {
   const worker = startWorker(path)
   const waiting: PromiseWithResolvers<Result>[] = []
@@ -56,7 +56,7 @@ export function startTasks<Input, Result>(path: string, onCrash = () => {}): Tas
   }
 }
 
-/** One task in a worker of its own. If `end` interrupts it, the result never settles, or rejects with `why`. */
+/** A task in its own worker; see `Tasks` for `end`. */
 export type Task<Result> = { result: Promise<Result>; end: (why?: Error) => void }
 
 /** Starts a worker that calls `doTask` for one task. */
@@ -69,7 +69,7 @@ export function startTask<Input, Result>(path: string, input: Input): Task<Resul
   }
 }
 
-/** Does the work of a task in the worker, and replies with its result or error. `buffersOf` moves buffers instead of copying them. */
+/** Does the work of a task in a worker, and replies with the result or error. Buffers in `buffersOf` are moved, not copied. */
 export async function doTask<Result>(
   worker: Worker,
   work: () => Result | Promise<Result>,
@@ -82,11 +82,11 @@ export async function doTask<Result>(
   worker.postMessage(reply, reply.kind === 'done' ? buffersOf(reply.result) : [])
 }
 
-/** Lowers the priority of the calling thread for good. Only Linux has priorities of threads. */
+/** Lowers the priority of the calling thread permanently. Only Linux has priorities of threads. */
 export function lowerPriority(): void {
   if (process.platform !== 'linux') return
   try {
-    // On a busy processor it gets a tenth of the time.
+    // On a busy processor, the thread gets a tenth of the time.
     setPriority(Math.max(getPriority(), 10))
   } catch {
     // Some sandboxes forbid it: the priority stays.
@@ -96,7 +96,7 @@ export function lowerPriority(): void {
 /** An error as a message. A structured clone would lose its class, name and own properties. */
 export type ErrorMessage = { name: string; message: string; code: string; isDamage: boolean }
 
-/** Makes a message of anything thrown; `code` is `''` when it has none. */
+/** Makes a message of anything thrown; `code` is `''` if it has none. */
 export function toErrorMessage(thrown: unknown): ErrorMessage {
   const { name, message } = thrown instanceof Error ? thrown : new Error(String(thrown))
   const isDamage = thrown instanceof StoreError && thrown.isDamage
