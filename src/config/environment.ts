@@ -1,6 +1,6 @@
 /**
- * The environment of the process. No other file reads or writes it; `settings.ts` says which variables are settings.
- * It imports nothing at run time, because `bootstrap.ts` needs it before anything else is loaded.
+ * The environment of the process. No other file reads or writes it; `settings.ts` lists the variables of settings. This
+ * file imports nothing at run time, because `bootstrap.ts` loads it first.
  */
 import type { Manager } from '../lib/systemd.ts'
 
@@ -8,19 +8,16 @@ export type Environment = { readonly [name: string]: string | undefined }
 
 export const processEnvironment = (): Environment => process.env
 
-/**
- * Makes production the default. Elysia reads NODE_ENV when it is loaded. Without it, Elysia's development mode puts
- * internals into responses.
- */
+/** Makes production the default. In its development mode, Elysia puts internals into responses. It reads NODE_ENV on load. */
 export function setDefaultNodeEnv(): void {
   // Not process.env.NODE_ENV: the build replaces that by its value.
   Bun.env.NODE_ENV ??= 'production'
 }
 
-/** Names a file of Unix milliseconds, with which tests of the binary set its clock. */
+/** Names a file of Unix milliseconds, from which the binary reads the time in tests. */
 export const TEST_CLOCK = 'PROXYLIST_TEST_CLOCK'
 
-/** The variables that are no settings, for a child that gets its settings in its task. */
+/** The variables that are no settings. A child gets its settings in its task instead. */
 export const foreignEnvironment = (): Environment =>
   Object.fromEntries(
     Object.entries(process.env).filter(
@@ -41,22 +38,22 @@ export function serviceManager(env: Environment = process.env): Manager | null {
   return { socket, watchdogMs: isMeant ? Number(usec) / 1000 : null }
 }
 
-/** The environment of a process that becomes the main one of the service: the watchdog is then its own. */
+/** The environment for a process that becomes the main process of the service and takes over the watchdog. */
 export function successorEnvironment(): Environment {
   const { WATCHDOG_PID, ...env } = process.env
   return env
 }
 
-/** A command line of the shell that shows long text on a terminal, and its environment. */
+/** A shell command that shows long text on a terminal, and its environment. */
 export type Pager = { command: string; env: Environment }
 
-/** The pager that `$PAGER` names; `null` without one. `less` ends by itself if the text fits. */
+/** The pager in `$PAGER`; `null` if it is not set. `less` exits if the text fits on the screen. */
 export const pagerOf = (env: Environment = process.env): Pager | null =>
   env.PAGER ? { command: env.PAGER, env: { LESS: 'FRX', ...env } } : null
 
-/** Bun's own variables, except the ones that shells and container images set for other reasons. */
+/** Variables of Bun, except those that shells and container images set for other reasons. */
 const STEERING = /^BUN_(?!INSTALL|RUNTIME_TRANSPILER_CACHE_PATH$|TMPDIR$|WHICH_IGNORE_CWD$)/
 
-/** The name of a variable that gives the runtime other code, options or a debugger. */
+/** The name of a variable that gives the runtime code, options or a debugger. */
 export const steeringVariable = (env: Environment = process.env): string | undefined =>
   Object.keys(env).find(name => STEERING.test(name) && env[name])

@@ -1,4 +1,4 @@
-/** Parsers of the options in `settings.ts`. Each returns a value or throws `Expected`, which says what it accepts. */
+/** Parsers of the options in `settings.ts`. Each returns a value or throws `Expected`. */
 import { accessSync, constants, statSync } from 'node:fs'
 import { BlockList, isIP } from 'node:net'
 import { DEMO_KEY, TEMP_PREFIX } from '../access/key.ts'
@@ -16,7 +16,7 @@ export type Listen =
 /** `null` is unlimited. */
 type Limit = number | null
 
-/** An option does not accept a string; the message says what it accepts. */
+/** A string is not accepted. The message describes the accepted values. */
 export class Expected extends Error {}
 export function expect(what: string): never {
   throw new Expected(what)
@@ -27,10 +27,10 @@ export const nonEmpty =
   (what: string) =>
   (given: string): string =>
     given === '' ? expect(what) : given
-/** Accepts any text but white space. */
+/** Accepts any text except white space alone. */
 export const readSources = (given: string): string =>
   given.trim() === '' ? expect('a URL or the path of a file or directory') : given
-/** Paths of files, one a line or separated by commas. */
+/** Paths of files, one per line or separated by commas. */
 export const readFiles = (given: string): string[] =>
   given
     .split(/[\n,]/)
@@ -56,14 +56,14 @@ const BYTE_UNITS = new Map([
   ['MiB', 2 ** 20],
   ['GiB', 2 ** 30],
 ])
-/** A size in bytes: up to 12 digits, perhaps with KiB, MiB or GiB. */
+/** A size in bytes: up to 12 digits, with an optional KiB, MiB or GiB. */
 export const readBytes = (given: string): number => {
   const [, digits, unit = ''] = /^(\d{1,12})([KMG]iB)?$/.exec(given) ?? []
   const bytes = Number(digits) * (BYTE_UNITS.get(unit) ?? 1)
   return digits === undefined ? expect('a number of bytes such as 67108864 or 64MiB') : bytes
 }
 
-/** `COLUMN=FIELD`, one a line or separated by commas: lower-case fields by column. */
+/** `COLUMN=FIELD`, one per line or separated by commas: lower-case fields by column. */
 export const readMapping = (given: string): ReadonlyMap<string, string> =>
   parsePairs(given) ?? expect('COLUMN=FIELD, or COLUMN=-')
 
@@ -84,13 +84,13 @@ export const integerFrom =
       : expect(`an integer from ${least} to ${most}`)
 
 const RATE_MAX = 5_000
-/** `N/s`, as a number a second. */
+/** `N/s`, as a number per second. */
 export const readRate = (given: string): number => {
   const rate = Number(/^([1-9]\d{0,3})\/s$/.exec(given)?.[1])
   return rate <= RATE_MAX ? rate : expect(`a rate from 1/s to ${RATE_MAX}/s, such as 20/s`)
 }
 
-/** Returns a parser of the origin of a listener of a judge; one of `https:` needs a name. */
+/** Returns a parser for the URL of a judge. With `https:`, the host must be a name. */
 export const readJudge =
   (protocol: 'http:' | 'https:') =>
   (given: string): URL => {
@@ -113,7 +113,7 @@ export const readLimit = (given: string): Limit => {
   return /^[1-9]\d{0,11}$/.test(given) ? Number(given) : expect(INTEGER)
 }
 
-/** The most requests in a burst window: every request reads their times. */
+/** The most requests in a burst window: each request reads the times of all of them. */
 const BURST_REQUESTS_MAX = 1_000
 /** `REQUESTS/DURATION`: 1 to 1,000 in 1 to 86,400 whole seconds; `null` for `unlimited`. */
 export const readBurst = (given: string): { requests: number; seconds: number } | null => {
@@ -149,18 +149,18 @@ export const readListen = (given: string): Listen => {
   return path === '' ? expect(LISTEN) : { kind: 'unix', path }
 }
 
-/** An address as messages show it. */
+/** Formats an address for messages. */
 export function showListen(where: Listen, scheme = 'http'): string {
   if (where.kind === 'unix') return `unix:${where.path}`
   const { hostname, port } = where
   return `${scheme}://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
 }
 
-/** An IP address, of either version. */
+/** An IPv4 or IPv6 address. */
 export const readAddress = (given: string): string =>
   isIP(given) > 0 && !given.includes('%') ? given : expect('an IPv4 or IPv6 address')
 
-/** IP addresses, one a line or separated by commas. */
+/** IP addresses, one per line or separated by commas. */
 export const readAddresses = (given: string): string[] => readFiles(given).map(readAddress)
 
 const CIDRS = 'a comma-separated list of addresses or CIDR ranges, such as 10.0.0.0/8,::1'
@@ -180,12 +180,12 @@ export const readRanges = (given: string): BlockList => {
   return ranges
 }
 
-/** Sites whose pages may read answers: all, or these origins. */
+/** The sites that may read answers in browsers: all, or these origins. */
 export type Origins = { kind: 'all' } | { kind: 'some'; list: readonly string[] }
 
 const ORIGINS =
   '* or a comma-separated list of origins (scheme, host and port, without a path), such as https://app.example.com'
-/** `*`, or origins separated by commas, as browsers send them: lower case, without the default port of the scheme. */
+/** `*`, or origins separated by commas. Returns origins as browsers send them: lower case, without a default port. */
 export const readOrigins = (given: string): Origins => {
   if (given === '*') return { kind: 'all' }
   return { kind: 'some', list: given.split(',').map(part => originOf(part.trim())) }
@@ -194,7 +194,7 @@ export const readOrigins = (given: string): Origins => {
 function originOf(given: string): string {
   const isOrigin = /^[a-z][a-z\d+.-]*:\/\/[^/?#@*\\\s]+$/i.test(given)
   if (!isOrigin || !URL.canParse(given)) return expect(ORIGINS)
-  // URL gives no origin for unknown schemes, such as `chrome-extension:`.
+  // URL has no origin for unknown schemes such as `chrome-extension:`.
   const { origin } = new URL(given)
   return origin === 'null' ? given.toLowerCase() : origin
 }
@@ -204,16 +204,16 @@ export const readSocketMode = Object.assign(
   (given: string): number =>
     /^0?6(?:00|60|66)$/.test(given)
       ? Number.parseInt(given, 8)
-      : expect('600, 660 or 666: who may connect is the owner, the group too, or all'),
+      : expect('600 (owner), 660 (group) or 666 (all)'),
   { choices: ['600', '660', '666'] },
 )
 
-/** Names in statistics that are not members of a record (contract F4). */
+/** Names of columns in statistics that are not members of a record (contract F4). */
 const COLUMNS = ['age', 'count']
 const NAME = 'a name of lower-case letters, digits, spaces, dots or dashes that is not yet a field'
 /**
- * The name of the provider's service, in lower case with spaces for underscores: 1 to 40 characters, not only
- * digits, and not the name of another record member or of a column of statistics.
+ * The name of the provider's service, in lower case with spaces instead of underscores: 1 to 40 characters, not only
+ * digits, and not the name of another member of a record or a column of statistics.
  */
 export const readServiceName = (given: string): string => {
   const name = given.toLowerCase().replaceAll('_', ' ')
@@ -223,7 +223,7 @@ export const readServiceName = (given: string): string => {
 }
 
 export const EXPIRY = 'a duration such as 30d, a time such as 2027-01-31T00:00:00Z, or never'
-/** When a key ends: `in` so many milliseconds, or `at` an instant in Unix milliseconds. */
+/** The end of a key: `ms` milliseconds from now (`in`), or at an instant in Unix milliseconds (`at`). */
 export type Expiry = { kind: 'in'; ms: number } | { kind: 'at'; ms: number } | { kind: 'never' }
 /** A duration, an ISO 8601 date or time (see `parseInstant`), or never. */
 export const readExpiry = (given: string): Expiry => {
@@ -250,8 +250,8 @@ export function requirePlanName(name: string, what: string): void {
 }
 
 /**
- * A regular key that the operator has chosen, too long to guess (contract B1). Rejects strings that no client could
- * send as a key, and the names of other kinds of keys.
+ * A regular key that the operator chooses, too long to guess (contract B1). Rejects strings that clients cannot send,
+ * and keys that look like another kind.
  */
 export const readKey = (given: string): string => {
   const usable = /^[^\s\p{Cc}]{16,256}$/u.test(given)
@@ -261,11 +261,11 @@ export const readKey = (given: string): string => {
     : expect('16 to 256 characters without white space, not demo and not starting with temp_')
 }
 
-/** Stands for stdin as the value of `--key`. */
+/** The value of `--key` that means stdin. */
 export const STDIN = '-'
 export const readKeyOption = (given: string): string => (given === STDIN ? STDIN : readKey(given))
 
-/** The label of a key, or a note on it: up to 200 characters, none of them a control character. */
+/** The label or note of a key: up to 200 characters without control characters. */
 export const readLabel = (given: string): string =>
   /^[^\p{Cc}]{0,200}$/u.test(given) ? given : expect('up to 200 printable characters')
 
@@ -275,7 +275,7 @@ export const readSiteName = (given: string): string =>
     ? given
     : expect('a name of up to 40 printable characters')
 
-/** The URL of a link on a page. `javascript:` is refused, as it would run in the page. */
+/** The URL of a link on a page. Rejects `javascript:`, which would run in the page. */
 export function readLink(given: string): string {
   const isLink =
     /^(?:https?:\/\/[^\s/]|mailto:[^\s@]+@[^\s@])\S*$/i.test(given) && URL.canParse(given)
@@ -290,7 +290,7 @@ const TLS_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify
 /** Parameters of a database URL that name files. */
 export const TLS_FILES = ['sslrootcert', 'sslcert', 'sslkey']
 
-/** Whether a missing percent-encoding makes one part of a URL look like another. */
+/** Whether a part of the URL contains characters that should be percent-encoded. */
 function isMisread(given: string, { pathname, search, hash }: URL): boolean {
   try {
     if (decodeURIComponent(given).includes('\0')) return true
@@ -308,8 +308,8 @@ export function eachHost(url: string): string[] {
 }
 
 /**
- * The URL of a PostgreSQL database. It may hold a password, so errors never repeat it. A misread URL is refused,
- * because the rest of a password would then be taken for a host or a name, which messages show.
+ * The URL of a PostgreSQL database. It may contain a password, so errors never repeat it. Rejects a URL whose password
+ * is not percent-encoded: messages would show the rest of the password as the host.
  */
 export function readDatabase(given: string): string {
   for (const each of eachHost(given)) requireDatabase(each)

@@ -1,6 +1,5 @@
 /**
- * The table of options: argument, default, help and parser. Flags, environment variables and `--help` derive from it,
- * and tests compare the documents with it.
+ * The table of options: argument, default, help and parser. Flags, environment variables and `--help` are made from it.
  */
 import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
@@ -9,17 +8,17 @@ import { TYPES } from '../proxies/proxy.ts'
 import { type Environment, TEST_CLOCK } from './environment.ts'
 import * as parsers from './parsers.ts'
 
-/** One option. `value` names its argument; an option without one is a switch. */
+/** One option. `value` names its argument; a switch has none. */
 type Setting = {
   value?: string
   help: string
-  /** The name of the flag, where two commands have one of the same name: `listen`. By default the setting's name. */
+  /** The name of the flag if two commands share it, such as `listen`. By default the name of the setting. */
   flag?: string
-  /** Whether the flag may be repeated. `read` gets all its strings, one a line. */
+  /** Whether the flag may be repeated. `read` receives all strings, one per line. */
   isRepeatable?: boolean
-  /** The string if neither flag nor environment has one. Without a fallback the value is `undefined`. */
+  /** The default string. Without it, the value of a missing option is `undefined`. */
   fallback?: string | ((env: Environment) => string)
-  /** Reads a value, one of `choices` where there are some. @throws Expected, which says what is accepted. */
+  /** Parses the string; `choices` lists the accepted strings, if there are few. @throws Expected */
   read: ((text: string) => unknown) & { choices?: readonly string[] }
 }
 
@@ -48,7 +47,7 @@ const choice = <const T extends readonly [string, ...string[]]>(
   ...{ value, fallback: words[0], help, read: parsers.readOneOf(words) },
 })
 
-/** The state directory that systemd sets (the first, if there are several), else `./data`. */
+/** The first state directory that systemd sets, else `./data`. */
 const stateDirectory = ({ STATE_DIRECTORY: directories }: Environment): string =>
   directories?.split(':')[0] || './data'
 
@@ -99,22 +98,22 @@ export const SETTINGS = {
     read: parsers.readServiceName,
   },
   database: database(
-    'PostgreSQL that machines share; better as PROXYLIST_DATABASE: the process list shows flags',
+    'shared PostgreSQL database; better as PROXYLIST_DATABASE: the process list shows flags',
   ),
   databaseTimeout: {
     value: 'DURATION',
     fallback: '2s',
-    help: 'the longest wait for the database: of a request in all, of a command for each answer',
+    help: 'longest wait for the database: of a request in total, of a command per statement',
     read: parsers.durationFrom(100, 10 * MINUTE_MS, 'a duration from 100ms to 10m, such as 2s'),
   },
   maxLag: {
     value: 'DURATION',
     fallback: '60s',
-    help: '/readyz is 503 while the copies of a node are older',
+    help: '/readyz returns 503 while the copies of a node are older',
     read: parsers.durationFrom(2 * SECOND_MS, DAY_MS, 'a duration from 2s to 1d, such as 60s'),
   },
   page: choice('STATE', 'serve the page at / and /docs: on or off', ['on', 'off']),
-  publicStats: choice('PART', 'what /stats shows: full, totals (two numbers, no filters) or off', [
+  publicStats: choice('PART', 'content of /stats: full, totals (two numbers, no filters) or off', [
     'full',
     'totals',
     'off',
@@ -125,11 +124,11 @@ export const SETTINGS = {
     help: 'name of this service on its pages',
     read: parsers.readSiteName,
   },
-  contact: link('where pages say that you are reached: http, https or mailto'),
+  contact: link('URL of the contact link on pages: http, https or mailto'),
   keyUrl: link('URL of the "Get a key" link: http, https or mailto'),
   adminListen: {
     value: 'ADDRESS',
-    help: 'where the console and /metrics listen, as --listen; off unless given',
+    help: 'address of the console and /metrics, as --listen; off by default',
     read: parsers.readListen,
   },
   metricsOpen: flag('answer /metrics without a token'),
@@ -166,19 +165,19 @@ export const SETTINGS = {
   },
   map: {
     value: 'COLUMN=FIELD',
-    help: 'what a column (name or number) holds; - ignores it; repeatable',
+    help: 'field of a column (name or number); - ignores the column; repeatable',
     isRepeatable: true,
     read: parsers.readMapping,
   },
   pingUnit: {
     value: 'UNIT',
-    help: 'unit of ping where files do not say: s or ms (default: s, at most 60)',
+    help: 'unit of ping if files do not state it: s or ms (default: s, at most 60)',
     read: parsers.readOneOf(['s', 'ms']),
   },
   allowEmpty: flag('with --replace, accept a file without rows'),
   allowShrink: flag('with --replace, accept under half of 100 or more rows'),
   replace: flag('replace the whole list by the files'),
-  force: flag('replace existing data; it is kept in a folder beside'),
+  force: flag('replace existing data, which is kept in a folder beside'),
   progress: flag('show every second how many bytes were read'),
   strict: flag('reject everything at the first bad row'),
   json: flag('print JSON'),
@@ -199,7 +198,7 @@ export const SETTINGS = {
     help: 'use this key of 16 or more characters; - reads it from stdin',
     read: parsers.readKeyOption,
   },
-  overlap: duration('24h', 'how long old secrets stay valid at most; 0s ends all at once'),
+  overlap: duration('24h', 'longest validity of old secrets; 0s ends them at once'),
   window: flag('only the windows: burst, demo and temp'),
   day: flag('only the day: its requests and networks'),
   address: {
@@ -207,7 +206,7 @@ export const SETTINGS = {
     help: 'only this client address of demo or temp (IPv6: its /64)',
     read: parsers.readAddress,
   },
-  ttl: duration('24h', 'how long the key is valid'),
+  ttl: duration('24h', 'validity of the key'),
   burst: {
     value: 'N/DURATION',
     help: 'most requests in every interval of this length, or unlimited',
@@ -227,51 +226,51 @@ export const SETTINGS = {
     value: 'ADDRESS',
     flag: 'listen',
     fallback: ':80',
-    help: 'judge: where checks come in, HOST:PORT or :PORT (all interfaces)',
+    help: 'judge: address for checks, HOST:PORT or :PORT (all interfaces)',
     read: parsers.readTcpListen,
   },
   judgeListenTls: {
     value: 'ADDRESS',
     flag: 'listen-tls',
-    help: 'judge: where checks by TLS come in; needs --cert and --key',
+    help: 'judge: address for checks with TLS; needs --cert and --key',
     read: parsers.readTcpListen,
   },
   judgeCert: {
-    ...file('judge: its certificate with the chain, in PEM; read again when it changes'),
+    ...file('judge: certificate chain in PEM; reloaded when it changes'),
     flag: 'cert',
   },
-  judgeKey: { ...file('judge: the key of its certificate, in PEM'), flag: 'key' },
-  judgeSecret: file('file of the secret that judge and check share; made when there is none'),
+  judgeKey: { ...file('judge: private key of the certificate in PEM'), flag: 'key' },
+  judgeSecret: file('file of the shared secret of judge and check; created if missing'),
   judge: {
     value: 'URL',
-    help: 'where the judge is asked, such as http://judge.example.com',
+    help: 'URL of the judge, such as http://judge.example.com',
     read: parsers.readJudge('http:'),
   },
   judgeTls: {
     value: 'URL',
-    help: 'where it is asked by TLS, such as https://judge.example.com',
+    help: 'URL of the judge with TLS, such as https://judge.example.com',
     read: parsers.readJudge('https:'),
   },
   judgeCa: file('CA certificate (PEM) for the judge; replaces the system CAs'),
-  once: flag('end when each address that is due was checked once'),
+  once: flag('check each due address once, then exit'),
   get: choice(
     'FORM',
-    'with --once and without --data, print the living as json, ndjson, csv or txt',
+    'with --once, without --data: print working proxies as json, ndjson, csv or txt',
     ['json', 'ndjson', 'csv', 'txt'],
   ),
   rate: {
     value: 'N/s',
     fallback: '20/s',
-    help: 'checks begun a second, 1/s to 5000/s',
+    help: 'checks started per second, 1/s to 5000/s',
     read: parsers.readRate,
   },
   inFlight: {
     value: 'N',
     fallback: '500',
-    help: 'most checks under way, 1 to 20000',
+    help: 'most concurrent checks, 1 to 20000',
     read: parsers.integerFrom(1, 20_000),
   },
-  speedBytes: size('1GiB', 'what measuring speeds may cost in a UTC day; 0 measures none'),
+  speedBytes: size('1GiB', 'most traffic of speed tests per UTC day; 0 turns them off'),
   target: {
     value: 'TARGET',
     help: 'test a service: NAME=URL,status=200,match=TEXT,not=TEXT; repeatable',
@@ -281,22 +280,22 @@ export const SETTINGS = {
   smtpTarget: {
     value: 'HOST:25',
     help: 'test smtp with this mail server',
-    read: parsers.nonEmpty('HOST:25, a mail server that you may ask'),
+    read: parsers.nonEmpty('HOST:25 of a mail server that you may use'),
   },
   ownAddress: {
     value: 'IP',
     fallback: '',
-    help: 'another address of this machine, which a proxy may show; repeatable',
+    help: 'another address of this machine, which proxies may reveal; repeatable',
     isRepeatable: true,
     read: parsers.readAddresses,
   },
   exclude: {
     value: 'CIDR,…',
-    help: 'addresses and networks that are not checked',
+    help: 'addresses and networks to skip',
     read: parsers.readRanges,
   },
   allowPrivate: flag('check private and loopback addresses, and let the judge have one'),
-  dryRun: flag('check the files, but write and remember nothing'),
+  dryRun: flag('check the files, but store nothing'),
 } as const satisfies { [name: string]: Setting }
 
 export type SettingName = keyof typeof SETTINGS
@@ -322,13 +321,13 @@ export const flagOf = (name: SettingName): string => {
   return `${flagNameOf(name)}${value === undefined ? '' : ` <${value}>`}`
 }
 
-/** The closed list of values, or the word for the argument; `undefined` for a switch. */
+/** The list of accepted values, or the name of the argument; `undefined` for a switch. */
 export const valueOf = (name: SettingName): readonly string[] | string | undefined => {
   const { value, read }: Setting = SETTINGS[name]
   return read.choices ?? value
 }
 
-/** The default as `--help` shows it; `''` without one, or if the help text already says it. */
+/** The default in `--help`; `''` without a default, or if the help text has it already. */
 export const defaultOf = (name: SettingName): string => {
   const { value, fallback }: Setting = SETTINGS[name]
   return value === undefined || typeof fallback !== 'string' ? '' : fallback
@@ -338,7 +337,7 @@ export const defaultOf = (name: SettingName): string => {
 export const environmentNameOf = (name: SettingName): string =>
   `PROXYLIST_${dashed(name).toUpperCase().replaceAll('-', '_')}`
 
-/** The string of a setting: from its flag, else its environment variable, else its fallback. */
+/** The string of a setting, from its flag, its environment variable or its default. */
 function givenText(name: SettingName, flag: string | boolean | undefined, env: Environment) {
   if (flag !== undefined) return { from: flagNameOf(name), given: String(flag) }
   const variable = environmentNameOf(name)
@@ -347,7 +346,7 @@ function givenText(name: SettingName, flag: string | boolean | undefined, env: E
   return { from: 'default', given: typeof fallback === 'function' ? fallback(env) : fallback }
 }
 
-/** Whether a flag, the environment or the service manager sets a setting. */
+/** Whether a flag, a variable or the service manager sets the setting. */
 export function isGiven(
   name: SettingName,
   flags: { readonly [flag: string]: string | boolean | undefined },
@@ -358,7 +357,7 @@ export function isGiven(
   return isManaged || givenText(name, flags[name], env).from !== 'default'
 }
 
-/** Returns what `read` returns. @throws CommandError (usage) naming what was expected. */
+/** Calls a parser. @throws CommandError (usage) that names the option and the accepted values. */
 export function readAs<T>(name: string, read: () => T): T {
   try {
     return read()
@@ -369,8 +368,8 @@ export function readAs<T>(name: string, read: () => T): T {
 }
 
 /**
- * Reads the named settings. Flags, keyed by the name of their setting, win over the environment.
- * @throws CommandError (usage) naming the flag or variable and what it accepts.
+ * Reads settings. Flags, by the name of their setting, override the environment.
+ * @throws CommandError (usage) that names the flag or variable and the accepted values.
  */
 export function readSettings<N extends SettingName>(
   names: readonly N[],
@@ -384,7 +383,7 @@ export function readSettings<N extends SettingName>(
   return Object.fromEntries(entries) as Settings<N> // as the table types them
 }
 
-/** The problems of the `PROXYLIST_` variables, as sentences. */
+/** Problems with `PROXYLIST_` variables, as sentences. */
 export function environmentProblems(env: Environment): string[] {
   const names = Object.keys(SETTINGS) as SettingName[] // of the table itself
   const byVariable = new Map(names.map(name => [environmentNameOf(name), name]))

@@ -1,7 +1,7 @@
 /**
- * Child processes of a server, which run this same program. A child takes no time from requests, returns its memory
- * when it ends, and can be killed at any moment. It reads its task as one line of JSON from stdin: feeds and the URL
- * of a database hold secrets, and others can read a command line and an environment.
+ * Child processes of a server, which run this program. A child does not delay requests, frees its memory when it ends,
+ * and can be killed at any time. It reads its task as a line of JSON from stdin, because tasks contain secrets, and other
+ * users may see command lines.
  */
 import { accessSync, constants, existsSync } from 'node:fs'
 import { CommandError, messageOf } from '../lib/errors.ts'
@@ -19,11 +19,11 @@ export const forProcesses = (settings: ProcessSettings): ProcessSettings => {
   return { data, database, databaseTimeout, geoip, providerService }
 }
 
-/** The path of this program. Bun finds it at the first use: once an upgrade has replaced the file, that would fail. */
+/** The path of this program. Read it now: Bun looks it up at the first use, which fails after an upgrade. */
 const PROGRAM_FILE = process.execPath
-/** On Linux, the file of this process, even after an upgrade has replaced it. */
+/** The program of this process on Linux, even after an upgrade has replaced the file. */
 const OWN_FILE = '/proc/self/exe'
-/** The descriptor of the open file that a child was given. */
+/** The descriptor of the open file that a child inherits. */
 export const FILE_DESCRIPTOR = 3
 
 const programOf = (): string[] => {
@@ -35,26 +35,26 @@ const programOf = (): string[] => {
 const GUARD = `"$@" <&3 >&4 2>&5 3<&- 4>&- 5>&- & command=$!; trap 'kill -KILL $command' TERM; wait $command`
 
 /**
- * Starts the program that now has this program's path, with the arguments of this process. Kill the shell between
- * them with SIGKILL once the server has taken over: the server then becomes a child of systemd, which otherwise
- * would not stop it gracefully. @throws Error when there is no such program.
+ * Starts the program that is now at this program's path, with the arguments of this process, below a shell. When the
+ * new server has taken over, kill the shell with SIGKILL: the server then becomes a child of systemd, which otherwise
+ * would not stop it gracefully. @throws Error if there is no such program.
  */
 export function spawnSuccessor() {
   const program = [PROGRAM_FILE, ...process.argv.slice(IS_COMPILED ? 2 : 1)]
   accessSync(PROGRAM_FILE, constants.X_OK)
   return Bun.spawn(['/bin/sh', '-c', GUARD, 'sh', ...program], {
     env: successorEnvironment(),
-    // Stdio goes to 3–5. As 0–2 the child would make it blocking here too, and an unread log would halt this process.
+    // Stdio is passed as 3–5. As 0–2, the child would make it blocking here too, and an unread log would halt this process.
     stdio: ['ignore', 'ignore', 'ignore', 0, 1, 2],
   })
 }
 
-/** The end of a child: its last line, and its stderr; if that is empty, its exit status or signal. */
+/** The result of a child: its last line on stdout, and its stderr or, if that is empty, its exit status or signal. */
 type TaskEnd = { isDone: boolean; stdout: string; stderr: string }
 
 type OnLine = (line: string) => Promise<void>
 
-/** Passes each line but the last to `onLine`, one after the other, and returns the last. */
+/** Passes all lines except the last to `onLine` in sequence, and returns the last. */
 async function lastLine(bytes: ReadableStream<Uint8Array>, onLine: OnLine): Promise<string> {
   const decoder = new TextDecoder()
   let last = ''
@@ -70,7 +70,7 @@ async function lastLine(bytes: ReadableStream<Uint8Array>, onLine: OnLine): Prom
   return last
 }
 
-/** Starts a command that calls `readTask`, with an open file or none. `said` returns its stderr so far. */
+/** Starts a command that calls `readTask`, with an open file if one is given. `said` returns its stderr so far. */
 export function spawnTask(
   command: string,
   task: unknown,
@@ -104,8 +104,8 @@ export function spawnTask(
 }
 
 /**
- * Reads the task of this process from stdin. `signal` is aborted when the server ends, or with `own`.
- * @throws CommandError (usage) when a person has started it.
+ * Reads the task of this process from stdin. `signal` is aborted when the server ends or `own` is aborted.
+ * @throws CommandError (usage) if no server has started this process.
  */
 export async function readTask<Task>(
   own: AbortSignal,

@@ -1,4 +1,4 @@
-/** What the program knows about its own build. */
+/** The build of the program. */
 import { version } from '../../package.json'
 
 declare const BUILD_COMMIT: string | undefined
@@ -7,7 +7,7 @@ declare const BUILD_SECONDS: string | undefined
 export const VERSION = version
 export const IS_COMPILED = typeof BUILD_COMMIT === 'string'
 export const COMMIT = typeof BUILD_COMMIT === 'string' ? BUILD_COMMIT : 'source'
-/** When that commit was made, in Unix milliseconds; `null` when the source is run. */
+/** The time of that commit in Unix milliseconds; `null` when running from source. */
 export const COMMITTED_MS = typeof BUILD_SECONDS === 'string' ? Number(BUILD_SECONDS) * 1000 : null
 export const BUN_VERSION = Bun.version
 export const SQLITE_VERSION = process.versions.sqlite ?? ''

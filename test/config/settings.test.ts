@@ -132,7 +132,7 @@ const CASES: { [name in SettingName]: Case } = {
     0o660,
     { '600': 0o600, '660': 0o660, '0660': 0o660, '666': 0o666 },
     ['777', '640', '66', '0o660', 'rw', '00660', '606', ' 660', '-660'],
-    '600, 660 or 666: who may connect is the owner, the group too, or all',
+    '600 (owner), 660 (group) or 666 (all)',
   ],
   sample: SWITCH,
   page: ['on', ['on', 'off'], ['yes', 'ON', '1'], 'on or off'],
