@@ -2,8 +2,6 @@
  * The operations on keys and plans that commands and the console share, with one sentence for each refusal.
  * `config/parsers.ts` decides which strings a value accepts.
  */
-import type { Awaitable } from '../lib/awaitable.ts'
-import { UnknownOutcome } from '../lib/errors.ts'
 import { DAY_MS, utcDay } from '../lib/time.ts'
 import { keySubject } from './entitlements.ts'
 import { HISTORY_DAYS } from './history.ts'
@@ -43,29 +41,6 @@ export class RuleError extends Error {
   }
 }
 
-/** The store may or may not have saved this secret. It cannot be read back. */
-export class UnknownSecret extends UnknownOutcome {
-  readonly secret: string
-
-  constructor(secret: string, { message }: UnknownOutcome) {
-    super(message)
-    this.secret = secret
-  }
-}
-
-/** The message about such a secret: the store may still save it, for example when a standby is back. `see` lists keys. */
-export const unknownSecret = (see: string): string =>
-  `may or may not be stored: it is once ${see} shows its beginning`
-
-/** Waits until a secret is stored. @throws UnknownSecret */
-async function stored<T>(secret: string, storing: Awaitable<T>): Promise<T> {
-  try {
-    return await storing
-  } catch (error) {
-    throw error instanceof UnknownOutcome ? new UnknownSecret(secret, error) : error
-  }
-}
-
 const unknownKey = (): RuleError => new RuleError('unknown-key', 'there is no key with this id')
 
 const FOREVER_MS = 100 * 365 * DAY_MS
@@ -99,10 +74,10 @@ async function requirePlan(plans: Registry['plans'], plan: string): Promise<void
   throw new RuleError('conflict', `there is no plan '${plan}' for keys; ${known}`, 'plan')
 }
 
-/** Stores a new key and returns its id. @throws RuleError when it exists, or has no such plan; UnknownSecret. */
+/** Stores a new key and returns its id. @throws RuleError when it exists, or has no such plan. */
 export async function addKey({ keys, plans }: Registry, key: NewKey, nowMs: number) {
   if (key.plan !== null) await requirePlan(plans, key.plan)
-  const { id, isNew } = await stored(key.key, keys.add(key, nowMs))
+  const { id, isNew } = await keys.add(key, nowMs)
   if (!isNew) throw new RuleError('conflict', `this key exists already, with id ${id}`)
   return id
 }
@@ -136,7 +111,7 @@ export async function changeKey(
 
 /**
  * Gives a key a new secret. Returns the secret and the end of the old one; `option` names the overlap in messages.
- * @throws RuleError that says why it cannot; UnknownSecret.
+ * @throws RuleError that says why it cannot.
  */
 export async function rotateKey(
   { keys }: Registry,
@@ -154,7 +129,7 @@ export async function rotateKey(
     throw new RuleError('expired-key', 'this key is expired: first extend it')
   }
   const key = newKey(known.plan === null ? 'temp' : 'regular')
-  if (!(await stored(key, keys.rotate(id, key, untilMs, nowMs)))) throw unknownKey()
+  if (!(await keys.rotate(id, key, untilMs, nowMs))) throw unknownKey()
   return { key, untilMs: secretEnd(untilMs, known) }
 }
 

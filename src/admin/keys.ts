@@ -8,7 +8,6 @@ import { UNUSED } from '../access/rate-limit.ts'
 import { limitsLeft, operatorReport } from '../api/key-report.ts'
 import { requirePlanName } from '../config/parsers.ts'
 import { SETTINGS } from '../config/settings.ts'
-import { StoreError } from '../lib/errors.ts'
 import { formatInstant, formatInstantOrNull, utcDay } from '../lib/time.ts'
 import { findKeys, PAGE_KEYS, readKeyQuery } from './key-page.ts'
 import {
@@ -70,11 +69,9 @@ export async function describeKeys(registry: Registry, ids: readonly string[], n
 const reportOf = async (registry: Registry, id: string, nowMs: number) =>
   operatorReport(await manage.factsOf(registry, id, nowMs), nowMs)
 
-/** A key with its new secret, which is not lost when the store fails now. */
-async function toldWith(registry: Registry, id: string, key: string, nowMs: number) {
-  const [item] = await describeKeys(registry, [id], nowMs).catch(error => {
-    throw error instanceof StoreError ? new manage.UnknownSecret(key, error) : error
-  })
+/** A key with its new secret. */
+async function withSecret(registry: Registry, id: string, key: string, nowMs: number) {
+  const [item] = await describeKeys(registry, [id], nowMs)
   return { ...item, key }
 }
 
@@ -87,7 +84,7 @@ async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<R
   const key = newKey(kind)
   const read = kind === 'temp' ? readTemporary : readRegular
   const id = await manage.addKey(registry, { key, ...read(given, nowMs) }, nowMs)
-  return created(await toldWith(registry, id, key, nowMs))
+  return created(await withSecret(registry, id, key, nowMs))
 }
 
 /** What is chosen of a regular key. */
@@ -131,7 +128,7 @@ export async function rotate(registry: Registry, { request, name: id, nowMs }: A
   const change = { overlapMs, option: 'overlap' }
   const { key, untilMs } = await manage.rotateKey(registry, id, change, nowMs)
   const until = overlapMs === 0 ? null : formatInstant(untilMs)
-  return { ...(await toldWith(registry, id, key, nowMs)), overlap_until: until }
+  return { ...(await withSecret(registry, id, key, nowMs)), overlap_until: until }
 }
 
 /** A change that takes no members. */

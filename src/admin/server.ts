@@ -2,7 +2,7 @@
  * The admin listener (contract G3): which requests are answered, in which order they are
  * checked, and the header fields and bodies of all answers. What each path does is in the routes.
  */
-import { type RuleCode, RuleError, UnknownSecret, unknownSecret } from '../access/manage.ts'
+import { type RuleCode, RuleError } from '../access/manage.ts'
 import type { Listen } from '../config/parsers.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -62,10 +62,6 @@ function toAdminError(thrown: unknown): AdminError {
   if (thrown instanceof RuleError) {
     const { code, message, field } = thrown
     return new AdminError(RULES[code] ?? 'CONFLICT', message, { field })
-  }
-  if (thrown instanceof UnknownSecret) {
-    const message = `the database did not answer: this key ${unknownSecret('the console')}`
-    return new AdminError('DB_EXECUTE_FAILED', message)
   }
   if (isOfStore(thrown)) {
     const message = 'the data cannot be used now; stderr of the server says more'
@@ -144,7 +140,6 @@ export function createAdmin(parts: AdminParts) {
     // The error body of spec 2.3, and where it belongs.
     const body = {
       ...{ status: 'error', code, message, timestamp: formatInstant(clock()), field: about.field },
-      ...(thrown instanceof UnknownSecret && { key: thrown.secret }),
     }
     return new Response(JSON.stringify(body), { status, headers })
   }

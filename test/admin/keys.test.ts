@@ -1,6 +1,5 @@
 /** Tests of the console's keys, plans and overview: shapes, changes, refusals, secrets. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { StoreError, UnknownOutcome } from '../../src/lib/errors.ts'
 import { quantileOf } from '../../src/metrics/histogram.ts'
 import { startConsole } from '../support/console.ts'
 import { addList, dataDirectory, T0 } from '../support/fixtures.ts'
@@ -143,47 +142,6 @@ describe('a key', () => {
     for (const secret of [key, rotated.key, service.token]) expect(all).not.toContain(secret)
     expect(service.lines).not.toBeEmpty()
   })
-})
-
-test('a secret of which nobody knows whether it was stored is answered, with what that means', async () => {
-  const service = create()
-  const { id } = await made(service)
-  const { keys } = service.registry
-  const { add, rotate, list } = keys
-  const lost = async () => {
-    throw new UnknownOutcome('the database db:5432 cannot be used: the connection was lost')
-  }
-  const away = async () => {
-    throw new StoreError('away')
-  }
-  const cases = [
-    [{ add: lost }, '/console/keys', { kind: 'temp' }, /^temp_\w{32}$/],
-    [{ rotate: lost }, `/console/keys/${id}/rotate`, {}, /^pl_\w{32}$/],
-    // Stored, and then nothing of it can be read: the key must not be lost either.
-    [{ list: away }, '/console/keys', { kind: 'regular' }, /^pl_\w{32}$/],
-    [
-      { rotate: () => Object.assign(keys, { list: away }) && true },
-      `/console/keys/${id}/rotate`,
-      {},
-      /^pl_/,
-    ],
-  ] as const
-  for (const [failing, path, json, secret] of cases) {
-    Object.assign(keys, failing)
-    const { status, text } = await service.ask(path, post(json))
-    Object.assign(keys, { add, rotate, list })
-    expect([status, JSON.parse(text)]).toEqual([
-      503,
-      {
-        ...{ status: 'error', code: 'DB_EXECUTE_FAILED', timestamp: expect.any(String) },
-        message:
-          'the database did not answer: this key may or may not be stored: it is once the console shows its beginning',
-        key: expect.stringMatching(secret),
-      },
-    ])
-    expect(service.said.join()).not.toContain(JSON.parse(text).key.slice(5))
-  }
-  expect(service.said.join()).toContain('the connection was lost')
 })
 
 const BAD_KEYS: readonly (readonly [json: unknown, message: string | RegExp])[] = [

@@ -84,8 +84,8 @@ const addTemporaryKey = command({
 type Output = { settings: { json: boolean }; signal: AbortSignal }
 
 /**
- * Prints the secret of a key that is stored by now, alone or, in JSON, with what else is `known`.
- * @throws CommandError when that fails, or a signal comes first: `outcomeOf` says what became of the key.
+ * Prints the secret of a stored key, alone or, in JSON, with the members of `known`.
+ * @throws CommandError with the sentence of `outcomeOf` if that fails or a signal comes first
  */
 async function printSecret(
   key: string,
@@ -105,23 +105,9 @@ async function printSecret(
   }
 }
 
-/**
- * Prints a secret of which nobody knows whether it was stored; `see` is the command that shows it if it was. @throws CommandError, and all that is not such a failure.
- */
-async function printUnknown(error: unknown, see: string, output: Output): Promise<never> {
-  if (!(error instanceof manage.UnknownSecret)) throw error
-  const outcome = manage.unknownSecret(`proxylist ${see}`)
-  await printSecret(error.secret, {}, output, reason => {
-    return `${error.message}; a secret that could not be printed (${reason}) ${outcome}`
-  })
-  throw new CommandError(`${error.message}; the secret on stdout ${outcome}`)
-}
-
-/** Stores and prints a new key; if it cannot be printed, nobody could read it, and it is revoked. */
+/** Stores and prints a new key. If printing fails, revokes the key, which could not be read later. */
 async function makeKey(stores: Stores, key: NewKey, nowMs: number, output: Output): Promise<void> {
-  const id = await stores.registry('make', registry =>
-    manage.addKey(registry, key, nowMs).catch(error => printUnknown(error, 'keys list', output)),
-  )
+  const id = await stores.registry('make', registry => manage.addKey(registry, key, nowMs))
   const named = key.plan === null ? `temporary key ${id}` : `key ${id} on plan ${key.plan}`
   say(`${named}, ${expiryOf(key.expiresAt)}; it is shown only once:`)
   await printSecret(key.key, { id, ...summaryOf(key) }, output, async reason => {
@@ -324,9 +310,7 @@ const rotateKey = command({
     const { overlap } = settings
     const change = { overlapMs: overlap, option: '--overlap' }
     const { key, untilMs } = await storesOf(settings, clock).registry('change', registry =>
-      manage
-        .rotateKey(registry, id, change, clock())
-        .catch(error => printUnknown(error, `keys show ${id}`, { settings, signal })),
+      manage.rotateKey(registry, id, change, clock()),
     )
     const old = overlap === 0 ? 'ended' : `valid until ${formatInstant(untilMs)}`
     say(`key ${id} has a new secret, the old one is ${old}; it is shown only once:`)

@@ -7,14 +7,11 @@ const UNREACHABLE = 'The server does not answer.'
 
 /** A request that did not succeed; `message` is the server's sentence, or ours without a server. */
 export class RequestError extends Error {
-  /** A secret of which nobody knows whether it was stored. */
-  readonly secret: string | null
   /** The member that is wrong, `''` when none is. */
   readonly field: string
 
-  constructor(message: string, { key, field = '' }: { key?: string; field?: string } = {}) {
+  constructor(message: string, { field = '' }: { field?: string } = {}) {
     super(message)
-    this.secret = key ?? null
     this.field = field
   }
 }
@@ -25,7 +22,7 @@ export const messageOf = (error: unknown): string =>
 /** The error that a body says (spec 2.3), or the status. */
 function errorOf(status: number, body: string): RequestError {
   try {
-    const parsed: { message?: string; key?: string; field?: string } | null = JSON.parse(body)
+    const parsed: { message?: string; field?: string } | null = JSON.parse(body)
     if (parsed?.message !== undefined) return new RequestError(parsed.message, parsed)
   } catch {
     // Not JSON: an error of something between the browser and the server.

@@ -12,7 +12,7 @@ import { type Action, Actions, Field, FormDialog, LiveNotice, useFields } from '
 import { EXPIRES, KeyFields } from './keys.tsx'
 import { type Live, useLive } from './live.ts'
 import { KeyLog } from './log.tsx'
-import { type Secret, SecretDialog, secretOf } from './secret.tsx'
+import { type Secret, SecretDialog } from './secret.tsx'
 import { ago, dayOf, moment, number, SAY, unit } from './speech.ts'
 
 const REFRESH_SECONDS = 10
@@ -106,12 +106,10 @@ function RotateDialog({ report, live, onClose }: DialogProps) {
   if (secret !== null) return <SecretDialog secret={secret} onClose={onClose} />
   const submit = async () => {
     const path = `/console/keys/${report.id}/rotate`
-    const rotating = client.send<RotatedKey>('POST', path, { overlap })
-    const rotated = await secretOf(rotating, ({ overlap_until: until, ...made }) => {
-      const hint = until === null ? 'no longer works' : `works until ${moment(until)}`
-      return { ...made, hint: `The old key ${hint}.` }
-    })
-    setSecret(rotated)
+    const rotated = await client.send<RotatedKey>('POST', path, { overlap })
+    const { overlap_until: until, ...made } = rotated
+    const hint = until === null ? 'no longer works' : `works until ${moment(until)}`
+    setSecret({ ...made, hint: `The old key ${hint}.` })
     void live.refresh()
     return 'stays'
   }

@@ -13,7 +13,7 @@ import { Field, FormDialog, LiveNotice, NewBar, useFields, When } from './dialog
 import { type KeyFilter, pathOf, TEMPORARY } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 import { usePlans } from './plans.tsx'
-import { type Secret, SecretDialog, secretOf } from './secret.tsx'
+import { type Secret, SecretDialog } from './secret.tsx'
 import { ago, countdown, dateOf, number, SAY, share } from './speech.ts'
 
 const REFRESH_SECONDS = 30
@@ -219,13 +219,11 @@ function NewKeyDialog({ live, onClose }: { live: Live<KeyPage>; onClose(): void 
     const end = expires.trim()
     const rest = isTemporary ? { ttl: ttl.trim() } : { plan, ...(end && { expires: end }) }
     const body = { kind, label, note, ...rest }
-    const making = client.send<MadeKey>('POST', '/console/keys', body)
-    const made = await secretOf(making, ({ key, ...item }) => {
-      live.change(({ keys, total, matching, ...page }) => ({
-        ...{ ...page, total: total + 1, matching: matching + 1, keys: [item, ...keys] },
-      }))
-      return { ...item, key }
-    })
+    const made = await client.send<MadeKey>('POST', '/console/keys', body)
+    const { key: _, ...item } = made
+    live.change(({ keys, total, matching, ...page }) => ({
+      ...{ ...page, total: total + 1, matching: matching + 1, keys: [item, ...keys] },
+    }))
     setSecret(made)
     return 'stays'
   }

@@ -89,34 +89,6 @@ describe('a key', () => {
     })
   })
 
-  test('whose secret may not have been stored is shown with what that means', async () => {
-    const { page } = await openKeys()
-    const message = 'the database did not answer: this key may or may not be stored'
-    const json = { status: 'error', code: 'DB_EXECUTE_FAILED', message, key: 'pl_unsure' }
-    for (const path of ['**/console/keys', '**/console/keys/*/rotate']) {
-      await page.route(path, route =>
-        route.request().method() === 'POST'
-          ? route.fulfill({ status: 503, json })
-          : route.continue(),
-      )
-    }
-    await page.getByRole('button', { name: 'New key' }).click()
-    await answer(page, 'Make the key')
-    const isShown = async () => {
-      expect(await secretOf(page)).toBe('pl_unsure')
-      expect(await dialog(page).getByRole('alert').textContent()).toBe(message)
-      expect(await dialog(page).getByText('Message for the customer').count()).toBe(0)
-      await answer(page, 'Done')
-    }
-    await isShown()
-    await page.unroute('**/console/keys')
-    await makeKey(page, 'to be rotated')
-    await openKey(page, 'to be rotated')
-    await press(page, 'Rotate')
-    await answer(page, 'Rotate')
-    await isShown()
-  })
-
   test('that is temporary ends by itself, one that is wrong is refused in the words of the server', async () => {
     const { page, statusOf } = await openKeys()
     await press(page, 'New key')
