@@ -1,8 +1,8 @@
 /**
- * The feeds that settings name: those of `--feed` and those of the one feeds file, which the server reads again
- * when it changes. Also edits the text of that file, and tells `doctor` the problems of feeds.
+ * The feeds of `--feed` and of the feeds file, which the server reads again when it changes. Also edits the text of
+ * that file, and finds the problems of feeds for `doctor`.
  */
-import { existsSync, readFileSync, renameSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Settings } from '../config/settings.ts'
 import { checkMapping } from '../import/names.ts'
@@ -21,7 +21,7 @@ type FeedSettings = Settings<'data' | 'feed' | 'feeds' | 'feedEvery' | 'provider
 export const feedsFileOf = ({ data, feeds }: Pick<FeedSettings, 'data' | 'feeds'>): string =>
   feeds ?? join(data, 'feeds')
 
-/** The text of the feeds file; `''` if the default file does not exist. @throws CommandError. */
+/** The text of the feeds file; `''` if the default file does not exist. @throws CommandError */
 export function readFeedsFile(settings: Pick<FeedSettings, 'data' | 'feeds'>): string {
   const file = feedsFileOf(settings)
   if (settings.feeds === undefined && !existsSync(file)) return ''
@@ -31,7 +31,7 @@ export function readFeedsFile(settings: Pick<FeedSettings, 'data' | 'feeds'>): s
     requireRegular(statSync(file))
     bytes = readFileSync(file)
   } catch (error) {
-    throw unreadable(what, error) // it may be there when systemd starts the service again
+    throw unreadable(what, error) // exit status 1: systemd tries again later
   }
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -43,7 +43,7 @@ export function readFeedsFile(settings: Pick<FeedSettings, 'data' | 'feeds'>): s
   }
 }
 
-/** The feeds of `--feed` and of the text of a feeds file; `--feed` wins where both name a source. */
+/** The feeds of `--feed` and of the text of a feeds file. If both name a source, `--feed` wins. */
 export function parseAllFeeds(settings: FeedSettings, text: string): Feed[] {
   const { feed, feedEvery, providerService } = settings
   const given = feed === undefined ? [] : parseFeeds(feed, feedEvery, '--feed')
@@ -53,7 +53,7 @@ export function parseAllFeeds(settings: FeedSettings, text: string): Feed[] {
   return feeds
 }
 
-/** @throws CommandError (usage) when feeds exclude each other, or one maps to an unknown field. */
+/** @throws CommandError (usage) if feeds exclude each other, or one maps a column to an unknown field. */
 export function checkFeeds(feeds: readonly Feed[], provider: string): void {
   refuseConflicts(feeds)
   for (const { shown, mapping } of feeds) {
@@ -61,7 +61,7 @@ export function checkFeeds(feeds: readonly Feed[], provider: string): void {
   }
 }
 
-/** The feed of a line of a feeds file; `undefined` for a comment, and for a line with a mistake. */
+/** The feed in a line of a feeds file; `undefined` for a comment and for a line with a mistake. */
 function feedOfLine(line: string): Feed | undefined {
   try {
     return parseFeedsFile(line, 0, '')[0]
@@ -70,7 +70,7 @@ function feedOfLine(line: string): Feed | undefined {
   }
 }
 
-/** The text of a feeds file after the line of a feed is replaced, added, or removed (`null`). */
+/** Replaces or adds the line of a feed in the text of a feeds file; `null` removes it. */
 export function withLine(text: string, id: string, line: string | null): string {
   const lines = text.split('\n')
   if (lines.at(-1) === '') lines.pop()
@@ -80,29 +80,10 @@ export function withLine(text: string, id: string, line: string | null): string 
   return lines.map(each => `${each}\n`).join('')
 }
 
-const consoleFeedsOf = ({ data }: FeedSettings): string => join(data, 'console-feeds')
-
-/** Before there was one feeds file, the console had a file of its own. What to do with it; `null`: nothing. */
-function problemOfConsoleFeeds(settings: FeedSettings): string | null {
-  const [old, file] = [consoleFeedsOf(settings), feedsFileOf(settings)]
-  if (!existsSync(old) || (settings.feeds === undefined && !existsSync(file))) return null
-  return `${old} is not read any more: move its lines to ${file}, and remove it`
-}
-
-function renameConsoleFeeds(settings: FeedSettings, say: (sentence: string) => void): void {
-  const [old, file] = [consoleFeedsOf(settings), feedsFileOf(settings)]
-  if (!existsSync(old)) return
-  const problem = problemOfConsoleFeeds(settings)
-  if (problem !== null) return say(problem)
-  renameSync(old, file)
-  say(`the feeds file ${old} is now called ${file}`)
-}
-
 export type CurrentFeeds = ReturnType<typeof loadCurrentFeeds>
 
-/** The feeds of a server, as last read. @throws CommandError if they cannot be read at first. */
+/** Reads the feeds of a server, now and on `reload`. @throws CommandError if they cannot be read now. */
 export function loadCurrentFeeds(settings: FeedSettings, say: (sentence: string) => void) {
-  renameConsoleFeeds(settings, say)
   const file = feedsFileOf(settings)
   let text = readFeedsFile(settings)
   let feeds: readonly Feed[] = parseAllFeeds(settings, text)
@@ -112,14 +93,18 @@ export function loadCurrentFeeds(settings: FeedSettings, say: (sentence: string)
   return {
     settings,
     current: (): readonly Feed[] => feeds,
-    /** Why the file cannot be used as it is now; `null` if it can. */
+    /** Why the current file cannot be used; `null` if it can. */
     problem: (): string | null => problem,
-    /** `next` is called with the feeds when they change. */
+    /** Registers the function that is called with changed feeds. */
     onChange(next: typeof onChange): void {
       onChange = next
     },
-    /** Reads the file again. A file with a mistake changes nothing. `isAsked`: says the result in any case. */
+    /**
+     * Reads the file again. If it has a mistake, or applying it fails, the feeds stay as they were, and the next call
+     * tries again. `isAsked`: says the result in any case.
+     */
     async reload(isAsked = false): Promise<void> {
+      const before = { text, feeds }
       try {
         const now = readFeedsFile(settings)
         if (now === text && problem === null && !isAsked) return
@@ -133,13 +118,18 @@ export function loadCurrentFeeds(settings: FeedSettings, say: (sentence: string)
         problem = error.message
         return
       }
-      await onChange?.(feeds)
+      try {
+        await onChange?.(feeds)
+      } catch (failure) {
+        ;({ text, feeds } = before)
+        throw failure
+      }
       say(`${file} was read again: ${several(feeds.length, 'feed')}`)
     },
   }
 }
 
-/** systemd puts the credentials of a service here, with access lists that their modes do not show. */
+/** The credentials of a systemd service. Access lists protect them, which their modes do not show. */
 const CREDENTIALS = '/run/credentials/'
 
 function openToOthers(file: string): string[] {
@@ -148,7 +138,7 @@ function openToOthers(file: string): string[] {
   return (mode & 0o077) === 0 ? [] : [`${file} is open to others; chmod 600`]
 }
 
-/** The problems of the feeds that the settings name, and the failures of their last attempts, given as `states`. */
+/** The problems of the configured feeds, and the failures of their last attempts. */
 export async function feedProblems(
   settings: FeedSettings,
   states: readonly StoredFeed[],
@@ -160,12 +150,11 @@ export async function feedProblems(
   const headers = feeds.flatMap(({ headersFile }) => headersFile ?? [])
   const unusable = await Promise.all(headers.map(file => problemOf(() => readHeaders(file))))
   const hasSecrets = feeds.some(({ from, source, shown }) => from === 'file' && source !== shown)
-  /** Without any feed here, the server may have other settings. */
+  /** Without feeds in these settings, the server may have other settings: then all failures count. */
   const isNamed = ({ id }: StoredFeed): boolean =>
     feeds.length === 0 || feeds.some(feed => feed.id === id)
   return [
     ...unread,
-    ...[problemOfConsoleFeeds(settings)].filter(problem => problem !== null),
     ...unusable.flat(),
     ...[...(hasSecrets ? [feedsFileOf(settings)] : []), ...headers].flatMap(openToOthers),
     ...states.filter(state => state.error !== '' && isNamed(state)).map(describeFailure),

@@ -1,14 +1,6 @@
 /** The one feeds file: where it is, how a server reads it again, and how the console changes it. */
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Feed } from '../../src/feeds/feed.ts'
 import { loadCurrentFeeds } from '../../src/feeds/feeds-file.ts'
@@ -80,23 +72,19 @@ describe('the feeds of a server', () => {
   })
 })
 
-describe('the file that the console had before', () => {
-  test('gets the new name', () => {
-    writeFileSync(join(data, 'console-feeds'), '/a paused\n')
-    expect(sourcesOf(load())).toEqual(['/a file'])
-    expect(said).toEqual([`the feeds file ${data}/console-feeds is now called ${file}`])
-    expect(existsSync(join(data, 'console-feeds'))).toBeFalse()
+test('a change that cannot be applied leaves the feeds as they were, and is tried again', async () => {
+  writeFileSync(file, '/a\n')
+  const feeds = load()
+  let isBroken = true
+  feeds.onChange(() => {
+    if (isBroken) throw new Error('no space left')
   })
-
-  test.each(['feeds', 'feeds.conf'])('stays where %s is the feeds file, and is named', name => {
-    writeFileSync(join(data, 'console-feeds'), '/a\n')
-    writeFileSync(join(data, name), '/b\n')
-    const feeds = load(name === 'feeds' ? {} : { feeds: join(data, name) })
-    expect(sourcesOf(feeds)).toEqual(['/b file'])
-    expect(said).toEqual([
-      `${data}/console-feeds is not read any more: move its lines to ${data}/${name}, and remove it`,
-    ])
-  })
+  writeFileSync(file, '/b\n')
+  await expect(feeds.reload()).rejects.toThrow('no space left')
+  expect(sourcesOf(feeds)).toEqual(['/a file'])
+  isBroken = false
+  await feeds.reload()
+  expect(sourcesOf(feeds)).toEqual(['/b file'])
 })
 
 describe('the console', () => {
