@@ -1,6 +1,6 @@
 /**
- * An attempt at a feed: fetch the source, import it if it has changed, and save the new state. A failure leaves the
- * list as it was (contract G1). `serve`, `fetch` and `check` all make their attempts here.
+ * One attempt at a feed: fetch the source, import it if it has changed, and save the new state. A failure leaves the
+ * list as it was (contract G1). `serve`, `fetch` and `check` all use this.
  */
 import { closeSync } from 'node:fs'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -9,25 +9,25 @@ import { CommandError, messageOf } from '../lib/errors.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { type Feed, importOptionsOf, inFeedLine } from './feed.ts'
 import { type FetchContext, FetchFailure, fetchFeed } from './fetch.ts'
-import type { Imported, ImportTask } from './import-feed.ts'
-import { type FeedState, type FeedStore, NOTHING_KNOWN, newState } from './store.ts'
+import type { FeedTask, Imported } from './import-feed.ts'
+import { type FeedState, type FeedStore, newState } from './store.ts'
 
-/** The longest time until the last byte of a source. */
+/** The longest time for a download, until its last byte. */
 export const FETCH_MS_MAX = MINUTE_MS
 /** The longest time for an import, including its wait for the lock of the list. */
 export const IMPORT_MS_MAX = 5 * MINUTE_MS
-/** How many fetches run at once. Slow servers delay other feeds only if there are as many of them. */
+/** Fetches that run at once. Only if this many servers are slow, they delay other feeds. */
 const FETCHES_MAX = 16
 
 const RETRY_MS = 30 * SECOND_MS
 const RETRY_MS_MAX = 10 * MINUTE_MS
 const RETRY_AFTER_MS_MAX = HOUR_MS
-/** A delay after a failure grows by up to this share, so that servers do not retry at the same time. */
+/** The largest random extension of a delay, so that machines do not retry at the same time. */
 const JITTER = 0.1
 
 /**
- * The delay until the next try, after so many failures in a row: never longer than the interval, unless
- * `Retry-After` asks for it. `random` is from 0 up to 1.
+ * The delay until the next attempt, after this many failures in a row. Only `Retry-After` makes it longer than the
+ * interval of the feed. `random` is from 0 up to 1.
  */
 export function delayAfterFailure(
   everyMs: number,
@@ -40,34 +40,8 @@ export function delayAfterFailure(
   return Math.max(delay, Math.min(retryAfterMs ?? 0, RETRY_AFTER_MS_MAX))
 }
 
-type Outcome =
-  | { kind: 'unchanged' }
-  | { kind: 'imported'; options: string; validators: FeedState['validators']; imported: Imported }
-  | { kind: 'failed'; error: string; retryAfterMs: number | null }
-
-function stateAfter(
-  before: FeedState,
-  outcome: Outcome,
-  { shown, everyMs }: Feed,
-  nowMs: number,
-  random: number,
-): FeedState {
-  const state = { ...before, source: shown, attempts: before.attempts + 1 }
-  if (outcome.kind === 'failed') {
-    const { error, retryAfterMs } = outcome
-    const failures = before.failures + 1
-    const nextTryAt = nowMs + delayAfterFailure(everyMs, failures, retryAfterMs, random)
-    return { ...state, error, failures, nextTryAt }
-  }
-  const success = { lastSuccessAt: nowMs, error: '', failures: 0, nextTryAt: nowMs + everyMs }
-  if (outcome.kind === 'unchanged') return { ...state, ...success }
-  const { options, validators, imported } = outcome
-  const { rows, rejected, missing } = imported
-  return { ...state, ...success, rows, rejected, missing, options, validators }
-}
-
-/** Runs at most `most` pieces of work at once; the others wait in order. */
-function createTurns(most: number) {
+/** A semaphore: runs at most `most` calls of `work` at once, in order. */
+function createSemaphore(most: number) {
   const waiting: (() => void)[] = []
   let running = 0
   return async <T>(work: () => Promise<T>): Promise<T> => {
@@ -85,10 +59,13 @@ function createTurns(most: number) {
 
 export type AttemptContext = FetchContext & {
   openStore: () => Awaitable<Pick<FeedStore, 'find' | 'save'>>
-  /** Whether the list is empty, and its mark, see `ProxyWriter`. */
-  readList: () => Awaitable<{ isEmpty: boolean; mark: string }>
+  readList: () => Awaitable<{
+    isEmpty: boolean
+    /** A new mark is a reason to import again, see `ProxyWriter`. */
+    mark: string
+  }>
   /** @throws CommandError saying why the list is as it was. */
-  runImport(task: ImportTask, fd: number | null, signal: AbortSignal): Promise<Imported>
+  importFeed(task: FeedTask, fd: number | null, signal: AbortSignal): Promise<Imported>
   /** The settings that an import depends on. */
   settings: { geoip: readonly string[]; providerService: string }
   random?: () => number
@@ -97,15 +74,15 @@ export type AttemptContext = FetchContext & {
 
 export type Attempts = ReturnType<typeof createAttempts>
 
-/** The attempts of one process: one at a time for each feed, and one import at a time. */
+/** The attempts of a process. Those at one feed do not overlap, and one import runs at a time. */
 export function createAttempts(context: AttemptContext) {
-  const { openStore, readList, runImport, settings, clock } = context
+  const { openStore, importFeed, settings, clock } = context
   const { random = Math.random, later = timerLater } = context
   const running = new Map<string, Promise<FeedState>>()
-  const fetchTurn = createTurns(FETCHES_MAX)
-  const importTurn = createTurns(1)
+  const fetchSlot = createSemaphore(FETCHES_MAX)
+  const importSlot = createSemaphore(1)
 
-  /** Does work with a signal that is aborted after `ms`, too. */
+  /** Calls `work` with a signal that is aborted with `signal`, and after `ms`. */
   async function within<T>(
     ms: number,
     what: string,
@@ -117,47 +94,33 @@ export function createAttempts(context: AttemptContext) {
     return work(AbortSignal.any([signal, deadline.signal])).finally(cancel)
   }
 
+  /** Fetches and imports a feed. Returns what changes in its state. @throws CommandError */
   async function fetchAndImport(
     feed: Feed,
     before: FeedState,
     signal: AbortSignal,
     onMessages: (messages: readonly string[]) => void,
-  ): Promise<Outcome> {
-    try {
-      // If the list cannot be read, the import says why, or replaces it.
-      const { isEmpty, mark } = await Promise.try(readList).catch(() => ({
-        isEmpty: true,
-        mark: '',
-      }))
-      const { geoip, providerService } = settings
-      const optionsAt = (at: string): string =>
-        `${importOptionsOf(feed)} ${providerService} ${geoip.join(' ')} ${at}`
-      // If the clock was ahead at the last import, rows without a time have a wrong one.
-      const isSame = before.options === optionsAt(mark) && (before.lastSuccessAt ?? 0) <= clock()
-      const known = !isEmpty && isSame ? before.validators : null
-      const fetched = await fetchTurn(() =>
-        within(FETCH_MS_MAX, '60 s', signal, each => fetchFeed(feed, known, context, each)),
-      )
-      if (fetched === null) return { kind: 'unchanged' }
-      const { fd, sent } = fetched
-      const task = { feed, sent, rowsBefore: before.rows }
-      const imported = await importTurn(() =>
-        within(IMPORT_MS_MAX, '5 minutes to import', signal, each => runImport(task, fd, each)),
-      ).finally(() => fd !== null && closeSync(fd))
-      onMessages(imported.messages)
-      const validators = imported.hasRowsAhead ? NOTHING_KNOWN : fetched.validators
-      const options = optionsAt(imported.ownMark ?? mark)
-      return { kind: 'imported', options, validators, imported }
-    } catch (thrown) {
-      signal.throwIfAborted()
-      if (!(thrown instanceof FetchFailure || thrown instanceof CommandError)) throw thrown
-      // The name of the feed is shown beside the error.
-      const error = inFeedLine(messageOf(thrown))
-        .replaceAll(`${feed.shown}: `, '')
-        .replaceAll(feed.source, feed.shown)
-      const retryAfterMs = thrown instanceof FetchFailure ? thrown.retryAfterMs : null
-      return { kind: 'failed', error, retryAfterMs }
-    }
+  ): Promise<Partial<FeedState>> {
+    // If the list cannot be read, the import says why, or replaces it.
+    const readList = () => Promise.try(context.readList).catch(() => ({ isEmpty: true, mark: '' }))
+    const { geoip, providerService } = settings
+    const optionsWith = (mark: string): string =>
+      `${importOptionsOf(feed)} ${providerService} ${geoip.join(' ')} ${mark}`
+    const { isEmpty, mark } = await readList()
+    const known = !isEmpty && before.options === optionsWith(mark) ? before.validators : null
+    const fetched = await fetchSlot(() =>
+      within(FETCH_MS_MAX, '60 s', signal, each => fetchFeed(feed, known, context, each)),
+    )
+    if (fetched === null) return {}
+    const { fd, sent, validators } = fetched
+    const task = { feed, sent, rowsBefore: before.rows }
+    const { messages, ...imported } = await importSlot(() =>
+      within(IMPORT_MS_MAX, '5 minutes to import', signal, each => importFeed(task, fd, each)),
+    ).finally(() => fd !== null && closeSync(fd))
+    onMessages(messages)
+    // Replacing the list gives it a new mark, so that other feeds are imported again, but not this one.
+    const options = optionsWith(feed.replaces ? (await readList()).mark : mark)
+    return { ...imported, validators, options }
   }
 
   async function attempt(
@@ -167,8 +130,24 @@ export function createAttempts(context: AttemptContext) {
   ): Promise<FeedState> {
     const store = await openStore()
     const before = (await store.find(feed.id)) ?? newState(feed.shown, clock())
-    const outcome = await fetchAndImport(feed, before, signal, onMessages)
-    const after = stateAfter(before, outcome, feed, clock(), random())
+    const state = { ...before, source: feed.shown, attempts: before.attempts + 1 }
+    let after: FeedState
+    try {
+      const changes = await fetchAndImport(feed, before, signal, onMessages)
+      const success = { lastSuccessAt: clock(), error: '', failures: 0 }
+      after = { ...state, ...changes, ...success, nextTryAt: clock() + feed.everyMs }
+    } catch (thrown) {
+      signal.throwIfAborted()
+      if (!(thrown instanceof CommandError)) throw thrown
+      // The name of the feed is shown beside the error.
+      const error = inFeedLine(messageOf(thrown))
+        .replaceAll(`${feed.shown}: `, '')
+        .replaceAll(feed.source, feed.shown)
+      const failures = before.failures + 1
+      const retryAfterMs = thrown instanceof FetchFailure ? thrown.retryAfterMs : null
+      const delay = delayAfterFailure(feed.everyMs, failures, retryAfterMs, random())
+      after = { ...state, error, failures, nextTryAt: clock() + delay }
+    }
     await store.save(feed.id, after)
     return after
   }
@@ -176,7 +155,7 @@ export function createAttempts(context: AttemptContext) {
   return {
     isRunning: (id: string): boolean => running.has(id),
 
-    /** Makes an attempt, after one at the same feed has ended. @throws the reason of `signal` once that is aborted. */
+    /** Makes an attempt once the current one at this feed has ended. @throws the reason of `signal` if it is aborted. */
     async run(
       feed: Feed,
       signal: AbortSignal,

@@ -1,6 +1,6 @@
 /**
- * Feeds marked `check`: their rows are candidates of the checker, and enter the list once they were found to work.
- * The import process of such a feed prints its rows as lines for the checker, and stores nothing.
+ * Feeds marked `check`. Their rows are candidates of the checker, which adds the working ones to the list. The
+ * import process of such a feed stores nothing: it prints the rows for the checker.
  */
 import type { ProcessSettings } from '../config/subprocess.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -9,18 +9,18 @@ import type { Address, IncomingProxy, ProxyType } from '../proxies/proxy.ts'
 import type { ImportTx } from '../proxies/store.ts'
 import type { AttemptContext } from './attempt.ts'
 import type { Feed } from './feed.ts'
-import { importInProcess } from './import-feed.ts'
+import { importFeedInChild } from './import-feed.ts'
 
-/** The part of a row that the checker does not measure itself. */
+/** The members of a row that the checker uses. */
 export type CandidateRow = Address & {
-  /** `null` if the row does not say. */
+  /** `null` if unknown. */
   type: ProxyType | null
   works: number | null
-  /** Unix seconds: of the check that the row reports, or of the import. */
+  /** Unix seconds of the check that the row reports; without one, the time of the import. */
   checkedAt: number
 }
 
-/** `isTyped`: the operator gave the type of all rows. */
+/** `isTyped`: the operator gave a type for all rows. */
 export const candidateOf = (
   { ip, port, type, isTypeAssumed, works, checkedAt }: IncomingProxy,
   isTyped: boolean,
@@ -29,10 +29,10 @@ export const candidateOf = (
   type: isTypeAssumed && !isTyped ? null : type,
 })
 
-/** Rows of a line: the checker stores them in some milliseconds. */
+/** Rows in a line. The checker stores them in a few milliseconds. */
 const LINE_ROWS = 500
 
-/** An import that writes the rows of a feed as lines of JSON. */
+/** An import that writes the rows of a feed as lines of JSON, instead of storing them. */
 export function candidateImport(feed: Feed, write: (line: string) => Promise<void>): ImportTx {
   const rows: CandidateRow[] = []
   async function flush(): Promise<void> {
@@ -54,18 +54,19 @@ export function candidateImport(feed: Feed, write: (line: string) => Promise<voi
 }
 
 /**
- * The part of an `AttemptContext` that gives the rows of such feeds to `take`. The first attempt at a feed reads all rows, because the checker may have forgotten them.
+ * The part of an `AttemptContext` that passes the rows of such feeds to `take`. The first attempt of a process imports
+ * a feed even if it is unchanged, because the checker may have removed its rows.
  */
 export function candidateAttempts(
   take: (rows: readonly CandidateRow[]) => Awaitable<unknown>,
   settings: ProcessSettings,
   program?: readonly string[],
-): Pick<AttemptContext, 'readList' | 'runImport' | 'settings'> {
+): Pick<AttemptContext, 'readList' | 'importFeed' | 'settings'> {
   const mark = crypto.randomUUID() // no state has it yet
   return {
     settings,
     readList: () => ({ isEmpty: false, mark }),
-    runImport(task, fd, signal) {
+    importFeed(task, fd, signal) {
       const failed = new AbortController()
       const onLine = async (line: string): Promise<void> => {
         if (failed.signal.aborted) return
@@ -77,7 +78,7 @@ export function candidateAttempts(
         }
       }
       const either = AbortSignal.any([signal, failed.signal])
-      return importInProcess({ ...task, settings }, fd, either, { onLine, program })
+      return importFeedInChild({ ...task, settings }, fd, either, { onLine, program })
     },
   }
 }

@@ -1,8 +1,7 @@
 /**
- * A feed (contract G1): a source that the server imports on a schedule, written as one line with options.
- * Parses and writes such lines, parses header files, and masks the secrets of a source. Pure.
+ * A feed (contract G1): a source that the server imports on a schedule, written as one line with options. Parses and
+ * writes such lines, parses header files, and masks the secrets of a source. Pure.
  */
-
 import { FORMATS, type Format } from '../import/formats.ts'
 import { CommandError } from '../lib/errors.ts'
 import { parsePairs } from '../lib/query-string.ts'
@@ -10,26 +9,26 @@ import { DAY_MS, formatDuration, parseDurationWithin, SECOND_MS } from '../lib/t
 import { type ProxyType, TYPES } from '../proxies/proxy.ts'
 
 export type Feed = {
-  /** Identifies the source among the feeds of a data directory; holds no secret. */
+  /** A hash of the source. */
   id: string
-  /** As given: a URL, or the path of a file or of a directory. May hold secrets. */
+  /** A URL, or the path of a file or directory, as given. May hold secrets. */
   source: string
   /** The source with its secrets masked. */
   shown: string
   kind: 'url' | 'path'
   type: ProxyType | undefined
   format: Format | 'auto'
-  /** The unit of `ping` where the source names none. */
+  /** The unit of pings without a unit. */
   pingUnit: (typeof PING_UNITS)[number] | undefined
-  /** Fields by column or member of the source: pairs, because a feed is sent to a process as JSON. */
+  /** A list of pairs instead of a `Map`, because a feed is sent to a child process as JSON. */
   mapping: readonly (readonly [column: string, field: string])[]
   everyMs: number
-  /** Whether an import removes the rows that the feed no longer has. */
+  /** Whether an import removes rows that are not in the feed. */
   replaces: boolean
-  /** Whether `proxylist check` fetches it and adds the rows that work. */
+  /** Whether `proxylist check` fetches it, and adds the proxies that work. */
   isForChecker: boolean
   headersFile: string | null
-  /** Where it is set up: by `--feed`, or in the feeds file, which the console edits. */
+  /** It is named by `--feed`, or in the feeds file, which the console edits. */
   from: 'option' | 'file'
   isPaused: boolean
 }
@@ -70,20 +69,24 @@ const WORDS: { [word: string]: Partial<Options> } = {
   paused: { isPaused: true },
 }
 
-/** The options with a value. A parser returns the options that it sets, or the values that it accepts. */
-const OPTIONS: { [name: string]: (value: string) => Partial<Options> | string } = {
-  type(value) {
-    const type = TYPES.find(known => known === value.toLowerCase())
-    return type ? { type } : TYPES.join(', ')
-  },
-  format(value) {
-    const format = FORMATS.find(known => known === value.toLowerCase())
-    return format ? { format } : FORMATS.join(', ')
-  },
-  'ping-unit'(value) {
-    const pingUnit = PING_UNITS.find(known => known === value.toLowerCase())
-    return pingUnit ? { pingUnit } : PING_UNITS.join(' or ')
-  },
+type ParseOption = (value: string) => Partial<Options> | string
+
+/** Parses a value that must be one of `accepted`, in upper or lower case. */
+const oneOf =
+  <T extends string>(
+    accepted: readonly T[],
+    toOptions: (value: T) => Partial<Options>,
+  ): ParseOption =>
+  value => {
+    const found = accepted.find(each => each === value.toLowerCase())
+    return found ? toOptions(found) : accepted.join(', ')
+  }
+
+/** Parsers of options with a value. Each returns options, or, for a wrong value, the values that it accepts. */
+const OPTIONS: { [name: string]: ParseOption } = {
+  type: oneOf(TYPES, type => ({ type })),
+  format: oneOf(FORMATS, format => ({ format })),
+  'ping-unit': oneOf(PING_UNITS, pingUnit => ({ pingUnit })),
   map(value) {
     const mapping = value === '' ? null : parsePairs(value)
     return mapping ? { mapping: [...mapping] } : 'COLUMN=FIELD, or COLUMN=- to ignore it'
@@ -139,8 +142,8 @@ function toFeed(
 }
 
 /**
- * The feeds in the text of `--feed` or its variable: words separated by white space; an option
- * belongs to the source before it. @throws CommandError (usage) saying what is accepted.
+ * The feeds in the text of `--feed` or its environment variable. Words are separated by white space, and an option
+ * belongs to the source before it. @throws CommandError (usage)
  */
 export function parseFeeds(
   text: string,
@@ -152,15 +155,13 @@ export function parseFeeds(
   if (text.split('\n').some(hasOpenQuote)) wrong(where, 'has a double quote that is not closed')
   const groups: string[][] = []
   for (const word of wordsOf(text)) {
-    if (word.length > 8192)
-      wrong(where, 'has a word of more than 8192 characters: is it a feeds file?')
     if (!isOption(word)) groups.push([word])
     else (groups.at(-1) ?? wrong(where, `begins with an option; a feed is ${FEED_LINE}`)).push(word)
   }
   return groups.map(words => toFeed(words, everyMs, where, from))
 }
 
-/** The feeds of a feeds file: one a line, `#` starts a comment after white space or at the start. */
+/** The feeds of a feeds file, one a line. `#` starts a comment at the start of a line or after white space. */
 export function parseFeedsFile(text: string, everyMs: number, file: string): Feed[] {
   return text.split(/\r?\n/).flatMap((line, i) => {
     const where = `${file}:${i + 1}`
@@ -171,7 +172,7 @@ export function parseFeedsFile(text: string, everyMs: number, file: string): Fee
   })
 }
 
-/** Options by name, as in a line; `true` is a word without a value, `''` leaves the option out. */
+/** Options by their names in a line. `true` is an option without a value; `''` and `false` are left out. */
 export type FeedOptions = { readonly [name: string]: string | boolean }
 
 export const optionsOf = (feed: Feed): FeedOptions => ({
@@ -194,7 +195,7 @@ const textOf = (options: FeedOptions): string =>
     .map(([name, value]) => (value === true ? name : `${name}=${quoted(`${value}`)}`))
     .join(' ')
 
-/** A line of the feeds file. @throws CommandError (usage) saying what is accepted. */
+/** A line of the feeds file. @throws CommandError (usage) */
 export function lineOf(source: string, options: FeedOptions): string {
   const line = `${quoted(source)} ${textOf(options)}`.trim()
   if ([source, ...Object.entries(options).flat()].some(text => /["\p{Cc}]/u.test(`${text}`))) {
@@ -209,20 +210,20 @@ export function lineOf(source: string, options: FeedOptions): string {
   return line
 }
 
-/** The options that change what an import makes of the rows. */
+/** The options that change the result of an import, as text. */
 export function importOptionsOf(feed: Feed): string {
   const { every, headers, paused, ...options } = optionsOf(feed)
   return textOf(options)
 }
 
-/** A message of an import, with its flags named as options of the feed's line. */
+/** A message of an import. Names options of the feed's line instead of flags of the command line. */
 export const inFeedLine = (sentence: string): string =>
   sentence.replace(
     /--(type|ping-unit|map)(?: ([A-Z]+=[\w-]+|\w+))?/g,
     (_, name: string, value = '') => `${name}=${value} in the feed's line`,
   )
 
-/** @throws CommandError (usage) when a source is named twice, or one of several says `replace`. */
+/** @throws CommandError (usage) if a source is named twice, or one of several feeds has the option `replace`. */
 export function refuseConflicts(feeds: readonly Feed[]): void {
   const twice = feeds.find((feed, i) => feeds.findIndex(({ id }) => id === feed.id) !== i)
   if (twice) throw new CommandError(`the feed ${twice.shown} is named twice`, 2)
@@ -239,11 +240,11 @@ export function refuseConflicts(feeds: readonly Feed[]): void {
 const OWN_HEADERS =
   /^(?:accept-encoding|connection|content-length|host|if-modified-since|if-none-match|transfer-encoding)$/i
 
-/** The headers of a header file: `Name: value` a line, `#` at its start for a comment. */
+/** The headers of a header file: one `Name: value` a line; `#` at the start of a line makes it a comment. */
 export function parseHeaders(text: string, file: string): [name: string, value: string][] {
   return text.split(/\r?\n/).flatMap((line, i): [string, string][] => {
     if (/^\s*(?:#|$)/.test(line)) return []
-    // The line is not repeated: it may hold a secret.
+    // Messages do not quote the line: it may hold a secret.
     const [, name = '', value = ''] =
       /^([!#$%&'*+.^`|~\w-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*$/.exec(line) ?? []
     if (name === '') wrong(`${file}:${i + 1}`, 'must be a header such as Authorization: Bearer KEY')
@@ -254,31 +255,28 @@ export function parseHeaders(text: string, file: string): [name: string, value: 
 
 const HIDDEN = '***'
 
-/** A part of a path that looks like a token: long, with letters and digits. */
+/** A part of a path that may be a token: long, with letters and digits. */
 const TOKEN = /^(?=.*\d)(?=.*[a-z])[\w-]{20,}$/i
-/** Words and dates joined by dashes, as names of lists are. */
+/** A name of a list, such as `http-proxies-2026-11-27`: words and dates joined by dashes. */
 const NAME = /^(?:[a-z]{1,15}|\d{1,8})(?:[-_](?:[a-z]{1,15}\d{0,2}|\d{1,8}))*$/i
 
 const maskTokens = (text: string): string =>
   text.replace(/[\w-]{20,}/g, part => (TOKEN.test(part) && !NAME.test(part) ? HIDDEN : part))
 
-/** Parameters whose values may be secrets, however they look. */
+/** Names of parameters that may hold secrets of any form. */
 const SECRET_NAME =
   /key|token|secret|pass|pwd|auth|sig|user|login|mail|session|cred|account|licen[cs]e|hash|jwt|bearer|order|^(?:id|uid|sid|k|u|p|pw|pin|api)$/i
-/** Short words and numbers, as choices are: `socks5`, `de,fr`, `last_checked`, `3600`. */
+/** Values that are no secrets: short words and numbers, such as `socks5`, `de,fr`, `last_checked` and `3600`. */
 const CHOICE =
   /^(?=.{1,40}$)(?:[a-z]{1,15}\d{0,2}|\d{1,6})(?:[-_.,](?:[a-z]{1,15}\d{0,2}|\d{1,6}))*$/i
 
-/** A parameter of a query; its value is hidden if it may be a secret. */
+/** A parameter of a query, without its value if that may be a secret. */
 const maskParameter = ([name, value]: [name: string, value: string]): string => {
   const isShown = CHOICE.test(value) && !SECRET_NAME.test(name)
   return `${encodeURIComponent(maskTokens(name))}=${isShown ? value : HIDDEN}`
 }
 
-/**
- * Masks a source. Of a URL it hides user, password, fragment, and the parts of path and query that may be
- * secrets. It leaves a path as it is.
- */
+/** Hides user, password, fragment, and possible secrets in the path and query of a URL. Does not change a path. */
 export function maskSource(source: string): string {
   if (!isUrl(source)) return source
   const url = URL.parse(source)

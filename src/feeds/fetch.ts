@@ -1,9 +1,7 @@
 /**
- * Fetches the source of a feed, unless it is unchanged since the last import. A URL is requested conditionally,
- * with limits on bytes and redirects, and its body goes to a temporary file as it comes: the import decompresses
- * it. Files and directories stay where they are.
+ * Fetches the source of a feed, unless it is unchanged since the last import. The body of a URL is stored in a
+ * temporary file, still compressed. Files and directories are not copied: the import reads them in place.
  */
-
 import { lookup } from 'node:dns/promises'
 import { closeSync, type Stats, writeFileSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
@@ -23,14 +21,14 @@ import { SECOND_MS } from '../lib/time.ts'
 import { type Feed, parseHeaders } from './feed.ts'
 import type { Validators } from './store.ts'
 
-/** The most bytes of a source, both as it is sent and decompressed (contract G1). */
+/** The most bytes of a source, compressed and decompressed (contract G1). */
 export const BYTES_MAX = 2 ** 30
 const FILES_MAX = 10_000
 const SLICE_BYTES = 128 * 1024
 const REDIRECTS_MAX = 5
 
-/** Why a fetch failed, without secrets. `retryAfterMs` is from the header `Retry-After`. */
-export class FetchFailure extends Error {
+/** The fetch failed. The message holds no secrets. `retryAfterMs` is from the header `Retry-After`. */
+export class FetchFailure extends CommandError {
   readonly retryAfterMs: number | null
   constructor(message: string, retryAfterMs: number | null = null) {
     super(message)
@@ -51,46 +49,29 @@ export type FetchContext = {
 export type Fetched = {
   /** An open file with the body of a URL, which the caller closes; `null` for a path. */
   fd: number | null
-  /** When a URL was sent, and whether its host is on the internet. */
+  /** The time of the response, and whether its server is on the internet. */
   sent: { atMs: number; isPublic: boolean }
   validators: Validators
 }
 
-/** Compressions that an import recognises by content. */
-const ENCODINGS = ['gzip', 'zstd']
-
-const FAILURES: { [code: string]: string } = {
-  ConnectionRefused: 'refuses connections',
+/** Sentences for the usual errors of `fetch`. Other errors are shown by their code, such as `CERT_HAS_EXPIRED`. */
+const FAILURES: { readonly [code: string]: string } = {
   ECONNREFUSED: 'refuses connections',
-  ConnectionClosed: 'broke off the answer',
-  ECONNRESET: 'broke off the answer',
-  FailedToOpenSocket: 'cannot be reached',
-  ENETUNREACH: 'cannot be reached: there is no way to its address',
-  EHOSTUNREACH: 'cannot be reached: there is no way to its address',
-  ENOTFOUND: 'cannot be reached: its name is not known',
-  EAI_AGAIN: 'cannot be reached: no server of names answers (does DNS work?)',
-  EPROTO: 'does not speak TLS at this port: is it an http:// URL?',
-  ...Object.fromEntries(
-    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE']
-      .concat('UNABLE_TO_GET_ISSUER_CERT', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY')
-      .map(code => [code, 'has a certificate of an authority that this system does not know']),
-  ),
-  CERT_HAS_EXPIRED: 'has a certificate that is expired',
-  CERT_NOT_YET_VALID: 'has a certificate that is not valid yet: is the clock right?',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'has a certificate of another name',
+  ECONNRESET: 'closed the connection early',
+  ENOTFOUND: 'cannot be reached: the host name is unknown',
+  EAI_AGAIN: 'cannot be reached: no DNS server responds',
 }
 
-/** A failure of `fetch` as a sentence without the URL. */
-function toFailure(error: unknown, signal: AbortSignal): FetchFailure {
-  if (error instanceof FetchFailure) return error
-  if (error instanceof CommandError) return new FetchFailure(error.message) // of a header file
+/** An error of `fetch` as a sentence without the URL: its message could hold the URL, so only its code is used. */
+function toFailure(error: unknown, signal: AbortSignal): CommandError {
+  if (error instanceof CommandError) return error
   if (signal.aborted) return new FetchFailure(reasonOf(signal.reason))
   const code = codeOf(error)
-  const reason = systemReasonOf(error) ?? (code || 'the answer is broken')
+  const reason = systemReasonOf(error) ?? (code || 'the response is malformed')
   return new FetchFailure(FAILURES[code] ?? `cannot be fetched (${reason})`)
 }
 
-/** Headers of a request, those of the operator last. */
+/** The headers of a request. `own` are the headers of the operator. */
 function headersOf(
   userAgent: string,
   known: Validators | null,
@@ -98,13 +79,13 @@ function headersOf(
 ): Headers {
   const headers = new Headers({ accept: '*/*', 'user-agent': userAgent })
   for (const [name, value] of own) headers.set(name, value)
-  headers.set('accept-encoding', ENCODINGS.join(', '))
+  headers.set('accept-encoding', 'gzip, zstd')
   if (known?.etag) headers.set('if-none-match', known.etag)
   if (known?.lastModified) headers.set('if-modified-since', known.lastModified)
   return headers
 }
 
-/** Where a redirect leads; `null` for any other answer. */
+/** The target of a redirect; `null` for other responses. @throws FetchFailure */
 function redirectOf(response: Response, from: URL): URL | null {
   const { status, headers } = response
   if (![301, 302, 303, 307, 308].includes(status)) return null
@@ -112,21 +93,21 @@ function redirectOf(response: Response, from: URL): URL | null {
   if (location === '') throw new FetchFailure(`redirects with status ${status}, but not to a URL`)
   const to = URL.parse(location, from.href)
   if (to !== null && /^https?:$/.test(to.protocol)) return to
-  throw new FetchFailure('redirects to something that is no web page')
+  throw new FetchFailure('redirects to something other than http:// or https://')
 }
 
-/** Resolves a host name to canonical addresses; to none if the name is unknown. */
+/** Resolves a host name to canonical addresses, or to `[]` if the name is unknown. */
 export type Resolve = (hostname: string) => Promise<readonly string[]>
 
-/** The addresses that the system knows, IPv4 first. */
+/** Resolves by the system's resolver, IPv4 addresses first. */
 export async function resolveBySystem(hostname: string): Promise<readonly string[]> {
   const found = await lookup(hostname, { all: true, order: 'ipv4first' }).catch(() => [])
   return found.map(({ address }) => canonicalIp(address) ?? address)
 }
 
 /**
- * A URL and the addresses to connect to; with none, `fetch` resolves the name. Resolving a checked name again
- * could give another address.
+ * A URL, and the addresses to connect to. If there are none, `fetch` resolves the name. The target of a redirect has
+ * addresses: they were checked, and resolving the name again could return other ones.
  */
 type Target = { url: URL; addresses: readonly string[] }
 
@@ -139,18 +120,18 @@ async function targetOf(url: URL, resolve: Resolve): Promise<Target> {
 const isInside = ({ addresses }: Target): boolean =>
   addresses.length > 0 && addresses.every(isInternal)
 
-/** @throws FetchFailure when a redirect gives TLS up, or leads from the internet into this machine or its network. */
+/** @throws FetchFailure for a redirect from https to http, or from the internet into this machine or its network. */
 export function refuseRedirect(from: Target, to: Target): void {
   if (from.url.protocol === 'https:' && to.url.protocol === 'http:') {
     throw new FetchFailure('redirects from https to http')
   }
-  if (to.addresses.length === 0) throw new FetchFailure('redirects to a name that is not known')
+  if (to.addresses.length === 0) throw new FetchFailure('redirects to an unknown host name')
   if (!isInside(from) && to.addresses.some(isInternal)) {
     throw new FetchFailure('redirects to a loopback, private or link-local address')
   }
 }
 
-/** Sends a request to the first address that can be reached. */
+/** Sends a request to the first reachable address. */
 async function request(
   { url, addresses }: Target,
   init: BunFetchRequestInit & { headers: Headers },
@@ -172,6 +153,7 @@ async function request(
   throw failure
 }
 
+/** Requests the URL of a feed, and follows redirects. */
 async function follow(
   feed: Feed,
   known: Validators | null,
@@ -189,7 +171,7 @@ async function follow(
   Object.assign(url, { username: '', password: '', hash: '' })
   let headers = headersOf(userAgent, known, own)
   let target = await orAborted(targetOf(url, resolve), signal)
-  // The operator named it, and HTTP_PROXY needs the name.
+  // A URL of the operator needs no checked addresses, and an HTTP_PROXY of the environment needs the name.
   const isPublic = !isInside(target)
   if (isPublic) target = { url, addresses: [] }
   for (let redirects = 0; ; redirects += 1) {
@@ -206,7 +188,7 @@ async function follow(
     if (redirects === REDIRECTS_MAX) {
       throw new FetchFailure(`redirects more than ${REDIRECTS_MAX} times`)
     }
-    // Only the origin that the operator named gets secrets and validators.
+    // Other origins must not get the secrets of the operator.
     if (to.origin !== target.url.origin) headers = headersOf(userAgent, null, [])
     const next = await orAborted(targetOf(to, resolve), signal)
     refuseRedirect(target, next)
@@ -214,7 +196,7 @@ async function follow(
   }
 }
 
-/** Milliseconds that a `Retry-After` asks for: seconds or an HTTP date; `null` without one. */
+/** The value of `Retry-After` in milliseconds. It is a number of seconds or an HTTP date; `null` if it is neither. */
 export function retryAfterMs(value: string | null, nowMs: number): number | null {
   const text = value?.trim() ?? ''
   if (/^\d{1,15}$/.test(text)) return Number(text) * SECOND_MS
@@ -222,29 +204,24 @@ export function retryAfterMs(value: string | null, nowMs: number): number | null
   return Number.isNaN(atMs) ? null : Math.max(0, atMs - nowMs)
 }
 
-/** @throws FetchFailure unless the status is 200 and the compression is one that was offered. */
-function refuseUnusable({ status, headers }: Response, nowMs: number): void {
-  if (status !== 200) {
-    const wait = retryAfterMs(headers.get('retry-after'), nowMs)
-    const pause = wait === null ? '' : `, and asks to wait ${Math.ceil(wait / SECOND_MS)} s`
-    throw new FetchFailure(`answers with status ${status}${pause}`, wait)
-  }
-  const encoding = (headers.get('content-encoding') ?? 'identity').trim().toLowerCase()
-  if (['', 'identity', ...ENCODINGS].includes(encoding.replace(/^x-/, ''))) return
-  throw new FetchFailure('answers in a compression that was not asked for (gzip and zstd are read)')
+/** @throws FetchFailure unless the status is 200. */
+function requireOk({ status, headers }: Response, nowMs: number): void {
+  if (status === 200) return
+  const wait = retryAfterMs(headers.get('retry-after'), nowMs)
+  const pause = wait === null ? '' : `, and asks to wait ${Math.ceil(wait / SECOND_MS)} s`
+  throw new FetchFailure(`answers with status ${status}${pause}`, wait)
 }
 
 const tooLarge = (bytesMax: number): string => `is larger than ${bytesMax / 2 ** 20} MiB`
 
-/** Writes the body to an open file; returns its digest. */
-async function save(response: Response, fd: number, bytesMax: number): Promise<string> {
+/** Writes the body to an open file. Returns its digest. */
+async function save({ body }: Response, fd: number, bytesMax: number): Promise<string> {
   const hasher = new Bun.CryptoHasher('sha256')
-  const { headers, body } = response
   let bytes = 0
   for await (const chunk of body ?? []) {
     bytes += chunk.length
     if (bytes > bytesMax) throw new FetchFailure(tooLarge(bytesMax))
-    // Between slices, the server answers requests: a chunk may have megabytes.
+    // A chunk may have megabytes: the server handles requests between slices.
     for (let at = 0; at < chunk.length; at += SLICE_BYTES) {
       const slice = chunk.subarray(at, at + SLICE_BYTES)
       hasher.update(slice)
@@ -252,25 +229,18 @@ async function save(response: Response, fd: number, bytesMax: number): Promise<s
       await nextTurn()
     }
   }
-  const announced = headers.get('content-length')
-  if (announced !== null && !headers.has('transfer-encoding') && Number(announced) !== bytes) {
-    throw new FetchFailure(`broke off after ${bytes} of ${announced} bytes`)
-  }
   return hasher.digest('hex')
 }
 
-/** An entry that is gone: a broken link, or a file that was removed meanwhile. */
+/** `null` for a broken link, and for a file that was removed in the meantime. */
 function nullIfMissing(error: unknown): null {
   if (['ENOENT', 'ELOOP'].includes(codeOf(error))) return null
   throw error
 }
 
-/** Why an entry of a directory is skipped. */
-export const notRegular = (file: string): string => `${file} is not a regular file, and is skipped`
-
 /**
- * The files of a path: the file itself, or the files of the directory by name, without hidden ones. `skipped` are
- * other entries, such as named pipes. @throws Error
+ * The files of a path: the file itself, or the files of a directory by name, except hidden files. `skipped` are its
+ * other entries, such as named pipes, but not folders. @throws Error
  */
 export async function filesOf(path: string) {
   const itself = await stat(path)
@@ -293,7 +263,7 @@ export async function filesOf(path: string) {
   return { files, skipped }
 }
 
-/** Examines a path. Names, sizes and times of change show whether it is unchanged. */
+/** Looks for changes in the names, sizes and modification times of the files of a path. */
 async function fetchPath(
   { source }: Feed,
   known: Validators | null,
@@ -321,7 +291,7 @@ async function fetchPath(
   }
 }
 
-/** The headers of a header file. @throws CommandError when it cannot be read, or is none. */
+/** The headers in a header file. @throws CommandError */
 export const readHeaders = async (file: string): Promise<[name: string, value: string][]> =>
   parseHeaders(String(await readNamed(file, `the header file ${file}`)), file)
 
@@ -340,30 +310,27 @@ async function fetchUrl(
     const { headers, status } = response
     if (status === 304 && (known?.etag || known?.lastModified)) return null
     const nowMs = clock()
-    refuseUnusable(response, nowMs)
+    requireOk(response, nowMs)
     fd = openUnnamed(dir)
     const digest = await save(response, fd, bytesMax)
     if (digest === known?.digest) return null
     const etag = headers.get('etag') ?? ''
-    const said = headers.get('last-modified') ?? ''
-    // A file may change twice within the second of its Last-Modified.
+    const lastModified = headers.get('last-modified') ?? ''
     const atMs = Date.parse(headers.get('date') ?? '') || nowMs
-    const isOver = !(atMs - Date.parse(said) < SECOND_MS)
-    const validators = { etag, lastModified: isOver ? said : '', digest }
-    const fetched = { fd, sent: { atMs, isPublic }, validators }
+    const fetched = { fd, sent: { atMs, isPublic }, validators: { etag, lastModified, digest } }
     fd = null // the caller closes it
     return fetched
   } catch (error) {
     throw toFailure(error, outer)
   } finally {
     if (fd !== null) closeSync(fd)
-    controller.abort() // the rest of a body
+    controller.abort() // ends the download of a body that is not needed
   }
 }
 
 /**
- * Fetches the source of a feed; `null` if it is unchanged. `known` are the validators of the last import, `null` to
- * import in any case. @throws FetchFailure.
+ * Fetches the source of a feed. Returns `null` if it still has the validators `known`; without them, it fetches in
+ * any case. @throws FetchFailure
  */
 export const fetchFeed = (
   feed: Feed,

@@ -1,4 +1,4 @@
-/** When feeds are fetched: each at once, then at its interval. Reports what an operator should know. */
+/** Fetches each feed at once, then at its interval, and reports changes to the operator. */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, type SetTimer, timerLater, withTimeout } from '../lib/clock.ts'
 import { messageOf, untilAborted } from '../lib/errors.ts'
@@ -9,7 +9,7 @@ import type { Feed } from './feed.ts'
 import type { CurrentFeeds } from './feeds-file.ts'
 import type { FeedState } from './store.ts'
 
-/** A sentence about a first result, a new failure, the end of failures, or newly rejected rows. */
+/** A sentence about a first result, a new failure, the end of failures, or the first rejected rows. */
 function reportOf(
   { shown }: Feed,
   before: FeedState | null,
@@ -28,7 +28,7 @@ function reportOf(
   return isNew ? `feed ${shown}: ${rows}` : null
 }
 
-type ScheduleOptions = {
+type Schedule = {
   attempts: Pick<Attempts, 'run'>
   clock: Clock
   say: (sentence: string) => void
@@ -36,7 +36,7 @@ type ScheduleOptions = {
 }
 
 /** Fetches one feed until it is stopped. */
-function scheduleFeed(feed: Feed, { attempts, clock, say, later = timerLater }: ScheduleOptions) {
+function scheduleFeed(feed: Feed, { attempts, clock, say, later = timerLater }: Schedule) {
   const controller = new AbortController()
   const { signal } = controller
   const stopped = untilAborted(signal)
@@ -66,22 +66,19 @@ function scheduleFeed(feed: Feed, { attempts, clock, say, later = timerLater }: 
   return { feed, stop: () => controller.abort() }
 }
 
-/** Fetches feeds until `stop`. `change` takes the new feeds, and ends attempts at those that are gone or changed. */
-export function scheduleFeeds(options: ScheduleOptions) {
+/** Fetches feeds until it is stopped. */
+export function scheduleFeeds(options: Schedule) {
   const jobs = new Map<string, ReturnType<typeof scheduleFeed>>()
   return {
+    /** Sets the feeds. Ends the attempts at feeds that are removed or changed. */
     change(feeds: readonly Feed[]): void {
-      const ids = new Set(feeds.map(({ id }) => id))
-      for (const [id, { stop }] of jobs) {
-        if (ids.has(id)) continue
-        stop()
+      for (const [id, job] of jobs) {
+        if (feeds.some(feed => Bun.deepEquals(feed, job.feed))) continue
+        job.stop()
         jobs.delete(id)
       }
       for (const feed of feeds) {
-        const job = jobs.get(feed.id)
-        if (job !== undefined && Bun.deepEquals(job.feed, feed)) continue
-        job?.stop()
-        jobs.set(feed.id, scheduleFeed(feed, options))
+        if (!jobs.has(feed.id)) jobs.set(feed.id, scheduleFeed(feed, options))
       }
     },
     stop(): void {
@@ -90,19 +87,19 @@ export function scheduleFeeds(options: ScheduleOptions) {
   }
 }
 
-type FeedJob = ScheduleOptions & {
+type FeedJob = Schedule & {
   feeds: CurrentFeeds
   isOurs: (feed: Feed) => boolean
-  /** Is called with all feeds that are not paused, at first and after a change. */
+  /** Is called with all feeds that are not paused, now and after each change. */
   keep: (all: readonly Feed[]) => Awaitable<void>
 }
 
-/** Fetches those of the current feeds that are ours, as they change. */
+/** Fetches the current feeds for which `isOurs` is true, also after changes of the feeds file. */
 export async function fetchFeeds({ feeds, isOurs, keep, ...options }: FeedJob) {
   const schedule = scheduleFeeds(options)
   const change = async (all: readonly Feed[]): Promise<void> => {
     const active = all.filter(({ isPaused }) => !isPaused)
-    schedule.change(active.filter(isOurs)) // first, as it ends attempts, which save states
+    schedule.change(active.filter(isOurs)) // first, because it ends attempts, which save states
     await keep(active)
   }
   try {

@@ -1,24 +1,23 @@
-/** The state of a feed after its last attempt, and the port of the store that keeps it. */
-
+/** The state of a feed after its last attempt, and the port of its store. */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { formatInstantOrNull, HOUR_MS } from '../lib/time.ts'
 
-/** Identify the content that was imported last; `''` is unknown. */
+/** Identify the content of the last import. `''` is unknown. */
 export type Validators = { etag: string; lastModified: string; digest: string }
 
-/** The state of a feed. Instants are Unix milliseconds. */
+/** Instants are Unix milliseconds. */
 export type FeedState = {
   /** The source with its secrets masked. */
   source: string
-  /** When it was last fetched without an error, changed or not. */
+  /** The last attempt without an error, whether the source had changed or not. */
   lastSuccessAt: number | null
-  /** Usable rows at the last import; with `replace`, the rows of the list after it. */
+  /** Usable rows of the last import; with `replace`, the rows of the list after it. */
   rows: number | null
-  /** Rows that were rejected or skipped at the last import. */
+  /** Rejected and skipped rows of the last import. */
   rejected: number
-  /** Why rows are missing, in one sentence; `''` when none is. */
+  /** Why rows are missing, in one sentence; `''` if none are. */
   missing: string
-  /** Why the last attempt failed, `''` when it did not. */
+  /** Why the last attempt failed; `''` if it succeeded. */
   error: string
   /** Failures in a row. */
   failures: number
@@ -26,14 +25,11 @@ export type FeedState = {
   /** The number of attempts, for metrics. */
   attempts: number
   validators: Validators
-  /** Everything else that the last import depended on, as a text; `''` is unknown. */
+  /** Options, settings and the mark of the list at the last import. Another text is a reason to import again. */
   options: string
 }
 
-/** With these, the next attempt imports the source even if it is unchanged. */
-export const NOTHING_KNOWN: Validators = { etag: '', lastModified: '', digest: '' }
-
-/** The state of a feed that was never fetched. */
+/** The state of a new feed. */
 export const newState = (source: string, nextTryAt: number): FeedState => ({
   source,
   lastSuccessAt: null,
@@ -44,18 +40,18 @@ export const newState = (source: string, nextTryAt: number): FeedState => ({
   failures: 0,
   nextTryAt,
   attempts: 0,
-  validators: NOTHING_KNOWN,
+  validators: { etag: '', lastModified: '', digest: '' },
   options: '',
 })
 
-/** A state from its JSON; missing members are as in a new state. */
+/** Parses the JSON of a state. Missing members are as in a new state. */
 export const readState = (json: string): FeedState => ({ ...newState('', 0), ...JSON.parse(json) })
 
-/** Why the last attempt at a feed failed. */
+/** A sentence on the failure of the last attempt. */
 export const describeFailure = ({ source, error }: Pick<FeedState, 'source' | 'error'>): string =>
   `feed ${source}: ${error}`
 
-/** Whether the feed has been overdue for an hour: no server fetches it any more. */
+/** Whether the feed has been overdue for an hour: then no server fetches it. */
 export const isForgotten = ({ nextTryAt }: Pick<FeedState, 'nextTryAt'>, nowMs: number): boolean =>
   nowMs - nextTryAt > HOUR_MS
 
@@ -63,13 +59,13 @@ export type FeedKey = { id: string; shown: string }
 
 export type StoredFeed = FeedState & { id: string }
 
-/** The states of the feeds of a data directory, or of a database that machines share. */
+/** The states of the feeds of a data directory or a shared database. */
 export interface FeedStore {
   find(id: string): Awaitable<FeedState | null>
-  /** In the order of their sources. */
+  /** Sorted by source. */
   list(): Awaitable<StoredFeed[]>
   save(id: string, state: FeedState): Awaitable<void>
-  /** Adds states of new feeds, due now, and removes the states of all feeds that are not given. */
+  /** Adds states for new feeds, due now, and removes the states of all other feeds. */
   keepOnly(feeds: readonly FeedKey[], nowMs: number): Awaitable<void>
 }
 

@@ -90,7 +90,7 @@ describe('a line of a feed that is wrong', () => {
     ['type=http', '--feed: begins with an option; a feed is SOURCE [type=socks5]'],
     ['/a type=ftp', '--feed: type must be http, https, socks4, socks5'],
     ['/a format=xml', '--feed: format must be txt, csv, json, ndjson'],
-    ['/a ping-unit=min', '--feed: ping-unit must be s or ms'],
+    ['/a ping-unit=min', '--feed: ping-unit must be s, ms'],
     ['/a map=', '--feed: map must be COLUMN=FIELD, or COLUMN=- to ignore it'],
     ['/a map=Where', '--feed: map must be COLUMN=FIELD, or COLUMN=- to ignore it'],
     ['/a every=0s', '--feed: every must be a duration from 1s to 7d, such as 60s'],
@@ -146,8 +146,6 @@ describe('a feeds file', () => {
   test.each([
     ['/a\n/b typ=http', "feeds.conf:2: unknown option 'typ'"],
     ['/a\n"100.csv\n', 'feeds.conf:2: has a double quote that is not closed'],
-    ['x'.repeat(8193), 'feeds.conf:1: has a word of more than 8192 characters'],
-    [`/a ${'x'.repeat(8193)}=`, 'feeds.conf:1: has a word of more than 8192 characters'],
     ['/a /b', 'feeds.conf:1: has more than one feed; each has its own line'],
   ])('names the line that is wrong: %j', (text, says) => {
     expect(thrownBy(() => parseFeedsFile(text, EVERY_MS, 'feeds.conf')).message).toStartWith(says)

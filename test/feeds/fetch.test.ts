@@ -3,8 +3,7 @@
  * they should not: the list then stays as it was, and the state says why.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, afterEach, describe, expect, spyOn, test } from 'bun:test'
-import { once } from 'node:events'
+import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import {
   chmodSync,
   closeSync,
@@ -17,19 +16,17 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { FETCH_MS_MAX, IMPORT_MS_MAX } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
 import { fetchFeed, refuseRedirect, resolveBySystem } from '../../src/feeds/fetch.ts'
-import { importInProcess } from '../../src/feeds/import-feed.ts'
+import { importFeedInChild } from '../../src/feeds/import-feed.ts'
 import type { FeedState } from '../../src/feeds/store.ts'
 import { CommandError } from '../../src/lib/errors.ts'
 import { bytesOf } from '../../src/lib/files.ts'
-import { HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
+import { MINUTE_MS } from '../../src/lib/time.ts'
 import type { ImportTx } from '../../src/proxies/store.ts'
-import { openList } from '../../src/sqlite/stores.ts'
 import { type Answerer, reply, startFeedServer } from '../support/feed-server.ts'
 import { createFetcher, lines } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -94,17 +91,6 @@ describe('a feed from a URL', () => {
     },
   )
 
-  test('is asked for in full while it may have changed in the second of its Last-Modified', async () => {
-    const second = 'Fri, 20 Nov 2026 10:00:00 GMT'
-    const young = { 'Last-Modified': second, Date: second }
-    const { server, fetcher, fetch } = await feedOf(reply(200, young, lines(3)))
-    await fetch()
-    server.answers['/a'] = reply(200, young, lines(4))
-    expect(await fetch()).toMatchObject({ rows: 4 })
-    expect(server.asked[1]?.headers.has('if-modified-since')).toBeFalse()
-    expect(fetcher.rowCount()).toBe(4)
-  })
-
   test('without validators is not imported again while its content is the same', async () => {
     const { server, fetcher, fetch } = await feedOf(reply(200, {}, lines(3)))
     await fetch()
@@ -113,26 +99,6 @@ describe('a feed from a URL', () => {
     server.answers['/a'] = reply(200, {}, lines(4))
     expect(await fetch()).toMatchObject({ rows: 4 })
     expect(fetcher.rowCount()).toBe(4)
-  })
-
-  test('is imported again once the clock is set back: rows without a time were stamped with it', async () => {
-    const { fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, lines(3)))
-    fetcher.pass(2 * HOUR_MS)
-    await fetch()
-    fetcher.pass(-2 * HOUR_MS)
-    await fetch()
-    using list = openList(fetcher.dir)
-    expect(list.proxies.checks(T0)).toEqual({ rows: 3, newest: T0 / 1000, ahead: 0 })
-    expect(await fetch('', fetcher.notImported)).toMatchObject({ rows: 3 })
-  })
-
-  test('is imported again while rows of it lie in the future: the clock may be wrong', async () => {
-    const csv = `ip,type,checked_at\n9.9.9.9:80,http,${T0 / 1000}\n9.9.9.8:80,http,${T0 / 1000 + 7200}\n`
-    const { fetcher, fetch } = await feedOf(reply(200, { ETag: '"v1"' }, csv))
-    expect(await fetch()).toMatchObject({ rows: 1, rejected: 1 })
-    fetcher.pass(2 * HOUR_MS)
-    expect(await fetch()).toMatchObject({ rows: 2, rejected: 0 })
-    expect(await fetch('', fetcher.notImported)).toMatchObject({ rows: 2 })
   })
 })
 
@@ -261,7 +227,7 @@ describe('redirects', () => {
         'redirects to a loopback, private or link-local address',
       )
       expect((await redirected('http://none.example.com/')).error).toBe(
-        'redirects to a name that is not known',
+        'redirects to an unknown host name',
       )
     })
   })
@@ -284,21 +250,8 @@ describe('redirects', () => {
   test.each(['file:///etc/passwd', 'ftp://127.0.0.1/'])('to %p are refused', async location => {
     const { fetch } = await feedOf(to(location))
     const { error } = await fetch()
-    expect(error).toBe('redirects to something that is no web page')
+    expect(error).toBe('redirects to something other than http:// or https://')
   })
-})
-
-test.each([
-  ['EAI_AGAIN', 'cannot be reached: no server of names answers (does DNS work?)'],
-  ['ENETUNREACH', 'cannot be reached: there is no way to its address'],
-  ['EHOSTUNREACH', 'cannot be reached: there is no way to its address'],
-])('a network that fails with %s is described in words', async (code, error) => {
-  const asked = spyOn(globalThis, 'fetch').mockRejectedValue(
-    Object.assign(new Error(`${code}: Was there a typo in the url or port?`), { code }),
-  )
-  const state = await createFetcher().fetch('http://lists.example.com/a')
-  asked.mockRestore()
-  expect(state.error).toBe(error)
 })
 
 /** Sends these bytes and ends. */
@@ -306,7 +259,7 @@ const sent =
   (bytes: string): Answerer =>
   (_, socket) =>
     void socket.end(bytes)
-const BROKEN = /broke off|cannot be fetched/
+const BROKEN = /closed the connection early|cannot be fetched/
 
 /** Feeds that fail, and what their state then says. */
 const FAULTS: { [name: string]: readonly [answer: Answerer, error: string | RegExp] } = {
@@ -326,7 +279,7 @@ const FAULTS: { [name: string]: readonly [answer: Answerer, error: string | RegE
   'bad rows alone': [reply(200, {}, 'ip,type\nx,http\n'), /no row is usable/],
   'less than it announced': [
     sent(`HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nConnection: close\r\n\r\n${lines(3)}`),
-    /broke off/,
+    'closed the connection early',
   ],
   'a chunked answer that breaks off': [
     sent(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n${lines(2)}`),
@@ -345,10 +298,6 @@ const FAULTS: { [name: string]: readonly [answer: Answerer, error: string | RegE
   'zstd that breaks off': [
     reply(200, { 'Content-Encoding': 'zstd' }, zstdCompressSync(lines(300)).subarray(0, 200)),
     /./,
-  ],
-  'a compression that was not asked for': [
-    reply(200, { 'Content-Encoding': 'br' }, 'x'),
-    'answers in a compression that was not asked for (gzip and zstd are read)',
   ],
   'more bytes than are read': [reply(200, {}, 'x'.repeat(2 ** 20 + 1)), 'is larger than 1 MiB'],
   'an endless stream': [
@@ -497,19 +446,6 @@ describe('a server that is slow', () => {
     expect([rowCount(), timers.size]).toEqual([1, 0])
   })
 
-  test.each([
-    ['good', lines(1)],
-    ['bad', '0.0.0.0:1\n'],
-  ])('to import has more %s rows than a list may have: refused', async (_, line) => {
-    const { fetch, dir, rowCount } = createFetcher()
-    await Bun.write(join(dir, 'list.txt'), lines(1) + line.repeat(1_000))
-    const bounded = () => fetch(join(dir, 'list.txt'), { rowsMax: 1_000 })
-    expect((await bounded()).error).toBe('has more than 1,000 rows')
-    expect(rowCount()).toBe(0)
-    await Bun.write(join(dir, 'list.txt'), lines(1) + line.repeat(999))
-    expect(await bounded()).toMatchObject({ error: '' })
-  })
-
   test('to import, whose process hangs, is ended with that process', async () => {
     const [feed] = parseFeeds('/dev/null', MINUTE_MS, '--feed') as [Feed]
     const settings = {
@@ -519,7 +455,7 @@ describe('a server that is slow', () => {
     const task = { feed, sent: { atMs: T0, isPublic: false }, rowsBefore: null, settings }
     const program = ['sh', '-c', 'exec cat']
     const deadline = new AbortController()
-    const ended = importInProcess(task, null, deadline.signal, { program })
+    const ended = importFeedInChild(task, null, deadline.signal, { program })
     deadline.abort(new Error('takes too long'))
     await expect(ended).rejects.toThrow('takes too long')
   })
@@ -538,18 +474,6 @@ describe('a server that is slow', () => {
   test('that refuses connections is named', async () => {
     const { error } = await createFetcher().fetch('http://127.0.0.1:1/a')
     expect(error).toBe('refuses connections')
-  })
-
-  test('of an https:// URL whose port speaks no TLS is named', async () => {
-    const plain = createServer(socket =>
-      socket.on('error', () => {}).once('data', () => socket.end('HTTP/1.1 400 X\r\n\r\n')),
-    )
-    plain.listen(0, '127.0.0.1')
-    await once(plain, 'listening')
-    const { port } = plain.address() as AddressInfo // of a server on TCP
-    const { error } = await createFetcher().fetch(`https://127.0.0.1:${port}/a`)
-    plain.close()
-    expect(error).toBe('does not speak TLS at this port: is it an http:// URL?')
   })
 })
 
@@ -740,7 +664,7 @@ test('attempts at one feed do not overlap, and one import runs at a time', async
   writeFileSync(join(dir, 'list.txt'), lines(1))
   const imports: PromiseWithResolvers<never>[] = []
   const { run } = attemptsWith({
-    runImport() {
+    importFeed() {
       const running = Promise.withResolvers<never>()
       imports.push(running)
       return running.promise

@@ -6,7 +6,7 @@ import type { FeedState } from '../../src/feeds/store.ts'
 import { openGeoip } from '../../src/import/geoip.ts'
 import { importSources } from '../../src/import/import.ts'
 import type { IncomingProxy } from '../../src/proxies/proxy.ts'
-import type { ImportMode, ImportTx, ProxyWriter } from '../../src/proxies/store.ts'
+import type { ImportMode, ImportTx } from '../../src/proxies/store.ts'
 import { openFeeds } from '../../src/sqlite/feeds.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { storesOf } from '../../src/stores.ts'
@@ -30,7 +30,6 @@ export const FEED_STATE: FeedState = {
 }
 
 type Changes = Partial<AttemptContext> & {
-  rowsMax?: number
   geoip?: readonly string[]
   /** Changes an import before it is used. */
   wrap?: (importTx: ImportTx) => ImportTx
@@ -51,7 +50,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
   const stores = storesOf({ data: dir, database: undefined, databaseTimeout: 0 }, clock)
 
   /** Creates attempts as the server has them, except for the process of the import. */
-  function attemptsWith({ rowsMax = 10_000, geoip = [], wrap = tx => tx, ...more }: Changes = {}) {
+  function attemptsWith({ geoip = [], wrap = tx => tx, ...more }: Changes = {}) {
     const settings = { geoip, providerService: 'the service' }
     const context: AttemptContext = {
       ...{ dir, bytesMax, clock, settings, random: () => 0 },
@@ -64,16 +63,14 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
       },
       readList: () =>
         stores.withList(async it => ({ isEmpty: await it.isEmpty(), mark: await it.importMark() })),
-      async runImport(task, fd, signal) {
+      async importFeed(task, fd, signal) {
         const place = await openGeoip(geoip)
-        const how: ImportContext = { place, provider: '', clock, signal, bytesMax, rowsMax }
+        const how: ImportContext = { place, provider: '', clock, signal, bytesMax }
         const { replaces } = task.feed
-        const work = async ({ begin, importMark }: Pick<ProxyWriter, 'begin' | 'importMark'>) => {
-          const importTx = wrap(begin(replaces ? 'replace' : 'feed'))
-          const imported = await importFeed(task, fd, importTx, how)
-          return replaces ? { ...imported, ownMark: await importMark() } : imported
-        }
-        return stores.withList(work, replaces ? { onDamage() {} } : undefined)
+        return stores.withList(
+          ({ begin }) => importFeed(task, fd, wrap(begin(replaces ? 'replace' : 'feed')), how),
+          replaces ? { onDamage() {} } : undefined,
+        )
       },
       ...more,
     }
@@ -111,7 +108,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
         await importTx.commit()
       }),
     /** Fails if something is imported. */
-    notImported: { runImport: () => Promise.reject(new Error('imported again')) },
+    notImported: { importFeed: () => Promise.reject(new Error('imported again')) },
     pass: (ms: number): void => {
       nowMs += ms
     },

@@ -13,7 +13,7 @@ import { BYTES_MAX, resolveBySystem } from '../../feeds/fetch.ts'
 import {
   IMPORT_PROCESS,
   importFeed,
-  importInProcess,
+  importFeedInChild,
   type ProcessTask,
 } from '../../feeds/import-feed.ts'
 import { describeState, type FeedState } from '../../feeds/store.ts'
@@ -21,7 +21,6 @@ import { openGeoip } from '../../import/geoip.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { CommandError, orAborted } from '../../lib/errors.ts'
 import { formatCount } from '../../lib/plural.ts'
-import type { ProxyWriter } from '../../proxies/store.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, printJson, say, table, yieldToServer } from '../command.ts'
 
@@ -60,7 +59,7 @@ export const attemptsWith = (
   ...{ settings, clock, bytesMax: BYTES_MAX, resolve: resolveBySystem },
   dir: storesOf(settings, clock).scratch,
   userAgent: `proxylist/${VERSION}`,
-  runImport: (task, fd, signal) => importInProcess({ ...task, settings }, fd, signal),
+  importFeed: (task, fd, signal) => importFeedInChild({ ...task, settings }, fd, signal),
 })
 
 const fetchCommand = command({
@@ -123,16 +122,13 @@ export const feedImportProcess = command({
     const place = await orAborted(openGeoip(settings.geoip), signal)
     const fd = feed.kind === 'url' ? FILE_DESCRIPTOR : null
     const context = { place, provider: settings.providerService, clock, signal }
-    const importInto = async ({ begin, importMark }: Pick<ProxyWriter, 'begin' | 'importMark'>) => {
-      const importTx = begin(feed.replaces ? 'replace' : 'feed')
-      const imported = await importFeed(task, fd, importTx, context)
-      // Replacing the list makes its mark a new one, so that other feeds are imported again.
-      return feed.replaces ? { ...imported, ownMark: await importMark() } : imported
-    }
     const replacing = feed.replaces ? { onDamage: say } : undefined
     const imported = feed.isForChecker
       ? await importFeed(task, fd, candidateImport(feed, print), context)
-      : await storesOf(settings, clock).withList(importInto, replacing)
+      : await storesOf(settings, clock).withList(
+          ({ begin }) => importFeed(task, fd, begin(feed.replaces ? 'replace' : 'feed'), context),
+          replacing,
+        )
     await print(`${JSON.stringify(imported)}\n`)
   },
 })
