@@ -1,4 +1,4 @@
-/** Addresses anywhere in a text. Pure. */
+/** Finds addresses in a text. Pure. */
 import { ipv4ToNumber } from '../lib/ip.ts'
 import { parsePort } from '../proxies/proxy.ts'
 
@@ -6,10 +6,10 @@ import { parsePort } from '../proxies/proxy.ts'
 const ADDRESS =
   /(?<![\p{L}\p{N}_.]|[\d/]["'])((?:\d{1,3}\.){3}\d{1,3})(?:\s{0,9}:\s{0,9}|["'\s]{0,9}[,;|]["'\s]{0,9}|\s{1,9}port\s{0,3}[:=]?\s{0,9}|\s{1,99})(\d{1,5})(?![\p{L}\p{N}_]|\.\d|["']\d)/giu
 
-/** Where an address stands in a text. */
+/** An address, and its position in the text. */
 export type Found = { ip: string; port: number; start: number; end: number }
 
-/** The addresses of a text, in order. One whose port stands behind white space counts only when it is the first. */
+/** The addresses in a text, in order. An address with white space before its port only counts as the first. */
 export function addressesIn(text: string): Found[] {
   const found: Found[] = []
   for (const match of text.matchAll(ADDRESS)) {

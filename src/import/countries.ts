@@ -1,4 +1,4 @@
-/** Countries as lists write them: two or three letters, or a name in English or Russian (contract D3a). */
+/** Reads countries as lists write them: two or three letters, or a name in English or Russian (contract D3a). */
 
 /** Codes in ISO 3166-1 alpha-2, each followed by its alpha-3 code. */
 const CODES = `
@@ -21,13 +21,13 @@ const CODES = `
   .trim()
   .split(/\s+/)
 
-/** Codes that lists use and ISO 3166-1 does not assign; `''` stands for no country in particular. */
+/** Codes in use that ISO 3166-1 does not assign. `''` means an unknown country. */
 const OTHER_CODES: { readonly [code: string]: string } = {
   ...{ UK: 'GB', EL: 'GR', ZZ: '', XX: '', EU: '', AP: '', UN: '', EZ: '' },
   ...{ A1: '', A2: '', O1: '', T1: '' },
 }
 
-/** Names in everyday use that CLDR does not have, behind the code of their country. */
+/** Everyday names that are missing in CLDR, after the code of their country. */
 const EVERYDAY = `AE Emirates|UAE|Объединенные Арабские Эмираты; BA Bosnia and Herzegovina; BN Brunei Darussalam;
   CD Democratic Republic of the Congo|DR Congo|Congo, The Democratic Republic of the|Congo Kinshasa;
   CG Congo|Republic of the Congo|Congo Brazzaville; CI Ivory Coast; CN People's Republic of China; CV Cabo Verde;
@@ -38,7 +38,7 @@ const EVERYDAY = `AE Emirates|UAE|Объединенные Арабские Эм
   PS State of Palestine|Palestinian Territory; RU Russian Federation|Российская Федерация; SZ Swaziland|Свазиленд;
   US USA|United States of America|U.S.A.|U.S.|America|Соединенные Штаты Америки`
 
-/** A name without case, accents, punctuation and what stands in brackets. */
+/** A name without case, accents, punctuation, and text in brackets. */
 const folded = (name: string): string =>
   name
     .normalize('NFD')
@@ -55,7 +55,7 @@ const alpha3 = new Map(CODES.map((code, at) => [code, CODES[at - 1] ?? ''] as co
 
 let names: Map<string, string> | null = null
 
-/** Codes by folded name. Computed at the first call, because most lists have codes. */
+/** Codes by folded name. Computed at the first call, because most lists use codes. */
 function codesByName(): Map<string, string> {
   if (names !== null) return names
   names = new Map()
@@ -71,7 +71,7 @@ function codesByName(): Map<string, string> {
   return names
 }
 
-/** The country of a flag such as 🇩🇪, which is written as two regional indicators; `''` without one. */
+/** The country of a flag such as 🇩🇪, which consists of two regional indicators; `''` without a flag. */
 export function countryOfFlag(text: string): string {
   const flag = /[\u{1F1E6}-\u{1F1FF}]{2}/u.exec(text)?.[0] ?? ''
   const letter = (symbol: string): string =>
@@ -79,27 +79,27 @@ export function countryOfFlag(text: string): string {
   return countryOfCode([...flag].map(letter).join('')) ?? ''
 }
 
-/** The country of an assigned code of two letters; `''` for none in particular, `null` for any other text. */
+/** The country of an assigned code of two letters; `''` if it is unknown, `null` for any other text. */
 export function countryOfCode(text: string): string | null {
   if (!/^[A-Za-z\d]{2}$/.test(text)) return null // `ß` is SS in upper case
   const code = text.toUpperCase()
   return assigned.has(code) ? code : (OTHER_CODES[code] ?? null)
 }
 
-/** The country of a name; `null` when there is none. `Korea, Republic of` is found by its first part, too. */
+/** The country of a name; `null` if no country has it. */
 export function countryOfName(text: string): string | null {
   if (text.length > 100 || text.length < 2) return null
   const name = folded(text)
   const parts = name.split(',').map(part => part.trim())
   const known = codesByName()
   const whole = known.get(name) ?? known.get(name.replaceAll(',', ''))
-  // `Berlin, Germany`, `Korea, Republic of`
+  // The last part of `Berlin, Germany` is a country, and the first of `Korea, Republic of`.
   return whole ?? known.get(parts.at(-1) ?? '') ?? known.get(parts[0] ?? '') ?? null
 }
 
 /**
- * The country of a value: ISO 3166-1 alpha-2 in upper case, `''` for none in particular, `null` when the text is
- * not understood. Any two letters are a code.
+ * The country of a value as ISO 3166-1 alpha-2 in upper case; `''` if it is unknown, `null` if it is not understood.
+ * Any two letters are a code.
  */
 export function readCountry(text: string): string | null {
   const known = countryOfCode(text)

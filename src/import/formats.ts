@@ -1,20 +1,17 @@
-/**
- * Recognises the format of a file by its content, and holds the readers of all formats. Each takes a file in
- * chunks, so that memory does not grow with its size; only YAML is read whole.
- */
+/** Recognises the format of a file by its content. The readers take a file in chunks, except that YAML is read whole. */
 import { isJson, readJson } from './json.ts'
 import type { Names } from './names.ts'
 import {
   BROKEN,
   type Chunks,
   eachLine,
+  isRecord,
   NoList,
   parseJson,
   type Reader,
   UnusableFile,
 } from './reader.ts'
 import { kindOf } from './record.ts'
-import { isRecord } from './row.ts'
 import { findTable, readCsv } from './table.ts'
 import { readTxt, withoutComment } from './text.ts'
 
@@ -31,10 +28,10 @@ const readNdjson: Reader = (chunks, sink, names) =>
     else sink.row(number, row)
   })
 
-/** Most characters of YAML, which is held in memory as a whole. */
+/** The most characters of YAML, which is read into memory. */
 const YAML_LENGTH_MAX = 32 * 1024 * 1024
 
-/** YAML, such as the `proxies:` of Clash, is read as the JSON that it stands for. */
+/** Converts YAML, such as the `proxies:` of Clash, to JSON. */
 const readYaml: Reader = async (chunks, sink, names) => {
   let text = ''
   for await (const chunk of chunks) {
@@ -48,9 +45,9 @@ const readYaml: Reader = async (chunks, sink, names) => {
   try {
     json = JSON.stringify(Bun.YAML.parse(text)) ?? 'null'
   } catch {
-    return readTxt(only(text), sink, names) // a text of bullets also looks like YAML
+    return readTxt(only(text), sink, names) // a list of bullets also looks like YAML
   }
-  // Messages name line 1 for all rows: the parser does not say where a value stands.
+  // Messages name line 1 for all rows, because the parser does not give lines.
   return readJson(only(json), sink, names)
 }
 
@@ -60,7 +57,7 @@ async function* only(text: string): Chunks {
 
 const YAML = /^(?:proxies:\s*$|- (?:\{\s*)?"?[a-z]\w*"?: )/im
 
-/** Whether the first line is a record, or most lines are: one line may also be a JSON document. */
+/** Whether the first line, or most lines, are records. A line may also be a whole JSON document. */
 function isNdjson(head: string, isComplete: boolean, names: Names): boolean {
   const all = head.split('\n').filter(line => line.trim() !== '')
   const lines = isComplete || all.length < 2 ? all : all.slice(0, -1)
@@ -75,21 +72,20 @@ function isNdjson(head: string, isComplete: boolean, names: Names): boolean {
   return (isOne && isLineByLine) || (isCut && !head.includes('\n'))
 }
 
-/** The readers by format. Each passes rows in order. They throw `UnusableFile` for a text of another format. */
 export const READERS: { [F in Format | 'yaml']: Reader } = {
   ...{ txt: readTxt, csv: readCsv, json: readJson, ndjson: readNdjson, yaml: readYaml },
 }
 
 const ADDRESS_LINE = /^(?:\w+:\/\/)?(?:\d{1,3}\.){3}\d/
 const ADDRESS_LIKE = /(?:\d{1,3}\.){3}\d{1,3}["'\s]*[:,;|\s]\s*\d/
-/** Whether some line holds an address, perhaps a wrong one, or all lines are blank or comments. */
+/** Whether any line holds something like an address, or all lines are blank or comments. */
 function isTxt(head: string, isComplete: boolean): boolean {
   const lines = head.split('\n')
   const entries = (isComplete ? lines : lines.slice(0, -1)).map(withoutComment).filter(Boolean)
   return entries.length === 0 || entries.some(line => ADDRESS_LIKE.test(line))
 }
 
-/** Whether a file has a format, by its beginning without leading white space. */
+/** Whether a file has a format. `head` is its beginning without leading white space. */
 type Matcher = (head: string, isComplete: boolean, names: Names) => boolean
 
 /** The first match wins: an NDJSON file also begins like a JSON document. */
@@ -103,7 +99,7 @@ const MATCHERS: readonly (readonly [Format | 'yaml', Matcher])[] = [
 
 const GET_LIST = 'get the list itself, as TXT, CSV or JSON'
 const WRITE_LINE = 'a line must read a.b.c.d:port or type://a.b.c.d:port'
-/** What an unknown file looks like, and the nearest thing to do. The first match wins. */
+/** What an unknown file looks like, and advice. The first match wins. */
 const LOOKS: readonly (readonly [form: RegExp, looks: string, advice: string])[] = [
   [/^</, 'an HTML or XML page', GET_LIST],
   [/^(?:\d{1,3}\.){3}\d{1,3}\s*$/m, 'addresses without ports', WRITE_LINE],
@@ -123,7 +119,7 @@ const LOOKS: readonly (readonly [form: RegExp, looks: string, advice: string])[]
   [/^/, 'text', WRITE_LINE],
 ]
 
-/** A text with a higher share of broken characters is no text; below it, each costs one row. */
+/** With a higher share of broken characters, a file is not text. Otherwise each costs one row. */
 const BROKEN_SHARE_MAX = 0.1
 const NO_TEXT = [
   ['\0', 'is not text: it has NUL characters, as UTF-16 without its mark has; save it as UTF-8'],
@@ -132,7 +128,7 @@ const NO_TEXT = [
 const PAC = `is a proxy auto-configuration (PAC); ${GET_LIST}`
 const PAGE = /^<(?:!doctype|html|head|body|\?xml|table|rss)\b/i
 
-/** The format of a file, from its beginning (`isComplete`: all of it). @throws NoList when no format matches. */
+/** The format of a file. `head` is its beginning, or with `isComplete` all of it. @throws NoList if no format matches. */
 export function detectFormat(head: string, isComplete: boolean, names: Names): Format | 'yaml' {
   const start = head.trimStart()
   for (const [character, sentence] of NO_TEXT) {
@@ -140,7 +136,7 @@ export function detectFormat(head: string, isComplete: boolean, names: Names): F
     if (count > start.length * BROKEN_SHARE_MAX) throw new NoList(sentence)
   }
   if (/^function FindProxyForURL\b/.test(start)) throw new NoList(PAC)
-  // One line of JSON among addresses costs that line.
+  // Among addresses, a line of JSON costs only that line.
   const lines = start.split('\n')
   const isText = lines.filter(line => ADDRESS_LINE.test(line)).length * 2 > lines.length
   const matchers = isText ? MATCHERS.slice(-2) : MATCHERS

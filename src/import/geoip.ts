@@ -1,7 +1,4 @@
-/**
- * The places of addresses (contract G2): City and Country databases in the format of MaxMind fill in
- * what a row does not bring.
- */
+/** Fills in missing countries and cities, from City and Country databases in the format of MaxMind (contract G2). */
 import { LRUCache } from 'lru-cache'
 import { type CityResponse, Reader } from 'mmdb-lib'
 import { CommandError } from '../lib/errors.ts'
@@ -10,19 +7,19 @@ import { withoutUnprintable } from '../lib/redact.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import { CITY_LENGTH_MAX, isCityName, withoutCommas } from './values.ts'
 
-/** Where an address is. Names are as a row has them; `''` unknown. */
+/** The place of an address, as in a row. `''` is unknown. */
 export type Place = { country: string; city: string; cityEn: string }
 
 type PlaceReader = (ip: string) => Place | null
 
-/** Decoded records in memory; neighbouring addresses share them. */
+/** Decoded records in memory. Neighbouring addresses share them. */
 const RECORDS_MAX = 10_000
-/** The kinds of databases that have what we read, as they name themselves. */
+/** The types of databases that hold countries. */
 const KINDS = /City|Country|Enterprise/
 
 const NOWHERE: Place = { country: '', city: '', cityEn: '' }
 
-/** A name without what a name in the list must not have; one that cannot be one is unknown. */
+/** A name as the list may hold it; `''` if it must not. */
 function nameOf(name: string | undefined): string {
   const text = withoutCommas(withoutUnprintable(name ?? '')).slice(0, CITY_LENGTH_MAX)
   return isCityName(text) ? text : ''
@@ -38,10 +35,7 @@ function toPlace({ country, city }: CityResponse): Place {
   }
 }
 
-/**
- * The reader of a file's content. It and what it returns
- * @throws CommandError naming the file when it is not a City or Country database, or is damaged.
- */
+/** @throws CommandError if the file is not a City or Country database. The reader throws one if it is damaged. */
 export function openPlaces(content: Buffer, file: string): PlaceReader {
   let reader: Reader<CityResponse>
   try {
@@ -75,10 +69,10 @@ export function openPlaces(content: Buffer, file: string): PlaceReader {
   }
 }
 
-/** What a place says of a proxy that it does not say itself. */
+/** Adds a place to a proxy, without changing its own country and city. */
 function fill(proxy: IncomingProxy, place: Place): IncomingProxy {
   const country = proxy.country || place.country
-  // Where one of the names of the city is given, the other one belongs to it if the city is the same.
+  // A missing name of the city may be added only if both are the same city.
   const isTheCity =
     country === place.country &&
     (proxy.city || place.city) === place.city &&
@@ -88,7 +82,7 @@ function fill(proxy: IncomingProxy, place: Place): IncomingProxy {
 
 export type Placing = (proxy: IncomingProxy) => IncomingProxy
 
-/** Finds places by the outgoing address, else by the address; the first database that knows wins. */
+/** Finds places by the outgoing address, or else by the address. The first database with a place wins. */
 export function createPlacing(readers: readonly PlaceReader[]): Placing {
   const placeOf = (ip: string): Place => {
     let best = NOWHERE
@@ -108,7 +102,7 @@ export function createPlacing(readers: readonly PlaceReader[]): Placing {
   }
 }
 
-/** Opens the databases of `--geoip`. @throws CommandError naming one that cannot be used. */
+/** Opens the databases of `--geoip`. @throws CommandError naming the file that cannot be used. */
 export async function openGeoip(files: readonly string[]): Promise<Placing> {
   const readers: PlaceReader[] = []
   for (const file of files) readers.push(openPlaces(await readNamed(file), file))

@@ -1,9 +1,8 @@
 /**
- * An import from end to end: files in, proxies and rejected rows out. The caller stores the
- * proxies, undoes that when an import fails, and shows progress and messages.
+ * Reads files into proxies, rejected rows and notes. The caller stores the proxies in a transaction, and shows
+ * progress and messages.
  */
 import { createReadStream, type Stats } from 'node:fs'
-import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, chunksUntilAborted, nextTurn } from '../lib/errors.ts'
 import { bytesOfFile } from '../lib/files.ts'
 import { isInternal } from '../lib/ip.ts'
@@ -12,19 +11,10 @@ import { printable } from '../lib/redact.ts'
 import type { IncomingProxy, ProxyType } from '../proxies/proxy.ts'
 import type { ListSizes } from '../proxies/store.ts'
 import { detectFormat, type Format, READERS } from './formats.ts'
-import { createNames, type Mapping, mayBeKey, type Names } from './names.ts'
-import {
-  type Chunks,
-  NoList,
-  peek,
-  type RowSink,
-  textOf,
-  UnusableFile,
-  withLineFeeds,
-} from './reader.ts'
-import { createTranslator, type Translator } from './record.ts'
-import { type Context, type Defaults, type RawRow, readRow, rejectRow } from './row.ts'
-import { withAddressNotes } from './text.ts'
+import { createNames, type Mapping, mayBeKey } from './names.ts'
+import { type Chunks, headOf, NoList, type RowSink, textOf, UnusableFile } from './reader.ts'
+import { createTranslators, type Translator } from './record.ts'
+import { type Defaults, readRow, rejectRow } from './row.ts'
 import { typeOfWord } from './values.ts'
 
 /** A file, or any other source of bytes. */
@@ -32,15 +22,15 @@ export type Source = {
   /** For messages, and for the type of its rows: `socks5.txt`. */
   name: string
   bytes: AsyncIterable<Uint8Array>
-  /** The time that relative times are counted from, Unix milliseconds; the time of the import when left out. */
+  /** Relative times count from here. Unix milliseconds; without it, the time of the import. */
   atMs?: number
-  /** True for a public URL. Private addresses in it are rejected. */
+  /** Whether it is on the internet. Then private addresses are rejected. */
   isPublic?: boolean
-  /** Skip it, instead of failing, when it is not a list. */
+  /** Whether to skip it if it is not a list. */
   isOptional?: boolean
 }
 
-/** A file of any kind. One that is no longer regular at its turn is not read: a pipe would keep the list locked. */
+/** A file, pipe or device. A regular file must still be one when it is read: a pipe would keep the list locked. */
 export const sourceOfFile = (file: string, found: Stats): Source => ({
   name: file,
   bytes: found.isFile() ? bytesOfFile(file) : createReadStream(file),
@@ -50,65 +40,63 @@ export const sourceOfFile = (file: string, found: Stats): Source => ({
 export type ImportOptions = {
   format: Format | 'auto'
   defaults: Omit<Defaults, 'atMs'>
-  /** The type of rows when neither they, `defaults` nor the name of their source say one. */
+  /** The type of rows if the row, `defaults` and the name of the source have none. */
   fallbackType?: ProxyType | undefined
-  /** Whether the first bad row rejects everything. */
+  /** Whether the first bad row ends the import. */
   strict: boolean
-  /** Whether a source without rows is rejected, because it would empty the list. */
+  /** Whether a source without rows ends the import. */
   refuseEmpty?: boolean
-  /** Names of columns and members, with the field that each of them holds. */
+  /** The fields of columns and members with other names. */
   mapping?: Mapping | undefined
-  /** Most bytes of a source when it is decompressed. */
+  /** The most bytes of a source, decompressed. */
   bytesMax?: number
-  /** Awaited once, before the first good row, at the latest before the end. */
-  beforeRows?: () => Awaitable<void>
-  /** Awaited between two chunks of a file, so that rows which wait to be stored stay few. */
+  /** Is awaited between two chunks of a file, so that only few rows wait to be stored. */
   drained?: (() => Promise<void>) | undefined
-  /** Ends the import, which then throws the reason of this signal. */
+  /** Aborts the import, which then throws the reason of the signal. */
   signal?: AbortSignal
 }
 
-/** Where an import reports what happens. */
+/** Receives the events of an import. */
 export type ImportObserver = {
-  /** A row was accepted; `rows` (rejected ones included) and `bytes` are sums over all sources. */
+  /** A row was accepted. `rows`, which includes rejected ones, and `bytes` are sums over all sources. */
   progress(rows: number, bytes: number): void
   rejected(file: string, line: number, field: string, reason: string): void
-  /** A member that no record has was ignored; reported once per name. */
+  /** A member with an unknown name was ignored. Each name is reported once. */
   ignored(file: string, line: number, member: string): void
-  /** A source holds no row. */
+  /** A source has no rows. */
   empty?(file: string): void
-  /** An optional source is no list. */
+  /** An optional source is not a list. */
   refused?(file: string, reason: string): void
 }
 
-/** A list that an import replaces: one of fewer rows may shrink to any size. */
+/** A list with at least this many rows keeps at least this share of them when it is replaced. */
 const GUARDED_ROWS_MIN = 100
-/** A guarded list keeps at least this share of its rows. */
 const KEPT_SHARE_MIN = 1 / 2
 
-/** Why a list must not be replaced by one of this size, as a predicate; `null`: it may. */
+/** Why a list must not be replaced, without a subject; `null` if it may. */
 export const shrinkProblem = ({ before, after }: ListSizes): string | null =>
   before >= GUARDED_ROWS_MIN && after < before * KEPT_SHARE_MIN
     ? `would shrink the list from ${formatCount(before)} rows to ${formatCount(after)}`
     : null
 
-/** What an import has read. `read` counts all rows; those that are `skipped` their source marks as dead. */
 export type Totals = {
+  /** All rows. */
   read: number
   rejected: number
+  /** Rows that their source marks as dead. */
   skipped: number
-  /** Why rows are missing, in one sentence; `null` when none is. */
+  /** Why rows are missing, in one sentence; `null` if none are. */
   missing: string | null
-  /** A sentence for each value that was not understood, and for a type that was taken from a name. */
+  /** Sentences on values that were not understood, and on types from file names. */
   notes: readonly string[]
 }
 
-/** Characters between two turns of the event loop: importing them takes some 20 ms. */
+/** The characters between two turns of the event loop. Importing them takes about 20 ms. */
 const TURN_LENGTH = 1024 * 1024
 
 /**
- * Passes text on, each chunk when the rows of those before it are stored. A file is read, and what is
- * compressed comes, without a turn of the event loop, and signals come in one: also before the end.
+ * Passes chunks on, each one after the rows of the chunks before it are stored. Reading a file takes no turn of the
+ * event loop, and signals arrive in turns: this adds some.
  */
 async function* paced(chunks: Chunks, drained: () => Promise<void>, signal: AbortSignal): Chunks {
   let lengthOfTurn = 0
@@ -123,33 +111,28 @@ async function* paced(chunks: Chunks, drained: () => Promise<void>, signal: Abor
   await nextTurn(signal)
 }
 
-/** Rows of a file have few different lists of members; one that has many must not fill memory. */
-const TRANSLATORS_MAX = 1000
-const MEMBERS_LENGTH_MAX = 4096
-/** Most members that are reported as ignored. */
+/** The most unknown members that are reported. */
 const IGNORED_MAX = 1000
-/** Most characters that are shown of the name of a field, or of a value. */
+/** The most characters of a name or value in a message. */
 const SHOWN_MAX = 40
-/** Most different reasons that are counted, and values of a field that are named. */
+/** The most different sentences that are counted, and the most values of one field among them. */
 const COUNTED_MAX = 1000
 const VALUES_MAX = 5
-/** Most reasons in the sentence on missing rows. */
+/** The most reasons in the sentence on missing rows. */
 const REASONS_SHOWN = 3
-/** The key `demo` shows addresses with this end (contract B4). */
-const MASKED = '.0.0'
 const PRIVATE = 'is a private or loopback address, which a list on the internet cannot offer'
 
-/** Counts texts. Beyond the limit, they count as `other reasons`. */
-function count(counts: Map<string, number>, text: string): void {
+type Counts = Map<string, number>
+
+function count(counts: Counts, text: string, rows = 1): void {
   const key = counts.has(text) || counts.size < COUNTED_MAX ? text : 'other reasons'
-  counts.set(key, (counts.get(key) ?? 0) + 1)
+  counts.set(key, (counts.get(key) ?? 0) + rows)
 }
-const mostFirst = (counts: ReadonlyMap<string, number>): [text: string, rows: number][] =>
+const mostFirst = (counts: Counts): [text: string, rows: number][] =>
   [...counts].toSorted(([, a], [, b]) => b - a)
 
 /** Why rows are missing: `12 of 5,000 rows are missing (9: is marked as dead by its source; 3: type is required)`. */
-function missingSentence(read: number, reasons: ReadonlyMap<string, number>): string | null {
-  const missing = reasons.values().reduce((sum, rows) => sum + rows, 0)
+function missingSentence(read: number, missing: number, reasons: Counts): string | null {
   if (missing === 0) return null
   const shown = mostFirst(reasons).slice(0, REASONS_SHOWN)
   const rest = shown.reduce((left, [, rows]) => left - rows, missing)
@@ -159,7 +142,7 @@ function missingSentence(read: number, reasons: ReadonlyMap<string, number>): st
   return `${formatCount(missing)} of ${several(read, 'row')} ${verb} missing (${parts.join('; ')})`
 }
 
-/** Guesses the type from the name of a file or its folder: `socks5.txt`, `socks4/data.txt`. */
+/** The type in the name of a file or its folder, as in `socks5.txt` and `socks4/data.txt`. */
 function typeOfName(name: string): ProxyType | undefined {
   const path = name.replace(/^\w+:\/\/[^/]*/, '').replace(/[?#].*/s, '')
   for (const part of path.split(/[/\\]/).slice(-2).reverse()) {
@@ -170,140 +153,32 @@ function typeOfName(name: string): ProxyType | undefined {
   return undefined
 }
 
-/** Reads the rows of all sources and passes the good ones to `add`. */
-function createRowReader(
-  names: Names,
-  { defaults: given, fallbackType, strict }: ImportOptions,
-  add: (proxy: IncomingProxy) => void,
-  observer: Omit<ImportObserver, 'progress'> & { progress(rows: number): void },
-) {
-  const translators = new Map<string, Translator>()
-  const ignored = new Set<string>()
-  const reasons = new Map<string, number>()
-  const unread = new Map<string, number>()
-  /** The values of each field that are named. */
+/** Sentences on values that are not understood, with the number of their rows. */
+function createNotes(strict: boolean) {
+  const counts: Counts = new Map()
   const valuesOf = new Map<string, Set<string>>()
-  const notes = new Set<string>()
-  const totals = { read: 0, rejected: 0, skipped: 0 }
-  let source: Source = { name: '', bytes: (async function* () {})() }
-  /** Why rows of this source are missing. */
-  let ofSource = new Map<string, number>()
-  /** Whether every address of the source may be one that was masked. */
-  let isMasked = true
-  let typeFromName: ProxyType | undefined
-  let own: Defaults = given
-  /** For rows of which the unit of their ping is not certain. */
-  let foreign: Defaults = given
-  /** Members of the previous row: most rows have the same, and need no look-up. */
-  let members: string[] | null = null
-  let wasListed = false
-  let translator: Translator = { translate: null, unknown: [], isRecord: false }
-
-  function hasOtherMembers(row: RawRow, isListed: boolean): boolean {
-    if (members === null || isListed !== wasListed) return true
-    let at = 0
-    for (const member in row) if (members[at++] !== member) return true
-    return at !== members.length
-  }
-
-  function takeMembers(line: number, row: RawRow, isListed: boolean): void {
-    members = Object.keys(row)
-    wasListed = isListed
-    const key = `${isListed} ${JSON.stringify(members)}`
-    translator = translators.get(key) ?? createTranslator(members, row, isListed, names)
-    const isUsual = key.length < MEMBERS_LENGTH_MAX && translators.size < TRANSLATORS_MAX
-    if (isUsual) translators.set(key, translator)
-    for (const member of translator.unknown) {
-      if (ignored.has(member) || ignored.size === IGNORED_MAX) continue
-      observer.ignored(source.name, line, member)
-      ignored.add(member)
-    }
-  }
-
-  function miss(kind: 'rejected' | 'skipped', reason: string): void {
-    totals.read += 1
-    totals[kind] += 1
-    count(reasons, reason)
-    count(ofSource, reason)
-  }
-
-  function reject(line: number, givenField: string, reason: string): void {
-    const field = printable(givenField.slice(0, SHOWN_MAX)) // a source may have made it up
-    miss('rejected', `${field} ${reason}`)
-    if (strict) throw new CommandError(`${source.name}:${line}: ${field} ${reason}`)
-    observer.rejected(source.name, line, field, reason)
-  }
-
-  /** Reports a value that no reader accepts. A strict import rejects its row. */
-  function noteUnread(field: string, value: unknown, accepts: string): void {
-    const text = typeof value === 'object' ? '' : printable(String(value).slice(0, SHOWN_MAX))
-    const shown = text === '' || mayBeKey(text) ? 'a value' : `'${text}'`
-    const reason = `${shown} is not understood: it must be ${accepts}`
-    if (strict) rejectRow(field, reason)
-    const name = printable(field.slice(0, SHOWN_MAX))
-    const values = (valuesOf.get(name) ?? new Set()).add(reason)
-    valuesOf.set(name, values)
-    const isNamed = values.size <= VALUES_MAX || !values.delete(reason)
-    count(unread, isNamed ? `${name} ${reason}` : `${name}: other values are not understood`)
-  }
-
-  function accept(line: number, proxy: IncomingProxy): void {
-    if (source.isPublic && isInternal(proxy.ip)) return reject(line, 'ip', PRIVATE)
-    if (proxy.isTypeAssumed && typeFromName !== undefined) {
-      notes.add(`the type ${typeFromName} is taken from the name ${source.name}`)
-    }
-    totals.read += 1
-    isMasked &&= proxy.ip.endsWith(MASKED)
-    add(proxy)
-    observer.progress(totals.read)
-  }
-
-  function take(line: number, given: RawRow, context: Context | undefined, isTable: boolean): void {
-    const row = withAddressNotes(given)
-    const isListed = context?.listedAs !== undefined
-    if (hasOtherMembers(row, isListed)) takeMembers(line, row, isListed)
-    const { translate, isRecord } = translator
-    const isForeign = translate !== null || (isTable && !isRecord)
-    const result = readRow(row, isForeign ? foreign : own, context, translate, noteUnread)
-    if (result.kind === 'good') accept(line, result.proxy)
-    else if (result.kind === 'skipped') miss('skipped', result.reason)
-    else reject(line, result.field, result.reason)
-  }
-
   return {
-    counts: totals,
-    mainReason: () => mostFirst(ofSource)[0],
-    isMasked: () => isMasked,
-    start(next: Source): void {
-      source = next
-      isMasked = true
-      ofSource = new Map()
-      members = null
-      typeFromName = given.type === undefined ? typeOfName(source.name) : undefined
-      const type = given.type ?? typeFromName ?? fallbackType
-      own = { ...given, type, atMs: Math.min(source.atMs ?? given.nowMs, given.nowMs) }
-      foreign = { ...own, pingUnit: given.pingUnit ?? 'own' }
+    /** Reports a value. A strict import rejects its row. */
+    add(field: string, value: unknown, accepts: string): void {
+      const text = typeof value === 'object' ? '' : printable(String(value).slice(0, SHOWN_MAX))
+      const shown = text === '' || mayBeKey(text) ? 'a value' : `'${text}'`
+      const reason = `${shown} is not understood: it must be ${accepts}`
+      if (strict) rejectRow(field, reason)
+      const name = printable(field.slice(0, SHOWN_MAX))
+      const values = valuesOf.getOrInsert(name, new Set()).add(reason)
+      const isNamed = values.size <= VALUES_MAX || !values.delete(reason)
+      count(counts, isNamed ? `${name} ${reason}` : `${name}: other values are not understood`)
     },
-    /** Where the reader of a file puts what it finds. */
-    sinkOf: (format: string): RowSink => ({
-      row: (line, row, context) => take(line, row, context, format === 'csv'),
-      bad: reject,
-    }),
-    totals(): Totals {
-      const unreadNotes = mostFirst(unread).map(
-        ([note, rows]) => `${note} (${several(rows, 'row')})`,
-      )
-      const missing = missingSentence(totals.read, reasons)
-      return { ...totals, missing, notes: [...notes, ...unreadNotes] }
-    },
+    sentences: (): string[] =>
+      mostFirst(counts).map(([note, rows]) => `${note} (${several(rows, 'row')})`),
   }
 }
 
 /**
- * Reads all sources and passes every good row to `add`. Bad rows are reported and skipped.
- * @throws CommandError when a source is of no known format, when all of its rows are bad or its addresses
- *   masked, when no row has a column that is mapped, or with `strict` at the first bad row. The caller then
- *   undoes what `add` did.
+ * Reads all sources and passes every good row to `add`. Bad rows are reported and skipped. After an error, the caller
+ * must undo what `add` did.
+ * @throws CommandError if a source is not a list or has no good row, if no row has a mapped column, or with `strict`
+ *   at the first bad row.
  */
 export async function importSources(
   sources: readonly Source[],
@@ -311,76 +186,102 @@ export async function importSources(
   add: (proxy: IncomingProxy) => void,
   observer: ImportObserver,
 ): Promise<Totals> {
-  const names = createNames(options.defaults.provider, options.mapping)
+  const { defaults: given, strict } = options
+  const { signal = new AbortController().signal, drained = async () => {} } = options
+  const names = createNames(given.provider, options.mapping)
+  const translatorOf = createTranslators(names)
+  const ignored = new Set<string>()
+  const notes = createNotes(strict)
+  const typeNotes = new Set<string>()
+  const reasons: Counts = new Map()
+  const totals = { read: 0, rejected: 0, skipped: 0 }
   let bytes = 0
-  /** Good rows of the chunk that has the first of them: only for these is it worth to lock the list. */
-  const waiting: IncomingProxy[] = []
-  let isReady = false
-  const rows = createRowReader(
-    names,
-    options,
-    proxy => (isReady ? add(proxy) : waiting.push(proxy)),
-    { ...observer, progress: read => observer.progress(read, bytes) },
-  )
-  const { counts } = rows
-  const { signal = new AbortController().signal } = options
 
-  /** Passes the bytes of a source on and counts them. */
-  async function* counting(given: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
-    for await (const chunk of chunksUntilAborted(given, signal)) {
+  async function* counted(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+    for await (const chunk of chunksUntilAborted(source, signal)) {
       bytes += chunk.length
       yield chunk
     }
   }
 
-  async function getReady(): Promise<void> {
-    if (isReady) return
-    await options.beforeRows?.()
-    isReady = true
-    for (const proxy of waiting.splice(0)) add(proxy)
-  }
-
-  async function drained(): Promise<void> {
-    if (waiting.length > 0) await getReady()
-    await options.drained?.()
-  }
-
-  async function readSource({ name, bytes: given, isOptional }: Source): Promise<void> {
-    try {
-      const text = textOf(counting(given), options.bytesMax)
-      const { head, isComplete, all } = await peek(withLineFeeds(text))
-      const { format: asked } = options
-      const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked
-      await READERS[format](paced(all, drained, signal), rows.sinkOf(format), names)
-      await drained()
-    } catch (error) {
-      if (!(error instanceof UnusableFile)) throw error
-      if (isOptional && error instanceof NoList) return observer.refused?.(name, error.message)
-      throw new CommandError(`${name}: ${error.message}; nothing was imported`)
+  /** Passes the rows of a source on. Returns why its other rows are missing. */
+  async function readRows({ name, bytes: content, atMs, isPublic }: Source): Promise<Counts> {
+    const missing: Counts = new Map()
+    const typeFromName = given.type === undefined ? typeOfName(name) : undefined
+    const defaults: Defaults = {
+      ...given,
+      type: given.type ?? typeFromName ?? options.fallbackType,
+      atMs: Math.min(atMs ?? given.nowMs, given.nowMs),
     }
+    let translator: Translator | null = null
+
+    function miss(kind: 'rejected' | 'skipped', reason: string): void {
+      totals.read += 1
+      totals[kind] += 1
+      count(missing, reason)
+    }
+
+    function reject(line: number, givenField: string, reason: string): void {
+      const field = printable(givenField.slice(0, SHOWN_MAX)) // the file may have made it up
+      miss('rejected', `${field} ${reason}`)
+      if (strict) throw new CommandError(`${name}:${line}: ${field} ${reason}`)
+      observer.rejected(name, line, field, reason)
+    }
+
+    function accept(line: number, proxy: IncomingProxy): void {
+      if (isPublic && isInternal(proxy.ip)) return reject(line, 'ip', PRIVATE)
+      if (proxy.isTypeAssumed && typeFromName !== undefined) {
+        typeNotes.add(`the type ${typeFromName} is taken from the name ${name}`)
+      }
+      totals.read += 1
+      add(proxy)
+      observer.progress(totals.read, bytes)
+    }
+
+    function ignore(line: number, members: readonly string[]): void {
+      for (const member of members) {
+        if (ignored.has(member) || ignored.size === IGNORED_MAX) continue
+        observer.ignored(name, line, member)
+        ignored.add(member)
+      }
+    }
+
+    const sink: RowSink = {
+      row(line, row, context) {
+        const current = translatorOf(row)
+        if (current !== translator) ignore(line, current.unknown)
+        translator = current
+        const result = readRow(row, defaults, context, current.translate, notes.add)
+        if (result.kind === 'good') accept(line, result.proxy)
+        else if (result.kind === 'skipped') miss('skipped', result.reason)
+        else reject(line, result.field, result.reason)
+      },
+      bad: reject,
+    }
+    const text = textOf(counted(content), options.bytesMax)
+    const { head, isComplete, all } = await headOf(text)
+    const { format: asked } = options
+    const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked
+    await READERS[format](paced(all, drained, signal), sink, names)
+    await drained()
+    return missing
   }
 
-  for (const source of sources) {
+  async function readSource(source: Source): Promise<void> {
     const { name } = source
-    const before = { ...counts }
-    rows.start(source)
-    await readSource(source)
-    const read = counts.read - before.read
-    const [reason = '', missing = 0] = rows.mainReason() ?? []
-    const lost = counts.rejected + counts.skipped - before.rejected - before.skipped
+    const before = totals.read
+    const missing = await readRows(source)
+    const read = totals.read - before
+    const lost = missing.values().reduce((sum, rows) => sum + rows, 0)
+    const [reason = '', rows = 0] = mostFirst(missing)[0] ?? []
     if (read > 0 && lost === read) {
-      const share = `${formatCount(missing)} of ${formatCount(read)}`
+      const share = `${formatCount(rows)} of ${formatCount(read)}`
       throw new CommandError(
         `${name}: no row is usable, ${share} because ${reason}; nothing was imported`,
       )
     }
-    if (read > 0 && rows.isMasked()) {
-      throw new CommandError(
-        `${name}: every address ends in ${MASKED}: these are masked, as proxylist does for the key demo; ` +
-          'a key of your own shows whole ones; nothing was imported',
-      )
-    }
-    if (read > 0) continue
+    for (const [text, rows] of missing) count(reasons, text, rows)
+    if (read > 0) return
     if (options.refuseEmpty) {
       throw new CommandError(
         `${name} holds no row, and would remove the whole list; nothing was imported ` +
@@ -389,7 +290,20 @@ export async function importSources(
     }
     observer.empty?.(name)
   }
-  if (counts.read > 0) names.requireUsed()
-  await getReady()
-  return rows.totals()
+
+  for (const source of sources) {
+    try {
+      await readSource(source)
+    } catch (error) {
+      if (!(error instanceof UnusableFile)) throw error
+      const { name, isOptional } = source
+      if (!isOptional || !(error instanceof NoList))
+        throw new CommandError(`${name}: ${error.message}; nothing was imported`)
+      observer.refused?.(name, error.message)
+    }
+  }
+  if (totals.read > 0) names.requireUsed()
+  const lost = totals.rejected + totals.skipped
+  const missing = missingSentence(totals.read, lost, reasons)
+  return { ...totals, missing, notes: [...typeNotes, ...notes.sentences()] }
 }

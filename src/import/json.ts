@@ -1,14 +1,17 @@
 /**
- * The records of JSON: in arrays and objects at any depth, in any envelope, or one after another. Walks the outer
- * structure itself and parses each record alone, so that a document of any size needs the memory of one record.
+ * Reads JSON: records in arrays, objects and envelopes at any depth, or one after another. Scans the outer structure
+ * and parses each record alone, so that a large document needs only the memory of one record.
  */
 import { addressesIn } from './address.ts'
 import { contextOfKey, contextOfMember, type Names } from './names.ts'
 import {
   BROKEN,
   brokenText,
+  type Context,
+  isRecord,
   NoList,
   parseJson,
+  type RawRow,
   RECORD_LENGTH_MAX,
   type Reader,
   type RowSink,
@@ -16,10 +19,10 @@ import {
   UnusableFile,
 } from './reader.ts'
 import { isAddress, kindOf } from './record.ts'
-import { type Context, isRecord, type RawRow } from './row.ts'
 import { rowsOfLine } from './text.ts'
+import { isGiven } from './values.ts'
 
-/** A brace or brackets, then the begin of a JSON value, or of one in the wrong quotes. */
+/** A brace or brackets, and then a JSON value, perhaps in single quotes. */
 const OBJECT = /^\{\s*(?:["'}]|$)/
 const ARRAY = /^(?:\[\s*)+(?:[\]{"']|$|(?:-?\d+(?:\.\d+)?|true|false|null)\s*(?:[,\]]|$))/
 
@@ -30,20 +33,20 @@ const NOT_JSON =
   'is not valid JSON; names and texts need double quotes, other values are numbers, true, false or null'
 const NO_ADDRESS = 'holds no address, a.b.c.d:port'
 
-/** Most lists and envelopes inside each other. */
+/** The deepest nesting of lists and envelopes. */
 const DEPTH_MAX = 16
 
-/** Where a value ends: -1 when the text ends before it. `brokenAt`: where it turns out to be broken, else -1. */
+/** `end`: where a value ends, or -1 if more text is needed. `brokenAt`: where the value is broken, or -1. */
 type End = { end: number; brokenAt: number }
 const endAt = (end: number): End => ({ end, brokenAt: -1 })
 const brokenAt = (at: number): End => ({ end: -1, brokenAt: at })
 
-/** What may stand behind a value: in `"a"b"`, a quote is stray. */
+/** The characters that may follow a value. In `"a"b"`, a quote is stray. */
 const AFTER_VALUE = /[\s,:}\]]/
 
 const [NEWLINE, QUOTE, BACKSLASH] = [0x0a, 0x22, 0x5c] as const
 
-/** Where a string ends whose quote is at `from`. No string holds a newline. */
+/** The end of the string whose quote is at `from`. A string cannot hold a newline. */
 function endOfString(text: string, from: number): End {
   for (let at = from + 1; at < text.length; at += 1) {
     const code = text.charCodeAt(at)
@@ -88,23 +91,27 @@ function endOfValue(text: string, from: number): End {
   return endAt(-1)
 }
 
-/** A list or an envelope that was opened. */
+/** An open list or envelope. */
 type Frame = {
   isArray: boolean
-  /** Type, country and time that apply to its records. */
+  /** Values for all of its records. */
   context: Context
-  /** The key of the next value in an object; `null` where a key comes next, and in arrays. */
+  /** The key of the next value of an object; `null` in an array, and before a key. */
   key: string | null
-  /** Whether it is an envelope around a list of records. */
+  /** Whether it has a member that is a list of records. */
   isOfList: boolean
-  /** Whether a row was found in it: other values beside that row are rows without an address. */
+  /** Whether it has rows: then other values in it are rows without an address. */
   hasRow: boolean
 }
 
-/** Where to go on after a broken record: `}, {`, `}, "key": {` or `, "1.2…`. */
+/** The start of the next record, after a broken one: `}, {`, `}, "key": {` or `, "1.2…`. */
 const NEXT_RECORD = /\}\s*,?\s*(?=\{|"[^"\n]{1,99}"\s*:\s*\{)|[,\n]\s*(?="(?:\w+:\/\/)?\d{1,3}\.)/g
 
-/** A state machine over brackets, keys and complete values. */
+/** A record that is listed under its address. An address of its own wins, unless it lacks the port. */
+const withKey = (record: RawRow, key: string): RawRow =>
+  isGiven(record.ip) && !key.startsWith(`${record.ip}:`) ? record : { ...record, ip: key }
+
+/** Finds rows in a sequence of brackets, keys and complete values. */
 function createWalker(sink: RowSink, names: Names) {
   const root: Frame = { isArray: true, context: {}, key: null, isOfList: false, hasRow: true }
   const frames = [root]
@@ -129,7 +136,7 @@ function createWalker(sink: RowSink, names: Names) {
     here().key = null
   }
 
-  /** A value without an address is a bad row in a list of rows, and metadata elsewhere. */
+  /** Whether a value without an address is metadata. In a list of rows, it is a bad row. */
   const isMetadata = ({ isArray, hasRow }: Frame): boolean =>
     !isArray || (frames.length > 2 && !hasRow)
 
@@ -162,7 +169,7 @@ function createWalker(sink: RowSink, names: Names) {
     }
   }
 
-  /** Returns whether the array is opened. One of scalars inside a list is a row without names. */
+  /** Returns whether the array was opened. An array of scalars inside a list is a row without names. */
   function takeArray(line: number, items: readonly unknown[], frame: Frame): boolean {
     if (items.length === 0) {
       hasEmptyList = true
@@ -175,10 +182,10 @@ function createWalker(sink: RowSink, names: Names) {
     return false
   }
 
-  /** Returns whether the object is opened. */
+  /** Returns whether the object was opened. */
   function takeObject(line: number, value: RawRow, frame: Frame): boolean {
     if (isListed(frame)) {
-      addRow(line, value, { ...contextHere(), listedAs: frame.key ?? '' })
+      addRow(line, withKey(value, frame.key ?? ''))
       return false
     }
     if (frame === root && value.status === 'error') throw new NoList('is an error response')
@@ -187,7 +194,7 @@ function createWalker(sink: RowSink, names: Names) {
     if (canHold && (kind === 'envelope' || frame === root || isMetadata(frame))) {
       return open(line, false, value)
     }
-    // A record beside the list of an envelope is the publisher's own server.
+    // A record beside the list of an envelope is a server of the publisher.
     const isOther = !frame.isArray && frame.isOfList
     if (kind === 'record' && !isOther) addRow(line, value)
     else if (!isMetadata(frame) && (frame !== root || hasRecord)) addBad(line, NO_ADDRESS)
@@ -195,7 +202,7 @@ function createWalker(sink: RowSink, names: Names) {
     return false
   }
 
-  /** A broken value in a list is one bad record. A broken envelope is opened, to find the bad record in it. */
+  /** A broken value in a list is one bad record. A broken envelope is opened, because the bad record is inside it. */
   function takeBroken(line: number, source: string, reason: string, frame: Frame): boolean {
     const isInList = (frame.isArray && frame !== root) || isListed(frame)
     if (!isInList && /^[[{]/.test(source)) return open(line, source.startsWith('['))
@@ -205,7 +212,7 @@ function createWalker(sink: RowSink, names: Names) {
     return false
   }
 
-  /** Takes a complete value. Returns whether it was opened: then its members come next. */
+  /** Takes a complete value. Returns whether it was opened, so that its members come next. */
   function take(line: number, source: string): boolean {
     const frame = here()
     const value = parseJson(source)
@@ -244,7 +251,7 @@ function createWalker(sink: RowSink, names: Names) {
       here().key = null
     },
     end(rest: string): void {
-      // After a broken record, the depth of brackets is unreliable.
+      // After a broken record, the brackets may not match.
       const isTruncated = (frames.length > 1 || rest !== '') && !isBroken
       if (isTruncated) throw new UnusableFile('is truncated, or not JSON')
       if (!hasRecord && !hasEmptyList) throw new NoList('holds no proxies')
@@ -252,24 +259,23 @@ function createWalker(sink: RowSink, names: Names) {
   }
 }
 
-/** Passes every record of a JSON text to `sink`. @throws UnusableFile when it is not JSON, or truncated. */
 export const readJson: Reader = async (chunks, sink, names) => {
   const walker = createWalker(sink, names)
   let text = ''
   let line = 1
 
-  /** The record behind a broken one, -1 when it has not come yet. @throws UnusableFile when the list may be over. */
+  /** The start of the record after a broken one; -1 if more text is needed. @throws UnusableFile if the list may be over. */
   function nextRecord(from: number, brokenAt: number): number {
     NEXT_RECORD.lastIndex = brokenAt
     const next = NEXT_RECORD.exec(text)
     if (next === null) return -1
-    // Behind the end of the list, records may be of another type.
+    // After the end of the list, records may have another type.
     const isOver = /^[^[\]]*\]/.test(text.slice(from, next.index))
     if (isOver) throw new UnusableFile(`line ${line} ${NOT_JSON}`)
     return next.index + next[0].length
   }
 
-  /** Takes the value at `from`. Returns where to go on, -1 when more text is needed. */
+  /** Takes the value at `from`. Returns where to continue, or -1 if more text is needed. */
   function takeValue(from: number, isLast: boolean): number {
     let { end, brokenAt } = endOfValue(text, from)
     const isLong = text.length - from > RECORD_LENGTH_MAX
@@ -287,7 +293,7 @@ export const readJson: Reader = async (chunks, sink, names) => {
     return end
   }
 
-  /** Takes all that is complete; the rest stays in `text`. */
+  /** Takes all complete values. The rest stays in `text`. */
   function takeAll(isLast: boolean): void {
     let at = 0
     while (at < text.length) {
@@ -302,7 +308,7 @@ export const readJson: Reader = async (chunks, sink, names) => {
     text = text.slice(at)
   }
 
-  // Scanning an unfinished record again at each chunk is quadratic: wait until the text has doubled.
+  // Scanning an unfinished record again for each chunk is quadratic: wait until the text has doubled.
   let lengthMin = 0
   for await (const chunk of chunks) {
     text += chunk

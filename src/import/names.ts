@@ -1,23 +1,24 @@
 /**
- * Column and member names that lists use for our fields (contract D3a). To support another name, add it to `NAMES`.
- * Values are read in `values.ts`.
+ * The names of columns and members that lists use for our fields (contract D3a). To support another name, add it to
+ * `NAMES`. `values.ts` reads the values.
  */
 import { memberNames } from '../api/render.ts'
 import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError } from '../lib/errors.ts'
 import { countryOfCode } from './countries.ts'
-import { type Context, underscored } from './row.ts'
+import type { Context } from './reader.ts'
+import { underscored } from './row.ts'
 import { normalise, readAnon, readCountryValue, readTime, readType, typeOfWord } from './values.ts'
 
-/** Every name that a row of ours may have. `provider`: the name of the provider's service. */
+/** The names in our own rows. `provider`: the name of the provider's service. */
 export const knownColumns = (provider: string): ReadonlySet<string> =>
   new Set([...memberNames(provider), underscored(provider), 'city_en', 'checked_at'])
 
-/** Fields by the name of a column or member, as `--map` says; `IGNORED` for those to leave out. */
+/** The fields of columns and members that `--map` names; `IGNORED` leaves a column out. */
 export type Mapping = ReadonlyMap<string, string>
 export const IGNORED = '-'
 
-/** @throws CommandError (usage), beginning with `where`, when a column is mapped to an unknown field. */
+/** @throws CommandError (usage) if a column is mapped to an unknown field. The message begins with `where`. */
 export function checkMapping(mapping: Mapping | undefined, provider: string, where = '--map') {
   const known = knownColumns(provider)
   for (const field of mapping?.values() ?? []) {
@@ -29,7 +30,7 @@ export function checkMapping(mapping: Mapping | undefined, provider: string, whe
   }
 }
 
-/** Whether a text looks like a key of proxylist, which no message may show. */
+/** Whether a text looks like a key of proxylist. Messages must not show keys. */
 export const mayBeKey = (text: string): boolean => /pl_|temp_/.test(text)
 
 /** Whether a message may show a name. */
@@ -37,9 +38,8 @@ export const isShowable = (name: string): boolean =>
   !mayBeKey(name) && /^[\p{L}\d_. ()%/:+-]{1,24}$/u.test(name)
 
 /**
- * The names of each field, the best first. Names are compared without case and punctuation. A nested member is
- * found by its own name or by that of its parents and itself: `geo.country.code` is `country code`.
- * Names that begin with `+` are facts from which fields are made.
+ * The names of each field, the best first. Case and punctuation do not matter. A nested member is found by its name,
+ * with or without the names of its parents: `geo.country.code` is `country code`. Fields with `+` help to find others.
  */
 const NAMES: { readonly [field: string]: string } = {
   ip: `ip, ip address, ip addr, ipv4, host, hostname, address, addr, server, proxy ip, proxy address, proxy host,
@@ -74,7 +74,7 @@ const NAMES: { readonly [field: string]: string } = {
   '+https': 'https, ssl, is https, tls, supports https, https support, is ssl',
   '+socks4': 'socks4, is socks4, supports socks4',
   '+socks5': 'socks5, is socks5, supports socks5',
-  /** False when the list found the proxy dead at its last check. */
+  /** False if the proxy was dead at the last check of the list. */
   '+alive': `alive, is alive, valid, is valid, working, is working, active, is active, online, is online, available,
     is available, up, is up, success, healthy, is healthy, status, state, last status, health status, proxy status,
     check status, health`,
@@ -84,14 +84,15 @@ const NAMES: { readonly [field: string]: string } = {
   '+total': 'check count, total checks, checks total, checks, attempts',
 }
 
-/** Members of an envelope that hold the time of the list, beside the names of `checked_at`. */
+/** More names for the time of a list, in its envelope. */
 const LIST_TIMES = /^(?:generated|created|published|fetched)(?:at)?$/
 
-/** `rate: 0.9` means 90 %. Names of failures count what is missing to 100. */
+/** In these members, 0.9 means 90 %. */
 export const SHARES = /rate|ratio|share|stability|reliability/
+/** In these members, 90 % means that 10 % of the checks succeed. */
 export const OF_FAILURES = /error|fail/
 
-/** The unit at the end of a name, as in `ping_ms` or `Latency (s)`, by field. */
+/** By field, the unit at the end of a name such as `ping_ms` or `Latency (s)`. */
 const UNITS: { readonly [field: string]: RegExp } = {
   ping: /^(.+?)(in)?(ms|msec|millis|milliseconds|s|sec|secs|seconds)$/,
   speed: /^(.+?)(in)?([kmg]?(?:bps|bits?ps|bytes?ps|bytespersec|bytes|bs))$/,
@@ -99,38 +100,38 @@ const UNITS: { readonly [field: string]: RegExp } = {
   checked_at: /^(.+?)(in)?(at|utc|unix|ts|iso|time|date|seconds|secondsago)$/,
 }
 
-/** The rank of a name that the operator has mapped. */
+/** The rank of a mapped name. */
 export const MAPPED = -1
 
 export type Meaning = {
   field: string
-  /** The position among the names of the field; the lowest wins. */
+  /** The position among the names of the field. The lowest wins. */
   rank: number
-  /** Normalised name, for its unit and kind. */
+  /** The normalised name. */
   name: string
   unit: string
 }
 
 export type Names = {
-  /** Finds the field of a member. `path`: normalised names from the root. */
+  /** The field of a nested member. `path`: the normalised names from the root. */
   meaningOf(path: readonly string[]): Meaning | null
-  /** The field of a member of the row itself, as it is written. */
+  /** The field of a member of the row itself, by its name as written. */
   fieldOf(name: string): string | undefined
   provider: string
   hasMapping: boolean
-  /** @throws CommandError naming a column or member that the operator has mapped and no row had. */
+  /** @throws CommandError naming a mapped column or member that no row had. */
   requireUsed(): void
-  /** The columns that the operator has mapped by number, counted from 1. */
+  /** The columns that are mapped by number, counted from 1. */
   numbered: readonly number[]
 }
 
-/** Deep members such as `asn.stats.speed`, and nested statuses, do not describe the proxy. */
+/** A deep member such as `asn.stats.speed` does not describe the proxy. */
 const MEASURED = /^(?:ping|speed|works|\+good|\+bad|\+total)$/
 
-/** Most names in memory: a file may have a new name in each row. */
+/** A file may have a new name in each row, which must not fill the memory. */
 const CACHED_MAX = 10_000
 
-/** Finds meanings by name. `mapping` wins over the table. */
+/** `mapping` wins over `NAMES`. */
 export function createNames(provider: string, mapping: Mapping = new Map()): Names {
   const table = new Map<string, Meaning>()
   for (const [field, names] of [...Object.entries(NAMES), [provider, provider] as const]) {
@@ -194,7 +195,7 @@ export function createNames(provider: string, mapping: Mapping = new Map()): Nam
   }
 }
 
-/** The context of a list under this key: `socks5`, `DE`, `United States`, `elite`. */
+/** The context of a list under a key such as `socks5`, `DE`, `United States` or `elite`. */
 export function contextOfKey(key: string, context: Context): Context {
   const type = typeOfWord(key)
   if (type !== undefined) return { ...context, type }
@@ -204,13 +205,13 @@ export function contextOfKey(key: string, context: Context): Context {
   return isLong ? { ...context, anon: readAnon(key) || context.anon } : context
 }
 
-/** Members of an envelope that apply to all its records. */
+/** Members of an envelope with a value for all of its records. */
 const OF_LISTS: { readonly [field: string]: (value: unknown) => unknown } = {
   ...{ type: readType, country: readCountryValue, anon: readAnon },
   checked_at: value => readTime(value, null),
 }
 
-/** The context of records in an envelope, from a member of it beside them. */
+/** The context of the records in an envelope with this member. */
 export function contextOfMember(name: string, value: unknown, names: Names, context: Context) {
   const field = LIST_TIMES.test(normalise(name)) ? 'checked_at' : (names.fieldOf(name) ?? '')
   const read = OF_LISTS[field]?.(value)

@@ -1,35 +1,49 @@
 /**
- * What the readers of all formats stand on: the text of a file, out of its compression and encoding, which
- * are recognised by content; its lines; where rows go; and the error for a file that cannot be used.
+ * The base of the readers of all formats: decompresses and decodes a file, splits it into lines, and defines the rows
+ * that a reader passes on.
  */
 import { Readable } from 'node:stream'
 import { CommandError, reasonOf } from '../lib/errors.ts'
+import type { Anon, ProxyType } from '../proxies/proxy.ts'
 import type { Names } from './names.ts'
-import type { Context, RawRow } from './row.ts'
+
+/** A row's members: strings from text and tables, any JSON value from JSON. */
+export type RawRow = { readonly [member: string]: unknown }
+
+export const isRecord = (value: unknown): value is RawRow =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Values for all rows of a list, from its envelope or its key. */
+export type Context = {
+  type?: ProxyType | undefined
+  country?: string | undefined
+  anon?: Anon | '' | undefined
+  /** Unix seconds. */
+  checked_at?: number | undefined
+}
 
 /** Receives rows in file order. Lines are counted from 1. */
 export type RowSink = {
-  /** A row, and what its list says of all rows in it. */
   row(line: number, row: RawRow, context?: Context): void
-  /** A record that cannot be used, and why. */
+  /** Receives a record that cannot be used, and why. */
   bad(line: number, field: string, reason: string): void
 }
 
-/** A file as decoded chunks, which may end anywhere. */
+/** The text of a file, in chunks that end anywhere. */
 export type Chunks = AsyncIterable<string>
 
 /** Finds the rows of one format. @throws UnusableFile when the text is not of that format. */
 export type Reader = (chunks: Chunks, sink: RowSink, names: Names) => Promise<void>
 
-/** The file as a whole cannot be used. The message says why, without the file's name. */
+/** The whole file cannot be used. The message says why, without the name of the file. */
 export class UnusableFile extends Error {}
-/** It is no list: a directory of lists may hold such files. */
+/** The file is not a list. A directory of lists may hold such files. */
 export class NoList extends UnusableFile {}
 
 /** The decoder writes this for bytes that are not UTF-8. */
 export const BROKEN = '\ufffd'
 
-/** Why the text of a row cannot be used; `null` when it can. */
+/** Why the text of a row cannot be used; `null` if it can. */
 export const brokenText = (text: string): string | null =>
   text.includes(BROKEN)
     ? 'has a byte that is not UTF-8; save the file as UTF-8'
@@ -37,11 +51,11 @@ export const brokenText = (text: string): string | null =>
       ? 'has a NUL character'
       : null
 
-/** Longest line, and longest JSON record, in characters. */
+/** The longest line, and the longest JSON record, in characters. */
 export const RECORD_LENGTH_MAX = 1024 * 1024
 export const TOO_LONG = `is longer than ${RECORD_LENGTH_MAX / 2 ** 20} MiB`
 
-/** The value of a JSON document, or `undefined` when it is not valid JSON. */
+/** The value of a JSON document; `undefined` if it is not valid JSON. */
 export const parseJson = (text: string): unknown => {
   try {
     return JSON.parse(text)
@@ -50,18 +64,21 @@ export const parseJson = (text: string): unknown => {
   }
 }
 
-/** How many characters of a file are needed to recognise its format. */
+/** The format of a file is recognised by this many characters. */
 export const HEAD_LENGTH = 64 * 1024
 
-/** The first items of a source, until they are enough or all of it, and all items, these included. */
-async function startOf<T>(source: AsyncIterable<T>, isEnough: (first: readonly T[]) => boolean) {
+/** Reads the first items, until they have `length` characters or bytes. `all` are all items, including the first. */
+async function peek<T extends { length: number }>(source: AsyncIterable<T>, length: number) {
   const iterator = source[Symbol.asyncIterator]()
   const first: T[] = []
   let isComplete = false
-  while (!isComplete && !isEnough(first)) {
+  for (let read = 0; read < length && !isComplete; ) {
     const { value, done } = await iterator.next()
     if (done) isComplete = true
-    else first.push(value)
+    else {
+      first.push(value)
+      read += value.length
+    }
   }
   async function* all(): AsyncIterable<T> {
     yield* first
@@ -70,18 +87,23 @@ async function startOf<T>(source: AsyncIterable<T>, isEnough: (first: readonly T
   return { first, isComplete, all: all() }
 }
 
-const lengthOf = (parts: readonly { length: number }[]): number =>
-  parts.reduce((sum, { length }) => sum + length, 0)
-
-/** The beginning of a text, whether that is all of it, and the complete text, head included. */
-export async function peek(chunks: Chunks) {
-  const { first, isComplete, all } = await startOf(chunks, each => lengthOf(each) >= HEAD_LENGTH)
-  return { head: first.join(''), isComplete, all }
+/**
+ * The beginning of a text, whether that is all of it, and the whole text. Line feeds replace carriage returns if the
+ * beginning has no line feeds.
+ */
+export async function headOf(chunks: Chunks) {
+  const { first, isComplete, all } = await peek(chunks, HEAD_LENGTH)
+  const head = first.join('')
+  if (!head.includes('\r') || head.includes('\n')) return { head, isComplete, all }
+  async function* converted(): Chunks {
+    for await (const chunk of all) yield chunk.replaceAll('\r', '\n')
+  }
+  return { head: head.replaceAll('\r', '\n'), isComplete, all: converted() }
 }
 
 /**
- * Calls `take` with every line, its number, counted from 1, and why it cannot be used, `null` when it can.
- * The last line needs no newline. Of one that is longer than `RECORD_LENGTH_MAX` only the beginning is given.
+ * Calls `take` with every line, its number, counted from 1, and the reason if it cannot be used. The last line needs
+ * no newline. A line longer than `RECORD_LENGTH_MAX` is cut.
  */
 export async function eachLine(
   chunks: Chunks,
@@ -89,7 +111,7 @@ export async function eachLine(
 ): Promise<void> {
   let rest = ''
   let number = 0
-  /** Whether the text is within a line that is too long, and was given. */
+  /** Whether the text is inside a line that was cut. */
   let isTooLong = false
   for await (const chunk of chunks) {
     const text = rest + chunk
@@ -110,8 +132,8 @@ export async function eachLine(
 type Bytes = AsyncIterable<Uint8Array>
 
 /**
- * Text is read in chunks of this many bytes. What a chunk becomes (lines, cells, objects) then
- * stays in the cache of the processor: CSV in chunks of 512 KB takes 1.7 times as long.
+ * The bytes of one chunk of text. Its lines, cells and objects then stay in the cache of the processor: CSV takes 1.7
+ * times as long in chunks of 512 KB.
  */
 const CHUNK_BYTES = 16 * 1024
 
@@ -127,7 +149,6 @@ const UNSUPPORTED: readonly (readonly [magic: readonly number[], sentence: strin
   [[0x42, 0x5a, 0x68], 'is compressed with bzip2; gzip and zstd can be read'],
   [[0xfd, 0x37, 0x7a, 0x58, 0x5a], 'is compressed with xz; gzip and zstd can be read'],
   [[0x37, 0x7a, 0xbc, 0xaf], 'is a 7z archive; unpack it'],
-  // What is compressed once does not come here.
   ...COMPRESSED.map(({ magic }) => [magic, 'is compressed twice; decompress it once'] as const),
 ]
 
@@ -136,79 +157,66 @@ const UTF_16 = [
   { label: 'utf-16be', mark: [0xfe, 0xff] },
 ] as const
 
-const begins = (bytes: Uint8Array, magic: readonly number[]): boolean =>
-  magic.every((byte, at) => bytes[at] === byte)
+/** The longest of these marks, in bytes. */
+const MARK_BYTES = 6
 
-/** How many bytes the tables above need. */
-const MAGIC_BYTES = 6
-
-/** The first bytes, and all bytes, these included. */
 async function peekBytes(bytes: Bytes) {
-  const { first, all } = await startOf(bytes, each => lengthOf(each) >= MAGIC_BYTES)
-  return { start: Buffer.concat(first.map(chunk => chunk.subarray(0, MAGIC_BYTES))), all }
+  const { first, all } = await peek(bytes, MARK_BYTES)
+  const start = Buffer.concat(first.map(chunk => chunk.subarray(0, MARK_BYTES)))
+  const startsWith = (mark: readonly number[]): boolean =>
+    mark.every((byte, at) => start[at] === byte)
+  return { startsWith, all }
 }
 
-/** The bytes of a source. @throws UnusableFile when they cannot be read. */
-async function* readable(bytes: Bytes): Bytes {
+/** Passes items on. @throws UnusableFile with this sentence when the source fails. */
+async function* orUnusable<T>(
+  items: AsyncIterable<T>,
+  sentenceOf: (error: unknown) => string,
+): AsyncIterable<T> {
   try {
-    yield* bytes
+    yield* items
   } catch (error) {
     if (error instanceof UnusableFile || error instanceof CommandError) throw error
-    throw new UnusableFile(`cannot be read (${reasonOf(error)})`)
+    throw new UnusableFile(sentenceOf(error))
   }
 }
 
-async function* decompressed(bytes: Bytes, name: 'gzip' | 'zstd', bytesMax: number): Bytes {
+async function* decompress(bytes: Bytes, name: 'gzip' | 'zstd', bytesMax: number): Bytes {
   let left = bytesMax
-  // Unlike those of node:zlib, this one notices zstd data that is truncated.
+  // Unlike the streams of node:zlib, this one fails for truncated zstd data.
   const decompression = new DecompressionStream(name)
-  try {
-    for await (const chunk of Readable.toWeb(Readable.from(bytes)).pipeThrough(decompression)) {
-      left -= chunk.length
-      if (left < 0) throw new UnusableFile(`is larger than ${bytesMax / 2 ** 20} MiB decompressed`)
-      yield chunk
-    }
-  } catch (error) {
-    if (error instanceof UnusableFile || error instanceof CommandError) throw error
-    throw new UnusableFile(`is damaged or truncated ${name} data`)
+  for await (const chunk of Readable.toWeb(Readable.from(bytes)).pipeThrough(decompression)) {
+    left -= chunk.length
+    if (left < 0) throw new UnusableFile(`is larger than ${bytesMax / 2 ** 20} MiB decompressed`)
+    yield chunk
   }
 }
 
-/**
- * The text of a file in chunks.
- * @throws UnusableFile when it is no text, cannot be read, or has more than `bytesMax` bytes
- *   decompressed.
- */
+async function* decode(bytes: Bytes, decoder: TextDecoder): Chunks {
+  for await (const chunk of bytes) {
+    for (let at = 0; at < chunk.length; at += CHUNK_BYTES) {
+      yield decoder.decode(chunk.subarray(at, at + CHUNK_BYTES), { stream: true })
+    }
+  }
+  yield decoder.decode()
+}
+
+/** The text of a file. @throws UnusableFile if it cannot be read or has more than `bytesMax` bytes decompressed. */
 export async function* textOf(source: Bytes, bytesMax = Infinity): Chunks {
-  const { start, all } = await peekBytes(readable(source))
-  const compression = COMPRESSED.find(({ magic }) => begins(start, magic))
-  if (compression === undefined) return yield* decoded(start, all)
-  const inner = await peekBytes(decompressed(all, compression.name, bytesMax))
-  yield* decoded(inner.start, inner.all)
-}
-
-async function* decoded(start: Uint8Array, bytes: Bytes): Chunks {
-  const [, sentence] = UNSUPPORTED.find(([magic]) => begins(start, magic)) ?? []
+  const sent = await peekBytes(orUnusable(source, error => `cannot be read (${reasonOf(error)})`))
+  const { name } = COMPRESSED.find(({ magic }) => sent.startsWith(magic)) ?? {}
+  const { startsWith, all } = name
+    ? await peekBytes(
+        orUnusable(
+          decompress(sent.all, name, bytesMax),
+          () => `is damaged or truncated ${name} data`,
+        ),
+      )
+    : sent
+  const [, sentence] = UNSUPPORTED.find(([magic]) => startsWith(magic)) ?? []
   if (sentence !== undefined) throw new NoList(sentence)
-  const utf16 = UTF_16.find(({ mark }) => begins(start, mark))
+  const utf16 = UTF_16.find(({ mark }) => startsWith(mark))
+  // A lost byte shifts all following characters of UTF-16.
   const decoder = new TextDecoder(utf16?.label ?? 'utf-8', { fatal: utf16 !== undefined })
-  try {
-    for await (const chunk of bytes) {
-      for (let at = 0; at < chunk.length; at += CHUNK_BYTES) {
-        yield decoder.decode(chunk.subarray(at, at + CHUNK_BYTES), { stream: true })
-      }
-    }
-    yield decoder.decode()
-  } catch (error) {
-    // A lost byte shifts all that follow.
-    if (!(error instanceof TypeError)) throw error
-    throw new UnusableFile('is not UTF-16 text; save it as UTF-8')
-  }
-}
-
-/** A text whose lines end in carriage returns only, with line feeds instead. */
-export async function* withLineFeeds(chunks: Chunks): Chunks {
-  const { head, all } = await peek(chunks)
-  const isConverted = head.includes('\r') && !head.includes('\n')
-  for await (const chunk of all) yield isConverted ? chunk.replaceAll('\r', '\n') : chunk
+  yield* orUnusable(decode(all, decoder), () => 'is not UTF-16 text; save it as UTF-8')
 }

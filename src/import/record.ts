@@ -1,8 +1,8 @@
 /**
- * One record of a list of any form: finds its address and its fields at any depth, and writes them
- * under our names, as we write them (contract D3a).
+ * Translates a record of any list: finds its address and its fields at any depth, and returns a row under our names,
+ * with values as we write them (contract D3a).
  */
-import { memberNames } from '../api/render.ts'
+import { LRUCache } from 'lru-cache'
 import { ipv4ToNumber } from '../lib/ip.ts'
 import { type ProxyType, parsePort } from '../proxies/proxy.ts'
 import { addressesIn } from './address.ts'
@@ -15,13 +15,20 @@ import {
   OF_FAILURES,
   SHARES,
 } from './names.ts'
-import { type Defaults, isRecord, type RawRow, rejectOther, rejectRow, SKIPPED } from './row.ts'
-import { withAddressNotes } from './text.ts'
+import { isRecord, type RawRow } from './reader.ts'
+import {
+  ACCEPTS,
+  type Defaults,
+  type OnUnread,
+  rejectOther,
+  rejectRow,
+  SKIPPED,
+  type Translate,
+} from './row.ts'
 import {
   isDeadWord,
   isGiven,
   isOtherProtocol,
-  NotUnderstood,
   normalise,
   type PingUnit,
   readAnon,
@@ -45,11 +52,11 @@ type Leaf = {
   inArray: boolean
 }
 
-/** Limits on one record: nesting depth and number of leaves. */
+/** Limits on one record. */
 const LEVELS_MAX = 8
 const LEAVES_MAX = 2000
 
-/** Whether a value is an object, or an array of objects. */
+/** Whether a value is an object, or an array with objects in it. */
 const holdsObjects = (value: unknown): value is object =>
   isRecord(value) || (Array.isArray(value) && value.some(item => typeof item === 'object'))
 
@@ -57,7 +64,7 @@ const holdsObjects = (value: unknown): value is object =>
 const membersOf = (parent: object): [name: string, value: unknown][] =>
   Object.entries(Array.isArray(parent) ? parent.slice(0, LEAVES_MAX) : parent)
 
-/** The leaves of an object and of all in it. A key that is an address is a leaf, too. */
+/** The leaves of an object, at any depth. A key that is an address is a leaf, too. */
 function leavesOf(
   parent: object,
   names: Names,
@@ -95,15 +102,17 @@ export const isAddress = (key: string): boolean =>
 const isAddressKey = ({ meaning, value, parent }: Leaf): boolean =>
   meaning === null && typeof value === 'string' && Object.hasOwn(parent, value) && isAddress(value)
 const fieldOf = ({ meaning }: Leaf): string | undefined => meaning?.field
-/** `text`: the value that holds it; `port`: the leaf of its port, when that stands alone. */
+
 type FoundAddress = {
   address: string
   leaf: Leaf
-  text: string | undefined
+  /** The text that holds the address and perhaps notes; without notes if it holds several addresses. */
+  text: string
+  /** The leaf of the port, if that stands alone. */
   port: Leaf | undefined
 }
 
-/** The addresses of a record, those under known names first; each one once. */
+/** The addresses of a record without repetitions, those under known names first. */
 function addressesOf(leaves: readonly Leaf[]): FoundAddress[] {
   const ports = leaves.filter(leaf => fieldOf(leaf) === 'port')
   // A port that stands beside no address, as in `protocols: [{type, port}]`.
@@ -120,11 +129,12 @@ function addressesOf(leaves: readonly Leaf[]): FoundAddress[] {
       return texts.flatMap(text => {
         if (typeof text !== 'string') return []
         const isSplit = isIpv4(text) && port !== null
-        const found = addressesIn(isSplit ? `${text.trim()}:${port}` : text)
-        return found.map(each => ({
-          ...{ address: `${each.ip}:${each.port}`, leaf },
-          ...(isSplit ? { text: undefined, port: beside } : { text, port: undefined }),
-        }))
+        const whole = isSplit ? `${text.trim()}:${port}` : text
+        return addressesIn(whole).map(({ ip, port }, _, { length }) => {
+          const address = `${ip}:${port}`
+          const own = length === 1 ? whole : address
+          return { address, leaf, text: own, port: isSplit ? beside : undefined }
+        })
       })
     })
   const known = new Set<string>()
@@ -132,11 +142,11 @@ function addressesOf(leaves: readonly Leaf[]): FoundAddress[] {
 }
 
 /**
- * What an object is: the record of one proxy; an envelope around several; `empty`, when it holds other objects or
- * arrays and no address; or neither.
+ * `record`: the object describes one proxy. `envelope`: it holds several. `empty`: it holds objects or arrays, but no
+ * address.
  */
 export function kindOf(row: RawRow, names: Names): 'record' | 'envelope' | 'empty' | 'neither' {
-  // Nearly all rows are ours, or have our names.
+  // The fast path: most records have our names.
   const isFlat = !Object.values(row).some(holdsObjects)
   if (isFlat && typeof row.ip === 'string' && (row.ip.includes(':') || row.port !== undefined)) {
     return 'record'
@@ -144,12 +154,12 @@ export function kindOf(row: RawRow, names: Names): 'record' | 'envelope' | 'empt
   const leaves = leavesOf(row, names)
   const addresses = addressesOf(leaves)
   const isOwn = (leaf: Leaf): boolean => fieldOf(leaf) === 'ip' && leaf.depth === 0 && !leaf.inArray
-  // An envelope may name the address of its server beside its records.
+  // Beside its records, an envelope may hold the address of its server.
   const isInList = addresses.some(({ leaf }) => leaf.inArray)
   if (!isInList && addresses.some(({ leaf }) => isOwn(leaf))) return 'record'
   const hasKey = leaves.some(isAddressKey)
   if (!hasKey && addresses.length === 1 && !addresses[0]?.leaf.inArray) return 'record'
-  // A key that is an IP address without a port stands for a record, too.
+  // A key that is an IP address without a port belongs to a record, too.
   if (addresses.length > 0 || hasKey) return 'envelope'
   if (leaves.some(isOwn)) return 'record'
   const isNested = Object.values(row).some(value => typeof value === 'object' && value !== null)
@@ -157,23 +167,21 @@ export function kindOf(row: RawRow, names: Names): 'record' | 'envelope' | 'empt
 }
 
 export type Translator = {
-  /** @throws `BadField`. `null` when all names are ours: rows stay as they are. */
-  translate: ((row: RawRow, defaults: Defaults) => RawRow) | null
-  /** Members that mean nothing here. */
+  /** `null` if all names are ours. */
+  translate: Translate | null
+  /** Names of members that are not known. */
   unknown: readonly string[]
-  /** Whether rows are complete records of the API, whose ping is in seconds. */
-  isRecord: boolean
 }
 
-/** A known format without units. A row has it when it has all of `members`. */
+/** A known format without units. A row with all of `members` has it. */
 type Tool = {
   members: readonly string[]
   ping: PingUnit
   /** The type of rows without one. */
   type?: ProxyType
-  /** Whether a success rate of 1 and less is a percentage, too. */
+  /** With `%`, a success rate up to 1 is a percentage too. */
   works?: '%'
-  /** Words for the numbers in a member, and the name under which they are read. */
+  /** Members with numbers, the name for their meaning, and the words for the numbers. */
   codes?: readonly (readonly [member: string, name: string, words: readonly string[]])[]
 }
 const TOOLS: readonly Tool[] = [
@@ -194,60 +202,80 @@ const TOOLS: readonly Tool[] = [
   { members: ['ptype', 'exitip', 'speedkbps'], ping: 'ms' },
 ]
 
-/** How to read rows with these members. `sample` is one of them; `isListed`: it is listed under its address. */
-export function createTranslator(
-  members: readonly string[],
-  sample: RawRow,
-  isListed: boolean,
-  names: Names,
-): Translator {
-  const { provider } = names
-  const known = knownColumns(provider)
+/** How to read rows with these members. `sample` is one of them. */
+function createTranslator(members: readonly string[], sample: RawRow, names: Names): Translator {
+  const known = knownColumns(names.provider)
   const others = members.filter(member => !known.has(member))
   const isUnknown = (name: string): boolean => names.fieldOf(name) === undefined && name !== ''
   const unknown = others.filter(name => typeof sample[name] !== 'object' && isUnknown(name))
-  const isOurs = !names.hasMapping && others.length === unknown.length
-  if (isOurs && (isListed || sample.ip !== undefined)) {
-    const isComplete = memberNames(provider).every(
-      name => name === 'port' || members.includes(name),
-    )
-    return { translate: null, unknown, isRecord: isComplete && others.length === 0 }
-  }
+  const isOurs = !names.hasMapping && others.length === unknown.length && sample.ip !== undefined
+  if (isOurs) return { translate: null, unknown }
   const normalised = new Set(members.map(normalise))
   const tool = TOOLS.find(({ members: marks }) => marks.every(mark => normalised.has(mark)))
-  const translate = (row: RawRow, defaults: Defaults) => toRow(row, names, defaults, tool)
-  return { translate, unknown, isRecord: false }
+  const translate: Translate = (...given) => toRow(names, tool, ...given)
+  return { translate, unknown }
+}
+
+/** A file has few lists of members. One that has many must not fill the memory. */
+const TRANSLATORS_MAX = 1000
+const MEMBERS_LENGTH_MAX = 4096
+
+/** Returns a function that finds the translator of a row. Most rows have the members of the row before. */
+export function createTranslators(names: Names): (row: RawRow) => Translator {
+  const translators = new LRUCache<string, Translator>({ max: TRANSLATORS_MAX })
+  let members: string[] = []
+  let translator: Translator | null = null
+
+  function hasSameMembers(row: RawRow): boolean {
+    let at = 0
+    for (const member in row) if (members[at++] !== member) return false
+    return at === members.length
+  }
+
+  return row => {
+    if (translator !== null && hasSameMembers(row)) return translator
+    members = Object.keys(row)
+    const key = JSON.stringify(members)
+    translator = translators.get(key) ?? createTranslator(members, row, names)
+    if (key.length < MEMBERS_LENGTH_MAX) translators.set(key, translator)
+    return translator
+  }
 }
 
 type Groups = ReadonlyMap<string, readonly Leaf[]>
 
-/** The leaves of each field that hold something, the best name first. */
+/** The leaves of each field that have a value, the best name first. */
 function groupByField(leaves: readonly Leaf[]): Groups {
   const given = leaves.filter(({ value }) => isGiven(value) || Array.isArray(value))
   const byRank = given.toSorted((a, b) => (a.meaning?.rank ?? 0) - (b.meaning?.rank ?? 0))
   return Map.groupBy(byRank, leaf => fieldOf(leaf) ?? IGNORED)
 }
 
-/** A record under our names, with values as we write them. @throws BadField */
-function toRow(given: RawRow, names: Names, defaults: Defaults, tool?: Tool): RawRow {
+/** Translates a record, see `Translate`. */
+function toRow(
+  names: Names,
+  tool: Tool | undefined,
+  given: RawRow,
+  defaults: Defaults,
+  onUnread: OnUnread,
+): RawRow {
   const row: { [member: string]: unknown } = tool?.codes === undefined ? given : { ...given }
   for (const [member, name, words] of tool?.codes ?? []) row[name] = words[Number(given[member])]
   const leaves = leavesOf(row, names)
   const groups = groupByField(leaves)
   if (isDead(groups)) return rejectRow(SKIPPED, 'is marked as dead by its source')
   const { address, text, port } = addressOf(row, leaves)
-  const { ip, ...notes }: RawRow = withAddressNotes({ ip: text })
-  const out: { [field: string]: unknown } = { ip: address ?? ip }
-  if (groups.has('+secret') || notes.password === true) out.password = true
+  const out: { [field: string]: unknown } = { ip: text }
+  if (groups.has('+secret')) out.password = true
+  const timed = groups.get('speed')?.find(({ value }) => /\d\s*(?:ms|msec)$/i.test(String(value)))
   for (const [field, group] of groups) {
-    if (/^(?:ip|port|type|-|\+.*)$/.test(field)) continue
+    if (/^(?:ip|port|type|-|\+.*)$/.test(field) || (field === 'speed' && timed)) continue
     out[field] =
       field === 'country' ? countryOf(group) : firstUnderstood(field, group, defaults, tool)
+    if (out[field] === undefined) onUnread(field, group[0]?.value, ACCEPTS[field] ?? '')
   }
-  const timed = groups.get('speed')?.find(({ value }) => /\d\s*(?:ms|msec)$/i.test(String(value)))
-  if (timed !== undefined) Object.assign(out, { ping: out.ping ?? timed.value, speed: null })
+  out.ping ??= timed?.value
   out.type = typeOf(groups, port, defaults, tool)
-  if (!readType(out.type) && notes.type !== undefined) out.type = notes.type
   // Some lists put the anonymity level in `type` and the type in `protocol`.
   const texts = (groups.get('type') ?? []).map(({ value }) => readText(value) ?? '')
   out.anon ??= texts.map(text => (text.length > 3 ? readAnon(text) : '')).find(Boolean)
@@ -256,31 +284,30 @@ function toRow(given: RawRow, names: Names, defaults: Defaults, tool?: Tool): Ra
   const isOther = (value: unknown): boolean =>
     isIpv4(value) && !address?.startsWith(`${value.trim()}:`)
   out.ip_out ??= groups.get('ip')?.find(({ value }) => isOther(value))?.value
-  for (const [field, note] of Object.entries(notes)) out[field] ??= note
   return out
 }
 
 const isDead = (groups: Groups): boolean =>
   (groups.get('+alive') ?? []).some(({ value, meaning }) => {
     const text = readText(value) ?? ''
-    // A number as a status or a success is a code or a count.
+    // A number in a status or success is a code or a count.
     const isCount = /^\d+$/.test(text) && /status|state|success/.test(meaning?.name ?? '')
     return value === false || isDeadWord(text) || (!isCount && readFlag(text) === false)
   })
 
-/** The address of a record: under a known name, else the only one in it. @throws BadField */
+/** The address of a record: under a known name, or the only one in it. @throws BadField if it is not clear */
 function addressOf(row: RawRow, leaves: readonly Leaf[]): Partial<FoundAddress> {
   const addresses = addressesOf(leaves)
   const [first] = addresses
   const named = row.ip ?? leaves.find(leaf => fieldOf(leaf) === 'ip')?.value
-  if (first === undefined) return { text: readText(named) || undefined }
+  if (first === undefined) return { text: readText(named) ?? '' }
   if (fieldOf(first.leaf) !== 'ip' && addresses.length > 1) {
     rejectRow('ip', 'is not clear: the row holds several addresses')
   }
   return first
 }
 
-/** Returns the first value that a reader accepts. Otherwise `readRow` reports the first one. */
+/** The first value that is understood; `undefined` without one. */
 function firstUnderstood(
   field: string,
   group: readonly Leaf[],
@@ -290,23 +317,22 @@ function firstUnderstood(
   const read = READERS[field]
   for (const { value, meaning } of group) {
     const isRaw = read === undefined || meaning === null
-    // The values of a column that the operator has mapped are as we write them, but for the unit of a ping.
+    // Values of a mapped column are as we write them, except for the units of pings and speeds.
     if (isRaw || (meaning.rank === MAPPED && !/ping|speed/.test(field))) return value
     const understood = read(value, meaning, defaults, tool)
     if (understood !== undefined) return understood
   }
-  return new NotUnderstood(group[0]?.value)
+  return undefined
 }
 
 type ReadValue = (value: unknown, meaning: Meaning, defaults: Defaults, tool?: Tool) => unknown
 
-/** Fields whose value depends on the unit, the name of the member or the time. */
+/** Fields whose values depend on a unit, on the name of the member or on the time. */
 const READERS: { readonly [field: string]: ReadValue } = {
   ping(value, { unit, rank }, { pingUnit }, tool) {
     const named = unit === '' ? undefined : unit.startsWith('m') ? 'ms' : 's'
-    const asked = pingUnit === 'own' ? undefined : pingUnit
-    const guessed = rank === MAPPED ? 'own' : 'guess'
-    const ms = readPing(value, named ?? asked ?? tool?.ping ?? guessed)
+    const guessed = rank === MAPPED ? 's' : 'guess'
+    const ms = readPing(value, named ?? pingUnit ?? tool?.ping ?? guessed)
     return typeof ms === 'number' ? `${ms}ms` : ms
   },
   speed: (value, { unit }) => readSpeed(value, unit),
@@ -321,7 +347,7 @@ const READERS: { readonly [field: string]: ReadValue } = {
     /^\d$/.test(String(value)) && name !== 'anon' ? undefined : readAnon(value),
 }
 
-/** The country of a record: a code wins over a name that stands beside it. */
+/** The country of a record. A code wins over a name. */
 function countryOf(group: readonly Leaf[]): unknown {
   const read = group.map(({ value }) => ({ value, country: readCountryValue(value) }))
   const isCode = (value: unknown): boolean => /^[A-Za-z]{2,3}$/.test(String(value))
@@ -332,7 +358,7 @@ function countryOf(group: readonly Leaf[]): unknown {
   return known?.country ?? read.find(({ value }) => typeof value === 'string')?.value
 }
 
-/** The types in the type members of a record; otherwise its flags, such as `socks5: true`. @throws BadField */
+/** The types that a record names; without one, its flags such as `socks5: true`. @throws BadField */
 function typeOf(
   groups: Groups,
   port: Leaf | undefined,
@@ -368,7 +394,7 @@ function typeOf(
   return stated.join(' ') || words.find(word => typeof word === 'string')
 }
 
-/** The success rate of a record that counts good and bad checks. */
+/** The success rate from the numbers of good and bad checks. */
 function worksOfCounts(groups: Groups): number | undefined {
   const countOf = (field: string): number => Number(groups.get(field)?.[0]?.value ?? Number.NaN)
   const [good, bad, total] = [countOf('+good'), countOf('+bad'), countOf('+total')] as const

@@ -1,6 +1,6 @@
 /**
- * One row of an imported file: its members become a proxy, or the reason why they do not (contract D2, D2b). Knows
- * nothing of file formats or of stored rows. Pure.
+ * Turns one row of a file into a proxy, or into the reason why it is rejected (contract D2, D2b). Independent of file
+ * formats and of stored rows. Pure.
  */
 import { parseTimecheck, toSeconds } from '../lib/time.ts'
 import { FUTURE_SECONDS_MAX } from '../proxies/freshness.ts'
@@ -17,11 +17,12 @@ import {
   TYPES,
 } from '../proxies/proxy.ts'
 import { addressesIn } from './address.ts'
+import type { Context, RawRow } from './reader.ts'
+import { withAddressNotes } from './text.ts'
 import {
   CITY_LENGTH_MAX,
   isGiven,
   isOtherProtocol,
-  type PingUnit,
   readAnon,
   readCity,
   readCountryValue,
@@ -33,15 +34,8 @@ import {
   readTime,
   readType,
   readWorks,
-  unwrap,
   YEAR_2000,
 } from './values.ts'
-
-/** A row's members: strings from tables, any JSON value from JSON. */
-export type RawRow = { readonly [member: string]: unknown }
-
-export const isRecord = (value: unknown): value is RawRow =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 class BadField extends Error {
   readonly field: string
@@ -50,42 +44,31 @@ class BadField extends Error {
     this.field = field
   }
 }
-/** Ends the reading of a row. `field`: the one at fault, or `SKIPPED`. @throws BadField */
+/** Rejects the current row. `field`: the field at fault, or `SKIPPED`. @throws BadField */
 export function rejectRow(field: string, reason: string): never {
   throw new BadField(field, reason)
 }
-/** Rejects a server of another protocol. @throws BadField */
+/** Rejects a proxy of another protocol. @throws BadField */
 export const rejectOther = (protocol: string): never =>
   rejectRow('type', `is ${protocol.toLowerCase()}; only http, https, socks4 and socks5 are served`)
-/** The field of a row that its source marks as dead: it is skipped, not rejected. */
+/** The field of a row that its source marks as dead. The row is skipped instead of rejected. */
 export const SKIPPED = ''
 
-/** What an envelope, or the key of a list, says of all records in it. */
-export type Context = {
-  /** The key of the record in an object. */
-  listedAs?: string | undefined
-  type?: ProxyType | undefined
-  country?: string | undefined
-  anon?: string | undefined
-  /** Unix seconds. */
-  checked_at?: number | undefined
-}
-
-/** What applies to every row of a source. */
+/** Settings for all rows of a source. */
 export type Defaults = {
-  /** Type of rows without one. */
+  /** The type of rows without one. */
   type: ProxyType | undefined
   /** The time of the import, Unix milliseconds. */
   nowMs: number
-  /** The time that relative times are counted from, Unix milliseconds; `nowMs` when left out. */
+  /** Times such as "2 minutes ago" count from here. Unix milliseconds; `nowMs` if missing. */
   atMs?: number
-  /** Name of the provider's own service. */
+  /** The name of the provider's own service. */
   provider: string
-  /** The unit of `ping` where a value names none. */
-  pingUnit?: PingUnit | undefined
+  /** The unit of pings without one. */
+  pingUnit?: 's' | 'ms' | undefined
 }
 
-/** Is called with an optional value that is not understood, and what its field accepts. */
+/** Is called with an optional value that is not understood, and with the values that its field accepts. */
 export type OnUnread = (field: string, value: unknown, accepts: string) => void
 
 type RowResult =
@@ -93,22 +76,21 @@ type RowResult =
   | { kind: 'rejected'; field: string; reason: string }
   | { kind: 'skipped'; reason: string }
 
-const PERCENT = 'a number from 0 to 100'
-/** What each optional field accepts. */
-const ACCEPTS = {
+/** The values that each optional field accepts. */
+export const ACCEPTS: { readonly [field: string]: string } = {
   anon: `one of ${ANONS.join(', ')}`,
   speed: 'bytes per second, at least 0',
-  ping: 'a number of seconds, such as 0.5; for milliseconds write 500ms or give --ping-unit ms',
-  works: PERCENT,
+  ping: 'up to 60 seconds, such as 0.5; for milliseconds write 500ms or give --ping-unit ms',
+  works: 'a number from 0 to 100',
   country: 'a country code or name',
   city: `a name of up to ${CITY_LENGTH_MAX} characters that does not begin with = + - or @`,
   ip_out: 'an IP address',
   timecheck: 'YYYY-MM-DD HH:MM:SS (UTC+2)',
   checked_at: 'an ISO 8601 time, YYYY-MM-DD HH:MM:SS, or Unix seconds or milliseconds',
-  service: 'true or false',
-} as const
+}
+const FLAG = 'true or false'
 
-/** Why the text of an address cannot be used; the first that matches. */
+/** Why an address cannot be used. The first match counts. */
 const UNREADABLE: readonly (readonly [form: RegExp, reason: string])[] = [
   [
     /^\w+:\/\/\S*@|^[^\s@]+@|^(?:\d{1,3}\.){3}\d{1,3}:\d{1,5}[:@]/,
@@ -129,24 +111,19 @@ const UNUSABLE = /^(?:0|169\.254|22[4-9]|2[3-5]\d)\./
 const UNUSABLE_ADDRESS =
   'cannot be used: it is in 0.0.0.0/8, 169.254.0.0/16, 224.0.0.0/4 or 240.0.0.0/4'
 
-/** The address from `ip` (with its port or with `port`), or from the key that the row is listed under. */
-function addressOf(row: RawRow, listedAs: string | undefined): Address {
+/** The address from `ip`, which holds the port or stands beside `port`. */
+function addressOf(row: RawRow): Address {
   const ip = readText(row.ip) ?? ''
   const port = readText(row.port) ?? ''
-  const host = ip || (listedAs ?? '')
-  const given = host.includes(':') ? host : joined(host, port, listedAs)
+  const hasPort = ip.includes(':')
+  const given = hasPort || port === '' ? ip : `${ip}:${port}`
   const address = parseAddress(given) ?? onlyAddressIn(given)
   if (address === null) return rejectAddress(given)
   if (UNUSABLE.test(address.ip)) return rejectRow('ip', UNUSABLE_ADDRESS)
-  if (port !== '' && host.includes(':') && parsePort(port) !== address.port) {
+  if (hasPort && port !== '' && parsePort(port) !== address.port) {
     return rejectRow('port', 'must be an integer from 1 to 65535, the same as in ip')
   }
   return address
-}
-
-const joined = (ip: string, port: string, listedAs: string | undefined): string => {
-  if (port !== '') return `${ip}:${port}`
-  return listedAs?.startsWith(`${ip}:`) ? listedAs : ip
 }
 
 function onlyAddressIn(text: string): Address | null {
@@ -163,10 +140,10 @@ function rejectAddress(given: string): never {
 
 const NO_SERVICES: ReadonlySet<Service> = new Set()
 
-/** The provider's service may be written with underscores instead of spaces. */
+/** Another spelling of the provider's service, with underscores instead of spaces. */
 export const underscored = (provider: string): string => provider.replaceAll(' ', '_')
 
-/** The services that a row sets to true, and all services that it states. */
+/** The services that are true in a row, and the services that it names. */
 function servicesOf(row: RawRow, provider: string, onUnread: OnUnread) {
   const providerColumn = row[provider] === undefined ? underscored(provider) : provider
   let granted = 0
@@ -175,7 +152,7 @@ function servicesOf(row: RawRow, provider: string, onUnread: OnUnread) {
   for (const service of SERVICES) {
     const field = service === 'provider' ? providerColumn : service
     const flag = readFlag(row[field])
-    if (flag === undefined) onUnread(field, row[field], ACCEPTS.service)
+    if (flag === undefined) onUnread(field, row[field], FLAG)
     else if (flag !== null) stated |= bit
     if (flag === true) granted |= bit
     bit <<= 1
@@ -186,10 +163,9 @@ function servicesOf(row: RawRow, provider: string, onUnread: OnUnread) {
   }
 }
 
-/** Why the time of a check is rejected that may be right later, or once the clock is. */
-export const IN_FUTURE = `lies more than ${FUTURE_SECONDS_MAX / 60} minutes in the future`
+const IN_FUTURE = `lies more than ${FUTURE_SECONDS_MAX / 60} minutes in the future`
 
-/** Unix seconds of the check: `checked_at`, else `timecheck`, else that of the list, else the time of the import. */
+/** Unix seconds of the check: from `checked_at`, `timecheck`, the list, or the time of the import, in this order. */
 function checkedAtOf(row: RawRow, nowMs: number, ofList: number | undefined, onUnread: OnUnread) {
   const now = toSeconds(nowMs)
   const isOurs = readText(row.checked_at) === ''
@@ -198,7 +174,7 @@ function checkedAtOf(row: RawRow, nowMs: number, ofList: number | undefined, onU
   const local = text === '' ? null : parseTimecheck(text ?? '')
   const seconds = isOurs ? local : (readTime(row.checked_at, null) ?? null)
   if (seconds === null) {
-    if (text !== '' || !isOurs) onUnread(field, unwrap(row[field]), ACCEPTS[field])
+    if (text !== '' || !isOurs) onUnread(field, row[field], ACCEPTS[field] ?? '')
     return ofList !== undefined && ofList >= YEAR_2000 && ofList <= now ? ofList : now
   }
   if (seconds < YEAR_2000) return rejectRow(field, 'lies before the year 2000')
@@ -215,42 +191,39 @@ function typeOf(row: RawRow, defaults: Defaults, context: Context | undefined) {
     : rejectRow('type', `must be one of ${TYPES.join(', ')}`)
 }
 
+/** Returns a row under our names, with values as we write them. @throws BadField */
+export type Translate = (row: RawRow, defaults: Defaults, onUnread: OnUnread) => RawRow
+
 /**
- * Reads one row. `translate` makes its names and values ours. An optional value that is not understood is passed
- * to `onUnread` and left out. Ping is rounded to milliseconds, speed to bytes a second, works down to a percent.
+ * Reads one row, after `translate` if it is given. Optional values that are not understood are passed to `onUnread`
+ * and left out. Ping is rounded to milliseconds, speed to bytes a second, and works down to a percent.
  */
 export function readRow(
   given: RawRow,
   defaults: Defaults,
   context?: Context,
-  translate: ((row: RawRow, defaults: Defaults) => RawRow) | null = null,
+  translate: Translate | null = null,
   onUnread: OnUnread = () => {},
 ): RowResult {
-  /** The value, or `unknown` and a note. */
-  function orUnread<T>(
-    field: keyof typeof ACCEPTS,
-    value: unknown,
-    read: T | undefined,
-    unknown: T,
-  ): T {
+  /** Returns the value that was read, or else `unknown`, after a note. */
+  function orUnread<T>(field: string, value: unknown, read: T | undefined, unknown: T): T {
     if (read !== undefined) return read
-    const given = unwrap(value)
-    if (typeof given === 'object' || isGiven(given)) onUnread(field, given, ACCEPTS[field])
+    if (typeof value === 'object' || isGiven(value)) onUnread(field, value, ACCEPTS[field] ?? '')
     return unknown
   }
   try {
-    const row = translate === null ? given : translate(given, defaults)
+    const row = withAddressNotes(translate === null ? given : translate(given, defaults, onUnread))
     if (row.password === true) rejectRow('ip', CREDENTIALS)
     const isOther = typeof row.type === 'string' && isOtherProtocol(row.type, defaults.type)
     if (isOther) rejectOther(String(row.type))
-    const { ip, port } = addressOf(row, context?.listedAs)
+    const { ip, port } = addressOf(row)
     const { type, isAssumed } = typeOf(row, defaults, context)
     const proxy: IncomingProxy = {
       ip,
       port,
       type,
       ipOut: orUnread('ip_out', row.ip_out, readIp(row.ip_out), ''),
-      anon: orUnread('anon', row.anon, readAnon(row.anon), '') || anonOf(context),
+      anon: orUnread('anon', row.anon, readAnon(row.anon), '') || (context?.anon ?? ''),
       speed: orUnread('speed', row.speed, readSpeed(row.speed, 'bytes'), null),
       pingMs: orUnread('ping', row.ping, readPing(row.ping, defaults.pingUnit ?? 's'), null),
       checkedAt: checkedAtOf(row, defaults.nowMs, context?.checked_at, onUnread),
@@ -265,13 +238,10 @@ export function readRow(
     if (isAssumed) proxy.isTypeAssumed = true
     return { kind: 'good', proxy }
   } catch (error) {
-    // A row that fails in an unexpected way costs that row only.
+    // An unexpected error costs only this row.
     if (!(error instanceof BadField))
       return { kind: 'rejected', field: 'row', reason: 'cannot be read' }
     const { field, message: reason } = error
     return field === SKIPPED ? { kind: 'skipped', reason } : { kind: 'rejected', field, reason }
   }
 }
-
-const anonOf = (context: Context | undefined): IncomingProxy['anon'] =>
-  readAnon(context?.anon) ?? ''

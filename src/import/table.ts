@@ -1,15 +1,12 @@
-/**
- * Tables with a header: CSV (RFC 4180) and other delimiters, and Markdown. Rows without a header are lines of text.
- */
+/** Reads tables with a header: CSV (RFC 4180), other delimiters, and Markdown. Without a header, rows are lines of text. */
 import { addressesIn } from './address.ts'
 import type { Names } from './names.ts'
-import { eachLine, peek, type Reader, UnusableFile } from './reader.ts'
-import type { RawRow } from './row.ts'
+import { eachLine, headOf, type RawRow, type Reader, UnusableFile } from './reader.ts'
 import { readTxt, rowsOfLine } from './text.ts'
 import { typeOfWord } from './values.ts'
 
 export const readCsv: Reader = async (chunks, sink, names) => {
-  const { head, all } = await peek(chunks)
+  const { head, all } = await headOf(chunks)
   const table = findTable(head, names)
   if (table === null) {
     if (head.trim() === '' || addressesIn(head).length > 0) return readTxt(all, sink, names)
@@ -31,13 +28,13 @@ export const readCsv: Reader = async (chunks, sink, names) => {
   })
 }
 
-/** Why a line has no cells. */
+/** The reason for a line that `cellsOf` cannot split. */
 export const BAD_QUOTE =
   'has an open quote, or one inside a value; a row is one line, and quotes in a value are doubled'
 
 /**
- * The cells of a line (RFC 4180); `null` when a quote is wrong. No cell holds a newline: one open quote would
- * cost all rows that follow.
+ * The cells of a line (RFC 4180); `null` for an open or stray quote. A cell cannot hold a newline, because then one
+ * open quote would cost all following rows.
  */
 export function cellsOf(line: string, delimiter: string): string[] | null {
   if (!line.includes('"')) return line.split(delimiter)
@@ -54,14 +51,14 @@ export function cellsOf(line: string, delimiter: string): string[] | null {
   return cells
 }
 
-/** The cell whose quote is at `at`, with its doubled quotes, and its end; `null` when it is open. */
+/** The cell whose quote is at `at`, and its end; `null` for an open quote. */
 function quotedCell(line: string, at: number): { value: string; end: number } | null {
   let end = line.indexOf('"', at + 1)
   while (end >= 0 && line[end + 1] === '"') end = line.indexOf('"', end + 2)
   return end < 0 ? null : { value: line.slice(at + 1, end).replaceAll('""', '"'), end: end + 1 }
 }
 
-/** The row of these cells, none when they are too few; one for each address when columns are named after types. */
+/** The row of these cells, or none if there are too few. With columns for types, a row for each address. */
 function rowsOf(cells: readonly string[], columns: readonly string[], typed: readonly number[]) {
   if (cells.length !== columns.length) return []
   const row: { [column: string]: string } = Object.create(null) // `__proto__` is a name too
@@ -72,7 +69,7 @@ function rowsOf(cells: readonly string[], columns: readonly string[], typed: rea
   return holding.length > 0 ? holding : [row]
 }
 
-/** A line with too many cells, read as text without its place. A line with too few may have been cut off. */
+/** Reads a line with too many cells as text, without its place. A line with too few may be truncated. */
 function onlyRowOfLine(line: string): RawRow[] {
   if (addressesIn(line).length !== 1) return []
   return rowsOfLine(line.trim()).map(({ country, city, ...row }) => row)
@@ -86,26 +83,23 @@ function wrongWidth(cells: readonly string[], columns: readonly string[]): strin
 
 type Table = {
   delimiter: string
-  /** The member of each column, `''` for one without a name. */
+  /** The name of each column. `''` is ignored. */
   columns: readonly string[]
   headerLine: number
 }
 
 const DELIMITERS = [',', ';', '\t', '|']
-/** Lines among which the header is looked for, and rows that are compared with it. */
+/** The lines in which the header is searched, and the rows that are compared with it. */
 const HEADER_LINES = 30
 const SAMPLE_ROWS = 50
 
 const isBlank = (cells: readonly string[]): boolean => cells.every(cell => cell.trim() === '')
 const isComment = (line: string): boolean => /^\s*#/.test(line)
-/** The line between the header and the rows of Markdown. */
+/** Whether this is the line between the header and the rows of Markdown. */
 const isRule = (cells: readonly string[]): boolean => cells.every(cell => /^[\s:=+-]*$/.test(cell))
 const holdsIp = (line: string): boolean => /(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])/.test(line)
 
-/**
- * The table that a text begins with; `null` when there is no header. The header is the line before the first
- * address that has the most known names.
- */
+/** The table at the beginning of a text; `null` without a header: the line before the first address with the most known names. */
 export function findTable(head: string, names: Names): Table | null {
   const lines = head.split('\n', HEADER_LINES + SAMPLE_ROWS)
   const first = lines.findIndex(line => !isComment(line) && holdsIp(line))
@@ -127,7 +121,7 @@ export function findTable(head: string, names: Names): Table | null {
   return { ...best, columns: columns.map((name, at) => (columns.indexOf(name) < at ? '' : name)) }
 }
 
-/** How many of these cells name something, 0 when they are no header of these rows. */
+/** The number of cells with a known name; 0 if they are not the header of these rows. */
 function knownNames(
   cells: readonly string[],
   rows: readonly string[],
@@ -140,11 +134,11 @@ function knownNames(
   const isRegular = regular.length * 2 >= sample.length || (hasIp && regular.length > 0)
   if (!isRegular) return 0
   const known = cells.filter(name => names.fieldOf(name) !== undefined).length
-  // Words of a sentence can be names too: one column is a header when it is `ip` itself.
+  // Words of a sentence can be names too: a single column must be `ip`.
   if (hasIp) return known + 1
   const hasAddress = regular.some(row => addressesIn(row.join(' ')).length > 0)
   if (cells.length < 2 || !hasAddress) return 0
-  // A row with a broken address is no header: it has a type or a port.
+  // A cell with a type or a port belongs to a row, whose address is broken.
   const isRow = cells.some(cell => /^\d+$/.test(cell) || typeOfWord(cell) !== undefined)
   return isRow && known < 2 ? 0 : known + 0.5
 }

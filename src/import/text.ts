@@ -1,17 +1,17 @@
 /**
- * One line of text: addresses anywhere in it, and what stands beside them where it is understood (contract D3a).
- * Also reads a JSON string that holds an address.
+ * Reads a line of text, or a JSON string: finds addresses anywhere in it, and the notes beside them that it
+ * understands (contract D3a).
  */
 import { addressesIn, type Found } from './address.ts'
 import { countryOfCode, countryOfFlag, countryOfName, readCountry } from './countries.ts'
-import { brokenText, eachLine, type Reader, TOO_LONG } from './reader.ts'
-import type { RawRow } from './row.ts'
+import { brokenText, eachLine, type RawRow, type Reader, TOO_LONG } from './reader.ts'
 import {
   anonOfPhrase,
   anonOfWord,
   isDeadWord,
   isOtherProtocol,
   readFlag,
+  readType,
   typeOfWord,
 } from './values.ts'
 
@@ -20,13 +20,13 @@ export const withoutComment = (line: string): string => line.replace(/#.*|\s\/\/
 
 const PLAIN = /^(?:([a-z][a-z\d]*):\/\/)?(\d[\d.]*:\d{1,5})\/?$/i
 
-/** Most characters that are read on each side of an address. */
+/** The most characters that are read on each side of an address. */
 const NOTES_MAX = 1000
 
 /** Lines to skip: `[ProxyList]`, `strict_chain`, `-----`. */
 const NO_ROW = /^(?:\[[^\]:]*\]|[-=*_\s]*|\w+_\w+(?: \d+)?)$/
 
-/** The rows of a line without a comment: one for each address. A line without one gives a row that will be rejected. */
+/** The rows of a line without its comment, one for each address. Without one, it is a row that will be rejected. */
 export function rowsOfLine(line: string): RawRow[] {
   const [, type, plain] = PLAIN.exec(line) ?? []
   if (plain !== undefined) return [type === undefined ? { ip: plain } : { type, ip: plain }]
@@ -39,17 +39,18 @@ export function rowsOfLine(line: string): RawRow[] {
   }))
 }
 
-/** An `ip` that is more than an address may say the type of its row and other things, which the row itself outweighs. */
+/** A row whose `ip` holds notes beside the address, such as its type. Values in the row win over notes. */
 export function withAddressNotes(row: RawRow): RawRow {
   if (typeof row.ip !== 'string' || /^[\d.:]*$/.test(row.ip) || row.ip.length > NOTES_MAX)
     return row
   const [notes, ...others] = rowsOfLine(row.ip.trim())
   if (notes === undefined || others.length > 0) return row
   const given = Object.entries(row).filter(([, value]) => value !== '' && value !== null)
-  return { ...notes, ...Object.fromEntries(given), ip: notes.ip }
+  const merged = { ...notes, ...Object.fromEntries(given), ip: notes.ip }
+  return readType(row.type) || notes.type === undefined ? merged : { ...merged, type: notes.type }
 }
 
-/** Several addresses in a line: only the word before an address and its scheme belong to it for certain. */
+/** The row of one of several addresses in a line. Only the word before it and its scheme belong to it for certain. */
 function rowOfMany(line: string, { ip, port, start }: Found, from: number): RawRow {
   const before = line.slice(Math.max(from, start - NOTES_MAX), start)
   if (HAS_LOGIN_BEFORE.test(before)) return { ip: `${ip}:${port}`, password: true }
@@ -58,27 +59,27 @@ function rowOfMany(line: string, { ip, port, start }: Found, from: number): RawR
   return type === undefined || type === '' ? { ip: `${ip}:${port}` } : { type, ip: `${ip}:${port}` }
 }
 
-/** A user before the address; a user and a password behind it. */
+/** A user before the address, and a user and a password behind it. */
 const HAS_LOGIN_BEFORE = /[^\s@,;|]@$/
 const LOGIN_AFTER = /^(?::([^\s:]+):([^\s:]+)|@([^\s:@]+):\S+)$/
 /** A line of proxychains: type, address and port, then perhaps a user and a password. */
 const CHAIN_BEFORE = /^(?:http|socks4|socks5)\s+$/
 const CHAIN_LOGIN = /^\s+(\S+)\s+(\S+)$/
 
-/** The notes of spys.me: country, level, whether the outgoing address differs (!), TLS, Google. */
+/** The notes of spys.me: country, level, `!` if the outgoing address differs, TLS, Google. */
 const SPYS = /^\s([A-Z]{2})-([NAH])!?(-S)?!?(?:\s+([+-]))?\s*$/
 const INSTANT = /\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?/
 const AGO = /\b\d+\s*(?:s|m|h|d)[a-z]*\.?(?:\s+\d+\s*(?:s|m)[a-z]*\.?)?\s+ago\b/i
-/** What separates phrases: brackets, the delimiters of tables, arrows, and dashes and colons between words. */
+/** The separators of phrases: brackets, delimiters of tables, arrows, and dashes and colons between words. */
 const BETWEEN_PHRASES = /[\t|;,()[\]{}<>"=@]+|[=-]>|→|\s[-–—]+\s|:+/
 
-/** As above, without the marks between a name and its value: `timeout: 0.5s` does not mean that the proxy is dead. */
+/** The same without the marks between a name and its value: `timeout: 0.5s` does not mean that the proxy is dead. */
 const BETWEEN_MARKS = /[\t|;,()[\]{}<>"]+|[=-]>|→|\s[-–—]+\s/
 const STATE = /\b(?:alive|working|valid|active|online|status|state)\s*[:=]\s*(\w+)/i
 
 type Notes = { [field: string]: string | boolean }
 
-/** Reads notes from the text around an address. `password` makes `readRow` reject the row. */
+/** Reads notes from the text around an address. With `password`, `readRow` rejects the row. */
 function notesOf(before: string, after: string): Notes {
   const notes: Notes = {}
   if (before === '' && after === '') return notes
@@ -100,11 +101,11 @@ function notesOf(before: string, after: string): Notes {
   return notes
 }
 
-/** Whether a part behind an address may be a user: it is no type, country or level. */
+/** Whether a part behind an address may be a user, because it is not a type, country or level. */
 const isNoNote = (part: string): boolean =>
   typeOfWord(part) === undefined && anonOfWord(part) === undefined && readCountry(part) === null
 
-/** `hasCity`: a phrase behind a country is its city. */
+/** `hasCity`: the phrase behind a country is its city. */
 function readNotes(text: string, hasCity: boolean, notes: Notes): void {
   const flag = countryOfFlag(text)
   if (flag !== '') notes.country = flag
@@ -127,8 +128,10 @@ function readNotes(text: string, hasCity: boolean, notes: Notes): void {
 const isCountry = (word: string): boolean =>
   word.length === 2 ? countryOfCode(word) !== null : readCountry(word) !== null
 
+/** The country that was named, whether the next phrase may be its city, and whether it stands behind a name. */
 type Place = { named: string; isCity: boolean; isBehindName: boolean }
-/** Reads a phrase as a whole, then by its words. `place`: the country that was named, and what may follow. */
+
+/** Reads a phrase as a whole, then its words. Updates `place`. */
 function readPhrase(given: string, notes: Notes, place: Place): void {
   const phrase = given.trim()
   if (phrase === '') return
@@ -159,25 +162,25 @@ function take(notes: Notes, field: string, value: string): '' {
   return ''
 }
 
-/** The words that are understood by themselves, each with its field. */
-const WORDS: readonly (readonly [field: string, isOne: (word: string) => boolean])[] = [
-  ['ping', word => /^\d+(?:\.\d+)?(?:ms|msec|s|sec)$/i.test(word)],
-  ['works', word => /^\d{1,3}(?:\.\d+)?%$/.test(word)],
-  ['anon', word => anonOfWord(word) !== undefined],
-]
+/** The field of a word with a meaning of its own. */
+function fieldOfWord(word: string): string | undefined {
+  if (/^\d+(?:\.\d+)?(?:ms|msec|s|sec)$/i.test(word)) return 'ping'
+  if (/^\d{1,3}(?:\.\d+)?%$/.test(word)) return 'works'
+  return anonOfWord(word) && 'anon'
+}
 
-/** Whether a word is understood; its value is kept. */
+/** Takes a word into the notes. Returns whether it was understood. */
 function readWord(word: string, notes: Notes): boolean {
   if (typeOfWord(word) !== undefined) {
     notes.type = notes.type === undefined ? word : `${notes.type} ${word}`
     return true
   }
-  const [field] = WORDS.find(([, isOne]) => isOne(word)) ?? []
+  const field = fieldOfWord(word)
   if (field !== undefined) take(notes, field, word)
   return field !== undefined
 }
 
-/** Reads lines. `--map 4=ping` names a cell by its number. */
+/** Reads the lines of a text. `--map 4=ping` names a cell by its number. */
 export const readTxt: Reader = (chunks, sink, names) =>
   eachLine(chunks, (line, number, broken) => {
     const entry = withoutComment(line)

@@ -1,6 +1,6 @@
 /**
- * The values of a row as lists write them (contract D2, D3a). Each reader returns the value, `''` or `null` when
- * the list does not know it, and `undefined` when the text is not understood. Pure.
+ * Reads the values of a row as lists write them (contract D2, D3a). Each function returns the value, `''` or `null` if
+ * it is unknown, and `undefined` if it is not understood. Pure.
  */
 import { canonicalIp, parseDigits } from '../lib/ip.ts'
 import { INTEGER_MAX } from '../lib/parameter.ts'
@@ -9,39 +9,28 @@ import { parseInstant, toSeconds } from '../lib/time.ts'
 import { ANONS, type Anon, type ProxyType, TYPES } from '../proxies/proxy.ts'
 import { readCountry } from './countries.ts'
 
-/** A value from JSON (any) or from a table (a string). */
+/** Any value from JSON, or a string from a table. */
 type Value = unknown
 type Read<T> = T | undefined
 
-/** Longest text of a value, in characters. */
+/** The longest text of a value, in characters. */
 const TEXT_LENGTH_MAX = 1000
 
-/** What lists write for a value that they do not know. */
+/** Words for an unknown value. */
 const UNKNOWN = new Set(['', 'unknown', 'n/a', 'na', 'none', 'null', 'nil', '-', '--', '—', '?'])
 UNKNOWN.add('not available').add('undefined').add('неизвестно')
 
-/** Whether a scalar says something. */
+/** Whether a value is a scalar other than the words for unknown. */
 export const isGiven = (value: Value): boolean =>
   typeof value === 'string'
     ? !UNKNOWN.has(value.trim().toLowerCase())
     : typeof value === 'number' || typeof value === 'boolean'
 
-/** An array of one text stands for that text. */
+/** The text in an array of one text, and any other value as it is. */
 const unlisted = (value: Value): Value =>
   Array.isArray(value) && value.length === 1 && typeof value[0] === 'string' ? value[0] : value
 
-/** A value of a list that is not understood, on its way to the note that says so. */
-export class NotUnderstood {
-  readonly value: unknown
-  constructor(value: unknown) {
-    this.value = value
-  }
-}
-/** Returns the value in a `NotUnderstood`, and any other value as it is. */
-export const unwrap = (value: unknown): unknown =>
-  value instanceof NotUnderstood ? value.value : value
-
-/** A value as trimmed text, `''` when there is none. */
+/** A value as trimmed text; `''` without a value. */
 export function readText(given: Value): Read<string> {
   const value = unlisted(given)
   if (typeof value === 'string') return value.length > TEXT_LENGTH_MAX ? undefined : value.trim()
@@ -63,7 +52,7 @@ export function typeOfWord(word: string): ProxyType | undefined {
 /** The best first (contract A4). */
 const TYPES_BY_RANK = ['socks5', 'socks4', 'https', 'http'] as const
 
-/** The best type of a text or an array of texts; `''` when there is none. */
+/** The best type in a text or an array of texts; `''` without one. */
 export function readType(value: Value): Read<ProxyType | ''> {
   if (typeof value === 'string') for (const type of TYPES) if (type === value) return type
   const texts = (Array.isArray(value) ? value : [value]).map(readText)
@@ -73,14 +62,14 @@ export function readType(value: Value): Read<ProxyType | ''> {
   return TYPES_BY_RANK.find(type => types.includes(type))
 }
 
-/** Protocols that other tools list beside ours. */
+/** Protocols in the lists of other tools. */
 const OTHER_PROTOCOL =
   /^(?:ssr?|shadowsocksr?|vmess|vless|trojan|hysteria2?|hy2|tuic|wireguard|snell|ssh|anytls|mieru|ftp|socks)$/i
-/** Whether a word names a protocol that is not served. `socks` without a version says nothing beside a type of it. */
+/** Whether a word names a protocol that is not served. `socks` without a version is fine beside `type` socks4 or socks5. */
 export const isOtherProtocol = (word: string, type = ''): boolean =>
   OTHER_PROTOCOL.test(word) && !(type.startsWith('socks') && /^socks$/i.test(word))
 
-/** What lists call the levels of anonymity, normalised. */
+/** Words for the levels of anonymity, normalised. */
 const ANON_WORDS = new Map<string, Anon>()
 for (const [anon, words] of Object.entries({
   elite:
@@ -89,10 +78,10 @@ for (const [anon, words] of Object.entries({
   transparent: 'transparent noa no low notanonymous nonanonymous none level3 l3 n trans нет низкая',
 })) {
   for (const word of words.split(' ')) {
-    for (const end of ['', 'proxy', 'server']) ANON_WORDS.set(word + end, anon as Anon) // a key of the table
+    for (const end of ['', 'proxy', 'server']) ANON_WORDS.set(word + end, anon as Anon) // a key of the object above
   }
 }
-/** The grades of hidemy.name and its mirrors, at index 1 to 4. */
+/** The levels 1 to 4 of hidemy.name and its mirrors, by index. */
 const ANON_GRADES = ['', 'transparent', 'anonymous', 'anonymous', 'elite'] as const
 
 /** A level of anonymity. */
@@ -104,27 +93,27 @@ export function readAnon(value: Value): Read<Anon | ''> {
   return /^[1-4]$/.test(text) ? ANON_GRADES[Number(text)] : ANON_WORDS.get(normalise(text))
 }
 
-/** The level of a phrase of at least three letters: a single letter in a text may mean anything. */
+/** The level of a phrase of at least three letters. In a text, a single letter may mean anything. */
 export const anonOfPhrase = (phrase: string): Anon | undefined =>
   phrase.length > 2 && phrase !== 'none' ? ANON_WORDS.get(normalise(phrase)) : undefined
 
-/** The level of a word among others, where it has no other meaning. */
+/** The level of a word in a text, unless the word has other meanings too. */
 export const anonOfWord = (word: string): Anon | undefined =>
   /^(?:low|high|average|medium)$/i.test(word) ? undefined : anonOfPhrase(word)
 
 const TRUE = new Set(['true', '1', 'yes', 'y', '+', '✓', '✔', 'да'])
 const FALSE = new Set(['false', '0', 'no', 'n', '-', 'нет'])
 
-/** True or false; `null` when there is no value. */
+/** True or false; `null` without a value. */
 export function readFlag(value: Value): Read<boolean | null> {
-  if (value === true || value === 'true') return true // nearly all are written so
+  if (value === true || value === 'true') return true // most common, and fast
   if (value === false || value === 'false') return false
   const word = readText(value)?.toLowerCase()
   if (word === '') return null
   return TRUE.has(word ?? '?') ? true : FALSE.has(word ?? '?') ? false : undefined
 }
 
-/** How lists say that a proxy failed its last check, normalised. */
+/** Words for a proxy that failed its last check, normalised. */
 const DEAD = new Set(
   'dead fail failed failure failing bad offline down notworking inactive banned unhealthy broken'
     .concat(
@@ -141,7 +130,7 @@ function decimalOf(text: string): number {
   return /^\d{1,15}(?:\.\d{1,15})?(?:e-\d{1,2})?$/.test(text) ? Number(text) : Number.NaN
 }
 
-/** A number, and the unit behind it; `null` when there is none. */
+/** A number, and the unit behind it; `null` without a value. */
 function readQuantity(value: Value): Read<{ number: number; unit: string } | null> {
   if (typeof value === 'number') return value >= 0 ? { number: value, unit: '' } : undefined
   const text = readText(value)
@@ -151,13 +140,10 @@ function readQuantity(value: Value): Read<{ number: number; unit: string } | nul
   return number >= 0 ? { number, unit } : undefined
 }
 
-/**
- * The unit of a ping whose value names none. `own`: seconds, as we write it, unless that is unlikely. `guess`:
- * more than `PING_SECONDS_LIKELY` are milliseconds, a fraction is seconds, and the rest is unclear.
- */
-export type PingUnit = 's' | 'ms' | 'own' | 'guess'
-/** A proxy that takes longer than this to answer is in no list. */
-const PING_SECONDS_LIKELY = 60
+/** The unit of pings without one. With `guess`, over 60 are milliseconds, a fraction is seconds, and others are unclear. */
+export type PingUnit = 's' | 'ms' | 'guess'
+/** A longer ping is not understood: its unit must be another one. */
+const PING_SECONDS_MAX = 60
 
 /** Milliseconds of a ping such as `0.5`, `500ms` or `0.5 s`. */
 export function readPing(value: Value, unit: PingUnit): Read<number | null> {
@@ -169,29 +155,29 @@ export function readPing(value: Value, unit: PingUnit): Read<number | null> {
   if (/^(?:ms|msec|milliseconds?|мс)$/.test(named)) return inMilliseconds(number, 1)
   if (/^(?:s|sec|secs|seconds?|с|сек)$/.test(named)) return inMilliseconds(number, 1000)
   if (named !== '') return undefined
-  if (unit === 's' || unit === 'ms') return inMilliseconds(number, unit === 's' ? 1000 : 1)
-  if (number > PING_SECONDS_LIKELY) return unit === 'own' ? undefined : inMilliseconds(number, 1)
-  return unit === 'own' || !Number.isInteger(number) ? inMilliseconds(number, 1000) : undefined
+  if (unit !== 'guess') return inMilliseconds(number, unit === 's' ? 1000 : 1)
+  if (number > PING_SECONDS_MAX) return inMilliseconds(number, 1)
+  return Number.isInteger(number) ? undefined : inMilliseconds(number, 1000)
 }
 
 function inMilliseconds(number: number, factor: number): Read<number> {
   const ms = number * factor
-  return ms >= 0 && ms <= INTEGER_MAX ? Math.round(ms) : undefined
+  return ms >= 0 && ms <= PING_SECONDS_MAX * 1000 ? Math.round(ms) : undefined
 }
 
 const PREFIXES: { readonly [prefix: string]: number } = { '': 1, k: 1e3, m: 1e6, g: 1e9 }
 
-/** Bytes of a unit such as `KB/s`, `Mbps` or `kbps`, in which a lower-case b is a bit. */
+/** The bytes of a unit such as `KB/s`, `Mbps` or `kbps`. A lower-case b is a bit. */
 function bytesOfUnit(unit: string): number | undefined {
   const found = /^([kmg]?)(i?)(bits?|bytes?|b)(?:\/s|\/sec|ps|persec|persecond|s)?$/i.exec(unit)
   if (found === null) return undefined
-  const [, prefix = '', binary = '', what = ''] = found
-  const isBit = what === 'b' || /^bit/i.test(what)
+  const [, prefix = '', binary = '', base = ''] = found
+  const isBit = base === 'b' || /^bit/i.test(base)
   const factor = (PREFIXES[prefix.toLowerCase()] ?? 1) * (binary === '' ? 1 : 1.024)
   return isBit ? factor / 8 : factor
 }
 
-/** Bytes a second. `unit` is that of a value without one; `''`: such a value is unknown. */
+/** Bytes a second. `unit` is for values without one; with `''`, these are unknown. */
 export function readSpeed(value: Value, unit: string): Read<number | null> {
   if (typeof value === 'number' && unit === 'bytes') {
     return value >= 0 && value <= INTEGER_MAX ? Math.round(value) : undefined
@@ -205,10 +191,10 @@ export function readSpeed(value: Value, unit: string): Read<number | null> {
   return speed <= INTEGER_MAX ? speed : undefined
 }
 
-/** A percentage, rounded down. `isShare`: 1 and less are shares of one. */
+/** A percentage, rounded down. `isShare`: values up to 1 are shares, so that 0.5 is 50 %. */
 export function readWorks(value: Value, isShare: boolean): Read<number | null> {
   const digits = typeof value === 'string' && !isShare ? parseDigits(value, 3) : -1
-  if (digits >= 0 && digits <= 100) return digits // nearly all are written so
+  if (digits >= 0 && digits <= 100) return digits // most common, and fast
   const read = readQuantity(value)
   if (!read) return read
   if (read.unit !== '' && read.unit !== '%') return undefined
@@ -225,16 +211,16 @@ export function readCountryValue(value: Value): Read<string> {
   return readCountry(text) ?? undefined
 }
 
-/** Longest name of a city, in characters. */
+/** The longest name of a city, in characters. */
 export const CITY_LENGTH_MAX = 200
 /** Whether the list may hold a name. */
 export const isStorableName = (text: string): boolean =>
   text.length <= CITY_LENGTH_MAX && isPrintable(text)
-/** A spreadsheet that opens CSV runs a cell that begins with one of these signs, also after a `;`. */
+/** Excludes names that a spreadsheet would run as a formula: these begin with such a sign, also after a `;`. */
 export const isCityName = (text: string): boolean =>
   isStorableName(text) && !/(?:^|;)\s*[=+\-@]/.test(text)
 
-/** A name without commas, because they separate names in a query. */
+/** A name without commas, which separate names in a query. */
 export const withoutCommas = (name: string): string =>
   name
     .split(',')
@@ -256,9 +242,9 @@ export function readIp(value: Value): Read<string> {
   return text === undefined || text === '' ? text : (canonicalIp(text) ?? undefined)
 }
 
-/** A number from here on is a time in milliseconds: in seconds it would be the year 5138. */
+/** From this number on, a time is in milliseconds: in seconds it would be the year 5138. */
 const MILLISECONDS_MIN = 1e11
-/** Unix seconds of the year 2000: no check is older. */
+/** Unix seconds of the year 2000. No check is older. */
 export const YEAR_2000 = 946_684_800
 
 const SPAN = /(\d+(?:\.\d+)?)\s*(s|m|h|d|w|с|м|ч|д)[\p{L}.]*/gu
@@ -266,7 +252,7 @@ const SPAN_SECONDS: { readonly [unit: string]: number } = {
   ...{ s: 1, m: 60, h: 3600, d: 86_400, w: 604_800, с: 1, м: 60, ч: 3600, д: 86_400 },
 }
 const RELATIVE = /^(?:about |over |~\s*)?((?:\d+(?:\.\d+)?\s*\p{L}+\.?[\s,]*)+)(?:ago|назад)?$/u
-/** `2 minutes ago` as seconds, `null` when the text is no span of time. */
+/** Seconds of a text such as `2 minutes ago`; `null` for other texts. */
 function secondsAgo(text: string): number | null {
   const lower = text.toLowerCase()
   if (/^(?:just )?now$|^только что$/.test(lower)) return 0
@@ -278,12 +264,12 @@ function secondsAgo(text: string): number | null {
   return seconds > 0 || /^0/.test(span) ? Math.floor(seconds) : null
 }
 
-/** Milliseconds of `2026/11/28 10:00`, `28.11.2026 10:00`, or a date with the name of its month, in UTC. */
+/** Unix milliseconds of `2026/11/28 10:00`, `28.11.2026 10:00`, or a date with the name of the month. Without a zone, UTC. */
 function parseOtherDate(text: string): number | null {
   const iso = text
     .replace(/^(\d{4})\/(\d\d)\/(\d\d)\b/, '$1-$2-$3')
     .replace(/^(\d\d)\.(\d\d)\.(\d{4})\b/, '$3-$2-$1')
-    // Some write the day first and some the month: only numbers over 12 are certain.
+    // The day or the month may come first: only a number over 12 is certain.
     .replace(/^(1[3-9]|[23]\d)\/(\d\d)\/(\d{4})\b/, '$3-$2-$1')
     .replace(/^(\d\d)\/(1[3-9]|[23]\d)\/(\d{4})\b/, '$3-$1-$2')
   if (iso !== text) return parseInstant(iso)
@@ -294,8 +280,8 @@ function parseOtherDate(text: string): number | null {
 }
 
 /**
- * Unix seconds of a check. A time without a zone is UTC. `atMs`: the time that relative ones are counted from,
- * `null` where a small number is no number of seconds ago.
+ * Unix seconds of a check. A time without a zone is UTC. A relative time counts from `atMs`, and a small number is
+ * seconds ago; with `null`, neither is understood.
  */
 export function readTime(value: Value, atMs: number | null): Read<number | null> {
   const text = readText(value)

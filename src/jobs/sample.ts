@@ -1,6 +1,6 @@
 /** The built-in sample list (contract D7). Its checks keep the age that they have when it is loaded. */
-import { parseJson } from '../import/reader.ts'
-import { isRecord, readRow } from '../import/row.ts'
+import { isRecord, parseJson } from '../import/reader.ts'
+import { readRow } from '../import/row.ts'
 import type { Clock } from '../lib/clock.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'

@@ -268,11 +268,6 @@ const FAULTS: { [name: string]: readonly [answer: Answerer, error: string | RegE
   '304 that nobody asked for': [reply(304), 'answers with status 304'],
   'an empty answer': [reply(200), 'holds no proxy'],
   'an empty list': [reply(200, {}, '[]'), 'holds no proxy'],
-  'masked addresses': [
-    reply(200, {}, 'http://192.0.0.0:80\nhttp://198.51.0.0:8080\n'),
-    'every address ends in .0.0: these are masked, as proxylist does for the key demo; ' +
-      'a key of your own shows whole ones; nothing was imported',
-  ],
   'comments alone': [reply(200, {}, '# nothing today\n'), 'holds no proxy'],
   'a web page': [reply(200, {}, '<!doctype html><p>busy'), /is none of the known formats/],
   'JSON cut off': [reply(200, {}, '[{"ip":"192.0.2.1:80","type":"http"},'), /./],

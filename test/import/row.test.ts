@@ -1,6 +1,7 @@
 /** What a row may say, which values are unknown, and what makes `readRow` reject the row. */
 import { describe, expect, test } from 'bun:test'
-import { type Context, type Defaults, type RawRow, readRow } from '../../src/import/row.ts'
+import type { Context, RawRow } from '../../src/import/reader.ts'
+import { type Defaults, readRow } from '../../src/import/row.ts'
 import { ANONS, type IncomingProxy, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { T0 } from '../support/fixtures.ts'
 
@@ -52,7 +53,7 @@ describe('a row', () => {
     expect(typeOf({ ip })).toEqual(['socks4', true])
   })
   test('has its own values, or the values of its list', () => {
-    const ofList = { country: 'DE', anon: 'elite' }
+    const ofList = { country: 'DE', anon: 'elite' } as const
     const context = { ...ofList, checked_at: NOW - 9 }
     expect(proxyOf(MINIMAL, context)).toMatchObject({ ...ofList, checkedAt: NOW - 9 })
     const own = { country: 'FR', anon: 'anonymous' }
@@ -64,29 +65,26 @@ describe('a row', () => {
   })
 })
 
-/** Rows with the address 1.2.3.4:80, and the keys under which they are listed. */
-const ADDRESSED: readonly (readonly [row: RawRow, listedAs?: string])[] = [
-  ...['1.2.3.4:80', ['1.2.3.4:80'], 'http://1.2.3.4: 80'].map(ip => [{ ip }] as const),
-  ...['80', 80].map(port => [{ ip: '1.2.3.4', port }] as const),
-  [{ ip: '1.2.3.4:80', port: 80 }],
-  ...[{}, { ip: '1.2.3.4' }, { port: '80' }].map(row => [row, '1.2.3.4:80'] as const),
+/** Rows with the address 1.2.3.4:80. */
+const ADDRESSED: readonly RawRow[] = [
+  ...['1.2.3.4:80', ['1.2.3.4:80'], 'http://1.2.3.4: 80'].map(ip => ({ ip })),
+  ...['80', 80].map(port => ({ ip: '1.2.3.4', port })),
+  { ip: '1.2.3.4:80', port: 80 },
 ]
 const NO_ADDRESSES =
   '|1.2.3.4|1.2.3.4:0|1.2.3.4:65536|1.2.3.4:8o|1.2.3.4:-80|1.2.3:80|1.2.3.256:80|01.2.3.4:80|' +
   '0x1.2.3.4:80|[2001:db8::1]:80|2001:db8::1|example.org:80|1.2.3.4:80 1.2.3.5:80'
-const NOT_ADDRESSED: readonly (readonly [field: string, row: RawRow, listedAs?: string])[] = [
+const NOT_ADDRESSED: readonly (readonly [field: string, row: RawRow])[] = [
   ...NO_ADDRESSES.split('|').map(ip => ['ip', { ip }] as const),
   ...[{}, { ip: 16909060 }].map(row => ['ip', row] as const),
   ...['', '0', 80.5].map(port => ['ip', { ip: '1.2.3.4', port }] as const),
-  ['ip', { ip: '1.2.3.4' }, '5.6.7.8:80'],
   ...['81', 'http'].map(port => ['port', { ip: '1.2.3.4:80', port }] as const),
-  ['port', { port: '81' }, '1.2.3.4:80'],
 ]
 
 describe('the address of a row', () => {
-  for (const [row, listedAs] of ADDRESSED) {
-    test(`comes from ${JSON.stringify(row)}, listed as ${listedAs}`, () => {
-      const proxy = proxyOf({ type: 'http', ...row }, { listedAs })
+  for (const row of ADDRESSED) {
+    test(`comes from ${JSON.stringify(row)}`, () => {
+      const proxy = proxyOf({ type: 'http', ...row })
       expect(proxy).toMatchObject({ ip: '1.2.3.4', port: 80 })
     })
   }
@@ -105,9 +103,9 @@ describe('the address of a row', () => {
       expect(result).toEqual({ kind: 'rejected', field: 'ip', reason })
     }
   })
-  for (const [field, row, listedAs] of NOT_ADDRESSED) {
-    test(`is not in ${JSON.stringify(row)} listed as ${listedAs}`, () => {
-      const result = readRow({ type: 'http', ...row }, DEFAULTS, { listedAs })
+  for (const [field, row] of NOT_ADDRESSED) {
+    test(`is not in ${JSON.stringify(row)}`, () => {
+      const result = readRow({ type: 'http', ...row }, DEFAULTS)
       expect(result).toMatchObject({ kind: 'rejected', field })
     })
   }
@@ -133,7 +131,7 @@ const READ: {
     'pingMs',
     ...[' 532 MS ', '0.532'].map(text => [text, 532] as const),
     ...[0, 1e-7].map(seconds => [seconds, 0] as const),
-    [999_999_999_999.999, 999_999_999_999_999],
+    [60, 60_000],
   ],
   speed: ['speed', [0, 0], [10.4, 10], [999_999_999_999_999, 999_999_999_999_999]],
   country: ['country', ['Ru', 'RU']],
@@ -178,7 +176,21 @@ const UNREAD: { [member: string]: readonly unknown[] } = {
   anon: ['very', 'elite or so', 5, []],
   works: [-1, 101, 100.5, '1e2', '+5', '0x10', '101%', '%', '97%%', true, [97], {}],
   speed: [-1, '-1', '1e3', 'fast', 1e15, '1,5', [], false],
-  ping: [-0.001, '-1', 'NaN', 'Infinity', '532 m', 'ms', '0,532', '0,532s', 1e12, {}],
+  ping: [
+    -0.001,
+    '-1',
+    'NaN',
+    'Infinity',
+    '532 m',
+    'ms',
+    '0,532',
+    '0,532s',
+    60.001,
+    '61 s',
+    '60001 ms',
+    1e12,
+    {},
+  ],
   country: ['D', 'Atlantis', 'd1', '??', 'ß', 'ﬁ', 49, {}, ['RU', 'DE'], [['RU']], [{}], []],
   city: [
     ...['x'.repeat(201), 'a\nb', 'a\0b', 'a\u007f', 'a\u009b2J', 'a\u2028b', '\u202eb'],

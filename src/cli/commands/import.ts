@@ -175,13 +175,13 @@ async function importInto(
     const options = {
       ...{ format, strict, signal, mapping: settings.map },
       defaults: { type, nowMs: clock(), provider, pingUnit: settings.pingUnit },
-      beforeRows: () => importTx.lock(signal),
       drained: importTx.drained,
       refuseEmpty: replace && !allowEmpty,
     }
     const add = (proxy: IncomingProxy): void => importTx.add(place(proxy))
     let totals: Totals | undefined
     try {
+      await importTx.lock(signal)
       totals = await importSources(sources, options, add, observer)
       const { read, rejected, skipped } = totals
       const { added, updated, unchanged, removed } = await importTx.commit(sizes => {

@@ -13,7 +13,7 @@ import {
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import type { LoadProblem } from '../../access/ports.ts'
 import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../../config/parsers.ts'
-import { isRecord, type RawRow } from '../../import/row.ts'
+import { isRecord, type RawRow } from '../../import/reader.ts'
 import { BAD_QUOTE, cellsOf } from '../../import/table.ts'
 import { CommandError, messageOf, unreadable } from '../../lib/errors.ts'
 import { several } from '../../lib/plural.ts'
