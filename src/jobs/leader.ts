@@ -1,13 +1,13 @@
-/** Jobs that only the leader runs: the server that holds a lock, which another one gets when it ends. */
+/** Jobs that only the leader runs: the server that holds a lock. When it ends, another server gets the lock. */
 import { SECOND_MS } from '../lib/time.ts'
 import { type Job, type OnFailure, repeat } from './runner.ts'
 
 const CHECK_EVERY_MS = SECOND_MS / 4
-/** Checks of `isLeader` between two attempts to start jobs: 5 s. */
+/** The checks of `isLeader` between two attempts to start jobs, 5 s. */
 const RETRY_AFTER = 20
 
 /**
- * Starts jobs when `isLeader` becomes true, and stops them when it becomes false. When starting fails, it retries
+ * Starts jobs when `isLeader` becomes true, and stops them when it becomes false. If starting fails, it tries again
  * while `isLeader` is true.
  */
 export function whileLeader(

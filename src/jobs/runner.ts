@@ -1,12 +1,11 @@
-/** Runs jobs in the background: periodically, or in slices until nothing is left. */
-
+/** Runs work in the background: periodically, or in slices until nothing is left. */
 import type { Awaitable } from '../lib/awaitable.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 
 export type Job = { stop(): Awaitable<void> }
 
-/** Is called with a failure that nothing else reports. */
+/** Is called with failures that are not reported elsewhere. */
 export type OnFailure = (failure: unknown) => void
 
 /** Reports failures of background work to the operator. */
@@ -21,8 +20,8 @@ export function repeat(work: () => void, everyMs: number): Job {
 }
 
 /**
- * Calls `work` now, or after `firstMs`, and then every `everyMs`. While it returns true (more remains), calls it
- * again in a later turn of the event loop. A failure ends the round, see `isTrue`.
+ * Calls `work` now, or after `firstMs`, and then every `everyMs`. If it returns true (more remains), calls it again in
+ * a later turn of the event loop. A failure ends this series of calls, see `isTrue`.
  */
 export function repeatInSlices(
   work: () => Awaitable<boolean>,
@@ -45,10 +44,7 @@ export function repeatInSlices(
   }
 }
 
-/**
- * What `ask` returns; false when it fails. A store reports its `StoreError`s; any
- * other failure goes to `onFailure`.
- */
+/** Returns the result of `ask`, or false if it fails. A store reports its `StoreError`s. Others go to `onFailure`. */
 export async function isTrue(ask: () => Awaitable<boolean>, onFailure: OnFailure) {
   try {
     return await ask()

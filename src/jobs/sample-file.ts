@@ -1,6 +1,6 @@
 /**
- * The built-in sample list, compressed by a macro when the program is built. As plain text, the program would
- * contain it twice, because bytecode repeats every string.
+ * A macro that compresses the built-in sample list when the program is built. Bytecode repeats every string, so plain
+ * text would be in the program twice.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

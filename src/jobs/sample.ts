@@ -1,4 +1,4 @@
-/** The built-in sample list (contract D7). Its checks keep the age that they have when it is loaded. */
+/** The built-in sample list (contract D7). The age of its checks stays the same. */
 import { isRecord, parseJson } from '../import/reader.ts'
 import { readRow } from '../import/row.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -7,12 +7,11 @@ import type { ProxyWriter } from '../proxies/store.ts'
 import { type Job, repeat } from './runner.ts'
 import { compressed } from './sample-file.ts' with { type: 'macro' }
 
-/** A list whose checks can be made more recent. */
 type SampleList = Pick<ProxyWriter, 'begin'> & {
   proxies: { shiftChecks(seconds: number): void }
 }
 
-/** Loads the sample with its newest check at the current time, then moves all checks forward every second. */
+/** Loads the sample, with its newest check now. Then moves all checks forward every second. */
 export async function keepSampleFresh(list: SampleList, clock: Clock): Promise<Job> {
   let freshAtMs = clock()
   const defaults = { type: undefined, nowMs: freshAtMs, provider: 'the service' }

@@ -82,14 +82,12 @@ describe('--retain', () => {
   const old = (ip: string, age: number) => ({ ip, type: 'http', age })
   const rows = [0, 7 * DAY, 7 * DAY + 1].map((age, i) => old(`192.0.2.${i + 1}:80`, age))
 
-  test('of 7d by default removes in slices what was checked longer ago, and says how many when they are many', async () => {
+  test('of 7d by default removes older checks in slices', async () => {
     const many = Array.from({ length: 5000 }, (_, i) =>
       old(`10.0.${i >> 8}.${i & 255}:80`, 8 * DAY + i),
     )
     const server = await startChild(dataDirectory([...rows, ...many]))
-    const said = 'removed 5,001 proxies, last checked longer ago than --retain'
-    await until(() => server.output().includes(said))
-    expect(await ask(server, EVER)).toBe('200 192.0.2.1:80\n192.0.2.2:80\n')
+    await until(async () => (await ask(server, EVER)) === '200 192.0.2.1:80\n192.0.2.2:80\n')
     await server.stop()
   })
 
@@ -103,6 +101,5 @@ describe('--retain', () => {
     const lines = left.map(n => `192.0.2.${n}:80\n`)
     await until(async () => (await ask(server, EVER)) === `200 ${lines.join('')}`)
     await server.stop()
-    expect(server.output()).not.toContain('removed')
   })
 })

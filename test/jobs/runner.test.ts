@@ -47,7 +47,6 @@ function workOf(kind: (typeof KINDS)[number], ...outcomes: readonly Outcome[]) {
 }
 /** When usage is pruned first. */
 const FIRST_MS = 10_000
-const unexpected = (sentence: string): void => expect(sentence).toBe('')
 /** What was reported as a failure that no supervisor reports. */
 const reported: unknown[] = []
 const report = (failure: unknown): void => void reported.push(failure)
@@ -139,30 +138,12 @@ describe('retention', () => {
         return { removed: 1, mayRemain }
       },
     }
-    const reports = { say: unexpected, onFailure: report }
-    const job = retainProxies(list, RETAIN_MS, () => nowMs, reports)
+    const job = retainProxies(list, RETAIN_MS, () => nowMs, report)
     nowMs += 1
     await pass(1)
     nowMs += EVERY_MS
     await pass(EVERY_MS)
     expect(orders).toEqual([T0, T0 + 1, T0 + 1 + EVERY_MS].map(atMs => [RETAIN_MS, atMs]))
-    job.stop()
-  })
-
-  test.each([
-    ['all slices of a round together', [2000, 2000, 500], '4,500'],
-    ['many', [1000], '1,000'],
-    ['not many', [999], null],
-  ] as const)('says how many it removed: %s', async (_, slices, shown) => {
-    const said: string[] = []
-    const removals = slices.map((removed, i) => ({ removed, mayRemain: i < slices.length - 1 }))
-    const list = { removeStale: () => removals.shift() ?? { removed: 0, mayRemain: false } }
-    const reports = { say: (sentence: string) => void said.push(sentence), onFailure: report }
-    const job = retainProxies(list, RETAIN_MS, () => T0, reports)
-    for (const _slice of slices) await pass(1)
-    await pass(EVERY_MS)
-    const ending = 'proxies, last checked longer ago than --retain'
-    expect(said).toEqual(shown === null ? [] : [`removed ${shown} ${ending}`])
     job.stop()
   })
 

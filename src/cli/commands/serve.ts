@@ -273,7 +273,7 @@ async function startSharedJobs(
   const { settings, clock, log, registry, node } = serving
   const onFailure = reportTo(log)
   const feeds = await startFeeds(serving)
-  const shared = [retainProxies(list, settings.retain, clock, { say: log.say, onFailure }), feeds]
+  const shared = [retainProxies(list, settings.retain, clock, onFailure), feeds]
   if (node === null) return shared
   const prune = async (): Promise<boolean> => {
     await node.prune()
