@@ -53,7 +53,7 @@ export type ApiRouteParts = {
   ipOf: IpOf
 }
 
-type Admitted = Extract<Decision, { kind: 'admitted' }>
+type AdmittedDecision = Extract<Decision, { kind: 'admitted' }>
 
 export function apiRoute(parts: ApiRouteParts): Route {
   const { access, readQuery, cache, clock, admissions, ipOf } = parts
@@ -65,7 +65,7 @@ export function apiRoute(parts: ApiRouteParts): Route {
     if (caller === null) return invalidKey(key)
     r.keyId = caller.id
     const ip = isCountedByAddress(caller) ? ipOf(r) : ''
-    let admitted: Admitted | null = null
+    let admitted: AdmittedDecision | null = null
     try {
       const query = readQuery(queryString, key, entitlementsOf(caller))
       const decision = await access.admit(r, caller, ip, r.nowMs)
@@ -104,7 +104,7 @@ export function apiRoute(parts: ApiRouteParts): Route {
     r: RequestContext,
     caller: Caller,
     ip: string,
-    admitted: Admitted | null,
+    admitted: AdmittedDecision | null,
     { status, code }: ApiError,
   ): Promise<void> {
     try {
@@ -124,7 +124,7 @@ export function apiRoute(parts: ApiRouteParts): Route {
     r: RequestContext,
     caller: Regular,
     ip: string,
-    { atMs }: Admitted,
+    { atMs }: AdmittedDecision,
     found: Answer | AnswerStream,
   ): Promise<ApiError | null> {
     let isConsumed = false
