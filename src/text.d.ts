@@ -7,3 +7,9 @@ declare module '*.service' {
   const text: string
   export default text
 }
+
+/** The path of a file in the program (`with { type: 'file' }`). */
+declare module '*.ndjson' {
+  const path: string
+  export default path
+}

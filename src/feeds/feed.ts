@@ -236,10 +236,6 @@ export function refuseConflicts(feeds: readonly Feed[]): void {
   )
 }
 
-/** Headers that the request sets itself. */
-const OWN_HEADERS =
-  /^(?:accept-encoding|connection|content-length|host|if-modified-since|if-none-match|transfer-encoding)$/i
-
 /** The headers of a header file: one `Name: value` a line; `#` at the start of a line makes it a comment. */
 export function parseHeaders(text: string, file: string): [name: string, value: string][] {
   return text.split(/\r?\n/).flatMap((line, i): [string, string][] => {
@@ -248,7 +244,6 @@ export function parseHeaders(text: string, file: string): [name: string, value: 
     const [, name = '', value = ''] =
       /^([!#$%&'*+.^`|~\w-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*$/.exec(line) ?? []
     if (name === '') wrong(`${file}:${i + 1}`, 'must be a header such as Authorization: Bearer KEY')
-    if (OWN_HEADERS.test(name)) wrong(`${file}:${i + 1}`, `${name} is set by the request itself`)
     return [[name, value]]
   })
 }

@@ -23,7 +23,6 @@ import type { Validators } from './store.ts'
 
 /** The most bytes of a source, compressed and decompressed (contract G1). */
 export const BYTES_MAX = 2 ** 30
-const FILES_MAX = 10_000
 const SLICE_BYTES = 128 * 1024
 const REDIRECTS_MAX = 5
 
@@ -249,9 +248,6 @@ export async function filesOf(path: string) {
     return { files: [{ file: path, found: itself }], skipped: [] }
   }
   const names = (await readdir(path)).filter(name => !name.startsWith('.')).sort()
-  if (names.length > FILES_MAX) {
-    throw new FetchFailure(`is a directory of more than ${FILES_MAX} files`)
-  }
   const files: { file: string; found: Stats }[] = []
   const skipped: string[] = []
   for (const name of names) {

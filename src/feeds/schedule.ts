@@ -66,53 +66,42 @@ function scheduleFeed(feed: Feed, { attempts, clock, say, later = timerLater }: 
   return { feed, stop: () => controller.abort() }
 }
 
-/** Fetches feeds until it is stopped. */
-export function scheduleFeeds(options: Schedule) {
-  const jobs = new Map<string, ReturnType<typeof scheduleFeed>>()
-  return {
-    /** Sets the feeds. Ends the attempts at feeds that are removed or changed. */
-    change(feeds: readonly Feed[]): void {
-      for (const [id, job] of jobs) {
-        if (feeds.some(feed => Bun.deepEquals(feed, job.feed))) continue
-        job.stop()
-        jobs.delete(id)
-      }
-      for (const feed of feeds) {
-        if (!jobs.has(feed.id)) jobs.set(feed.id, scheduleFeed(feed, options))
-      }
-    },
-    stop(): void {
-      for (const { stop } of jobs.values()) stop()
-    },
-  }
-}
-
 type FeedJob = Schedule & {
-  feeds: CurrentFeeds
+  feeds: Pick<CurrentFeeds, 'current' | 'onChange'>
   isOurs: (feed: Feed) => boolean
   /** Is called with all feeds that are not paused, now and after each change. */
   keep: (all: readonly Feed[]) => Awaitable<void>
 }
 
 /** Fetches the current feeds for which `isOurs` is true, also after changes of the feeds file. */
-export async function fetchFeeds({ feeds, isOurs, keep, ...options }: FeedJob) {
-  const schedule = scheduleFeeds(options)
-  const change = async (all: readonly Feed[]): Promise<void> => {
+export async function fetchFeeds({ feeds, isOurs, keep, ...schedule }: FeedJob) {
+  const jobs = new Map<string, ReturnType<typeof scheduleFeed>>()
+
+  async function change(all: readonly Feed[]): Promise<void> {
     const active = all.filter(({ isPaused }) => !isPaused)
-    schedule.change(active.filter(isOurs)) // first, because it ends attempts, which save states
+    const ours = active.filter(isOurs)
+    for (const [id, job] of jobs) {
+      if (ours.some(feed => Bun.deepEquals(feed, job.feed))) continue
+      job.stop() // before `keep`, because an attempt saves a state
+      jobs.delete(id)
+    }
+    for (const feed of ours) {
+      if (!jobs.has(feed.id)) jobs.set(feed.id, scheduleFeed(feed, schedule))
+    }
     await keep(active)
   }
+
+  function stop(): void {
+    feeds.onChange(null)
+    for (const job of jobs.values()) job.stop()
+  }
+
+  feeds.onChange(change)
   try {
     await change(feeds.current())
   } catch (failure) {
-    schedule.stop() // the caller tries again
+    stop() // the caller tries again
     throw failure
   }
-  feeds.onChange(change)
-  return {
-    stop(): void {
-      feeds.onChange(null)
-      schedule.stop()
-    },
-  }
+  return { stop }
 }

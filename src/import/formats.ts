@@ -67,9 +67,7 @@ function isNdjson(head: string, isComplete: boolean, names: Names): boolean {
     .filter(isRecord)
   const isOne = records.some(record => kindOf(record, names) === 'record')
   const isLineByLine = /^\{.*\}\s*$/.test(lines[0] ?? '') || records.length * 2 >= lines.length
-  // The first record may be longer than the head.
-  const isCut = parseJson(lines[0] ?? '') === undefined && /^\{\s*"(?:ip|type)"/.test(head)
-  return (isOne && isLineByLine) || (isCut && !head.includes('\n'))
+  return isOne && isLineByLine
 }
 
 export const READERS: { [F in Format | 'yaml']: Reader } = {

@@ -115,9 +115,8 @@ async function* paced(chunks: Chunks, drained: () => Promise<void>, signal: Abor
 const IGNORED_MAX = 1000
 /** The most characters of a name or value in a message. */
 const SHOWN_MAX = 40
-/** The most different sentences that are counted, and the most values of one field among them. */
+/** The most different sentences that are counted. */
 const COUNTED_MAX = 1000
-const VALUES_MAX = 5
 /** The most reasons in the sentence on missing rows. */
 const REASONS_SHOWN = 3
 const PRIVATE = 'is a private or loopback address, which a list on the internet cannot offer'
@@ -153,21 +152,19 @@ function typeOfName(name: string): ProxyType | undefined {
   return undefined
 }
 
-/** Sentences on values that are not understood, with the number of their rows. */
+/** Sentences for the operator, with the number of their rows. */
 function createNotes(strict: boolean) {
   const counts: Counts = new Map()
-  const valuesOf = new Map<string, Set<string>>()
   return {
-    /** Reports a value. A strict import rejects its row. */
-    add(field: string, value: unknown, accepts: string): void {
+    /** Counts a row with this note. */
+    add: (sentence: string): void => count(counts, sentence),
+    /** Notes a value that is not understood. A strict import rejects its row. */
+    addUnread(field: string, value: unknown, accepts: string): void {
       const text = typeof value === 'object' ? '' : printable(String(value).slice(0, SHOWN_MAX))
       const shown = text === '' || mayBeKey(text) ? 'a value' : `'${text}'`
       const reason = `${shown} is not understood: it must be ${accepts}`
       if (strict) rejectRow(field, reason)
-      const name = printable(field.slice(0, SHOWN_MAX))
-      const values = valuesOf.getOrInsert(name, new Set()).add(reason)
-      const isNamed = values.size <= VALUES_MAX || !values.delete(reason)
-      count(counts, isNamed ? `${name} ${reason}` : `${name}: other values are not understood`)
+      count(counts, `${printable(field.slice(0, SHOWN_MAX))} ${reason}`)
     },
     sentences: (): string[] =>
       mostFirst(counts).map(([note, rows]) => `${note} (${several(rows, 'row')})`),
@@ -192,7 +189,6 @@ export async function importSources(
   const translatorOf = createTranslators(names)
   const ignored = new Set<string>()
   const notes = createNotes(strict)
-  const typeNotes = new Set<string>()
   const reasons: Counts = new Map()
   const totals = { read: 0, rejected: 0, skipped: 0 }
   let bytes = 0
@@ -213,6 +209,7 @@ export async function importSources(
       type: given.type ?? typeFromName ?? options.fallbackType,
       atMs: Math.min(atMs ?? given.nowMs, given.nowMs),
     }
+    const typeNote = `the type ${typeFromName} is taken from the name ${name}`
     let translator: Translator | null = null
 
     function miss(kind: 'rejected' | 'skipped', reason: string): void {
@@ -230,9 +227,7 @@ export async function importSources(
 
     function accept(line: number, proxy: IncomingProxy): void {
       if (isPublic && isInternal(proxy.ip)) return reject(line, 'ip', PRIVATE)
-      if (proxy.isTypeAssumed && typeFromName !== undefined) {
-        typeNotes.add(`the type ${typeFromName} is taken from the name ${name}`)
-      }
+      if (proxy.isTypeAssumed && typeFromName !== undefined) notes.add(typeNote)
       totals.read += 1
       add(proxy)
       observer.progress(totals.read, bytes)
@@ -251,7 +246,7 @@ export async function importSources(
         const current = translatorOf(row)
         if (current !== translator) ignore(line, current.unknown)
         translator = current
-        const result = readRow(row, defaults, context, current.translate, notes.add)
+        const result = readRow(row, defaults, context, current.translate, notes.addUnread)
         if (result.kind === 'good') accept(line, result.proxy)
         else if (result.kind === 'skipped') miss('skipped', result.reason)
         else reject(line, result.field, result.reason)
@@ -305,5 +300,5 @@ export async function importSources(
   if (totals.read > 0) names.requireUsed()
   const lost = totals.rejected + totals.skipped
   const missing = missingSentence(totals.read, lost, reasons)
-  return { ...totals, missing, notes: [...typeNotes, ...notes.sentences()] }
+  return { ...totals, missing, notes: notes.sentences() }
 }

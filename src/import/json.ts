@@ -3,7 +3,8 @@
  * and parses each record alone, so that a large document needs only the memory of one record.
  */
 import { addressesIn } from './address.ts'
-import { contextOfKey, contextOfMember, type Names } from './names.ts'
+import { countryOfCode } from './countries.ts'
+import type { Names } from './names.ts'
 import {
   BROKEN,
   brokenText,
@@ -20,7 +21,15 @@ import {
 } from './reader.ts'
 import { isAddress, kindOf } from './record.ts'
 import { rowsOfLine } from './text.ts'
-import { isGiven } from './values.ts'
+import {
+  isGiven,
+  normalise,
+  readAnon,
+  readCountryValue,
+  readTime,
+  readType,
+  typeOfWord,
+} from './values.ts'
 
 /** A brace or brackets, and then a JSON value, perhaps in single quotes. */
 const OBJECT = /^\{\s*(?:["'}]|$)/
@@ -89,6 +98,32 @@ function endOfValue(text: string, from: number): End {
     }
   }
   return endAt(-1)
+}
+
+/** More names for the time of a list, in its envelope. */
+const LIST_TIMES = /^(?:generated|created|published|fetched)(?:at)?$/
+
+/** The context of a list under a key such as `socks5`, `DE`, `United States` or `elite`. */
+function contextOfKey(key: string, context: Context): Context {
+  const type = typeOfWord(key)
+  if (type !== undefined) return { ...context, type }
+  const isLong = key.length > 3
+  const country = /^[A-Z]{2}$/.test(key) ? countryOfCode(key) : isLong && readCountryValue(key)
+  if (country) return { ...context, country }
+  return isLong ? { ...context, anon: readAnon(key) || context.anon } : context
+}
+
+/** Members of an envelope with a value for all of its records. */
+const OF_LISTS: { readonly [field: string]: (value: unknown) => unknown } = {
+  ...{ type: readType, country: readCountryValue, anon: readAnon },
+  checked_at: value => readTime(value, null),
+}
+
+/** The context of the records in an envelope with this member. */
+function contextOfMember(name: string, value: unknown, names: Names, context: Context) {
+  const field = LIST_TIMES.test(normalise(name)) ? 'checked_at' : (names.fieldOf(name) ?? '')
+  const read = OF_LISTS[field]?.(value)
+  return read ? { ...context, [field]: read } : context
 }
 
 /** An open list or envelope. */
@@ -212,9 +247,10 @@ function createWalker(sink: RowSink, names: Names) {
     return false
   }
 
-  /** Takes a complete value. Returns whether it was opened, so that its members come next. */
-  function take(line: number, source: string): boolean {
+  /** Takes a value. Returns whether it was opened, so that its members come next. */
+  function take(line: number, source: string, isBrokenJson: boolean): boolean {
     const frame = here()
+    if (isBrokenJson) return takeBroken(line, source, NOT_JSON, frame)
     const value = parseJson(source)
     if (!frame.isArray && frame.key === null) {
       frame.key = String(value ?? source)
@@ -233,8 +269,6 @@ function createWalker(sink: RowSink, names: Names) {
 
   return {
     take,
-    takeBroken: (line: number, source: string): boolean =>
-      takeBroken(line, source, NOT_JSON, here()),
     /** Opens an array or object that is longer than a record may be. */
     openLong(line: number, bracket: string): void {
       if (!/[[{]/.test(bracket)) throw new UnusableFile(`line ${line} ${TOO_LONG}`)
@@ -287,8 +321,7 @@ export const readJson: Reader = async (chunks, sink, names) => {
       return from + 1
     }
     const source = text.slice(from, end)
-    const isOpened = brokenAt >= 0 ? walker.takeBroken(line, source) : walker.take(line, source)
-    if (isOpened) return from + 1
+    if (walker.take(line, source, brokenAt >= 0)) return from + 1
     line += source.split('\n').length - 1
     return end
   }

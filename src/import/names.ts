@@ -5,10 +5,10 @@
 import { memberNames } from '../api/render.ts'
 import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError } from '../lib/errors.ts'
-import { countryOfCode } from './countries.ts'
-import type { Context } from './reader.ts'
-import { underscored } from './row.ts'
-import { normalise, readAnon, readCountryValue, readTime, readType, typeOfWord } from './values.ts'
+import { normalise } from './values.ts'
+
+/** Another spelling of the provider's service, with underscores instead of spaces. */
+export const underscored = (provider: string): string => provider.replaceAll(' ', '_')
 
 /** The names in our own rows. `provider`: the name of the provider's service. */
 export const knownColumns = (provider: string): ReadonlySet<string> =>
@@ -83,9 +83,6 @@ const NAMES: { readonly [field: string]: string } = {
   '+bad': 'checks down, fail count, times dead, failures, failed checks, bad checks, failure count',
   '+total': 'check count, total checks, checks total, checks, attempts',
 }
-
-/** More names for the time of a list, in its envelope. */
-const LIST_TIMES = /^(?:generated|created|published|fetched)(?:at)?$/
 
 /** In these members, 0.9 means 90 %. */
 export const SHARES = /rate|ratio|share|stability|reliability/
@@ -193,27 +190,4 @@ export function createNames(provider: string, mapping: Mapping = new Map()): Nam
     },
     ...{ provider, hasMapping: mapping.size > 0, numbered },
   }
-}
-
-/** The context of a list under a key such as `socks5`, `DE`, `United States` or `elite`. */
-export function contextOfKey(key: string, context: Context): Context {
-  const type = typeOfWord(key)
-  if (type !== undefined) return { ...context, type }
-  const isLong = key.length > 3
-  const country = /^[A-Z]{2}$/.test(key) ? countryOfCode(key) : isLong && readCountryValue(key)
-  if (country) return { ...context, country }
-  return isLong ? { ...context, anon: readAnon(key) || context.anon } : context
-}
-
-/** Members of an envelope with a value for all of its records. */
-const OF_LISTS: { readonly [field: string]: (value: unknown) => unknown } = {
-  ...{ type: readType, country: readCountryValue, anon: readAnon },
-  checked_at: value => readTime(value, null),
-}
-
-/** The context of the records in an envelope with this member. */
-export function contextOfMember(name: string, value: unknown, names: Names, context: Context) {
-  const field = LIST_TIMES.test(normalise(name)) ? 'checked_at' : (names.fieldOf(name) ?? '')
-  const read = OF_LISTS[field]?.(value)
-  return read ? { ...context, [field]: read } : context
 }

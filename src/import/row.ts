@@ -17,6 +17,7 @@ import {
   TYPES,
 } from '../proxies/proxy.ts'
 import { addressesIn } from './address.ts'
+import { underscored } from './names.ts'
 import type { Context, RawRow } from './reader.ts'
 import { withAddressNotes } from './text.ts'
 import {
@@ -139,9 +140,6 @@ function rejectAddress(given: string): never {
 }
 
 const NO_SERVICES: ReadonlySet<Service> = new Set()
-
-/** Another spelling of the provider's service, with underscores instead of spaces. */
-export const underscored = (provider: string): string => provider.replaceAll(' ', '_')
 
 /** The services that are true in a row, and the services that it names. */
 function servicesOf(row: RawRow, provider: string, onUnread: OnUnread) {

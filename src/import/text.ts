@@ -73,7 +73,7 @@ const AGO = /\b\d+\s*(?:s|m|h|d)[a-z]*\.?(?:\s+\d+\s*(?:s|m)[a-z]*\.?)?\s+ago\b/
 /** The separators of phrases: brackets, delimiters of tables, arrows, and dashes and colons between words. */
 const BETWEEN_PHRASES = /[\t|;,()[\]{}<>"=@]+|[=-]>|→|\s[-–—]+\s|:+/
 
-/** The same without the marks between a name and its value: `timeout: 0.5s` does not mean that the proxy is dead. */
+/** Separators without the marks between a name and its value: `timeout: 0.5s` does not mean that the proxy is dead. */
 const BETWEEN_MARKS = /[\t|;,()[\]{}<>"]+|[=-]>|→|\s[-–—]+\s/
 const STATE = /\b(?:alive|working|valid|active|online|status|state)\s*[:=]\s*(\w+)/i
 

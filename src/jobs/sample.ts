@@ -1,11 +1,11 @@
 /** The built-in sample list (contract D7). The age of its checks stays the same. */
+import sampleFile from '../../data/sample.ndjson' with { type: 'file' }
 import { isRecord, parseJson } from '../import/reader.ts'
 import { readRow } from '../import/row.ts'
 import type { Clock } from '../lib/clock.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
 import { type Job, repeat } from './runner.ts'
-import { compressed } from './sample-file.ts' with { type: 'macro' }
 
 type SampleList = Pick<ProxyWriter, 'begin'> & {
   proxies: { shiftChecks(seconds: number): void }
@@ -15,7 +15,7 @@ type SampleList = Pick<ProxyWriter, 'begin'> & {
 export async function keepSampleFresh(list: SampleList, clock: Clock): Promise<Job> {
   let freshAtMs = clock()
   const defaults = { type: undefined, nowMs: freshAtMs, provider: 'the service' }
-  const ndjson = Bun.zstdDecompressSync(Buffer.from(compressed(), 'base64')).toString()
+  const ndjson = await Bun.file(sampleFile).text()
   const proxies = ndjson
     .split('\n')
     .map(parseJson)

@@ -219,7 +219,6 @@ describe('a header file', () => {
   test.each([
     ['Bearer pl_secret', 'h:1: must be a header such as Authorization: Bearer KEY'],
     ['a: 1\nb\u0001: 2', 'h:2: must be a header such as Authorization: Bearer KEY'],
-    ['a: 1\nHost: evil', 'h:2: Host is set by the request itself'],
   ])('%j is refused without being repeated', (text, says) => {
     const { message } = thrownBy(() => parseHeaders(text, 'h'))
     expect(message).toBe(says)

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from 'bun:test'
 import { delayAfterFailure } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
 import { retryAfterMs } from '../../src/feeds/fetch.ts'
-import { scheduleFeeds } from '../../src/feeds/schedule.ts'
+import { fetchFeeds } from '../../src/feeds/schedule.ts'
 import { type FeedState, newState } from '../../src/feeds/store.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -47,9 +47,10 @@ async function run(feed: Feed, signal: AbortSignal): Promise<FeedState> {
 
 const feedsIn = (text: string): Feed[] => parseFeeds(text, MINUTE_MS, '--feed')
 
-/** Starts to fetch these feeds. */
-function start(text: string) {
-  const job = scheduleFeeds({
+/** Starts to fetch these feeds. `change` sets other ones. */
+async function start(text: string) {
+  let change: (feeds: readonly Feed[]) => unknown = () => {}
+  const { stop } = await fetchFeeds({
     attempts: { run },
     clock,
     say: sentence => void said.push(sentence),
@@ -58,9 +59,16 @@ function start(text: string) {
       timers.push(timer)
       return () => void (timers.includes(timer) && timers.splice(timers.indexOf(timer), 1))
     },
+    feeds: {
+      current: () => feedsIn(text),
+      onChange(next) {
+        change = next ?? change
+      },
+    },
+    isOurs: () => true,
+    keep() {},
   })
-  job.change(feedsIn(text))
-  return job
+  return { stop, change: (other: string) => change(feedsIn(other)) }
 }
 
 async function passTurns(): Promise<void> {
@@ -83,7 +91,7 @@ const sources = (): string[] => running.map(({ feed }) => feed.source)
 
 describe('a server fetches a feed', () => {
   test('at its start, then at its interval', async () => {
-    start('/a')
+    await start('/a')
     expect(sources()).toEqual(['/a'])
     await finish()
     await pass(MINUTE_MS - 1)
@@ -93,13 +101,13 @@ describe('a server fetches a feed', () => {
   })
 
   test('when its state says so, after a failure', async () => {
-    start('/a every=7d')
+    await start('/a every=7d')
     await finish({ error: 'x', nextTryAt: T0 + 30 * SECOND_MS })
     expect(timers.map(({ at }) => at)).toEqual([T0 + 30 * SECOND_MS])
   })
 
   test('also while its state cannot be read or written, and reports why once', async () => {
-    start('/a every=7d')
+    await start('/a every=7d')
     for (let n = 0; n < 2; n += 1) {
       running[0]?.fail(new Error('no space left'))
       await passTurns()
@@ -110,7 +118,7 @@ describe('a server fetches a feed', () => {
   })
 
   test('no more once it is stopped: running attempts end, and no timer is left', async () => {
-    const job = start('/a /b')
+    const job = await start('/a /b')
     await finish()
     const [left] = running
     job.stop()
@@ -123,9 +131,9 @@ describe('a server fetches a feed', () => {
 
 describe('feeds that change while the server runs', () => {
   test('are fetched at once if they are new or changed, and no more if they are removed', async () => {
-    const job = start('/a /b /c')
+    const job = await start('/a /b /c')
     for (let n = 0; n < 3; n += 1) await finish()
-    job.change(feedsIn('/b /c type=http /d'))
+    job.change('/b /c type=http /d')
     await passTurns()
     expect(sources()).toEqual(['/c', '/d'])
     await finish()
@@ -135,9 +143,9 @@ describe('feeds that change while the server runs', () => {
   })
 
   test('end the attempt with their former options', async () => {
-    const job = start('/a')
+    const job = await start('/a')
     const [former] = running
-    job.change(feedsIn('/a type=http'))
+    job.change('/a type=http')
     await passTurns()
     expect(former?.isEnded).toBeTrue()
     expect(running.map(({ feed }) => feed.type)).toEqual(['http'])
@@ -170,7 +178,7 @@ describe('a server says', () => {
       [': 3 rows', ': 3 rows; 2 of 5 rows are missing', ': 3 rows; 2 of 5 rows are missing'],
     ],
   ])('%s', async (_, states, sentences) => {
-    start('http://u:SECRET@h/a?key=SECRET')
+    await start('http://u:SECRET@h/a?key=SECRET')
     for (const state of states) {
       await finish(state.error ? { ...state, nextTryAt: nowMs + 30 * SECOND_MS } : state)
       await pass(HOUR_MS)
