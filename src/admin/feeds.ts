@@ -1,6 +1,13 @@
 /** The routes of feeds: their states, fetching one now, and editing the feeds file. */
-import { type Feed, type FeedOptions, lineOf, optionsOf, parseFeedsFile } from '../feeds/feed.ts'
-import { type CurrentFeeds, checkFeeds, parseAllFeeds, withLine } from '../feeds/feeds-file.ts'
+import {
+  checkFeeds,
+  type Feed,
+  type FeedOptions,
+  lineOf,
+  optionsOf,
+  parseFeedsFile,
+} from '../feeds/feed.ts'
+import { type CurrentFeeds, parseAllFeeds, withLine } from '../feeds/feeds-file.ts'
 import { describeState, newState, type StoredFeed } from '../feeds/store.ts'
 import { CommandError } from '../lib/errors.ts'
 import type { Observed } from '../metrics/observed.ts'

@@ -99,7 +99,6 @@ export function createAttempts(context: AttemptContext) {
     feed: Feed,
     before: FeedState,
     signal: AbortSignal,
-    onMessages: (messages: readonly string[]) => void,
   ): Promise<Partial<FeedState>> {
     // If the list cannot be read, the import says why, or replaces it.
     const readList = () => Promise.try(context.readList).catch(() => ({ isEmpty: true, mark: '' }))
@@ -114,26 +113,21 @@ export function createAttempts(context: AttemptContext) {
     if (fetched === null) return {}
     const { fd, sent, validators } = fetched
     const task = { feed, sent, rowsBefore: before.rows }
-    const { messages, ...imported } = await importSlot(() =>
+    const imported = await importSlot(() =>
       within(IMPORT_MS_MAX, '5 minutes to import', signal, each => importFeed(task, fd, each)),
     ).finally(() => fd !== null && closeSync(fd))
-    onMessages(messages)
     // Replacing the list gives it a new mark, so that other feeds are imported again, but not this one.
     const options = optionsWith(feed.replaces ? (await readList()).mark : mark)
     return { ...imported, validators, options }
   }
 
-  async function attempt(
-    feed: Feed,
-    signal: AbortSignal,
-    onMessages: (messages: readonly string[]) => void,
-  ): Promise<FeedState> {
+  async function attempt(feed: Feed, signal: AbortSignal): Promise<FeedState> {
     const store = await openStore()
     const before = (await store.find(feed.id)) ?? newState(feed.shown, clock())
     const state = { ...before, source: feed.shown, attempts: before.attempts + 1 }
     let after: FeedState
     try {
-      const changes = await fetchAndImport(feed, before, signal, onMessages)
+      const changes = await fetchAndImport(feed, before, signal)
       const success = { lastSuccessAt: clock(), error: '', failures: 0 }
       after = { ...state, ...changes, ...success, nextTryAt: clock() + feed.everyMs }
     } catch (thrown) {
@@ -156,14 +150,10 @@ export function createAttempts(context: AttemptContext) {
     isRunning: (id: string): boolean => running.has(id),
 
     /** Makes an attempt once the current one at this feed has ended. @throws the reason of `signal` if it is aborted. */
-    async run(
-      feed: Feed,
-      signal: AbortSignal,
-      onMessages: (messages: readonly string[]) => void = () => {},
-    ): Promise<FeedState> {
+    async run(feed: Feed, signal: AbortSignal): Promise<FeedState> {
       while (running.has(feed.id)) await running.get(feed.id)?.catch(() => {})
       signal.throwIfAborted()
-      const attempted = attempt(feed, signal, onMessages)
+      const attempted = attempt(feed, signal)
       running.set(feed.id, attempted)
       return attempted.finally(() => running.delete(feed.id))
     },

@@ -3,6 +3,7 @@
  * writes such lines, parses header files, and masks the secrets of a source. Pure.
  */
 import { FORMATS, type Format } from '../import/formats.ts'
+import { checkMapping } from '../import/names.ts'
 import { CommandError } from '../lib/errors.ts'
 import { parsePairs } from '../lib/query-string.ts'
 import { DAY_MS, formatDuration, parseDurationWithin, SECOND_MS } from '../lib/time.ts'
@@ -223,8 +224,11 @@ export const inFeedLine = (sentence: string): string =>
     (_, name: string, value = '') => `${name}=${value} in the feed's line`,
   )
 
-/** @throws CommandError (usage) if a source is named twice, or one of several feeds has the option `replace`. */
-export function refuseConflicts(feeds: readonly Feed[]): void {
+/** @throws CommandError (usage) if feeds exclude each other, or one maps a column to an unknown field. */
+export function checkFeeds(feeds: readonly Feed[], provider: string): void {
+  for (const { shown, mapping } of feeds) {
+    checkMapping(new Map(mapping), provider, `feed ${shown}: map`)
+  }
   const twice = feeds.find((feed, i) => feeds.findIndex(({ id }) => id === feed.id) !== i)
   if (twice) throw new CommandError(`the feed ${twice.shown} is named twice`, 2)
   const replacing = feeds.find(({ replaces }) => replaces)

@@ -5,13 +5,12 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Settings } from '../config/settings.ts'
-import { checkMapping } from '../import/names.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, unreadable } from '../lib/errors.ts'
 import { requireRegular } from '../lib/files.ts'
 import { problemOf } from '../lib/findings.ts'
 import { several } from '../lib/plural.ts'
-import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from './feed.ts'
+import { checkFeeds, type Feed, parseFeeds, parseFeedsFile } from './feed.ts'
 import { readHeaders } from './fetch.ts'
 import { describeFailure, type StoredFeed } from './store.ts'
 
@@ -51,14 +50,6 @@ export function parseAllFeeds(settings: FeedSettings, text: string): Feed[] {
   const feeds = [...given, ...inFile.filter(({ id }) => !given.some(feed => feed.id === id))]
   checkFeeds(feeds, providerService)
   return feeds
-}
-
-/** @throws CommandError (usage) if feeds exclude each other, or one maps a column to an unknown field. */
-export function checkFeeds(feeds: readonly Feed[], provider: string): void {
-  refuseConflicts(feeds)
-  for (const { shown, mapping } of feeds) {
-    checkMapping(new Map(mapping), provider, `feed ${shown}: map`)
-  }
 }
 
 /** The feed in a line of a feeds file; `undefined` for a comment and for a line with a mistake. */

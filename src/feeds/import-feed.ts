@@ -13,8 +13,6 @@ import type { ImportTx } from '../proxies/store.ts'
 import { type Feed, inFeedLine } from './feed.ts'
 import { BYTES_MAX, type Fetched, filesOf } from './fetch.ts'
 
-const MESSAGES_MAX = 20
-
 export type FeedTask = {
   feed: Feed
   sent: Fetched['sent']
@@ -28,8 +26,6 @@ export type Imported = {
   rejected: number
   /** Why rows are missing, in one sentence. */
   missing: string
-  /** The first messages about rejected rows and skipped files. */
-  messages: string[]
 }
 
 export type ImportContext = {
@@ -63,7 +59,6 @@ export async function importFeed(
   const { feed, rowsBefore } = task
   try {
     const { sources, skipped } = await sourcesOf(task, fd)
-    const rejections: string[] = []
     await importTx.lock(signal)
     const totals = await importSources(
       sources,
@@ -81,10 +76,7 @@ export async function importFeed(
       {
         progress() {},
         ignored() {},
-        rejected(file, line, field, reason) {
-          if (rejections.length === MESSAGES_MAX) return
-          rejections.push(`${file}:${line}: ${field} ${inFeedLine(reason)}`)
-        },
+        rejected() {},
         refused(file, reason) {
           skipped.push(`${file} is skipped: it ${reason}`)
         },
@@ -106,7 +98,6 @@ export async function importFeed(
     return {
       rows,
       rejected: rejected + skipped.length,
-      messages: [...skipped, ...rejections].slice(0, MESSAGES_MAX),
       missing: inFeedLine(missing.filter(Boolean).join('; ')),
     }
   } catch (error) {

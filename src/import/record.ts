@@ -60,10 +60,6 @@ const LEAVES_MAX = 2000
 const holdsObjects = (value: unknown): value is object =>
   isRecord(value) || (Array.isArray(value) && value.some(item => typeof item === 'object'))
 
-/** The members of an object, or the first items of an array. */
-const membersOf = (parent: object): [name: string, value: unknown][] =>
-  Object.entries(Array.isArray(parent) ? parent.slice(0, LEAVES_MAX) : parent)
-
 /** The leaves of an object, at any depth. A key that is an address is a leaf, too. */
 function leavesOf(
   parent: object,
@@ -75,7 +71,7 @@ function leavesOf(
 ): Leaf[] {
   const isItem = Array.isArray(parent)
   const depth = path.length
-  for (const [name, value] of membersOf(parent)) {
+  for (const [name, value] of Object.entries(parent)) {
     if (leaves.length >= LEAVES_MAX) break
     const here = isItem ? path : [...path, name.startsWith('__') ? '' : normalise(name)]
     const isKey = !isItem && isAddress(name)
@@ -92,8 +88,7 @@ function leavesOf(
 
 const isIpv4 = (value: unknown): value is string =>
   typeof value === 'string' && ipv4ToNumber(value.trim()) >= 0
-const portOf = (value: unknown): number | null =>
-  typeof value === 'number' || typeof value === 'string' ? parsePort(String(value).trim()) : null
+const portOf = (value: unknown): number | null => parsePort(readText(value) ?? '')
 /** Whether the key of a record is its address, with or without the port. */
 export const isAddress = (key: string): boolean =>
   /\d\.\d/.test(key) && (isIpv4(key) || addressesIn(key).length === 1)

@@ -213,12 +213,11 @@ export function readCountryValue(value: Value): Read<string> {
 
 /** The longest name of a city, in characters. */
 export const CITY_LENGTH_MAX = 200
+/** A spreadsheet would run a name as a formula if it begins with such a sign, also after a `;`. */
+const FORMULA = /(?:^|;)\s*[=+\-@]/
 /** Whether the list may hold a name. */
-export const isStorableName = (text: string): boolean =>
-  text.length <= CITY_LENGTH_MAX && isPrintable(text)
-/** Excludes names that a spreadsheet would run as a formula: these begin with such a sign, also after a `;`. */
 export const isCityName = (text: string): boolean =>
-  isStorableName(text) && !/(?:^|;)\s*[=+\-@]/.test(text)
+  text.length <= CITY_LENGTH_MAX && isPrintable(text) && !FORMULA.test(text)
 
 /** A name without commas, which separate names in a query. */
 export const withoutCommas = (name: string): string =>

@@ -1,6 +1,7 @@
 /** Lines of feeds and header files, and what of a source is shown. */
 import { describe, expect, test } from 'bun:test'
 import {
+  checkFeeds,
   type Feed,
   inFeedLine,
   lineOf,
@@ -9,7 +10,6 @@ import {
   parseFeeds,
   parseFeedsFile,
   parseHeaders,
-  refuseConflicts,
 } from '../../src/feeds/feed.ts'
 import { withLine } from '../../src/feeds/feeds-file.ts'
 import { CommandError } from '../../src/lib/errors.ts'
@@ -196,13 +196,13 @@ describe('the lines of a feeds file', () => {
 
 describe('feeds together', () => {
   test('replace is only for an only feed', () => {
-    expect(() => refuseConflicts(parse('/a replace'))).not.toThrow()
-    expect(thrownBy(() => refuseConflicts(parse('/a replace /b'))).message).toBe(
+    expect(() => checkFeeds(parse('/a replace'), '')).not.toThrow()
+    expect(thrownBy(() => checkFeeds(parse('/a replace /b'), '')).message).toBe(
       'the feed /a says replace, which removes the rows of the other 1: replace is for an only feed',
     )
   })
   test('a source is named once', () => {
-    expect(thrownBy(() => refuseConflicts(parse('/a /b /a type=http'))).message).toBe(
+    expect(thrownBy(() => checkFeeds(parse('/a /b /a type=http'), '')).message).toBe(
       'the feed /a is named twice',
     )
   })

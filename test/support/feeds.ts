@@ -33,7 +33,6 @@ type Changes = Partial<AttemptContext> & {
   geoip?: readonly string[]
   /** Changes an import before it is used. */
   wrap?: (importTx: ImportTx) => ImportTx
-  onMessages?: (messages: readonly string[]) => void
 }
 
 /** A data directory, and attempts at feeds in it, which import in this process. */
@@ -113,9 +112,9 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
       nowMs += ms
     },
     /** One attempt at the feed of a line. */
-    async fetch(line: string, { onMessages, ...changes }: Changes = {}): Promise<FeedState> {
+    async fetch(line: string, changes: Changes = {}): Promise<FeedState> {
       const [feed] = parseFeeds(line, 60_000, '--feed')
-      return attemptsWith(changes).run(feed as Feed, controller.signal, onMessages)
+      return attemptsWith(changes).run(feed as Feed, controller.signal)
     },
   }
 }

@@ -35,6 +35,7 @@ async function printStates(states: readonly FeedState[], json: boolean): Promise
     error ?? '',
   ])
   await print(table(['SOURCE', 'LAST SUCCESS', 'ROWS', 'NEXT TRY', 'ERROR'], rows))
+  for (const { source, missing } of states) if (missing !== '') say(`${source}: ${missing}`)
 }
 
 const showFeeds = command({
@@ -47,7 +48,6 @@ const showFeeds = command({
     const states = await listFeeds()
     if (states.length === 0 && !settings.json) return say(`no feed was fetched into ${shown} yet`)
     await printStates(states, settings.json)
-    for (const { source, missing } of states) if (missing !== '') say(`${source}: ${missing}`)
   },
 })
 
@@ -94,9 +94,7 @@ const fetchCommand = command({
           })),
       })
       const fetched: FeedState[] = []
-      for (const feed of feeds) {
-        fetched.push(await attempts.run(feed, signal, messages => messages.forEach(say)))
-      }
+      for (const feed of feeds) fetched.push(await attempts.run(feed, signal))
       return fetched
     })
     await printStates(states, settings.json)
