@@ -16,8 +16,6 @@ import { type FeedState, type FeedStore, newState } from './store.ts'
 export const FETCH_MS_MAX = MINUTE_MS
 /** The longest time for an import, including its wait for the lock of the list. */
 export const IMPORT_MS_MAX = 5 * MINUTE_MS
-/** Fetches that run at once. Only if this many servers are slow, they delay other feeds. */
-const FETCHES_MAX = 16
 
 const RETRY_MS = 30 * SECOND_MS
 const RETRY_MS_MAX = 10 * MINUTE_MS
@@ -38,23 +36,6 @@ export function delayAfterFailure(
   const backoff = Math.min(RETRY_MS * 2 ** Math.min(failures - 1, 30), RETRY_MS_MAX, everyMs)
   const delay = Math.round(backoff * (1 + JITTER * random))
   return Math.max(delay, Math.min(retryAfterMs ?? 0, RETRY_AFTER_MS_MAX))
-}
-
-/** A semaphore: runs at most `most` calls of `work` at once, in order. */
-function createSemaphore(most: number) {
-  const waiting: (() => void)[] = []
-  let running = 0
-  return async <T>(work: () => Promise<T>): Promise<T> => {
-    if (running < most) running += 1
-    else await new Promise<void>(resolve => waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = waiting.shift()
-      if (next === undefined) running -= 1
-      else next()
-    }
-  }
 }
 
 export type AttemptContext = FetchContext & {
@@ -79,8 +60,14 @@ export function createAttempts(context: AttemptContext) {
   const { openStore, importFeed, settings, clock } = context
   const { random = Math.random, later = timerLater } = context
   const running = new Map<string, Promise<FeedState>>()
-  const fetchSlot = createSemaphore(FETCHES_MAX)
-  const importSlot = createSemaphore(1)
+  let lastImport: Promise<unknown> = Promise.resolve()
+
+  /** Calls `work` once the imports before it have ended. */
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = lastImport.then(work)
+    lastImport = result.catch(() => {})
+    return result
+  }
 
   /** Calls `work` with a signal that is aborted with `signal`, and after `ms`. */
   async function within<T>(
@@ -107,13 +94,13 @@ export function createAttempts(context: AttemptContext) {
       `${importOptionsOf(feed)} ${providerService} ${geoip.join(' ')} ${mark}`
     const { isEmpty, mark } = await readList()
     const known = !isEmpty && before.options === optionsWith(mark) ? before.validators : null
-    const fetched = await fetchSlot(() =>
-      within(FETCH_MS_MAX, '60 s', signal, each => fetchFeed(feed, known, context, each)),
+    const fetched = await within(FETCH_MS_MAX, '60 s', signal, each =>
+      fetchFeed(feed, known, context, each),
     )
     if (fetched === null) return {}
     const { fd, sent, validators } = fetched
     const task = { feed, sent, rowsBefore: before.rows }
-    const imported = await importSlot(() =>
+    const imported = await inTurn(() =>
       within(IMPORT_MS_MAX, '5 minutes to import', signal, each => importFeed(task, fd, each)),
     ).finally(() => fd !== null && closeSync(fd))
     // Replacing the list gives it a new mark, so that other feeds are imported again, but not this one.
@@ -149,7 +136,7 @@ export function createAttempts(context: AttemptContext) {
   return {
     isRunning: (id: string): boolean => running.has(id),
 
-    /** Makes an attempt once the current one at this feed has ended. @throws the reason of `signal` if it is aborted. */
+    /** Makes an attempt, after the current one at this feed. @throws the reason of `signal` if it is aborted. */
     async run(feed: Feed, signal: AbortSignal): Promise<FeedState> {
       while (running.has(feed.id)) await running.get(feed.id)?.catch(() => {})
       signal.throwIfAborted()

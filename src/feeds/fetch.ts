@@ -231,12 +231,6 @@ async function save({ body }: Response, fd: number, bytesMax: number): Promise<s
   return hasher.digest('hex')
 }
 
-/** `null` for a broken link, and for a file that was removed in the meantime. */
-function nullIfMissing(error: unknown): null {
-  if (['ENOENT', 'ELOOP'].includes(codeOf(error))) return null
-  throw error
-}
-
 /**
  * The files of a path: the file itself, or the files of a directory by name, except hidden files. `skipped` are its
  * other entries, such as named pipes, but not folders. @throws Error
@@ -252,7 +246,7 @@ export async function filesOf(path: string) {
   const skipped: string[] = []
   for (const name of names) {
     const file = join(path, name)
-    const found = await stat(file).catch(nullIfMissing)
+    const found = await stat(file).catch(() => null) // a broken link
     if (found?.isFile()) files.push({ file, found })
     else if (!found?.isDirectory()) skipped.push(file)
   }

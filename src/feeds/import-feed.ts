@@ -74,9 +74,6 @@ export async function importFeed(
       },
       proxy => importTx.add(place(proxy)),
       {
-        progress() {},
-        ignored() {},
-        rejected() {},
         refused(file, reason) {
           skipped.push(`${file} is skipped: it ${reason}`)
         },

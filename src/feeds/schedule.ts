@@ -79,15 +79,13 @@ export async function fetchFeeds({ feeds, isOurs, keep, ...schedule }: FeedJob) 
 
   async function change(all: readonly Feed[]): Promise<void> {
     const active = all.filter(({ isPaused }) => !isPaused)
-    const ours = active.filter(isOurs)
+    const ours = new Map(active.filter(isOurs).map(feed => [feed.id, feed]))
     for (const [id, job] of jobs) {
-      if (ours.some(feed => Bun.deepEquals(feed, job.feed))) continue
+      if (Bun.deepEquals(job.feed, ours.get(id))) continue
       job.stop() // before `keep`, because an attempt saves a state
       jobs.delete(id)
     }
-    for (const feed of ours) {
-      if (!jobs.has(feed.id)) jobs.set(feed.id, scheduleFeed(feed, schedule))
-    }
+    for (const [id, feed] of ours) if (!jobs.has(id)) jobs.set(id, scheduleFeed(feed, schedule))
     await keep(active)
   }
 

@@ -1,4 +1,4 @@
-/** Recognises the format of a file by its content. The readers take a file in chunks, except that YAML is read whole. */
+/** Recognises the format of a file by its content. Readers take a file in chunks; only YAML is read whole. */
 import { isJson, readJson } from './json.ts'
 import type { Names } from './names.ts'
 import {
@@ -126,7 +126,7 @@ const NO_TEXT = [
 const PAC = `is a proxy auto-configuration (PAC); ${GET_LIST}`
 const PAGE = /^<(?:!doctype|html|head|body|\?xml|table|rss)\b/i
 
-/** The format of a file. `head` is its beginning, or with `isComplete` all of it. @throws NoList if no format matches. */
+/** The format of a file. `head` is its beginning, or with `isComplete` all of it. @throws NoList if it has none */
 export function detectFormat(head: string, isComplete: boolean, names: Names): Format | 'yaml' {
   const start = head.trimStart()
   for (const [character, sentence] of NO_TEXT) {

@@ -59,10 +59,10 @@ export type ImportOptions = {
 /** Receives the events of an import. */
 export type ImportObserver = {
   /** A row was accepted. `rows`, which includes rejected ones, and `bytes` are sums over all sources. */
-  progress(rows: number, bytes: number): void
-  rejected(file: string, line: number, field: string, reason: string): void
+  progress?(rows: number, bytes: number): void
+  rejected?(file: string, line: number, field: string, reason: string): void
   /** A member with an unknown name was ignored. Each name is reported once. */
-  ignored(file: string, line: number, member: string): void
+  ignored?(file: string, line: number, member: string): void
   /** A source has no rows. */
   empty?(file: string): void
   /** An optional source is not a list. */
@@ -222,7 +222,7 @@ export async function importSources(
       const field = printable(givenField.slice(0, SHOWN_MAX)) // the file may have made it up
       miss('rejected', `${field} ${reason}`)
       if (strict) throw new CommandError(`${name}:${line}: ${field} ${reason}`)
-      observer.rejected(name, line, field, reason)
+      observer.rejected?.(name, line, field, reason)
     }
 
     function accept(line: number, proxy: IncomingProxy): void {
@@ -230,13 +230,13 @@ export async function importSources(
       if (proxy.isTypeAssumed && typeFromName !== undefined) notes.add(typeNote)
       totals.read += 1
       add(proxy)
-      observer.progress(totals.read, bytes)
+      observer.progress?.(totals.read, bytes)
     }
 
     function ignore(line: number, members: readonly string[]): void {
       for (const member of members) {
         if (ignored.has(member) || ignored.size === IGNORED_MAX) continue
-        observer.ignored(name, line, member)
+        observer.ignored?.(name, line, member)
         ignored.add(member)
       }
     }

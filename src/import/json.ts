@@ -298,7 +298,7 @@ export const readJson: Reader = async (chunks, sink, names) => {
   let text = ''
   let line = 1
 
-  /** The start of the record after a broken one; -1 if more text is needed. @throws UnusableFile if the list may be over. */
+  /** The start of the record after a broken one; -1 if more text is needed. @throws UnusableFile after the list */
   function nextRecord(from: number, brokenAt: number): number {
     NEXT_RECORD.lastIndex = brokenAt
     const next = NEXT_RECORD.exec(text)

@@ -1,4 +1,4 @@
-/** Reads tables with a header: CSV (RFC 4180), other delimiters, and Markdown. Without a header, rows are lines of text. */
+/** Reads tables: CSV (RFC 4180), other delimiters, and Markdown. Rows without a header are lines of text. */
 import { addressesIn } from './address.ts'
 import type { Names } from './names.ts'
 import { eachLine, headOf, type RawRow, type Reader, UnusableFile } from './reader.ts'
@@ -99,7 +99,10 @@ const isComment = (line: string): boolean => /^\s*#/.test(line)
 const isRule = (cells: readonly string[]): boolean => cells.every(cell => /^[\s:=+-]*$/.test(cell))
 const holdsIp = (line: string): boolean => /(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])/.test(line)
 
-/** The table at the beginning of a text; `null` without a header: the line before the first address with the most known names. */
+/**
+ * The table at the beginning of a text; `null` without a header. The header is the line with the most known names,
+ * before the first address.
+ */
 export function findTable(head: string, names: Names): Table | null {
   const lines = head.split('\n', HEADER_LINES + SAMPLE_ROWS)
   const first = lines.findIndex(line => !isComment(line) && holdsIp(line))

@@ -17,8 +17,9 @@ type Read<T> = T | undefined
 const TEXT_LENGTH_MAX = 1000
 
 /** Words for an unknown value. */
-const UNKNOWN = new Set(['', 'unknown', 'n/a', 'na', 'none', 'null', 'nil', '-', '--', '—', '?'])
-UNKNOWN.add('not available').add('undefined').add('неизвестно')
+const UNKNOWN = new Set(
+  '|unknown|n/a|na|none|null|nil|-|--|—|?|not available|undefined|неизвестно'.split('|'),
+)
 
 /** Whether a value is a scalar other than the words for unknown. */
 export const isGiven = (value: Value): boolean =>
@@ -65,7 +66,7 @@ export function readType(value: Value): Read<ProxyType | ''> {
 /** Protocols in the lists of other tools. */
 const OTHER_PROTOCOL =
   /^(?:ssr?|shadowsocksr?|vmess|vless|trojan|hysteria2?|hy2|tuic|wireguard|snell|ssh|anytls|mieru|ftp|socks)$/i
-/** Whether a word names a protocol that is not served. `socks` without a version is fine beside `type` socks4 or socks5. */
+/** Whether a word names a protocol that is not served. Beside `type` socks4 or socks5, `socks` is fine. */
 export const isOtherProtocol = (word: string, type = ''): boolean =>
   OTHER_PROTOCOL.test(word) && !(type.startsWith('socks') && /^socks$/i.test(word))
 
@@ -115,11 +116,10 @@ export function readFlag(value: Value): Read<boolean | null> {
 
 /** Words for a proxy that failed its last check, normalised. */
 const DEAD = new Set(
-  'dead fail failed failure failing bad offline down notworking inactive banned unhealthy broken'
-    .concat(
-      ' unavailable unreachable timeout timedout disabled expired invalid error closed stopped',
-    )
-    .split(' '),
+  `dead fail failed failure failing bad offline down notworking inactive banned unhealthy broken
+    unavailable unreachable timeout timedout disabled expired invalid error closed stopped`.split(
+    /\s+/,
+  ),
 )
 export const isDeadWord = (word: string): boolean => DEAD.has(normalise(word))
 
@@ -140,7 +140,7 @@ function readQuantity(value: Value): Read<{ number: number; unit: string } | nul
   return number >= 0 ? { number, unit } : undefined
 }
 
-/** The unit of pings without one. With `guess`, over 60 are milliseconds, a fraction is seconds, and others are unclear. */
+/** The unit of pings without one. `guess`: over 60 is milliseconds, a fraction is seconds, and the rest is unclear. */
 export type PingUnit = 's' | 'ms' | 'guess'
 /** A longer ping is not understood: its unit must be another one. */
 const PING_SECONDS_MAX = 60
@@ -263,7 +263,7 @@ function secondsAgo(text: string): number | null {
   return seconds > 0 || /^0/.test(span) ? Math.floor(seconds) : null
 }
 
-/** Unix milliseconds of `2026/11/28 10:00`, `28.11.2026 10:00`, or a date with the name of the month. Without a zone, UTC. */
+/** Unix milliseconds of `2026/11/28 10:00`, `28.11.2026 10:00`, or a date with the name of its month. UTC by default. */
 function parseOtherDate(text: string): number | null {
   const iso = text
     .replace(/^(\d{4})\/(\d\d)\/(\d\d)\b/, '$1-$2-$3')

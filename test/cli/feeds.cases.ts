@@ -119,16 +119,10 @@ export const BAD_FEEDS: readonly Transcript[] = [
     ['fetch', '--feed', 'a.txt map=delay=pingg'],
     "feed a.txt: map: no field is called 'pingg'; did you mean 'ping'?",
   ),
-  ...(
-    [
-      ['/a\0\n', 'it has a NUL character, which no text has'],
-      [Buffer.from('/caf\xe9\n', 'latin1'), 'it is not text in UTF-8; save it as UTF-8'],
-      ['\n<html></html>\n', 'it is a web page, not a list of feeds'],
-    ] as const
-  ).map(([content, why]) =>
-    bad(['fetch', '--feeds', 'feeds.conf'], `cannot read the feeds file feeds.conf: ${why}`, {
-      'feeds.conf': content,
-    }),
+  bad(
+    ['fetch', '--feeds', 'feeds.conf'],
+    'cannot read the feeds file feeds.conf: it is not text in UTF-8; save it as UTF-8',
+    { 'feeds.conf': Buffer.from('/caf\xe9\n', 'latin1') },
   ),
   bad(
     ['serve', '--feed', 'ftp://user:SECRET@example.com/?key=SECRET'],

@@ -88,8 +88,7 @@ test('a signal with the last bytes of an import is seen before the rows are comm
     ...({ format: 'auto', strict: false, signal: controller.signal } as const),
     defaults: { type: undefined, nowMs: T0, provider: 'the service' },
   }
-  const observer = { progress() {}, rejected() {}, ignored() {} }
-  const read = importSources([{ name: 'a', bytes: bytes() }], options, () => {}, observer)
+  const read = importSources([{ name: 'a', bytes: bytes() }], options, () => {}, {})
   expect(read).rejects.toThrow('interrupted')
   await read.catch(() => {})
 })

@@ -24,7 +24,7 @@ const VECTORS = join(ROOT, 'test/fixtures/vectors')
 const vector = (name: string): Uint8Array => readFileSync(join(VECTORS, name))
 const addressOf = ({ ip, port }: IncomingProxy): string => `${ip}:${port}`
 const ANY_FORMAT = { format: 'auto', defaults: DEFAULTS, strict: false } as const
-const SILENT: ImportObserver = { progress() {}, rejected() {}, ignored() {} }
+const SILENT: ImportObserver = {}
 /** Seconds of the processor that a task takes. */
 async function cpuSeconds(task: () => Promise<unknown>): Promise<number> {
   const before = process.cpuUsage()

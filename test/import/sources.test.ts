@@ -30,7 +30,6 @@ async function importWith(file: Partial<Source> & { text: string }) {
   ]
   const options = { format: 'auto', defaults: DEFAULTS, strict: false } as const
   const observer = {
-    ...{ progress() {}, rejected() {}, ignored() {} },
     refused: (name: string, reason: string) => void refused.push(`${name} ${reason}`),
   }
   const { read } = await importSources(sources, options, () => {}, observer)

@@ -103,7 +103,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
         const sources = [{ name: 'x', bytes: new Response(text).body as AsyncIterable<Uint8Array> }] // of a text
         const defaults = { type: undefined, nowMs, provider: '', pingUnit: undefined }
         const options = { format: 'auto', strict: true, defaults } as const
-        await importSources(sources, options, add, { progress() {}, rejected() {}, ignored() {} })
+        await importSources(sources, options, add, {})
         await importTx.commit()
       }),
     /** Fails if something is imported. */

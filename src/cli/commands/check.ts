@@ -134,7 +134,7 @@ async function readFiles(
     proxy => {
       if (batch.push(candidateOf(proxy, type !== undefined)) === BATCH) flush()
     },
-    { ...observer, progress() {}, ignored() {} },
+    { rejected: observer.rejected, empty: observer.empty },
   )
   flush()
   observer.close()
