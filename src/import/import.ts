@@ -95,8 +95,8 @@ export type Totals = {
 const TURN_LENGTH = 1024 * 1024
 
 /**
- * Passes chunks on, each one after the rows of the chunks before it are stored. Reading a file takes no turn of the
- * event loop, and signals arrive in turns: this adds some.
+ * Passes each chunk on once the rows of earlier chunks are stored. Signals arrive between turns of the event loop, and
+ * reading a file takes none: this adds turns.
  */
 async function* paced(chunks: Chunks, drained: () => Promise<void>, signal: AbortSignal): Chunks {
   let lengthOfTurn = 0
