@@ -12,12 +12,8 @@ import { StoreError } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { Text } from '../proxies/proxy.ts'
 
-/** When an error is sent, as the documentation says it, and what it may say. */
-export type ErrorRule = Text & {
-  status: number
-  message: string
-  context?: { retry_after?: number; daily_limit?: number; used_subnets?: number }
-}
+/** The text says when an error is sent. `message`: for the codes that have only one. */
+type ErrorRule = Text & { status: number; message?: string }
 
 /** Every code that a client can get (spec 7, contract A and B), and its HTTP status. */
 export const ERRORS = {
@@ -25,13 +21,11 @@ export const ERRORS = {
     status: 400,
     en: 'No key, or an empty one.',
     ru: 'Ключ не передан или пуст.',
-    message: 'key is required: ?key=KEY or Authorization: Bearer KEY',
   },
   INVALID_PARAMETER: {
     status: 400,
     en: 'A parameter is unknown, repeated or bad; the message says what is accepted. It costs no quota.',
     ru: 'Параметр неизвестен, повторён или имеет неверное значение; сообщение называет его и что он принимает. Квота не тратится.',
-    message: 'works must be an integer from 0 to 100',
   },
   INVALID_KEY: {
     status: 403,
@@ -49,7 +43,6 @@ export const ERRORS = {
     status: 404,
     en: 'No proxy matches; the message says why, where it can. It counts as a request.',
     ru: 'Ничего не подошло; сообщение называет причину, если может. Засчитывается как запрос.',
-    message: 'no proxies match the filters: no proxy in the list has the given country',
   },
   NOT_FOUND: {
     status: 404,
@@ -61,44 +54,31 @@ export const ERRORS = {
     status: 405,
     en: 'The method is neither GET nor HEAD.',
     ru: 'Метод — не GET и не HEAD.',
-    message: 'only GET and HEAD are allowed here',
   },
   RATE_LIMIT_EXCEEDED: {
     status: 429,
     en: 'The burst limit is reached, or the key has too many long answers under way.',
     ru: 'Достигнут предел частоты тарифа или у ключа слишком много длинных ответов сразу.',
-    message: 'too many requests; retry after 5 s',
-    context: { retry_after: 5 },
   },
   DAILY_LIMIT_REACHED: {
     status: 429,
     en: 'The `daily_limit` requests of the plan for this UTC day are used up.',
     ru: 'Запросы тарифа на эти сутки (UTC) закончились; `daily_limit` — сколько их всего.',
-    message: "the plan's 3 requests of this day are used up; retry after 43200 s",
-    context: { retry_after: 43_200, daily_limit: 3 },
   },
   SUBNET_LIMIT_REACHED: {
     status: 429,
     en: 'The answer would exceed the /16 networks of the plan for this day, or the key was used from too many; `used_subnets` are used. Narrow the filter or lower `count`.',
     ru: 'Ответ превысил бы число сетей /16 тарифа на сутки, или ключом пользовались из слишком многих; `used_subnets` — сколько использовано. Сузьте фильтр или уменьшите `count`.',
-    message:
-      'this answer needs 1 more /16 subnets; 1 of the 1 a day are used: narrow the filter or lower count',
-    context: { retry_after: 43_200, used_subnets: 1 },
   },
   DEMO_LIMIT_REACHED: {
     status: 429,
     en: 'Too many requests with `demo` from one address.',
     ru: 'Слишком много запросов с ключом `demo` с одного адреса.',
-    message: 'the demo key allows 2 requests a minute; retry after 60 s',
-    context: { retry_after: 60 },
   },
   TEMP_LIMIT_REACHED: {
     status: 429,
     en: 'Too many requests with this temporary key, or from one address.',
     ru: 'Слишком много запросов с этим временным ключом или с одного адреса.',
-    message:
-      'a temporary key allows 2 requests an hour, for the key and for the address; retry after 3600 s',
-    context: { retry_after: 3600 },
   },
   INTERNAL_ERROR: {
     status: 500,

@@ -84,13 +84,13 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
 }
 
 /** A parameter and its schema; `hasServices`: its values may name the provider's service. */
-export type Described = Parameter &
+export type ParameterDoc = Parameter &
   Omit<OutputRule, 'schema'> & { name: string; hasServices: boolean }
 
 /** All parameters but `key`, those of spec 4.1 in its order; `provider` names the provider's service. */
-export function describeParameters(provider: string): Described[] {
+export function describeParameters(provider: string): ParameterDoc[] {
   type Rules = { readonly [name: string]: ParameterRule & { forms?: OutputRule['forms'] } }
-  const describe = (rules: Rules, names: readonly string[]): Described[] =>
+  const describe = (rules: Rules, names: readonly string[]): ParameterDoc[] =>
     Object.entries(rules).map(([name, { forms = OUTPUT_KINDS, ...rule }]) => {
       const { schema, en, ru, example, default: byDefault } = rule
       const hasServices = typeof schema === 'function'
@@ -115,7 +115,7 @@ type Values = { [name: string]: string }
  */
 export function createParamsParser(provider: string, names?: readonly string[]): ParamsParser {
   const all = describeParameters(provider).filter(({ name }) => names?.includes(name) ?? true)
-  const byName = (some: readonly Described[]) => new Map(some.map(each => [each.name, each]))
+  const byName = (some: readonly ParameterDoc[]) => new Map(some.map(each => [each.name, each]))
   const known = byName(all)
   const modeOf = (kind: Output['kind']) => {
     const own = byName(all.filter(({ forms }) => forms.includes(kind)))
@@ -147,7 +147,7 @@ export function createParamsParser(provider: string, names?: readonly string[]):
 const kindOf = (get: string | null | undefined): Output['kind'] =>
   OUTPUT_KINDS.find(kind => kind === get?.replace(/\.file$/, '')) ?? 'txt'
 
-type Known = ReadonlyMap<string, Described>
+type Known = ReadonlyMap<string, ParameterDoc>
 
 /** What other services call a parameter that is not spelled like ours. */
 const CALLED_ELSEWHERE: ReadonlyMap<string, string> = new Map(
@@ -166,10 +166,10 @@ function refuseUnknown(name: string | null, key: string, known: Known): void {
   throw invalid(`unknown parameter${shown}${hint === null ? '' : `; did you mean '${hint}'?`}`)
 }
 
-const mustBe = (name: string, parameter: Described | undefined): ApiError =>
+const mustBe = (name: string, parameter: ParameterDoc | undefined): ApiError =>
   invalid(`${name} must be ${parameter?.accepts}`)
 
-function refuseOutside(parameter: Described, text: string | undefined): void {
+function refuseOutside(parameter: ParameterDoc, text: string | undefined): void {
   if (text === undefined) return
   const { name, min = 0, max = Infinity } = parameter
   const value = Number(text)
@@ -178,7 +178,7 @@ function refuseOutside(parameter: Described, text: string | undefined): void {
 
 /** One string per parameter: lists merged and normalised, repetitions refused. */
 function collect(pairs: readonly Pair[], own: Known, provider: string): Values {
-  const given = new Map<Described, string[]>()
+  const given = new Map<ParameterDoc, string[]>()
   for (const { name, value } of pairs) {
     const parameter = own.get(name ?? '')
     if (parameter === undefined) continue // belongs to the other output mode
@@ -203,13 +203,13 @@ function refuseTwoModes({ cm, country_mode: mode }: Values): void {
 
 const FLAGS = new Map(Object.entries({ true: '1', false: '0' }))
 
-function single({ name, isFlag }: Described, [text = '', ...more]: readonly string[]): string {
+function single({ name, isFlag }: ParameterDoc, [text = '', ...more]: readonly string[]): string {
   if (more.length > 0) throw invalid(`${name} may be given only once`)
   return (isFlag && FLAGS.get(text.toLowerCase())) || text
 }
 
 /** Items trimmed, in lower case, each once; the provider's service under its configured name. */
-function joined({ hasServices }: Described, texts: readonly string[], provider: string): string {
+function joined({ hasServices }: ParameterDoc, texts: readonly string[], provider: string): string {
   const items = itemsOf(texts.join().toLowerCase()).map(item => item.trim())
   const isProvider = (item: string) => hasServices && item.replaceAll('_', ' ') === provider
   const names = items.map(item => (isProvider(item) ? provider : item))

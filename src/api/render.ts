@@ -29,7 +29,6 @@ import {
   UNKNOWN,
   UNKNOWN_PING,
 } from '../proxies/row.ts'
-import type { Schema } from './openapi/schema.ts'
 
 /** How a form writes values: what is around plain text, an unknown number, and any text. */
 export type Form = { quote: string; unknown: string; text: (text: string) => string }
@@ -52,8 +51,8 @@ export type Part = (row: Row, cityTexts: CityTexts) => string
  */
 export type Member = Text & {
   name: string
-  /** For the documentation. */
-  schema: Schema
+  /** The JSON Schema of its value, for the documentation. */
+  schema: { readonly [keyword: string]: unknown }
   isShown?: (view: View) => boolean
   part: (before: string, view: View) => Part
 }

@@ -86,7 +86,7 @@ describe('the page', () => {
   test('says in text what errors are in text', () => {
     const older = docsOf({ errors: 'text' })
     for (const code of Object.keys(STATUS)) expect(older).toContain(`id="error-${code}"`)
-    expect(older).toContain('Error: the plan&#x27;s 3 requests of this day are used up')
+    expect(older).toContain('Error: too many requests; retry after 5 s')
   })
 
   test('has no empty list, and no facets, where /stats has totals only', () => {

@@ -1,33 +1,18 @@
 /**
- * The examples of the OpenAPI document. The program makes answers and statistics from
- * `EXAMPLE_PROXIES`, as it does for clients. A test compares all examples with the answers of a service.
+ * The examples of the OpenAPI document. The program makes the answers of /api from `EXAMPLE_PROXIES`, as it
+ * does for clients. A test compares all examples with the answers of a service.
  */
 import { splitQueryString } from '../../lib/query-string.ts'
-import { formatInstant, SECOND_MS } from '../../lib/time.ts'
-import {
-  type ConditionOptions,
-  conditionsOf,
-  EVERYTHING,
-  type Filter,
-  matcherOf,
-} from '../../proxies/filter.ts'
+import { SECOND_MS } from '../../lib/time.ts'
 import type { Proxy } from '../../proxies/proxy.ts'
-import {
-  type CityNames,
-  type Found,
-  ROW_COLUMNS,
-  type RowNumbers,
-  toRow,
-} from '../../proxies/row.ts'
-import { countFacets, createColumns, type StatsPart, statsDocument } from '../../proxies/stats.ts'
+import { toRow } from '../../proxies/row.ts'
 import { bodyOf, createAnswerRenderer } from '../answer.ts'
+import { ApiError, errorBody } from '../errors.ts'
 import { createParamsParser } from '../query.ts'
-import type { FORMS } from '../render.ts'
-import type { Example } from './schema.ts'
+import type { Output } from '../render.ts'
 
 /** The time of the examples: 2026-11-20T12:00:00Z. Proxies were checked a minute before. */
 const EXAMPLE_MS = 1_795_176_000_000
-export const EXAMPLE_TIME = formatInstant(EXAMPLE_MS)
 
 /** The list of the examples, in the order of an answer. */
 export const EXAMPLE_PROXIES: readonly Proxy[] = [
@@ -44,68 +29,47 @@ export const EXAMPLE_PROXIES: readonly Proxy[] = [
     services: new Set(['avito', 'provider']),
   },
 ]
-const ROWS = EXAMPLE_PROXIES.map((proxy, i) => toRow(proxy, i + 1))
-const cityNames: CityNames = id => {
-  const { city = '', cityEn = '' } = EXAMPLE_PROXIES[id - 1] ?? {}
+const ROWS = EXAMPLE_PROXIES.map((proxy, i) => toRow(proxy, i))
+const cityNames = (id: number) => {
+  const { city = '', cityEn = '' } = EXAMPLE_PROXIES[id] ?? {}
   return { name: city, nameEn: cityEn }
 }
-const OPTIONS: ConditionOptions = {
-  ...{ addressBits: 32, countryMode: 'include' },
-  inCities: { sql: '', values: [], matcher: () => () => true }, // no example names a city
-}
-const find = (filter: Filter): Found => ({
-  ...{ rows: ROWS.filter(matcherOf(conditionsOf(filter, OPTIONS, null).all)), cityNames },
-  areKept: false,
-})
 
-/** The query strings of the examples of /api. */
-const QUERIES: { readonly [name: string]: string } = {
-  addresses: 'country=de,fr',
-  withTypes: 'type=socks5&type_prefix=1',
-  records: 'get=json&type=socks5',
-  split: 'get=json&split_ip=1&fields=ip,port,country',
-  byAddress: 'get=json&format=object&fields=type,ping',
-  envelope: 'get=json&wrap=1&fields=ip&country=de&ping=700',
-  csv: 'get=csv',
-  ndjson: 'get=ndjson&fields=ip,ping,country',
-}
+/** Query strings of /api. All proxies pass their filters. */
+const QUERIES = [
+  'country=de,fr',
+  'works=90&type_prefix=1',
+  'get=json&count=1',
+  'get=json&split_ip=1&fields=ip,port,country',
+  'get=json&format=object&fields=type,ping',
+  'get=json&wrap=1&fields=ip&count=1&ping=700',
+  'get=csv',
+  'get=ndjson&fields=ip,ping,country',
+]
 
-type Examples = { [name: string]: Example }
+type Examples = { [query: string]: { value: unknown } }
 
-/** Examples of answers of /api by their form; `summary` is the query string. */
+/** The answers of /api by form and query string. */
 export function answerExamples(provider: string) {
   const parse = createParamsParser(provider)
   const render = createAnswerRenderer(provider)
-  const examples: { [form in keyof typeof FORMS]: Examples } = {
-    ...{ txt: {}, json: {}, csv: {}, ndjson: {} },
+  const examples: { [form in Output['kind']]: Examples } = {
+    txt: {},
+    json: {},
+    csv: {},
+    ndjson: {},
   }
-  for (const [name, query] of Object.entries(QUERIES)) {
+  for (const query of QUERIES) {
     const { filter, output } = parse(splitQueryString(query))
-    const { answer } = render({ filter, output, addressBits: 32 }, find(filter))
+    const found = { rows: ROWS.slice(0, filter.count ?? ROWS.length), cityNames, areKept: false }
+    const { answer } = render({ filter, output, addressBits: 32 }, found)
     const text = Buffer.from(bodyOf(answer, EXAMPLE_MS)).toString()
-    const value = output.kind === 'json' ? JSON.parse(text) : text
-    examples[output.kind][name] = { summary: query, value }
+    examples[output.kind][query] = { value: output.kind === 'json' ? JSON.parse(text) : text }
   }
   return examples
 }
 
-/** The statistics of the list. */
-export function statsExample(provider: string, part: StatsPart) {
-  const columns = createColumns(ROWS.length)
-  for (const row of ROWS) {
-    columns.add(Object.fromEntries(ROW_COLUMNS.map((name, i) => [name, row[i]])) as RowNumbers) // its names
-  }
-  const [at, filter] = [EXAMPLE_MS / SECOND_MS, EVERYTHING]
-  const request = { filter, nowMs: EXAMPLE_MS, version: '0.0', part, provider }
-  const { output } = createParamsParser(provider)(splitQueryString('get=json'))
-  const render = createAnswerRenderer(provider)
-  const { answer } = render({ filter, output, addressBits: 16 }, find(filter))
-  const examples = JSON.parse(Buffer.from(bodyOf(answer, EXAMPLE_MS)).toString())
-  const counted = countFacets(columns, filter, at, OPTIONS)
-  return statsDocument(columns, counted, at, request, cityNames, examples)
-}
-
-/** The report of a key of plan standard that has just sent two requests. */
+/** A key of plan standard that has just sent two requests. */
 export const KEY_EXAMPLE = {
   ...{ id: 'wsu5jcyw', label: 'first customer', plan: 'standard', state: 'active', expires: null },
   limits: [
@@ -117,3 +81,10 @@ export const KEY_EXAMPLE = {
     hours: Array.from({ length: 24 }, (_, hour) => (hour === 12 ? 2 : 0)),
   },
 }
+
+const TOO_MANY = new ApiError('RATE_LIMIT_EXCEEDED', 'too many requests; retry after 5 s', {
+  retryAfterSeconds: 5,
+})
+/** The body of an error. */
+export const errorExample = (form: 'json' | 'text'): unknown =>
+  form === 'json' ? JSON.parse(errorBody(TOO_MANY, EXAMPLE_MS)) : `Error: ${TOO_MANY.message}`

@@ -2,8 +2,13 @@
  * The reference page (contract F5): HTML made by walking the OpenAPI document. It is whole without its
  * script, which adds what a browser does, see `script.tsx`.
  */
-import { mediaTypeOf } from '../../api/openapi/document.ts'
-import type { Document, Operation, Parameter, Response, Schema } from '../../api/openapi/schema.ts'
+import {
+  type Document,
+  mediaTypeOf,
+  type Operation,
+  type Parameter,
+} from '../../api/openapi/document.ts'
+import type { Schema } from '../../api/openapi/schemas.ts'
 import { OUTPUT_KINDS } from '../../api/render.ts'
 import { INTEGER_MAX } from '../../lib/parameter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
@@ -143,16 +148,12 @@ function sectionsOf({ info, paths, components }: Document, words: Words): Sectio
   const schemaOf = (name: string): Schema => schemas[name] ?? {}
   const nameOf = ($ref: string): string => $ref.split('/').pop() ?? ''
 
-  /** The type of a member, in a word or two. */
-  function typeOf({ type, $ref, const: only, oneOf, items }: Schema): Html {
-    if ($ref !== undefined) return html`${nameOf($ref)}`
-    if (only !== undefined) return html`<code>${String(only)}</code>`
-    if (oneOf !== undefined) return html`array, object`
-    const [name = '', ...more] = typeof type === 'string' ? [type] : (type ?? [])
-    const ofItems = items && html` (${typeOf(items)})`
-    return more.at(-1) === 'null'
-      ? html`${name}${ofItems} ${words.orNull}`
-      : html`${[name, ...more].join(', ')}${ofItems}`
+  /** The type of a member, as TypeScript writes it. */
+  function typeOf({ type, $ref, const: only, oneOf, items }: Schema): string {
+    if ($ref !== undefined) return nameOf($ref)
+    if (oneOf !== undefined) return oneOf.map(typeOf).join(' | ')
+    if (items !== undefined) return `${typeOf(items)}[]`
+    return only === undefined ? [type].flat().join(' | ') : JSON.stringify(only)
   }
 
   const members = (kind: string, { properties = {} }: Schema): Html =>
@@ -160,43 +161,38 @@ function sectionsOf({ info, paths, components }: Document, words: Words): Sectio
       kind,
       Object.entries(properties).map(([name, schema]) => ({
         name,
-        about: typeOf(schema),
+        about: html`${typeOf(schema)}`,
         says: html`<p>${prose(schema.description ?? '')}</p>${
           schema.enum && html`<p class="values">${codes(schema.enum)}</p>`
         }`,
       })),
     )
 
-  /** The objects within an object whose members have texts: its own, and those that it refers to. */
-  function partsOf({ properties = {} }: Schema): (readonly [name: string, part: Schema])[] {
-    return Object.entries(properties).flatMap(([name, member]) => {
-      const { $ref } = member.items ?? member
-      const part = $ref === undefined ? (member.items ?? member) : schemaOf(nameOf($ref))
-      const inner = Object.values(part.properties ?? {})
-      return inner.some(({ description }) => description !== undefined)
-        ? [[$ref === undefined ? name : nameOf($ref), part] as const]
-        : partsOf(part)
-    })
-  }
+  /** The names of the objects that a schema refers to, at any depth. Records have a section of their own. */
+  const partsOf = (schema: Schema): string[] =>
+    [...JSON.stringify(schema).matchAll(/schemas\/(\w+)/g)]
+      .flatMap(([, name = '']) => [name, ...partsOf(schemaOf(name))])
+      .filter(name => name !== 'Proxy')
 
-  /** A path with one form of answer: the members of its document, those of its parts, its examples. */
+  /** A path with one form of answer: the members of its document and of the parts, its example. */
   function pathSection([path, { get }]: [string, { get: Operation }]): Section {
     const kind = path.slice(1)
     const [content] = Object.values(get.responses[200]?.content ?? {})
-    const { schema = {}, examples = {} } = content ?? {}
-    const whole = schemaOf(nameOf(schema.$ref ?? ''))
-    const parts = [...new Map(partsOf(whole))].map(
-      ([name, part]) => html`<h3 id="${idOf(kind, name)}-members"><code>${name}</code></h3>
-<p>${prose(part.description ?? '')}</p>${members(idOf(kind, name), part)}`,
+    const whole = schemaOf(nameOf(content?.schema.$ref ?? ''))
+    const parts = [...new Set(partsOf(whole))].map(
+      name => html`<h3 id="${idOf(kind, name)}-members"><code>${name}</code></h3>
+<p>${prose(schemaOf(name).description ?? '')}</p>${members(idOf(kind, name), schemaOf(name))}`,
     )
-    const asked = Object.values(examples).map(({ summary, value }) =>
-      sample(html`${summary}`, curl(path, get.security.length > 0), contentCode(value)),
-    )
+    const [example = null] = whole.examples ?? []
     const body = beside(
       html`<p>${prose(get.summary)}. ${prose(get.description)}</p>
-${whole.properties && members(kind, whole)}
+${members(kind, whole)}
 ${parts}`,
-      ...asked,
+      sample(
+        html`curl`,
+        curl(path, get.security.length > 0),
+        example === null ? null : contentCode(example),
+      ),
     )
     return { id: kind, title: `GET ${path}`, body }
   }
@@ -231,7 +227,7 @@ ${parts}`,
   }
 
   const list = paths['/api']?.get
-  const answers: Response | undefined = list?.responses[200]
+  const answers = list?.responses[200]
   const parameters = list?.parameters ?? []
   /** Parameters by the forms that they apply to; filters apply to all. */
   const groups = Map.groupBy(parameters, each => each['x-forms']?.join(', ') ?? '')
@@ -243,8 +239,8 @@ ${parts}`,
   const formOf = (form: (typeof OUTPUT_KINDS)[number]): Html => {
     const type = mediaTypeOf(form)
     const { schema, examples = {} } = answers?.content?.[type] ?? {}
-    const asked = Object.values(examples).map(({ summary, value }) =>
-      asking(summary, words, contentCode(value)),
+    const asked = Object.entries(examples).map(([query, { value }]) =>
+      asking(query, words, contentCode(value)),
     )
     return beside(
       html`<h3 id="${idOf('form', form)}">${form} <small><code>${type}</code></small></h3>
@@ -254,23 +250,10 @@ ${parts}`,
   }
 
   const { enum: errorCodes = [], ...code } = schemaOf('ErrorCode')
-  /** The examples of /api by name: that of an error has its code. */
-  const errorExamples = new Map(
-    Object.values(list?.responses ?? {})
-      .flatMap(({ content = {} }) => Object.values(content))
-      .flatMap(({ examples = {} }) => Object.entries(examples))
-      .map(([name, { value }]) => [name, value]),
-  )
-  /** The message of an error body, which is all of it in the older form. */
-  const messageOf = (body: unknown): string =>
-    typeof body === 'string' ? body : String((body as { message?: unknown }).message ?? '')
   const errorRow = (name: string): Row => ({
     name,
     about: html`<span class="status">${code['x-enumStatuses']?.[name]}</span>`,
-    says: html`<p>${prose(code['x-enumDescriptions']?.[name] ?? '')}</p>${
-      errorExamples.has(name) &&
-      html`<p class="values" lang="en"><samp>${messageOf(errorExamples.get(name))}</samp></p>`
-    }`,
+    says: html`<p>${prose(code['x-enumDescriptions']?.[name] ?? '')}</p>`,
   })
   const says = (text: string): Html => html`<p>${prose(text)}</p>`
   const [, aboutErrors = ''] = info.description.split('\n\n')
@@ -333,7 +316,7 @@ ${members('envelope', schemaOf('Envelope'))}`,
 ${rows('error', errorCodes.map(String).map(errorRow))}
 <h3 id="error-body">${words.errorBody}</h3>
 ${members('error-body', schemaOf('Error'))}`,
-        sample(html`<code>429</code>`, null, contentCode(errorExamples.get('DAILY_LIMIT_REACHED'))),
+        sample(html`<code>429</code>`, null, contentCode(schemaOf('Error').examples?.[0])),
       ),
     },
     {

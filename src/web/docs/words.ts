@@ -43,7 +43,6 @@ const WORDS = {
   forms: 'Forms of the answer | Виды ответа',
   record: 'Record | Запись',
   envelope: 'Envelope | Конверт',
-  orNull: 'or null | или null',
   errors: 'Errors | Ошибки',
   errorBody: 'Body of an error | Тело ошибки',
   limits: 'Limits | Пределы',
