@@ -1,4 +1,4 @@
-/** What a key's owner and its operator see of it (contract F3): state, limits, use of today. */
+/** The report of a key (contract F3), for its owner and for the operator: state, limits, use of today. */
 import { limitRulesOf, quotasOf } from '../access/entitlements.ts'
 import { type KeyUse, unusedDay } from '../access/history.ts'
 import {
@@ -15,10 +15,10 @@ import type { UsageStore } from '../access/ports.ts'
 import { type LimitStatus, limitStatus, type Usage } from '../access/rate-limit.ts'
 import { formatDay, formatInstant, formatInstantOrNull, utcDay } from '../lib/time.ts'
 
-/** A key, its plan, what it has used of its limits by the time `judgedMs`, and its use over time. */
+/** A key, its plan, its usage of limits at `judgedMs`, and its use over time. */
 type KeyFacts = { key: ListedKey; plan: Plan; used: Usage; judgedMs: number; use: KeyUse }
 
-/** The limits of a key, as far as they are counted by key; unlimited ones are left out. */
+/** The limits that are counted by key. Unlimited ones are left out. */
 function limitsOf({ key, plan, used, judgedMs: nowMs }: KeyFacts): LimitStatus[] {
   const caller: Caller = { kind: key.plan === null ? 'temp' : 'regular', id: key.id, plan }
   const rules = limitRulesOf(caller, '').filter(({ subject }) => subject.kind === 'key')
@@ -39,10 +39,10 @@ function todayOf(use: KeyUse, nowMs: number) {
 type Named = Pick<ListedKey, 'id' | 'label' | 'expiresAt'> & { plan: string; state: KeyState }
 
 /** The members of F3. */
-const reportOf = (
+const reportOf = <T>(
   { id, label, plan, state, expiresAt }: Named,
   limits: readonly LimitStatus[],
-  today: ReturnType<typeof todayOf> | null,
+  today: T,
 ) => ({
   ...{ id, label, plan, state },
   expires: formatInstantOrNull(expiresAt),
@@ -50,7 +50,7 @@ const reportOf = (
   today,
 })
 
-/** What is left of each limit; `window` and `reset` are in seconds. */
+/** `window` and `reset` are in seconds. */
 const leftOf = (limits: readonly LimitStatus[]) =>
   limits.map(({ name, quota, windowSeconds: window, remaining: left, resetSeconds: reset }) => ({
     ...{ name, quota, window, left, reset },
@@ -58,20 +58,11 @@ const leftOf = (limits: readonly LimitStatus[]) =>
 
 export const limitsLeft = (facts: KeyFacts) => leftOf(limitsOf(facts))
 
-/** The report for the operator: of any key, without the limits that count by client address. */
-function keyReport(facts: KeyFacts, nowMs: number) {
-  const { key, plan, use } = facts
-  const { id, label, expiresAt } = key
-  const named = { id, label, plan: plan.name, state: keyState(key, nowMs), expiresAt }
-  const today = todayOf(use, nowMs)
-  return { ...reportOf(named, limitsOf(facts), today), today }
-}
-
-export type KeyReport = ReturnType<typeof reportOf>
+export type KeyReport = ReturnType<typeof reportOf<ReturnType<typeof todayOf> | null>>
 
 /**
- * The report for the owner of a valid key, whose limits are those that `access` has for its client;
- * counts nothing. `today` is `null` for `demo`, whose use is not counted by client.
+ * The report for the owner of a valid key, with the `limits` of this client. It counts nothing. `today` is
+ * `null` for `demo`, because many clients share it.
  */
 export async function ownReport(
   { caller, label, expiresAt }: KeyRecord,
@@ -87,15 +78,19 @@ export async function ownReport(
   return reportOf(named, limits, todayOf(use ?? { lastSeenMs: null, days: [] }, nowMs))
 }
 
-/** The report of a key with what only its operator sees. */
-export const operatorReport = (facts: KeyFacts, nowMs: number) => ({
-  ...keyReport(facts, nowMs),
-  note: facts.key.note,
-  prefix: facts.key.prefix,
-  created: formatInstant(facts.key.createdAt),
-  old_secrets_until: facts.key.oldSecretsUntil.map(ms => formatInstant(secretEnd(ms, facts.key))),
-  last_seen: formatInstantOrNull(facts.use.lastSeenMs),
-  days: facts.use.days.map(({ day, requests, records, refused }) => ({
-    ...{ day: formatDay(day), requests, records, refused },
-  })),
-})
+/** The report for the operator, of any key. It has no limits that are counted by client address. */
+export function operatorReport(facts: KeyFacts, nowMs: number) {
+  const { key, plan, use } = facts
+  const named = { ...key, plan: plan.name, state: keyState(key, nowMs) }
+  return {
+    ...reportOf(named, limitsOf(facts), todayOf(use, nowMs)),
+    note: key.note,
+    prefix: key.prefix,
+    created: formatInstant(key.createdAt),
+    old_secrets_until: key.oldSecretsUntil.map(ms => formatInstant(secretEnd(ms, key))),
+    last_seen: formatInstantOrNull(use.lastSeenMs),
+    days: use.days.map(({ day, requests, records, refused }) => ({
+      ...{ day: formatDay(day), requests, records, refused },
+    })),
+  }
+}
