@@ -1,6 +1,6 @@
 /**
- * Answers that are rendered whole, and the port of streaming, for answers too large to be held in memory
- * (SQLite's worker thread implements it).
+ * The two kinds of answers. An `Answer` is held in memory as a whole. A stream is too large for that: workers
+ * render it while it is sent. Users know it as a long answer; `--downloads` limits the streams of a key.
  */
 
 import type { Tenant } from '../access/entitlements.ts'
@@ -11,22 +11,22 @@ import { AT, type EndpointRow, type Found, subnetOf } from '../proxies/row.ts'
 import type { Query } from './query.ts'
 import { createWriters, encodeByteText, renderChunks, type Writer } from './render.ts'
 
-/** Number of records, and the /16 networks shown, each once as a 16-bit number (`subnetOf`). */
+/** The number of records, and the distinct /16 networks among them, as 16-bit numbers (`subnetOf`). */
 export type Totals = { records: number; subnets: readonly number[] }
 
 /** One answer, ready to be sent. */
 export type Answer = Totals & {
   kind: 'answer'
-  /** The body. The time of the response (the envelope's) goes between the chunks, if two. */
+  /** The body. With two chunks, the time of the envelope goes between them. */
   chunks: readonly Content[]
   /** The body compressed, once a client has asked for it. */
   zstd?: Uint8Array
   gzip?: Uint8Array
 }
 
-/** A body or a part of one: short ASCII as text, which a `Response` takes in less time than bytes. */
+/** A body or a part of it. Short ASCII is text, because a `Response` takes text faster than bytes. */
 export type Content = string | Uint8Array
-/** Contents of this length or more are sent as bytes, see `http/reply.ts`. */
+/** Content of this length or more is sent as bytes, see `http/reply.ts`. */
 export const SENT_AS_BYTES_MIN = 14 * 1024
 
 function contentOf(byteText: string): Content {
@@ -35,13 +35,13 @@ function contentOf(byteText: string): Content {
   return isText ? byteText : encodeByteText(byteText)
 }
 
-/** A rendered answer. `oldestSeconds`: its oldest check, Unix seconds; without one, `Infinity`. */
+/** `oldestSeconds`: the oldest check in the answer, in Unix seconds; `Infinity` without records. */
 export type Rendered = { answer: Answer; oldestSeconds: number }
 
-/** Subnets already seen by `renderAnswer`: faster than a set of them for each answer. */
+/** The subnets of the answer that is being rendered. Faster than a new set for each answer. */
 const seen = new Uint8Array(65_536)
 
-/** Renders all rows of an answer, in order and already masked where they have to be. */
+/** Renders the rows of an answer. They are in order, and masked if the key needs that. */
 export function renderAnswer<R extends EndpointRow>(
   writer: Writer<R>,
   rows: readonly R[],
@@ -59,7 +59,7 @@ export function renderAnswer<R extends EndpointRow>(
   return { answer: { kind: 'answer', records: rows.length, subnets, chunks }, oldestSeconds }
 }
 
-/** Creates a renderer of rows, which masks them where the query asks for that. */
+/** Creates a function that renders rows. It masks them if the query has `addressBits` 16. */
 export function createAnswerRenderer(provider: string) {
   const writers = createWriters(provider)
   return (
@@ -77,7 +77,7 @@ export const nullIfEmpty = (answer: Answer): Answer | null => (answer.records ==
 
 const INSTANT_LENGTH = '1970-01-01T00:00:00.000Z'.length
 
-/** The length of a body, in bytes. */
+/** In bytes. */
 export const bodyLength = ({ chunks }: Answer): number =>
   chunks.reduce((sum, { length }) => sum + length, (chunks.length - 1) * INSTANT_LENGTH)
 
@@ -87,32 +87,27 @@ export function bodyOf({ chunks }: Answer, nowMs: number): Content {
   return Buffer.concat([first, formatInstant(nowMs), second].map(part => Buffer.from(part)))
 }
 
-/**
- * What was given to the connection of a stream: whole records, `bytes` before compression, and
- * whether it ended before its last record.
- */
+/** What a connection took of a stream: whole records, and bytes before compression. */
 export type Sent = { records: number; bytes: number; isTruncated: boolean }
 
-/** An answer too large to be held in memory: it is rendered while it is sent. */
 export type AnswerStream = {
   kind: 'stream'
-  /** `null` unless they were requested. */
+  /** `null` unless `stream` was called with `needsTotals`. */
   totals: Totals | null
   /**
-   * Opens the body, which fails at the first chunk for which `isStillAllowed` is false; `onEnd` is called once,
-   * when it ends, fails or is cancelled.
+   * Opens the body. It fails at the first chunk for which `isStillAllowed` is false. `onEnd` is called once,
+   * when the body ends, fails or is cancelled.
    */
   open: (onEnd: (sent: Sent) => void, isStillAllowed?: () => boolean) => ReadableStream<Uint8Array>
-  /** Ends a stream, whether its body was opened or not. */
+  /** Ends the stream. Its body need not have been opened. */
   cancel: () => Promise<void>
 }
 
-/** Finds answers that would make other requests wait. */
+/** Finds the answers that would block other requests. Worker threads do the work. */
 export interface AnswerStreamer {
   /**
-   * The whole answer if it turns out small, else a stream, with its totals if they are needed. Waits for a slot
-   * of `tenant`.
-   * @throws ApiError RATE_LIMIT_EXCEEDED or DB_EXECUTE_FAILED when it has waited too long.
+   * Finds an answer: a whole one if it is small, else a stream. Waits for a slot of `tenant`.
+   * @throws ApiError RATE_LIMIT_EXCEEDED or DB_EXECUTE_FAILED after waiting too long.
    */
   stream(
     query: Query,
@@ -120,8 +115,8 @@ export interface AnswerStreamer {
     needsTotals: boolean,
     tenant: Tenant,
   ): Promise<({ kind: 'rendered' } & Rendered) | AnswerStream>
-  /** All matches of a query, to draw from. @throws ApiError DB_EXECUTE_FAILED when that takes too long. */
+  /** Finds all matches of a query, to draw from. @throws ApiError DB_EXECUTE_FAILED when it takes too long. */
   matches(query: Query, nowMs: number): Promise<Matches>
-  /** Refuses the requests in the queue and all later ones that would join it. A server calls it when it stops. */
+  /** Refuses the requests in the queue, and all later ones that would join it. Called when the server stops. */
   refuseWaiting(): void
 }

@@ -1,8 +1,7 @@
 /**
- * The error codes of the API and their HTTP status, the error body of spec 2.3, and what the decisions
- * of `access/` say to a client (spec 7, contract B).
+ * The errors of the API: codes with their HTTP status, the body (spec 2.3), and the messages for the refusals
+ * of `access/` (spec 7, contract B).
  */
-
 import { type Caller, TEMP_PREFIX } from '../access/key.ts'
 import type { NetworkDecision } from '../access/network-quota.ts'
 import type { Plan } from '../access/plan.ts'
@@ -12,10 +11,10 @@ import { StoreError } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { Text } from '../proxies/proxy.ts'
 
-/** The text says when an error is sent. `message`: for the codes that have only one. */
+/** `en` and `ru` say when the error is sent. `message`: of codes that have only one. */
 type ErrorRule = Text & { status: number; message?: string }
 
-/** Every code that a client can get (spec 7, contract A and B), and its HTTP status. */
+/** All codes that a client can get (spec 7, contract A and B). */
 export const ERRORS = {
   KEY_MISSING: {
     status: 400,
@@ -57,7 +56,7 @@ export const ERRORS = {
   },
   RATE_LIMIT_EXCEEDED: {
     status: 429,
-    en: 'The burst limit is reached, or the key has too many long answers under way.',
+    en: 'The burst limit is reached, or the key has too many long answers in progress.',
     ru: 'Достигнут предел частоты тарифа или у ключа слишком много длинных ответов сразу.',
   },
   DAILY_LIMIT_REACHED: {
@@ -98,17 +97,17 @@ export type ErrorCode = keyof typeof ERRORS
 
 export const STATUS = Object.fromEntries(
   Object.entries(ERRORS).map(([code, { status }]) => [code, status]),
-) as { readonly [code in ErrorCode]: number } // of the table itself
+) as { readonly [code in ErrorCode]: number } // the codes of the table
 
-/** What an error body may have besides code and message (spec 2.3). */
+/** The other members of an error body (spec 2.3). */
 type ErrorContext = { retryAfterSeconds?: number; dailyLimit?: number; usedSubnets?: number }
 
-/** An error for the client. The message is sent unchanged: no key, SQL, path or stack in it. */
+/** An error for the client. The message is sent unchanged. It must not hold a key, SQL, a path or a stack. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ErrorCode
   readonly context: ErrorContext
-  /** Its body without the time, once it was sent. */
+  /** The body without the time. Made when the error is first sent. */
   body: string | null = null
 
   constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
@@ -122,7 +121,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The error that a client may see, for anything thrown in the request path. */
+/** Converts anything that a request throws to an error that the client may see. */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
   if (thrown instanceof StoreError) {
@@ -133,7 +132,7 @@ export function toApiError(thrown: unknown): ApiError {
   return new ApiError('INTERNAL_ERROR', ERRORS.INTERNAL_ERROR.message)
 }
 
-/** The JSON error body of spec 2.3. `nowMs` becomes its UTC timestamp. */
+/** The JSON body of an error (spec 2.3). */
 export function errorBody(error: ApiError, nowMs: number): string {
   const { retryAfterSeconds, dailyLimit, usedSubnets } = error.context
   error.body ??= JSON.stringify({
@@ -193,19 +192,19 @@ export function rateLimitRefusal(
   knownRefusals.set(message, refusal)
   return refusal
 }
-/** By message, which says all: programs that are over their limits get the same one again and again. */
+/** By message. Programs that are over their limits get the same refusal again and again. */
 const knownRefusals = createFifoMap<string, ApiError>(1_000)
 
 /** The 429 for an answer whose networks exceed a quota. */
 export function networkRefusal(decision: Refused<NetworkDecision>): ApiError {
   const { set, quota, used, added, all, retryAfterSeconds } = decision
-  const what =
+  const reason =
     all > quota
       ? `this answer has ${all} /16 subnets, and the plan allows ${quota} a day`
       : `this answer needs ${added} more /16 subnets; ${used} of the ${quota} a day are used`
   const message =
     set === 'served'
-      ? `${what}: narrow the filter or lower count`
+      ? `${reason}: narrow the filter or lower count`
       : `${used} of the ${quota} client networks a day are used`
   return new ApiError('SUBNET_LIMIT_REACHED', message, { retryAfterSeconds, usedSubnets: used })
 }

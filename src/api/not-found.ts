@@ -8,7 +8,7 @@ import type { Query } from './query.ts'
 const anyOf = (names: readonly string[]): string =>
   [names.slice(0, -1).join(', '), ...names.slice(-1)].filter(part => part !== '').join(' or ')
 
-/** Codes that people use for a country, and its ISO code. */
+/** Codes that people use by mistake, and the ISO code. */
 const COUNTRY_CODES: { readonly [code: string]: string } = { UK: 'gb', EL: 'gr' }
 
 /** The 404 of a query. */
@@ -23,7 +23,7 @@ export function notFound(
   const newestAge = ageClock(nowMs) - newestSeconds
   const { ageMaxSeconds } = filter
   const reasons: string[] = []
-  // First, because another `time` would not help then.
+  // First, because no value of `time` would help.
   if (lacking.length > 0) reasons.push(`no proxy in the list has the given ${anyOf(lacking)}`)
   for (const code of lacking.includes('country') ? filter.countries : []) {
     const meant = COUNTRY_CODES[code]

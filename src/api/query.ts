@@ -1,8 +1,6 @@
 /**
- * The query of a request: its parameters, from a string to a typed `Filter` and `Output` (spec 4.1,
- * contract A3 and A4), limited by the entitlements of the key. Filters are in the table of
- * `proxies/filter.ts`, how an answer is written is in `OUTPUTS` here. Programs poll with the same query
- * string, so those that repeat stay in memory, parsed.
+ * Parses a query string to a typed `Filter` and `Output` (spec 4.1, contract A3 and A4), within the
+ * entitlements of the key. `proxies/filter.ts` has the table of filters, `OUTPUTS` here the other parameters.
  */
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
@@ -20,7 +18,7 @@ import { memberNames, OUTPUT_KINDS, type Output } from './render.ts'
 /** The parameters of a query string, typed. */
 type Params = { filter: Filter; output: Output }
 
-/** A parameter of the output; `forms`: those of `get` that it applies to. */
+/** A parameter of the output. `forms`: the values of `get` that it applies to. */
 type OutputRule = ParameterRule & { forms: readonly Output['kind'][] }
 
 const RECORDS = ['json', 'csv', 'ndjson'] as const
@@ -83,19 +81,17 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
   },
 }
 
-/** A parameter and its schema; `hasServices`: its values may name the provider's service. */
+/** A parameter with its documentation. `hasServices`: its values may name the provider's service. */
 export type ParameterDoc = Parameter &
   Omit<OutputRule, 'schema'> & { name: string; hasServices: boolean }
 
-/** All parameters but `key`, those of spec 4.1 in its order; `provider` names the provider's service. */
+/** All parameters except `key`, in the order of spec 4.1. */
 export function describeParameters(provider: string): ParameterDoc[] {
   type Rules = { readonly [name: string]: ParameterRule & { forms?: OutputRule['forms'] } }
   const describe = (rules: Rules, names: readonly string[]): ParameterDoc[] =>
-    Object.entries(rules).map(([name, { forms = OUTPUT_KINDS, ...rule }]) => {
-      const { schema, en, ru, example, default: byDefault } = rule
+    Object.entries(rules).map(([name, { schema, forms = OUTPUT_KINDS, ...rule }]) => {
       const hasServices = typeof schema === 'function'
-      const own = hasServices ? schema(names) : schema
-      return { ...own, name, forms, hasServices, en, ru, example, default: byDefault }
+      return { ...rule, ...(hasServices ? schema(names) : schema), name, forms, hasServices }
     })
   return [
     ...describe(FILTER_RULES, serviceNames(provider)),
@@ -105,13 +101,13 @@ export function describeParameters(provider: string): ParameterDoc[] {
 
 export const invalid = (message: string): ApiError => new ApiError('INVALID_PARAMETER', message)
 
-/** `key`: the access key of the request, which no message may repeat. */
+/** `key`: the access key of the request. Messages must not repeat it. */
 type ParamsParser = (pairs: readonly Pair[], key?: string) => Params
 type Values = { [name: string]: string }
 
 /**
- * The parser of query strings for one name of the provider's service, of all parameters or those with these `names`.
- * It throws ApiError INVALID_PARAMETER naming the parameter and what it accepts.
+ * Creates a parser of all parameters, or of those with these `names`. It throws ApiError INVALID_PARAMETER,
+ * which says what the parameter accepts.
  */
 export function createParamsParser(provider: string, names?: readonly string[]): ParamsParser {
   const all = describeParameters(provider).filter(({ name }) => names?.includes(name) ?? true)
@@ -143,13 +139,13 @@ export function createParamsParser(provider: string, names?: readonly string[]):
   }
 }
 
-/** The kind of output that a value of `get` asks for; a bad value is refused later. */
+/** The form that `get` names. A bad value is refused later. */
 const kindOf = (get: string | null | undefined): Output['kind'] =>
   OUTPUT_KINDS.find(kind => kind === get?.replace(/\.file$/, '')) ?? 'txt'
 
 type Known = ReadonlyMap<string, ParameterDoc>
 
-/** What other services call a parameter that is not spelled like ours. */
+/** Names of parameters in other services, and ours. */
 const CALLED_ELSEWHERE: ReadonlyMap<string, string> = new Map(
   Object.entries({
     ...{ limit: 'count', size: 'count', max: 'count', protocol: 'type', protocols: 'type' },
@@ -176,12 +172,12 @@ function refuseOutside(parameter: ParameterDoc, text: string | undefined): void 
   if (value < min || value > max) throw mustBe(name, parameter)
 }
 
-/** One string per parameter: lists merged and normalised, repetitions refused. */
+/** One string per parameter. Merges and normalises lists; refuses other repetitions. */
 function collect(pairs: readonly Pair[], own: Known, provider: string): Values {
   const given = new Map<ParameterDoc, string[]>()
   for (const { name, value } of pairs) {
     const parameter = own.get(name ?? '')
-    if (parameter === undefined) continue // belongs to the other output mode
+    if (parameter === undefined) continue // belongs to another form
     if (value === null) throw invalid(`${name} must be valid UTF-8 in percent-encoding`)
     const texts = given.get(parameter)
     if (texts === undefined) given.set(parameter, [value])
@@ -208,7 +204,7 @@ function single({ name, isFlag }: ParameterDoc, [text = '', ...more]: readonly s
   return (isFlag && FLAGS.get(text.toLowerCase())) || text
 }
 
-/** Items trimmed, in lower case, each once; the provider's service under its configured name. */
+/** Trims items and removes duplicates. The provider's service gets its configured name. */
 function joined({ hasServices }: ParameterDoc, texts: readonly string[], provider: string): string {
   const items = itemsOf(texts.join().toLowerCase()).map(item => item.trim())
   const isProvider = (item: string) => hasServices && item.replaceAll('_', ' ') === provider
@@ -216,7 +212,7 @@ function joined({ hasServices }: ParameterDoc, texts: readonly string[], provide
   return [...new Set(names.filter(name => name !== ''))].join(',')
 }
 
-/** `members`: of a record, in their order. */
+/** `members`: the members of a record, in order. */
 function toOutput(values: Values, members: readonly string[]): Output {
   const fields = values.fields === undefined ? [] : chosenOf(members, values.fields)
   const output: Output = {
@@ -240,29 +236,30 @@ export type Query = {
   id: string
   filter: Filter
   output: Output
-  /** See `proxies/mask.ts`. */
+  /** 16 masks addresses, see `proxies/mask.ts`. */
   addressBits: 32 | 16
-  /** Whether it was the kind of key that set `filter.worksMin`. */
+  /** Whether the kind of key set `filter.worksMin`. */
   isWorksSet: boolean
 }
 
-/** Query strings that are kept parsed, and the longest of them: 10 MB of usual ones, 40 MB at worst. */
+/** Most parsed query strings in memory, and the longest: 10 MB of usual ones, 40 MB at worst. */
 const PARSED_MAX = 8_192
 const LENGTH_MAX = 256
 
-/** A parsed query string, and its query for each kind of key that sent it. */
+/** A parsed query string, and its query for each kind of key. */
 type Parsed = { params: Params; queries: Map<Entitlements, Query> }
 
 export type QueryReader = ReturnType<typeof createQueryReader>
 
+/** Programs poll with the same query string, so the reader remembers the ones that repeat. */
 export function createQueryReader(provider: string) {
   const parse = createParamsParser(provider)
   const parsed = createFifoMap<string, Parsed>(PARSED_MAX)
   const isRepeated = createDoorkeeper()
 
   /**
-   * Parses a query string. `key` is the request's access key, which no message may repeat.
-   * @throws ApiError INVALID_PARAMETER naming the parameter and what it accepts.
+   * Parses a query string. Messages must not repeat the access `key`.
+   * @throws ApiError INVALID_PARAMETER, which says what the parameter accepts.
    */
   return function readQuery(text: string, key: string, entitlements: Entitlements): Query {
     const known = parsed.get(text)
@@ -281,7 +278,7 @@ export function createQueryReader(provider: string) {
   }
 }
 
-/** The query as the kind of key allows it: `count` bounded, `works` set (spec 8). */
+/** Bounds `count` and sets `works` as the kind of key demands (spec 8). */
 function entitledQuery({ filter: asked, output }: Params, entitlements: Entitlements): Query {
   const { countMax, worksDefault, addressBits } = entitlements
   const filter = {

@@ -1,7 +1,6 @@
 /**
- * The written form of an answer (spec 2.1, 2.2, 4.1; contract A5–A7): the members of a record in JSON,
- * NDJSON and CSV, the texts of records that are kept with rows in memory, and the document around them.
- * Knows nothing of HTTP headers or of how the rows were found.
+ * Writes answers as text, JSON, NDJSON and CSV (spec 2.1, 2.2, 4.1; contract A5–A7): the members of a record,
+ * and the document around the records. Independent of HTTP and of the store.
  */
 
 import { createBoundedMap, createFifoMap } from '../lib/bounded-map.ts'
@@ -30,24 +29,24 @@ import {
   UNKNOWN_PING,
 } from '../proxies/row.ts'
 
-/** How a form writes values: what is around plain text, an unknown number, and any text. */
+/** How a form writes values: the quote around plain text, an unknown number, any text. */
 export type Form = { quote: string; unknown: string; text: (text: string) => string }
 const JSON_FORM: Form = { quote: '"', unknown: 'null', text: text => JSON.stringify(text) }
 const CSV_FORM: Form = { quote: '', unknown: '', text: csvText }
 
-/** A text as a field of CSV (RFC 4180, 2.5 to 2.7). */
+/** A field of CSV (RFC 4180, 2.5 to 2.7). */
 function csvText(text: string): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
 /** The options that change how a record looks. */
 export type View = { lang: Lang; splitIp: boolean; form: Form }
-/** The name of a city by its id in a row, as the form has it. */
+/** The name of a city as a form writes it, by the id in a row. */
 type CityTexts = (id: number) => string
 export type Part = (row: Row, cityTexts: CityTexts) => string
 /**
- * One member of a record. `part` makes what writes its value behind `before`: a separator, and in JSON
- * the name. `isShown` false leaves it out.
+ * One member of a record. `part` creates a function that writes `before` and the value; `before` is the
+ * separator, and in JSON the name. The member is left out if `isShown` returns false.
  */
 export type Member = Text & {
   name: string
@@ -57,7 +56,7 @@ export type Member = Text & {
   part: (before: string, view: View) => Part
 }
 
-/** A member whose column has few values: what is written for each of them is kept. */
+/** A member whose column has few values. It keeps the text of each value. */
 function ofFew(column: FewColumn, write: (value: number, form: Form) => string): Member['part'] {
   return (before, { form }) => {
     const texts: string[] = []
@@ -73,7 +72,7 @@ function ofFew(column: FewColumn, write: (value: number, form: Form) => string):
 }
 type FewColumn = 'type' | 'anon' | 'works' | 'services' | 'country'
 
-/** A member of text that needs no escaping in any form. */
+/** A member whose text needs no escaping in any form. */
 const plain =
   (read: (row: Row) => string): Member['part'] =>
   (before, { form: { quote } }) => {
@@ -88,22 +87,22 @@ const service = (name: string, which: Service, en: string, ru: string): Member =
   return { name, schema: { type: 'boolean' }, en, ru, part }
 }
 
-/** A pattern for the documentation. */
+/** For the documentation. */
 export const IPV4 = '(?:[0-9]{1,3}\\.){3}[0-9]{1,3}'
 
 const ipOf = (row: EndpointRow): string => ipText(ipBits(row[AT.id]))
 /** `a.b.c.d:port` */
 export const addressOf = (row: EndpointRow): string => `${ipOf(row)}:${portOf(row[AT.id])}`
-/** The outgoing address, `''` unknown. */
+/** The outgoing address; `''` when unknown. */
 export const ipOutOf = (row: Row): string => {
   const ipOut = row[AT.ipOut]
   return typeof ipOut === 'number' ? ipText(ipOut) : ipOut
 }
 
-/** `.532`, `.5` or nothing: the thousandths of a number by themselves. */
+/** The decimals of n thousandths: `.532`, `.5` or nothing. */
 const THOUSANDTHS = Array.from({ length: 1000 }, (_, n) => String(n / 1000).slice(1))
 
-/** Milliseconds as seconds, as JSON writes the number. */
+/** Milliseconds as a JSON number of seconds. */
 function secondsText(ms: number): string {
   const seconds = Math.floor(ms / 1000)
   return `${seconds}${THOUSANDTHS[ms - seconds * 1000]}`
@@ -208,11 +207,11 @@ export const membersOf = (provider: string): Member[] => [
   ),
 ]
 
-/** Names of all record members, in order; `provider` is what the provider's service is called. */
+/** The names of all members, in order. `provider` is the name of the provider's service. */
 export const memberNames = (provider: string): string[] =>
   membersOf(provider).map(({ name }) => name)
 
-/** What `get` names, each also as a download (spec 4.1, contract F2), and its content type. */
+/** The values of `get` without `.file` (spec 4.1, contract F2), and their content types. */
 export const FORMS = {
   txt: {
     contentType: 'text/plain; charset=utf-8',
@@ -236,7 +235,7 @@ export const FORMS = {
   },
 } as const satisfies { [kind: string]: Text & { contentType: string } }
 
-export const OUTPUT_KINDS = Object.keys(FORMS) as (keyof typeof FORMS)[] // its own names
+export const OUTPUT_KINDS = Object.keys(FORMS) as (keyof typeof FORMS)[] // the keys of the table
 
 /** How an answer is written. */
 export type Output = {
@@ -251,7 +250,7 @@ export type Output = {
   pretty: boolean
 }
 
-/** Texts of cities in memory, of one list, form and language. */
+/** Most texts of cities in memory, for each list, form and language. */
 const CITY_TEXTS_MAX = 8_192
 type CityTextMap = ReturnType<typeof createFifoMap<number, string>>
 const createCityTexts = (): CityTextMap => createFifoMap(CITY_TEXTS_MAX)
@@ -259,7 +258,7 @@ const createCityTexts = (): CityTextMap => createFifoMap(CITY_TEXTS_MAX)
 /** The texts of cities by id, for each list, form and language. */
 const knownCityTexts = new WeakMap<CityNames, Map<Form, { [L in Lang]: CityTextMap }>>()
 
-/** Converts the name of a city once, because there are few of them, and rows are many. */
+/** Converts the name of each city once: there are few cities, and many rows. */
 function cityTextsOf(cityNames: CityNames, form: Form, lang: Lang): CityTexts {
   const byForm = knownCityTexts.get(cityNames) ?? new Map<Form, { [L in Lang]: CityTextMap }>()
   knownCityTexts.set(cityNames, byForm)
@@ -276,20 +275,20 @@ function cityTextsOf(cityNames: CityNames, form: Form, lang: Lang): CityTexts {
 }
 
 /**
- * Text whose characters are the bytes of `text` in UTF-8. All text of writers is such byte text: to copy
- * it (`encodeByteText`) is many times faster than to encode. ASCII is the same in both.
+ * Text whose characters are the UTF-8 bytes of `text`. Writers return such byte text, because copying it
+ * (`encodeByteText`) is many times faster than encoding. ASCII does not change.
  */
 const toByteText = (text: string): string => Buffer.from(text).toString('latin1')
 
-/** The bytes of byte text, in a buffer of their own. */
+/** Copies byte text to a new buffer. */
 export const encodeByteText = (text: string): Uint8Array<ArrayBuffer> => Buffer.from(text, 'latin1')
 
-/** Views whose record writers are kept, with what these know of columns with few values. */
+/** Most views whose record writers stay in memory. */
 const VIEWS_MAX = 50
-/** Most characters of records that are kept with their rows, those of rows now gone included. */
+/** Most characters of record texts in memory. Texts of rows that are gone still count. */
 const KEPT_TEXT_MAX = 16 * 1024 * 1024
 
-/** Writes the records of one view; `texts`: of rows that stay in memory. */
+/** Writes the records of one view. `texts`: the records of rows that stay in memory. */
 type RecordWriter = { write: Part; texts: WeakMap<Row, string> }
 
 function createRecordWriters(members: readonly Member[]) {
@@ -307,11 +306,11 @@ function createRecordWriters(members: readonly Member[]) {
     return fresh
   }
 
-  /** Writes a row that is found again and again; the text goes with the row. */
+  /** Writes a row that stays in memory, and keeps the text with the row. */
   function writeKept({ write, texts }: RecordWriter, row: Row, cityTexts: CityTexts): string {
     const known = texts.get(row)
     if (known !== undefined) return known
-    // In one piece: the engine would go through the fifty parts of a record at every copy.
+    // Flattens the string: else the engine walks its fifty parts at every copy.
     const text = Buffer.from(write(row, cityTexts), 'latin1').toString('latin1')
     texts.set(row, text)
     keptText += text.length
@@ -322,7 +321,7 @@ function createRecordWriters(members: readonly Member[]) {
     return text
   }
 
-  /** What writes the rows of `list` in the view that an output describes. */
+  /** Returns a function that writes the rows of `list`. */
   return (lang: Lang, output: Output, list: FoundIn): ((row: Row) => string) => {
     const writer = writerOf(lang, output)
     const cityTexts = cityTextsOf(list.cityNames, formOf(output), lang)
@@ -334,7 +333,7 @@ function createRecordWriters(members: readonly Member[]) {
 
 type FoundIn = Omit<Found, 'rows'>
 
-/** What a line begins with at a depth of the document; records have `depthOf`. */
+/** The start of a line at a depth of the document. Records are at `depthOf`. */
 const indentOf =
   ({ pretty }: Output) =>
   (depth: number): string =>
@@ -352,7 +351,7 @@ function shownOf(members: readonly Member[], lang: Lang, output: Output) {
   return { view, shown }
 }
 
-/** Writes records as `JSON.stringify` would, at their place in the document; as compact lines of NDJSON. */
+/** Writes records as `JSON.stringify` would, indented for their depth, or as lines of NDJSON. */
 function createJsonWriter(members: readonly Member[], lang: Lang, asked: Output): Part {
   const isLine = asked.kind === 'ndjson'
   const output: Output = isLine ? { ...asked, ...COMPACT } : asked
@@ -376,7 +375,7 @@ function createJsonWriter(members: readonly Member[], lang: Lang, asked: Output)
 
 const COMPACT = { shape: 'array', wrap: false, pretty: false } as const
 
-/** Writes records as lines of CSV. A line of nothing would be none: its empty field has quotes. */
+/** Writes records as lines of CSV. A line that would be empty is one quoted empty field. */
 function createCsvWriter(members: readonly Member[], lang: Lang, output: Output): Part {
   const { view, shown } = shownOf(members, lang, output)
   const parts = shown.map(({ part }, i) => part(i === 0 ? '' : ',', view))
@@ -393,8 +392,8 @@ function csvHeader(members: readonly Member[], output: Output): string {
 }
 
 /**
- * Writes the parts of one answer as byte text: `head` (in two chunks when the time goes between
- * them), the records with `separator` between them, and `tail`.
+ * Writes one answer as byte text: `head`, the records with `separator` between them, and `tail`. With two
+ * chunks in `head`, the time of the envelope goes between them.
  */
 export type Writer<R extends EndpointRow> = {
   head: readonly string[]
@@ -446,7 +445,7 @@ export function createWriters(provider: string) {
   return { records, txt }
 }
 
-/** The whole answer as byte text, in two chunks when the envelope's time goes between them. */
+/** The whole answer as byte text, in as many chunks as `head` has. */
 export function renderChunks<R extends EndpointRow>(
   { head, record, separator, tail }: Writer<R>,
   rows: readonly R[],

@@ -1,8 +1,7 @@
 /**
- * The response cache: answers in memory, and how long each stays exactly right. While the list is
- * unchanged, an answer changes only when a row in it grows older than the filter allows, or when the
- * clock steps back to where a row left out was young enough. So there is no time to live to tune.
- * Answers in random order (contract F1) are drawn for each request, from all matches, which the cache holds.
+ * The response cache. Its answers are exact: while the list is unchanged, an answer expires only when its oldest
+ * row exceeds `time`, or when the clock steps back. So there is no time to live to tune.
+ * For random order (contract F1), the cache holds all matches, and each request draws from them.
  */
 import { LRUCache } from 'lru-cache'
 import type { Tenant } from '../access/entitlements.ts'
@@ -23,13 +22,13 @@ import {
 import { notFound } from './not-found.ts'
 import type { Query } from './query.ts'
 
-/** `null`: no proxy matches. `too-large`: to be found by the streamer. `Matches`: to be drawn from. */
+/** `null`: no proxy matches. `too-large`: the streamer must find it. `Matches`: each request draws from them. */
 type Content = Answer | Matches | 'too-large' | null
 
-/** It is right between two seconds of `ageClock`, both included. */
+/** Valid from one second of `ageClock` to another, both included. */
 type Entry = { content: Content; listVersion: string; fromSeconds: number; toSeconds: number }
 
-/** Memory of an entry besides its id and content. */
+/** Memory of an entry, without its id and content. */
 const OVERHEAD_BYTES = 1024
 
 const isMatches = (content: Content | undefined): content is Matches =>
@@ -47,11 +46,11 @@ function bytesOf(content: Content): number {
 const sizeOf = ({ content }: Entry, id: string): number =>
   OVERHEAD_BYTES + id.length + bytesOf(content)
 
-/** Creates entries of at most `bytesMax` bytes together, looked up by id. */
+/** Creates the entries of a cache, of at most `bytesMax` bytes together. */
 export function createCacheEntries(bytesMax: number) {
   const counts = { hits: 0, misses: 0, evictions: 0 }
   const held = new LRUCache<string, Entry>({
-    maxSize: Math.max(1, bytesMax), // every entry is larger than 1 byte, so none fits
+    maxSize: Math.max(1, bytesMax), // with 1, no entry fits
     sizeCalculation: sizeOf,
     dispose(_, __, reason) {
       if (reason === 'evict') counts.evictions += 1
@@ -59,17 +58,17 @@ export function createCacheEntries(bytesMax: number) {
   })
 
   return {
-    /** The content that is right at `nowSeconds` for this version of the list, else `undefined`. */
+    /** The content that is valid at `nowSeconds` for this version of the list, else `undefined`. */
     lookUp(id: string, listVersion: string, nowSeconds: number): Content | undefined {
       const entry = held.get(id)
-      const isRight =
+      const isValid =
         entry !== undefined &&
         entry.listVersion === listVersion &&
         entry.fromSeconds <= nowSeconds &&
         nowSeconds <= entry.toSeconds
-      if (isRight && entry.content !== 'too-large') counts.hits += 1
+      if (isValid && entry.content !== 'too-large') counts.hits += 1
       else counts.misses += 1
-      return isRight ? entry.content : undefined
+      return isValid ? entry.content : undefined
     },
 
     has: (id: string): boolean => held.has(id),
@@ -77,7 +76,7 @@ export function createCacheEntries(bytesMax: number) {
 
     set: (id: string, entry: Entry): void => void held.set(id, entry),
 
-    /** Keeps a compressed body with its answer, unless the entry would exceed the bound of the cache. */
+    /** Keeps a compressed body with its answer, unless the entry would then exceed the cache. */
     keepBody(id: string, content: Answer, encoding: Encoding, body: Uint8Array): void {
       const entry = held.peek(id)
       if (entry?.content !== content || sizeOf(entry, id) + body.length > bytesMax) return
@@ -87,31 +86,30 @@ export function createCacheEntries(bytesMax: number) {
   }
 }
 
-/** Its lookups, the entries that made room for others, and its size. */
 export type CacheCounts = ReturnType<ReturnType<typeof createCacheEntries>['counts']>
 
 type CacheParts = {
   reader: ProxyReader
-  /** Finds the answers that are too large for the reader; `null` if none is. */
+  /** Finds the answers that are too large for the reader; `null`: none is. */
   streamer: AnswerStreamer | null
-  /** Name of the provider's own service. */
+  /** The name of the provider's own service. */
   provider: string
-  /** Most bytes of memory; 0 turns the cache off. */
+  /** The size limit in bytes; 0 turns the cache off. */
   bytesMax: number
 }
 
 type Finding = Awaitable<Answer | AnswerStream | null>
-/** The parts of a request besides its query. */
+/** The rest of a request. */
 type Asked = { nowMs: number; needsSubnets: boolean; tenantOf: () => Tenant }
 
-/** Most records of an answer that is drawn here; a longer one is streamed. */
+/** Most records of an answer that is drawn here. Longer ones are streamed. */
 const DRAWN_MAX = 1_000
 
 export type ResponseCache = ReturnType<typeof createResponseCache>
 
 /**
- * Creates an empty cache. On a miss, `reader` or `streamer` finds the answer. The cache stores the answers that
- * `isRepeated` knows: many queries are never asked again, and storing them costs 5 % of a request.
+ * Creates an empty cache. On a miss, `reader` or `streamer` finds the answer. The cache stores only queries that
+ * `isRepeated` has seen before: many are never sent again, and storing them costs 5 % of a request.
  */
 export function createResponseCache(
   { reader, streamer, provider, bytesMax }: CacheParts,
@@ -125,7 +123,7 @@ export function createResponseCache(
     return streamer
   }
 
-  /** Stores an answer from a version of the list while it is right. */
+  /** Stores an answer of a version of the list. */
   function store(
     { id, filter }: Query,
     nowMs: number,
@@ -144,12 +142,12 @@ export function createResponseCache(
     const version = reader.version()
     const found = await requireStreamer().stream(query, nowMs, needsTotals, tenantOf())
     if (found.kind === 'stream') return found
-    // The worker may have seen a newer list than `version`: then the answer is not stored.
+    // Not stored if the list has changed: the worker may have read either version.
     const isKept = query.filter.sort !== 'random' && version === reader.version()
     return isKept ? store(query, nowMs, version, found) : nullIfEmpty(found.answer)
   }
 
-  /** Finds an answer in an order that is the same each time. */
+  /** Finds an answer in a fixed order. */
   function findSame(query: Query, asked: Asked): Finding {
     const { id, filter, addressBits } = query
     const { nowMs } = asked
@@ -163,7 +161,7 @@ export function createResponseCache(
     return stream(query, asked)
   }
 
-  /** Draws from all matches; the records come by id. */
+  /** Draws ids from all matches, and reads their records. */
   function drawFrom(query: Query, { ids, checkedAt }: Matches, asked: Asked): Finding {
     const { filter, addressBits } = query
     const { nowMs } = asked
@@ -172,12 +170,12 @@ export function createResponseCache(
     const count = Math.min(filter.count ?? size, size)
     if (count > DRAWN_MAX) return stream(query, asked)
     const found = reader.findByIds(filter, { nowMs, addressBits }, draw(ids, size, count))
-    // Another process has changed the list since the version was read in this turn.
+    // Another process has changed the list since this turn read the version.
     if (found === null) return stream(query, asked)
     return nullIfEmpty(render(query, found).answer)
   }
 
-  /** Finds an answer in random order: another one each time, from matches that are an entry of their own. */
+  /** Finds an answer in random order. The matches are a cache entry of their own. */
   function findDrawn(query: Query, asked: Asked): Finding {
     const { addressBits } = query
     const { nowMs } = asked
@@ -201,7 +199,7 @@ export function createResponseCache(
     return requireStreamer()
       .matches({ ...query, filter }, nowMs)
       .then(matches => {
-        // The worker may have seen a newer list than `version`: then they are not stored.
+        // Not stored if the list has changed, as in `stream`.
         if (version === reader.version()) storeMatches(matches)
         return drawFrom(query, matches, asked)
       })
@@ -209,15 +207,15 @@ export function createResponseCache(
 
   return {
     /**
-     * The answer to a query at `nowMs`; `null` when no proxy matches. A promise only when the streamer finds it.
-     * A stream has totals only if `needsSubnets`, or for an envelope. Long answers need a slot of `tenantOf()`.
+     * Finds the answer to a query; `null`: no proxy matches. Returns a promise only when the streamer finds it.
+     * A stream has totals if `needsSubnets`, or for an envelope. It needs a slot of `tenantOf()`.
      * @throws StoreError when the list cannot be read.
      */
     find(query: Query, nowMs: number, needsSubnets: boolean, tenantOf: () => Tenant): Finding {
       const find = query.filter.sort === 'random' ? findDrawn : findSame
       return find(query, { nowMs, needsSubnets, tenantOf })
     },
-    /** The error for a query that has no answer. */
+    /** The 404 of a query that no proxy matches. */
     notFound: (query: Query, nowMs: number) =>
       notFound(query, nowMs, reader.explainEmpty(query.filter)),
     counts: entries.counts,

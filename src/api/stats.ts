@@ -1,6 +1,6 @@
 /**
- * Queries about the list, `/stats` (contract F4): which filters they take, how many a client may ask, and
- * the answers. Each is found once for all who ask it, and kept for 15 seconds or until the list changes.
+ * Statistics of the list, `/stats` (contract F4): parses the filters, limits clients, caches answers for
+ * 15 seconds or until the list changes. Clients that ask the same at once share an answer.
  */
 import { clientBucket } from '../access/entitlements.ts'
 import { wholeSeconds } from '../access/rate-limit.ts'
@@ -15,13 +15,13 @@ import type { StatsSource } from '../proxies/store.ts'
 import { ApiError } from './errors.ts'
 import { createParamsParser, describeParameters, invalid } from './query.ts'
 
-/** With an address or a port, addresses could be guessed one by one; the others count nothing. */
-const OTHERS: readonly string[] = ['ip', 'port', 'sort', 'count']
+/** `ip` and `port` could be used to guess addresses. `sort` and `count` do not change a count. */
+const NO_FILTERS: readonly string[] = ['ip', 'port', 'sort', 'count']
 
 export const parametersOf = (part: StatsPart): string[] =>
-  part === 'full' ? Object.keys(FILTER_RULES).filter(name => !OTHERS.includes(name)) : []
+  part === 'full' ? Object.keys(FILTER_RULES).filter(name => !NO_FILTERS.includes(name)) : []
 
-/** Reads the query string of a query. @throws ApiError INVALID_PARAMETER. */
+/** @throws ApiError INVALID_PARAMETER. */
 function createReader(provider: string, part: StatsPart): (queryString: string) => Filter {
   const names = parametersOf(part)
   const parse = createParamsParser(provider, names)
@@ -38,13 +38,13 @@ function createReader(provider: string, part: StatsPart): (queryString: string) 
   }
 }
 
-/** Queries of a client in an interval of so many milliseconds. */
+/** Most queries of a client in a window. */
 const QUERIES_MAX = 30
 const WINDOW_MS = 10 * SECOND_MS
-/** Most clients in memory; the one that asked longest ago is replaced by a new one. */
+/** Most clients in memory. A new client replaces the one with the oldest query. */
 const CLIENTS_MAX = 10_000
 
-/** Admits a query of a client, as an exact window does (contract B3). @throws ApiError. */
+/** Creates an exact window for each client (contract B3). It throws an ApiError when a query exceeds it. */
 function createLimit(): (client: string, nowMs: number) => void {
   const asked = createBoundedMap<string, readonly number[]>(CLIENTS_MAX)
   return (client, nowMs) => {
@@ -61,16 +61,16 @@ function createLimit(): (client: string, nowMs: number) => void {
 }
 
 const KEPT_MS = 15 * SECOND_MS
-/** Answers in memory: one has some 15 KB in all codings. */
+/** Most answers in memory. One takes about 15 KB, with its encodings. */
 const ANSWERS_MAX = 512
-/** Most queries that wait for an answer: a crowd must not take all memory. */
+/** Most queries that wait for an answer, to bound memory. */
 export const WAITING_MAX = 32
 
 type Kept = { answer: Awaitable<EncodedBodies>; version: string; atMs: number }
 
 type StatsParts = {
   source: Pick<StatsSource, 'answer'>
-  /** Of the list; throws when it must not be shown. */
+  /** The version of the list. Throws when the list must not be shown. */
   version: () => string
   provider: string
   part: StatsPart
@@ -78,7 +78,6 @@ type StatsParts = {
 
 export type StatsReader = ReturnType<typeof createStatsReader>
 
-/** Answers what a client asks at an instant. */
 export function createStatsReader({ source, version: versionOf, provider, part }: StatsParts) {
   const read = createReader(provider, part)
   const admit = createLimit()

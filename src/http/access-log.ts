@@ -4,14 +4,14 @@ import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { Reply, RequestContext } from './reply.ts'
 
-/** Returns a function that writes the line of a request when its reply is ready, or its stream has ended. */
+/** Returns a function that writes the line of a request. Call it when the reply is ready or the stream has ended. */
 export const createAccessLog =
   (log: Log, elapsedMs: () => number) =>
   (r: RequestContext, { status, error }: Reply, { records, bytes, isTruncated }: Sent): void => {
     if (!log.hasLines) return
     const { id, traffic, request, nowMs, keyId, ip, startMs } = r
     const ms = Math.round((elapsedMs() - startMs) * 1000) / 1000
-    // No value needs escaping: all are made here, addresses, or methods.
+    // No value needs escaping: they are addresses, methods, or made by this program.
     log.line(
       `{"time":"${formatInstant(nowMs)}","id":"${id}","method":"${request.method}","path":"${traffic.path}",` +
         `"status":${status},"key":${keyId === null ? 'null' : `"${keyId}"`},` +

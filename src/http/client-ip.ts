@@ -1,14 +1,14 @@
 /**
- * Finding the address of a client (contract B7): the socket's peer, or the address that
- * trusted proxies in front of the service report. Knows nothing of limits.
+ * The address of a client (contract B7): the peer of the socket, or the address that trusted proxies in front of
+ * the service report.
  */
 import { type BlockList, isIPv4 } from 'node:net'
 import { canonicalIp } from '../lib/ip.ts'
 
-/** Stands for the address of a client on a unix socket, which has none. */
+/** The address of clients on a unix socket. */
 export const LOCAL_CLIENT = 'unix'
 
-/** Most entries of X-Forwarded-For that are read, from the right; none is longer than 64 characters. */
+/** Most entries of X-Forwarded-For that are read, from the right, each up to 64 characters. */
 const HOPS_MAX = 32
 
 /** An entry of X-Forwarded-For, which may carry a port: `1.2.3.4:80`, `[2001:db8::1]:80`. */
@@ -22,9 +22,9 @@ function entryIp(entry: string): string | null {
 export type ClientIp = ReturnType<typeof createClientIp>
 
 /**
- * Returns a function from the peer's address and the X-Forwarded-For header to the client's canonical
- * address: the right-most one that is not itself trusted. A malformed entry ends the search. The peer is
- * `null` on a unix socket, which is trusted: its mode decides who connects; `''` if it cannot be read.
+ * Returns a function from the peer's address and the X-Forwarded-For header to the client's canonical address:
+ * the right-most address that is not trusted. A malformed entry ends the search. The peer is `''` if it cannot be
+ * read, and `null` on a unix socket, which is trusted, because its mode decides who connects.
  */
 export function createClientIp(trusted: BlockList | undefined) {
   const isTrusted = (ip: string): boolean =>
@@ -32,7 +32,7 @@ export function createClientIp(trusted: BlockList | undefined) {
 
   return (peer: string | null, forwardedFor: string | null): string => {
     let client = peer === null ? LOCAL_CLIENT : canonicalIp(peer)
-    if (client === null) return 'unknown' // its X-Forwarded-For is ignored
+    if (client === null) return 'unknown' // ignores X-Forwarded-For
     if (forwardedFor === null) return client
     const hops = forwardedFor.slice(-64 * HOPS_MAX).split(',')
     for (const hop of hops.slice(-HOPS_MAX).reverse()) {

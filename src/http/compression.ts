@@ -1,4 +1,4 @@
-/** Compression of answers. The compressed bodies of an answer stay with it in the response cache. */
+/** Compresses answers. The response cache keeps the compressed bodies with the answer. */
 import { type Answer, bodyOf } from '../api/answer.ts'
 import type { Query } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
@@ -8,8 +8,8 @@ import { compress, type Encoding } from '../lib/encoding.ts'
 export const createCompressor = (cache: Pick<ResponseCache, 'keepBody'>) => {
   async function make(query: Query, answer: Answer, encoding: Encoding, nowMs: number) {
     const body = await compress(bodyOf(answer, nowMs), encoding)
-    const isTheSame = answer.chunks.length === 1 // the time between two chunks differs
-    if (isTheSame) cache.keepBody(query, answer, encoding, body)
+    const hasTime = answer.chunks.length > 1 // the time between the chunks is new in each response
+    if (!hasTime) cache.keepBody(query, answer, encoding, body)
     return body
   }
   /** The compressed body of an answer. `nowMs` is the time in an envelope. */
@@ -19,5 +19,5 @@ export const createCompressor = (cache: Pick<ResponseCache, 'keepBody'>) => {
 
 export const compressStream = (body: ReadableStream<Uint8Array>, encoding: Encoding) =>
   body.pipeThrough<Uint8Array>(new CompressionStream(encoding) as TransformPair)
-/** `CompressionStream` is typed for any kind of buffer; here only byte arrays are written. */
+/** `CompressionStream` is typed for any kind of buffer. We write byte arrays only. */
 type TransformPair = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> }

@@ -1,12 +1,12 @@
 /**
- * Which pages of other sites a browser lets read answers (CORS, in the Fetch standard): the
- * header fields of answers, and preflight requests, which carry no key and cost nothing.
+ * CORS (Fetch standard): the header fields that let pages of other sites read answers, and the replies to
+ * preflight requests. These carry no key and do not count.
  */
 import type { Origins } from '../config/parsers.ts'
 import { COMMON_HEADERS, type HeaderFields, METHODS, plainText, type Reply } from './reply.ts'
 
 export function createCors(origins: Origins) {
-  // What scripts may read, besides the fields that browsers always show.
+  // Scripts may always read some fields, and these.
   const exposed = {
     'access-control-expose-headers':
       'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, Content-Disposition',
@@ -21,13 +21,10 @@ export function createCors(origins: Origins) {
   }
 
   return {
-    /** The fields of an answer to a request from `origin`. The object is shared: do not change it. */
+    /** The fields of an answer to a request from `origin`. Do not change the object: it is shared. */
     fields: (origin: string | null): HeaderFields =>
       origins.kind === 'all' ? forAll : (byOrigin.get(origin ?? '') ?? forOthers),
-    /**
-     * The reply to a preflight, `null` for other requests. `*` allows every header field of a
-     * request but Authorization, which carries the key.
-     */
+    /** The reply to a preflight; `null` for other requests. `*` does not allow Authorization, so it is named. */
     preflight: ({ method, headers }: Request): Reply | null => {
       const isPreflight =
         method === 'OPTIONS' &&

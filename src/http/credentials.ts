@@ -1,13 +1,12 @@
 /**
- * Reading the access key of a request, from its URL (spec 5) or from the header
- * `Authorization: Bearer` (RFC 6750). Whether a key is valid is decided in `access/`.
+ * Reads the access key of a request, from its URL (spec 5) or from the header `Authorization: Bearer`
+ * (RFC 6750). `access/` decides whether the key is valid.
  */
-
 import { ApiError } from '../api/errors.ts'
 import { invalid } from '../api/query.ts'
 import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.ts'
 
-/** A key, and the query string, which may still hold it. */
+/** The query string may still hold the key. */
 type Credentials = { key: string; queryString: string }
 
 export type RequestHeaders = Pick<Headers, 'get'>
@@ -17,8 +16,8 @@ const PLAIN_KEY = /(?:^|&)key=([\w-]+)(?:&|$)/
 const MAY_HOLD_KEY = /key(?:=|&|$)|%6b|%65|%79/i
 
 /**
- * Reads the credentials of a request. A plain key is removed from its query string, so that keys share parsed
- * queries. Nothing is kept by URL: with thousands of keys, to find one in memory takes longer than to read it.
+ * Reads the credentials of a request. Removes a plain key from the query string, so that keys share parsed
+ * queries. A cache by URL would not help: with thousands of keys, a lookup takes longer than parsing.
  * @throws ApiError KEY_MISSING; INVALID_PARAMETER when the key is malformed or given twice.
  */
 export function readCredentials(url: string, headers: RequestHeaders): Credentials {
@@ -35,7 +34,7 @@ export function readCredentials(url: string, headers: RequestHeaders): Credentia
 
 const IN_HEADER = 'Authorization: Bearer KEY'
 
-/** The error of a request without a key; it says so when one may be in a header that is not read. */
+/** The error of a request without a key. It names headers that may hold one but are not read. */
 export function missing(what: string, headers: RequestHeaders, where = `?key=KEY or ${IN_HEADER}`) {
   const authorization = headers.get('authorization') ?? ''
   const unread = [
@@ -48,8 +47,7 @@ export function missing(what: string, headers: RequestHeaders, where = `?key=KEY
 
 /**
  * The access key of a request, from the parameter `key` or the header `Authorization: Bearer`.
- * An empty parameter is a missing key whatever else there is (contract A3): a client that means to
- * send one has lost it.
+ * An empty parameter is a missing key, even beside a header (contract A3): the client has lost its key.
  * @throws ApiError KEY_MISSING; INVALID_PARAMETER when it is malformed or given twice.
  */
 export function keyOf(pairs: readonly Pair[], headers: RequestHeaders): string {
@@ -70,8 +68,8 @@ export function keyOf(pairs: readonly Pair[], headers: RequestHeaders): string {
 const BEARER = /^Bearer(?: |$)/i
 
 /**
- * The key in an Authorization header, which HTTP delivers as Latin-1. Several headers arrive
- * joined by commas; other schemes are ignored.
+ * The key in an Authorization header. HTTP delivers the header as Latin-1, and joins several by commas.
+ * Other schemes are ignored.
  */
 export function bearerOf(headers: RequestHeaders): string | undefined {
   const authorization = headers.get('authorization') ?? ''

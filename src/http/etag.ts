@@ -1,24 +1,24 @@
 /**
- * Replies of documents: content that is the same for every client, compressed before anybody
- * asks, with an entity tag, so that a client that has it gets a 304 (RFC 9110, 13.1.2).
+ * Documents: content that is the same for every client. They are compressed in advance, and have an entity tag,
+ * so that a client that has the content gets a 304 (RFC 9110, 13.1.2).
  */
 import { chooseEncoding, type EncodedBodies } from '../lib/encoding.ts'
 import type { HeaderFields, Reply } from './reply.ts'
 
 export type Document = { fields: HeaderFields; etag: string; coded: EncodedBodies }
 
-/** A document. Its tag is weak: one for all codings. */
+/** The tag is weak, because all encodings share it. */
 export const documentOf = (coded: EncodedBodies, fields: HeaderFields): Document => ({
   fields,
   etag: `W/"${Bun.hash(coded.identity).toString(36)}"`,
   coded,
 })
 
-/** Whether `If-None-Match` names this tag, weak or not. */
+/** Whether `If-None-Match` names this tag. Weak and strong tags are equal here. */
 const isKnown = (given: string | null, etag: string): boolean =>
   given !== null && (given.trim() === '*' || given.includes(etag.slice('W/'.length)))
 
-/** The reply with a document, in the coding that suits the client, or that it has it already. */
+/** The document in an encoding that the client accepts, or a 304. */
 export function documentReply({ fields, etag, coded }: Document, request: Headers): Reply {
   const headers = new Headers({ vary: 'Accept-Encoding', ...fields, etag })
   if (isKnown(request.get('if-none-match'), etag)) {

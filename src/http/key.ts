@@ -1,5 +1,4 @@
-/** The route /key for the owner of a key (contract F3). The key comes in the header only; nothing is counted. */
-
+/** The route /key, for the owner of a key (contract F3). It reads the key from the header only, and counts nothing. */
 import type { Access } from '../access/access.ts'
 import type { UsageStore } from '../access/ports.ts'
 import { type ApiError, invalidKey } from '../api/errors.ts'
@@ -14,7 +13,7 @@ export type KeyRouteParts = { access: Access; usage: Pick<UsageStore, 'history'>
 
 const IN_HEADER = 'send the key in the header Authorization: Bearer KEY'
 
-/** @throws ApiError KEY_MISSING; INVALID_PARAMETER when the URL holds a key, even besides the header. */
+/** @throws ApiError KEY_MISSING; INVALID_PARAMETER when the URL holds a key, even beside the header. */
 function keyOf(queryString: string, headers: RequestHeaders): string {
   if (splitQueryString(queryString).some(({ name }) => name === 'key')) {
     throw invalid(`a key in the URL ends up in logs: ${IN_HEADER}`)
@@ -47,7 +46,7 @@ export function keyRoute({ access, usage, ipOf }: KeyRouteParts): Route {
       const body = { kind: 'whole', content: JSON.stringify(report) } as const
       return { status: 200, headers: HEADERS.json, body, records: 0 }
     } catch (thrown) {
-      // A malformed request is refused as such even while keys cannot be read (contract I3).
+      // A malformed request gets a 400 even while keys cannot be read (contract I3).
       if (thrown instanceof StoreError && queryString !== '') return noParameters()
       throw thrown
     }

@@ -1,8 +1,7 @@
 /**
- * The pages for people (contract F5, F6): their files, the OpenAPI document, the reference made from it,
- * and the header fields that keep a page from running or loading anything that is not its own.
+ * The pages for people (contract F5, F6): their files, the OpenAPI document and the reference. Header fields
+ * keep a page from running or loading content of other origins.
  */
-
 import { FORMS } from '../api/render.ts'
 import { encode } from '../lib/encoding.ts'
 import { pathOf, queryStringOf, splitQueryString } from '../lib/query-string.ts'
@@ -10,7 +9,7 @@ import type { Lang } from '../proxies/proxy.ts'
 import { type Document, documentOf, documentReply } from './etag.ts'
 import { COMMON_HEADERS, type HeaderFields, notFound, type Route } from './reply.ts'
 
-/** A file of a page as it is built: its content, compressed in two ways, in base64. */
+/** A built file of a page. The contents are in base64. */
 export type PageFile = {
   /** `index.html`, or a name with a hash of its content. */
   name: string
@@ -18,7 +17,7 @@ export type PageFile = {
   zstd: string
 }
 
-/** What a page may do: run, show and fetch what comes from this service, and nothing else. */
+/** A page may run, show and fetch only content of this service. */
 export const PAGE_FIELDS: HeaderFields = {
   ...COMMON_HEADERS,
   'content-security-policy':
@@ -36,7 +35,7 @@ const TYPES: { readonly [ending: string]: string } = {
   svg: 'image/svg+xml',
 }
 
-/** Names of files but the page itself change with their content. */
+/** The names of files change with their content, except for `index.html`. */
 const FOREVER = 'public, max-age=31536000, immutable'
 
 function pageDocument({ name, ...encoded }: PageFile): Document {
@@ -52,7 +51,7 @@ function pageDocument({ name, ...encoded }: PageFile): Document {
 
 type Load = () => Promise<readonly PageFile[]>
 
-/** Finds the document of a path among the files that `load` brings, at the first request for any. */
+/** Returns a function that finds the document of a URL. It loads the files at its first call. */
 function createFinder(load: Load): (url: string) => Promise<Document | null> {
   let documents: Promise<ReadonlyMap<string, Document>> | null = null
   const urlOf = (name: string): string => (name === 'index.html' ? '/' : `/-/${name}`)
@@ -70,7 +69,7 @@ export function pageRoutes(load: Load): { [path: string]: Route } {
   return { '/': route, '/-/*': route }
 }
 
-/** Answers GET requests for the files of a page without the service; `null` for other paths. */
+/** Answers GET requests for the files of a page, for another server; `null` for other paths. */
 export function servePage(load: Load): (request: Request) => Promise<Response | null> {
   const find = createFinder(load)
   return async request => {
@@ -101,7 +100,7 @@ const DOCS_FIELDS: HeaderFields = {
   vary: 'Accept-Encoding, Accept-Language',
 }
 
-/** Returns a function that makes a document once, at the first request for it. */
+/** Returns a function that makes a document once, at its first call. */
 function lazily(make: () => Promise<string>, fields: HeaderFields): () => Promise<Document> {
   let made: Promise<Document> | null = null
   return () => {
@@ -117,7 +116,7 @@ const routeOf =
     return document === null ? notFound(r) : documentReply(document, r.request.headers)
   }
 
-/** `lang` says the language, else the browser does; what is unknown is English: people follow all kinds of links. */
+/** `lang` names the language, else the browser does. All others mean English, because links may hold anything. */
 function isRussian({ url, headers }: Request): boolean {
   const asked = splitQueryString(queryStringOf(url)).find(({ name }) => name === 'lang')?.value
   const accepted = /(?:^|[\s,])(en|ru)\b/i.exec(headers.get('accept-language') ?? '')?.[1]

@@ -1,7 +1,7 @@
 /**
- * Two listening sockets on one port (SO_REUSEPORT, socket(7)) while a server takes over from another one: the
- * newcomer is given every connection. A port is shared for that time only, so that nobody else can take a part
- * of the requests. Only on Linux.
+ * Shares a port between two listening sockets (SO_REUSEPORT, socket(7)) while a new server takes over from an old
+ * one: all connections go to the new one. The port is shared only meanwhile, so that no other process can take a
+ * part of the requests. Only on Linux.
  */
 import { openLibc } from '../lib/libc.ts'
 
@@ -9,7 +9,7 @@ const SOL_SOCKET = 1
 const SO_REUSEPORT = 15
 const SO_ACCEPTCONN = 30
 const SO_ATTACH_REUSEPORT_CBPF = 51
-/** A classic BPF program of one instruction, `ret #1`: of the sockets on the port the second is chosen. */
+/** A classic BPF program of one instruction, `ret #1`: it chooses the second socket on the port. */
 const RETURN = 0x06
 const SECOND = 1
 /** Sizes of `sock_filter`, `sock_fprog` (on machines of 64 bits), `int` and `sockaddr_in6`, in bytes. */
@@ -17,18 +17,18 @@ const FILTER_BYTES = 8
 const PROGRAM_BYTES = 16
 const INT_BYTES = 4
 const ADDRESS_BYTES = 28
-/** A listening socket is opened early: its descriptor is a low one. */
+/** The listening socket has a low descriptor, because it is opened early. */
 const DESCRIPTORS_MAX = 4096
 
-/** The listening socket of this process on a port. Every machine that this runs on has its lowest byte first. */
+/** The listening socket of this process on a port. All our targets are little-endian. */
 type PortSharing = {
-  /** Whether another process of this user may listen on the port, too. @throws Error */
+  /** Allows or forbids other processes of this user to listen on the port too. @throws Error */
   share(isShared: boolean): void
-  /** From now on the newest socket on the port is given every connection. @throws Error */
+  /** Sends all further connections to the newest socket on the port. @throws Error */
   giveToNewcomer(): void
 }
 
-/** @throws Error where there is no such socket, or the system does not allow it. */
+/** @throws Error when there is no such socket, or the system does not allow it. */
 export async function openPortSharing(port: number): Promise<PortSharing> {
   if (process.platform !== 'linux') throw new Error('only Linux can do it')
   const option = { args: ['int', 'int', 'int', 'ptr', 'ptr'], returns: 'int' } as const

@@ -1,5 +1,4 @@
-/** The table of routes: which paths there are, and what each replies. */
-
+/** The table of routes. */
 import { FORMS } from '../api/render.ts'
 import type { StatsReader } from '../api/stats.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -18,7 +17,7 @@ const FIELDS = {
 }
 
 function statsRoute(read: StatsReader, ipOf: IpOf): Route {
-  /** The tag of an answer that is kept is computed once. */
+  /** Computes the tag of a cached answer once. */
   const documents = new WeakMap<EncodedBodies, Document>()
   const documentFor = (coded: EncodedBodies): Document => {
     const document = documents.get(coded) ?? documentOf(coded, FIELDS)
@@ -38,11 +37,11 @@ export type RouteParts = ApiRouteParts &
   ReferenceParts & {
     /** Throws or rejects when the list cannot be read or usage cannot be written. */
     probe: () => Awaitable<void>
-    /** What `/readyz` adds of the copies of a node, `''` if there are none; throws when they are too old. */
+    /** Text about the copies of a node, for `/readyz`; `''` if there are none. Throws when they are too old. */
     readiness: () => string
-    /** Brings the files of the page; `null` serves none. */
+    /** Loads the files of the page; `null`: there is no page. */
     pages: (() => Promise<readonly PageFile[]>) | null
-    /** Answers queries about the list; `null` answers none. */
+    /** Answers queries about the list; `null`: `/stats` is off. */
     stats: StatsReader | null
   }
 
