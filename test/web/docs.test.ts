@@ -256,15 +256,6 @@ for (const [at, looks] of Object.entries(LOOKS)) {
   })
 }
 
-inBrowser('a key to press is named only where there may be one', async () => {
-  const search = (more: object) =>
-    open({ at: '/docs', ...more }).then(({ page }) =>
-      page.locator('[type=search]').getAttribute('placeholder'),
-    )
-  expect(await search({})).toBe('Search: press /')
-  expect(await search({ hasTouch: true, isMobile: true })).toBe('Search')
-})
-
 inBrowser('the operator is named above and below, on the page and the reference', async () => {
   const options = Object.entries({ '--site-name': OPERATOR.siteName, '--key-url': OPERATOR.keyUrl })
   const named = pageOf(() => startChild(temporaryDirectory(), {}, options.flat()))
@@ -281,79 +272,36 @@ inBrowser('the operator is named above and below, on the page and the reference'
   expect(await page.locator('.operator:visible').count()).toBe(0)
 })
 
-inBrowser(
-  'its script: origin, copying, one language everywhere, search, where one is, theme',
-  async () => {
-    const { page, origin } = await open({ at: '/docs', viewport: { width: 1440, height: 900 } })
-    const start = page.locator('#start .sample').nth(1)
-    const shown = start.locator('.command:visible')
-    expect(await shown.textContent()).toContain(`'${origin}/api?type=socks5&count=3'`)
-    expect(await page.locator('main').textContent()).not.toContain('proxies.example.com')
-    await start.getByLabel('Python').check()
-    expect(await shown.textContent()).toContain('import urllib.request')
-    expect(await page.locator('#forms [value=Python]:not(:checked)').count()).toBe(0)
-    await page.evaluate(
-      'navigator.clipboard.writeText = text => { globalThis.copied = text; return Promise.resolve() }',
-    )
-    await start.getByText('Copy', { exact: true }).click()
-    expect(await start.locator('.copy').textContent()).toBe('Copied')
-    expect(await page.evaluate<string>('copied')).toBe((await shown.textContent()) ?? '')
-    expect(await page.getByText('Try this').first().getAttribute('href')).toBe(
-      '/#type=socks5&count=3',
-    )
-    await page.evaluate(`document.getElementById('error-INVALID_KEY').scrollIntoView()`)
-    await page.locator('.contents [aria-current][href^="#error-"]').waitFor()
-    expect(await page.locator('.contents [aria-current]').count()).toBe(1)
-    await page.keyboard.press('/')
-    await page.keyboard.type('retry')
-    expect(await page.locator('.contents li:visible', { hasText: 'country' }).count()).toBe(0)
-    // The first is called so; the other is said in the text of a section alone.
-    for (const [words, hash] of [
-      ['port', '#parameter-port'],
-      ['utc days', '#limits'],
-    ] as const) {
-      await page.locator('[type=search]').fill(words)
-      await page.keyboard.press('Enter')
-      expect(await page.evaluate<string>('location.hash')).toBe(hash)
-    }
-    await page.getByLabel('Dark').check()
-    expect(await page.evaluate('({ ...localStorage })')).toEqual({ code: 'Python', theme: 'dark' })
-    await page.locator('.top a', { hasText: 'RU' }).click()
-    await page.waitForURL(/lang=ru/)
-    await page.goto(`${origin}/docs`)
-    await page.waitForURL(/lang=ru/)
-    expect(await page.evaluate('document.documentElement.dataset.theme')).toBe('dark')
-    expect(await page.locator('#start [value=Python]').isChecked()).toBeTrue()
-    await page.goto(origin)
-    expect(await page.getByRole('radio', { name: 'Python' }).isChecked()).toBeTrue()
-    expect(await page.getAttribute('html', 'lang')).toBe('ru')
-  },
-)
-
-inBrowser(
-  'a key typed on the page shows its plan in the reference, and is kept nowhere',
-  async () => {
-    const limits = [{ name: 'burst', quota: 5, window: 5, left: 4, reset: 1 }]
-    const body = {
-      id: 'abcd',
-      label: 'shop',
-      plan: 'standard',
-      state: 'active',
-      expires: null,
-      limits,
-    }
-    const { page } = await open({ stubs: { '/key': { body } } })
-    await page.fill('[name=key]', 'pl_canary')
-    await page.getByRole('link', { name: 'Reference' }).click()
-    await page.waitForURL(/docs/)
-    await page.locator('#your-key li').waitFor()
-    const text = await page.locator('#your-key').textContent()
-    expect(text).toBe('Your keyshop · standardburst (5 sec): 4 of 5 left')
-    expect(
-      await page.evaluate('JSON.stringify([{ ...sessionStorage }, { ...localStorage }])'),
-    ).toBe('[{},{}]')
-  },
-)
+inBrowser('its script: origin, copying, one language everywhere, theme', async () => {
+  const { page, origin } = await open({ at: '/docs', viewport: { width: 1440, height: 900 } })
+  const start = page.locator('#start .sample').nth(1)
+  const shown = start.locator('.command:visible')
+  expect(await shown.textContent()).toContain(`'${origin}/api?type=socks5&count=3'`)
+  expect(await page.locator('main').textContent()).not.toContain('proxies.example.com')
+  await start.getByLabel('Python').check()
+  expect(await shown.textContent()).toContain('import urllib.request')
+  expect(await page.locator('#forms [value=Python]:not(:checked)').count()).toBe(0)
+  await page.evaluate(
+    'navigator.clipboard.writeText = text => { globalThis.copied = text; return Promise.resolve() }',
+  )
+  await start.getByText('Copy', { exact: true }).click()
+  expect(await start.locator('.copy').textContent()).toBe('Copied')
+  expect(await page.evaluate<string>('copied')).toBe((await shown.textContent()) ?? '')
+  expect(await page.getByText('Try this').first().getAttribute('href')).toBe(
+    '/#type=socks5&count=3',
+  )
+  await page.getByLabel('Dark').check()
+  expect(await page.evaluate('({ ...localStorage })')).toEqual({ code: 'Python', theme: 'dark' })
+  await page.locator('.top a', { hasText: 'RU' }).click()
+  await page.waitForURL(/lang=ru/)
+  await page.goto(`${origin}/docs`)
+  await page.waitForURL(/lang=ru/)
+  expect(await page.evaluate('document.documentElement.dataset.theme')).toBe('dark')
+  expect(await page.locator('#start [value=Python]').isChecked()).toBeTrue()
+  await page.goto(origin)
+  expect(await page.getByRole('radio', { name: 'Python' }).isChecked()).toBeTrue()
+  expect(await page.getAttribute('html', 'lang')).toBe('ru')
+})
 
 inBrowser(
   'one’s way is found: past the bar, by the list of contents, by the links of the bar',

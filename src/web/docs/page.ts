@@ -83,7 +83,7 @@ const rows = (kind: string, all: readonly Row[]): Html => html`<dl class="rows">
 )}
 </dl>`
 
-/** What stands for the address of the service, which the script knows. */
+/** The script replaces it with the address of the service. */
 const ORIGIN = 'https://proxies.example.com'
 
 /** A request, and what it gets. */
@@ -322,11 +322,10 @@ ${members('error-body', schemaOf('Error'))}`,
     {
       id: 'limits',
       title: words.limits,
-      body: html`<div id="your-key" hidden><h3>${words.yourKey}</h3></div>
-${beside(
-  [says(words.limitsText), says(words.limitsHeaders), says(words.limitsWait)],
-  sample(html`HTTP`, null, html`${LIMIT_HEADERS}`),
-)}
+      body: html`${beside(
+        [says(words.limitsText), says(words.limitsHeaders), says(words.limitsWait)],
+        sample(html`HTTP`, null, html`${LIMIT_HEADERS}`),
+      )}
 <h3 id="headers">${words.headers}</h3>
 ${rows(
   'header',
@@ -388,7 +387,6 @@ const contents = (
   sections: readonly Section[],
   words: Words,
 ): Html => html`<nav class="contents scroller" aria-label="${words.contents}">
-<input class="input" type="search" aria-label="${words.search}" placeholder="${words.search}" aria-keyshortcuts="/" hidden>
 <ul>${sections.map(
   ({ id, title, items }) => html`
 <li><a href="#${id}">${title}</a>${

@@ -6,9 +6,7 @@ const WORDS = {
   ...BAR_WORDS,
   skip: 'To the content | К содержанию',
   contents: 'Contents | Содержание',
-  search: 'Search: press / | Поиск: клавиша /',
   tryIt: 'Try this | Попробовать',
-  yourKey: 'Your key | Ваш ключ',
   start: 'Start here | С чего начать',
   startText:
     'Put your key into the environment once; `demo` is for trying. The programs on this page read it from there. | Один раз положите ключ в окружение; `demo` — для пробы. Программы на этой странице берут его оттуда.',

@@ -6,7 +6,6 @@ import { nowMs } from '../parts/browser.ts'
 import { useSettled } from '../parts/form.tsx'
 import { Footer, Header, LangSwitch, saidBy, siteName, useLang } from '../parts/header.tsx'
 import { fill } from '../parts/speech.ts'
-import { handKeyOver, takeKey } from '../parts/tab.tsx'
 import { Filters } from './filters.tsx'
 import { KeyView } from './key.tsx'
 import {
@@ -167,11 +166,7 @@ function App() {
   const say = useMemo(() => createSay(lang), [lang])
   const { words } = say
   const { isKeyView, choice, set, read, write } = useAddress()
-  const [apiKey, setKey] = useState(() => takeKey() || DEMO)
-  useEffect(
-    () => handKeyOver('a[href^="/docs"]', () => (apiKey === DEMO ? '' : apiKey.trim())),
-    [apiKey],
-  )
+  const [apiKey, setKey] = useState(DEMO)
   // Who chose no language of cities gets that of the page; requests name it where it is not their default.
   const cities = lang === 'ru' ? '' : lang
   const startQuery = cities && `lang=${cities}`
