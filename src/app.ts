@@ -26,7 +26,7 @@ export type AppStores = {
   keys: KeyReader
   usage: UsageStore
   proxies: ProxyReader
-  /** Streams answers that `proxies` finds too large; `null` if it finds none too large. */
+  /** Finds the answers that must be streamed; `null`: none must be. */
   streamer: AnswerStreamer | null
   stats: StatsSource
   /** The copies of a node; `null`: the data are this machine's own. */

@@ -15,8 +15,8 @@ export type Entitlements = {
   worksDefault: number | null
   /** How many bits of an address are shown: all, or the first half (contract B4). */
   addressBits: 32 | 16
-  /** Most long answers at once, of a key or a client address (contract B9); `null` is unlimited. */
-  downloads: number | null
+  /** Most streams at once, of a key or a client address (contract B9); `null` is unlimited. */
+  streamsMax: number | null
 }
 
 type Kind = Caller['kind']
@@ -37,9 +37,9 @@ const shared = new Map<string, Entitlements>()
 export function entitlementsOf({ kind, plan }: Caller): Entitlements {
   const known = byPlan[kind].get(plan)
   if (known) return known
-  const { count: countMax, downloads } = plan
-  const name = [kind, countMax, downloads].join(' ')
-  const entitlements = shared.get(name) ?? { countMax, downloads, ...DIFFERENCES[kind] }
+  const { count: countMax, downloads: streamsMax } = plan
+  const name = [kind, countMax, streamsMax].join(' ')
+  const entitlements = shared.get(name) ?? { countMax, streamsMax, ...DIFFERENCES[kind] }
   shared.set(name, entitlements)
   byPlan[kind].set(plan, entitlements)
   return entitlements
@@ -92,15 +92,15 @@ export const isCountedByAddress = (caller: Caller): boolean =>
   caller.kind !== 'regular' || hasNetworkQuota(caller)
 
 /**
- * The owner of long answers (contract B9): a regular key, or a client address of `demo` and `temp_` keys. It may have
- * `downloads` of them at once; `null` is unlimited.
+ * The owner of streams (contract B9): a regular key, or a client address of `demo` and `temp_` keys. It may have
+ * `streamsMax` of them at once; `null` is unlimited.
  */
-export type Tenant = { id: string; isTrial: boolean; downloads: number | null }
+export type Tenant = { id: string; isTrial: boolean; streamsMax: number | null }
 
 export const tenantOf = (caller: Caller, ip: string): Tenant => ({
   id: caller.kind === 'regular' ? caller.id : clientBucket(ip),
   isTrial: caller.kind !== 'regular',
-  downloads: entitlementsOf(caller).downloads,
+  streamsMax: entitlementsOf(caller).streamsMax,
 })
 
 export const quotasOf = ({ subnets, clients }: Plan): Consumption['quotas'] => ({

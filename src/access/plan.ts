@@ -13,7 +13,7 @@ export type Plan = {
   clients: number | null
   /** Most records in one answer. */
   count: number | null
-  /** Most long answers at once, per key, or per client address for `demo` and `temp_` keys (B9). */
+  /** Most streams at once (`api/answer.ts`), per key, or per client address for `demo` and `temp_` keys (B9). */
   downloads: number | null
   /** Whether the keys of the plan are accepted. */
   enabled: boolean

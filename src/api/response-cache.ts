@@ -22,8 +22,8 @@ import {
 import { notFound } from './not-found.ts'
 import type { Query } from './query.ts'
 
-/** `null`: no proxy matches. `too-large`: the streamer must find it. `Matches`: each request draws from them. */
-type Content = Answer | Matches | 'too-large' | null
+/** `null`: no proxy matches. `must-stream`: the streamer must find it. `Matches`: each request draws from them. */
+type Content = Answer | Matches | 'must-stream' | null
 
 /** Valid from one second of `ageClock` to another, both included. */
 type Entry = { content: Content; listVersion: string; fromSeconds: number; toSeconds: number }
@@ -37,7 +37,7 @@ const isAnswer = (content: Content | undefined): content is Answer | null =>
   typeof content === 'object' && !isMatches(content)
 
 function bytesOf(content: Content): number {
-  if (content === null || content === 'too-large') return 0
+  if (content === null || content === 'must-stream') return 0
   if (isMatches(content)) return content.ids.byteLength + content.checkedAt.byteLength
   const bodies = [...content.chunks, content.zstd ?? '', content.gzip ?? '']
   return bodies.reduce((sum, { length }) => sum + length, content.subnets.length * 8)
@@ -66,7 +66,7 @@ export function createCacheEntries(bytesMax: number) {
         entry.listVersion === listVersion &&
         entry.fromSeconds <= nowSeconds &&
         nowSeconds <= entry.toSeconds
-      if (isValid && entry.content !== 'too-large') counts.hits += 1
+      if (isValid && entry.content !== 'must-stream') counts.hits += 1
       else counts.misses += 1
       return isValid ? entry.content : undefined
     },
@@ -90,7 +90,7 @@ export type CacheCounts = ReturnType<ReturnType<typeof createCacheEntries>['coun
 
 type CacheParts = {
   reader: ProxyReader
-  /** Finds the answers that are too large for the reader; `null`: none is. */
+  /** Finds the answers that must be streamed; `null`: none must be. */
   streamer: AnswerStreamer | null
   /** The name of the provider's own service. */
   provider: string
@@ -119,7 +119,7 @@ export function createResponseCache(
   const entries = createCacheEntries(bytesMax)
 
   function requireStreamer(): AnswerStreamer {
-    if (streamer === null) throw new Error('an answer is too large, and nothing streams it')
+    if (streamer === null) throw new Error('an answer must be streamed, and nothing streams it')
     return streamer
   }
 
@@ -154,9 +154,9 @@ export function createResponseCache(
     const version = reader.version()
     const content = entries.lookUp(id, version, ageClock(nowMs))
     if (isAnswer(content)) return content
-    if (content === 'too-large') return stream(query, asked)
+    if (content === 'must-stream') return stream(query, asked)
     const found = reader.find(filter, { nowMs, addressBits })
-    if (found !== 'too-large') return store(query, nowMs, version, render(query, found))
+    if (found !== 'must-stream') return store(query, nowMs, version, render(query, found))
     entries.set(id, { content: found, listVersion: version, ...ALWAYS })
     return stream(query, asked)
   }
@@ -190,7 +190,7 @@ export function createResponseCache(
         ...{ content, listVersion: version, fromSeconds: ageClock(nowMs), toSeconds: Infinity },
       })
     const found = reader.find(filter, { nowMs, addressBits })
-    if (found !== 'too-large') {
+    if (found !== 'must-stream') {
       const matches = matchesOf(found.rows)
       storeMatches(matches)
       return drawFrom(query, matches, asked)

@@ -99,7 +99,7 @@ export function apiRoute(parts: ApiRouteParts): Route {
     }
   }
 
-  /** Refunds a request that fails by our fault (A2) or gets no slot for a long answer (B9), then reads its limits. */
+  /** Refunds a request that fails by our fault (A2) or gets no slot for a stream (B9), then reads its limits. */
   async function refundAndReadLimits(
     r: RequestContext,
     caller: Caller,
@@ -188,5 +188,5 @@ const ANYONE: Entitlements = {
   countMax: null,
   worksDefault: null,
   addressBits: 16,
-  downloads: null,
+  streamsMax: null,
 }

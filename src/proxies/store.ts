@@ -25,10 +25,10 @@ export interface ProxyReader {
   /** A string that changes whenever the list does. */
   version(): string
   /**
-   * The matching proxies, at most `filter.count`, in any order but `random`; `too-large` if finding them would delay
+   * The matching proxies, at most `filter.count`, in any order but `random`; `must-stream` if finding them would delay
    * other requests.
    */
-  find(filter: Filter, options: FindOptions): Found | 'too-large'
+  find(filter: Filter, options: FindOptions): Found | 'must-stream'
   /** The proxies with these ids (at most 1,000), in this order; `null` if one is gone or no longer matches. */
   findByIds(filter: Filter, options: FindOptions, ids: readonly number[]): Found | null
   /** Why a filter matches nothing. */

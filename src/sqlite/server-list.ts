@@ -1,4 +1,4 @@
-/** The list of a server: answers from it, long ones in workers, and its upkeep every second. */
+/** The list of a server: answers from it, streams by a worker, and its upkeep every second. */
 import { join } from 'node:path'
 import type { AnswerStreamer } from '../api/answer.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
@@ -22,7 +22,7 @@ type Say = (sentence: string) => void
 
 /** The list as the server uses it. */
 export type ServerList = ProxyReader & {
-  /** Streams the answers that are too large for the main thread; `null` when none are. */
+  /** Finds the answers that must be streamed; `null`: none must be. */
   streamer: AnswerStreamer | null
   checks(untilMs?: number): ListChecks
   importMark(): Awaitable<string>
@@ -73,7 +73,7 @@ export function openServerList(
     health,
     version: oncePerTurn(() => use(({ proxies }) => `${generation()}.${proxies.version()}`)),
     find: (filter, options) =>
-      use(({ proxies }) => proxies.findQuickly(filter, options) ?? 'too-large'),
+      use(({ proxies }) => proxies.findQuickly(filter, options) ?? 'must-stream'),
     ...forward(use, ({ proxies }: List) => proxies, [
       'findByIds',
       'explainEmpty',
@@ -110,7 +110,7 @@ export function openServerList(
   } satisfies ServerList & { [member: string]: unknown }
 }
 
-/** A list in memory, which only this process can change. No answer is too large for the main thread. */
+/** A list in memory, which only this process can change. It streams no answer. */
 export function openMemoryList() {
   const list: List = openList(null)
   const { proxies } = list

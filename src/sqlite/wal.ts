@@ -1,6 +1,6 @@
 /**
  * Keeping the write-ahead log (WAL) short. A worker checkpoints it while the server runs: when commits did it,
- * p99 was twice as high beside an import (46 → 95 ms) and beside a download (54 → 126 ms).
+ * p99 was twice as high beside an import (46 → 95 ms) and beside a stream (54 → 126 ms).
  */
 import type { Database } from 'bun:sqlite'
 import { startTask, type Task } from '../lib/worker.ts'

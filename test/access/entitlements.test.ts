@@ -16,7 +16,7 @@ import { T0, UNLIMITED } from '../support/fixtures.ts'
 import { builtIn, burst, DEMO, IP, regular, temp } from '../support/limits.ts'
 
 const PLAIN = { worksDefault: null, addressBits: 32 } as const
-const OF_CHANGED = { countMax: 7, downloads: 2 }
+const OF_CHANGED = { countMax: 7, streamsMax: 2 }
 const CHANGED = { ...builtIn('demo'), count: 7, downloads: 2 }
 
 describe('plans and entitlements', () => {
@@ -37,10 +37,10 @@ describe('plans and entitlements', () => {
   })
 
   test.each([
-    ['demo', DEMO, { countMax: 50, worksDefault: 90, addressBits: 16, downloads: 1 }],
-    ['a temporary key', temp(), { ...PLAIN, countMax: 30, downloads: 1 }],
-    ['a plan', regular({ count: 7, downloads: 4 }), { ...PLAIN, countMax: 7, downloads: 4 }],
-    ['no bound', regular({}), { ...PLAIN, countMax: null, downloads: null }],
+    ['demo', DEMO, { countMax: 50, worksDefault: 90, addressBits: 16, streamsMax: 1 }],
+    ['a temporary key', temp(), { ...PLAIN, countMax: 30, streamsMax: 1 }],
+    ['a plan', regular({ count: 7, downloads: 4 }), { ...PLAIN, countMax: 7, streamsMax: 4 }],
+    ['no bound', regular({}), { ...PLAIN, countMax: null, streamsMax: null }],
     [
       'demo on a changed plan',
       ...([
@@ -108,22 +108,22 @@ describe('the address of a client', () => {
   })
 })
 
-describe('a share of long answers and selects (B9)', () => {
+describe('a tenant (B9)', () => {
   const bucket = '2001:db8:0:1::/64'
 
   test('is that of the key on a plan, from any address', () => {
     const paying = regular({ downloads: 4 })
     for (const ip of [IP, '2001:db8:0:1::1']) {
-      expect(tenantOf(paying, ip)).toEqual({ id: 'k1', isTrial: false, downloads: 4 })
+      expect(tenantOf(paying, ip)).toEqual({ id: 'k1', isTrial: false, streamsMax: 4 })
     }
-    expect(tenantOf(regular({}, 'k2'), IP)).toEqual({ id: 'k2', isTrial: false, downloads: null })
+    expect(tenantOf(regular({}, 'k2'), IP)).toEqual({ id: 'k2', isTrial: false, streamsMax: null })
   })
 
   test.each([DEMO, temp(), temp('t2')])('of $kind is a trial, that of the address', caller => {
-    expect(tenantOf(caller, IP)).toEqual({ id: IP, isTrial: true, downloads: 1 })
-    expect(tenantOf({ ...caller, plan: CHANGED }, IP).downloads).toBe(2)
+    expect(tenantOf(caller, IP)).toEqual({ id: IP, isTrial: true, streamsMax: 1 })
+    expect(tenantOf({ ...caller, plan: CHANGED }, IP).streamsMax).toBe(2)
     expect(tenantOf(caller, '2001:db8:0:1:ffff::2')).toEqual({
-      ...{ id: bucket, isTrial: true, downloads: 1 },
+      ...{ id: bucket, isTrial: true, streamsMax: 1 },
     })
   })
 })

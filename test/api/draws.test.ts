@@ -38,7 +38,7 @@ function worldOf(list: List, bytesMax = 2 ** 20) {
   const asked: string[] = []
   const render = createAnswerRenderer(PROVIDER)
   let beforeReply = async (): Promise<void> => {}
-  const reader = { ...readerOf(list), find: (): 'too-large' => 'too-large' }
+  const reader = { ...readerOf(list), find: (): 'must-stream' => 'must-stream' }
   const streamer: AnswerStreamer = {
     async stream(query, nowMs) {
       asked.push('stream')

@@ -326,7 +326,7 @@ const anyUrl = fc
   )
   .map(([start, pieces]) => start + pieces.join('&'))
 const anyHeader = fc.constantFrom(null, null, null, 'Bearer K', 'Bearer pl_Secret-1', 'Basic dTpw')
-const OTHER: Entitlements = { countMax: 50, worksDefault: 90, addressBits: 32, downloads: 1 }
+const OTHER: Entitlements = { countMax: 50, worksDefault: 90, addressBits: 32, streamsMax: 1 }
 const ENTITLEMENTS = [DEMO, TEMP, UNBOUND, OTHER] as const
 
 describe('a reader that remembers', () => {

@@ -44,7 +44,7 @@ function quickReaderOf(list: List, onFind: () => void): ProxyReader {
     ...readerOf(list),
     find(filter, options) {
       onFind()
-      return list.proxies.findQuickly(filter, options) ?? 'too-large'
+      return list.proxies.findQuickly(filter, options) ?? 'must-stream'
     },
   }
 }
@@ -244,15 +244,15 @@ const EMPTY: Answer = { kind: 'answer', records: 0, subnets: [], chunks: [new Ui
 const rendered = (answer: Answer) =>
   ({ kind: 'rendered', answer, oldestSeconds: T0 / 1000 - 300 }) as const
 
-/** A cache whose reader finds everything too large; what it and the streamer were asked. */
+/** A cache whose reader streams everything, and the calls of reader and streamer. */
 function tooLargeCache(list: List, stream: AnswerStreamer['stream']) {
   let finds = 0
   const streamed: boolean[] = []
-  const tooLarge = (): 'too-large' => {
+  const mustStream = (): 'must-stream' => {
     finds += 1
-    return 'too-large'
+    return 'must-stream'
   }
-  const reader = { ...readerOf(list), find: tooLarge }
+  const reader = { ...readerOf(list), find: mustStream }
   const streamer: AnswerStreamer = {
     ...NO_STREAMER,
     stream(query, nowMs, needsTotals, tenant) {
@@ -264,7 +264,7 @@ function tooLargeCache(list: List, stream: AnswerStreamer['stream']) {
   return { ...cache, streamed, finds: () => finds }
 }
 
-describe('an answer that the reader finds too large', () => {
+describe('an answer that must be streamed', () => {
   test('is streamed each time, and tried once as long as the list is unchanged', async () => {
     const list = listOf(OLD_AND_YOUNG)
     const cache = tooLargeCache(list, async () => STREAM)
@@ -324,11 +324,13 @@ describe('an answer that the reader finds too large', () => {
   test('is a mistake where nothing streams', async () => {
     const reader: ProxyReader = {
       ...readerOf(listOf(OLD_AND_YOUNG)),
-      find: () => 'too-large',
+      find: () => 'must-stream',
     }
     const cache = createResponseCache({ reader, streamer: null, provider: PROVIDER, bytesMax: 0 })
     const found = Promise.resolve(cache.find(queryOf(''), T0, false, () => TENANT))
-    expect(await found.catch(String)).toBe('Error: an answer is too large, and nothing streams it')
+    expect(await found.catch(String)).toBe(
+      'Error: an answer must be streamed, and nothing streams it',
+    )
   })
 })
 
@@ -364,10 +366,10 @@ describe('a lookup of an entry', () => {
     expect(entries.counts()).toMatchObject({ hits: 0, misses: 1 })
   })
 
-  test('of what is only known to be too large is a miss: the streamer finds it', () => {
+  test('of an answer that must be streamed is a miss: the streamer finds it', () => {
     const entries = holding(2 ** 20, [])
-    entries.set('a', { content: 'too-large', listVersion: 'v', fromSeconds: 0, toSeconds: 10 })
-    expect(entries.lookUp('a', 'v', 5)).toBe('too-large')
+    entries.set('a', { content: 'must-stream', listVersion: 'v', fromSeconds: 0, toSeconds: 10 })
+    expect(entries.lookUp('a', 'v', 5)).toBe('must-stream')
     expect(entries.counts()).toMatchObject({ hits: 0, misses: 1 })
   })
 })

@@ -48,7 +48,7 @@ test.each([
     },
   }
   const service = await startInProcess(dataDirectory(), {}, ({ proxies }) => ({
-    proxies: { ...proxies, find: () => 'too-large' },
+    proxies: { ...proxies, find: () => 'must-stream' },
     streamer: { ...NO_STREAMER, stream: async () => stream },
   }))
   await service.request(ASK)

@@ -118,11 +118,11 @@ const ofReader =
 const ofKeys =
   (fail: Fail): Exchange =>
   ({ keys }) => ({ keys: { ...keys, find: fail } })
-/** The reader finds everything too large, and a streamer streams so. */
+/** All answers must be streamed, by a streamer that streams like this. */
 const streaming =
   (stream: AnswerStreamer['stream'], more: Partial<AnswerStreamer> = {}): Exchange =>
   ({ proxies }) => ({
-    proxies: { ...proxies, find: () => 'too-large' },
+    proxies: { ...proxies, find: () => 'must-stream' },
     streamer: { ...NO_STREAMER, ...more, stream },
   })
 const ofStreamer = (fail: Fail) => streaming(async () => fail(), { matches: async () => fail() })

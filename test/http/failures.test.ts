@@ -312,7 +312,7 @@ test('“too many long answers” is the same sentence for each request', async 
   const said: string[] = []
   const service = await serviceWith(
     ({ proxies }) => ({
-      proxies: { ...proxies, find: () => 'too-large' },
+      proxies: { ...proxies, find: () => 'must-stream' },
       streamer: { ...NO_STREAMER, stream: () => Promise.reject(busy) },
     }),
     { onRepeated: sentence => void said.push(sentence) },

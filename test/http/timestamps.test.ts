@@ -17,7 +17,7 @@ const SENT_AT = new Date(T0 + WAITED_SECONDS * 1000).toISOString()
 /** A service in which every answer takes so long to find. */
 async function slowService(found: AnswerStreamer['stream']) {
   const service = await startInProcess(dataDirectory(ROWS, LIMITS), {}, ({ proxies }) => ({
-    proxies: { ...proxies, find: () => 'too-large' },
+    proxies: { ...proxies, find: () => 'must-stream' },
     streamer: {
       ...NO_STREAMER,
       async stream(...query) {

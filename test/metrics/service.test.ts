@@ -151,7 +151,7 @@ describe('requests that take their time', () => {
       cancel: async () => {},
     }
     const { request, metrics } = await start(({ proxies }) => ({
-      proxies: { ...proxies, find: () => 'too-large' },
+      proxies: { ...proxies, find: () => 'must-stream' },
       streamer: { ...NO_STREAMER, stream: async () => stream },
     }))
     await request(ASK)

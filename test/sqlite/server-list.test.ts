@@ -118,7 +118,7 @@ const STORES = [
       const list = openServerList(dir, 'the service', () => T0, say)
       const find = () => {
         const found = list.find(NO_FILTER, { nowMs: T0, addressBits: 32 })
-        return found === 'too-large' ? found : found.rows
+        return found === 'must-stream' ? found : found.rows
       }
       return { store: list, read: find, alsoRead: find }
     },

@@ -43,8 +43,8 @@ export const IP = '198.51.100.7'
 /** A request that has not waited for a store yet. */
 export const unwaited = (): Waits => ({ waitedMs: 0 })
 
-/** A key on a plan without a limit on long answers. */
-export const TENANT: Tenant = { id: 'k1', isTrial: false, downloads: null }
+/** A key on a plan without a limit on streams. */
+export const TENANT: Tenant = { id: 'k1', isTrial: false, streamsMax: null }
 
 export type Regular = Extract<Caller, { kind: 'regular' }>
 

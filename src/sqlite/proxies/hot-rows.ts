@@ -81,7 +81,7 @@ export function createHotRows(
     condition: Condition,
     matches: (row: Row) => boolean,
     most: number,
-  ): Row[] | 'too-large' | null {
+  ): Row[] | 'must-stream' | null {
     const branch = branchOf(search.index ?? '', condition)
     const { rows } = branch
     const found: Row[] = []
@@ -92,11 +92,11 @@ export function createHotRows(
       if (found.length === most) return found
     }
     if (branch.isWhole) return found
-    return rows.length === entriesWithin(search.index, branchMax) ? 'too-large' : null
+    return rows.length === entriesWithin(search.index, branchMax) ? 'must-stream' : null
   }
 
   /** Up to `most` matches, not to be changed; `null` if SQL may find them in time. Call it on a snapshot. */
-  return function findHot(search: Search, most: number): Row[] | 'too-large' | null {
+  return function findHot(search: Search, most: number): Row[] | 'must-stream' | null {
     if (search.index === null) return null
     if (listVersion() !== cachedListVersion) forget()
     cachedListVersion = listVersion()
@@ -107,7 +107,7 @@ export function createHotRows(
     const parts: Row[][] = []
     for (const condition of search.branches) {
       const part = findIn(search, condition, matches, mostOfEach)
-      if (part === null || part === 'too-large') return part
+      if (part === null || part === 'must-stream') return part
       parts.push(part)
     }
     const [first = [], ...others] = parts

@@ -161,7 +161,7 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
 
   function findFirst(search: Search, most: number): Row[] | null {
     const hot = findHot(search, most)
-    if (hot === 'too-large') return null
+    if (hot === 'must-stream') return null
     if (hot !== null) hotResults.add(hot)
     return hot ?? findBySql(search, most)
   }

@@ -1,5 +1,5 @@
 /**
- * Slots for long answers (contract B9): a semaphore with a limit for each key and one for all of them, first
+ * Slots for streams (contract B9): a semaphore with a limit for each key and one for all of them, first
  * come first served. Each server process has its own.
  */
 import { ApiError, type ErrorCode } from '../../api/errors.ts'

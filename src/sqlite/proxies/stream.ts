@@ -1,5 +1,5 @@
 /**
- * The server's side of the worker that finds and renders answers too large for the main thread. The server
+ * The server's side of the worker that finds and renders streams. The server
  * pulls one chunk at a time, as fast as the client reads, and the worker renders the next one meanwhile: a
  * stream uses the memory of two or three chunks.
  */
@@ -27,7 +27,7 @@ export type ToWorker =
   | { kind: 'cancel'; id: number }
 
 export type FromWorker =
-  /** A whole answer that took long to find. */
+  /** A whole answer: it took long to find, but is small. */
   | ({ kind: 'rendered' } & Rendered)
   /** A stream begins; `totals` if the query needs them. */
   | { kind: 'begun'; totals: Totals | null }
@@ -120,7 +120,7 @@ export function createStreamer(
       isStillAllowed: () => boolean,
     ): Promise<void> {
       const reply = isOver ? null : await (next ?? request())
-      if (isOver || reply === null) throw new Error('the long answer was ended')
+      if (isOver || reply === null) throw new Error('the stream was ended')
       if (reply.kind === 'chunk') {
         if (!isStillAllowed()) throw new Error('this answer must not go on')
         next = request() // rendered while this one is sent
@@ -159,7 +159,7 @@ export function createStreamer(
   return {
     async stream(query, nowMs, needsTotals, tenant) {
       const waitedMs = stopwatch()
-      const release = await slots.acquire(slotKey(tenant), tenant.downloads)
+      const release = await slots.acquire(slotKey(tenant), tenant.streamsMax)
       lastId += 1
       const id = lastId
       try {

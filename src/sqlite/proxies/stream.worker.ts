@@ -1,5 +1,5 @@
 /**
- * The worker that finds and renders answers too large for the main thread, one message after the other. Each
+ * The worker that finds and renders streams, one message after the other. Each
  * stream reads through a connection of its own: one snapshot of the list from first row to last.
  */
 import { renderAnswer, type Totals } from '../../api/answer.ts'

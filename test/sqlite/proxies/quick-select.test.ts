@@ -214,7 +214,7 @@ function inMemory(list: List, branchMax = 60_000) {
   const find = createHotRows({ all: counted }, () => version, dataVersionOf(list.db), branchMax)
   const whole = (filter: Partial<Filter>) => ({ ...NO_FILTER, ageMaxSeconds: 86_400, ...filter })
   return {
-    find(filter: Partial<Filter>, most: number): number[] | 'too-large' | null {
+    find(filter: Partial<Filter>, most: number): number[] | 'must-stream' | null {
       const found = find(compileFilter(whole(filter), AT_T0, cities), most)
       return typeof found === 'object' && found !== null ? found.map(([id]) => id) : found
     },
@@ -274,14 +274,14 @@ describe('rows in memory', () => {
       expect(world.find(two, 20)).toEqual(world.full(two, 20))
     }
     const short = inMemory(list, 1500)
-    expect(short.find({ sort: 'ping' }, 1)).toBe('too-large')
+    expect(short.find({ sort: 'ping' }, 1)).toBe('must-stream')
     expect(short.find({ sort: 'ping', ageMaxSeconds: 140 }, 5)).toHaveLength(5)
   })
 
   test('are no more than may be read of a branch', () => {
     const world = inMemory(list, 1500)
     expect(world.find(SOCKS5, 15)).toEqual(world.full(SOCKS5, 15))
-    expect(world.find(SOCKS5, 16)).toBe('too-large')
+    expect(world.find(SOCKS5, 16)).toBe('must-stream')
     expect(world.find({ ...SOCKS5, ageMaxSeconds: 140 }, 16)).toHaveLength(14)
     expect(world.read()).toBe(1500)
   })

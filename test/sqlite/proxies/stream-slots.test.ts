@@ -1,4 +1,4 @@
-/** Slots for long answers (contract B9), on timers fired by hand. */
+/** Slots for streams (contract B9), on timers fired by hand. */
 import { describe, expect, test } from 'bun:test'
 import { ApiError } from '../../../src/api/errors.ts'
 import { createStreamSlots, type Release } from '../../../src/sqlite/proxies/stream-slots.ts'

@@ -27,7 +27,7 @@ import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 const PROVIDER = 'the service'
 const AT_T0 = { nowMs: T0, addressBits: 32 } as const
 const ENTITLEMENTS = {
-  ...({ countMax: null, worksDefault: null, addressBits: 32, downloads: null } as const),
+  ...({ countMax: null, worksDefault: null, addressBits: 32, streamsMax: null } as const),
 }
 
 const QUERY = createQueryReader(PROVIDER)('get=json', 'k', ENTITLEMENTS)
@@ -178,12 +178,12 @@ describe('what a draw is made from', () => {
 })
 
 describe('slots', () => {
-  const key = (id: string): Tenant => ({ id, isTrial: false, downloads: 4 })
+  const key = (id: string): Tenant => ({ id, isTrial: false, streamsMax: 4 })
 
   test('an answer waits until another one of its key has ended', async () => {
     using streamer = streamerOf()
     const order: string[] = []
-    const ask = () => streamOf(streamer.ask(QUERY, { ...key('a'), downloads: 1 }))
+    const ask = () => streamOf(streamer.ask(QUERY, { ...key('a'), streamsMax: 1 }))
     const [first, second] = [ask(), ask()]
     void second.then(() => order.push('the second begins'))
     const stream = await first
