@@ -139,7 +139,7 @@ function answersOf({ provider, lang }: DocumentOptions) {
 
 const OF_ANY_PATH = ['METHOD_NOT_ALLOWED', 'INTERNAL_ERROR', 'DB_EXECUTE_FAILED'] as const
 const OF_KEY = ['KEY_MISSING', 'INVALID_PARAMETER', 'INVALID_KEY', 'TEMP_KEY_INVALID'] as const
-/** All errors but that of an unknown path. */
+/** All codes except NOT_FOUND, which other paths have. */
 const OF_LIST = (Object.keys(ERRORS) as ErrorCode[]).filter(code => code !== 'NOT_FOUND') // its own names
 
 const LIST_TEXT = {
