@@ -90,7 +90,7 @@ const DOWNLOAD = allFields(true)
 export const bodyHeaders = ({ kind, isDownload }: Output, coding: Coding): Headers =>
   (isDownload ? DOWNLOAD : INLINE)[kind][coding]
 
-/** The values of `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). */
+/** The values of `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11). */
 export function rateLimitOf(limits: readonly LimitStatus[]): { policy: string; limit: string } {
   let policy = ''
   let limit = ''

@@ -84,7 +84,7 @@ const HEADERS = {
   'X-Request-Id':
     'The id of the request, for the operator of the service. | Называет запрос для оператора сервиса.',
   'RateLimit-Policy':
-    'The rate limits of the key: `q` requests in `w` seconds (draft-ietf-httpapi-ratelimit-headers-10). | Пределы запросов ключа: `q` запросов за `w` секунд (draft-ietf-httpapi-ratelimit-headers-10).',
+    'The rate limits of the key: `q` requests in `w` seconds (draft-ietf-httpapi-ratelimit-headers-11). | Пределы запросов ключа: `q` запросов за `w` секунд (draft-ietf-httpapi-ratelimit-headers-11).',
   RateLimit:
     'What is left of them: `r` requests, and `t` seconds until there are more. | Что от них осталось: `r` запросов; больше станет через `t` секунд.',
   'Retry-After':
