@@ -58,7 +58,9 @@ export async function listen(
       reusePort: takesOver && where.kind === 'tcp',
       fetch(request) {
         const answer = service.fetch(request)
-        if (endsConnections() || hasEndlessBody(request)) return ending(answer)
+        if (endsConnections() || asksToClose(request) || hasEndlessBody(request)) {
+          return ending(answer)
+        }
         return laterTurn().then(() => answer)
       },
     })
@@ -103,6 +105,10 @@ const hasEndlessBody = ({ headers, method }: Request): boolean =>
   headers.get('transfer-encoding') !== null ||
   // Bun refuses long bodies of other methods.
   (METHODS.includes(method) && Number(headers.get('content-length')) > REQUEST_BODY_MAX_BYTES)
+
+/** Bun closes the connection, but does not say so. Clients would send another request on it (RFC 9112, 9.6). */
+const asksToClose = ({ headers }: Request): boolean =>
+  /\bclose\b/i.test(headers.get('connection') ?? '')
 
 /**
  * Every response waits for the next turn. Bun then closes a connection that pipelines, so it cannot block the others.

@@ -345,6 +345,16 @@ describe('requests no well-behaved client sends', () => {
     5000, // an idle connection is closed after 24 seconds
   )
 
+  test.each(['close', 'Keep-Alive, Close'])(
+    'says that it closes, to Connection: %s',
+    async value => {
+      const answer = await exchange(
+        `GET ${ASK} HTTP/1.1\r\nHost: a\r\nConnection: ${value}\r\n\r\n`,
+      )
+      expect(answer).toMatch(/^HTTP\/1\.1 200 .*\r\nconnection: close\r\n/is)
+    },
+  )
+
   test.each([ASK, `${ASK}x`, '/api', '/key', '/stats', '/healthz', '/docs', '/nowhere', '/'])(
     'who asks for %s a thousand times before the first answer gets one at most, and others do not wait',
     async path => {
