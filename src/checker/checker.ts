@@ -11,6 +11,7 @@ import { formatCount } from '../lib/plural.ts'
 import { SECOND_MS, utcDay } from '../lib/time.ts'
 import type { Address, IncomingProxy } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'
+import { isRareDue } from './candidate.ts'
 import { createConfirmation } from './judge-client.ts'
 import type {
   Candidate,
@@ -26,7 +27,6 @@ import type {
 } from './ports.ts'
 import { createQueue } from './queue.ts'
 import { BATCH_MAX, createResults, type FinishedCheck, PING_LAG_MS_MAX } from './results.ts'
-import { isRareDue } from './schedule.ts'
 
 /** How often checks start. A late timer also shows that the program lags. */
 const SLICE_MS = 25

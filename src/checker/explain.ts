@@ -3,8 +3,8 @@ import { several, spanOf } from '../lib/plural.ts'
 import { formatInstant, SECOND_MS } from '../lib/time.ts'
 import { addressText, SERVICES } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'
+import { percentOf } from './candidate.ts'
 import { type Attempt, type Candidate, type Measured, type Past, REASONS } from './ports.ts'
-import { percentOf } from './schedule.ts'
 
 const span = (ms: number): string => spanOf(Math.max(0, Math.round(ms / SECOND_MS)))
 

@@ -8,6 +8,7 @@ import { nextTurn } from '../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Address } from '../proxies/proxy.ts'
 import { idOf, ipBits, subnetOf } from '../proxies/row.ts'
+import { LIVING_MS, listedCandidate, newCandidate } from './candidate.ts'
 import {
   type Batch,
   type Candidate,
@@ -17,7 +18,6 @@ import {
   QUEUES,
   type Queue,
 } from './ports.ts'
-import { LIVING_MS, listedCandidate, newCandidate } from './schedule.ts'
 
 // -----------------------------------------------------------------------------------------------
 // The order

@@ -5,6 +5,7 @@
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import { type IncomingProxy, SERVICES } from '../proxies/proxy.ts'
 import { idOf, toAddress } from '../proxies/row.ts'
+import { afterFailure, afterSuccess, FRESH_MS, percentOf, shouldForget } from './candidate.ts'
 import type {
   Batch,
   Candidate,
@@ -19,7 +20,6 @@ import type {
   Reason,
 } from './ports.ts'
 import { neededRate } from './queue.ts'
-import { afterFailure, afterSuccess, FRESH_MS, percentOf, shouldForget } from './schedule.ts'
 
 /** A check that has ended. Instants are of the schedule's clock. */
 export type FinishedCheck = {

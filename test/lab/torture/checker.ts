@@ -3,9 +3,9 @@
  * memory of a process must not notice much.
  */
 
+import { afterFailure, newCandidate } from '../../../src/checker/candidate.ts'
 import type { Candidate } from '../../../src/checker/ports.ts'
 import { createSlots } from '../../../src/checker/queue.ts'
-import { afterFailure, newCandidate } from '../../../src/checker/schedule.ts'
 import { SECOND_MS } from '../../../src/lib/time.ts'
 import { openCandidates } from '../../../src/sqlite/candidates.ts'
 import { simulate } from '../../support/checker-simulation.ts'

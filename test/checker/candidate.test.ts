@@ -1,7 +1,5 @@
 /** Tests of the schedule and the order of checks: contract H3 and H4, sentence by sentence. */
 import { describe, expect, test } from 'bun:test'
-import type { Attempt, Candidate, Measured, Queue } from '../../src/checker/ports.ts'
-import { createOrder, neededRate } from '../../src/checker/queue.ts'
 import {
   afterFailure,
   afterSuccess,
@@ -11,7 +9,9 @@ import {
   percentOf,
   shouldForget,
   worksAfter,
-} from '../../src/checker/schedule.ts'
+} from '../../src/checker/candidate.ts'
+import type { Attempt, Candidate, Measured, Queue } from '../../src/checker/ports.ts'
+import { createOrder, neededRate } from '../../src/checker/queue.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { createSpells } from '../support/checker.ts'
 import { T0 } from '../support/fixtures.ts'
