@@ -3,6 +3,7 @@
  * arguments, of the schedule's clock.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { RECENT_MS } from '../proxies/freshness.ts'
 import { idOf } from '../proxies/row.ts'
 import type {
   Attempt,
@@ -41,15 +42,16 @@ const RARE_MS = 6 * HOUR_MS
 export const isRareDue = (measuredMs: number | null, nowMs: number): boolean =>
   measuredMs === null || nowMs - measuredMs >= RARE_MS
 
-/** A query without `time` finds a proxy for this long after a success. */
-export const FRESH_MS = 10 * MINUTE_MS
+const FAILURES_MAX = 20
+/** How long an address is remembered that never worked, and one that did: its row is too old by then. */
+const RAW_MS_MAX = 14 * DAY_MS
+const DOWN_MS_MAX = 7 * DAY_MS
 
-const FORGOTTEN_FAILURES = 20
-const FORGOTTEN_MS = 14 * DAY_MS
-
-/** Whether to forget an address that is not in the list. */
+/** Whether to forget an address after a failure. */
 export const shouldForget = ({ streak, okAtMs, addedMs }: Candidate, nowMs: number): boolean =>
-  streak >= FORGOTTEN_FAILURES || nowMs - (okAtMs ?? addedMs) >= FORGOTTEN_MS
+  okAtMs === null
+    ? streak >= FAILURES_MAX || nowMs - addedMs >= RAW_MS_MAX
+    : streak >= FAILURES_MAX && nowMs - okAtMs >= DOWN_MS_MAX
 
 // -----------------------------------------------------------------------------------------------
 // The percentage of checks that succeed
@@ -152,7 +154,7 @@ export function afterFailure(
   random: number,
 ): Candidate {
   const streak = candidate.streak + 1
-  const queue = candidate.okAtMs === null && candidate.queue === 'raw' ? 'raw' : 'down'
+  const queue = candidate.okAtMs === null ? 'raw' : 'down'
   return {
     ...candidate,
     ...timesAfter(queue, streak, nowMs, random),
@@ -181,7 +183,7 @@ export const newCandidate = ({ works, checkedMs, ...known }: New, nowMs: number)
 /** A candidate for a row of the list: living if its check is recent, else down. */
 export function listedCandidate(row: ListedRow, nowMs: number): Candidate {
   const okAtMs = Math.min(row.checkedAt * SECOND_MS, nowMs)
-  const queue = nowMs - okAtMs <= FRESH_MS ? 'living' : 'down'
+  const queue = nowMs - okAtMs <= RECENT_MS ? 'living' : 'down'
   const nextAtMs = queue === 'living' ? Math.max(nowMs, okAtMs + LIVING_MS) : nowMs
   const { type: hint, works } = row
   return newCandidate(

@@ -26,7 +26,13 @@ import type {
   SelfCheck,
 } from './ports.ts'
 import { createQueue } from './queue.ts'
-import { BATCH_MAX, createResults, type FinishedCheck, PING_LAG_MS_MAX } from './results.ts'
+import {
+  BATCH_MAX,
+  candidateAfter,
+  createResults,
+  type FinishedCheck,
+  PING_LAG_MS_MAX,
+} from './results.ts'
 
 /** How often checks start. A late timer also shows that the program lags. */
 const SLICE_MS = 25
@@ -37,8 +43,6 @@ const SELF_CHECK_SOON_MS = 5 * SECOND_MS
 const RESULTS_MAX = 5_000
 /** What measuring a speed costs: 64 KiB, then 256 KiB. */
 const SPEED_BYTES = 320 * 1024
-/** How long the last results may wait for the list. */
-const END_MS_MAX = 2 * SECOND_MS
 
 export type CheckerOptions = {
   store: CandidateStore
@@ -84,7 +88,7 @@ export function createChecker(options: CheckerOptions) {
 
   const ledger: Ledger = store.ledger() ?? { day: 0, speedBytes: 0 }
   const queue = createQueue({ store, list, now, perSecond, inFlightMax, once, accepts })
-  const results = createResults({ store, list, placing, random, perSecond })
+  const results = createResults({ store, list, onWait, placing, random, perSecond })
   const confirmation = createConfirmation<FinishedCheck>()
 
   const stopping = new AbortController()
@@ -182,7 +186,7 @@ export function createChecker(options: CheckerOptions) {
     const finished = Object.assign(check, { endedMs: now(), at: clock(), result })
     if (result.kind === 'alive') return results.add(finished)
     confirmation.add(finished)
-    results.postponeUnconfirmed(finished)
+    queue.repeatAt(id, candidateAfter(finished, 0).nextAtMs)
   }
 
   // -----------------------------------------------------------------------------------------------
@@ -212,10 +216,10 @@ export function createChecker(options: CheckerOptions) {
 
   function askJudgeWhenDue(nowMs: number): void {
     const waiting = confirmation.waiting()
-    const isIdle = running.size === 0 && waiting > 0 && queue.isEmpty(nowMs)
-    const isSoon = isIdle || confirmation.problem() !== null || waiting >= 2 * BATCH_MAX
+    const isLast = once && running.size === 0 && waiting > 0 && queue.isEmpty()
+    const isSoon = confirmation.problem() !== null || waiting >= 2 * BATCH_MAX
     const waitMs = isSoon ? SELF_CHECK_SOON_MS : SELF_CHECK_MS
-    if (!isAsking && ((once && isIdle) || nowMs - askedMs >= waitMs)) void askJudge().catch(end)
+    if (!isAsking && (isLast || nowMs - askedMs >= waitMs)) void askJudge().catch(end)
   }
 
   // -----------------------------------------------------------------------------------------------
@@ -223,7 +227,7 @@ export function createChecker(options: CheckerOptions) {
 
   /** The write in progress: there is one at a time. */
   let writing: Promise<void> | null = null
-  function write(signal: AbortSignal): Promise<void> {
+  function write(signal?: AbortSignal): Promise<void> {
     writing ??= results
       .write(queue.postponed(), { ...ledger }, signal)
       .then(batch => void (batch && queue.saved(batch)))
@@ -258,14 +262,14 @@ export function createChecker(options: CheckerOptions) {
     void attempt(() => write(stopping.signal))
     void attempt(() => queue.refill(nowMs))
     void attempt(publish)
-    if (once && isOver(nowMs)) end()
+    if (once && isOver()) end()
   }
 
   /** Whether each address that is due was checked. */
-  const isOver = (nowMs: number): boolean =>
+  const isOver = (): boolean =>
     queue.isListRead() &&
     running.size + results.waiting() + confirmation.waiting() === 0 &&
-    queue.isEmpty(nowMs)
+    queue.isEmpty()
 
   // -----------------------------------------------------------------------------------------------
   // From start to end
@@ -297,19 +301,21 @@ export function createChecker(options: CheckerOptions) {
     cancel = later(runSlices, sliceMs)
   }
 
-  /** Writes the last results, unless the list stays locked. */
+  function onWait(): void {
+    if (stopping.signal.aborted) log.say('writing the last results once the import has ended')
+  }
+
+  /** Writes the last results. An import may have locked the list: this waits for its end. */
   async function writeLast(): Promise<void> {
-    const givingUp = new AbortController()
-    const cancelTimer = later(() => givingUp.abort(), END_MS_MAX)
     try {
       await writing?.catch(() => {})
-      await write(givingUp.signal)
+      do await write()
+      while (results.waiting() > 0)
       await publish()
     } catch (error) {
-      const why = givingUp.signal.aborted ? 'the list is locked' : messageOf(error)
-      log.say(`the last results are not written; those checks will be repeated: ${why}`)
-    } finally {
-      cancelTimer()
+      log.say(
+        `the last results are not written; those checks will be repeated: ${messageOf(error)}`,
+      )
     }
   }
 

@@ -130,8 +130,8 @@ export type Ledger = {
   speedBytes: number
 }
 
-/** An address that is due at `untilMs` and not before; with `asItIs`, it stays due later if it is. */
-export type Postponed = { id: number; untilMs: number; asItIs: boolean }
+/** An address that is not due before `untilMs`. */
+export type Postponed = { id: number; untilMs: number }
 
 /** The store saves `checked` after `postponed`. */
 export type Batch = {
@@ -146,8 +146,8 @@ export interface CandidateStore {
   /** Adds candidates that are new; returns how many. */
   add(candidates: readonly Candidate[]): number
   find(id: number): Candidate | null
-  /** Addresses of a queue that are due and not excluded, the longest due first. */
-  due(queue: Queue, nowMs: number, count: number, excluded: ReadonlySet<number>): number[]
+  /** Visits due addresses of a queue, the longest due first, until `visit` returns false. */
+  due(queue: Queue, nowMs: number, visit: (id: number) => boolean): void
   /** Addresses that are not due and may be checked early, the next due first. */
   idle(nowMs: number, count: number, excluded: ReadonlySet<number>): number[]
   /** Stores a batch in one transaction. */
@@ -166,19 +166,19 @@ export type ListedRow = Address & {
   type: ProxyType
   checkedAt: number
   works: number | null
-  speed: number | null
-  pingMs: number | null
 }
 
 /** The list, as the checker reads and writes it. Failures are `StoreError`s. */
 export interface CheckerList {
-  begin(mode: 'set'): Pick<ImportTx, 'lock' | 'add' | 'lower' | 'commit' | 'rollback'>
+  /** See `ProxyWriter`. */
+  begin(
+    mode: 'set',
+    onWait?: () => void,
+  ): Pick<ImportTx, 'lock' | 'add' | 'lower' | 'commit' | 'rollback'>
   /** A string that changes when others have changed the list. */
   version(): Awaitable<string>
   /** The first rows after an id, by id; none at the end. */
   page(afterId: number): Awaitable<readonly ListedRow[]>
-  /** The rows of these ids that are there. */
-  find(ids: readonly number[]): Awaitable<readonly ListedRow[]>
 }
 
 /** The status in the server, its metrics and its console. */

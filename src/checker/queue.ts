@@ -1,6 +1,6 @@
 /**
- * What is checked next, and how fast (contract H3, H4). Once a second the queue takes the addresses that are due from
- * the store. Those within the limits get ready; the queue postpones the others, so that they don't block the rest.
+ * What is checked next, and how fast (contract H3, H4). Once a second the queue takes due addresses from the store.
+ * Addresses within the limits get ready; the queue postpones the others, so that they don't block the rest.
  */
 import type { CandidateRow } from '../feeds/candidates.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -11,7 +11,6 @@ import { idOf, ipBits, subnetOf } from '../proxies/row.ts'
 import { LIVING_MS, listedCandidate, newCandidate } from './candidate.ts'
 import {
   type Batch,
-  type Candidate,
   type CandidateStore,
   type CheckerList,
   type Postponed,
@@ -19,39 +18,8 @@ import {
   type Queue,
 } from './ports.ts'
 
-// -----------------------------------------------------------------------------------------------
-// The order
-
 /** Of the checks that the living leave, at least this share goes to addresses that were never seen alive. */
 const RAW_SHARE = 1 / 4
-
-/** An address, and the queue that it is taken from; `idle`: it is not due yet. */
-export type Next = { id: number; source: Queue | 'idle' }
-
-/** Returns a function that finds the next addresses: see `CandidateStore` for its arguments. */
-export function createOrder(store: Pick<CandidateStore, 'due' | 'idle'>) {
-  let rawShare = 0 // a fraction of an address is carried over to the next call
-  return function next(
-    nowMs: number,
-    count: number,
-    excluded: ReadonlySet<number>,
-    withIdle: boolean,
-  ): Next[] {
-    const due = (source: Queue, most: number): Next[] =>
-      store.due(source, nowMs, most, excluded).map(id => ({ id, source }))
-    const living = due('living', count)
-    const rest = count - living.length
-    const raw = due('raw', rest)
-    rawShare += rest * RAW_SHARE
-    const down = due('down', rest - Math.min(Math.floor(rawShare), raw.length))
-    rawShare %= 1
-    const next = [...living, ...down, ...raw.slice(0, rest - down.length)]
-    const left = count - next.length
-    if (!withIdle || left === 0) return next
-    const idle = store.idle(nowMs, left, excluded)
-    return [...next, ...idle.map(id => ({ id, source: 'idle' as const }))]
-  }
-}
 
 /** The rate that keeps the living fresh and leaves a quarter for others; `null` when `rate` is enough. */
 export function neededRate(living: number, rate: number): number | null {
@@ -66,7 +34,6 @@ const PER_ADDRESS_MAX = 2
 const PER_SUBNET_MAX = 8
 /** Checks that start within a second in a /16. */
 const SUBNET_STARTS_MAX = 2
-const SLOT_MS = SECOND_MS / SUBNET_STARTS_MAX
 /** After a pause of the program, it catches up with at most this much of a second at once. */
 const BURST_SHARE = 0.25
 /** The number of /16 networks. */
@@ -80,22 +47,6 @@ function createCounts() {
       const count = (counts.get(key) ?? 0) + by
       if (count === 0) counts.delete(key)
       else counts.set(key, count)
-    },
-  }
-}
-
-const SOURCES = [...QUEUES, 'idle'] as const
-
-/** Gives each address of a /16 its own time. A large network takes hours, and must not be due all at once. */
-export function createSlots() {
-  const free = new Float64Array(SUBNETS * SOURCES.length)
-  return {
-    /** The next free time for an address, `fromMs` or later. */
-    take({ id, source }: Next, fromMs: number): number {
-      const key = subnetOf(id) * SOURCES.length + SOURCES.indexOf(source)
-      const atMs = Math.max(fromMs, free[key] ?? 0)
-      free[key] = atMs + SLOT_MS
-      return atMs
     },
   }
 }
@@ -115,6 +66,7 @@ function createLimits(perSecond: number, inFlightMax: number) {
 
   return {
     isFull,
+    /** Time passes: more checks may start. */
     pass(ms: number): void {
       credit = Math.min(credit + (perSecond * ms) / SECOND_MS, 1 + perSecond * BURST_SHARE)
     },
@@ -142,16 +94,14 @@ function createLimits(perSecond: number, inFlightMax: number) {
 // -----------------------------------------------------------------------------------------------
 // The queue
 
-/** How often in a second, and for how many addresses, the queue looks past those that it must postpone. */
-const LOOKS = 4
-const LOOK_MAX = 2_000
+/** Most addresses that the queue postpones in a second, and most that it keeps until they are saved. */
+const POSTPONED_A_SECOND = 2_000
+const POSTPONED_MAX = 20_000
 /** The pause after a deferred check; it doubles each time, up to a limit. */
 const DEFER_MS = 10 * SECOND_MS
 const DOUBLINGS_MAX = 5
 /** A run with `--once` gives up an address after so many deferred checks. */
 const ONCE_DEFERRALS_MAX = 3
-/** Most postponed addresses in memory. */
-const POSTPONED_MAX = 20_000
 /** How often the list is read again, if it has changed. */
 const READ_MS = MINUTE_MS
 
@@ -167,66 +117,71 @@ type QueueOptions = {
   accepts: (address: Address) => boolean
 }
 
+/** An address, and the queue that it was taken from; `idle`: it is not due yet. */
+type Next = { id: number; source: Queue | 'idle' }
+const SOURCES = [...QUEUES, 'idle'] as const
+
 export function createQueue(options: QueueOptions) {
   const { store, list, now, perSecond, inFlightMax, once, accepts } = options
   const startMs = now()
+  /** The instant at which addresses must be due. */
+  const dueMs = (): number => (once ? startMs : now())
   const limits = createLimits(perSecond, inFlightMax)
-  const order = createOrder(store)
-  const slots = createSlots()
   const room = Math.ceil(perSecond)
-  /** Addresses in memory: ready, in flight, postponed or not saved yet. The store must not return them. */
+  /** Addresses in memory: ready, in flight, postponed or not saved yet. The store may return them again. */
   const busy = new Set<number>()
   let ready: Next[] = []
+  /** Ready addresses by /16. */
+  let readyIn = createCounts()
   /** To be saved; with `--once` they stay here until their time comes. */
-  let postponed: (Next & Postponed)[] = []
+  let postponed: Postponed[] = []
   const deferrals = new Map<number, number>()
+  /** Checks that raw addresses may have before the others. A fraction is carried over to the next second. */
+  let rawShare = 0
+  /** The next free start in each /16, by source: a crowd of raw addresses must not delay the living. */
+  const freeMs = new Float64Array(SUBNETS * SOURCES.length)
 
-  const postpone = (next: Next, untilMs: number): void =>
-    void postponed.push({ ...next, untilMs, asItIs: next.source === 'idle' })
-
-  const find = (nowMs: number, count: number): Next[] =>
-    order(once ? startMs : nowMs, count, busy, !once)
-
-  /** Gets addresses ready while there is room, and postpones those that exceed a limit. */
-  function place(found: readonly Next[], nowMs: number): void {
-    const inSubnet = createCounts()
-    for (const { id } of ready) inSubnet.add(subnetOf(id), 1)
-    for (const next of found) {
-      if (ready.length >= room) return
-      busy.add(next.id)
-      const subnet = subnetOf(next.id)
-      if (inSubnet.of(subnet) < SUBNET_STARTS_MAX && !limits.isFull(next.id)) {
-        ready.push(next)
-        inSubnet.add(subnet, 1)
-      } else postpone(next, slots.take(next, nowMs + SECOND_MS))
-    }
+  /** Postpones an address to a time of its own. A large network takes hours, and must not be due all at once. */
+  function postponeInTurn({ id, source }: Next, nowMs: number): void {
+    const key = subnetOf(id) * SOURCES.length + SOURCES.indexOf(source)
+    const untilMs = Math.max(nowMs + SECOND_MS, freeMs[key] ?? 0)
+    freeMs[key] = untilMs + SECOND_MS / SUBNET_STARTS_MAX
+    postponed.push({ id, untilMs })
   }
 
-  /** Postpones ready addresses that are still held after a second. */
-  function postponeHeld(nowMs: number): void {
-    const held = ready.filter(({ id }) => limits.isHeld(id, nowMs))
-    ready = ready.filter(next => !held.includes(next))
-    for (const next of held) postpone(next, slots.take(next, nowMs + SECOND_MS))
+  /** Gets an address ready, or postpones it if its network has enough checks. */
+  function place(next: Next, nowMs: number): void {
+    busy.add(next.id)
+    const subnet = subnetOf(next.id)
+    const isCrowded = readyIn.of(subnet) >= SUBNET_STARTS_MAX || limits.isFull(next.id)
+    if (isCrowded) return postponeInTurn(next, nowMs)
+    ready.push(next)
+    readyIn.add(subnet, 1)
   }
 
-  /** With `--once`: takes postponed addresses back when their time has come. */
+  /** Places due addresses of a queue until `readyMax` are ready. */
+  function fill(source: Queue, readyMax: number, postponedMax: number): void {
+    const nowMs = now()
+    const isFilled = (): boolean => ready.length >= readyMax || postponed.length >= postponedMax
+    if (isFilled()) return
+    store.due(source, dueMs(), id => {
+      if (!busy.has(id)) place({ id, source }, nowMs)
+      return !isFilled()
+    })
+  }
+
+  function fillIdle(): void {
+    const nowMs = now()
+    const count = room - ready.length
+    if (count <= 0) return
+    for (const id of store.idle(nowMs, count, busy)) place({ id, source: 'idle' }, nowMs)
+  }
+
+  /** With `--once`: places postponed addresses when their time has come. */
   function recall(nowMs: number): void {
     const due = postponed.filter(({ untilMs }) => untilMs <= nowMs).slice(0, room - ready.length)
-    postponed = postponed.filter(next => !due.includes(next))
-    place(due, nowMs)
-  }
-
-  // Candidates come from files, feeds and the list.
-
-  function addCandidates(candidates: readonly Candidate[], nowMs: number): number {
-    return store.add(
-      candidates.map(candidate => {
-        if (candidate.nextAtMs > nowMs) return candidate
-        const next = { id: candidate.id, source: candidate.queue }
-        const nextAtMs = once ? startMs : slots.take(next, nowMs)
-        return { ...candidate, nextAtMs, idleAtMs: nextAtMs }
-      }),
-    )
+    postponed = postponed.filter(each => !due.includes(each))
+    for (const { id } of due) place({ id, source: 'raw' }, nowMs)
   }
 
   let version: string | null = null
@@ -236,13 +191,13 @@ export function createQueue(options: QueueOptions) {
   return {
     /** Adds addresses that were never checked; returns how many are new. */
     add(rows: readonly CandidateRow[]): number {
-      const nowMs = now()
+      const nowMs = dueMs()
       const raw = rows.filter(accepts).map(row => {
         const times = { nextAtMs: nowMs, okAtMs: null, checkedMs: row.checkedAt * SECOND_MS }
         const { type: hint, works } = row
         return newCandidate({ id: idOf(row), hint, queue: 'raw', works, ...times }, nowMs)
       })
-      return addCandidates(raw, nowMs)
+      return store.add(raw)
     },
 
     /** Adds the rows of the list when it has changed; at most once a minute. */
@@ -253,16 +208,10 @@ export function createQueue(options: QueueOptions) {
       try {
         const found = await list.version()
         let rows = found === version ? [] : await list.page(-1)
-        while (rows.length > 0) {
-          const nowMs = now()
-          const candidates = rows.filter(accepts)
-          addCandidates(
-            candidates.map(row => listedCandidate(row, nowMs)),
-            nowMs,
-          )
+        for (let last = rows.at(-1); last !== undefined; last = rows.at(-1)) {
+          store.add(rows.filter(accepts).map(row => listedCandidate(row, dueMs())))
           await nextTurn(signal)
-          const last = rows.at(-1)
-          rows = last === undefined ? [] : await list.page(idOf(last))
+          rows = await list.page(idOf(last))
         }
         version = found
       } finally {
@@ -271,26 +220,24 @@ export function createQueue(options: QueueOptions) {
     },
     isListRead: (): boolean => version !== null,
 
-    /** Time passes: more checks may start. */
     pass: limits.pass,
     start: limits.start,
     end: limits.end,
 
     /** Gets the next addresses ready. Called once a second. */
     refill(nowMs: number): void {
-      postponeHeld(nowMs)
+      const waiting = ready
+      ready = []
+      readyIn = createCounts()
+      for (const next of waiting) place(next, nowMs)
       if (once) recall(nowMs)
-      let count = room - ready.length
-      for (
-        let n = 0;
-        n < LOOKS && ready.length < room && postponed.length < POSTPONED_MAX;
-        n += 1
-      ) {
-        const found = find(nowMs, count)
-        place(found, nowMs)
-        if (found.length < count) return
-        count = Math.min(count * 4, LOOK_MAX)
-      }
+      const postponedMax = Math.min(postponed.length + POSTPONED_A_SECOND, POSTPONED_MAX)
+      fill('living', room, postponedMax)
+      rawShare = (rawShare % 1) + (room - ready.length) * RAW_SHARE
+      fill('raw', ready.length + Math.floor(rawShare), postponedMax)
+      fill('down', room, postponedMax)
+      fill('raw', room, postponedMax)
+      if (!once) fillIdle()
     },
 
     /** Removes and returns the next address that may be checked now. */
@@ -300,28 +247,39 @@ export function createQueue(options: QueueOptions) {
       return at < 0 ? null : (ready.splice(at, 1)[0]?.id ?? null)
     },
 
+    /** Saves when to repeat a check whose failure is not confirmed yet: a killed checker must not do it at once. */
+    repeatAt(id: number, untilMs: number): void {
+      if (!once) postponed.push({ id, untilMs })
+    },
+
     /** Postpones an address whose check said nothing about it. */
     defer(id: number): void {
       const times = deferrals.get(id) ?? 0
       deferrals.set(id, times + 1)
       if (once && times >= ONCE_DEFERRALS_MAX) return
-      const pauseMs = DEFER_MS * 2 ** Math.min(times, DOUBLINGS_MAX)
-      postpone({ id, source: 'raw' }, now() + pauseMs)
+      postponed.push({ id, untilMs: now() + DEFER_MS * 2 ** Math.min(times, DOUBLINGS_MAX) })
     },
 
     /** Postponed addresses that must be saved. */
-    postponed: (): readonly Postponed[] => (once ? [] : postponed),
+    postponed: (): Postponed[] => (once ? [] : postponed.slice()),
 
-    /** A batch is saved: the store may return its addresses again. */
+    /** A batch is saved, so the store knows when its addresses are due. */
     saved(batch: Pick<Batch, 'checked' | 'forgotten' | 'postponed'>): void {
-      for (const { id } of [...batch.checked, ...batch.postponed]) busy.delete(id)
-      for (const { id } of batch.checked) deferrals.delete(id)
-      for (const id of batch.forgotten) busy.delete(id)
+      for (const { id } of batch.postponed) busy.delete(id)
+      for (const id of [...batch.checked.map(candidate => candidate.id), ...batch.forgotten]) {
+        busy.delete(id)
+        deferrals.delete(id)
+      }
       postponed = postponed.slice(batch.postponed.length)
     },
 
     /** Whether no address is due, except those in flight. */
-    isEmpty: (nowMs: number): boolean =>
-      ready.length + (once ? postponed.length : 0) === 0 && find(nowMs, 1).length === 0,
+    isEmpty(): boolean {
+      let isEmpty = ready.length + (once ? postponed.length : 0) === 0
+      for (const queue of QUEUES) {
+        if (isEmpty) store.due(queue, dueMs(), id => (isEmpty = busy.has(id)))
+      }
+      return isEmpty
+    },
   }
 }

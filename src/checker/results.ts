@@ -1,11 +1,12 @@
 /**
- * What becomes of the results of checks (contract H3, H5): first the list, then the memory of the checker, in a batch
- * a second; and the counters for the status. A value that a check did not measure stays.
+ * Writes the results of checks, in a batch a second: first to the list, then to the memory of the checker (contract H3,
+ * H5). Counts checks for the status.
  */
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
+import { RECENT_MS } from '../proxies/freshness.ts'
 import { type IncomingProxy, SERVICES } from '../proxies/proxy.ts'
-import { idOf, toAddress } from '../proxies/row.ts'
-import { afterFailure, afterSuccess, FRESH_MS, percentOf, shouldForget } from './candidate.ts'
+import { toAddress } from '../proxies/row.ts'
+import { afterFailure, afterSuccess, percentOf, shouldForget } from './candidate.ts'
 import type {
   Batch,
   Candidate,
@@ -15,7 +16,7 @@ import type {
   CheckRequest,
   CheckResult,
   Ledger,
-  ListedRow,
+  Measured,
   Postponed,
   Reason,
 } from './ports.ts'
@@ -41,7 +42,8 @@ export const BATCH_MAX = 500
 /** The rate in the status is the average of so many seconds. */
 const RATE_SECONDS = 60
 
-function candidateAfter(
+/** The candidate after a check; `random` is from 0 up to 1. */
+export function candidateAfter(
   { candidate, endedMs, at, lagMs, result }: FinishedCheck,
   random: number,
 ): Candidate {
@@ -51,45 +53,35 @@ function candidateAfter(
   return afterSuccess(candidate, measured, ended, random)
 }
 
-/** The row of a living proxy; `null` when it was never measured. */
-function rowOf(
-  { id, works, measured }: Candidate,
-  at: number,
-  listed?: ListedRow,
-): IncomingProxy | null {
-  if (measured === null) return null
-  const { type, anon, ipOut, pingMs, speed, services = {} } = measured
+/** The row of a living proxy. The list keeps its values where these are unknown. */
+function rowOf({ id, works }: Candidate, measured: Measured, at: number): IncomingProxy {
+  const { type, anon, ipOut, pingMs, speed = null, services = {} } = measured
   const stated = SERVICES.filter(service => services[service] !== undefined)
   return {
     ...toAddress(id),
-    ...{ type, anon, ipOut },
+    ...{ type, anon, ipOut, pingMs, speed },
     checkedAt: toSeconds(at),
-    speed: speed ?? listed?.speed ?? null,
-    pingMs: pingMs ?? listed?.pingMs ?? null,
-    works: percentOf(works) ?? listed?.works ?? null,
+    works: percentOf(works),
     ...{ country: '', city: '', cityEn: '' },
     services: new Set(stated.filter(service => services[service])),
     servicesStated: new Set(stated),
   }
 }
 
-/** Whether a row needs values that the list has already. */
-const isIncomplete = ({ works, measured }: Candidate): boolean =>
-  percentOf(works) === null || measured?.speed === undefined || measured.pingMs === null
-
 type ResultsOptions = {
   store: Pick<CandidateStore, 'save' | 'counts' | 'freshSince' | 'lagMs'>
-  list: Pick<CheckerList, 'begin' | 'find'>
+  list: Pick<CheckerList, 'begin'>
+  /** Called when an import has locked the list. */
+  onWait: () => void
   placing: (proxy: IncomingProxy) => IncomingProxy
   /** From 0 up to 1. */
   random: () => number
   perSecond: number
 }
 
-export function createResults({ store, list, placing, random, perSecond }: ResultsOptions) {
+export function createResults(options: ResultsOptions) {
+  const { store, list, onWait, placing, random, perSecond } = options
   let finished: FinishedCheck[] = []
-  /** Failures that wait for the judge: a checker that is killed must not repeat them at once. */
-  let awaitingConfirmation: Postponed[] = []
   /** Addresses that this run must not check, but an earlier one could. */
   let unwanted: number[] = []
 
@@ -98,24 +90,15 @@ export function createResults({ store, list, placing, random, perSecond }: Resul
   /** Checks started in each of the last seconds, the latest last. */
   const starts = [0]
 
-  /** Writes results to the list in one transaction; returns the candidates to save, and those to forget. */
-  async function writeToList(checks: readonly FinishedCheck[], signal: AbortSignal) {
-    if (checks.length === 0) return { checked: [], forgotten: [] }
-    const after = checks.map(check => ({ ...check, candidate: candidateAfter(check, random()) }))
-    const asked = after.filter(({ candidate, result, endedMs }) =>
-      result.kind === 'alive' ? isIncomplete(candidate) : shouldForget(candidate, endedMs),
-    )
-    const found =
-      asked.length === 0 ? [] : await list.find(asked.map(({ candidate }) => candidate.id))
-    const listed = new Map(found.map(row => [idOf(row), row]))
-
-    const importTx = list.begin('set')
+  /** Writes results to the list in one transaction; `checks` have their candidates as they are afterwards. */
+  async function writeToList(checks: readonly FinishedCheck[], signal?: AbortSignal) {
+    const importTx = list.begin('set', onWait)
     try {
       await importTx.lock(signal)
-      for (const { candidate, result, at } of after) {
+      for (const { candidate, result, at } of checks) {
         const works = percentOf(candidate.works)
-        const row = result.kind === 'alive' && rowOf(candidate, at, listed.get(candidate.id))
-        if (row) importTx.add(placing(row))
+        const measured = result.kind === 'alive' ? candidate.measured : null
+        if (measured !== null) importTx.add(placing(rowOf(candidate, measured, at)))
         else if (works !== null) importTx.lower(toAddress(candidate.id), works)
       }
       await importTx.commit()
@@ -123,18 +106,6 @@ export function createResults({ store, list, placing, random, perSecond }: Resul
       await importTx.rollback()
       throw error
     }
-
-    const forgotten = asked.flatMap(({ candidate: { id }, result }) =>
-      result.kind === 'dead' && !listed.has(id) ? [id] : [],
-    )
-    // A candidate in the list is not forgotten before its row is too old.
-    const checked = after.map(
-      ({ candidate, result }): Candidate =>
-        result.kind === 'dead' && listed.has(candidate.id)
-          ? { ...candidate, queue: 'down' }
-          : candidate,
-    )
-    return { checked: checked.filter(({ id }) => !forgotten.includes(id)), forgotten }
   }
 
   return {
@@ -156,11 +127,6 @@ export function createResults({ store, list, placing, random, perSecond }: Resul
 
     /** Adds results that count. */
     add: (...checks: FinishedCheck[]): void => void finished.push(...checks),
-    /** Saves the next check time now, so that a killed checker does not repeat the check at once. */
-    postponeUnconfirmed(check: FinishedCheck): void {
-      const untilMs = candidateAfter(check, 0).nextAtMs
-      awaitingConfirmation.push({ id: check.candidate.id, untilMs, asItIs: false })
-    },
     forget: (id: number): void => void unwanted.push(id),
     /** How many results are to be written. */
     waiting: (): number => finished.length + unwanted.length,
@@ -172,25 +138,33 @@ export function createResults({ store, list, placing, random, perSecond }: Resul
     async write(
       postponed: readonly Postponed[],
       ledger: Ledger,
-      signal: AbortSignal,
+      signal?: AbortSignal,
     ): Promise<Batch | null> {
-      const checks = finished.slice(0, Math.max(BATCH_MAX, 2 * perSecond))
-      const [later, waiting, refused] = [
-        postponed.slice(),
-        [...awaitingConfirmation],
-        [...unwanted],
+      const checks = finished
+        .slice(0, Math.max(BATCH_MAX, 2 * perSecond))
+        .map(check => ({ ...check, candidate: candidateAfter(check, random()) }))
+      const refused = [...unwanted]
+      if (checks.length + postponed.length + refused.length === 0) return null
+      if (checks.length > 0) await writeToList(checks, signal)
+      const isForgotten = ({ candidate, endedMs, result }: FinishedCheck): boolean =>
+        result.kind === 'dead' && shouldForget(candidate, endedMs)
+      const [kept, forgotten] = [
+        checks.filter(check => !isForgotten(check)),
+        checks.filter(isForgotten),
       ]
-      if (checks.length + later.length + waiting.length + refused.length === 0) return null
-      const { checked, forgotten } = await writeToList(checks, signal)
-      const batch = { checked, forgotten: [...forgotten, ...refused], ledger }
-      store.save({ ...batch, postponed: [...waiting, ...later] })
+      const batch = {
+        checked: kept.map(({ candidate }) => candidate),
+        forgotten: [...forgotten.map(({ candidate }) => candidate.id), ...refused],
+        postponed,
+        ledger,
+      }
+      store.save(batch)
       finished = finished.slice(checks.length)
-      awaitingConfirmation = awaitingConfirmation.slice(waiting.length)
       unwanted = unwanted.slice(refused.length)
       for (const { result } of checks) {
         if (result.kind === 'dead') failures[result.reason] = (failures[result.reason] ?? 0) + 1
       }
-      return { ...batch, postponed: later }
+      return batch
     },
 
     status(
@@ -206,7 +180,7 @@ export function createResults({ store, list, placing, random, perSecond }: Resul
         ...total,
         failures: { ...failures },
         rate: whole.length === 0 ? 0 : Math.round((100 * sum) / whole.length) / 100,
-        coverage: queues.living === 0 ? null : store.freshSince(nowMs - FRESH_MS) / queues.living,
+        coverage: queues.living === 0 ? null : store.freshSince(nowMs - RECENT_MS) / queues.living,
         lagSeconds: Math.round(store.lagMs(nowMs) / SECOND_MS),
         neededRate: neededRate(queues.living, perSecond),
       }

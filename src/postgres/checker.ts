@@ -3,9 +3,8 @@ import type { CheckerStatus, CheckerStatusStore, ListedRow } from '../checker/po
 import type { Clock } from '../lib/clock.ts'
 import { StoreError } from '../lib/errors.ts'
 import { LISTED_COLUMNS, type ListedNumbers, toListed } from '../proxies/row.ts'
-import { arrayLiteral } from './arrays.ts'
 import { readState } from './change-numbers.ts'
-import type { Connection, Value } from './connection.ts'
+import type { Connection } from './connection.ts'
 import { createListStore } from './list.ts'
 
 /** The status of the checker of a database, which is one for all machines. */
@@ -25,8 +24,8 @@ export const createStatusStore = ({ query }: Pick<Connection, 'query'>) =>
   }) satisfies CheckerStatusStore
 
 const PAGE_ROWS = 2_000
-const SELECT = `select ${LISTED_COLUMNS.map(column => `${column}::float8 as ${column}`).join(', ')}
-  from proxylist.proxies`
+const PAGE = `select ${LISTED_COLUMNS.map(column => `${column}::float8 as ${column}`).join(', ')}
+  from proxylist.proxies where id > $1::float8::bigint order by id limit ${PAGE_ROWS}`
 
 type CheckerListOptions = {
   /** For what is quick. */
@@ -49,8 +48,6 @@ export function createCheckerList({ quick, patient, clock, isOnly }: CheckerList
       `another checker may be at work on ${quick.shown}: this one writes again once it has the lock`,
     )
   }
-  const read = async (where: string, ...values: Value[]): Promise<ListedRow[]> =>
-    (await quick.query<ListedNumbers>(`${SELECT} where ${where}`, values)).map(toListed)
   return {
     begin(mode: 'set', onWait?: () => void) {
       requireOnly()
@@ -67,8 +64,7 @@ export function createCheckerList({ quick, patient, clock, isOnly }: CheckerList
     },
     /** Changes when others have changed the list. */
     version: async () => String((await readState(quick.query)).version - own),
-    page: (afterId: number) =>
-      read('id > $1::float8::bigint order by id limit $2', afterId, PAGE_ROWS),
-    find: (ids: readonly number[]) => read('id = any($1::bigint[])', arrayLiteral(ids)),
+    page: async (afterId: number): Promise<ListedRow[]> =>
+      (await quick.query<ListedNumbers>(PAGE, [afterId])).map(toListed),
   }
 }

@@ -158,25 +158,24 @@ export function toProxy(row: Row, cityNames: CityNames): Proxy {
 }
 
 /** The columns that the checker reads. */
-export const LISTED_COLUMNS = ['id', 'checked_at', 'ping_ms', 'type', 'works', 'speed'] as const
+export const LISTED_COLUMNS = ['id', 'checked_at', 'type', 'works'] as const
 export type ListedNumbers = Pick<RowNumbers, (typeof LISTED_COLUMNS)[number]>
 
 /** The values that the checker reads; `null` is unknown. */
-export const toListed = ({ id, checked_at, ping_ms, type, works, speed }: ListedNumbers) => ({
+export const toListed = ({ id, checked_at, type, works }: ListedNumbers) => ({
   ...toAddress(id),
   type: TYPES[type] ?? 'http', // it is in the list
   checkedAt: checked_at,
-  pingMs: ping_ms === UNKNOWN_PING ? null : ping_ms,
   works: works === UNKNOWN ? null : works,
-  speed: speed === UNKNOWN ? null : speed,
 })
 
 /** A column, and the SQL expression for its value after an update. */
 export type Merged = readonly [column: string, merged: string]
 
 /**
- * The merge of all columns but id and check (contract D2): unknown values change nothing, except in measurements.
- * `incoming` and `stored` are the SQL prefixes of the new and the stored row. `city` replaces the usual merge of cities.
+ * The merge of all columns but id and check (contract D2): an unknown value changes nothing. A checker always measures
+ * type, anon and ip_out, so `isMeasured` replaces them. `incoming` and `stored` are the SQL prefixes of the new and the
+ * stored row. `city` replaces the usual merge of cities.
  */
 export function mergedColumns(
   isMeasured: boolean,
@@ -194,11 +193,11 @@ export function mergedColumns(
   const isBetter = `${incoming}checked_at = ${stored}checked_at and ${stored}type > ${incoming}type`
   const bestType = `case when ${isBetter} then ${stored}type else ${incoming}type end`
   return [
-    measured('ping_ms', UNKNOWN_PING),
+    known('ping_ms', UNKNOWN_PING),
     isMeasured ? taken('type') : ['type', bestType],
     measured('anon', 0),
-    measured('works', UNKNOWN),
-    measured('speed', UNKNOWN),
+    known('works', UNKNOWN),
+    known('speed', UNKNOWN),
     ['services', services],
     known('country', 0),
     city === undefined ? known('city', 0) : ['city', city],

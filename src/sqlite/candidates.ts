@@ -110,9 +110,8 @@ function createCandidateStore(db: Database) {
     'select queue from candidates where id = ?',
   )
   const forget = db.prepare<never, [number]>('delete from candidates where id = ?')
-  const postpone = db.prepare<never, [number, number, boolean]>(
-    `update candidates set next_at = case when ?3 then max(next_at, ?2) else ?2 end, idle_at = ?2
-     where id = ?1`,
+  const postpone = db.prepare<never, [number, number]>(
+    'update candidates set next_at = max(next_at, ?2), idle_at = ?2 where id = ?1',
   )
   const due = db.prepare<{ id: number }, [number, number]>(
     'select id from candidates where queue = ? and next_at <= ? order by next_at',
@@ -175,14 +174,8 @@ function createCandidateStore(db: Database) {
 
     find: finder(db),
 
-    due(queue: Queue, nowMs, count, excluded): number[] {
-      const ids: number[] = []
-      if (count <= 0) return ids
-      for (const { id } of due.iterate(QUEUES.indexOf(queue), nowMs)) {
-        if (excluded.has(id)) continue
-        if (ids.push(id) === count) break
-      }
-      return ids
+    due(queue: Queue, nowMs: number, visit: (id: number) => boolean): void {
+      for (const { id } of due.iterate(QUEUES.indexOf(queue), nowMs)) if (!visit(id)) return
     },
 
     idle: (nowMs, count, excluded): number[] =>
@@ -194,7 +187,7 @@ function createCandidateStore(db: Database) {
 
     save({ checked, forgotten, postponed, ledger: stored }): void {
       change(count => {
-        for (const { id, untilMs, asItIs } of postponed) postpone.run(id, untilMs, asItIs)
+        for (const { id, untilMs } of postponed) postpone.run(id, untilMs)
         for (const candidate of checked) {
           const row = toRow(candidate)
           count(queueOf.get(candidate.id)?.queue, -1)

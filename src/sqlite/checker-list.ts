@@ -22,10 +22,9 @@ export function openCheckerList(dir: string | null, clock: Clock) {
   const list = openList(dir, { clock, isServer: true })
   const dataVersion = dataVersionOf(list.db)
   const columns = LISTED_COLUMNS.join(', ')
-  const rowsWhere = <A extends [number | string]>(which: string) =>
-    list.db.prepare<ListedNumbers, A>(`select ${columns} from proxies where ${which}`)
-  const after = rowsWhere<[number]>(`id > ? order by id limit ${PAGE_ROWS}`)
-  const some = rowsWhere<[string]>('id in (select value from json_each(?))')
+  const after = list.db.prepare<ListedNumbers, [number]>(
+    `select ${columns} from proxies where id > ? order by id limit ${PAGE_ROWS}`,
+  )
 
   function requireNotReplaced(): void {
     if (dir === null || !hasMoved(list.db)) return
@@ -56,7 +55,6 @@ export function openCheckerList(dir: string | null, clock: Clock) {
       /** Changes when other processes have changed the list. */
       version: () => thenRequireCurrent(String(dataVersion())),
       page: (afterId: number) => after.all(afterId).map(toListed),
-      find: (ids: readonly number[]) => some.all(JSON.stringify(ids)).map(toListed),
     }),
     ...{ pages: list.pages, endpointPages: list.endpointPages, cityNames: list.cityNames },
     close: list.close,

@@ -1,4 +1,4 @@
-/** Tests of the schedule and the order of checks: contract H3 and H4, sentence by sentence. */
+/** Tests of pauses, works and memory of an address (contract H3, H4). */
 import { describe, expect, test } from 'bun:test'
 import {
   afterFailure,
@@ -10,8 +10,7 @@ import {
   shouldForget,
   worksAfter,
 } from '../../src/checker/candidate.ts'
-import type { Attempt, Candidate, Measured, Queue } from '../../src/checker/ports.ts'
-import { createOrder, neededRate } from '../../src/checker/queue.ts'
+import type { Attempt, Candidate, Measured } from '../../src/checker/ports.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { createSpells } from '../support/checker.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -75,22 +74,22 @@ describe('the next check', () => {
     }
   })
 
-  test('an address is forgotten after 14 days or 20 failures', () => {
+  test('an address is forgotten after 14 days or 20 failures, one that worked a week later', () => {
     const [alive, raw] = [succeed(candidate()), candidate()]
     const cases: [Candidate, number, boolean][] = [
       [{ ...raw, streak: 19 }, T0, false],
       [{ ...raw, streak: 20 }, T0, true],
       [raw, T0 + 14 * DAY_MS - 1, false],
       [raw, T0 + 14 * DAY_MS, true],
-      [{ ...alive, streak: 20 }, T0, true],
-      [{ ...alive, addedMs: T0 - 100 * DAY_MS }, T0 + 14 * DAY_MS - 1, false],
-      [alive, T0 + 14 * DAY_MS, true],
+      [{ ...alive, streak: 20 }, T0 + 7 * DAY_MS - 1, false],
+      [{ ...alive, streak: 19 }, T0 + 7 * DAY_MS, false],
+      [{ ...alive, streak: 20 }, T0 + 7 * DAY_MS, true],
     ]
     for (const [it, nowMs, is] of cases) expect(shouldForget(it, nowMs)).toBe(is)
   })
 
   test('a row of the list is living when it was checked within ten minutes, else down', () => {
-    const row = { ip: '1.2.3.4', port: 80, type: 'http', speed: null, pingMs: null } as const
+    const row = { ip: '1.2.3.4', port: 80, type: 'http' } as const
     const at = (ageMs: number, works: number | null = null) =>
       listedCandidate({ ...row, checkedAt: (T0 - ageMs) / SECOND_MS, works }, T0)
     expect(at(MINUTE_MS)).toMatchObject({ queue: 'living', nextAtMs: T0 + 180_000, hint: 'http' })
@@ -110,47 +109,6 @@ describe('the next check', () => {
       [T0 - 6 * HOUR_MS, true],
     ] as const
     for (const [measuredMs, is] of cases) expect(isRareDue(measuredMs, T0)).toBe(is)
-  })
-
-  test('the needed rate leaves a quarter for others', () => {
-    expect(neededRate(240, 1)).toBeNull()
-    expect(neededRate(241, 1)).toBe(2)
-    expect(neededRate(24_000, 50)).toBe(134)
-  })
-})
-
-describe('the order: first the living; of the rest at least a quarter are raw', () => {
-  /** The first letters of the sources of the next addresses. */
-  function linesOf(
-    due: { readonly [Q in Queue]: number },
-    { idle = 0, count = 8, rounds = 1 } = {},
-  ): string[] {
-    const ids = (many: number, most: number) =>
-      Array.from({ length: Math.min(many, most) }, () => 1)
-    const order = createOrder({
-      due: (queue, _, most) => ids(due[queue], most),
-      idle: (_, most) => ids(idle, most),
-    })
-    return Array.from({ length: rounds }, () =>
-      order(T0, count, new Set(), true)
-        .map(({ source }) => source[0])
-        .join(''),
-    )
-  }
-
-  test.each([
-    [{ living: 9, down: 9, raw: 9 }, 'llllllll'],
-    [{ living: 4, down: 9, raw: 9 }, 'lllldddr'],
-    [{ living: 0, down: 9, raw: 9 }, 'ddddddrr'],
-    [{ living: 0, down: 3, raw: 9 }, 'dddrrrrr'],
-    [{ living: 0, down: 9, raw: 1 }, 'dddddddr'],
-    [{ living: 0, down: 9, raw: 0 }, 'dddddddd'],
-    [{ living: 1, down: 1, raw: 1 }, 'ldriiiii'],
-  ])('%p: %s', (due, lines) => expect(linesOf(due, { idle: 9 })).toEqual([lines]))
-
-  test('one at a time, each fourth address is raw', () => {
-    const many = { living: 0, down: 9, raw: 9 }
-    expect(linesOf(many, { count: 1, rounds: 8 }).join('')).toBe('dddrdddr')
   })
 })
 

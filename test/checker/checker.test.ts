@@ -286,16 +286,16 @@ describe('the queue', () => {
     await second.stop()
   })
 
-  test('forgets an address after 14 days or 20 failures, unless it is in the list', async () => {
-    const world = worldOf([A, '2.2.2.2:80'], { perSecond: 1, sliceMs: MINUTE_MS })
+  test('forgets an address after 14 days or 20 failures, one that worked after a week', async () => {
+    const world = worldOf([A], { perSecond: 1, sliceMs: MINUTE_MS })
+    world.list.put({ address: '2.2.2.2:80', ageSeconds: 0 })
     world.answer = () => dead()
     const { time, store, list, stop } = start(world)
     await time.pass(5 * DAY_MS)
-    expect(store.counts()).toEqual({ living: 0, down: 0, raw: 2 })
-    list.put({ address: A, ageSeconds: 0 })
+    expect(store.counts()).toEqual({ living: 0, down: 1, raw: 1 })
+    list.rows.clear() // too old
     await time.pass(4 * DAY_MS)
-    expect(store.counts()).toEqual({ living: 0, down: 1, raw: 0 })
-    expect(find(world, A)?.queue).toBe('down')
+    expect(store.counts()).toEqual({ living: 0, down: 0, raw: 0 })
     await stop()
   })
 
@@ -624,15 +624,34 @@ describe('the checker is robust', () => {
     expect(world.store.counts().living).toBe(list.rows.size)
   })
 
-  test('stopped while the list is locked, it reports the loss and ends', async () => {
-    const world = worldOf(spread(100))
-    world.list.locked = new Promise(() => {})
-    const { time, said, stop } = start(world)
+  test('stopped during an import, it waits for its end and writes all of its results', async () => {
+    const world = worldOf(spread(2_000), { perSecond: 200 })
+    const { time, said, list, store, run, stop } = start(world)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    list.locked = promise
+    await time.pass(8 * SECOND_MS)
+    const stopped = stop()
     await time.pass(5 * SECOND_MS)
-    await stop()
-    expect(said).toEqual([
-      'the last results are not written; those checks will be repeated: the list is locked',
+    expect([list.rows.size, said]).toEqual([
+      0,
+      ['writing the last results once the import has ended'],
     ])
+    resolve()
+    await stopped
+    await run
+    expect(list.rows.size).toBeGreaterThan(1_000)
+    expect(store.counts().living).toBe(list.rows.size)
+  })
+
+  test('stopped while the list fails, it reports the loss and ends', async () => {
+    const world = worldOf(spread(100))
+    const { time, list, said, stop } = start(world)
+    await time.pass(1_500)
+    list.failure = new StoreError('proxies.db cannot be written')
+    await stop()
+    expect(said.at(-1)).toBe(
+      'the last results are not written; those checks will be repeated: proxies.db cannot be written',
+    )
   })
 
   test.each([

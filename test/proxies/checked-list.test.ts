@@ -32,19 +32,10 @@ for (const engine of LIST_ENGINES) {
       const all = pages.toReversed().flat()
       expect(pages.map(({ length }) => length)).toEqual([0, 501, 2_000])
       expect(all.map(({ port }) => port)).toEqual([...rows, last].map(({ port }) => port))
-      const unknown = { works: null, speed: null, pingMs: null }
-      expect(all[0]).toEqual({
-        ip: BARE.ip,
-        port: 1,
-        type: 'http',
-        checkedAt: NOW - 100,
-        ...unknown,
-      })
-      const { ip, port, type, checkedAt, works, speed, pingMs } = last
-      expect(all.at(-1)).toEqual({ ip, port, type, checkedAt, works, speed, pingMs })
-      const found = await checked.find([idOf(last), idOf(at(9)), idOf(BARE)])
-      expect(found.map(row => row.ip).sort()).toEqual([BARE.ip, last.ip].sort())
-      expect(await checked.find([])).toEqual([])
+      const first = { ip: BARE.ip, port: 1, type: 'http', checkedAt: NOW - 100, works: null }
+      expect(all[0]).toEqual(first as never)
+      const { ip, port, type, checkedAt, works } = last
+      expect(all.at(-1)).toEqual({ ip, port, type, checkedAt, works })
     })
 
     test('has another version when others have changed it, and not when the checker has', async () => {

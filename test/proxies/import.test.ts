@@ -81,7 +81,7 @@ function merge(old: Proxy, incoming: IncomingProxy, mode: ImportMode): Proxy {
   if (incoming.checkedAt < old.checkedAt) return old
   const row = stripped(incoming)
   const isTaken = (name: string, value: unknown): boolean =>
-    !isUnknown(value) || (mode === 'set' && name !== 'country')
+    !isUnknown(value) || (mode === 'set' && ['anon', 'ipOut'].includes(name))
   const known = Object.fromEntries(Object.entries(row).filter(entry => isTaken(...entry)))
   const unstated = old.services.difference(incoming.servicesStated)
   // Of two rows of one check the better type wins.
@@ -178,9 +178,8 @@ describeEach('an import of more rows than are written at once', ({ open, many })
       const unchanged = many + 3 - added - updated
       expect(await load(list, rows(), mode)).toEqual({ added, updated, unchanged, removed })
       const found = (await list.contents()).filter(({ ip }) => ip === FULL.ip)
-      const { servicesStated: _, country, city, cityEn, services, ...measured } = FULL
-      const kept = { country, city, cityEn, services, ...(mode === 'set' ? {} : measured) }
-      expect(found).toEqual([{ ...stripped(BARE), ...kept, ...LATER, works: 5 }])
+      const { type, anon, ipOut } = mode === 'set' ? BARE : FULL
+      expect(found).toEqual([{ ...stripped(FULL), type, anon, ipOut, ...LATER, works: 5 }])
     })
   }
 })

@@ -24,7 +24,6 @@ function open(dir: string | null = null) {
   return checks
 }
 
-const NOBODY = new Set<number>()
 const LEDGER = { day: 20_000, speedBytes: 5 }
 
 /** A candidate that is due, and may come early, so many milliseconds after T0. */
@@ -95,38 +94,31 @@ describe('a candidate', () => {
   test('that comes later is not due before, nor early', () => {
     const checks = open()
     checks.add([candidate(1, { dueMs: -5 }), candidate(2, { dueMs: 900, earlyMs: 100 })])
-    const times = (asItIs: boolean) => {
-      const postponed = [1, 2].map(id => ({ id, untilMs: T0 + 500, asItIs }))
-      checks.save({ checked: [], forgotten: [], postponed, ledger: LEDGER })
-      const found = [1, 2].map(id => checks.find(id))
-      return found.map(each => [(each?.nextAtMs ?? 0) - T0, (each?.idleAtMs ?? 0) - T0])
-    }
-    expect(times(true)).toEqual([
-      [500, 500],
-      [900, 500],
-    ])
-    expect(times(false)).toEqual([
-      [500, 500],
-      [500, 500],
-    ])
-    const postponed = [{ id: 1, untilMs: T0 + 500, asItIs: false }]
+    const postponed = [1, 2].map(id => ({ id, untilMs: T0 + 500 }))
+    checks.save({ checked: [], forgotten: [], postponed, ledger: LEDGER })
+    expect(checks.find(1)).toMatchObject({ nextAtMs: T0 + 500, idleAtMs: T0 + 500 })
+    expect(checks.find(2)).toMatchObject({ nextAtMs: T0 + 900, idleAtMs: T0 + 500 })
     checks.save({ checked: [candidate(1)], forgotten: [], postponed, ledger: LEDGER })
     expect(checks.find(1)?.nextAtMs).toBe(T0)
   })
 })
 
 describe('who comes next', () => {
-  test('the due of a queue, the longest due first, without those that are excluded', () => {
+  test('the due of a queue, the longest due first, until the visitor has enough', () => {
     const checks = open()
     checks.add([
       ...[5, 4, 3, 2, 1].map(id => candidate(id, { dueMs: -id })),
       ...[candidate(6, { dueMs: 1 }), candidate(7, { queue: 'down', dueMs: -9 })],
     ])
-    expect(checks.due('raw', T0, 9, NOBODY)).toEqual([5, 4, 3, 2, 1])
-    expect(checks.due('raw', T0, 2, new Set([5, 3]))).toEqual([4, 2])
-    expect(checks.due('raw', T0, 0, NOBODY)).toEqual([])
-    expect(checks.due('down', T0, 9, NOBODY)).toEqual([7])
-    expect(checks.due('living', T0, 9, NOBODY)).toEqual([])
+    const visited = (queue: Queue, count = 9): number[] => {
+      const ids: number[] = []
+      checks.due(queue, T0, id => ids.push(id) < count)
+      return ids
+    }
+    expect(visited('raw')).toEqual([5, 4, 3, 2, 1])
+    expect(visited('raw', 2)).toEqual([5, 4])
+    expect(visited('down')).toEqual([7])
+    expect(visited('living')).toEqual([])
   })
 
   test('of all queues, those that may come early: the next due first', () => {

@@ -85,16 +85,8 @@ export function createSpells(
 export function createTestList() {
   const rows = new Map<number, IncomingProxy>()
   let version = 0
-  const toListed = ({
-    ip,
-    port,
-    type,
-    checkedAt,
-    works,
-    speed,
-    pingMs,
-  }: IncomingProxy): ListedRow => ({
-    ...{ ip, port, type, checkedAt, works, speed, pingMs },
+  const toListed = ({ ip, port, type, checkedAt, works }: IncomingProxy): ListedRow => ({
+    ...{ ip, port, type, checkedAt, works },
   })
   const list = {
     rows,
@@ -128,20 +120,26 @@ export function createTestList() {
         .sort(([a], [b]) => a - b)
         .slice(0, 2_000)
         .map(([, row]) => toListed(row)),
-    find: (ids: readonly number[]): ListedRow[] =>
-      ids.flatMap(id => {
-        const row = rows.get(id)
-        return row === undefined ? [] : [toListed(row)]
-      }),
-    begin() {
+    begin(_: 'set', onWait = () => {}) {
       const changes: (() => void)[] = []
       return {
         async lock(signal?: AbortSignal): Promise<void> {
-          if (list.locked !== null)
+          if (list.locked !== null) {
+            onWait()
             await orAborted(list.locked, signal ?? new AbortController().signal)
+          }
           if (list.failure !== null) throw list.failure
         },
-        add: (row: IncomingProxy): void => void changes.push(() => rows.set(idOf(row), row)),
+        add: (row: IncomingProxy): void =>
+          void changes.push(() => {
+            const { speed, pingMs, works } = rows.get(idOf(row)) ?? row
+            rows.set(idOf(row), {
+              ...row,
+              speed: row.speed ?? speed,
+              pingMs: row.pingMs ?? pingMs,
+              works: row.works ?? works,
+            })
+          }),
         lower: (address: Parameters<typeof idOf>[0], works: number | null): void =>
           void changes.push(() => {
             const row = rows.get(idOf(address))

@@ -5,7 +5,6 @@
 
 import { afterFailure, newCandidate } from '../../../src/checker/candidate.ts'
 import type { Candidate } from '../../../src/checker/ports.ts'
-import { createSlots } from '../../../src/checker/queue.ts'
 import { SECOND_MS } from '../../../src/lib/time.ts'
 import { openCandidates } from '../../../src/sqlite/candidates.ts'
 import { simulate } from '../../support/checker-simulation.ts'
@@ -49,14 +48,12 @@ const SAVE_MS_MAX = 250
 async function many(run: Run): Promise<Finding[]> {
   const count = scaled(MANY, run)
   const random = randomOf(run.seed, 'checker')
-  const slots = createSlots()
   const before = process.memoryUsage.rss()
   using checks = openCandidates(run.directory('checks'))
   const anybody = (): Candidate => {
     const id = Math.floor(random() * 2 ** 32) * 65536 + 8080
-    const nextAtMs = slots.take({ id, source: 'raw' }, T0)
     const nothing = { hint: null, okAtMs: null, works: null, checkedMs: null }
-    return newCandidate({ ...nothing, id, queue: 'raw', nextAtMs }, T0)
+    return newCandidate({ ...nothing, id, queue: 'raw', nextAtMs: T0 }, T0)
   }
   for (let left = count; left > 0; left -= ADDED) {
     checks.add(Array.from({ length: Math.min(left, ADDED) }, anybody))
@@ -69,7 +66,9 @@ async function many(run: Run): Promise<Finding[]> {
   for (let n = 0; n < BATCHES; n += 1) {
     const nowMs = T0 + n * SECOND_MS
     const startMs = performance.now()
-    const found = checks.due('raw', nowMs, BATCH, new Set()).flatMap(id => checks.find(id) ?? [])
+    const ids: number[] = []
+    checks.due('raw', nowMs, id => ids.push(id) < BATCH)
+    const found = ids.flatMap(id => checks.find(id) ?? [])
     const foundMs = performance.now()
     const ended = { nowMs, at: nowMs, attempts }
     const checked = found.map(each => afterFailure(each, 'timeout', ended, random()))
