@@ -296,11 +296,6 @@ export function dial<T>(
     const servername = destination.host
     const wrapped = secure({ socket, servername, secureContext, ...(session && { session }) })
     wire = wrapped
-    // Bun parses the certificate of a resumed session too, Node does not: it takes a tenth of a check's time.
-    const getCertificate = wrapped.getPeerCertificate
-    const getPeerCertificate = () =>
-      wrapped.isSessionReused() ? null : getCertificate.call(wrapped, true)
-    Object.assign(wrapped, { getPeerCertificate })
     wrapped.on('secureConnect', () => {
       if (!wrapped.isSessionReused()) wrapped.once('session', given => (trust.session = given))
       open()

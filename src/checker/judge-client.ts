@@ -11,7 +11,6 @@ import {
   type Keys,
   mintToken,
   readAnswer,
-  readTimeRefusal,
   SELF,
 } from '../judge/protocol.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -44,30 +43,36 @@ export type Site = {
   tls: Trust | null
 }
 
-/** The judge's answer, or only its clock, when it refused the token because of its time. */
-type JudgeReply = { kind: 'answer'; answer: Answer } | { kind: 'clock'; nowMs: number }
-
-const TIME = /\r\ntime: ([^\r\n]*)\r\n/i
+/** In the judge's refusal of a token whose time is wrong. */
+const TIME = /\r\ntime: (\d{1,15})\b/i
 
 /** The text of a request; `target` is a path, or a URL for http proxies. */
 export const requestOf = (target: string, headers: readonly Header[]): string =>
   `GET ${target} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`
 
-/** `clock` is the judge's clock; type `none` asks without a proxy. */
-type JudgeRequest = { clock: Clock; to: Address; type: ProxyType | 'none'; size: number }
+type JudgeRequest = {
+  /** The judge's clock. */
+  clock: Clock
+  to: Address
+  /** `none` asks without a proxy. */
+  type: ProxyType | 'none'
+  size: number
+  /** Called with the judge's time when it refuses the time of the token. */
+  onTime?: (judgeMs: number) => void
+}
 
 /** A call that asks the judge for a payload of `size` bytes through the proxy `to`. */
 export function judgeCall(
   { origin, destination, headers, tls }: Site,
   keys: Keys,
-  { clock, to, type, size }: JudgeRequest,
-): Call<JudgeReply> {
+  { clock, to, type, size, onTime }: JudgeRequest,
+): Call<Answer> {
   const bodyMax = ANSWER_BYTES_MAX + size
 
-  function replyOf({ status, head, body }: HttpResponse, token: string): ParseResult<JudgeReply> {
+  function answerOf({ status, head, body }: HttpResponse, token: string): ParseResult<Answer> {
     if (status !== 200) {
-      const nowMs = readTimeRefusal(keys, token, TIME.exec(head)?.[1] ?? '')
-      if (nowMs !== null) return done({ kind: 'clock', nowMs })
+      const judgeMs = TIME.exec(head)?.[1]
+      if (judgeMs !== undefined) onTime?.(Number(judgeMs))
       return failed(reasonOfStatus(status), `status ${status}`)
     }
     const answer = readAnswer(keys, token, body)
@@ -76,7 +81,7 @@ export function judgeCall(
     if (typeof answer === 'string') return failed(answer, '')
     // A proxy turns the URL into a path. A forwarder passes the request on unread.
     const isForwarded = type === 'http' && answer.form === 'absolute'
-    return isForwarded ? failed('forwarder', '') : done({ kind: 'answer', answer })
+    return isForwarded ? failed('forwarder', '') : done(answer)
   }
 
   function open() {
@@ -84,10 +89,10 @@ export function judgeCall(
     const kind = tls === null ? 'plain' : 'tls'
     const token = mintToken(keys, { timeMs: clock(), address, kind, size })
     let reader: Reader<HttpResponse> | undefined // created late: many proxies send nothing
-    const parse = (bytes?: Buffer): ParseResult<JudgeReply> => {
+    const parse = (bytes?: Buffer): ParseResult<Answer> => {
       reader ??= createResponseReader(bodyMax, false)
       const parsed = bytes === undefined ? reader.end() : reader.push(bytes)
-      return parsed.kind === 'done' ? replyOf(parsed.value, token) : parsed
+      return parsed.kind === 'done' ? answerOf(parsed.value, token) : parsed
     }
     return {
       request: requestOf(`${type === 'http' ? origin : ''}/${token}`, headers),
@@ -101,6 +106,7 @@ export function judgeCall(
 // The self-check
 
 export type JudgeOptions = DialContext & {
+  /** A clock that never steps. */
   clock: Clock
   /** A judge over TLS has a name, because its certificate does. */
   judge: { plain: URL; tls: URL | null }
@@ -120,7 +126,7 @@ export type JudgeState = {
   own: ReadonlySet<string>
   /** The judge's clock less ours. */
   offsetMs: number
-  /** When the judge started, by our clock. */
+  /** When the judge started, by our clock; if it refused the time of a token, now. */
   startedMs: number
 }
 
@@ -151,6 +157,7 @@ export async function checkJudge(
 ): Promise<JudgeState> {
   const { judge, clock, keys, ownAddresses, allowsPrivate } = options
   let offset = offsetMs
+  let wasRefused = false
 
   async function locate(url: URL): Promise<Site> {
     const host = url.hostname
@@ -170,22 +177,24 @@ export async function checkJudge(
   /** Returns the answer of a listener, and when it was given, by our clock. */
   async function ask(site: Site, triesLeft = 2): Promise<{ answer: Answer; atMs: number }> {
     const startMs = clock()
-    const request = { clock: () => clock() + offset, to: site.destination, size: 0 }
-    const call = judgeCall(site, keys, { ...request, type: 'none' })
+    let refusedMs: number | null = null
+    const call = judgeCall(site, keys, {
+      ...{ clock: () => clock() + offset, to: site.destination, type: 'none', size: 0 },
+      onTime(judgeMs) {
+        refusedMs = judgeMs
+      },
+    })
     const dialed = await dial(call, options, deadlineMs)
     if (dialed.kind === 'localFailure') throw new Error(`was not asked: ${dialed.why}`)
-    if (dialed.kind === 'failed') {
-      const { reason, detail } = dialed
-      throw new Error(
-        PROBLEMS[detail] ?? PROBLEMS[reason] ?? `does not answer (${detail || reason})`,
-      )
-    }
     const atMs = startMs + dialed.firstMs / 2
-    const reply = dialed.value
-    if (reply.kind === 'answer') return { answer: reply.answer, atMs }
-    if (triesLeft === 0) throw new Error('refuses our tokens: its clock is unsteady')
-    offset = Math.round(reply.nowMs - atMs)
-    return ask(site, triesLeft - 1)
+    if (dialed.kind === 'done') return { answer: dialed.value, atMs }
+    if (refusedMs !== null && triesLeft > 0) {
+      wasRefused = true
+      offset = Math.round(refusedMs - atMs)
+      return ask(site, triesLeft - 1)
+    }
+    const { reason, detail } = dialed
+    throw new Error(PROBLEMS[detail] ?? PROBLEMS[reason] ?? `does not answer (${detail || reason})`)
   }
 
   async function find(url: URL) {
@@ -206,7 +215,7 @@ export async function checkJudge(
   const peers = [plain.answer.peer, ...(tls === null ? [] : [tls.answer.peer])]
   // A private address of ours may exist in the proxy's network, too.
   const own = new Set([...ownAddresses, ...peers].filter(ip => allowsPrivate || !isInternal(ip)))
-  const startedMs = plain.answer.started - offset
+  const startedMs = wasRefused ? clock() : plain.answer.started - offset
   return { plain: plain.site, tls: tls?.site ?? null, own, offsetMs: offset, startedMs }
 }
 

@@ -1,6 +1,6 @@
 /**
  * The protocol of checker and judge (contract H2). The checker mints a token, which travels in the URL. The judge signs
- * its answer, and adds a payload derived from the token; it signs its time when the token's time is wrong. Pure.
+ * its answer, and adds a payload derived from the token. Pure.
  */
 import { createCipheriv, timingSafeEqual } from 'node:crypto'
 
@@ -8,7 +8,7 @@ import { createCipheriv, timingSafeEqual } from 'node:crypto'
 export const SECRET_BYTES = 32
 
 /** A key for each purpose: a signature for one is not valid for another. */
-export type Keys = { readonly [purpose in 'token' | 'answer' | 'payload' | 'time']: Uint8Array }
+export type Keys = { readonly [purpose in 'token' | 'answer' | 'payload']: Uint8Array }
 
 const hmac = (key: Uint8Array, data: string | Uint8Array): Buffer =>
   new Bun.CryptoHasher('sha256', key).update(data).digest()
@@ -17,7 +17,6 @@ export const keysOf = (secret: Uint8Array): Keys => ({
   token: hmac(secret, 'token'),
   answer: hmac(secret, 'answer'),
   payload: hmac(secret, 'payload'),
-  time: hmac(secret, 'time'),
 })
 
 // -----------------------------------------------------------------------------------------------
@@ -147,18 +146,4 @@ export function readAnswer(keys: Keys, token: string, body: Buffer): Answer | Li
   if (body.length !== payloadStart + size) return 'altered'
   const isRight = size === 0 || isSame(payloadOf(keys, token, size), body.subarray(payloadStart))
   return isRight ? answer : 'altered'
-}
-
-// -----------------------------------------------------------------------------------------------
-// The judge's time, in the header `Time` of its refusal when the token's time is wrong
-
-/** The signature is truncated, because the refusal must be smaller than any request with a token. */
-export const writeTime = (keys: Keys, token: string, nowMs: number): string =>
-  `${nowMs}.${hmac(keys.time, `${token} ${nowMs}`).toString('base64url', 0, 16)}`
-
-/** The judge's clock in Unix milliseconds; `null` when this is not the judge's refusal of `token`. */
-export function readTimeRefusal(keys: Keys, token: string, header: string): number | null {
-  const ms = Number(/^(\d{1,15})\./.exec(header)?.[1])
-  if (Number.isNaN(ms)) return null
-  return isSame(Buffer.from(writeTime(keys, token, ms)), Buffer.from(header)) ? ms : null
 }

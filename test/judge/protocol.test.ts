@@ -9,13 +9,11 @@ import {
   openToken,
   payloadOf,
   readAnswer,
-  readTimeRefusal,
   SECRET_BYTES,
   SELF,
   TOKEN,
   type TokenRequest,
   writeAnswer,
-  writeTime,
 } from '../../src/judge/protocol.ts'
 import { T0 } from '../support/fixtures.ts'
 
@@ -160,24 +158,4 @@ describe('an answer', () => {
     expect(payloadOf(KEYS, mint(), 1000)).not.toEqual(whole)
     expect(payloadOf(OTHER_KEYS, token, 1000)).not.toEqual(whole)
   })
-})
-
-describe('the time of a judge that refuses a token', () => {
-  const token = mint()
-  test('is read', () => {
-    for (const ms of [0, T0, T0 + 3_600_000]) {
-      expect(readTimeRefusal(KEYS, token, writeTime(KEYS, token, ms))).toBe(ms)
-    }
-  })
-
-  test.each([
-    ['for another token', writeTime(KEYS, mint(), T0)],
-    ['of another judge', writeTime(OTHER_KEYS, token, T0)],
-    ['that was changed', `1${writeTime(KEYS, token, T0)}`],
-    ['written in another way', `0${writeTime(KEYS, token, T0)}`],
-    ['with something behind it', `${writeTime(KEYS, token, T0)}A`],
-    ['without a signature', `${T0}`],
-    ['that is none', ''],
-    ['that is no number', writeTime(KEYS, token, Number.NaN)],
-  ])('%s is not', (_, header) => expect(readTimeRefusal(KEYS, token, header)).toBeNull())
 })

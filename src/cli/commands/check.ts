@@ -20,7 +20,7 @@ import { importSources } from '../../import/import.ts'
 import { repeat, reportTo } from '../../jobs/runner.ts'
 import { readAuthorities } from '../../judge/certificate.ts'
 import { openSecret } from '../../judge/secret.ts'
-import { type Clock, stopwatch, timerLater } from '../../lib/clock.ts'
+import { type Clock, steadyClock, stopwatch, timerLater } from '../../lib/clock.ts'
 import { affordableDescriptors } from '../../lib/descriptors.ts'
 import { CommandError } from '../../lib/errors.ts'
 import { isInternal } from '../../lib/ip.ts'
@@ -192,7 +192,7 @@ async function check(
   const report = createReport(json, elapsedMs)
   const log = { say: report.say, sayRepeated: sayOncePerMinute(report.say) }
   const { probe, selfCheck } = createProber({
-    ...{ keys, clock, elapsedMs, later: timerLater, targets, authorities },
+    ...{ keys, clock: steadyClock(clock), elapsedMs, later: timerLater, targets, authorities },
     resolve: resolveBySystem,
     userAgent: `proxylist-check/${VERSION} (+${new URL(contact).href})`,
     judge: { plain: judge, tls: settings.judgeTls ?? null },
