@@ -1,7 +1,7 @@
 /**
- * One connection of a check: connects to a proxy, makes its handshake and TLS if needed, sends a request and reads the
- * response. Tells our own failures from the proxy's. It uses `node:net`, because `Bun.connect` cannot abort a pending
- * connect, and its own handshakes, because every byte of a proxy counts.
+ * One connection of a check: connects to a proxy, shakes hands, starts TLS if needed, sends a request and reads the
+ * response. Separates failures of this machine from those of the proxy. It uses `node:net`, because `Bun.connect` cannot
+ * abort a pending connect, and its own handshakes, because libraries hide what a proxy sent.
  */
 import { connect, type Socket } from 'node:net'
 import { type SecureContext, connect as secure } from 'node:tls'
@@ -26,10 +26,10 @@ import {
 export const CONNECT_MS_MAX = 5 * SECOND_MS
 export const FIRST_BYTE_MS_MAX = 7 * SECOND_MS
 
-/** Where the proxy connects to: by name in HTTP, by IPv4 address in SOCKS. */
+/** The server that the proxy connects to: by name in HTTP, by IPv4 address in SOCKS. */
 export type Destination = { host: string; ip: string; port: number }
 
-/** A step of a handshake: a message, and a parser of the reply; `done` has the length of the reply. */
+/** A step of a handshake: a message, and a parser of the reply, which returns the length of the reply. */
 type Step = {
   message(to: Destination, userAgent: string): string | Uint8Array
   parse(bytes: Buffer): ParseResult<number>
@@ -94,7 +94,7 @@ const SOCKS5: Step = {
   },
 }
 
-/** The handshake of each type; `none` is the destination itself. */
+/** The handshake of each type; `none` connects to the destination itself. */
 const HANDSHAKES: { readonly [T in ProxyType | 'none']: readonly Step[] } = {
   none: [],
   http: [],
@@ -110,9 +110,9 @@ export type Trust = { readonly authorities: SecureContext; session: Buffer | nul
 export type Call<T> = {
   to: Address
   type: ProxyType | 'none'
-  /** Where the proxy connects to; http proxies read it in the request. */
+  /** http proxies don't use it: they read the URL of the request. */
   destination: Destination
-  /** For TLS with the destination, which then has a name. */
+  /** For TLS with the destination; its certificate must be for `destination.host`. */
   tls: Trust | null
   /** Returns the request and a reader of the response; with `''`, the destination speaks first. */
   open(): { request: string; reader: Reader<T> }
@@ -120,19 +120,18 @@ export type Call<T> = {
   closingMessage?: string
 }
 
-/** How a connection ended. `localFailure` is not the proxy's fault: this machine lacks something. */
+/** The end of a connection. `localFailure`: this machine lacks something, so it says nothing about the proxy. */
 type End<T> =
   | { kind: 'done'; value: T }
   | ReturnType<typeof failed>
   | { kind: 'localFailure'; why: string }
 export type Dialed<T> = End<T> & {
   isConnected: boolean
-  /** The first byte from the proxy, which tells its type. */
+  /** The first byte from the proxy; it shows the type. */
   firstByte: number | null
-  /** Milliseconds: in all; from dialing to the first byte of the response; from there to the last. */
+  /** Milliseconds from dialing to the end, and to the first byte of the response. */
   ms: number
   firstMs: number
-  transferMs: number
   /** Sent and received, without the TLS handshake. */
   bytes: number
 }
@@ -158,21 +157,20 @@ const OURS = ['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM']
 const TLS = /SSL|EPROTO/
 const CERTIFICATE = /CERT|ALTNAME|SELF_SIGNED|VERIFY|ISSUER|SIGNATURE_FAILURE|HOSTNAME/
 
-const TOO_MANY = { kind: 'localFailure', why: 'too many TLS handshakes are under way' } as const
-
-/** Why the system did not even send: almost always one of these. */
+const TOO_MANY = { kind: 'localFailure', why: 'too many TLS handshakes are in progress' } as const
+/** The usual reasons when the system made no attempt to connect. */
 const SHORTAGE = 'this machine has no file descriptor left, or no route to the address'
 
 /**
- * Bun reads five TLS handshakes in a turn of the event loop. With more, the oldest ones wait, some for ten seconds, and
- * look like dead proxies. A handshake that takes longer than this many milliseconds makes room for the next.
+ * Bun processes five TLS handshakes in a turn of the event loop. With more, the oldest ones wait, some for ten seconds,
+ * and look like dead proxies. After `HANDSHAKE_MS` milliseconds, a handshake no longer counts.
  */
 const HANDSHAKES_MAX = 5
 export const HANDSHAKE_MS = 5
 let handshakes = 0
 const waiting: (() => void)[] = []
 
-/** Calls `start` when a TLS handshake may begin; it calls `over` at the end of the handshake. */
+/** Calls `start` when a TLS handshake may begin; `start` must call `over` at the end of the handshake. */
 function queueHandshake(start: (over: () => void) => void, later: SetTimer): void {
   function begin(): void {
     handshakes += 1
@@ -208,14 +206,14 @@ export function dial<T>(
   let firstByte: number | null = null
   let firstMs = 0
   let isConnected = false
-  /** Whether the system began the connection before it failed. */
+  /** Whether the system tried to connect. */
   let wasAttempted = false
   let cancel = (): void => {}
   const socket = connect({ host: to.ip, port: to.port })
   /** The socket, or the TLS socket over it. */
   let wire: Socket = socket
 
-  /** Limits the next phase to so many milliseconds, and to the deadline. */
+  /** Sets the timeout of the next phase, which ends at the deadline in any case. */
   function limit(ms: number): void {
     cancel()
     cancel = later(onTimeout, Math.max(0, Math.min(ms, deadlineMs - elapsedMs())))
@@ -227,21 +225,12 @@ export function dial<T>(
     cancel()
     handshakeOver()
     const sent = socket.bytesWritten + (wire === socket ? 0 : wire.bytesWritten)
-    const ms = elapsedMs() - startMs
-    const transferMs = firstMs === 0 ? 0 : ms - firstMs
+    const bytes = socket.bytesRead + sent
     wire.destroy()
     socket.destroy()
-    resolve({
-      isConnected,
-      firstByte,
-      ms,
-      firstMs,
-      transferMs,
-      bytes: socket.bytesRead + sent,
-      ...end,
-    })
+    resolve({ isConnected, firstByte, ms: elapsedMs() - startMs, firstMs, bytes, ...end })
   }
-  /** A proxy that gives up while we wait for our turn is not to blame. */
+  /** A proxy may give up while its connection waits for a TLS handshake: that is our fault. */
   const fail = (reason: Reason, detail = ''): void =>
     settle(phase === 'queued' ? TOO_MANY : failed(reason, detail))
 
@@ -267,7 +256,7 @@ export function dial<T>(
     settle(parsed)
   }
 
-  /** Continues with the next step of the handshake, or after the last. */
+  /** Begins the next step of the handshake; after the last step, TLS or the request. */
   function proceed(): void {
     const next = steps[step]
     if (next !== undefined) socket.write(next.message(destination, userAgent))
@@ -280,7 +269,7 @@ export function dial<T>(
 
   function queueTls(trust: Trust): void {
     phase = 'queued'
-    limit(Infinity) // only the deadline: other handshakes are not its fault
+    limit(Infinity) // up to the deadline: the proxy is not slow, we are
     queueHandshake(over => {
       if (phase !== 'queued') return over()
       handshakeOver = over
@@ -342,7 +331,7 @@ export function dial<T>(
     else if (phase === 'queued') settle(failed('proxy error', 'bytes before TLS'))
   }
 
-  // Bun reports ECONNREFUSED also when the descriptor table is full. It emits this event only for real attempts.
+  // When the descriptor table is full, Bun reports ECONNREFUSED, but does not emit this event.
   socket.on('connectionAttemptFailed', () => {
     wasAttempted = true
   })

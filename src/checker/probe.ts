@@ -75,11 +75,9 @@ const deferred = (why: string): Conclusion => new Conclusion({ kind: 'deferred',
 
 type Tried<T> = Exclude<Dialed<T>, { kind: 'localFailure' }>
 
-/** How a request to the judge ended. */
-type JudgeResult =
-  | { kind: 'done'; site: Site; answer: Answer; firstMs: number; transferMs: number }
-  | Extract<Tried<Answer>, { kind: 'failed' }>
-type Success = Extract<JudgeResult, { kind: 'done' }>
+/** The end of a request to the judge. */
+type Asked = Tried<Answer> & { site: Site }
+type Success = Extract<Asked, { kind: 'done' }>
 
 /** The type that works without TLS, if any; else whether CONNECT may still work. */
 type Plain =
@@ -138,19 +136,15 @@ async function ask(
   type: ProxyType,
   site: Site,
   size = 0,
-): Promise<JudgeResult> {
+): Promise<Asked> {
   const { address, known, judge, options } = check
   const isExpected = purpose === 'TLS' || (purpose === 'judge' && type === known)
   const clock = (): number => options.clock() + judge.offsetMs
   const call = judgeCall(site, options.keys, { clock, to: address, type, size })
   const retried: Reason[] = isExpected ? ['timeout', 'no answer'] : ['timeout']
   const tried = await attempt(check, purpose, type, call, retried)
-  if (tried.kind === 'failed') {
-    if (isLie(tried.reason)) throw dead(tried.reason)
-    return tried
-  }
-  const { value: answer, firstMs, transferMs } = tried
-  return { kind: 'done', site, answer, firstMs, transferMs }
+  if (tried.kind === 'failed' && isLie(tried.reason)) throw dead(tried.reason)
+  return { ...tried, site }
 }
 
 /** Tries one type after the other. The first byte of an answer rules out types. */
@@ -177,7 +171,7 @@ async function findPlain(check: Check): Promise<Plain> {
 }
 
 /** Asks the judge over TLS; `null` when that is not wanted or not possible. */
-async function findTunnel(check: Check, plain: Plain): Promise<JudgeResult | null> {
+async function findTunnel(check: Check, plain: Plain): Promise<Asked | null> {
   const { known, judge, wantsTls } = check
   const isSocks = plain.type !== null && plain.type !== 'http'
   const wants = plain.type === null ? plain.mayTunnel : wantsTls || (!isSocks && known !== 'http')
@@ -191,8 +185,9 @@ async function measureSpeed(check: Check, type: ProxyType, site: Site) {
   for (const size of SPEED_BYTES) {
     const asked = await ask(check, 'speed', type, site, size)
     if (asked.kind === 'failed') return speed
-    speed = Math.round((size * SECOND_MS) / Math.max(asked.transferMs, 1))
-    if (asked.transferMs >= SPEED_FAST_MS) return speed
+    const ms = asked.ms - asked.firstMs
+    speed = Math.round((size * SECOND_MS) / Math.max(ms, 1))
+    if (ms >= SPEED_FAST_MS) return speed
   }
   return speed
 }
@@ -263,14 +258,14 @@ async function measure(check: Check): Promise<Measured> {
   if (best === undefined) throw dead(reasonOf(plain, tunnel))
   const type = typeOf(plain, hasTls, check)
   const ways = { plain: plain.type, tunnel: type === 'http' ? null : type }
-  const levels = successes.map(({ answer, site }) => classify(answer, site.sent, judge.own))
+  const levels = successes.map(({ value, site }) => classify(value, site.sent, judge.own))
 
   const speed = check.wantsSpeed && (await measureSpeed(check, plain.type ?? type, best.site))
   const services = check.wantsServices && (await testServices(check, ways))
   return {
     type,
     ...worstOf(levels),
-    ipOut: plain.type === null ? '' : plain.asked.answer.peer,
+    ipOut: plain.type === null ? '' : plain.asked.value.peer,
     pingMs: Math.round(best.firstMs),
     ...(speed && { speed }),
     ...(services && { services }),
@@ -279,7 +274,7 @@ async function measure(check: Check): Promise<Measured> {
 }
 
 /** The most significant reason why no request reached the judge. */
-function reasonOf(plain: Plain, tunnel: JudgeResult | null): Reason {
+function reasonOf(plain: Plain, tunnel: Asked | null): Reason {
   const reasons = [plain, tunnel].flatMap(tried => (tried && 'reason' in tried ? tried.reason : []))
   return reasons.reduce(moreSignificant)
 }

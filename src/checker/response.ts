@@ -1,6 +1,6 @@
 /**
- * Parses an HTTP response as it arrives. A proxy may answer byte by byte, never end, or send anything else. The parser
- * limits the bytes that it reads, and is strict.
+ * Parses an HTTP response as it arrives. A proxy may send it byte by byte, never end it, or send anything else, so the
+ * parser is strict and limits the bytes that it reads.
  */
 import type { Reason } from './ports.ts'
 
@@ -15,7 +15,7 @@ export const done = <T>(value: T): ParseResult<T> => ({ kind: 'done', value })
 export const failed = (reason: Reason, detail: string) =>
   ({ kind: 'failed', reason, detail }) as const
 
-/** Parses the bytes of a peer; `end`: the peer has sent all. Takes no bytes after a value or a failure. */
+/** Parses the bytes of a peer, until it has a value or fails. `end`: the peer has closed the connection. */
 export type Reader<T> = { push(bytes: Buffer): ParseResult<T>; end(): ParseResult<T> }
 
 export const EMPTY = Buffer.alloc(0)
@@ -23,7 +23,7 @@ export const HEAD_BYTES_MAX = 16 * 1024
 const HEAD_END = '\r\n\r\n'
 const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})(?: [^\r\n]*)?\r\n/
 const START = 'HTTP/1.'
-/** The line with the size of a chunk, after the end of the chunk before; and its longest length. */
+/** The line with the size of a chunk, after the end of the chunk before; and the longest line. */
 const CHUNK_LINE = /^(?:\r\n)?([\da-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n/i
 const CHUNK_LINE_MAX = 256
 
@@ -47,7 +47,7 @@ export function parseHead(
 const LENGTH = /\r\ncontent-length:[ \t]*(\d{1,15})[ \t]*\r\n/i
 const CHUNKED = /\r\ntransfer-encoding:[^\r\n]*chunked/i
 
-/** The reason for a status that is not the judge's: it sends 200, and 404 for a bad token. */
+/** The reason to fail for a status other than 200: the judge sends only 200, and 404 for a bad token. */
 export function reasonOfStatus(status: number): Reason {
   if (status === 407) return 'credentials'
   if ([500, 502, 503, 504].includes(status)) return 'proxy error'
@@ -57,11 +57,10 @@ export function reasonOfStatus(status: number): Reason {
 export type HttpResponse = {
   status: number
   head: string
-  /** A body over the limit is cut one byte behind it. */
   body: Buffer
 }
 
-/** The length of a body; `Infinity`: up to the end of the connection. */
+/** The length of a body; `Infinity`: the body ends with the connection. */
 function framingOf(head: string, status: number): number | 'chunked' {
   if (status === 204 || status === 304) return 0
   return CHUNKED.test(head) ? 'chunked' : Number(LENGTH.exec(head)?.[1] ?? Infinity)
@@ -74,40 +73,34 @@ function parseChunkLine(bytes: Buffer): ParseResult<{ size: number; read: number
   return bytes.length < CHUNK_LINE_MAX ? MORE : failed('altered', 'broken chunks')
 }
 
-/** Reads a response with a body of at most `bodyMax` bytes. Without `readsAll`, it reads only the body of a 200. */
+/**
+ * Reads a response. A body that is longer than `bodyMax` is cut one byte after that. Without `readsAll`, it reads the
+ * body only when the status is 200.
+ */
 export function createResponseReader(bodyMax: number, readsAll: boolean): Reader<HttpResponse> {
   let status = 0
   let head = ''
   /** An incomplete head, or line of a chunk. */
   let pending: Buffer = EMPTY
-  let body: Buffer = EMPTY
+  const body: Buffer[] = []
   let length = 0
   /** Bytes until the end of the body, or of this chunk. */
   let left = 0
   let isChunked = false
 
-  const finish = () => done({ status, head, body: body.subarray(0, length) })
-
-  function append(bytes: Buffer): void {
-    if (length + bytes.length > body.length) {
-      const larger = Buffer.allocUnsafe(Math.max(2 * body.length, length + bytes.length))
-      body.copy(larger, 0, 0, length)
-      body = larger
-    }
-    bytes.copy(body, length)
-    length += bytes.length
-  }
+  const finish = () => done({ status, head, body: Buffer.concat(body) })
 
   /** Appends the bytes that belong to the body, up to its limit, and returns the rest. */
   function take(bytes: Buffer): Buffer {
     const taken = bytes.subarray(0, Math.min(left, bodyMax + 1 - length))
-    append(taken)
+    body.push(taken)
+    length += taken.length
     left -= taken.length
     return bytes.subarray(taken.length)
   }
 
   function pushHead(bytes: Buffer): ParseResult<HttpResponse> {
-    pending = pending.length === 0 ? bytes : Buffer.concat([pending, bytes])
+    pending = Buffer.concat([pending, bytes])
     const parsed = parseHead(pending)
     if (parsed.kind !== 'done') return parsed
     ;({ status, head } = parsed.value)

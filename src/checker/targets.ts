@@ -1,11 +1,11 @@
-/** The targets that test services (contract H3): a page with the expected text, and a mail server. */
+/** Tests of services through a proxy (contract H3): a page must have the expected text, a mail server its banner. */
 import { isIPv4 } from 'node:net'
 import { expect } from '../config/parsers.ts'
 import { SERVICES, type Service, serviceName } from '../proxies/proxy.ts'
 import { portOf } from './judge-client.ts'
 import { done, failed, type HttpResponse, MORE, type ParseResult, type Reader } from './response.ts'
 
-/** A page of a service, and what it contains when the service works. */
+/** A page of a service. The service works through a proxy that brings this status and text. */
 type PageTarget = {
   kind: 'page'
   service: Service
@@ -13,42 +13,34 @@ type PageTarget = {
   host: string
   port: number
   status: number
-  /** A text that the body must contain, and one that it must not; `''`: any. */
+  /** A text that the body must contain, and one that it must not contain; `''`: any. */
   match: string
   not: string
 }
 type MailTarget = { kind: 'mail'; service: 'smtp'; host: string; port: number }
 export type Target = PageTarget | MailTarget
 
-const PAGE =
-  'NAME=URL,status=200,match=TEXT,not=TEXT, with a URL of http or https without user, password and #'
-const OPTIONS = 'each of status, match and not once, and nothing else after a comma (in a URL: %2C)'
+const FORM =
+  'NAME=URL,status=200,match=TEXT,not=TEXT in this order, with a URL of http or https without user, password and # (write %2C for a comma)'
+const TARGET = /^([^=]*)=(.*?)(?:,status=([1-5]\d\d))?(?:,match=(.+?))?(?:,not=(.+))?$/s
 
 /** The services whose target is a page. */
-const OF_PAGES = SERVICES.filter(service => service !== 'smtp')
+const PAGE_SERVICES = SERVICES.filter(service => service !== 'smtp')
 
 /** Parses a target. `provider` is the name of the provider's own service; its spaces may be underscores. */
 function readTarget(given: string, provider: string): PageTarget {
   const nameOf = (service: Service): string => serviceName(service, provider)
-  const [, name = '', href = '', rest = ''] = /^([^=]*)=(.*?)((?:, *\w+=.*)?)$/s.exec(given) ?? []
+  const [, name = '', href = '', status = 200, match = '', not = ''] = TARGET.exec(given) ?? []
   const wanted = name.toLowerCase().replaceAll('_', ' ')
-  const service = OF_PAGES.find(each => nameOf(each) === wanted)
-  if (service === undefined) expect(`one of ${OF_PAGES.map(nameOf).join(', ')} before the =`)
-  const [before, ...parts] = rest.split(/,(?=(?:status|match|not)=)/)
-  const options = new Map(
-    parts.map(part => [part.split('=', 1)[0], part.slice(part.indexOf('=') + 1)]),
-  )
+  const service = PAGE_SERVICES.find(each => nameOf(each) === wanted)
+  if (service === undefined) expect(`one of ${PAGE_SERVICES.map(nameOf).join(', ')} before the =`)
   const url = URL.parse(href)
   const isPage = url !== null && /^https?:$/.test(url.protocol) && url.hash === ''
-  if (!isPage || url.username !== '' || url.password !== '') expect(PAGE)
+  if (!isPage || url.username !== '' || url.password !== '' || /, *\w+=/.test(href)) expect(FORM)
   if (url.hostname.startsWith('[')) expect('a name or an IPv4 address in a URL')
   if (url.protocol === 'https:' && isIPv4(url.hostname)) {
     expect('a name in a URL of https: certificates have names')
   }
-  const { status = '200', match = '', not = '' } = Object.fromEntries(options)
-  if (before !== '' || options.size < parts.length) expect(OPTIONS)
-  if (!/^[1-5]\d\d$/.test(status)) expect('a status from 100 to 599')
-  if ([...options.values()].includes('')) expect('a text after match= and not=')
   const at = { host: url.hostname, port: portOf(url) }
   return { kind: 'page', service, url, ...at, status: Number(status), match, not }
 }

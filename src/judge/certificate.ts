@@ -1,6 +1,6 @@
 /**
- * The certificate of the judge, in two files that another program renews. The judge reads them again and again, and
- * keeps the old pair while the new one is unusable.
+ * The certificate of the judge and its key, in two files that another program renews. The judge reads them again every
+ * 30 seconds, and keeps the old pair while the new one is unusable.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
@@ -32,31 +32,23 @@ function orSay<T>(parse: () => T, sentence: string): T {
   }
 }
 
-const requireCertificate = (text: string, file: string): X509Certificate =>
+const parseCertificate = (text: string, file: string): X509Certificate =>
   orSay(() => new X509Certificate(text), `${file} is not a certificate in PEM`)
 
 /** Reads the certificate of an authority, in PEM. @throws CommandError (usage) when it is unusable. */
 export async function readAuthorities(file: string): Promise<string> {
   const text = String(await readNamed(file))
-  requireCertificate(text, file)
-  orSay(() => createSecureContext({ ca: text }), `${file} cannot be used for TLS`)
+  parseCertificate(text, file)
   return text
 }
 
 /** Parses a pair for TLS. @throws CommandError (usage) when it is unusable. */
 function usePair(files: CertificateFiles, [cert = '', key = '']: readonly string[]) {
-  const parsed = requireCertificate(cert, files.cert)
-  const ownKey = orSay(
-    () => createPrivateKey(key),
-    `${files.key} is not a private key in PEM without a password`,
-  )
-  if (!parsed.checkPrivateKey(ownKey)) {
-    throw new CommandError(`${files.key} is not the key of the certificate ${files.cert}`, 2)
-  }
-  const context = orSay(
-    () => createSecureContext({ cert, key }),
-    `${files.cert} and ${files.key} cannot be used for TLS`,
-  )
+  const parsed = parseCertificate(cert, files.cert)
+  const context = orSay(() => {
+    createPrivateKey(key) // a context without a key is no error
+    return createSecureContext({ cert, key })
+  }, `${files.key} is not the private key of ${files.cert}, in PEM without a password`)
   const names = (parsed.subjectAltName ?? parsed.subject).replaceAll('DNS:', '')
   return { context, shown: `${names}, valid until ${formatInstant(Date.parse(parsed.validTo))}` }
 }

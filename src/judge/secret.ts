@@ -1,5 +1,4 @@
 /** The file with the secret that checker and judge share. */
-import { existsSync } from 'node:fs'
 import { stat, writeFile } from 'node:fs/promises'
 import { CommandError, codeOf, reasonOf } from '../lib/errors.ts'
 import { readRegularFile } from '../lib/files.ts'
@@ -14,12 +13,9 @@ const unusable = (file: string, why: string): CommandError =>
 /** Creates a secret that only its owner can read, unless the file exists. Returns whether it did. */
 async function createSecret(file: string): Promise<boolean> {
   const secret = Buffer.from(crypto.getRandomValues(new Uint8Array(SECRET_BYTES)))
+  const text = `${secret.toString('base64url')}\n`
   try {
-    await writeFile(file, `${secret.toString('base64url')}\n`, {
-      mode: 0o600,
-      flag: 'wx',
-      flush: true,
-    })
+    await writeFile(file, text, { mode: 0o600, flag: 'wx', flush: true })
     return true
   } catch (error) {
     if (codeOf(error) === 'EEXIST') return false
@@ -32,7 +28,7 @@ async function createSecret(file: string): Promise<boolean> {
  * @throws CommandError (usage) when the secret is unusable, or other users can read it.
  */
 export async function openSecret(file: string): Promise<{ keys: Keys; isNew: boolean }> {
-  const isNew = !existsSync(file) && (await createSecret(file))
+  const isNew = await createSecret(file)
   const text = await readRegularFile(file).then(String, error => {
     throw unusable(file, `cannot be read: ${reasonOf(error)}`)
   })

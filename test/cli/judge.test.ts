@@ -166,7 +166,7 @@ describe('a judge does not start', () => {
     [
       'with the key of another certificate',
       ['--judge-secret', '/none', ...TLS.with(5, CERTIFICATES.renewed.key)],
-      `${CERTIFICATES.renewed.key} is not the key of the certificate ${cert}`,
+      `${CERTIFICATES.renewed.key} is not the private key of ${cert}, in PEM without a password`,
     ],
     [
       'with a secret in no directory',

@@ -452,12 +452,12 @@ describe('the certificate', () => {
     [
       'without a private key',
       ({ key }) => writeFileSync(key, ''),
-      'KEY is not a private key in PEM without a password',
+      'KEY is not the private key of CERT, in PEM without a password',
     ],
     [
       'with the key of another one',
       ({ key }) => copyFileSync(CERTIFICATES.renewed.key, key),
-      'KEY is not the key of the certificate CERT',
+      'KEY is not the private key of CERT, in PEM without a password',
     ],
   ])('stays when the new one is %s, with one message', async (_, spoil, why) => {
     const { files, use } = copied()
