@@ -1,7 +1,7 @@
 /**
- * The checker at work (contract H4, H5). Follow one check through these files: `queue.ts` finds an address, `probe.ts`
- * connects to it (`dial.ts`, `response.ts`) and classifies it (`classify.ts`), `judge-client.ts` confirms a failure,
- * and `results.ts` writes to the list. Only this program knows the checks in flight: killed, it repeats them.
+ * The loop of the checker (contract H4, H5). The files in the order of a check: `queue.ts` finds an address, `probe.ts`
+ * checks it (`judge-client.ts`, `dial.ts`, `response.ts`, `classify.ts`, `targets.ts`), `judge-client.ts` confirms a
+ * failure, `results.ts` writes the result to the list, and `candidate.ts` remembers it and sets the next check.
  */
 import type { CandidateRow } from '../feeds/candidates.ts'
 import type { Clock, SetTimer } from '../lib/clock.ts'
@@ -26,22 +26,17 @@ import type {
   SelfCheck,
 } from './ports.ts'
 import { createQueue } from './queue.ts'
-import {
-  BATCH_MAX,
-  candidateAfter,
-  createResults,
-  type FinishedCheck,
-  PING_LAG_MS_MAX,
-} from './results.ts'
+import { candidateAfter, createResults, type FinishedCheck, PING_LAG_MS_MAX } from './results.ts'
 
-/** How often checks start. A late timer also shows that the program lags. */
+/** The interval at which checks start. A late timer also shows that the program lags. */
 const SLICE_MS = 25
 const SELF_CHECK_MS = 30 * SECOND_MS
-/** While the judge is away, or many failures wait for a self-check. */
+/** The interval while the judge is away, or while many failures wait for a self-check. */
 const SELF_CHECK_SOON_MS = 5 * SECOND_MS
-/** No check starts while so many results wait, for example because an import has locked the list. */
+const MANY_FAILURES = 1_000
+/** No check starts while more results wait, for example because an import has locked the list. */
 const RESULTS_MAX = 5_000
-/** What measuring a speed costs: 64 KiB, then 256 KiB. */
+/** A measurement of speed takes 64 KiB, then 256 KiB. */
 const SPEED_BYTES = 320 * 1024
 
 export type CheckerOptions = {
@@ -58,17 +53,14 @@ export type CheckerOptions = {
   /** From 0 up to 1. */
   random: () => number
   log: Pick<Log, 'say' | 'sayRepeated'>
-  /** Checks started in a second, and most checks in flight. */
+  /** Checks that may start in a second, and that may be in flight. */
   perSecond: number
   inFlightMax: number
   /** The budget for measuring speeds; 0: never measure. */
   speedBytesADay: number
-  /** Whether to test services, and whether the judge has TLS. */
-  hasServices: boolean
-  hasTls: boolean
   /** Whether an address may be checked. */
   accepts: (address: Address) => boolean
-  /** End when each address that is due was checked once. */
+  /** End when each due address was checked once. */
   once: boolean
   placing: (proxy: IncomingProxy) => IncomingProxy
   onStatus?: (status: CheckerStatus) => void
@@ -81,7 +73,7 @@ export function createChecker(options: CheckerOptions) {
   const { store, list, clock, elapsedMs, later, log, once } = options
   const { perSecond, inFlightMax, accepts, placing, random, sliceMs = SLICE_MS } = options
 
-  // The schedule's clock never steps in a run, so that no check is delayed when the machine's clock is set.
+  // The schedule has a clock that never steps: nothing changes when the machine's clock is set.
   const startedMs = clock()
   const originMs = startedMs - elapsedMs()
   const now = (): number => Math.round(originMs + elapsedMs())
@@ -94,11 +86,11 @@ export function createChecker(options: CheckerOptions) {
   const stopping = new AbortController()
   const ended = Promise.withResolvers<void>()
   const running = new Set<RunningCheck>()
-  /** Ended since the last slice: a lag that the next slice notices affects them, too. */
+  /** Checks that ended since the last slice. A lag that the next slice notices may have delayed them. */
   let justEnded: RunningCheck[] = []
   let speedsRunning = 0
 
-  /** Does work that is repeated after a `StoreError`, such as a full disk. Another error ends the checker. */
+  /** Does work that the next second repeats. A `StoreError`, such as a full disk, is logged; others end the checker. */
   async function attempt(work: () => Promise<void> | void): Promise<void> {
     try {
       await work()
@@ -118,7 +110,10 @@ export function createChecker(options: CheckerOptions) {
   // -----------------------------------------------------------------------------------------------
   // One check
 
-  /** `null`: wait for the next day's budget. A plain check would find a proxy alive that lies about payloads. */
+  /**
+   * What to measure. A proxy whose last failure was an altered payload needs a measurement of speed, or it would be
+   * found alive. Returns `null` when today's budget has no bytes left for it.
+   */
   function requestFor(candidate: Candidate, nowMs: number): CheckRequest | null {
     const { hint, measured, speedMs, servicesMs, tlsMs, history } = candidate
     const isLiving = candidate.queue === 'living'
@@ -130,8 +125,8 @@ export function createChecker(options: CheckerOptions) {
       address: toAddress(candidate.id),
       known: measured?.type ?? hint,
       wantsSpeed: (isLiving || hasLied) && isInBudget && isRareDue(speedMs, nowMs),
-      wantsServices: options.hasServices && isRareDue(servicesMs, nowMs),
-      wantsTls: options.hasTls && isRareDue(tlsMs, nowMs),
+      wantsServices: isRareDue(servicesMs, nowMs),
+      wantsTls: isRareDue(tlsMs, nowMs),
     }
   }
 
@@ -205,8 +200,8 @@ export function createChecker(options: CheckerOptions) {
     if (stopping.signal.aborted) return
     if (once && !found.ok && !hasAnswered) return end(new CommandError(found.problem))
     hasAnswered ||= found.ok
-    const { counted: failures, discarded } = confirmation.decide(found, askedMs, now())
-    results.add(...failures)
+    const { counted, discarded } = confirmation.decide(found, askedMs, now())
+    results.add(...counted)
     for (const { candidate } of discarded) defer(candidate.id)
     const problem = found.ok ? '' : found.problem
     if (problem === saidProblem) return
@@ -217,7 +212,7 @@ export function createChecker(options: CheckerOptions) {
   function askJudgeWhenDue(nowMs: number): void {
     const waiting = confirmation.waiting()
     const isLast = once && running.size === 0 && waiting > 0 && queue.isEmpty()
-    const isSoon = confirmation.problem() !== null || waiting >= 2 * BATCH_MAX
+    const isSoon = confirmation.problem() !== null || waiting >= MANY_FAILURES
     const waitMs = isSoon ? SELF_CHECK_SOON_MS : SELF_CHECK_MS
     if (!isAsking && (isLast || nowMs - askedMs >= waitMs)) void askJudge().catch(end)
   }
@@ -225,7 +220,7 @@ export function createChecker(options: CheckerOptions) {
   // -----------------------------------------------------------------------------------------------
   // Once a second
 
-  /** The write in progress: there is one at a time. */
+  /** The write in progress. There is at most one. */
   let writing: Promise<void> | null = null
   function write(signal?: AbortSignal): Promise<void> {
     writing ??= results
@@ -265,7 +260,7 @@ export function createChecker(options: CheckerOptions) {
     if (once && isOver()) end()
   }
 
-  /** Whether each address that is due was checked. */
+  /** Whether each due address was checked. */
   const isOver = (): boolean =>
     queue.isListRead() &&
     running.size + results.waiting() + confirmation.waiting() === 0 &&
@@ -322,7 +317,7 @@ export function createChecker(options: CheckerOptions) {
   return {
     /** Adds addresses that were never checked; returns how many are new. */
     add: (rows: readonly CandidateRow[]): number => queue.add(rows),
-    /** Checks until `signal` is aborted, or each address that is due was checked once. */
+    /** Checks until `signal` is aborted, or with `once`, until each due address was checked. */
     async run(signal: AbortSignal): Promise<void> {
       signal.addEventListener('abort', () => end())
       if (signal.aborted) end()

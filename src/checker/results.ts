@@ -38,7 +38,7 @@ export type FinishedCheck = {
 /** A ping measured while the program lagged for longer is not written. */
 export const PING_LAG_MS_MAX = 50
 /** Writing so many results takes some 20 ms; the program must not lag. */
-export const BATCH_MAX = 500
+const BATCH_MAX = 500
 /** The rate in the status is the average of so many seconds. */
 const RATE_SECONDS = 60
 

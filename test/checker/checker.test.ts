@@ -120,7 +120,7 @@ describe('the list', () => {
   })
 
   test('keeps values that a check did not measure, from memory or from the list', async () => {
-    const world = createWorld({ hasServices: true })
+    const world = createWorld()
     world.list.put({ address: A, ageSeconds: 700, speed: 5000, pingMs: 7, works: 50 })
     world.answer = ({ wantsServices }) =>
       alive(wantsServices ? { services: { smtp: true, google: false } } : {})
@@ -165,7 +165,7 @@ describe('a check measures', () => {
   })
 
   test('speed of the living, services and TLS: at most every 6 h', async () => {
-    const world = worldOf([A], { hasServices: true, hasTls: true, sliceMs: SECOND_MS })
+    const world = worldOf([A], { sliceMs: SECOND_MS })
     const attempt = { type: 'http', purpose: 'speed', result: 'ok', ms: 9, detail: '' } as const
     world.answer = ({ wantsSpeed, wantsServices, wantsTls }) => ({
       ...alive({

@@ -202,7 +202,7 @@ export function createWorld(options: Partial<CheckerOptions> = {}) {
       },
       ...{ perSecond: 20, inFlightMax: 500, speedBytesADay: 2 ** 40 },
       sliceMs: 250,
-      ...{ hasServices: false, hasTls: false, once: false, placing: row => row },
+      ...{ once: false, placing: row => row },
       onStatus: status => {
         world.status = status
       },

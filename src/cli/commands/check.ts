@@ -219,8 +219,6 @@ async function check(
       perSecond: settings.rate,
       inFlightMax,
       speedBytesADay: settings.speedBytes,
-      hasServices: targets.length > 0,
-      hasTls: settings.judgeTls !== undefined,
     })
     if (files.length > 0) await readFiles(files, settings, checker, clock, signal)
     if (refused > 0) {
