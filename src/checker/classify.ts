@@ -1,4 +1,4 @@
-/** Compares the request that the judge saw with the one sent: how anonymous is the proxy (contract H3)? Pure. */
+/** How anonymous a proxy is: compares the request that the judge saw with the one sent (contract H3). Pure. */
 import { canonicalIp } from '../lib/ip.ts'
 import { printable } from '../lib/redact.ts'
 import { ANONS, type Anon } from '../proxies/proxy.ts'
@@ -28,14 +28,10 @@ export function addressesIn(text: string): string[] {
 
 type Level = Pick<Measured, 'anon' | 'because'>
 
-/** Headers by name in lower case. */
-export const sentOf = (headers: readonly Header[]): ReadonlyMap<string, string> =>
-  new Map(headers.map(([name, value]) => [name.toLowerCase(), value]))
-
-/** Finds the worst evidence in the judge's report. `own` are our addresses, canonical. */
+/** Finds the worst evidence in the judge's report of a request. `own` are our addresses, canonical. */
 export function classify(
   { peer, headers }: { peer: string; headers: readonly Header[] },
-  sent: ReadonlyMap<string, string>,
+  sentHeaders: readonly Header[],
   own: ReadonlySet<string>,
 ): Level {
   const as = (anon: Anon, because: string): Level => ({
@@ -43,6 +39,7 @@ export function classify(
     because: printable(because).slice(0, 40),
   })
   if (own.has(peer)) return as('transparent', 'peer')
+  const sent = new Map(sentHeaders.map(([name, value]) => [name.toLowerCase(), value]))
   const seen = headers.map(([name, value]) => ({ name, value, key: name.toLowerCase() }))
   const changed = seen.filter(({ key, value }) => sent.get(key) !== value)
 

@@ -18,7 +18,7 @@ import { messageOf, orAborted } from '../lib/errors.ts'
 import { isInternal } from '../lib/ip.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { type Address, addressText, type ProxyType } from '../proxies/proxy.ts'
-import { classify, type Header, headersFor, sentOf } from './classify.ts'
+import { classify, type Header, headersFor } from './classify.ts'
 import { type Call, type Destination, type DialContext, dial, type Trust } from './dial.ts'
 import type { SelfCheck } from './ports.ts'
 import {
@@ -36,9 +36,8 @@ export type Site = {
   /** `http://HOST:PORT` */
   origin: string
   destination: Destination
-  /** The headers to send, and the same by name in lower case. */
+  /** The headers of requests. */
   headers: readonly Header[]
-  sent: ReadonlyMap<string, string>
   /** `null`: no TLS. Each self-check starts a new session, so that it notices an expired certificate. */
   tls: Trust | null
 }
@@ -171,7 +170,7 @@ export async function checkJudge(
     const tls = url.protocol === 'https:' ? { authorities, session: null } : null
     const headers = headersFor(url.host, options.userAgent)
     const destination = { host, ip, port: portOf(url) }
-    return { origin: url.origin, destination, tls, headers, sent: sentOf(headers) }
+    return { origin: url.origin, destination, tls, headers }
   }
 
   /** Returns the answer of a listener, and when it was given, by our clock. */
@@ -201,7 +200,7 @@ export async function checkJudge(
     try {
       const site = await locate(url)
       const found = await ask(site)
-      const { anon, because } = classify(found.answer, site.sent, new Set())
+      const { anon, because } = classify(found.answer, site.headers, new Set())
       if (anon !== 'elite') throw new Error(`is behind a proxy, which changes ${because}`)
       return { site, ...found }
     } catch (error) {

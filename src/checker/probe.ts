@@ -1,6 +1,4 @@
-/**
- * Checks one address (contract H3): finds its type, its anonymity and its speed, and which services work through it.
- */
+/** Checks one address (contract H3): finds its type and anonymity, measures its speed, and tests services. */
 import { isIPv4 } from 'node:net'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Answer } from '../judge/protocol.ts'
@@ -34,7 +32,7 @@ import { createBannerReader, pageMatches, type Target } from './targets.ts'
 /** The timeout of a check, for all of its connections. */
 export const CHECK_MS_MAX = 15 * SECOND_MS
 
-/** Sizes of the payloads that measure the speed: the larger one only if the smaller took less than this. */
+/** Payloads that measure the speed. The larger one follows if the smaller one took less than `SPEED_FAST_MS`. */
 const SPEED_BYTES = [64 * 1024, 256 * 1024] as const
 const SPEED_FAST_MS = 250
 /** A longer page of a service is truncated. */
@@ -43,7 +41,7 @@ const PAGE_BYTES_MAX = 256 * 1024
 export const SERVICES_AT_ONCE = 2
 const DETAIL_MAX = 80
 
-/** REASONS is in order of significance. From `too long` on the proxy lies, which ends the check. */
+/** REASONS is in order of significance. The reasons from `too long` on are lies, which end the check. */
 const BY_SIGNIFICANCE = Object.keys(REASONS)
 const significance = (reason: Reason): number => BY_SIGNIFICANCE.indexOf(reason)
 const isLie = (reason: Reason): boolean => significance(reason) >= significance('too long')
@@ -59,7 +57,7 @@ const FIRST_BYTE: { readonly [T in ProxyType]: number } = {
 }
 const mayBe = (type: ProxyType, firstByte: number | null): boolean =>
   firstByte === null || FIRST_BYTE[type] === firstByte
-/** HTTP first: SOCKS proxies refuse it at once, while HTTP proxies wait for more of SOCKS. */
+/** HTTP first: a SOCKS proxy refuses HTTP at once, but an HTTP proxy waits for more bytes of SOCKS. */
 const ORDER: readonly ProxyType[] = ['http', 'socks5', 'socks4']
 
 /** Ends a check. */
@@ -71,20 +69,18 @@ class Conclusion extends Error {
   }
 }
 const dead = (reason: Reason): Conclusion => new Conclusion({ kind: 'dead', reason })
-const deferred = (why: string): Conclusion => new Conclusion({ kind: 'deferred', why })
 
 type Tried<T> = Exclude<Dialed<T>, { kind: 'localFailure' }>
 
-/** The end of a request to the judge. */
-type Asked = Tried<Answer> & { site: Site }
-type Success = Extract<Asked, { kind: 'done' }>
+/** The end of a request to the judge through the proxy. */
+type Asked = Tried<Answer> & { type: ProxyType; site: Site }
 
-/** The type that works without TLS, if any; else whether CONNECT may still work. */
+/** The request without TLS that succeeded, or why none did, and whether CONNECT may still work. */
 type Plain =
-  | { type: ProxyType; asked: Success }
-  | { type: null; reason: Reason; mayTunnel: boolean }
+  | Extract<Asked, { kind: 'done' }>
+  | { kind: 'failed'; reason: Reason; mayTunnel: boolean }
 
-/** The types for requests to services, without and with a tunnel; `null`: it cannot. */
+/** The types for requests to services without a tunnel, and in a tunnel; `null`: the proxy has none. */
 type Ways = { plain: ProxyType | null; tunnel: ProxyType | null }
 
 export type ProberOptions = Omit<JudgeOptions, 'authorities'> & {
@@ -118,7 +114,7 @@ async function attempt<T>(
 ): Promise<Tried<T>> {
   const dialed = await dial(call, check.options, check.deadlineMs)
   check.bytes += dialed.bytes
-  if (dialed.kind === 'localFailure') throw deferred(dialed.why)
+  if (dialed.kind === 'localFailure') throw new Conclusion({ kind: 'deferred', why: dialed.why })
   const isDone = dialed.kind === 'done'
   check.attempts.push({
     ...{ type, purpose, result: isDone ? 'ok' : dialed.reason, ms: Math.round(dialed.ms) },
@@ -144,7 +140,7 @@ async function ask(
   const retried: Reason[] = isExpected ? ['timeout', 'no answer'] : ['timeout']
   const tried = await attempt(check, purpose, type, call, retried)
   if (tried.kind === 'failed' && isLie(tried.reason)) throw dead(tried.reason)
-  return { ...tried, site }
+  return { ...tried, type, site }
 }
 
 /** Tries one type after the other. The first byte of an answer rules out types. */
@@ -157,25 +153,26 @@ async function findPlain(check: Check): Promise<Plain> {
   while (left[0] !== undefined && !isOver(check)) {
     const [type, ...others] = left
     const asked = await ask(check, 'judge', type, judge.plain)
-    if (asked.kind === 'done') return { type, asked }
+    if (asked.kind === 'done') return asked
     if (asked.reason === 'credentials') throw dead('credentials')
-    if (!asked.isConnected) return { type: null, reason: asked.reason, mayTunnel: false }
+    if (!asked.isConnected) return { ...asked, mayTunnel: false }
     left = others.filter(other => mayBe(other, asked.firstByte))
     mayTunnel ||= asked.firstByte === FIRST_BYTE.http && asked.reason === 'not a proxy'
-    // An answer in another protocol says nothing about the reason.
+    // An answer in the protocol of another type says nothing about the reason.
     if (asked.firstByte === null || left.length === 0)
       reason = moreSignificant(reason, asked.reason)
   }
   // A proxy that cannot reach the judge without TLS may hide how it changes requests.
-  return { type: null, reason, mayTunnel: mayTunnel && reason !== 'proxy error' }
+  return { kind: 'failed', reason, mayTunnel: mayTunnel && reason !== 'proxy error' }
 }
 
-/** Asks the judge over TLS; `null` when that is not wanted or not possible. */
+/** Asks the judge over TLS; `null` if that is not necessary or not possible. */
 async function findTunnel(check: Check, plain: Plain): Promise<Asked | null> {
   const { known, judge, wantsTls } = check
-  const isSocks = plain.type !== null && plain.type !== 'http'
-  const wants = plain.type === null ? plain.mayTunnel : wantsTls || (!isSocks && known !== 'http')
-  if (judge.tls === null || isOver(check) || !wants) return null
+  const isSocks = plain.kind === 'done' && plain.type !== 'http'
+  const isNeeded =
+    plain.kind === 'done' ? wantsTls || (!isSocks && known !== 'http') : plain.mayTunnel
+  if (judge.tls === null || isOver(check) || !isNeeded) return null
   return ask(check, 'TLS', isSocks ? plain.type : 'https', judge.tls)
 }
 
@@ -192,7 +189,7 @@ async function measureSpeed(check: Check, type: ProxyType, site: Site) {
   return speed
 }
 
-/** Whether a service works; `undefined` when there is no time, or its address is unknown. */
+/** Whether a service works; `undefined` if there is no time left, or the target has no known address. */
 async function testService(check: Check, ways: Ways, target: Target): Promise<boolean | undefined> {
   const { address, targetIps, publicAuthorities, options } = check
   const isPlain = target.kind === 'page' && target.url.protocol === 'http:'
@@ -236,9 +233,9 @@ async function testServices(check: Check, ways: Ways) {
   return works
 }
 
-/** The type. Without a judge over TLS, a known `https` stays. */
+/** The type to report. Without a judge over TLS, a known `https` stays. */
 function typeOf(plain: Plain, hasTls: boolean, { known, judge }: Check): ProxyType {
-  if (plain.type !== null && plain.type !== 'http') return plain.type
+  if (plain.kind === 'done' && plain.type !== 'http') return plain.type
   return hasTls || (judge.tls === null && known === 'https') ? 'https' : 'http'
 }
 
@@ -251,21 +248,22 @@ async function measure(check: Check): Promise<Measured> {
 
   const plain = await findPlain(check)
   const tunnel = await findTunnel(check, plain)
-  const hasTls = tunnel?.kind === 'done'
-  const answers = [plain.type === null ? null : plain.asked, hasTls ? tunnel : null]
-  const successes = answers.filter(asked => asked !== null)
+  const successes = [plain, tunnel].filter(asked => asked?.kind === 'done')
   const [best] = successes
-  if (best === undefined) throw dead(reasonOf(plain, tunnel))
+  if (best === undefined) throw dead(reasonOf([plain, tunnel]))
+  const hasTls = tunnel?.kind === 'done'
   const type = typeOf(plain, hasTls, check)
-  const ways = { plain: plain.type, tunnel: type === 'http' ? null : type }
-  const levels = successes.map(({ value, site }) => classify(value, site.sent, judge.own))
-
-  const speed = check.wantsSpeed && (await measureSpeed(check, plain.type ?? type, best.site))
+  const levels = successes.map(({ value, site }) => classify(value, site.headers, judge.own))
+  const ways = {
+    plain: plain.kind === 'done' ? plain.type : null,
+    tunnel: type === 'http' ? null : type,
+  }
+  const speed = check.wantsSpeed && (await measureSpeed(check, best.type, best.site))
   const services = check.wantsServices && (await testServices(check, ways))
   return {
     type,
     ...worstOf(levels),
-    ipOut: plain.type === null ? '' : plain.asked.value.peer,
+    ipOut: plain.kind === 'done' ? plain.value.peer : '',
     pingMs: Math.round(best.firstMs),
     ...(speed && { speed }),
     ...(services && { services }),
@@ -274,10 +272,11 @@ async function measure(check: Check): Promise<Measured> {
 }
 
 /** The most significant reason why no request reached the judge. */
-function reasonOf(plain: Plain, tunnel: Asked | null): Reason {
-  const reasons = [plain, tunnel].flatMap(tried => (tried && 'reason' in tried ? tried.reason : []))
-  return reasons.reduce(moreSignificant)
-}
+const reasonOf = (ends: readonly (Plain | Asked | null)[]): Reason =>
+  ends
+    .filter(end => end?.kind === 'failed')
+    .map(({ reason }) => reason)
+    .reduce(moreSignificant)
 
 /** Creates the probe, and the self-check, which must succeed before the first probe. */
 export function createProber(options: ProberOptions): {
@@ -294,7 +293,7 @@ export function createProber(options: ProberOptions): {
   const targetIps = new Map<string, string>()
   let judge: JudgeState | null = null
 
-  /** Looks up the addresses of the targets; an address stays when its lookup fails. */
+  /** Looks up the addresses of the targets. A target keeps its address when a lookup fails. */
   async function locateTargets(signal: AbortSignal): Promise<void> {
     for (const { host } of targets) {
       const addresses = await orAborted(resolve(host), signal).catch(() => [])

@@ -1,6 +1,6 @@
 /** How anonymous a proxy is, by what the judge saw (contract H3): a row for each kind of evidence. */
 import { describe, expect, test } from 'bun:test'
-import { addressesIn, classify, headersFor, sentOf, worstOf } from '../../src/checker/classify.ts'
+import { addressesIn, classify, headersFor, worstOf } from '../../src/checker/classify.ts'
 
 type Headers = readonly (readonly [string, string])[]
 
@@ -130,7 +130,7 @@ const ROWS: [what: string, headers: Headers, found: string, peer?: string][] = [
 ]
 
 test.each(ROWS)('%s', (_, headers, found, peer = '203.0.113.9') => {
-  const { anon, because } = classify({ peer, headers }, sentOf(SENT), OWN)
+  const { anon, because } = classify({ peer, headers }, SENT, OWN)
   expect(`${anon}${because && ` by ${because}`}`).toBe(found)
 })
 
