@@ -1,25 +1,17 @@
 /**
- * When an address is checked again, and how a check changes its candidate (contract H3, H4). Pure: instants are
- * arguments, of the schedule's clock.
+ * A candidate, the memory of an address: how a check changes it, and when the next check is due (contract H3, H4).
+ * Pure: instants are arguments, of the schedule's clock.
  */
+import type { CandidateRow } from '../feeds/candidates.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { RECENT_MS } from '../proxies/freshness.ts'
 import { idOf } from '../proxies/row.ts'
-import type {
-  Attempt,
-  Candidate,
-  ListedRow,
-  Measured,
-  Past,
-  Queue,
-  Reason,
-  Works,
-} from './ports.ts'
+import type { Attempt, Candidate, Measured, Past, Queue, Reason, Works } from './ports.ts'
 
 // -----------------------------------------------------------------------------------------------
 // The next check
 
-/** The pause of the living, ± 10 %, so that they are not all due at once. */
+/** The pause of the living varies by 10 %, so that they are not all due at once. */
 export const LIVING_MS = 240 * SECOND_MS
 const LIVING_JITTER = 0.1
 
@@ -37,17 +29,16 @@ function timesAfter(queue: Queue, streak: number, nowMs: number, random: number)
   return { queue, nextAtMs: nowMs + pauseMs, idleAtMs: nowMs + Math.round(pauseMs * IDLE_SHARE) }
 }
 
-/** Measurements that cost more than a check are made at most this often. */
+/** Speed, services and TLS cost more than a check: they are measured at most this often. */
 const RARE_MS = 6 * HOUR_MS
 export const isRareDue = (measuredMs: number | null, nowMs: number): boolean =>
   measuredMs === null || nowMs - measuredMs >= RARE_MS
 
 const FAILURES_MAX = 20
-/** How long an address is remembered that never worked, and one that did: its row is too old by then. */
 const RAW_MS_MAX = 14 * DAY_MS
 const DOWN_MS_MAX = 7 * DAY_MS
 
-/** Whether to forget an address after a failure. */
+/** Whether to forget an address after a failure. One that worked may be in the list for a week. */
 export const shouldForget = ({ streak, okAtMs, addedMs }: Candidate, nowMs: number): boolean =>
   okAtMs === null
     ? streak >= FAILURES_MAX || nowMs - addedMs >= RAW_MS_MAX
@@ -88,7 +79,7 @@ export function worksAfter(
   }
 }
 
-/** The percentage for a row; `null` while it is unknown. */
+/** The percentage for the list; `null` while it is unknown. */
 export const percentOf = (works: Works | null): number | null =>
   works === null || works.checks < CHECKS_MIN || works.total === 0
     ? null
@@ -111,10 +102,10 @@ function withPast(history: readonly Past[], past: Past): Past[] {
   return kept
 }
 
-/** The end of a check, by the schedule's clock and by the clock of the machine, and its attempts. */
+/** `nowMs` is of the schedule's clock, `at` of the clock of the machine. */
 export type Ended = { nowMs: number; at: number; attempts: readonly Attempt[] }
 
-/** A candidate after a success. Values that the check did not measure stay. */
+/** The candidate after a success. It keeps values that the check did not measure. */
 export function afterSuccess(
   candidate: Candidate,
   measured: Measured,
@@ -165,29 +156,18 @@ export function afterFailure(
   }
 }
 
-/** A new candidate, with the values from a file or the list. */
-type New = Pick<Candidate, 'id' | 'hint' | 'queue' | 'nextAtMs' | 'okAtMs'> & {
-  /** A percentage, as of `checkedMs`; `null`: unknown. */
-  works: number | null
-  checkedMs: number | null
-}
-
-export const newCandidate = ({ works, checkedMs, ...known }: New, nowMs: number): Candidate => ({
-  ...known,
-  ...{ idleAtMs: known.nextAtMs, addedMs: nowMs, streak: 0 },
-  works: works === null ? null : worksStated(works),
-  checkedMs: works === null ? null : checkedMs,
-  ...{ measured: null, speedMs: null, servicesMs: null, tlsMs: null, history: [] },
-})
-
-/** A candidate for a row of the list: living if its check is recent, else down. */
-export function listedCandidate(row: ListedRow, nowMs: number): Candidate {
-  const okAtMs = Math.min(row.checkedAt * SECOND_MS, nowMs)
-  const queue = nowMs - okAtMs <= RECENT_MS ? 'living' : 'down'
-  const nextAtMs = queue === 'living' ? Math.max(nowMs, okAtMs + LIVING_MS) : nowMs
+/** A new candidate. A row of the list worked when it was checked; a row of a file or a feed may never have worked. */
+export function newCandidate(row: CandidateRow, nowMs: number, isListed: boolean): Candidate {
   const { type: hint, works } = row
-  return newCandidate(
-    { id: idOf(row), hint, queue, nextAtMs, okAtMs, works, checkedMs: okAtMs },
-    nowMs,
-  )
+  const checkedMs = Math.min(row.checkedAt * SECOND_MS, nowMs)
+  const isLiving = isListed && nowMs - checkedMs <= RECENT_MS
+  const nextAtMs = isLiving ? Math.max(nowMs, checkedMs + LIVING_MS) : nowMs
+  return {
+    ...{ id: idOf(row), hint, nextAtMs, idleAtMs: nextAtMs, addedMs: nowMs, streak: 0 },
+    queue: isLiving ? 'living' : isListed ? 'down' : 'raw',
+    okAtMs: isListed ? checkedMs : null,
+    works: works === null ? null : worksStated(works),
+    checkedMs: works === null ? null : checkedMs,
+    ...{ measured: null, speedMs: null, servicesMs: null, tlsMs: null, history: [] },
+  }
 }

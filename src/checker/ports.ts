@@ -1,6 +1,7 @@
 /** The types that the parts of the checker share: results, candidates; and its ports (contract H). */
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Address, Anon, ProxyType, Service } from '../proxies/proxy.ts'
+import type { ListedRow } from '../proxies/row.ts'
 import type { ImportTx } from '../proxies/store.ts'
 
 /** Why a check failed, with the sentence of `check explain`; in order of significance. */
@@ -159,13 +160,6 @@ export interface CandidateStore {
   freshSince(ms: number): number
   /** For how long a living address has been due, in milliseconds; 0 when none is due. */
   lagMs(nowMs: number): number
-}
-
-/** The columns of the list that the checker reads; `checkedAt` in Unix seconds. */
-export type ListedRow = Address & {
-  type: ProxyType
-  checkedAt: number
-  works: number | null
 }
 
 /** The list, as the checker reads and writes it. Failures are `StoreError`s. */

@@ -8,7 +8,7 @@ import { nextTurn } from '../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Address } from '../proxies/proxy.ts'
 import { idOf, ipBits, subnetOf } from '../proxies/row.ts'
-import { LIVING_MS, listedCandidate, newCandidate } from './candidate.ts'
+import { LIVING_MS, newCandidate } from './candidate.ts'
 import {
   type Batch,
   type CandidateStore,
@@ -192,12 +192,7 @@ export function createQueue(options: QueueOptions) {
     /** Adds addresses that were never checked; returns how many are new. */
     add(rows: readonly CandidateRow[]): number {
       const nowMs = dueMs()
-      const raw = rows.filter(accepts).map(row => {
-        const times = { nextAtMs: nowMs, okAtMs: null, checkedMs: row.checkedAt * SECOND_MS }
-        const { type: hint, works } = row
-        return newCandidate({ id: idOf(row), hint, queue: 'raw', works, ...times }, nowMs)
-      })
-      return store.add(raw)
+      return store.add(rows.filter(accepts).map(row => newCandidate(row, nowMs, false)))
     },
 
     /** Adds the rows of the list when it has changed; at most once a minute. */
@@ -209,7 +204,7 @@ export function createQueue(options: QueueOptions) {
         const found = await list.version()
         let rows = found === version ? [] : await list.page(-1)
         for (let last = rows.at(-1); last !== undefined; last = rows.at(-1)) {
-          store.add(rows.filter(accepts).map(row => listedCandidate(row, dueMs())))
+          store.add(rows.filter(accepts).map(row => newCandidate(row, dueMs(), true)))
           await nextTurn(signal)
           rows = await list.page(idOf(last))
         }

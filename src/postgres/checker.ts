@@ -1,8 +1,8 @@
 /** The ports of the checker in a database that machines share; what it remembers is on its own machine. */
-import type { CheckerStatus, CheckerStatusStore, ListedRow } from '../checker/ports.ts'
+import type { CheckerStatus, CheckerStatusStore } from '../checker/ports.ts'
 import type { Clock } from '../lib/clock.ts'
 import { StoreError } from '../lib/errors.ts'
-import { LISTED_COLUMNS, type ListedNumbers, toListed } from '../proxies/row.ts'
+import { LISTED_COLUMNS, type ListedNumbers, type ListedRow, toListed } from '../proxies/row.ts'
 import { readState } from './change-numbers.ts'
 import type { Connection } from './connection.ts'
 import { createListStore } from './list.ts'

@@ -168,6 +168,7 @@ export const toListed = ({ id, checked_at, type, works }: ListedNumbers) => ({
   checkedAt: checked_at,
   works: works === UNKNOWN ? null : works,
 })
+export type ListedRow = ReturnType<typeof toListed>
 
 /** A column, and the SQL expression for its value after an update. */
 export type Merged = readonly [column: string, merged: string]

@@ -4,7 +4,6 @@ import {
   afterFailure,
   afterSuccess,
   isRareDue,
-  listedCandidate,
   newCandidate,
   percentOf,
   shouldForget,
@@ -17,10 +16,10 @@ import { T0 } from '../support/fixtures.ts'
 import { createRandom } from '../support/random.ts'
 
 const MEASURED: Measured = { type: 'http', anon: 'elite', because: '', ipOut: '', pingMs: 100 }
-const RAW = { hint: null, queue: 'raw', okAtMs: null, works: null, checkedMs: null } as const
+const RAW = { ip: '1.2.3.4', port: 80, type: null, works: null, checkedAt: 0 }
 
 const candidate = (more: Partial<Candidate> = {}): Candidate => ({
-  ...newCandidate({ ...RAW, id: 1, nextAtMs: T0 }, T0),
+  ...newCandidate(RAW, T0, false),
   ...more,
 })
 const endedAt = (nowMs: number, attempts: readonly Attempt[] = []) => ({
@@ -89,9 +88,8 @@ describe('the next check', () => {
   })
 
   test('a row of the list is living when it was checked within ten minutes, else down', () => {
-    const row = { ip: '1.2.3.4', port: 80, type: 'http' } as const
     const at = (ageMs: number, works: number | null = null) =>
-      listedCandidate({ ...row, checkedAt: (T0 - ageMs) / SECOND_MS, works }, T0)
+      newCandidate({ ...RAW, type: 'http', checkedAt: (T0 - ageMs) / SECOND_MS, works }, T0, true)
     expect(at(MINUTE_MS)).toMatchObject({ queue: 'living', nextAtMs: T0 + 180_000, hint: 'http' })
     expect(at(9 * MINUTE_MS)).toMatchObject({ queue: 'living', nextAtMs: T0 })
     expect(at(11 * MINUTE_MS)).toMatchObject({ queue: 'down', nextAtMs: T0 })
@@ -123,7 +121,7 @@ describe('works', () => {
       return percentOf(current.works)
     })
     expect(shown).toEqual([null, null, 100])
-    const stated = newCandidate({ ...RAW, id: 1, nextAtMs: T0, works: 80, checkedMs: T0 }, T0)
+    const stated = newCandidate({ ...RAW, works: 80, checkedAt: T0 / SECOND_MS }, T0, false)
     expect(percentOf(stated.works)).toBe(80)
     // 576 of 720 seconds, which fade a little, and 240 more without a success
     expect(percentOf(worksAfter(stated, false, T0 + 240_000))).toBe(60)

@@ -39,14 +39,8 @@ const candidate = (
     earlyMs?: number
   } = {},
 ): Candidate => ({
-  ...newCandidate(
-    {
-      ...{ id, hint: null, queue, nextAtMs: T0 + dueMs, okAtMs: null },
-      ...{ works: null, checkedMs: null },
-    },
-    T0,
-  ),
-  idleAtMs: T0 + earlyMs,
+  ...newCandidate({ ip: '1.2.3.4', port: 80, type: null, works: null, checkedAt: 0 }, T0, false),
+  ...{ id, queue, nextAtMs: T0 + dueMs, idleAtMs: T0 + earlyMs },
   ...more,
 })
 

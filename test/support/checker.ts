@@ -5,7 +5,6 @@ import type {
   CheckerStatus,
   CheckRequest,
   CheckResult,
-  ListedRow,
   Measured,
   Reason,
   SelfCheck,
@@ -13,7 +12,7 @@ import type {
 import { orAborted } from '../../src/lib/errors.ts'
 import { SECOND_MS } from '../../src/lib/time.ts'
 import { addressText, type IncomingProxy, parseAddress } from '../../src/proxies/proxy.ts'
-import { idOf } from '../../src/proxies/row.ts'
+import { idOf, type ListedRow } from '../../src/proxies/row.ts'
 import { openCandidates } from '../../src/sqlite/candidates.ts'
 import { T0 } from './fixtures.ts'
 import { createRandom } from './random.ts'

@@ -6,6 +6,7 @@
 import { afterFailure, newCandidate } from '../../../src/checker/candidate.ts'
 import type { Candidate } from '../../../src/checker/ports.ts'
 import { SECOND_MS } from '../../../src/lib/time.ts'
+import { toAddress } from '../../../src/proxies/row.ts'
 import { openCandidates } from '../../../src/sqlite/candidates.ts'
 import { simulate } from '../../support/checker-simulation.ts'
 import { T0 } from '../../support/fixtures.ts'
@@ -51,9 +52,8 @@ async function many(run: Run): Promise<Finding[]> {
   const before = process.memoryUsage.rss()
   using checks = openCandidates(run.directory('checks'))
   const anybody = (): Candidate => {
-    const id = Math.floor(random() * 2 ** 32) * 65536 + 8080
-    const nothing = { hint: null, okAtMs: null, works: null, checkedMs: null }
-    return newCandidate({ ...nothing, id, queue: 'raw', nextAtMs: T0 }, T0)
+    const address = toAddress(Math.floor(random() * 2 ** 32) * 65536 + 8080)
+    return newCandidate({ ...address, type: null, works: null, checkedAt: 0 }, T0, false)
   }
   for (let left = count; left > 0; left -= ADDED) {
     checks.add(Array.from({ length: Math.min(left, ADDED) }, anybody))
