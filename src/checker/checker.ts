@@ -1,7 +1,7 @@
 /**
  * The loop of the checker (contract H4, H5). The files in the order of a check: `queue.ts` finds an address, `probe.ts`
- * checks it (`judge-client.ts`, `dial.ts`, `response.ts`, `classify.ts`, `targets.ts`), `judge-client.ts` confirms a
- * failure, `results.ts` writes the result to the list, and `candidate.ts` remembers it and sets the next check.
+ * checks it (`judge-client.ts`, `dial.ts`, `response.ts`, `classify.ts`, `targets.ts`), a self-check
+ * confirms a failure (below), `results.ts` writes the result to the list, `candidate.ts` sets the next check.
  */
 import type { CandidateRow } from '../feeds/candidates.ts'
 import type { Clock, SetTimer } from '../lib/clock.ts'
@@ -9,10 +9,10 @@ import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { formatCount } from '../lib/plural.ts'
 import { SECOND_MS, utcDay } from '../lib/time.ts'
+import { RECENT_MS } from '../proxies/freshness.ts'
 import type { Address, IncomingProxy } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'
 import { isRareDue } from './candidate.ts'
-import { createConfirmation } from './judge-client.ts'
 import type {
   Candidate,
   CandidateStore,
@@ -25,8 +25,14 @@ import type {
   Probe,
   SelfCheck,
 } from './ports.ts'
-import { createQueue } from './queue.ts'
-import { candidateAfter, createResults, type FinishedCheck, PING_LAG_MS_MAX } from './results.ts'
+import { createQueue, neededRate } from './queue.ts'
+import {
+  candidateAfter,
+  createResults,
+  type FinishedCheck,
+  PING_LAG_MS_MAX,
+  type RunningCheck,
+} from './results.ts'
 
 /** The interval at which checks start. A late timer also shows that the program lags. */
 const SLICE_MS = 25
@@ -34,8 +40,14 @@ const SELF_CHECK_MS = 30 * SECOND_MS
 /** The interval while the judge is away, or while many failures wait for a self-check. */
 const SELF_CHECK_SOON_MS = 5 * SECOND_MS
 const MANY_FAILURES = 1_000
+/** How exactly the checker knows when the judge started. */
+const JUDGE_START_MS = SECOND_MS
+/** While this program lags for longer, it may miss answers that came in time. */
+const LAG_MS_MAX = SECOND_MS / 2
 /** No check starts while more results wait, for example because an import has locked the list. */
 const RESULTS_MAX = 5_000
+/** The rate in the status is the average of so many seconds. */
+const RATE_SECONDS = 60
 /** A measurement of speed takes 64 KiB, then 256 KiB. */
 const SPEED_BYTES = 320 * 1024
 
@@ -67,8 +79,6 @@ export type CheckerOptions = {
   sliceMs?: number
 }
 
-type RunningCheck = Pick<FinishedCheck, 'candidate' | 'request' | 'startedMs' | 'lagMs'>
-
 export function createChecker(options: CheckerOptions) {
   const { store, list, clock, elapsedMs, later, log, once } = options
   const { perSecond, inFlightMax, accepts, placing, random, sliceMs = SLICE_MS } = options
@@ -81,10 +91,12 @@ export function createChecker(options: CheckerOptions) {
   const ledger: Ledger = store.ledger() ?? { day: 0, speedBytes: 0 }
   const queue = createQueue({ store, list, now, perSecond, inFlightMax, once, accepts })
   const results = createResults({ store, list, onWait, placing, random, perSecond })
-  const confirmation = createConfirmation<FinishedCheck>()
 
   const stopping = new AbortController()
   const ended = Promise.withResolvers<void>()
+  const counts = { checked: 0, alive: 0, deferred: 0, bytes: 0 }
+  /** Checks started in each of the last seconds, the latest last. */
+  const startsBySecond = [0]
   const running = new Set<RunningCheck>()
   /** Checks that ended since the last slice. A lag that the next slice notices may have delayed them. */
   let justEnded: RunningCheck[] = []
@@ -131,12 +143,12 @@ export function createChecker(options: CheckerOptions) {
   }
 
   function defer(id: number): void {
-    results.deferred()
+    counts.deferred += 1
     queue.defer(id)
   }
 
   function startChecks(nowMs: number): void {
-    if (!confirmation.isOpen() || results.waiting() >= RESULTS_MAX) return
+    if (answersSinceMs === null || results.waiting() >= RESULTS_MAX) return
     for (let id = queue.next(nowMs); id !== null; id = queue.next(nowMs)) start(id, nowMs)
   }
 
@@ -156,7 +168,8 @@ export function createChecker(options: CheckerOptions) {
     running.add(check)
     queue.start(id, nowMs)
     if (request.wantsSpeed) speedsRunning += 1
-    results.started()
+    counts.checked += 1
+    startsBySecond[startsBySecond.length - 1] = (startsBySecond.at(-1) ?? 0) + 1
     void options
       .probe(request)
       .then(result => finish(check, result))
@@ -169,7 +182,7 @@ export function createChecker(options: CheckerOptions) {
     running.delete(check)
     justEnded.push(check)
     queue.end(id)
-    results.ended(result)
+    counts.bytes += result.bytes
     if (check.request.wantsSpeed) {
       speedsRunning -= 1
       ledger.speedBytes += result.bytes
@@ -179,18 +192,25 @@ export function createChecker(options: CheckerOptions) {
       return defer(id)
     }
     const finished = Object.assign(check, { endedMs: now(), at: clock(), result })
-    if (result.kind === 'alive') return results.add(finished)
-    confirmation.add(finished)
+    if (result.kind === 'alive') {
+      counts.alive += 1
+      return results.add(finished)
+    }
+    unconfirmed.push(finished)
     queue.repeatAt(id, candidateAfter(finished, 0).nextAtMs)
   }
 
   // -----------------------------------------------------------------------------------------------
-  // The judge
+  // The judge. A failure counts if a self-check that began after it succeeds, the judge was not away or restarted since
+  // the check started, and this program did not lag (contract H2, H5). Until the self-check, the failure waits.
 
-  let isAsking = false
+  let unconfirmed: FinishedCheck[] = []
+  let judgeProblem: CheckerStatus['judgeProblem'] = null
+  /** Since when the judge answers; `null` while it does not: no check starts. */
+  let answersSinceMs: number | null = null
   let hasAnswered = false
+  let isAsking = false
   let askedMs = Number.NEGATIVE_INFINITY
-  let saidProblem = ''
 
   async function askJudge(): Promise<void> {
     isAsking = true
@@ -198,21 +218,34 @@ export function createChecker(options: CheckerOptions) {
     const found = await options.selfCheck()
     isAsking = false
     if (stopping.signal.aborted) return
-    if (once && !found.ok && !hasAnswered) return end(new CommandError(found.problem))
-    hasAnswered ||= found.ok
-    const { counted, discarded } = confirmation.decide(found, askedMs, now())
-    results.add(...counted)
-    for (const { candidate } of discarded) defer(candidate.id)
-    const problem = found.ok ? '' : found.problem
-    if (problem === saidProblem) return
-    saidProblem = problem
-    log.say(problem ? `${problem}; nothing is checked meanwhile` : 'the judge answers again')
+    if (found.ok) return confirmFailures(found.runsForMs)
+    const { problem } = found
+    if (once && !hasAnswered) return end(new CommandError(problem))
+    if (problem !== judgeProblem?.sentence) log.say(`${problem}; nothing is checked meanwhile`)
+    judgeProblem = { sentence: problem, sinceMs: judgeProblem?.sinceMs ?? now() }
+    answersSinceMs = null
+    for (const { candidate } of unconfirmed.splice(0)) defer(candidate.id)
+  }
+
+  function confirmFailures(judgeRunsForMs: number): void {
+    if (judgeProblem !== null) log.say('the judge answers again')
+    judgeProblem = null
+    hasAnswered = true
+    const nowMs = now()
+    answersSinceMs ??= nowMs
+    const sinceMs = Math.max(answersSinceMs, nowMs - judgeRunsForMs + JUDGE_START_MS)
+    const decided = unconfirmed.filter(({ endedMs }) => endedMs < askedMs)
+    unconfirmed = unconfirmed.filter(({ endedMs }) => endedMs >= askedMs)
+    for (const check of decided) {
+      if (check.startedMs >= sinceMs && check.lagMs <= LAG_MS_MAX) results.add(check)
+      else defer(check.candidate.id)
+    }
   }
 
   function askJudgeWhenDue(nowMs: number): void {
-    const waiting = confirmation.waiting()
+    const waiting = unconfirmed.length
     const isLast = once && running.size === 0 && waiting > 0 && queue.isEmpty()
-    const isSoon = confirmation.problem() !== null || waiting >= MANY_FAILURES
+    const isSoon = judgeProblem !== null || waiting >= MANY_FAILURES
     const waitMs = isSoon ? SELF_CHECK_SOON_MS : SELF_CHECK_MS
     if (!isAsking && (isLast || nowMs - askedMs >= waitMs)) void askJudge().catch(end)
   }
@@ -234,14 +267,24 @@ export function createChecker(options: CheckerOptions) {
 
   let saidSlow = false
   async function publish(): Promise<void> {
-    const judgeProblem = confirmation.problem()
-    const status = results.status(now(), { at: clock(), startedMs, once, judgeProblem })
-    const { neededRate, queues } = status
-    if ((neededRate !== null) !== saidSlow) {
+    const queues = store.counts()
+    const { living } = queues
+    const needed = neededRate(living, perSecond)
+    const whole = startsBySecond.slice(0, -1)
+    const starts = whole.reduce((sum, count) => sum + count, 0)
+    const status: CheckerStatus = {
+      ...{ at: clock(), startedMs, once, judgeProblem, queues, ...counts },
+      failures: { ...results.failures },
+      rate: Math.round((100 * starts) / Math.max(1, whole.length)) / 100,
+      coverage: living === 0 ? null : store.freshSince(now() - RECENT_MS) / living,
+      lagSeconds: Math.round(store.lagMs(now()) / SECOND_MS),
+      neededRate: needed,
+    }
+    if ((needed !== null) !== saidSlow) {
       saidSlow = !saidSlow
       log.say(
         saidSlow
-          ? `the rate of ${perSecond}/s cannot keep the ${formatCount(queues.living)} living fresh: ${neededRate}/s would`
+          ? `the rate of ${perSecond}/s cannot keep the ${formatCount(living)} living fresh: ${needed}/s would`
           : 'the rate keeps the living fresh again',
       )
     }
@@ -252,7 +295,7 @@ export function createChecker(options: CheckerOptions) {
   function everySecond(nowMs: number): void {
     const day = utcDay(nowMs)
     if (day !== ledger.day) Object.assign(ledger, { day, speedBytes: 0 })
-    results.nextSecond()
+    if (startsBySecond.push(0) > RATE_SECONDS + 1) startsBySecond.shift()
     void attempt(() => queue.readList(stopping.signal))
     void attempt(() => write(stopping.signal))
     void attempt(() => queue.refill(nowMs))
@@ -263,7 +306,7 @@ export function createChecker(options: CheckerOptions) {
   /** Whether each due address was checked. */
   const isOver = (): boolean =>
     queue.isListRead() &&
-    running.size + results.waiting() + confirmation.waiting() === 0 &&
+    running.size + results.waiting() + unconfirmed.length === 0 &&
     queue.isEmpty()
 
   // -----------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 /**
- * Asks the judge (contract H2): for a check through a proxy, or directly for a self-check, which learns the judge's
- * clock and our address. At the end: which failures count.
+ * Asks the judge (contract H2): through a proxy for a check, or directly for a self-check, which learns the judge's
+ * clock and our address.
  */
 import { isIPv4 } from 'node:net'
 import type { SecureContext } from 'node:tls'
@@ -16,11 +16,9 @@ import {
 import type { Clock } from '../lib/clock.ts'
 import { messageOf, orAborted } from '../lib/errors.ts'
 import { isInternal } from '../lib/ip.ts'
-import { SECOND_MS } from '../lib/time.ts'
 import { type Address, addressText, type ProxyType } from '../proxies/proxy.ts'
 import { classify, type Header, headersFor } from './classify.ts'
 import { type Call, type Destination, type DialContext, dial, type Trust } from './dial.ts'
-import type { SelfCheck } from './ports.ts'
 import {
   createResponseReader,
   done,
@@ -216,64 +214,4 @@ export async function checkJudge(
   const own = new Set([...ownAddresses, ...peers].filter(ip => allowsPrivate || !isInternal(ip)))
   const startedMs = wasRefused ? clock() : plain.answer.started - offset
   return { plain: plain.site, tls: tls?.site ?? null, own, offsetMs: offset, startedMs }
-}
-
-// -----------------------------------------------------------------------------------------------
-// The confirmation of failures
-
-/** While this program lags for longer, it may miss answers that came in time. */
-const LAG_MS_MAX = SECOND_MS / 2
-/** How exactly we know when the judge started. */
-const START_MS = SECOND_MS
-
-export type Span = {
-  startedMs: number
-  endedMs: number
-  /** The longest lag of this program meanwhile. */
-  lagMs: number
-}
-
-/**
- * Decides which failures count (contract H2, H5): the judge answers a self-check that began after the failure, it was
- * never away since the check started, and this program did not lag. Until then a failure waits. Pure: instants are
- * arguments, of the schedule's clock.
- */
-export function createConfirmation<Failure extends Span>() {
-  let waiting: Failure[] = []
-  let problem: { sentence: string; sinceMs: number } | null = null
-  /** Since when the judge answers; `null` while it does not. */
-  let answersSinceMs: number | null = null
-
-  return {
-    /** What is wrong with the judge; `null` while it answers. */
-    problem: () => problem,
-    /** Whether checks may start. */
-    isOpen: (): boolean => answersSinceMs !== null,
-    waiting: (): number => waiting.length,
-    add: (failure: Failure): void => void waiting.push(failure),
-
-    /** A self-check that began at `startedMs` has ended: returns the failures that it decides. */
-    decide(
-      found: SelfCheck,
-      startedMs: number,
-      nowMs: number,
-    ): { counted: Failure[]; discarded: Failure[] } {
-      if (!found.ok) {
-        problem = { sentence: found.problem, sinceMs: problem?.sinceMs ?? nowMs }
-        answersSinceMs = null
-        return { counted: [], discarded: waiting.splice(0) }
-      }
-      problem = null
-      answersSinceMs ??= nowMs
-      const sinceMs = Math.max(answersSinceMs, nowMs - found.runsForMs + START_MS)
-      const counts = (failure: Failure): boolean =>
-        failure.startedMs >= sinceMs && failure.lagMs <= LAG_MS_MAX
-      const decided = waiting.filter(({ endedMs }) => endedMs < startedMs)
-      waiting = waiting.filter(({ endedMs }) => endedMs >= startedMs)
-      return {
-        counted: decided.filter(counts),
-        discarded: decided.filter(failure => !counts(failure)),
-      }
-    },
-  }
 }

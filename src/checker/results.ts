@@ -1,9 +1,5 @@
-/**
- * Writes the results of checks, in a batch a second: first to the list, then to the memory of the checker (contract H3,
- * H5). Counts checks for the status.
- */
-import { SECOND_MS, toSeconds } from '../lib/time.ts'
-import { RECENT_MS } from '../proxies/freshness.ts'
+/** Writes the results of checks, in a batch a second: first to the list, then to the candidates (contract H3, H5). */
+import { toSeconds } from '../lib/time.ts'
 import { type IncomingProxy, SERVICES } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'
 import { afterFailure, afterSuccess, percentOf, shouldForget } from './candidate.ts'
@@ -20,18 +16,18 @@ import type {
   Postponed,
   Reason,
 } from './ports.ts'
-import { neededRate } from './queue.ts'
 
-/** A check that has ended. Instants are of the schedule's clock. */
-export type FinishedCheck = {
+export type RunningCheck = {
   candidate: Candidate
   request: CheckRequest
   startedMs: number
-  endedMs: number
-  /** When it ended, by the clock of the machine. */
-  at: number
-  /** The longest lag of the program meanwhile. */
+  /** The longest lag of this program meanwhile. */
   lagMs: number
+}
+/** Instants are of the schedule's clock, but `at` is the end by the clock of the machine. */
+export type FinishedCheck = RunningCheck & {
+  endedMs: number
+  at: number
   result: Exclude<CheckResult, { kind: 'deferred' }>
 }
 
@@ -39,8 +35,6 @@ export type FinishedCheck = {
 export const PING_LAG_MS_MAX = 50
 /** Writing so many results takes some 20 ms; the program must not lag. */
 const BATCH_MAX = 500
-/** The rate in the status is the average of so many seconds. */
-const RATE_SECONDS = 60
 
 /** The candidate after a check; `random` is from 0 up to 1. */
 export function candidateAfter(
@@ -69,7 +63,7 @@ function rowOf({ id, works }: Candidate, measured: Measured, at: number): Incomi
 }
 
 type ResultsOptions = {
-  store: Pick<CandidateStore, 'save' | 'counts' | 'freshSince' | 'lagMs'>
+  store: Pick<CandidateStore, 'save'>
   list: Pick<CheckerList, 'begin'>
   /** Called when an import has locked the list. */
   onWait: () => void
@@ -82,15 +76,11 @@ type ResultsOptions = {
 export function createResults(options: ResultsOptions) {
   const { store, list, onWait, placing, random, perSecond } = options
   let finished: FinishedCheck[] = []
-  /** Addresses that this run must not check, but an earlier one could. */
+  /** Addresses that an earlier run could check, but this one must not. */
   let unwanted: number[] = []
-
-  const total = { checked: 0, alive: 0, deferred: 0, bytes: 0 }
   const failures: { [reason in Reason]?: number } = {}
-  /** Checks started in each of the last seconds, the latest last. */
-  const starts = [0]
 
-  /** Writes results to the list in one transaction; `checks` have their candidates as they are afterwards. */
+  /** Writes results to the list in one transaction. The candidates are those after the checks. */
   async function writeToList(checks: readonly FinishedCheck[], signal?: AbortSignal) {
     const importTx = list.begin('set', onWait)
     try {
@@ -109,26 +99,12 @@ export function createResults(options: ResultsOptions) {
   }
 
   return {
-    started(): void {
-      total.checked += 1
-      starts[starts.length - 1] = (starts.at(-1) ?? 0) + 1
-    },
-    ended({ kind, bytes }: CheckResult): void {
-      total.bytes += bytes
-      if (kind === 'alive') total.alive += 1
-    },
-    deferred(): void {
-      total.deferred += 1
-    },
-    /** A second is over. */
-    nextSecond(): void {
-      if (starts.push(0) > RATE_SECONDS + 1) starts.shift()
-    },
-
-    /** Adds results that count. */
-    add: (...checks: FinishedCheck[]): void => void finished.push(...checks),
+    /** Written failures by reason. */
+    failures: failures as CheckerStatus['failures'],
+    /** Adds a result that counts. */
+    add: (check: FinishedCheck): void => void finished.push(check),
     forget: (id: number): void => void unwanted.push(id),
-    /** How many results are to be written. */
+    /** The number of results to write. */
     waiting: (): number => finished.length + unwanted.length,
 
     /**
@@ -146,44 +122,21 @@ export function createResults(options: ResultsOptions) {
       const refused = [...unwanted]
       if (checks.length + postponed.length + refused.length === 0) return null
       if (checks.length > 0) await writeToList(checks, signal)
-      const isForgotten = ({ candidate, endedMs, result }: FinishedCheck): boolean =>
-        result.kind === 'dead' && shouldForget(candidate, endedMs)
-      const [kept, forgotten] = [
-        checks.filter(check => !isForgotten(check)),
-        checks.filter(isForgotten),
-      ]
+      const forgotten = new Set(refused)
+      for (const { candidate, endedMs, result } of checks) {
+        if (result.kind === 'alive') continue
+        failures[result.reason] = (failures[result.reason] ?? 0) + 1
+        if (shouldForget(candidate, endedMs)) forgotten.add(candidate.id)
+      }
+      const candidates = checks.map(({ candidate }) => candidate)
       const batch = {
-        checked: kept.map(({ candidate }) => candidate),
-        forgotten: [...forgotten.map(({ candidate }) => candidate.id), ...refused],
-        postponed,
-        ledger,
+        checked: candidates.filter(({ id }) => !forgotten.has(id)),
+        ...{ forgotten: [...forgotten], postponed, ledger },
       }
       store.save(batch)
       finished = finished.slice(checks.length)
       unwanted = unwanted.slice(refused.length)
-      for (const { result } of checks) {
-        if (result.kind === 'dead') failures[result.reason] = (failures[result.reason] ?? 0) + 1
-      }
       return batch
-    },
-
-    status(
-      nowMs: number,
-      rest: Pick<CheckerStatus, 'at' | 'startedMs' | 'once' | 'judgeProblem'>,
-    ): CheckerStatus {
-      const queues = store.counts()
-      const whole = starts.slice(0, -1)
-      const sum = whole.reduce((before, count) => before + count, 0)
-      return {
-        ...rest,
-        queues,
-        ...total,
-        failures: { ...failures },
-        rate: whole.length === 0 ? 0 : Math.round((100 * sum) / whole.length) / 100,
-        coverage: queues.living === 0 ? null : store.freshSince(nowMs - RECENT_MS) / queues.living,
-        lagSeconds: Math.round(store.lagMs(nowMs) / SECOND_MS),
-        neededRate: neededRate(queues.living, perSecond),
-      }
     },
   }
 }
