@@ -1,7 +1,6 @@
 /**
- * The judge (contract H2): to a request with a token of the checker, it replies with a signed copy of that request. It
- * parses requests itself, because it must report their form and their headers unchanged. Without a token, a client
- * gets fewer bytes than it sent.
+ * The judge (contract H2) replies to a request that has a token with a signed copy of that request. It parses requests
+ * itself, because an HTTP library changes headers. Without a token, a client gets fewer bytes than it sent.
  */
 import { createServer, type Server, type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
@@ -25,7 +24,7 @@ import {
   writeAnswer,
 } from './protocol.ts'
 
-/** The timeouts of a request's head, and of the reply. */
+/** The timeouts for a request's head and for the reply. */
 const HEAD_MS = 10 * SECOND_MS
 const REPLY_MS = 30 * SECOND_MS
 export const CONNECTIONS_MAX = 4096
@@ -37,23 +36,12 @@ const REFRESH_EVERY_MS = 30 * SECOND_MS
 const REQUEST_LINE = new RegExp(`^GET (https?://[^/\\s]+)?/(${TOKEN}) HTTP/1\\.([01])$`)
 const CONTROL = /[^\t\r\n\x20-\x7e\x80-\xff]/
 
-/** Removes the white space around a value (RFC 9110, 5.6.3); `trim` would remove more. */
-const stripped = (value: string): string => /^[ \t]*(.*[^ \t])?/s.exec(value)?.[1] ?? ''
-
-/** Parses header lines; a line that begins with a space continues the line before. */
-function readHeaders(lines: readonly string[]): [name: string, value: string][] {
-  const headers: [string, string][] = []
-  for (const line of lines) {
-    const last = headers.at(-1)
-    const colon = line.indexOf(':')
-    if (last && /^[ \t]/.test(line)) last[1] += ` ${stripped(line)}`
-    else if (colon < 0) headers.push([line, ''])
-    else headers.push([line.slice(0, colon), stripped(line.slice(colon + 1))])
-  }
-  return headers
+const toHeader = (line: string): [name: string, value: string] => {
+  const colon = line.indexOf(':')
+  return colon < 0 ? [line, ''] : [line.slice(0, colon), line.slice(colon + 1).trim()]
 }
 
-/** An answer, with its token and the size of the payload after it; or a refusal. */
+/** An answer without its payload, which follows from the token; or a refusal. */
 export type Reply =
   | { kind: 'answer'; text: string; token: string; size: number }
   | { kind: 'refusal'; text: string }
@@ -61,13 +49,13 @@ export type Reply =
 /** Smaller than any request, so that the judge cannot amplify traffic. */
 const REFUSAL: Reply = { kind: 'refusal', text: 'HTTP/1.1 404 \r\n\r\n' }
 
-/** Replies to heads of requests, in Latin-1 and without the empty line. Refuses tokens minted before now. */
+/** Replies to the heads of requests, in Latin-1 and without the empty line. Refuses tokens minted before now. */
 export function createReplies(keys: Keys, clock: Clock) {
   const startedMs = clock()
   /** Used tokens, and when they expire. */
   const used = new Map<string, number>()
 
-  function forgetInvalid(nowMs: number): void {
+  function forgetExpired(nowMs: number): void {
     for (const [token, endMs] of used) {
       if (endMs >= nowMs) return
       used.delete(token)
@@ -80,7 +68,7 @@ export function createReplies(keys: Keys, clock: Clock) {
     const opened = openToken(keys, token)
     if (opened?.kind !== kind || CONTROL.test(head)) return REFUSAL
     const nowMs = clock()
-    forgetInvalid(nowMs)
+    forgetExpired(nowMs)
     if (used.has(token)) return REFUSAL
     if (!isTimely(opened.timeMs, nowMs, startedMs)) {
       // A checker whose clock differs reads the header `Time`.
@@ -88,7 +76,7 @@ export function createReplies(keys: Keys, clock: Clock) {
     }
     used.set(token, nowMs + TOKEN_AGE_MAX_MS + TOKEN_AHEAD_MAX_MS)
     const body = writeAnswer(keys, {
-      ...{ token, peer, headers: readHeaders(lines) },
+      ...{ token, peer, headers: lines.map(toHeader) },
       form: authority === undefined ? 'origin' : 'absolute',
       ...{ tls: kind === 'tls', time: nowMs, started: startedMs },
     })
@@ -117,11 +105,11 @@ export type JudgeOptions = {
   connectionsMax?: number
 }
 
-/** Starts a judge; `where` and `whereTls` are its addresses. @throws CommandError when it cannot bind one. */
+/** Starts a judge on `where` and `whereTls`. @throws CommandError when it cannot listen there. */
 export async function startJudge(options: JudgeOptions) {
   const { keys, clock, every, listen, tls, connectionsMax = CONNECTIONS_MAX } = options
   const { reply } = createReplies(keys, clock)
-  /** Open connections, and when they time out. */
+  /** Open connections, and when each times out. */
   const connections = new Map<Socket, number>()
   const counts = { answered: 0, refused: 0 }
 
@@ -142,7 +130,7 @@ export async function startJudge(options: JudgeOptions) {
     read(raw, secure, kind, peer)
   }
 
-  /** Reads the head of a request, replies to it, and ignores all other bytes. */
+  /** Reads the head of a request, replies, and ignores the rest. */
   function read(raw: Socket, socket: Socket, kind: TokenKind, peer: string): void {
     let head = ''
     let isRead = false

@@ -7,7 +7,7 @@ import { createCipheriv, timingSafeEqual } from 'node:crypto'
 /** The length of the shared secret. */
 export const SECRET_BYTES = 32
 
-/** A key for each purpose: a signature for one is not valid for another. */
+/** A key for each purpose, so that a signature for one is not valid for another. */
 export type Keys = { readonly [purpose in 'token' | 'answer' | 'payload']: Uint8Array }
 
 const hmac = (key: Uint8Array, data: string | Uint8Array): Buffer =>
@@ -22,7 +22,7 @@ export const keysOf = (secret: Uint8Array): Keys => ({
 // -----------------------------------------------------------------------------------------------
 // Tokens: 60 characters without spare bits, so that each has only one form.
 
-/** The listener of the judge that answers a token; its index here is a byte of the token. */
+/** The listener that answers a token. Its index here is a byte of the token. */
 const KINDS = ['plain', 'tls'] as const
 export type TokenKind = (typeof KINDS)[number]
 
@@ -38,7 +38,7 @@ export const TOKEN = '[A-Za-z0-9_-]{60}'
 const TOKEN_ALONE = new RegExp(`^${TOKEN}$`)
 
 export type TokenRequest = {
-  /** By the judge's clock, as the checker knows it. */
+  /** The judge's time, as the checker knows it. */
   timeMs: number
   /** `a.b.c.d:port` of the proxy, or `SELF`. */
   address: string
@@ -77,7 +77,7 @@ export function openToken(
   return kind === undefined ? null : { timeMs, kind, size: bytes.readUInt32BE(AT.size) }
 }
 
-/** A token is valid for this long after its time, and this long before. */
+/** A token is valid from 30 s before its time to 60 s after it. */
 export const TOKEN_AGE_MAX_MS = 60_000
 export const TOKEN_AHEAD_MAX_MS = 30_000
 
@@ -88,18 +88,18 @@ export const isTimely = (timeMs: number, nowMs: number, startedMs: number): bool
 // -----------------------------------------------------------------------------------------------
 // Answers: a line of JSON, a line with its signature, and the payload.
 
-/** The request that the judge saw, and facts about the judge. */
+/** The judge's report of a request. */
 export type Answer = {
   token: string
   /** The address that the request came from, canonical. */
   peer: string
-  /** In the order and the case of the request, with duplicates. */
+  /** In the order and letter case of the request, with duplicates. */
   headers: readonly (readonly [name: string, value: string])[]
   /** `GET /…`, or `GET http://…`, which is only for proxies. */
   form: 'origin' | 'absolute'
   /** Whether the TLS listener received it. */
   tls: boolean
-  /** The judge's clock, and when the judge started by it, in Unix milliseconds. */
+  /** Now and the start of the judge, in Unix milliseconds of its clock. */
   time: number
   started: number
 }
@@ -131,7 +131,7 @@ type Lie = 'not the judge' | 'forged' | 'replayed' | 'altered'
 const isSame = (one: Uint8Array, other: Uint8Array): boolean =>
   one.length === other.length && timingSafeEqual(one, other)
 
-/** Reads the answer to a token of ours, or returns why the body is a lie. */
+/** Reads the answer to a token of this checker, or returns why the body is a lie. */
 export function readAnswer(keys: Keys, token: string, body: Buffer): Answer | Lie {
   const lineEnd = body.indexOf(NEWLINE)
   const payloadStart = lineEnd + 1 + SIGNATURE_CHARACTERS + 1

@@ -32,7 +32,7 @@ export async function openSecret(file: string): Promise<{ keys: Keys; isNew: boo
   const text = await readRegularFile(file).then(String, error => {
     throw unusable(file, `cannot be read: ${reasonOf(error)}`)
   })
-  // Before the mode: chmod would be wrong advice for another program's file.
+  // This comes before the mode, because chmod is wrong advice for another program's file.
   if (!TEXT.test(text)) throw unusable(file, 'is not one; name another file, which is then made')
   const { mode } = await stat(file)
   if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
