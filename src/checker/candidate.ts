@@ -92,14 +92,12 @@ const ATTEMPTS_MAX = 20
 
 /** Adds a check, and keeps the last twenty attempts. */
 function withPast(history: readonly Past[], past: Past): Past[] {
-  const kept: Past[] = []
+  const latest = { ...past, attempts: past.attempts.slice(-ATTEMPTS_MAX) }
   let left = ATTEMPTS_MAX
-  for (const each of [{ ...past, attempts: past.attempts.slice(-ATTEMPTS_MAX) }, ...history]) {
-    left -= Math.max(1, each.attempts.length)
-    if (left < 0) break
-    kept.push(each)
-  }
-  return kept
+  return [latest, ...history].filter(({ attempts }) => {
+    left -= Math.max(1, attempts.length)
+    return left >= 0
+  })
 }
 
 /** `nowMs` is of the schedule's clock, `at` of the clock of the machine. */
@@ -113,8 +111,7 @@ export function afterSuccess(
   random: number,
 ): Candidate {
   const { measured: before, history } = candidate
-  const wasTried = (purpose: Attempt['purpose']): boolean =>
-    attempts.some(attempt => attempt.purpose === purpose)
+  const wasSpeedTried = attempts.some(({ purpose }) => purpose === 'speed')
   const speed = measured.speed ?? before?.speed
   const hasTls = measured.hasTls ?? before?.hasTls
   return {
@@ -131,7 +128,7 @@ export function afterSuccess(
       ...(speed !== undefined && { speed }),
       ...(hasTls !== undefined && { hasTls }),
     },
-    speedMs: wasTried('speed') ? nowMs : candidate.speedMs,
+    speedMs: wasSpeedTried ? nowMs : candidate.speedMs,
     servicesMs: measured.services === undefined ? candidate.servicesMs : nowMs,
     tlsMs: measured.hasTls === undefined ? candidate.tlsMs : nowMs,
     history: withPast(history, { at, result: 'ok', attempts, measured }),

@@ -36,23 +36,17 @@ const describePast = ({ at, result, attempts, measured }: Past): string[] => [
 ]
 
 /** A summary, and the time of the next check. */
-function conclusion(
-  { id, queue, okAtMs, streak, works, measured, nextAtMs }: Candidate,
-  nowMs: number,
-) {
-  const name = addressText(toAddress(id))
+function conclusion(candidate: Candidate, nowMs: number): string {
+  const { id, queue, okAtMs, streak, works, measured, nextAtMs } = candidate
+  const never =
+    streak === 0 ? 'was not checked yet' : `was never alive in ${several(streak, 'check')}`
+  const down = `was alive ${span(nowMs - (okAtMs ?? 0))} ago, and failed ${several(streak, 'time')} since`
+  const isLiving = queue === 'living' && measured !== null
+  const state = isLiving ? `is alive: ${describe(measured)}` : okAtMs === null ? never : down
   const percent = percentOf(works)
   const share = percent === null ? '' : `; ${percent}% of its checks succeed`
   const next = nextAtMs <= nowMs ? 'It is due.' : `The next check is in ${span(nextAtMs - nowMs)}.`
-  if (queue === 'living' && measured !== null)
-    return `${name} is alive: ${describe(measured)}${share}. ${next}`
-  if (okAtMs === null) {
-    const failed =
-      streak === 0 ? 'was not checked yet' : `was never alive in ${several(streak, 'check')}`
-    return `${name} ${failed}${share}. ${next}`
-  }
-  const since = `was alive ${span(nowMs - okAtMs)} ago, and failed ${several(streak, 'time')} since`
-  return `${name} ${since}${share}. ${next}`
+  return `${addressText(toAddress(id))} ${state}${share}. ${next}`
 }
 
 /** Lines about an address. */

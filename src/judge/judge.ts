@@ -187,12 +187,7 @@ export async function startJudge(options: JudgeOptions) {
   }
 
   const server = await bind(listen, 'plain')
-  const tlsServer =
-    tls &&
-    (await bind(tls.listen, 'tls').catch(error => {
-      server.close()
-      throw error
-    }))
+  const tlsServer = tls && (await bind(tls.listen, 'tls'))
   const timers = [
     every(closeLate, SECOND_MS),
     every(() => void tls?.certificate.refresh(), REFRESH_EVERY_MS),
