@@ -54,13 +54,6 @@ const GAP_MS_MAX = HOUR_MS
 const FIRST_SECONDS = LIVING_MS / SECOND_MS
 const CHECKS_MIN = 3
 
-/** A percentage from a file or the list counts as three checks. */
-const worksStated = (percent: number): Works => ({
-  good: (percent / 100) * CHECKS_MIN * FIRST_SECONDS,
-  total: CHECKS_MIN * FIRST_SECONDS,
-  checks: CHECKS_MIN,
-})
-
 /** A check weighs as much as the time since the last one; older checks fade. */
 export function worksAfter(
   { works, checkedMs }: Pick<Candidate, 'works' | 'checkedMs'>,
@@ -159,11 +152,12 @@ export function newCandidate(row: CandidateRow, nowMs: number, isListed: boolean
   const checkedMs = Math.min(row.checkedAt * SECOND_MS, nowMs)
   const isLiving = isListed && nowMs - checkedMs <= RECENT_MS
   const nextAtMs = isLiving ? Math.max(nowMs, checkedMs + LIVING_MS) : nowMs
+  const total = CHECKS_MIN * FIRST_SECONDS // a percentage counts as that many checks
   return {
     ...{ id: idOf(row), hint, nextAtMs, idleAtMs: nextAtMs, addedMs: nowMs, streak: 0 },
     queue: isLiving ? 'living' : isListed ? 'down' : 'raw',
     okAtMs: isListed ? checkedMs : null,
-    works: works === null ? null : worksStated(works),
+    works: works === null ? null : { good: (works / 100) * total, total, checks: CHECKS_MIN },
     checkedMs: works === null ? null : checkedMs,
     ...{ measured: null, speedMs: null, servicesMs: null, tlsMs: null, history: [] },
   }

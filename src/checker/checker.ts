@@ -1,9 +1,8 @@
 /**
- * The loop of the checker (contract H4, H5). The files in the order of a check: `queue.ts` finds an address, `probe.ts`
- * checks it (`judge-client.ts`, `dial.ts`, `response.ts`, `classify.ts`, `targets.ts`), a self-check
- * confirms a failure (below), `results.ts` writes the result to the list, `candidate.ts` sets the next check.
+ * The loop of the checker (contract H4, H5). A check goes through these files: `queue.ts` finds an address; `probe.ts`
+ * checks it, with `judge-client.ts`, `dial.ts`, `response.ts`, `classify.ts` and `targets.ts`; this file confirms a
+ * failure; `results.ts` writes the result to the list; `candidate.ts` remembers it and sets the time of the next check.
  */
-import type { CandidateRow } from '../feeds/candidates.ts'
 import type { Clock, SetTimer } from '../lib/clock.ts'
 import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
@@ -316,17 +315,9 @@ export function createChecker(options: CheckerOptions) {
   let nextSecondMs = 0
   let cancel = (): void => {}
 
-  function runSlice(nowMs: number): void {
-    askJudgeWhenDue(nowMs)
-    if (nowMs >= nextSecondMs) {
-      nextSecondMs = nowMs + SECOND_MS
-      everySecond(nowMs)
-    }
-    startChecks(nowMs)
-  }
-
-  function runSlices(): void {
+  function runSlice(): void {
     if (stopping.signal.aborted) return
+    const nowMs = now()
     const passedMs = elapsedMs() - slicedMs
     slicedMs += passedMs
     const lagMs = passedMs - sliceMs
@@ -335,15 +326,22 @@ export function createChecker(options: CheckerOptions) {
     }
     justEnded = []
     queue.pass(passedMs)
-    void attempt(() => runSlice(now()))
-    cancel = later(runSlices, sliceMs)
+    void attempt(() => {
+      askJudgeWhenDue(nowMs)
+      if (nowMs >= nextSecondMs) {
+        nextSecondMs = nowMs + SECOND_MS
+        everySecond(nowMs)
+      }
+      startChecks(nowMs)
+    })
+    cancel = later(runSlice, sliceMs)
   }
 
   function onWait(): void {
     if (stopping.signal.aborted) log.say('writing the last results once the import has ended')
   }
 
-  /** Writes the last results. An import may have locked the list: this waits for its end. */
+  /** Writes the last results. While an import has locked the list, this waits for the end of the import. */
   async function writeLast(): Promise<void> {
     try {
       await writing?.catch(() => {})
@@ -359,12 +357,12 @@ export function createChecker(options: CheckerOptions) {
 
   return {
     /** Adds addresses that were never checked; returns how many are new. */
-    add: (rows: readonly CandidateRow[]): number => queue.add(rows),
+    add: queue.add,
     /** Checks until `signal` is aborted, or with `once`, until each due address was checked. */
     async run(signal: AbortSignal): Promise<void> {
       signal.addEventListener('abort', () => end())
       if (signal.aborted) end()
-      runSlices()
+      runSlice()
       try {
         await ended.promise
       } finally {

@@ -25,7 +25,6 @@ import {
   failed,
   type HttpResponse,
   type ParseResult,
-  type Reader,
   reasonOfStatus,
 } from './response.ts'
 
@@ -76,7 +75,7 @@ export function judgeCall(
     if (answer === 'altered' && body.length > bodyMax)
       return failed('too long', 'after the payload')
     if (typeof answer === 'string') return failed(answer, '')
-    // A proxy turns the URL into a path. A forwarder passes the request on unread.
+    // A proxy turns the URL of a request into a path. A forwarder passes the request on as it is.
     const isForwarded = type === 'http' && answer.form === 'absolute'
     return isForwarded ? failed('forwarder', '') : done(answer)
   }
@@ -85,15 +84,12 @@ export function judgeCall(
     const address = type === 'none' ? SELF : addressText(to)
     const kind = tls === null ? 'plain' : 'tls'
     const token = mintToken(keys, { timeMs: clock(), address, kind, size })
-    let reader: Reader<HttpResponse> | undefined // created late: many proxies send nothing
-    const parse = (bytes?: Buffer): ParseResult<Answer> => {
-      reader ??= createResponseReader(bodyMax, false)
-      const parsed = bytes === undefined ? reader.end() : reader.push(bytes)
-      return parsed.kind === 'done' ? answerOf(parsed.value, token) : parsed
-    }
+    const reader = createResponseReader(bodyMax, false)
+    const read = (parsed: ParseResult<HttpResponse>): ParseResult<Answer> =>
+      parsed.kind === 'done' ? answerOf(parsed.value, token) : parsed
     return {
       request: requestOf(`${type === 'http' ? origin : ''}/${token}`, headers),
-      reader: { push: parse, end: parse },
+      reader: { push: (bytes: Buffer) => read(reader.push(bytes)), end: () => read(reader.end()) },
     }
   }
   return { to, type, destination, tls, open }
@@ -105,25 +101,26 @@ export function judgeCall(
 export type JudgeOptions = DialContext & {
   /** A clock that never steps. */
   clock: Clock
-  /** A judge over TLS has a name, because its certificate does. */
+  /** The URL for TLS has a host name, because certificates do. */
   judge: { plain: URL; tls: URL | null }
   authorities: SecureContext
   keys: Keys
-  /** Our addresses, canonical; the judge tells us the one that it sees. */
+  /** Addresses of this machine, canonical. The self-check adds the one that the judge sees. */
   ownAddresses: readonly string[]
   resolve: Resolve
   /** Whether the judge may have a private address. */
   allowsPrivate: boolean
 }
 
-/** What checks need to know of the judge, as of the last self-check that succeeded. */
+/** The judge, as the last successful self-check found it. */
 export type JudgeState = {
   plain: Site
   tls: Site | null
+  /** Our addresses. */
   own: ReadonlySet<string>
-  /** The judge's clock less ours. */
+  /** The judge's clock minus ours. */
   offsetMs: number
-  /** When the judge started, by our clock; if it refused the time of a token, now. */
+  /** When the judge started, by our clock. If our clock was wrong, this is now: earlier tokens failed. */
   startedMs: number
 }
 
@@ -145,7 +142,7 @@ const PROBLEMS: { readonly [what: string]: string } = {
     'refuses our token: it has another secret, or is not a judge; both need the same --judge-secret',
 }
 
-/** Asks the judge directly. `offsetMs` is the offset of its clock, as known so far. @throws Error with a sentence */
+/** Asks the judge directly. `offsetMs` is the last known offset of its clock. @throws Error with a sentence */
 export async function checkJudge(
   options: JudgeOptions,
   offsetMs: number,
@@ -171,7 +168,7 @@ export async function checkJudge(
     return { origin: url.origin, destination, tls, headers }
   }
 
-  /** Returns the answer of a listener, and when it was given, by our clock. */
+  /** Returns the answer of a listener, and its time by our clock. Learns the judge's clock from a refusal. */
   async function ask(site: Site, triesLeft = 2): Promise<{ answer: Answer; atMs: number }> {
     const startMs = clock()
     let refusedMs: number | null = null
@@ -210,7 +207,7 @@ export async function checkJudge(
   offset = Math.round(plain.answer.time - plain.atMs)
   const tls = judge.tls && (await find(judge.tls))
   const peers = [plain.answer.peer, ...(tls === null ? [] : [tls.answer.peer])]
-  // A private address of ours may exist in the proxy's network, too.
+  // A private address of this machine may also be in use in the proxy's network.
   const own = new Set([...ownAddresses, ...peers].filter(ip => allowsPrivate || !isInternal(ip)))
   const startedMs = wasRefused ? clock() : plain.answer.started - offset
   return { plain: plain.site, tls: tls?.site ?? null, own, offsetMs: offset, startedMs }

@@ -1,10 +1,10 @@
-/** The types that the parts of the checker share: results, candidates; and its ports (contract H). */
+/** The types that the files of the checker share, and its ports (contract H). */
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Address, Anon, ProxyType, Service } from '../proxies/proxy.ts'
 import type { ListedRow } from '../proxies/row.ts'
 import type { ImportTx } from '../proxies/store.ts'
 
-/** Why a check failed, with the sentence of `check explain`; in order of significance. */
+/** The reasons for failure, in order of significance, and their sentences in `check explain`. */
 export const REASONS = {
   timeout: 'the connection timed out',
   refused: 'the connection was refused',
@@ -32,9 +32,8 @@ export type Attempt = {
   type: ProxyType
   purpose: 'judge' | 'TLS' | 'speed' | Service
   result: 'ok' | Reason
-  /** Whole milliseconds. */
   ms: number
-  /** For people: a status, an error code. At most 80 characters. */
+  /** For people: a status or an error code. */
   detail: string
 }
 
@@ -42,11 +41,11 @@ export type Attempt = {
 export type Measured = {
   type: ProxyType
   anon: Anon
-  /** The evidence against elite: `peer`, or the name of a header; `''` for elite. */
+  /** Why it is not elite: `peer`, or the name of a header; `''` for elite. */
   because: string
   /** The peer that the judge saw without TLS; `''` when only TLS worked. */
   ipOut: string
-  /** From dialing to the first byte of the judge; `null` when this program lagged. */
+  /** From dialing to the first byte of the judge; `null` if this program lagged. */
   pingMs: number | null
   /** Bytes per second. */
   speed?: number
@@ -55,7 +54,7 @@ export type Measured = {
   hasTls?: boolean
 }
 
-/** The result of a check; `deferred`: it says nothing about the address, because of a problem of ours. */
+/** The result of a check. `deferred`: this machine had a problem, so the check says nothing about the address. */
 export type CheckResult = { attempts: readonly Attempt[]; bytes: number } & (
   | { kind: 'alive'; measured: Measured }
   | { kind: 'dead'; reason: Reason }
@@ -78,7 +77,7 @@ export type Probe = (request: CheckRequest) => Promise<CheckResult>
 /** The result of a self-check; `runsForMs`: how long ago the judge started; `problem`: a sentence. */
 export type SelfCheck = { ok: true; runsForMs: number } | { ok: false; problem: string }
 
-/** In order of precedence: alive at the last check; alive before; never seen alive. */
+/** In order of precedence: alive at the last check, alive before, never seen alive. */
 export const QUEUES = ['living', 'down', 'raw'] as const
 export type Queue = (typeof QUEUES)[number]
 
@@ -91,15 +90,15 @@ export type Past = {
   measured?: Measured
 }
 
-/** The checker's memory of an address. Times are Unix milliseconds. */
+/** The checker's memory of an address. Times are in Unix milliseconds. */
 export type Candidate = {
   /** See `idOf`. */
   id: number
   queue: Queue
-  /** When it is due, and when an idle checker may check it, which is not later. */
+  /** When it is due, and from when on an idle checker may check it. */
   nextAtMs: number
   idleAtMs: number
-  /** Its last success; `null` never. */
+  /** The last success; `null`: never. */
   okAtMs: number | null
   /** The type from a file or the list; `null`: unknown. */
   hint: ProxyType | null
@@ -110,7 +109,7 @@ export type Candidate = {
   /** The share of checks that succeeded; `null`: unknown. */
   works: Works | null
   checkedMs: number | null
-  /** The last measurements, and the times of the rarer ones. */
+  /** The last measurements, and when speed, services and TLS were measured. */
   measured: Measured | null
   speedMs: number | null
   servicesMs: number | null
@@ -119,17 +118,13 @@ export type Candidate = {
   history: readonly Past[]
 }
 
-/** Weighted seconds of successes and of all checks, as of `checkedMs`, and the number of checks. */
+/** The weighted seconds of successes and of all checks, as of `checkedMs`, and the number of checks. */
 export type Works = { good: number; total: number; checks: number }
 
 type QueueCounts = { readonly [Q in Queue]: number }
 
-/** Values that survive a restart of the checker. */
-export type Ledger = {
-  /** A UTC day, and the bytes that measuring speeds took on it. */
-  day: number
-  speedBytes: number
-}
+/** The bytes that measurements of speed took on a UTC day. */
+export type Ledger = { day: number; speedBytes: number }
 
 /** An address that is not due before `untilMs`. */
 export type Postponed = { id: number; untilMs: number }
@@ -142,7 +137,7 @@ export type Batch = {
   ledger: Ledger
 }
 
-/** The memory of the checker, its only writer. Failures are `StoreError`s. */
+/** The store of candidates. Only the checker writes to it. Failures are `StoreError`s. */
 export interface CandidateStore {
   /** Adds candidates that are new; returns how many. */
   add(candidates: readonly Candidate[]): number
@@ -156,31 +151,31 @@ export interface CandidateStore {
   /** `null` before the first batch. */
   ledger(): Ledger | null
   counts(): QueueCounts
-  /** How many of the living succeeded since. */
+  /** The number of living addresses whose last success is later than `ms`. */
   freshSince(ms: number): number
-  /** For how long a living address has been due, in milliseconds; 0 when none is due. */
+  /** For how many milliseconds the oldest living address has been due; 0 if none is due. */
   lagMs(nowMs: number): number
 }
 
-/** The list, as the checker reads and writes it. Failures are `StoreError`s. */
+/** The list that the checker reads and writes. Failures are `StoreError`s. */
 export interface CheckerList {
   /** See `ProxyWriter`. */
   begin(
     mode: 'set',
     onWait?: () => void,
   ): Pick<ImportTx, 'lock' | 'add' | 'lower' | 'commit' | 'rollback'>
-  /** A string that changes when others have changed the list. */
+  /** A string that changes when another process changes the list. */
   version(): Awaitable<string>
-  /** The first rows after an id, by id; none at the end. */
+  /** Rows in the order of their ids, from the first one after `afterId`; none at the end. */
   page(afterId: number): Awaitable<readonly ListedRow[]>
 }
 
-/** The status in the server, its metrics and its console. */
+/** The status that the server shows in its metrics and its console. */
 export type CheckerStatus = {
   /** When it was written, Unix milliseconds. */
   at: number
   startedMs: number
-  /** Whether its run ends by itself: its absence is not a problem then. */
+  /** Whether the run ends by itself: then it is no problem that the status is old. */
   once: boolean
   /** `null` while the judge answers. */
   judgeProblem: { sentence: string; sinceMs: number } | null
@@ -193,18 +188,18 @@ export type CheckerStatus = {
   failures: { readonly [reason in Reason]?: number }
   /** Checks a second, over the last minute. */
   rate: number
-  /** Share of the living that succeeded within the last ten minutes, 0–1; `null` without any. */
+  /** The share of the living that succeeded within the last ten minutes, 0–1; `null` if there are none. */
   coverage: number | null
   lagSeconds: number
   /** Bytes sent and received since the start. */
   bytes: number
-  /** The rate that keeps the living fresh; `null` when this one does. */
+  /** The rate that would keep the living fresh; `null` if the current rate does. */
   neededRate: number | null
 }
 
-/** The status: the checker writes it, servers read it. */
+/** The checker writes its status, servers read it. */
 export interface CheckerStatusStore {
   write(status: CheckerStatus): Awaitable<void>
-  /** `null` when no checker has run. */
+  /** `null` if no checker has run. */
   read(): Awaitable<CheckerStatus | null>
 }

@@ -89,7 +89,7 @@ export type ProberOptions = Omit<JudgeOptions, 'authorities'> & {
   targets: readonly Target[]
 }
 
-/** A check in flight. */
+/** A check in flight: its request, its context and its state. */
 type Check = CheckRequest & {
   readonly options: ProberOptions
   readonly judge: JudgeState

@@ -34,7 +34,7 @@ export function parseHead(
   const start = bytes.toString('latin1', 0, START.length)
   if (!START.startsWith(start)) return failed('not a proxy', 'no HTTP response')
   const end = bytes.indexOf(HEAD_END)
-  if (end > HEAD_BYTES_MAX || (end < 0 && bytes.length > HEAD_BYTES_MAX)) {
+  if ((end < 0 ? bytes.length : end) > HEAD_BYTES_MAX) {
     return failed('too long', `a head of more than ${HEAD_BYTES_MAX} bytes`)
   }
   if (end < 0) return MORE
@@ -54,11 +54,7 @@ export function reasonOfStatus(status: number): Reason {
   return status < 400 ? 'not the judge' : 'not a proxy'
 }
 
-export type HttpResponse = {
-  status: number
-  head: string
-  body: Buffer
-}
+export type HttpResponse = { status: number; head: string; body: Buffer }
 
 /** The length of a body; `Infinity`: the body ends with the connection. */
 function framingOf(head: string, status: number): number | 'chunked' {

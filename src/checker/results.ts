@@ -31,9 +31,9 @@ export type FinishedCheck = RunningCheck & {
   result: Exclude<CheckResult, { kind: 'deferred' }>
 }
 
-/** A ping measured while the program lagged for longer is not written. */
+/** A ping is not written if the program lagged for longer during the check. */
 export const PING_LAG_MS_MAX = 50
-/** Writing so many results takes some 20 ms; the program must not lag. */
+/** The program must not lag: writing so many results takes about 20 ms. */
 const BATCH_MAX = 500
 
 /** The candidate after a check; `random` is from 0 up to 1. */
