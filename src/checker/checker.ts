@@ -279,14 +279,11 @@ export function createChecker(options: CheckerOptions) {
       lagSeconds: Math.round(store.lagMs(now()) / SECOND_MS),
       neededRate: needed,
     }
-    if ((needed !== null) !== saidSlow) {
-      saidSlow = !saidSlow
-      log.say(
-        saidSlow
-          ? `the rate of ${perSecond}/s cannot keep the ${formatCount(living)} living fresh: ${needed}/s would`
-          : 'the rate keeps the living fresh again',
-      )
+    if (needed !== null && !saidSlow) {
+      const name = `the ${formatCount(living)} living`
+      log.say(`the rate of ${perSecond}/s cannot keep ${name} fresh: ${needed}/s would`)
     }
+    saidSlow = needed !== null
     options.onStatus?.(status)
     await options.status.write(status)
   }

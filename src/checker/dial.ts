@@ -262,8 +262,8 @@ export function dial<T>(
     if (next !== undefined) socket.write(next.message(destination, userAgent))
     else if (tls === null) open()
     else if (pending.length > 0) fail('proxy error', 'bytes before TLS')
-    else if (type === 'none')
-      startTls(tls) // a self-check must not wait for checks
+    // A self-check must not wait for checks.
+    else if (type === 'none') startTls(tls)
     else queueTls(tls)
   }
 
@@ -281,18 +281,16 @@ export function dial<T>(
     phase = 'tls'
     limit(FIRST_BYTE_MS_MAX)
     socket.removeListener('data', onData)
-    const { authorities: secureContext, session } = trust
-    const servername = destination.host
-    const wrapped = secure({ socket, servername, secureContext, ...(session && { session }) })
+    const wrapped = secure({
+      ...{ socket, servername: destination.host, secureContext: trust.authorities },
+      ...(trust.session && { session: trust.session }),
+    })
     wire = wrapped
     wrapped.on('secureConnect', () => {
       if (!wrapped.isSessionReused()) wrapped.once('session', given => (trust.session = given))
       open()
     })
-    wrapped.on('data', onData)
-    wrapped.on('error', onError)
-    wrapped.on('end', onEnd)
-    wrapped.on('close', onEnd)
+    listen(wrapped)
   }
 
   function open(): void {
@@ -331,6 +329,9 @@ export function dial<T>(
     else if (phase === 'queued') settle(failed('proxy error', 'bytes before TLS'))
   }
 
+  const listen = (to: Socket): Socket =>
+    to.on('data', onData).on('error', onError).on('end', onEnd).on('close', onEnd)
+
   // When the descriptor table is full, Bun reports ECONNREFUSED, but does not emit this event.
   socket.on('connectionAttemptFailed', () => {
     wasAttempted = true
@@ -342,10 +343,7 @@ export function dial<T>(
     limit(FIRST_BYTE_MS_MAX)
     proceed()
   })
-  socket.on('data', onData)
-  socket.on('error', onError)
-  socket.on('end', onEnd)
-  socket.on('close', onEnd)
+  listen(socket)
   limit(CONNECT_MS_MAX)
   return promise
 }

@@ -94,7 +94,7 @@ function createLimits(perSecond: number, inFlightMax: number) {
 // -----------------------------------------------------------------------------------------------
 // The queue
 
-/** Most addresses that the queue postpones in a second, and most that it keeps until they are saved. */
+/** The queue postpones at most so many addresses in a second, and keeps at most so many until they are saved. */
 const POSTPONED_A_SECOND = 2_000
 const POSTPONED_MAX = 20_000
 /** The pause after a deferred check; it doubles each time, up to a limit. */
@@ -124,24 +124,24 @@ const SOURCES = [...QUEUES, 'idle'] as const
 export function createQueue(options: QueueOptions) {
   const { store, list, now, perSecond, inFlightMax, once, accepts } = options
   const startMs = now()
-  /** The instant at which addresses must be due. */
+  /** Addresses that are due at this instant may be checked. */
   const dueMs = (): number => (once ? startMs : now())
   const limits = createLimits(perSecond, inFlightMax)
   const room = Math.ceil(perSecond)
-  /** Addresses in memory: ready, in flight, postponed or not saved yet. The store may return them again. */
+  /** Addresses that are ready, in flight, postponed or not saved yet. The store still returns them as due. */
   const busy = new Set<number>()
   let ready: Next[] = []
   /** Ready addresses by /16. */
   let readyIn = createCounts()
-  /** To be saved; with `--once` they stay here until their time comes. */
+  /** Addresses that wait for the next save; with `--once`, for their time. */
   let postponed: Postponed[] = []
   const deferrals = new Map<number, number>()
-  /** Checks that raw addresses may have before the others. A fraction is carried over to the next second. */
+  /** How many raw addresses to place before those that are down. The next second keeps the fraction. */
   let rawShare = 0
-  /** The next free start in each /16, by source: a crowd of raw addresses must not delay the living. */
+  /** The next free time in each /16, by source: many raw addresses must not delay the living. */
   const freeMs = new Float64Array(SUBNETS * SOURCES.length)
 
-  /** Postpones an address to a time of its own. A large network takes hours, and must not be due all at once. */
+  /** Postpones an address to the next free time of its /16, so that a large network is not due all at once. */
   function postponeInTurn({ id, source }: Next, nowMs: number): void {
     const key = subnetOf(id) * SOURCES.length + SOURCES.indexOf(source)
     const untilMs = Math.max(nowMs + SECOND_MS, freeMs[key] ?? 0)
@@ -185,7 +185,6 @@ export function createQueue(options: QueueOptions) {
   }
 
   let version: string | null = null
-  let isReading = false
   let nextReadMs = Number.NEGATIVE_INFINITY
 
   return {
@@ -197,9 +196,8 @@ export function createQueue(options: QueueOptions) {
 
     /** Adds the rows of the list when it has changed; at most once a minute. */
     async readList(signal: AbortSignal): Promise<void> {
-      if (isReading || now() < nextReadMs) return
-      isReading = true
-      nextReadMs = now() + READ_MS
+      if (now() < nextReadMs) return
+      nextReadMs = Number.POSITIVE_INFINITY // while it reads
       try {
         const found = await list.version()
         let rows = found === version ? [] : await list.page(-1)
@@ -210,7 +208,7 @@ export function createQueue(options: QueueOptions) {
         }
         version = found
       } finally {
-        isReading = false
+        nextReadMs = now() + READ_MS
       }
     },
     isListRead: (): boolean => version !== null,
@@ -242,7 +240,7 @@ export function createQueue(options: QueueOptions) {
       return at < 0 ? null : (ready.splice(at, 1)[0]?.id ?? null)
     },
 
-    /** Saves when to repeat a check whose failure is not confirmed yet: a killed checker must not do it at once. */
+    /** Saves when to repeat a check whose failure is not confirmed yet, in case the checker is killed. */
     repeatAt(id: number, untilMs: number): void {
       if (!once) postponed.push({ id, untilMs })
     },
@@ -258,7 +256,7 @@ export function createQueue(options: QueueOptions) {
     /** Postponed addresses that must be saved. */
     postponed: (): Postponed[] => (once ? [] : postponed.slice()),
 
-    /** A batch is saved, so the store knows when its addresses are due. */
+    /** A batch is saved: the store knows when its addresses are due. */
     saved(batch: Pick<Batch, 'checked' | 'forgotten' | 'postponed'>): void {
       for (const { id } of batch.postponed) busy.delete(id)
       for (const id of [...batch.checked.map(candidate => candidate.id), ...batch.forgotten]) {
