@@ -61,7 +61,7 @@ export type CheckResult = { attempts: readonly Attempt[]; bytes: number } & (
   | { kind: 'deferred'; why: string }
 )
 
-/** What a check measures besides type, anonymity and ping. */
+/** A check to make. It always measures type, anonymity and ping. */
 export type CheckRequest = {
   address: Address
   /** The type at the last success, or from its file; `null`: unknown. */

@@ -1,6 +1,6 @@
 /**
- * What is checked next, and how fast (contract H3, H4). Once a second the queue takes due addresses from the store.
- * Addresses within the limits get ready; the queue postpones the others, so that they don't block the rest.
+ * Chooses the next address to check, and limits how fast checks start (contract H3, H4). Once a second the queue takes
+ * due addresses from the store. Those within the limits get ready; it postpones the others, so that none blocks the rest.
  */
 import type { CandidateRow } from '../feeds/candidates.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -136,7 +136,7 @@ export function createQueue(options: QueueOptions) {
   /** Addresses that wait for the next save; with `--once`, for their time. */
   let postponed: Postponed[] = []
   const deferrals = new Map<number, number>()
-  /** How many raw addresses to place before those that are down. The next second keeps the fraction. */
+  /** How many raw addresses to place before the down ones. The next second keeps the fraction. */
   let rawShare = 0
   /** The next free time in each /16, by source: many raw addresses must not delay the living. */
   const freeMs = new Float64Array(SUBNETS * SOURCES.length)

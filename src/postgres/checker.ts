@@ -1,4 +1,4 @@
-/** The ports of the checker in a database that machines share; what it remembers is on its own machine. */
+/** The list and the status of the checker in a shared database. Its candidates are on its own machine. */
 import type { CheckerStatus, CheckerStatusStore } from '../checker/ports.ts'
 import type { Clock } from '../lib/clock.ts'
 import { StoreError } from '../lib/errors.ts'
@@ -28,9 +28,9 @@ const PAGE = `select ${LISTED_COLUMNS.map(column => `${column}::float8 as ${colu
   from proxylist.proxies where id > $1::float8::bigint order by id limit ${PAGE_ROWS}`
 
 type CheckerListOptions = {
-  /** For what is quick. */
+  /** For short statements. */
   quick: Connection
-  /** For imports alone. */
+  /** Only for imports. */
   patient: Connection
   clock: Clock
   /** Whether this checker is the one of the database. */

@@ -144,7 +144,7 @@ describe('works', () => {
     expect([good, total - 3600]).toEqual([500, 1000])
   })
 
-  /** What is shown on average of one that is up for this share of its time, in spells of about an hour. */
+  /** The average `works` of a proxy that is up for this share of the time, in spells of about an hour. */
   function shownOf(truth: number): { truth: number; shown: number; counted: number } {
     const cycleMs = 1.5 * HOUR_MS
     const means = { upMs: cycleMs * truth, downMs: cycleMs * (1 - truth) }

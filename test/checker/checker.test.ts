@@ -596,7 +596,7 @@ describe('the checker is robust', () => {
     await stop()
   })
 
-  test('killed, it repeats only checks in flight and those of the last second', async () => {
+  test('killed, it repeats only checks in flight and checks of the last second', async () => {
     const world = worldOf(spread(1000))
     world.answer = ({ address }) => (parseInt(address.ip.slice(2), 10) % 2 === 0 ? alive() : dead())
     const { time, kill } = start(world)

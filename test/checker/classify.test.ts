@@ -1,4 +1,4 @@
-/** How anonymous a proxy is, by what the judge saw (contract H3): a row for each kind of evidence. */
+/** Tests of anonymity by the judge's report (contract H3): a row for each kind of evidence. */
 import { describe, expect, test } from 'bun:test'
 import { addressesIn, classify, headersFor, worstOf } from '../../src/checker/classify.ts'
 

@@ -1,9 +1,9 @@
 /** Tests of single connections: handshakes, ends, local failures; and of the HTTP parser. */
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, spyOn, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { createSecureContext, createServer } from 'node:tls'
+import { createSecureContext, createServer, TLSSocket } from 'node:tls'
 import fc from 'fast-check'
 import {
   type Call,
@@ -79,7 +79,7 @@ describe('a handshake', () => {
   ]
 
   test.each(rows)(
-    'of %s is said byte for byte, and read however it comes',
+    'of %s is sent byte for byte, and the reply may come in any pieces',
     async (type, asked, answers) => {
       for (const size of [1, 1000]) {
         const expected = [...asked, bytesOf('hello')]
@@ -184,10 +184,12 @@ describe('a connection', () => {
     const { judge, selfSigned, otherName } = CERTIFICATES
     const [port, ...middles] = await Promise.all([judge, selfSigned, otherName].map(serve))
     if (port === undefined) throw new Error('there is no judge')
+    using looks = spyOn(TLSSocket.prototype, 'getPeerCertificate')
     for (const trust of [tls, tls, { ...tls, session: null }]) {
       expect(await ask(port, trust)).toMatchObject({ kind: 'done', value: 'done.' })
     }
     expect(reused).toEqual([false, true, false])
+    expect(looks).toHaveBeenCalledTimes(2)
     for (const middle of middles) {
       expect(await ask(middle, tls)).toMatchObject({ kind: 'failed', reason: 'intercepted' })
     }
@@ -220,7 +222,7 @@ describe('a connection', () => {
     const seventh = begin(tunnel)
     await until(() => timers.count(DEADLINE_MS) === 1)
     expect(asked).toBe(5)
-    // The judge itself is asked at once, here by one that speaks no TLS.
+    // A self-check does not wait; this server does not speak TLS.
     expect(await begin(leaving, 'none')).toMatchObject({ reason: 'proxy error' })
     timers.pass(HANDSHAKE_MS) // the first takes long, and makes room
     await until(() => asked === 6)
@@ -256,7 +258,7 @@ function createTextReader(bodyMax = 1_000_000): Reader<string> {
 }
 
 describe('a response', () => {
-  /** What a reader makes of parts and the end of the connection: a text, or the reason of a failure. */
+  /** Reads parts, then the end of the connection. Returns the text, or the reason of the failure. */
   function readAs(parts: readonly Uint8Array[], bodyMax?: number): string {
     const reader = createTextReader(bodyMax)
     const [first] = parts

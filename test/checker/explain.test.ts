@@ -1,4 +1,4 @@
-/** The story of an address (src/checker/explain.ts): what was concluded, and when the next check is. */
+/** Tests of the summary of `check explain`. */
 import { expect, test } from 'bun:test'
 import { explain } from '../../src/checker/explain.ts'
 import type { Candidate } from '../../src/checker/ports.ts'

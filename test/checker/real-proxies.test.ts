@@ -1,4 +1,4 @@
-/** The proxies that operators run, as Debian packages them: each is found out for what it is. */
+/** Checks of real proxies from Debian packages. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -59,7 +59,7 @@ const ROWS: Row[] = [
   ['squid', 'that hides', port => squid(port, 'via off\nforwarded_for delete'), 'https elite'],
   ['tinyproxy', 'as it comes', port => tinyproxy(port), 'https anonymous by Via'],
   ['tinyproxy', 'that hides', port => tinyproxy(port, 'DisableViaHeader Yes\n'), 'https elite'],
-  // It goes out from the address of an interface, and that of loopback is ours.
+  // It connects from the loopback address, which is ours.
   ['danted', 'as it comes', danted, 'socks5 transparent by peer', { wantsTls: true }],
   ['danted', 'known as socks4', danted, 'socks4 transparent by peer', { known: 'socks4' }],
   ['microsocks', 'as it comes', microsocks, 'socks5 elite', { wantsTls: true }],

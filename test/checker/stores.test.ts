@@ -1,4 +1,4 @@
-/** What the settings choose for a checker: there is one of a data directory, and one of a database. */
+/** Tests of the stores of a checker: a data directory has one checker, and so has a database. */
 import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
@@ -28,7 +28,7 @@ const write = async ({ list }: Checking, works: number): Promise<void> => {
   await importTx.commit()
 }
 
-/** What the checker of these settings writes is what others of them see, and no other one may write. */
+/** Expects that other processes see the writes of a checker, and that a second checker is refused. */
 async function expectAlone(settings: Settings, other: Settings): Promise<void> {
   const stores = storesOf(settings, clock)
   await withChecker(settings, clock, async checking => {

@@ -43,7 +43,7 @@ function divide(response: Buffer): { head: string; body: Buffer } {
   return { head: response.toString('latin1', 0, end), body: response.subarray(end) }
 }
 
-/** What the judge answers to `bytes` on its plain listener, as text. */
+/** Sends `bytes` to the plain listener and returns the judge's answer as text. */
 const ask = async (judge: TestJudge, bytes: string, from = {}): Promise<string> =>
   String(await exchange(connectPlain(judge.port, from), bytes))
 
@@ -319,7 +319,7 @@ describe('a refusal', () => {
       fc.property(fc.array(fc.constantFrom(...words), { maxLength: 12 }), parts => {
         const head = parts.join('')
         const { text } = reply(head, 'plain', '::1')
-        // What is shorter than a refusal gets none, see above.
+        // A request that is shorter than a refusal gets none, see above.
         expect(text === REFUSAL || text.length < head.length + 2).toBeTrue()
       }),
       { numRuns: 2_000 },

@@ -1,4 +1,4 @@
-/** What checker and judge say to each other: nobody without the secret can make it, change it or use it twice. */
+/** Tests of the protocol: without the secret, a message cannot be made, changed or used twice. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import {
@@ -97,7 +97,7 @@ const answerTo = (token: string, more: Partial<Answer> = {}): Answer => ({
   ...more,
 })
 
-/** What the judge sends. */
+/** The body that the judge sends. */
 const bodyOf = (token: string, keys = KEYS, answer = answerTo(token)): Buffer => {
   const size = openToken(keys, token)?.size ?? 0
   return Buffer.concat([Buffer.from(writeAnswer(keys, answer)), payloadOf(keys, token, size)])

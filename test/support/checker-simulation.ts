@@ -12,7 +12,7 @@ import { createRandom } from './random.ts'
 
 /** Share of addresses that are proxies at all. */
 const REAL = 0.06
-/** Kinds of proxies, as lists have them, a third each: servers, machines that are on for a while, and those that hardly are. */
+/** A third each: servers, machines that are on for hours, and machines that are hardly on. */
 const KINDS = [
   { upMs: 20 * HOUR_MS, downMs: HOUR_MS },
   { upMs: 2 * HOUR_MS, downMs: HOUR_MS },

@@ -1,4 +1,4 @@
-/** A checker whose clock, timers, proxies, judge and list are a test's. */
+/** A checker with a fake clock, timers, proxies, judge and list. */
 import { type CheckerOptions, createChecker } from '../../src/checker/checker.ts'
 import type {
   CheckerList,
@@ -18,7 +18,7 @@ import { T0 } from './fixtures.ts'
 import { createRandom } from './random.ts'
 import { onCleanUp } from './temporary.ts'
 
-/** Time that passes by hand: a stopwatch, timers, and a clock that may step. */
+/** A stopwatch, timers and a clock that a test moves. */
 export function createTime() {
   let elapsedMs = 0
   let stepMs = 0
@@ -27,11 +27,11 @@ export function createTime() {
   return {
     elapsedMs: (): number => elapsedMs,
     clock: (): number => T0 + elapsedMs + stepMs,
-    /** The clock of the machine is set. */
+    /** Sets the clock of the machine. */
     step(ms: number): void {
       stepMs += ms
     },
-    /** The program does nothing for a while. */
+    /** The program hangs for so long. */
     stall(ms: number): void {
       elapsedMs += ms
     },
@@ -42,7 +42,7 @@ export function createTime() {
         timers = timers.filter(other => other !== timer)
       }
     },
-    /** Lets time pass; timers run when they are due, and what follows from them happens. */
+    /** Lets time pass: runs timers when they are due, and waits for their effects. */
     async pass(ms: number): Promise<void> {
       const until = elapsedMs + ms
       await settle()
@@ -61,7 +61,7 @@ export function createTime() {
 }
 export type TestTime = ReturnType<typeof createTime>
 
-/** Whether a proxy is up at an instant: it is for spells of random length, with these means. Time goes on only. */
+/** Tells whether a proxy is up at an instant. Its spells have random lengths with these means. Time must not go back. */
 export function createSpells(
   random: () => number,
   { upMs, downMs }: { upMs: number; downMs: number },
@@ -92,11 +92,11 @@ export function createTestList() {
     /** Transactions so far, and rows lowered. */
     commits: 0,
     lowered: 0,
-    /** What a transaction throws. */
+    /** The error of each transaction. */
     failure: null as Error | null,
     /** Another import has locked the list until this resolves. */
     locked: null as Promise<void> | null,
-    /** Adds a row as somebody else does. */
+    /** Adds a row as another process does. */
     put(row: Partial<IncomingProxy> & { address: string; ageSeconds: number }): void {
       const { address, ageSeconds, ...rest } = row
       const at = parseAddress(address)
@@ -169,7 +169,7 @@ export const dead = (reason: Reason = 'timeout'): CheckResult => ({
   attempts: [{ type: 'http', purpose: 'judge', result: reason, ms: 12_000, detail: '' }],
 })
 
-/** A checker in a world that a test governs; it is closed by `cleanUp`. */
+/** A checker in a fake world. `cleanUp` closes it. */
 export function createWorld(options: Partial<CheckerOptions> = {}) {
   const time = createTime()
   const list = createTestList()
@@ -177,14 +177,14 @@ export function createWorld(options: Partial<CheckerOptions> = {}) {
     time,
     list,
     store: openCandidates(null),
-    /** What a check finds, and how long that takes. */
+    /** The result of a check, and how long the check takes. */
     answer: (_: CheckRequest, _beganMs: number): CheckResult => alive(),
     takesMs: (_: CheckRequest): number => 300,
-    /** What a self-check finds. */
+    /** The result of a self-check. */
     judge: (): SelfCheck => ({ ok: true, runsForMs: 1000 * SECOND_MS }),
     selfChecks: 0,
     said: [] as string[],
-    /** Checks as they began. */
+    /** Checks in the order of their start. */
     begun: [] as { address: string; at: number; request: CheckRequest }[],
     inFlight: new Map<string, number>(),
     status: null as CheckerStatus | null,

@@ -24,7 +24,7 @@ export const JUDGE_NAME = 'judge.example'
 const pem = (name: string): string => join(ROOT, 'test/fixtures/tls', name)
 const pair = (name: string) => ({ cert: pem(`${name}.pem`), key: pem(`${name}.key`) })
 export const AUTHORITY = pem('judge-authority.pem')
-/** Certificates: of the judge, twice; of another name; one that nobody has signed; and one that has ended. */
+/** Two certificates of the judge, one of another name, a self-signed one, and an expired one. */
 export const CERTIFICATES = {
   ...{ judge: pair('judge'), renewed: pair('judge-renewed') },
   ...{ otherName: pair('judge-other-name'), selfSigned: pair('judge-middle') },
@@ -35,7 +35,7 @@ export const CERTIFICATES = {
 export const mint = (request: Partial<TokenRequest> = {}, keys = KEYS): string =>
   mintToken(keys, { timeMs: T0, address: SELF, kind: 'plain', size: 0, ...request })
 
-/** Starts a judge at T0; `run` runs what is repeated at this interval. `cleanUp` stops it. */
+/** Starts a judge at T0; `run` runs the timers of an interval. `cleanUp` stops it. */
 export async function startTestJudge(
   options: Partial<JudgeOptions> = {},
   files = CERTIFICATES.judge,
@@ -85,7 +85,7 @@ export const connectSecure = (port: number): Socket =>
     ca: readFileSync(AUTHORITY, 'utf8'),
   })
 
-/** What a socket gets until it is closed. */
+/** All bytes that a socket receives until it closes. */
 export function received(socket: Socket): Promise<Buffer> {
   const chunks: Buffer[] = []
   const { promise, resolve } = Promise.withResolvers<Buffer>()

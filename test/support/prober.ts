@@ -1,4 +1,4 @@
-/** A prober beside a judge in process, on their clock and with timers moved by hand; what it finds, in a word. */
+/** A prober and a judge in this process, with a fake clock and timers that a test runs. */
 import { readFileSync } from 'node:fs'
 import type { CheckRequest, CheckResult } from '../../src/checker/ports.ts'
 import { createProber, type ProberOptions } from '../../src/checker/probe.ts'
@@ -28,7 +28,7 @@ export function handTimers() {
   }
 }
 
-/** What a check found, and how. */
+/** The result of a check in a few words. */
 export function wordOf(result: CheckResult): string {
   if (result.kind === 'dead') return result.reason
   if (result.kind === 'deferred') return `deferred: ${result.why}`
