@@ -21,7 +21,6 @@ import type {
   CheckRequest,
   CheckResult,
   Ledger,
-  Probe,
   SelfCheck,
 } from './ports.ts'
 import { createQueue, neededRate } from './queue.ts'
@@ -54,8 +53,8 @@ export type CheckerOptions = {
   store: CandidateStore
   status: Pick<CheckerStatusStore, 'write'>
   list: CheckerList
-  probe: Probe
-  /** Never rejects. */
+  /** Checks one address. Neither this nor `selfCheck` rejects. */
+  probe: (request: CheckRequest) => Promise<CheckResult>
   selfCheck: () => Promise<SelfCheck>
   clock: Clock
   /** Milliseconds of a stopwatch. */

@@ -71,9 +71,6 @@ export type CheckRequest = {
   wantsTls: boolean
 }
 
-/** Checks one address. Never rejects. */
-export type Probe = (request: CheckRequest) => Promise<CheckResult>
-
 /** The result of a self-check; `runsForMs`: how long ago the judge started; `problem`: a sentence. */
 export type SelfCheck = { ok: true; runsForMs: number } | { ok: false; problem: string }
 

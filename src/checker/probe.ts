@@ -48,12 +48,7 @@ const moreSignificant = (one: Reason, other: Reason): Reason =>
   significance(one) < significance(other) ? other : one
 
 /** The first byte of each type's answers, whatever the request. */
-const FIRST_BYTE: { readonly [T in ProxyType]: number } = {
-  http: 72,
-  https: 72,
-  socks4: 0,
-  socks5: 5,
-}
+const FIRST_BYTE = { http: 72, https: 72, socks4: 0, socks5: 5 } as const
 const mayBe = (type: ProxyType, firstByte: number | null): boolean =>
   firstByte === null || FIRST_BYTE[type] === firstByte
 /** HTTP first: a SOCKS proxy refuses HTTP at once, but an HTTP proxy waits for more bytes of SOCKS. */

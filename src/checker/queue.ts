@@ -39,30 +39,26 @@ const BURST_SHARE = 0.25
 /** The number of /16 networks. */
 const SUBNETS = 65_536
 
-function createCounts() {
-  const counts = new Map<number, number>()
-  return {
-    of: (key: number): number => counts.get(key) ?? 0,
-    add(key: number, by: number): void {
-      const count = (counts.get(key) ?? 0) + by
-      if (count === 0) counts.delete(key)
-      else counts.set(key, count)
-    },
-  }
+type Counts = Map<number, number>
+function addTo(counts: Counts, key: number, by: number): void {
+  const count = (counts.get(key) ?? 0) + by
+  if (count === 0) counts.delete(key)
+  else counts.set(key, count)
 }
 
 function createLimits(perSecond: number, inFlightMax: number) {
   let credit = 0
   let inFlight = 0
-  const addresses = createCounts()
-  const subnets = createCounts()
+  const addresses: Counts = new Map()
+  const subnets: Counts = new Map()
   /** When the last check in a /16 started, and the one before. */
   const last = new Float64Array(SUBNETS).fill(Number.NEGATIVE_INFINITY)
   const before = last.slice()
 
   /** Whether the checks in flight leave no room for this address. */
   const isFull = (id: number): boolean =>
-    subnets.of(subnetOf(id)) >= PER_SUBNET_MAX || addresses.of(ipBits(id)) >= PER_ADDRESS_MAX
+    (subnets.get(subnetOf(id)) ?? 0) >= PER_SUBNET_MAX ||
+    (addresses.get(ipBits(id)) ?? 0) >= PER_ADDRESS_MAX
 
   return {
     isFull,
@@ -80,13 +76,13 @@ function createLimits(perSecond: number, inFlightMax: number) {
       last[subnet] = nowMs
       credit -= 1
       inFlight += 1
-      addresses.add(ipBits(id), 1)
-      subnets.add(subnet, 1)
+      addTo(addresses, ipBits(id), 1)
+      addTo(subnets, subnet, 1)
     },
     end(id: number): void {
       inFlight -= 1
-      addresses.add(ipBits(id), -1)
-      subnets.add(subnetOf(id), -1)
+      addTo(addresses, ipBits(id), -1)
+      addTo(subnets, subnetOf(id), -1)
     },
   }
 }
@@ -132,7 +128,7 @@ export function createQueue(options: QueueOptions) {
   const busy = new Set<number>()
   let ready: Next[] = []
   /** Ready addresses by /16. */
-  let readyIn = createCounts()
+  const readyIn: Counts = new Map()
   /** Addresses that wait for the next save; with `--once`, for their time. */
   let postponed: Postponed[] = []
   const deferrals = new Map<number, number>()
@@ -153,10 +149,10 @@ export function createQueue(options: QueueOptions) {
   function place(next: Next, nowMs: number): void {
     busy.add(next.id)
     const subnet = subnetOf(next.id)
-    const isCrowded = readyIn.of(subnet) >= SUBNET_STARTS_MAX || limits.isFull(next.id)
+    const isCrowded = (readyIn.get(subnet) ?? 0) >= SUBNET_STARTS_MAX || limits.isFull(next.id)
     if (isCrowded) return postponeInTurn(next, nowMs)
     ready.push(next)
-    readyIn.add(subnet, 1)
+    addTo(readyIn, subnet, 1)
   }
 
   /** Places due addresses of a queue until `readyMax` are ready. */
@@ -221,7 +217,7 @@ export function createQueue(options: QueueOptions) {
     refill(nowMs: number): void {
       const waiting = ready
       ready = []
-      readyIn = createCounts()
+      readyIn.clear()
       for (const next of waiting) place(next, nowMs)
       if (once) recall(nowMs)
       const postponedMax = Math.min(postponed.length + POSTPONED_A_SECOND, POSTPONED_MAX)
