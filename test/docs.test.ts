@@ -155,10 +155,11 @@ describe('the manual', () => {
     const without = (setting: SettingName): string[] =>
       COMMANDS.filter(({ settings }) => !settings.includes(setting)).map(({ name }) => name)
     expect(without('data')).toEqual([
-      ...['judge', 'systemd-unit', 'completions', 'nodes', 'version', 'help'],
+      ...['judge', 'systemd-unit', 'completions', 'health', 'nodes', 'version', 'help'],
     ])
     expect(without('database')).toEqual([
-      ...['judge', 'check explain', 'console', 'systemd-unit', 'completions', 'version', 'help'],
+      ...['judge', 'check explain', 'console', 'systemd-unit'],
+      ...['completions', 'health', 'version', 'help'],
     ])
     expect(without('databaseTimeout')).toEqual(without('database'))
   })

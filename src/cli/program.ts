@@ -25,6 +25,7 @@ import { consoleCommand } from './commands/console.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { FEED_COMMANDS, feedImportProcess } from './commands/feeds.ts'
 import { geoipCommand } from './commands/geoip.ts'
+import { healthCommand } from './commands/health.ts'
 import { helpCommand, listTopics, topics } from './commands/help.ts'
 import { importCommand, importProcess } from './commands/import.ts'
 import { judgeCommand } from './commands/judge.ts'
@@ -56,6 +57,7 @@ export const COMMANDS: readonly Command[] = [
   systemdUnitCommand,
   completionsCommand(() => COMMANDS),
   doctorCommand,
+  healthCommand,
   nodesCommand,
   versionCommand,
   helpCommand,

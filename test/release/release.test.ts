@@ -234,19 +234,3 @@ describe('workflows', () => {
     expect(yaml).toMatch(/^permissions:/m)
   })
 })
-
-test('the health check of the Containerfile is what a ready server passes', async () => {
-  const file = readFileSync(join(ROOT, 'data/Containerfile'), 'utf8')
-  const [, json = ''] = /^HEALTHCHECK CMD (\[.*\])$/m.exec(file) ?? []
-  for (const [status, exitCode] of [
-    [200, 0],
-    [503, 1],
-  ] as const) {
-    using server = Bun.serve({
-      ...{ hostname: '127.0.0.1', port: 0 },
-      fetch: ({ url }) => new Response('', { status: url.endsWith('/readyz') ? status : 404 }),
-    })
-    const command = JSON.parse(json.replace('8080', String(server.port)))
-    expect([status, (await run(command)).exitCode]).toEqual([status, exitCode])
-  }
-})

@@ -10,8 +10,8 @@ const TUNNEL_PORT = 8081
 /** Addresses that a server listens on, but that nobody can open. */
 const EVERYWHERE = ['::', '0.0.0.0']
 
-/** The origin at which a browser on this machine, or at the end of a tunnel, opens the console. */
-function originOf(where: Listen): string {
+/** The origin at which this machine, or the end of a tunnel, reaches a server. */
+export function originOf(where: Listen): string {
   if (where.kind === 'unix') return `http://127.0.0.1:${TUNNEL_PORT}`
   const isEverywhere = EVERYWHERE.includes(where.hostname)
   return showListen(isEverywhere ? { ...where, hostname: '127.0.0.1' } : where)
