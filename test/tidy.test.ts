@@ -206,7 +206,7 @@ describe('everything has one home', () => {
 const BUDGET = {
   'lines of src (TypeScript, CSS, SQL)': 43_149,
   'words of README.md': 1_648,
-  'words of src/README.md': 1_480,
+  'words of src/README.md': 1_488,
   'words of test/README.md': 712,
   'words of the manual': 10_552,
 } as const

@@ -1,6 +1,6 @@
 /**
- * The response cache. Its answers are exact: while the list is unchanged, an answer expires only when its oldest
- * row exceeds `time`, or when the clock steps back. So there is no time to live to tune.
+ * The response cache. An answer is valid until the list changes or the oldest row of the answer exceeds `time`. If the
+ * clock steps back, the entry is not used. So there is no time to live to tune.
  * For random order (contract F1), the cache holds all matches, and each request draws from them.
  */
 import { LRUCache } from 'lru-cache'
@@ -25,15 +25,17 @@ import type { Query } from './query.ts'
 /** `null`: no proxy matches. `must-stream`: the streamer must find it. `Matches`: each request draws from them. */
 type Content = Answer | Matches | 'must-stream' | null
 
-/** Valid from one second of `ageClock` to another, both included. */
+/** Valid in these seconds of `ageClock`, both included. */
 type Entry = { content: Content; listVersion: string; fromSeconds: number; toSeconds: number }
+
+const ALWAYS = { fromSeconds: -Infinity, toSeconds: Infinity }
 
 /** Memory of an entry, without its id and content. */
 const OVERHEAD_BYTES = 1024
 
 const isMatches = (content: Content | undefined): content is Matches =>
   typeof content === 'object' && content !== null && 'ids' in content
-const isAnswer = (content: Content | undefined): content is Answer | null =>
+const isFinal = (content: Content | undefined): content is Answer | null =>
   typeof content === 'object' && !isMatches(content)
 
 function bytesOf(content: Content): number {
@@ -49,7 +51,7 @@ const sizeOf = ({ content }: Entry, id: string): number =>
 /** Creates the entries of a cache, of at most `bytesMax` bytes together. */
 export function createCacheEntries(bytesMax: number) {
   const counts = { hits: 0, misses: 0, evictions: 0 }
-  const held = new LRUCache<string, Entry>({
+  const lru = new LRUCache<string, Entry>({
     maxSize: Math.max(1, bytesMax), // with 1, no entry fits
     sizeCalculation: sizeOf,
     dispose(_, __, reason) {
@@ -60,7 +62,7 @@ export function createCacheEntries(bytesMax: number) {
   return {
     /** The content that is valid at `nowSeconds` for this version of the list, else `undefined`. */
     lookUp(id: string, listVersion: string, nowSeconds: number): Content | undefined {
-      const entry = held.get(id)
+      const entry = lru.get(id)
       const isValid =
         entry !== undefined &&
         entry.listVersion === listVersion &&
@@ -71,17 +73,17 @@ export function createCacheEntries(bytesMax: number) {
       return isValid ? entry.content : undefined
     },
 
-    has: (id: string): boolean => held.has(id),
-    counts: () => ({ ...counts, entries: held.size, bytes: held.calculatedSize, bytesMax }),
+    has: (id: string): boolean => lru.has(id),
+    counts: () => ({ ...counts, entries: lru.size, bytes: lru.calculatedSize, bytesMax }),
 
-    set: (id: string, entry: Entry): void => void held.set(id, entry),
+    set: (id: string, entry: Entry): void => void lru.set(id, entry),
 
-    /** Keeps a compressed body with its answer, unless the entry would then exceed the cache. */
+    /** Keeps a compressed body with its answer, unless the entry would be larger than the cache. */
     keepBody(id: string, content: Answer, encoding: Encoding, body: Uint8Array): void {
-      const entry = held.peek(id)
+      const entry = lru.peek(id)
       if (entry?.content !== content || sizeOf(entry, id) + body.length > bytesMax) return
       content[encoding] = body
-      held.set(id, { ...entry })
+      lru.set(id, { ...entry }) // updates the size
     },
   }
 }
@@ -90,7 +92,7 @@ export type CacheCounts = ReturnType<ReturnType<typeof createCacheEntries>['coun
 
 type CacheParts = {
   reader: ProxyReader
-  /** Finds the answers that must be streamed; `null`: none must be. */
+  /** Finds the answers that must be streamed; `null`: this list never streams. */
   streamer: AnswerStreamer | null
   /** The name of the provider's own service. */
   provider: string
@@ -99,17 +101,17 @@ type CacheParts = {
 }
 
 type Finding = Awaitable<Answer | AnswerStream | null>
-/** The rest of a request. */
-type Asked = { nowMs: number; needsSubnets: boolean; tenantOf: () => Tenant }
+/** How to find an answer, besides its query. */
+type FindOptions = { nowMs: number; needsSubnets: boolean; tenantOf: () => Tenant }
 
-/** Most records of an answer that is drawn here. Longer ones are streamed. */
+/** The longest random answer that is drawn here. Longer ones are streamed. */
 const DRAWN_MAX = 1_000
 
 export type ResponseCache = ReturnType<typeof createResponseCache>
 
 /**
- * Creates an empty cache. On a miss, `reader` or `streamer` finds the answer. The cache stores only queries that
- * `isRepeated` has seen before: many are never sent again, and storing them costs 5 % of a request.
+ * Creates an empty cache. On a miss, `reader` or `streamer` finds the answer. The cache stores an answer when
+ * `isRepeated` has seen its query before: many are never sent again, and storing them costs 5 % of a request.
  */
 export function createResponseCache(
   { reader, streamer, provider, bytesMax }: CacheParts,
@@ -137,82 +139,80 @@ export function createResponseCache(
     return content
   }
 
-  async function stream(query: Query, { nowMs, needsSubnets, tenantOf }: Asked) {
+  async function stream(query: Query, { nowMs, needsSubnets, tenantOf }: FindOptions) {
     const needsTotals = needsSubnets || query.output.wrap
     const version = reader.version()
     const found = await requireStreamer().stream(query, nowMs, needsTotals, tenantOf())
     if (found.kind === 'stream') return found
-    // Not stored if the list has changed: the worker may have read either version.
+    // If the list has changed, the worker may have read either version: the answer is not stored.
     const isKept = query.filter.sort !== 'random' && version === reader.version()
     return isKept ? store(query, nowMs, version, found) : nullIfEmpty(found.answer)
   }
 
   /** Finds an answer in a fixed order. */
-  function findSame(query: Query, asked: Asked): Finding {
+  function findOrdered(query: Query, options: FindOptions): Finding {
     const { id, filter, addressBits } = query
-    const { nowMs } = asked
+    const { nowMs } = options
     const version = reader.version()
     const content = entries.lookUp(id, version, ageClock(nowMs))
-    if (isAnswer(content)) return content
-    if (content === 'must-stream') return stream(query, asked)
+    if (isFinal(content)) return content
+    if (content === 'must-stream') return stream(query, options)
     const found = reader.find(filter, { nowMs, addressBits })
     if (found !== 'must-stream') return store(query, nowMs, version, render(query, found))
     entries.set(id, { content: found, listVersion: version, ...ALWAYS })
-    return stream(query, asked)
+    return stream(query, options)
   }
 
   /** Draws ids from all matches, and reads their records. */
-  function drawFrom(query: Query, { ids, checkedAt }: Matches, asked: Asked): Finding {
+  function drawFrom(query: Query, { ids, checkedAt }: Matches, options: FindOptions): Finding {
     const { filter, addressBits } = query
-    const { nowMs } = asked
+    const { nowMs } = options
     const oldest = ageClock(nowMs) - filter.ageMaxSeconds
     const size = countFirst(ids.length, at => (checkedAt[at] ?? 0) >= oldest)
     const count = Math.min(filter.count ?? size, size)
-    if (count > DRAWN_MAX) return stream(query, asked)
+    if (count > DRAWN_MAX) return stream(query, options)
     const found = reader.findByIds(filter, { nowMs, addressBits }, draw(ids, size, count))
     // Another process has changed the list since this turn read the version.
-    if (found === null) return stream(query, asked)
+    if (found === null) return stream(query, options)
     return nullIfEmpty(render(query, found).answer)
   }
 
-  /** Finds an answer in random order. The matches are a cache entry of their own. */
-  function findDrawn(query: Query, asked: Asked): Finding {
+  /** Finds an answer in random order. The ids of all matches have a cache entry of their own. */
+  function findRandom(query: Query, options: FindOptions): Finding {
     const { addressBits } = query
-    const { nowMs } = asked
+    const { nowMs } = options
     const filter = { ...query.filter, sort: null, count: null }
     const id = `matches ${JSON.stringify([addressBits, filter])}`
     const version = reader.version()
     const known = entries.lookUp(id, version, ageClock(nowMs))
-    if (isMatches(known)) return drawFrom(query, known, asked)
+    if (isMatches(known)) return drawFrom(query, known, options)
 
     const storeMatches = (content: Matches): void =>
-      entries.set(id, {
-        ...{ content, listVersion: version, fromSeconds: ageClock(nowMs), toSeconds: Infinity },
-      })
+      entries.set(id, { ...ALWAYS, content, listVersion: version, fromSeconds: ageClock(nowMs) })
     const found = reader.find(filter, { nowMs, addressBits })
     if (found !== 'must-stream') {
       const matches = matchesOf(found.rows)
       storeMatches(matches)
-      return drawFrom(query, matches, asked)
+      return drawFrom(query, matches, options)
     }
-    if ((query.filter.count ?? Infinity) > DRAWN_MAX) return stream(query, asked)
+    if ((query.filter.count ?? Infinity) > DRAWN_MAX) return stream(query, options)
     return requireStreamer()
       .matches({ ...query, filter }, nowMs)
       .then(matches => {
         // Not stored if the list has changed, as in `stream`.
         if (version === reader.version()) storeMatches(matches)
-        return drawFrom(query, matches, asked)
+        return drawFrom(query, matches, options)
       })
   }
 
   return {
     /**
      * Finds the answer to a query; `null`: no proxy matches. Returns a promise only when the streamer finds it.
-     * A stream has totals if `needsSubnets`, or for an envelope. It needs a slot of `tenantOf()`.
+     * A stream has totals if `needsSubnets`, or for an envelope. It takes a slot of `tenantOf()`.
      * @throws StoreError when the list cannot be read.
      */
     find(query: Query, nowMs: number, needsSubnets: boolean, tenantOf: () => Tenant): Finding {
-      const find = query.filter.sort === 'random' ? findDrawn : findSame
+      const find = query.filter.sort === 'random' ? findRandom : findOrdered
       return find(query, { nowMs, needsSubnets, tenantOf })
     },
     /** The 404 of a query that no proxy matches. */
@@ -224,5 +224,3 @@ export function createResponseCache(
       entries.keepBody(id, answer, encoding, body),
   }
 }
-
-const ALWAYS = { fromSeconds: -Infinity, toSeconds: Infinity }

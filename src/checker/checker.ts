@@ -321,7 +321,7 @@ export function createChecker(options: CheckerOptions) {
       for (const check of [...running, ...justEnded]) check.lagMs = Math.max(check.lagMs, lagMs)
     }
     justEnded = []
-    queue.pass(passedMs)
+    queue.addCredit(passedMs)
     void attempt(() => {
       askJudgeWhenDue(nowMs)
       if (nowMs >= nextSecondMs) {

@@ -18,7 +18,7 @@ import {
   type Queue,
 } from './ports.ts'
 
-/** Of the checks that the living leave, at least this share goes to addresses that were never seen alive. */
+/** The least share of the remaining checks, after the living, for addresses that were never seen alive. */
 const RAW_SHARE = 1 / 4
 
 /** The rate that keeps the living fresh and leaves a quarter for others; `null` when `rate` is enough. */
@@ -28,9 +28,9 @@ export function neededRate(living: number, rate: number): number | null {
 }
 
 // -----------------------------------------------------------------------------------------------
-// The limits: in all, at an address, and in a /16, whose owner should not notice the checks
+// The limits: of all checks, of an IP address, and of a /16, so that its owner does not notice the checks
 
-const PER_ADDRESS_MAX = 2
+const PER_IP_MAX = 2
 const PER_SUBNET_MAX = 8
 /** Checks that start within a second in a /16. */
 const SUBNET_STARTS_MAX = 2
@@ -49,40 +49,39 @@ function addTo(counts: Counts, key: number, by: number): void {
 function createLimits(perSecond: number, inFlightMax: number) {
   let credit = 0
   let inFlight = 0
-  const addresses: Counts = new Map()
-  const subnets: Counts = new Map()
+  const byIp: Counts = new Map()
+  const bySubnet: Counts = new Map()
   /** When the last check in a /16 started, and the one before. */
   const last = new Float64Array(SUBNETS).fill(Number.NEGATIVE_INFINITY)
   const before = last.slice()
 
   /** Whether the checks in flight leave no room for this address. */
-  const isFull = (id: number): boolean =>
-    (subnets.get(subnetOf(id)) ?? 0) >= PER_SUBNET_MAX ||
-    (addresses.get(ipBits(id)) ?? 0) >= PER_ADDRESS_MAX
+  const isNetworkBusy = (id: number): boolean =>
+    (bySubnet.get(subnetOf(id)) ?? 0) >= PER_SUBNET_MAX || (byIp.get(ipBits(id)) ?? 0) >= PER_IP_MAX
 
   return {
-    isFull,
-    /** Time passes: more checks may start. */
-    pass(ms: number): void {
+    isNetworkBusy,
+    /** More checks may start after so many milliseconds. */
+    addCredit(ms: number): void {
       credit = Math.min(credit + (perSecond * ms) / SECOND_MS, 1 + perSecond * BURST_SHARE)
     },
-    isOpen: (): boolean => credit >= 1 && inFlight < inFlightMax,
+    hasCapacity: (): boolean => credit >= 1 && inFlight < inFlightMax,
     /** Whether this address must wait. */
-    isHeld: (id: number, nowMs: number): boolean =>
-      nowMs - (before[subnetOf(id)] ?? 0) < SECOND_MS || isFull(id),
+    mustWait: (id: number, nowMs: number): boolean =>
+      nowMs - (before[subnetOf(id)] ?? 0) < SECOND_MS || isNetworkBusy(id),
     start(id: number, nowMs: number): void {
       const subnet = subnetOf(id)
       before[subnet] = last[subnet] ?? 0
       last[subnet] = nowMs
       credit -= 1
       inFlight += 1
-      addTo(addresses, ipBits(id), 1)
-      addTo(subnets, subnet, 1)
+      addTo(byIp, ipBits(id), 1)
+      addTo(bySubnet, subnet, 1)
     },
     end(id: number): void {
       inFlight -= 1
-      addTo(addresses, ipBits(id), -1)
-      addTo(subnets, subnetOf(id), -1)
+      addTo(byIp, ipBits(id), -1)
+      addTo(bySubnet, subnetOf(id), -1)
     },
   }
 }
@@ -90,7 +89,7 @@ function createLimits(perSecond: number, inFlightMax: number) {
 // -----------------------------------------------------------------------------------------------
 // The queue
 
-/** The queue postpones at most so many addresses in a second, and keeps at most so many until they are saved. */
+/** Most addresses that the queue postpones in a second, and most that wait to be saved. */
 const POSTPONED_A_SECOND = 2_000
 const POSTPONED_MAX = 20_000
 /** The pause after a deferred check; it doubles each time, up to a limit. */
@@ -108,7 +107,7 @@ type QueueOptions = {
   now: Clock
   perSecond: number
   inFlightMax: number
-  /** Only check the addresses that are due at the start. */
+  /** Check only the addresses that are due at the start. */
   once: boolean
   accepts: (address: Address) => boolean
 }
@@ -123,16 +122,16 @@ export function createQueue(options: QueueOptions) {
   /** Addresses that are due at this instant may be checked. */
   const dueMs = (): number => (once ? startMs : now())
   const limits = createLimits(perSecond, inFlightMax)
-  const room = Math.ceil(perSecond)
+  const readyTarget = Math.ceil(perSecond)
   /** Addresses that are ready, in flight, postponed or not saved yet. The store still returns them as due. */
   const busy = new Set<number>()
   let ready: Next[] = []
   /** Ready addresses by /16. */
   const readyIn: Counts = new Map()
-  /** Addresses that wait for the next save; with `--once`, for their time. */
+  /** Addresses to be saved next; with `--once`, they are tried again from here. */
   let postponed: Postponed[] = []
   const deferrals = new Map<number, number>()
-  /** How many raw addresses to place before the down ones. The next second keeps the fraction. */
+  /** How many raw addresses to take before the down ones. The fraction carries over to the next second. */
   let rawShare = 0
   /** The next free time in each /16, by source: many raw addresses must not delay the living. */
   const freeMs = new Float64Array(SUBNETS * SOURCES.length)
@@ -149,7 +148,8 @@ export function createQueue(options: QueueOptions) {
   function place(next: Next, nowMs: number): void {
     busy.add(next.id)
     const subnet = subnetOf(next.id)
-    const isCrowded = (readyIn.get(subnet) ?? 0) >= SUBNET_STARTS_MAX || limits.isFull(next.id)
+    const isCrowded =
+      (readyIn.get(subnet) ?? 0) >= SUBNET_STARTS_MAX || limits.isNetworkBusy(next.id)
     if (isCrowded) return postponeInTurn(next, nowMs)
     ready.push(next)
     addTo(readyIn, subnet, 1)
@@ -168,14 +168,16 @@ export function createQueue(options: QueueOptions) {
 
   function fillIdle(): void {
     const nowMs = now()
-    const count = room - ready.length
+    const count = readyTarget - ready.length
     if (count <= 0) return
     for (const id of store.idle(nowMs, count, busy)) place({ id, source: 'idle' }, nowMs)
   }
 
   /** With `--once`: places postponed addresses when their time has come. */
-  function recall(nowMs: number): void {
-    const due = postponed.filter(({ untilMs }) => untilMs <= nowMs).slice(0, room - ready.length)
+  function takePostponed(nowMs: number): void {
+    const due = postponed
+      .filter(({ untilMs }) => untilMs <= nowMs)
+      .slice(0, readyTarget - ready.length)
     postponed = postponed.filter(each => !due.includes(each))
     for (const { id } of due) place({ id, source: 'raw' }, nowMs)
   }
@@ -209,7 +211,7 @@ export function createQueue(options: QueueOptions) {
     },
     isListRead: (): boolean => version !== null,
 
-    pass: limits.pass,
+    addCredit: limits.addCredit,
     start: limits.start,
     end: limits.end,
 
@@ -219,20 +221,20 @@ export function createQueue(options: QueueOptions) {
       ready = []
       readyIn.clear()
       for (const next of waiting) place(next, nowMs)
-      if (once) recall(nowMs)
+      if (once) takePostponed(nowMs)
       const postponedMax = Math.min(postponed.length + POSTPONED_A_SECOND, POSTPONED_MAX)
-      fill('living', room, postponedMax)
-      rawShare = (rawShare % 1) + (room - ready.length) * RAW_SHARE
+      fill('living', readyTarget, postponedMax)
+      rawShare = (rawShare % 1) + (readyTarget - ready.length) * RAW_SHARE
       fill('raw', ready.length + Math.floor(rawShare), postponedMax)
-      fill('down', room, postponedMax)
-      fill('raw', room, postponedMax)
+      fill('down', readyTarget, postponedMax)
+      fill('raw', readyTarget, postponedMax)
       if (!once) fillIdle()
     },
 
     /** Removes and returns the next address that may be checked now. */
     next(nowMs: number): number | null {
-      if (!limits.isOpen()) return null
-      const at = ready.findIndex(({ id }) => !limits.isHeld(id, nowMs))
+      if (!limits.hasCapacity()) return null
+      const at = ready.findIndex(({ id }) => !limits.mustWait(id, nowMs))
       return at < 0 ? null : (ready.splice(at, 1)[0]?.id ?? null)
     },
 
@@ -241,7 +243,7 @@ export function createQueue(options: QueueOptions) {
       if (!once) postponed.push({ id, untilMs })
     },
 
-    /** Postpones an address whose check said nothing about it. */
+    /** Postpones an address whose check failed because of this machine or the judge. */
     defer(id: number): void {
       const times = deferrals.get(id) ?? 0
       deferrals.set(id, times + 1)

@@ -20,7 +20,7 @@ export const IMPORT_MS_MAX = 5 * MINUTE_MS
 const RETRY_MS = 30 * SECOND_MS
 const RETRY_MS_MAX = 10 * MINUTE_MS
 const RETRY_AFTER_MS_MAX = HOUR_MS
-/** The largest random extension of a delay, so that machines do not retry at the same time. */
+/** Adds up to 10 % at random, so that machines do not retry together. */
 const JITTER = 0.1
 
 /**
@@ -33,8 +33,8 @@ export function delayAfterFailure(
   retryAfterMs: number | null,
   random: number,
 ): number {
-  const backoff = Math.min(RETRY_MS * 2 ** Math.min(failures - 1, 30), RETRY_MS_MAX, everyMs)
-  const delay = Math.round(backoff * (1 + JITTER * random))
+  const backoff = Math.min(RETRY_MS * 2 ** Math.min(failures - 1, 30), RETRY_MS_MAX)
+  const delay = Math.min(Math.round(backoff * (1 + JITTER * random)), everyMs)
   return Math.max(delay, Math.min(retryAfterMs ?? 0, RETRY_AFTER_MS_MAX))
 }
 
@@ -45,7 +45,7 @@ export type AttemptContext = FetchContext & {
     /** A new mark is a reason to import again, see `ProxyWriter`. */
     mark: string
   }>
-  /** @throws CommandError saying why the list is as it was. */
+  /** @throws CommandError when the import fails; the list is unchanged. */
   importFeed(task: FeedTask, fd: number | null, signal: AbortSignal): Promise<Imported>
   /** The settings that an import depends on. */
   settings: { geoip: readonly string[]; providerService: string }
@@ -55,7 +55,7 @@ export type AttemptContext = FetchContext & {
 
 export type Attempts = ReturnType<typeof createAttempts>
 
-/** The attempts of a process. Those at one feed do not overlap, and one import runs at a time. */
+/** The attempts of a process. Attempts at the same feed run one after another. One import runs at a time. */
 export function createAttempts(context: AttemptContext) {
   const { openStore, importFeed, settings, clock } = context
   const { random = Math.random, later = timerLater } = context
@@ -63,7 +63,7 @@ export function createAttempts(context: AttemptContext) {
   let lastImport: Promise<unknown> = Promise.resolve()
 
   /** Calls `work` once the imports before it have ended. */
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  function afterOtherImports<T>(work: () => Promise<T>): Promise<T> {
     const result = lastImport.then(work)
     lastImport = result.catch(() => {})
     return result
@@ -87,7 +87,7 @@ export function createAttempts(context: AttemptContext) {
     before: FeedState,
     signal: AbortSignal,
   ): Promise<Partial<FeedState>> {
-    // If the list cannot be read, the import says why, or replaces it.
+    // If the list cannot be read, the import reports the error, or replaces the list.
     const readList = () => Promise.try(context.readList).catch(() => ({ isEmpty: true, mark: '' }))
     const { geoip, providerService } = settings
     const optionsWith = (mark: string): string =>
@@ -97,13 +97,13 @@ export function createAttempts(context: AttemptContext) {
     const fetched = await within(FETCH_MS_MAX, '60 s', signal, each =>
       fetchFeed(feed, known, context, each),
     )
-    if (fetched === null) return {}
+    if (fetched === null) return {} // unchanged
     const { fd, sent, validators } = fetched
     const task = { feed, sent, rowsBefore: before.rows }
-    const imported = await inTurn(() =>
+    const imported = await afterOtherImports(() =>
       within(IMPORT_MS_MAX, '5 minutes to import', signal, each => importFeed(task, fd, each)),
     ).finally(() => fd !== null && closeSync(fd))
-    // Replacing the list gives it a new mark, so that other feeds are imported again, but not this one.
+    // Replacing the list changes its mark. With the old mark, this feed would be imported again.
     const options = optionsWith(feed.replaces ? (await readList()).mark : mark)
     return { ...imported, validators, options }
   }
@@ -120,7 +120,7 @@ export function createAttempts(context: AttemptContext) {
     } catch (thrown) {
       signal.throwIfAborted()
       if (!(thrown instanceof CommandError)) throw thrown
-      // The name of the feed is shown beside the error.
+      // Removes the name of the feed: readers see it beside the error.
       const error = inFeedLine(messageOf(thrown))
         .replaceAll(`${feed.shown}: `, '')
         .replaceAll(feed.source, feed.shown)
@@ -136,7 +136,7 @@ export function createAttempts(context: AttemptContext) {
   return {
     isRunning: (id: string): boolean => running.has(id),
 
-    /** Makes an attempt, after the current one at this feed. @throws the reason of `signal` if it is aborted. */
+    /** Waits for the running attempt at this feed, then makes one. @throws the reason of `signal` if it is aborted. */
     async run(feed: Feed, signal: AbortSignal): Promise<FeedState> {
       while (running.has(feed.id)) await running.get(feed.id)?.catch(() => {})
       signal.throwIfAborted()

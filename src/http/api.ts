@@ -1,4 +1,4 @@
-/** GET and HEAD /api from top to bottom, in the order of contract A2. */
+/** GET and HEAD /api: key, query, rate limit, answer, network quota, reply, in the order of contract A2. */
 import type { Access } from '../access/access.ts'
 import {
   type Entitlements,
@@ -48,7 +48,7 @@ export type ApiRouteParts = {
   readQuery: QueryReader
   cache: ResponseCache
   clock: Clock
-  /** Counted here, for the metrics. */
+  /** This route increments these counters. */
   admissions: AdmissionCounts
   ipOf: IpOf
 }
@@ -75,8 +75,8 @@ export function apiRoute(parts: ApiRouteParts): Route {
       admissions[caller.kind] += 1
 
       const hasQuota = hasNetworkQuota(caller)
-      const finding = cache.find(query, r.nowMs, hasQuota, () => tenantOf(caller, ip))
-      const found = finding instanceof Promise ? await finding : finding
+      const pending = cache.find(query, r.nowMs, hasQuota, () => tenantOf(caller, ip))
+      const found = pending instanceof Promise ? await pending : pending
       if (found === null) return cache.notFound(query, r.nowMs)
       const refusal = hasQuota ? await consumeNetworks(r, caller, ip, admitted, found) : null
       if (refusal !== null) return refusal
@@ -89,17 +89,17 @@ export function apiRoute(parts: ApiRouteParts): Route {
     }
   }
 
-  /** Who sent a request, `null` for a key that is not valid. A bad query is refused even while keys cannot be read (I3). */
+  /** The client of a key; `null`: the key is not valid. If keys cannot be read, a bad query still gets a 400 (I3). */
   function findCaller(key: string, queryString: string, nowMs: number): Caller | null {
     try {
       return access.find(key, nowMs)?.caller ?? null
     } catch (failure) {
-      if (failure instanceof StoreError) readQuery(queryString, key, ANYONE)
+      if (failure instanceof StoreError) readQuery(queryString, key, UNKNOWN_ENTITLEMENTS)
       throw failure
     }
   }
 
-  /** Refunds a request that fails by our fault (A2) or gets no slot for a stream (B9), then reads its limits. */
+  /** Refunds a 5xx (A2) and a request that waited in vain for a stream slot (B9). Then it reads the limits. */
   async function refundAndReadLimits(
     r: RequestContext,
     caller: Caller,
@@ -119,7 +119,7 @@ export function apiRoute(parts: ApiRouteParts): Route {
     }
   }
 
-  /** Returns the refusal when an answer exceeds the network quotas. */
+  /** Counts the networks of an answer. Returns the refusal if they exceed a quota. */
   async function consumeNetworks(
     r: RequestContext,
     caller: Regular,
@@ -173,7 +173,7 @@ export function apiRoute(parts: ApiRouteParts): Route {
     return { status: 200, headers, body: { kind: 'stream', stream: body, sent }, records }
   }
 
-  /** Revoking a key ends its streams. One that began before its key expired goes on. */
+  /** Revoking a key ends its streams. Its expiry does not. */
   function isStillValid(key: string, nowMs: number): boolean {
     try {
       return access.find(key, nowMs) !== null
@@ -183,8 +183,8 @@ export function apiRoute(parts: ApiRouteParts): Route {
   }
 }
 
-/** The entitlements for a query string whose key cannot be looked up. */
-const ANYONE: Entitlements = {
+/** For a query string whose key cannot be looked up. */
+const UNKNOWN_ENTITLEMENTS: Entitlements = {
   countMax: null,
   worksDefault: null,
   addressBits: 16,

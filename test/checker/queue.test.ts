@@ -35,7 +35,7 @@ describe('the order: first the living; at least a quarter of the rest are raw', 
       queue.refill(T0)
       let letters = ''
       for (let n = 0; n < 8; n += 1) {
-        queue.pass(SECOND_MS)
+        queue.addCredit(SECOND_MS)
         for (let id = queue.next(T0); id !== null; id = queue.next(T0)) {
           letters += SOURCES[Math.floor(id / 2 ** 32 / 1000)]?.[0]
           queue.start(id, T0)
