@@ -58,6 +58,9 @@ export type ListedKey = Omit<KeySummary, 'lastSeenMs'> & {
 /** An accepted key and its end. */
 export type EndingKey = Pick<KeyProperties, 'id' | 'label'> & { expiresAt: number }
 
+/** A key with fewer refused requests needs no attention: programs are tried out. */
+export const REFUSED_MIN = 20
+
 /** A key that a limit refused, with its admitted and refused requests of the UTC day. */
 export type RefusedKey = Pick<KeyProperties, 'id' | 'label'> & { requests: number; refused: number }
 

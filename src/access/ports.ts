@@ -120,8 +120,8 @@ export interface Registry {
     /** Regular keys that end between two instants: at most `most` of them, the earliest end first, and their number. */
     ending(fromMs: number, untilMs: number, most: number): Awaitable<SomeKeys<EndingKey>>
     /**
-     * Keys whose share of refused requests on the UTC day is above `share`: at most `most` of them, the most often
-     * refused first, and their number.
+     * Keys with `REFUSED_MIN` refused requests on the UTC day, whose share of refused ones is above `share`: at most
+     * `most` of them, the most often refused first, and their number.
      */
     refused(nowMs: number, share: number, most: number): Awaitable<SomeKeys<RefusedKey>>
     /** The number of keys that are not revoked, and of those used today. Fast with many keys. */

@@ -57,6 +57,7 @@ export type Fetched = {
 const FAILURES: { readonly [code: string]: string } = {
   ECONNREFUSED: 'refuses connections',
   ECONNRESET: 'closed the connection early',
+  EPROTO: 'does not speak TLS at this port: is it an http:// URL?',
   ENOTFOUND: 'cannot be reached: the host name is unknown',
   EAI_AGAIN: 'cannot be reached: no DNS server responds',
 }
@@ -305,8 +306,10 @@ async function fetchUrl(
     const digest = await save(response, fd, bytesMax)
     if (digest === known?.digest) return null
     const etag = headers.get('etag') ?? ''
-    const lastModified = headers.get('last-modified') ?? ''
+    const said = headers.get('last-modified') ?? ''
     const atMs = Date.parse(headers.get('date') ?? '') || nowMs
+    // A file may change twice within the second of its Last-Modified.
+    const lastModified = atMs - Date.parse(said) < SECOND_MS ? '' : said
     const fetched = { fd, sent: { atMs, isPublic }, validators: { etag, lastModified, digest } }
     fd = null // the caller closes it
     return fetched

@@ -80,7 +80,7 @@ export function createHttpApp(parts: HttpParts): Service {
       const replied = cors?.preflight(request) ?? route(r)
       return replied instanceof Promise ? sendLater(r, replied) : send(r, replied)
     } catch (failure) {
-      return send(r, errorOf(failure))
+      return send(r, errorOf(r, failure))
     }
   }
 
@@ -88,15 +88,16 @@ export function createHttpApp(parts: HttpParts): Service {
     try {
       return send(r, await replied)
     } catch (failure) {
-      return send(r, errorOf(failure))
+      return send(r, errorOf(r, failure))
     }
   }
 
   /** The error that a client gets for a failure. The operator gets its cause; a store reports its own failures. */
-  function errorOf(failure: unknown): ApiError {
+  function errorOf({ id }: RequestContext, failure: unknown): ApiError {
     const error = toApiError(failure)
     if (error.status >= 500 && !(failure instanceof StoreError)) {
-      log.sayRepeated(`a request failed: ${explain(failure)}`)
+      const why = explain(failure)
+      log.sayRepeated(`request ${id} failed: ${why}`, why)
     }
     return error
   }

@@ -119,12 +119,14 @@ const SHOWN_MAX = 40
 const COUNTED_MAX = 1000
 /** The most reasons in the sentence on missing rows. */
 const REASONS_SHOWN = 3
+/** How the key `demo` shows the end of every address. */
+const MASKED = '.0.0'
 const PRIVATE = 'is a private or loopback address, which a list on the internet cannot offer'
 
 type Counts = Map<string, number>
 
-function count(counts: Counts, text: string, rows = 1): void {
-  const key = counts.has(text) || counts.size < COUNTED_MAX ? text : 'other reasons'
+function count(counts: Counts, text: string, rows = 1, overflow = 'other reasons'): void {
+  const key = counts.has(text) || counts.size < COUNTED_MAX ? text : overflow
   counts.set(key, (counts.get(key) ?? 0) + rows)
 }
 const mostFirst = (counts: Counts): [text: string, rows: number][] =>
@@ -164,7 +166,8 @@ function createNotes(strict: boolean) {
       const shown = text === '' || mayBeKey(text) ? 'a value' : `'${text}'`
       const reason = `${shown} is not understood: it must be ${accepts}`
       if (strict) rejectRow(field, reason)
-      count(counts, `${printable(field.slice(0, SHOWN_MAX))} ${reason}`)
+      const name = printable(field.slice(0, SHOWN_MAX))
+      count(counts, `${name} ${reason}`, 1, `${name}: other values are not understood`)
     },
     sentences: (): string[] =>
       mostFirst(counts).map(([note, rows]) => `${note} (${several(rows, 'row')})`),
@@ -209,6 +212,7 @@ export async function importSources(
       type: given.type ?? typeFromName ?? options.fallbackType,
       atMs: Math.min(atMs ?? given.nowMs, given.nowMs),
     }
+    let isMasked: boolean | null = null // no row yet
     const typeNote = `the type ${typeFromName} is taken from the name ${name}`
     let translator: Translator | null = null
 
@@ -229,6 +233,7 @@ export async function importSources(
       if (isPublic && isInternal(proxy.ip)) return reject(line, 'ip', PRIVATE)
       if (proxy.isTypeAssumed && typeFromName !== undefined) notes.add(typeNote)
       totals.read += 1
+      isMasked = isMasked !== false && proxy.ip.endsWith(MASKED)
       add(proxy)
       observer.progress?.(totals.read, bytes)
     }
@@ -259,6 +264,12 @@ export async function importSources(
     const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked
     await READERS[format](paced(all, drained, signal), sink, names)
     await drained()
+    if (isMasked) {
+      throw new CommandError(
+        `${name}: every address ends in ${MASKED}: these are masked, as proxylist does for the key demo; ` +
+          'a key of your own shows whole ones; nothing was imported',
+      )
+    }
     return missing
   }
 

@@ -20,8 +20,8 @@ export type Log = {
   line(text: string, request?: { readonly url: string }, error?: LoggedError): void
   /** Writes a sentence for the operator to stderr. */
   say(sentence: string): void
-  /** Says a sentence at most once a minute. */
-  sayRepeated(sentence: string): void
+  /** Says a sentence at most once a minute; `topic` is the part of it that repeats. */
+  sayRepeated(sentence: string, topic?: string): void
   /** Waits up to two seconds until all lines are written, then drops the rest. */
   close(): Promise<void>
 }
@@ -57,13 +57,13 @@ export function createLog({ hasLines }: { hasLines: boolean }): Log {
 }
 
 /** See `Log.sayRepeated`. */
-export function sayOncePerMinute(say: Say, elapsedMs = stopwatch()): Say {
+export function sayOncePerMinute(say: Say, elapsedMs = stopwatch()): Log['sayRepeated'] {
   const saidMs = new Map<string, number>()
-  return sentence => {
+  return (sentence, topic = sentence) => {
     const nowMs = elapsedMs()
-    if (nowMs - (saidMs.get(sentence) ?? -Infinity) < MINUTE_MS) return
+    if (nowMs - (saidMs.get(topic) ?? -Infinity) < MINUTE_MS) return
     if (saidMs.size >= SENTENCES_MAX) saidMs.clear()
-    saidMs.set(sentence, nowMs)
+    saidMs.set(topic, nowMs)
     say(sentence)
   }
 }

@@ -11,6 +11,7 @@ import {
   type ListedKey,
   type NewKey,
   newKeyId,
+  REFUSED_MIN,
   type RefusedKey,
   type StoredKey,
   shownPrefix,
@@ -290,7 +291,7 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
                from proxylist.days d join proxylist.keys k on k.id = d.key_id
                left join proxylist.usage u on u.kind = 'key' and u.id = k.id and u.day = d.day
                where d.day = $1::integer) today
-         where refused > $2::float8 * (requests + refused) order by refused desc, id limit $3`,
+         where refused >= ${REFUSED_MIN} and refused > $2::float8 * (requests + refused) order by refused desc, id limit $3`,
         [utcDay(nowMs), share, most],
       )
       return { keys, total: keys[0]?.total ?? 0 }

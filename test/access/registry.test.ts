@@ -306,24 +306,26 @@ describe('the use of keys', () => {
   test('shows the keys whose share of refused requests today is above a bound, most refusals first', async on => {
     const refuse = (keyId: string, refused: number, nowMs = T0) =>
       on.usage.note({ keyId, records: 0, refused, nowMs })
-    const [few, some, many] = [
+    const [few, some, many, tried] = [
       await on.add('few'),
       await on.add('some', { label: 'acme' }),
       await on.add('many'),
+      await on.add('tried'),
     ]
-    await on.use(few, 19, T0)
-    await on.use(some, 18, T0)
-    refuse(few, 1)
-    refuse(some, 1)
-    refuse(many, 2)
-    refuse(many, 9, T0 - DAY_MS)
-    refuse('demo', 9)
+    await on.use(few, 380, T0)
+    await on.use(some, 379, T0)
+    refuse(few, 20)
+    refuse(some, 20)
+    refuse(many, 21)
+    refuse(tried, 19)
+    refuse(many, 99, T0 - DAY_MS)
+    refuse('demo', 99)
     await on.usage.flush()
     const refused = await on.keys.refused(T0, 0.05, 3)
     expect(refused.total).toBe(2)
     expect(refused.keys.map(key => [key.id, key.label, key.requests, key.refused])).toEqual([
-      [many, '', 0, 2],
-      [some, 'acme', 18, 1],
+      [many, '', 0, 21],
+      [some, 'acme', 379, 20],
     ])
     const { keys, total } = await on.keys.refused(T0, 0.05, 1)
     expect([keys.map(({ id }) => id), total]).toEqual([[many], 2])

@@ -267,11 +267,12 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
       usage: { ...usage, admit: async () => failing() },
     }))
     const answer = await service.request(ASK)
+    const id = answer.headers.get('x-request-id')
     expectError(answer, 500, 'INTERNAL_ERROR')
     expect(JSON.parse(answer.text).message).toContain('the request id identifies it')
     expect(writtenBy(service)).toEqual({
       statuses: [500],
-      said: [`a request failed: TypeError: ${SECRET}`],
+      said: [`request ${id} failed: TypeError: ${SECRET}`],
     })
     expect(service.output()).toMatch(/\n\s+at failing/)
     await service.stop()
@@ -307,17 +308,17 @@ test.each(['GET', 'HEAD'])('a failure while a reply is made is a 500, with %s', 
   await service.stop()
 })
 
-test('“too many long answers” is the same sentence for each request', async () => {
+test('“too many long answers” is said once, whatever the number of requests', async () => {
   const busy = new ApiError('DB_EXECUTE_FAILED', 'too many long answers', { retryAfterSeconds: 1 })
-  const said: string[] = []
+  const topics: string[] = []
   const service = await serviceWith(
     ({ proxies }) => ({
       proxies: { ...proxies, find: () => 'must-stream' },
       streamer: { ...NO_STREAMER, stream: () => Promise.reject(busy) },
     }),
-    { onRepeated: sentence => void said.push(sentence) },
+    { onRepeated: (_, topic = '') => void topics.push(topic) },
   )
   for (const _ of [1, 2, 3]) expect((await service.request(ASK)).status).toBe(503)
-  expect(said).toEqual(Array.from({ length: 3 }, () => 'a request failed: too many long answers'))
+  expect(topics).toEqual(Array.from({ length: 3 }, () => 'too many long answers'))
   await service.stop()
 })

@@ -94,8 +94,8 @@ export async function startInProcess(
     clock,
     {
       ...{ hasLines: true, line: write, say: write, close: async () => {} },
-      sayRepeated(sentence) {
-        onRepeated?.(sentence)
+      sayRepeated(sentence, topic) {
+        onRepeated?.(sentence, topic)
         write(sentence)
       },
     },

@@ -33,7 +33,7 @@ export type ServeOptions = {
   contact?: string
   keyUrl?: string
   /** Called with each repeated sentence of a service in process. */
-  onRepeated?: (sentence: string) => void
+  onRepeated?: (sentence: string, topic?: string) => void
 }
 
 /** Both kinds of service believe X-Forwarded-For, so that tests can choose a client address. */

@@ -89,6 +89,7 @@ const HEADERS = {
     'What is left of them: `r` requests, and `t` seconds until there are more. | Что от них осталось: `r` запросов; больше станет через `t` секунд.',
   'Retry-After':
     'Seconds after which to try again; in a 429 the same as `retry_after`. | Через сколько секунд повторить; в 429 то же, что `retry_after`.',
+  Allow: 'The methods that the path has. | Методы, которые есть у пути.',
   'Content-Disposition':
     'With the `.file` forms: `attachment`, and a file name. | С видами `.file`: `attachment` и имя файла.',
   ETag: 'The version of the content, for `If-None-Match`. | Имя содержимого для `If-None-Match`.',
@@ -97,6 +98,14 @@ const HEADERS = {
 const headers = (...names: (keyof typeof HEADERS)[]) =>
   Object.fromEntries(names.map(name => [name, { $ref: `#/components/headers/${name}` }]))
 const LIMITS = ['X-Request-Id', 'RateLimit-Policy', 'RateLimit'] as const
+
+/** The header fields of errors with a status; others have `LIMITS`. */
+const OF_ERROR: { readonly [status: number]: readonly (keyof typeof HEADERS)[] } = {
+  403: ['X-Request-Id'],
+  405: ['X-Request-Id', 'Allow'],
+  429: [...LIMITS, 'Retry-After'],
+  503: [...LIMITS, 'Retry-After'],
+}
 
 /** The error responses of a path, by status. */
 function errorResponses(codes: readonly ErrorCode[], { errors, lang }: DocumentOptions) {
@@ -107,7 +116,7 @@ function errorResponses(codes: readonly ErrorCode[], { errors, lang }: DocumentO
       status,
       {
         description: codes.map(code => `${code}: ${ERRORS[code][lang]}`).join('\n\n'),
-        headers: headers(...LIMITS, 'Retry-After'),
+        headers: headers(...(OF_ERROR[status] ?? LIMITS)),
         content:
           errors === 'json'
             ? { 'application/json': { schema } }
@@ -177,8 +186,12 @@ function pathsOf(options: DocumentOptions) {
       200: {
         description:
           'The proxies, in the form that `get` names. A record has the members in the order of `Proxy`; `fields` chooses among them. | Прокси в виде, который называет `get`. Поля записи идут в порядке схемы `Proxy`; `fields` выбирает из них.',
-        headers: headers(...LIMITS, 'Content-Disposition'),
+        headers: headers(...LIMITS, 'Content-Disposition', 'ETag'),
         content: answersOf(options),
+      },
+      304: {
+        description: 'The client has this answer already. | Этот ответ у клиента уже есть.',
+        headers: headers(...LIMITS, 'ETag'),
       },
       ...errorResponses(OF_LIST, options),
     },

@@ -15,6 +15,7 @@ import {
   type ListedKey,
   type NewKey,
   newKeyId,
+  REFUSED_MIN,
   type RefusedKey,
   type StoredKey,
   shownPrefix,
@@ -225,7 +226,7 @@ export function createKeyStore(db: Database, usage: UsageReader) {
   )
   const selectRefused = db.prepare<RefusedKey & { total: number }, [number, number, number]>(
     `select id, label, requests, refused, count(*) over () as total from days join keys on id = key_id
-     where day = ? and refused > ? * (requests + refused) order by refused desc, id limit ?`,
+     where day = ? and refused >= ${REFUSED_MIN} and refused > ? * (requests + refused) order by refused desc, id limit ?`,
   )
   const countKeys = db.prepare<{ n: number }, []>(
     'select count(*) as n from keys where revoked_at is null',
