@@ -22,6 +22,8 @@ export type Answer = Totals & {
   /** The body compressed, once a client has asked for it. */
   zstd?: Uint8Array
   gzip?: Uint8Array
+  /** A hash of the body, while the response cache holds the answer. */
+  hash?: string
 }
 
 /** A body or a part of it. Short ASCII is text, because a `Response` takes text faster than bytes. */

@@ -135,6 +135,8 @@ export function createResponseCache(
     const content = nullIfEmpty(answer)
     if (!entries.has(id) && !isRepeated(id)) return content
     const toSeconds = oldestSeconds + filter.ageMaxSeconds
+    const [body = '', ...more] = answer.chunks
+    if (more.length === 0) answer.hash = Bun.hash(body).toString(36)
     entries.set(id, { content, listVersion, fromSeconds: ageClock(nowMs), toSeconds })
     return content
   }

@@ -29,19 +29,13 @@ import type { Query, QueryReader } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
-import { COMPRESS_MIN_BYTES, chooseEncoding } from '../lib/encoding.ts'
+import { COMPRESS_MIN_BYTES, chooseEncoding, type Encoding } from '../lib/encoding.ts'
 import { StoreError } from '../lib/errors.ts'
 import type { AdmissionCounts } from '../metrics/traffic.ts'
 import { compressStream, createCompressor } from './compression.ts'
 import { readCredentials } from './credentials.ts'
-import {
-  bodyHeaders,
-  type Coding,
-  type IpOf,
-  type Reply,
-  type RequestContext,
-  type Route,
-} from './reply.ts'
+import { isKnown } from './etag.ts'
+import { bodyHeaders, type IpOf, type Reply, type RequestContext, type Route } from './reply.ts'
 
 export type ApiRouteParts = {
   access: Access
@@ -143,15 +137,24 @@ export function apiRoute(parts: ApiRouteParts): Route {
   function wholeReply(r: RequestContext, query: Query, answer: Answer): Awaitable<Reply> {
     const isShort = bodyLength(answer) < COMPRESS_MIN_BYTES
     const encoding = isShort ? null : chooseEncoding(r.request.headers.get('accept-encoding'))
-    const reply = (coding: Coding, content: Content): Reply => {
-      const headers = bodyHeaders(query.output, coding)
-      return { status: 200, headers, body: { kind: 'whole', content }, records: answer.records }
+    const headers = bodyHeaders(query.output, isShort ? 'fixed' : (encoding ?? 'identity'))
+    const etag = etagOf(answer, encoding)
+    if (etag !== '' && isKnown(r.request.headers.get('if-none-match'), etag)) {
+      const fields = bodyHeaders(query.output, 'identity')
+      return { status: 304, headers: fields, etag, body: { kind: 'none' }, records: 0 }
     }
-    if (encoding === null) return reply(isShort ? 'fixed' : 'identity', bodyOf(answer, clock()))
+    const reply = (content: Content): Reply => {
+      return {
+        status: 200,
+        headers,
+        etag,
+        body: { kind: 'whole', content },
+        records: answer.records,
+      }
+    }
+    if (encoding === null) return reply(bodyOf(answer, clock()))
     const content = compress(query, answer, encoding, clock())
-    return content instanceof Promise
-      ? content.then(compressed => reply(encoding, compressed))
-      : reply(encoding, content)
+    return content instanceof Promise ? content.then(reply) : reply(content)
   }
 
   async function streamReply(
@@ -165,12 +168,12 @@ export function apiRoute(parts: ApiRouteParts): Route {
     const records = stream.totals?.records ?? 0
     if (isHead) {
       await stream.cancel()
-      return { status: 200, headers, body: { kind: 'unsent-stream' }, records }
+      return { status: 200, headers, etag: '', body: { kind: 'unsent-stream' }, records }
     }
     const { promise: sent, resolve } = Promise.withResolvers<Sent>()
     const plain = stream.open(resolve, () => isStillValid(key, nowMs))
     const body = encoding === null ? plain : compressStream(plain, encoding)
-    return { status: 200, headers, body: { kind: 'stream', stream: body, sent }, records }
+    return { status: 200, headers, etag: '', body: { kind: 'stream', stream: body, sent }, records }
   }
 
   /** Revoking a key ends its streams. Its expiry does not. */
@@ -181,6 +184,12 @@ export function apiRoute(parts: ApiRouteParts): Route {
       return true // keys cannot be read at the moment
     }
   }
+}
+
+/** A strong tag of a kept answer in one encoding (RFC 9110, 8.8.3); `''` for others. */
+const etagOf = ({ hash }: Answer, encoding: Encoding | null): string => {
+  if (hash === undefined) return ''
+  return encoding === null ? `"${hash}"` : `"${hash}-${encoding}"`
 }
 
 /** For a query string whose key cannot be looked up. */

@@ -15,8 +15,8 @@ export const documentOf = (coded: EncodedBodies, fields: HeaderFields): Document
 })
 
 /** Whether `If-None-Match` names this tag. Weak and strong tags are equal here. */
-const isKnown = (given: string | null, etag: string): boolean =>
-  given !== null && (given.trim() === '*' || given.includes(etag.slice('W/'.length)))
+export const isKnown = (given: string | null, etag: string): boolean =>
+  given !== null && (given.trim() === '*' || given.includes(etag.slice(etag.indexOf('"'))))
 
 /** The document in an encoding that the client accepts, or a 304. */
 export function documentReply({ fields, etag, coded }: Document, request: Headers): Reply {

@@ -126,6 +126,8 @@ export type Reply = {
   headers: Headers
   body: Body
   records: number
+  /** `ETag`, `''` for none. Every reply with `bodyHeaders` has it. */
+  etag?: string
   /** `Retry-After` of a refusal, `''` for none. */
   retryAfter?: string
   /** Why it is a refusal. */
@@ -160,7 +162,7 @@ const put = (headers: Headers, name: string, value: string): void =>
 
 /** The response that a reply becomes; `cors`: the fields for the origin of the request, `null` without `--cors`. */
 export function responseOf(
-  { status, body, retryAfter, headers: shared }: Reply,
+  { status, body, etag, retryAfter, headers: shared }: Reply,
   { id, isHead, limits }: RequestContext,
   clock: Clock,
   cors: HeaderFields | null,
@@ -171,6 +173,7 @@ export function responseOf(
   headers.set('x-request-id', id)
   put(headers, 'ratelimit-policy', policy)
   put(headers, 'ratelimit', limit)
+  if (etag !== undefined) put(headers, 'etag', etag)
   if (retryAfter !== undefined) put(headers, 'retry-after', retryAfter)
   if (cors !== null) {
     for (const [name, value] of Object.entries(cors)) {

@@ -1,0 +1,46 @@
+/** ETag and 304 of kept answers (contract A8). */
+import { afterAll, expect, test } from 'bun:test'
+import { ASK, dataDirectory, type TestRow } from '../support/fixtures.ts'
+import { startInProcess } from '../support/in-process.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const ROWS: readonly TestRow[] = Array.from({ length: 100 }, (_, i) => ({
+  ...{ ip: `10.1.${i}.1:8080`, type: i < 99 ? 'http' : 'socks5' },
+}))
+
+test('a kept answer has a strong tag in each encoding; who sends it gets 304, which counts as any request', async () => {
+  const service = await startInProcess(
+    dataDirectory(ROWS, { burst: { requests: 100, seconds: 60 } }),
+    {},
+  )
+  const get = (headers: { [name: string]: string } = {}, path = ASK, method = 'GET') =>
+    service.request(path, { method, headers })
+  const left = (answer: { headers: Headers }) =>
+    Number(/r=(\d+)/.exec(answer.headers.get('ratelimit') ?? '')?.[1])
+
+  expect((await get()).headers.get('etag')).toBeNull() // not kept yet
+  const tags = new Set<string>()
+  for (const encoding of ['identity', 'gzip', 'zstd']) {
+    const accept = { 'accept-encoding': encoding }
+    for (let n = 0; n < 2; n += 1) await get(accept)
+    const whole = await get(accept)
+    const tag = whole.headers.get('etag') ?? ''
+    expect(tag).toMatch(/^"[\w-]+"$/)
+    tags.add(tag)
+    for (const method of ['GET', 'HEAD']) {
+      const again = await get({ ...accept, 'if-none-match': `"other", ${tag}` }, ASK, method)
+      expect([again.status, again.text, again.headers.get('etag')]).toEqual([304, '', tag])
+      expect(again.headers.get('vary')).toBe('Accept-Encoding')
+      expect(left(again)).toBeLessThan(left(whole))
+    }
+    expect((await get({ ...accept, 'if-none-match': '"other"' })).status).toBe(200)
+  }
+  expect(tags.size).toBe(3)
+
+  for (const path of [`${ASK}&get=json&wrap=1`, `${ASK}&sort=random`]) {
+    for (let n = 0; n < 3; n += 1) expect((await get({}, path)).headers.get('etag')).toBeNull()
+  }
+  await service.stop()
+})
