@@ -20,6 +20,7 @@ import { type Clock, stopwatch, timerLater } from './lib/clock.ts'
 import { CommandError } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
+import type { Attention } from './metrics/attention.ts'
 import { METRICS_TYPE, type Observed } from './metrics/observed.ts'
 import { residentBytes } from './metrics/process.ts'
 import { createMetricsText } from './metrics/text.ts'
@@ -30,10 +31,11 @@ import { rewriteFile } from './sqlite/feeds.ts'
 export { createLogTap }
 
 /** The parts that the console shows and changes. */
-type ConsoleParts = {
+export type ConsoleParts = {
   app: App
   registry: Registry
   observed: Observed
+  attention: () => Promise<Attention[]>
   tap: LogTap
   settings: Settings<'data' | 'metricsOpen' | 'providerService'>
   /** Imports an upload; `null` when the list is read-only. */
@@ -46,16 +48,18 @@ type ConsoleParts = {
   log: Log
 }
 
+/** What needs attention, for the console, the metrics and alerts. Call `tick` every second. */
+export const watchAttention = (
+  parts: Pick<ConsoleParts, 'observed' | 'registry' | 'clock' | 'app'>,
+) => createAttention({ ...parts, traffic: parts.app.traffic, origin: ORIGINS[PROXY_FILE] })
+
 export type Console = ReturnType<typeof createConsole>
 
 /** Creates the admin listener. Call `listen` to start it, and `tick` every second. */
 export function createConsole(parts: ConsoleParts) {
-  const { app, registry, observed, tap, settings, pageUrl, clock, log } = parts
+  const { app, registry, observed, attention, tap, settings, pageUrl, clock, log } = parts
   const { data: dir, metricsOpen, providerService } = settings
   const history = createHistory()
-  const attention = createAttention({
-    ...{ observed, registry, clock, traffic: app.traffic, origin: ORIGINS[PROXY_FILE] },
-  })
   const setup = {
     ...{ registry, observed, traffic: app.counted.traffic },
     ...{ hasPage: pageUrl !== null, canHaveFeeds: parts.feeds !== null },
@@ -63,7 +67,7 @@ export function createConsole(parts: ConsoleParts) {
   const overview = createOverview({
     setup: nowMs => setupOf(setup, nowMs),
     pageUrl,
-    attention: attention.read,
+    attention,
     history,
     observed,
     clock,
@@ -79,7 +83,7 @@ export function createConsole(parts: ConsoleParts) {
   const rewrite: FeedParts['rewrite'] =
     feedsFile === null ? null : change => rewriteFile(feedsFile, change)
   const metricsParts = {
-    ...{ counted: app.counted, observed, attention: attention.read, clock },
+    ...{ counted: app.counted, observed, attention, clock },
     timing: { elapsedMs: stopwatch(), later: timerLater },
   }
   let writeMetrics: ReturnType<typeof createMetricsText> | null = null // from the first scrape on
@@ -116,10 +120,7 @@ export function createConsole(parts: ConsoleParts) {
   })
   return {
     handle,
-    async tick(): Promise<void> {
-      attention.tick()
-      await overview.tick()
-    },
+    tick: overview.tick,
     /** Starts listening. A unix socket is open to its owner only. */
     async listen(address: Listen, takesOver: boolean) {
       let where = address

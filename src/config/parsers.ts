@@ -282,6 +282,12 @@ export function readLink(given: string): string {
   return isLink ? given : expect('a URL of http, https or mailto')
 }
 
+/** An absolute URL of http or https. */
+export const readHttpUrl = (given: string): string =>
+  /^https?:\/\/[^\s/]\S*$/i.test(given) && URL.canParse(given)
+    ? given
+    : expect('a URL of http or https')
+
 const DATABASE_URL =
   'a URL such as postgres://USER:PASSWORD@HOST:5432/DATABASE with a host and a database, ' +
   'and / ? # @ % in its parts percent-encoded'

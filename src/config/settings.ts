@@ -131,6 +131,11 @@ export const SETTINGS = {
     help: 'address of the console and /metrics, as --listen; off by default',
     read: parsers.readListen,
   },
+  alertUrl: {
+    value: 'URL',
+    help: 'gets a POST in JSON when something needs attention, and when that is over',
+    read: parsers.readHttpUrl,
+  },
   metricsOpen: flag('answer /metrics without a token'),
   feed: {
     value: 'SOURCE',

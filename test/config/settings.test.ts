@@ -151,6 +151,12 @@ const CASES: { [name in SettingName]: Case } = {
     ['8081', 'http://127.0.0.1:8081', 'unix:'],
     ADDRESS,
   ],
+  alertUrl: [
+    undefined,
+    ['https://ntfy.example.com/topic', 'http://127.0.0.1:9000/message?token=a'],
+    ['ntfy.example.com', 'mailto:ops@example.com', 'https://', 'https://a b'],
+    'a URL of http or https',
+  ],
   metricsOpen: SWITCH,
   judge: [
     undefined,

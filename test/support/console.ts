@@ -4,7 +4,7 @@ import type { ImportParts } from '../../src/admin/import.ts'
 import { createLogTap } from '../../src/admin/live-log.ts'
 import { createApp } from '../../src/app.ts'
 import { readRanges } from '../../src/config/parsers.ts'
-import { type Console, createConsole, makeToken } from '../../src/console.ts'
+import { type Console, createConsole, makeToken, watchAttention } from '../../src/console.ts'
 import { observeData } from '../../src/sqlite/metrics.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
 import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
@@ -90,9 +90,12 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
     clock,
     tap.log,
   )
+  const observed = observeData(dir, registry, list)
+  const attention = watchAttention({ observed, registry, clock, app })
   const admin = createConsole({
     ...{
       app,
+      attention: attention.read,
       registry,
       tap,
       runImport,
@@ -102,7 +105,7 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
       log: tap.log,
     },
     settings: { data: dir, metricsOpen, providerService: 'the service' },
-    observed: observeData(dir, registry, list),
+    observed,
   })
   const { token } = makeToken(dir)
   let isOpen = true
@@ -117,7 +120,7 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
 
   const { askBare, ask } = createAsk(admin.handle, token)
   return {
-    ...{ admin, app, registry, list, token, said, lines, ask, askBare, stop },
+    ...{ admin, attention, app, registry, list, token, said, lines, ask, askBare, stop },
     /** The value of a JSON answer. */
     value: async (path: string, asking: Asking = {}) => JSON.parse((await ask(path, asking)).text),
     /** The status, then the error's code or the whole body. */

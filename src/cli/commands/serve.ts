@@ -8,11 +8,12 @@ import { type Listen, showListen } from '../../config/parsers.ts'
 import { environmentProblems, type Settings } from '../../config/settings.ts'
 import { forProcesses, spawnSuccessor } from '../../config/subprocess.ts'
 import { COMMIT, VERSION } from '../../config/version.ts'
-import { createConsole, createLogTap } from '../../console.ts'
+import { type ConsoleParts, createConsole, createLogTap, watchAttention } from '../../console.ts'
 import { type Attempts, createAttempts } from '../../feeds/attempt.ts'
 import { type CurrentFeeds, feedsFileOf, loadCurrentFeeds } from '../../feeds/feeds-file.ts'
 import { fetchFeeds } from '../../feeds/schedule.ts'
 import { openGeoip } from '../../import/geoip.ts'
+import { createAlerts } from '../../jobs/alerts.ts'
 import { whileLeader } from '../../jobs/leader.ts'
 import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
 import { isTrue, type Job, repeat, repeatInSlices, reportTo } from '../../jobs/runner.ts'
@@ -41,7 +42,7 @@ const SERVE_SETTINGS = [
   ...(['listen', 'socketMode', 'sample', 'retain', 'feed', 'feeds', 'feedEvery', 'geoip'] as const),
   ...(['trustProxy', 'cors', 'errors', 'log', 'grace', 'cacheBytes', 'providerService'] as const),
   ...(['page', 'publicStats', 'siteName', 'contact', 'keyUrl'] as const),
-  ...(['maxLag', 'adminListen', 'metricsOpen'] as const),
+  ...(['maxLag', 'adminListen', 'metricsOpen', 'alertUrl'] as const),
 ] as const
 type ServeSettings = Settings<(typeof SERVE_SETTINGS)[number]>
 
@@ -122,6 +123,8 @@ async function serve(serving: Serving): Promise<void> {
     }
     const tap = settings.adminListen === undefined ? null : createLogTap(log)
     const app = createApp(stores, settings, clock, tap?.log ?? log)
+    const attention = watchAttention({ ...serving, app })
+    jobs.push(repeat(attention.tick, SECOND_MS), ...startAlerts(serving, attention.read))
     const predecessor = await findPredecessor(data, nameOf(address))
     ending.defer(() => predecessor?.close())
     const service = await app.listen(settings, {
@@ -129,7 +132,14 @@ async function serve(serving: Serving): Promise<void> {
       endsConnections: () => isTaken,
     })
     admin =
-      tap && (await startConsole({ ...serving, attempts }, app, service.shown, tap, predecessor))
+      tap &&
+      (await startConsole(
+        { ...serving, attempts, attention: attention.read },
+        app,
+        service.shown,
+        tap,
+        predecessor,
+      ))
     node?.listening({ node: hostname(), address: service.shown.replace(/^http:\/\//, '') })
     const me = (): Running => ({
       ...{ pid: process.pid, version: VERSION, commit: COMMIT, admin: admin?.shown ?? null },
@@ -182,6 +192,8 @@ async function serve(serving: Serving): Promise<void> {
  * that ends it: one that is ended while it is silent may lose a request that is just being sent.
  */
 const LAST_REQUESTS_MS = 5 * SECOND_MS
+
+const ALERTS_EVERY_MS = 10 * SECOND_MS
 
 /** How long a server may take until it takes over. */
 const SUCCESSOR_MS_MAX = MINUTE_MS
@@ -295,6 +307,20 @@ async function startFeeds({ feeds, attempts, openFeedStore, clock, log }: Workin
   })
 }
 
+/** The alerts, which one of the servers on the same data sends. */
+function startAlerts(
+  { settings: { alertUrl: url, siteName: site }, isLeader, clock, log }: Serving,
+  attention: ConsoleParts['attention'],
+): Job[] {
+  if (url === undefined) return []
+  const onFailure = reportTo(log)
+  const start = async (): Promise<Job[]> => {
+    const alerts = createAlerts({ url, site, attention, clock, pause: Bun.sleep, say: log.say })
+    return [repeat(() => void alerts.tick().catch(onFailure), ALERTS_EVERY_MS)]
+  }
+  return [whileLeader(isLeader, start, onFailure)]
+}
+
 function sayWhere({ at, shown }: { at: Listen; shown: string }, log: Pick<Log, 'say'>): void {
   log.say(`admin listening on ${shown}`)
   if (at.kind === 'unix' || /^(?:localhost|127\.[\d.]+|::1)$/.test(at.hostname)) return
@@ -303,7 +329,18 @@ function sayWhere({ at, shown }: { at: Listen; shown: string }, log: Pick<Log, '
 
 /** Starts the admin listener; `close` ends its streams and imports, and what it does by itself. */
 async function startConsole(
-  { settings, registry, list, node, observed, feeds, attempts, clock, log }: Working,
+  {
+    settings,
+    registry,
+    list,
+    node,
+    observed,
+    feeds,
+    attempts,
+    attention,
+    clock,
+    log,
+  }: Working & Pick<ConsoleParts, 'attention'>,
   app: App,
   /** Where the service listens. */
   shownAt: string,
@@ -315,7 +352,7 @@ async function startConsole(
   const ended = new AbortController()
   const isSample = node === null && list.kind === 'sample'
   const admin = createConsole({
-    ...{ app, registry, observed, tap, settings, clock, log },
+    ...{ app, registry, observed, attention, tap, settings, clock, log },
     pageUrl: settings.page === 'on' && shownAt.startsWith('http') ? `${shownAt}/` : null,
     feeds: isSample
       ? null
