@@ -41,9 +41,9 @@ const toHeader = (line: string): [name: string, value: string] => {
   return colon < 0 ? [line, ''] : [line.slice(0, colon), line.slice(colon + 1).trim()]
 }
 
-/** An answer without its payload, which follows from the token; or a refusal. */
+/** An answer and its payload, or a refusal. */
 export type Reply =
-  | { kind: 'answer'; text: string; token: string; size: number }
+  | { kind: 'answer'; text: string; payload: Buffer }
   | { kind: 'refusal'; text: string }
 
 /** Smaller than any request, so that the judge cannot amplify traffic. */
@@ -80,11 +80,17 @@ export function createReplies(keys: Keys, clock: Clock) {
       form: authority === undefined ? 'origin' : 'absolute',
       ...{ tls: kind === 'tls', time: nowMs, started: startedMs },
     })
+    const payload = payloadOf(keys, token, opened.size) // small: only our checker can mint tokens
+    // Proxies that change pages look for HTML, and respect `no-transform`.
+    const [type, cache] =
+      opened.size === 0
+        ? ['text/html; charset=utf-8', 'no-store']
+        : ['application/octet-stream', 'no-store, no-transform']
     const text =
-      `HTTP/1.${minor} 200 OK\r\nContent-Type: application/octet-stream\r\n` +
-      `Content-Length: ${Buffer.byteLength(body) + opened.size}\r\n` +
-      `Cache-Control: no-store, no-transform\r\nConnection: close\r\n\r\n${body}`
-    return { kind: 'answer', text, token, size: opened.size }
+      `HTTP/1.${minor} 200 OK\r\nContent-Type: ${type}\r\n` +
+      `Content-Length: ${Buffer.byteLength(body) + payload.length}\r\n` +
+      `Cache-Control: ${cache}\r\nConnection: close\r\n\r\n${body}`
+    return { kind: 'answer', text, payload }
   }
 
   return { reply, remembered: (): number => used.size }
@@ -166,8 +172,7 @@ export async function startJudge(options: JudgeOptions) {
       return void socket.end(given.text, () => close(raw))
     }
     counts.answered += 1
-    const payload = payloadOf(keys, given.token, given.size) // small: only our checker can mint tokens
-    socket.end(Buffer.concat([Buffer.from(given.text), payload]))
+    socket.end(Buffer.concat([Buffer.from(given.text), given.payload]))
   }
 
   function closeLate(): void {

@@ -86,7 +86,7 @@ export const isTimely = (timeMs: number, nowMs: number, startedMs: number): bool
   timeMs >= startedMs && nowMs - timeMs <= TOKEN_AGE_MAX_MS && timeMs - nowMs <= TOKEN_AHEAD_MAX_MS
 
 // -----------------------------------------------------------------------------------------------
-// Answers: a line of JSON, a line with its signature, and the payload.
+// Answers: a line of JSON, a line with its signature, and the payload. A proxy that injects scripts changes the page.
 
 /** The judge's report of a request. */
 export type Answer = {
@@ -105,7 +105,7 @@ export type Answer = {
 }
 
 export const HEAD_BYTES_MAX = 16 * 1024
-/** The longest answer without its payload: JSON makes a head up to five times as long. */
+/** The longest answer with a page: JSON makes a head up to five times as long. */
 export const ANSWER_BYTES_MAX = 6 * HEAD_BYTES_MAX
 
 const signatureOf = (key: Uint8Array, text: string | Uint8Array): string =>
@@ -117,10 +117,15 @@ export function writeAnswer(keys: Keys, answer: Answer): string {
   return `${line}\n${signatureOf(keys.answer, line)}\n`
 }
 
-export const payloadOf = (keys: Keys, token: string, bytes: number): Buffer =>
-  createCipheriv('aes-256-ctr', hmac(keys.payload, token), Buffer.alloc(16)).update(
-    Buffer.alloc(bytes),
-  )
+/** A page in HTML, or `bytes` bytes for a measurement of speed. */
+export function payloadOf(keys: Keys, token: string, bytes: number): Buffer {
+  const key = hmac(keys.payload, token)
+  if (bytes === 0) {
+    const text = key.toString('base64url')
+    return Buffer.from(`<!doctype html><html><head></head><body>${text}</body></html>\n`)
+  }
+  return createCipheriv('aes-256-ctr', key, Buffer.alloc(16)).update(Buffer.alloc(bytes))
+}
 
 const NEWLINE = '\n'.charCodeAt(0)
 const SIGNATURE_CHARACTERS = 43
@@ -143,7 +148,6 @@ export function readAnswer(keys: Keys, token: string, body: Buffer): Answer | Li
   const answer: Answer = JSON.parse(line) // signed: the judge wrote it
   if (answer.token !== token) return 'replayed'
   const size = Buffer.from(token, 'base64url').readUInt32BE(AT.size)
-  if (body.length !== payloadStart + size) return 'altered'
-  const isRight = size === 0 || isSame(payloadOf(keys, token, size), body.subarray(payloadStart))
+  const isRight = isSame(payloadOf(keys, token, size), body.subarray(payloadStart))
   return isRight ? answer : 'altered'
 }

@@ -58,13 +58,17 @@ async function answerTo(judge: TestJudge, token: string, bytes = request(token),
 describe('a token is answered', () => {
   test.each([0, 1, 65_536, 262_144])('with a payload of %p bytes, plain and by TLS', async size => {
     const judge = await startTestJudge()
+    const [type, cache] =
+      size === 0
+        ? ['text/html; charset=utf-8', 'no-store']
+        : ['application/octet-stream', 'no-store, no-transform']
     for (const kind of ['plain', 'tls'] as const) {
       const token = mint({ kind, size })
       const socket = kind === 'tls' ? connectSecure(judge.tlsPort) : connectPlain(judge.port)
       const { head, body } = divide(await exchange(socket, request(token)))
       expect(head).toBe(
-        `HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: ${body.length}\r\n` +
-          'Cache-Control: no-store, no-transform\r\nConnection: close\r\n\r\n',
+        `HTTP/1.1 200 OK\r\nContent-Type: ${type}\r\nContent-Length: ${body.length}\r\n` +
+          `Cache-Control: ${cache}\r\nConnection: close\r\n\r\n`,
       )
       expect(readAnswer(KEYS, token, body)).toEqual({
         ...{ token, peer: '127.0.0.1', headers: [['Host', JUDGE_NAME]], form: 'origin' },

@@ -108,7 +108,9 @@ describe('an answer', () => {
     const token = mint({ size })
     const body = bodyOf(token)
     expect(readAnswer(KEYS, token, body)).toEqual(answerTo(token))
-    expect(body.length).toBe(Buffer.byteLength(writeAnswer(KEYS, answerTo(token))) + size)
+    const head = Buffer.byteLength(writeAnswer(KEYS, answerTo(token)))
+    if (size > 0) expect(body.length).toBe(head + size)
+    else expect(body.toString()).toEndWith('</body></html>\n')
   })
 
   const token = mint({ size: 100 })
@@ -142,6 +144,16 @@ describe('an answer', () => {
   ])('%s is no answer', (_, sent, reason) =>
     expect(readAnswer(KEYS, token, Buffer.from(sent))).toBe(reason),
   )
+
+  test.each([
+    ['a script in its page', '</body>', '<script src=//ads.example></script></body>'],
+    ['a page in capitals', '<body>', '<BODY>'],
+    ['a page without its last newline', '</html>\n', '</html>'],
+  ])('%s is altered', (_, part, other) => {
+    const asked = mint({ size: 0 })
+    const sent = bodyOf(asked).toString('latin1').replace(part, other)
+    expect(readAnswer(KEYS, asked, Buffer.from(sent, 'latin1'))).toBe('altered')
+  })
 
   test('with any byte changed is none', () => {
     const accepted = Array.from(body, (byte, at) => {
