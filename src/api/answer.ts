@@ -70,7 +70,7 @@ export function createAnswerRenderer(provider: string) {
   ): Rendered => {
     const shown = addressBits === 16 ? rows.map(maskRow) : rows
     return output.kind === 'txt'
-      ? renderAnswer(writers.txt(output), shown)
+      ? renderAnswer(writers.txt(filter, output), shown)
       : renderAnswer(writers.records(filter, output, rows.length, foundIn), shown)
   }
 }

@@ -7,13 +7,21 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Entitlements } from '../access/entitlements.ts'
 import { createDoorkeeper, createFifoMap } from '../lib/bounded-map.ts'
 import { nearest } from '../lib/did-you-mean.ts'
-import { chosenOf, flag, itemsOf, listOf, oneOf, type Parameter } from '../lib/parameter.ts'
+import {
+  chosenOf,
+  flag,
+  itemsOf,
+  listOf,
+  oneOf,
+  type Parameter,
+  textMatching,
+} from '../lib/parameter.ts'
 import { type Pair, splitQueryString } from '../lib/query-string.ts'
 import { shownName } from '../lib/redact.ts'
 import { FILTER_RULES, type Filter, filterOf, type ParameterRule } from '../proxies/filter.ts'
 import { serviceNames } from '../proxies/proxy.ts'
 import { ApiError } from './errors.ts'
-import { memberNames, OUTPUT_KINDS, type Output } from './render.ts'
+import { memberNames, OUTPUT_KINDS, type Output, PLACEHOLDER_NAMES } from './render.ts'
 
 /** The parameters of a query string, typed. */
 type Params = { filter: Filter; output: Output }
@@ -22,6 +30,16 @@ type Params = { filter: Filter; output: Output }
 type OutputRule = ParameterRule & { forms: readonly Output['kind'][] }
 
 const RECORDS = ['json', 'csv', 'ndjson'] as const
+
+/** Other characters of a line than braces, and any placeholder. */
+const LINE_PART = `(?:[ -z|~]|\\{(?:${PLACEHOLDER_NAMES.join('|')})\\})*`
+const lineWith = (one: string, other: string): string =>
+  `${LINE_PART}\\{${one}\\}${LINE_PART}\\{${other}\\}${LINE_PART}`
+const LINE = textMatching(
+  `^(?:${lineWith('ip', 'port')}|${lineWith('port', 'ip')})$`,
+  'up to 100 printable ASCII characters with {ip} and {port}, and perhaps {type}, {scheme} and {country}',
+  { maxLength: 100 },
+)
 
 const OUTPUTS: { readonly [name: string]: OutputRule } = {
   get: {
@@ -39,6 +57,13 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
     ru: '`1`: каждая строка имеет вид `type://ip:port`.',
     example: '1',
     default: '0',
+  },
+  line: {
+    forms: ['txt'],
+    schema: LINE,
+    en: 'A template of each line, with `{type}`, `{scheme}` (as clients write it: `http` for https), `{ip}`, `{port}`, `{country}`. Not with `type_prefix`.',
+    ru: 'Шаблон строки: `{type}`, `{scheme}` (как пишут программы: для https — `http`), `{ip}`, `{port}`, `{country}`. Не вместе с `type_prefix`.',
+    example: '{scheme}://{ip}:{port}',
   },
   fields: {
     forms: RECORDS,
@@ -58,8 +83,8 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
   format: {
     forms: ['json'],
     schema: oneOf(['array', 'object']),
-    en: '`array`: a list of records. `object`: records by their address.',
-    ru: '`array`: список записей. `object`: записи по их адресам.',
+    en: '`array`: a list of records. `object`: records by their address. Has no effect without `get=json`: `format=json` alone gives TXT.',
+    ru: '`array`: список записей. `object`: записи по их адресам. Без `get=json` не действует: просто `format=json` даёт TXT.',
     example: 'object',
     default: 'array',
   },
@@ -127,7 +152,11 @@ export function createParamsParser(provider: string, names?: readonly string[]):
   return function parseParams(given, key = '') {
     const named = given.filter(({ name }) => name !== 'key')
     for (const { name } of named) refuseUnknown(name, key, known)
-    const pairs = named.filter(({ value }) => value !== '')
+    const pairs = named
+      .filter(({ value }) => value !== '')
+      .map(pair =>
+        pair.name === 'get' ? { ...pair, value: pair.value?.toLowerCase() ?? null } : pair,
+      )
     const { own, check } = modes[kindOf(pairs.find(({ name }) => name === 'get')?.value)]
     const values = collect(pairs, own, provider)
     if (!check.Check(values)) {
@@ -150,7 +179,15 @@ const CALLED_ELSEWHERE: ReadonlyMap<string, string> = new Map(
   Object.entries({
     ...{ limit: 'count', size: 'count', max: 'count', protocol: 'type', protocols: 'type' },
     ...{ anonymity: 'anon', latency: 'ping', timeout: 'ping', uptime: 'works', max_age: 'time' },
-    ...{ order: 'sort', sort_by: 'sort', api_key: 'key', apikey: 'key', token: 'key' },
+    ...{ num: 'count', page: 'count', offset: 'count', random: 'sort=random', delimiter: 'line' },
+    ...{
+      exclude_country: 'cm=except',
+      order: 'sort',
+      sort_by: 'sort',
+      api_key: 'key',
+      apikey: 'key',
+      token: 'key',
+    },
   }),
 )
 
@@ -189,6 +226,9 @@ function collect(pairs: readonly Pair[], own: Known, provider: string): Values {
     if (text !== '') values[parameter.name] = text
   }
   refuseTwoModes(values)
+  if (values.line !== undefined && values.type_prefix !== undefined) {
+    throw invalid('line replaces type_prefix; give only one of them')
+  }
   return values
 }
 
@@ -218,7 +258,7 @@ function toOutput(values: Values, members: readonly string[]): Output {
   const output: Output = {
     kind: kindOf(values.get),
     isDownload: values.get?.endsWith('.file') ?? false,
-    hasTypePrefix: values.type_prefix === '1',
+    line: values.line ?? (values.type_prefix === '1' ? '{type}://{ip}:{port}' : null),
     fields: fields.length === 0 ? null : fields,
     splitIp: values.split_ip === '1',
     shape: values.format === 'object' ? 'object' : 'array',

@@ -5,11 +5,12 @@
 
 import { createBoundedMap, createFifoMap } from '../lib/bounded-map.ts'
 import { formatTimecheck } from '../lib/time.ts'
-import { describeFilter, type Filter } from '../proxies/filter.ts'
+import { describeFilter, EVERYTHING, type Filter } from '../proxies/filter.ts'
 import {
   ANONS,
   cityIn,
   type Lang,
+  type ProxyType,
   SERVICES,
   type Service,
   type Text,
@@ -28,6 +29,7 @@ import {
   UNKNOWN,
   UNKNOWN_PING,
 } from '../proxies/row.ts'
+import { ALL_TYPES, bestOf, typeBits, typesOf } from '../proxies/types.ts'
 
 /** How a form writes values: the quote around plain text, an unknown number, any text. */
 export type Form = { quote: string; unknown: string; text: (text: string) => string }
@@ -40,7 +42,15 @@ function csvText(text: string): string {
 }
 
 /** The options that change how a record looks. */
-export type View = { lang: Lang; splitIp: boolean; form: Form }
+export type View = {
+  lang: Lang
+  splitIp: boolean
+  form: Form
+  /** The types that the query asks for, as bits. */
+  wantedTypes: number
+  /** Writes an array of plain texts. */
+  list: (texts: readonly string[]) => string
+}
 /** The name of a city as a form writes it, by the id in a row. */
 type CityTexts = (id: number) => string
 export type Part = (row: Row, cityTexts: CityTexts) => string
@@ -52,6 +62,8 @@ export type Member = Text & {
   name: string
   /** The JSON Schema of its value, for the documentation. */
   schema: { readonly [keyword: string]: unknown }
+  /** Only `fields` shows it. */
+  isExtra?: true
   isShown?: (view: View) => boolean
   part: (before: string, view: View) => Part
 }
@@ -70,7 +82,7 @@ function ofFew(column: FewColumn, write: (value: number, form: Form) => string):
     }
   }
 }
-type FewColumn = 'type' | 'anon' | 'works' | 'services' | 'country'
+type FewColumn = 'anon' | 'works' | 'services' | 'country'
 
 /** A member whose text needs no escaping in any form. */
 const plain =
@@ -78,6 +90,13 @@ const plain =
   (before, { form: { quote } }) => {
     const open = before + quote
     return row => open + read(row) + quote
+  }
+/** A member that depends on the set of types. */
+const ofTypes =
+  (write: (types: number, view: View) => string): Member['part'] =>
+  (before, view) => {
+    const texts = Array.from({ length: 1 + ALL_TYPES }, (_, types) => before + write(types, view))
+    return row => texts[row[AT.types] & ALL_TYPES] ?? ''
   }
 const plainOfFew = (column: FewColumn, read: (value: number) => string): Member['part'] =>
   ofFew(column, (value, { quote }) => quote + read(value) + quote)
@@ -134,10 +153,20 @@ export const membersOf = (provider: string): Member[] => [
   },
   {
     name: 'type',
-    part: plainOfFew('type', type => TYPES[type] ?? 'http'),
+    part: ofTypes((types, { form: { quote }, wantedTypes }) => {
+      return quote + bestOf(types, wantedTypes) + quote
+    }),
     schema: { type: 'string', enum: TYPES },
-    en: 'The type of the proxy.',
-    ru: 'Тип прокси.',
+    en: 'The type of the proxy. If it has several: the best that `type` asks for, in the order socks5, socks4, https, http.',
+    ru: 'Тип прокси. Если их несколько — лучший из запрошенных в `type`; порядок: socks5, socks4, https, http.',
+  },
+  {
+    name: 'types',
+    isExtra: true,
+    part: ofTypes((types, { list }) => list(typesOf(types))),
+    schema: { type: 'array', items: { type: 'string', enum: TYPES } },
+    en: 'All types of the proxy, the best first. Only with `fields`; in CSV joined by `;`.',
+    ru: 'Все типы прокси, лучший первым. Только с `fields`; в CSV через `;`.',
   },
   {
     name: 'anon',
@@ -241,7 +270,8 @@ export const OUTPUT_KINDS = Object.keys(FORMS) as (keyof typeof FORMS)[] // the 
 export type Output = {
   kind: keyof typeof FORMS
   isDownload: boolean
-  hasTypePrefix: boolean
+  /** The template of a line (contract F2); `null`: `ip:port`. */
+  line: string | null
   /** `null`: all members. */
   fields: readonly string[] | null
   splitIp: boolean
@@ -295,13 +325,14 @@ function createRecordWriters(members: readonly Member[]) {
   const writers = createBoundedMap<string, RecordWriter>(VIEWS_MAX)
   let keptText = 0
 
-  function writerOf(lang: Lang, output: Output): RecordWriter {
+  function writerOf(filter: Filter, output: Output): RecordWriter {
     const { kind, splitIp, pretty, shape, wrap, fields } = output
-    const view = JSON.stringify([lang, kind, splitIp, pretty, shape, wrap, fields])
+    const { lang, types } = filter
+    const view = JSON.stringify([lang, types, kind, splitIp, pretty, shape, wrap, fields])
     const known = writers.get(view)
     if (known !== undefined) return known
     const create = kind === 'csv' ? createCsvWriter : createJsonWriter
-    const fresh = { write: create(members, lang, output), texts: new WeakMap<Row, string>() }
+    const fresh = { write: create(members, filter, output), texts: new WeakMap<Row, string>() }
     writers.set(view, fresh)
     return fresh
   }
@@ -322,9 +353,9 @@ function createRecordWriters(members: readonly Member[]) {
   }
 
   /** Returns a function that writes the rows of `list`. */
-  return (lang: Lang, output: Output, list: FoundIn): ((row: Row) => string) => {
-    const writer = writerOf(lang, output)
-    const cityTexts = cityTextsOf(list.cityNames, formOf(output), lang)
+  return (filter: Filter, output: Output, list: FoundIn): ((row: Row) => string) => {
+    const writer = writerOf(filter, output)
+    const cityTexts = cityTextsOf(list.cityNames, formOf(output), filter.lang)
     return list.areKept
       ? row => writeKept(writer, row, cityTexts)
       : row => writer.write(row, cityTexts)
@@ -342,23 +373,34 @@ const depthOf = ({ wrap }: Output): number => (wrap ? 2 : 1)
 
 const formOf = ({ kind }: Output): Form => (kind === 'csv' ? CSV_FORM : JSON_FORM)
 
-function shownOf(members: readonly Member[], lang: Lang, output: Output) {
+type FilterView = Pick<Filter, 'lang' | 'types'>
+
+function shownOf(
+  members: readonly Member[],
+  { lang, types }: FilterView,
+  output: Output,
+  list: View['list'] = texts => texts.join(';'),
+) {
   const { fields, splitIp } = output
-  const view: View = { lang, splitIp, form: formOf(output) }
+  const view = { lang, splitIp, form: formOf(output), wantedTypes: typeBits(types), list }
   const shown = members.filter(
-    ({ name, isShown = () => true }) => isShown(view) && (fields?.includes(name) ?? true),
+    ({ name, isExtra, isShown = () => true }) =>
+      isShown(view) && (fields?.includes(name) ?? isExtra !== true),
   )
   return { view, shown }
 }
 
 /** Writes records as `JSON.stringify` would, indented for their depth, or as lines of NDJSON. */
-function createJsonWriter(members: readonly Member[], lang: Lang, asked: Output): Part {
+function createJsonWriter(members: readonly Member[], filter: FilterView, asked: Output): Part {
   const isLine = asked.kind === 'ndjson'
   const output: Output = isLine ? { ...asked, ...COMPACT } : asked
   const { pretty, shape } = output
   const indent = indentOf(output)
   const depth = depthOf(output)
-  const { view, shown } = shownOf(members, lang, output)
+  const { view, shown } = shownOf(members, filter, output, texts => {
+    const items = texts.map(text => `${indent(depth + 2)}${JSON.stringify(text)}`)
+    return `[${items.join(',')}${indent(depth + 1)}]`
+  })
   const colon = pretty ? ': ' : ':'
   const parts = shown.map(({ name, part }, i) => {
     const nameText = toByteText(JSON.stringify(name))
@@ -376,8 +418,8 @@ function createJsonWriter(members: readonly Member[], lang: Lang, asked: Output)
 const COMPACT = { shape: 'array', wrap: false, pretty: false } as const
 
 /** Writes records as lines of CSV. A line that would be empty is one quoted empty field. */
-function createCsvWriter(members: readonly Member[], lang: Lang, output: Output): Part {
-  const { view, shown } = shownOf(members, lang, output)
+function createCsvWriter(members: readonly Member[], filter: FilterView, output: Output): Part {
+  const { view, shown } = shownOf(members, filter, output)
   const parts = shown.map(({ part }, i) => part(i === 0 ? '' : ',', view))
   return (row, cityTexts) => {
     let text = ''
@@ -387,8 +429,34 @@ function createCsvWriter(members: readonly Member[], lang: Lang, output: Output)
 }
 
 function csvHeader(members: readonly Member[], output: Output): string {
-  const { shown } = shownOf(members, 'ru', output)
+  const { shown } = shownOf(members, EVERYTHING, output)
   return `${toByteText(shown.map(({ name }) => csvText(name)).join(','))}\r\n`
+}
+
+/** The placeholders in the template of a line (contract F2), from a row and its type. */
+const PLACEHOLDERS: {
+  readonly [name: string]: (row: EndpointRow, type: ProxyType) => string | number
+} = {
+  type: (_, type) => type,
+  /** Clients know a proxy for HTTPS as `http`; `https` would be TLS to the proxy. */
+  scheme: (_, type) => (type === 'https' ? 'http' : type),
+  ip: ipOf,
+  port: row => portOf(row[AT.id]),
+  country: row => countryText(row[AT.country]),
+}
+export const PLACEHOLDER_NAMES = Object.keys(PLACEHOLDERS)
+
+/** Writes lines of a template, whose placeholders are all known. */
+function createLineWriter(line: string, wantedTypes: number): (row: EndpointRow) => string {
+  const parts = line.split(/\{(\w+)\}/) // every other one is a name
+  return row => {
+    const type = bestOf(row[AT.types], wantedTypes)
+    let text = ''
+    for (const [at, part] of parts.entries()) {
+      text += at % 2 === 0 ? part : PLACEHOLDERS[part]?.(row, type)
+    }
+    return `${text}\n`
+  }
 }
 
 /**
@@ -412,7 +480,7 @@ export function createWriters(provider: string) {
     const [open, close] = output.shape === 'array' ? '[]' : '{}'
     const list = {
       head: [count === 0 ? `${open}` : `${open}${indent(depth)}`],
-      record: recordWriter(filter.lang, output, foundIn),
+      record: recordWriter(filter, output, foundIn),
       separator: `,${indent(depth)}`,
       tail: count === 0 ? `${close}` : `${indent(depth - 1)}${close}`,
     }
@@ -429,15 +497,13 @@ export function createWriters(provider: string) {
   function records(filter: Filter, output: Output, count: number, foundIn: FoundIn): Writer<Row> {
     if (output.kind === 'json') return json(filter, output, count, foundIn)
     const head = output.kind === 'csv' ? csvHeader(members, output) : ''
-    const record = recordWriter(filter.lang, output, foundIn)
+    const record = recordWriter(filter, output, foundIn)
     return { head: [head], record, separator: '', tail: '' }
   }
 
-  const txt = ({ hasTypePrefix }: Output): Writer<EndpointRow> => ({
+  const txt = ({ types }: Filter, { line }: Output): Writer<EndpointRow> => ({
     head: [''],
-    record: hasTypePrefix
-      ? row => `${TYPES[row[AT.type]] ?? 'http'}://${addressOf(row)}\n`
-      : row => `${addressOf(row)}\n`,
+    record: line === null ? row => `${addressOf(row)}\n` : createLineWriter(line, typeBits(types)),
     separator: '',
     tail: '',
   })

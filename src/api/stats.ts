@@ -15,8 +15,8 @@ import type { StatsSource } from '../proxies/store.ts'
 import { ApiError } from './errors.ts'
 import { createParamsParser, describeParameters, invalid } from './query.ts'
 
-/** `ip` and `port` could be used to guess addresses. `sort` and `count` do not change a count. */
-const NO_FILTERS: readonly string[] = ['ip', 'port', 'sort', 'count']
+/** `ip` and `port` could be used to guess addresses. The others do not change what is counted. */
+const NO_FILTERS: readonly string[] = ['ip', 'port', 'sort', 'unique', 'count']
 
 export const parametersOf = (part: StatsPart): string[] =>
   part === 'full' ? Object.keys(FILTER_RULES).filter(name => !NO_FILTERS.includes(name)) : []

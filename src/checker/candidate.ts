@@ -6,6 +6,7 @@ import type { CandidateRow } from '../feeds/candidates.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { RECENT_MS } from '../proxies/freshness.ts'
 import { idOf } from '../proxies/row.ts'
+import { typeBits } from '../proxies/types.ts'
 import type { Attempt, Candidate, Measured, Past, Queue, Reason, Works } from './ports.ts'
 
 // -----------------------------------------------------------------------------------------------
@@ -93,6 +94,9 @@ function withPast(history: readonly Past[], past: Past): Past[] {
   })
 }
 
+/** The types that a check found, see `proxies/types.ts`. */
+export const typesIn = ({ type, others = [] }: Measured): number => typeBits([type, ...others])
+
 /** `nowMs` is of the schedule's clock, `at` of the clock of the machine. */
 export type Ended = { nowMs: number; at: number; attempts: readonly Attempt[] }
 
@@ -114,6 +118,7 @@ export function afterSuccess(
     streak: 0,
     works: worksAfter(candidate, true, nowMs),
     checkedMs: nowMs,
+    named: typesIn(measured),
     measured: {
       ...measured,
       pingMs: measured.pingMs ?? before?.pingMs ?? null,
@@ -148,13 +153,13 @@ export function afterFailure(
 
 /** A new candidate. A row of the list worked when it was checked; a row of a file or a feed may never have worked. */
 export function newCandidate(row: CandidateRow, nowMs: number, isListed: boolean): Candidate {
-  const { type: hint, works } = row
+  const { types: named, works } = row
   const checkedMs = Math.min(row.checkedAt * SECOND_MS, nowMs)
   const isLiving = isListed && nowMs - checkedMs <= RECENT_MS
   const nextAtMs = isLiving ? Math.max(nowMs, checkedMs + LIVING_MS) : nowMs
   const total = CHECKS_MIN * FIRST_SECONDS // a percentage counts as that many checks
   return {
-    ...{ id: idOf(row), hint, nextAtMs, idleAtMs: nextAtMs, addedMs: nowMs, streak: 0 },
+    ...{ id: idOf(row), named, nextAtMs, idleAtMs: nextAtMs, addedMs: nowMs, streak: 0 },
     queue: isLiving ? 'living' : isListed ? 'down' : 'raw',
     okAtMs: isListed ? checkedMs : null,
     works: works === null ? null : { good: (works / 100) * total, total, checks: CHECKS_MIN },

@@ -11,6 +11,7 @@ import { SECOND_MS, utcDay } from '../lib/time.ts'
 import { RECENT_MS } from '../proxies/freshness.ts'
 import type { Address, IncomingProxy } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'
+import { typesOf } from '../proxies/types.ts'
 import { isRareDue } from './candidate.ts'
 import type {
   Candidate,
@@ -125,7 +126,7 @@ export function createChecker(options: CheckerOptions) {
    * found alive. Returns `null` when today's budget has no bytes left for it.
    */
   function requestFor(candidate: Candidate, nowMs: number): CheckRequest | null {
-    const { hint, measured, speedMs, servicesMs, tlsMs, history } = candidate
+    const { named, measured, speedMs, servicesMs, tlsMs, history } = candidate
     const isLiving = candidate.queue === 'living'
     const hasLied = !isLiving && history[0]?.attempts.at(-1)?.purpose === 'speed'
     const spent = ledger.speedBytes + (speedsRunning + 1) * SPEED_BYTES
@@ -133,7 +134,8 @@ export function createChecker(options: CheckerOptions) {
     if (hasLied && !isInBudget && options.speedBytesADay > 0) return null
     return {
       address: toAddress(candidate.id),
-      known: measured?.type ?? hint,
+      known: measured?.type ?? typesOf(named)[0] ?? null,
+      named,
       wantsSpeed: (isLiving || hasLied) && isInBudget && isRareDue(speedMs, nowMs),
       wantsServices: isRareDue(servicesMs, nowMs),
       wantsTls: isRareDue(tlsMs, nowMs),

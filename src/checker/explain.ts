@@ -9,11 +9,12 @@ import { type Attempt, type Candidate, type Measured, type Past, REASONS } from 
 const span = (ms: number): string => spanOf(Math.max(0, Math.round(ms / SECOND_MS)))
 
 /** `socks5, elite, 210 ms, …` */
-function describe({ type, anon, because, ipOut, ...rest }: Measured): string {
+function describe({ type, others = [], anon, because, ipOut, ...rest }: Measured): string {
   const { pingMs, speed, services = {}, hasTls } = rest
   const tested = SERVICES.filter(service => services[service] !== undefined)
   return [
     type,
+    ...others,
     because === '' ? anon : `${anon} (${because})`,
     ...(pingMs === null ? [] : [`${pingMs} ms`]),
     ...(ipOut === '' ? [] : [`leaves from ${ipOut}`]),

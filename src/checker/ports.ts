@@ -40,6 +40,8 @@ export type Attempt = {
 /** The results of a successful check. Values that it did not measure are missing. */
 export type Measured = {
   type: ProxyType
+  /** Other types that sources named, and that work. */
+  others?: readonly ProxyType[]
   anon: Anon
   /** Why it is not elite: `peer`, or the name of a header; `''` for elite. */
   because: string
@@ -64,8 +66,10 @@ export type CheckResult = { attempts: readonly Attempt[]; bytes: number } & (
 /** A check to make. It always measures type, anonymity and ping. */
 export type CheckRequest = {
   address: Address
-  /** The type at the last success, or from its file; `null`: unknown. */
+  /** The type at the last success, or the best that a source named; `null`: unknown. */
   known: ProxyType | null
+  /** The types that sources named, see `proxies/types.ts`; 0: unknown. */
+  named: number
   wantsSpeed: boolean
   wantsServices: boolean
   wantsTls: boolean
@@ -97,8 +101,8 @@ export type Candidate = {
   idleAtMs: number
   /** The last success; `null`: never. */
   okAtMs: number | null
-  /** The type from a file or the list; `null`: unknown. */
-  hint: ProxyType | null
+  /** The types that files, feeds and the list named since the last success, and its own; see `proxies/types.ts`. */
+  named: number
   /** When the checker first saw the address. */
   addedMs: number
   /** Failures since the last success. */

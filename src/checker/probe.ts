@@ -6,6 +6,7 @@ import { messageOf, orAborted } from '../lib/errors.ts'
 import { printable } from '../lib/redact.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { ProxyType, Service } from '../proxies/proxy.ts'
+import { typesOf } from '../proxies/types.ts'
 import { classify, headersFor, worstOf } from './classify.ts'
 import { type Call, type Dialed, dial } from './dial.ts'
 import {
@@ -170,6 +171,18 @@ async function findTunnel(check: Check, plain: Plain): Promise<Asked | null> {
   return ask(check, 'TLS', isSocks ? plain.type : 'https', judge.tls)
 }
 
+/** The other types that sources named and that work without TLS. Most ports speak one, so no others are tried. */
+async function findOthers(check: Check, plain: Plain, type: ProxyType): Promise<ProxyType[]> {
+  if (plain.kind === 'failed') return []
+  const others: ProxyType[] = []
+  for (const other of typesOf(check.named)) {
+    if (other === type || other === 'https' || isOver(check)) continue
+    const asked = other === plain.type ? plain : await ask(check, 'judge', other, plain.site)
+    if (asked.kind === 'done') others.push(other)
+  }
+  return others
+}
+
 /** Bytes per second from the first to the last byte; `undefined` when the payload does not arrive. */
 async function measureSpeed(check: Check, type: ProxyType, site: Site) {
   let speed: number | undefined
@@ -254,8 +267,10 @@ async function measure(check: Check): Promise<Measured> {
   }
   const speed = check.wantsSpeed && (await measureSpeed(check, best.type, best.site))
   const services = check.wantsServices && (await testServices(check, ways))
+  const others = await findOthers(check, plain, type)
   return {
     type,
+    ...(others.length > 0 && { others }),
     ...worstOf(levels),
     ipOut: plain.kind === 'done' ? plain.value.peer : '',
     pingMs: Math.round(best.firstMs),

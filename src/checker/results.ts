@@ -2,7 +2,7 @@
 import { toSeconds } from '../lib/time.ts'
 import { type IncomingProxy, SERVICES } from '../proxies/proxy.ts'
 import { toAddress } from '../proxies/row.ts'
-import { afterFailure, afterSuccess, percentOf, shouldForget } from './candidate.ts'
+import { afterFailure, afterSuccess, percentOf, shouldForget, typesIn } from './candidate.ts'
 import type {
   Batch,
   Candidate,
@@ -49,11 +49,11 @@ export function candidateAfter(
 
 /** The row of a living proxy. The list keeps its values where these are unknown. */
 function rowOf({ id, works }: Candidate, measured: Measured, at: number): IncomingProxy {
-  const { type, anon, ipOut, pingMs, speed = null, services = {} } = measured
+  const { anon, ipOut, pingMs, speed = null, services = {} } = measured
   const stated = SERVICES.filter(service => services[service] !== undefined)
   return {
     ...toAddress(id),
-    ...{ type, anon, ipOut, pingMs, speed },
+    ...{ types: typesIn(measured), anon, ipOut, pingMs, speed },
     checkedAt: toSeconds(at),
     works: percentOf(works),
     ...{ country: '', city: '', cityEn: '' },

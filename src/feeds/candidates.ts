@@ -5,7 +5,7 @@
 import type { ProcessSettings } from '../config/subprocess.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, messageOf, nextTurn } from '../lib/errors.ts'
-import type { Address, IncomingProxy, ProxyType } from '../proxies/proxy.ts'
+import type { Address, IncomingProxy } from '../proxies/proxy.ts'
 import type { ImportTx } from '../proxies/store.ts'
 import type { AttemptContext } from './attempt.ts'
 import type { Feed } from './feed.ts'
@@ -13,8 +13,8 @@ import { importFeedInChild } from './import-feed.ts'
 
 /** The members of a row that the checker uses. */
 export type CandidateRow = Address & {
-  /** `null` if unknown. */
-  type: ProxyType | null
+  /** See `proxies/types.ts`; 0 if unknown. */
+  types: number
   works: number | null
   /** Unix seconds of the check that the row reports; without one, the time of the import. */
   checkedAt: number
@@ -22,11 +22,11 @@ export type CandidateRow = Address & {
 
 /** `isTyped`: the operator gave a type for all rows. */
 export const candidateOf = (
-  { ip, port, type, isTypeAssumed, works, checkedAt }: IncomingProxy,
+  { ip, port, types, isTypeAssumed, works, checkedAt }: IncomingProxy,
   isTyped: boolean,
 ): CandidateRow => ({
   ...{ ip, port, works, checkedAt },
-  type: isTypeAssumed && !isTyped ? null : type,
+  types: isTypeAssumed && !isTyped ? 0 : types,
 })
 
 /** Rows in a line. The checker stores them in a few milliseconds. */

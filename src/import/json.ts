@@ -2,6 +2,8 @@
  * Reads JSON: records in arrays, objects and envelopes at any depth, or one after another. Scans the outer structure
  * and parses each record alone, so that a large document needs only the memory of one record.
  */
+
+import { typeBits } from '../proxies/types.ts'
 import { addressesIn } from './address.ts'
 import { countryOfCode } from './countries.ts'
 import type { Names } from './names.ts'
@@ -27,7 +29,7 @@ import {
   readAnon,
   readCountryValue,
   readTime,
-  readType,
+  readTypes,
   typeOfWord,
 } from './values.ts'
 
@@ -106,7 +108,7 @@ const LIST_TIMES = /^(?:generated|created|published|fetched)(?:at)?$/
 /** The context of a list under a key such as `socks5`, `DE`, `United States` or `elite`. */
 function contextOfKey(key: string, context: Context): Context {
   const type = typeOfWord(key)
-  if (type !== undefined) return { ...context, type }
+  if (type !== undefined) return { ...context, types: typeBits([type]) }
   const isLong = key.length > 3
   const country = /^[A-Z]{2}$/.test(key) ? countryOfCode(key) : isLong && readCountryValue(key)
   if (country) return { ...context, country }
@@ -115,13 +117,14 @@ function contextOfKey(key: string, context: Context): Context {
 
 /** Members of an envelope with a value for all of its records. */
 const OF_LISTS: { readonly [field: string]: (value: unknown) => unknown } = {
-  ...{ type: readType, country: readCountryValue, anon: readAnon },
+  ...{ types: readTypes, country: readCountryValue, anon: readAnon },
   checked_at: value => readTime(value, null),
 }
 
 /** The context of the records in an envelope with this member. */
 function contextOfMember(name: string, value: unknown, names: Names, context: Context) {
-  const field = LIST_TIMES.test(normalise(name)) ? 'checked_at' : (names.fieldOf(name) ?? '')
+  const known = LIST_TIMES.test(normalise(name)) ? 'checked_at' : (names.fieldOf(name) ?? '')
+  const field = known === 'type' ? 'types' : known
   const read = OF_LISTS[field]?.(value)
   return read ? { ...context, [field]: read } : context
 }
@@ -196,7 +199,7 @@ function createWalker(sink: RowSink, names: Names) {
     const key = frame.key ?? ''
     if (isListed(frame)) return addRow(line, rowsOfLine(`${key} ${text}`)[0] ?? { ip: key })
     const holdsAddress = addressesIn(text).length > 0
-    const isOfType = contextOfKey(key, {}).type !== undefined
+    const isOfType = contextOfKey(key, {}).types !== undefined
     if (!frame.isArray && !(isOfType && holdsAddress)) {
       frame.context = contextOfMember(key, text, names, frame.context)
     } else if (holdsAddress || !isMetadata(frame)) {

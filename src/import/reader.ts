@@ -4,7 +4,7 @@
  */
 import { Readable } from 'node:stream'
 import { CommandError, reasonOf } from '../lib/errors.ts'
-import type { Anon, ProxyType } from '../proxies/proxy.ts'
+import type { Anon } from '../proxies/proxy.ts'
 import type { Names } from './names.ts'
 
 /** A row's members: strings from text and tables, any JSON value from JSON. */
@@ -15,7 +15,8 @@ export const isRecord = (value: unknown): value is RawRow =>
 
 /** Values for all rows of a list, from its envelope or its key. */
 export type Context = {
-  type?: ProxyType | undefined
+  /** See `proxies/types.ts`. */
+  types?: number | undefined
   country?: string | undefined
   anon?: Anon | '' | undefined
   /** Unix seconds. */

@@ -5,6 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import { ipv4ToNumber } from '../lib/ip.ts'
 import { type ProxyType, parsePort } from '../proxies/proxy.ts'
+import { typesOf } from '../proxies/types.ts'
 import { addressesIn } from './address.ts'
 import {
   IGNORED,
@@ -38,7 +39,7 @@ import {
   readSpeed,
   readText,
   readTime,
-  readType,
+  readTypes,
   readWorks,
 } from './values.ts'
 
@@ -366,11 +367,11 @@ function typeOf(
     ports.some(other => other.parent === parent && portOf(other.value) === portOf(port?.value))
   const ofPort = all.filter(isOfPort)
   const leaves = ofPort.length > 0 ? ofPort : all
-  const best = leaves.find(({ value }) => readType(value))?.meaning?.rank
+  const best = leaves.find(({ value }) => readTypes(value))?.meaning?.rank
   const words = leaves
     .filter(({ meaning }) => best === undefined || meaning?.rank === best)
     .flatMap(({ value }) => (Array.isArray(value) ? value : [value]))
-  const types = words.map(readType).filter(Boolean)
+  const types: string[] = words.flatMap(word => typesOf(readTypes(word) ?? 0))
   const other = words.map(String).find(word => isOtherProtocol(word, defaults.type))
   if (types.length === 0 && other !== undefined) rejectOther(other)
   if (types.length === 0 && tool?.type !== undefined) types.push(tool.type)

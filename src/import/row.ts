@@ -16,6 +16,7 @@ import {
   type Service,
   TYPES,
 } from '../proxies/proxy.ts'
+import { typeBits } from '../proxies/types.ts'
 import { addressesIn } from './address.ts'
 import { underscored } from './names.ts'
 import type { Context, RawRow } from './reader.ts'
@@ -33,7 +34,7 @@ import {
   readSpeed,
   readText,
   readTime,
-  readType,
+  readTypes,
   readWorks,
   YEAR_2000,
 } from './values.ts'
@@ -179,10 +180,10 @@ function checkedAtOf(row: RawRow, nowMs: number, ofList: number | undefined, onU
   return seconds <= now + FUTURE_SECONDS_MAX ? seconds : rejectRow(field, IN_FUTURE)
 }
 
-function typeOf(row: RawRow, defaults: Defaults, context: Context | undefined) {
-  const stated = readType(row.type) ?? ''
-  const type = stated || context?.type || defaults.type
-  if (type) return { type, isAssumed: stated === '' && !context?.type }
+function typesOf(row: RawRow, defaults: Defaults, context: Context | undefined) {
+  const stated = readTypes(row.types) || readTypes(row.type) || context?.types
+  if (stated) return { types: stated, isAssumed: false }
+  if (defaults.type) return { types: typeBits([defaults.type]), isAssumed: true }
   const given = readText(row.type)
   return given === ''
     ? rejectRow('type', `is required: ${TYPES.join(', ')} (or give --type)`)
@@ -215,11 +216,11 @@ export function readRow(
     const isOther = typeof row.type === 'string' && isOtherProtocol(row.type, defaults.type)
     if (isOther) rejectOther(String(row.type))
     const { ip, port } = addressOf(row)
-    const { type, isAssumed } = typeOf(row, defaults, context)
+    const { types, isAssumed } = typesOf(row, defaults, context)
     const proxy: IncomingProxy = {
       ip,
       port,
-      type,
+      types,
       ipOut: orUnread('ip_out', row.ip_out, readIp(row.ip_out), ''),
       anon: orUnread('anon', row.anon, readAnon(row.anon), '') || (context?.anon ?? ''),
       speed: orUnread('speed', row.speed, readSpeed(row.speed, 'bytes'), null),

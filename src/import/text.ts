@@ -11,7 +11,7 @@ import {
   isDeadWord,
   isOtherProtocol,
   readFlag,
-  readType,
+  readTypes,
   typeOfWord,
 } from './values.ts'
 
@@ -47,7 +47,7 @@ export function withAddressNotes(row: RawRow): RawRow {
   if (notes === undefined || others.length > 0) return row
   const given = Object.entries(row).filter(([, value]) => value !== '' && value !== null)
   const merged = { ...notes, ...Object.fromEntries(given), ip: notes.ip }
-  return readType(row.type) || notes.type === undefined ? merged : { ...merged, type: notes.type }
+  return readTypes(row.type) || notes.type === undefined ? merged : { ...merged, type: notes.type }
 }
 
 /** The row of one of several addresses in a line. Only the word before it and its scheme belong to it for certain. */

@@ -7,6 +7,7 @@ import { INTEGER_MAX } from '../lib/parameter.ts'
 import { isPrintable } from '../lib/redact.ts'
 import { parseInstant, toSeconds } from '../lib/time.ts'
 import { ANONS, type Anon, type ProxyType, TYPES } from '../proxies/proxy.ts'
+import { typeBits } from '../proxies/types.ts'
 import { readCountry } from './countries.ts'
 
 /** Any value from JSON, or a string from a table. */
@@ -50,17 +51,13 @@ export function typeOfWord(word: string): ProxyType | undefined {
   return TYPES.find(type => type === name + version)
 }
 
-/** The best first (contract A4). */
-const TYPES_BY_RANK = ['socks5', 'socks4', 'https', 'http'] as const
-
-/** The best type in a text or an array of texts; `''` without one. */
-export function readType(value: Value): Read<ProxyType | ''> {
-  if (typeof value === 'string') for (const type of TYPES) if (type === value) return type
+/** The types in a text or an array of texts, see `proxies/types.ts`; 0 without one. */
+export function readTypes(value: Value): Read<number> {
+  for (const [n, type] of TYPES.entries()) if (type === value) return 1 << n
   const texts = (Array.isArray(value) ? value : [value]).map(readText)
   const words = texts.flatMap(text => (text ?? '').split(/[\s,;/|+&]+/).filter(Boolean))
-  if (words.length === 0) return texts.includes(undefined) ? undefined : ''
-  const types = words.map(typeOfWord)
-  return TYPES_BY_RANK.find(type => types.includes(type))
+  if (words.length === 0) return texts.includes(undefined) ? undefined : 0
+  return typeBits(words.map(typeOfWord).filter(type => type !== undefined)) || undefined
 }
 
 /** Protocols in the lists of other tools. */

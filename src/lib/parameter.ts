@@ -13,6 +13,7 @@ export type Parameter = {
   list?: boolean
   min?: number
   max?: number
+  maxLength?: number
   values?: readonly string[]
   item?: string
   /** Whether `true` and `false`, in any case, mean `1` and `0`. */

@@ -31,7 +31,9 @@ const city = (version: number): string => `case
 
 const mergeOf = ({ mode, version }: MergeOrder): readonly Merged[] => {
   const services = '(coalesce(s.services, 0) & ~i.stated) | i.services'
-  return mergedColumns(mode === 'set', ['i.', 's.'], services, city(version))
+  // The types of a list in a database have no ages yet.
+  const types = '(coalesce(s.types, 0) | i.types) & 15'
+  return mergedColumns(mode === 'set', ['i.', 's.'], { types, services, city: city(version) })
 }
 
 const COLUMNS = ROW_COLUMNS.join(', ')
@@ -48,9 +50,10 @@ const STAGE = `
   drop table if exists pg_temp.incoming;
   create temporary table incoming (
     position integer not null, id bigint not null, checked_at bigint not null,
-    ping_ms bigint not null, type smallint not null, anon smallint not null,
+    ping_ms bigint not null, types bigint not null,
+    country integer not null, anon smallint not null,
     works smallint not null, speed bigint not null, services integer not null,
-    country integer not null, city integer not null, ip_out text not null, stated integer not null)`
+    city integer not null, ip_out text not null, stated integer not null)`
 /** What ends the session of a process that is frozen, in its transaction or before. */
 const SILENT = ['idle_session_timeout', 'idle_in_transaction_session_timeout']
 const UNSTAGE = `reset synchronous_commit; set local synchronous_commit = off;

@@ -4,6 +4,7 @@
  */
 import {
   chosenOf,
+  flag,
   INTEGER_MAX,
   integer,
   itemsOf,
@@ -17,9 +18,11 @@ import { maskId } from './mask.ts'
 import {
   type Address,
   ANONS,
+  type Anon,
   addressText,
   LANGS,
   type Lang,
+  type ProxyType,
   parseAddress,
   SERVICES,
   type Service,
@@ -28,6 +31,7 @@ import {
   TYPES,
 } from './proxy.ts'
 import { AT, countryToNumber, idOf, portOf, ROW_COLUMNS, type Row } from './row.ts'
+import { typeBits } from './types.ts'
 
 const COUNTRY_MODES = ['include', 'except'] as const
 type CountryMode = (typeof COUNTRY_MODES)[number]
@@ -87,17 +91,20 @@ export function isIn(column: NumberColumn, values: readonly number[], isIn = tru
   }
 }
 
-/** As `isIn` for values of a closed list; `first` is the number of its first value in a row. */
-const isAnyOf =
-  <T extends string>(column: NumberColumn, list: readonly T[], first: number) =>
-  (values: readonly T[]): Condition | null => {
-    if (values.length === 0) return null
-    const numbers = values.map(value => first + list.indexOf(value))
-    const bits = numbers.reduce((bits, number) => bits | (1 << number), 0)
-    const at = AT[column]
-    const matcher = () => (row: Row) => ((bits >> row[at]) & 1) === 1
-    return { ...isIn(column, numbers), matcher }
-  }
+function hasAnyType(types: readonly ProxyType[]): Condition | null {
+  if (types.length === 0) return null
+  const bits = typeBits(types)
+  const matcher = () => (row: Row) => (row[AT.types] & bits) !== 0
+  return { sql: 'types & ?', values: [bits], matcher }
+}
+
+function hasAnyAnon(anons: readonly Anon[]): Condition | null {
+  if (anons.length === 0) return null
+  const numbers = anons.map(anon => 1 + ANONS.indexOf(anon))
+  const bits = numbers.reduce((bits, number) => bits | (1 << number), 0)
+  const matcher = () => (row: Row) => ((bits >> row[AT.anon]) & 1) === 1
+  return { ...isIn('anon', numbers), matcher }
+}
 
 function hasServices(services: readonly Service[]): Condition | null {
   if (services.length === 0) return null
@@ -186,9 +193,9 @@ const FILTERS = {
     none: [],
     schema: listOf(TYPES),
     decode: text => chosenOf(TYPES, text),
-    condition: isAnyOf('type', TYPES, 0),
-    en: 'Any of these types.',
-    ru: 'Любой из этих типов.',
+    condition: hasAnyType,
+    en: 'Any of these types. An address may have several.',
+    ru: 'Любой из этих типов. У адреса их может быть несколько.',
     example: ['http', 'socks5'],
   }),
   anon: filter({
@@ -196,7 +203,7 @@ const FILTERS = {
     none: [],
     schema: listOf(ANONS),
     decode: text => chosenOf(ANONS, text),
-    condition: isAnyOf('anon', ANONS, 1),
+    condition: hasAnyAnon,
     en: 'Any of these anonymity levels.',
     ru: 'Любой из этих уровней анонимности.',
     example: ['elite'],
@@ -337,6 +344,16 @@ const FILTERS = {
     ru: 'Что идёт первым: самая свежая проверка, наименьший ping, наибольшая скорость или доля успешных проверок. `random` выбирает новые прокси для каждого запроса.',
     example: 'ping',
     default: 'checked',
+  }),
+  unique: filter({
+    field: 'unique',
+    none: null,
+    schema: flag,
+    decode: text => (text === '1' ? 1 : null),
+    en: '`1`: only the first proxy of each outgoing address (`ip_out`, or its own address when unknown).',
+    ru: '`1`: только первый прокси каждого исходящего адреса (`ip_out`, а если он неизвестен — собственный адрес).',
+    example: '1',
+    default: '0',
   }),
   count: filter({
     /** Most records in the answer. */

@@ -39,7 +39,8 @@ export type Address = { ip: string; port: number }
 
 /** One proxy. `null`, and `''` for strings, mean unknown; services default to false. */
 export type Proxy = Address & {
-  type: ProxyType
+  /** One integer, see `types.ts`. A file names types without ages. */
+  types: number
   /** Unix seconds. */
   checkedAt: number
   /** IPv4 or IPv6 without a port, `''` when unknown. */
@@ -62,7 +63,7 @@ export type Proxy = Address & {
 /** A proxy from a file. Services that it does not state stay unchanged in an update. */
 export type IncomingProxy = Proxy & {
   servicesStated: ReadonlySet<Service>
-  /** The row has no type; `type` is a guess. */
+  /** The row has no type; `types` is a guess. */
   isTypeAssumed?: true
 }
 

@@ -3,7 +3,7 @@
  * rows, so no code between a store and the text of an answer makes an object for each.
  */
 import { ipv4ToNumber } from '../lib/ip.ts'
-import { type Address, ANONS, type Proxy, SERVICE_SETS, servicesToBits, TYPES } from './proxy.ts'
+import { type Address, ANONS, type Proxy, SERVICE_SETS, servicesToBits } from './proxy.ts'
 
 /** An unknown ping: above every bound of a filter, and sorted last. */
 export const UNKNOWN_PING = Number.MAX_SAFE_INTEGER
@@ -18,8 +18,10 @@ export type Row = [
   checkedAt: number,
   /** Milliseconds, or `UNKNOWN_PING`. */
   pingMs: number,
-  /** Position in `TYPES`. */
-  type: number,
+  /** See `types.ts`. */
+  types: number,
+  /** 0 unknown, else the two letters as 5 bits each. */
+  country: number,
   /** 0 unknown, else 1 + position in `ANONS`. */
   anon: number,
   /** Percent, or `UNKNOWN`. */
@@ -28,8 +30,6 @@ export type Row = [
   speed: number,
   /** Bit n stands for `SERVICES[n]`. */
   services: number,
-  /** 0 unknown, else the two letters as 5 bits each. */
-  country: number,
   /** 0 unknown, else the id of its names, see `CityNames`. */
   city: number,
   /** `''` unknown; IPv4 as a number; IPv6 as text. */
@@ -43,12 +43,12 @@ export const ROW_COLUMNS = [
   'id',
   'checked_at',
   'ping_ms',
-  'type',
+  'types',
+  'country',
   'anon',
   'works',
   'speed',
   'services',
-  'country',
   'city',
   'ip_out',
 ] as const satisfies Names<Row>
@@ -60,7 +60,8 @@ export type EndpointRow = readonly [
   id: number,
   checkedAt: number,
   pingMs: number,
-  type: number,
+  types: number,
+  country: number,
   ...unknown[],
 ]
 
@@ -69,12 +70,12 @@ export const AT = {
   id: 0,
   checkedAt: 1,
   pingMs: 2,
-  type: 3,
-  anon: 4,
-  works: 5,
-  speed: 6,
-  services: 7,
-  country: 8,
+  types: 3,
+  country: 4,
+  anon: 5,
+  works: 6,
+  speed: 7,
+  services: 8,
   city: 9,
   ipOut: 10,
 } as const
@@ -124,12 +125,12 @@ export function toRow(proxy: Proxy, city: number): Row {
     idOf(proxy),
     proxy.checkedAt,
     proxy.pingMs ?? UNKNOWN_PING,
-    TYPES.indexOf(proxy.type),
+    proxy.types,
+    countryToNumber(proxy.country),
     proxy.anon === '' ? 0 : 1 + ANONS.indexOf(proxy.anon),
     proxy.works ?? UNKNOWN,
     proxy.speed ?? UNKNOWN,
     servicesToBits(proxy.services),
-    countryToNumber(proxy.country),
     city,
     ipOut < 0 ? proxy.ipOut : ipOut,
   ]
@@ -143,7 +144,7 @@ export function toProxy(row: Row, cityNames: CityNames): Proxy {
     value === unknown ? null : value
   return {
     ...toAddress(row[AT.id]),
-    type: TYPES[row[AT.type]] ?? 'http',
+    types: row[AT.types],
     checkedAt: row[AT.checkedAt],
     ipOut: typeof ipOut === 'number' ? ipText(ipOut) : ipOut,
     anon: ANONS[row[AT.anon] - 1] ?? '',
@@ -158,13 +159,13 @@ export function toProxy(row: Row, cityNames: CityNames): Proxy {
 }
 
 /** The columns that the checker reads. */
-export const LISTED_COLUMNS = ['id', 'checked_at', 'type', 'works'] as const
+export const LISTED_COLUMNS = ['id', 'checked_at', 'types', 'works'] as const
 export type ListedNumbers = Pick<RowNumbers, (typeof LISTED_COLUMNS)[number]>
 
 /** The values that the checker reads; `null` is unknown. */
-export const toListed = ({ id, checked_at, type, works }: ListedNumbers) => ({
+export const toListed = ({ id, checked_at, types, works }: ListedNumbers) => ({
   ...toAddress(id),
-  type: TYPES[type] ?? 'http', // it is in the list
+  types,
   checkedAt: checked_at,
   works: works === UNKNOWN ? null : works,
 })
@@ -175,14 +176,13 @@ export type Merged = readonly [column: string, merged: string]
 
 /**
  * The merge of all columns but id and check (contract D2): an unknown value changes nothing. A checker always measures
- * type, anon and ip_out, so `isMeasured` replaces them. `incoming` and `stored` are the SQL prefixes of the new and the
- * stored row. `city` replaces the usual merge of cities.
+ * types, anon and ip_out, so `isMeasured` replaces them. `incoming` and `stored` are the SQL prefixes of the new and the
+ * stored row. A `city` replaces the usual merge of cities.
  */
 export function mergedColumns(
   isMeasured: boolean,
   [incoming, stored]: readonly [incoming: string, stored: string],
-  services: string,
-  city?: string,
+  { types, services, city }: { types: string; services: string; city?: string },
 ): readonly Merged[] {
   const taken = (column: string): Merged => [column, incoming + column]
   const known = (column: string, unknown: number | string): Merged => [
@@ -190,12 +190,9 @@ export function mergedColumns(
     `coalesce(nullif(${incoming}${column}, ${unknown}), ${stored}${column}, ${unknown})`,
   ]
   const measured = isMeasured ? taken : known
-  // If two rows have the same check, the better type wins, in either order. TYPES is sorted by quality.
-  const isBetter = `${incoming}checked_at = ${stored}checked_at and ${stored}type > ${incoming}type`
-  const bestType = `case when ${isBetter} then ${stored}type else ${incoming}type end`
   return [
     known('ping_ms', UNKNOWN_PING),
-    isMeasured ? taken('type') : ['type', bestType],
+    isMeasured ? taken('types') : ['types', types],
     measured('anon', 0),
     known('works', UNKNOWN),
     known('speed', UNKNOWN),

@@ -22,6 +22,7 @@ import {
   UNKNOWN_PING,
 } from './row.ts'
 import type { Facet, Histogram, StatsCity, StatsDocument, StatsTotals } from './stats-document.ts'
+import { ALL_TYPES, typesOf } from './types.ts'
 
 /** Bounds of the age of a check, in seconds. */
 export const AGES_SECONDS = [60, 300, 600, 3600, 86_400, 604_800] as const
@@ -45,7 +46,7 @@ export function createColumns(rows: number) {
     checkedAt: new Uint32Array(rows), // in seconds, until 2106
     /** The masked address: two octets, and the port. */
     masked: new Uint32Array(rows),
-    /** Type and anonymity. */
+    /** Types and anonymity. */
     kind: new Uint8Array(rows),
     services: new Uint8Array(rows),
     /** The share plus 1; 0 is unknown. */
@@ -64,7 +65,7 @@ export function createColumns(rows: number) {
     add(row: RowNumbers): void {
       columns.checkedAt[at] = row.checked_at
       columns.masked[at] = subnetOf(row.id) * 65_536 + portOf(row.id)
-      columns.kind[at] = row.type + TYPES.length * row.anon
+      columns.kind[at] = (row.types & ALL_TYPES) + TYPE_SETS * row.anon
       columns.services[at] = row.services
       columns.works[at] = row.works + 1
       columns.ping[at] = row.ping_ms
@@ -89,7 +90,9 @@ const FAILS = {
 }
 type FilterName = keyof typeof FAILS
 
-const KINDS = TYPES.length * (1 + ANONS.length)
+/** Combinations of types. */
+const TYPE_SETS = 1 + ALL_TYPES
+const KINDS = TYPE_SETS * (1 + ANONS.length)
 const SERVICE_SETS = 32
 const SHARES = 102
 
@@ -106,13 +109,13 @@ function failuresOf(columns: Columns, filter: Filter, options: ConditionOptions)
       return matches(row) ? 0 : FAILS[name]
     }
   }
-  const [type, anon] = [failing('type', 'type'), failing('anon', 'anon')]
+  const [type, anon] = [failing('type', 'types'), failing('anon', 'anon')]
   const [country, city] = [failing('country', 'country'), failing('city', 'city')]
   const [service, works] = [failing('service', 'services'), failing('works', 'works')]
   const keys = columns.placeKeys()
   return {
     kind: Uint16Array.from({ length: KINDS }, (_, kind) => {
-      return type(kind % TYPES.length) | anon(Math.floor(kind / TYPES.length))
+      return type(kind % TYPE_SETS) | anon(Math.floor(kind / TYPE_SETS))
     }),
     services: Uint16Array.from({ length: SERVICE_SETS }, (_, bits) => service(bits)),
     works: Uint16Array.from({ length: SHARES }, (_, share) => works(share - 1)),
@@ -332,8 +335,8 @@ export function statsDocument(
   return {
     ...totals,
     facets: {
-      type: facetOf(counts.type, kind => [TYPES[kind % TYPES.length] ?? ''], TYPES),
-      anon: facetOf(counts.anon, kind => [anons[Math.floor(kind / TYPES.length)] ?? ''], anons),
+      type: facetOf(counts.type, typesOf, TYPES),
+      anon: facetOf(counts.anon, kind => [anons[Math.floor(kind / TYPE_SETS)] ?? ''], anons),
       country: facetOf(counts.country, place => [countryText((keys[place] ?? 0) % COUNTRIES)]),
       service: facetOf(
         counts.services,
@@ -358,6 +361,7 @@ export type Breakdown = {
   newest: number | null
   /** The median of the checks, likewise. */
   median: number | null
+  /** An address counts for each of its types. */
   types: readonly { type: ProxyType; count: number }[]
   /** The most frequent first; `''` is unknown. */
   countries: readonly { country: string; count: number }[]

@@ -69,7 +69,7 @@ export interface ImportTx {
 /**
  * `merge`: adds and updates; keeps stored values that a row lacks; feeds import again.
  * `feed`: the same, but feeds don't import again.
- * `set`: for measurements; also overwrites `type`, `anon` and `ipOut` when unknown; feeds don't import again.
+ * `set`: for measurements; also overwrites `types`, `anon` and `ipOut` when unknown; feeds don't import again.
  * `replace`: swaps the whole list.
  */
 export type ImportMode = 'merge' | 'feed' | 'set' | 'replace'

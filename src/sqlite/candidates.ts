@@ -18,6 +18,7 @@ import {
 } from '../checker/ports.ts'
 import { CommandError } from '../lib/errors.ts'
 import schema from './candidates.sql' with { type: 'text' }
+import schema3 from './candidates-3.sql' with { type: 'text' }
 import { CHECKS_FILE } from './data-directory.ts'
 import { type OpenMode, openDatabase, writeTransaction } from './database.ts'
 import { lockPath } from './database-files.ts'
@@ -34,6 +35,7 @@ type Row = [
   idleAt: number,
   okAt: number | null,
   memory: string,
+  named: number,
 ]
 
 const ATTEMPT = ['type', 'purpose', 'result', 'ms', 'detail'] as const
@@ -53,21 +55,21 @@ const toPast = ([at, result, attempts, measured]: StoredPast): Past => ({
 
 /** Values of most candidates; they are not stored. */
 const NOTHING = {
-  ...{ addedMs: 0, hint: null, streak: 0, works: null, checkedMs: null, measured: null },
+  ...{ addedMs: 0, streak: 0, works: null, checkedMs: null, measured: null },
   ...{ speedMs: null, servicesMs: null, tlsMs: null, history: [] },
 }
 
-function toRow({ id, queue, nextAtMs, idleAtMs, okAtMs, history, ...rest }: Candidate): Row {
+function toRow({ id, queue, nextAtMs, idleAtMs, okAtMs, named, history, ...rest }: Candidate): Row {
   const stated = Object.entries(rest).filter(([, value]) => value)
   const past = history.length > 0 && { history: history.map(toStoredPast) }
   const memory = JSON.stringify({ ...Object.fromEntries(stated), ...past })
-  return [id, QUEUES.indexOf(queue), nextAtMs, idleAtMs, okAtMs, memory]
+  return [id, QUEUES.indexOf(queue), nextAtMs, idleAtMs, okAtMs, memory, named]
 }
 
-function toCandidate([id, queue, nextAtMs, idleAtMs, okAtMs, memory]: Row): Candidate {
+function toCandidate([id, queue, nextAtMs, idleAtMs, okAtMs, memory, named]: Row): Candidate {
   const { history = [], ...rest } = JSON.parse(memory)
   return {
-    ...{ ...NOTHING, ...rest, id, queue: QUEUES[queue], nextAtMs, idleAtMs, okAtMs },
+    ...{ ...NOTHING, ...rest, id, queue: QUEUES[queue], nextAtMs, idleAtMs, okAtMs, named },
     history: history.map(toPast),
   }
 }
@@ -101,10 +103,13 @@ function finder(db: Database): CandidateStore['find'] {
 }
 
 function createCandidateStore(db: Database) {
-  const conflict = 'insert into candidates values (?1, ?2, ?3, ?4, ?5, ?6) on conflict (id)'
+  const conflict = 'insert into candidates values (?1, ?2, ?3, ?4, ?5, ?6, ?7) on conflict (id)'
   const insert = db.prepare<never, Row>(`${conflict} do nothing`)
   const upsert = db.prepare<never, Row>(
-    `${conflict} do update set queue = ?2, next_at = ?3, idle_at = ?4, ok_at = ?5, memory = ?6`,
+    `${conflict} do update set queue = ?2, next_at = ?3, idle_at = ?4, ok_at = ?5, memory = ?6, named = ?7`,
+  )
+  const name = db.prepare<never, [number, number]>(
+    'update candidates set named = named | ?2 where id = ?1 and named | ?2 <> named',
   )
   const queueOf = db.prepare<{ queue: number }, [number]>(
     'select queue from candidates where id = ?',
@@ -167,6 +172,7 @@ function createCandidateStore(db: Database) {
           const isNew = insert.run(...row).changes
           count(row[1], isNew)
           added += isNew
+          if (isNew === 0) name.run(row[0], row[6])
         }
       })
       return added
@@ -234,7 +240,7 @@ export function withStoreErrors<T extends { [name: string]: Method }>(file: stri
 const NO_IDLE_INDEX = 'drop index candidates_idle'
 
 const openCandidatesFile = (file: string, mode: OpenMode = {}): Database =>
-  openDatabase(file, { kind: 'checks', scripts: [schema, NO_IDLE_INDEX], ...mode })
+  openDatabase(file, { kind: 'checks', scripts: [schema, NO_IDLE_INDEX, schema3], ...mode })
 
 /** Locks a data directory for one checker until its process ends. @throws CommandError when it is locked. */
 function lockDirectory(dir: string): () => void {

@@ -189,7 +189,7 @@ describe('a record of a draw is as the list has it', () => {
     for (let n = 0; n < 3; n += 1) await world.find(query)
     world.asked()
     list.proxies.version() // read once in this turn
-    fillList(writer, ROWS.map(row => ({ ...row, type: 'http', age: 0 })).slice(0, 2000))
+    fillList(writer, ROWS.map(row => ({ ...row, type: 'http', age: 0 })).slice(0, 2000), 'set')
     const found = await world.addresses(query)
     expect(found).toHaveLength(500)
     expect(world.asked()).toContain('stream')

@@ -103,7 +103,7 @@ test('a type is looked up once for each version of the list, whatever the querie
   const prepare = list.db.prepare.bind(list.db)
   list.db.prepare = ((sql: string) => {
     const statement = prepare(sql)
-    if (!sql.includes('type = ?')) return statement
+    if (!sql.includes('types & ?')) return statement
     const values = (...bound: never[]) => {
       statements.push(sql)
       return statement.values(...bound)

@@ -210,7 +210,7 @@ describe('lang, get and flags', () => {
     'get must be txt or json or csv or ndjson or txt.file or json.file or csv.file or ndjson.file'
   areRefused([
     ...['de', 'EN', 'ru,en'].map(text => [`lang=${text}`, 'lang must be ru or en'] as const),
-    ...['xml', 'CSV', 'csv.gz', '.file', 'JSON', 'jsonx', 'json.file.file', 'txt%0A'].map(
+    ...['xml', 'csv.gz', '.file', 'jsonx', 'json.file.file', 'txt%0A'].map(
       text => [`get=${text}`, GET] as const,
     ),
     ['type_prefix=constructor', 'type_prefix must be 1 or 0, or true or false'],
@@ -221,7 +221,9 @@ describe('lang, get and flags', () => {
     ['get=json.file&pretty=on', 'pretty must be 1 or 0, or true or false'],
   ])
   outputsAre([
-    ['type_prefix=true', { hasTypePrefix: true }],
+    ['get=JSON', { kind: 'json' }],
+    ['get=Csv.FILE', { kind: 'csv', isDownload: true }],
+    ['type_prefix=true', { line: '{type}://{ip}:{port}' }],
     ['type_prefix=False', {}],
     ['get=json&wrap=TRUE&split_ip=True&pretty=false', JSON_WITH],
   ])
@@ -229,7 +231,7 @@ describe('lang, get and flags', () => {
 
 describe('fields', () => {
   const message =
-    'fields must be a comma-separated list of ip, port, ip_out, type, anon, speed, ping, ' +
+    'fields must be a comma-separated list of ip, port, ip_out, type, types, anon, speed, ping, ' +
     'timecheck, country, city, works, smtp, telegram, avito, google, the service'
   const refused = ['json&fields=id', 'json&fields=ip,city_en', 'json&fields=ip%20port']
   const others = ['json.file&fields=*', 'csv&fields=nope', 'ndjson&fields=nope']
@@ -249,6 +251,26 @@ describe('fields', () => {
       ['fields=port', {}], // of another output
     ])
   })
+})
+
+describe('line', () => {
+  const message =
+    'line must be up to 100 printable ASCII characters with {ip} and {port}, and perhaps ' +
+    '{type}, {scheme} and {country}'
+  const refused = [
+    ...['{ip}', '{port}', '{ip}:{prt}', '{ip}:{port}}', '{{ip}:{port}', '{ip}:{port}\u00e9'],
+    ...['{ip}:{port}\n', '{IP}:{PORT}', `{ip}:{port}${'x'.repeat(90)}`],
+  ]
+  areRefused([
+    ...refused.map(text => [`line=${encodeURIComponent(text)}`, message] as const),
+    ['line={ip}:{port}&type_prefix=1', 'line replaces type_prefix; give only one of them'],
+    ['line={ip}:{port}&line={ip}:{port}', 'line may be given only once'],
+  ])
+  outputsAre([
+    ['line={port}%20{ip}', { line: '{port} {ip}' }],
+    [`line={ip}:{port}${'x'.repeat(89)}`, { line: `{ip}:{port}${'x'.repeat(89)}` }],
+    ['get=json&line=nonsense', { kind: 'json' }],
+  ])
 })
 
 describe('sort', () => {
@@ -300,6 +322,12 @@ describe('an unknown parameter', () => {
     ['get=json&nonsense=1', "unknown parameter 'nonsense'"],
     // With an empty value too.
     ['limit=5', "unknown parameter 'limit'; did you mean 'count'?"],
+    ...(['num', 'page', 'offset'] as const).map(
+      name => [`${name}=5`, `unknown parameter '${name}'; did you mean 'count'?`] as const,
+    ),
+    ['random=1', "unknown parameter 'random'; did you mean 'sort=random'?"],
+    ['exclude_country=ru', "unknown parameter 'exclude_country'; did you mean 'cm=except'?"],
+    ['delimiter=,', "unknown parameter 'delimiter'; did you mean 'line'?"],
     ['Protocol=http', "unknown parameter 'Protocol'; did you mean 'type'?"],
     ['contry=', "unknown parameter 'contry'; did you mean 'country'?"],
     ['contry', "unknown parameter 'contry'; did you mean 'country'?"],

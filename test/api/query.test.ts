@@ -174,12 +174,13 @@ function filterOf(meaning: Meaning): Filter {
 function outputOf(meaning: Meaning): Output {
   const [kind, file] = String(meaning.get ?? 'txt').split('.')
   const isDownload = file === 'file'
-  if (kind === 'txt') return { ...TXT, isDownload, hasTypePrefix: meaning.type_prefix === '1' }
+  const line = meaning.type_prefix === '1' ? '{type}://{ip}:{port}' : null
+  if (kind === 'txt') return { ...TXT, isDownload, line }
   const isJson = kind === 'json'
   const fields = listIn(['ip', 'port', 'ping', 'works', 'google', PROVIDER], meaning.fields)
   return {
     kind: OUTPUT_KINDS.find(name => name === kind) ?? 'txt',
-    ...{ isDownload, hasTypePrefix: false },
+    ...{ isDownload, line: null },
     fields: fields.length > 0 ? fields : null,
     splitIp: meaning.split_ip === '1',
     shape: isJson && meaning.format === 'object' ? 'object' : 'array',

@@ -8,7 +8,8 @@ import type { Output } from '../../src/api/render.ts'
 import { canonicalIp } from '../../src/lib/ip.ts'
 import { describeFilter, type Filter } from '../../src/proxies/filter.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
-import { ANONS, LANGS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
+import { ANONS, LANGS, SERVICES } from '../../src/proxies/proxy.ts'
+import { bestOf, typeBits, typesOf } from '../../src/proxies/types.ts'
 import { golden, NO_FILTER, T0 } from '../support/fixtures.ts'
 import { createRenderer, TXT } from '../support/render.ts'
 import { berlin } from '../support/rows.ts'
@@ -26,7 +27,7 @@ const perm: Proxy = {
   ip: '203.0.113.7',
   port: 1080,
   ipOut: '2001:db8::7',
-  type: 'socks5',
+  types: typeBits(['socks5']),
   anon: 'anonymous',
   speed: 0,
   pingMs: 1500,
@@ -42,7 +43,7 @@ const unknown: Proxy = {
   ip: '10.0.0.1',
   port: 3128,
   ipOut: '',
-  type: 'https',
+  types: typeBits(['https']),
   anon: '',
   speed: null,
   pingMs: null,
@@ -141,8 +142,8 @@ const GOLDEN_RECORDS: readonly (readonly [name: string, Options])[] = [
 
 const GOLDEN_TXT: readonly (readonly [name: string, Options])[] = [
   ['plain', {}],
-  ['type-prefix', { output: { hasTypePrefix: true } }],
-  ['masked', { isMasked: true, output: { hasTypePrefix: true } }],
+  ['type-prefix', { output: { line: '{type}://{ip}:{port}' } }],
+  ['masked', { isMasked: true, output: { line: '{type}://{ip}:{port}' } }],
 ]
 
 describe('golden', () => {
@@ -240,7 +241,7 @@ const someProxy = (): fc.Arbitrary<Proxy> =>
     ip: ipv4,
     port,
     ipOut: fc.oneof(fc.constant(''), ipv4, ipv6),
-    type: fc.constantFrom(...TYPES),
+    types: fc.integer({ min: 1, max: 15 }),
     anon: fc.constantFrom(...ANONS, ''),
     speed: maybe(upTo(BIG)),
     pingMs: maybe(upTo(BIG)),
@@ -252,14 +253,15 @@ const someProxy = (): fc.Arbitrary<Proxy> =>
     services: fc.subarray([...SERVICES]).map(services => new Set(services)),
   })
 
-function expectedRecord(proxy: Proxy, { lang }: Filter, { fields, splitIp }: Output): Json {
+function expectedRecord(proxy: Proxy, { lang, types }: Filter, { fields, splitIp }: Output): Json {
   const has = (service: (typeof SERVICES)[number]) => proxy.services.has(service)
   const local = new Date((proxy.checkedAt + 7200) * 1000).toISOString()
   const all: [string, unknown][] = [
     ['ip', splitIp ? proxy.ip : `${proxy.ip}:${proxy.port}`],
     ...(splitIp ? [['port', `${proxy.port}`] satisfies [string, string]] : []),
     ['ip_out', proxy.ipOut],
-    ['type', proxy.type],
+    ['type', bestOf(proxy.types, typeBits(types))],
+    ['types', typesOf(proxy.types)],
     ['anon', proxy.anon],
     ['speed', proxy.speed],
     ['ping', proxy.pingMs === null ? null : Number(`${proxy.pingMs}e-3`)],
@@ -273,15 +275,16 @@ function expectedRecord(proxy: Proxy, { lang }: Filter, { fields, splitIp }: Out
     ['google', has('google')],
     ['the service', has('provider')],
   ]
-  return Object.fromEntries(all.filter(([name]) => fields === null || fields.includes(name)))
+  const isShown = (name: string) => fields?.includes(name) ?? name !== 'types'
+  return Object.fromEntries(all.filter(([name]) => isShown(name)))
 }
 
 const someOutput = (): fc.Arbitrary<Output> =>
   fc.record({
     kind: fc.constant('json'),
     isDownload: fc.boolean(),
-    hasTypePrefix: fc.boolean(),
-    fields: maybe(fc.shuffledSubarray(MEMBERS)),
+    line: fc.constant(null),
+    fields: maybe(fc.shuffledSubarray([...MEMBERS, 'types'])),
     splitIp: fc.boolean(),
     shape: fc.constantFrom('array', 'object'),
     wrap: fc.boolean(),

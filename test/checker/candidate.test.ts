@@ -16,7 +16,7 @@ import { T0 } from '../support/fixtures.ts'
 import { createRandom } from '../support/random.ts'
 
 const MEASURED: Measured = { type: 'http', anon: 'elite', because: '', ipOut: '', pingMs: 100 }
-const RAW = { ip: '1.2.3.4', port: 80, type: null, works: null, checkedAt: 0 }
+const RAW = { ip: '1.2.3.4', port: 80, types: 0, works: null, checkedAt: 0 }
 
 const candidate = (more: Partial<Candidate> = {}): Candidate => ({
   ...newCandidate(RAW, T0, false),
@@ -89,8 +89,8 @@ describe('the next check', () => {
 
   test('a row of the list is living when it was checked within ten minutes, else down', () => {
     const at = (ageMs: number, works: number | null = null) =>
-      newCandidate({ ...RAW, type: 'http', checkedAt: (T0 - ageMs) / SECOND_MS, works }, T0, true)
-    expect(at(MINUTE_MS)).toMatchObject({ queue: 'living', nextAtMs: T0 + 180_000, hint: 'http' })
+      newCandidate({ ...RAW, types: 1, checkedAt: (T0 - ageMs) / SECOND_MS, works }, T0, true)
+    expect(at(MINUTE_MS)).toMatchObject({ queue: 'living', nextAtMs: T0 + 180_000, named: 1 })
     expect(at(9 * MINUTE_MS)).toMatchObject({ queue: 'living', nextAtMs: T0 })
     expect(at(11 * MINUTE_MS)).toMatchObject({ queue: 'down', nextAtMs: T0 })
     expect(at(11 * MINUTE_MS).okAtMs).toBe(T0 - 11 * MINUTE_MS)

@@ -9,6 +9,7 @@ import { StoreError } from '../../src/lib/errors.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { parseAddress } from '../../src/proxies/proxy.ts'
 import { idOf } from '../../src/proxies/row.ts'
+import { typeBits } from '../../src/proxies/types.ts'
 import { checkerStatusIn, openCandidates } from '../../src/sqlite/candidates.ts'
 import { openCheckerList } from '../../src/sqlite/checker-list.ts'
 import { openList } from '../../src/sqlite/stores.ts'
@@ -33,7 +34,7 @@ function addRaw({ checker }: Pick<World, 'checker'>, addresses: readonly string[
     addresses.map(text => {
       const address = parseAddress(text)
       if (address === null) throw new Error(text)
-      return { ...address, type: null, works: null, checkedAt: 0 }
+      return { ...address, types: 0, works: null, checkedAt: 0 }
     }),
   )
 }
@@ -83,10 +84,10 @@ describe('the list', () => {
       alive({ type: 'socks5', anon: 'anonymous', because: 'via', ipOut: '5.6.7.8' })
     await time.pass(5 * MINUTE_MS)
     expect(list.row(A)).toMatchObject({
-      ...{ type: 'socks5', anon: 'anonymous', ipOut: '5.6.7.8', pingMs: 100 },
+      ...{ types: typeBits(['socks5']), anon: 'anonymous', ipOut: '5.6.7.8', pingMs: 100 },
       ...{ speed: null, country: '', city: '', servicesStated: new Set() },
     })
-    expect(find(world, A)).toMatchObject({ queue: 'living', hint: null })
+    expect(find(world, A)).toMatchObject({ queue: 'living', named: typeBits(['socks5']) })
     await stop()
   })
 
@@ -156,7 +157,9 @@ describe('a check measures', () => {
 
   test('the known type first, from the last success or from the file', async () => {
     const world = createWorld()
-    world.checker.add([{ ip: '1.2.3.4', port: 80, type: 'socks4', works: null, checkedAt: 0 }])
+    world.checker.add([
+      { ip: '1.2.3.4', port: 80, types: typeBits(['socks4']), works: null, checkedAt: 0 },
+    ])
     world.answer = () => alive({ type: 'https' })
     const { time, stop } = start(world)
     await time.pass(3 * MINUTE_MS)

@@ -6,7 +6,7 @@ import { idOf } from '../../src/proxies/row.ts'
 import { T0 } from '../support/fixtures.ts'
 
 const UNCHECKED: Candidate = {
-  ...{ id: idOf({ ip: '127.0.0.9', port: 1080 }), queue: 'raw', hint: null },
+  ...{ id: idOf({ ip: '127.0.0.9', port: 1080 }), queue: 'raw', named: 0 },
   ...{ nextAtMs: T0, idleAtMs: T0, okAtMs: null, addedMs: T0, streak: 0, works: null },
   ...{ checkedMs: null, measured: null, speedMs: null, servicesMs: null, tlsMs: null, history: [] },
 }

@@ -379,7 +379,7 @@ describe('our own state', () => {
   test('nothing is checked before the judge has answered', async () => {
     const { probe } = createProber(prober.options)
     const wants = { wantsSpeed: false, wantsServices: false, wantsTls: false }
-    const result = await probe({ address: { ip: EXIT, port: 80 }, known: null, ...wants })
+    const result = await probe({ address: { ip: EXIT, port: 80 }, known: null, named: 0, ...wants })
     expect(result).toMatchObject({ kind: 'deferred', why: 'the judge has not answered yet' })
   })
 

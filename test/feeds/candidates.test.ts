@@ -6,6 +6,7 @@ import { attemptsWith } from '../../src/cli/commands/feeds.ts'
 import { createAttempts } from '../../src/feeds/attempt.ts'
 import { type CandidateRow, candidateAttempts } from '../../src/feeds/candidates.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
+import { typeBits } from '../../src/proxies/types.ts'
 import { openFeeds } from '../../src/sqlite/feeds.ts'
 import { lines } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -46,8 +47,8 @@ test('rows say what they know, bare addresses too, and bad ones are counted', as
   const checkedAt = expect.any(Number)
   expect(batches).toEqual([
     [
-      { ip: '192.0.2.1', port: 80, type: null, works: null, checkedAt },
-      { ip: '192.0.2.2', port: 1080, type: 'socks5', works: null, checkedAt },
+      { ip: '192.0.2.1', port: 80, types: 0, works: null, checkedAt },
+      { ip: '192.0.2.2', port: 1080, types: typeBits(['socks5']), works: null, checkedAt },
     ],
   ])
   expect(existsSync(join(data, 'proxies.db'))).toBeFalse()
@@ -57,7 +58,7 @@ test('the type of its line, and what a table says, come with them', async () => 
   const text = 'ip,works,checked_at\n192.0.2.1:80,40,1795000000\n'
   const { batches, start } = feedOf(text, 'type=socks4')
   await start()()
-  const said = { type: 'socks4', works: 40, checkedAt: 1_795_000_000 } as const
+  const said = { types: typeBits(['socks4']), works: 40, checkedAt: 1_795_000_000 } as const
   expect(batches).toEqual([[{ ip: '192.0.2.1', port: 80, ...said }]])
 })
 

@@ -11,6 +11,7 @@ import { EXAMPLE_PROXIES, KEY_EXAMPLE } from '../../src/api/openapi/examples.ts'
 import { memberNames } from '../../src/api/render.ts'
 import { VERSION } from '../../src/config/version.ts'
 import { StoreError } from '../../src/lib/errors.ts'
+import { typesOf } from '../../src/proxies/types.ts'
 import type { Answer } from '../support/answer.ts'
 import { addKeys, addList, type TestRow } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
@@ -35,9 +36,10 @@ const KEY = {
 
 /** The proxies of the examples, as a list. */
 const ROWS = EXAMPLE_PROXIES.map((proxy): TestRow => {
-  const { services, pingMs, ipOut, cityEn, checkedAt: _, port, ...rest } = proxy
+  const { services, types, pingMs, ipOut, cityEn, checkedAt: _, port, ...rest } = proxy
   return {
     ...{ ...rest, ip: `${proxy.ip}:${port}`, ip_out: ipOut, city_en: cityEn, age: 60 },
+    types: typesOf(types),
     ping: (pingMs ?? 0) / 1000,
     ...Object.fromEntries([...services].map(name => [name.replace('provider', PROVIDER), true])),
   }
@@ -124,7 +126,8 @@ describe('the examples of answers are what the service answers', () => {
     const { text } = await service.request('/api?get=json&split_ip=1', bearer(KEY.free))
     const order = Object.keys(document.components.schemas.Proxy?.properties ?? {})
     expect(order).toEqual(memberNames('the service'))
-    for (const record of JSON.parse(text)) expect(Object.keys(record)).toEqual(order)
+    const shown = order.filter(name => name !== 'types')
+    for (const record of JSON.parse(text)) expect(Object.keys(record)).toEqual(shown)
   })
 
   const parameters = paths['/api']?.get.parameters ?? []

@@ -120,7 +120,7 @@ an empty envelope :: {"status":"ok","count":0,"filters":{"a":[{}]},"data":[]} =>
 an empty envelope of objects :: {"status":"ok","count":0,"data":{}} => 
 an envelope in an envelope :: {"ok":true,"result":{"total":2,"items":[⏎{"ip":"a"},⏎{"ip":"b"}],"page":1}} => 2 ip=a; 3 ip=b
 metadata behind a list :: {"data":[{"ip":"a"}],"filters":{"data":[1]},"count":1} => 1 ip=a
-arrays by type :: {"data":{"http":["1.2.3.4:80"],⏎"socks5":["1.2.3.5:80"]}} => 1 ip=1.2.3.4:80 type=http; 2 ip=1.2.3.5:80 type=socks5
+arrays by type :: {"data":{"http":["1.2.3.4:80"],⏎"socks5":["1.2.3.5:80"]}} => 1 ip=1.2.3.4:80 types=1; 2 ip=1.2.3.5:80 types=8
 objects by address, with other commas :: {"1.2.3.4:80":{} "1.2.3.5:80":{"type":"http"},,"1.2.3.6:80":{},} => 1 ip=1.2.3.4:80; 1 type=http ip=1.2.3.5:80; 1 ip=1.2.3.6:80
 objects by address, with addresses of their own :: {"1.2.3.4:80":{"ip":"1.2.3.4"},"1.2.3.5":{"port":80},"1.2.3.6:80":{"ip":"1.2.3.7"}} => 1 ip=1.2.3.4:80; 1 port=80 ip=1.2.3.5; 1 ip=1.2.3.7
 no comma :: [{"ip":"a"}⏎{"ip":"b"}{"ip":"c"}] => 1 ip=a; 2 ip=b; 2 ip=c

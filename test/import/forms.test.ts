@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { CommandError } from '../../src/lib/errors.ts'
 import type { IncomingProxy, ProxyType } from '../../src/proxies/proxy.ts'
+import { bestOf, typesOf } from '../../src/proxies/types.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { NO_FILTER, T0 } from '../support/fixtures.ts'
 import { proxiesOf } from '../support/rows.ts'
@@ -19,7 +20,12 @@ function shown(proxy: IncomingProxy): string {
   const facts = Object.entries({ anon, speed, works, ping, out, country, city, cityEn, age })
   const known = facts.filter(([, value]) => value !== '' && value !== null)
   const words = known.map(([name, value]) => `${name}=${value}`)
-  return [`${proxy.ip}:${proxy.port}`, proxy.type, ...words, ...proxy.services].join(' ')
+  return [
+    `${proxy.ip}:${proxy.port}`,
+    typesOf(proxy.types).join(','),
+    ...words,
+    ...proxy.services,
+  ].join(' ')
 }
 
 type More = { file?: string; type?: ProxyType; strict?: boolean; atMs?: number }
@@ -79,7 +85,7 @@ nothing behind a # :: # 192.0.2.9:80⏎192.0.2.1:80 # was 192.0.2.8:80
 the lines of ProxyBroker :: <Proxy US 0.52s [HTTP: Transparent] 192.0.2.1:3128>⏎<Proxy DE 0.11s [SOCKS5] 192.0.2.2:1080>
 > 192.0.2.1:3128 http anon=transparent ping=520 country=US, 192.0.2.2:1080 socks5 ping=110 country=DE
 ProxyBroker with several types :: <Proxy NL 1.20s [HTTP: High, HTTPS] 192.0.2.3:8080>⏎<Proxy -- 0.40s [] 192.0.2.4:80>
-> 192.0.2.3:8080 https anon=elite ping=1200 country=NL, 192.0.2.4:80 http ping=400
+> 192.0.2.3:8080 https,http anon=elite ping=1200 country=NL, 192.0.2.4:80 http ping=400
 proxychains :: # two hops⏎strict_chain⏎tcp_read_time_out 15000⏎[ProxyList]⏎# exit⏎socks5 192.0.2.1 1080⏎http⇥192.0.2.2⇥80
 > 192.0.2.1:1080 socks5, 192.0.2.2:80 http
 a JSON array of strings :: ["192.0.2.1:80","socks5://192.0.2.2:1080","192.0.2.3:80:DE","192.0.2.4 81","SOCKS4 192.0.2.5:1"]
@@ -115,7 +121,7 @@ flags of types, levels 1 to 4, ms, seconds ago and counts :: host;ip;port;lastse
 192.0.2.2;192.0.2.2;80;5400;54;9;US;United States;Reno;1;1;3;1;0;0;0
 192.0.2.3;192.0.2.3;3128;60;1460;9;BE;Belgium;;1;3;2;1;1;0;0
 192.0.2.4;192.0.2.4;4153;61;1220;9;MM;Myanmar;;0;0;1;0;0;1;0
-> 192.0.2.1:4145 socks5 anon=elite works=75 ping=860 country=US age=54, 192.0.2.2:80 http anon=anonymous works=50 ping=54 country=US city=Reno age=5400, 192.0.2.3:3128 https anon=anonymous works=25 ping=1460 country=BE age=60, 192.0.2.4:4153 socks4 anon=transparent ping=1220 country=MM age=61
+> 192.0.2.1:4145 socks5,socks4 anon=elite works=75 ping=860 country=US age=54, 192.0.2.2:80 http anon=anonymous works=50 ping=54 country=US city=Reno age=5400, 192.0.2.3:3128 https,http anon=anonymous works=25 ping=1460 country=BE age=60, 192.0.2.4:4153 socks4 anon=transparent ping=1220 country=MM age=61
 yes and no, and relative times :: IP Address,Port,Code,Country,Anonymity,Google,Https,Last Checked
 192.0.2.1,80,GB,United Kingdom,elite proxy,no,yes,1 min ago
 192.0.2.2,81,HK,Hong Kong,anonymous,yes,no,2 hours ago
@@ -165,7 +171,7 @@ nested places, the code before the name :: [{"ip":"192.0.2.1","port":80,"locatio
 {"ip":"192.0.2.4","port":80,"country":"Germany","country_code":"FR"}]
 > 192.0.2.1:80 http country=TH city=Nan, 192.0.2.2:80 http country=HK, 192.0.2.3:80 http country=DE, 192.0.2.4:80 http country=FR
 the type and port in protocols :: [{"ip":"192.0.2.1","protocols":[{"type":"socks4","port":4145},{"type":"socks5","port":4145}]}]
-> 192.0.2.1:4145 socks5
+> 192.0.2.1:4145 socks5,socks4
 counts of good and bad checks :: [{"ip":"192.0.2.1:80","success_count":9,"fail_count":1}]
 > 192.0.2.1:80 http works=90
 objects by address :: {"192.0.2.1:80":{"type":"socks4","country":"DE"},"192.0.2.2:81":{"type":"socks5"}}
@@ -181,11 +187,11 @@ lists by country and type :: {"US":{"http":["192.0.2.1:80"],"socks5":["192.0.2.2
 openproxy.space :: [{"code":"US","count":2,"items":["192.0.2.1:80","192.0.2.2:80"]},{"code":"DE","count":1,"items":["192.0.2.3:80"]}]
 > 192.0.2.1:80 http country=US, 192.0.2.2:80 http country=US, 192.0.2.3:80 http country=DE
 GeoNode :: {"data":[{"_id":"a1","ip":"192.0.2.1","anonymityLevel":"elite","asn":"AS64496","city":"Ulm","country":"DE","created_at":"2026-08-31T07:01:44.158Z","google":true,"isp":"X","lastChecked":1795175940,"latency":7.1,"org":"X","port":"1080","protocols":["socks4","socks5"],"region":null,"responseTime":48,"speed":1,"workingPercent":null,"upTime":99.9,"upTimeSuccessCount":9,"upTimeTryCount":10}],"total":1,"page":1,"limit":500}
-> 192.0.2.1:1080 socks5 anon=elite works=99 ping=48 country=DE city=Ulm age=60 google
+> 192.0.2.1:1080 socks5,socks4 anon=elite works=99 ping=48 country=DE city=Ulm age=60 google
 ProxyScrape v4 :: {"shown_records":1,"nextpage":false,"proxies":[{"alive":true,"alive_since":1795170000.2,"anonymity":"elite","average_timeout":71.4,"first_seen":1790000000.5,"ip_data":{"as":"AS64496 X","city":"Lyon","continentCode":"EU","country":"France","countryCode":"FR","proxy":false,"status":"fail"},"last_seen":1795175940.7,"port":8080,"protocol":"http","proxy":"http://192.0.2.1:8080","ssl":true,"timeout":62.7,"times_alive":9,"times_dead":1,"uptime":96.6,"ip":"192.0.2.1"}]}
 > 192.0.2.1:8080 https anon=elite works=96 ping=63 country=FR city=Lyon age=60
 proxybroker :: [{"host":"192.0.2.1","port":3128,"geo":{"country":{"code":"NL","name":"Netherlands"},"city":"Ede"},"types":[{"type":"HTTP","level":"High"},{"type":"HTTPS","level":""}],"avg_resp_time":1.11,"error_rate":0.25}]
-> 192.0.2.1:3128 https anon=elite works=75 ping=1110 country=NL city=Ede
+> 192.0.2.1:3128 https,http anon=elite works=75 ping=1110 country=NL city=Ede
 scylla :: {"proxies":[{"id":1,"ip":"192.0.2.1","port":3128,"is_valid":true,"created_at":1795000000,"updated_at":1795175940,"latency":32.0,"stability":0.75,"is_anonymous":true,"is_https":true,"attempts":4,"location":"25.0,121.5","country":"TW","city":"Yilan"}],"count":1,"per_page":20,"page":1,"total_page":1}
 > 192.0.2.1:3128 https anon=anonymous works=75 ping=32 country=TW city=Yilan age=60
 monosans :: [{"protocol":"socks5","username":null,"password":null,"host":"192.0.2.1","port":1080,"exit_ip":"198.51.100.1","timeout":0.61,"geolocation":{"city":{"names":{"en":"Kazan","ru":"Казань"}},"country":{"iso_code":"RU","names":{"en":"Russia"}}}}]
@@ -546,7 +552,10 @@ test('an address under two types in one file has the better type, in any order',
       for (const proxy of proxies) importTx.add(proxy)
       await importTx.commit()
       const found = proxiesOf(list.proxies.findAll(NO_FILTER, { nowMs: T0, addressBits: 32 }))
-      expect([types, ...found.map(({ type }) => type)]).toEqual([types, better as ProxyType])
+      expect([types, ...found.map(proxy => bestOf(proxy.types))]).toEqual([
+        types,
+        better as ProxyType,
+      ])
     }
   }
 })

@@ -14,6 +14,7 @@ import { HEAD_LENGTH } from '../../src/import/reader.ts'
 import { CommandError } from '../../src/lib/errors.ts'
 import { EVERYTHING, type Filter } from '../../src/proxies/filter.ts'
 import { cityIn, type IncomingProxy, SERVICES } from '../../src/proxies/proxy.ts'
+import { bestOf, typeBits, typesOf } from '../../src/proxies/types.ts'
 import { T0 } from '../support/fixtures.ts'
 import { anyIncoming, NOW, stripped } from '../support/incoming.ts'
 import { ROOT } from '../support/program.ts'
@@ -215,7 +216,7 @@ test('a header with a wrong byte costs no row', async () => {
 test('a record behind a broken one never gets the type of another list', async () => {
   const text = '{"http":["1.2.3.4:80",{"x":"y}],"socks5":[{"ip":"1.2.3.5:80"},{"ip":"1.2.3.6:80"}]}'
   const { proxies } = await imported([sourceOf('f', text)]).catch(() => ({ proxies: [] }))
-  const types = Object.fromEntries(proxies.map(({ ip, type }) => [ip, type]))
+  const types = Object.fromEntries(proxies.map(({ ip, types }) => [ip, bestOf(types)]))
   expect(['socks5', undefined]).toContain(types['1.2.3.6'])
 })
 
@@ -249,8 +250,10 @@ describe('an import reads', () => {
       const { proxies, rejected } = await imported([source], { defaults, mapping })
       const shown = proxies.map(proxy => {
         expect(addressOf(proxy)).toBe('192.0.2.1:80')
-        const { type, country, anon, pingMs } = proxy
-        return [type, country, anon, pingMs].filter(fact => fact !== '' && fact !== null).join(' ')
+        const { types, country, anon, pingMs } = proxy
+        return [typesOf(types).join('+'), country, anon, pingMs]
+          .filter(fact => fact !== '' && fact !== null)
+          .join(' ')
       })
       expect([shown.join(','), rejected]).toEqual([says, []])
     })
@@ -325,7 +328,7 @@ describe('an import reports', () => {
     const text = String.raw`{"ip\nprotocol":"x"}{"ip":"1.2.3.4:80","protocol":"socks5"}`
     const { proxies, rejected } = await imported([sourceOf('f', text.replace('}{', '}\n{'))])
     expect(rejected.map(([, line]) => line)).toEqual([1])
-    expect(proxies).toMatchObject([{ ip: '1.2.3.4', type: 'socks5' }])
+    expect(proxies).toMatchObject([{ ip: '1.2.3.4', types: typeBits(['socks5']) }])
   })
   test('the beginning of a value that it does not understand, printable, and no key', async () => {
     const values = [`x\0\n${'y'.repeat(60)}`, 'pl_abcdef', { a: 1 }]
@@ -445,7 +448,7 @@ describe('an import', () => {
 })
 
 const OF_A_CITY: Filter = { ...EVERYTHING, cities: ['{"data":['] }
-const AS_JSON = { kind: 'json', isDownload: false, hasTypePrefix: false, fields: null } as const
+const AS_JSON = { kind: 'json', isDownload: false, line: null, fields: null } as const
 const someAnswer = () =>
   fc.record({
     proxies: fc.uniqueArray(anyIncoming().map(stripped), {
@@ -476,6 +479,7 @@ test('property: an API response has the records that it was rendered from, in ch
       const expected = proxies.map(proxy => ({
         ...proxy,
         city: cityIn(lang, { name: proxy.city, nameEn: proxy.cityEn }),
+        types: typeBits([bestOf(proxy.types)]),
         ...{ cityEn: '', servicesStated: new Set(SERVICES) },
       }))
       expect(outcome.proxies).toEqual(expected)

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import type { Context, RawRow } from '../../src/import/reader.ts'
 import { type Defaults, readRow } from '../../src/import/row.ts'
 import { ANONS, type IncomingProxy, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
+import { typeBits, typesOf } from '../../src/proxies/types.ts'
 import { T0 } from '../support/fixtures.ts'
 
 const NOW = T0 / 1000
@@ -28,7 +29,15 @@ const FLAGS = ['smtp', 'telegram', 'avito', 'google', PROVIDER]
 describe('a row', () => {
   test('needs only an address and a type; the rest is unknown, and the check is now', () => {
     expect(proxyOf(MINIMAL)).toEqual({
-      ...{ ip: '1.2.3.4', port: 80, ipOut: '', type: 'http', anon: '', speed: null, pingMs: null },
+      ...{
+        ip: '1.2.3.4',
+        port: 80,
+        ipOut: '',
+        types: typeBits(['http']),
+        anon: '',
+        speed: null,
+        pingMs: null,
+      },
       ...{ checkedAt: NOW, country: '', city: '', cityEn: '', works: null },
       ...{ services: new Set(), servicesStated: new Set() },
     })
@@ -44,12 +53,12 @@ describe('a row', () => {
   })
   test('has its own type, or the type of its list, or the type of the import', () => {
     const typeOf = (row: RawRow, context: Context = {}) => {
-      const { type, isTypeAssumed } = proxyOf(row, context, { ...DEFAULTS, type: 'socks4' })
-      return [type, isTypeAssumed]
+      const { types, isTypeAssumed } = proxyOf(row, context, { ...DEFAULTS, type: 'socks4' })
+      return [...typesOf(types), isTypeAssumed]
     }
     const { ip } = MINIMAL
-    expect(typeOf(MINIMAL, { type: 'socks5' })).toEqual(['http', undefined])
-    expect(typeOf({ ip }, { type: 'socks5' })).toEqual(['socks5', undefined])
+    expect(typeOf(MINIMAL, { types: 8 })).toEqual(['http', undefined])
+    expect(typeOf({ ip }, { types: 8 })).toEqual(['socks5', undefined])
     expect(typeOf({ ip })).toEqual(['socks4', true])
   })
   test('has its own values, or the values of its list', () => {
@@ -118,12 +127,18 @@ const READ: {
   [member: string]: [field: keyof IncomingProxy, ...(readonly [value: unknown, got: unknown])[]]
 } = {
   type: [
-    'type',
-    ...TYPES.map(type => [type, type] as const),
-    [' HTTPS ', 'https'],
-    ['HTTP, SOCKS4/SOCKS5', 'socks5'],
-    [['http', 'socks4'], 'socks4'],
-    ['ftp http', 'http'],
+    'types',
+    ...TYPES.map(type => [type, typeBits([type])] as const),
+    [' HTTPS ', typeBits(['https'])],
+    ['HTTP, SOCKS4/SOCKS5', typeBits(['http', 'socks4', 'socks5'])],
+    [['http', 'socks4'], typeBits(['http', 'socks4'])],
+    ['ftp http', typeBits(['http'])],
+  ],
+  types: [
+    'types',
+    [['socks5', 'http'], typeBits(['http', 'socks5'])],
+    ['socks5;socks4', typeBits(['socks4', 'socks5'])],
+    ['', typeBits(['http'])],
   ],
   anon: ['anon', ...ANONS.map(anon => [anon, anon] as const)],
   works: ['works', ['97.9', 97], [0, 0], ['0', 0], [100, 100], ['100', 100]],

@@ -1,6 +1,5 @@
 /** Holds what every store of a list promises the checker: reading by address, and writing what was measured. */
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
-import { StoreError } from '../../src/lib/errors.ts'
 import { idOf } from '../../src/proxies/row.ts'
 import { at, BARE, FULL, LATER, load, NOW, stripped } from '../support/incoming.ts'
 import { LIST_ENGINES, type TestList } from '../support/lists.ts'
@@ -32,10 +31,10 @@ for (const engine of LIST_ENGINES) {
       const all = pages.toReversed().flat()
       expect(pages.map(({ length }) => length)).toEqual([0, 501, 2_000])
       expect(all.map(({ port }) => port)).toEqual([...rows, last].map(({ port }) => port))
-      const first = { ip: BARE.ip, port: 1, type: 'http', checkedAt: NOW - 100, works: null }
+      const first = { ip: BARE.ip, port: 1, types: BARE.types, checkedAt: NOW - 100, works: null }
       expect(all[0]).toEqual(first as never)
-      const { ip, port, type, checkedAt, works } = last
-      expect(all.at(-1)).toEqual({ ip, port, type, checkedAt, works })
+      const { ip, port, types, checkedAt, works } = last
+      expect(all.at(-1)).toEqual({ ip, port, types, checkedAt, works })
     })
 
     test('has another version when others have changed it, and not when the checker has', async () => {
@@ -73,27 +72,3 @@ for (const engine of LIST_ENGINES) {
     })
   })
 }
-
-const [, postgres] = LIST_ENGINES
-test.skipIf(!postgres?.isThere)(
-  'PostgreSQL: a checker that has lost its lock writes nothing until it has it again',
-  async () => {
-    const list = (await postgres?.open()) as TestList
-    await load(list, [FULL])
-    let isOnly = true
-    const checked = list.checked(() => isOnly)
-    const importTx = checked.begin('set')
-    await importTx.lock()
-    importTx.lower(FULL, 1)
-    isOnly = false
-    await expect(importTx.commit()).rejects.toThrow('another checker may be at work')
-    await importTx.rollback()
-    expect(() => checked.begin('set')).toThrow(StoreError)
-    expect(await list.contents()).toEqual([stripped(FULL)])
-    isOnly = true
-    const again = checked.begin('set')
-    again.lower(FULL, 1)
-    expect(await again.commit()).toMatchObject({ updated: 1 })
-    await list.close()
-  },
-)

@@ -62,9 +62,9 @@ describe('what is young enough', () => {
 
   test('is the first of the matches: they keep the order of their rows', () => {
     const matches = matchesOf([
-      [7, 1000, 5, 0],
-      [9, 990, 1, 3],
-      [8, 990, 2, 1],
+      [7, 1000, 5, 1, 0],
+      [9, 990, 1, 8, 0],
+      [8, 990, 2, 2, 0],
     ])
     expect(matches).toEqual({
       ids: new Float64Array([7, 9, 8]),

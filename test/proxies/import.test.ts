@@ -5,10 +5,10 @@
  */
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type IncomingProxy, type Proxy, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
+import { type IncomingProxy, type Proxy, SERVICES } from '../../src/proxies/proxy.ts'
 import type { ImportMode } from '../../src/proxies/store.ts'
+import { mergeTypes } from '../../src/proxies/types.ts'
 import {
-  anyIncoming,
   at,
   BARE,
   FULL,
@@ -21,7 +21,6 @@ import {
   stripped,
 } from '../support/incoming.ts'
 import { LIST_ENGINES, type ListEngine, type TestList } from '../support/lists.ts'
-import { HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 const MODES: readonly ImportMode[] = ['merge', 'set', 'replace']
@@ -78,20 +77,23 @@ function citiesAfter(old: Proxy, row: IncomingProxy): Pick<Proxy, 'city' | 'city
 
 /** What a stored proxy becomes by a row about it: contract D2 as plain code. */
 function merge(old: Proxy, incoming: IncomingProxy, mode: ImportMode): Proxy {
-  if (incoming.checkedAt < old.checkedAt) return old
+  const isOlder = incoming.checkedAt < old.checkedAt
+  if (isOlder && mode === 'set') return old
+  const types =
+    mode === 'set'
+      ? incoming.types
+      : mergeTypes(old.types, old.checkedAt, incoming.types, incoming.checkedAt)
+  if (isOlder) return { ...old, types }
   const row = stripped(incoming)
   const isTaken = (name: string, value: unknown): boolean =>
     !isUnknown(value) || (mode === 'set' && ['anon', 'ipOut'].includes(name))
   const known = Object.fromEntries(Object.entries(row).filter(entry => isTaken(...entry)))
   const unstated = old.services.difference(incoming.servicesStated)
-  // Of two rows of one check the better type wins.
-  const isBetter = TYPES.indexOf(old.type) > TYPES.indexOf(row.type)
-  const keepsType = mode !== 'set' && incoming.checkedAt === old.checkedAt && isBetter
   return {
     ...old,
     ...known,
     ...citiesAfter(old, incoming),
-    ...(keepsType && { type: old.type }),
+    types,
     services: new Set([...SERVICES].filter(s => unstated.has(s) || row.services.has(s))),
   }
 }
@@ -178,8 +180,8 @@ describeEach('an import of more rows than are written at once', ({ open, many })
       const unchanged = many + 3 - added - updated
       expect(await load(list, rows(), mode)).toEqual({ added, updated, unchanged, removed })
       const found = (await list.contents()).filter(({ ip }) => ip === FULL.ip)
-      const { type, anon, ipOut } = mode === 'set' ? BARE : FULL
-      expect(found).toEqual([{ ...stripped(FULL), type, anon, ipOut, ...LATER, works: 5 }])
+      const { types, anon, ipOut } = mode === 'set' ? BARE : FULL
+      expect(found).toEqual([{ ...stripped(FULL), types, anon, ipOut, ...LATER, works: 5 }])
     })
   }
 })
@@ -204,7 +206,9 @@ describeEach('another connection', ({ openTwo }) => {
       await importTx.commit()
       expect(await reader.contents()).toHaveLength(mode === 'replace' ? 191 : 192)
       expect(await reader.contents()).toEqual(await writer.contents())
-      expect((await reader.contents())[0]).toEqual(stripped(OTHER))
+      const types = mergeTypes(FULL.types, FULL.checkedAt, OTHER.types, OTHER.checkedAt)
+      const after = mode === 'merge' ? { ...OTHER, types } : OTHER
+      expect((await reader.contents())[0]).toEqual(stripped(after))
     })
   }
   test('imports after it, on top of it', async () => {
@@ -454,24 +458,4 @@ describeEach('property: importing', ({ check, open }) => {
         },
       ),
     ))
-})
-
-test.skipIf(!HAS_POSTGRES)('property: every engine makes the same list of the same files', () => {
-  const engines = LIST_ENGINES.map(listsOf)
-  const someRows = fc.array(fc.oneof(someIncoming(), anyIncoming()), { maxLength: 25 })
-  const someImport = fc.record({ rows: someRows, mode: fc.constantFrom(...MODES) })
-  return fc.assert(
-    fc
-      .asyncProperty(fc.array(someImport, { minLength: 1, maxLength: 5 }), async imports => {
-        const lists = await Promise.all(engines.map(({ open }) => open()))
-        for (const { rows, mode } of imports) {
-          const counts = await Promise.all(lists.map(list => load(list, rows, mode)))
-          const contents = await Promise.all(lists.map(list => list.contents()))
-          const extents = await Promise.all(lists.map(list => list.extent()))
-          for (const of of [counts, contents, extents]) expect<unknown>(of[1]).toEqual(of[0])
-        }
-      })
-      .afterEach(async () => void (await Promise.all(engines.map(({ close }) => close())))),
-    { numRuns: 15 },
-  )
 })

@@ -48,8 +48,8 @@ describe('maskRow', () => {
 
 test('maskEndpoint masks the address alone', () => {
   const endpoint = { ip: '185.162.7.9', port: 8080 }
-  const row: EndpointRow = [idOf(endpoint), 1, 7, 3]
-  const shown = { ip: '185.162.0.0', port: 8080, type: 'socks5', checkedAt: 1 } as const
+  const row: EndpointRow = [idOf(endpoint), 1, 7, 8, 0]
+  const shown = { ip: '185.162.0.0', port: 8080, types: 8, checkedAt: 1 }
   expect(endpointOf(maskEndpoint(row))).toEqual(shown)
   expect(row[0]).toBe(idOf(endpoint))
 })

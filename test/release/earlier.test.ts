@@ -77,7 +77,7 @@ describe.each(RELEASES)('the data of %s', release => {
     expect((await proxylist(['import', '-', ...data], row)).exitCode).toBe(0)
     const list = await proxylist(['list', 'type=socks5&time=999999999&get=json', ...data])
     expect(JSON.parse(list.stdout)).toMatchObject([
-      { ip: '192.0.2.7:1080', country: 'DE', anon: 'elite', works: '98' },
+      { ip: '192.0.2.7:1080', type: 'socks5', country: 'DE', anon: 'elite', works: '98' },
     ])
     const keys = JSON.parse((await proxylist(['keys', 'list', '--json', ...data])).stdout)
     expect(keys).toMatchObject([{ plan: 'gold', label: 'first customer', note: 'pays' }])

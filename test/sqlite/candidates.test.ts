@@ -39,7 +39,7 @@ const candidate = (
     earlyMs?: number
   } = {},
 ): Candidate => ({
-  ...newCandidate({ ip: '1.2.3.4', port: 80, type: null, works: null, checkedAt: 0 }, T0, false),
+  ...newCandidate({ ip: '1.2.3.4', port: 80, types: 0, works: null, checkedAt: 0 }, T0, false),
   ...{ id, queue, nextAtMs: T0 + dueMs, idleAtMs: T0 + earlyMs },
   ...more,
 })
@@ -53,7 +53,7 @@ const PAST: Past = {
   measured: { type: 'socks5', anon: 'elite', because: '', ipOut: '1.2.3.4', pingMs: 80 },
 }
 const FULL: Partial<Candidate> = {
-  ...{ okAtMs: T0 - 5, hint: 'socks5', streak: 3, checkedMs: T0 - 7 },
+  ...{ okAtMs: T0 - 5, named: 8, streak: 3, checkedMs: T0 - 7 },
   works: { good: 12.5, total: 720, checks: 3 },
   measured: {
     ...{ type: 'socks5', anon: 'anonymous', because: 'via', ipOut: '::1', pingMs: null },
@@ -231,7 +231,7 @@ describe('a file', () => {
         openCandidates(join(file, '..')).close()
         new Database(file).run('pragma user_version = 99')
       },
-      ' was written by a newer proxylist (schema 99, this one knows 2); use that version',
+      ' was written by a newer proxylist (schema 99, this one knows 3); use that version',
     ],
     [
       'of another program',

@@ -7,9 +7,12 @@ import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandError } from '../../src/lib/errors.ts'
-import { ACCESS_FILE, FEEDS_FILE } from '../../src/sqlite/data-directory.ts'
+import { TYPES } from '../../src/proxies/proxy.ts'
+import { typeBits } from '../../src/proxies/types.ts'
+import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { type OpenOptions, openDatabase } from '../../src/sqlite/database.ts'
 import { APPLICATION_IDS, schemaVersion } from '../../src/sqlite/migrate.ts'
+import { LIST_SCRIPTS, openListFile } from '../../src/sqlite/proxies/store.ts'
 import { ROOT } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -194,6 +197,24 @@ describe('before keys or list are brought to a newer schema', () => {
     expect(upgrade(file, { isTemporary: true })).toEqual([])
     expect(upgrade(join(temporaryDirectory(), ACCESS_FILE))).toEqual([])
   })
+})
+
+test('a list of schema 2 gets sets of types, and keeps everything else', () => {
+  const file = join(temporaryDirectory(), PROXY_FILE)
+  const before = openDatabase(file, { kind: 'proxies', scripts: LIST_SCRIPTS.slice(0, 2) })
+  before.run(
+    `insert into proxies (id, checked_at, ping_ms, type, anon, works, speed, services, country, city, ip_out)
+     select value, 9, 8, value, 7, 6, 5, 4, 3, 2, '' from json_each('[0,1,2,3]')`,
+  )
+  const rest = 'checked_at, ping_ms, anon, works, speed, services, country, city, ip_out'
+  const kept = before.query(`select ${rest} from proxies`).values()
+  before.close(true)
+  using db = openListFile(file)
+  expect(db.query('select id, types from proxies order by id').values()).toEqual(
+    TYPES.map((type, id) => [id, typeBits([type])]),
+  )
+  expect(db.query(`select ${rest} from proxies`).values()).toEqual(kept)
+  expect(db.query('pragma integrity_check').values()).toEqual([['ok']])
 })
 
 describe('a file that this program must not open', () => {

@@ -191,12 +191,12 @@ test.each(STORES)(
       db.run(`alter table ${from} rename to ${to}`)
       db.run(`pragma user_version = ${version}`)
     }
-    migrate(3, kind.table, 'later')
+    migrate(4, kind.table, 'later')
     expect(read).toThrow(StoreError)
     tick()
     expect(read).toThrow(StoreError)
     expect(health().works).toBeFalse()
-    const why = `${file} was written by a newer proxylist (schema 3, this one knows 2); use that version`
+    const why = `${file} was written by a newer proxylist (schema 4, this one knows 3); use that version`
     expect(said.at(-1)).toBe(`${why}; answering 503 until that is over`)
     migrate(2, 'later', kind.table)
     tick()

@@ -45,7 +45,7 @@ export async function simulate({ candidates, perSecond, hours, seed = 1, onHour 
   const toSlices = (ms: number): number => Math.max(1, Math.round(ms / sliceMs)) * sliceMs
   world.takesMs = request => toSlices(isAlive(request) ? ALIVE_MS : DEAD_MS)
   world.answer = request => (isAlive(request) ? alive() : dead())
-  const nothing = { type: null, works: null, checkedAt: 0 }
+  const nothing = { types: 0, works: null, checkedAt: 0 }
   world.checker.add([...ids].map(id => ({ ...toAddress(id), ...nothing })))
 
   const stopping = new AbortController()

@@ -84,8 +84,8 @@ export function createSpells(
 export function createTestList() {
   const rows = new Map<number, IncomingProxy>()
   let version = 0
-  const toListed = ({ ip, port, type, checkedAt, works }: IncomingProxy): ListedRow => ({
-    ...{ ip, port, type, checkedAt, works },
+  const toListed = ({ ip, port, types, checkedAt, works }: IncomingProxy): ListedRow => ({
+    ...{ ip, port, types, checkedAt, works },
   })
   const list = {
     rows,
@@ -104,7 +104,7 @@ export function createTestList() {
       version += 1
       rows.set(idOf(at), {
         ...at,
-        ...{ type: 'http', checkedAt: T0 / 1000 - ageSeconds, ipOut: '', anon: '' },
+        ...{ types: 1, checkedAt: T0 / 1000 - ageSeconds, ipOut: '', anon: '' },
         ...{ speed: null, pingMs: null, country: '', city: '', cityEn: '', works: null },
         ...{ services: new Set(), servicesStated: new Set(), ...rest },
       })

@@ -7,9 +7,9 @@ import {
   type Proxy,
   SERVICES,
   type Service,
-  TYPES,
 } from '../../src/proxies/proxy.ts'
 import type { ImportCounts, ImportMode, ProxyWriter } from '../../src/proxies/store.ts'
+import { typeBits } from '../../src/proxies/types.ts'
 import { T0 } from './fixtures.ts'
 
 export const NOW = T0 / 1000
@@ -22,7 +22,7 @@ export const BARE: IncomingProxy = {
   ip: '10.0.0.1',
   port: 80,
   ipOut: '',
-  type: 'http',
+  types: typeBits(['http']),
   anon: '',
   speed: null,
   pingMs: null,
@@ -55,7 +55,7 @@ export const stripped = ({ servicesStated: _, ...proxy }: IncomingProxy): Proxy 
 export const OTHER: IncomingProxy = {
   ...FULL,
   ...LATER,
-  ...{ ipOut: '192.0.2.2', type: 'socks5', anon: 'transparent', speed: 0, pingMs: 0 },
+  ...{ ipOut: '192.0.2.2', types: typeBits(['socks5']), anon: 'transparent', speed: 0, pingMs: 0 },
   ...{ country: 'FR', city: 'Париж', cityEn: 'Paris', works: 0 },
   services: new Set(['telegram', 'provider']),
 }
@@ -98,7 +98,7 @@ export const someIncoming = (): fc.Arbitrary<IncomingProxy> =>
       ip: fc.constantFrom('9.0.0.1', '10.0.0.1', '100.0.0.1', '255.255.255.255'),
       port: fc.constantFrom(1, 65535),
       ipOut: fc.constantFrom('', '192.0.2.1', '2001:db8::1'),
-      type: fc.constantFrom(...TYPES),
+      types: fc.integer({ min: 1, max: 15 }),
       anon: fc.constantFrom('', ...ANONS),
       speed: unknownOr(fc.constantFrom(0, 5, BIG)),
       pingMs: unknownOr(fc.constantFrom(0, 5, PING_MAX)),
@@ -135,7 +135,7 @@ export const anyIncoming = (): fc.Arbitrary<IncomingProxy> =>
     ip: usableIp,
     port: fc.integer({ min: 1, max: 65535 }),
     ipOut: fc.oneof(fc.constantFrom('', '2001:db8::1', '::1'), fc.ipV4()),
-    type: fc.constantFrom(...TYPES),
+    types: fc.integer({ min: 1, max: 15 }),
     anon: fc.constantFrom('', ...ANONS),
     speed: unknownOr(upTo(BIG)),
     pingMs: unknownOr(upTo(PING_MAX)),

@@ -27,6 +27,7 @@ const CHECKS: { readonly [keyword: string]: Check } = {
   const: (value, only: unknown) => same(value, only),
   pattern: (value, pattern: string) =>
     typeof value !== 'string' || new RegExp(pattern, 'u').test(value),
+  maxLength: (value, most: number) => typeof value !== 'string' || value.length <= most,
   format: (value, format: string) =>
     format !== 'date-time' ||
     typeof value !== 'string' ||

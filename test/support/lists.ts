@@ -4,21 +4,13 @@
  */
 
 import { SECOND_MS } from '../../src/lib/time.ts'
-import { readState } from '../../src/postgres/change-numbers.ts'
-import { readListChanges } from '../../src/postgres/changes.ts'
-import { createCheckerList } from '../../src/postgres/checker.ts'
-import { type Connection, openConnection } from '../../src/postgres/connection.ts'
-import { createListStore } from '../../src/postgres/list.ts'
-import { LOCK_CLASS, LOCKS } from '../../src/postgres/migrate.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
 import { type CityName, ROW_COLUMNS, type Row } from '../../src/proxies/row.ts'
 import type { ProxyWriter } from '../../src/proxies/store.ts'
 import { openCheckerList } from '../../src/sqlite/checker-list.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
-import { HAS_POSTGRES } from './postgres.ts'
 import { proxiesOf } from './rows.ts'
-import { borrowDatabase } from './shared.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
 export type TestList = ProxyWriter & {
@@ -30,10 +22,8 @@ export type TestList = ProxyWriter & {
   again(): Promise<TestList>
   /** Locks the list as an import of another process does while it writes; returns what ends that. */
   hold(): Promise<() => unknown>
-  /** As the checker uses it; `isOnly`: whether there is no other one, which a directory knows by itself. */
-  checked(
-    isOnly?: () => boolean,
-  ): ReturnType<typeof createCheckerList> | ReturnType<typeof openCheckerList>
+  /** As the checker uses it. */
+  checked(): ReturnType<typeof openCheckerList>
   close(): Promise<void>
 }
 
@@ -88,50 +78,6 @@ function openSqlite(dir: string | null): TestList {
   }
 }
 
-const EMPTY = `truncate proxylist.proxies, proxylist.cities, proxylist.removed, proxylist.list_versions;
-  update proxylist.list set version = 0, rows = 0, removed_before = 0,
-    newest = null, oldest = null;
-  insert into proxylist.list_versions values (0, gen_random_uuid(), proxylist.now_ms())`
-
-/** A list in a database; what reads it has another connection than what imports. */
-async function openPostgres(
-  place: { url: string; connection: Connection },
-  release = (): void => {},
-): Promise<TestList> {
-  const { url, connection: reader } = place
-  const connection = openConnection({ url, timeoutMs: null, name: 'test' })
-  const store = createListStore(connection, () => T0)
-  const close = async (): Promise<void> => {
-    await store.close()
-    release()
-  }
-  return {
-    ...store,
-    contents: () =>
-      readListChanges(reader, null, async ({ cities, rows }) => {
-        const found: Row[] = []
-        for await (const page of rows) found.push(...page)
-        return toProxies(found, new Map(cities.map(city => [city.id, city])))
-      }),
-    async extent() {
-      const { rows, newest } = await readState(reader.query)
-      return { rows, newestMs: newest === null ? null : newest * SECOND_MS }
-    },
-    again: () => openPostgres(place),
-    async hold() {
-      const { query, close: end } = openConnection({ url, timeoutMs: null, name: 'test' })
-      await query('select pg_advisory_lock($1, $2)', [LOCK_CLASS, LOCKS.list])
-      return async () => {
-        await query('select pg_advisory_unlock($1, $2)', [LOCK_CLASS, LOCKS.list])
-        await end()
-      }
-    },
-    checked: (isOnly = () => true) =>
-      createCheckerList({ quick: reader, patient: connection, clock: () => T0, isOnly }),
-    close,
-  }
-}
-
 export const LIST_ENGINES: readonly ListEngine[] = [
   {
     name: 'SQLite',
@@ -139,15 +85,5 @@ export const LIST_ENGINES: readonly ListEngine[] = [
     runs: 60,
     many: 140_000,
     open: async ({ isShared = false } = {}) => openSqlite(isShared ? temporaryDirectory() : null),
-  },
-  {
-    name: 'PostgreSQL',
-    isThere: HAS_POSTGRES,
-    runs: 10,
-    many: 40_000,
-    open: async () => {
-      const database = await borrowDatabase(EMPTY)
-      return openPostgres(database, database.giveBack)
-    },
   },
 ]

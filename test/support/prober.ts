@@ -73,7 +73,7 @@ export async function startProber(more: Partial<ProberOptions> = {}, named = JUD
     request: Partial<CheckRequest> = {},
   ): Promise<CheckResult> =>
     prober.probe({
-      ...{ address: { ip, port }, known: null },
+      ...{ address: { ip, port }, known: null, named: 0 },
       ...{ wantsSpeed: false, wantsServices: false, wantsTls: false, ...request },
     })
   return { ...prober, judge, timers, options, world, check }

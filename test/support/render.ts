@@ -20,7 +20,8 @@ export function createRenderer(provider: string) {
     isMasked = false,
   ): string => {
     const { rows, cityNames } = foundOf(proxies)
-    const txt = () => renderChunks(writers.txt(output), isMasked ? rows.map(maskEndpoint) : rows)
+    const txt = () =>
+      renderChunks(writers.txt(filter, output), isMasked ? rows.map(maskEndpoint) : rows)
     const shown = isMasked ? rows.map(maskRow) : rows
     const records = (areKept: boolean) =>
       renderChunks(writers.records(filter, output, rows.length, { cityNames, areKept }), shown)
@@ -35,6 +36,6 @@ export function createRenderer(provider: string) {
 
 /** What a query without parameters of the output asks for. */
 export const TXT: Output = {
-  ...{ kind: 'txt', isDownload: false, hasTypePrefix: false, fields: null },
+  ...{ kind: 'txt', isDownload: false, line: null, fields: null },
   ...{ splitIp: false, shape: 'array', wrap: false, pretty: true },
 }

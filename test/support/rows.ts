@@ -1,5 +1,5 @@
 /** Turning proxies into rows and back, for tests that look at the values of a proxy. */
-import { ANONS, type Proxy, SERVICES, type Service, TYPES } from '../../src/proxies/proxy.ts'
+import { ANONS, type Proxy, SERVICES, type Service } from '../../src/proxies/proxy.ts'
 import {
   type CityName,
   type CityNames,
@@ -10,6 +10,7 @@ import {
   UNKNOWN,
   UNKNOWN_PING,
 } from '../../src/proxies/row.ts'
+import { typeBits } from '../../src/proxies/types.ts'
 import { T0 } from './fixtures.ts'
 
 /** A proxy of which all is known. */
@@ -17,7 +18,7 @@ export const berlin: Proxy = {
   ip: '185.162.7.9',
   port: 8080,
   ipOut: '185.162.40.1',
-  type: 'http',
+  types: typeBits(['http']),
   anon: 'elite',
   speed: 1_250_000,
   pingMs: 532,
@@ -29,22 +30,22 @@ export const berlin: Proxy = {
   services: new Set(['telegram', 'google'] as const),
 }
 
-export type Endpoint = Pick<Proxy, 'ip' | 'port' | 'type' | 'checkedAt'>
+export type Endpoint = Pick<Proxy, 'ip' | 'port' | 'types' | 'checkedAt'>
 
 const dotted = (bits: number): string =>
   [24, 16, 8, 0].map(shift => Math.floor(bits / 2 ** shift) % 256).join('.')
 
 /** The endpoint of a row. */
-export const endpointOf = ([id, checkedAt, , type]: EndpointRow): Endpoint => ({
+export const endpointOf = ([id, checkedAt, , types]: EndpointRow): Endpoint => ({
   ip: dotted(Math.floor(id / 65536)),
   port: id % 65536,
-  type: TYPES[type] ?? 'http',
+  types,
   checkedAt,
 })
 
 /** The proxy of a row. */
 export function proxyOf(row: Row, cityNames: CityNames): Proxy {
-  const [, , pingMs, , anon, works, speed, services, country, city, ipOut] = row
+  const [, , pingMs, , country, anon, works, speed, services, city, ipOut] = row
   const { name, nameEn } = cityNames(city)
   const letter = (bits: number): string => '?ABCDEFGHIJKLMNOPQRSTUVWXYZ'[bits] ?? '?'
   return {

@@ -12,7 +12,7 @@ import { migratedDatabase, optionsFor } from './postgres.ts'
 import { onCleanUp } from './temporary.ts'
 
 const COLUMNS =
-  'id bigint, checked_at bigint, ping_ms bigint, type smallint, anon smallint, works smallint, ' +
+  'id bigint, checked_at bigint, ping_ms bigint, types bigint, anon smallint, works smallint, ' +
   'speed bigint, services integer, country integer, city integer, ip_out text'
 const NAMES = COLUMNS.replaceAll(/ \w+(?=,|$)/g, '')
 

@@ -55,14 +55,14 @@ export type Document = {
 // Parameters
 
 function schemaOf(parameter: ParameterDoc): Schema {
-  const { list, min, max, values, item, pattern, default: byDefault } = parameter
+  const { list, min, max, values, item, pattern, maxLength, default: byDefault } = parameter
   if (min !== undefined) {
     return { type: 'integer', format: 'int64', minimum: min, maximum: max, default: byDefault }
   }
   const text = values === undefined ? { pattern: item ? `^${item}$` : pattern } : { enum: values }
   return list
     ? { type: 'array', items: { type: 'string', ...text } }
-    : { type: 'string', ...text, default: byDefault }
+    : { type: 'string', ...text, maxLength, default: byDefault }
 }
 
 const parametersOf = (provider: string, lang: Lang) =>

@@ -6,6 +6,7 @@ import { splitQueryString } from '../../lib/query-string.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import type { Proxy } from '../../proxies/proxy.ts'
 import { toRow } from '../../proxies/row.ts'
+import { typeBits } from '../../proxies/types.ts'
 import { bodyOf, createAnswerRenderer } from '../answer.ts'
 import { ApiError, errorBody } from '../errors.ts'
 import { createParamsParser } from '../query.ts'
@@ -17,13 +18,19 @@ const EXAMPLE_MS = 1_795_176_000_000
 /** The list of the examples, in the order of an answer. */
 export const EXAMPLE_PROXIES: readonly Proxy[] = [
   {
-    ...{ ip: '203.0.113.10', port: 1080, type: 'socks5', anon: 'elite', ipOut: '203.0.113.10' },
+    ...{
+      ip: '203.0.113.10',
+      port: 1080,
+      types: typeBits(['socks5']),
+      anon: 'elite',
+      ipOut: '203.0.113.10',
+    },
     ...{ checkedAt: EXAMPLE_MS / SECOND_MS - 60, pingMs: 210, speed: 512_000, works: 98 },
     ...{ country: 'DE', city: 'Берлин', cityEn: 'Berlin' },
     services: new Set(['telegram', 'google']),
   },
   {
-    ...{ ip: '198.51.100.11', port: 3128, type: 'http', anon: 'anonymous', ipOut: '' },
+    ...{ ip: '198.51.100.11', port: 3128, types: typeBits(['http']), anon: 'anonymous', ipOut: '' },
     ...{ checkedAt: EXAMPLE_MS / SECOND_MS - 60, pingMs: 350, speed: 240_000, works: 91 },
     ...{ country: 'FR', city: 'Париж', cityEn: 'Paris' },
     services: new Set(['avito', 'provider']),

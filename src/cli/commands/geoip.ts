@@ -3,7 +3,7 @@ import { ipOutOf } from '../../api/render.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import { CommandError, nextTurn } from '../../lib/errors.ts'
 import { EVERYTHING } from '../../proxies/filter.ts'
-import { type IncomingProxy, SERVICE_SETS, TYPES } from '../../proxies/proxy.ts'
+import { type IncomingProxy, SERVICE_SETS } from '../../proxies/proxy.ts'
 import { AT, type CityNames, countryText, type Row, toAddress } from '../../proxies/row.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, printJson, say, yieldToServer } from '../command.ts'
@@ -13,12 +13,12 @@ const TURN_ROWS = 4096
 
 const NO_SERVICES = SERVICE_SETS[0] ?? new Set()
 
-/** A stored row as one to import, which says no more than its address, type, check and place. */
+/** A stored row as one to import, which says no more than its address, types, check and place. */
 function toIncoming(row: Row, cityNames: CityNames): IncomingProxy {
   const { name, nameEn } = cityNames(row[AT.city])
   return {
     ...toAddress(row[AT.id]),
-    type: TYPES[row[AT.type]] ?? 'http',
+    types: row[AT.types],
     checkedAt: row[AT.checkedAt],
     ipOut: ipOutOf(row),
     anon: '',

@@ -48,7 +48,7 @@ export async function printAnswer(
   const writers = createWriters(provider)
   if (output.kind === 'txt') {
     const rows = await collect(list.endpointPages(filter, nowMs))
-    return write(writers.txt(output), rows, nowMs, signal)
+    return write(writers.txt(filter, output), rows, nowMs, signal)
   }
   const rows = await collect(list.pages(filter, nowMs))
   const kept = { cityNames: list.cityNames, areKept: false }

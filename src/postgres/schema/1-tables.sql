@@ -117,7 +117,7 @@ create table proxylist.proxies (
   id bigint primary key,             -- the address: IPv4 as 32 bits, then the port as 16
   checked_at bigint not null,        -- Unix seconds
   ping_ms bigint not null,
-  type smallint not null,
+  types bigint not null,
   anon smallint not null,
   works smallint not null,
   speed bigint not null,

@@ -16,7 +16,8 @@ const SERVER_WAL_BYTES = 64 * 1024 * 1024
 /** The server waits for the write lock with `takeLock` instead. */
 const STATEMENT_BUSY_MS = 1
 
-export const ACCESS_SCRIPTS = [schema, schema2]
+/** The third schema changed only `proxies.db`. */
+export const ACCESS_SCRIPTS = [schema, schema2, 'select 1']
 
 /** Opens keys, plans and usage in `file`; see `openDatabase` for `mode` and errors. */
 export const openAccessFile = (file: string, mode: OpenMode = {}): Database =>

@@ -122,7 +122,7 @@ export const ORDERS: {
 }
 
 export type Columns = readonly string[]
-export const ENDPOINT_COLUMNS = ROW_COLUMNS.slice(0, 4)
+export const ENDPOINT_COLUMNS = ROW_COLUMNS.slice(0, 5)
 const COLUMNS = ROW_COLUMNS.join(', ')
 
 export const allOf = (conditions: readonly Condition[]): string =>

@@ -19,6 +19,7 @@ import {
   UNKNOWN,
 } from '../../proxies/row.ts'
 import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../../proxies/store.ts'
+import { mergeTypes } from '../../proxies/types.ts'
 import { rollBack } from '../database.ts'
 import { isBusy } from '../errors.ts'
 import { type Cities, createCities } from './cities.ts'
@@ -91,18 +92,26 @@ const STATED = `?${ROW_COLUMNS.length + 1}`
 const COLUMNS = ROW_COLUMNS.join(', ')
 
 /**
- * Adds a row, or merges it into the stored one, unless its check is older or nothing differs. A
- * stored check after `latest` (Unix seconds) is no check: it was written while a clock was ahead.
+ * Adds a row, or merges it into the stored one, unless nothing differs. A row whose check is older adds only its
+ * types. A stored check after `latest` (Unix seconds) is no check: it was written while a clock was ahead.
  */
 function upsertInto(table: string, mode: ImportMode, latest: number): string {
   const services = `(services & ~${STATED}) | excluded.services`
-  const merge = mergedColumns(mode === 'set', ['excluded.', ''], services)
+  const isSet = mode === 'set'
+  const isAhead = `checked_at > ${latest}`
+  const isOlder = `excluded.checked_at < checked_at and not ${isAhead}`
+  const mergedTypes = 'merge_types(types, checked_at, excluded.types, excluded.checked_at)'
+  const types = `iif(${isAhead}, excluded.types, ${mergedTypes})`
+  const merge = mergedColumns(isSet, ['excluded.', ''], { types, services })
+  const updates = [['checked_at', 'excluded.checked_at'] as const, ...merge].map(
+    ([column, value]) =>
+      `${column} = ${isSet || column === 'types' ? value : `iif(${isOlder}, ${column}, ${value})`}`,
+  )
   return `
   insert into ${table} (${COLUMNS}) values (${ROW_COLUMNS.map((_, i) => `?${i + 1}`).join(', ')})
-  on conflict (id) do update set checked_at = excluded.checked_at,
-    ${merge.map(([column, merged]) => `${column} = ${merged}`).join(',\n    ')}
-  where excluded.checked_at > checked_at or checked_at > ${latest} or
-    excluded.checked_at = checked_at and
+  on conflict (id) do update set ${updates.join(',\n    ')}
+  where excluded.checked_at > checked_at or ${isAhead} or
+    ${isSet ? '' : `${mergedTypes} <> types or`} excluded.checked_at = checked_at and
     (${merge.map(([column]) => column).join(', ')}) is not (${merge.map(([, m]) => m).join(', ')})`
 }
 
@@ -191,6 +200,7 @@ function openTx(db: Database, mode: ImportMode, latest: number) {
   if (isReplace) for (const sql of [SWAP.drop, SWAP.stage]) db.run(sql)
   const table = isReplace ? 'temp.incoming' : 'proxies'
   const indexes = createIndexUpkeep(db)
+  db.function('merge_types', { deterministic: true }, mergeTypes)
   const cities = createCities(db, NAMES_MAX)
   // Names that this import leaves without rows stay: a reader may still show one. This looks at all names.
   if (mode !== 'set') cities.removeUnused()

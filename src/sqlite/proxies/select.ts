@@ -10,10 +10,12 @@ import {
   countryToNumber,
   type EndpointRow,
   type Found,
+  ipBits,
   ROW_COLUMNS,
   type Row,
 } from '../../proxies/row.ts'
 import type { EmptyReason, FindOptions, Lacking } from '../../proxies/store.ts'
+import { typeBits } from '../../proxies/types.ts'
 import { dataVersionOf } from '../database.ts'
 import { createCities } from './cities.ts'
 import {
@@ -44,12 +46,31 @@ export const QUICK_RECORDS_MAX = 1_000
 /** The filter of all proxies that a draw is made from. */
 const undrawn = (filter: Filter): Filter => ({ ...filter, sort: null, count: null })
 
-/** The first of all rows that look the same when they are masked, `most` of them. */
-function* firstOfEach<R extends EndpointRow>(rows: Iterable<R>, most: number | null): Generator<R> {
-  const seen = new Set<number>()
+/** Something that at most one row of an answer may have. */
+type KeyOf = (row: EndpointRow) => number | string
+const maskedOf: KeyOf = row => maskId(row[AT.id])
+/** The address that a proxy leaves from. The row must be whole. */
+const exitOf: KeyOf = row => (row as Row)[AT.ipOut] || ipBits(row[AT.id])
+
+const keysOf = ({ unique }: Filter, { addressBits }: FindOptions): readonly KeyOf[] => [
+  ...(addressBits === 16 ? [maskedOf] : []),
+  ...(unique ? [exitOf] : []),
+]
+
+/** The first `most` rows that share no key with an earlier one. */
+function* firstOfEach<R extends EndpointRow>(
+  rows: Iterable<R>,
+  keys: readonly KeyOf[],
+  most: number | null,
+): Generator<R> {
+  const seen = keys.map(keyOf => ({ keyOf, known: new Set<number | string>() }))
+  let size = 0
   for (const row of rows) {
-    if (seen.size === most) return
-    if (seen.size < seen.add(maskId(row[AT.id])).size) yield row
+    if (size === most) return
+    if (seen.some(({ keyOf, known }) => known.has(keyOf(row)))) continue
+    for (const { keyOf, known } of seen) known.add(keyOf(row))
+    size += 1
+    yield row
   }
 }
 
@@ -65,10 +86,11 @@ export function createLongSelect(db: Database) {
     columns: Columns,
   ): Generator<R> {
     const search = compileFilter(filter, options, cities)
-    const isMasked = options.addressBits === 16
-    const most = isMasked ? -1 : (filter.count ?? -1)
-    const rows = statements.each<R>(selectMatches(search, columns, most))
-    return isMasked ? firstOfEach(rows, filter.count) : rows
+    const keys = keysOf(filter, options)
+    const most = keys.length > 0 ? -1 : (filter.count ?? -1)
+    const selected = filter.unique ? ROW_COLUMNS : columns
+    const rows = statements.each<R>(selectMatches(search, selected, most))
+    return keys.length > 0 ? firstOfEach(rows, keys, filter.count) : rows
   }
 
   /** All matches to draw from. */
@@ -170,13 +192,14 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
   function findQuickly(filter: Filter, options: FindOptions): Row[] | null {
     const search = compileFilter(filter, options, cities)
     const count = filter.count ?? Infinity
-    if (options.addressBits === 32) {
+    const keys = keysOf(filter, options)
+    if (keys.length === 0) {
       const found = findFirst(search, Math.min(count, QUICK_RECORDS_MAX + 1))
       return found !== null && found.length > QUICK_RECORDS_MAX ? null : found
     }
     const found = findFirst(search, QUICK_RECORDS_MAX)
     if (found === null) return null
-    const shown = [...firstOfEach(found, filter.count)]
+    const shown = [...firstOfEach(found, keys, filter.count)]
     // More of them may follow.
     return found.length === QUICK_RECORDS_MAX && shown.length < count ? null : shown
   }
@@ -188,7 +211,7 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
   const types = createBoundedMap<string, boolean>(TYPES.length)
   function hasType(type: ProxyType): boolean {
     const key = `${version()} ${type}`
-    const known = types.get(key) ?? has('where type = ?', TYPES.indexOf(type))
+    const known = types.get(key) ?? has('where types & ?', typeBits([type]))
     types.set(key, known)
     return known
   }

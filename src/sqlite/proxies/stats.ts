@@ -8,7 +8,7 @@ import { StoreError } from '../../lib/errors.ts'
 import { ageClock, MINUTE_MS } from '../../lib/time.ts'
 import { startTask, startTasks, type Task, type Tasks } from '../../lib/worker.ts'
 import { type Condition, conditionsOf } from '../../proxies/filter.ts'
-import { TYPES } from '../../proxies/proxy.ts'
+import { type ProxyType, TYPES } from '../../proxies/proxy.ts'
 import { countryText, ROW_COLUMNS, type Row, type RowNumbers } from '../../proxies/row.ts'
 import {
   AGES_SECONDS,
@@ -20,6 +20,7 @@ import {
   statsDocument,
 } from '../../proxies/stats.ts'
 import type { StatsSource } from '../../proxies/store.ts'
+import { typesOf } from '../../proxies/types.ts'
 import { dataVersionOf } from '../database.ts'
 import { toStoreError } from '../errors.ts'
 import { createCities } from './cities.ts'
@@ -32,7 +33,7 @@ const FROM_LIST = `from proxies indexed by proxies_by_age order by ${ORDER}`
 /** Whole records, as `demo` gets them by default. */
 const EXAMPLES: Output = {
   ...{ kind: 'json', shape: 'array', fields: null, pretty: false },
-  ...{ isDownload: false, hasTypePrefix: false, splitIp: false, wrap: false },
+  ...{ isDownload: false, line: null, splitIp: false, wrap: false },
 }
 
 /**
@@ -103,10 +104,10 @@ export function createStatsReader(db: Database) {
   }
 }
 
-const countBy = (db: Database, column: 'type' | 'country') =>
+const countBy = (db: Database, column: 'types & 15' | 'country') =>
   db
     .query<{ value: number; count: number }, []>(
-      `select ${column} as value, count(*) as count from proxies group by ${column} order by count desc, ${column}`,
+      `select ${column} as value, count(*) as count from proxies group by 1 order by count desc, 1`,
     )
     .all()
 
@@ -121,13 +122,15 @@ export function readBreakdown(db: Database, nowMs: number): Breakdown {
   )
   return db.transaction(() => {
     const rows = countRows(db)
-    const types = new Map(countBy(db, 'type').map(({ value, count }) => [value, count]))
+    const typeSets = countBy(db, 'types & 15')
+    const rowsOf = (type: ProxyType): number =>
+      typeSets.reduce((n, { value, count }) => n + (typesOf(value).includes(type) ? count : 0), 0)
     const upTo = [...AGES_SECONDS.map(seconds => since.get(at - seconds)?.rows ?? 0), rows]
     return {
       rows,
       newest: nth.get(0)?.at ?? null,
       median: nth.get(Math.floor(rows / 2))?.at ?? null,
-      types: TYPES.map((type, i) => ({ type, count: types.get(i) ?? 0 })),
+      types: TYPES.map(type => ({ type, count: rowsOf(type) })),
       countries: countBy(db, 'country').map(({ value, count }) => ({
         country: countryText(value),
         count,

@@ -9,6 +9,7 @@ import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '..
 import { pragma } from '../migrate.ts'
 import { pendingBytes } from '../wal.ts'
 import schema from './schema.sql' with { type: 'text' }
+import schema3 from './schema-3.sql' with { type: 'text' }
 import { createSelect, SCAN_MAX } from './select.ts'
 
 /** Writing at least this many rows, and this share of the list, rebuilds the indexes. */
@@ -18,7 +19,12 @@ const REINDEX_SHARE = 1 / 8
 /** How `create index` sorts, see `restore`. */
 const SORT_RUN_KIB = 2 * 1024
 
-const INDEXES = [...schema.matchAll(/^create index (proxies_\w+)[^;]*;/gm)]
+/** The latest definition of each index. */
+const INDEXES = new Map(
+  [...`${schema}${schema3}`.matchAll(/^create index (proxies_\w+)[^;]*;/gm)].map(
+    ([statement, name = '']) => [name, statement],
+  ),
+)
 
 /** The rows of a table. Of the list SQLite reads all of the smallest index, a million in 40 ms. */
 export const countRows = (db: Database, table = 'proxies'): number =>
@@ -31,7 +37,7 @@ export function createIndexUpkeep(db: Database) {
     /** Drops the indexes where they cost more to maintain than to rebuild after this many rows. */
     prepareFor(rows: number): void {
       if (areDropped || rows < Math.max(REINDEX_ROWS_MIN, countRows(db) * REINDEX_SHARE)) return
-      for (const [, name] of INDEXES) db.run(`drop index if exists ${name}`)
+      for (const name of INDEXES.keys()) db.run(`drop index if exists ${name}`)
       areDropped = true
     },
     /**
@@ -44,7 +50,7 @@ export function createIndexUpkeep(db: Database) {
       const kib = pragma(db, 'cache_size')
       db.run(`pragma cache_size = -${SORT_RUN_KIB}`)
       db.run('pragma threads = 1')
-      for (const [statement] of INDEXES) db.run(statement)
+      for (const statement of INDEXES.values()) db.run(statement)
       db.run('pragma threads = 0')
       db.run(`pragma cache_size = ${kib}`)
     },
@@ -65,7 +71,7 @@ const REMOVE_SLICE = 5_000
 const REMOVE_PENDING_BYTES_MAX = 256 * 1024 * 1024
 
 /** Both databases have one number of their schema; the second changed only `access.db`. */
-export const LIST_SCRIPTS = [schema, 'select 1']
+export const LIST_SCRIPTS = [schema, 'select 1', schema3]
 
 export const openListFile = (
   file: string,

@@ -139,7 +139,7 @@ function createWorker({ file, provider }: StreamSetup) {
     const { filter, output, addressBits } = message.query
     const isMasked = addressBits === 16
     if (output.kind === 'txt') {
-      const writer = writers.txt(output)
+      const writer = writers.txt(filter, output)
       const masked = isMasked ? masking(writer, maskEndpoint) : writer
       return begin(connection, message, ENDPOINT_COLUMNS, () => masked)
     }

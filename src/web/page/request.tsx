@@ -214,6 +214,7 @@ function RequestCode({ parts, say }: { parts: RequestParts; say: Say }) {
 
 /** `value` is that of the parameter when it is checked; otherwise it is left out. */
 const OPTIONS: readonly { name: Name; value: string; text: string }[] = [
+  { name: 'unique', value: '1', text: 'unique' },
   { name: 'type_prefix', value: '1', text: 'type_prefix' },
   { name: 'split_ip', value: '1', text: 'split_ip' },
   { name: 'format', value: 'object', text: 'format=object' },
@@ -315,13 +316,29 @@ function Outputs(props: FilterProps) {
           onChange={isOn => set({ [name]: isOn ? value : '' })}
         />
       ))}
+      {applies('line', form) && (
+        <label class="inline">
+          <code>line</code>
+          <input
+            class="input"
+            name="line"
+            maxLength={100}
+            autocomplete="off"
+            spellcheck={false}
+            value={choice.line}
+            placeholder="{scheme}://{ip}:{port}"
+            aria-invalid={isInvalid('line', choice.line) || undefined}
+            onInput={event => set({ line: event.currentTarget.value })}
+          />
+        </label>
+      )}
       {applies('fields', form) && <Fields {...props} />}
     </div>
   )
 }
 
 /** Parameters that say how the answer looks: clearing the filters leaves them. */
-const OUTPUTS = /^(count|lang|get|type_prefix|fields|split_ip|format|wrap|pretty)$/
+const OUTPUTS = /^(unique|count|lang|get|type_prefix|line|fields|split_ip|format|wrap|pretty)$/
 const isOutput = (name: string): boolean => OUTPUTS.test(name)
 
 type PanelProps = FilterProps &

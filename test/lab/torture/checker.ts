@@ -53,7 +53,7 @@ async function many(run: Run): Promise<Finding[]> {
   using checks = openCandidates(run.directory('checks'))
   const anybody = (): Candidate => {
     const address = toAddress(Math.floor(random() * 2 ** 32) * 65536 + 8080)
-    return newCandidate({ ...address, type: null, works: null, checkedAt: 0 }, T0, false)
+    return newCandidate({ ...address, types: 0, works: null, checkedAt: 0 }, T0, false)
   }
   for (let left = count; left > 0; left -= ADDED) {
     checks.add(Array.from({ length: Math.min(left, ADDED) }, anybody))

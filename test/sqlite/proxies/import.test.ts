@@ -221,7 +221,7 @@ const someExport = (): fc.Arbitrary<Export> =>
     output: fc.record({
       kind: fc.constantFrom('json', 'csv', 'ndjson'),
       isDownload: fc.boolean(),
-      hasTypePrefix: fc.boolean(),
+      line: fc.constant(null),
       fields: fc.constant(null),
       splitIp: fc.boolean(),
       shape: fc.constantFrom('array', 'object'),

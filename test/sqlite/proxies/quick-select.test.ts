@@ -182,7 +182,7 @@ test('more records than a quick select gives are too many', () => {
 /** Records of JSON: their text is kept with rows that are in memory. */
 const JSON_OUTPUT: Pick<Query, 'output' | 'addressBits'> = {
   output: {
-    ...{ kind: 'json', isDownload: false, hasTypePrefix: false, fields: null },
+    ...{ kind: 'json', isDownload: false, line: null, fields: null },
     ...{ splitIp: false, shape: 'array', wrap: false, pretty: true },
   },
   addressBits: 32,

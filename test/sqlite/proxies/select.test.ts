@@ -16,6 +16,7 @@ import {
 } from '../../../src/proxies/proxy.ts'
 import { ROW_COLUMNS, type Row } from '../../../src/proxies/row.ts'
 import type { FindOptions, ImportMode } from '../../../src/proxies/store.ts'
+import { typeBits, typesOf } from '../../../src/proxies/types.ts'
 import { ENDPOINT_COLUMNS } from '../../../src/sqlite/proxies/filter-sql.ts'
 import { createListStore, type ListStore } from '../../../src/sqlite/proxies/store.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
@@ -155,7 +156,13 @@ describe('a record', () => {
     ])
     expect(find(list, ANY, AT_T0)).toEqual([
       {
-        ...{ ip: '185.162.7.9', port: 8080, ipOut: '2001:db8::7', type: 'socks5', anon: 'elite' },
+        ...{
+          ip: '185.162.7.9',
+          port: 8080,
+          ipOut: '2001:db8::7',
+          types: typeBits(['socks5']),
+          anon: 'elite',
+        },
         ...{ speed: 999_999_999_999_999, pingMs: 532, checkedAt: NOW - 7, country: 'DE' },
         ...{ city: 'Кёльн', cityEn: 'Cologne', works: 97 },
         services: new Set(['telegram', 'provider'] as const),
@@ -165,7 +172,14 @@ describe('a record', () => {
   test('says unknown where nothing is known', () => {
     expect(find(listOf([row('a')]), ANY, { ...AT_T0, addressBits: 16 })).toEqual([
       {
-        ...{ ip: '10.0.0.1', port: 80, ipOut: '', type: 'http', anon: '', speed: null },
+        ...{
+          ip: '10.0.0.1',
+          port: 80,
+          ipOut: '',
+          types: typeBits(['http']),
+          anon: '',
+          speed: null,
+        },
         ...{ pingMs: null, checkedAt: NOW, country: '', city: '', cityEn: '', works: null },
         services: new Set(),
       },
@@ -246,12 +260,15 @@ function model(
   )
   const seen = new Set<string>()
   const distinct = ordered.filter(proxy => {
-    const first16 = addressText(maskedByHand(proxy))
-    if (seen.has(first16)) return false
-    seen.add(first16)
+    const keys = [
+      ...(addressBits === 16 ? [addressText(maskedByHand(proxy))] : []),
+      ...(filter.unique ? [proxy.ipOut || proxy.ip] : []),
+    ]
+    if (keys.some(key => seen.has(key))) return false
+    for (const key of keys) seen.add(key)
     return true
   })
-  return (addressBits === 16 ? distinct : ordered).slice(0, filter.count ?? undefined)
+  return distinct.slice(0, filter.count ?? undefined)
 }
 
 const pingOf = ({ pingMs }: Proxy): number => pingMs ?? Number.MAX_VALUE
@@ -272,7 +289,8 @@ const NUMBERS: readonly Admits[] = [
 ]
 const lower = (name: string): string => name.toLowerCase()
 const NAMES: readonly Admits[] = [
-  ({ type }, { types }) => types.length === 0 || types.includes(type),
+  (proxy, { types }) =>
+    types.length === 0 || types.some(type => typesOf(proxy.types).includes(type)),
   ({ anon }, { anons }) => anons.length === 0 || (anon !== '' && anons.includes(anon)),
   ({ country }, { countries, countryMode }) =>
     countries.length === 0 || countries.includes(country) === (countryMode === 'include'),
@@ -323,7 +341,7 @@ const someRow = (): fc.Arbitrary<IncomingProxy> =>
     ip: someIp,
     port: somePort,
     ipOut: fc.constantFrom('', '192.0.2.1'),
-    type: fc.constantFrom(...TYPES),
+    types: fc.integer({ min: 1, max: 15 }),
     anon: fc.constantFrom('', ...ANONS),
     speed: unknownOr(upTo(5)),
     pingMs: unknownOr(upTo(5)),
@@ -365,6 +383,7 @@ const someFilter = (): fc.Arbitrary<Filter> =>
       }),
     ),
     services: rareList(SERVICES),
+    unique: fc.constantFrom(null, null, 1),
     sort: fc.constantFrom(null, ...SORTS),
     count: maybe(fc.integer({ min: 1, max: 10 })),
   })

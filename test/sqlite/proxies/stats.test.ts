@@ -14,6 +14,7 @@ import { ANONS, serviceNames, TYPES } from '../../../src/proxies/proxy.ts'
 import { countryText, countryToNumber, UNKNOWN_PING } from '../../../src/proxies/row.ts'
 import { AGES_SECONDS, freshRows, type StatsRequest } from '../../../src/proxies/stats.ts'
 import type { Facet, StatsDocument } from '../../../src/proxies/stats-document.ts'
+import { typeBits } from '../../../src/proxies/types.ts'
 import { PROXY_FILE } from '../../../src/sqlite/data-directory.ts'
 import { createStatsReader, createStatsSource } from '../../../src/sqlite/proxies/stats.ts'
 import { openServerList } from '../../../src/sqlite/server-list.ts'
@@ -60,10 +61,7 @@ function conditionsOf(texts: Texts): { [name: string]: string } {
     items('country').map(code => countryToNumber(code.toUpperCase())),
   )
   return {
-    type: isIn(
-      'type',
-      items('type').map(type => TYPES.indexOf(type as 'http')),
-    ),
+    type: items('type').length === 0 ? 'true' : `types & ${typeBits(items('type') as ['http'])}`,
     anon: isIn(
       'anon',
       items('anon').map(anon => 1 + ANONS.indexOf(anon as 'elite')),
@@ -115,7 +113,9 @@ function countedBySql({ db }: List, texts: Texts, { histograms }: StatsDocument)
   return {
     ...{ at: AT, version: '1', total: count('true'), matching: count(but('')) },
     facets: {
-      type: by('type', type => TYPES[type] ?? '?'),
+      type: Object.fromEntries(
+        TYPES.map((type, n) => [type, count(`${but('type')} and types & ${1 << n}`)]),
+      ),
       anon: by('anon', anon => ['', ...ANONS][anon] ?? '?'),
       country: by('country', countryText),
       service: Object.fromEntries(

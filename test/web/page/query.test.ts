@@ -57,6 +57,8 @@ const choices: fc.Arbitrary<Choice> = fc.record({
   lang: oneOf('ru', 'en'),
   get: fc.constantFrom(...FORMS, ...FORMS.map(form => `${form}.file`)),
   type_prefix: oneOf('1'),
+  line: oneOf('{scheme} {ip} {port}', '{ip}', '{ip}:{port} {x}', `{ip}:{port}${'-'.repeat(90)}`),
+  unique: oneOf('1'),
   split_ip: oneOf('1'),
   format: oneOf('array', 'object'),
   wrap: oneOf('1'),

@@ -37,6 +37,9 @@ const OCTET = '(?:\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])'
 /** `a.b.c.d:port`, in canonical decimals. */
 const ADDRESS = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}:([1-9]\\d{0,4})$`)
 
+/** A template with address and port, whose braces hold only known names. */
+const LINE = /^(?=.*\{ip\})(?=.*\{port\})(?:[ -z|~]|\{(?:type|scheme|ip|port|country)\})+$/
+
 /** The parameters, in the order of the documentation, and what each accepts. */
 const RULES = {
   type: { ...oneOf(...TYPES), isList: true },
@@ -52,10 +55,12 @@ const RULES = {
   ip: { isList: false, accepts: text => Number(ADDRESS.exec(text)?.[1]) <= 65_535 },
   service: listOf(NAME),
   sort: oneOf(...SORTS),
+  unique: oneOf('1'),
   count: integer(1, INTEGER_MAX),
   lang: oneOf('ru', 'en'),
   get: oneOf(...FORMS, ...FORMS.map(form => `${form}.file`)),
   type_prefix: oneOf('1'),
+  line: { isList: false, accepts: text => text.length <= 100 && LINE.test(text) },
   fields: listOf(NAME),
   split_ip: oneOf('1'),
   format: oneOf('array', 'object'),
@@ -90,6 +95,7 @@ export const formOf = ({ get }: Choice): Form =>
 /** Parameters that apply to some forms only; the API ignores them with others. */
 const FORMS_OF: { readonly [N in Name]?: readonly Form[] } = {
   type_prefix: ['txt'],
+  line: ['txt'],
   fields: ['json', 'csv', 'ndjson'],
   split_ip: ['json', 'csv', 'ndjson'],
   format: ['json'],
@@ -133,6 +139,7 @@ const known = (value: string, names: readonly string[]): string =>
 function sent(name: Name, choice: Choice, services: readonly string[]): string {
   const value = accepted(name, choice[name])
   if (value === '' || value === DEFAULTS[name] || !applies(name, formOf(choice))) return ''
+  if (name === 'type_prefix' && accepted('line', choice.line) !== '') return ''
   if (name === 'country_mode') return accepted('country', choice.country) === '' ? '' : value
   if (name === 'service') return known(value, services)
   if (name !== 'fields') return value

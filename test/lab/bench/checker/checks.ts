@@ -72,7 +72,7 @@ async function checkOn(): Promise<void> {
     const address = addresses[begun % addresses.length]
     begun += 1
     if (address === undefined) return
-    const request = { address, known, wantsSpeed: false, wantsServices: false, wantsTls }
+    const request = { address, known, named: 0, wantsSpeed: false, wantsServices: false, wantsTls }
     const result = await (work.isBare ? connectBare() : probe(request))
     const hasNoTls = 'measured' in result && result.measured.hasTls === false
     const word = 'reason' in result ? result.reason : hasNoTls ? 'without TLS' : result.kind
