@@ -448,14 +448,17 @@ export const PLACEHOLDER_NAMES = Object.keys(PLACEHOLDERS)
 
 /** Writes lines of a template, whose placeholders are all known. */
 function createLineWriter(line: string, wantedTypes: number): (row: EndpointRow) => string {
-  const parts = line.split(/\{(\w+)\}/) // every other one is a name
+  const [start = '', ...rest] = line.split('{')
+  const parts = rest.map(part => {
+    const [name = '', text = ''] = part.split('}')
+    return { text, fill: PLACEHOLDERS[name] ?? (() => '') }
+  })
+  const types = Array.from({ length: 1 + ALL_TYPES }, (_, bits) => bestOf(bits, wantedTypes))
   return row => {
-    const type = bestOf(row[AT.types], wantedTypes)
-    let text = ''
-    for (const [at, part] of parts.entries()) {
-      text += at % 2 === 0 ? part : PLACEHOLDERS[part]?.(row, type)
-    }
-    return `${text}\n`
+    const type = types[row[AT.types] & ALL_TYPES] ?? 'http'
+    let written = start
+    for (const { text, fill } of parts) written += fill(row, type) + text
+    return `${written}\n`
   }
 }
 

@@ -53,7 +53,8 @@ export function typeOfWord(word: string): ProxyType | undefined {
 
 /** The types in a text or an array of texts, see `proxies/types.ts`; 0 without one. */
 export function readTypes(value: Value): Read<number> {
-  for (const [n, type] of TYPES.entries()) if (type === value) return 1 << n
+  for (let n = 0; n < TYPES.length; n += 1) if (TYPES[n] === value) return 1 << n
+  if (value === undefined) return 0
   const texts = (Array.isArray(value) ? value : [value]).map(readText)
   const words = texts.flatMap(text => (text ?? '').split(/[\s,;/|+&]+/).filter(Boolean))
   if (words.length === 0) return texts.includes(undefined) ? undefined : 0

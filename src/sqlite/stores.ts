@@ -74,7 +74,8 @@ export function openList(dir: string | null, { clock = systemClock, ...mode }: L
       const commit: ImportTx['commit'] = approve => {
         const counts = importTx.commit(approve)
         proxies.noteChange()
-        if (isLarge) emptyWal(db)
+        // To other connections, emptying the WAL looks like a change of the list.
+        if (isLarge && counts.added + counts.updated + counts.removed > 0) emptyWal(db)
         if (dir !== null) requireNotReplaced(db, file)
         return counts
       }

@@ -1,11 +1,15 @@
 /** Sets of types with their ages, and that the order of imports makes no difference to them (contract D2). */
-import { expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { nextTurn } from '../../src/lib/errors.ts'
 import type { IncomingProxy } from '../../src/proxies/proxy.ts'
 import { bestOf, mergeTypes, typeBits, typesOf } from '../../src/proxies/types.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { T0 } from '../support/fixtures.ts'
 import { at, load, NOW } from '../support/incoming.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
 
 const DAY = 86_400
 const [HTTP, SOCKS5] = [typeBits(['http']), typeBits(['socks5'])]
@@ -66,15 +70,23 @@ test('property: files in any order, any number of times, give the same list', as
 })
 
 test('two sources that share an address leave its row alone when they come again', async () => {
-  using list = openList(null, { clock: () => T0 })
+  const dir = temporaryDirectory()
+  using list = openList(dir, { clock: () => T0 })
+  using other = openList(dir)
   const sources = [
     [at(1, { types: HTTP, checkedAt: NOW - 100 })],
     [at(1, { types: SOCKS5, checkedAt: NOW - 3700 })],
   ]
   for (const source of sources) await load(list, source)
+  const versionNow = async () => {
+    await nextTurn()
+    return other.proxies.version()
+  }
+  const version = await versionNow()
   for (const source of sources) {
     expect(await load(list, source)).toMatchObject({ added: 0, updated: 0, unchanged: 1 })
   }
+  expect(await versionNow()).toBe(version)
   const changes = { updated: 1, unchanged: 0 }
   const checked = [at(1, { types: HTTP, checkedAt: NOW })]
   expect(await load(list, checked, 'set')).toMatchObject(changes)

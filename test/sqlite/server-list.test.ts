@@ -198,7 +198,7 @@ test.each(STORES)(
     expect(health().works).toBeFalse()
     const why = `${file} was written by a newer proxylist (schema 4, this one knows 3); use that version`
     expect(said.at(-1)).toBe(`${why}; answering 503 until that is over`)
-    migrate(2, 'later', kind.table)
+    migrate(3, 'later', kind.table)
     tick()
     expect(read()).toHaveLength(kind.rows)
   },

@@ -100,7 +100,8 @@ function upsertInto(table: string, mode: ImportMode, latest: number): string {
   const isSet = mode === 'set'
   const isAhead = `checked_at > ${latest}`
   const isOlder = `excluded.checked_at < checked_at and not ${isAhead}`
-  const mergedTypes = 'merge_types(types, checked_at, excluded.types, excluded.checked_at)'
+  const mergedTypes = `iif(types = excluded.types, types,
+    merge_types(types, checked_at, excluded.types, excluded.checked_at))`
   const types = `iif(${isAhead}, excluded.types, ${mergedTypes})`
   const merge = mergedColumns(isSet, ['excluded.', ''], { types, services })
   const updates = [['checked_at', 'excluded.checked_at'] as const, ...merge].map(
