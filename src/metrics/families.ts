@@ -188,7 +188,7 @@ export const FAMILIES: readonly Family[] = [
   family(
     'gauge',
     'list_rows_by_type',
-    'Proxies by type, counted at most every 15 s.',
+    'Proxies by type, counted at most every 15 s. A proxy with several types counts for each.',
     ['type'],
     ({ breakdown }) =>
       (breakdown?.types ?? []).map(({ type, count }) => ({ labels: { type }, value: count })),

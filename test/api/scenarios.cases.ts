@@ -532,6 +532,24 @@ const OUTPUT: readonly Scenario[] = [
     status: 200,
     body: `socks5://${DE1}\nhttp://${FR}\n`,
   }),
+  one(
+    'F2 line is a template, in which https is http',
+    {
+      query: 'count=2&line=%7Bscheme%7D+%7Bip%7D+%7Bport%7D+%7Bcountry%7D',
+      status: 200,
+      body: 'socks5 192.0.2.1 1080 DE\nhttp 192.0.2.2 8080 FR\n',
+    },
+    {
+      query: 'type=https&line={type}={scheme}://{ip}:{port}',
+      status: 200,
+      body: 'https=http://198.51.100.3:443\n',
+    },
+  ),
+  one('F2 unique is in the envelope', {
+    query: 'get=json&wrap=1&pretty=0&unique=1&count=1&fields=ip,types',
+    status: 200,
+    contains: ['"unique":1', `[{"ip":"${DE1}","types":["socks5"]}]`],
+  }),
   one('4.1 split_ip and fields', {
     query: 'get=json&count=1&split_ip=1&fields=port,ip,speed&pretty=0',
     status: 200,

@@ -8,7 +8,8 @@ import type { CheckRequest, Measured } from '../../src/checker/ports.ts'
 import { CHECK_MS_MAX, createProber, type ProberOptions } from '../../src/checker/probe.ts'
 import type { Target } from '../../src/checker/targets.ts'
 import { keysOf } from '../../src/judge/protocol.ts'
-import type { Address } from '../../src/proxies/proxy.ts'
+import type { Address, ProxyType } from '../../src/proxies/proxy.ts'
+import { typeBits } from '../../src/proxies/types.ts'
 import {
   type Behaviour,
   EXIT,
@@ -67,6 +68,34 @@ describe('a check finds', () => {
     // When the end crosses what we send, the system resets the connection.
     expect(wordOf(result)).toMatch(/^(?:closed|reset)$/)
     expect(prober.timers.size()).toBe(0)
+  })
+})
+
+/** A port that speaks HTTP and SOCKS5: the first byte of a request tells. */
+const httpAndSocks5: Behaviour = client =>
+  client.once('data', bytes => {
+    client.pause()
+    client.unshift(bytes)
+    const behave = bytes[0] === 5 ? socks([5]) : http({ tunnel: 'forward' })
+    behave(client)
+    client.resume()
+  })
+
+describe('a port that speaks several types', () => {
+  const found = async (named: readonly ProxyType[], known: ProxyType | null = null) => {
+    const request = { known, named: typeBits(named), wantsTls: true }
+    const { type, others } = await measuredOf(httpAndSocks5, request)
+    return [type, ...(others ?? [])]
+  }
+  test('has exactly the types that sources named and that work', async () => {
+    expect(await found([])).toEqual(['https'])
+    expect(await found(['http', 'socks5'])).toEqual(['https', 'socks5', 'http'])
+    expect(await found(['socks5', 'socks4'])).toEqual(['https', 'socks5'])
+    expect(await found(['http', 'socks5'], 'socks5')).toEqual(['socks5', 'http'])
+  })
+  test('loses a named type that does not work', async () => {
+    const { type, others } = await measuredOf(http(), { named: typeBits(['http', 'socks5']) })
+    expect([type, others]).toEqual(['http', undefined])
   })
 })
 

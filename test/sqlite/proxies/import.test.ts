@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import type { Output } from '../../../src/api/render.ts'
+import { memberNames, type Output } from '../../../src/api/render.ts'
 import { importSources } from '../../../src/import/import.ts'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import { type IncomingProxy, LANGS, type Proxy, SERVICES } from '../../../src/proxies/proxy.ts'
@@ -222,7 +222,7 @@ const someExport = (): fc.Arbitrary<Export> =>
       kind: fc.constantFrom('json', 'csv', 'ndjson'),
       isDownload: fc.boolean(),
       line: fc.constant(null),
-      fields: fc.constant(null),
+      fields: fc.constantFrom(null, memberNames(PROVIDER)), // all of them, with `types`
       splitIp: fc.boolean(),
       shape: fc.constantFrom('array', 'object'),
       wrap: fc.boolean(),
