@@ -71,7 +71,7 @@ const randomWorks = async (): Promise<void> => {
 }
 const randomChange = () => (random() < 0.2 ? randomWorks() : randomImport())
 
-const COLUMNS = 'checked_at, ping_ms, type, anon, works, speed, services, country'
+const COLUMNS = 'checked_at, ping_ms, types, anon, works, speed, services, country'
 const names = `coalesce(c.name, '') as name, coalesce(c.name_en, '') as name_en`
 
 /** The rows of the database, as text. */

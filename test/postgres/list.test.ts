@@ -236,10 +236,10 @@ describe.skipIf(!HAS_POSTGRES)('the list', () => {
     await load(store, [extreme, { ...BARE, ip: '0.0.0.0', port: 1, ipOut: '255.255.255.255' }])
     const { rows } = await changesSince(reader, null)
     expect(rows).toEqual([
-      [1, BARE.checkedAt, Number.MAX_SAFE_INTEGER, 0, 0, -1, -1, 0, 0, 0, 4_294_967_295],
+      [1, BARE.checkedAt, Number.MAX_SAFE_INTEGER, 1, 0, 0, -1, -1, 0, 0, 4_294_967_295],
       [
-        ...([2 ** 48 - 1, NOW, 999_999_999_999_999, 0, 3, 97, 999_999_999_999_999, 9] as const),
-        ...([4 * 32 + 5, 1, '2001:db8::1'] as const),
+        ...([2 ** 48 - 1, NOW, 999_999_999_999_999, 1, 4 * 32 + 5, 3, 97] as const),
+        ...([999_999_999_999_999, 9, 1, '2001:db8::1'] as const),
       ],
     ])
   })
@@ -268,7 +268,7 @@ const program = (url: string, stage: (typeof STAGES)[number], silentMsMax = 60_0
   const connection = openConnection({ url: ${JSON.stringify(url)}, timeoutMs: null, name: 'killed' })
   const importTx = beginImport(connection, 'replace', () => {}, ${T0}, ${silentMsMax})
   await importTx.lock()
-  const row = { ip: '10.0.0.9', ipOut: '', type: 'http', anon: '', speed: null, pingMs: null,
+  const row = { ip: '10.0.0.9', ipOut: '', types: 1, anon: '', speed: null, pingMs: null,
     checkedAt: ${NOW}, country: '', city: '', cityEn: '', works: null,
     services: new Set(), servicesStated: new Set() }
   if (${stage !== 'begun'}) for (let port = 1; port < 40_000; port += 1) importTx.add({ ...row, port })
