@@ -263,7 +263,7 @@ export const WHOLE_LISTS: readonly Transcript[] = [
       {
         args: 'import a.txt b.txt - --json',
         stdin: 'ip,type\n192.0.2.9:80,http\n',
-        stdout: counts({ read: 5, added: 4, unchanged: 1 }), // the better type of one address stays
+        stdout: counts({ read: 5, added: 4, updated: 1 }), // one address gets another type
       },
     ],
   },

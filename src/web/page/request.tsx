@@ -225,7 +225,7 @@ const OPTIONS: readonly { name: Name; value: string; text: string }[] = [
 /** The members of a record, of which some may be chosen. */
 function Fields({ choice, set, services, say }: FilterProps) {
   const { words } = say
-  const members = [...MEMBERS, ...services]
+  const members = [...MEMBERS, 'types', ...services]
   const chosen = itemsOf(choice.fields)
   const isUsable = (member: string): boolean => member !== 'port' || choice.split_ip === '1'
   return (

@@ -44,7 +44,7 @@ const choices: fc.Arbitrary<Choice> = fc.record({
   country: listOf(['de', 'nl', 'us']),
   service: listOf(SERVICES),
   city: fc.oneof(listOf(['Берлин', "L'Aquila", 'Saint "Denis"', 'a&b=c']), text),
-  fields: listOf([...MEMBERS, ...SERVICES]),
+  fields: listOf([...MEMBERS, 'types', ...SERVICES]),
   ping: number,
   speed: number,
   time: number,

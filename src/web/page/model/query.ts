@@ -144,8 +144,8 @@ function sent(name: Name, choice: Choice, services: readonly string[]): string {
   if (name === 'service') return known(value, services)
   if (name !== 'fields') return value
   const members = [...MEMBERS, ...services].filter(m => m !== 'port' || choice.split_ip === '1')
-  const fields = known(value, members)
-  return itemsOf(fields).length === members.length ? '' : fields
+  const fields = known(value, [...members, 'types']) // shown only when chosen
+  return fields === members.join() ? '' : fields
 }
 
 /** The parameters of the request, in the order of the documentation; `services` are those that there are. */
