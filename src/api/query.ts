@@ -180,14 +180,8 @@ const CALLED_ELSEWHERE: ReadonlyMap<string, string> = new Map(
     ...{ limit: 'count', size: 'count', max: 'count', protocol: 'type', protocols: 'type' },
     ...{ anonymity: 'anon', latency: 'ping', timeout: 'ping', uptime: 'works', max_age: 'time' },
     ...{ num: 'count', page: 'count', offset: 'count', random: 'sort=random', delimiter: 'line' },
-    ...{
-      exclude_country: 'cm=except',
-      order: 'sort',
-      sort_by: 'sort',
-      api_key: 'key',
-      apikey: 'key',
-      token: 'key',
-    },
+    ...{ exclude_country: 'cm=except', order: 'sort', sort_by: 'sort' },
+    ...{ api_key: 'key', apikey: 'key', token: 'key' },
   }),
 )
 

@@ -101,7 +101,7 @@ export type Candidate = {
   idleAtMs: number
   /** The last success; `null`: never. */
   okAtMs: number | null
-  /** The types that files, feeds and the list named since the last success, and its own; see `proxies/types.ts`. */
+  /** The types found at the last success, and the ones that sources have named since; see `proxies/types.ts`. */
   named: number
   /** When the checker first saw the address. */
   addedMs: number

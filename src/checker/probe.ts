@@ -173,12 +173,14 @@ async function findTunnel(check: Check, plain: Plain): Promise<Asked | null> {
 
 /** The other types that sources named and that work without TLS. Most ports speak one, so no others are tried. */
 async function findOthers(check: Check, plain: Plain, type: ProxyType): Promise<ProxyType[]> {
-  if (plain.kind === 'failed') return []
+  const tried = check.attempts.filter(({ purpose }) => purpose === 'judge').map(({ type }) => type)
   const others: ProxyType[] = []
   for (const other of typesOf(check.named)) {
-    if (other === type || other === 'https' || isOver(check)) continue
-    const asked = other === plain.type ? plain : await ask(check, 'judge', other, plain.site)
-    if (asked.kind === 'done') others.push(other)
+    if (other === type || other === 'https') continue
+    const isPlain = plain.kind === 'done' && plain.type === other
+    const isOpen = !tried.includes(other) && !isOver(check)
+    const asked = isOpen ? await ask(check, 'judge', other, check.judge.plain) : null
+    if (isPlain || asked?.kind === 'done') others.push(other)
   }
   return others
 }

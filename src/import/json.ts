@@ -2,7 +2,6 @@
  * Reads JSON: records in arrays, objects and envelopes at any depth, or one after another. Scans the outer structure
  * and parses each record alone, so that a large document needs only the memory of one record.
  */
-
 import { typeBits } from '../proxies/types.ts'
 import { addressesIn } from './address.ts'
 import { countryOfCode } from './countries.ts'

@@ -71,20 +71,22 @@ describe('a check finds', () => {
   })
 })
 
-/** A port that speaks HTTP and SOCKS5: the first byte of a request tells. */
-const httpAndSocks5: Behaviour = client =>
-  client.once('data', bytes => {
-    client.pause()
-    client.unshift(bytes)
-    const behave = bytes[0] === 5 ? socks([5]) : http({ tunnel: 'forward' })
-    behave(client)
-    client.resume()
-  })
+/** A port that speaks SOCKS5 and another protocol: the first byte of a request tells. */
+const socks5And =
+  (other: Behaviour): Behaviour =>
+  client =>
+    client.once('data', bytes => {
+      client.pause()
+      client.unshift(bytes)
+      const behave = bytes[0] === 5 ? socks([5]) : other
+      behave(client)
+      client.resume()
+    })
 
 describe('a port that speaks several types', () => {
   const found = async (named: readonly ProxyType[], known: ProxyType | null = null) => {
     const request = { known, named: typeBits(named), wantsTls: true }
-    const { type, others } = await measuredOf(httpAndSocks5, request)
+    const { type, others } = await measuredOf(socks5And(http({ tunnel: 'forward' })), request)
     return [type, ...(others ?? [])]
   }
   test('has exactly the types that sources named and that work', async () => {
@@ -92,6 +94,12 @@ describe('a port that speaks several types', () => {
     expect(await found(['http', 'socks5'])).toEqual(['https', 'socks5', 'http'])
     expect(await found(['socks5', 'socks4'])).toEqual(['https', 'socks5'])
     expect(await found(['http', 'socks5'], 'socks5')).toEqual(['socks5', 'http'])
+  })
+  test('is found to speak SOCKS5 when its HTTP only tunnels', async () => {
+    const onlyTunnels = http({ plain: page(405), tunnel: 'forward' })
+    const request = { named: typeBits(['socks5']), known: 'https', wantsTls: true } as const
+    const { type, others } = await measuredOf(socks5And(onlyTunnels), request)
+    expect([type, others]).toEqual(['https', ['socks5']])
   })
   test('loses a named type that does not work', async () => {
     const { type, others } = await measuredOf(http(), { named: typeBits(['http', 'socks5']) })
