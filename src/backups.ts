@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Settings } from './config/settings.ts'
 import type { Clock } from './lib/clock.ts'
-import { CommandError, messageOf, nextTurn } from './lib/errors.ts'
+import { CommandError, nextTurn } from './lib/errors.ts'
 import { formatCount } from './lib/plural.ts'
 import { shownDatabase } from './postgres/connection.ts'
 import { readDump, writeDump } from './postgres/dump.ts'
@@ -31,7 +31,6 @@ import {
   unpack,
 } from './sqlite/restore.ts'
 import { openList } from './sqlite/stores.ts'
-import { storesOf } from './stores.ts'
 
 type StoreSettings = Settings<'data' | 'database' | 'databaseTimeout'>
 
@@ -74,45 +73,19 @@ export function restoreDirectory(
 
 const ALL_SERVICES = SERVICE_SETS.at(-1) ?? new Set(SERVICES)
 
-/** Rows between two turns of the event loop. */
-const TURN_ROWS = 4096
-
-/** Imports the list in `scratch` into a database, whose list is empty. */
-async function importList(
-  scratch: string,
-  settings: StoreSettings,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<void> {
+/** The rows of the list in `scratch`. */
+function* proxiesIn(scratch: string, nowMs: number): Generator<IncomingProxy> {
   using from = openList(scratch)
-  if (from.isEmpty()) return
-  await storesOf(settings, clock).withList(async to => {
-    const importTx = to.begin('replace')
-    try {
-      await importTx.lock(signal)
-      let rows = 0
-      for (const page of from.pages(EVERYTHING, clock())) {
-        for (const row of page) {
-          const proxy = toProxy(row, from.cityNames)
-          importTx.add({ ...proxy, servicesStated: ALL_SERVICES } satisfies IncomingProxy)
-          rows += 1
-          if (rows % TURN_ROWS > 0) continue
-          await nextTurn(signal)
-          await importTx.drained?.()
-        }
-      }
-      await nextTurn(signal)
-      await importTx.commit()
-    } catch (error) {
-      await importTx.rollback()
-      throw error
+  for (const page of from.pages(EVERYTHING, nowMs)) {
+    for (const row of page) {
+      yield { ...toProxy(row, from.cityNames), servicesStated: ALL_SERVICES }
     }
-  })
+  }
 }
 
 /**
- * Restores an archive into an empty database: keys, plans and usage in one transaction, then the list by an import.
- * @throws CommandError, which says so when only the list could not be restored.
+ * Restores an archive into an empty database: keys, plans and usage, and the list as an import that the first node
+ * merges, in one transaction.
  */
 export const restoreDatabase = (
   settings: StoreSettings & { database: string },
@@ -121,15 +94,9 @@ export const restoreDatabase = (
   inScratch(join(tmpdir(), 'proxylist-restore'), async scratch => {
     const { database: url, databaseTimeout: timeoutMs } = settings
     const contents = await unpack(scratch, { ...archive, signal })
-    {
-      using access = openAccessFile(join(scratch, ACCESS_FILE), { mustExist: true })
-      await writeDump({ url, timeoutMs, signal }, readAccessDump(access))
-    }
-    await importList(scratch, settings, clock, signal).catch((error: unknown) => {
-      throw new CommandError(
-        `keys and plans are restored, the list is not (${messageOf(error)}): import it with: proxylist import`,
-      )
-    })
+    using access = openAccessFile(join(scratch, ACCESS_FILE), { mustExist: true })
+    const list = proxiesIn(scratch, clock())
+    await writeDump({ url, timeoutMs, signal }, readAccessDump(access), list)
     return { ...contents, shown: shownDatabase(url) }
   })
 

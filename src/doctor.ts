@@ -11,8 +11,7 @@ import { findRunning } from './lib/take-over.ts'
 import { DAY_MS } from './lib/time.ts'
 import { checkChecker } from './metrics/attention.ts'
 import { examineDatabase } from './postgres/doctor.ts'
-import { lostSchema, requireOwnData } from './sqlite/copy.ts'
-import { ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
+import { requireOwnData } from './sqlite/copy.ts'
 import { COPY_CHECKS, DIRECTORY_CHECKS, type Directory } from './sqlite/doctor.ts'
 import { storesOf } from './stores.ts'
 
@@ -61,8 +60,7 @@ export async function examine(
     return await run({ program, configuration, ...DIRECTORY_CHECKS, feeds, checker })
   }
   const first = await run({ program, configuration })
-  const database = { url, timeoutMs, origin: ORIGINS[PROXY_FILE], lost: lostSchema(dir) }
-  const shared = await examineDatabase(database, clock, signal)
+  const shared = await examineDatabase({ url, timeoutMs }, clock, signal)
   const isUsable = shared[0]?.ok === true
   return [
     ...first,

@@ -16,18 +16,18 @@ import type { Settings } from './config/settings.ts'
 import type { FeedStore, StoredFeed } from './feeds/store.ts'
 import { repeat } from './jobs/runner.ts'
 import type { Awaitable } from './lib/awaitable.ts'
-import type { Clock } from './lib/clock.ts'
+import { type Clock, stopwatch } from './lib/clock.ts'
 import { CommandError, StoreError, UnknownOutcome } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import { SECOND_MS } from './lib/time.ts'
 import type { Observed } from './metrics/observed.ts'
+import { startFollower } from './node/follower.ts'
 import { type Node, observeNode, openNode } from './node/node.ts'
-import { readListChanges } from './postgres/changes.ts'
 import { createCheckerList, createStatusStore } from './postgres/checker.ts'
 import { type Connection, openConnection, shownDatabase } from './postgres/connection.ts'
 import { createFeedStore } from './postgres/feeds.ts'
-import { createListStore } from './postgres/list.ts'
-import { migrate, requireCopied, schemaState } from './postgres/migrate.ts'
+import { createSharedList } from './postgres/imports.ts'
+import { migrate, schemaState } from './postgres/migrate.ts'
 import { createLeaderLock, createNodes } from './postgres/nodes.ts'
 import { createRegistry, PATIENT } from './postgres/registry.ts'
 import { createUsageStore } from './postgres/usage/usage.ts'
@@ -37,7 +37,7 @@ import type { Breakdown } from './proxies/stats.ts'
 import type { ProxyWriter } from './proxies/store.ts'
 import { checkerStatusIn, openCandidates, readCandidates } from './sqlite/candidates.ts'
 import { openCheckerList } from './sqlite/checker-list.ts'
-import { listCopyOf, lostSchema, openListInMemory, requireOwnData } from './sqlite/copy.ts'
+import { listCopyOf, requireCopy, requireOwnData } from './sqlite/copy.ts'
 import {
   ACCESS_FILE,
   CHECKS_FILE,
@@ -83,7 +83,7 @@ type With<S> = <T>(work: (store: S) => Awaitable<T>) => Promise<T>
  */
 export type Stores = {
   registry<T>(need: Need, work: (registry: Registry) => Awaitable<T>): Promise<T>
-  /** The list; on a node, its copy in the data directory. */
+  /** The list; with a database, the copy that a node has of it in the data directory. */
   readList: With<ReadableList>
   changeList: With<ReadableList & WritableList>
   /** With `replacing`, all rows are to be replaced, also where the list is damaged. */
@@ -148,10 +148,8 @@ function directoryStores(dir: string, clock: Clock): Stores {
 /** The nodes that have served from a database in the last day. @throws CommandError where it has no schema. */
 export async function nodesOf(url: string, timeoutMs: number) {
   await using connection = openConnection({ url, timeoutMs, name: NAME })
-  const origin = 'serve, restore, import or keys add makes its schema'
-  await requireSchema(connection, 'read', origin)
-  const nodes = await createNodes(connection).list()
-  return { shown: connection.shown, nodes, warning: connection.warning() }
+  await requireSchema(connection, 'read', 'serve, restore, import or keys add makes its schema')
+  return { shown: connection.shown, nodes: await createNodes(connection).list() }
 }
 
 const NO_LIST = ORIGINS[PROXY_FILE]
@@ -181,22 +179,7 @@ async function requireSchema(connection: Connection, need: Need, origin: string)
   if (state !== 'newest') await migrate(connection)
 }
 
-/** What an import writes; `patient` waits as long as that takes. */
-function writableList(patient: Connection, clock: Clock): WritableList {
-  const { begin, importMark, count } = createListStore(patient, clock)
-  return { begin, importMark, isEmpty: async () => (await count()) === 0 }
-}
-
-/** Works with the whole list, in memory: it is read by the code that reads one of a data directory. */
-async function withFilled<T>(
-  patient: Connection,
-  work: (list: ReadableList) => Awaitable<T>,
-): Promise<T> {
-  using list = await readListChanges(patient, null, openListInMemory)
-  return await work(list)
-}
-
-/** The stores in a database; `dir` may hold the copies of a node, from which the list is then read. */
+/** The stores in a database; the list is read from the copy of a node in `dir`. */
 function databaseStores(
   { url, timeoutMs }: { url: string; timeoutMs: number },
   dir: string,
@@ -214,12 +197,22 @@ function databaseStores(
     try {
       await using quick = openConnection({ url, timeoutMs, name: NAME })
       await using patient = openConnection({ url, ...PATIENT, name: NAME })
-      await requireCopied(quick, lostSchema(dir))
       await requireSchema(quick, need, origin)
       return await work(quick, patient)
     } catch (error) {
       throw error instanceof StoreError ? new CommandError(error.message) : error
     }
+  }
+
+  const sharedList = (patient: Connection): WritableList => {
+    const { begin, importMark, count } = createSharedList(patient)
+    return { begin, importMark, isEmpty: async () => (await count()) === 0 }
+  }
+  function copyDirectory(): string {
+    if (listCopyOf(dir) !== null) return dir
+    throw new CommandError(
+      `there is no copy of the list in ${dir}: run this on a node, with its --data`,
+    )
   }
 
   return {
@@ -233,17 +226,16 @@ function databaseStores(
           throw new CommandError(`${error.message}; ${outcomeOf(error)}`)
         }
       }),
-    readList: work =>
-      listCopyOf(dir) === null
-        ? connected('read', NO_LIST, (_, patient) => withFilled(patient, work))
-        : withList(dir, clock, 'read', work),
+    readList: work => withList(copyDirectory(), clock, 'read', work),
     changeList: work =>
-      connected('change', NO_LIST, (_, patient) =>
-        withFilled(patient, list => work({ ...list, ...writableList(patient, clock) })),
+      withList(copyDirectory(), clock, 'read', copy =>
+        connected('change', NO_LIST, async (_, patient) =>
+          work({ ...copy, ...sharedList(patient) }),
+        ),
       ),
     // This list is never damaged.
     withList: work =>
-      connected('make', NO_LIST, async (_, patient) => work(writableList(patient, clock))),
+      connected('make', NO_LIST, async (_, patient) => await work(sharedList(patient))),
     withFeeds: work => connected('make', NO_LIST, async quick => work(createFeedStore(quick))),
     listFeeds: () => connected('read', NO_LIST, async quick => createFeedStore(quick).list()),
     checkerStatus: () => connected('read', NO_LIST, quick => createStatusStore(quick).read()),
@@ -295,7 +287,7 @@ export async function withChecker<T>(
     withResource(join(dir, CHECKS_FILE), () => openCandidates(dir), more)
   if (url !== undefined) {
     return await withStore(store =>
-      withCheckedDatabase({ url, timeoutMs, name: NAME }, clock, parts =>
+      withCheckedDatabase(dir, { url, timeoutMs, name: NAME }, clock, parts =>
         work({ ...parts, store }),
       ),
     )
@@ -336,8 +328,66 @@ export function findCandidate(dir: string, id: number) {
   return readCandidates(dir, ({ find }) => find(id))
 }
 
+/** How long a checker waits until its copy has what was imported last. */
+const COPIED_MS_MAX = 10 * SECOND_MS
+
+/** The list of a database as a checker reads it: a copy in its data directory. @throws CommandError */
+async function openCheckerCopy(
+  { dir, url, timeoutMs }: { dir: string; url: string; timeoutMs: number },
+  clock: Clock,
+) {
+  requireCopy(dir)
+  let version = 0
+  let opened: ReturnType<typeof openCheckerList> | null = null
+  const first = Promise.withResolvers<void>()
+  const follower = startFollower(
+    { dir, url, timeoutMs },
+    {
+      onNewest(newest) {
+        version = newest
+        first.resolve()
+      },
+      onFailed: message => first.reject(new CommandError(`the list cannot be copied: ${message}`)),
+    },
+  )
+  /** The copy; a snapshot makes it another file. */
+  function current() {
+    if (opened?.isReplaced()) close()
+    opened ??= openCheckerList(dir, clock)
+    return opened
+  }
+  function close(): void {
+    opened?.close()
+    opened = null
+  }
+  async function end(): Promise<void> {
+    close()
+    await follower.stop()
+  }
+  try {
+    await first.promise
+  } catch (error) {
+    await end()
+    throw error
+  }
+  return {
+    page: (afterId: number) => current().page(afterId),
+    async reach(newest: number): Promise<void> {
+      const elapsedMs = stopwatch()
+      while (version < newest && elapsedMs() < COPIED_MS_MAX) {
+        follower.wake()
+        await Bun.sleep(COPY_ASK_MS)
+      }
+      if (version < newest) throw new StoreError('the copy of the list is behind')
+    },
+    [Symbol.asyncDispose]: end,
+  }
+}
+const COPY_ASK_MS = 50
+
 /** Works with what a checker has in a database, while it has the lock that makes it the only one. */
 async function withCheckedDatabase<T>(
+  dir: string,
   options: { url: string; timeoutMs: number; name: string },
   clock: Clock,
   work: (parts: Omit<Checking, 'store'>) => Promise<T>,
@@ -355,9 +405,10 @@ async function withCheckedDatabase<T>(
         `another checker is at work on ${shown}: there is one for all machines`,
       )
     }
+    await using copy = await openCheckerCopy({ dir, ...options }, clock)
     const { read, write } = createStatusStore(quick)
     return await work({
-      list: createCheckerList({ quick, patient, clock, isOnly: lock.isHeld }),
+      list: createCheckerList(patient, copy, lock.isHeld),
       status: { read, write: status => (lock.isHeld() ? write(status) : undefined) },
       openFeedStore: () => createFeedStore(quick),
     })

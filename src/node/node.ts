@@ -1,126 +1,31 @@
 /**
- * A node: a server whose keys and list are copies of a database that machines share, and whose usage is in
- * that database. Requests are answered only while the copies are known to be fresh. They are the files of a
- * data directory, read by the code of one machine: selects, caches, streams and checks have no second form.
+ * A node: a server on a database that machines share. Usage is counted there; keys and plans are in the node's
+ * memory, and its list is a copy in the data directory, read by the code of one machine.
  */
 import { mkdirSync } from 'node:fs'
 import { FLUSH_SECONDS } from '../access/history.ts'
 import type { KeyReader } from '../access/ports.ts'
-import { type Clock, stopwatch, withTimeout } from '../lib/clock.ts'
+import { type Clock, stopwatch, timerLater } from '../lib/clock.ts'
 import { CommandError, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
-import { startTask, startWorker, type Task } from '../lib/worker.ts'
+import { SECOND_MS } from '../lib/time.ts'
 import type { NodeReport } from '../metrics/attention.ts'
 import type { Observed, ReplicationState } from '../metrics/observed.ts'
-import { pruneKeysVersions } from '../postgres/change-numbers.ts'
 import { createStatusStore } from '../postgres/checker.ts'
 import { openConnection, shownDatabase } from '../postgres/connection.ts'
 import { readDistance } from '../postgres/doctor.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
-import { createListStore } from '../postgres/list.ts'
-import { migrate, requireCopied } from '../postgres/migrate.ts'
-import { createLeaderLock, createNodes, type NodeName } from '../postgres/nodes.ts'
+import { createSharedList } from '../postgres/imports.ts'
+import { cutLog } from '../postgres/log.ts'
+import { migrate } from '../postgres/migrate.ts'
+import { createLeaderLock, createListener, createNodes, type NodeName } from '../postgres/nodes.ts'
 import { createRegistry, PATIENT } from '../postgres/registry.ts'
-import { createUsageStore, type FailedRequests } from '../postgres/usage/usage.ts'
-import { lostSchema, openCopiedKeys, requireCopies } from '../sqlite/copy.ts'
+import { createUsageStore } from '../postgres/usage/usage.ts'
+import { requireCopy } from '../sqlite/copy.ts'
 import { observeData } from '../sqlite/metrics.ts'
 import { openServerList } from '../sqlite/server-list.ts'
-import { createFreshness, type Followed } from './follow.ts'
-import type { CopyTask, FollowReply, FollowTask, NodeData } from './follow.worker.ts'
-
-/** The pause before a worker that has ended by an error of its own is started again. */
-const RESTART_MS = 250
-
-/** How long `close` waits for the follower. */
-const STOP_MS_MAX = 2_000
-
-type FollowerHooks = {
-  onFollowed: (followed: Followed) => void
-  /** Usage was reset, see `FollowReply`. */
-  onUsage: (subject: string | null) => void
-  onCopy: () => void
-}
-
-const WORKER = 'node/follow.worker.ts'
-
-/**
- * Starts following a database. The worker does not keep the process alive, and is started again when it
- * ends by an error of its own; what copies much goes on then.
- */
-export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: FollowerHooks) {
-  let worker: Worker | null = null
-  let copier: Task<void> | null = null
-  let named: NodeName | null = null
-  let isClosing = false
-  let restart: ReturnType<typeof setTimeout> | undefined
-  const stopped = Promise.withResolvers<void>()
-  const send = (task: FollowTask): void => worker?.postMessage(task)
-
-  function copyMuch(): void {
-    if (copier !== null || isClosing) return
-    onCopy()
-    copier = startTask<CopyTask, void>(WORKER, { kind: 'copy', ...data })
-    void copier.result
-      .then(() => null, messageOf)
-      .then(message => {
-        copier = null
-        send({ kind: 'copied', message })
-      })
-  }
-
-  function startLater(message: string): void {
-    onFollowed({ kind: 'failed', what: 'keys', message })
-    const again = (): void => {
-      try {
-        start()
-      } catch (error) {
-        startLater(messageOf(error))
-      }
-    }
-    restart = setTimeout(again, RESTART_MS)
-    restart.unref()
-  }
-
-  function start(): void {
-    const started = startWorker(WORKER)
-    worker = started
-    started.onmessage = ({ data: reply }: MessageEvent<FollowReply>) => {
-      if (reply.kind === 'usage') onUsage(reply.subject)
-      else if (reply.kind === 'stopped') stopped.resolve()
-      else if (reply.kind === 'copy-much') copyMuch()
-      else onFollowed(reply)
-    }
-    started.onerror = ({ message }) => {
-      if (worker !== started) return
-      worker = null
-      started.terminate()
-      if (isClosing) return stopped.resolve()
-      startLater(message)
-    }
-    started.unref()
-    send({ kind: 'follow', ...data })
-    if (named !== null) send({ kind: 'listening', ...named })
-  }
-
-  start()
-  return {
-    listening(name: NodeName): void {
-      named = name
-      send({ kind: 'listening', ...name })
-    },
-    doubtKeys: (): void => send({ kind: 'doubt-keys' }),
-    /** Ends following, and says in the database that the node is gone. */
-    async close(): Promise<void> {
-      isClosing = true
-      copier?.end()
-      clearTimeout(restart)
-      if (worker === null) return
-      send({ kind: 'stop' })
-      await withTimeout(stopped.promise, STOP_MS_MAX)
-      worker?.terminate()
-    },
-  }
-}
+import { startFollower } from './follower.ts'
+import { followKeys } from './keys.ts'
 
 type NodeOptions = {
   dir: string
@@ -134,148 +39,163 @@ type NodeOptions = {
   elapsedMs?: () => number
 }
 
-/** Says once when the database fails, or copying its list, and when that is over. */
-export function createReporter(shown: string, { say, sayRepeated }: NodeOptions['log']) {
-  const wrong = { keys: '', list: '' }
-  let failures = 0
-  let isKnown = false
-  let isUncounted = false
-  /** Whether that was seen since the last second began. */
-  let isSeen = false
-
-  function works(what: 'keys' | 'list', sentence: string): void {
-    if (wrong[what] !== '') say(sentence)
-    wrong[what] = ''
-  }
-
-  return {
-    take(followed: Followed): void {
-      if (followed.kind === 'failed') {
-        const { what, message } = followed
-        failures += 1
-        if (wrong[what] === message) return
-        wrong[what] = message
-        if (what === 'keys') say(`${message}; answering 503 until that is over`)
-        else say(`the list cannot be copied, and stays as it was: ${message}`)
-        return
-      }
-      isKnown = true
-      if (followed.keysAgeMs !== null) works('keys', `the database ${shown} works again`)
-      if (followed.listAgeMs !== null) works('list', `the list of ${shown} is copied again`)
-    },
-    copying(): void {
-      if (wrong.list === '') say(`copying the list of the database ${shown}`)
-    },
-    /** Says why requests cannot be counted, also where copies can be followed: commits may fail alone. */
-    uncounted(failure: unknown, whose: FailedRequests): void {
-      const isOfAll = whose === 'of all'
-      failures += Number(isOfAll)
-      if (wrong.keys !== '') return
-      const requests = isOfAll ? 'cannot be counted and get' : 'of some keys or addresses get'
-      sayRepeated(`requests ${requests} 503: ${messageOf(failure)}`)
-      isUncounted ||= isOfAll
-      isSeen ||= isOfAll
-    },
-    health: () => ({ works: isKnown && wrong.keys === '' && !isUncounted, failures }),
-    /** Finds out by `probe` whether requests can be counted again; to be called every second. */
-    async tick(probe: () => Promise<void>): Promise<void> {
-      if (!isUncounted) return
-      // What fails while the database is away is not seen: the probe itself has to succeed.
-      const works = (): boolean => !isSeen
-      const isOver = works() && (await probe().then(works, () => false))
-      if (isOver) say('requests are counted again')
-      isUncounted = !isOver
-      isSeen = false
-    },
+/** Says once when something fails, and when that is over. */
+function createReport(say: (sentence: string) => void, begun: string, over: string) {
+  let failing = ''
+  return (failure: string | null): void => {
+    if (failure === failing || (failure === null && failing === '')) return
+    failing = failure ?? ''
+    say(failure === null ? over : `${failure}; ${begun}`)
   }
 }
 
 export type Node = Awaited<ReturnType<typeof openNode>>
 
+const USAGE = /^usage (\S+) (.*)$/s
+
 /**
  * Opens a node and starts to follow its database, which may be away: it then waits for it.
- * @throws CommandError when the data directory has data of its own or cannot be made, or the database
+ * @throws CommandError when the data directory has a list of its own or cannot be made, or the database
  *   cannot be used by this program.
  */
 export async function openNode(given: NodeOptions) {
   const { dir, url, timeoutMs, provider, clock, log, elapsedMs = stopwatch() } = given
-  requireCopies(dir)
+  requireCopy(dir)
   try {
     mkdirSync(dir, { recursive: true, mode: 0o700 })
   } catch (error) {
     throw new CommandError(`cannot use the data directory ${dir}: ${reasonOf(error)}`)
   }
-  const report = createReporter(shownDatabase(url), log)
+  const shown = shownDatabase(url)
   const options = { url, timeoutMs, name: 'proxylist' }
-  const usage = createUsageStore(options, elapsedMs, report.uncounted)
+  let failures = 0
+  const usage = createUsageStore(options, elapsedMs, failure => {
+    failures += 1
+    if (keys.problem() === null) log.sayRepeated(`requests get 503: ${messageOf(failure)}`)
+  })
   const connection = openConnection(options)
   const patient = openConnection({ ...options, ...PATIENT })
   const lock = createLeaderLock('jobs', options)
   const registry = createRegistry(connection, usage, patient)
-  const sharedList = createListStore(patient, clock)
+  const sharedList = createSharedList(patient)
   const feeds = createFeedStore(connection)
+  const nodes = createNodes(connection)
+  const sayOfKeys = createReport(
+    log.say,
+    'answering 503 until that is over',
+    `the database ${shown} works again`,
+  )
+  const sayOfList = createReport(
+    log.say,
+    'the list stays as it was',
+    `the list of ${shown} is followed again`,
+  )
   async function closeStores(): Promise<void> {
     await lock.close()
     for (const { close } of [usage, connection, patient]) await close().catch(() => {})
   }
-
+  /** The schema is made, or known to be the newest. */
+  let isMigrated = false
+  const makeSchema = async (): Promise<void> => {
+    if (!isMigrated) await migrate(connection)
+    isMigrated = true
+  }
   try {
-    await requireCopied(connection, lostSchema(dir))
-    await migrate(connection)
+    await makeSchema()
   } catch (error) {
     if (!(error instanceof StoreError)) {
       await closeStores()
       throw error
     }
-    report.take({ kind: 'failed', what: 'keys', message: error.message })
+    sayOfKeys(error.message)
   }
 
-  const freshness = createFreshness(stopwatch())
-  const keys = openCopiedKeys(dir, log.say, () => follower.doubtKeys())
   const list = openServerList(dir, provider, clock, log.say, { isCopy: true })
-
-  function verify(): void {
-    if (freshness.hasKeys()) keys.tick()
-    if (freshness.listVersion() !== null) list.tick()
-  }
-  /** @throws StoreError while the copies may not be used. */
-  function requireFresh(): void {
-    const problem = freshness.problem()
-    if (problem !== null) throw new StoreError(problem)
-  }
-  let ticks = 0
-  const follower = startFollower(
-    { dir, url, timeoutMs },
-    {
-      onFollowed(followed) {
-        const wasReady = freshness.problem() === null
-        freshness.take(followed)
-        report.take(followed)
-        if (followed.kind === 'failed' && followed.what === 'keys') patient.renew()
-        if (!wasReady && freshness.problem() === null) verify()
+  const watch = stopwatch()
+  /** The version of the copy, and when it was last known to be the newest. */
+  let copied: { version: number; atMs: number } | null = null
+  let follower: ReturnType<typeof startFollower> | null = null
+  const startList = () =>
+    startFollower(
+      { dir, url, timeoutMs },
+      {
+        onNewest(version, ageMs) {
+          if (version !== copied?.version) list.tick() // it may be another file
+          copied = { version, atMs: watch() - ageMs }
+          sayOfList(null)
+        },
+        onFailed(message) {
+          failures += 1
+          sayOfList(`the list cannot be copied: ${message}`)
+        },
       },
-      onUsage(subject) {
-        const [kind, id = ''] = subject?.split(' ') ?? []
-        for (const each of ['key', 'demo', 'temp'] as const) {
-          if ((kind ?? each) === each) usage.forget({ kind: each, id: id || null })
-        }
-      },
-      onCopy: report.copying,
+    )
+  let isReached = false
+  const keys = followKeys({
+    ...{ quick: connection, patient, elapsedMs: watch, later: timerLater, prepare: makeSchema },
+    onAsked(failure) {
+      isReached = failure === null
+      if (failure !== null) {
+        failures += 1
+        sayOfKeys(messageOf(failure))
+        listener.end() // its connection may be lost, too, which it would find out late
+        patient.renew()
+        return
+      }
+      sayOfKeys(null)
+      listener.ensure()
+      follower ??= startList()
+    },
+  })
+  function forget(kind: string | null, id: string | null): void {
+    for (const each of ['key', 'demo', 'temp'] as const) {
+      if ((kind ?? each) === each) usage.forget({ kind: each, id })
+    }
+  }
+  const listener = createListener(
+    connection.host,
+    message => {
+      const [, kind, id] = USAGE.exec(message) ?? []
+      if (kind !== undefined) forget(kind, id || null)
+      else if (message === 'keys') keys.wake()
+      else follower?.wake()
+    },
+    () => {
+      // What was announced before may have been missed.
+      forget(null, null)
+      keys.wake()
+      follower?.wake()
     },
   )
+
+  const problem = (): string | null =>
+    keys.problem() ?? (copied === null ? 'the list was not copied yet' : null)
+  /** @throws StoreError while the keys or the list may not be used. */
+  function requireFresh(): void {
+    const found = problem()
+    if (found !== null) throw new StoreError(found)
+  }
   const find: KeyReader['find'] = key => {
     requireFresh()
     return keys.find(key)
   }
+  const lagSeconds = (): number => Math.max(keys.ageMs(), watch() - (copied?.atMs ?? 0)) / SECOND_MS
+  const version = (): number | null => copied?.version ?? null
+  let name: NodeName | null = null
+  const sayAlive = async (): Promise<void> => {
+    if (name !== null) await nodes.report(name, version() ?? 0, lagSeconds())
+  }
+  let ticks = 0
   async function close(): Promise<void> {
-    await follower.close()
+    await keys.stop()
+    listener.end()
+    await follower?.stop()
     list.close()
-    keys.close()
-    await Promise.allSettled([usage.flush()])
+    await Promise.allSettled([usage.flush(), name && nodes.remove(name)])
     await closeStores()
   }
   return {
-    registry: { ...registry, keys: { ...registry.keys, find }, health: keys.health },
+    registry: { ...registry, keys: { ...registry.keys, find } },
     list: {
       ...list,
       version() {
@@ -283,45 +203,41 @@ export async function openNode(given: NodeOptions) {
         return list.version()
       },
       removeStale: sharedList.removeStale,
-      count: sharedList.count,
-      importMark: sharedList.importMark,
     },
     feeds,
     async prune(): Promise<void> {
-      await createNodes(connection).prune()
-      await pruneKeysVersions(connection)
+      await nodes.prune()
+      await cutLog(patient)
     },
     isLeader: lock.isHeld,
     checker: createStatusStore(connection).read,
     clockDistanceMs: () => readDistance(connection.query, clock),
     /** While the database is away, nobody knows of the others. */
     nodes: () =>
-      createNodes(connection)
-        .list()
-        .catch((): NodeReport[] => [
-          {
-            ...{ node: 'this node', address: 'its database does not answer' },
-            ...{ lagSeconds: freshness.lagSeconds(), silentSeconds: 0 },
-          },
-        ]),
+      nodes.list().catch((): NodeReport[] => [
+        {
+          ...{ node: 'this node', address: 'its database does not answer' },
+          ...{ lagSeconds: lagSeconds(), silentSeconds: 0 },
+        },
+      ]),
     replication: (): ReplicationState => ({
-      listVersion: freshness.listVersion(),
-      lagSeconds: freshness.lagSeconds(),
+      listVersion: version(),
+      lagSeconds: lagSeconds(),
       runsJobs: lock.isHeld(),
     }),
-    problem: freshness.problem,
-    health: report.health,
-    listening: follower.listening,
+    problem,
+    health: () => ({ works: isReached && usage.works(), failures }),
+    listening(given: NodeName): void {
+      name = given
+      void sayAlive().catch(() => {})
+    },
     /** To be called every second. */
     async tick(): Promise<void> {
-      verify()
+      if (copied !== null) list.tick()
       ticks += 1
       const isFlush = ticks % FLUSH_SECONDS === 0
-      await Promise.allSettled([
-        lock.tick(),
-        isFlush ? usage.flush() : null,
-        report.tick(usage.probe),
-      ])
+      await Promise.allSettled([lock.tick(), sayAlive(), isFlush ? usage.flush() : null])
+      follower?.lead(lock.isHeld())
     },
     close,
     [Symbol.asyncDispose]: close,
@@ -329,8 +245,8 @@ export async function openNode(given: NodeOptions) {
 }
 
 export function observeNode(dir: string, node: Node): Observed {
-  const { registry, list, health, feeds, checker, replication, clockDistanceMs, nodes } = node
-  const observed = observeData(dir, registry, list)
+  const { list, health, feeds, checker, replication, clockDistanceMs, nodes } = node
+  const observed = observeData(dir, {}, list)
   return {
     ...observed,
     databases: () => [

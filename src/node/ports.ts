@@ -1,65 +1,58 @@
-/**
- * The ports of this folder: where copies are made from, and where they are written. A copy is
- * that of the list, or that of keys and plans. Failures of a store are `StoreError`s.
- */
-import type { StoredKey } from '../access/key.ts'
-import type { Plan } from '../access/plan.ts'
+/** What a node moves between the database and its copy of the list, and their positions. */
 import type { Awaitable } from '../lib/awaitable.ts'
-import type { City, Row } from '../proxies/row.ts'
+import type { City, CityName, Row } from '../proxies/row.ts'
 
-/**
- * Where a list, or keys and plans, stand in a database: changes are numbered in the order of their
- * commits. A random mark distinguishes a version from one of the same number that a failover lost.
- */
-export type Version = { database: string; version: number; mark: string }
+/** A version of a list. `mark` tells it from one of the same number that a failover lost. */
+export type Position = { version: number; mark: string }
 
-export type Versions = { list: Version; keys: Version }
+/** The list before its first change. */
+export const BEGINNING: Position = { version: 0, mark: '' }
 
-/** Whether two versions are of the same content; `null` is no copy. */
-export const isSameVersion = (a: Version | null, b: Version | null): boolean =>
-  a?.database === b?.database && a?.version === b?.version && a?.mark === b?.mark
+export const isSamePosition = (a: Position, b: Position): boolean =>
+  a.version === b.version && a.mark === b.mark
 
-/** What changed in a list up to a version: since an earlier one, or all of it. */
-export type ListChanges = {
-  isWhole: boolean
-  /** The version that the changes start from: a copy at another one stays as it is. */
-  since: Version | null
-  to: Version
-  /** Rows that are added, changed or removed. */
-  size: number
-  cities: readonly City[]
-  removed: AsyncIterable<readonly number[]>
-  rows: AsyncIterable<readonly Row[]>
+/** What changed in a list, or a part of it. A snapshot holds every row and city. */
+export type Change = {
+  cities?: readonly City[]
+  /** The last id of a city that was ever used: none is used again. */
+  lastCity?: number
+  /** A random mark of the last import that no feed made. */
+  imported?: string
+  rows?: readonly Row[]
+  /** The ids of removed rows. */
+  removed?: readonly number[]
 }
 
-/** What changed in keys up to a version; plans are few, so there are always all of them. */
-export type KeyChanges = {
-  isWhole: boolean
-  since: Version | null
-  to: Version
-  plans: readonly Plan[]
-  removed: readonly string[]
-  keys: readonly StoredKey[]
+/** Rows of an import as they came, or a part of them. The city of a row is its position in `cities`. */
+export type Incoming = {
+  cities: readonly CityName[]
+  rows: readonly Row[]
+  /** The services that each row states, as bits. */
+  stated: readonly number[]
+  /** Success rates of stored rows. */
+  lowered: readonly (readonly [id: number, works: number])[]
 }
 
-export interface ChangeSource {
-  versions(): Promise<Versions>
-  /**
-   * Calls `apply` with what changed since a version, as of one moment; with all of it when that
-   * version is `null`, too old, or not known.
-   */
-  readList<T>(since: Version | null, apply: (changes: ListChanges) => Promise<T>): Promise<T>
-  /** What changed since a version, likewise. */
-  readKeys(since: Version | null): Promise<KeyChanges>
-}
+/** Which rows are stale, see `ProxyWriter`. */
+export type Stale = { retainMs: number; nowMs: number }
 
-/** A copy that is written. Each change of it is a transaction. */
-export interface Copy<Changes> {
-  /** Its version; `null` when there is none that is intact. */
-  version(): Version | null
-  /** Applies changes; does nothing when the copy is at another version than they start from. */
-  apply(changes: Changes): Awaitable<void>
-}
+/** Rows of a `Change` or of an `Incoming`: a million rows pass through memory part by part. */
+export const PART_ROWS = 16_384
 
-/** The copies of a node; `dir` is where they are, for sentences. */
-export type Copies = { dir: string; list: Copy<ListChanges>; keys: Copy<KeyChanges> }
+/** The copy of the list in a data directory. Each change of it is a transaction. */
+export interface ListCopy {
+  /** Of which database it is a copy, and where it stands; `null`: there is no copy that can be read. */
+  position(): (Position & { database: string }) | null
+  /** Makes it a list of these rows, whatever is there. */
+  install(database: string, to: Position, changes: AsyncIterable<Change>): Promise<void>
+  /** Applies a delta of so many rows. Does nothing when the copy is not at `from` any more. */
+  apply(
+    from: Position,
+    to: Position,
+    changed: number,
+    changes: AsyncIterable<Change>,
+  ): Promise<void>
+  /** Moves it to a version that has the same content. */
+  moveTo(from: Position, to: Position): Awaitable<void>
+  close(): void
+}

@@ -1,11 +1,9 @@
-/** The list and the status of the checker in a shared database. Its candidates are on its own machine. */
-import type { CheckerStatus, CheckerStatusStore } from '../checker/ports.ts'
-import type { Clock } from '../lib/clock.ts'
+/** The ports of the checker in a database that machines share; what it remembers is on its own machine. */
+import type { CheckerList, CheckerStatus, CheckerStatusStore } from '../checker/ports.ts'
 import { StoreError } from '../lib/errors.ts'
-import { LISTED_COLUMNS, type ListedNumbers, type ListedRow, toListed } from '../proxies/row.ts'
-import { readState } from './change-numbers.ts'
 import type { Connection } from './connection.ts'
-import { createListStore } from './list.ts'
+import { createSharedList } from './imports.ts'
+import { readHead } from './log.ts'
 
 /** The status of the checker of a database, which is one for all machines. */
 export const createStatusStore = ({ query }: Pick<Connection, 'query'>) =>
@@ -23,35 +21,32 @@ export const createStatusStore = ({ query }: Pick<Connection, 'query'>) =>
     },
   }) satisfies CheckerStatusStore
 
-const PAGE_ROWS = 2_000
-const PAGE = `select ${LISTED_COLUMNS.map(column => `${column}::float8 as ${column}`).join(', ')}
-  from proxylist.proxies where id > $1::float8::bigint order by id limit ${PAGE_ROWS}`
+/** Reads a copy of the list; `reach` waits until it has a version. */
+type CheckerCopy = Pick<CheckerList, 'page'> & { reach(version: number): Promise<void> }
 
-type CheckerListOptions = {
-  /** For short statements. */
-  quick: Connection
-  /** Only for imports. */
-  patient: Connection
-  clock: Clock
-  /** Whether this checker is the one of the database. */
-  isOnly: () => boolean
-}
-
-/** The list of a database as its checker uses it; it writes nothing while another checker may. */
-export function createCheckerList({ quick, patient, clock, isOnly }: CheckerListOptions) {
-  const { begin } = createListStore(patient, clock)
+/**
+ * The list of a database as its checker uses it. It writes nothing unless `isOnly` says that no
+ * other checker does.
+ */
+export function createCheckerList(
+  connection: Connection,
+  { page, reach }: CheckerCopy,
+  isOnly: () => boolean,
+): CheckerList {
+  const { begin } = createSharedList(connection)
   /** Versions that imports of this list have made. */
   let own = 0
   function requireOnly(): void {
     if (isOnly()) return
     throw new StoreError(
-      `another checker may be at work on ${quick.shown}: this one writes again once it has the lock`,
+      `another checker may be at work on ${connection.shown}: this one writes again once it has the lock`,
     )
   }
   return {
-    begin(mode: 'set', onWait?: () => void) {
+    page,
+    begin(mode) {
       requireOnly()
-      const importTx = begin(mode, onWait)
+      const importTx = begin(mode)
       return {
         ...importTx,
         async commit() {
@@ -63,8 +58,10 @@ export function createCheckerList({ quick, patient, clock, isOnly }: CheckerList
       }
     },
     /** Changes when others have changed the list. */
-    version: async () => String((await readState(quick.query)).version - own),
-    page: async (afterId: number): Promise<ListedRow[]> =>
-      (await quick.query<ListedNumbers>(PAGE, [afterId])).map(toListed),
+    async version() {
+      const version = (await readHead(connection.query))?.version ?? 0
+      await reach(version)
+      return String(version - own)
+    },
   }
 }

@@ -101,12 +101,8 @@ export const sessionOf = ({ name, timeoutMs, session }: Omit<ConnectionOptions, 
 })
 
 const NO_ANSWER = 'it does not answer'
-/** The failure of a database that does not answer; what it was asked for may be made. */
-export const noAnswer = (shown: string): UnknownOutcome =>
-  new UnknownOutcome(`the database ${shown} cannot be used: ${NO_ANSWER}`)
-/** How long opening a connection may take, until others are waited for no longer, and until one is asked again. */
+/** How long opening a connection may take, and the pause before a database that is away is asked again. */
 const OPEN_MS_MAX = 2000
-const OTHERS_MS = 100
 const ASK_AGAIN_MS = 250
 
 type Opening = ReturnType<typeof openFirst>
@@ -126,107 +122,48 @@ async function requireTlsFiles(url: string): Promise<void> {
   }
 }
 
-const takeWrites = (hosts: readonly string[]): string =>
-  `${hosts.join(' and ')} take writes: stop the old primary, see proxylist help machines`
-
-/** What tells primaries apart: a promotion begins a new timeline. Everybody may ask for it. */
-const HISTORY = `select pg_postmaster_start_time()::text as started,
-  (select system_identifier::text from pg_control_system()) as system,
-  ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int as timeline`
-type History = { started: string; system: string; timeline: number }
-/** `warning`: that another host takes writes, too. */
-type Opened = { sql: SQL; host: string; warning: string | null }
-
-/** Of hosts that take writes, the newest primary. @throws NotOpened when nobody knows which that is. */
-async function newestOf(opened: readonly Opened[]): Promise<Opened | undefined> {
-  if (opened.length < 2) return opened[0]
-  const read = opened.map(async each => {
-    const [history] = await each.sql.unsafe<[History]>(HISTORY)
-    return { ...each, ...history }
-  })
-  const found = await Promise.all(read).catch(() => [])
-  const all = found.toSorted((a, b) => a.timeline - b.timeline)
-  const newest = all.at(-1)
-  const isKnown = all.every(
-    ({ system, timeline, started }) =>
-      system === newest?.system && (timeline < newest.timeline || started === newest.started),
-  )
-  if (newest === undefined || !isKnown) {
-    throw new NotOpened(takeWrites(opened.map(({ host }) => shownHost(host))))
-  }
-  const servers = new Map(all.map(({ started, host }) => [started, shownHost(host)])) // not two names of one
-  return { ...newest, warning: servers.size > 1 ? takeWrites([...servers.values()]) : null }
-}
-
-/**
- * Opens a connection to the host of the URL that is no standby. All are tried at once, so a silent one is not
- * waited for long, and of two primaries the newer one is taken; those that refuse are asked again while none
- * does not, as a standby does until it is promoted.
- */
+/** Opens a connection to the first host of the URL that takes writes. All are tried at once. */
 function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void => {}) {
   const hosts = eachHost(options.url)
   const reasons = hosts.map(() => NO_ANSWER)
-  const silent = new Set(hosts.keys())
   const tried: SQL[] = []
-  const opened: Opened[] = []
-  const { promise, resolve, reject } = Promise.withResolvers<Opened>()
   let kept: SQL | null = null
-  let isOver = false
 
-  function end(found: SQL | null): void {
-    kept = found
-    isOver = true
-    clearTimeout(last)
-    for (const sql of tried) if (sql !== kept) void sql.close({ timeout: 0 }).catch(() => {})
+  /** Closes connections, also those that are being opened. */
+  function end(except: SQL | null = null): void {
+    kept = except
+    for (const sql of tried) if (sql !== except) void sql.close({ timeout: 0 }).catch(() => {})
   }
 
-  function fail(failure?: unknown): void {
-    const all = hosts.map((host, at) => `${shownHost(host)}: ${reasons[at]}`)
-    reject(failure ?? new NotOpened(hosts.length === 1 ? reasons[0] : all.join('; ')))
-    end(null)
-  }
-
-  function decide(): void {
-    if (isOver) return
-    isOver = true
-    newestOf(opened).then(found => {
-      if (found === undefined) return fail()
-      end(found.sql)
-      resolve(found)
-    }, fail)
-  }
-
-  function tryHost(host: string, at: number): void {
-    if (isOver) return
-    silent.add(at)
+  async function open(host: string, at: number): Promise<{ sql: SQL; host: string }> {
     const sql = new Bun.SQL({
       ...{ url: host, max: 1, connectionTimeout: OPEN_MS_MAX / SECOND_MS },
       connection: sessionOf(options),
       onclose: () => sql === kept && onLost(),
     })
     tried.push(sql)
-    const connected = requireTlsFiles(host).then(() => sql.connect())
-    connected.then(
-      () => {
-        silent.delete(at)
-        opened.push({ sql, host, warning: null })
-        if (silent.size === 0) decide()
-        else setTimeout(decide, Math.min(OTHERS_MS, msMax / 4))
-      },
-      (failure: unknown) => {
-        if (isOver) return
-        reasons[at] = reasonOf(failure)
-        silent.delete(at)
-        if (silent.size === 0) decide()
-        else setTimeout(tryHost, ASK_AGAIN_MS, host, at).unref()
-      },
-    )
+    try {
+      await requireTlsFiles(host)
+      await sql.connect()
+      return { sql, host }
+    } catch (failure) {
+      reasons[at] = reasonOf(failure)
+      throw failure
+    }
   }
 
-  const last = setTimeout(fail, msMax)
-  for (const [at, host] of hosts.entries()) tryHost(host, at)
-  /** `end` closes the connection, also while it is being opened. */
-  return { opened: promise, end: fail }
+  const opened = rejectAfter(Promise.any(hosts.map(open)), msMax, () => new NotOpened()).then(
+    found => {
+      end(found.sql)
+      return found
+    },
+    () => {
+      end()
+      const all = hosts.map((host, at) => `${shownHost(host)}: ${reasons[at]}`)
+      throw new NotOpened(hosts.length === 1 ? reasons[0] : all.join('; '))
+    },
+  )
+  return { opened, end: () => end() }
 }
 
 /** How long each attempt to reach a database that is away may take. */
@@ -290,7 +227,7 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
   const shown = shownDatabase(url)
   const openMs = Math.min(OPEN_MS_MAX, (timeoutMs ?? Number.POSITIVE_INFINITY) * STATEMENT_SHARE)
   let opening: Opening | null = null
-  let [host, warning]: [string, string | null] = [url, null]
+  let host = url
   let isClosed = false
 
   function lose(lost: Opening): void {
@@ -324,10 +261,10 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
       lose(used)
     }
     const done = used.opened.then(found => {
-      ;({ host, warning } = found)
+      host = found.host
       return work(found.sql)
     })
-    const late = () => noAnswer(shown)
+    const late = () => new UnknownOutcome(`the database ${shown} cannot be used: ${NO_ANSWER}`)
     try {
       return await rejectAfter(done, ms, late, () => leave(NO_ANSWER))
     } catch (failure) {
@@ -349,8 +286,6 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     host: (): string => host,
     /** Whether its session, and what that has locked, is not known to have ended. */
     isOpen: (): boolean => opening !== null,
-    /** That two hosts took writes when the connection was opened. */
-    warning: (): string | null => warning,
     query: <R extends object>(
       text: string,
       values: readonly Value[] = [],

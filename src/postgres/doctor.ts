@@ -14,31 +14,25 @@ import {
   wrong,
 } from '../lib/findings.ts'
 import { formatCount, several } from '../lib/plural.ts'
-import { SECOND_MS, toSeconds } from '../lib/time.ts'
+import { SECOND_MS } from '../lib/time.ts'
 import {
-  checkFreshness,
   checkKeys,
   describeDistance,
-  type Facts,
   SILENT_SECONDS_MAX,
   sentencesOn,
 } from '../metrics/attention.ts'
-import { type ListChecks, latestCheckMs } from '../proxies/freshness.ts'
-import { createChange } from './change-numbers.ts'
-import { versions } from './changes.ts'
 import { type Connection, onlyRow, openConnection, type Query } from './connection.ts'
 import { SCHEMA_VERSION, SERVER_VERSION_MIN, versionOf } from './migrate.ts'
 import { createNodes, type NodeState } from './nodes.ts'
 import { createKeyStore } from './registry.ts'
 
-async function readVersions({ query, shown }: Connection) {
+async function readVersions({ query }: Connection) {
   const { number, text } = await onlyRow<{ number: number; text: string }>(
     query,
     `select current_setting('server_version_num')::int as number,
        split_part(current_setting('server_version'), ' ', 1) as text`,
   )
   const schema = await versionOf(query)
-  if (schema === SCHEMA_VERSION) await versions({ query, shown }) // throws when a table or its row is missing
   const server = { text, isUsable: number >= SERVER_VERSION_MIN }
   return { server, schema, newestSchema: SCHEMA_VERSION }
 }
@@ -112,31 +106,15 @@ export async function readDistance(query: Query, clock: () => number): Promise<n
   return Math.round(best.aheadMs)
 }
 
-const readChecks = (query: Query, nowMs: number) =>
-  onlyRow<ListChecks>(
-    query,
-    `select count(*)::float8 as rows,
-       (max(checked_at) filter (where checked_at <= $1::bigint))::float8 as newest,
-       (count(*) filter (where checked_at > $1::bigint))::float8 as ahead
-     from proxylist.proxies`,
-    [toSeconds(latestCheckMs(nowMs))],
-  )
-
 type Read<F extends (...given: never[]) => unknown> = Awaited<ReturnType<F>>
 
 /** Machines that use NTP are closer than this. */
 const DISTANCE_NOTED_MS = SECOND_MS
 
-export function judgeVersions(
-  { server, schema, newestSchema }: Read<typeof readVersions>,
-  lost: string | null = null,
-): Result {
+export function judgeVersions({ server, schema, newestSchema }: Read<typeof readVersions>): Result {
   if (!server.isUsable) return wrong(`PostgreSQL ${server.text} is too old; 14 or newer is needed`)
   if (schema === null) {
-    return wrong(
-      lost ??
-        'it has no schema yet; proxylist restore, import or keys add makes it, as a role that may',
-    )
+    return wrong('it has no schema yet; proxylist restore or keys add makes it, as a role that may')
   }
   const found = `PostgreSQL ${server.text}, schema ${schema}`
   if (schema > newestSchema) return wrong(`${found}: a newer proxylist made it; use that version`)
@@ -164,12 +142,13 @@ export function judgeDurability(facts: Read<typeof readDurability>): Result {
   )
 }
 
-export function judgeStandbys(
-  { names, connected, synchronous, waiting }: Read<typeof readStandbys>,
-  warning: string | null = null,
-): Result {
+export function judgeStandbys({
+  names,
+  connected,
+  synchronous,
+  waiting,
+}: Read<typeof readStandbys>): Result {
   const standbys = several(connected, 'standby')
-  if (warning !== null) return wrong(warning)
   if (names === '' && connected === 0) {
     return note('there is no standby: the service ends with this server')
   }
@@ -202,17 +181,14 @@ export const judgeSession = (isKept: boolean): Result =>
         'a pooler in transaction mode is in between: LISTEN and settings are lost; connect to the server itself, or pool sessions',
       )
 
-export function judgeClock(clock: Facts['clock']): Result {
-  const distanceMs = Math.abs(clock.distanceMs)
-  const apart =
-    distanceMs < 100
-      ? 'the clocks of this machine and of the database agree'
-      : describeDistance(clock.distanceMs)
-  return finding(
-    sentencesOn({ clock }, 0),
-    `${apart}; no check lies in the future`,
-    distanceMs > DISTANCE_NOTED_MS ? [`${apart}: set both by NTP`] : [],
-  )
+export function judgeClock(distanceMs: number): Result {
+  const isClose = Math.abs(distanceMs) < 100
+  const apart = isClose
+    ? 'the clocks of this machine and of the database agree'
+    : describeDistance(distanceMs)
+  const problems = sentencesOn({ clock: { rows: 0, distanceMs } }, 0)
+  const isNoted = Math.abs(distanceMs) > DISTANCE_NOTED_MS
+  return finding(problems, apart, isNoted ? [`${apart}: set both by NTP`] : [])
 }
 
 /** A node lags longer only while it copies a large import. */
@@ -241,59 +217,35 @@ export function judgeNodes(nodes: readonly NodeState[]): Result {
   return finding(problems.length > 0 ? [...problems, ...notes] : [], found, notes)
 }
 
-/** The database to check; `origin` says how to fill an empty list. */
-type Database = Connection & {
-  open: () => Connection
-  timeoutMs: number
-  origin: string
-  clock: Clock
-}
+type Database = Connection & { open: () => Connection; timeoutMs: number; clock: Clock }
 
 /** Checks that need no schema, in the order of the report. */
 const SERVER_CHECKS: Checks<Database> = {
   durability: async ({ query }) => judgeDurability(await readDurability(query)),
-  standbys: async ({ query, timeoutMs, warning }) =>
-    judgeStandbys(await readStandbys(query, timeoutMs), warning()),
+  standbys: async ({ query, timeoutMs }) => judgeStandbys(await readStandbys(query, timeoutMs)),
   sessions: async database => judgeSession(await keepsSession(database, database.open)),
+  clock: async ({ query, clock }) => judgeClock(await readDistance(query, clock)),
 }
 
 const SCHEMA_CHECKS: Checks<Database> = {
-  freshness: async ({ query, origin, clock }) =>
-    checkFreshness(await readChecks(query, clock()), origin, clock()),
-  limits: database => {
-    const keys = createKeyStore(database.query, createChange(database), database)
-    return checkKeys(keys, database.clock())
-  },
-  async clock({ query, clock }) {
-    const { ahead: rows } = await readChecks(query, clock())
-    return judgeClock({ rows, distanceMs: await readDistance(query, clock) })
-  },
+  limits: database => checkKeys(createKeyStore(database), database.clock()),
   nodes: async database => judgeNodes(await createNodes(database).list()),
 }
 
 /** Checks a shared database over a node's kind of connection; if it is unusable, that is the only finding. */
 export async function examineDatabase(
-  {
-    url,
-    timeoutMs,
-    origin,
-    lost = null,
-  }: Pick<Database, 'timeoutMs' | 'origin'> & {
-    url: string
-    /** The sentence for a missing schema in a data directory that has copies of one. */
-    lost?: string | null
-  },
+  { url, timeoutMs }: { url: string; timeoutMs: number },
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Finding[]> {
   const open = (): Connection => openConnection({ url, timeoutMs, name: 'proxylist doctor' })
   await using connection = open()
-  const database = { ...connection, open, timeoutMs, origin, clock }
+  const database = { ...connection, open, timeoutMs, clock }
   let others: Checks<Database> = {}
   const first: Checks<Database> = {
     async database() {
       const facts = await readVersions(database)
-      const result = judgeVersions(facts, lost)
+      const result = judgeVersions(facts)
       if (result.ok) others = { ...SERVER_CHECKS, ...SCHEMA_CHECKS }
       else if (facts.server.isUsable) others = SERVER_CHECKS
       return result

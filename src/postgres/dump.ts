@@ -4,7 +4,7 @@ import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
 import type { Subject, Usage } from '../access/rate-limit.ts'
 import { CommandError, orAborted, UnknownOutcome } from '../lib/errors.ts'
 import { utcDay } from '../lib/time.ts'
-import { nextKeysVersion, storeKeysVersion } from './change-numbers.ts'
+import type { IncomingProxy } from '../proxies/proxy.ts'
 import {
   type Connection,
   insertRows,
@@ -13,16 +13,9 @@ import {
   type Query,
   SNAPSHOT,
 } from './connection.ts'
+import { queueList } from './imports.ts'
 import { installationOf, migrate, schemaState } from './migrate.ts'
-import { insertKeys, PATIENT, readStoredKeys, selectPlans, toPlanRow } from './registry.ts'
-import {
-  decodeNetworks,
-  encodeNetworks,
-  LENGTHENED,
-  NETWORKS_HEX,
-  NETWORKS_SIZE,
-  shortened,
-} from './usage/networks.ts'
+import { insertAllKeys, PATIENT, readStoredKeys, selectPlans, toPlanRow } from './registry.ts'
 
 export type DatabaseOrder = {
   url: string
@@ -50,13 +43,11 @@ async function selectJson<R>(query: Query, select: string): Promise<R[]> {
   return rows.map(({ json }) => JSON.parse(json) as R) // the columns of `select`
 }
 
-type NetworkRow = Pick<UsedNetworks, 'set' | 'day'> & Subject & { hex: string; others: string[] }
-
 const USAGE =
   'select kind, id, at as admissions, latest as "latestMs", requests from proxylist.usage'
 const NETWORKS = `
-  select kind, id, network_set as "set", day, ${NETWORKS_HEX} as hex, others
-  from proxylist.networks n where ${NETWORKS_SIZE} > 0`
+  select kind, id, network_set as "set", day, array_agg(network) as networks
+  from proxylist.networks group by kind, id, network_set, day`
 
 /**
  * Reads a database as of one moment, while nodes use it; `installation` is its id.
@@ -71,42 +62,33 @@ export const readDump = (
       throw new CommandError(`the database ${shown} holds nothing of proxylist`)
     }
     await migrate(quick)
-    const installation = await installationOf(quick)
+    const installation = await installationOf(quick.query)
     const dump = await patient.transaction(async query => {
-      const networks = await selectJson<NetworkRow>(query, NETWORKS)
+      const networks = await selectJson<Subject & Omit<UsedNetworks, 'subject'>>(query, NETWORKS)
       return {
         plans: await selectPlans(query),
         keys: await readStoredKeys(query),
         usage: await selectJson<Subject & Usage>(query, USAGE),
-        networks: networks.map(({ kind, id, set, day, hex, others }) => ({
-          ...{ subject: { kind, id }, set, day },
-          networks: decodeNetworks(set, hex, others),
-        })),
+        networks: networks.map(({ kind, id, ...used }) => ({ subject: { kind, id }, ...used })),
       }
     }, SNAPSHOT)
     return { dump, installation, shown }
   })
 
-type Counts = { keys: number; subjects: number; proxies: number; plans: number }
-
-/** Rows of a database. Unchanged built-in plans do not count. */
-async function countRows(query: Query): Promise<Counts> {
-  const counts = await onlyRow<Omit<Counts, 'plans'>>(
+/** @throws CommandError when a database holds anything that a restore would mix with its own. */
+async function requireEmpty(query: Query, shown: string): Promise<void> {
+  const isBuiltIn = (plan: Plan): boolean => BUILT_IN_PLANS.some(own => Bun.deepEquals(own, plan))
+  const plans = (await selectPlans(query)).filter(plan => !isBuiltIn(plan)).length
+  const rows = await onlyRow<{ [what: string]: number }>(
     query,
     `select (select count(*) from proxylist.keys)::float8 as keys,
        (select count(*) from proxylist.usage)::float8 as subjects,
-       (select rows from proxylist.list)::float8 as proxies`,
+       (select count(*) from proxylist.list_log)::float8 as "versions of a list",
+       (select count(*) from proxylist.imports)::float8 as imports`,
   )
-  const isBuiltIn = (plan: Plan): boolean => BUILT_IN_PLANS.some(own => Bun.deepEquals(own, plan))
-  const plans = (await selectPlans(query)).filter(plan => !isBuiltIn(plan)).length
-  return { ...counts, plans }
-}
-
-/** @throws CommandError when a database holds anything that a restore would mix with its own. */
-async function requireEmpty(query: Query, shown: string): Promise<void> {
-  const counts = Object.entries(await countRows(query)).filter(([, rows]) => rows > 0)
+  const counts = Object.entries({ ...rows, plans }).filter(([, count]) => count > 0)
   if (counts.length === 0) return
-  const found = counts.map(([name, rows]) => `${rows} ${name}`).join(', ')
+  const found = counts.map(([name, count]) => `${count} ${name}`).join(', ')
   throw new CommandError(
     `the database ${shown} is not empty (${found}): give an empty one, ` +
       'or empty it with: drop schema proxylist cascade',
@@ -114,65 +96,58 @@ async function requireEmpty(query: Query, shown: string): Promise<void> {
 }
 
 /** Removes built-in plans, and traces of earlier data, from an empty database. */
-const CLEAR = ['plans', 'old_secrets', 'removed_keys', 'networks', 'days', 'feeds'].map(
+const CLEAR = ['plans', 'old_secrets', 'networks', 'days', 'feeds'].map(
   table => `delete from proxylist.${table}`,
 )
-
-const INSERT_NETWORKS = `
-  insert into proxylist.networks (kind, id, network_set, day, networks, others)
-  select kind, id, "set", day, ${LENGTHENED}, others from json_to_recordset($1::text::json)
-    as r (kind text, id text, "set" text, day integer, networks text, others text[])`
 
 /** Rows of a statement. */
 const SLICE_ROWS = 2_000
 
-async function inSlices<R>(
-  rows: readonly R[],
-  write: (slice: readonly R[]) => Promise<unknown>,
-): Promise<void> {
-  for (let at = 0; at < rows.length; at += SLICE_ROWS) await write(rows.slice(at, at + SLICE_ROWS))
+type Row = { readonly [column: string]: unknown }
+
+async function insertSlices(query: Query, table: string, rows: readonly Row[]): Promise<void> {
+  for (let at = 0; at < rows.length; at += SLICE_ROWS) {
+    await insertRows(query, table, rows.slice(at, at + SLICE_ROWS))
+  }
 }
 
-async function insertDump(query: Query, dump: AccessDump): Promise<void> {
-  const version = await nextKeysVersion(query)
+async function insertDump(query: Query, { plans, keys, usage, networks }: AccessDump) {
   for (const statement of CLEAR) await query(statement)
-  await insertRows(query, 'plans', dump.plans.map(toPlanRow))
-  await inSlices(dump.keys, keys => insertKeys(query, keys, version))
-  await inSlices(dump.usage, usage =>
-    insertRows(
-      query,
-      'usage',
-      usage.map(({ kind, id, admissions: at, latestMs: latest, requests }) => ({
-        ...{ kind, id, at, latest, day: utcDay(latest), requests },
-      })),
+  await insertRows(query, 'plans', plans.map(toPlanRow))
+  await insertAllKeys(query, keys)
+  await insertSlices(
+    query,
+    'usage',
+    usage.map(({ kind, id, admissions: at, latestMs: latest, requests }) => ({
+      ...{ kind, id, at, latest, day: utcDay(latest), requests },
+    })),
+  )
+  await insertSlices(
+    query,
+    'networks',
+    networks.flatMap(({ subject, set: network_set, day, networks: names }) =>
+      names.map(network => ({ ...subject, network_set, day, network })),
     ),
   )
-  await inSlices(dump.networks, networks =>
-    query(INSERT_NETWORKS, [
-      JSON.stringify(
-        networks.map(({ subject, set, day, networks }) => {
-          const encoded = encodeNetworks(set, networks)
-          return { ...subject, set, day, ...encoded, networks: shortened(encoded.networks) }
-        }),
-      ),
-    ]),
-  )
-  await storeKeysVersion(query, version)
-  // Nodes copy keys and plans as a whole: removals before this version are not known.
-  await query('delete from proxylist.keys_versions where version < $1::float8', [version])
 }
 
 /**
- * Writes keys, plans and usage into an empty database, in one transaction; makes its schema where there is none.
+ * Writes keys, plans and usage into an empty database, and queues the list for the leader, in one transaction; makes
+ * its schema where there is none.
  * @throws CommandError when it is not empty or a newer program made its schema, StoreError when it fails.
  */
-export const writeDump = (order: DatabaseOrder, dump: AccessDump): Promise<void> =>
+export const writeDump = (
+  order: DatabaseOrder,
+  dump: AccessDump,
+  list: Iterable<IncomingProxy>,
+): Promise<void> =>
   connected(order, async (quick, patient) => {
     await migrate(quick)
     await patient
       .transaction(async query => {
         await requireEmpty(query, quick.shown)
         await insertDump(query, dump)
+        await queueList(query, list)
       })
       .catch((error: unknown) => {
         if (!(error instanceof UnknownOutcome)) throw error

@@ -13,8 +13,6 @@ const READ_ONLY = 'it is read-only: a standby, or it was set so'
 const DAMAGED = 'its files are damaged; its log says which'
 const POOLER = 'a pooler in between does not keep the session of a connection'
 
-export const LOCK_NOT_FREE = '55P03'
-
 /** What a SQLSTATE, or the first characters of one, means (PostgreSQL, appendix A). */
 const STATES: { readonly [state: string]: string } = {
   '08': 'the connection was lost',
@@ -33,6 +31,7 @@ const STATES: { readonly [state: string]: string } = {
   '3D000': 'there is no database of this name',
   '40001': 'it could not decide between transactions that met',
   '40P01': 'it ended a deadlock',
+  '23505': 'another node has written the same version',
   '42704': 'it does not know a setting that the URL has',
   '42P01': OTHER_SCHEMA,
   '42P05': POOLER,
@@ -43,7 +42,7 @@ const STATES: { readonly [state: string]: string } = {
   '53100': 'its disk is full',
   '53200': 'it is out of memory',
   '53300': 'it accepts no more connections; proxylist help machines says how to see what uses them',
-  [LOCK_NOT_FREE]: 'a lock was not free in time',
+  '55P03': 'a row stays locked by another session',
   '57014': 'it took too long',
   '58': 'it cannot use one of its files; its log says which',
   '57P': 'it is shutting down, starting or was restarted',
@@ -119,11 +118,6 @@ export function toStoreError(thrown: unknown, shown: string): unknown {
   })
 }
 
-const isOfState = (failure: unknown, state: string): boolean =>
-  failure instanceof StoreError && stateOf(failure.cause) === state
-
 /** Whether a store failed because the role lacks a right. */
-export const lacksRight = (failure: unknown): boolean => isOfState(failure, '42501')
-
-/** Whether a store did nothing because a lock was not free in time. */
-export const isLockNotFree = (failure: unknown): boolean => isOfState(failure, LOCK_NOT_FREE)
+export const lacksRight = (failure: unknown): boolean =>
+  failure instanceof StoreError && stateOf(failure.cause) === '42501'

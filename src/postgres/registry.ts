@@ -21,10 +21,44 @@ import { BUILT_IN_PLANS, changedPlan, type Plan, TEMP_PLAN } from '../access/pla
 import type { LoadProblem, PlanRemoval, Registry, SomeKeys, UsageStore } from '../access/ports.ts'
 import { MINUTE_MS, utcDay } from '../lib/time.ts'
 import { arrayLiteral, bytea } from './arrays.ts'
-import { type Change, createChange } from './change-numbers.ts'
 import { type Connection, insertRows, onlyRow, type Query, SNAPSHOT } from './connection.ts'
 import { KEYS_MAX } from './usage/key-use.ts'
-import { NETWORKS_SIZE } from './usage/networks.ts'
+
+/**
+ * Runs `work` in a transaction that has locked keys and plans: what it reads stays so until its end.
+ * `version` numbers the change, in the order of commits; rows that it writes carry it. One that has changed nothing
+ * leaves no number behind.
+ */
+type Change = <T>(
+  work: (query: Query, version: number) => Promise<{ result: T; isChanged: boolean }>,
+) => Promise<T>
+
+/** The next version of keys and plans; locks them until the end of the transaction. */
+const nextVersion = async (query: Query): Promise<number> =>
+  (
+    await onlyRow<{ version: number }>(
+      query,
+      'select (keys_version + 1)::float8 as version from proxylist.installation for update',
+    )
+  ).version
+
+/** Stores a version of keys and plans, and announces it. */
+const storeVersion = (query: Query, version: number): Promise<unknown> =>
+  query(
+    `with stored as (update proxylist.installation set keys_version = $1::float8)
+     select pg_notify('proxylist', 'keys')`,
+    [version],
+  )
+
+const createChange =
+  ({ transaction }: Pick<Connection, 'transaction'>): Change =>
+  work =>
+    transaction(async query => {
+      const version = await nextVersion(query)
+      const { result, isChanged } = await work(query, version)
+      if (isChanged) await storeVersion(query, version)
+      return result
+    })
 
 type PlanRow = Omit<Plan, 'burst'> & {
   burst_requests: number | null
@@ -56,9 +90,10 @@ export const toPlanRow = ({ burst, ...plan }: Plan): PlanRow => ({
 export const seedPlans = (query: Query): Promise<void> =>
   insertRows(query, 'plans', BUILT_IN_PLANS.map(toPlanRow))
 
-export const createPlanStore = (query: Query, change: Change) =>
-  ({
-    list: () => selectPlans(query),
+const createPlanStore = (connection: Connection) => {
+  const change = createChange(connection)
+  return {
+    list: () => selectPlans(connection.query),
 
     set: changes =>
       change<Plan>(async tx => {
@@ -79,7 +114,8 @@ export const createPlanStore = (query: Query, change: Change) =>
         const isChanged = removed.length > 0
         return { result: { kind: isChanged ? 'removed' : 'unknown' }, isChanged }
       }),
-  }) satisfies Registry['plans']
+  } satisfies Registry['plans']
+}
 
 /** Today is that of the clock that decides limits, all else is judged by `nowMs`. */
 const SUMMARY = `
@@ -94,8 +130,8 @@ const fromKeys = (keys: string): string => `
     left join proxylist.usage u on u.kind = 'key' and u.id = k.id`
 
 const countToday = (set: 'served' | 'callers'): string =>
-  `coalesce((select ${NETWORKS_SIZE} from proxylist.networks n where n.kind = 'key'
-      and n.id = k.id and n.network_set = '${set}' and n.day = today), 0)`
+  `(select count(*)::int from proxylist.networks n where n.kind = 'key'
+      and n.id = k.id and n.network_set = '${set}' and n.day = today)`
 
 const LISTED = `${SUMMARY},
     ${countToday('served')} as "subnetsToday", ${countToday('callers')} as "clientsToday",
@@ -132,7 +168,7 @@ export async function readStoredKeys(query: Query, since = -1): Promise<StoredKe
 }
 
 /** Stores keys as they are, under the number of their change. */
-export async function insertKeys(
+async function insertKeys(
   query: Query,
   keys: readonly StoredKey[],
   version: number,
@@ -148,6 +184,15 @@ export async function insertKeys(
     oldSecrets.map(old => ({ hash: bytea(old.hash), key_id: id, expires_at: old.expiresAt })),
   )
   await insertRows(query, 'old_secrets', secrets)
+}
+
+/** Stores many keys as they are, as one change. */
+export async function insertAllKeys(query: Query, keys: readonly StoredKey[]): Promise<void> {
+  const version = await nextVersion(query)
+  for (let at = 0; at < keys.length; at += KEYS_MAX) {
+    await insertKeys(query, keys.slice(at, at + KEYS_MAX), version)
+  }
+  await storeVersion(query, version)
 }
 
 const HAVING_SECRETS = `
@@ -190,8 +235,10 @@ const update = (
   })
 
 /** The keys of a database; `patient` reads and stores many of them at once. */
-export const createKeyStore = (query: Query, change: Change, patient: Connection) =>
-  ({
+export const createKeyStore = (connection: Connection, patient = connection) => {
+  const { query } = connection
+  const change = createChange(connection)
+  return {
     add: ({ key, ...rest }: NewKey, nowMs: number) =>
       change<{ id: string; isNew: boolean }>(async (tx, version) => {
         const hash = hashKey(key)
@@ -236,23 +283,16 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
 
     /** Locks what was used in the order in which requests do. */
     remove: (id: string) =>
-      change<'removed' | 'unknown' | 'not-revoked'>(async (tx, version) => {
+      change<'removed' | 'unknown' | 'not-revoked'>(async tx => {
         const [row] = await tx<{ revoked: boolean }>(
           'select revoked_at is not null as revoked from proxylist.keys where id = $1',
           [id],
         )
         if (!row?.revoked) return { result: row ? 'not-revoked' : 'unknown', isChanged: false }
         await tx(`delete from proxylist.usage where kind = 'key' and id = $1`, [id])
-        await tx(
-          `select from proxylist.networks where kind = 'key' and id = $1
-           order by network_set, day for update`,
-          [id],
-        )
         await tx(`delete from proxylist.networks where kind = 'key' and id = $1`, [id])
         await tx('delete from proxylist.days where key_id = $1', [id])
         await tx('delete from proxylist.keys where id = $1', [id])
-        const text = 'insert into proxylist.removed_keys (id, version) values ($1, $2::float8)'
-        await tx(text, [id, version])
         return { result: 'removed', isChanged: true }
       }),
 
@@ -317,16 +357,11 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
       createChange(patient)(async (tx, version) => {
         const problems = problemsOf(keys, await knownTo(tx, keys))
         const isChanged = problems.length === 0 && keys.length > 0 && !isTrial
-        if (isChanged) {
-          await insertKeys(tx, keys, version)
-          // A key that comes back is not removed any more.
-          await tx('delete from proxylist.removed_keys where id = any($1::text[])', [
-            arrayLiteral(keys.map(({ id }) => id)),
-          ])
-        }
+        if (isChanged) await insertKeys(tx, keys, version)
         return { result: problems, isChanged }
       }),
-  }) satisfies Registry['keys']
+  } satisfies Registry['keys']
+}
 
 const session = { idle_in_transaction_session_timeout: MINUTE_MS }
 /** Of a connection for statements on all keys, or a whole list; a program that is frozen keeps its locks for a minute. */
@@ -338,10 +373,9 @@ export function createRegistry<U extends UsageStore>(
   usage: U,
   patient: Connection = connection,
 ) {
-  const change = createChange(connection)
   return {
     usage,
-    keys: createKeyStore(connection.query, change, patient),
-    plans: createPlanStore(connection.query, change),
+    keys: createKeyStore(connection, patient),
+    plans: createPlanStore(connection),
   } satisfies Registry
 }

@@ -56,6 +56,7 @@ export function openCheckerList(dir: string | null, clock: Clock) {
       version: () => thenRequireCurrent(String(dataVersion())),
       page: (afterId: number) => after.all(afterId).map(toListed),
     }),
+    isReplaced: () => dir !== null && hasMoved(list.db),
     ...{ pages: list.pages, endpointPages: list.endpointPages, cityNames: list.cityNames },
     close: list.close,
   }

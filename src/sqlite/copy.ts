@@ -1,28 +1,37 @@
 /**
- * The copies that a node has of a shared database: the files of a data directory, each change one
- * transaction, so that readers see what was there before or what is there after. A table of one row, written
- * in the same transaction, says of which database a file is a copy, and at which version; a file without
- * it is no copy.
+ * The copy of the list that a node has: `proxies.db` of a data directory. Table `copy_of`, a row that is written
+ * with each change, says of which database it is a copy and at which version; a file without it is no copy.
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import type { KeyReader } from '../access/ports.ts'
-import type { Awaitable } from '../lib/awaitable.ts'
+import type { Clock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
-import { isSameVersion, type KeyChanges, type ListChanges, type Version } from '../node/ports.ts'
-import type { City, Row } from '../proxies/row.ts'
-import { openAccessFile } from './access/file.ts'
-import { createKeyReader, createKeyWriter } from './access/keys.ts'
-import { createPlanStore } from './access/plans.ts'
-import { ACCESS_FILE, DATA_FILES, type DataFile, PROXY_FILE, sizeOf } from './data-directory.ts'
+import {
+  type Change,
+  type Incoming,
+  isSamePosition,
+  type ListCopy,
+  PART_ROWS,
+  type Position,
+  type Stale,
+} from '../node/ports.ts'
+import { SERVICE_SETS } from '../proxies/proxy.ts'
+import { type City, ROW_COLUMNS, type Row, toAddress, toProxy, UNKNOWN } from '../proxies/row.ts'
+import type { ImportCounts, ImportMode } from '../proxies/store.ts'
+import { PROXY_FILE, sizeOf } from './data-directory.ts'
 import { openAsIs, rollBack } from './database.ts'
 import { hasMoved, installDatabase, lockPath, removeDatabase, tempPath } from './database-files.ts'
 import { isDamage, isDatabaseError, toStoreError } from './errors.ts'
 import { createCityWriter } from './proxies/cities.ts'
-import { createIndexUpkeep, openListFile, UPSERT } from './proxies/store.ts'
-import { holdOpen } from './server.ts'
-import { type List, openList } from './stores.ts'
+import { beginImport } from './proxies/import.ts'
+import {
+  countRows,
+  createIndexUpkeep,
+  createListStore,
+  openListFile,
+  UPSERT,
+} from './proxies/store.ts'
 import { emptyWal } from './wal.ts'
 
 const TABLE = `create table if not exists copy_of (
@@ -32,21 +41,19 @@ const TABLE = `create table if not exists copy_of (
   mark text not null
 ) strict`
 
+type CopyOf = Position & { database: string }
+
 /** The version that an open copy has; `null`: it is no copy. */
-function readCopyOf(db: Database): Version | null {
+function readCopyOf(db: Database): CopyOf | null {
   const table = db.query(`select 1 from sqlite_schema where type = 'table' and name = 'copy_of'`)
   if (table.get() === null) return null
-  return db.query<Version, []>('select database, version, mark from copy_of').get()
+  return db.query<CopyOf, []>('select database, version, mark from copy_of').get()
 }
 
 /** Makes an open database a copy, or brings a copy to a version. Call it in the transaction of the change. */
-export function writeCopyOf(db: Database, { database, version, mark }: Version): void {
+export function writeCopyOf(db: Database, { database, version, mark }: CopyOf): void {
   db.run(TABLE)
-  db.run(
-    `insert into copy_of values (1, ?1, ?2, ?3)
-     on conflict (one) do update set database = ?1, version = ?2, mark = ?3`,
-    [database, version, mark],
-  )
+  db.run('insert or replace into copy_of values (1, ?, ?, ?)', [database, version, mark])
 }
 
 /** Makes a closed copy a list of its own. */
@@ -56,11 +63,11 @@ export function removeCopyMark(file: string): void {
 }
 
 /**
- * Of what a file of a data directory is a copy; `'own'`: of nothing; `null` when it is not there, is empty or
- * cannot be read: nothing of that can be lost, and a node makes it again.
+ * Of what the list in `dir` is a copy; `'own'`: of nothing; `null` when it is not there, is empty or cannot be read:
+ * nothing can be lost then, and a node makes it again.
  */
-function copyIn(dir: string, name: DataFile): Version | 'own' | null {
-  const file = join(dir, name)
+function copyIn(dir: string): CopyOf | 'own' | null {
+  const file = join(dir, PROXY_FILE)
   try {
     if (sizeOf(file) === 0) return null
     using db = openAsIs(file)
@@ -71,237 +78,305 @@ function copyIn(dir: string, name: DataFile): Version | 'own' | null {
 }
 
 /** The version of the copy of a list in `dir`; `null` when there is none. */
-export function listCopyOf(dir: string): Version | null {
-  const found = copyIn(dir, PROXY_FILE)
+export function listCopyOf(dir: string): CopyOf | null {
+  const found = copyIn(dir)
   return found === 'own' ? null : found
 }
 
-/**
- * What is said of a database without a schema when `dir` holds copies of one; `null` when it does not. An
- * empty schema in its place would make every node forget what it has.
- */
-export function lostSchema(dir: string): string | null {
-  if (DATA_FILES.every(({ name }) => (copyIn(dir, name) ?? 'own') === 'own')) return null
-  return (
-    `the schema that the copies in ${dir} are of is gone: give it its name back, or restore a ` +
-    `backup with: proxylist restore FILE (only to begin with nothing, remove ${dir})`
-  )
-}
-
-/** @throws CommandError when keys or the list of a directory are copies of a database. */
+/** @throws CommandError when the list of a directory is a copy of a database. */
 export function requireOwnData(
   dir: string,
   remedy = 'name that with --database, or give another --data',
 ): void {
-  const copy = DATA_FILES.find(({ name }) => (copyIn(dir, name) ?? 'own') !== 'own')
-  if (copy === undefined) return
-  throw new CommandError(`${join(dir, copy.name)} is a copy of a shared database: ${remedy}`)
+  if (listCopyOf(dir) === null) return
+  throw new CommandError(`${join(dir, PROXY_FILE)} is a copy of a shared database: ${remedy}`)
 }
 
-/** @throws CommandError when a directory has keys or a list of its own, which copies would replace. */
-export function requireCopies(dir: string): void {
-  const own = DATA_FILES.find(({ name }) => copyIn(dir, name) === 'own')
-  if (own === undefined) return
+/** @throws CommandError when a directory has a list of its own, which a copy would replace. */
+export function requireCopy(dir: string): void {
+  if (copyIn(dir) !== 'own') return
   throw new CommandError(
-    `${join(dir, own.name)} is no copy of a shared database: back it up, restore it there with: ` +
+    `${join(dir, PROXY_FILE)} is no copy of a shared database: back it up, restore it there with: ` +
       'proxylist restore FILE --database URL, and move it away, or give another --data',
   )
 }
 
-type Changes = { isWhole: boolean; since: Version | null }
+const COLUMNS = ROW_COLUMNS.join(', ')
+const LAST_CITY = `coalesce((select seq from sqlite_sequence where name = 'cities'), 0)`
 
-/**
- * The copy in a file, to be written by its only follower in this process; it is kept open for as long as
- * it is the file in its place. `write` brings a database from a version to what changes lead to, in one
- * transaction, or does nothing when it is at another version: another process follows too.
- */
-function openCopy<C extends Changes>(
-  file: string,
-  open: (file: string, options?: { mustExist: true }) => Database,
-  write: (db: Database, changes: C, from: Version | null) => Awaitable<void>,
-  canChange: (db: Database, changes: C) => boolean = () => true,
-) {
-  let opened: Database | null = null
-
-  function close(): void {
-    opened?.close()
-    opened = null
-  }
-
-  /** The open database, another one where its file is another, unless it is being written; `null`: there is no file. */
-  function current(): Database | null {
-    if (opened !== null && !opened.inTransaction && hasMoved(opened)) close()
-    if (opened === null && existsSync(file)) opened = open(file, { mustExist: true })
-    return opened
-  }
-
-  function found(): { db: Database; version: Version } | null {
-    try {
-      const db = current()
-      const version = db && readCopyOf(db)
-      return db && version && { db, version }
-    } catch (error) {
-      if (!isDatabaseError(error)) throw error
-      close() // one that can be opened again is, at the next call
-      return null
-    }
-  }
-
-  /** Fills a new database and moves it into its place, whatever is there. */
-  async function replace(changes: C): Promise<void> {
-    if (!changes.isWhole) throw new StoreError(`${file} is no copy any more`)
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-    const release = lockPath(file, 0)
-    if (release === null) throw new StoreError(`${file} is being replaced by another process`)
-    const fresh = tempPath(file)
-    try {
-      {
-        using db = open(fresh)
-        await write(db, changes, null)
-      }
-      close()
-      installDatabase(fresh, file)
-    } finally {
-      removeDatabase(fresh)
-      release()
-    }
-  }
-
-  /** Removes a copy that is damaged: it is made again. */
-  function remove(): void {
-    close()
-    removeDatabase(file)
-  }
-
-  return {
-    version: (): Version | null => found()?.version ?? null,
-    /**
-     * Applies changes; does nothing when the copy is at another version than they start from.
-     * @throws StoreError; nothing has changed then.
-     */
-    async apply(changes: C): Promise<void> {
-      try {
-        const copy = found()
-        if (copy !== null && !isSameVersion(copy.version, changes.since)) return
-        if (copy === null || !canChange(copy.db, changes)) await replace(changes)
-        else await write(copy.db, changes, changes.since)
-      } catch (error) {
-        if (isDamage(error)) remove()
-        throw toStoreError(file, error)
-      }
-    },
-    remove,
-    close,
-  }
-}
-
-/** Writes keys and plans. What changed is removed first: secrets may change places. */
-function writeKeys(
+/** Writes changes into a list of any size, in the transaction that is under way. */
+async function writeChanges(
   db: Database,
-  { isWhole, to, plans, removed, keys }: KeyChanges,
-  from: Version | null,
-): void {
-  const store = createKeyWriter(db)
-  const planStore = createPlanStore(db)
-  const remove = db.prepare<never, [string]>('delete from keys where id = ?')
-  db.transaction(() => {
-    if (!isSameVersion(readCopyOf(db), from)) return
-    db.run('pragma defer_foreign_keys = on')
-    if (isWhole) db.run('delete from keys')
-    for (const id of removed) remove.run(id)
-    for (const { id } of keys) remove.run(id)
-    db.run('delete from plans')
-    for (const plan of plans) planStore.set(plan)
-    for (const key of keys) store(key)
-    writeCopyOf(db, to)
-  }).immediate()
-}
-
-/** The copy of keys and plans in `dir`. Usage is not copied: that of a node is in the database. */
-export const openKeyCopy = (dir: string) =>
-  openCopy(join(dir, ACCESS_FILE), openAccessFile, writeKeys)
-
-/**
- * Finds keys in the copy in `dir`, which a follower writes; `tick` is to be called every second once
- * there is one. `onDamage` is called when the copy has to be made again.
- */
-export function openCopiedKeys(dir: string, say: (sentence: string) => void, onDamage: () => void) {
-  const file = join(dir, ACCESS_FILE)
-  const open = () => {
-    const db = openAccessFile(file, { isServer: true, mustExist: true })
-    return { db, find: createKeyReader(db).find, close: () => db.close(true) }
-  }
-  const { use, tick, health, close } = holdOpen<ReturnType<typeof open>>(null, {
-    ...{ file, open, onDamage, say },
-  })
-  const find: KeyReader['find'] = key => use(store => store.find(key))
-  return { find, tick, health, close }
-}
-
-type CityRow = { id: number; name: string; name_en: string }
-
-/**
- * Whether the cities of a list may become these without being numbered again: readers have the names
- * of ids in memory.
- */
-function fitsCities(db: Database, cities: readonly City[]): boolean {
-  const stored = db.query<CityRow, []>('select id, name, name_en from cities').all()
-  const byId = new Map(cities.map(city => [city.id, city]))
-  return stored.every(({ id, name, name_en }) => {
-    const city = byId.get(id)
-    return city?.name === name && city.nameEn === name_en
-  })
-}
-
-/** Writes changes in the transaction that is under way. */
-async function writeList(db: Database, changes: ListChanges): Promise<void> {
+  size: number,
+  changes: AsyncIterable<Change>,
+): Promise<void> {
   const indexes = createIndexUpkeep(db)
-  indexes.prepareFor(changes.size)
-  if (changes.isWhole) db.run('delete from proxies')
+  indexes.prepareFor(size)
   const addCity = createCityWriter(db)
   using remove = db.prepare<never, [number]>('delete from proxies where id = ?')
   using upsert = db.prepare<never, Row>(UPSERT)
-  for (const city of changes.cities) addCity(city.id, city)
-  for await (const ids of changes.removed) for (const id of ids) remove.run(id)
-  for await (const rows of changes.rows) for (const row of rows) upsert.run(...row)
+  for await (const { cities = [], lastCity, imported, rows = [], removed = [] } of changes) {
+    for (const city of cities) addCity(city.id, city)
+    if (lastCity !== undefined) {
+      db.run(`update sqlite_sequence set seq = ? where name = 'cities'`, [lastCity])
+    }
+    if (imported !== undefined) db.run('update list set imported = ?', [imported])
+    for (const id of removed) remove.run(id)
+    for (const row of rows) upsert.run(...row)
+  }
   indexes.restore()
-  writeCopyOf(db, changes.to)
 }
 
-/** Writes a list in one transaction, or does nothing when another process has changed the copy. */
-async function writeListFile(
+/** Pages of a statement whose first column grows and whose parameter is the last one that was read. */
+function* pagesOf<R extends readonly [number, ...unknown[]]>(
   db: Database,
-  changes: ListChanges,
-  from: Version | null,
-): Promise<void> {
-  db.run('begin immediate')
-  try {
-    if (!isSameVersion(readCopyOf(db), from)) {
-      db.run('rollback')
-      return
-    }
-    await writeList(db, changes)
-    db.run('commit')
-  } catch (error) {
-    rollBack(db)
-    emptyWal(db) // it may have filled the disk
-    throw error
+  select: string,
+): Generator<R[]> {
+  using page = db.prepare<R, [number]>(`${select} limit ${PART_ROWS}`)
+  for (let after = -1; ; ) {
+    const rows = page.values(after) as unknown as R[]
+    if (rows.length === 0) return
+    after = rows.at(-1)?.[0] ?? after
+    yield rows
   }
 }
 
-export const openListCopy = (dir: string) =>
-  openCopy(
-    join(dir, PROXY_FILE),
-    (file, options) => openListFile(file, options && { isServer: true, ...options }),
-    writeListFile,
-    (db, { isWhole, cities }: ListChanges) => !isWhole || fitsCities(db, cities),
-  )
+/** The cities after an id, and what else a list has besides its rows. */
+function besideRows(db: Database, afterCity: number): Change {
+  const cities = db
+    .query<City, [number]>(
+      'select id, name, name_en as nameEn from cities where id > ? order by id',
+    )
+    .all(afterCity)
+  const rest = db
+    .query<{ lastCity: number; imported: string }, []>(
+      `select imported, ${LAST_CITY} as lastCity from list`,
+    )
+    .get()
+  return { cities, ...rest }
+}
 
-/** Opens a list that holds what `changes`, which are a whole list, bring. */
-export async function openListInMemory(changes: ListChanges): Promise<List> {
-  const list = openList(null)
-  list.db.run('begin')
-  await writeList(list.db, changes)
-  list.db.run('commit')
-  return list
+const lastCityOf = (db: Database): number =>
+  db.query<{ id: number }, []>(`select ${LAST_CITY} as id`).get()?.id ?? 0
+
+/** All of a list. */
+export function* readAll(db: Database): Generator<Change> {
+  yield besideRows(db, 0)
+  const select = `select ${COLUMNS} from proxies where id > ? order by id`
+  for (const rows of pagesOf<Row>(db, select)) yield { rows }
+}
+
+/** Notes the ids of rows that this connection writes. (`insert or ignore` would do as the outer statement says.) */
+const TRACK = `
+  create temp table changed (id integer primary key);
+  create temp trigger proxies_added after insert on main.proxies
+    begin insert into changed values (new.id) on conflict do nothing; end;
+  create temp trigger proxies_updated after update on main.proxies
+    begin insert into changed values (new.id) on conflict do nothing; end;
+  create temp trigger proxies_removed after delete on main.proxies
+    begin insert into changed values (old.id) on conflict do nothing; end`
+
+/** What the rows that were noted are now. */
+function* readChanged(db: Database, afterCity: number): Generator<Change> {
+  yield besideRows(db, afterCity)
+  const select = `select c.id, ${ROW_COLUMNS.map(column => `p.${column}`).join(', ')}
+    from (select id from temp.changed where id > ? order by id limit ${PART_ROWS}) c
+    left join proxies p on p.id = c.id order by c.id`
+  for (const found of pagesOf<[number, ...Row]>(db, select)) {
+    const isGone = ([, id]: readonly unknown[]): boolean => id === null
+    const rows = found.filter(row => !isGone(row)).map(([, ...row]) => row)
+    yield { rows, removed: found.filter(isGone).map(([id]) => id) }
+  }
+}
+
+/** A merge that is not committed yet. */
+export type Merge = {
+  counts: ImportCounts
+  /** Rows that have changed, and rows of the list. */
+  changed: number
+  rows: number
+  imported: string
+  changes: () => Generator<Change>
+  /** Commits it as the version of the copy that `to` says. */
+  commit(to: Position): void
+  rollback(): void
+}
+
+/** How long a change waits for another process that writes the copy. */
+const BUSY_MS = 1_000
+
+/** The copy of the list in `dir`, as its follower writes it; the leader merges imports into it first. */
+export function openListCopy(dir: string, clock: Clock) {
+  const file = join(dir, PROXY_FILE)
+  let opened: { db: Database; isTracked: boolean } | null = null
+
+  function close(): void {
+    opened?.db.close()
+    opened = null
+  }
+
+  /** The open copy, another one where its file is another; `null`: there is none. */
+  function current(): { db: Database; isTracked: boolean; copyOf: CopyOf } | null {
+    if (opened !== null && hasMoved(opened.db)) close()
+    if (opened === null && existsSync(file)) {
+      const db = openListFile(file, { isServer: true, mustExist: true })
+      // The server checkpoints: a commit that does so takes twice as long.
+      db.run('pragma wal_autocheckpoint = 0')
+      opened = { db, isTracked: false }
+    }
+    const copyOf = opened && readCopyOf(opened.db)
+    return opened && copyOf && Object.assign(opened, { copyOf })
+  }
+
+  /** @throws StoreError; removes a damaged copy: it is made again. */
+  function fail(error: unknown): never {
+    if (isDamage(error)) {
+      close()
+      removeDatabase(file)
+    }
+    throw toStoreError(file, error)
+  }
+
+  /** Runs work in a transaction, unless the copy is not at `from` any more: another process follows too. */
+  async function change(
+    from: Position,
+    work: (db: Database, copyOf: CopyOf) => void | Promise<void>,
+  ): Promise<void> {
+    try {
+      const db = current()?.db
+      if (db === undefined) return
+      db.run(`pragma busy_timeout = ${BUSY_MS}`) // a merge has set another one
+      db.run('begin immediate')
+      try {
+        const copyOf = readCopyOf(db)
+        if (copyOf !== null && isSamePosition(copyOf, from)) await work(db, copyOf)
+        db.run('commit')
+      } catch (error) {
+        rollBack(db)
+        emptyWal(db) // it may have filled the disk
+        throw error
+      }
+    } catch (error) {
+      fail(error)
+    }
+  }
+
+  /** Begins an import or the removal of stale rows; `write` returns its counts. */
+  async function merge(
+    write: (db: Database) => Promise<{ counts: ImportCounts; end?: () => void }>,
+  ): Promise<Merge> {
+    const copy = current()
+    if (copy === null) throw new StoreError(`${file} is no copy any more`)
+    const { db, copyOf } = copy
+    if (!copy.isTracked) db.run(TRACK)
+    copy.isTracked = true
+    const rollback = (): void => {
+      rollBack(db)
+      emptyWal(db)
+    }
+    try {
+      db.run('delete from temp.changed')
+      const lastCity = lastCityOf(db)
+      const { counts, end = () => {} } = await write(db)
+      return {
+        counts,
+        changed: countRows(db, 'temp.changed'),
+        rows: countRows(db),
+        imported: besideRows(db, lastCity).imported ?? '',
+        changes: () => readChanged(db, lastCity),
+        commit(to) {
+          writeCopyOf(db, { ...copyOf, ...to })
+          db.run('commit')
+          end()
+        },
+        rollback,
+      }
+    } catch (error) {
+      rollback()
+      return fail(error)
+    }
+  }
+
+  return {
+    position: (): CopyOf | null => {
+      try {
+        return current()?.copyOf ?? null
+      } catch (error) {
+        if (!isDatabaseError(error)) throw error
+        close() // one that can be opened again is, at the next call
+        return null
+      }
+    },
+
+    async install(database, to, changes): Promise<void> {
+      mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+      const release = lockPath(file, 0)
+      if (release === null) throw new StoreError(`${file} is being replaced by another process`)
+      const fresh = tempPath(file)
+      try {
+        {
+          using db = openListFile(fresh)
+          db.run('begin immediate')
+          await writeChanges(db, Number.POSITIVE_INFINITY, changes)
+          writeCopyOf(db, { ...to, database })
+          db.run('commit')
+        }
+        close()
+        installDatabase(fresh, file)
+      } catch (error) {
+        throw toStoreError(file, error)
+      } finally {
+        removeDatabase(fresh)
+        release()
+      }
+    },
+
+    apply: (from, to, changed, changes) =>
+      change(from, async (db, copyOf) => {
+        await writeChanges(db, changed, changes)
+        writeCopyOf(db, { ...copyOf, ...to })
+      }),
+
+    moveTo: (from, to) => change(from, (db, copyOf) => writeCopyOf(db, { ...copyOf, ...to })),
+
+    /** Merges an import, with the importer of one machine. */
+    mergeImport: (mode: ImportMode, parts: AsyncIterable<Incoming>): Promise<Merge> =>
+      merge(async db => {
+        const importTx = beginImport(db, mode, () => {}, clock())
+        await importTx.lock()
+        for await (const { cities, rows, stated, lowered } of parts) {
+          const cityNames = (position: number) => cities[position] ?? { name: '', nameEn: '' }
+          for (const [i, row] of rows.entries()) {
+            const services = SERVICE_SETS[stated[i] ?? 0] ?? new Set()
+            importTx.add({ ...toProxy(row, cityNames), servicesStated: services })
+          }
+          for (const [id, works] of lowered) {
+            importTx.lower(toAddress(id), works === UNKNOWN ? null : works)
+          }
+        }
+        const { counts, end } = importTx.write()
+        return { counts, end }
+      }),
+
+    /** Removes a slice of stale rows. */
+    mergeStale: ({ retainMs, nowMs }: Stale): Promise<Merge> =>
+      merge(async db => {
+        db.run('begin immediate')
+        const { removed } = createListStore(db).removeSlice(retainMs, nowMs)
+        return { counts: { added: 0, updated: 0, unchanged: 0, removed } }
+      }),
+
+    /** All of the list as of now; nothing else may write it meanwhile. */
+    snapshot(): { changes: Generator<Change>; rows: number; imported: string } {
+      const db = current()?.db
+      if (db === undefined) throw new StoreError(`${file} is no copy any more`)
+      return {
+        changes: readAll(db),
+        rows: countRows(db),
+        imported: besideRows(db, 0).imported ?? '',
+      }
+    },
+
+    close,
+  } satisfies ListCopy & { [member: string]: unknown }
 }

@@ -9,7 +9,6 @@ import { checkFreshness, checkKeys, describeSpace, sentencesOn } from '../metric
 import { latestCheckMs } from '../proxies/freshness.ts'
 import {
   ACCESS_FILE,
-  DATA_FILES,
   type DataFile,
   hasDirectory,
   missingDirectory,
@@ -18,7 +17,7 @@ import {
   PROXY_FILE,
 } from './data-directory.ts'
 import { findDamage } from './database.ts'
-import { damagedBy, isDamage, isDatabaseError } from './errors.ts'
+import { damagedBy, isDatabaseError } from './errors.ts'
 import { spaceIn } from './metrics.ts'
 import { openList, openRegistry } from './stores.ts'
 
@@ -106,24 +105,14 @@ const ifThere =
       ? check(directory)
       : right(`there is no ${directory.dir}; serve makes it`)
 
-function isIntact(dir: string, name: DataFile): boolean {
-  try {
-    return !existsSync(join(dir, name)) || damageIn(dir, name) === null
-  } catch (error) {
-    if (isDamage(error)) return false
-    throw error
-  }
-}
-
-/** The checks for the directory of a node, which holds copies of the shared database. */
+/** The checks for the directory of a node, which holds a copy of the list of the shared database. */
 export const COPY_CHECKS = {
   permissions: ifThere(DIRECTORY_CHECKS.permissions),
-  copies: ifThere(({ dir }) => {
-    const damaged = DATA_FILES.filter(({ name }) => !isIntact(dir, name))
-    const problems = damaged.map(
-      ({ name }) => `${join(dir, name)} is damaged: stop the node, remove ${dir}, start it again`,
-    )
-    return finding(problems, 'the copies of this node are intact')
-  }),
+  copy: ifThere(({ dir }) =>
+    existsSync(join(dir, PROXY_FILE))
+      ? checkDatabase(dir, PROXY_FILE)
+      : right('it is not there yet; serve makes it'),
+  ),
+  freshness: ifThere(DIRECTORY_CHECKS.freshness),
   disk: ifThere(DIRECTORY_CHECKS.disk),
 } satisfies Checks<Directory>

@@ -62,18 +62,19 @@ export function createBreakdown({ stats, version }: Pick<ServerList, 'stats' | '
 /** Reads without waiting for locks of other processes. */
 const SERVER_READS = { isServer: true, mustExist: true }
 
-/** Metrics of `dir` and of the stores that the server has open; a list in memory has no `health`. */
+/** Metrics of `dir` and of the stores that the server has open; a store in memory has no `health`. */
 export function observeData(
   dir: string,
-  registry: Held,
+  registry: Partial<Held>,
   list: ServerList & Partial<Held>,
 ): Observed {
-  const { health } = list
+  const held: [name: string, store: Partial<Held>][] = [
+    [ACCESS_FILE, registry],
+    [PROXY_FILE, list],
+  ]
   return {
-    databases: () => [
-      stateOf(dir, ACCESS_FILE, registry),
-      ...(health === undefined ? [] : [stateOf(dir, PROXY_FILE, { health })]),
-    ],
+    databases: () =>
+      held.flatMap(([name, { health }]) => (health ? [stateOf(dir, name, { health })] : [])),
     space: () => tryRead(() => spaceIn(dir), null),
     checks: list.checks,
     clockDistanceMs: () => 0,

@@ -3,14 +3,10 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:tes
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { limitRulesOf } from '../../src/access/entitlements.ts'
-import { readSettings } from '../../src/config/settings.ts'
-import { EXAMINED, examine } from '../../src/doctor.ts'
-import { StoreError } from '../../src/lib/errors.ts'
-import { createReporter, type Node, openNode, startFollower } from '../../src/node/node.ts'
+import { startFollower } from '../../src/node/follower.ts'
+import { type Node, openNode } from '../../src/node/node.ts'
 import type { Connection } from '../../src/postgres/connection.ts'
-import { migrate } from '../../src/postgres/migrate.ts'
 import { createLeaderLock } from '../../src/postgres/nodes.ts'
-import { storesOf } from '../../src/stores.ts'
 import { T0 } from '../support/fixtures.ts'
 import { burst, IP, regular } from '../support/limits.ts'
 import {
@@ -24,6 +20,8 @@ import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
+
+const copyOf = (dir: string) => readFileSync(join(dir, 'proxies.db')).toString('base64')
 
 let url = ''
 let database: Connection
@@ -69,7 +67,7 @@ describe.skipIf(!HAS_POSTGRES)('a node', () => {
     expect(node.isLeader()).toBeFalse()
     const locks = await database.query(`select from pg_locks where locktype = 'advisory'`)
     expect(locks).toBeEmpty()
-    await database.query('update proxylist.installation set schema = 1')
+    await database.query('update proxylist.installation set schema = 2')
     await until(() => node.health().works)
     await node.tick()
     expect(node.isLeader()).toBeTrue()
@@ -87,40 +85,17 @@ describe.skipIf(!HAS_POSTGRES)('a node', () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('a node whose schema is gone', () => {
-  const GONE = /the schema that the copies in .* are of is gone: .* proxylist restore FILE/
-  const copied = (dir: string) =>
-    ['access.db', 'proxies.db'].map(name => readFileSync(join(dir, name)).toString('base64'))
-
-  test('says so, and neither it nor a command that is run beside it makes an empty one', async () => {
+  test('says so, makes no other one, and keeps the copy of its list', async () => {
     const dir = temporaryDirectory()
     await (await open(dir)).close()
+    const before = copyOf(dir)
     await database.query('alter schema proxylist rename to px')
     const node = await start(url, dir)
-    await until(() => said.some(sentence => GONE.test(sentence)))
-    const given = { data: dir, database: url, databaseTimeout: '20s' }
-    const settings = readSettings(EXAMINED, given, {})
-    const findings = await examine(settings, {}, () => T0, new AbortController().signal)
-    expect(findings.find(({ check }) => check === 'database')?.found).toMatch(GONE)
-    const stores = storesOf(settings, () => T0)
-    for (const need of ['read', 'change', 'make'] as const) {
-      await expect(stores.registry(need, () => {})).rejects.toThrow(GONE)
-    }
-    await until(() => node.health().failures > 1)
-    expect(await database.query(`select from pg_namespace where nspname = 'proxylist'`)).toBeEmpty()
-    await database.query('alter schema px rename to proxylist')
-    await until(() => node.problem() === null)
-  })
-
-  test('keeps its copies when an empty one takes its place, and answers again from the right one', async () => {
-    const dir = temporaryDirectory()
-    await (await open(dir)).close()
-    const before = copied(dir)
-    await database.query('alter schema proxylist rename to px')
-    await migrate(database)
-    const node = await start(url, dir)
-    await until(() => said.some(sentence => sentence.startsWith('it is another database than')))
-    expect(() => node.registry.keys.find('unknown')).toThrow('the database was not reached yet')
-    expect(copied(dir)).toEqual(before)
+    await until(() =>
+      said.some(sentence => sentence.startsWith('the list cannot be copied: it is another')),
+    )
+    expect(node.problem()).toBe('the list was not copied yet')
+    expect(copyOf(dir)).toEqual(before)
     await database.query('drop schema proxylist cascade')
     await database.query('alter schema px rename to proxylist')
     await until(() => node.problem() === null)
@@ -161,23 +136,13 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
 
   test('keep a list that cannot be copied as it is, and say so once', async () => {
     const node = await open()
-    await database.query('alter table proxylist.proxies rename to hidden')
-    await database.query('update proxylist.list set version = 1')
-    await database.query(`insert into proxylist.list_versions values (1, gen_random_uuid(), 0)`)
-    await database.query(`select pg_notify('proxylist', 'list')`)
+    await database.query('alter table proxylist.list_log rename to hidden')
     const failures = () => node.health().failures
-    await until(() => failures() >= 1)
+    await until(() => failures() >= 2)
     expect(said.filter(text => text.startsWith('the list cannot be copied'))).toHaveLength(1)
     expect([node.problem(), node.health().works]).toEqual([null, true])
-    const before = failures()
-    await database.query(`select pg_notify('proxylist', 'list')`)
-    await until(() => failures() > before)
-    await database.query('alter table proxylist.hidden rename to proxies')
-    await until(() => node.replication().listVersion === 1)
-    expect(said).toEqual([
-      expect.stringMatching(/^the list cannot be copied, and stays as it was: /),
-      expect.stringMatching(/^the list of .* is copied again$/),
-    ])
+    await database.query('alter table proxylist.hidden rename to list_log')
+    await until(() => said.some(sentence => sentence.endsWith('is followed again')))
   })
 })
 
@@ -186,97 +151,14 @@ test('a follower whose worker ends by an error of its own is started again', asy
   const follower = startFollower(
     { dir: temporaryDirectory(), url: 'no URL', timeoutMs: 1 },
     {
-      onFollowed({ kind }) {
-        if (kind === 'failed') failures += 1
+      onNewest() {},
+      onFailed() {
+        failures += 1
       },
-      ...{ onUsage() {}, onCopy() {} },
     },
   )
   await until(() => failures >= 2)
-  await follower.close()
-})
-
-describe('what a node says of its database', () => {
-  test('is said once, of keys and of the list each, and when it is over', () => {
-    const { take: report, health } = createReporter('db/proxylist', {
-      say: sentence => void said.push(sentence),
-      sayRepeated() {},
-    })
-    const known = { kind: 'known', keysAgeMs: 0, listAgeMs: null, listVersion: 1 } as const
-    expect(health()).toEqual({ works: false, failures: 0 })
-    report(known)
-    for (let n = 0; n < 3; n += 1) {
-      report({ kind: 'failed', what: 'list', message: 'the disk is full' })
-      report(known)
-    }
-    report({ kind: 'failed', what: 'keys', message: 'it is away' })
-    report({ kind: 'failed', what: 'keys', message: 'it is away' })
-    expect(health().works).toBe(false)
-    report({ ...known, listAgeMs: 0 })
-    report({ ...known, listAgeMs: 0 })
-    expect(said).toEqual([
-      'the list cannot be copied, and stays as it was: the disk is full',
-      'it is away; answering 503 until that is over',
-      'the database db/proxylist works again',
-      'the list of db/proxylist is copied again',
-    ])
-    expect(health()).toEqual({ works: true, failures: 5 })
-  })
-
-  test('is said of requests that cannot be counted, and when they are counted again', async () => {
-    const { take, uncounted, tick, health } = createReporter('db/proxylist', {
-      say: sentence => void said.push(sentence),
-      sayRepeated: sentence => void (said.includes(sentence) || said.push(sentence)),
-    })
-    uncounted(new StoreError('a row is locked'), 'of a subject')
-    let works = false
-    const probe = async (): Promise<void> => {
-      if (works) return
-      const failure = new StoreError('its disk is full')
-      uncounted(failure, 'of all')
-      throw failure
-    }
-    const LOCKED = 'requests of some keys or addresses get 503: a row is locked'
-    const sentence = 'requests cannot be counted and get 503: its disk is full'
-    take({ kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 1 })
-    await tick(probe)
-    expect(said).toEqual([LOCKED])
-    expect(health()).toEqual({ works: true, failures: 0 })
-    uncounted(new StoreError('its disk is full'), 'of all')
-    expect(health()).toEqual({ works: false, failures: 1 })
-    for (let second = 0; second < 3; second += 1) await tick(probe)
-    expect(said).toEqual([LOCKED, sentence])
-    works = true
-    uncounted(new StoreError('its disk is full'), 'of all') // a request fails where the probe would not
-    await tick(probe)
-    expect(said).toEqual([LOCKED, sentence])
-    await tick(probe)
-    expect(said).toEqual([LOCKED, sentence, 'requests are counted again'])
-    expect(health().works).toBe(true)
-  })
-})
-
-test('that requests are counted again is not said as long as the database is away', async () => {
-  const { take, uncounted, tick } = createReporter('db/proxylist', {
-    say: sentence => void said.push(sentence),
-    sayRepeated: sentence => void said.push(sentence),
-  })
-  const failure = new StoreError('a right is missing')
-  const failing = async (): Promise<void> => {
-    uncounted(failure, 'of all')
-    throw failure
-  }
-  uncounted(failure, 'of all')
-  take({ kind: 'failed', what: 'keys', message: 'a right is missing' })
-  const before = [...said]
-  for (let second = 0; second < 3; second += 1) await tick(failing)
-  expect(said).toEqual(before)
-  take({ kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 1 })
-  await tick(async () => {})
-  expect(said.slice(before.length)).toEqual([
-    'the database db/proxylist works again',
-    'requests are counted again',
-  ])
+  await follower.stop()
 })
 
 test.skipIf(!HAS_POSTGRES)(

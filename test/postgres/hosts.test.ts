@@ -1,17 +1,13 @@
 /**
- * Holds that a URL with several hosts finds the one that is no standby, also after a failover, whatever the others
- * do, and that `doctor` finds a second one.
+ * Holds that a URL with several hosts finds the one that is no standby, also after a failover, whatever the others do.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { openConnection, shownDatabase } from '../../src/postgres/connection.ts'
-import { examineDatabase } from '../../src/postgres/doctor.ts'
 import { createListener } from '../../src/postgres/nodes.ts'
-import { KEY, T0 } from '../support/fixtures.ts'
-import { HAS_POSTGRES, PACKAGE_BIN, startPostgres } from '../support/postgres.ts'
-import { proxylist } from '../support/program.ts'
+import { HAS_POSTGRES, startPostgres } from '../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -28,9 +24,6 @@ function startHost(onOpen: (socket: { end(last?: string): void }) => void): stri
   onCleanUp(() => host.stop(true))
   return `127.0.0.1:${host.port}`
 }
-/** What a server says that takes no connections yet (PostgreSQL documentation, "Message Formats"). */
-const FIELDS = 'SFATAL\0C57P03\0M\0\0'
-const STARTING = `E\0\0\0${String.fromCharCode(4 + FIELDS.length)}${FIELDS}`
 /** Hosts that are no use: one without power or frozen, and a load balancer without a server. */
 const USELESS = {
   'is silent': () => startHost(() => {}),
@@ -38,9 +31,6 @@ const USELESS = {
 }
 /** The default of `--database-timeout`, and the most that is waited for any host. */
 const TIMEOUT_MS = 2_000
-/** How often hosts are asked, while none can be used, whether they can be again. */
-const ASKED_EVERY_MS_MAX = 500
-
 test('what is shown of a URL has its hosts and no password', () => {
   expect(shownDatabase('postgres://me:secret@a:1,[::1]:2,c/name?sslmode=require')).toBe(
     'a:1,[::1]:2,c/name',
@@ -72,19 +62,6 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
       (await both.query<{ port: number }>(`select inet_server_port() as port`))[0]?.port
     expect(await port()).toBe(second.port)
 
-    const standbys = async (ports: readonly number[]) => {
-      const url = `postgres://postgres@${ports.map(each => `127.0.0.1:${each}`).join()}/postgres`
-      const { signal } = new AbortController()
-      const all = await examineDatabase(
-        { url, timeoutMs: TIMEOUT_MS, origin: '' },
-        () => T0,
-        signal,
-      )
-      return all.find(({ check }) => check === 'standbys')?.found
-    }
-    const one = 'there is no standby: the service ends with this server'
-    expect(await standbys([first.port, second.port, second.port])).toBe(one)
-
     let heard = ''
     let isListening = false
     const listener = createListener(
@@ -111,51 +88,7 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
     }
     expect(answered).toBe(first.port)
 
-    await second.start()
-    expect(await standbys([second.port, first.port])).toBe(
-      `127.0.0.1:${second.port} and 127.0.0.1:${first.port} take writes: ` +
-        'stop the old primary, see proxylist help machines',
-    )
     await both.close()
-
-    // Of two that take writes, it is used that was promoted, also where the old primary is named first.
-    const urlOf = (some: readonly number[]) =>
-      `postgres://nobody@${some.map(each => `127.0.0.1:${each}`).join()}/postgres`
-    const owner = new SQL({ url: first.url('postgres'), max: 1 })
-    const old = new SQL({ url: second.url('postgres'), max: 1 })
-    for (const sql of [owner, old]) {
-      await sql.unsafe('create role nobody login')
-      await sql.close()
-    }
-    await using newest = open(urlOf([second.port, first.port, first.port]))
-    for (let times = 0; times < 3; times += 1) {
-      const [row] = await newest.query<{ port: number }>('select inet_server_port() as port')
-      expect(row?.port).toBe(first.port)
-      newest.renew()
-    }
-    const env = {
-      PROXYLIST_DATABASE: urlOf([second.port, first.port]).replace('nobody', 'postgres'),
-    }
-    const added = await proxylist(['keys', 'add', '--plan', 'standard', '--key', KEY], { env })
-    expect(added).toMatchObject({ exitCode: 0 })
-    await using promoted = open(first.url('postgres'))
-    expect(await promoted.query('select from proxylist.keys')).toHaveLength(1)
-    expect((await proxylist(['nodes'], { env })).stderr).toStartWith(
-      `127.0.0.1:${second.port} and 127.0.0.1:${first.port} take writes: `,
-    )
-
-    const twin = await startPostgres() // a copy of `second`, on its timeline
-    const foreign = await startPostgres({}, `${PACKAGE_BIN}/.`) // of another system
-    for (const [other, known] of [
-      [twin, second],
-      [foreign, first],
-    ] as const) {
-      const hosts = `127.0.0.1:${other.port},127.0.0.1:${known.port}`
-      await using unknown = open(`postgres://postgres@${hosts}/postgres`)
-      await expect(unknown.query('select 1')).rejects.toThrow(
-        /127\.0\.0\.1:\d+ and 127\.0\.0\.1:\d+ take writes: stop the old primary/,
-      )
-    }
   })
 
   test.each(
@@ -171,20 +104,6 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
     const startedMs = performance.now()
     await connection.query('select 1')
     expect(performance.now() - startedMs).toBeLessThan(TIMEOUT_MS)
-    await connection.close()
-  })
-
-  test('one that refuses is asked again and again beside one that is silent', async () => {
-    let times = 0
-    const refusing = startHost(socket => {
-      times += 1
-      socket.end(STARTING)
-    })
-    const url = `postgres://postgres@${startHost(() => {})},${refusing}/postgres`
-    const connection = open(url, TIMEOUT_MS)
-    await expect(connection.query('select 1')).rejects.toThrow(/does not answer.*starting/)
-    await Bun.sleep(TIMEOUT_MS)
-    expect(times).toBeGreaterThan((2 * TIMEOUT_MS) / ASKED_EVERY_MS_MAX)
     await connection.close()
   })
 

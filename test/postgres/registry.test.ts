@@ -1,14 +1,12 @@
 /**
- * The schema (with a made-up second version), and that changes of keys and plans are numbered, marked and
- * announced, so that other machines can follow.
+ * The schema, and that changes of keys and plans are numbered and announced, so that other machines can follow.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { hashKey } from '../../src/access/key.ts'
-import { lockList, pruneKeysVersions } from '../../src/postgres/change-numbers.ts'
-import { createChangeSource } from '../../src/postgres/changes.ts'
 import type { Query } from '../../src/postgres/connection.ts'
 import { examineDatabase } from '../../src/postgres/doctor.ts'
-import { migrate, SCHEMA, schemaState } from '../../src/postgres/migrate.ts'
+import { migrate, SCHEMA_VERSION, schemaState } from '../../src/postgres/migrate.ts'
 import { createRegistry } from '../../src/postgres/registry.ts'
 import { createKeyUse, KEYS_MAX } from '../../src/postgres/usage/key-use.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -20,6 +18,7 @@ import {
   listenTo,
   migratedDatabase,
 } from '../support/postgres.ts'
+import { ROOT } from '../support/program.ts'
 import { openSharedRegistry } from '../support/shared.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
@@ -111,52 +110,6 @@ describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
     expect(await on.announced.heard()).toEqual([])
   })
 
-  test('that removes a key leaves its id, until the key comes back', async () => {
-    const { keys, query } = on
-    const { id } = await keys.add({ key: 'gone', ...NEW }, T0)
-    await keys.revoke(id, T0)
-    const stored = (await keys.dump()).filter(key => key.id === id)
-    await keys.remove(id)
-    const removed = () =>
-      query<object>(
-        'select id, version::float8 as version from proxylist.removed_keys where id = $1',
-        [id],
-      ).then(rows => [...rows])
-    expect(await removed()).toEqual([{ id, version: await on.version() }])
-    await keys.load(stored, false)
-    expect(await removed()).toEqual([])
-    expect(await on.versionOf(id)).toBe(await on.version())
-  })
-
-  test('of long ago is forgotten: a copy that is older is read as a whole', async () => {
-    const { connection } = await migratedDatabase()
-    const source = createChangeSource(connection, connection)
-    const { keys: old } = await source.versions()
-    await connection.query('update proxylist.installation set keys_version = 100000')
-    await connection.query(
-      'insert into proxylist.keys_versions values (1, gen_random_uuid()), (100000, gen_random_uuid())',
-    )
-    await connection.query(`insert into proxylist.removed_keys values ('a', 0), ('b', 1)`)
-    const left = async () => [
-      (await source.readKeys(old)).isWhole,
-      (await source.readKeys(null)).removed,
-    ]
-    await pruneKeysVersions(connection)
-    expect(await left()).toEqual([false, ['b']])
-    await connection.query('update proxylist.installation set keys_version = 100001')
-    await pruneKeysVersions(connection)
-    expect(await left()).toEqual([true, []])
-  })
-
-  test('and each version has a mark of its own', async () => {
-    const marks = await on.query<{ version: number; mark: string }>(
-      'select version::float8 as version, mark::text as mark from proxylist.keys_versions order by 1',
-    )
-    const versions = Array.from({ length: (await on.version()) + 1 }, (_, n) => n)
-    expect(marks.map(({ version }) => version)).toEqual(versions)
-    expect(new Set(marks.map(({ mark }) => mark)).size).toBe(marks.length)
-  })
-
   test('is numbered in the order of commits, however many machines make them at once', async () => {
     const before = await on.version()
     const ids = Array.from({ length: 40 }, (_, n) => n)
@@ -213,49 +166,50 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
     expect(schemaState(connection)).rejects.toThrow('newer proxylist (schema 99')
   })
 
-  test('is made and migrated by many processes at once, each time once', async () => {
+  test('is made by many processes at once, once', async () => {
     const url = await emptyDatabase()
     const connections = Array.from({ length: 8 }, () => connectTo(url))
-    const [one] = connections
-    for (const scripts of [SCHEMA, NEXT]) {
-      await Promise.all(connections.map(each => migrate(each, scripts)))
-      const rows = await one?.query('select schema from proxylist.installation')
-      expect(rows).toEqual([{ schema: scripts.length }])
-    }
-    expect(await one?.query('select n from proxylist.made_up')).toEqual([{ n: 1 }])
-    const newer = `newer proxylist (schema ${NEXT.length}, this one knows ${SCHEMA.length})`
-    if (one) expect(migrate(one)).rejects.toThrow(newer)
+    await Promise.all(connections.map(migrate))
+    const rows = await connections[0]?.query('select schema from proxylist.installation')
+    expect(rows).toEqual([{ schema: SCHEMA_VERSION }])
   })
 
-  test('stays whole as it was when a script fails', async () => {
-    const { connection } = await migratedDatabase()
-    expect(migrate(connection, [...NEXT, ['no sql']])).rejects.toThrow('cannot be used')
-    expect(await connection.query('select schema from proxylist.installation')).toEqual([
-      { schema: SCHEMA.length },
+  test('of version 1 is upgraded: keys, plans and usage stay', async () => {
+    const connection = connectTo(await emptyDatabase())
+    const script = await Bun.file(join(ROOT, 'test/fixtures/postgres-1.sql')).text()
+    await connection.query(script)
+    await connection.query(`
+      update proxylist.installation set schema = 1;
+      insert into proxylist.plans values ('standard', 5, 5, 34560, null, null, null, null, true);
+      insert into proxylist.keys values ('k1', '\\x01', 'pl_', 'a', '', 'standard', 1, null, null, null, 1);
+      insert into proxylist.usage values ('key', 'k1', '{7,8}', 8, 0, 2, 1, 2, '{3}');
+      insert into proxylist.networks values
+        ('key', 'k1', 'served', 0, set_bit(B'0'::bit(65536), 300, 1), '{}'),
+        ('key', 'k1', 'callers', 0, set_bit(B'0'::bit(65536), 2817, 1), '{2001:db8::/48}')`)
+    await migrate(connection)
+    expect(await schemaState(connection)).toBe('newest')
+    const rows = (text: string) =>
+      connection.query<object>(`select ${text}`).then(found => [...found])
+    expect(await rows('at::text, requests from proxylist.usage')).toEqual([
+      { at: '{7,8}', requests: 2 },
     ])
-    expect(connection.query('select from proxylist.made_up')).rejects.toThrow('is missing')
+    expect(await rows('network from proxylist.networks order by network')).toEqual([
+      { network: '11.1.0.0/16' },
+      { network: '2001:db8::/48' },
+      { network: '300' },
+    ])
+    expect(await rows('day, requests, hours::text from proxylist.days')).toEqual([
+      { day: 0, requests: 5, hours: '{3,2}' },
+    ])
+    await migrate(connection)
   })
 
-  test.each(['installation', 'list'])(
-    'whose table %s somebody has emptied is said to be so, also by doctor',
-    async table => {
-      const { url, connection } = await migratedDatabase()
-      await connection.query(`truncate proxylist.${table}`)
-      const found = await examineDatabase(
-        { url, timeoutMs: 20_000, origin: '' },
-        Date.now,
-        new AbortController().signal,
-      )
-      expect(found[0]).toMatchObject({ check: 'database', ok: false })
-      expect(found[0]?.found).toStartWith('a table of the schema proxylist was emptied')
-      const read = table === 'list' ? lockList(connection.query) : migrate(connection)
-      expect(read).rejects.toThrow('a table of the schema proxylist was emptied')
-    },
-  )
+  test('whose table installation somebody has emptied is said to be so, also by doctor', async () => {
+    const { url, connection } = await migratedDatabase()
+    await connection.query('truncate proxylist.installation')
+    const { signal } = new AbortController()
+    const found = await examineDatabase({ url, timeoutMs: 20_000 }, () => T0, signal)
+    expect(found[0]).toMatchObject({ check: 'database', ok: false })
+    expect(found[0]?.found).toStartWith('a table of the schema proxylist was emptied')
+  })
 })
-
-/** A made-up next version. */
-const NEXT = [
-  ...SCHEMA,
-  ['create table proxylist.made_up (n integer)', 'insert into proxylist.made_up values (1)'],
-]

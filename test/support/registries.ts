@@ -42,7 +42,7 @@ async function installSqlite(): Promise<TestInstallation> {
   }
 }
 
-const EMPTY = `truncate proxylist.plans, proxylist.keys, proxylist.old_secrets, proxylist.removed_keys,
+const EMPTY = `truncate proxylist.plans, proxylist.keys, proxylist.old_secrets,
   proxylist.usage, proxylist.networks, proxylist.days`
 
 async function installPostgres(): Promise<TestInstallation> {

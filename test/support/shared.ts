@@ -3,53 +3,27 @@
  * by hand.
  */
 
+import { joinFrames, toFrame } from '../../src/postgres/body.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
+import { append, readHead } from '../../src/postgres/log.ts'
 import { createRegistry } from '../../src/postgres/registry.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
+import { readAll } from '../../src/sqlite/copy.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
 import { migratedDatabase, optionsFor } from './postgres.ts'
 import { onCleanUp } from './temporary.ts'
 
-const COLUMNS =
-  'id bigint, checked_at bigint, ping_ms bigint, types bigint, anon smallint, works smallint, ' +
-  'speed bigint, services integer, country integer, city integer, ip_out text'
-const NAMES = COLUMNS.replaceAll(/ \w+(?=,|$)/g, '')
-
-/** Makes the list of a data directory the first version of that of a database. */
-async function copyList(dir: string, { transaction }: Connection): Promise<void> {
+/** Writes the list of a data directory into the log of a database. */
+async function copyList(dir: string, { query }: Connection): Promise<void> {
   const list = openList(dir)
-  const [cities, rows] = ['cities', 'proxies'].map(table =>
-    JSON.stringify(list.db.query(`select * from ${table}`).all()),
-  )
+  const body = joinFrames([...readAll(list.db)].map(toFrame))
+  const head = await readHead(query)
+  const [version, after] = [(head?.version ?? 0) + 1, head?.mark ?? '']
+  const rows = list.proxies.count()
   list.close()
-  await transaction(async query => {
-    const [{ version } = { version: 0 }] = await query<{ version: number }>(
-      'update proxylist.list set version = version + 1 returning version::float8 as version',
-    )
-    const values = [version, cities ?? '']
-    await query('delete from proxylist.proxies')
-    await query('update proxylist.list set removed_before = version') // copied as a whole
-    await query(
-      `insert into proxylist.cities select id, name, name_en, $1::float8
-       from json_to_recordset($2::text::json) as c (id integer, name text, name_en text)
-       on conflict do nothing`,
-      values,
-    )
-    await query(
-      `insert into proxylist.proxies (${NAMES}, version) select ${NAMES}, $1::float8
-       from json_to_recordset($2::text::json) as r (${COLUMNS})`,
-      [version, rows ?? ''],
-    )
-    await query(
-      `update proxylist.list set (rows, newest, oldest) =
-         (select count(*), max(checked_at), min(checked_at) from proxylist.proxies)`,
-    )
-    await query('insert into proxylist.list_versions values ($1::float8, gen_random_uuid(), 0)', [
-      version,
-    ])
-    await query(`select pg_notify('proxylist', 'list')`)
-  })
+  const entry = { version, after, mark: crypto.randomUUID(), changed: rows, rows, imported: '' }
+  await append(query, { ...entry, kind: 'delta' }, body)
 }
 
 /** The registry of a database, as one more machine has it; `elapsedMs` is the stopwatch there. */

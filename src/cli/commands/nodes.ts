@@ -12,8 +12,7 @@ export const nodesCommand = command({
   example: 'proxylist nodes --json',
   async run({ settings: { database, databaseTimeout, json } }) {
     if (database === undefined) throw new CommandError('name the database with --database', 2)
-    const { shown, nodes, warning } = await nodesOf(database, databaseTimeout)
-    if (warning !== null) say(warning)
+    const { shown, nodes } = await nodesOf(database, databaseTimeout)
     const rows = nodes.map(({ node, address, version, lagSeconds, seenMs }) => ({
       ...{ node, address, version, lag_seconds: Math.round(lagSeconds * 10) / 10 },
       seen: formatInstant(seenMs),

@@ -39,7 +39,8 @@ export const restoreCommand = command({
         restoreDatabase({ ...settings, database: url }, { ...archive, clock, progress }),
       )
       if (json) return printJson({ file: name, database: shown, ...contents })
-      return say(`${shown}: restored ${describeContents(contents)} from ${name}`)
+      const later = contents.proxies > 0 ? '; the first node imports the list' : ''
+      return say(`${shown}: restored ${describeContents(contents)} from ${name}${later}`)
     }
     const restored = await withProgress(format, size, progress =>
       restoreDirectory(data, { ...archive, force, clock, progress }),

@@ -2,11 +2,8 @@
  * Admissions in PostgreSQL: one call for a batch. The SQL function `admit` locks what subjects have used,
  * decides, records what they are admitted, and returns what they had used before. By these numbers
  * `rate-limit.ts` decides here once more, for header fields and refusals. That both decide alike is held by
- * `test/postgres/usage/any-sequence.test.ts`.
- *
- * Other nodes lock a row for milliseconds, a person in psql for minutes. A call waits for locks, but not
- * long; after one that waited in vain, calls leave out rows that are locked, and only the requests of
- * these wait: they are tried again until they are late.
+ * `test/postgres/usage/any-sequence.test.ts`. A row that stays locked fails its batch: other nodes lock one for
+ * milliseconds.
  */
 import {
   type Admission,
@@ -21,23 +18,15 @@ import {
   type UsageTable,
 } from '../../access/rate-limit.ts'
 import type { Awaitable } from '../../lib/awaitable.ts'
-import { rejectAfter, stopwatch, timerLater } from '../../lib/clock.ts'
+import { stopwatch } from '../../lib/clock.ts'
 import { UnknownOutcome } from '../../lib/errors.ts'
-import { MINUTE_MS } from '../../lib/time.ts'
 import type { Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
-import { isLockNotFree } from '../errors.ts'
-import { type DatabaseClock, hasSameLimits, nameOf, type RefusalCache } from './refusals.ts'
+import { hasSameLimits, nameOf, type RefusalCache } from './refusals.ts'
 
 const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::int[], $5::bigint[],
-  $6::int[], $7::int[], $8::int[], $9) as numbers`
-
-/** How long calls leave out locked rows after one waited in vain: who locks one is likely to again. */
-const SKIP_LOCKED_MS = MINUTE_MS
-/** Requests that are tried again together, and the pause before that. */
-const BATCH_MAX = 1_000
-const RETRY_MS = 5
+  $6::int[], $7::int[], $8::int[]) as numbers`
 
 type Group = {
   /** Its ordinal in the order of the primary key, from 1 on. */
@@ -50,7 +39,7 @@ type Group = {
 }
 
 /** The order of the primary key, in which rows are locked. Kinds and ids are ASCII. */
-const byKey = (a: Subject, b: Subject): number => {
+export const byKey = (a: Subject, b: Subject): number => {
   if (a.kind !== b.kind) return a.kind < b.kind ? -1 : 1
   return a.id < b.id ? -1 : a.id > b.id ? 1 : 0
 }
@@ -119,46 +108,28 @@ function readUsed([nowMs = 0, ...numbers]: readonly number[], groups: readonly G
   return nowMs
 }
 
-type Waiting = {
-  admission: Admission
-  waited: Waited
-  resolve: (decision: Decision) => void
-  reject: (reason: unknown) => void
-}
-
-/**
- * What becomes of a request; `null`: a subject was left out, as its row is locked or another call decides. One
- * whose call has failed fails alone: what other calls of its batch have decided is recorded.
- */
-type Attempted = Decision | { kind: 'failed'; failure: unknown } | null
-
-/**
- * How long a request may wait in all, `null` for any time, and how much of that it needs for another try;
- * `late` makes what one fails with that has less.
- */
-type LockWaits = { msMax: number | null; tryMs: number; late: () => Error }
+/** When a call fails, its requests do, but not those that an earlier call has recorded. */
+const orFail = <D>(
+  requests: readonly Admission[],
+  deciding: Promise<readonly D[]>,
+): Promise<readonly (D | Promise<never>)[]> =>
+  deciding.catch(failure => requests.map(() => Promise.reject(failure)))
 
 /** Admissions over a connection that has a lock timeout. */
 export function createAdmitBatch(
   query: Query,
   cache: RefusalCache,
-  clock: DatabaseClock,
-  { msMax, tryMs, late }: LockWaits,
+  onAdmitted: (admitted: Admitted) => void,
 ) {
-  let skipUntilMs = Number.NEGATIVE_INFINITY
-  let waiting: Waiting[] = []
-  let isRetrying = false
-
-  /** Decides requests in one call; with `locks` also those that the other call leaves out. */
-  async function decideGrouped(
+  /** Decides requests in one call; without `locks` it leaves some out (`null`), see the function in SQL. */
+  async function call(
     batch: readonly Admission[],
     grouped: Grouped,
     locks: boolean,
     waited: Waited,
-  ): Promise<Attempted[]> {
+  ): Promise<(Decision | null)[]> {
     const { groups, find } = grouped
-    const waits = clock.elapsedMs() >= skipUntilMs
-    const [sentMs, generation] = [clock.elapsedMs(), cache.generation()]
+    const learn = cache.asking()
     const rows = groups.map(({ rule: { subject, window, daily }, requests }) => ({
       ...{ ...subject, requests, ms: window?.ms ?? 0 },
       ...{ limit: limitOf(window?.limit), daily: limitOf(daily) },
@@ -166,86 +137,36 @@ export function createAdmitBatch(
     const parameters = [
       ...columnsOf(rows, 'kind', 'id', 'requests', 'limit', 'ms', 'daily'),
       ...ordinalsOf(batch, grouped, locks),
-      waits,
     ]
-    try {
-      const [row] = await query<{ numbers: string }>(ADMIT, parameters, waited())
-      const nowMs = readUsed(JSON.parse(`[${row?.numbers ?? ''}]`), groups)
-      clock.set({ nowMs, sentMs })
-      const table = tableOf(grouped)
-      const decisions = batch.map(({ rules }) =>
-        rules.every(({ subject }) => find(subject)?.usage != null)
-          ? admit(table, { rules, nowMs })
-          : null,
-      )
-      for (const { rule, usage } of groups) {
-        if (usage !== null) cache.learn(rule, usage, { nowMs, sentMs, generation })
-      }
-      return decisions
-    } catch (failure) {
-      if (!isLockNotFree(failure)) return batch.map(() => ({ kind: 'failed', failure }))
-      if (!waits) return batch.map(() => null)
-      skipUntilMs = clock.elapsedMs() + SKIP_LOCKED_MS
-      return decideGrouped(batch, grouped, locks, waited)
-    }
-  }
-
-  async function decide(batch: readonly Admission[], waited: Waited): Promise<Attempted[]> {
-    const grouped = group(batch)
-    const some = batch.slice(0, grouped.count)
-    // Those with several rules are admitted for all or none, in order of arrival.
-    const locks = some.some(({ rules }) => rules.length > 1)
-    let outcomes = await decideGrouped(some, grouped, locks, waited)
-    const left = some.filter((_, i) => outcomes[i] === null)
-    if (left.length > 0 && !locks) {
-      const more = await decideGrouped(left, group(left), true, waited)
-      outcomes = outcomes.map(outcome => outcome ?? more.shift() ?? null)
-    }
-    const rest = batch.slice(grouped.count)
-    return rest.length === 0 ? outcomes : [...outcomes, ...(await decide(rest, waited))]
-  }
-
-  async function retry(): Promise<void> {
-    const items = waiting.slice(0, BATCH_MAX).filter(({ waited, reject }) => {
-      const isLate = msMax !== null && waited() + tryMs > msMax
-      if (isLate) {
-        skipUntilMs = clock.elapsedMs() + SKIP_LOCKED_MS
-        reject(late())
-      }
-      return !isLate
+    const [row] = await query<{ numbers: string }>(ADMIT, parameters, waited())
+    const nowMs = readUsed(JSON.parse(`[${row?.numbers ?? ''}]`), groups)
+    const table = tableOf(grouped)
+    const decisions = batch.map(({ rules }) => {
+      if (rules.some(({ subject }) => find(subject)?.usage == null)) return null
+      const decision = admit(table, { rules, nowMs })
+      if (decision.kind === 'admitted') onAdmitted({ rules, instants: decision.instants })
+      return decision
     })
-    waiting = waiting.slice(BATCH_MAX)
-    const admissions = items.map(({ admission }) => admission)
-    const outcomes = items.length === 0 ? [] : await decide(admissions, stopwatch())
-    for (const [i, item] of items.entries()) {
-      const outcome = outcomes[i] ?? null
-      if (outcome === null) waiting.push(item)
-      else if (outcome.kind === 'failed') item.reject(outcome.failure)
-      else item.resolve(outcome)
-    }
-    isRetrying = waiting.length > 0
-    if (isRetrying) timerLater(() => void retry(), RETRY_MS)
-  }
-
-  /** Tries again until the request is late: also while a try hangs. */
-  function wait(admission: Admission, waited: Waited): Promise<Decision> {
-    const { promise, resolve, reject } = Promise.withResolvers<Decision>()
-    waiting.push({ admission, waited, resolve, reject })
-    if (!isRetrying) timerLater(() => void retry(), RETRY_MS)
-    isRetrying = true
-    return rejectAfter(promise, msMax && Math.max(0, msMax - waited()), late)
+    for (const { rule, usage } of groups) if (usage !== null) learn(rule, usage, nowMs)
+    return decisions
   }
 
   return async function admitBatch(
     batch: readonly Admission[],
     waited: Waited = stopwatch(),
   ): Promise<readonly Awaitable<Decision>[]> {
-    const outcomes = await decide(batch, waited)
-    return batch.map((admission, i): Awaitable<Decision> => {
-      const outcome = outcomes[i] ?? null
-      if (outcome === null) return wait(admission, waited)
-      return outcome.kind === 'failed' ? Promise.reject(outcome.failure) : outcome
-    })
+    const grouped = group(batch)
+    const some = batch.slice(0, grouped.count)
+    // Those with several rules are admitted for all or none, in order of arrival.
+    const locks = some.some(({ rules }) => rules.length > 1)
+    const found = await call(some, grouped, locks, waited)
+    const left = some.filter((_, i) => found[i] === null)
+    const more = left.length === 0 ? [] : await orFail(left, call(left, group(left), true, waited))
+    let next = 0
+    const decisions = found.flatMap(decision => decision ?? more[next++] ?? [])
+    const rest = batch.slice(grouped.count)
+    if (rest.length === 0) return decisions
+    return [...decisions, ...(await orFail(rest, admitBatch(rest, waited)))]
   }
 }
 
@@ -254,7 +175,7 @@ export function createAdmitBatch(
  * second time could refund what another request has used.
  */
 export const createRefund =
-  (query: Query, cache: RefusalCache) =>
+  (query: Query, cache: RefusalCache, onRefunded: (admitted: Admitted) => void) =>
   async (batch: readonly Admitted[]): Promise<void> => {
     const given: (Subject & { atMs: number })[] = []
     for (const admitted of batch) {
@@ -264,6 +185,7 @@ export const createRefund =
     try {
       const text = 'select proxylist.give_back($1::text[], $2::text[], $3::bigint[])'
       await query(text, columnsOf(given, 'kind', 'id', 'atMs'))
+      batch.forEach(onRefunded)
     } catch (failure) {
       if (!(failure instanceof UnknownOutcome)) throw failure
     } finally {

@@ -28,11 +28,10 @@ import {
   type Query,
   shownDatabase,
 } from '../connection.ts'
-import { isLockNotFree } from '../errors.ts'
 import { createAdmitBatch, createRefund } from './admissions.ts'
 import { createKeyUse } from './key-use.ts'
 import { createNetworks } from './networks.ts'
-import { createDatabaseClock, createRefusalCache } from './refusals.ts'
+import { createRefusalCache } from './refusals.ts'
 
 /** What a subject has used, and the time by the database's clock. */
 type Read = { usage: Usage; nowMs: number }
@@ -60,9 +59,8 @@ async function readUsage(
   })
 }
 
-/** Subjects that are examined, and rows of networks and days that are removed, at a time. */
-const EXAMINE_SLICE = 2_000
-const REMOVE_SLICE = 200
+/** Rows that are removed at a time. */
+const REMOVE_SLICE = 2_000
 /** Networks are kept this long after their day: longer than any window. */
 const KEEP_DAYS = 2
 
@@ -70,46 +68,22 @@ const KEEP_DAYS = 2
 const PRUNE_TIME = `
   select least(proxylist.now_ms(), coalesce(max(latest), 0))::float8 as "timeMs" from proxylist.usage`
 
-const REMOVE_DAYS = `
-  delete from proxylist.days where (day, key_id) in (
-    select day, key_id from proxylist.days where day < $1
-    order by day, key_id limit ${REMOVE_SLICE} for update skip locked)
-  returning day`
+const removeOf = (table: string): string =>
+  `delete from proxylist.${table} where ctid = any(array(
+     select ctid from proxylist.${table} where day < $1 limit ${REMOVE_SLICE}))
+   returning day`
 
-const REMOVE_NETWORKS = `
-  delete from proxylist.networks where (kind, id, network_set, day) in (
-    select kind, id, network_set, day from proxylist.networks where day < $1
-    limit ${REMOVE_SLICE} for update skip locked)
-  returning day`
-
-/** A prune in progress measures ages from `timeMs`, and has examined the subjects up to `after`. */
-const NO_SUBJECT = { kind: '', id: '' }
-type Round = { timeMs: number; after: { kind: string; id: string } | null }
-
-/** Returns a function that removes a slice of what nothing counts any more, and returns whether more may remain. */
-function createPrune(query: Query): () => Promise<boolean> {
-  let round: Round | null = null
-
-  const removes = async (text: string, day: number): Promise<boolean> =>
-    (await query(text, [day])).length === REMOVE_SLICE
-
-  return async () => {
-    round ??= { ...(await onlyRow<{ timeMs: number }>(query, PRUNE_TIME)), after: NO_SUBJECT }
-    const { timeMs, after } = round
-    if (after !== null) {
-      const [last] = await query<{ kind: string | null; id: string }>(
-        'select kind, id from proxylist.prune_usage($1::bigint, $2, $3, $4)',
-        [String(timeMs), after.kind, after.id, EXAMINE_SLICE],
-      )
-      round.after = last?.kind == null ? null : { kind: last.kind, id: last.id }
-      return true
-    }
-    const mayRemain =
-      (await removes(REMOVE_NETWORKS, utcDay(timeMs - KEEP_DAYS * DAY_MS))) ||
-      (await removes(REMOVE_DAYS, utcDay(timeMs) - HISTORY_DAYS + 1))
-    if (!mayRemain) round = null
-    return mayRemain
-  }
+/** Removes a slice of what nothing counts any more; returns whether more may remain. */
+async function prune(query: Query): Promise<boolean> {
+  const { timeMs } = await onlyRow<{ timeMs: number }>(query, PRUNE_TIME)
+  const { removed } = await onlyRow<{ removed: number }>(
+    query,
+    'select proxylist.prune_usage($1::bigint, $2) as removed',
+    [String(timeMs), REMOVE_SLICE],
+  )
+  const networks = await query(removeOf('networks'), [utcDay(timeMs - KEEP_DAYS * DAY_MS)])
+  const days = await query(removeOf('days'), [utcDay(timeMs) - HISTORY_DAYS + 1])
+  return [removed, networks.length, days.length].includes(REMOVE_SLICE)
 }
 
 /**
@@ -126,19 +100,12 @@ const BY_PRIMARY_KEY = {
 
 /** Commits a write that no limit counts, and calls with nothing what requests need, rights included. */
 const PROBE = `select proxylist.probe(),
-  proxylist.admit('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', false),
-  proxylist.consume('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'),
-  proxylist.give_back('{}', '{}', '{}'), proxylist.add_days('{}', '{}', '{}', '{}', '{}')`
+  proxylist.admit('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'),
+  proxylist.consume('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'),
+  proxylist.give_back('{}', '{}', '{}')`
 
-/**
- * How long a batch of admissions waits for a lock: other nodes hold one for milliseconds, but a session
- * of a person may hold it for minutes.
- */
+/** How long a batch waits for a lock: other nodes hold one for milliseconds, but a person may hold one for minutes. */
 const LOCK_MS_MAX = 250
-
-/** Whose requests a failure concerns: all that count, or only those of a key or an address. */
-export type FailedRequests = 'of all' | 'of a subject'
-type OnFailure = (failure: unknown, whose: FailedRequests) => void
 
 export type Usages = ReturnType<typeof createUsageStore>
 
@@ -150,46 +117,55 @@ export type Usages = ReturnType<typeof createUsageStore>
 export function createUsageStore(
   options: ConnectionOptions,
   elapsedMs = stopwatch(),
-  onFailure: OnFailure = () => {},
+  onFailure: (failure: unknown) => void = () => {},
 ) {
   const { url, timeoutMs } = options
-  const shown = shownDatabase(url)
   const lockMs = timeoutMs === null ? 0 : Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
-  const session = { ...options.session, ...BY_PRIMARY_KEY }
+  const locking = { ...options.session, lock_timeout: lockMs }
+  const session = { ...locking, ...BY_PRIMARY_KEY }
   const availability = availabilityOf(options)
   const connections = {
-    admissions: openConnection(
-      { ...options, session: { ...session, lock_timeout: lockMs } },
-      availability,
-    ),
+    admissions: openConnection({ ...options, session }, availability),
     networks: openConnection({ ...options, session }, availability),
-    others: openConnection(options, availability),
+    others: openConnection({ ...options, session: locking }, availability),
   }
+  /** Whether the last statement has succeeded. */
+  let works = true
   const reporting =
     ({ query }: Connection): Query =>
-    (...statement) =>
-      query<never>(...statement).catch(failure => {
-        if (!isLockNotFree(failure)) onFailure(failure, 'of all') // else it is tried again
+    async (...statement) => {
+      try {
+        const rows = await query<never>(...statement)
+        works = true
+        return rows
+      } catch (failure) {
+        works = false
+        onFailure(failure)
         throw failure
-      })
+      }
+    }
   const queryAdmissions = reporting(connections.admissions)
   const queryNetworks = reporting(connections.networks)
   const queryOthers = reporting(connections.others)
-  const failed = (what: string, whose: FailedRequests) => (): Error => {
-    const failure = new StoreError(what)
-    onFailure(failure, whose)
-    return failure
-  }
-  const failure = failed(`the database ${shown} took too long for a request`, 'of all')
   const bound: WaitBound | null =
-    timeoutMs === null ? null : { msMax: timeoutMs, elapsedMs, failure }
+    timeoutMs === null
+      ? null
+      : {
+          ...{ msMax: timeoutMs, elapsedMs },
+          failure() {
+            const failure = new StoreError(
+              `the database ${shownDatabase(url)} took too long for a request`,
+            )
+            works = false
+            onFailure(failure)
+            return failure
+          },
+        }
 
-  const clock = createDatabaseClock(elapsedMs)
-  const refusals = createRefusalCache(clock)
+  const refusals = createRefusalCache(elapsedMs)
   const networks = createNetworks(
     queryNetworks,
     async subject => (await readUsage(queryNetworks, [subject], 0))[0]?.usage ?? UNUSED,
-    clock,
   )
   const keyUse = createKeyUse(queryOthers)
   const read = createListBatch<Subject, Read>((subjects, waited) =>
@@ -200,12 +176,6 @@ export function createUsageStore(
     return calls
   })
 
-  /** Forgets what is known of a subject, or of all of its kind when `id` is null. */
-  function forget(subject: SubjectsOfKind): void {
-    refusals.forget(subject)
-    networks.forget(subject)
-  }
-
   async function close(): Promise<void> {
     availability.close()
     for (const { close } of Object.values(connections)) await close()
@@ -213,16 +183,11 @@ export function createUsageStore(
 
   return {
     ...(bound && { bound }),
-    admit: createAdmitBatch(queryAdmissions, refusals, clock, {
-      ...{ msMax: timeoutMs, tryMs: lockMs },
-      late: failed(
-        `in the database ${shown}, a row of table usage stays locked: by another session, or commits are slow`,
-        'of a subject',
-      ),
-    }),
+    works: (): boolean => works,
+    admit: createAdmitBatch(queryAdmissions, refusals, admitted => keyUse.count(admitted, 1)),
     refuse: ({ rules }: Admission): Decision | null => refusals.refuse(rules),
 
-    refund: createRefund(queryAdmissions, refusals),
+    refund: createRefund(queryAdmissions, refusals, admitted => keyUse.count(admitted, -1)),
     consume: networks.consume,
     countNetworks: networks.count,
 
@@ -234,15 +199,16 @@ export function createUsageStore(
     note: keyUse.note,
     flush: keyUse.flush,
     history: keyUse.history,
-    prune: createPrune(queryOthers),
-    forget,
+    prune: () => prune(queryOthers),
+    /** Forgets what is known of a subject, or of all of its kind when `id` is null. */
+    forget: refusals.forget,
 
     async reset(subject: SubjectsOfKind, part: UsagePart): Promise<void> {
       try {
         const { kind, id } = subject
         await queryOthers('select proxylist.reset_usage($1, $2, $3)', [kind, id, part])
       } finally {
-        forget(subject)
+        refusals.forget(subject)
       }
     },
 

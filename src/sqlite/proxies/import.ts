@@ -190,7 +190,14 @@ export function beginImport(
     },
     add: (proxy: IncomingProxy): void => locked().add(proxy),
     lower: (address: Address, works: number | null): void => locked().lower(address, works),
-    commit: (approve?: (sizes: ListSizes) => void): ImportCounts => locked().commit(approve),
+    /** Writes everything and leaves the transaction open; call `end` after its commit. */
+    write: (approve?: (sizes: ListSizes) => void) => locked().write(approve),
+    commit(approve?: (sizes: ListSizes) => void): ImportCounts {
+      const { counts, end } = locked().write(approve)
+      db.run('commit')
+      end()
+      return counts
+    },
     rollback: (): void => tx?.rollback(),
   } satisfies ImportTx & { [member: string]: unknown }
 }
@@ -272,7 +279,7 @@ function openTx(db: Database, mode: ImportMode, latest: number) {
       accepted += 1
       lowered.push([idOf(address), works ?? UNKNOWN])
     },
-    commit(approve: (sizes: ListSizes) => void = () => {}): ImportCounts {
+    write(approve: (sizes: ListSizes) => void = () => {}) {
       writeBatch()
       for (const each of lowered) written += setWorks.run(...each).changes
       finalize()
@@ -280,9 +287,11 @@ function openTx(db: Database, mode: ImportMode, latest: number) {
       if ((isReplace || mode === 'merge') && written + removed > 0) db.run(MARK)
       indexes.restore()
       cities.removeUnused(lastCity)
-      db.run('commit')
-      if (isReplace) db.run(SWAP.drop)
-      return { added, updated: written - added, unchanged: accepted - written, removed }
+      const counts = { added, updated: written - added, unchanged: accepted - written, removed }
+      const end = (): void => {
+        if (isReplace) db.run(SWAP.drop)
+      }
+      return { counts, end }
     },
     rollback(): void {
       finalize()

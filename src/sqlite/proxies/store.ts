@@ -112,6 +112,14 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     return changes
   }
 
+  function removeSlice(retainMs: number, nowMs: number): Removal {
+    // Without the rows ahead of the clock: with one of them, all others would be too old.
+    const newestMs = (newest.get(toSeconds(nowMs))?.newest ?? 0) * SECOND_MS
+    const removed = removeOlder.run(toSeconds(newestMs - retainMs), REMOVE_SLICE).changes
+    if (removed > 0) changes += 1
+    return { removed, mayRemain: removed === REMOVE_SLICE }
+  }
+
   /** Counting a million rows takes 40 ms: it is done once for a version of the list. */
   let counted = { version: -1, rows: 0 }
   function count(): number {
@@ -145,14 +153,11 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     /** Removes a slice of stale rows, see `ProxyWriter`. Throws at once when an import has locked the list. */
     removeStale(retainMs: number, nowMs: number, pendingMax = REMOVE_PENDING_BYTES_MAX): Removal {
       if (pendingBytes(db) > pendingMax) return { removed: 0, mayRemain: false }
-      // Without the rows ahead of the clock: with one of them, all others would be too old.
-      const newestMs = (newest.get(toSeconds(nowMs))?.newest ?? 0) * SECOND_MS
-      const cutoff = toSeconds(newestMs - retainMs)
       db.run('pragma busy_timeout = 0') // an import sets it again
-      const removed = removeOlder.run(cutoff, REMOVE_SLICE).changes
-      if (removed > 0) changes += 1
-      return { removed, mayRemain: removed === REMOVE_SLICE }
+      return removeSlice(retainMs, nowMs)
     },
+
+    removeSlice,
 
     /** Makes every check `seconds` more recent: keeps the sample fresh. */
     shiftChecks: (seconds: number): void => {

@@ -3,16 +3,12 @@
  * `--database-timeout`), and what a node finds out before it is ready: whether its role can count requests.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { limitRulesOf } from '../../../src/access/entitlements.ts'
 import { StoreError, UnknownOutcome } from '../../../src/lib/errors.ts'
-import { DAY_MS } from '../../../src/lib/time.ts'
 import { type Connection, openConnection, type Query } from '../../../src/postgres/connection.ts'
 import { createKeyUse } from '../../../src/postgres/usage/key-use.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { IP, regular } from '../../support/limits.ts'
 import { emptyDatabase, HAS_POSTGRES, migratedDatabase } from '../../support/postgres.ts'
-import { databaseWithClock } from '../../support/shared.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -64,24 +60,6 @@ describe.skipIf(!HAS_POSTGRES)('the use of keys', () => {
     expect(reads.map(node => node['Index Cond'])).toEqual([expect.stringMatching(byKey)])
   })
 
-  test('of days that are over is moved by pruning: the first requests of a day are not to wait for it', async () => {
-    const { connection, url, setClock } = await databaseWithClock()
-    const usage = createUsageStore({ url, timeoutMs: 20_000, name: 'test' })
-    onCleanUp(usage.close)
-    await connection.query(
-      `insert into proxylist.keys values ('k1', '\\x00', '', '', '', null, 0, null, null, null, 1)`,
-    )
-    const admit = (id: string) =>
-      usage.admit([{ rules: limitRulesOf(regular({}, id), IP), nowMs: 0 }])
-    await admit('k1')
-    await setClock(T0 + DAY_MS)
-    await admit('other')
-    while (await usage.prune());
-    expect(await connection.query('select key_id, requests from proxylist.days')).toEqual([
-      { key_id: 'k1', requests: 1 },
-    ])
-  })
-
   test('is not compiled first, whatever the server is set to', async () => {
     const { query } = openConnection({ url: await emptyDatabase(), timeoutMs: 2_000, name: 'test' })
     expect(await query<{ jit: string }>('show jit')).toEqual([{ jit: 'off' }])
@@ -101,7 +79,8 @@ describe('records and refusals that cannot be written', () => {
     use.note({ keyId, records, refused: 0, nowMs: T0 })
   const flushed = async (): Promise<string[]> => {
     await use.flush()
-    return written.splice(0).flatMap(([, ids = '', records = '']) => [ids, records])
+    const rows: { id: string; records: number }[] = JSON.parse(written.splice(0)[0]?.[0] ?? '[]')
+    return rows.map(({ id, records }) => `${id} ${records}`)
   }
 
   test('are written later, with those that came meanwhile', async () => {
@@ -113,7 +92,7 @@ describe('records and refusals that cannot be written', () => {
     expect(failing).rejects.toThrow('away')
     await failing.catch(() => {})
     failure = null
-    expect(await flushed()).toEqual(['{"k1","k2"}', '{7,5}'])
+    expect(await flushed()).toEqual(['k1 7', 'k2 5'])
     expect(await flushed()).toEqual([])
   })
 
@@ -149,14 +128,12 @@ beforeAll(async () => {
 })
 /** What requests need of tables. */
 const RIGHTS = [
-  ...['select', 'insert', 'update'].flatMap(word =>
-    ['usage', 'networks', 'days'].map(table => `${word} on proxylist.${table}`),
-  ),
-  ...['select on proxylist.keys', 'select on proxylist.probes', 'update on proxylist.probes'],
+  ...['select', 'insert', 'update'].map(word => `${word} on proxylist.usage`),
+  ...['select on proxylist.probes', 'update on proxylist.probes'],
 ]
 const FUNCTIONS = [
   ...['admit', 'instant', 'counted', 'today', 'room', 'take'],
-  ...['consume', 'give_back', 'add_days'],
+  ...['consume', 'give_back', 'add_subjects'],
 ].map(name => `execute on function proxylist.${name}`)
 const grant = (right: string) => owner.query(`grant ${right} to ${ROLE}`)
 const revoke = (right: string) => owner.query(`revoke ${right} from ${ROLE}`)

@@ -1,5 +1,5 @@
 /**
- * What a node decides without the database (src/postgres/usage/refusals.ts and networks.ts, contract I2), and
+ * What a node decides without the database (src/postgres/usage/refusals.ts, contract I2), and
  * what it hears so that it does not: announcements of give-backs and resets.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
@@ -7,8 +7,7 @@ import { createAccess } from '../../../src/access/access.ts'
 import { consumptionOf, keySubject, limitRulesOf } from '../../../src/access/entitlements.ts'
 import type { Caller } from '../../../src/access/key.ts'
 import type { Connection } from '../../../src/postgres/connection.ts'
-import { type Addition, createSetCache } from '../../../src/postgres/usage/networks.ts'
-import { createDatabaseClock, createRefusalCache } from '../../../src/postgres/usage/refusals.ts'
+import { createRefusalCache } from '../../../src/postgres/usage/refusals.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { burst, decideAll, IP, outcomeOf, regular, temp, unwaited } from '../../support/limits.ts'
@@ -199,180 +198,16 @@ describe.skipIf(!HAS_POSTGRES)('other nodes are told', () => {
   })
 })
 
-describe.skipIf(!HAS_POSTGRES)('networks', () => {
-  const consume = (subnets: number[], atMs: number, plan = { subnets: 3 }) =>
-    usage.consume([consumptionOf(regular(plan), { ip: IP, subnets, atMs, nowMs: 0 })])
-  /** How an answer is decided, and whether without the database. */
-  async function decided(...given: Parameters<typeof consume>) {
-    const deciding = consume(...given)
-    const [decision] = await deciding
-    return [decision?.kind, deciding instanceof Promise ? 'asked' : 'here']
-  }
-
-  test('that a set certainly has pass, and those that a full set lacks are refused', async () => {
-    const { atMs } = await admit(regular({}))
-    expect(await decided([1, 2], atMs)).toEqual(['consumed', 'asked'])
-    expect(await decided([2], atMs)).toEqual(['consumed', 'here'])
-    expect(await decided([2, 8, 9], atMs)).toEqual(['refused', 'asked'])
-    expect(await decided([2, 3], atMs)).toEqual(['consumed', 'asked'])
-    expect(await decided([4], atMs)).toEqual(['refused', 'here'])
-  })
-
-  test('are asked for again after a reset, by the day that a request counts at, and by quota', async () => {
-    const { atMs } = await admit(regular({}))
-    await consume([1], atMs)
-    expect(await decided([1], atMs)).toEqual(['consumed', 'here'])
-    expect(await decided([1], atMs + 86_400_000)).toEqual(['consumed', 'asked'])
-    expect(await decided([1], atMs, { subnets: 2 })).toEqual(['consumed', 'asked'])
-    await usage.reset(keySubject('k1'), 'day')
-    expect(await decided([1], atMs, { subnets: 2 })).toEqual(['consumed', 'asked'])
-  })
-
-  test('what was asked before a reset is not remembered after', async () => {
-    const { atMs } = await admit(regular({}))
-    const consuming = consume([1], atMs)
-    usage.forget({ kind: 'key', id: 'k1' }) // while the answer is under way
-    await consuming
-    expect(await decided([1], atMs)).toEqual(['consumed', 'asked'])
-  })
-
-  test('of another node are asked about: a node knows those that it has seen itself', async () => {
-    const other = createUsageStore(optionsFor(url))
-    const { atMs } = await admit(regular({}))
-    await consume([1, 2], atMs)
-    const served = { ip: IP, subnets: [2, 3], atMs, nowMs: 0 }
-    await other.consume([consumptionOf(regular({ subnets: 3 }), served)])
-    await other.close()
-    expect(await decided([3], atMs)).toEqual(['consumed', 'asked'])
-  })
-})
-
-describe('the clock of the database, as a node knows it', () => {
-  let elapsed = 0
-  let clock = createDatabaseClock(() => elapsed)
-  beforeEach(() => {
-    elapsed = 0
-    clock = createDatabaseClock(() => elapsed)
-    clock.set({ nowMs: T0, sentMs: 0 })
-  })
-
-  test('goes on as the stopwatch does', () => {
-    elapsed = 2_000
-    expect(clock.earliest(elapsed)).toBe(T0 + 2_000)
-    expect(clock.latest(elapsed)).toBeCloseTo(T0 + 2_002) // one for what is rounded, one for its drift
-  })
-
-  test('is not behind because an answer was long under way', () => {
-    elapsed = 3_000
-    clock.set({ nowMs: T0 + 1_000, sentMs: 1_000 })
-    expect(clock.earliest(elapsed)).toBe(T0 + 3_000)
-  })
-
-  test.each([-60_000, 60_000])('is what an answer says when it was set %p ms away', byMs => {
-    elapsed = 3_000
-    clock.set({ nowMs: T0 + byMs, sentMs: 2_990 })
-    expect(clock.earliest(elapsed)).toBe(T0 + byMs)
-    expect(clock.latest(elapsed)).toBeWithin(T0 + byMs + 10, T0 + byMs + 12)
-  })
-})
-
-describe('a window that a node knows to be full, when the clock of the database steps', () => {
-  const rules = limitRulesOf(once, IP)
-  let elapsed = 0
-  const clock = createDatabaseClock(() => elapsed)
-  const known = createRefusalCache(clock)
-
-  beforeEach(() => {
-    elapsed = 0
-    const usage = { admissions: [T0], latestMs: T0, day: Math.floor(T0 / 86_400_000), requests: 1 }
-    clock.set({ nowMs: T0, sentMs: 0 })
-    for (const rule of rules) known.learn(rule, usage, { nowMs: T0, sentMs: 0, generation: 0 })
-    elapsed = 30_000
-    expect(known.refuse(rules)).not.toBeNull()
-  })
-
-  test('is asked about once it is over by a clock that was ahead', () => {
-    clock.set({ nowMs: T0 + 60_000, sentMs: 30_000 })
-    expect(known.refuse(rules)).toBeNull()
-  })
-
-  test('is asked about when the clock is set back to before it was known', () => {
-    clock.set({ nowMs: T0 - 60_000, sentMs: 30_000 })
-    expect(known.refuse(rules)).toBeNull()
-  })
-
-  test('stays full for no longer when the clock is set back a little', () => {
-    clock.set({ nowMs: T0, sentMs: 30_000 })
-    expect(known.refuse(rules)).toMatchObject({ retryAfterSeconds: 60 })
-    elapsed = 60_000 // others may have been admitted before the clock was set back
-    expect(known.refuse(rules)).toBeNull()
-  })
-
-  test('is not full again when the clock is set back after its end', () => {
-    elapsed = 60_000
-    expect(known.refuse(rules)).toBeNull()
-    clock.set({ nowMs: T0, sentMs: 60_000 })
-    expect(known.refuse(rules)).toBeNull()
-  })
-})
-
 test('a request with two full windows gets what is left of each', () => {
-  const clock = createDatabaseClock(() => 0)
-  const known = createRefusalCache(clock)
-  clock.set({ nowMs: T0, sentMs: 0 })
+  const known = createRefusalCache(() => 0)
   const rules = limitRulesOf(temp(), IP)
+  const learn = known.asking()
   for (const [n, rule] of rules.entries()) {
     const atMs = T0 - (n + 1) * 60_000
-    const usage = { admissions: [atMs, atMs], latestMs: atMs, day: 0, requests: 2 }
-    known.learn(rule, usage, { nowMs: T0, sentMs: 0, generation: 0 })
+    learn(rule, { admissions: [atMs, atMs], latestMs: atMs, requests: 2 }, T0)
   }
   expect(known.refuse(rules)).toMatchObject({
     ...{ kind: 'refused', retryAfterSeconds: 3_540 },
     limits: [{ resetSeconds: 3_540 }, { resetSeconds: 3_480 }],
-  })
-})
-
-test('the full windows that a node remembers are bounded by their admissions', () => {
-  const clock = createDatabaseClock(() => 0)
-  const known = createRefusalCache(clock)
-  clock.set({ nowMs: T0, sentMs: 0 })
-  const rules = Array.from({ length: 1_100 }, (_, n) =>
-    limitRulesOf(regular(burst(1_000, 60), `k${n}`), IP),
-  )
-  const admissions = Array.from({ length: 1_000 }, () => T0)
-  const usage = { ...{ admissions, latestMs: T0 }, ...{ day: 0, requests: 1_000 } }
-  const told = { nowMs: T0, sentMs: 0, generation: 0 }
-  for (const [rule] of rules) if (rule !== undefined) known.learn(rule, usage, told)
-  const left = rules.filter(its => known.refuse(its) !== null)
-  expect(left.length).toBeWithin(450, 500)
-  expect(left.at(-1)).toBe(rules.at(-1))
-})
-
-describe('the networks that a node remembers', () => {
-  const NETWORKS = Array.from({ length: 1_000 }, (_, n) => `10.${n}`)
-  const askOf = (id: string, day = 1, networks: readonly string[] = NETWORKS): Addition => ({
-    ...{ subject: keySubject(id), set: 'served', day, quota: 5_000, networks },
-    ...{ used: 0, added: networks.length },
-  })
-
-  test('are bounded over all keys: those of the keys used last', () => {
-    const known = createSetCache()
-    const ids = Array.from({ length: 1_100 }, (_, n) => `k${n}`)
-    for (const id of ids) known.learn([askOf(id)], true, 0)
-    const left = ids.filter(id => known.look([askOf(id)]) !== null)
-    expect(left.length).toBeWithin(900, 1_000)
-    expect(left.at(-1)).toBe('k1099')
-    expect(left).not.toContain('k0')
-  })
-
-  test('are those of the latest day, and of a key that is forgotten none', () => {
-    const known = createSetCache()
-    for (const day of [1, 2, 1]) known.learn([askOf('a', day)], true, 0)
-    known.learn([askOf('ab', 2)], true, 0)
-    expect([1, 2].map(day => known.look([askOf('a', day)]) !== null)).toEqual([false, true])
-    known.forget({ kind: 'key', id: 'a' })
-    expect(['a', 'ab'].map(id => known.look([askOf(id, 2)]) !== null)).toEqual([false, true])
-    known.forget({ kind: 'key', id: null })
-    expect(known.look([askOf('ab', 2)])).toBeNull()
   })
 })

@@ -1,0 +1,182 @@
+/**
+ * How the list of a node follows the log of its database, and how the leader extends that (contract I3): each
+ * import is merged into the leader's own copy, then written to the log and committed there, and only then in the
+ * copy. So whatever fails leaves a copy behind, which catches up as any other.
+ */
+import { messageOf, StoreError } from '../lib/errors.ts'
+import { joinFrames, toFrame } from '../postgres/body.ts'
+import type { Connection } from '../postgres/connection.ts'
+import {
+  finishImport,
+  nextImport,
+  type QueuedImport,
+  readImport,
+  Withdrawn,
+} from '../postgres/imports.ts'
+import {
+  append,
+  isSnapshotDue,
+  readBody,
+  readHead,
+  readNext,
+  readSnapshot,
+} from '../postgres/log.ts'
+import { installationOf } from '../postgres/migrate.ts'
+import type { Merge, openListCopy } from '../sqlite/copy.ts'
+import {
+  BEGINNING,
+  type Change,
+  type Incoming,
+  isSamePosition,
+  type Position,
+  type Stale,
+} from './ports.ts'
+
+const after = ({ version }: Position): Position => ({
+  version: version + 1,
+  mark: crypto.randomUUID(),
+})
+
+async function* none(): AsyncGenerator<Change> {}
+
+/** Frames of changes, with a turn of the event loop between them. */
+async function framesOf(changes: Iterable<Change>): Promise<Uint8Array> {
+  const frames: Uint8Array[] = []
+  for (const change of changes) {
+    frames.push(toFrame(change))
+    await Bun.sleep(0)
+  }
+  return joinFrames(frames)
+}
+
+/** `patient` is for what may take long. */
+export function createList(
+  { query }: Connection,
+  patient: Connection,
+  copy: ReturnType<typeof openListCopy>,
+  snapshotBytes?: number, // smaller in tests
+) {
+  /** The copy, of this database. @throws StoreError for a copy of another one: it may be all that is left of that. */
+  async function position(): Promise<{ database: string; at: Position | null }> {
+    const database = await installationOf(query)
+    const at = copy.position()
+    if (at === null || at.database === database) return { database, at }
+    throw new StoreError(
+      'it is another database than the one whose list is in the data directory: name the right one; ' +
+        'if this one is meant, as after a restore, stop the node, remove the directory and start it',
+    )
+  }
+
+  /** Makes the copy again, from the newest snapshot. */
+  async function restart(database: string, at: Position | null): Promise<void> {
+    const snapshot = await readSnapshot(query)
+    const start = snapshot ?? BEGINNING
+    if (at !== null && isSamePosition(at, start)) {
+      throw new StoreError('the log of the list has a gap; restore the database from a backup')
+    }
+    await copy.install(database, start, snapshot ? readBody(patient.query, snapshot) : none())
+  }
+
+  /** Applies the next entry of the log; returns the position of the copy when there is none. */
+  async function step(): Promise<Position | null> {
+    const { database, at } = await position()
+    if (at === null) return restart(database, at).then(() => null)
+    const next = await readNext(query, at.version)
+    const head = next ?? (await readHead(query))
+    // An empty log: nothing was imported yet, or the leader is about to write its copy.
+    if (head === null || isSamePosition(at, head)) return at
+    const isNext = next?.after === at.mark && next.version === at.version + 1
+    if (!isNext) await restart(database, at)
+    else if (next.kind === 'snapshot') await copy.moveTo(at, next)
+    else await copy.apply(at, next, next.changed, readBody(patient.query, next))
+    return null
+  }
+
+  /** Brings the copy to the newest version; returns that. */
+  async function follow(): Promise<Position> {
+    for (;;) {
+      const at = await step()
+      if (at !== null) return at
+    }
+  }
+
+  /** Writes the whole list into the log, as it is at `from`. */
+  async function publish(from: Position): Promise<Position> {
+    const { changes, rows, imported } = copy.snapshot()
+    const to = after(from)
+    const body = await framesOf(changes)
+    const entry = {
+      ...to,
+      kind: 'snapshot',
+      after: from.mark,
+      changed: rows,
+      rows,
+      imported,
+    } as const
+    await append(patient.query, entry, body)
+    await copy.moveTo(from, to)
+    return to
+  }
+
+  /** Merges rows into the copy; nothing is committed. */
+  async function merge(queued: QueuedImport): Promise<Merge> {
+    if (queued.mode !== 'retain') {
+      return copy.mergeImport(queued.mode, readImport<Incoming>(patient.query, queued))
+    }
+    for await (const stale of readImport<Stale>(query, queued)) return copy.mergeStale(stale)
+    throw new StoreError('it has no body')
+  }
+
+  /** Commits a merge in the log, with the result of its import, and then in the copy. */
+  async function commit(queued: QueuedImport, merged: Merge, from: Position): Promise<void> {
+    const { counts, changed, rows, imported, changes } = merged
+    const to = after(from)
+    try {
+      const body = changed === 0 ? null : await framesOf(changes())
+      await patient.transaction(async tx => {
+        const entry = { ...to, kind: 'delta', after: from.mark, changed, rows, imported } as const
+        if (body !== null) await append(tx, entry, body)
+        await finishImport(tx, queued, { counts })
+      })
+      if (body === null) merged.rollback()
+      else merged.commit(to)
+    } catch (error) {
+      merged.rollback()
+      throw error
+    }
+  }
+
+  async function mergeNext(queued: QueuedImport, from: Position): Promise<void> {
+    const merged = await merge(queued).catch((error: unknown) => {
+      if (error instanceof Withdrawn) throw error
+      return messageOf(error)
+    })
+    if (typeof merged === 'string') await finishImport(query, queued, { failure: merged })
+    else await commit(queued, merged, from)
+  }
+
+  return {
+    follow,
+    /** Whether the first list, as of a restore, is queued, and nobody has merged it yet. */
+    isAwaited: async ({ version }: Position): Promise<boolean> =>
+      version === 0 && (await nextImport(query)) !== null,
+    /**
+     * Merges what is queued, while this node leads, and calls `onMerged` after each. A second leader fails at the
+     * version that it cannot write.
+     */
+    async lead(isLeader: () => boolean, onMerged: (version: number) => void): Promise<void> {
+      let at = await follow()
+      if (at.version > 0 && (await readHead(query)) === null) at = await publish(at)
+      while (isLeader()) {
+        const queued = await nextImport(query)
+        if (queued === null) return
+        await mergeNext(queued, at).catch((error: unknown) => {
+          if (!(error instanceof Withdrawn)) throw error
+        })
+        at = await follow()
+        onMerged(at.version)
+        if (isLeader() && (await isSnapshotDue(query, snapshotBytes))) at = await publish(at)
+      }
+    },
+  }
+}

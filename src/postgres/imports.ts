@@ -1,0 +1,223 @@
+/**
+ * Imports that the leader merges (contract I3): any machine puts its rows into table `imports`, and waits for the
+ * result. Knows nothing of file formats.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { CommandError, StoreError } from '../lib/errors.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import { type Incoming, PART_ROWS, type Stale } from '../node/ports.ts'
+import { type Address, type IncomingProxy, servicesToBits } from '../proxies/proxy.ts'
+import { idOf, toRow, UNKNOWN } from '../proxies/row.ts'
+import type { ImportCounts, ImportMode, ImportTx, ProxyWriter, Removal } from '../proxies/store.ts'
+import { inPieces, joinFrames, readFrames, toFrame } from './body.ts'
+import { type Connection, onlyRow, type Query } from './connection.ts'
+import { readHead } from './log.ts'
+
+/** `retain` removes stale rows: its body is a `Stale`. */
+export type Mode = ImportMode | 'retain'
+type Result = { counts: ImportCounts } | { failure: string }
+
+/** Pauses between two looks for a result. */
+const ASK_MS = 20
+const ASK_MS_MAX = 250
+/** How long a result is waited for while no node says that it serves. */
+const NO_NODE_MS_MAX = 15 * SECOND_MS
+/** A node that serves says so every second. */
+const SEEN_MS = 5 * SECOND_MS
+
+const NO_NODE = 'no node is running that could import: start one with proxylist serve'
+
+const hasNodes = async (query: Query): Promise<boolean> =>
+  (
+    await onlyRow<{ has: boolean }>(
+      query,
+      `select exists (select from proxylist.nodes where seen > proxylist.now_ms() - ${SEEN_MS}) as has`,
+    )
+  ).has
+
+/** Queues an import for the next leader; returns its id. */
+async function enqueue(query: Query, mode: Mode, body: Uint8Array): Promise<string> {
+  const { id } = await onlyRow<{ id: string }>(
+    query,
+    `with queued as (insert into proxylist.imports (mode, body) values ($1, $2) returning id)
+     select id::text, pg_notify('proxylist', 'imports') from queued`,
+    [mode, body],
+  )
+  return id
+}
+
+/** Takes an import back; false: the leader has merged it. */
+const withdraw = async (query: Query, id: string): Promise<boolean> =>
+  (
+    await query(
+      'delete from proxylist.imports where id = $1::bigint and result is null returning id',
+      [id],
+    )
+  ).length > 0
+
+/**
+ * Waits for the result of an import, which is taken back when `signal` is aborted, or when no node runs.
+ * @throws CommandError, and the reason of `signal`; the list is as it was then.
+ */
+async function resultOf(query: Query, id: string, signal?: AbortSignal): Promise<ImportCounts> {
+  let aloneMs = 0
+  for (let pauseMs = ASK_MS; ; pauseMs = Math.min(ASK_MS_MAX, Math.ceil(pauseMs * 1.2))) {
+    const { isThere, json } = await onlyRow<{ isThere: boolean; json: string | null }>(
+      query,
+      `with done as (
+         delete from proxylist.imports where id = $1::bigint and result is not null returning result
+       )
+       select exists (select from proxylist.imports where id = $1::bigint) as "isThere",
+         (select result::text from done) as json`,
+      [id],
+    )
+    if (!isThere) throw new StoreError('the import was removed from the database')
+    if (json !== null) {
+      const result: Result = JSON.parse(json)
+      if ('counts' in result) return result.counts
+      throw new CommandError(`${result.failure}; nothing was imported`)
+    }
+    aloneMs = (await hasNodes(query)) ? 0 : aloneMs + pauseMs
+    const isAlone = aloneMs > NO_NODE_MS_MAX
+    if ((signal?.aborted || isAlone) && (await withdraw(query, id))) {
+      signal?.throwIfAborted()
+      throw new CommandError(NO_NODE)
+    }
+    await delay(pauseMs)
+  }
+}
+
+/** Collects the rows of an import, compressed as they come. */
+function createBody() {
+  const frames: Uint8Array[] = []
+  let positions = new Map<string, number>()
+  let part = { cities: [], rows: [], stated: [], lowered: [] } as {
+    [name in keyof Incoming]: Incoming[name][number][]
+  }
+
+  function flush(): void {
+    frames.push(toFrame(part satisfies Incoming))
+    part = { cities: [], rows: [], stated: [], lowered: [] }
+    positions = new Map()
+  }
+
+  function cityOf(name: string, nameEn: string): number {
+    const pair = `${name}\0${nameEn}`
+    const known = positions.get(pair)
+    if (known !== undefined) return known
+    const position = part.cities.push({ name, nameEn }) - 1
+    positions.set(pair, position)
+    return position
+  }
+
+  return {
+    add(proxy: IncomingProxy): void {
+      part.rows.push(toRow(proxy, cityOf(proxy.city, proxy.cityEn)))
+      part.stated.push(servicesToBits(proxy.servicesStated))
+      if (part.rows.length === PART_ROWS) flush()
+    },
+    lower(id: number, works: number): void {
+      part.lowered.push([id, works])
+    },
+    take(): Uint8Array {
+      flush()
+      return joinFrames(frames.splice(0))
+    },
+  }
+}
+
+/** Begins an import; `connection` is one that may take long. */
+function begin({ query }: Connection, mode: ImportMode): ImportTx {
+  const body = createBody()
+  /** The addresses of a new list, to compare its size with that of the old one. */
+  const ids = new Set<number>()
+  let used: AbortSignal | undefined
+  return {
+    async lock(signal) {
+      used = signal
+      if (!(await hasNodes(query))) throw new CommandError(NO_NODE)
+    },
+    add(proxy) {
+      if (mode === 'replace') ids.add(idOf(proxy))
+      body.add(proxy)
+    },
+    lower: (address: Address, works: number | null) => body.lower(idOf(address), works ?? UNKNOWN),
+    async commit(approve) {
+      if (mode === 'replace') {
+        approve?.({ before: (await readHead(query))?.rows ?? 0, after: ids.size })
+      }
+      const id = await enqueue(query, mode, body.take())
+      return resultOf(query, id, used)
+    },
+    rollback() {},
+  }
+}
+
+/** The list in a database, as any machine changes it. */
+export function createSharedList(connection: Connection) {
+  const { query } = connection
+  return {
+    begin: (mode: ImportMode) => begin(connection, mode),
+    async removeStale(retainMs: number, nowMs: number): Promise<Removal> {
+      const stale: Stale = { retainMs, nowMs }
+      const id = await enqueue(query, 'retain', joinFrames([toFrame(stale)]))
+      const { removed } = await resultOf(query, id)
+      return { removed, mayRemain: removed > 0 }
+    },
+    importMark: async () => (await readHead(query))?.imported ?? '',
+    count: async () => (await readHead(query))?.rows ?? 0,
+  } satisfies ProxyWriter
+}
+
+/** Queues a list that is to be there with what the same transaction writes; the next leader merges it. */
+export async function queueList(query: Query, proxies: Iterable<IncomingProxy>): Promise<void> {
+  const body = createBody()
+  let isEmpty = true
+  for (const proxy of proxies) {
+    body.add(proxy)
+    isEmpty = false
+  }
+  if (!isEmpty) await enqueue(query, 'replace', body.take())
+}
+
+export type QueuedImport = { id: string; mode: Mode }
+
+/** The next import that the leader has to merge. */
+export const nextImport = async (query: Query): Promise<QueuedImport | null> =>
+  (
+    await query<QueuedImport>(
+      'select id::text as id, mode from proxylist.imports where result is null order by id limit 1',
+    )
+  )[0] ?? null
+
+export const readImport = <T extends Incoming | Stale>(
+  query: Query,
+  { id }: QueuedImport,
+): AsyncGenerator<T> =>
+  readFrames(
+    inPieces(async (from, size) => {
+      const [row] = await query<{ piece: Uint8Array }>(
+        'select substring(body from $2 for $3) as piece from proxylist.imports where id = $1::bigint',
+        [id, from, size],
+      )
+      if (row === undefined) throw new Withdrawn()
+      return row.piece
+    }),
+  )
+
+/** The import was taken back by the machine that sent it. */
+export class Withdrawn extends Error {}
+
+/** Stores the result, and forgets the rows. @throws Withdrawn */
+export async function finishImport(
+  query: Query,
+  { id }: QueuedImport,
+  result: Result,
+): Promise<void> {
+  const stored = await query(
+    `update proxylist.imports set result = $2::text::json, body = ''
+     where id = $1::bigint and result is null returning id`,
+    [id, JSON.stringify(result)],
+  )
+  if (stored.length === 0) throw new Withdrawn()
+}

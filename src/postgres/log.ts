@@ -1,0 +1,95 @@
+/**
+ * The log of the list (contract I3): every change of it in the order of versions, written by the leader. Nodes
+ * apply it to their copies, and begin with a snapshot.
+ */
+import { StoreError } from '../lib/errors.ts'
+import type { Change, Position } from '../node/ports.ts'
+import { inPieces, readFrames } from './body.ts'
+import { type Connection, onlyRow, type Query } from './connection.ts'
+
+/** An entry of the log without its body. */
+export type Entry = Position & {
+  kind: 'delta' | 'snapshot'
+  /** The mark of the version before. */
+  after: string
+  /** Rows in the body. */
+  changed: number
+  /** Rows of the list. */
+  rows: number
+  /** A random mark of the last import that no feed made. */
+  imported: string
+}
+
+const SELECT = `select version::float8 as version, mark, kind, after, changed::float8 as changed,
+  rows::float8 as rows, imported from proxylist.list_log`
+
+/** The newest entry; `null`: the list was never changed. */
+export const readHead = async (query: Query): Promise<Entry | null> =>
+  (await query<Entry>(`${SELECT} order by version desc limit 1`))[0] ?? null
+
+/** The first entry after a version. */
+export const readNext = async (query: Query, version: number): Promise<Entry | null> =>
+  (await query<Entry>(`${SELECT} where version > $1 order by version limit 1`, [version]))[0] ??
+  null
+
+export const readSnapshot = async (query: Query): Promise<Entry | null> =>
+  (await query<Entry>(`${SELECT} where kind = 'snapshot' order by version desc limit 1`))[0] ?? null
+
+/** The body of an entry. @throws StoreError when it was cut meanwhile. */
+export const readBody = (query: Query, { version, mark }: Position): AsyncGenerator<Change> =>
+  readFrames(
+    inPieces(async (from, size) => {
+      const [row] = await query<{ piece: Uint8Array }>(
+        `select substring(body from $3 for $4) as piece from proxylist.list_log
+         where version = $1 and mark = $2`,
+        [version, mark, from, size],
+      )
+      if (row === undefined) throw new StoreError('the log of the list was cut while it was read')
+      return row.piece
+    }),
+  )
+
+/** Adds an entry and announces it. @throws StoreError when another leader has written this version. */
+export const append = (query: Query, entry: Entry, body: Uint8Array): Promise<unknown> =>
+  query(
+    `with added as (
+       insert into proxylist.list_log (version, kind, after, mark, changed, rows, imported, body)
+       values ($1, $2, $3, $4, $5, $6, $7, $8)
+     )
+     select pg_notify('proxylist', 'list')`,
+    [
+      ...[entry.version, entry.kind, entry.after, entry.mark],
+      ...[entry.changed, entry.rows, entry.imported, body],
+    ],
+  )
+
+/** Entries before a snapshot are kept so long: a node that is a little behind needs no snapshot. */
+const KEPT_MS = 60_000
+/** The changes since the newest snapshot have at least so many bytes before the next one is due. */
+const CHANGES_BYTES_MIN = 2 ** 22
+
+/** Whether it takes longer to read the changes since the newest snapshot than to read a new one. */
+export async function isSnapshotDue(query: Query, bytesMin = CHANGES_BYTES_MIN): Promise<boolean> {
+  const { isDue } = await onlyRow<{ isDue: boolean }>(
+    query,
+    `with newest as (select max(version) as version from proxylist.list_log where kind = 'snapshot')
+     select coalesce(sum(octet_length(body)) filter (where l.version > coalesce(n.version, 0)), 0)
+       > greatest($1::bigint, sum(octet_length(body)) filter (where l.version = n.version)) as "isDue"
+     from proxylist.list_log l cross join newest n`,
+    [bytesMin],
+  )
+  return isDue
+}
+
+/** Removes entries before the newest snapshot, and old results of imports. */
+export async function cutLog({ query }: Connection): Promise<void> {
+  await query(
+    `delete from proxylist.list_log where at < proxylist.now_ms() - $1::bigint and version <
+       (select max(version) from proxylist.list_log where kind = 'snapshot')`,
+    [KEPT_MS],
+  )
+  await query(
+    `delete from proxylist.imports where result is not null and at < proxylist.now_ms() - $1::bigint`,
+    [10 * KEPT_MS],
+  )
+}

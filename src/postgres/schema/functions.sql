@@ -1,0 +1,264 @@
+-- The functions that requests call. They are replaced at each upgrade.
+
+-- The sum of two lists of hours.
+create or replace function proxylist.add_hours(one integer[], two integer[]) returns integer[]
+  language sql immutable parallel safe
+  return array(
+    select coalesce(one[i], 0) + coalesce(two[i], 0)
+    from generate_series(1, greatest(cardinality(one), cardinality(two))) i
+  );
+
+-- How many requests each subject is admitted, from how many it has room for. Requests are in order of
+-- arrival: request n has the subjects at the positions up to _ends[n], and is admitted for all or none.
+create or replace function proxylist.take(_room integer[], _positions integer[], _ends integer[])
+returns integer[] language plpgsql immutable as $$
+declare
+  _took integer[] := array_fill(0, array[cardinality(_room)]);
+  _from integer := 1;
+  _has_room boolean;
+  _p integer;
+begin
+  for _n in 1 .. cardinality(_ends) loop
+    _has_room := true;
+    foreach _p in array _positions[_from : _ends[_n]] loop
+      _has_room := _has_room and _took[_p] < _room[_p];
+    end loop;
+    if _has_room then
+      foreach _p in array _positions[_from : _ends[_n]] loop
+        _took[_p] := _took[_p] + 1;
+      end loop;
+    end if;
+    _from := _ends[_n] + 1;
+  end loop;
+  return _took;
+end
+$$;
+
+-- The rule of a limit (`rate-limit.ts` has the same): when a request counts, how many admissions count in its
+-- window then, how many requests on its day, and for how many more there is room. A clock that steps back
+-- admits no more. Planning puts them into the statements that call them.
+create or replace function proxylist.instant(u proxylist.usage, now bigint) returns bigint
+  language sql immutable parallel safe return greatest(now, u.latest);
+
+create or replace function proxylist.counted(
+  u proxylist.usage, now bigint, window_limit integer, window_ms bigint
+) returns integer language sql immutable parallel safe
+  return least(window_limit,
+    cardinality(u.at) - width_bucket(proxylist.instant(u, now) - window_ms, u.at));
+
+create or replace function proxylist.today(u proxylist.usage, now bigint) returns integer
+  language sql immutable parallel safe
+  return case when u.day = proxylist.instant(u, now) / 86400000 then u.requests else 0 end;
+
+create or replace function proxylist.room(
+  u proxylist.usage, now bigint, window_limit integer, window_ms bigint, daily integer
+) returns integer language sql immutable parallel safe
+  return least(
+    window_limit - proxylist.counted(u, now, window_limit, window_ms), daily - proxylist.today(u, now));
+
+-- Adds rows for subjects that have none.
+create or replace function proxylist.add_subjects(_kinds text[], _ids text[])
+returns void language sql as $$
+  insert into proxylist.usage (kind, id, at, latest, day, requests)
+  select s.kind, s.id, '{}', 0, 0, 0 from unnest(_kinds, _ids) s (kind, id)
+  where not exists (
+    select from proxylist.usage u where u.kind = s.kind collate "C" and u.id = s.id collate "C")
+  order by s.kind collate "C", s.id collate "C"
+  on conflict do nothing
+$$;
+
+-- Admits requests. Subjects are in the order of the primary key, each with the rule of all its requests
+-- and how many these are; what is unlimited has a limit that cannot be reached.
+-- Mostly each request has one subject, with room for all of its requests or none: then one statement locks,
+-- decides and records, and the next reads what refuses. (Where the first only locked, all took a quarter to a
+-- half more CPU.) Subjects that have no row, or room for some, are left out: for a call with `_positions` and
+-- `_ends` (see `take`), which adds rows and locks all before it decides. That is another transaction: all lock
+-- rows in the same order.
+-- Returns numbers: the clock, then of each subject that was not left out: its ordinal, and what it had used
+-- before: the last admission (where some were admitted, no sooner than the clock), how many count in the
+-- window and the oldest of them, and the requests of the day. For requests of others nothing is recorded.
+create or replace function proxylist.admit(
+  _kinds text[], _ids text[], _requests integer[], _limits integer[], _windows bigint[],
+  _dailies integer[], _positions integer[], _ends integer[]
+) returns text language plpgsql as $$
+declare
+  _now constant bigint := proxylist.now_ms();
+  _locks constant boolean := _ends is not null;
+  _admitted bigint[];
+  _used text;
+begin
+  if _locks then
+    perform proxylist.add_subjects(_kinds, _ids);
+    select proxylist.take(coalesce(array_agg(u.room), '{}'), _positions, _ends) into _requests
+    from unnest(_kinds, _ids, _limits, _windows, _dailies) s (kind, id, window_limit, window_ms, daily)
+    left join lateral (
+      select proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily) as room
+      from proxylist.usage u
+      where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update
+    ) u on true;
+  end if;
+  with admitted as (
+    update proxylist.usage u set
+      at = u.at[cardinality(u.at) - proxylist.counted(u, _now, s.window_limit, s.window_ms) + 1:]
+        || array_fill(proxylist.instant(u, _now),
+          array[case when s.window_ms = 0 then 1 else s.asked end]),
+      latest = proxylist.instant(u, _now),
+      day = proxylist.instant(u, _now) / 86400000,
+      requests = proxylist.today(u, _now) + s.asked
+    from unnest(_kinds, _ids, _requests, _limits, _windows, _dailies) with ordinality
+      s (kind, id, asked, window_limit, window_ms, daily, ordinal)
+    where u.kind = s.kind collate "C" and u.id = s.id collate "C" and s.asked > 0
+      and s.asked <= proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily)
+    returning s.ordinal, u.latest, cardinality(u.at) - s.asked as counted, u.at[1] as oldest,
+      u.requests - s.asked as today
+  )
+  select concat_ws(',', _now,
+    string_agg(concat_ws(',', ordinal, latest, counted, oldest, today), ',')), array_agg(ordinal)
+  into _used, _admitted from admitted;
+  if cardinality(_admitted) is distinct from cardinality(_ids) then
+    select concat_ws(',', _used, string_agg(concat_ws(',', s.ordinal, u.latest, c.counted,
+      coalesce(u.at[cardinality(u.at) - c.counted + 1], 0), proxylist.today(u, _now)), ','))
+    into _used
+    from unnest(_kinds, _ids, _limits, _windows, _dailies) with ordinality
+      s (kind, id, window_limit, window_ms, daily, ordinal)
+    join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
+    cross join lateral (
+      select proxylist.counted(u, _now, s.window_limit, s.window_ms) as counted
+    ) c
+    where s.ordinal <> all (coalesce(_admitted, '{}'))
+      and (_locks or proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily) <= 0);
+  end if;
+  return _used;
+end
+$$;
+
+-- Refunds admissions, each at its instant; in the order of the primary key.
+create or replace function proxylist.give_back(_kinds text[], _ids text[], _instants bigint[])
+returns void language plpgsql as $$
+declare
+  _row proxylist.usage;
+  _ordinal integer;
+begin
+  for _i in 1 .. cardinality(_ids) loop
+    select * into _row from proxylist.usage u
+      where u.kind = _kinds[_i] and u.id = _ids[_i] for update;
+    if found then
+      select max(n) into _ordinal from unnest(array_positions(_row.at, _instants[_i])) n;
+      update proxylist.usage u set
+        at = case when _ordinal is null then u.at
+          else u.at[:_ordinal - 1] || u.at[_ordinal + 1:] end,
+        requests = case when u.day = _instants[_i] / 86400000 then greatest(0, u.requests - 1)
+          else u.requests end
+      where u.kind = _kinds[_i] and u.id = _ids[_i];
+    end if;
+    perform pg_notify('proxylist', format('usage %s %s', _kinds[_i], _ids[_i]));
+  end loop;
+end
+$$;
+
+-- Gives a subject, or all of a kind when its id is null, a fresh start: its window, its day, or both.
+-- Last admissions that lie ahead count no more; the key keeps when it was last seen.
+create or replace function proxylist.reset_usage(_kind text, _id text, _part text)
+returns void language plpgsql as $$
+declare
+  _now bigint;
+  _ids text[]; -- what is added after they are locked has a fresh start already
+begin
+  select array_agg(l.id) into _ids from (
+    select u.id from proxylist.usage u
+    where u.kind = _kind and (_id is null or u.id = _id) order by u.id for update
+  ) l;
+  _now := proxylist.now_ms();
+  if _part <> 'day' and _kind = 'key' then
+    update proxylist.keys k set last_seen = greatest(k.last_seen, u.latest)
+    from proxylist.usage u
+    where u.kind = 'key' and u.id = any (_ids) and k.id = u.id and u.latest > _now;
+  end if;
+  update proxylist.usage u set
+    at = case when _part = 'day' then u.at else '{}' end,
+    latest = case when _part = 'day' then u.latest else least(u.latest, _now) end,
+    day = case when _part = 'day' then u.day else least(u.latest, _now) / 86400000 end,
+    requests = case
+      when _part = 'window' and u.day = least(u.latest, _now) / 86400000 then u.requests
+      else 0 end
+  where u.kind = _kind and u.id = any (_ids);
+  if _part <> 'window' then
+    delete from proxylist.networks n where n.kind = _kind and n.id = _id;
+  end if;
+  perform pg_notify('proxylist', format('usage %s %s', _kind, coalesce(_id, '')));
+end
+$$;
+
+-- Adds networks to sets of a day. Subjects are in the order of the primary key; their rows of `usage` are
+-- locked. Answers are in order of arrival: answer n has the additions up to _ends[n], each of networks for
+-- the set of the subject at a position; all of its sets have room, or it adds nothing. Returns numbers: the
+-- clock, then of each addition how many networks the set had, and how many the answer has besides.
+create or replace function proxylist.consume(
+  _kinds text[], _ids text[], _positions integer[], _sets text[], _days integer[],
+  _quotas bigint[], _networks text[], _ends integer[]
+) returns text language plpgsql as $$
+declare
+  _results bigint[];
+  _from integer := 1;
+  _has_room boolean;
+  _used bigint;
+  _added bigint;
+begin
+  perform proxylist.add_subjects(_kinds, _ids);
+  perform 1 from unnest(_kinds, _ids) s (kind, id) cross join lateral (
+    select from proxylist.usage u
+    where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update
+  ) u;
+  _results := array[proxylist.now_ms()];
+  for _answer in 1 .. cardinality(_ends) loop
+    _has_room := true;
+    for _k in _from .. _ends[_answer] loop
+      select count(*) into _used from proxylist.networks n
+      where n.kind = _kinds[_positions[_k]] and n.id = _ids[_positions[_k]]
+        and n.network_set = _sets[_k] and n.day = _days[_k];
+      select count(*) into _added from unnest(_networks[_k]::text[]) a (network)
+      where not exists (
+        select from proxylist.networks n
+        where n.kind = _kinds[_positions[_k]] and n.id = _ids[_positions[_k]]
+          and n.network_set = _sets[_k] and n.day = _days[_k] and n.network = a.network collate "C");
+      _results := _results || _used || _added;
+      _has_room := _has_room and _used + _added <= _quotas[_k];
+    end loop;
+    if _has_room then
+      insert into proxylist.networks
+      select _kinds[_positions[k]], _ids[_positions[k]], _sets[k], _days[k], a.network
+      from generate_series(_from, _ends[_answer]) k, unnest(_networks[k]::text[]) a (network)
+      on conflict do nothing;
+    end if;
+    _from := _ends[_answer] + 1;
+  end loop;
+  return array_to_string(_results, ',');
+end
+$$;
+
+-- Removes up to `_most` subjects that no limit counts any more; returns how many. Those of keys are kept for
+-- two days, those of addresses, which are many, for two hours, unless their plan counts longer.
+create or replace function proxylist.prune_usage(_time bigint, _most integer) returns integer language sql as $$
+  with kept (kind, ms) as (
+    select 'key' collate "C", 172800000::bigint
+    union all
+    select p.name, case when p.daily is null then greatest(7200000, 2000 * p.burst_seconds::bigint)
+        else 172800000 end
+      from proxylist.plans p where p.name in ('demo', 'temp')
+  ), stale as (
+    select u.kind, u.id from proxylist.usage u left join kept k on k.kind = u.kind
+    where u.latest < _time - coalesce(k.ms, 7200000) limit _most for update of u skip locked
+  ), removed as (
+    delete from proxylist.usage u using stale s where u.kind = s.kind and u.id = s.id
+    returning u.kind, u.id, u.latest
+  ), seen as (
+    update proxylist.keys k set last_seen = greatest(k.last_seen, r.latest)
+    from removed r where r.kind = 'key' and k.id = r.id
+  )
+  select count(*)::integer from removed
+$$;
+
+-- Commits a write that no limit counts, to see whether that is possible.
+create or replace function proxylist.probe() returns void language sql as $$
+  update proxylist.probes set n = n + 1
+$$;
