@@ -24,7 +24,7 @@ const STANDING = `select schema, keys_version::float8 as version,
 
 type KeysOptions = {
   quick: Connection
-  /** For reading all keys. */
+  /** For reading keys. */
   patient: Connection
   elapsedMs: () => number
   later: SetTimer
@@ -48,8 +48,7 @@ export function followKeys(options: KeysOptions) {
 
   /** Reads what has changed, or all after a gap. Both are as of one moment. */
   async function read(since: number | null): Promise<void> {
-    const connection = since === null ? patient : quick
-    await connection.transaction(async query => {
+    await patient.transaction(async query => {
       const standing = await onlyRow<Standing>(query, STANDING)
       const stored = await readStoredKeys(query, since ?? -1)
       const plans = await selectPlans(query)

@@ -27,6 +27,10 @@ import { openServerList } from '../sqlite/server-list.ts'
 import { startFollower } from './follower.ts'
 import { followKeys } from './keys.ts'
 
+/** How long asking for the version of keys may take, and reading them. */
+const ASK_MS_MAX = SECOND_MS
+const READ_MS_MAX = 30 * SECOND_MS
+
 type NodeOptions = {
   dir: string
   url: string
@@ -74,6 +78,8 @@ export async function openNode(given: NodeOptions) {
     if (keys.problem() === null) log.sayRepeated(`requests get 503: ${messageOf(failure)}`)
   })
   const connection = openConnection(options)
+  const asking = openConnection({ ...options, timeoutMs: Math.min(timeoutMs, ASK_MS_MAX) })
+  const reading = openConnection({ ...options, timeoutMs: READ_MS_MAX })
   const patient = openConnection({ ...options, ...PATIENT })
   const lock = createLeaderLock('jobs', options)
   const registry = createRegistry(connection, usage, patient)
@@ -92,7 +98,8 @@ export async function openNode(given: NodeOptions) {
   )
   async function closeStores(): Promise<void> {
     await lock.close()
-    for (const { close } of [usage, connection, patient]) await close().catch(() => {})
+    for (const { close } of [usage, connection, asking, reading, patient])
+      await close().catch(() => {})
   }
   /** The schema is made, or known to be the newest. */
   let isMigrated = false
@@ -132,7 +139,8 @@ export async function openNode(given: NodeOptions) {
     )
   let isReached = false
   const keys = followKeys({
-    ...{ quick: connection, patient, elapsedMs: watch, later: timerLater, prepare: makeSchema },
+    ...{ quick: asking, patient: reading, elapsedMs: watch, later: timerLater },
+    prepare: makeSchema,
     onAsked(failure) {
       isReached = failure === null
       if (failure !== null) {

@@ -1,9 +1,8 @@
 /**
- * Connections to PostgreSQL: their settings, how long is waited for them, and what follows when the
- * database does not answer: it is tried again in the background, and everything fails at once meanwhile, on
- * all connections that share an `Availability`. Every failure of the database becomes a `StoreError`.
+ * Connections to PostgreSQL: their settings, and how long a statement may take. Every failure of the database
+ * becomes a `StoreError`.
  */
-import type { SQL, TransactionSQL } from 'bun'
+import type { SQL } from 'bun'
 import { eachHost, TLS_FILES } from '../config/parsers.ts'
 import { rejectAfter } from '../lib/clock.ts'
 import { StoreError, reasonOf as systemReason, UnknownOutcome } from '../lib/errors.ts'
@@ -101,9 +100,8 @@ export const sessionOf = ({ name, timeoutMs, session }: Omit<ConnectionOptions, 
 })
 
 const NO_ANSWER = 'it does not answer'
-/** How long opening a connection may take, and the pause before a database that is away is asked again. */
+/** How long opening a connection may take. */
 const OPEN_MS_MAX = 2000
-const ASK_AGAIN_MS = 250
 
 type Opening = ReturnType<typeof openFirst>
 
@@ -166,63 +164,14 @@ function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void 
   return { opened, end: () => end() }
 }
 
-/** How long each attempt to reach a database that is away may take. */
-const PROBE_MS_MAX = 1000
-
-type Availability = ReturnType<typeof availabilityOf>
-
-/** Whether a database is there, for connections that share this. */
-export function availabilityOf(options: ConnectionOptions) {
-  let away: string | null = null
-  let timer: ReturnType<typeof setTimeout> | undefined
-
-  function probeLater(pauseMs: number): void {
-    timer = setTimeout(() => void probe(), pauseMs)
-    timer.unref()
-  }
-
-  async function probe(): Promise<void> {
-    const { opened, end } = openFirst(options, PROBE_MS_MAX)
-    try {
-      const answer = opened.then(({ sql }) => sql.unsafe('select 1'))
-      await rejectAfter(answer, PROBE_MS_MAX, () => new StoreError(NO_ANSWER))
-      timer = undefined
-      away = null
-    } catch (failure) {
-      away = reasonOf(failure)
-      if (timer !== undefined) probeLater(ASK_AGAIN_MS)
-    } finally {
-      end()
-    }
-  }
-
-  return {
-    /** Why the database cannot be used; `null`: it was not found to be away. */
-    away: (): string | null => away,
-
-    /** The database is away: everything fails at once until an attempt to reach it succeeds. */
-    leave(reason: string): void {
-      away = reason
-      if (timer === undefined) probeLater(0)
-    },
-
-    close(): void {
-      clearTimeout(timer)
-      timer = undefined
-    },
-  }
-}
-
 export type Connection = ReturnType<typeof openConnection>
 
 /**
  * A connection, opened when it is first used, and again after it was lost. Statements are sent one after the
- * other; one that was interrupted is never sent again. Where there is a time that a statement may take, one
- * that takes longer is given up; then, and when no connection can be opened, everything fails at once until
- * the database answers again.
+ * other; one that was interrupted is never sent again. One that takes longer than it may is given up, with its
+ * connection.
  */
-export function openConnection(options: ConnectionOptions, shared?: Availability) {
-  const availability = shared ?? availabilityOf(options)
+export function openConnection(options: ConnectionOptions) {
   const { url, timeoutMs } = options
   const shown = shownDatabase(url)
   const openMs = Math.min(OPEN_MS_MAX, (timeoutMs ?? Number.POSITIVE_INFINITY) * STATEMENT_SHARE)
@@ -235,47 +184,33 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     lost.end()
   }
 
-  function open(): Opening {
-    const opened: Opening = openFirst(options, openMs, () => lose(opened))
-    return opened
-  }
-
   /** How long a statement may take, `null` for any time. @throws StoreError when nothing can be sent. */
   function timeLeft(waitedMs: number): number | null {
     if (isClosed) throw new StoreError(`the connection to ${shown} is closed`)
     if (timeoutMs === null) return null
-    const away = availability.away()
-    if (away !== null) throw new StoreError(`the database ${shown} cannot be used: ${away}`)
     if (waitedMs < timeoutMs) return timeoutMs - waitedMs
     throw new StoreError(`the database ${shown} took too long for what came before`)
   }
 
-  /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
+  /** Waits for what `work` makes of the connection. */
   async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
     const ms = timeLeft(waitedMs)
-    opening ??= open()
-    const used = opening
-    /** Has everybody wait for no host. */
-    function leave(reason: string): void {
-      if (opening === used && !isClosed) availability.leave(reason)
-      lose(used)
-    }
+    const used: Opening = opening ?? openFirst(options, openMs, () => lose(used))
+    opening = used
     const done = used.opened.then(found => {
       host = found.host
       return work(found.sql)
     })
     const late = () => new UnknownOutcome(`the database ${shown} cannot be used: ${NO_ANSWER}`)
     try {
-      return await rejectAfter(done, ms, late, () => leave(NO_ANSWER))
+      return await rejectAfter(done, ms, late, () => lose(used))
     } catch (failure) {
-      if (failure instanceof NotOpened && timeoutMs !== null) leave(failure.message)
-      else if (isConnectionFailure(failure)) lose(used)
+      if (isConnectionFailure(failure)) lose(used)
       throw toStoreError(failure, shown)
     }
   }
 
   async function close(): Promise<void> {
-    if (shared === undefined) availability.close()
     isClosed = true
     opening?.end()
   }
@@ -293,21 +228,15 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     ): Promise<R[]> => within<R[]>(sql => sql.unsafe(text, [...values]), waitedMs),
     /** Runs `work` in one transaction: all of it, or nothing when it throws. */
     transaction: <T>(work: (query: Query) => Promise<T>, mode = 'read write'): Promise<T> =>
-      within(sql => sql.begin(mode, tx => work(queryOf(tx)))),
-    /** Works with the client itself, for what a statement cannot do: COPY and LISTEN. */
-    using: within,
+      within(sql =>
+        sql.begin(mode, tx => work(async (text, values = []) => tx.unsafe(text, [...values]))),
+      ),
     /** Ends the session, and what hangs in it; the next statement opens another one. */
     renew: (): void => void (opening && lose(opening)),
     close,
     [Symbol.asyncDispose]: close,
   }
 }
-
-/** Sends statements in a transaction of the client. */
-export const queryOf =
-  (tx: TransactionSQL): Query =>
-  async (text, values = []) =>
-    tx.unsafe(text, [...values])
 
 const EMPTIED =
   'a table of the schema proxylist was emptied; restore a backup of the database, or use an empty one'

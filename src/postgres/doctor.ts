@@ -26,128 +26,55 @@ import { SCHEMA_VERSION, SERVER_VERSION_MIN, versionOf } from './migrate.ts'
 import { createNodes, type NodeState } from './nodes.ts'
 import { createKeyStore } from './registry.ts'
 
-async function readVersions({ query }: Connection) {
-  const { number, text } = await onlyRow<{ number: number; text: string }>(
-    query,
-    `select current_setting('server_version_num')::int as number,
-       split_part(current_setting('server_version'), ' ', 1) as text`,
-  )
-  const schema = await versionOf(query)
-  const server = { text, isUsable: number >= SERVER_VERSION_MIN }
-  return { server, schema, newestSchema: SCHEMA_VERSION }
-}
+const SERVER = `select current_setting('server_version_num')::int as number,
+  split_part(current_setting('server_version'), ' ', 1) as text`
 
-/** Whether commits are durable: settings of this session, of the role, and of the server. */
-const readDurability = (query: Query) =>
-  onlyRow<{
-    session: string
-    defaults: string
-    off: string[]
-    is_read_only: boolean
-  }>(
-    query,
-    `select current_setting('synchronous_commit') as session,
-       array(select name from pg_settings where name in ('fsync', 'full_page_writes') and setting = 'off') as off,
-       pg_is_in_recovery() or current_setting('transaction_read_only') = 'on' as is_read_only,
-       coalesce((select string_agg(distinct entry, ', ') from pg_db_role_setting s, unnest(s.setconfig) entry
-         where entry like 'synchronous_commit=%'
-           and (s.setdatabase = 0 or s.setdatabase = (select oid from pg_database where datname = current_database()))
-           and (s.setrole = 0 or s.setrole = (select oid from pg_roles where rolname = current_user))), '') as defaults`,
-  )
-
-/**
- * The standbys: the names that a commit waits for, how many are connected, and how many of these are
- * synchronous (`null` if this role may not see it). A frozen standby stays connected, so `waiting` counts the
- * commits that have waited longer than `waitedMs`.
- */
-const readStandbys = (query: Query, waitedMs: number) =>
-  onlyRow<{ names: string; connected: number; synchronous: number | null; waiting: number }>(
-    query,
-    `select (select count(*)::int from pg_stat_activity where wait_event = 'SyncRep'
-         and query_start < clock_timestamp() - $1 * interval '1 ms') as waiting,
-       current_setting('synchronous_standby_names') as names, count(pid)::int as connected,
-       case when count(pid) > count(sync_state) then null
-         else (count(*) filter (where sync_state in ('sync', 'quorum')))::int end as synchronous
-       from pg_stat_replication`,
-    [waitedMs],
-  )
-
-const backendOf = async (query: Query): Promise<number> =>
-  (await onlyRow<{ pid: number }>(query, 'select pg_backend_pid() as pid')).pid
-
-/**
- * Whether a connection keeps its session. A pooler in transaction mode hands a free session to the next
- * transaction of any connection, so two idle connections share one session.
- */
-async function keepsSession(mine: Connection, open: () => Connection): Promise<boolean> {
-  await using other = open()
-  const before = await backendOf(mine.query)
-  const besides = await backendOf(other.query)
-  const meanwhile = await other.transaction(async tx => {
-    await backendOf(tx)
-    return backendOf(mine.query)
-  })
-  return besides !== before && meanwhile === before
-}
-
-/** How far this machine's clock is ahead of the database's, in milliseconds: the fastest of five round trips. */
-export async function readDistance(query: Query, clock: () => number): Promise<number> {
-  let best = { tookMs: Number.POSITIVE_INFINITY, aheadMs: 0 }
-  for (let tries = 0; tries < 5; tries += 1) {
-    const before = clock()
-    const { at } = await onlyRow<{ at: number }>(
-      query,
-      'select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as at',
-    )
-    const after = clock()
-    const tookMs = Math.max(0, after - before)
-    if (tookMs < best.tookMs) best = { tookMs, aheadMs: (before + after) / 2 - at }
+export function judgeVersion(
+  { number, text }: { number: number; text: string },
+  schema: number | null,
+): Result {
+  if (number < SERVER_VERSION_MIN) {
+    return wrong(`PostgreSQL ${text} is too old; 14 or newer is needed`)
   }
-  return Math.round(best.aheadMs)
-}
-
-type Read<F extends (...given: never[]) => unknown> = Awaited<ReturnType<F>>
-
-/** Machines that use NTP are closer than this. */
-const DISTANCE_NOTED_MS = SECOND_MS
-
-export function judgeVersions({ server, schema, newestSchema }: Read<typeof readVersions>): Result {
-  if (!server.isUsable) return wrong(`PostgreSQL ${server.text} is too old; 14 or newer is needed`)
   if (schema === null) {
     return wrong('it has no schema yet; proxylist restore or keys add makes it, as a role that may')
   }
-  const found = `PostgreSQL ${server.text}, schema ${schema}`
-  if (schema > newestSchema) return wrong(`${found}: a newer proxylist made it; use that version`)
-  if (schema === newestSchema) return right(found)
-  return wrong(
-    `${found}: an earlier proxylist made it; serve, or a command that writes, upgrades it`,
-  )
+  const found = `PostgreSQL ${text}, schema ${schema}`
+  if (schema === SCHEMA_VERSION) return right(found)
+  return schema > SCHEMA_VERSION
+    ? wrong(`${found}: a newer proxylist made it; use that version`)
+    : wrong(`${found}: an earlier proxylist made it; serve, or a command that writes, upgrades it`)
 }
 
-const DURABLE: readonly string[] = ['on', 'remote_apply']
+/** Whether commits are durable in this session, and on the server. */
+const DURABILITY = `select current_setting('synchronous_commit') as session,
+  array(select name from pg_settings where name in ('fsync', 'full_page_writes') and setting = 'off') as off,
+  pg_is_in_recovery() or current_setting('transaction_read_only') = 'on' as "isReadOnly"`
+type Durability = { session: string; off: string[]; isReadOnly: boolean }
 
-export function judgeDurability(facts: Read<typeof readDurability>): Result {
-  const { session, defaults, off, is_read_only } = facts
-  const weak = defaults !== '' && !DURABLE.some(value => defaults.endsWith(`=${value}`))
-  const problems = [
-    is_read_only && 'it is read-only: a standby, or it was set so',
-    ...off.map(name => `${name} is off: a crash of the server may destroy the database`),
-    !DURABLE.includes(session) &&
-      `synchronous_commit is ${session} although nodes set it: is a pooler in between?`,
-  ]
-  return finding(
-    problems.filter(problem => typeof problem === 'string'),
-    'commits are on disk before an answer leaves',
-    weak ? [`${defaults} is set for this role or database; nodes set synchronous_commit = on`] : [],
-  )
+export function judgeDurability({ session, off, isReadOnly }: Durability): Result {
+  const problems = off.map(name => `${name} is off: a crash of the server may destroy the database`)
+  if (isReadOnly) problems.push('it is read-only: a standby, or it was set so')
+  if (session !== 'on') {
+    problems.push(`synchronous_commit is ${session} although nodes set it: is a pooler in between?`)
+  }
+  return finding(problems, 'commits are on disk before an answer leaves')
 }
 
-export function judgeStandbys({
-  names,
-  connected,
-  synchronous,
-  waiting,
-}: Read<typeof readStandbys>): Result {
+/**
+ * The names that a commit waits for, the standbys that are connected, and how many of these are synchronous (`null`
+ * if this role may not see it). A frozen standby stays connected, so `waiting` counts the commits that have waited
+ * for longer than `$1` milliseconds.
+ */
+const STANDBYS = `select (select count(*)::int from pg_stat_activity where wait_event = 'SyncRep'
+    and query_start < clock_timestamp() - $1 * interval '1 ms') as waiting,
+  current_setting('synchronous_standby_names') as names, count(pid)::int as connected,
+  case when count(pid) > count(sync_state) then null
+    else (count(*) filter (where sync_state in ('sync', 'quorum')))::int end as synchronous
+  from pg_stat_replication`
+type Standbys = { names: string; connected: number; synchronous: number | null; waiting: number }
+
+export function judgeStandbys({ names, connected, synchronous, waiting }: Standbys): Result {
   const standbys = several(connected, 'standby')
   if (names === '' && connected === 0) {
     return note('there is no standby: the service ends with this server')
@@ -170,16 +97,48 @@ export function judgeStandbys({
         'answer: requests get 503',
     )
   }
-  const seen = synchronous === null ? 'pg_monitor may see which' : `${synchronous} synchronous`
-  return right(`a commit waits for '${names}': ${standbys} connected, ${seen}`)
+  return right(`a commit waits for '${names}': ${standbys} connected`)
 }
 
-export const judgeSession = (isKept: boolean): Result =>
-  isKept
-    ? right('each connection keeps its session')
-    : wrong(
-        'a pooler in transaction mode is in between: LISTEN and settings are lost; connect to the server itself, or pool sessions',
-      )
+const backendOf = async (query: Query): Promise<number> =>
+  (await onlyRow<{ pid: number }>(query, 'select pg_backend_pid() as pid')).pid
+
+/**
+ * Whether a connection keeps its session. A pooler in transaction mode hands a free session to the next
+ * transaction of any connection, so two idle connections share one session.
+ */
+async function keepsSession(mine: Connection, open: () => Connection): Promise<boolean> {
+  await using other = open()
+  const before = await backendOf(mine.query)
+  const besides = await backendOf(other.query)
+  const meanwhile = await other.transaction(async tx => {
+    await backendOf(tx)
+    return backendOf(mine.query)
+  })
+  return besides !== before && meanwhile === before
+}
+
+const POOLER =
+  'a pooler in transaction mode is in between: LISTEN and settings are lost; connect to the server itself, or pool sessions'
+
+/** How far this machine's clock is ahead of the database's, in milliseconds: the fastest of five round trips. */
+export async function readDistance(query: Query, clock: () => number): Promise<number> {
+  let best = { tookMs: Number.POSITIVE_INFINITY, aheadMs: 0 }
+  for (let tries = 0; tries < 5; tries += 1) {
+    const before = clock()
+    const { at } = await onlyRow<{ at: number }>(
+      query,
+      'select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as at',
+    )
+    const after = clock()
+    const tookMs = Math.max(0, after - before)
+    if (tookMs < best.tookMs) best = { tookMs, aheadMs: (before + after) / 2 - at }
+  }
+  return Math.round(best.aheadMs)
+}
+
+/** Machines that use NTP are closer than this. */
+const DISTANCE_NOTED_MS = SECOND_MS
 
 export function judgeClock(distanceMs: number): Result {
   const isClose = Math.abs(distanceMs) < 100
@@ -200,17 +159,14 @@ export function judgeNodes(nodes: readonly NodeState[]): Result {
   const problems: string[] = []
   const notes: string[] = []
   for (const state of nodes) {
-    const { node, address, version, lagSeconds, silentSeconds } = state
-    const name = `${node} (${address})`
+    const { node, address, lagSeconds, silentSeconds } = state
     const [problem] = sentencesOn({ nodes: [state] }, 0)
     if (problem !== undefined) {
       // A silent node may have been removed on purpose.
       ;(silentSeconds > SILENT_SECONDS_MAX ? notes : problems).push(problem)
     } else if (lagSeconds > LAG_SECONDS_NOTED) {
-      // It has followed the keys, so it answers requests.
-      notes.push(`${name} lags by ${formatCount(Math.round(lagSeconds))} s: it is copying the list`)
-    } else if (version < newest) {
-      notes.push(`${name} has version ${version} of the list, the newest is ${newest}`)
+      const lag = formatCount(Math.round(lagSeconds))
+      notes.push(`${node} (${address}) lags by ${lag} s: it is copying the list`)
     }
   }
   const found = `${several(nodes.length, 'node')} with version ${newest} of the list`
@@ -221,9 +177,13 @@ type Database = Connection & { open: () => Connection; timeoutMs: number; clock:
 
 /** Checks that need no schema, in the order of the report. */
 const SERVER_CHECKS: Checks<Database> = {
-  durability: async ({ query }) => judgeDurability(await readDurability(query)),
-  standbys: async ({ query, timeoutMs }) => judgeStandbys(await readStandbys(query, timeoutMs)),
-  sessions: async database => judgeSession(await keepsSession(database, database.open)),
+  durability: async ({ query }) => judgeDurability(await onlyRow<Durability>(query, DURABILITY)),
+  standbys: async ({ query, timeoutMs }) =>
+    judgeStandbys(await onlyRow<Standbys>(query, STANDBYS, [timeoutMs])),
+  sessions: async database =>
+    (await keepsSession(database, database.open))
+      ? right('each connection keeps its session')
+      : wrong(POOLER),
   clock: async ({ query, clock }) => judgeClock(await readDistance(query, clock)),
 }
 
@@ -232,7 +192,7 @@ const SCHEMA_CHECKS: Checks<Database> = {
   nodes: async database => judgeNodes(await createNodes(database).list()),
 }
 
-/** Checks a shared database over a node's kind of connection; if it is unusable, that is the only finding. */
+/** Checks a shared database over a node's kind of connection. */
 export async function examineDatabase(
   { url, timeoutMs }: { url: string; timeoutMs: number },
   clock: Clock,
@@ -243,11 +203,10 @@ export async function examineDatabase(
   const database = { ...connection, open, timeoutMs, clock }
   let others: Checks<Database> = {}
   const first: Checks<Database> = {
-    async database() {
-      const facts = await readVersions(database)
-      const result = judgeVersions(facts)
-      if (result.ok) others = { ...SERVER_CHECKS, ...SCHEMA_CHECKS }
-      else if (facts.server.isUsable) others = SERVER_CHECKS
+    async database({ query }) {
+      const server = await onlyRow<{ number: number; text: string }>(query, SERVER)
+      const result = judgeVersion(server, await versionOf(query))
+      others = result.ok ? { ...SERVER_CHECKS, ...SCHEMA_CHECKS } : SERVER_CHECKS
       return result
     },
   }

@@ -10,44 +10,29 @@ export class NotOpened extends Error {}
 const OTHER_SCHEMA =
   'its schema is missing, or not the one that this proxylist uses; see: proxylist doctor'
 const READ_ONLY = 'it is read-only: a standby, or it was set so'
-const DAMAGED = 'its files are damaged; its log says which'
-const POOLER = 'a pooler in between does not keep the session of a connection'
 
 /** What a SQLSTATE, or the first characters of one, means (PostgreSQL, appendix A). */
 const STATES: { readonly [state: string]: string } = {
   '08': 'the connection was lost',
   '0A000': 'it is a standby, or does not support what PostgreSQL does',
-  '22P05': 'its encoding lacks a character; make it with encoding UTF8',
   '23503': 'a plan that the key needs was just removed',
   '25001': READ_ONLY,
   '25006': READ_ONLY,
-  '08P01': 'something in between refuses the settings of the connection, such as a pooler',
   '25P03': 'it ended the connection, on which nothing came for long: was this program stopped?',
-  '25P04': 'its transaction_timeout is too short; set that to 0 for this role',
-  '26000': POOLER,
   '28000': 'it does not let this user log in, or not from here, or only with TLS (pg_hba.conf)',
   '28': 'it refuses this user or password',
   '3F000': OTHER_SCHEMA,
   '3D000': 'there is no database of this name',
-  '40001': 'it could not decide between transactions that met',
-  '40P01': 'it ended a deadlock',
   '23505': 'another node has written the same version',
-  '42704': 'it does not know a setting that the URL has',
   '42P01': OTHER_SCHEMA,
-  '42P05': POOLER,
   '42703': OTHER_SCHEMA,
   '42883': OTHER_SCHEMA,
   '42501': 'this role lacks a right that is needed; run rights.sql (proxylist help machines)',
-  '53': 'it lacks a resource, or a limit of this role such as temp_file_limit is too low',
   '53100': 'its disk is full',
-  '53200': 'it is out of memory',
   '53300': 'it accepts no more connections; proxylist help machines says how to see what uses them',
   '55P03': 'a row stays locked by another session',
   '57014': 'it took too long',
-  '58': 'it cannot use one of its files; its log says which',
   '57P': 'it is shutting down, starting or was restarted',
-  XX001: DAMAGED,
-  XX002: DAMAGED,
 }
 
 /** The SQLSTATE of a failure; `''` for one that is not of the server. */

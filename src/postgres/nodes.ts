@@ -82,17 +82,15 @@ export function createLeaderLock(
   let isTrying = false
 
   async function tryLock(): Promise<void> {
-    // `case` decides what is evaluated; the operands of `and` and `or` may all be.
+    // `case` decides what is evaluated; the operands of `or` may all be.
     const [row] = await connection.query<{ pid: number; held: boolean }>(
       `select pg_backend_pid() as pid,
-         case when schema > $4
-             then case when pg_backend_pid() = $1 then not pg_advisory_unlock($2, $3) else false end
-           when pg_backend_pid() = $1 then true
-           else pg_try_advisory_lock($2, $3) end as held
-       from proxylist.installation`,
+         case when pg_backend_pid() = $1 then true else pg_try_advisory_lock($2, $3) end as held
+       from proxylist.installation where schema <= $4`,
       [pid, LOCK_CLASS, LOCKS[work], SCHEMA_VERSION],
     )
     pid = row?.held ? row.pid : 0
+    if (row === undefined) connection.renew() // ends the lock, too
   }
 
   return {
@@ -109,7 +107,6 @@ export function createLeaderLock(
       }
     },
     isHeld: (): boolean => pid !== 0 && connection.isOpen(),
-    query: connection.query, // for other locks that are to be lost with this one
     async close(): Promise<void> {
       pid = 0
       await connection.close().catch(() => {})

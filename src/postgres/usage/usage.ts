@@ -20,7 +20,6 @@ import { DAY_MS, utcDay } from '../../lib/time.ts'
 import { createListBatch, createTurnBatch } from '../../lib/turn-batch.ts'
 import { columnsOf } from '../arrays.ts'
 import {
-  availabilityOf,
   type Connection,
   type ConnectionOptions,
   onlyRow,
@@ -123,11 +122,10 @@ export function createUsageStore(
   const lockMs = timeoutMs === null ? 0 : Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
   const locking = { ...options.session, lock_timeout: lockMs }
   const session = { ...locking, ...BY_PRIMARY_KEY }
-  const availability = availabilityOf(options)
   const connections = {
-    admissions: openConnection({ ...options, session }, availability),
-    networks: openConnection({ ...options, session }, availability),
-    others: openConnection({ ...options, session: locking }, availability),
+    admissions: openConnection({ ...options, session }),
+    networks: openConnection({ ...options, session }),
+    others: openConnection({ ...options, session: locking }),
   }
   /** Whether the last statement has succeeded. */
   let works = true
@@ -177,7 +175,6 @@ export function createUsageStore(
   })
 
   async function close(): Promise<void> {
-    availability.close()
     for (const { close } of Object.values(connections)) await close()
   }
 

@@ -160,11 +160,11 @@ async function outcomeOf(run: NodesRun, { what, fail, ofNode }: (typeof FAULTS)[
   const keys = [KEY, REVOKED].map(key => ({ key, plan: 'open' }))
   const [, id = ''] = await addSharedCustomers(shared, dir, { plans: { open: UNLIMITED }, keys })
   writeFileSync(join(dir, 'list.txt'), LIST.map(one => `http://${one}`).join('\n'))
-  await command(shared, ['import', join(dir, 'list.txt')])
   const nodes = await startNodes(
     shared,
     Array.from({ length: NODES }, () => run.directory('node')),
   )
+  await command(shared, ['import', join(dir, 'list.txt')])
   const origins = nodes.map(node => `http://127.0.0.1:${portOf(node)}`)
   const fronts = nginx ? [startFront(nginx, run.directory('nginx'), nodes)] : origins
   for (const front of fronts)

@@ -17,7 +17,7 @@ import {
 import { count, median, shown } from '../../support/table.ts'
 import { type Finding, type Part, scaled } from '../part.ts'
 import { summaryOf } from '../support/kill.ts'
-import { FIRST_SPEED, tagsIn, writeTagged } from '../support/tagged.ts'
+import { tagsIn, writeTagged } from '../support/tagged.ts'
 import type { NodesRun } from './nodes.ts'
 
 /** The rows that small imports change; so many are seen by every node within a second (contract I3). */
@@ -32,10 +32,6 @@ function* addresses(rows: number): Generator<string> {
   for (let n = 0; n < FEW_ROWS; n += 1) yield fewAddress(n)
   for (let n = 0; n < rows; n += 1) yield addressOf(n)
 }
-
-/** The id of an address in the database: IPv4 as 32 bits, then the port as 16. */
-const idOf = (address: string): number =>
-  address.split(/[.:]/).reduce((bits, part, i) => bits * (i === 4 ? 65_536 : 256) + Number(part), 0)
 
 type ImportsSize = {
   nodes: number
@@ -189,31 +185,45 @@ async function wrongAtEnd(node: Restartable, rows: number, last: Committed): Pro
   ]
 }
 
-/** Makes the database write what each version holds, as it is committed. */
+/** Makes the database write when each version is committed. */
 const addVersionLog = (shared: Shared) =>
   shared.database.run(`
     create schema torture;
     create table torture.versions
-      (version bigint not null, few bigint not null, many bigint not null, ms bigint not null);
+      (version bigint not null, kind text not null, changed bigint not null, ms bigint not null);
     create function torture.note_version() returns trigger language plpgsql security definer as $$
     begin
-      insert into torture.versions values (
-        new.version,
-        (select speed - ${FIRST_SPEED} from proxylist.proxies where id = ${idOf(fewAddress(0))}),
-        (select speed - ${FIRST_SPEED} from proxylist.proxies where id = ${idOf(addressOf(0))}),
+      insert into torture.versions values (new.version, new.kind, new.changed,
         floor(extract(epoch from clock_timestamp()) * 1000));
       return null;
     end $$;
-    create constraint trigger torture_version after insert on proxylist.list_versions
+    create constraint trigger torture_version after insert on proxylist.list_log
       deferrable initially deferred for each row execute function torture.note_version();`)
 
+/** The versions with the tags that they hold: each import has the next tag of its kind. */
 async function readVersions({ database }: Shared): Promise<Committed[]> {
   const rows = await database.run(
-    `select version::float8, few::float8, many::float8, ms::float8 from torture.versions
+    `select version::float8, kind, changed::float8, ms::float8 from torture.versions
      order by version`,
   )
-  return rows as Committed[] // as selected
+  let [many, small, few] = [0, FEW_TAGS, 0]
+  return rows.map(({ version, kind, changed, ms }) => {
+    if (kind === 'delta' && changed === FEW_ROWS) few = ++small
+    else if (kind === 'delta') few = ++many
+    return { version: Number(version), few, many, ms: Number(ms) }
+  })
 }
+
+/** Waits until every node has the newest version, a snapshot that is being written included. */
+async function untilNewest({ database }: Shared, nodes: readonly Restartable[]): Promise<void> {
+  for (;;) {
+    await Bun.sleep(SNAPSHOT_MS)
+    const [head] = await database.run('select max(version)::float8 as v from proxylist.list_log')
+    const said = await Promise.all(nodes.map(node => ask(node, '/readyz')))
+    if (said.every(({ body }) => body.includes(`list_version=${head?.v} `))) return
+  }
+}
+const SNAPSHOT_MS = 3_000
 
 /** Runs imports while nodes serve. */
 export async function tortureImports(run: NodesRun, size: ImportsSize): Promise<Finding[]> {
@@ -223,10 +233,11 @@ export async function tortureImports(run: NodesRun, size: ImportsSize): Promise<
   await writeTagged(file, addresses(size.rows), 1)
   const keys = [{ key: KEY, plan: 'free' }]
   await addSharedCustomers(shared, directory, { plans: { free: UNLIMITED }, keys })
-  await addVersionLog(shared)
-  await command(shared, ['import', file])
   const directories = Array.from({ length: size.nodes }, (_, n) => run.directory(`node-${n}`))
   const nodes = await startNodes(shared, directories)
+  await addVersionLog(shared)
+  await command(shared, ['import', file])
+  await untilNewest(shared, nodes)
   const watches = nodes.map(watch)
   const watched = watches.map(one => one.watched)
   const few = importFew(run, shared, size.fewEveryMs)
@@ -234,6 +245,7 @@ export async function tortureImports(run: NodesRun, size: ImportsSize): Promise<
   const alone = few.tag() + size.fewAlone
   while (few.tag() <= alone) await Bun.sleep(ASK_EVERY_MS)
   await few.stop()
+  await untilNewest(shared, nodes)
   const versions = await readVersions(shared)
   const last = versions.at(-1)
   if (last === undefined) throw new Error('no import was committed')

@@ -98,30 +98,15 @@ const JOURNAL = `
   create trigger torture_admission after insert or update or delete on proxylist.usage
     for each row execute function torture.note_admission();
 
-  create function torture.note_networks() returns trigger language plpgsql security definer as $$
-  declare
-    _bits bit(65536) := new.networks;
-    _at integer := 0;
-    _next integer;
-    _added text[] := new.others;
+  create function torture.note_network() returns trigger language plpgsql security definer as $$
   begin
-    if tg_op = 'UPDATE' then
-      _bits := new.networks & ~old.networks;
-      _added := array(select unnest(new.others) except select unnest(old.others));
-    end if;
-    loop
-      _next := position(B'1' in substring(_bits from _at + 1));
-      exit when _next = 0;
-      _at := _at + _next; -- from 1 on
-      _added := _added || case when new.network_set = 'served' then (_at - 1)::text
-        else format('%s.%s.0.0/16', (_at - 1) / 256, (_at - 1) % 256) end;
-    end loop;
     insert into torture.networks (subject, day, real_ms, added)
-    values (new.kind || ':' || new.id || ':' || new.network_set, new.day, torture.real_ms(), _added);
+    values (new.kind || ':' || new.id || ':' || new.network_set, new.day, torture.real_ms(),
+      array[new.network]);
     return null;
   end $$;
-  create trigger torture_networks after insert or update on proxylist.networks
-    for each row execute function torture.note_networks();
+  create trigger torture_network after insert on proxylist.networks
+    for each row execute function torture.note_network();
 
   grant usage on schema torture to public;
   grant select on torture.clock to public;
@@ -129,15 +114,12 @@ const JOURNAL = `
     $$ select torture.real_ms() + (select ms from torture.clock) $$;
 `
 
-/** Fills the database, which keeps a journal from then on; gives the ids of the keys. */
+/** Adds keys to the database, which keeps a journal from then on; gives their ids. */
 async function makeWorld(
   shared: Shared & { database: SharedDatabase },
   directory: string,
   requests: number,
 ): Promise<Ids> {
-  const list = join(directory, 'list.txt')
-  writeFileSync(list, listText())
-  await command(shared, ['import', list])
   const customers = customersOf(requests)
   const ids = customers.byKind(await addSharedCustomers(shared, directory, customers))
   await shared.database.run(JOURNAL)
@@ -508,6 +490,9 @@ export async function tortureNodes(run: NodesRun, size: Size): Promise<Finding[]
   const directories = Array.from({ length: size.nodes }, (_, n) => run.directory(`node-${n}`))
   const env = { PROXYLIST_TEST_CLOCK: clock }
   const nodes = await startNodes(shared, directories, { env })
+  const list = join(directory, 'list.txt')
+  writeFileSync(list, listText())
+  await command(shared, ['import', list])
   const limits = createLimitsClock(database)
   const random = randomOf(run.seed, 'faults of nodes')
   const groups = nodes.map(({ where }) => [where])
