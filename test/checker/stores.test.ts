@@ -4,13 +4,14 @@ import { afterAll, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandError, StoreError } from '../../src/lib/errors.ts'
+import { openNode } from '../../src/node/node.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { type Checking, storesOf, withChecker } from '../../src/stores.ts'
 import { CHECKER_STATUS } from '../support/checker-status.ts'
 import { T0 } from '../support/fixtures.ts'
 import { FULL, LATER } from '../support/incoming.ts'
 import { HAS_POSTGRES, migratedDatabase } from '../support/postgres.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
@@ -37,6 +38,7 @@ async function expectAlone(settings: Settings, other: Settings): Promise<void> {
     )
     await checking.status.write(CHECKER_STATUS)
     await write(checking, 50)
+    await checking.list.version() // the copy of a database has it then
     expect(await checking.list.page(-1)).toMatchObject([{ ip: FULL.ip, works: 50 }])
     expect(await (await checking.openFeedStore()).list()).toEqual([])
     expect(checking.store.counts()).toEqual({ living: 0, down: 0, raw: 0 })
@@ -89,6 +91,13 @@ test.skipIf(!HAS_POSTGRES)(
   async () => {
     const { url, connection } = await migratedDatabase()
     const settings = settingsOf(url)
+    await using node = await openNode({
+      ...{ dir: temporaryDirectory(), url, timeoutMs: 20_000, provider: '', clock },
+      log: { say() {}, sayRepeated() {} },
+    })
+    node.listening({ node: 'n1', address: '' })
+    const ticks = setInterval(() => void node.tick(), 100)
+    onCleanUp(() => clearInterval(ticks))
     await expectAlone(settings, settingsOf(url))
     await withChecker(settings, clock, async checking => {
       const ended = `select pg_terminate_backend(pid) from pg_locks
