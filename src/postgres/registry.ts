@@ -199,21 +199,12 @@ const HAVING_SECRETS = `
   select key_id as id, hash from proxylist.old_secrets where hash = any($1::bytea[])
   union all select id, hash from proxylist.keys where hash = any($1::bytea[])`
 
-async function knownTo(query: Query, keys: readonly StoredKey[]): Promise<Known> {
-  const plans = await query<{ name: string }>('select name from proxylist.plans')
-  const ids = await query<{ id: string }>(
-    'select id from proxylist.keys where id = any($1::text[])',
-    [arrayLiteral(keys.map(({ id }) => id))],
-  )
-  const secrets = await query<{ id: string; hash: Uint8Array }>(HAVING_SECRETS, [
-    arrayLiteral(keys.flatMap(hashesOf).map(bytea)),
-  ])
-  return {
-    ids: new Set(ids.map(({ id }) => id)),
-    idOf: new Map(secrets.map(({ id, hash }) => [bytesOf(hash).toHex(), id])),
-    plans: new Set(plans.map(({ name }) => name)),
-  }
-}
+/** What could collide with keys to be stored. */
+const knownOf = (keys: readonly StoredKey[], plans: readonly Plan[]): Known => ({
+  ids: new Set(keys.map(({ id }) => id)),
+  idOf: new Map(keys.flatMap(key => hashesOf(key).map(hash => [hash.toHex(), key.id]))),
+  plans: new Set(plans.map(({ name }) => name)),
+})
 
 /** What is `null` stays; `$6` is whether the end is changed, which may be to none. */
 const SET = `label = coalesce($3, label), note = coalesce($4, note), plan = coalesce($5, plan),
@@ -296,20 +287,11 @@ export const createKeyStore = (connection: Connection, patient = connection) => 
         return { result: 'removed', isChanged: true }
       }),
 
-    async list(nowMs: number, ids?: readonly string[]): Promise<ListedKey[]> {
-      if (ids) {
-        const some = `${LISTED} where k.id = any($2::text[]) order by k.created_at, k.id`
-        return query<ListedKey>(some, [nowMs, arrayLiteral(ids)])
-      }
-      const keys: ListedKey[] = []
-      const text = `${LISTED} where k.id > $2 order by k.id limit ${KEYS_MAX}`
-      while (keys.length % KEYS_MAX === 0) {
-        const page = await query<ListedKey>(text, [nowMs, keys.at(-1)?.id ?? ''])
-        if (page.length === 0) break
-        keys.push(...page)
-      }
-      return keys.sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
-    },
+    list: (nowMs: number, ids?: readonly string[]): Promise<ListedKey[]> =>
+      patient.query<ListedKey>(
+        `${LISTED} where $2::text[] is null or k.id = any($2::text[]) order by k.created_at, k.id`,
+        [nowMs, ids === undefined ? null : arrayLiteral(ids)],
+      ),
 
     scan: (after: string, most: number): Promise<KeySummary[]> =>
       query<KeySummary>(SCANNED, [after, most]),
@@ -355,7 +337,8 @@ export const createKeyStore = (connection: Connection, patient = connection) => 
 
     load: (keys: readonly StoredKey[], isTrial: boolean): Promise<LoadProblem[]> =>
       createChange(patient)(async (tx, version) => {
-        const problems = problemsOf(keys, await knownTo(tx, keys))
+        const known = knownOf(await readStoredKeys(tx), await selectPlans(tx))
+        const problems = problemsOf(keys, known)
         const isChanged = problems.length === 0 && keys.length > 0 && !isTrial
         if (isChanged) await insertKeys(tx, keys, version)
         return { result: problems, isChanged }

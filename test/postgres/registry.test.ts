@@ -4,11 +4,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { hashKey } from '../../src/access/key.ts'
-import type { Query } from '../../src/postgres/connection.ts'
 import { examineDatabase } from '../../src/postgres/doctor.ts'
 import { migrate, SCHEMA_VERSION, schemaState } from '../../src/postgres/migrate.ts'
-import { createRegistry } from '../../src/postgres/registry.ts'
-import { createKeyUse, KEYS_MAX } from '../../src/postgres/usage/key-use.ts'
 import { T0 } from '../support/fixtures.ts'
 import { builtIn } from '../support/limits.ts'
 import {
@@ -124,34 +121,6 @@ describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
     expect(versions.toSorted((a, b) => Number(a) - Number(b))).toEqual(ids.map(n => before + 1 + n))
   })
 })
-
-test.skipIf(!HAS_POSTGRES)(
-  'many keys are listed, with their use, some in each statement',
-  async () => {
-    const { url, connection } = await migratedDatabase()
-    const { close, registry } = openSharedRegistry(url)
-    onCleanUp(close)
-    const count = 2 * KEYS_MAX
-    await connection.query(
-      `insert into proxylist.keys
-       (id, hash, prefix, label, note, plan, created_at, version)
-     select n::text, sha256(n::text::bytea), '', '', '', 'standard', 7 * n % 1000, 1
-     from generate_series(1, $1::int) n`,
-      [count],
-    )
-    const sizes: number[] = []
-    const query: Query = async <R extends object>(...statement: Parameters<Query>) => {
-      const rows = await connection.query<R>(...statement)
-      sizes.push(rows.length)
-      return rows
-    }
-    const { keys } = createRegistry({ ...connection, query }, registry.usage)
-    const ids = (await keys.list(T0)).map(({ id }) => id)
-    expect(ids).toEqual((await registry.keys.dump()).map(({ id }) => id))
-    expect(await createKeyUse(query).history(ids, 0, 0)).toHaveLength(count)
-    expect(sizes.filter(size => size > 0)).toEqual([1, 2, 3, 4].map(() => KEYS_MAX))
-  },
-)
 
 describe.skipIf(!HAS_POSTGRES)('the schema', () => {
   test('is none, newest, older, or refused because a newer program made it', async () => {
