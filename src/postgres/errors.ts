@@ -23,7 +23,7 @@ const STATES: { readonly [state: string]: string } = {
   '28': 'it refuses this user or password',
   '3F000': OTHER_SCHEMA,
   '3D000': 'there is no database of this name',
-  '23505': 'another node has written the same version',
+  '23505': 'another machine has written the same first',
   '42P01': OTHER_SCHEMA,
   '42703': OTHER_SCHEMA,
   '42883': OTHER_SCHEMA,

@@ -16,7 +16,7 @@ import { readSettings } from '../../src/config/settings.ts'
 import { EXAMINED, examine } from '../../src/doctor.ts'
 import { writeCopyOf } from '../../src/sqlite/copy.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
-import { openRegistry } from '../../src/sqlite/stores.ts'
+import { openList } from '../../src/sqlite/stores.ts'
 import { flipLast, overwriteRoots } from '../support/damage.ts'
 import { makeReadOnly, smallDisk } from '../support/disk.ts'
 import { dataDirectory, KEY, T0 } from '../support/fixtures.ts'
@@ -66,10 +66,10 @@ test('a healthy installation is reported as healthy', async () => {
 const list = (dir: string): string => join(dir, PROXY_FILE)
 const keys = (dir: string): string => join(dir, ACCESS_FILE)
 const KEYS = 'keys and usage'
-/** Makes the keys of `dir` a copy, as a node has one. */
+/** Makes the list of `dir` a copy, as a node has one. */
 function makeCopy(dir: string): void {
-  using registry = openRegistry(dir)
-  writeCopyOf(registry.db, { database: 'some', version: 1, mark: 'mark' })
+  using list = openList(dir)
+  writeCopyOf(list.db, { database: 'some', version: 1, mark: 'mark' })
 }
 const damaged = (how: string): RegExp =>
   new RegExp(
@@ -91,7 +91,7 @@ const TROUBLES: readonly Trouble[] = [
     'a copy of a database that no setting names',
     makeCopy,
     'configuration',
-    /access\.db is a copy of a shared database: name that with --database, or give another --data$/,
+    /proxies\.db is a copy of a shared database: name that with --database, or give another --data$/,
   ],
   [
     'keys that were lost',
