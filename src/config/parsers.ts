@@ -294,7 +294,7 @@ const DATABASE_URL =
 const PROTOCOLS = ['postgres:', 'postgresql:']
 const TLS_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full']
 /** Parameters of a database URL that name files. */
-export const TLS_FILES = ['sslrootcert', 'sslcert', 'sslkey']
+const TLS_FILES = ['sslrootcert', 'sslcert', 'sslkey']
 
 /** Whether a part of the URL contains characters that should be percent-encoded. */
 function isMisread(given: string, { pathname, search, hash }: URL): boolean {

@@ -3,10 +3,9 @@
  * becomes a `StoreError`.
  */
 import type { SQL } from 'bun'
-import { eachHost, TLS_FILES } from '../config/parsers.ts'
+import { eachHost } from '../config/parsers.ts'
 import { rejectAfter } from '../lib/clock.ts'
-import { StoreError, reasonOf as systemReason, UnknownOutcome } from '../lib/errors.ts'
-import { readRegularFile } from '../lib/files.ts'
+import { StoreError, UnknownOutcome } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { isConnectionFailure, NotOpened, reasonOf, toStoreError } from './errors.ts'
 
@@ -105,21 +104,6 @@ const OPEN_MS_MAX = 2000
 
 type Opening = ReturnType<typeof openFirst>
 
-/**
- * Reads the files that a URL names: the client reads them on the event loop, where a named pipe or a mount that
- * hangs would stop everything. @throws NotOpened
- */
-async function requireTlsFiles(url: string): Promise<void> {
-  const parameters = new URL(url).searchParams
-  for (const name of TLS_FILES) {
-    const file = parameters.get(name)
-    if (file === null) continue
-    await readRegularFile(file).catch(error => {
-      throw new NotOpened(`its ${name} cannot be read: ${systemReason(error)}`)
-    })
-  }
-}
-
 /** Opens a connection to the first host of the URL that takes writes. All are tried at once. */
 function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void => {}) {
   const hosts = eachHost(options.url)
@@ -141,7 +125,6 @@ function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void 
     })
     tried.push(sql)
     try {
-      await requireTlsFiles(host)
       await sql.connect()
       return { sql, host }
     } catch (failure) {

@@ -124,15 +124,6 @@ describe.skipIf(!HAS_POSTGRES)('a server with TLS', () => {
     )
   })
 
-  test('is not waited for while a file of the URL has become a named pipe', async () => {
-    const file = join(temporaryDirectory(), 'authority.pem')
-    Bun.spawnSync(['mkfifo', file])
-    const connection = connectTo(verified(urlOf('proxylist', 'localhost'), file))
-    await expect(connection.query('select 1')).rejects.toThrow(
-      'its sslrootcert cannot be read: it is not a regular file',
-    )
-  })
-
   test('whose answer was damaged on its way leaves open what was done, and is used again', async () => {
     let damages = false
     const relay = createServer(client => {
