@@ -1,5 +1,4 @@
 /** What a node moves between the database and its copy of the list, and their positions. */
-import type { Awaitable } from '../lib/awaitable.ts'
 import type { City, CityName, Row } from '../proxies/row.ts'
 
 /** A version of a list. `mark` tells it from one of the same number that a failover lost. */
@@ -38,21 +37,3 @@ export type Stale = { retainMs: number; nowMs: number }
 
 /** Rows of a `Change` or of an `Incoming`: a million rows pass through memory part by part. */
 export const PART_ROWS = 16_384
-
-/** The copy of the list in a data directory. Each change of it is a transaction. */
-export interface ListCopy {
-  /** Of which database it is a copy, and where it stands; `null`: there is no copy that can be read. */
-  position(): (Position & { database: string }) | null
-  /** Makes it a list of these rows, whatever is there. */
-  install(database: string, to: Position, changes: AsyncIterable<Change>): Promise<void>
-  /** Applies a delta of so many rows. Does nothing when the copy is not at `from` any more. */
-  apply(
-    from: Position,
-    to: Position,
-    changed: number,
-    changes: AsyncIterable<Change>,
-  ): Promise<void>
-  /** Moves it to a version that has the same content. */
-  moveTo(from: Position, to: Position): Awaitable<void>
-  close(): void
-}

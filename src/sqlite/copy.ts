@@ -11,7 +11,6 @@ import {
   type Change,
   type Incoming,
   isSamePosition,
-  type ListCopy,
   PART_ROWS,
   type Position,
   type Stale,
@@ -298,6 +297,7 @@ export function openListCopy(dir: string, clock: Clock) {
   }
 
   return {
+    /** Of which database it is a copy, and where it stands; `null`: there is no copy that can be read. */
     position: (): CopyOf | null => {
       try {
         return current()?.copyOf ?? null
@@ -308,7 +308,8 @@ export function openListCopy(dir: string, clock: Clock) {
       }
     },
 
-    async install(database, to, changes): Promise<void> {
+    /** Makes it a list of these rows, whatever is there. */
+    async install(database: string, to: Position, changes: AsyncIterable<Change>): Promise<void> {
       mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
       const release = lockPath(file, 0)
       if (release === null) throw new StoreError(`${file} is being replaced by another process`)
@@ -331,13 +332,16 @@ export function openListCopy(dir: string, clock: Clock) {
       }
     },
 
-    apply: (from, to, changed, changes) =>
+    /** Applies a delta of so many rows, unless the copy is not at `from` any more. */
+    apply: (from: Position, to: Position, changed: number, changes: AsyncIterable<Change>) =>
       change(from, async (db, copyOf) => {
         await writeChanges(db, changed, changes)
         writeCopyOf(db, { ...copyOf, ...to })
       }),
 
-    moveTo: (from, to) => change(from, (db, copyOf) => writeCopyOf(db, { ...copyOf, ...to })),
+    /** Moves it to a version that has the same content. */
+    moveTo: (from: Position, to: Position) =>
+      change(from, (db, copyOf) => writeCopyOf(db, { ...copyOf, ...to })),
 
     /** Merges an import, with the importer of one machine. */
     mergeImport: (mode: ImportMode, parts: AsyncIterable<Incoming>): Promise<Merge> =>
@@ -378,5 +382,5 @@ export function openListCopy(dir: string, clock: Clock) {
     },
 
     close,
-  } satisfies ListCopy & { [member: string]: unknown }
+  }
 }
