@@ -65,6 +65,7 @@ function start({ dir, url, timeoutMs }: ListData) {
       failures = 0
     } catch (error) {
       failures += 1
+      patient.renew() // its connection may be lost, too
       reply({ kind: 'failed', message: messageOf(error) })
     }
   }

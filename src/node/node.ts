@@ -146,8 +146,9 @@ export async function openNode(given: NodeOptions) {
       if (failure !== null) {
         failures += 1
         sayOfKeys(messageOf(failure))
-        listener.end() // its connection may be lost, too, which it would find out late
-        patient.renew()
+        // Their connections may be lost, too, which they would find out late.
+        listener.end()
+        for (const { renew } of [reading, patient]) renew()
         return
       }
       sayOfKeys(null)
