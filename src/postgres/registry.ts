@@ -1,8 +1,4 @@
-/**
- * Keys and plans in PostgreSQL, with the usage of the keys: the port `Registry`. Keys are stored and found
- * by their SHA-256 only; a node finds those of its requests in its copy. There is one writer of a key's
- * row: new keys, imported ones and moves all come through it.
- */
+/** The port `Registry` over PostgreSQL: keys, which are stored by their SHA-256 only, and plans. */
 import {
   type EndingKey,
   hashKey,
@@ -25,47 +21,33 @@ import { type Connection, insertRows, onlyRow, type Query, SNAPSHOT } from './co
 import { KEYS_MAX } from './usage/key-use.ts'
 
 /**
- * Runs `work` in a transaction that has locked keys and plans: what it reads stays so until its end.
- * `version` numbers the change, in the order of commits; rows that it writes carry it. One that has changed nothing
- * leaves no number behind.
+ * Begins a change of keys and plans, and announces it at its commit. Returns its number, which the keys that it writes
+ * carry. Changes lock the row until they commit, so their numbers are in the order of commits.
  */
-type Change = <T>(
-  work: (query: Query, version: number) => Promise<{ result: T; isChanged: boolean }>,
-) => Promise<T>
-
-/** The next version of keys and plans; locks them until the end of the transaction. */
-const nextVersion = async (query: Query): Promise<number> =>
-  (
-    await onlyRow<{ version: number }>(
-      query,
-      'select (keys_version + 1)::float8 as version from proxylist.installation for update',
-    )
-  ).version
-
-/** Stores a version of keys and plans, and announces it. */
-const storeVersion = (query: Query, version: number): Promise<unknown> =>
-  query(
-    `with stored as (update proxylist.installation set keys_version = $1::float8)
-     select pg_notify('proxylist', 'keys')`,
-    [version],
+async function nextVersion(query: Query): Promise<number> {
+  const { version } = await onlyRow<{ version: number }>(
+    query,
+    `with changed as (
+       update proxylist.installation set keys_version = keys_version + 1 returning keys_version
+     )
+     select keys_version::float8 as version, pg_notify('proxylist', 'keys') from changed`,
   )
+  return version
+}
+
+/** Runs `work` in a transaction with the number of a change, see `nextVersion`. */
+type Change = <T>(work: (query: Query, version: number) => Promise<T>) => Promise<T>
 
 const createChange =
   ({ transaction }: Pick<Connection, 'transaction'>): Change =>
   work =>
-    transaction(async query => {
-      const version = await nextVersion(query)
-      const { result, isChanged } = await work(query, version)
-      if (isChanged) await storeVersion(query, version)
-      return result
-    })
+    transaction(async query => work(query, await nextVersion(query)))
 
 type PlanRow = Omit<Plan, 'burst'> & {
   burst_requests: number | null
   burst_seconds: number | null
 }
 
-/** The plan of a row; it has a burst limit only if both of its columns have a value. */
 const toPlan = ({ burst_requests: requests, burst_seconds: seconds, ...row }: PlanRow): Plan => ({
   ...row,
   burst: requests === null || seconds === null ? null : { requests, seconds },
@@ -96,28 +78,27 @@ const createPlanStore = (connection: Connection) => {
     list: () => selectPlans(connection.query),
 
     set: changes =>
-      change<Plan>(async tx => {
+      change(async tx => {
         const plan = changedPlan(await selectPlans(tx), changes)
         const row = toPlanRow(plan)
         const set = Object.keys(row).map(column => `${column} = excluded.${column}`)
         await insertRows(tx, 'plans', [row], `on conflict (name) do update set ${set.join(', ')}`)
-        return { result: plan, isChanged: true }
+        return plan
       }),
 
     remove: (name: string): Promise<PlanRemoval> =>
       change<PlanRemoval>(async tx => {
         const count = 'select count(*)::float8 as keys from proxylist.keys where plan = $1'
         const { keys } = await onlyRow<{ keys: number }>(tx, count, [name])
-        if (keys > 0) return { result: { kind: 'in-use', keys }, isChanged: false }
+        if (keys > 0) return { kind: 'in-use', keys }
         const text = 'delete from proxylist.plans where name = $1 returning name'
         const removed = await tx(text, [name])
-        const isChanged = removed.length > 0
-        return { result: { kind: isChanged ? 'removed' : 'unknown' }, isChanged }
+        return { kind: removed.length > 0 ? 'removed' : 'unknown' }
       }),
   } satisfies Registry['plans']
 }
 
-/** Today is that of the clock that decides limits, all else is judged by `nowMs`. */
+/** `today` is by the database's clock, which decides limits; all else is by `nowMs`. */
 const SUMMARY = `
   with clock as materialized (select (proxylist.now_ms() / 86400000)::int as today)
   select k.id, k.prefix, k.label, k.note, k.plan, k.created_at::float8 as "createdAt",
@@ -139,12 +120,12 @@ const LISTED = `${SUMMARY},
       where o.key_id = k.id and o.expires_at > $1::float8) as "oldSecretsUntil"
   ${fromKeys('proxylist.keys')}`
 
-/** The slice is taken first: the joins of all keys would be sorted for each. */
+/** Limits the keys before the joins: PostgreSQL would join and sort all keys. */
 const SLICE = '(select * from proxylist.keys where id > $1 order by id limit $2::int)'
 const SCANNED = `${SUMMARY}, nullif(greatest(k.last_seen, u.latest), 0)::float8 as "lastSeenMs"
   ${fromKeys(SLICE)} order by k.id`
 
-/** A client returns bytes as `Buffer`, which is more than they are. */
+/** Copies a `Buffer` of the client to plain bytes. */
 const bytesOf = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes)
 
 /** The keys that a version of keys after `since` wrote, as they are stored; by default all. */
@@ -192,7 +173,6 @@ export async function insertAllKeys(query: Query, keys: readonly StoredKey[]): P
   for (let at = 0; at < keys.length; at += KEYS_MAX) {
     await insertKeys(query, keys.slice(at, at + KEYS_MAX), version)
   }
-  await storeVersion(query, version)
 }
 
 const HAVING_SECRETS = `
@@ -206,7 +186,7 @@ const knownOf = (keys: readonly StoredKey[], plans: readonly Plan[]): Known => (
   plans: new Set(plans.map(({ name }) => name)),
 })
 
-/** What is `null` stays; `$6` is whether the end is changed, which may be to none. */
+/** A null keeps the value. `$6` tells whether to change the end, because null means that a key has none. */
 const SET = `label = coalesce($3, label), note = coalesce($4, note), plan = coalesce($5, plan),
   expires_at = case when $6 then $7::float8 else expires_at end`
 
@@ -222,7 +202,7 @@ const update = (
       `update proxylist.keys set ${set}, version = $2::float8 where id = $1 returning id`,
       [id, version, ...values],
     )
-    return { result: rows.length > 0, isChanged: rows.length > 0 }
+    return rows.length > 0
   })
 
 /** The keys of a database; `patient` reads and stores many of them at once. */
@@ -231,14 +211,14 @@ export const createKeyStore = (connection: Connection, patient = connection) => 
   const change = createChange(connection)
   return {
     add: ({ key, ...rest }: NewKey, nowMs: number) =>
-      change<{ id: string; isNew: boolean }>(async (tx, version) => {
+      change(async (tx, version) => {
         const hash = hashKey(key)
         const [existing] = await tx<{ id: string }>(HAVING_SECRETS, [arrayLiteral([bytea(hash)])])
-        if (existing) return { result: { id: existing.id, isNew: false }, isChanged: false }
+        if (existing) return { id: existing.id, isNew: false }
         const id = newKeyId()
         const made = { id, hash, prefix: shownPrefix(key), createdAt: nowMs }
         await insertKeys(tx, [{ ...rest, ...made, revokedAt: null, oldSecrets: [] }], version)
-        return { result: { id, isNew: true }, isChanged: true }
+        return { id, isNew: true }
       }),
 
     set(id: string, { label, note, plan, expiresAt }: KeyChanges): Promise<boolean> {
@@ -250,7 +230,7 @@ export const createKeyStore = (connection: Connection, patient = connection) => 
       change(async (tx, version) => {
         const select = 'select hash from proxylist.keys where id = $1'
         const [old] = await tx<{ hash: Uint8Array }>(select, [id])
-        if (!old) return { result: false, isChanged: false }
+        if (!old) return false
         const secret = { hash: bytea(old.hash), key_id: id, expires_at: untilMs }
         await insertRows(tx, 'old_secrets', [secret])
         await tx(
@@ -266,7 +246,7 @@ export const createKeyStore = (connection: Connection, patient = connection) => 
           'update proxylist.keys set hash = $2, prefix = $3, version = $4::float8 where id = $1',
           [id, hashKey(key), shownPrefix(key), version],
         )
-        return { result: true, isChanged: true }
+        return true
       }),
 
     revoke: (id: string, nowMs: number): Promise<boolean> =>
@@ -279,12 +259,12 @@ export const createKeyStore = (connection: Connection, patient = connection) => 
           'select revoked_at is not null as revoked from proxylist.keys where id = $1',
           [id],
         )
-        if (!row?.revoked) return { result: row ? 'not-revoked' : 'unknown', isChanged: false }
+        if (!row?.revoked) return row ? 'not-revoked' : 'unknown'
         await tx(`delete from proxylist.usage where kind = 'key' and id = $1`, [id])
         await tx(`delete from proxylist.networks where kind = 'key' and id = $1`, [id])
         await tx('delete from proxylist.days where key_id = $1', [id])
         await tx('delete from proxylist.keys where id = $1', [id])
-        return { result: 'removed', isChanged: true }
+        return 'removed'
       }),
 
     list: (nowMs: number, ids?: readonly string[]): Promise<ListedKey[]> =>
@@ -339,9 +319,8 @@ export const createKeyStore = (connection: Connection, patient = connection) => 
       createChange(patient)(async (tx, version) => {
         const known = knownOf(await readStoredKeys(tx), await selectPlans(tx))
         const problems = problemsOf(keys, known)
-        const isChanged = problems.length === 0 && keys.length > 0 && !isTrial
-        if (isChanged) await insertKeys(tx, keys, version)
-        return { result: problems, isChanged }
+        if (problems.length === 0 && !isTrial) await insertKeys(tx, keys, version)
+        return problems
       }),
   } satisfies Registry['keys']
 }

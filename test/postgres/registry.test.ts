@@ -3,7 +3,6 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { hashKey } from '../../src/access/key.ts'
 import { examineDatabase } from '../../src/postgres/doctor.ts'
 import { migrate, SCHEMA_VERSION, schemaState } from '../../src/postgres/migrate.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -86,25 +85,6 @@ describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
     const key = { key: 'without', ...NEW, plan: 'removed meanwhile' }
     const sentence = 'a plan that the key needs was just removed'
     await expect(on.keys.add(key, T0)).rejects.toThrow(sentence)
-  })
-
-  test('that changes nothing has no number, and is not announced', async () => {
-    const { keys, plans } = on
-    await keys.add({ key: 'once', ...NEW }, T0)
-    const stored = await keys.dump()
-    await on.announced.heard()
-    const before = await on.version()
-    await keys.add({ key: 'once', ...NEW }, T0)
-    await keys.set('unknown', { label: 'x' })
-    await keys.rotate('unknown', 'x', T0 + 1, T0)
-    await keys.revoke('unknown', T0)
-    await keys.remove('unknown')
-    await keys.load(stored, false)
-    await keys.load([{ ...(stored[0] as (typeof stored)[0]), id: 'a', hash: hashKey('a') }], true)
-    await plans.remove('unknown')
-    await plans.remove('standard')
-    expect(await on.version()).toBe(before)
-    expect(await on.announced.heard()).toEqual([])
   })
 
   test('is numbered in the order of commits, however many machines make them at once', async () => {
