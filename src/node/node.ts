@@ -55,8 +55,6 @@ function createReport(say: (sentence: string) => void, begun: string, over: stri
 
 export type Node = Awaited<ReturnType<typeof openNode>>
 
-const USAGE = /^usage (\S+) (.*)$/s
-
 /**
  * Opens a node and starts to follow its database, which may be away: it then waits for it.
  * @throws CommandError when the data directory has a list of its own or cannot be made, or the database
@@ -156,22 +154,16 @@ export async function openNode(given: NodeOptions) {
       follower ??= startList()
     },
   })
-  function forget(kind: string | null, id: string | null): void {
-    for (const each of ['key', 'demo', 'temp'] as const) {
-      if ((kind ?? each) === each) usage.forget({ kind: each, id })
-    }
-  }
   const listener = createListener(
     connection.host,
     message => {
-      const [, kind, id] = USAGE.exec(message) ?? []
-      if (kind !== undefined) forget(kind, id || null)
+      if (message === 'usage') usage.forgetRefusals()
       else if (message === 'keys') keys.wake()
       else follower?.wake()
     },
     () => {
-      // What was announced before may have been missed.
-      forget(null, null)
+      // It may have missed earlier messages.
+      usage.forgetRefusals()
       keys.wake()
       follower?.wake()
     },

@@ -21,8 +21,6 @@ type InProcess = Service & Pick<App, 'traffic'> & { metrics(): Promise<string> }
 /** Gives stores that take the place of those of a whole service. */
 export type Exchange = (whole: AppStores) => Partial<AppStores>
 
-const KINDS = ['key', 'demo', 'temp'] as const
-
 type StoreParts = {
   dir: string
   options: ServeOptions
@@ -56,7 +54,7 @@ async function openStores({ dir, options, providerService, clock, write }: Store
   const { registry, list, close } = node
   /** A stopwatch does not step back: then the node forgets what it knows by it. */
   async function setClock(ms: number): Promise<void> {
-    if (ms < atMs) for (const kind of KINDS) registry.usage.forget({ kind, id: null })
+    if (ms < atMs) registry.usage.forgetRefusals()
     elapsedMs += Math.max(0, ms - atMs)
     atMs = ms
     await database.setClock(ms)

@@ -69,8 +69,8 @@ export async function openPostgres(): Promise<TestUsage> {
   let nowMs = T0
   /** What a server hears when something was given back. */
   const forgetAll = (): void => {
-    for (const { forget } of opened) {
-      for (const kind of ['key', 'demo', 'temp'] as const) forget({ kind, id: null })
+    for (const { forgetRefusals } of opened) {
+      forgetRefusals()
     }
   }
   return {

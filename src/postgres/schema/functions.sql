@@ -151,8 +151,8 @@ begin
           else u.requests end
       where u.kind = _kinds[_i] and u.id = _ids[_i];
     end if;
-    perform pg_notify('proxylist', format('usage %s %s', _kinds[_i], _ids[_i]));
   end loop;
+  perform pg_notify('proxylist', 'usage');
 end
 $$;
 
@@ -185,7 +185,7 @@ begin
   if _part <> 'window' then
     delete from proxylist.networks n where n.kind = _kind and n.id = _id;
   end if;
-  perform pg_notify('proxylist', format('usage %s %s', _kind, coalesce(_id, '')));
+  perform pg_notify('proxylist', 'usage');
 end
 $$;
 

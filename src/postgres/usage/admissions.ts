@@ -189,6 +189,6 @@ export const createRefund =
     } catch (failure) {
       if (!(failure instanceof UnknownOutcome)) throw failure
     } finally {
-      for (const subject of given) cache.forget(subject)
+      cache.forget()
     }
   }

@@ -7,7 +7,6 @@ import {
   type Decision,
   type LimitRule,
   type Subject,
-  type SubjectsOfKind,
   type Usage,
 } from '../../access/rate-limit.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
@@ -85,10 +84,10 @@ export function createRefusalCache(elapsedMs: () => number) {
       }
     },
 
-    forget({ kind, id }: SubjectsOfKind): void {
+    /** Forgets all limits: somebody refunded a request, or reset a limit, which is rare. */
+    forget(): void {
       generation += 1
-      if (id === null) full.clear()
-      else full.delete(nameOf({ kind, id }))
+      full.clear()
     },
   }
 }

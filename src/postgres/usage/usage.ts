@@ -197,15 +197,14 @@ export function createUsageStore(
     flush: keyUse.flush,
     history: keyUse.history,
     prune: () => prune(queryOthers),
-    /** Forgets what is known of a subject, or of all of its kind when `id` is null. */
-    forget: refusals.forget,
+    forgetRefusals: refusals.forget,
 
     async reset(subject: SubjectsOfKind, part: UsagePart): Promise<void> {
       try {
         const { kind, id } = subject
         await queryOthers('select proxylist.reset_usage($1, $2, $3)', [kind, id, part])
       } finally {
-        refusals.forget(subject)
+        refusals.forget()
       }
     },
 
