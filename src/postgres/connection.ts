@@ -49,39 +49,19 @@ export function shownDatabase(url: string): string {
  */
 const STATEMENT_SHARE = 0.9
 
-/**
- * The locks of a machine that lost its power end after 25 s, and a firewall in between does not forget a
- * connection that is idle.
- */
+/** Releases the locks of a machine without power after 25 s, and keeps idle connections open in firewalls. */
 const KEEPALIVE = {
   tcp_keepalives_idle: 10,
   tcp_keepalives_interval: 5,
   tcp_keepalives_count: 3,
 }
 
-/**
- * What statements and values mean, whatever a database or a role has as its defaults; rows that a policy would
- * hide fail the statement. The client sets its encoding by itself, and nothing here is a date.
- */
-const MEANING = {
-  array_nulls: 'on',
-  bytea_output: 'hex',
-  extra_float_digits: 1,
-  lock_timeout: 0,
-  row_security: 'off',
-  search_path: 'pg_catalog',
-  standard_conforming_strings: 'on',
-}
-
-/** A transaction that only reads, and sees the database as of one moment. */
+/** A read-only transaction on one snapshot of the database. */
 export const SNAPSHOT = 'isolation level repeatable read read only'
 
 /**
- * Settings of each connection: commits are durable, a client that is gone leaves no lock, and a server
- * that ends idle sessions leaves this one. Transactions wait for each other's locks and then see what was
- * committed, which those of another isolation do not: they fail. A standby refuses a connection that wants
- * to write (`transaction_read_only`). Nothing is compiled (`jit`): the first time, that takes almost two seconds,
- * which a statement on many keys does not.
+ * Settings of each connection, whatever the defaults of the database are. Commits are durable. A standby refuses the
+ * connection (`transaction_read_only`). The first compilation by `jit` would take almost two seconds.
  */
 export const sessionOf = ({ name, timeoutMs, session }: Omit<ConnectionOptions, 'url'>) => ({
   application_name: name,
@@ -92,7 +72,9 @@ export const sessionOf = ({ name, timeoutMs, session }: Omit<ConnectionOptions, 
   client_connection_check_interval: 1000,
   default_transaction_isolation: 'read committed',
   jit: 'off',
-  ...MEANING,
+  lock_timeout: 0,
+  row_security: 'off', // a policy that hides rows makes a statement fail
+  search_path: 'pg_catalog',
   ...KEEPALIVE,
   transaction_read_only: 'off',
   ...session,
@@ -221,20 +203,14 @@ export function openConnection(options: ConnectionOptions) {
   }
 }
 
-const EMPTIED =
-  'a table of the schema proxylist was emptied; restore a backup of the database, or use an empty one'
-
-/**
- * The only row of a statement that always has one.
- * @throws StoreError when there is none, because somebody has emptied a table.
- */
+/** The only row of a statement that always returns one. */
 export async function onlyRow<R extends object>(
   query: Query,
   text: string,
   values?: readonly Value[],
 ): Promise<R> {
   const [row] = await query<R>(text, values)
-  if (row === undefined) throw new StoreError(EMPTIED)
+  if (row === undefined) throw new StoreError('the database returned no row')
   return row
 }
 

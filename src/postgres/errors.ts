@@ -1,7 +1,4 @@
-/**
- * What failures of PostgreSQL mean, as sentences for the operator. None holds a password, and no
- * text of the server that could hold one of a key is passed on.
- */
+/** What failures of PostgreSQL mean, for the operator. The texts of the server are left out: they may contain a key. */
 import { codeOf, messageOf, StoreError, UnknownOutcome } from '../lib/errors.ts'
 
 /** No host of the database takes a connection, so nothing was sent; the message says why. */
@@ -18,7 +15,6 @@ const STATES: { readonly [state: string]: string } = {
   '23503': 'a plan that the key needs was just removed',
   '25001': READ_ONLY,
   '25006': READ_ONLY,
-  '25P03': 'it ended the connection, on which nothing came for long: was this program stopped?',
   '28000': 'it does not let this user log in, or not from here, or only with TLS (pg_hba.conf)',
   '28': 'it refuses this user or password',
   '3F000': OTHER_SCHEMA,
@@ -39,25 +35,22 @@ const STATES: { readonly [state: string]: string } = {
 export const stateOf = (thrown: unknown): string =>
   thrown instanceof Bun.SQL.PostgresError ? (thrown.errno ?? '') : ''
 
-const UNKNOWN_AUTHORITY = 'its certificate is not from an authority of sslrootcert'
-
 const CLIENT_CODES: { readonly [code: string]: string } = {
   ERR_POSTGRES_CONNECTION_CLOSED: 'the connection was lost',
   ERR_POSTGRES_CONNECTION_REFUSED: 'the connection was refused, or there is no such host',
   ERR_POSTGRES_CONNECTION_TIMEOUT: 'it does not answer',
   ERR_POSTGRES_TLS_NOT_AVAILABLE: 'it offers no TLS, which sslmode asks for',
-  ERR_POSTGRES_TLS_UPGRADE_FAILED: 'TLS with it failed',
   ECONNRESET: 'the connection was lost',
-  EPROTO: 'TLS with it failed',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another host name',
-  CERT_HAS_EXPIRED: 'its certificate has expired',
-  CERT_NOT_YET_VALID: 'its certificate is not valid yet',
-  DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,
-  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
-  UNABLE_TO_GET_ISSUER_CERT: UNKNOWN_AUTHORITY,
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_AUTHORITY,
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
-  ERR_BORINGSSL: 'a file of its TLS settings cannot be used: sslrootcert, sslcert or sslkey',
+}
+/** Codes such as ERR_POSTGRES_TLS_UPGRADE_FAILED, CERT_HAS_EXPIRED and SELF_SIGNED_CERT_IN_CHAIN. */
+const TLS_CODE = /TLS|CERT|ISSUER|SIGNATURE|BORINGSSL|EPROTO/
+
+/** What a failure of the client means; `null`: it is a failure of other code. */
+function clientReason(code: string): string | null {
+  if (code in CLIENT_CODES) return CLIENT_CODES[code] ?? null
+  if (TLS_CODE.test(code))
+    return `TLS failed (${code}); see sslmode, sslrootcert and the certificate`
+  return null
 }
 
 /** Whether a failure is one of the database or of the connection to it, not of our own code. */
@@ -65,7 +58,7 @@ const isDatabaseFailure = (thrown: unknown): boolean =>
   thrown instanceof NotOpened ||
   thrown instanceof Bun.SQL.SQLError ||
   codeOf(thrown).startsWith('ERR_POSTGRES') ||
-  codeOf(thrown) in CLIENT_CODES
+  clientReason(codeOf(thrown)) !== null
 
 /**
  * Whether statements after this failure need another connection: this one has ended, or its server
@@ -89,7 +82,7 @@ export function reasonOf(thrown: unknown): string {
     STATES[state] ??
     STATES[state.slice(0, 3)] ??
     STATES[state.slice(0, 2)] ??
-    CLIENT_CODES[codeOf(thrown)] ??
+    clientReason(codeOf(thrown)) ??
     (isDatabaseFailure(thrown) ? `it failed (${state || codeOf(thrown)})` : messageOf(thrown))
   )
 }

@@ -206,19 +206,15 @@ const urlOf =
 
 /** Defaults of each database of tests, which mean nothing to the program: it sets what it needs. */
 const DEFAULTS: Settings = {
-  array_nulls: 'off',
   backslash_quote: 'off',
-  bytea_output: 'escape',
   client_encoding: 'latin1',
   DateStyle: 'SQL, DMY',
   default_transaction_deferrable: 'on',
   default_transaction_isolation: 'serializable',
-  extra_float_digits: '-15',
   IntervalStyle: 'sql_standard',
   plan_cache_mode: 'force_custom_plan',
   row_security: 'on',
   search_path: 'nowhere',
-  standard_conforming_strings: 'off',
   synchronous_commit: 'off',
   TimeZone: 'Pacific/Apia',
   transform_null_equals: 'on',
