@@ -16,6 +16,7 @@ import {
 import {
   append,
   isSnapshotDue,
+  lacksOldList,
   readBody,
   readHead,
   readNext,
@@ -84,6 +85,12 @@ export function createList(
     const next = await readNext(query, at.version)
     const head = next ?? (await readHead(query))
     // An empty log: nothing was imported yet, or the leader is about to write its copy.
+    if (head === null && at.version === 0 && (await lacksOldList(query))) {
+      throw new StoreError(
+        'the list of the upgraded database is only in the copies of nodes: start a node that kept ' +
+          'its data directory, or import the list again with --replace',
+      )
+    }
     if (head === null || isSamePosition(at, head)) return at
     const isNext = next?.after === at.mark && next.version === at.version + 1
     if (!isNext) await restart(database, at)

@@ -119,6 +119,7 @@ export async function openNode(given: NodeOptions) {
   const watch = stopwatch()
   /** The version of the copy, and when it was last known to be the newest. */
   let copied: { version: number; atMs: number } | null = null
+  let isListFailing = false
   let follower: ReturnType<typeof startFollower> | null = null
   const startList = () =>
     startFollower(
@@ -127,10 +128,12 @@ export async function openNode(given: NodeOptions) {
         onNewest(version, ageMs) {
           if (version !== copied?.version) list.tick() // it may be another file
           copied = { version, atMs: watch() - ageMs }
+          isListFailing = false
           sayOfList(null)
         },
         onFailed(message) {
           failures += 1
+          isListFailing = true
           sayOfList(`the list cannot be copied: ${message}`)
         },
       },
@@ -237,7 +240,12 @@ export async function openNode(given: NodeOptions) {
       if (copied !== null) list.tick()
       ticks += 1
       const isFlush = ticks % FLUSH_SECONDS === 0
-      await Promise.allSettled([lock.tick(), sayAlive(), isFlush ? usage.flush() : null])
+      await Promise.allSettled([
+        // A node that cannot follow the list leaves the lock to another one.
+        isListFailing ? null : lock.tick(),
+        sayAlive(),
+        isFlush ? usage.flush() : null,
+      ])
       follower?.lead(lock.isHeld())
     },
     close,

@@ -63,6 +63,20 @@ export const append = (query: Query, entry: Entry, body: Uint8Array): Promise<un
     ],
   )
 
+/**
+ * Whether the log lacks a list that only copies of nodes have, since the database was upgraded from schema 1. An import
+ * of a whole list replaces it.
+ */
+export async function lacksOldList(query: Query): Promise<boolean> {
+  const { lacks } = await onlyRow<{ lacks: boolean }>(
+    query,
+    `select has_old_list and not exists (select from proxylist.list_log)
+       and not exists (select from proxylist.imports where mode = 'replace' and result is null) as lacks
+     from proxylist.installation`,
+  )
+  return lacks
+}
+
 /** Entries before a snapshot are kept so long: a node that is a little behind needs no snapshot. */
 const KEPT_MS = 60_000
 /** The changes since the newest snapshot have at least so many bytes before the next one is due. */

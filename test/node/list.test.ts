@@ -215,6 +215,24 @@ describe.skipIf(!HAS_POSTGRES)('a copy', () => {
     expect(contentsOf(follower.dir)).toBe(contentsOf(leader.dir))
   })
 
+  test('of an upgraded database is written by a node that has it; a node without one waits', async () => {
+    const [first, other] = [openNode(), openNode()]
+    await importBy(first, [at(1)])
+    await database.query('delete from proxylist.list_log')
+    await database.query('update proxylist.installation set has_old_list = true')
+    await expect(other.lead()).rejects.toThrow(/^the list of the upgraded database is only in/)
+    await first.lead()
+    await other.follow()
+    expect(contentsOf(other.dir)).toBe(contentsOf(first.dir))
+  })
+
+  test('of an upgraded database is replaced by an import of a whole list', async () => {
+    const node = openNode()
+    await database.query('update proxylist.installation set has_old_list = true')
+    expect(await importBy(node, [at(2)], 'replace')).toMatchObject({ added: 1 })
+    await node.follow()
+  })
+
   test('whose versions a failover has lost is made again', async () => {
     const [leader, follower] = [openNode(), openNode()]
     await importBy(leader, [at(1)])

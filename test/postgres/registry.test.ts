@@ -149,6 +149,9 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
     expect(await rows('day, requests, hours::text from proxylist.days')).toEqual([
       { day: 0, requests: 5, hours: '{3,2}' },
     ])
+    expect(await rows('has_old_list from proxylist.installation')).toEqual([
+      { has_old_list: false },
+    ])
     await migrate(connection)
   })
 })

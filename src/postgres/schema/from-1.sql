@@ -1,5 +1,5 @@
--- From schema 1 to the next. Keys, plans and usage stay. The list was in tables, and every node has a copy of
--- it: the first leader writes its copy into the log.
+-- From schema 1 to 2. Keys, plans and usage stay. The list was in tables, and each node has a copy of it. The first
+-- node with a copy that leads writes it into the log; nodes without one wait for that.
 select proxylist.move_hours(array_agg(kind), array_agg(id)) from proxylist.usage;
 drop function proxylist.admit(text[], text[], integer[], integer[], bigint[], integer[], integer[], integer[], boolean);
 drop function proxylist.consume, proxylist.prune_usage, proxylist.keep_ms, proxylist.move_hours,
@@ -25,6 +25,8 @@ insert into proxylist.networks
   select kind, id, network_set, day, unnest(others) from proxylist.bitmaps;
 drop table proxylist.bitmaps;
 
+alter table proxylist.installation add has_old_list boolean not null default false;
+update proxylist.installation set has_old_list = exists (select from proxylist.proxies);
 drop table proxylist.list, proxylist.list_versions, proxylist.cities, proxylist.proxies, proxylist.removed,
   proxylist.keys_versions, proxylist.removed_keys;
 alter table proxylist.installation drop passed;

@@ -11,7 +11,8 @@ create table if not exists proxylist.installation (
   one boolean primary key default true check (one),
   schema integer not null,           -- its version
   id uuid not null,
-  keys_version bigint not null       -- numbers the changes of keys and plans
+  keys_version bigint not null,      -- numbers the changes of keys and plans
+  has_old_list boolean not null default false -- schema 1 had a list, which is in the copies of nodes
 );
 insert into proxylist.installation values (true, 0, gen_random_uuid(), 0) on conflict do nothing;
 
