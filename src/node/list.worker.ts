@@ -1,9 +1,7 @@
-/**
- * The worker that keeps the copy of the list up to date, and merges imports while its node leads. It asks the
- * database every second, and when it is woken.
- */
+/** The worker that keeps the copy of the list up to date, and merges imports while its node is the leader. */
 import { stopwatch, systemClock, timerLater } from '../lib/clock.ts'
 import { messageOf } from '../lib/errors.ts'
+import { startPolling } from '../lib/poll.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { openConnection } from '../postgres/connection.ts'
 import { openListCopy } from '../sqlite/copy.ts'
@@ -14,18 +12,17 @@ declare const self: Worker
 export type ListData = {
   dir: string
   url: string
-  /** The longest that asking where the list stands may take. */
+  /** Timeout of short statements. */
   timeoutMs: number
 }
 
-/** What the worker is sent. */
 export type ListTask =
   | ({ kind: 'follow' } & ListData)
   | { kind: 'wake' }
   | { kind: 'lead'; isLeader: boolean }
   | { kind: 'stop' }
 
-/** What it says: that the copy was the newest so long ago, or why it cannot be. `failed` may come again and again. */
+/** `newest`: the copy had the newest version `ageMs` ago. `failed` may repeat. */
 export type ListReply =
   | { kind: 'newest'; version: number; ageMs: number }
   | { kind: 'failed'; message: string }
@@ -35,7 +32,7 @@ const ASK_EVERY_MS = SECOND_MS
 /** The pause after a failure doubles up to this: on a full disk, each attempt may read the whole list. */
 const PAUSE_MS_MAX = 30 * SECOND_MS
 const PAUSE_MS_MIN = SECOND_MS / 4
-/** How long a piece of a body, or a commit, may take. */
+/** Timeout of a commit, and of reading a piece of a body. */
 const PATIENT_MS = 30 * SECOND_MS
 
 const reply = (message: ListReply): void => self.postMessage(message)
@@ -47,43 +44,26 @@ function start({ dir, url, timeoutMs }: ListData) {
   const { follow, isAwaited, lead } = createList(connection, patient, copy)
   let isLeader = false
   let isStopped = false
-  /** Whether something was announced during a turn. */
-  let isWoken = false
-  let running: Promise<void> | null = null
-  let cancel = (): void => {}
   let failures = 0
 
   const newest = (version: number, ageMs = 0): void => reply({ kind: 'newest', version, ageMs })
 
-  async function turn(): Promise<void> {
-    isWoken = false
+  const { wake, stop } = startPolling(async () => {
     try {
       const elapsedMs = stopwatch()
       const at = await follow()
       if (!(await isAwaited(at))) newest(at.version, elapsedMs())
       if (isLeader) await lead(() => isLeader && !isStopped, newest)
       failures = 0
+      return ASK_EVERY_MS
     } catch (error) {
       failures += 1
       patient.renew() // its connection may be lost, too
       reply({ kind: 'failed', message: messageOf(error) })
+      return Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** (failures - 1))
     }
-  }
+  }, timerLater)
 
-  function wake(): void {
-    isWoken = true
-    if (running !== null || isStopped) return
-    cancel()
-    running = turn().then(() => {
-      running = null
-      const pauseMs = Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** (failures - 1))
-      if (failures > 0) cancel = timerLater(wake, pauseMs)
-      else if (isWoken) wake()
-      else cancel = timerLater(wake, ASK_EVERY_MS)
-    })
-  }
-
-  wake()
   return {
     wake,
     lead(leads: boolean): void {
@@ -92,8 +72,7 @@ function start({ dir, url, timeoutMs }: ListData) {
     },
     async stop(): Promise<void> {
       isStopped = true
-      cancel()
-      await running
+      await stop()
       copy.close()
       await Promise.allSettled([connection.close(), patient.close()])
       reply({ kind: 'stopped' })
