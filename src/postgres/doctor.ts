@@ -13,8 +13,7 @@ import {
   right,
   wrong,
 } from '../lib/findings.ts'
-import { formatCount, several } from '../lib/plural.ts'
-import { SECOND_MS } from '../lib/time.ts'
+import { several } from '../lib/plural.ts'
 import {
   checkKeys,
   describeDistance,
@@ -137,38 +136,17 @@ export async function readDistance(query: Query, clock: () => number): Promise<n
   return Math.round(best.aheadMs)
 }
 
-/** Machines that use NTP are closer than this. */
-const DISTANCE_NOTED_MS = SECOND_MS
-
 export function judgeClock(distanceMs: number): Result {
-  const isClose = Math.abs(distanceMs) < 100
-  const apart = isClose
-    ? 'the clocks of this machine and of the database agree'
-    : describeDistance(distanceMs)
-  const problems = sentencesOn({ clock: { rows: 0, distanceMs } }, 0)
-  const isNoted = Math.abs(distanceMs) > DISTANCE_NOTED_MS
-  return finding(problems, apart, isNoted ? [`${apart}: set both by NTP`] : [])
+  return finding(sentencesOn({ clock: { rows: 0, distanceMs } }, 0), describeDistance(distanceMs))
 }
-
-/** A node lags longer only while it copies a large import. */
-const LAG_SECONDS_NOTED = 5
 
 export function judgeNodes(nodes: readonly NodeState[]): Result {
   if (nodes.length === 0) return note('no node has served from this database in the last day')
   const newest = Math.max(...nodes.map(({ version }) => version))
-  const problems: string[] = []
-  const notes: string[] = []
-  for (const state of nodes) {
-    const { node, address, lagSeconds, silentSeconds } = state
-    const [problem] = sentencesOn({ nodes: [state] }, 0)
-    if (problem !== undefined) {
-      // A silent node may have been removed on purpose.
-      ;(silentSeconds > SILENT_SECONDS_MAX ? notes : problems).push(problem)
-    } else if (lagSeconds > LAG_SECONDS_NOTED) {
-      const lag = formatCount(Math.round(lagSeconds))
-      notes.push(`${node} (${address}) lags by ${lag} s: it is copying the list`)
-    }
-  }
+  // A silent node may have been removed on purpose.
+  const isSilent = ({ silentSeconds }: NodeState): boolean => silentSeconds > SILENT_SECONDS_MAX
+  const notes = sentencesOn({ nodes: nodes.filter(isSilent) }, 0)
+  const problems = sentencesOn({ nodes: nodes.filter(node => !isSilent(node)) }, 0)
   const found = `${several(nodes.length, 'node')} with version ${newest} of the list`
   return finding(problems.length > 0 ? [...problems, ...notes] : [], found, notes)
 }

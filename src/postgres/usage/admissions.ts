@@ -1,9 +1,7 @@
 /**
- * Admissions in PostgreSQL: one call for a batch. The SQL function `admit` locks what subjects have used,
- * decides, records what they are admitted, and returns what they had used before. By these numbers
- * `rate-limit.ts` decides here once more, for header fields and refusals. That both decide alike is held by
- * `test/postgres/usage/any-sequence.test.ts`. A row that stays locked fails its batch: other nodes lock one for
- * milliseconds.
+ * Admissions in PostgreSQL: one call for a batch. The SQL function `admit` locks the usage of subjects, decides, records
+ * the admissions, and returns the usage before them. From that, `rate-limit.ts` decides again, for header fields and
+ * refusals; `test/postgres/usage/any-sequence.test.ts` verifies that both agree.
  */
 import {
   type Admission,
@@ -23,7 +21,7 @@ import { UnknownOutcome } from '../../lib/errors.ts'
 import type { Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
-import { hasSameLimits, nameOf, type RefusalCache } from './refusals.ts'
+import { nameOf, type RefusalCache } from './refusals.ts'
 
 const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::int[], $5::bigint[],
   $6::int[], $7::int[], $8::int[]) as numbers`
@@ -44,27 +42,18 @@ export const byKey = (a: Subject, b: Subject): number => {
   return a.id < b.id ? -1 : a.id > b.id ? 1 : 0
 }
 
-/** Groups the first `count` requests of a batch: up to one that has another rule for a subject. */
+/** Groups the requests of a batch by subject. The first request sets the rule, if a plan changed meanwhile. */
 function group(batch: readonly Admission[]) {
   const byName = new Map<string, Group>()
   const find = (subject: Subject): Group | undefined => byName.get(nameOf(subject))
-  const hasOtherLimits = (rule: LimitRule): boolean => {
+  for (const rule of batch.flatMap(({ rules }) => rules)) {
     const its = find(rule.subject)
-    return its !== undefined && !hasSameLimits(its.rule, rule)
-  }
-  let count = 0
-  for (const { rules } of batch) {
-    if (rules.some(hasOtherLimits)) break
-    for (const rule of rules) {
-      const its = find(rule.subject)
-      if (its !== undefined) its.requests += 1
-      else byName.set(nameOf(rule.subject), { ordinal: 0, rule, requests: 1, usage: null })
-    }
-    count += 1
+    if (its !== undefined) its.requests += 1
+    else byName.set(nameOf(rule.subject), { ordinal: 0, rule, requests: 1, usage: null })
   }
   const groups = [...byName.values()].sort((a, b) => byKey(a.rule.subject, b.rule.subject))
   for (const [i, its] of groups.entries()) its.ordinal = i + 1
-  return { groups, find, count }
+  return { groups, find }
 }
 
 type Grouped = ReturnType<typeof group>
@@ -141,7 +130,8 @@ export function createAdmitBatch(
     const [row] = await query<{ numbers: string }>(ADMIT, parameters, waited())
     const nowMs = readUsed(JSON.parse(`[${row?.numbers ?? ''}]`), groups)
     const table = tableOf(grouped)
-    const decisions = batch.map(({ rules }) => {
+    const decisions = batch.map(admission => {
+      const rules = admission.rules.map(rule => find(rule.subject)?.rule ?? rule)
       if (rules.some(({ subject }) => find(subject)?.usage == null)) return null
       const decision = admit(table, { rules, nowMs })
       if (decision.kind === 'admitted') onAdmitted({ rules, instants: decision.instants })
@@ -151,22 +141,18 @@ export function createAdmitBatch(
     return decisions
   }
 
-  return async function admitBatch(
+  return async (
     batch: readonly Admission[],
     waited: Waited = stopwatch(),
-  ): Promise<readonly Awaitable<Decision>[]> {
+  ): Promise<readonly Awaitable<Decision>[]> => {
     const grouped = group(batch)
-    const some = batch.slice(0, grouped.count)
-    // Those with several rules are admitted for all or none, in order of arrival.
-    const locks = some.some(({ rules }) => rules.length > 1)
-    const found = await call(some, grouped, locks, waited)
-    const left = some.filter((_, i) => found[i] === null)
+    // All rules of a request admit it, or none; requests count in order of arrival.
+    const locks = batch.some(({ rules }) => rules.length > 1)
+    const found = await call(batch, grouped, locks, waited)
+    const left = batch.filter((_, i) => found[i] === null)
     const more = left.length === 0 ? [] : await orFail(left, call(left, group(left), true, waited))
     let next = 0
-    const decisions = found.flatMap(decision => decision ?? more[next++] ?? [])
-    const rest = batch.slice(grouped.count)
-    if (rest.length === 0) return decisions
-    return [...decisions, ...(await orFail(rest, admitBatch(rest, waited)))]
+    return found.flatMap(decision => decision ?? more[next++] ?? [])
   }
 }
 

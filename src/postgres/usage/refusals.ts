@@ -29,7 +29,7 @@ type Full = {
 
 export const nameOf = ({ kind, id }: Subject): string => `${kind} ${id}`
 
-export const hasSameLimits = (one: LimitRule, two: LimitRule): boolean =>
+const hasSameLimits = (one: LimitRule, two: LimitRule): boolean =>
   one === two ||
   (one.daily === two.daily &&
     one.window?.limit === two.window?.limit &&
