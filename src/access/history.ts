@@ -118,11 +118,10 @@ export function createUseBuffer() {
       }
     },
 
-    /** The days of a key that are not stored yet. `writing`: the use in a running flush. */
-    daysOf: (id: string, writing: Iterable<PendingUse> = []): DayUse[] =>
-      [...byHour.values().map(ofHour => ofHour.get(id)), ...writing]
+    /** The days of a key that are not stored yet. */
+    daysOf: (id: string): DayUse[] =>
+      [...byHour.values().map(ofHour => ofHour.get(id))]
         .filter(use => use !== undefined)
-        .filter(use => use.id === id)
         .map(dayOf),
   }
 }

@@ -216,14 +216,7 @@ export async function openNode(given: NodeOptions) {
     isLeader: lock.isHeld,
     checker: createStatusStore(connection).read,
     clockDistanceMs: () => readDistance(connection.query, clock),
-    /** While the database is away, nobody knows of the others. */
-    nodes: () =>
-      nodes.list().catch((): NodeReport[] => [
-        {
-          ...{ node: 'this node', address: 'its database does not answer' },
-          ...{ lagSeconds: lagSeconds(), silentSeconds: 0 },
-        },
-      ]),
+    nodes: (): Promise<NodeReport[]> => nodes.list().catch(() => []),
     replication: (): ReplicationState => ({
       listVersion: version(),
       lagSeconds: lagSeconds(),

@@ -6,15 +6,8 @@ import {
   readState,
   type StoredFeed,
 } from '../feeds/store.ts'
-import { arrayLiteral, columnsOf } from './arrays.ts'
-import type { Connection } from './connection.ts'
-
-const ADD = `insert into proxylist.feeds (id, state)
-  select id, state::json from unnest($1::text[], $2::text[]) as given (id, state)
-  on conflict do nothing`
-
-const SAVE = `insert into proxylist.feeds (id, state) values ($1, $2::text::json)
-  on conflict (id) do update set state = excluded.state`
+import { arrayLiteral } from './arrays.ts'
+import { type Connection, insertRows } from './connection.ts'
 
 export function createFeedStore({ query, transaction, close }: Connection) {
   /** The state of one feed, or the states of all (`null`) in the order of their sources. */
@@ -29,19 +22,20 @@ export function createFeedStore({ query, transaction, close }: Connection) {
   return {
     find: async id => (await read(id)).map(({ id: _, ...state }) => state)[0] ?? null,
     list: () => read(null),
-    async save(id, state): Promise<void> {
-      await query(SAVE, [id, JSON.stringify(state)])
-    },
+    save: (id, state): Promise<void> =>
+      insertRows(
+        query,
+        'feeds',
+        [{ id, state }],
+        'on conflict (id) do update set state = excluded.state',
+      ),
     keepOnly: (kept: readonly FeedKey[], nowMs): Promise<void> =>
       transaction(async tx => {
-        const rows = kept.map(({ id, shown }) => ({
-          id,
-          state: JSON.stringify(newState(shown, nowMs)),
-        }))
+        const rows = kept.map(({ id, shown }) => ({ id, state: newState(shown, nowMs) }))
         await tx('delete from proxylist.feeds where id <> all($1::text[])', [
           arrayLiteral(kept.map(({ id }) => id)),
         ])
-        await tx(ADD, columnsOf(rows, 'id', 'state'))
+        await insertRows(tx, 'feeds', rows, 'on conflict do nothing')
       }),
     close,
   } satisfies FeedStore & { [member: string]: unknown }

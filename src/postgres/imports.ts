@@ -27,13 +27,7 @@ const SEEN_MS = 5 * SECOND_MS
 
 const NO_NODE = 'no node is running that could import: start one with proxylist serve'
 
-const hasNodes = async (query: Query): Promise<boolean> =>
-  (
-    await onlyRow<{ has: boolean }>(
-      query,
-      `select exists (select from proxylist.nodes where seen > proxylist.now_ms() - ${SEEN_MS}) as has`,
-    )
-  ).has
+const HAS_NODE = `exists (select from proxylist.nodes where seen > proxylist.now_ms() - ${SEEN_MS})`
 
 /** Queues an import for the next leader; returns its id. */
 async function enqueue(query: Query, mode: Mode, body: Uint8Array): Promise<string> {
@@ -62,12 +56,17 @@ const withdraw = async (query: Query, id: string): Promise<boolean> =>
 async function resultOf(query: Query, id: string, signal?: AbortSignal): Promise<ImportCounts> {
   let aloneMs = 0
   for (let pauseMs = ASK_MS; ; pauseMs = Math.min(ASK_MS_MAX, Math.ceil(pauseMs * 1.2))) {
-    const { isThere, json } = await onlyRow<{ isThere: boolean; json: string | null }>(
+    const { isThere, json, hasNode } = await onlyRow<{
+      isThere: boolean
+      json: string | null
+      hasNode: boolean
+    }>(
       query,
       `with done as (
          delete from proxylist.imports where id = $1::bigint and result is not null returning result
        )
        select exists (select from proxylist.imports where id = $1::bigint) as "isThere",
+         ${HAS_NODE} as "hasNode",
          (select result::text from done) as json`,
       [id],
     )
@@ -77,7 +76,7 @@ async function resultOf(query: Query, id: string, signal?: AbortSignal): Promise
       if ('counts' in result) return result.counts
       throw new CommandError(`${result.failure}; nothing was imported`)
     }
-    aloneMs = (await hasNodes(query)) ? 0 : aloneMs + pauseMs
+    aloneMs = hasNode ? 0 : aloneMs + pauseMs
     const isAlone = aloneMs > NO_NODE_MS_MAX
     if ((signal?.aborted || isAlone) && (await withdraw(query, id))) {
       signal?.throwIfAborted()
@@ -135,7 +134,8 @@ function begin({ query }: Connection, mode: ImportMode): ImportTx {
   return {
     async lock(signal) {
       used = signal
-      if (!(await hasNodes(query))) throw new CommandError(NO_NODE)
+      const { has } = await onlyRow<{ has: boolean }>(query, `select ${HAS_NODE} as has`)
+      if (!has) throw new CommandError(NO_NODE)
     },
     add(proxy) {
       if (mode === 'replace') ids.add(idOf(proxy))

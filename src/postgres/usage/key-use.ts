@@ -5,7 +5,6 @@ import {
   dayOf,
   type KeyUse,
   mergeDays,
-  type PendingUse,
 } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
 import type { Admitted } from '../../access/rate-limit.ts'
@@ -49,8 +48,6 @@ export const KEYS_MAX = 5_000
 
 export function createKeyUse(query: Query) {
   const buffer = createUseBuffer()
-  /** Use that running flushes have taken: `history` includes it. */
-  const writing = new Set<PendingUse>()
 
   return {
     note: buffer.note,
@@ -68,7 +65,6 @@ export function createKeyUse(query: Query) {
     async flush(): Promise<void> {
       const taken = buffer.take()
       if (taken.length === 0) return
-      for (const use of taken) writing.add(use)
       try {
         const days = Map.groupBy(taken, ({ id }) => id)
           .entries()
@@ -77,8 +73,6 @@ export function createKeyUse(query: Query) {
       } catch (failure) {
         if (!(failure instanceof UnknownOutcome)) buffer.putBack(taken)
         throw failure
-      } finally {
-        for (const use of taken) writing.delete(use)
       }
     },
 
@@ -86,7 +80,7 @@ export function createKeyUse(query: Query) {
       const uses: KeyUse[] = []
       while (uses.length < ids.length) {
         const some = ids.slice(uses.length, uses.length + KEYS_MAX)
-        const pending = some.map(id => buffer.daysOf(id, writing))
+        const pending = some.map(id => buffer.daysOf(id))
         const rows = await query<UseRow>(HISTORY, [arrayLiteral(some), fromDay, toDay])
         for (const [i, { seen, days }] of rows.entries()) {
           const recent = (pending[i] ?? []).filter(({ day }) => day >= fromDay && day <= toDay)
