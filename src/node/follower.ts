@@ -1,13 +1,13 @@
-/** The worker that follows the list, as the main thread sees it. */
+/** Starts the worker that follows the list, and restarts it after a crash. */
 import { withTimeout } from '../lib/clock.ts'
 import { messageOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { startWorker } from '../lib/worker.ts'
 import type { ListData, ListReply, ListTask } from './list.worker.ts'
 
-/** The pause before a worker that has ended by an error of its own is started again. */
+/** The pause before a restart. */
 const RESTART_MS = SECOND_MS / 4
-/** How long `stop` waits for what is being committed. */
+/** How long `stop` waits for a running commit. */
 const STOP_MS_MAX = 2 * SECOND_MS
 
 type Hooks = {

@@ -1,7 +1,6 @@
 /**
- * How the list of a node follows the log of its database, and how the leader extends that (contract I3): each
- * import is merged into the leader's own copy, then written to the log and committed there, and only then in the
- * copy. So whatever fails leaves a copy behind, which catches up as any other.
+ * Follows the log of the list, and extends it on the leader (contract I3). The leader merges an import into its copy,
+ * commits the change to the log, and then commits its copy. A failure in between leaves the copy behind: it catches up.
  */
 import { messageOf, StoreError } from '../lib/errors.ts'
 import { joinFrames, toFrame } from '../postgres/body.ts'
@@ -40,7 +39,7 @@ const after = ({ version }: Position): Position => ({
 
 async function* none(): AsyncGenerator<Change> {}
 
-/** Frames of changes, with a turn of the event loop between them. */
+/** Compresses changes. Yields to the event loop between them. */
 async function framesOf(changes: Iterable<Change>): Promise<Uint8Array> {
   const frames: Uint8Array[] = []
   for (const change of changes) {
@@ -50,14 +49,14 @@ async function framesOf(changes: Iterable<Change>): Promise<Uint8Array> {
   return joinFrames(frames)
 }
 
-/** `patient` is for what may take long. */
+/** `patient` is a connection with a long timeout. */
 export function createList(
   { query }: Connection,
   patient: Connection,
   copy: ReturnType<typeof openListCopy>,
   snapshotBytes?: number, // smaller in tests
 ) {
-  /** The copy, of this database. @throws StoreError for a copy of another one: it may be all that is left of that. */
+  /** The position of the copy. @throws StoreError if it is a copy of another database, which it may be the last copy of. */
   async function position(): Promise<{ database: string; at: Position | null }> {
     const database = await installationOf(query)
     const at = copy.position()
@@ -68,7 +67,7 @@ export function createList(
     )
   }
 
-  /** Makes the copy again, from the newest snapshot. */
+  /** Replaces the copy by the newest snapshot. */
   async function restart(database: string, at: Position | null): Promise<void> {
     const snapshot = await readSnapshot(query)
     const start = snapshot ?? BEGINNING
@@ -78,13 +77,12 @@ export function createList(
     await copy.install(database, start, snapshot ? readBody(patient.query, snapshot) : none())
   }
 
-  /** Applies the next entry of the log; returns the position of the copy when there is none. */
+  /** Applies the next entry of the log. Returns the position of the copy if there is no entry. */
   async function step(): Promise<Position | null> {
     const { database, at } = await position()
     if (at === null) return restart(database, at).then(() => null)
     const next = await readNext(query, at.version)
     const head = next ?? (await readHead(query))
-    // An empty log: nothing was imported yet, or the leader is about to write its copy.
     if (head === null && at.version === 0 && (await lacksOldList(query))) {
       throw new StoreError(
         'the list of the upgraded database is only in the copies of nodes: start a node that kept ' +
@@ -99,7 +97,7 @@ export function createList(
     return null
   }
 
-  /** Brings the copy to the newest version; returns that. */
+  /** Brings the copy to the newest version and returns it. */
   async function follow(): Promise<Position> {
     for (;;) {
       const at = await step()
@@ -107,7 +105,7 @@ export function createList(
     }
   }
 
-  /** Writes the whole list into the log, as it is at `from`. */
+  /** Writes a snapshot of the copy, which is at `from`, to the log. */
   async function publish(from: Position): Promise<Position> {
     const { changes, rows, imported } = copy.snapshot()
     const to = after(from)
@@ -125,7 +123,7 @@ export function createList(
     return to
   }
 
-  /** Merges rows into the copy; nothing is committed. */
+  /** Merges rows into the copy, without a commit. */
   async function merge(queued: QueuedImport): Promise<Merge> {
     if (queued.mode !== 'retain') {
       return copy.mergeImport(queued.mode, readImport<Incoming>(patient.query, queued))
@@ -134,7 +132,7 @@ export function createList(
     throw new StoreError('it has no body')
   }
 
-  /** Commits a merge in the log, with the result of its import, and then in the copy. */
+  /** Commits a merge and its result to the database, and then to the copy. */
   async function commit(queued: QueuedImport, merged: Merge, from: Position): Promise<void> {
     const { counts, changed, rows, imported, changes } = merged
     const to = after(from)
@@ -164,12 +162,12 @@ export function createList(
 
   return {
     follow,
-    /** Whether the first list, as of a restore, is queued, and nobody has merged it yet. */
+    /** Whether the first list of a restored database is still queued. */
     isAwaited: async ({ version }: Position): Promise<boolean> =>
       version === 0 && (await nextImport(query)) !== null,
     /**
-     * Merges what is queued, while this node leads, and calls `onMerged` after each. A second leader fails at the
-     * version that it cannot write.
+     * Merges queued imports while this node is the leader, and calls `onMerged` after each. A second leader fails: it
+     * cannot write the same version.
      */
     async lead(isLeader: () => boolean, onMerged: (version: number) => void): Promise<void> {
       let at = await follow()

@@ -1,6 +1,6 @@
 /**
- * A node: a server on a database that machines share. Usage is counted there; keys and plans are in the node's
- * memory, and its list is a copy in the data directory, read by the code of one machine.
+ * A node: a server on a shared database, which counts usage. Keys and plans are in the memory of the node. Its list is
+ * a copy in the data directory.
  */
 import { mkdirSync } from 'node:fs'
 import { FLUSH_SECONDS } from '../access/history.ts'
@@ -27,7 +27,7 @@ import { openServerList } from '../sqlite/server-list.ts'
 import { startFollower } from './follower.ts'
 import { followKeys } from './keys.ts'
 
-/** How long asking for the version of keys may take, and reading them. */
+/** Timeouts of reading the version of keys, and of reading keys. */
 const ASK_MS_MAX = SECOND_MS
 const READ_MS_MAX = 30 * SECOND_MS
 
@@ -37,13 +37,13 @@ type NodeOptions = {
   timeoutMs: number
   provider: string
   clock: Clock
-  /** Where failures are said to the operator; those of requests may come at every request. */
+  /** The log of failures. Each request may fail, so those are counted (`sayRepeated`). */
   log: Pick<Log, 'say' | 'sayRepeated'>
-  /** The stopwatch of refusals without a round trip; tests move it by hand, as the database's clock. */
+  /** The stopwatch of the refusal cache; tests set it. */
   elapsedMs?: () => number
 }
 
-/** Says once when something fails, and when that is over. */
+/** Logs when something begins to fail, and when it works again. */
 function createReport(say: (sentence: string) => void, begun: string, over: string) {
   let failing = ''
   return (failure: string | null): void => {
@@ -56,9 +56,8 @@ function createReport(say: (sentence: string) => void, begun: string, over: stri
 export type Node = Awaited<ReturnType<typeof openNode>>
 
 /**
- * Opens a node and starts to follow its database, which may be away: it then waits for it.
- * @throws CommandError when the data directory has a list of its own or cannot be made, or the database
- *   cannot be used by this program.
+ * Opens a node and starts to follow its database. If the database is away, the node waits for it.
+ * @throws CommandError when the data directory is not usable, or a newer program made the schema.
  */
 export async function openNode(given: NodeOptions) {
   const { dir, url, timeoutMs, provider, clock, log, elapsedMs = stopwatch() } = given
@@ -99,7 +98,6 @@ export async function openNode(given: NodeOptions) {
     for (const { close } of [usage, connection, asking, reading, patient])
       await close().catch(() => {})
   }
-  /** The schema is made, or known to be the newest. */
   let isMigrated = false
   const makeSchema = async (): Promise<void> => {
     if (!isMigrated) await migrate(connection)
@@ -117,7 +115,7 @@ export async function openNode(given: NodeOptions) {
 
   const list = openServerList(dir, provider, clock, log.say, { isCopy: true })
   const watch = stopwatch()
-  /** The version of the copy, and when it was last known to be the newest. */
+  /** The version of the copy, and the last time when it was the newest. */
   let copied: { version: number; atMs: number } | null = null
   let isListFailing = false
   let follower: ReturnType<typeof startFollower> | null = null
@@ -147,7 +145,7 @@ export async function openNode(given: NodeOptions) {
       if (failure !== null) {
         failures += 1
         sayOfKeys(messageOf(failure))
-        // Their connections may be lost, too, which they would find out late.
+        // These connections may be lost, too, and would notice it late.
         listener.end()
         for (const { renew } of [reading, patient]) renew()
         return

@@ -1,6 +1,6 @@
 /**
- * The bodies of the list's log and of imports: frames of JSON, each compressed and behind its length, so that a
- * list of a million rows is written and read in little memory.
+ * Bodies of log entries and imports: frames of compressed JSON, each after its length. A list of a million rows is
+ * written and read in little memory.
  */
 const LENGTH_BYTES = 4
 
@@ -18,7 +18,7 @@ export function joinFrames(frames: readonly Uint8Array[]): Uint8Array {
   return body
 }
 
-/** The values of a body that comes in pieces of any size. */
+/** Reads the values of a body from pieces of any size. */
 export async function* readFrames<T>(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<T> {
   let rest = Buffer.alloc(0)
   for await (const piece of pieces) {
@@ -33,10 +33,10 @@ export async function* readFrames<T>(pieces: AsyncIterable<Uint8Array>): AsyncGe
   }
 }
 
-/** Bytes that are read of a body at a time. */
+/** Bytes of a piece. */
 const PIECE_BYTES = 2 ** 22
 
-/** Reads a body in pieces by `select`, which takes the first byte, counted from 1, and how many. */
+/** Reads a body in pieces. `select` takes the position of the first byte, from 1, and the number of bytes. */
 export async function* inPieces(
   select: (from: number, size: number) => Promise<Uint8Array>,
 ): AsyncGenerator<Uint8Array> {

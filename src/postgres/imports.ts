@@ -1,7 +1,4 @@
-/**
- * Imports that the leader merges (contract I3): any machine puts its rows into table `imports`, and waits for the
- * result. Knows nothing of file formats.
- */
+/** The queue of imports (contract I3). Any machine adds its rows to table `imports`; the leader merges them. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
@@ -13,16 +10,16 @@ import { inPieces, joinFrames, readFrames, toFrame } from './body.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
 import { readHead } from './log.ts'
 
-/** `retain` removes stale rows: its body is a `Stale`. */
+/** `retain` removes stale rows; its body is a `Stale`. */
 export type Mode = ImportMode | 'retain'
 type Result = { counts: ImportCounts } | { failure: string }
 
-/** Pauses between two looks for a result. */
+/** The first and the longest pause between two reads of the result. */
 const ASK_MS = 20
 const ASK_MS_MAX = 250
-/** How long a result is waited for while no node says that it serves. */
+/** How long an import waits while no node runs. */
 const NO_NODE_MS_MAX = 15 * SECOND_MS
-/** A node that serves says so every second. */
+/** A node reports every second. */
 const SEEN_MS = 5 * SECOND_MS
 
 const NO_NODE = 'no node is running that could import: start one with proxylist serve'
@@ -40,7 +37,7 @@ async function enqueue(query: Query, mode: Mode, body: Uint8Array): Promise<stri
   return id
 }
 
-/** Takes an import back; false: the leader has merged it. */
+/** Removes an import from the queue. Returns false if the leader has merged it. */
 const withdraw = async (query: Query, id: string): Promise<boolean> =>
   (
     await query(
@@ -50,8 +47,8 @@ const withdraw = async (query: Query, id: string): Promise<boolean> =>
   ).length > 0
 
 /**
- * Waits for the result of an import, which is taken back when `signal` is aborted, or when no node runs.
- * @throws CommandError, and the reason of `signal`; the list is as it was then.
+ * Waits for the result of an import. Withdraws it when `signal` is aborted, or when no node runs.
+ * @throws CommandError, or the reason of `signal`; then the list did not change.
  */
 async function resultOf(query: Query, id: string, signal?: AbortSignal): Promise<ImportCounts> {
   let aloneMs = 0
@@ -86,7 +83,7 @@ async function resultOf(query: Query, id: string, signal?: AbortSignal): Promise
   }
 }
 
-/** Collects the rows of an import, compressed as they come. */
+/** Collects and compresses the rows of an import. */
 function createBody() {
   const frames: Uint8Array[] = []
   let positions = new Map<string, number>()
@@ -125,10 +122,10 @@ function createBody() {
   }
 }
 
-/** Begins an import; `connection` is one that may take long. */
+/** Begins an import. `connection` needs a long timeout. */
 function begin({ query }: Connection, mode: ImportMode): ImportTx {
   const body = createBody()
-  /** The addresses of a new list, to compare its size with that of the old one. */
+  /** The addresses of a new list, to compare its size with the old list. */
   const ids = new Set<number>()
   let used: AbortSignal | undefined
   return {
@@ -153,7 +150,7 @@ function begin({ query }: Connection, mode: ImportMode): ImportTx {
   }
 }
 
-/** The list in a database, as any machine changes it. */
+/** The list of a shared database: any machine changes it through the queue. */
 export function createSharedList(connection: Connection) {
   const { query } = connection
   return {
@@ -169,7 +166,7 @@ export function createSharedList(connection: Connection) {
   } satisfies ProxyWriter
 }
 
-/** Queues a list that is to be there with what the same transaction writes; the next leader merges it. */
+/** Queues a whole list in the transaction of `query`; the next leader merges it. */
 export async function queueList(query: Query, proxies: Iterable<IncomingProxy>): Promise<void> {
   const body = createBody()
   let isEmpty = true
@@ -182,7 +179,7 @@ export async function queueList(query: Query, proxies: Iterable<IncomingProxy>):
 
 export type QueuedImport = { id: string; mode: Mode }
 
-/** The next import that the leader has to merge. */
+/** The next import to merge. */
 export const nextImport = async (query: Query): Promise<QueuedImport | null> =>
   (
     await query<QueuedImport>(
@@ -205,10 +202,10 @@ export const readImport = <T extends Incoming | Stale>(
     }),
   )
 
-/** The import was taken back by the machine that sent it. */
+/** The machine that sent the import has withdrawn it. */
 export class Withdrawn extends Error {}
 
-/** Stores the result, and forgets the rows. @throws Withdrawn */
+/** Stores the result and removes the rows. @throws Withdrawn */
 export async function finishImport(
   query: Query,
   { id }: QueuedImport,

@@ -1,7 +1,4 @@
-/**
- * The log of the list (contract I3): every change of it in the order of versions, written by the leader. Nodes
- * apply it to their copies, and begin with a snapshot.
- */
+/** The log of the list (contract I3). The leader writes each change; nodes apply them, starting from a snapshot. */
 import { StoreError } from '../lib/errors.ts'
 import type { Change, Position } from '../node/ports.ts'
 import { inPieces, readFrames } from './body.ts'
@@ -77,12 +74,12 @@ export async function lacksOldList(query: Query): Promise<boolean> {
   return lacks
 }
 
-/** Entries before a snapshot are kept so long: a node that is a little behind needs no snapshot. */
+/** How long entries before a snapshot stay, so that a node slightly behind does not need the snapshot. */
 const KEPT_MS = 60_000
-/** The changes since the newest snapshot have at least so many bytes before the next one is due. */
+/** The least bytes of changes between two snapshots. */
 const CHANGES_BYTES_MIN = 2 ** 22
 
-/** Whether it takes longer to read the changes since the newest snapshot than to read a new one. */
+/** Whether the changes since the newest snapshot have more bytes than the snapshot. */
 export async function isSnapshotDue(query: Query, bytesMin = CHANGES_BYTES_MIN): Promise<boolean> {
   const { isDue } = await onlyRow<{ isDue: boolean }>(
     query,
