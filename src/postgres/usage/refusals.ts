@@ -1,6 +1,6 @@
 /**
- * Refusals without a round trip: a full limit refuses for as long as the database's clock, which the node
- * follows with its stopwatch, is certainly before its end.
+ * Refusals without a round trip: a full limit refuses until its end by the clock of the database, which the node
+ * estimates with its stopwatch.
  */
 import {
   admit,
@@ -17,7 +17,7 @@ const DRIFT = 1.0005
 
 const FULL_MAX = 50_000
 
-/** A full limit. `nowMs`: the database's clock in an answer, which was asked for and came at these times. */
+/** A full limit. `nowMs`: the clock of the database, in the response to a call from `askedMs` to `cameMs`. */
 type Full = {
   rule: LimitRule
   usage: Usage
@@ -36,8 +36,8 @@ const hasSameLimits = (one: LimitRule, two: LimitRule): boolean =>
     one.window?.ms === two.window?.ms)
 
 /**
- * Until when a rule certainly refuses, with the same status of its limits; 0: it does not refuse.
- * Of the admissions that count only the oldest is known: when it counts no more, the rest is unknown.
+ * Until when a rule refuses, with the same status of its limits; 0: it does not refuse. Only the oldest admission that
+ * counts is known.
  */
 function fullUntil({ window, daily }: LimitRule, usage: Usage, nowMs: number): number {
   const isWindowFull = window !== null && usage.admissions.length >= window.limit
@@ -56,23 +56,24 @@ export function createRefusalCache(elapsedMs: () => number) {
   let generation = 0
 
   return {
-    /** Refuses a request that the database would certainly refuse; `null`: it has to be asked. */
+    /** Refuses a request if the database would certainly refuse it; `null`: it must decide. */
     refuse(rules: readonly LimitRule[]): Decision | null {
       const atMs = elapsedMs()
-      let nowMs = 0
-      const usages: Usage[] = []
+      const found: Full[] = []
       for (const rule of rules) {
         const its = full.peek(nameOf(rule.subject))
         if (its === undefined || !hasSameLimits(its.rule, rule)) return null
-        if (its.nowMs + 1 + (atMs - its.askedMs) * DRIFT >= its.untilMs) return null
-        nowMs = Math.max(nowMs, Math.floor(its.nowMs + atMs - its.cameMs)) // no retry is announced too early
-        usages.push(its.usage)
+        found.push(its)
       }
-      const read = (): Usage | null => usages.shift() ?? null
-      return admit({ read, record() {} }, { rules, nowMs })
+      const latestMs = found.map(its => its.nowMs + 1 + (atMs - its.askedMs) * DRIFT)
+      if (found.some(({ untilMs }) => Math.max(...latestMs) >= untilMs)) return null
+      // The earliest possible time: `retry_after` is never too short.
+      const earliestMs = found.map(its => Math.floor(its.nowMs + atMs - its.cameMs))
+      const read = (): Usage | null => found.shift()?.usage ?? null
+      return admit({ read, record() {} }, { rules, nowMs: Math.max(...earliestMs) })
     },
 
-    /** Call it when the database is asked; the result remembers what the answer says, unless `forget` came first. */
+    /** Call it before a call of the database. The returned function learns the results, unless `forget` was called. */
     asking() {
       const [askedMs, asOf] = [elapsedMs(), generation]
       return (rule: LimitRule, usage: Usage, nowMs: number): void => {

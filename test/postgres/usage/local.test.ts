@@ -201,3 +201,13 @@ test('a request with two full windows gets what is left of each', () => {
     limits: [{ resetSeconds: 3_540 }, { resetSeconds: 3_480 }],
   })
 })
+
+test('two full windows that were learned before and after a step of the clock refuse nothing', () => {
+  const known = createRefusalCache(() => 0)
+  const rules = limitRulesOf(temp(), IP)
+  for (const [n, rule] of rules.entries()) {
+    const atMs = T0 + n * 10 * 3_600_000
+    known.asking()(rule, { admissions: [atMs, atMs], latestMs: atMs, requests: 2 }, atMs)
+  }
+  expect(known.refuse(rules)).toBeNull()
+})
