@@ -1,31 +1,28 @@
-/**
- * Machines that share a database: what each says of itself, by the database's clock; which one does what one
- * does for all; and what they announce to each other.
- */
+/** Nodes that share a database: their reports, the lock of the leader, and notifications between them. */
 import type { SQL } from 'bun'
 import { DAY_MS, SECOND_MS } from '../lib/time.ts'
 import { type Connection, type ConnectionOptions, openConnection, sessionOf } from './connection.ts'
 import { LOCK_CLASS, LOCKS, SCHEMA_VERSION } from './migrate.ts'
 
-/** The name of a host, and where the service listens there: together they distinguish nodes. */
+/** The host name and the address of the service identify a node. */
 export type NodeName = { node: string; address: string }
 
 export type NodeState = NodeName & {
-  /** The version of its copy of the list; 0: it has none. */
+  /** The version of its copy of the list; 0 if it has none. */
   version: number
-  /** Seconds since its copies were last known to be the newest. */
+  /** Seconds since its keys and list were last known to be the newest. */
   lagSeconds: number
-  /** When it last said so, in Unix milliseconds of the database's clock. */
+  /** Its last report, in Unix milliseconds by the clock of the database. */
   seenMs: number
-  /** How many seconds ago that was, by the same clock. */
+  /** Seconds since its last report, by the same clock. */
   silentSeconds: number
 }
 
-/** Nodes that have not been seen for so long are forgotten. */
+/** How long a node is listed after its last report. */
 const KEPT_MS = DAY_MS
 
 export const createNodes = ({ query }: Connection) => ({
-  /** Says that a node is there, and how old its copies are. */
+  /** Stores the report of a node. */
   async report({ node, address }: NodeName, version: number, lagSeconds: number): Promise<void> {
     await query(
       `insert into proxylist.nodes (node, address, list_version, lag_seconds, seen)
@@ -43,7 +40,7 @@ export const createNodes = ({ query }: Connection) => ({
       KEPT_MS,
     ])
   },
-  /** All nodes, by name; the lag of one grows while it is not seen. */
+  /** All nodes by name. The lag of a silent node grows. */
   async list(): Promise<NodeState[]> {
     const rows = await query<NodeState>(
       `select node, address, list_version::float8 as version, lag_seconds as "lagSeconds",
@@ -66,9 +63,8 @@ const LOCK_KEEPALIVE = {
 const SILENT_MS_MAX = 10_000
 
 /**
- * The lock of what one does for all: the `jobs` of nodes, or the `checker`. It is tried for when `tick` is called,
- * ends with its connection, is left to others when a newer program has migrated the schema, and lost when `tick`
- * is not called for `silentMsMax`.
+ * The lock of the node that runs the `jobs` of all, or of the only `checker`. It ends with its connection, when a newer
+ * program has migrated the schema, or when `tick` is not called for `silentMsMax`.
  */
 export function createLeaderLock(
   work: 'jobs' | 'checker',
@@ -77,7 +73,7 @@ export function createLeaderLock(
 ) {
   const session = { ...options.session, ...LOCK_KEEPALIVE, idle_session_timeout: silentMsMax }
   const connection = openConnection({ ...options, session })
-  /** The backend that holds the lock; 0: none of ours does. */
+  /** The backend that holds the lock; 0 if this process does not hold it. */
   let pid = 0
   let isTrying = false
 
@@ -101,7 +97,7 @@ export function createLeaderLock(
       try {
         await tryLock()
       } catch {
-        pid = 0 // whether the session lives is not known
+        pid = 0 // the session may have ended
       } finally {
         isTrying = false
       }
@@ -117,8 +113,8 @@ export function createLeaderLock(
 const CONNECT_SECONDS = 2
 
 /**
- * Listens as soon as `ensure` is called; `host` gives the URL of the host in use. `onListening` is called
- * whenever it has begun to listen: what was announced before may have been missed.
+ * Listens for notifications. `ensure` connects to `host()` unless it is connected. Calls `onListening` after each
+ * connect: earlier notifications may be lost.
  */
 export function createListener(
   host: () => string,
@@ -154,7 +150,7 @@ export function createListener(
         )
         .catch(endThis)
     },
-    /** Ends listening: the connection may be lost without a sign of it, or is not needed any more. */
+    /** Closes the connection. */
     end,
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The copy of the list that a node has: `proxies.db` of a data directory. Table `copy_of`, a row that is written
- * with each change, says of which database it is a copy and at which version; a file without it is no copy.
+ * A node's copy of the list: `proxies.db` with the table `copy_of`. Its row names the database and the version, and
+ * changes in the transaction of each change.
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync } from 'node:fs'
@@ -42,28 +42,28 @@ const TABLE = `create table if not exists copy_of (
 
 type CopyOf = Position & { database: string }
 
-/** The version that an open copy has; `null`: it is no copy. */
+/** The version of an open copy; `null` if it is no copy. */
 function readCopyOf(db: Database): CopyOf | null {
   const table = db.query(`select 1 from sqlite_schema where type = 'table' and name = 'copy_of'`)
   if (table.get() === null) return null
   return db.query<CopyOf, []>('select database, version, mark from copy_of').get()
 }
 
-/** Makes an open database a copy, or brings a copy to a version. Call it in the transaction of the change. */
+/** Marks an open database as a copy at a version. Call it in the transaction of the change. */
 export function writeCopyOf(db: Database, { database, version, mark }: CopyOf): void {
   db.run(TABLE)
   db.run('insert or replace into copy_of values (1, ?, ?, ?)', [database, version, mark])
 }
 
-/** Makes a closed copy a list of its own. */
+/** Turns a closed copy into an ordinary list. */
 export function removeCopyMark(file: string): void {
   using db = openAsIs(file)
   db.run('drop table if exists copy_of')
 }
 
 /**
- * Of what the list in `dir` is a copy; `'own'`: of nothing; `null` when it is not there, is empty or cannot be read:
- * nothing can be lost then, and a node makes it again.
+ * The copy in `dir`; `'own'`: an ordinary list; `null`: no list, or one that is empty or unreadable, which a node may
+ * replace.
  */
 function copyIn(dir: string): CopyOf | 'own' | null {
   const file = join(dir, PROXY_FILE)
@@ -72,17 +72,17 @@ function copyIn(dir: string): CopyOf | 'own' | null {
     using db = openAsIs(file)
     return readCopyOf(db) ?? 'own'
   } catch {
-    return null // what is wrong with it is said where it is used
+    return null // the code that opens it reports the error
   }
 }
 
-/** The version of the copy of a list in `dir`; `null` when there is none. */
+/** The version of the copy in `dir`; `null` if there is none. */
 export function listCopyOf(dir: string): CopyOf | null {
   const found = copyIn(dir)
   return found === 'own' ? null : found
 }
 
-/** @throws CommandError when the list of a directory is a copy of a database. */
+/** @throws CommandError when the list in `dir` is a copy of a database. */
 export function requireOwnData(
   dir: string,
   remedy = 'name that with --database, or give another --data',
@@ -91,7 +91,7 @@ export function requireOwnData(
   throw new CommandError(`${join(dir, PROXY_FILE)} is a copy of a shared database: ${remedy}`)
 }
 
-/** @throws CommandError when a directory has a list of its own, which a copy would replace. */
+/** @throws CommandError when `dir` has an ordinary list, which a copy would replace. */
 export function requireCopy(dir: string): void {
   if (copyIn(dir) !== 'own') return
   throw new CommandError(
@@ -103,7 +103,7 @@ export function requireCopy(dir: string): void {
 const COLUMNS = ROW_COLUMNS.join(', ')
 const LAST_CITY = `coalesce((select seq from sqlite_sequence where name = 'cities'), 0)`
 
-/** Writes changes into a list of any size, in the transaction that is under way. */
+/** Writes changes of `size` rows, in the current transaction. */
 async function writeChanges(
   db: Database,
   size: number,
@@ -126,7 +126,7 @@ async function writeChanges(
   indexes.restore()
 }
 
-/** Pages of a statement whose first column grows and whose parameter is the last one that was read. */
+/** Reads a statement in pages. Its rows are in the order of their first column; its parameter is the last value read. */
 function* pagesOf<R extends readonly [number, ...unknown[]]>(
   db: Database,
   select: string,
@@ -140,7 +140,7 @@ function* pagesOf<R extends readonly [number, ...unknown[]]>(
   }
 }
 
-/** The cities after an id, and what else a list has besides its rows. */
+/** The cities after an id, and the other values of a list besides its rows. */
 function besideRows(db: Database, afterCity: number): Change {
   const cities = db
     .query<City, [number]>(
@@ -165,7 +165,7 @@ export function* readAll(db: Database): Generator<Change> {
   for (const rows of pagesOf<Row>(db, select)) yield { rows }
 }
 
-/** Notes the ids of rows that this connection writes. (`insert or ignore` would do as the outer statement says.) */
+/** Tracks the ids of written rows. (In a trigger, `insert or ignore` takes the conflict rule of the outer statement.) */
 const TRACK = `
   create temp table changed (id integer primary key);
   create temp trigger proxies_added after insert on main.proxies
@@ -175,7 +175,7 @@ const TRACK = `
   create temp trigger proxies_removed after delete on main.proxies
     begin insert into changed values (old.id) on conflict do nothing; end`
 
-/** What the rows that were noted are now. */
+/** The current state of tracked rows. */
 function* readChanged(db: Database, afterCity: number): Generator<Change> {
   yield besideRows(db, afterCity)
   const select = `select c.id, ${ROW_COLUMNS.map(column => `p.${column}`).join(', ')}
@@ -196,17 +196,17 @@ export type Merge = {
   rows: number
   imported: string
   changes: () => Generator<Change>
-  /** Commits it as the version of the copy that `to` says. */
+  /** Commits it as version `to` of the copy. */
   commit(to: Position): void
   rollback(): void
 }
 
-/** 64 MB. A server checkpoints earlier, beside the commits: one that does so takes twice as long. */
+/** 64 MB. A server checkpoints earlier, in a worker: a commit that checkpoints takes twice as long. */
 const WAL_PAGES = 16_384
-/** How long a change waits for another process that writes the copy. */
+/** How long a change waits for another writer of the copy. */
 const BUSY_MS = 1_000
 
-/** The copy of the list in `dir`, as its follower writes it; the leader merges imports into it first. */
+/** Opens the copy in `dir` for its follower. The leader merges imports into its copy first. */
 export function openListCopy(dir: string, clock: Clock) {
   const file = join(dir, PROXY_FILE)
   let opened: { db: Database; isTracked: boolean } | null = null
@@ -216,7 +216,7 @@ export function openListCopy(dir: string, clock: Clock) {
     opened = null
   }
 
-  /** The open copy, another one where its file is another; `null`: there is none. */
+  /** Opens the copy, again if its file was replaced; `null` if there is none. */
   function current(): { db: Database; isTracked: boolean; copyOf: CopyOf } | null {
     if (opened !== null && hasMoved(opened.db)) close()
     if (opened === null && existsSync(file)) {
@@ -228,7 +228,7 @@ export function openListCopy(dir: string, clock: Clock) {
     return opened && copyOf && Object.assign(opened, { copyOf })
   }
 
-  /** @throws StoreError; removes a damaged copy: it is made again. */
+  /** @throws StoreError; removes a damaged copy, so that the node makes it again. */
   function fail(error: unknown): never {
     if (isDamage(error)) {
       close()
@@ -237,7 +237,7 @@ export function openListCopy(dir: string, clock: Clock) {
     throw toStoreError(file, error)
   }
 
-  /** Runs work in a transaction, unless the copy is not at `from` any more: another process follows too. */
+  /** Runs `work` in a transaction if the copy is still at `from`: during a take-over, two processes follow. */
   async function change(
     from: Position,
     work: (db: Database, copyOf: CopyOf) => void | Promise<void>,
@@ -298,18 +298,18 @@ export function openListCopy(dir: string, clock: Clock) {
   }
 
   return {
-    /** Of which database it is a copy, and where it stands; `null`: there is no copy that can be read. */
+    /** The database and the version of the copy; `null` if there is no readable copy. */
     position: (): CopyOf | null => {
       try {
         return current()?.copyOf ?? null
       } catch (error) {
         if (!isDatabaseError(error)) throw error
-        close() // one that can be opened again is, at the next call
+        close() // the next call opens it again
         return null
       }
     },
 
-    /** Makes it a list of these rows, whatever is there. */
+    /** Replaces the file by a copy with these rows. */
     async install(database: string, to: Position, changes: AsyncIterable<Change>): Promise<void> {
       mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
       const release = lockPath(file, 0)
@@ -333,18 +333,18 @@ export function openListCopy(dir: string, clock: Clock) {
       }
     },
 
-    /** Applies a delta of so many rows, unless the copy is not at `from` any more. */
+    /** Applies a delta of `changed` rows if the copy is still at `from`. */
     apply: (from: Position, to: Position, changed: number, changes: AsyncIterable<Change>) =>
       change(from, async (db, copyOf) => {
         await writeChanges(db, changed, changes)
         writeCopyOf(db, { ...copyOf, ...to })
       }),
 
-    /** Moves it to a version that has the same content. */
+    /** Moves the copy to a version with the same content. */
     moveTo: (from: Position, to: Position) =>
       change(from, (db, copyOf) => writeCopyOf(db, { ...copyOf, ...to })),
 
-    /** Merges an import, with the importer of one machine. */
+    /** Merges an import with the importer of a single machine. */
     mergeImport: (mode: ImportMode, parts: AsyncIterable<Incoming>): Promise<Merge> =>
       merge(async db => {
         const importTx = beginImport(db, mode, () => {}, clock())
@@ -371,7 +371,7 @@ export function openListCopy(dir: string, clock: Clock) {
         return { counts: { added: 0, updated: 0, unchanged: 0, removed } }
       }),
 
-    /** All of the list as of now; nothing else may write it meanwhile. */
+    /** All of the list. Nothing else may write it until `changes` ends. */
     snapshot(): { changes: Generator<Change>; rows: number; imported: string } {
       const db = current()?.db
       if (db === undefined) throw new StoreError(`${file} is no copy any more`)
