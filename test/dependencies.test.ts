@@ -47,7 +47,7 @@ if (BINARY !== undefined) {
     'src/main.ts',
     'src/sqlite/database.worker.ts',
     'src/sqlite/proxies/stream.worker.ts',
-    'src/node/follow.worker.ts',
+    'src/node/list.worker.ts',
   ])('the maps tell of all of it, %s included', entry =>
     expect(sources.filter(source => source.endsWith(entry))).not.toBeEmpty(),
   )

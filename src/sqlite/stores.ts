@@ -154,8 +154,8 @@ function damageOfList(dir: string): string | null {
 }
 
 /**
- * Works with a list whose rows are all to be replaced, as `withList` does. If the list is damaged or missing, a new one
- * beside it takes its place once it is complete: a server that runs answers 503 until then, not from an empty list.
+ * Works with a list whose rows are all to be replaced, as `withList` does. A damaged list stays where it is until a
+ * new one beside it is complete.
  */
 export async function withListToReplace<T>(
   dir: string,
@@ -165,8 +165,8 @@ export async function withListToReplace<T>(
 ): Promise<T> {
   const file = join(dir, PROXY_FILE)
   const damage = damageOfList(dir)
-  if (damage === null && existsSync(file)) return withList(dir, clock, 'make', work)
-  if (damage !== null) onDamage(damage)
+  if (damage === null) return withList(dir, clock, 'make', work)
+  onDamage(damage)
   const scratch = join(dir, 'import.part')
   rmSync(scratch, { recursive: true, force: true }) // a killed import left it
   try {

@@ -1,6 +1,6 @@
-/** Replacing the rows of a damaged or missing list (src/sqlite/stores.ts). */
+/** Replacing the rows of a damaged list (src/sqlite/stores.ts). */
 import { afterAll, expect, test } from 'bun:test'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { addressText } from '../../src/proxies/proxy.ts'
 import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
@@ -35,18 +35,6 @@ test('a file that is no database is replaced with its WAL, once the new list is 
   const replace = (list: List): unknown => fillList(list, [rowOf('192.0.2.1')], 'replace')
   await withListToReplace(dir, clock, replace, replacing)
   expect(said).toEqual(Array(2).fill(expect.stringContaining('is not a database')))
-  expect(await withList(dir, clock, 'read', addressesIn)).toEqual(['192.0.2.1:80'])
-})
-
-test('a missing list is not there until the new one is complete', async () => {
-  const dir = join(temporaryDirectory(), 'data')
-  const file = join(dir, PROXY_FILE)
-  const replacing = { onDamage: expect.unreachable }
-  const replace = (list: List): void => {
-    fillList(list, [rowOf('192.0.2.1')], 'replace')
-    expect(existsSync(file)).toBeFalse()
-  }
-  await withListToReplace(dir, clock, replace, replacing)
   expect(await withList(dir, clock, 'read', addressesIn)).toEqual(['192.0.2.1:80'])
 })
 
