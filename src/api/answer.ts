@@ -89,7 +89,7 @@ export function bodyOf({ chunks }: Answer, nowMs: number): Content {
   return Buffer.concat([first, formatInstant(nowMs), second].map(part => Buffer.from(part)))
 }
 
-/** What a connection took of a stream: whole records, and bytes before compression. */
+/** The part of a stream that a connection took: whole records, and bytes before compression. */
 export type Sent = { records: number; bytes: number; isTruncated: boolean }
 
 export type AnswerStream = {

@@ -131,8 +131,8 @@ type ParamsParser = (pairs: readonly Pair[], key?: string) => Params
 type Values = { [name: string]: string }
 
 /**
- * Creates a parser of all parameters, or of those with these `names`. It throws ApiError INVALID_PARAMETER,
- * which says what the parameter accepts.
+ * Creates a parser of all parameters, or of those with these `names`. It throws ApiError INVALID_PARAMETER.
+ * Its message names the accepted values.
  */
 export function createParamsParser(provider: string, names?: readonly string[]): ParamsParser {
   const all = describeParameters(provider).filter(({ name }) => names?.includes(name) ?? true)
@@ -293,7 +293,7 @@ export function createQueryReader(provider: string) {
 
   /**
    * Parses a query string. Messages must not repeat the access `key`.
-   * @throws ApiError INVALID_PARAMETER, which says what the parameter accepts.
+   * @throws ApiError INVALID_PARAMETER. Its message names the accepted values.
    */
   return function readQuery(text: string, key: string, entitlements: Entitlements): Query {
     const known = parsed.get(text)

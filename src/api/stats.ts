@@ -15,7 +15,7 @@ import type { StatsSource } from '../proxies/store.ts'
 import { ApiError } from './errors.ts'
 import { createParamsParser, describeParameters, invalid } from './query.ts'
 
-/** `ip` and `port` could be used to guess addresses. The others do not change what is counted. */
+/** With `ip` and `port`, a client could guess addresses. The other parameters do not change the counts. */
 const NO_FILTERS: readonly string[] = ['ip', 'port', 'sort', 'unique', 'count']
 
 export const parametersOf = (part: StatsPart): string[] =>

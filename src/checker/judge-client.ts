@@ -75,7 +75,7 @@ export function judgeCall(
     if (answer === 'altered' && body.length > bodyMax)
       return failed('too long', 'after the payload')
     if (typeof answer === 'string') return failed(answer, '')
-    // A proxy turns the URL of a request into a path. A forwarder passes the request on as it is.
+    // A proxy turns the URL of a request into a path. A forwarder does not change the request.
     const isForwarded = type === 'http' && answer.form === 'absolute'
     return isForwarded ? failed('forwarder', '') : done(answer)
   }

@@ -51,7 +51,7 @@ export type Pager = { command: string; env: Environment }
 export const pagerOf = (env: Environment = process.env): Pager | null =>
   env.PAGER ? { command: env.PAGER, env: { LESS: 'FRX', ...env } } : null
 
-/** Variables of Bun, except those that shells and container images set for other reasons. */
+/** The variables of Bun. Left out: variables that shells and container images set for other reasons. */
 const STEERING = /^BUN_(?!INSTALL|RUNTIME_TRANSPILER_CACHE_PATH$|TMPDIR$|WHICH_IGNORE_CWD$)/
 
 /** The name of a variable that gives the runtime code, options or a debugger. */

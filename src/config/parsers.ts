@@ -276,17 +276,16 @@ export const readSiteName = (given: string): string =>
     : expect('a name of up to 40 printable characters')
 
 /** The URL of a link on a page. Rejects `javascript:`, which would run in the page. */
-export function readLink(given: string): string {
-  const isLink =
-    /^(?:https?:\/\/[^\s/]|mailto:[^\s@]+@[^\s@])\S*$/i.test(given) && URL.canParse(given)
-  return isLink ? given : expect('a URL of http, https or mailto')
-}
-
-/** An absolute URL of http or https. */
-export const readHttpUrl = (given: string): string =>
-  /^https?:\/\/[^\s/]\S*$/i.test(given) && URL.canParse(given)
+export const readLink = (given: string): string =>
+  isHttpUrl(given) || /^mailto:[^\s@]+@[^\s@]\S*$/i.test(given)
     ? given
-    : expect('a URL of http or https')
+    : expect('a URL of http, https or mailto')
+
+export const readHttpUrl = (given: string): string =>
+  isHttpUrl(given) ? given : expect('a URL of http or https')
+
+const isHttpUrl = (text: string): boolean =>
+  /^https?:\/\/[^\s/]\S*$/i.test(text) && URL.canParse(text)
 
 const DATABASE_URL =
   'a URL such as postgres://USER:PASSWORD@HOST:5432/DATABASE with a host and a database, ' +

@@ -1,6 +1,6 @@
 /**
- * One attempt at a feed: fetch the source, import it if it has changed, and save the new state. A failure leaves the
- * list as it was (contract G1). `serve`, `fetch` and `check` all use this.
+ * One attempt at a feed: fetch the source, import it if it has changed, and save the new state. A failure
+ * does not change the list (contract G1). `serve`, `fetch` and `check` all use this.
  */
 import { closeSync } from 'node:fs'
 import type { Awaitable } from '../lib/awaitable.ts'

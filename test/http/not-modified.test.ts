@@ -10,7 +10,7 @@ const ROWS: readonly TestRow[] = Array.from({ length: 100 }, (_, i) => ({
   ...{ ip: `10.1.${i}.1:8080`, type: i < 99 ? 'http' : 'socks5' },
 }))
 
-test('a kept answer has a strong tag in each encoding; who sends it gets 304, which counts as any request', async () => {
+test('a kept answer has a strong tag in each encoding; a client that sends the tag gets a 304, and the request counts', async () => {
   const service = await startInProcess(
     dataDirectory(ROWS, { burst: { requests: 100, seconds: 60 } }),
     {},

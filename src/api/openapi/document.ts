@@ -11,7 +11,7 @@ import { parametersOf as statsParameters } from '../stats.ts'
 import { answerExamples } from './examples.ts'
 import { refTo, type Schema, schemasOf } from './schemas.ts'
 
-/** What the document depends on. */
+/** The settings that change the document, and its language. */
 export type DocumentOptions = {
   version: string
   /** The name of the provider's own service. */
