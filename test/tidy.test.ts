@@ -85,7 +85,7 @@ describe('arrows run down only', () => {
               technologies.includes(placeOf(path)) &&
               placeOf(path) !== placeOf(source.name) &&
               // The shapes of the admin listener's answers, which its page reads.
-              !(placeOf(source.name) === 'web' && path === 'admin/wire.ts'),
+              !(placeOf(source.name) === 'web' && path === 'admin/api-types.ts'),
           )
           .map(
             path =>

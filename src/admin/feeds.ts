@@ -11,6 +11,7 @@ import { type CurrentFeeds, parseAllFeeds, withLine } from '../feeds/feeds-file.
 import { describeState, newState, type StoredFeed } from '../feeds/store.ts'
 import { CommandError } from '../lib/errors.ts'
 import type { Observed } from '../metrics/observed.ts'
+import type { Feed as Shown } from './api-types.ts'
 import { AdminError } from './errors.ts'
 import {
   type AdminRoutes,
@@ -22,7 +23,6 @@ import {
   readMembers,
   readObject,
 } from './route.ts'
-import type { Feed as Shown } from './wire.ts'
 
 /** The most feeds, and the longest line of one, in characters. */
 const FEEDS_MAX = 1000

@@ -4,8 +4,8 @@ import { createParamsParser, describeParameters } from '../api/query.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
 import { nextTurn } from '../lib/errors.ts'
 import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.ts'
+import type { LogEntry } from './api-types.ts'
 import type { Logged } from './live-log.ts'
-import type { LogEntry } from './wire.ts'
 
 /** They are described for so long at once, in milliseconds: requests wait meanwhile. */
 const SLICE_MS = 4

@@ -1,7 +1,7 @@
 /** What the live log says of requests: filters without keys, refusals with their reason, labels. */
 import { afterAll, describe, expect, test } from 'bun:test'
+import type { LogPage } from '../../src/admin/api-types.ts'
 import { createFilterReader, createLogReader } from '../../src/admin/log-entry.ts'
-import type { LogPage } from '../../src/admin/wire.ts'
 import { startConsole } from '../support/console.ts'
 import { addKeys, addList } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'

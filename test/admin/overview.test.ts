@@ -1,6 +1,7 @@
 /** What the charts measure and keep: rates by the stopwatch, minutes by the clock. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import type { History } from '../../src/admin/api-types.ts'
 import {
   countedBetween,
   createHistory,
@@ -10,7 +11,6 @@ import {
   type Range,
   type Sample,
 } from '../../src/admin/overview.ts'
-import type { History } from '../../src/admin/wire.ts'
 import { BOUNDS_SECONDS } from '../../src/metrics/histogram.ts'
 import type { Traffic } from '../../src/metrics/traffic.ts'
 import { T0 } from '../support/fixtures.ts'

@@ -1,6 +1,6 @@
 /** What the program itself says of a server that is in trouble: its console, its metrics, and `doctor`. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import type { State } from '../../src/admin/wire.ts'
+import type { State } from '../../src/admin/api-types.ts'
 import { KEY } from '../support/fixtures.ts'
 import { samplesOf } from '../support/metrics.ts'
 import { cleanUp } from '../support/temporary.ts'

@@ -1,6 +1,6 @@
 /** The console as tests open it: a server with an admin listener, and its URL with a token. */
 import type { Page } from 'playwright-core'
-import type { Overview, State } from '../../src/admin/wire.ts'
+import type { Overview, State } from '../../src/admin/api-types.ts'
 import { openPage } from './browser.ts'
 import { launchServer } from './launch.ts'
 import { program, proxylist } from './program.ts'

@@ -1,5 +1,5 @@
 /** Pure functions of the charts: stacked sums, SVG paths, axes, days of use. */
-import type { Day, History, Values } from '../../admin/wire.ts'
+import type { Day, History, Values } from '../../admin/api-types.ts'
 import { DAY_MS, formatDay, utcDay } from '../../lib/time.ts'
 
 /** Adds each series to the ones before it. A point is `null` only if all values are missing. */

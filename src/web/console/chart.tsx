@@ -1,7 +1,7 @@
 /** Charts over time: lines, or areas one upon the other, with axes, the values at the cursor, and a table. */
 import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
-import type { History, Values } from '../../admin/wire.ts'
+import type { History, Values } from '../../admin/api-types.ts'
 import { Card, Table } from '../parts/table.tsx'
 import {
   greatest,
@@ -13,7 +13,7 @@ import {
   ticksUpTo,
   WIDTH,
 } from './chart-data.ts'
-import { clock, dayAt, pointAt, UNKNOWN, zoneName, zoneOffset } from './speech.ts'
+import { clock, dayAt, pointAt, UNKNOWN, zoneName, zoneOffset } from './format.ts'
 
 /** A drawing that is as wide as its place. */
 const Drawing = ({ look, children }: { look: string; children: ComponentChildren }) => (

@@ -1,7 +1,7 @@
 /** The checker, as the overview shows it: what it knows, how fresh that is, and why checks fail. */
-import type { Overview } from '../../admin/wire.ts'
+import type { Overview } from '../../admin/api-types.ts'
 import { Card, Facts } from '../parts/table.tsx'
-import { ago, amount, bytes, number, share, UNKNOWN } from './speech.ts'
+import { ago, amount, bytes, number, share, UNKNOWN } from './format.ts'
 
 type Checker = NonNullable<Overview['checker']>
 

@@ -4,8 +4,8 @@ import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hoo
 import { copyText } from '../parts/copy.ts'
 import { TextField } from '../parts/form.tsx'
 import { messageOf, RequestError } from './client.ts'
+import { clock, moment, UNKNOWN } from './format.ts'
 import type { Live } from './live.ts'
-import { clock, moment, UNKNOWN } from './speech.ts'
 
 /** What went wrong, said at once by a screen reader. */
 export const Alert = ({ children }: { children: ComponentChildren }) => (

@@ -1,6 +1,6 @@
 /** The view of feeds: their results and failures, fetching one now, and editing the feeds file. */
 import { useState } from 'preact/hooks'
-import type { Feed } from '../../admin/wire.ts'
+import type { Feed } from '../../admin/api-types.ts'
 import { unixMs } from '../parts/browser.ts'
 import { CheckField, SelectField, useSettled } from '../parts/form.tsx'
 import { Table } from '../parts/table.tsx'
@@ -16,9 +16,9 @@ import {
   useFields,
   When,
 } from './dialog.tsx'
+import { ago, number, UNKNOWN } from './format.ts'
 import { FormatField, TypeField } from './import.tsx'
 import { useLive } from './live.ts'
-import { ago, number, UNKNOWN } from './speech.ts'
 
 const REFRESH_SECONDS = 5
 /** While a feed is being fetched, because the operator waits for the result. */

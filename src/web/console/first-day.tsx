@@ -1,6 +1,6 @@
 /** The first day: what is to be set up, which ticks itself and goes when all of it is. */
 import { useState } from 'preact/hooks'
-import type { Overview, Setup } from '../../admin/wire.ts'
+import type { Overview, Setup } from '../../admin/api-types.ts'
 import { remember, remembered } from '../parts/browser.ts'
 
 const STEPS = {

@@ -2,7 +2,7 @@
  * The imports of this tab: files are sent one after the other, also while another view is
  * shown. Observers are called after every change.
  */
-import type { ImportLine } from '../../admin/wire.ts'
+import type { ImportLine } from '../../admin/api-types.ts'
 
 /** The labels of the fields that are flags of the command. */
 export const LABELS = {

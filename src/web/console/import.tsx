@@ -1,10 +1,11 @@
 /** Importing lists by drop: the options, sending one file, and what becomes of each. */
 import { useLayoutEffect, useState } from 'preact/hooks'
-import type { ImportLine } from '../../admin/wire.ts'
+import type { ImportLine } from '../../admin/api-types.ts'
 import { CheckField, SelectField } from '../parts/form.tsx'
 import { type Client, RequestError } from './client.ts'
 import { useConsole } from './context.ts'
 import { Alert, FormDialog } from './dialog.tsx'
+import { bytes, number } from './format.ts'
 import {
   type ImportItem,
   inConsole,
@@ -12,7 +13,6 @@ import {
   type OnProgress,
   type Sending,
 } from './import-queue.ts'
-import { bytes, number } from './speech.ts'
 
 const FORMATS = ['txt', 'csv', 'json', 'ndjson'] as const
 const TYPES = ['http', 'https', 'socks4', 'socks5'] as const

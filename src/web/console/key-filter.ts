@@ -1,5 +1,5 @@
 /** Which keys are shown, and in which order: what the server is asked for. Pure. */
-import type { KeySort } from '../../admin/wire.ts'
+import type { KeySort } from '../../admin/api-types.ts'
 
 export const TEMPORARY = 'temp'
 

@@ -1,6 +1,6 @@
 /** What a customer gets with a new key: where it is used, how, and how much. Pure. */
-import type { Limit } from '../../admin/wire.ts'
-import { countdown, moment, number } from './speech.ts'
+import type { Limit } from '../../admin/api-types.ts'
+import { countdown, moment, number } from './format.ts'
 
 /** A key as its customer gets it; `count`: the most records of an answer. */
 export type GivenKey = {

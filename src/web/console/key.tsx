@@ -1,6 +1,6 @@
 /** One key: what is known of it, and what can be done with it. */
 import { useState } from 'preact/hooks'
-import type { KeyReport, RotatedKey } from '../../admin/wire.ts'
+import type { KeyReport, RotatedKey } from '../../admin/api-types.ts'
 import { Bars } from '../parts/amounts.tsx'
 import { unixMs } from '../parts/browser.ts'
 import { SelectField } from '../parts/form.tsx'
@@ -9,11 +9,11 @@ import { Card, Table } from '../parts/table.tsx'
 import { daysUntil } from './chart-data.ts'
 import { useConsole } from './context.ts'
 import { type Action, Actions, Field, FormDialog, LiveNotice, useFields } from './dialog.tsx'
+import { ago, dayOf, moment, number, SAY, unit } from './format.ts'
 import { EXPIRES, KeyFields } from './keys.tsx'
 import { type Live, useLive } from './live.ts'
 import { KeyLog } from './log.tsx'
 import { type Secret, SecretDialog } from './secret.tsx'
-import { ago, dayOf, moment, number, SAY, unit } from './speech.ts'
 
 const REFRESH_SECONDS = 10
 

@@ -1,7 +1,7 @@
 /** The list of keys with its pages, search and order, and the dialog that makes a key. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import type { Key, KeyPage, KeySort, Limit, MadeKey, Plan } from '../../admin/wire.ts'
+import type { Key, KeyPage, KeySort, Limit, MadeKey, Plan } from '../../admin/api-types.ts'
 import { Level } from '../parts/amounts.tsx'
 import { CheckField, Radios, SelectField, useSettled } from '../parts/form.tsx'
 import { limitName, State } from '../parts/key.tsx'
@@ -10,11 +10,11 @@ import { keyHref } from './address.ts'
 import { Spark } from './chart.tsx'
 import { useConsole } from './context.ts'
 import { Field, FormDialog, LiveNotice, NewBar, useFields, When } from './dialog.tsx'
+import { ago, countdown, dateOf, number, SAY, share } from './format.ts'
 import { type KeyFilter, pathOf, TEMPORARY } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 import { usePlans } from './plans.tsx'
 import { type Secret, SecretDialog } from './secret.tsx'
-import { ago, countdown, dateOf, number, SAY, share } from './speech.ts'
 
 const REFRESH_SECONDS = 30
 /** From here on the use of a limit is shown as close to it. */

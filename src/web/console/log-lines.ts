@@ -1,5 +1,5 @@
 /** The lines of the live log that this tab holds: how many, which are shown, gaps, what they say. Pure. */
-import type { ErrorCode, LogEntry, LogPage } from '../../admin/wire.ts'
+import type { ErrorCode, LogEntry, LogPage } from '../../admin/api-types.ts'
 import { paramsOf } from './address.ts'
 
 /** Lines that are held at most; the oldest are dropped. */

@@ -1,6 +1,6 @@
 /** The live log: requests as they end, what they asked and why they were refused; never their keys. */
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { LogEntry, LogPage } from '../../admin/wire.ts'
+import type { LogEntry, LogPage } from '../../admin/api-types.ts'
 import { remembered } from '../parts/browser.ts'
 import { SelectField } from '../parts/form.tsx'
 import { Card, Facts, Table } from '../parts/table.tsx'
@@ -8,6 +8,7 @@ import { keyHref } from './address.ts'
 import { messageOf } from './client.ts'
 import { useConsole } from './context.ts'
 import { Copyable } from './dialog.tsx'
+import { bytes, ms, number, seconds } from './format.ts'
 import { useIsVisible } from './live.ts'
 import {
   append,
@@ -24,7 +25,6 @@ import {
   selectLines,
   wordsOf,
 } from './log-lines.ts'
-import { bytes, ms, number, seconds } from './speech.ts'
 
 /** How often the server is asked for what is new. */
 const ASK_MS = 1000

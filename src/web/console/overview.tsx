@@ -1,6 +1,6 @@
 /** The overview: what needs attention, current figures, and charts of the last hour or day. */
 import { useMemo, useState } from 'preact/hooks'
-import type { History, Overview, State, Values } from '../../admin/wire.ts'
+import type { History, Overview, State, Values } from '../../admin/api-types.ts'
 import { Card as Part } from '../parts/table.tsx'
 import { paramsOf } from './address.ts'
 import { Spark, TimeChart } from './chart.tsx'
@@ -9,8 +9,8 @@ import { CheckerCard } from './checker.tsx'
 import { useConsole } from './context.ts'
 import { Alert, LiveNotice } from './dialog.tsx'
 import { FirstDay } from './first-day.tsx'
+import { amount, bytes, distance, ms, number, share, UNKNOWN, whole, zoneName } from './format.ts'
 import { type Live, useLive } from './live.ts'
-import { amount, bytes, distance, ms, number, share, UNKNOWN, whole, zoneName } from './speech.ts'
 
 const msOf = (value: number | null): string => (value === null ? UNKNOWN : ms(value))
 const sizeOf = (value: number | null): string => (value === null ? UNKNOWN : bytes(value))

@@ -1,5 +1,5 @@
 /** The limits of a plan as text fields, in the forms of the command line. Pure. */
-import type { Plan } from '../../admin/wire.ts'
+import type { Plan } from '../../admin/api-types.ts'
 
 export const UNLIMITED = 'unlimited'
 

@@ -1,6 +1,6 @@
 /** The plans: their limits, making, changing, turning off, removing them. */
 import { useState } from 'preact/hooks'
-import type { Plan } from '../../admin/wire.ts'
+import type { Plan } from '../../admin/api-types.ts'
 import { CheckField } from '../parts/form.tsx'
 import { Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
@@ -13,6 +13,7 @@ import {
   NewBar,
   useFields,
 } from './dialog.tsx'
+import { keysIn, number, UNKNOWN } from './format.ts'
 import { ALL_KEYS } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 import {
@@ -25,7 +26,6 @@ import {
   STANDARD,
   UNLIMITED,
 } from './plan-fields.ts'
-import { keysIn, number, UNKNOWN } from './speech.ts'
 
 const REFRESH_SECONDS = 30
 

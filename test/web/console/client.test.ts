@@ -1,6 +1,6 @@
 /** How the console keeps its token, asks and imports, without a browser. */
 import { afterEach, describe, expect, test } from 'bun:test'
-import type { ImportLine } from '../../../src/admin/wire.ts'
+import type { ImportLine } from '../../../src/admin/api-types.ts'
 import { keepToken, readToken, takeToken, tokenIn } from '../../../src/web/console/address.ts'
 import { createClient, type RequestError } from '../../../src/web/console/client.ts'
 import {

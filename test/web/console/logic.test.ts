@@ -1,7 +1,7 @@
 /** What the console decides without a browser: series, filters, the log, places, plans, numbers. */
 import { describe, expect, test } from 'bun:test'
+import type { LogEntry, LogPage } from '../../../src/admin/api-types.ts'
 import { readKeyQuery } from '../../../src/admin/key-page.ts'
-import type { LogEntry, LogPage } from '../../../src/admin/wire.ts'
 import { ERRORS } from '../../../src/api/errors.ts'
 import { hrefOf, routeOf } from '../../../src/web/console/address.ts'
 import {
@@ -12,6 +12,7 @@ import {
   stack,
   ticksUpTo,
 } from '../../../src/web/console/chart-data.ts'
+import { amount, clock, distance, ms, share } from '../../../src/web/console/format.ts'
 import { ALL_KEYS, type KeyFilter, pathOf } from '../../../src/web/console/key-filter.ts'
 import { customerMessage } from '../../../src/web/console/key-message.ts'
 import {
@@ -27,7 +28,6 @@ import {
   wordsOf,
 } from '../../../src/web/console/log-lines.ts'
 import { changesOf, fieldsOf, limitsOf, STANDARD } from '../../../src/web/console/plan-fields.ts'
-import { amount, clock, distance, ms, share } from '../../../src/web/console/speech.ts'
 
 test('series are added up when stacked; a missing value counts nothing, a gap stays one', () => {
   const sums = stack([
