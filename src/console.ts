@@ -9,7 +9,6 @@ import { createLogReader } from './admin/log-entry.ts'
 import { createHistory, createOverview } from './admin/overview.ts'
 import { ok, readQuery } from './admin/route.ts'
 import { createAdmin } from './admin/server.ts'
-import { setupOf } from './admin/setup.ts'
 import { newToken } from './admin/token.ts'
 import type { App } from './app.ts'
 import type { Listen } from './config/parsers.ts'
@@ -42,8 +41,6 @@ export type ConsoleParts = {
   runImport: ImportParts['run']
   /** `null` for the sample list, which has none; `file` is the feeds file if the console edits it. */
   feeds: (Omit<FeedParts, 'states' | 'rewrite'> & { file: string | null }) | null
-  /** URL of the public page; `null` when it is off or unknown. */
-  pageUrl: string | null
   clock: Clock
   log: Log
 }
@@ -57,16 +54,10 @@ export type Console = ReturnType<typeof createConsole>
 
 /** Creates the admin listener. Call `listen` to start it, and `tick` every second. */
 export function createConsole(parts: ConsoleParts) {
-  const { app, registry, observed, attention, tap, settings, pageUrl, clock, log } = parts
+  const { app, registry, observed, attention, tap, settings, clock, log } = parts
   const { data: dir, metricsOpen, providerService } = settings
   const history = createHistory()
-  const setup = {
-    ...{ registry, observed, traffic: app.counted.traffic },
-    ...{ hasPage: pageUrl !== null, canHaveFeeds: parts.feeds !== null },
-  }
   const overview = createOverview({
-    setup: nowMs => setupOf(setup, nowMs),
-    pageUrl,
     attention,
     history,
     observed,
@@ -112,7 +103,7 @@ export function createConsole(parts: ConsoleParts) {
       '/console/log': {
         async GET({ request }) {
           const found = tap.after(readQuery(request.url, ['after']).after ?? '')
-          return ok({ ...found, lines: await describeLog(found.lines) })
+          return ok({ next: found.next, lines: await describeLog(found.lines) })
         },
       },
       ...imports.routes,

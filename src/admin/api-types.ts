@@ -1,6 +1,6 @@
 /**
- * The shapes that the admin listener answers with, which its page reads: types alone, so that nothing of
- * the server is in a page. Times are ISO 8601 UTC, durations seconds.
+ * The responses of the admin listener, for the console. Only types, so that the page contains no code of the
+ * server. Times are ISO 8601 UTC, durations seconds.
  */
 import type { KeyState } from '../access/key.ts'
 import type { Plan as StoredPlan } from '../access/plan.ts'
@@ -11,14 +11,13 @@ import type { ImportCounts as Changes } from '../proxies/store.ts'
 import type { KeySort } from './key-page.ts'
 import type { describeKeys, listPage } from './keys.ts'
 import type { createOverview, Range } from './overview.ts'
-import type { setupOf } from './setup.ts'
 
 export type { ErrorCode, KeySort, KeyState, Range }
 
 /** One value per point of time; `null` where the server was down or nothing was measured. */
 export type Values = readonly (number | null)[]
 
-/** A range of the last time, oldest first, the same time between all points. Requests are per second, by outcome. */
+/** Evenly spaced points, the oldest first. Requests are per second, by outcome. */
 export type History = {
   range: Range
   every_seconds: number
@@ -32,42 +31,40 @@ export type Overview = Omit<Read, 'history'> & { history: History }
 type Made = ReturnType<typeof createOverview>
 type Read = Awaited<ReturnType<Made['read']>>
 
-/** What every view shows: whether the server is ready, and what needs attention. */
+/** The status that every view shows. */
 export type State = Awaited<ReturnType<Made['state']>>
 
 export type Key = Awaited<ReturnType<typeof describeKeys>>[number]
 
-/** A page of the list of keys: how many match and there are, and at most `page_keys` of them. */
+/** A page of the list of keys: at most `page_keys` of them, and how many match. */
 export type KeyPage = Awaited<ReturnType<typeof listPage>>
 
-/** Everything known of one key. */
 export type KeyReport = ReturnType<typeof operatorReport>
 export type Limit = KeyReport['limits'][number]
 export type Day = KeyReport['days'][number]
 
-/** A key that was just made: the only answer that holds its secret. */
+/** A new key: the only answer with its secret. */
 export type MadeKey = Key & { key: string }
 
-/** A key that has a new secret; `overlap_until`: when the old one ends, `null` at once. */
+/** A key with a new secret. The old one works until `overlap_until`; `null`: it has ended. */
 export type RotatedKey = MadeKey & { overlap_until: string | null }
 
-/** A plan, how many keys have it, and whether it stays. */
+/** A plan, the number of its keys, and whether it cannot be removed. */
 export type Plan = StoredPlan & { keys: number; built_in: boolean }
 
-/** A feed; `from` and `options` are `null` where this server does not fetch it. */
+/** A feed. `from` and `options` are `null` if another server fetches it. */
 export type Feed = ReturnType<typeof describeState> & {
   id: string
   from: 'option' | 'file' | null
   paused: boolean
   running: boolean
-  /** As a feed's line has them, see `optionsOf`. */
+  /** The last import, if its rows are no longer fresh. */
+  stale_since: string | null
+  /** See `optionsOf`. */
   options: { readonly [name: string]: string | boolean } | null
 }
 
-/** Which steps of the first day are done; those that this server does not have are missing. */
-export type Setup = Partial<Awaited<ReturnType<typeof setupOf>>>
-
-/** What an import has done, in rows. */
+/** The result of an import, in rows. */
 export type ImportCounts = Changes & { read: number; rejected: number; skipped: number }
 
 export type ImportLine =
@@ -75,10 +72,10 @@ export type ImportLine =
   | ({ kind: 'done'; messages: readonly string[] } & ImportCounts)
   | { kind: 'failed'; message: string }
 
-/** Requests that are over, oldest first, see `createLogTap`. */
-export type LogPage = { lines: readonly LogEntry[]; missed: number | null; next: string }
+/** Finished requests, the oldest first, see `createLogTap`. */
+export type LogPage = { lines: readonly LogEntry[]; next: string }
 
-/** A request that is over: the line of the access log, and what explains it. Never its key. */
+/** A finished request: its line of the access log, and an explanation. Never its key. */
 export type LogEntry = {
   time: string
   id: string
@@ -90,7 +87,7 @@ export type LogEntry = {
   bytes: number
   ms: number
   client: string
-  /** The filters that it asked, `''` for none; what is wrong or may be a key is left out. */
+  /** The valid filters, `''` for none. Values that look like a key are left out. */
   query: string
   /** Of a refusal. */
   code: ErrorCode | null

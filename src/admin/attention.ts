@@ -55,8 +55,11 @@ export function createAttention(parts: AttentionParts) {
     const [first = now] = snapshots
     const requests = { all: now.all - first.all, notFound: now.notFound - first.notFound }
     const latestMs = latestCheckMs(nowMs)
+    const list = factOf('list', () => ({ ...observed.checks(latestMs), origin }))
     const facts: Partial<Facts>[] = await Promise.all([
-      factOf('list', () => ({ ...observed.checks(latestMs), origin })),
+      list,
+      // An empty list finds nothing: that is one reason, not two.
+      factOf('requests', async () => ((await list).list?.rows === 0 ? null : requests)),
       factOf('feeds', observed.feeds),
       factOf('refused', () => keyFacts.refused(keys, nowMs)),
       factOf('ending', () => keyFacts.ending(keys, nowMs)),
@@ -68,7 +71,7 @@ export function createAttention(parts: AttentionParts) {
       factOf('nodes', observed.nodes),
       factOf('checker', observed.checker),
     ])
-    return attentionTo(Object.assign({ requests }, ...facts), nowMs)
+    return attentionTo(Object.assign({}, ...facts), nowMs)
   }
 
   /** Never rejects. */

@@ -10,7 +10,9 @@ import {
 import { type CurrentFeeds, parseAllFeeds, withLine } from '../feeds/feeds-file.ts'
 import { describeState, newState, type StoredFeed } from '../feeds/store.ts'
 import { CommandError } from '../lib/errors.ts'
+import { formatInstant } from '../lib/time.ts'
 import type { Observed } from '../metrics/observed.ts'
+import { RECENT_MS } from '../proxies/freshness.ts'
 import type { Feed as Shown } from './api-types.ts'
 import { AdminError } from './errors.ts'
 import {
@@ -54,14 +56,26 @@ function checked<T>(error: (message: string, field?: string) => AdminError, work
   }
 }
 
+/** Since when a feed has brought nothing new, if its rows are too old for a query without `time`. */
+function staleSince(feed: Feed | null, { importedAt }: StoredFeed, nowMs: number): string | null {
+  if (importedAt === null || feed?.isForChecker || nowMs - importedAt <= RECENT_MS) return null
+  return formatInstant(importedAt)
+}
+
 /** A feed as the console shows it; `feed` is `null` if this server does not know it. */
-const describeFeed = (feed: Feed | null, state: StoredFeed, isRunning: boolean): Shown => ({
+const describeFeed = (
+  feed: Feed | null,
+  state: StoredFeed,
+  isRunning: boolean,
+  nowMs: number,
+): Shown => ({
   id: state.id,
   ...describeState(state),
   from: feed?.from ?? null,
   ...(feed?.isPaused && { next_try: null }),
   paused: feed?.isPaused ?? false,
   running: isRunning,
+  stale_since: staleSince(feed, state, nowMs),
   options: feed && optionsOf(feed),
 })
 
@@ -139,9 +153,9 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
       const { id, shown } = feed
       const state = found.get(id) ?? { id, ...newState(shown, nowMs) }
       found.delete(id)
-      return describeFeed(feed, state, isRunning(id))
+      return describeFeed(feed, state, isRunning(id), nowMs)
     })
-    const others = [...found.values()].map(state => describeFeed(null, state, false))
+    const others = [...found.values()].map(state => describeFeed(null, state, false, nowMs))
     return [...known, ...others].sort((a, b) => (a.source < b.source ? -1 : 1))
   }
 

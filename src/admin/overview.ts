@@ -5,14 +5,13 @@
 import type { CheckerStatus } from '../checker/ports.ts'
 import { VERSION } from '../config/version.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
-import { formatInstant, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { formatInstant, MINUTE_MS, SECOND_MS, toSeconds } from '../lib/time.ts'
 import type { Attention } from '../metrics/attention.ts'
 import { quantileOf } from '../metrics/histogram.ts'
 import type { Observed } from '../metrics/observed.ts'
 import type { Traffic } from '../metrics/traffic.ts'
 import { freshRows } from '../proxies/stats.ts'
 import { invalid, wireName } from './route.ts'
-import type { setupOf } from './setup.ts'
 
 /** The ranges of the charts: their length and the time between two points, in minutes. */
 export const RANGES = { '1h': { minutes: 60, step: 1 }, '24h': { minutes: 1440, step: 5 } } as const
@@ -83,12 +82,14 @@ const ratesOf = ({ seconds, counts, durations }: Counted) => ({
   p99Ms: quantileMs(durations, 0.99),
 })
 
-/** The points of a range up to the minute `now`, as the columns of the response. */
+/** The points of a range up to the minute `now`, as the columns of the response. They begin with the first sample. */
 export function describeHistory({ between }: Pick<History, 'between'>, range: Range, now: number) {
   const { minutes, step } = RANGES[range]
   const last = startOf(now, step)
-  const at = Array.from({ length: minutes / step }, (_, i) => last - minutes + (i + 1) * step)
-  const samples = between(at[0] ?? 0, last + step)
+  const samples = between(last - minutes + step, last + step)
+  const first = startOf(samples[0]?.minute ?? last + step, step)
+  const length = (last + step - first) / step
+  const at = Array.from({ length }, (_, i) => first + i * step)
   const byPoint = Map.groupBy(samples, ({ minute }) => startOf(minute, step))
   const points = at.map(minute => {
     const found = byPoint.get(minute)
@@ -175,26 +176,20 @@ export function createSampler({ history, traffic, levels, clock, elapsedMs }: Sa
 
 type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
   history: Pick<History, 'add' | 'between'>
-  observed: Pick<Observed, 'checks' | 'breakdown' | 'databases' | 'space' | 'checker'>
+  observed: Pick<Observed, 'breakdown' | 'databases' | 'space' | 'checker'>
   keys: (nowMs: number) => Awaitable<{ total: number; usedToday: number }>
   /** Why the server is not ready, as a sentence without file names; `null` when it is. */
   problem: () => Awaitable<string | null>
   attention: () => Promise<readonly Attention[]>
-  setup: (nowMs: number) => ReturnType<typeof setupOf>
-  /** URL of the public page; `null` when it is off or unknown. */
-  pageUrl: string | null
   rssBytes: () => number | null
 }
 
-const describeChecker = ({ at, startedMs, judgeProblem, ...status }: CheckerStatus) => ({
+const describeChecker = ({ at, ...status }: CheckerStatus) => ({
   at: formatInstant(at),
-  started: formatInstant(startedMs),
-  judge_problem: judgeProblem?.sentence ?? null,
   queues: status.queues,
   ...{ checked: status.checked, alive: status.alive, deferred: status.deferred },
-  failures: status.failures,
-  ...{ per_second: status.rate, needed_per_second: status.neededRate },
-  ...{ coverage: status.coverage, lag_seconds: status.lagSeconds, bytes: status.bytes },
+  ...{ failures: status.failures, per_second: status.rate, coverage: status.coverage },
+  ...{ lag_seconds: status.lagSeconds, bytes: status.bytes },
 })
 
 /** The checker's status; `null` when none ever ran, or when it cannot be read (reported elsewhere). */
@@ -210,10 +205,13 @@ export function createOverview(parts: OverviewParts) {
   const startedMs = elapsedMs()
   /** `null` while the database fails. */
   const keys = () => Promise.try(parts.keys, clock()).catch(() => null)
-  /** Figures of the list. `fresh` counts the rows that a query without `time` finds; it may be seconds old. */
+  /** Figures of the list from one count, which may be seconds old; `null` while it cannot be read. */
   const figures = async (nowMs: number) => {
     try {
-      return { ...observed.checks(), fresh: freshRows(await observed.breakdown(nowMs)) }
+      const breakdown = await observed.breakdown(nowMs)
+      const { rows, newest } = breakdown
+      const newestSeconds = newest === null ? null : toSeconds(nowMs) - newest
+      return { rows, fresh: freshRows(breakdown), newest_seconds: newestSeconds }
     } catch {
       return null
     }
@@ -235,7 +233,6 @@ export function createOverview(parts: OverviewParts) {
       ready: found === null,
       problem: found,
       attention,
-      page_url: parts.pageUrl,
     }
   }
 
@@ -249,16 +246,14 @@ export function createOverview(parts: OverviewParts) {
         throw invalid(`range must be one of ${names}`)
       }
       const nowMs = clock()
-      const { rows = 0, fresh = 0, newest = null } = (await figures(nowMs)) ?? {}
       const { total = 0, usedToday = 0 } = (await keys()) ?? {}
       const dataBytes = observed
         .databases()
         .reduce((sum, { bytes, walBytes }) => sum + (bytes ?? 0) + (walBytes ?? 0), 0)
-      const newestSeconds = newest === null ? null : Math.floor(nowMs / SECOND_MS - newest)
       const minute = Math.floor(nowMs / MINUTE_MS) - 1 // the last full minute
       const isYoung = history.between(0, minute - RANGES['1h'].minutes).length === 0
       return {
-        list: { rows, fresh, newest_seconds: newestSeconds },
+        list: await figures(nowMs),
         requests: sampler.recent(),
         keys: { total, used_today: usedToday },
         checker: await readChecker(observed.checker),
@@ -266,7 +261,6 @@ export function createOverview(parts: OverviewParts) {
           ...{ rss_bytes: parts.rssBytes(), data_bytes: dataBytes },
           free_bytes: observed.space()?.freeBytes ?? null,
         },
-        setup: await parts.setup(nowMs).catch(() => ({})),
         history: describeHistory(history, given || (isYoung ? '1h' : '24h'), minute),
       }
     },

@@ -2,8 +2,9 @@
  * The admin listener (contract G3): which requests are answered, in which order they are
  * checked, and the header fields and bodies of all answers. What each path does is in the routes.
  */
+import { resolve } from 'node:path'
 import { type RuleCode, RuleError } from '../access/manage.ts'
-import type { Listen } from '../config/parsers.ts'
+import { type Listen, showListen } from '../config/parsers.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
 import { COMPRESS_MIN_BYTES, chooseEncoding, compress } from '../lib/encoding.ts'
@@ -46,7 +47,15 @@ function tokenOf({ headers }: Request): string {
   throw new AdminError('TOKEN_MISSING', 'a token is required: Authorization: Bearer TOKEN')
 }
 
-/** What rules refuse; all else is a state of things that does not allow it. */
+/** The command that makes a token for this listener. */
+function signInCommand(dir: string, where: Listen): string {
+  const quoted = (text: string): string =>
+    /^[\w./:[\]-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+  const address = showListen(where).replace(/^http:\/\//, '')
+  return `proxylist console --data ${quoted(resolve(dir))} --admin-listen ${quoted(address)}`
+}
+
+/** The codes of domain errors. All others are conflicts. */
 const RULES: { readonly [code in RuleCode]?: AdminCode } = {
   invalid: 'INVALID_PARAMETER',
   'unknown-key': 'NOT_FOUND',
@@ -87,7 +96,7 @@ export function createAdmin(parts: AdminParts) {
       'TOKEN_INVALID',
       found === 'none'
         ? 'there is no token; make one with: proxylist console'
-        : 'this token is not valid, or no longer; make a new one with: proxylist console',
+        : 'this token is wrong or has ended; make a new one with: proxylist console',
     )
   }
 
@@ -127,7 +136,7 @@ export function createAdmin(parts: AdminParts) {
     [METRICS_PATH]: { GET: async () => ({ kind: 'text', ...(await metrics()) }) },
   }
 
-  function refuse(thrown: unknown): Response {
+  function refuse(thrown: unknown, where: Listen): Response {
     const { code, message, about } = toAdminError(thrown)
     const status = ADMIN_STATUS[code]
     if (status === 500 || isOfStore(thrown)) {
@@ -137,15 +146,16 @@ export function createAdmin(parts: AdminParts) {
     const headers: { [name: string]: string } = { ...plain, 'content-type': JSON_TYPE }
     if (status === 401) headers['www-authenticate'] = 'Bearer'
     if (about.allow !== undefined) headers.allow = about.allow.join(', ')
-    // The error body of spec 2.3, and where it belongs.
+    // The error body of spec 2.3, the wrong field, and how to sign in.
     const body = {
       ...{ status: 'error', code, message, timestamp: formatInstant(clock()), field: about.field },
+      ...(status === 401 && { command: signInCommand(dir, where) }),
     }
     return new Response(JSON.stringify(body), { status, headers })
   }
 
   return {
     handle: (request: Request, where: Listen): Promise<Response> =>
-      answer(request, where).catch(refuse),
+      answer(request, where).catch(error => refuse(error, where)),
   }
 }

@@ -105,7 +105,7 @@ export function createAttempts(context: AttemptContext) {
     ).finally(() => fd !== null && closeSync(fd))
     // Replacing the list changes its mark. With the old mark, this feed would be imported again.
     const options = optionsWith(feed.replaces ? (await readList()).mark : mark)
-    return { ...imported, validators, options }
+    return { ...imported, validators, options, importedAt: clock() }
   }
 
   async function attempt(feed: Feed, signal: AbortSignal): Promise<FeedState> {

@@ -11,6 +11,8 @@ export type FeedState = {
   source: string
   /** The last attempt without an error, whether the source had changed or not. */
   lastSuccessAt: number | null
+  /** The last import: the last attempt that found a change. */
+  importedAt: number | null
   /** Usable rows of the last import; with `replace`, the rows of the list after it. */
   rows: number | null
   /** Rejected and skipped rows of the last import. */
@@ -33,6 +35,7 @@ export type FeedState = {
 export const newState = (source: string, nextTryAt: number): FeedState => ({
   source,
   lastSuccessAt: null,
+  importedAt: null,
   rows: null,
   rejected: 0,
   missing: '',

@@ -216,8 +216,8 @@ test('the overview shows what the checker said last, and nothing where none ran'
   saysChecker({})(on)
   const { queues, failures, coverage } = CHECKER_STATUS
   expect((await on.value('/console/overview')).checker).toMatchObject({
-    ...{ at: '2026-11-20T12:00:00.000Z', queues, failures, coverage, judge_problem: null },
-    ...{ per_second: 19.8, needed_per_second: null, lag_seconds: 0.4, bytes: 1_234_567 },
+    ...{ at: '2026-11-20T12:00:00.000Z', queues, failures, coverage },
+    ...{ per_second: 19.8, lag_seconds: 0.4, bytes: 1_234_567 },
   })
 })
 
@@ -227,6 +227,12 @@ test('what cannot be read is left out: the rest is said', async () => {
   on.list.close()
   on.pass()
   expect(await on.said()).toHaveLength(1)
+})
+
+test('an empty list is one reason: its requests that find nothing are no other', async () => {
+  const on = watched(dataDirectory([]), 'not_found')
+  await asked(ASK, 5)(on)
+  expect(await on.said()).toEqual([])
 })
 
 test('a share of five minutes is that of the last five: what was before counts no more', async () => {

@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:f
 import { join } from 'node:path'
 import type { Feed } from '../../src/feeds/feed.ts'
 import { loadCurrentFeeds } from '../../src/feeds/feeds-file.ts'
+import { newState } from '../../src/feeds/store.ts'
 import { FEEDS_FILE } from '../../src/sqlite/data-directory.ts'
 import { withFeeds } from '../../src/sqlite/stores.ts'
 import { startConsole } from '../support/console.ts'
@@ -72,7 +73,7 @@ describe('a feed of the feeds file', () => {
     const shown = {
       ...{ id: expect.stringMatching(/^[0-9a-f]{32}$/), source: SHOWN, from: 'file' },
       ...{ last_success: null, rows: null, error: null, next_try: '2026-11-20T12:00:00.000Z' },
-      ...{ paused: false, running: false },
+      ...{ paused: false, running: false, stale_since: null },
       options: {
         ...{ ...OPTIONS, type: 'socks5', map: 'IP Address=ip', every: '5m' },
         ...{ replace: false, check: false, paused: false },
@@ -140,6 +141,20 @@ test('a feed that this server does not fetch is shown without a place', async ()
   expect(await listed()).toContainEqual(
     expect.objectContaining({ source: '/elsewhere', from: null, options: null }),
   )
+})
+
+test('a feed that brought nothing new for over ten minutes is stale', async () => {
+  const { dir, listed, add, setClock } = await start()
+  const id = await add({ source: '/old' })
+  await withFeeds(dir, store =>
+    store.save(id, { ...newState('/old', T0), lastSuccessAt: T0 + 600_000, importedAt: T0 }),
+  )
+  const staleSince = async () =>
+    (await listed()).find((feed: { id: string }) => feed.id === id).stale_since
+  setClock(600)
+  expect(await staleSince()).toBeNull()
+  setClock(601)
+  expect(await staleSince()).toBe('2026-11-20T12:00:00.000Z')
 })
 
 describe('fetch now', () => {

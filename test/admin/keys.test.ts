@@ -368,13 +368,13 @@ describe('the overview', () => {
     const { history } = await service.value('/console/overview')
     const at = (minute: number): number => T0 / 1000 + minute * 60
     // The clock jumped from minute 2 to minute 5.
-    expect(history.at.slice(-6)).toEqual([0, 1, 2, 3, 4, 5].map(at))
-    expect(history.ok.slice(-6).map((value: unknown) => value === null)).toEqual([
+    expect(history.at).toEqual([0, 1, 2, 3, 4, 5].map(at))
+    expect(history.ok.map((value: unknown) => value === null)).toEqual([
       ...[false, false, false, true, true, false],
     ])
     const { range, every_seconds, ...columns } = history
     expect([range, every_seconds]).toEqual(['1h', 60])
-    for (const column of Object.values(columns)) expect(column).toHaveLength(60)
+    for (const column of Object.values(columns)) expect(column).toHaveLength(6)
     expect(Object.keys(columns)).toEqual([
       ...['at', 'ok', 'not_found', 'rejected', 'refused', 'failed'],
       ...['p50_ms', 'p99_ms', 'rows', 'fresh', 'keys', 'rss_bytes'],
@@ -390,7 +390,7 @@ describe('the overview in bad times and good', () => {
     expect(ready).toBeFalse()
     expect(problem).toMatch(/^the list cannot be read: \S+proxies\.db is not open$/)
     const { list } = await service.value('/console/overview')
-    expect(list).toEqual({ rows: 0, fresh: 0, newest_seconds: null })
+    expect(list).toBeNull()
   })
 
   test('says that the newest check lies in the future', async () => {
@@ -403,7 +403,7 @@ describe('the overview in bad times and good', () => {
 
   test('is compressed for who accepts it', async () => {
     const service = create()
-    for (let minute = 1; minute < 12; minute += 1) {
+    for (let minute = 1; minute < 60; minute += 1) {
       service.setClock(minute * 60)
       await service.admin.tick()
     }

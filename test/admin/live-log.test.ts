@@ -1,4 +1,4 @@
-/** Tests of the live log: the lines that are kept, what came after a place, places of a server before. */
+/** The live log: which lines it keeps, and which ones follow a place. */
 import { describe, expect, test } from 'bun:test'
 import { createLogTap, LAST_BYTES, LAST_LINES } from '../../src/admin/live-log.ts'
 
@@ -24,7 +24,7 @@ describe('the live log', () => {
     const { log, after } = create()
     for (let i = 0; i < LAST_LINES + 30; i += 1) log.line(String(i))
     const lines = Array.from({ length: LAST_LINES }, (_, i) => String(i + 30))
-    expect(after()).toEqual({ lines, missed: 0, next: 'abc-2030' })
+    expect(after()).toEqual({ lines, next: 'abc-2030' })
     expect(LAST_LINES).toBe(2000)
   })
 
@@ -37,27 +37,27 @@ describe('the live log', () => {
       ...['31', '32', '33', '34', '35', '36', '37', '38', '39', 'end'],
     ])
     log.line('longest', { url: 'x'.repeat(LAST_BYTES + 1) })
-    expect(after()).toEqual({ lines: [], missed: 0, next: 'abc-42' })
+    expect(after()).toEqual({ lines: [], next: 'abc-42' })
   })
 
-  test('has each line after a place once, and says how many are not kept any more', () => {
+  test('has each line after a place once', () => {
     const { log, after, written } = create()
     log.line('one')
     const { next } = after()
-    expect(after(next)).toEqual({ lines: [], missed: 0, next })
+    expect(after(next)).toEqual({ lines: [], next })
     log.line('two')
     log.line('three')
-    expect(after(next)).toEqual({ lines: ['two', 'three'], missed: 0, next: 'abc-3' })
+    expect(after(next)).toEqual({ lines: ['two', 'three'], next: 'abc-3' })
     expect(written).toEqual(['one', 'two', 'three'])
     for (let i = 0; i < LAST_LINES + 5; i += 1) log.line('x')
-    expect(after(next)).toMatchObject({ lines: { length: LAST_LINES }, missed: 7 })
+    expect(after(next)).toMatchObject({ lines: { length: LAST_LINES } })
   })
 
-  test('begins again after a place of a server before this one, of whose lines nobody knows', () => {
+  test('begins again after a place of an earlier process', () => {
     const { log, after } = create()
     log.line('one')
-    expect(after('old-99')).toEqual({ lines: ['one'], missed: null, next: 'abc-1' })
-    expect(after('abc-99')).toEqual({ lines: [], missed: 0, next: 'abc-1' })
+    expect(after('old-99')).toEqual({ lines: ['one'], next: 'abc-1' })
+    expect(after('abc-99')).toEqual({ lines: [], next: 'abc-1' })
   })
 
   test.each(['abc', '-1', 'abc-1-2', 'abc-x'])('refuses what is no place: %p', place => {

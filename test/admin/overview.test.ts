@@ -144,17 +144,22 @@ describe('a range', () => {
   test.each([
     ['1h', 60, 60],
     ['24h', 288, 300],
-  ] as const)(
-    'of %s has %d points, one each %d s, which end with the present one',
-    (range, points, seconds) => {
-      const { at, every_seconds, ok, rows } = pointsOf([sampleAt(END)], range, END)
-      expect([at.length, every_seconds]).toEqual([points, seconds])
-      expect(at.map((each, i) => each - i * seconds)).toEqual(at.map(() => at[0] ?? 0))
-      expect(at.at(-1)).toBe(END * 60 + 60 - seconds)
-      expect(ok.filter(value => value !== null)).toEqual([1])
-      expect([ok.at(-1), rows.at(-1)]).toEqual([1, 400])
-    },
-  )
+  ] as const)('of %s has at most %d points, one each %d s', (range, points, seconds) => {
+    const step = seconds / 60
+    const samples = Array.from({ length: MINUTES }, (_, n) => sampleAt(END - n))
+    const { at, every_seconds, ok, rows } = pointsOf(samples, range, END)
+    expect([at.length, every_seconds]).toEqual([points, seconds])
+    expect(at.map((each, i) => each - i * seconds)).toEqual(at.map(() => at[0] ?? 0))
+    expect(at.at(-1)).toBe((END + 1 - step) * 60)
+    expect([ok.at(-1), rows.at(-1)]).toEqual([1, 400])
+  })
+
+  test('begins with the first sample, and has none without samples', () => {
+    const samples = [sampleAt(END - 7), sampleAt(END)]
+    expect(pointsOf(samples, '1h', END).at).toHaveLength(8)
+    expect(pointsOf(samples, '24h', END).at).toHaveLength(2)
+    expect(pointsOf([], '1h', END).at).toEqual([])
+  })
 
   test('has the p99 of all requests of a point, not the worst of its minutes', () => {
     const samples = [sampleAt(END, 1, 0, 1), sampleAt(END - 1, 199, 199)]

@@ -25,6 +25,7 @@ const feedOf = (source: string, more: Partial<StoredFeed> = {}): StoredFeed => (
     id: source,
     source,
     lastSuccessAt: T0,
+    importedAt: T0,
     rows: 10,
     rejected: 1,
     missing: 'x',
@@ -149,7 +150,14 @@ describe('feeds', () => {
   const NAME = 'proxylist_feed_rows'
 
   test('show when they last succeeded, their rows, attempts and failures', async () => {
-    const never = { lastSuccessAt: null, rows: null, rejected: 0, failures: 3, attempts: 3 }
+    const never = {
+      lastSuccessAt: null,
+      importedAt: null,
+      rows: null,
+      rejected: 0,
+      failures: 3,
+      attempts: 3,
+    }
     const feeds = [feedOf('https://a.example/list'), feedOf('https://b.example/list', never)]
     const { scrape } = scraped({ feeds: () => feeds })
     const text = await scrape()

@@ -80,9 +80,8 @@ export async function withHistory(
   await page.route('**/console/overview*', async route => {
     const overview = (await (await route.fetch()).json()) as Overview
     const end = Math.floor(Date.now() / 300_000) * 300
-    const at = Array.from({ length: 288 }, (_, n) => end - (287 - n) * 300)
-    const series = (n: number) =>
-      at.map((_, i) => (i < 288 - points || (i >= 120 && i < 144) ? null : n + (i % 7)))
+    const at = Array.from({ length: points }, (_, n) => end - (points - 1 - n) * 300)
+    const series = (n: number) => at.map((_, i) => (i >= 120 && i < 144 ? null : n + (i % 7)))
     const history = {
       ...{
         range: '24h',

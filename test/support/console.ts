@@ -100,7 +100,6 @@ export function startConsole(dir: string, options: ConsoleOptions = {}) {
       tap,
       runImport,
       feeds,
-      pageUrl: 'http://127.0.0.1:8080/',
       clock,
       log: tap.log,
     },

@@ -18,6 +18,7 @@ export const FEED = { id: 'a', shown: 'http://h/a' }
 export const FEED_STATE: FeedState = {
   source: FEED.shown,
   lastSuccessAt: T0,
+  importedAt: T0,
   rows: 3,
   rejected: 1,
   missing: 'r',

@@ -136,7 +136,6 @@ async function serve(serving: Serving): Promise<void> {
       (await startConsole(
         { ...serving, attempts, attention: attention.read },
         app,
-        service.shown,
         tap,
         predecessor,
       ))
@@ -342,8 +341,6 @@ async function startConsole(
     log,
   }: Working & Pick<ConsoleParts, 'attention'>,
   app: App,
-  /** Where the service listens. */
-  shownAt: string,
   tap: ReturnType<typeof createLogTap>,
   predecessor: Predecessor | null,
 ) {
@@ -353,7 +350,6 @@ async function startConsole(
   const isSample = node === null && list.kind === 'sample'
   const admin = createConsole({
     ...{ app, registry, observed, attention, tap, settings, clock, log },
-    pageUrl: settings.page === 'on' && shownAt.startsWith('http') ? `${shownAt}/` : null,
     feeds: isSample
       ? null
       : {

@@ -1,10 +1,9 @@
-/** The console as a whole: the token, the view that the fragment names, the bar above. */
+/** The console: the token, the header, and the view that the URL fragment names. */
 import { render } from 'preact'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { State } from '../../admin/api-types.ts'
-import { remembered } from '../parts/browser.ts'
-import { Radios, TextField } from '../parts/form.tsx'
-import { Header, useRemembered } from '../parts/header.tsx'
+import { TextField } from '../parts/form.tsx'
+import { Header } from '../parts/header.tsx'
 import {
   forgetToken,
   hrefOf,
@@ -18,11 +17,10 @@ import {
 } from './address.ts'
 import { type Client, createClient } from './client.ts'
 import { Context } from './context.ts'
-import { Alert, Dialog } from './dialog.tsx'
+import { Alert, Copyable, Dialog } from './dialog.tsx'
 import { FeedsView } from './feeds.tsx'
-import { countdown, writeIn, ZONES, type Zone, zoneName } from './format.ts'
-import { ImportView } from './import.tsx'
-import { createImportQueue, type ImportQueue } from './import-queue.ts'
+import { countdown } from './format.ts'
+import { ImportView, useUpload } from './import.tsx'
 import { KeyView } from './key.tsx'
 import { ALL_KEYS } from './key-filter.ts'
 import { KeysView } from './keys.tsx'
@@ -40,13 +38,13 @@ const VIEW_WORDS: { readonly [view in Route['view']]: string } = {
   ...{ feeds: 'Feeds', import: 'Import', log: 'Log' },
 }
 
-/** Where the first link of the page goes: to its content, which is no view. */
+/** The target of the skip link. It is not a view. */
 const SKIP = '#content'
 
-/** The server reads what needs attention every ten seconds: it is shown within fifteen. */
+/** The server checks what needs attention every 10 seconds, so this shows it within 15. */
 const STATE_SECONDS = 5
 
-/** Whether all is well, in every view. */
+/** The status in the header of every view. */
 function ServerState({ live: { value, problem } }: { live: Live<State> }) {
   if (problem !== null) {
     return (
@@ -91,21 +89,14 @@ function View({ route: { view, id }, state }: { route: Route; state: Live<State>
   return id === null ? <Part state={state} /> : <KeyView key={id} id={id} />
 }
 
-const ZONE_WORDS = { local: 'Local', utc: 'UTC' }
+type SignedInProps = { client: Client; route: Route; onSignOut(): void }
 
-type SignedInProps = { client: Client; route: Route; imports: ImportQueue; onSignOut(): void }
-
-/** The console of an operator whose token is taken. */
-function SignedIn({ client, route, imports, onSignOut }: SignedInProps) {
+function SignedIn({ client, route, onSignOut }: SignedInProps) {
   const [keyFilter, setKeyFilter] = useState(ALL_KEYS)
-  const [zone, setZone] = useRemembered<Zone>('zone', () =>
-    remembered('zone') === 'utc' ? 'utc' : 'local',
-  )
-  writeIn(zone) // before any view is drawn
+  const upload = useUpload(client)
   const heading = useRef<HTMLHeadingElement>(null)
   const { view, id } = route
   const state = useLive<State>(client, '/console/state', STATE_SECONDS)
-  const pageUrl = state.value?.page_url ?? ''
   const name = id === null ? VIEW_WORDS[view] : `Key ${id}`
   const isFirst = useRef(true)
   useLayoutEffect(() => {
@@ -117,7 +108,7 @@ function SignedIn({ client, route, imports, onSignOut }: SignedInProps) {
     ...{ href: `#${each}`, text: VIEW_WORDS[each], isCurrent: each === view },
   }))
   return (
-    <Context.Provider value={{ client, imports, pageUrl, keyFilter, setKeyFilter }}>
+    <Context.Provider value={{ client, upload, keyFilter, setKeyFilter }}>
       <a class="skip" href={SKIP}>
         Skip to content
       </a>
@@ -126,13 +117,6 @@ function SignedIn({ client, route, imports, onSignOut }: SignedInProps) {
         <button type="button" class="quiet" onClick={onSignOut}>
           Sign out
         </button>
-        <Radios
-          label="Times"
-          name="zone"
-          value={zone}
-          onChange={setZone}
-          options={ZONES.map(each => [each, ZONE_WORDS[each], zoneName(each)])}
-        />
       </Header>
       <main id="content">
         <h1
@@ -149,14 +133,26 @@ function SignedIn({ client, route, imports, onSignOut }: SignedInProps) {
 }
 
 type SignInProps = {
-  /** The server's sentence about a token that it refused. */
+  /** Why the server refused the last token. */
   problem: string | null
   onToken(token: string): void
 }
 
-/** What is to be done without a token that the server takes. */
+/** The command that makes a token, with the options of this server. */
+function useCommand(): string {
+  const [command, setCommand] = useState('proxylist console')
+  useEffect(() => {
+    fetch('/console/state')
+      .then(response => response.json())
+      .then((body: { command?: string }) => setCommand(body.command ?? command))
+      .catch(() => {})
+  }, [])
+  return command
+}
+
 function SignIn({ problem, onToken }: SignInProps) {
   const [text, setText] = useState('')
+  const command = useCommand()
   const submit = (event: Event): void => {
     event.preventDefault()
     const token = tokenIn(text)
@@ -166,14 +162,14 @@ function SignIn({ problem, onToken }: SignInProps) {
     <form class="sign-in" onSubmit={submit}>
       {problem && <Alert>{problem}</Alert>}
       <p class="soft">Run this on the server. It prints a link that opens the console.</p>
-      <pre>proxylist console</pre>
+      <Copyable label="Command" value={command} action="Copy" />
       <TextField
         label="Or paste the link, or the token in it"
         name="token"
         input={{ class: 'input secret' }}
         value={text}
         onChange={setText}
-        hint="The token stays in the open tabs of this browser and is sent in a header field, never in a URL."
+        hint="The token stays in this tab. The console sends it in a header field, never in a URL."
       />
       <button type="submit" class="primary">
         Open
@@ -184,11 +180,11 @@ function SignIn({ problem, onToken }: SignInProps) {
 
 const SIGN_IN = 'Open the console'
 
-/** The route that the fragment names; a token in it is taken and is no route. */
+/** The route in the URL fragment. A token in the fragment is stored instead. */
 function useRoute(onToken: () => void): Route {
   const [route, setRoute] = useState(() => routeOf(location.hash))
   const current = useRef(route)
-  // Before anything can happen: an effect would wait for the next frame.
+  // A plain effect would miss changes before the next frame.
   useLayoutEffect(() => {
     const change = (): void => {
       if (takeToken(window)) onToken()
@@ -202,80 +198,43 @@ function useRoute(onToken: () => void): Route {
   return route
 }
 
-/** What tabs of one browser say to each other: that one has no token, or was left, or which one it has. */
-type Said = 'asked' | 'left' | { token: string }
-
-/** The token of this tab, and why the server no longer takes it; tabs that are open give it to each other. */
+/** The token of this tab, and why the server refused it. A new token continues in the same view. */
 function useSession() {
+  // An object, so that the same token starts a new session too.
   const [session, setSession] = useState(() => ({ token: readToken(window) }))
   const [problem, setProblem] = useState<string | null>(null)
-  const refused = useRef<string | null>(null)
-  const tabs = useMemo(() => new BroadcastChannel('proxylist-console'), [])
-  const say = (said: Said): void => tabs.postMessage(said)
-  /** Goes on with the token that is kept, or without one. */
-  const goOn = useCallback(() => {
+  const restart = useCallback(() => {
     setSession({ token: readToken(window) })
     setProblem(null)
   }, [])
-  useLayoutEffect(() => {
-    tabs.onmessage = ({ data }) => {
-      const said: Said = data
-      const own = readToken(window)
-      if (said === 'asked') {
-        if (own !== null) say({ token: own })
-      } else if (said === 'left') {
-        forgetToken(window)
-        goOn()
-      } else if (own === null && said.token !== refused.current) {
-        keepToken(window, said.token)
-        goOn()
-      }
-    }
-    return () => tabs.close()
-  }, [tabs, goOn])
-  const { token } = session
-  const isIn = problem === null && token !== null
-  useLayoutEffect(() => say(isIn ? { token } : 'asked'), [isIn, token])
   const client = useMemo(() => {
+    const { token } = session
     if (token === null) return null
     return createClient(token, message => {
-      // Of an earlier token, with which an import may still be under way, it says nothing.
+      // An import may still run with an earlier token.
       if (readToken(window) !== token) return
-      refused.current = token
       forgetToken(window)
       setProblem(message)
     })
   }, [session])
-  return {
-    ...{ client, problem, goOn },
-    signIn(given: string): void {
-      keepToken(window, given)
-      goOn()
-    },
-    signOut(): void {
-      say('left')
-      forgetToken(window)
-      goOn()
-    },
+  const signIn = (token: string): void => {
+    keepToken(window, token)
+    restart()
   }
+  const signOut = (): void => {
+    forgetToken(window)
+    restart()
+  }
+  return { client, problem, restart, signIn, signOut }
 }
 
 function App() {
-  const { client, problem, goOn, signIn, signOut } = useSession()
-  const route = useRoute(goOn)
-  const imports = useMemo(createImportQueue, [])
-  // Asks before the tab is closed while an import runs.
-  useEffect(() => {
-    const ask = (event: Event): void => {
-      if (imports.isBusy()) event.preventDefault()
-    }
-    window.addEventListener('beforeunload', ask)
-    return () => window.removeEventListener('beforeunload', ask)
-  }, [imports])
+  const { client, problem, restart, signIn, signOut } = useSession()
+  const route = useRoute(restart)
   if (client !== null) {
     return (
       <>
-        <SignedIn {...{ client, route, imports, onSignOut: signOut }} />
+        <SignedIn client={client} route={route} onSignOut={signOut} />
         {problem !== null && (
           <Dialog title={SIGN_IN}>
             <SignIn problem={problem} onToken={signIn} />

@@ -1,4 +1,4 @@
-/** Pure functions of the charts: stacked sums, SVG paths, axes, days of use. */
+/** Pure functions of the charts: stacked sums, SVG paths, days of use. */
 import type { Day, History, Values } from '../../admin/api-types.ts'
 import { DAY_MS, formatDay, utcDay } from '../../lib/time.ts'
 
@@ -51,42 +51,11 @@ export function pathsOf(values: Values, top: number): { line: string; area: stri
   return { line: runs.map(trace).join(''), area: runs.map(area).join('') }
 }
 
-/** Round axis ends from 1 to 10, and the number of intervals for each. */
-const ROUND = [
-  ...[[1, 5] as const, [1.5, 3] as const, [2, 4] as const, [3, 3] as const, [4, 4] as const],
-  ...[[5, 5] as const, [6, 3] as const, [8, 4] as const, [10, 5] as const],
-]
-
-/** The ticks of an axis from 0 to the first round number that is at least `most`. */
-export function ticksUpTo(most: number): number[] {
-  const power = most > 0 ? 10 ** Math.floor(Math.log10(most)) : 1
-  const [factor, parts] = ROUND.find(([each]) => each * power >= most) ?? [10, 5]
-  return Array.from({ length: parts + 1 }, (_, index) => (factor * power * index) / parts)
-}
-
-const [HOUR, DAY] = [3600, 86_400]
-/** Seconds between two labels of the time axis, by range. */
-const TICKS = { '1h': HOUR / 6, '24h': 3 * HOUR }
-
-/** The points with a label on the time axis: the first after each round time. `offset`: seconds ahead of UTC. */
-export function namedPoints(
-  { at, range }: Pick<History, 'at' | 'range'>,
-  offset: (unixMs: number) => number,
-): { index: number; isDay: boolean }[] {
-  const tick = TICKS[range]
-  const countOf = (time: number): number => Math.floor((time + offset(time * 1000)) / tick)
-  return at.flatMap((time, index) => {
-    const before = at[index - 1]
-    if (before === undefined || countOf(time) === countOf(before)) return []
-    return [{ index, isDay: (countOf(time) * tick) % DAY === 0 }]
-  })
-}
-
 /** The last known value, or `null`. */
 export const latest = (values: Values): number | null =>
   values.findLast(value => value !== null) ?? null
 
-/** A chart of fewer days would have a few wide columns. */
+/** Fewer days would make a few wide columns. */
 const LEAST_DAYS = 30
 
 /** The days until today, at least 30, including days without use. */

@@ -1,13 +1,10 @@
-/**
- * Requests to the admin listener: the token in its header field, errors as sentences of the server. Knows no
- * view.
- */
+/** Requests to the admin listener, with the token in a header field. Errors have the server's sentence. */
 
 const UNREACHABLE = 'The server does not answer.'
 
-/** A request that did not succeed; `message` is the server's sentence, or ours without a server. */
+/** A failed request. `message` is the server's sentence, or ours without a server. */
 export class RequestError extends Error {
-  /** The member that is wrong, `''` when none is. */
+  /** The wrong member of the request, `''` if none is. */
   readonly field: string
 
   constructor(message: string, { field = '' }: { field?: string } = {}) {
@@ -19,36 +16,40 @@ export class RequestError extends Error {
 export const messageOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error)
 
-/** The error that a body says (spec 2.3), or the status. */
+/** The error in a body (spec 2.3), or the status. */
 function errorOf(status: number, body: string): RequestError {
   try {
     const parsed: { message?: string; field?: string } | null = JSON.parse(body)
     if (parsed?.message !== undefined) return new RequestError(parsed.message, parsed)
   } catch {
-    // Not JSON: an error of something between the browser and the server.
+    // Not JSON: a proxy between the browser and the server answered.
   }
   return new RequestError(`the server answered with status ${status}`)
 }
 
+/** The JSON values of a body of lines. A body that is cut off ends with its last complete line. */
+async function* readLines<T>(body: ReadableStream<Uint8Array>): AsyncGenerator<T> {
+  const reader = body.getReader()
+  const decoder = new TextDecoder()
+  let rest = ''
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return
+    const lines = (rest + decoder.decode(value, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) yield JSON.parse(line) as T // the server's own types
+  }
+}
+
 export type Client = ReturnType<typeof createClient>
 
-/** @param onUnauthorized is called with the server's sentence when it no longer takes the token */
+/** @param onUnauthorized is called once, with the server's sentence, when it refuses the token */
 export function createClient(token: string, onUnauthorized: (message: string) => void) {
-  const authorization = (): string => `Bearer ${token}`
-
   let isOver = false
-  /** The error of a response that refuses; a 401 ends the session, and no request is sent after it. */
-  const refuse = (status: number, body: string): RequestError => {
-    const error = errorOf(status, body)
-    // Of several requests that are refused, the first one says why.
-    if (status === 401 && !isOver) onUnauthorized(error.message)
-    isOver ||= status === 401
-    return error
-  }
 
   async function request(path: string, init: RequestInit): Promise<Response> {
     if (isOver) throw new RequestError('Sign in again first.')
-    const headers = { ...init.headers, authorization: authorization() }
+    const headers = { ...init.headers, authorization: `Bearer ${token}` }
     const response = await fetch(path, { cache: 'no-store', ...init, headers }).catch(error => {
       if (init.signal?.aborted) throw error
       throw new RequestError(UNREACHABLE)
@@ -56,7 +57,12 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
     if (response.ok) return response
     const body = await response.text().catch(() => '')
     init.signal?.throwIfAborted()
-    throw refuse(response.status, body)
+    const error = errorOf(response.status, body)
+    if (response.status === 401 && !isOver) {
+      isOver = true
+      onUnauthorized(error.message)
+    }
+    throw error
   }
 
   /** An answer without content is an empty object. */
@@ -68,18 +74,22 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
   }
 
   return {
-    /** For requests that are made in another way. */
-    authorization,
-    refuse,
-    /** Whether the server no longer takes the token. */
+    /** Whether the server has refused the token. */
     isOver: (): boolean => isOver,
-    /** The value of a JSON document. @throws RequestError, and what an aborted `signal` throws. */
+    /** The value of a JSON document. @throws RequestError, or the error of an aborted `signal`. */
     get: async <T>(path: string, signal?: AbortSignal): Promise<T> =>
       valueOf(await request(path, signal ? { signal } : {})),
     /** Sends a change and returns the answer. @throws RequestError */
     async send<T>(method: 'POST' | 'PUT' | 'DELETE', path: string, body: object = {}): Promise<T> {
       const headers = { 'content-type': 'application/json' }
       return valueOf(await request(path, { method, headers, body: JSON.stringify(body) }))
+    },
+    /** Sends a file, then yields the lines of the answer. @throws RequestError */
+    async *upload<T>(path: string, body: Blob, signal: AbortSignal): AsyncGenerator<T> {
+      // Browsers give text files a type that forms send, which the server refuses.
+      const headers = { 'content-type': 'application/octet-stream' }
+      const response = await request(path, { method: 'POST', body, headers, signal })
+      if (response.body !== null) yield* readLines<T>(response.body)
     },
   }
 }

@@ -1,24 +1,22 @@
-/** What every view has at hand: the client, the imports of this tab, and which keys are looked at. */
+/** What every view uses: the client, the import of this tab, and the filter of the list of keys. */
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { Client } from './client.ts'
-import type { ImportQueue } from './import-queue.ts'
+import type { Upload } from './import.tsx'
 import type { KeyFilter } from './key-filter.ts'
 
-type Surroundings = {
+type ConsoleContext = {
   client: Client
-  imports: ImportQueue
-  /** Where the page is, `''` where nobody can tell. */
-  pageUrl: string
-  /** Kept here, so that the list of keys is as it was after a look at one of them. */
+  upload: Upload
+  /** Kept here, so that the list of keys looks the same after a visit to one of them. */
   keyFilter: KeyFilter
   setKeyFilter(filter: KeyFilter): void
 }
 
-export const Context = createContext<Surroundings | null>(null)
+export const Context = createContext<ConsoleContext | null>(null)
 
-/** @throws when it is not called below the provider, which is a mistake of the program */
-export function useConsole(): Surroundings {
+/** @throws outside the provider, which is a programming error */
+export function useConsole(): ConsoleContext {
   const found = useContext(Context)
   if (found === null) throw new Error('there is no console around this view')
   return found

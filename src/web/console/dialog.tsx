@@ -1,26 +1,25 @@
-/** What views have in common: alerts, instants, forms in dialogs, and what can be done with a thing. */
+/** Parts of several views: alerts, times, dialogs with forms, and action buttons. */
 import { type ComponentChildren, createContext, type VNode } from 'preact'
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { copyText } from '../parts/copy.ts'
 import { TextField } from '../parts/form.tsx'
 import { messageOf, RequestError } from './client.ts'
-import { clock, moment, UNKNOWN } from './format.ts'
+import { clock, UNKNOWN, utc } from './format.ts'
 import type { Live } from './live.ts'
 
-/** What went wrong, said at once by a screen reader. */
 export const Alert = ({ children }: { children: ComponentChildren }) => (
   <p class="alert" role="alert">
     {children}
   </p>
 )
 
-/** What stands in place of a value that is not there, or above one that is out of date. */
+/** Says that a value is loading, or out of date. */
 export function LiveNotice({ live: { value, problem, atMs, refresh } }: { live: Live<unknown> }) {
   if (problem === null) return value === null ? <p class="soft">Loading…</p> : null
   const since = atMs === null ? '' : `These figures are from ${clock(atMs)}. `
   return (
     <div class="alert" role="alert">
-      {`${since}${problem} It is asked again every few seconds.`}
+      {`${since}${problem} Retrying every few seconds.`}
       <button type="button" class="plain" onClick={refresh}>
         Try again
       </button>
@@ -30,19 +29,19 @@ export function LiveNotice({ live: { value, problem, atMs, refresh } }: { live: 
 
 type WhenProps = { time: string | null; none?: string; show(time: string): string }
 
-/** An instant in short; pointing at it says it whole. */
+/** An instant in local time; its title is in UTC. */
 export const When = ({ time, none = UNKNOWN, show }: WhenProps) =>
   time === null ? (
     <span class="soft">{none}</span>
   ) : (
-    <time dateTime={time} title={moment(time)}>
+    <time dateTime={time} title={utc(time)}>
       {show(time)}
     </time>
   )
 
 type DialogProps = {
   title: string
-  /** Called when it is closed in any way; without it, Escape does not: something would be lost. */
+  /** Called after the dialog closes. Without it Escape does not close the dialog. */
   onClose?: () => void
   children: ComponentChildren
 }
@@ -65,18 +64,18 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   )
 }
 
-/** What the server refused, and in which field; `''` in none of them. */
+/** Why the server refused a form, and the wrong field, `''` if none is. */
 type Problem = { message: string; field: string }
 const ProblemContext = createContext<Problem | null>(null)
 
-/** A text field that shows what the server says of it. */
+/** A text field that shows the server's error about it. */
 export function Field(props: Parameters<typeof TextField>[0]) {
   const problem = useContext(ProblemContext)
   const isWrong = problem?.field === props.name
   return <TextField {...props} {...(isWrong && { isWrong, hint: problem.message })} />
 }
 
-/** Texts that are edited, by name, and what a field of each takes. */
+/** The texts of a form by name, and the properties of the field for each. */
 export function useFields<F extends { readonly [name: string]: string }>(start: F) {
   const [values, setValues] = useState(start)
   const field = (name: keyof F & string) => ({
@@ -90,19 +89,21 @@ type FormDialogProps = {
   title: string
   hint?: string
   action: string
-  /** Sends the change; the dialog then closes unless it returns `stays`, and is open with what it throws. */
+  /** Whether the action cannot be undone. */
+  isDanger?: boolean | undefined
+  /** Sends the change. The dialog then closes, unless this throws or returns `stays`. */
   onSubmit(): Promise<unknown>
   onClose(): void
   children?: ComponentChildren
 }
 
-/** The text field of a form that an error is about. */
+/** The text field that an error names. */
 function wrongField(error: unknown, elements: HTMLFormControlsCollection) {
   const input = error instanceof RequestError ? elements.namedItem(error.field) : null
   return input instanceof HTMLInputElement && input.type === 'text' ? input : null
 }
 
-/** Sends a form once at a time; what is refused in a text field of it, that field says and has the focus. */
+/** Sends a form, one request at a time. An error moves the focus to its field. */
 function useSubmit({ onSubmit, onClose }: Pick<FormDialogProps, 'onSubmit' | 'onClose'>) {
   const [problem, setProblem] = useState<Problem | null>(null)
   const [isBusy, setBusy] = useState(false)
@@ -124,9 +125,9 @@ function useSubmit({ onSubmit, onClose }: Pick<FormDialogProps, 'onSubmit' | 'on
   return { problem, isBusy, submit }
 }
 
-/** A dialog whose one action is sent to the server. */
+/** A dialog with one action on the server. */
 export function FormDialog(props: FormDialogProps) {
-  const { title, hint, action, onClose, children } = props
+  const { title, hint, action, isDanger, onClose, children } = props
   const { problem, isBusy, submit } = useSubmit(props)
   return (
     <Dialog title={title} onClose={onClose}>
@@ -140,7 +141,7 @@ export function FormDialog(props: FormDialogProps) {
           <button type="button" class="plain" onClick={onClose}>
             Cancel
           </button>
-          <button type="submit" class="primary" disabled={isBusy}>
+          <button type="submit" class={`primary ${isDanger ? 'danger' : ''}`} disabled={isBusy}>
             {action}
           </button>
         </div>
@@ -149,15 +150,15 @@ export function FormDialog(props: FormDialogProps) {
   )
 }
 
-/** What can be done with a thing: at once, once it was confirmed, or in a dialog of its own. */
-export type Action = { name: string; isOff?: boolean } & (
+/** An action on something: immediate, after a confirmation, or in its own dialog. */
+export type Action = { name: string; isOff?: boolean; isDanger?: boolean } & (
   | { run(): Promise<unknown>; confirm?: Pick<FormDialogProps, 'title' | 'hint'> }
   | { open(close: () => void): VNode }
 )
 
 type ActionsProps = { actions: readonly Action[]; look: 'plain' | 'quiet' | 'primary'; of?: string }
 
-/** A button for each action; `of` names the thing, for who hears the button without its row. */
+/** A button for each action; `of` names its object for screen readers. */
 export function Actions({ actions, look, of }: ActionsProps) {
   const [opened, setOpened] = useState<string | null>(null)
   const [problem, setProblem] = useState<string | null>(null)
@@ -174,7 +175,7 @@ export function Actions({ actions, look, of }: ActionsProps) {
         <button
           key={each.name}
           type="button"
-          class={look}
+          class={`${look} ${each.isDanger ? 'danger' : ''}`}
           disabled={each.isOff}
           onClick={() => start(each)}
         >
@@ -187,6 +188,7 @@ export function Actions({ actions, look, of }: ActionsProps) {
       {action && 'run' in action && action.confirm && (
         <FormDialog
           {...action.confirm}
+          isDanger={action.isDanger}
           action={action.name}
           onSubmit={action.run}
           onClose={close}
@@ -198,7 +200,7 @@ export function Actions({ actions, look, of }: ActionsProps) {
 
 type NewBarProps = { name: string; open(close: () => void): VNode; children?: ComponentChildren }
 
-/** The bar above a view, with the button that makes a thing. */
+/** The bar above a view, with the button that adds something. */
 export const NewBar = ({ children, ...action }: NewBarProps) => (
   <div class="bar-above">
     {children}

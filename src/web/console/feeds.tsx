@@ -1,4 +1,4 @@
-/** The view of feeds: their results and failures, fetching one now, and editing the feeds file. */
+/** The feeds: their results, and the dialogs that change the feeds file. */
 import { useState } from 'preact/hooks'
 import type { Feed } from '../../admin/api-types.ts'
 import { unixMs } from '../parts/browser.ts'
@@ -16,24 +16,25 @@ import {
   useFields,
   When,
 } from './dialog.tsx'
-import { ago, number, UNKNOWN } from './format.ts'
+import { ago, moment, number, UNKNOWN } from './format.ts'
 import { FormatField, TypeField } from './import.tsx'
 import { useLive } from './live.ts'
 
 const REFRESH_SECONDS = 5
-/** While a feed is being fetched, because the operator waits for the result. */
+/** While a fetch runs, because the operator waits for the result. */
 const FETCHING_MS = 1000
 
 /** A next try in the past is about to start. */
 const next = (time: string): string => (Date.parse(time) <= unixMs() ? 'now' : ago(time))
 
-const PLACES = { option: 'of --feed', file: '' } as const
+const PLACES = { option: 'from --feed', file: '' } as const
 
-/** The state of a feed in a word, and whether that is good. */
-function stateOf({ running, paused, error, last_success }: Feed): [word: string, isOk?: boolean] {
+/** The state of a feed in a word, and whether it is good. */
+function stateOf({ running, paused, error, last_success, stale_since }: Feed): [string, boolean?] {
   if (running) return ['fetching']
   if (paused) return ['paused']
   if (error !== null) return ['fails', false]
+  if (stale_since !== null) return ['unchanged', false]
   return last_success === null ? ['not tried yet'] : ['works', true]
 }
 
@@ -41,8 +42,9 @@ type Send = (method: 'POST' | 'PUT' | 'DELETE', path: string, body?: object) => 
 
 function Row({ feed, send }: { feed: Feed; send: Send }) {
   const { id, source, from, paused, running, last_success, rows, error, next_try } = feed
+  const { stale_since } = feed
   const [word, isOk] = stateOf(feed)
-  const place = from === null ? 'of another server' : PLACES[from]
+  const place = from === null ? 'from another server' : PLACES[from]
   const { check = false } = feed.options ?? {}
   const isOff = running || check === true // the checker fetches it
   const fetch = { name: 'Fetch now', isOff, run: () => send('POST', `/${id}/fetch`) }
@@ -54,9 +56,10 @@ function Row({ feed, send }: { feed: Feed; send: Send }) {
     { name: 'Change', open: onClose => <FeedDialog {...{ feed, send, onClose }} /> },
     {
       name: 'Remove',
+      isDanger: true,
       confirm: {
-        title: 'Remove the feed?',
-        hint: `${source} is no longer fetched. Its rows stay until they are old.`,
+        title: `Remove the feed ${source}?`,
+        hint: 'The server stops fetching it. Its rows stay until they are too old.',
       },
       run: () => send('DELETE', `/${id}`),
     },
@@ -66,6 +69,9 @@ function Row({ feed, send }: { feed: Feed; send: Send }) {
       <th scope="row" class="source">
         <code>{source}</code> {place && <small>{place}</small>}
         {error !== null && !paused && <p class="bad">{error}</p>}
+        {stale_since !== null && !paused && (
+          <p class="bad">unchanged since {moment(stale_since)}; its rows are no longer fresh</p>
+        )}
       </th>
       <td data-label="State">
         <span class="status" data-ok={isOk || undefined} data-bad={isOk === false || undefined}>
@@ -129,13 +135,13 @@ function FeedDialog(props: { feed: Feed | null; send: Send; onClose(): void }) {
         <Field {...field('every')} label="Every" hint="such as 60s or 5m" />
       </div>
       <CheckField
-        label="The list becomes what this feed has (an only feed)"
+        label="The list contains only this feed: remove other proxies"
         name="replace"
         isOn={replace}
         onChange={setReplace}
       />
       <CheckField
-        label="For the checker: its addresses enter the list once they are found alive"
+        label="For the checker: add an address once the checker finds it working"
         name="check"
         isOn={check}
         onChange={setCheck}
@@ -185,7 +191,7 @@ export function FeedsView() {
       <LiveNotice live={live} />
       {live.value && feeds.length === 0 && (
         <p class="card empty">
-          There are no feeds: lists that the server fetches on a schedule. Add one here, or in the
+          There are no feeds. The server imports a feed again on a schedule. Add one here or in the
           feeds file.
         </p>
       )}

@@ -1,4 +1,4 @@
-/** One key: what is known of it, and what can be done with it. */
+/** One key: its facts, limits, use, and actions. */
 import { useState } from 'preact/hooks'
 import type { KeyReport, RotatedKey } from '../../admin/api-types.ts'
 import { Bars } from '../parts/amounts.tsx'
@@ -12,7 +12,7 @@ import { type Action, Actions, Field, FormDialog, LiveNotice, useFields } from '
 import { ago, dayOf, moment, number, SAY, unit } from './format.ts'
 import { EXPIRES, KeyFields } from './keys.tsx'
 import { type Live, useLive } from './live.ts'
-import { KeyLog } from './log.tsx'
+import { logHref } from './log-lines.ts'
 import { type Secret, SecretDialog } from './secret.tsx'
 
 const REFRESH_SECONDS = 10
@@ -126,23 +126,25 @@ function RotateDialog({ report, live, onClose }: DialogProps) {
   )
 }
 
-/** What is confirmed, and needs nothing else. */
+const nameOf = ({ label, id }: KeyReport): string => (label === '' ? id : `${label} (${id})`)
+
+/** Actions that need a confirmation and nothing else. */
 const CONFIRMED = {
   reset: {
-    title: 'Reset the limits?',
-    hint: 'Its windows and its day are unused again. Its history stays.',
+    ...{ name: 'Reset limits', isDanger: false },
+    hint: 'Resets the windows and today’s count. The history stays.',
   },
   revoke: {
-    title: 'Revoke this key?',
-    hint: 'It is refused from now on. This cannot be undone.',
+    ...{ name: 'Revoke', isDanger: true },
+    hint: 'The server refuses the key from now on. This cannot be undone.',
   },
   remove: {
-    title: 'Remove this key?',
-    hint: 'The key and its history are deleted. This cannot be undone.',
+    ...{ name: 'Remove', isDanger: true },
+    hint: 'Deletes the key and its history. This cannot be undone.',
   },
 } as const
 
-/** What can be done with a key. One that has ended cannot be used again; only one that was revoked can be removed. */
+/** An expired or revoked key never works again. Only a revoked key can be removed. */
 function KeyActions({ live, report }: { live: Live<KeyReport>; report: KeyReport }) {
   const { client } = useConsole()
   const path = `/console/keys/${report.id}`
@@ -155,18 +157,19 @@ function KeyActions({ live, report }: { live: Live<KeyReport>; report: KeyReport
       live.change(() => after)
     }
   }
-  const confirmed = (name: string, action: keyof typeof CONFIRMED): Action => ({
-    ...{ name, confirm: CONFIRMED[action] },
-    run: () => send(action),
-  })
+  const confirmed = (action: keyof typeof CONFIRMED): Action => {
+    const { name, isDanger, hint } = CONFIRMED[action]
+    const confirm = { title: `${name}: ${nameOf(report)}?`, hint }
+    return { name, isDanger, confirm, run: () => send(action) }
+  }
   const actions: Action[] =
     report.state === 'revoked'
-      ? [confirmed('Remove', 'remove')]
+      ? [confirmed('remove')]
       : [
           { name: 'Change', open: onClose => <ChangeDialog {...{ report, live, onClose }} /> },
           { name: 'Rotate', open: onClose => <RotateDialog {...{ report, live, onClose }} /> },
-          confirmed('Reset', 'reset'),
-          confirmed('Revoke', 'revoke'),
+          confirmed('reset'),
+          confirmed('revoke'),
         ]
   return <Actions look="plain" actions={actions} />
 }
@@ -177,9 +180,14 @@ export function KeyView({ id }: { id: string }) {
   const report = live.value
   return (
     <>
-      <a class="quiet" href="#keys">
-        ← All keys
-      </a>
+      <p class="bar-above">
+        <a class="quiet" href="#keys">
+          ← All keys
+        </a>
+        <a class="quiet" href={logHref({ key: id })}>
+          Requests in the log
+        </a>
+      </p>
       <LiveNotice live={live} />
       {report && (
         <>
@@ -196,7 +204,6 @@ export function KeyView({ id }: { id: string }) {
             <Limits limits={report.limits} say={SAY} />
             <DayUse today={report.today} say={SAY} />
             <Days report={report} />
-            <KeyLog id={id} />
           </div>
         </>
       )}

@@ -1,43 +1,31 @@
-/** The list of keys with its pages, search and order, and the dialog that makes a key. */
+/** The list of keys with pages, search and order, and the dialog that creates a key. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Key, KeyPage, KeySort, Limit, MadeKey, Plan } from '../../admin/api-types.ts'
-import { Level } from '../parts/amounts.tsx'
 import { CheckField, Radios, SelectField, useSettled } from '../parts/form.tsx'
-import { limitName, State } from '../parts/key.tsx'
+import { Levels, State } from '../parts/key.tsx'
 import { Table } from '../parts/table.tsx'
 import { keyHref } from './address.ts'
 import { Spark } from './chart.tsx'
 import { useConsole } from './context.ts'
 import { Field, FormDialog, LiveNotice, NewBar, useFields, When } from './dialog.tsx'
-import { ago, countdown, dateOf, number, SAY, share } from './format.ts'
+import { ago, dateOf, number, SAY } from './format.ts'
 import { type KeyFilter, pathOf, TEMPORARY } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 import { usePlans } from './plans.tsx'
 import { type Secret, SecretDialog } from './secret.tsx'
 
 const REFRESH_SECONDS = 30
-/** From here on the use of a limit is shown as close to it. */
-const CLOSE = 0.8
-/** So long nothing is typed before the server is asked. */
+/** The pause in typing after which the search is sent. */
 const SETTLED_MS = 150
 
-const usedOf = ({ left, quota }: Limit): number => 1 - left / quota
+/** The share of a limit that is left. */
+const leftOf = ({ left, quota }: Limit): number => (quota === 0 ? 0 : left / quota)
 
 function Tightest({ limits }: Pick<Key, 'limits'>) {
-  const used = Math.max(...limits.map(usedOf))
-  const limit = limits.find(each => usedOf(each) === used)
-  if (!limit) return <span class="soft">unlimited</span>
-  const { left, quota, reset } = limit
-  const full = left < quota ? `, full again in ${countdown(reset)}` : ''
-  return (
-    <span class="tightest" title={`${number(left)} of ${number(quota)} left${full}`}>
-      <span>
-        <b>{share(used)}</b> {limitName(limit, SAY)}
-      </span>
-      <Level share={used} isLow={used >= CLOSE} />
-    </span>
-  )
+  const [tightest] = limits.toSorted((a, b) => leftOf(a) - leftOf(b))
+  if (tightest === undefined) return <span class="soft">unlimited</span>
+  return <Levels limits={[tightest]} say={SAY} />
 }
 
 function Row({ item }: { item: Key }) {
@@ -72,7 +60,6 @@ function Row({ item }: { item: Key }) {
   )
 }
 
-/** The columns, and what they are sorted by. */
 const COLUMNS = {
   ...{ label: 'Key', plan: 'Plan', today: 'Today', days: '14 days', refused: 'Refused' },
   ...{ tightest: 'Tightest limit', seen: 'Last seen', expires: 'Ends', state: 'State' },
@@ -81,7 +68,7 @@ const SORTED: readonly string[] = ['label', 'today', 'expires']
 const isSort = (name: string): name is KeySort => SORTED.includes(name)
 const NUMBERS = ['today', 'refused']
 
-/** The columns, whose names are buttons that sort. */
+/** The columns. Those that can be sorted by have a button in their head. */
 function useColumns() {
   const { keyFilter: filter, setKeyFilter } = useConsole()
   const sortBy = (sort: KeySort): void => {
@@ -105,7 +92,7 @@ function useColumns() {
 function Rows({ page: { keys, total } }: { page: KeyPage }) {
   const columns = useColumns()
   if (keys.length === 0) {
-    const none = total > 0 ? 'No key matches.' : 'There is no key yet. Make the first one.'
+    const none = total > 0 ? 'No key matches.' : 'There are no keys yet. Add the first one.'
     return <p class="empty">{none}</p>
   }
   return (
@@ -117,7 +104,7 @@ function Rows({ page: { keys, total } }: { page: KeyPage }) {
   )
 }
 
-/** Which keys are shown of those that match, and the buttons to the others. */
+/** The current page, and the buttons to the others. */
 function Pages({ page: { page, page_keys, matching, keys } }: { page: KeyPage }) {
   const { keyFilter, setKeyFilter } = useConsole()
   if (matching <= page_keys) return null
@@ -184,12 +171,12 @@ function Filters({ plans }: { plans: readonly Plan[] }) {
 
 type KeyFieldsProps = {
   field(name: 'label' | 'note' | 'plan'): Omit<Parameters<typeof Field>[0], 'label'>
-  /** Whether the key has a plan of its own. */
+  /** Whether the key has a plan: temporary keys have none. */
   hasPlan: boolean
   children?: ComponentChildren
 }
 
-/** What can be chosen of a key; its end is in the forms of the command line. */
+/** The fields of new and existing keys. */
 export function KeyFields({ field, hasPlan, children }: KeyFieldsProps) {
   const plans = usePlans().value?.plans ?? []
   const names = plans.map(({ name }) => name).filter(name => name !== 'demo' && name !== TEMPORARY)
@@ -228,7 +215,7 @@ function NewKeyDialog({ live, onClose }: { live: Live<KeyPage>; onClose(): void 
     return 'stays'
   }
   return (
-    <FormDialog title="New key" action="Make the key" onSubmit={submit} onClose={onClose}>
+    <FormDialog title="New key" action="Create the key" onSubmit={submit} onClose={onClose}>
       <KeyFields field={field} hasPlan={!isTemporary}>
         <div class="field">
           <span aria-hidden="true">Kind</span>

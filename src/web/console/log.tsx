@@ -1,23 +1,20 @@
-/** The live log: requests as they end, what they asked and why they were refused; never their keys. */
+/** The live log: finished requests, their filters, and why the server refused them. Never their keys. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { LogEntry, LogPage } from '../../admin/api-types.ts'
-import { remembered } from '../parts/browser.ts'
 import { SelectField } from '../parts/form.tsx'
-import { Card, Facts, Table } from '../parts/table.tsx'
+import { Facts, Table } from '../parts/table.tsx'
 import { keyHref } from './address.ts'
 import { messageOf } from './client.ts'
 import { useConsole } from './context.ts'
-import { Copyable } from './dialog.tsx'
+import { When } from './dialog.tsx'
 import { bytes, ms, number, seconds } from './format.ts'
 import { useIsVisible } from './live.ts'
 import {
   append,
   CODE_WORDS,
-  curlOf,
   keysIn,
   LOG_LINES,
   type LogFilter,
-  type LogLine,
   logHref,
   OUTCOMES,
   outcomeOf,
@@ -26,13 +23,12 @@ import {
   wordsOf,
 } from './log-lines.ts'
 
-/** How often the server is asked for what is new. */
-const ASK_MS = 1000
+const REFRESH_MS = 1000
 
-/** The lines of the log while the view is shown and the tab is visible, and why there are no newer ones. */
+/** The lines of the log while the tab is visible, and why there are no new ones. */
 function useLog(isPaused: boolean) {
   const { client } = useConsole()
-  const [lines, setLines] = useState<readonly LogLine[]>([])
+  const [lines, setLines] = useState<readonly LogEntry[]>([])
   const [problem, setProblem] = useState<string | null>(null)
   const next = useRef('')
   const isVisible = useIsVisible()
@@ -51,7 +47,7 @@ function useLog(isPaused: boolean) {
         if (signal.aborted) return
         setProblem(messageOf(error))
       }
-      timer = setTimeout(ask, ASK_MS)
+      timer = setTimeout(ask, REFRESH_MS)
     }
     void ask()
     return () => {
@@ -59,23 +55,18 @@ function useLog(isPaused: boolean) {
       controller.abort()
     }
   }, [client, isVisible, isPaused])
-  return { lines, problem, clear: () => setLines([]) }
+  return { lines, problem }
 }
 
 const COLUMNS = [
-  ...['Time', 'Answer', 'Asked'],
+  ...['Time', 'Answer', 'Request'],
   { name: 'Key', look: 'col-client' },
   { name: 'Records', look: 'number col-size' },
   { name: 'Took', look: 'number col-took' },
 ]
 
-const askedOf = ({ path, query }: LogEntry): string => path + (query === '' ? '' : `?${query}`)
-
 function Details({ entry }: { entry: LogEntry }) {
-  const { pageUrl: page } = useConsole()
-  const origin = (remembered('service') || page || 'https://ADDRESS').replace(/\/$/, '')
-  const curl = curlOf(entry, origin)
-  const { code, message, key, label, path, query } = entry
+  const { code, message } = entry
   return (
     <>
       {code !== null && (
@@ -84,9 +75,8 @@ function Details({ entry }: { entry: LogEntry }) {
         </p>
       )}
       <Facts
-        look="facts"
+        look="key-facts"
         facts={[
-          ['Request', `${entry.method} ${askedOf(entry)}`],
           ['Request id', entry.id],
           ['Client', entry.client],
           ['Records', number(entry.records)],
@@ -94,36 +84,13 @@ function Details({ entry }: { entry: LogEntry }) {
           ['Took', ms(entry.ms)],
         ]}
       />
-      {curl !== '' && <Copyable label="As curl" value={curl} action="Copy as curl" />}
-      <p class="links">
-        {page !== '' && path === '/api' && (
-          <a href={`${page}#${query}`} target="_blank" rel="noreferrer">
-            Open in the page
-          </a>
-        )}
-        {key !== null && key !== 'demo' && (
-          <a href={keyHref(key)}>Open the key{label && ` ${label}`}</a>
-        )}
-      </p>
     </>
   )
 }
 
-function Row({ line }: { line: LogLine }) {
+function Row({ entry }: { entry: LogEntry }) {
   const [isOpen, setOpen] = useState(false)
-  if (line.kind === 'gap') {
-    return (
-      <tr class="gap">
-        <td colSpan={COLUMNS.length}>
-          {line.missed === null
-            ? 'The server was started again here: requests may be missing.'
-            : `${number(line.missed)} requests are not shown: there were too many at once.`}
-        </td>
-      </tr>
-    )
-  }
-  const { entry } = line
-  const { time, status, method, key, label } = entry
+  const { time, status, method, path, query, key, label } = entry
   const outcome = outcomeOf(status)
   return (
     <>
@@ -136,7 +103,7 @@ function Row({ line }: { line: LogLine }) {
             aria-label={`Details, ${seconds(time)}`}
             onClick={() => setOpen(!isOpen)}
           >
-            <time dateTime={time}>{seconds(time)}</time>
+            <When time={time} show={seconds} />
           </button>
         </td>
         <td>
@@ -146,7 +113,7 @@ function Row({ line }: { line: LogLine }) {
         </td>
         <td class="path">
           {method !== 'GET' && <span class="soft">{method} </span>}
-          {askedOf(entry)}
+          {path + (query === '' ? '' : `?${query}`)}
         </td>
         <td class="col-client">
           {key !== null && (key === 'demo' ? key : <a href={keyHref(key)}>{label || key}</a>)}
@@ -165,22 +132,14 @@ function Row({ line }: { line: LogLine }) {
   )
 }
 
-const Lines = ({ lines }: { lines: readonly LogLine[] }) => (
-  <Table caption="Log" look="log" columns={COLUMNS}>
-    {lines.map(line => (
-      <Row key={line.id} line={line} />
-    ))}
-  </Table>
-)
-
 const CODES = [
   ['', 'Any answer'],
   ...Object.entries(OUTCOMES),
   ...Object.entries(CODE_WORDS),
 ] as const
 
-/** The filter, which the fragment names: a link can. */
-function Filters({ filter, lines }: { filter: LogFilter; lines: readonly LogLine[] }) {
+/** The filter in the fragment, so that links can set it. */
+function Filters({ filter, lines }: { filter: LogFilter; lines: readonly LogEntry[] }) {
   const change = (changed: Partial<LogFilter>): void =>
     location.replace(logHref({ ...filter, ...changed }))
   const keys = new Map([
@@ -210,7 +169,7 @@ function Filters({ filter, lines }: { filter: LogFilter; lines: readonly LogLine
         type="search"
         name="text"
         aria-label="Text"
-        placeholder="Filter, address, request id…"
+        placeholder="Path, filter, address, request id…"
         value={filter.text}
         onInput={event => change({ text: event.currentTarget.value })}
       />
@@ -218,14 +177,14 @@ function Filters({ filter, lines }: { filter: LogFilter; lines: readonly LogLine
   )
 }
 
-/** Rows at first, and more of them at a time. */
+/** Rows that the log shows at first, and adds at a time. */
 const ROWS = 100
 
 export function LogView() {
   const [isPaused, setPaused] = useState(false)
   const [rows, setRows] = useState(ROWS)
-  const filter = readLogFilter(location.hash) // a change of it draws every view again
-  const { lines: all, problem, clear } = useLog(isPaused)
+  const filter = readLogFilter(location.hash) // the app renders again when it changes
+  const { lines: all, problem } = useLog(isPaused)
   const lines = selectLines(all, filter)
   const isLive = !isPaused && problem === null
   return (
@@ -240,9 +199,6 @@ export function LogView() {
           {problem ?? (isPaused ? 'paused' : 'live')}
         </span>
         <Filters filter={filter} lines={all} />
-        <button type="button" class="plain" onClick={clear}>
-          Clear
-        </button>
         <button
           type="button"
           class="plain"
@@ -254,9 +210,13 @@ export function LogView() {
       </div>
       <section class="card table-card" aria-label="Log">
         {lines.length === 0 ? (
-          <p class="empty">{all.length === 0 ? 'No request yet.' : 'None of these yet.'}</p>
+          <p class="empty">{all.length === 0 ? 'No requests yet.' : 'No request matches.'}</p>
         ) : (
-          <Lines lines={lines.slice(0, rows)} />
+          <Table caption="Log" look="log" columns={COLUMNS}>
+            {lines.slice(0, rows).map(entry => (
+              <Row key={entry.id} entry={entry} />
+            ))}
+          </Table>
         )}
         <p class="soft note">
           {lines.length > rows && (
@@ -264,31 +224,9 @@ export function LogView() {
               Show {ROWS} more of {number(lines.length)}
             </button>
           )}{' '}
-          Of the last {number(LOG_LINES)} requests. Keys are never part of it.
+          The last {number(LOG_LINES)} requests, without their keys.
         </p>
       </section>
     </>
-  )
-}
-
-const KEY_ROWS = 10
-
-/** The last requests of a key. */
-export function KeyLog({ id }: { id: string }) {
-  const filter = { code: '', key: id, text: '' }
-  const lines = selectLines(useLog(false).lines, filter).filter(({ kind }) => kind === 'request')
-  return (
-    <Card look="wide" title="Last requests" hint={`of the server’s last ${number(LOG_LINES)}`}>
-      {lines.length === 0 ? (
-        <p class="soft">None of them is of this key.</p>
-      ) : (
-        <>
-          <Lines lines={lines.slice(0, KEY_ROWS)} />
-          <a class="quiet" href={logHref(filter)}>
-            All in the log
-          </a>
-        </>
-      )}
-    </Card>
   )
 }

@@ -1,33 +1,33 @@
 /** The overview: what needs attention, current figures, and charts of the last hour or day. */
-import { useMemo, useState } from 'preact/hooks'
-import type { History, Overview, State, Values } from '../../admin/api-types.ts'
-import { Card as Part } from '../parts/table.tsx'
-import { paramsOf } from './address.ts'
+import type { History, KeyPage, Overview, State, Values } from '../../admin/api-types.ts'
+import { Card, Table } from '../parts/table.tsx'
+import { keyHref, paramsOf } from './address.ts'
 import { Spark, TimeChart } from './chart.tsx'
 import { OUTCOMES, totals } from './chart-data.ts'
 import { CheckerCard } from './checker.tsx'
 import { useConsole } from './context.ts'
 import { Alert, LiveNotice } from './dialog.tsx'
-import { FirstDay } from './first-day.tsx'
-import { amount, bytes, distance, ms, number, share, UNKNOWN, whole, zoneName } from './format.ts'
+import { amount, bytes, distance, ms, number, share, UNKNOWN } from './format.ts'
+import { ALL_KEYS, pathOf } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 
 const msOf = (value: number | null): string => (value === null ? UNKNOWN : ms(value))
 const sizeOf = (value: number | null): string => (value === null ? UNKNOWN : bytes(value))
 
-type Card = [name: string, value: string, notes: string, values: Values]
+type Tile = [name: string, value: string, notes: string, values: Values]
 
-function cardsOf({ list, requests, keys, process, history }: Overview): Card[] {
-  const { newest_seconds: newest } = list
+function tilesOf({ list, requests, keys, process, history }: Overview): Tile[] {
   const { per_second, refused_share, p50_ms, p99_ms } = requests
   const { rss_bytes, data_bytes, free_bytes: free } = process
+  const newest = list?.newest_seconds ?? null
   const age = newest === null ? '' : ` · newest ${distance(-newest)}`
   const space = free === null ? '' : ` · ${bytes(free)} free`
   const [rate, refused] = [`${amount(per_second)}/s`, `${share(refused_share)} refused`]
+  const [rows, fresh] = list ? [number(list.rows), `${number(list.fresh)} fresh`] : [UNKNOWN, '']
   return [
-    ['Proxies', number(list.rows), `${number(list.fresh)} fresh${age}`, history.rows],
+    ['Proxies', rows, fresh + age, history.rows],
     ['Requests', rate, `${refused} · last minute`, totals(history)],
-    ['Answer, p99', msOf(p99_ms), `p50 ${msOf(p50_ms)} · last minute`, history.p99_ms],
+    ['Answer time, p99', msOf(p99_ms), `p50 ${msOf(p50_ms)} · last minute`, history.p99_ms],
     ['Keys in use', number(keys.used_today), `of ${number(keys.total)}, today`, history.keys],
     ['Memory', sizeOf(rss_bytes), `data ${bytes(data_bytes)}${space}`, history.rss_bytes],
   ]
@@ -44,68 +44,83 @@ const OUTCOME_LOOKS = {
 const RANGES = ['1h', '24h'] as const
 
 function Charts({ history }: { history: History }) {
-  const [cursor, onCursor] = useState<number | null>(null)
-  const charts = useMemo(() => {
-    const lineOf = (outcome: (typeof OUTCOMES)[number]) => {
-      const [name, tone] = OUTCOME_LOOKS[outcome]
-      return { name, tone, values: history[outcome] }
-    }
-    const { p50_ms, p99_ms, rows, fresh } = history
-    const [rate, show] = ['per second', amount]
-    return [
-      { title: 'Requests', unit: rate, lines: OUTCOMES.map(lineOf), isStacked: true, show },
-      {
-        ...{ title: 'Answer time', unit: 'milliseconds', show },
-        lines: [
-          { name: 'p50', tone: 'a', values: p50_ms },
-          { name: 'p99', tone: 'b', values: p99_ms },
-        ],
-      },
-      {
-        ...{ title: 'Refusals', unit: rate, show },
-        lines: (['refused', 'rejected', 'failed'] as const).map(lineOf),
-      },
-      {
-        ...{ title: 'List', unit: 'proxies', show: whole },
-        lines: [
-          { name: 'all', tone: 'b', values: rows },
-          { name: 'fresh', tone: 'a', values: fresh },
-        ],
-      },
-    ]
-  }, [history])
+  const outcomes = OUTCOMES.map(outcome => {
+    const [name, tone] = OUTCOME_LOOKS[outcome]
+    return { name, tone, values: history[outcome] }
+  })
+  const times = [
+    { name: 'p50', tone: 'a', values: history.p50_ms },
+    { name: 'p99', tone: 'b', values: history.p99_ms },
+  ]
+  const rows = [
+    { name: 'all', tone: 'b', values: history.rows },
+    { name: 'fresh', tone: 'a', values: history.fresh },
+  ]
+  const common = { history, show: amount }
   return (
     <>
-      <div class="bar-above">
-        <nav class="switch" aria-label="Range">
-          {RANGES.map(range => (
-            <a
-              key={range}
-              href={`#overview?range=${range}`}
-              aria-current={range === history.range ? 'true' : undefined}
-            >
-              {range}
-            </a>
-          ))}
-        </nav>
-        <span class="soft">times in {zoneName()}</span>
-      </div>
-      <div class="charts">
-        {charts.map(chart => (
-          <TimeChart key={chart.title} {...{ ...chart, history, cursor, onCursor }} />
+      <nav class="switch" aria-label="Range">
+        {RANGES.map(range => (
+          <a
+            key={range}
+            href={`#overview?range=${range}`}
+            aria-current={range === history.range ? 'true' : undefined}
+          >
+            {range}
+          </a>
         ))}
+      </nav>
+      {history.at.length === 0 && <p class="soft">The charts begin after the first full minute.</p>}
+      <div class="charts">
+        {history.at.length > 0 && (
+          <>
+            <TimeChart title="Requests" unit="per second" lines={outcomes} isStacked {...common} />
+            <TimeChart title="Answer time" unit="milliseconds" lines={times} {...common} />
+            <TimeChart title="List" unit="proxies" lines={rows} {...common} />
+          </>
+        )}
+        <BusiestKeys />
       </div>
     </>
   )
 }
 
-/** What needs attention, each with a link to its cause unless that is on this view. */
+const BUSIEST = 5
+const BUSIEST_SECONDS = 30
+const BUSIEST_COLUMNS = ['Key', ...['Requests', 'Refused'].map(name => ({ name, look: 'number' }))]
+
+function BusiestKeys() {
+  const path = pathOf({ ...ALL_KEYS, showsEnded: false })
+  const { value } = useLive<KeyPage>(useConsole().client, path, BUSIEST_SECONDS)
+  const used = value?.keys.filter(key => key.requests_today + key.refused_today > 0) ?? []
+  return (
+    <Card title="Busiest keys" hint="today, UTC">
+      {used.length > 0 ? (
+        <Table columns={BUSIEST_COLUMNS}>
+          {used.slice(0, BUSIEST).map(({ id, label, requests_today, refused_today }) => (
+            <tr key={id}>
+              <th scope="row" class="col-label">
+                <a href={keyHref(id)}>{label || id}</a>
+              </th>
+              <td class="number">{number(requests_today)}</td>
+              <td class="number">{number(refused_today)}</td>
+            </tr>
+          ))}
+        </Table>
+      ) : (
+        <p class="soft">{value === null ? 'Loading…' : 'No key has sent a request today.'}</p>
+      )}
+    </Card>
+  )
+}
+
+/** What needs attention, with links to the causes that another view shows. */
 function NeedsAttention({ ready, problem, attention }: State) {
   return (
     <>
       {!ready && <Alert>The server is not ready: {problem}</Alert>}
       {attention.length > 0 && (
-        <Part title="Needs attention" look="attention">
+        <Card title="Needs attention" look="attention">
           <ul>
             {attention.map(({ sentence, link }) => (
               <li key={sentence}>
@@ -113,7 +128,7 @@ function NeedsAttention({ ready, problem, attention }: State) {
               </li>
             ))}
           </ul>
-        </Part>
+        </Card>
       )}
     </>
   )
@@ -134,12 +149,11 @@ export function OverviewView({ state }: { state: Live<State> }) {
       <LiveNotice live={live} />
       {value && (
         <>
-          <FirstDay {...value} pageUrl={state.value?.page_url ?? ''} />
           <ul class="cards">
-            {cardsOf(value).map(([name, amount, notes, values]) => (
+            {tilesOf(value).map(([name, figure, notes, values]) => (
               <li class="card" key={name}>
                 <p class="soft">{name}</p>
-                <b>{amount}</b>
+                <b>{figure}</b>
                 <small>{notes}</small>
                 <Spark values={values} />
               </li>

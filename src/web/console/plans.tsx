@@ -1,4 +1,4 @@
-/** The plans: their limits, making, changing, turning off, removing them. */
+/** The plans: their limits, and the dialogs that change them. */
 import { useState } from 'preact/hooks'
 import type { Plan } from '../../admin/api-types.ts'
 import { CheckField } from '../parts/form.tsx'
@@ -29,11 +29,10 @@ import {
 
 const REFRESH_SECONDS = 30
 
-/** The plans, to be shown or chosen from. */
 export const usePlans = () =>
   useLive<{ plans: Plan[] }>(useConsole().client, '/console/plans', REFRESH_SECONDS)
 
-/** Sends a change of a plan, and puts what it is now into the list. */
+/** Sends a change of a plan, and updates the list with the answer. */
 function useSend(live: ReturnType<typeof usePlans>) {
   const { client } = useConsole()
   return async (method: 'PUT' | 'DELETE', name: string, body: object): Promise<void> => {
@@ -49,7 +48,7 @@ function useSend(live: ReturnType<typeof usePlans>) {
 
 type LimitFieldProps = { limit: LimitName; value: string; onChange(value: string): void }
 
-/** A limit: a number, or none. What was typed comes back when it is limited again. */
+/** A number or unlimited. Clearing "unlimited" restores the typed number. */
 function LimitField({ limit, value, onChange }: LimitFieldProps) {
   const [typed, setTyped] = useState(value === UNLIMITED ? '' : value)
   const { name, hint } = LIMIT_WORDS[limit]
@@ -94,7 +93,7 @@ function PlanDialog({ plan, live, onClose }: DialogProps & { plan: Plan | null }
   return (
     <FormDialog
       title={plan === null ? 'New plan' : `Plan ${name}`}
-      action={plan === null ? 'Make the plan' : 'Save'}
+      action={plan === null ? 'Create the plan' : 'Save'}
       onSubmit={() => send('PUT', name.trim(), changesOf(before, fields, limits))}
       onClose={onClose}
     >
@@ -116,13 +115,13 @@ function Limit({ plan, limit }: { plan: Plan; limit: LimitName }) {
   return <>{/^\d+$/.test(text) ? number(Number(text)) : text}</>
 }
 
-/** Says which keys are in the way of removing a plan. */
+/** Says which keys prevent the removal of a plan. */
 function InUseDialog({ plan: { name, keys }, onClose }: { plan: Plan; onClose(): void }) {
   const { setKeyFilter } = useConsole()
   return (
     <FormDialog
       title={`Plan ${name} is in use`}
-      hint={`By ${keysIn(keys)}, revoked ones included: give them another plan or remove them first.`}
+      hint={`${keysIn(keys)} (with revoked ones) have it. Give them another plan or remove them first.`}
       action="Show the keys"
       onSubmit={async () => {
         setKeyFilter({ ...ALL_KEYS, plan: name })
@@ -136,16 +135,18 @@ function InUseDialog({ plan: { name, keys }, onClose }: { plan: Plan; onClose():
 function Row({ plan, live }: { plan: Plan; live: Live<{ plans: Plan[] }> }) {
   const send = useSend(live)
   const { name, keys, enabled, built_in } = plan
-  const whose = name === 'demo' ? 'The key demo is' : `With ${keysIn(keys)} on it, all are`
+  const whose = name === 'demo' ? 'the key demo' : `its ${keysIn(keys)}`
   const off = {
     title: `Turn off plan ${name}?`,
-    hint: `${whose} refused until it is turned on again.`,
+    hint: `The server refuses ${whose} until you turn it on again.`,
   }
   const removed = { title: `Remove plan ${name}?`, hint: 'No key has it. This cannot be undone.' }
-  const remove: Action =
-    keys === 0
-      ? { name: 'Remove', confirm: removed, run: () => send('DELETE', name, {}) }
-      : { name: 'Remove', open: onClose => <InUseDialog {...{ plan, onClose }} /> }
+  const remove: Action = {
+    ...{ name: 'Remove', isDanger: true },
+    ...(keys === 0
+      ? { confirm: removed, run: () => send('DELETE', name, {}) }
+      : { open: onClose => <InUseDialog {...{ plan, onClose }} /> }),
+  }
   const actions: Action[] = [
     { name: 'Edit', open: onClose => <PlanDialog {...{ plan, live, onClose }} /> },
     enabled

@@ -1,13 +1,7 @@
-/** How the console keeps its token, asks and imports, without a browser. */
+/** The console's token, requests and uploads, without a browser. */
 import { afterEach, describe, expect, test } from 'bun:test'
-import type { ImportLine } from '../../../src/admin/api-types.ts'
 import { keepToken, readToken, takeToken, tokenIn } from '../../../src/web/console/address.ts'
 import { createClient, type RequestError } from '../../../src/web/console/client.ts'
-import {
-  createImportQueue,
-  type ImportItem,
-  inConsole,
-} from '../../../src/web/console/import-queue.ts'
 
 /** The parts of a window that hold the token. */
 function tab(hash: string) {
@@ -124,100 +118,41 @@ describe('a request', () => {
   })
 })
 
-const DONE: ImportLine = {
-  ...{
-    kind: 'done',
-    read: 1,
-    added: 1,
-    updated: 0,
-    unchanged: 0,
-    rejected: 0,
-    removed: 0,
-    skipped: 0,
-  },
-  messages: [],
-}
-const FILES = [
-  { name: 'a.txt', size: 10 },
-  { name: 'b.txt', size: 20 },
-]
-const kinds = (items: readonly ImportItem[]): string[] => items.map(({ state }) => state.kind)
+describe('an upload', () => {
+  const FILE = new Blob(['192.0.2.1:80\n'])
+  /** The lines of an upload, and the error that ends it. */
+  async function upload(origin: string) {
+    const lines: unknown[] = []
+    const { signal } = new AbortController()
+    try {
+      for await (const line of clientOf().upload(`${origin}/x`, FILE, signal)) lines.push(line)
+    } catch (error) {
+      lines.push((error as Error).message)
+    }
+    return lines
+  }
 
-/** A queue whose files are over when the test says so. */
-function startQueue() {
-  const queue = createImportQueue()
-  const begun: { done: (line: ImportLine) => void; fail: (error: Error) => void }[] = []
-  const cancelled: number[] = []
-  queue.add(FILES, file => {
-    const index = FILES.indexOf(file)
-    const { promise, resolve, reject } = Promise.withResolvers<ImportLine>()
-    begun[index] = { done: resolve, fail: reject }
-    return { done: promise, cancel: () => void cancelled.push(index) }
-  })
-  return { queue, begun, cancelled }
-}
-
-describe('imports', () => {
-  test.each([
-    [
-      '10 rows (--allow-shrink if that is meant)',
-      '10 rows (“Also by one less than half as long” if',
-    ],
-    ['type is required (or give --type)', 'type is required (or give “Type of bare lines”)'],
-    ['name it with --map COLUMN=ip', 'name it with proxylist import --map COLUMN=ip'],
-    ['give --ping-unit ms', 'give proxylist import --ping-unit ms'],
-    ['a.txt:2: ip is -- or --odd', 'a.txt:2: ip is -- or --odd'],
-  ])('say %j with the fields of the console: %j', (said, shown) => {
-    expect(inConsole(said)).toStartWith(shown)
-  })
-
-  test('of several files are sent one after the other', async () => {
-    const { queue, begun } = startQueue()
-    expect([kinds(queue.items()), begun.length]).toEqual([['sending', 'waiting'], 1])
-    begun[0]?.done(DONE)
-    await Promise.resolve()
-    expect([kinds(queue.items()), begun.length]).toEqual([['done', 'sending'], 2])
-    expect(queue.isBusy()).toBe(true)
-  })
-
-  test('go on with the next file after one that failed', async () => {
-    const { queue, begun } = startQueue()
-    begun[0]?.fail(new Error('the connection was lost'))
-    await Promise.resolve()
-    await Promise.resolve()
-    expect(queue.items()[0]?.state).toEqual({ kind: 'failed', message: 'the connection was lost' })
-    expect(kinds(queue.items())).toEqual(['failed', 'sending'])
-  })
-
-  test('can be cancelled while they are sent and while they wait', () => {
-    const { queue, cancelled, begun } = startQueue()
-    queue.cancel(2)
-    expect(kinds(queue.items())).toEqual(['sending', 'cancelled'])
-    queue.cancel(1)
-    expect([kinds(queue.items()), cancelled]).toEqual([['cancelled', 'cancelled'], [0]])
-    expect([queue.isBusy(), begun.length]).toEqual([false, 1])
-    queue.clear()
-    expect(queue.items()).toEqual([])
-  })
-
-  test('that end after they were cancelled stay cancelled', async () => {
-    const { queue, begun } = startQueue()
-    queue.cancel(1)
-    begun[0]?.done(DONE)
-    await Promise.resolve()
-    expect(kinds(queue.items())).toEqual(['cancelled', 'sending'])
-  })
-
-  test('tell observers of each change until they leave', () => {
-    const { queue } = startQueue()
-    let calls = 0
-    const leave = queue.subscribe(() => {
-      calls += 1
+  test('sends the file with a type that no form has, and gives the lines as they arrive', async () => {
+    const seen: string[] = []
+    const origin = listen(async request => {
+      seen.push(await request.text(), `${request.headers.get('content-type')}`)
+      const parts = ['{"n":1}\n{"n"', ':2}\n', '{"cut']
+      return new Response(
+        new ReadableStream({
+          pull(controller) {
+            const part = parts.shift()
+            if (part === undefined) controller.close()
+            else controller.enqueue(Buffer.from(part))
+          },
+        }),
+      )
     })
-    queue.cancel(2)
-    expect(calls).toBe(1)
-    leave()
-    queue.cancel(1)
-    expect(calls).toBe(1)
+    expect(await upload(origin)).toEqual([{ n: 1 }, { n: 2 }])
+    expect(seen).toEqual(['192.0.2.1:80\n', 'application/octet-stream'])
+  })
+
+  test('that is refused throws the server’s sentence', async () => {
+    const origin = listen(() => Response.json({ message: 'too large' }, { status: 413 }))
+    expect(await upload(origin)).toEqual(['too large'])
   })
 })

@@ -59,10 +59,14 @@ describe('the token', () => {
     expect(await page.evaluate('sessionStorage.length')).toBe(0)
   })
 
-  test('missing: a calm page says to run proxylist console, and takes the link', async () => {
-    const { page, url } = await view('Overview', { at: '#plans' })
+  test('missing: a page shows the whole command, and takes the link', async () => {
+    const { page, url, admin } = await view('Overview', { at: '#plans' })
     await heading(page, 'Open the console').waitFor()
-    expect(await page.locator('pre').textContent()).toBe('proxylist console')
+    const command = page.getByLabel('Command')
+    await until(async () => (await command.inputValue()).includes('--data'))
+    expect(await command.inputValue()).toMatch(
+      new RegExp(`^proxylist console --data /\\S+ --admin-listen ${new URL(admin).host}$`),
+    )
     expect(await violationsOf(page)).toEqual([])
     await page.getByLabel('Or paste the link').fill(` ${url}\n`)
     await page.keyboard.press('Enter')
@@ -75,35 +79,19 @@ describe('the token', () => {
     expect(await page.getByLabel('Or paste the link').isVisible()).toBe(true)
     expect(await page.evaluate('sessionStorage.length')).toBe(0)
   })
-
-  test('is given to a new tab by one that is open, on no disk; signing out is of all', async () => {
-    const { page, admin } = await view()
-    await page.locator('.cards').waitFor()
-    const other = await page.context().newPage()
-    await other.goto(`${admin}/#plans`)
-    await heading(other, 'Plans').waitFor()
-    expect(await other.evaluate('JSON.stringify([localStorage, document.cookie])')).toBe('[{},""]')
-    await page.getByRole('button', { name: 'Sign out' }).click()
-    await heading(other, 'Open the console').waitFor()
-    await other.reload()
-    await heading(other, 'Open the console').waitFor()
-  })
 })
 
 describe('the token, while the console is open', () => {
   test('ends: the console asks for the new one and goes on where it was', async () => {
-    const { url, admin, signIn } = await startSample()
+    const { url, signIn } = await startSample()
     const { page } = await openPage(url)
     await openView(page, 'Keys')
     await page.getByRole('button', { name: 'New key' }).click()
     await page.getByLabel('Label').fill('half written')
-    const other = await page.context().newPage()
-    await other.goto(`${admin}/#plans`)
-    await heading(other, 'Plans').waitFor()
     const next = await signIn()
-    await answer(page, 'Make the key')
+    await answer(page, 'Create the key')
     const asks = page.getByRole('dialog', { name: 'Open the console' })
-    await asks.getByText('not valid').waitFor()
+    await asks.getByText('has ended').waitFor()
     expect(await violationsOf(page)).toEqual([])
     await keepScreenshot(page, 'console-sign-in-again')
     await page.keyboard.press('Escape')
@@ -111,10 +99,8 @@ describe('the token, while the console is open', () => {
     await asks.getByRole('button', { name: 'Open' }).click()
     await asks.waitFor({ state: 'detached' })
     expect(await page.getByLabel('Label').inputValue()).toBe('half written')
-    await answer(page, 'Make the key')
+    await answer(page, 'Create the key')
     await page.getByRole('textbox', { name: 'The key' }).waitFor()
-    await other.getByRole('link', { name: 'Feeds' }).click() // by the new token, which it got
-    await other.locator('.empty').waitFor()
   })
 
   test('is replaced while an import is under way, whose refusal ends nothing', async () => {
@@ -125,13 +111,14 @@ describe('the token, while the console is open', () => {
     await page.route('**/console/import*', route => renewed.promise.then(() => route.continue()))
     const file = { name: 'a.txt', mimeType: 'text/plain', buffer: Buffer.from('192.0.2.1:80\n') }
     await page.locator('input[type=file]').setInputFiles(file)
+    await page.getByRole('button', { name: 'Import' }).click()
     await page.evaluate(`location.hash = ${JSON.stringify(new URL(await signIn()).hash)}`)
     await page.locator('.cards').waitFor()
     renewed.resolve()
     await page.getByRole('link', { name: 'Import', exact: true }).click()
-    await page.locator('.imports .bad', { hasText: 'not valid' }).waitFor()
+    await page.locator('.imports .bad', { hasText: 'has ended' }).waitFor()
     await page.getByRole('link', { name: 'Keys' }).click()
-    await page.getByText('There is no key yet').waitFor()
+    await page.getByText('There are no keys yet').waitFor()
   })
 })
 
@@ -145,21 +132,15 @@ describe('the overview', () => {
     expect(await page.title()).toBe('Overview · proxylist console')
   })
 
-  test('draws charts, says the values at the cursor in all of them, and has them as a table', async () => {
+  test('draws charts, with the values of each point in a title and in a table', async () => {
     const { page } = await view('Overview', { prepare: withHistory })
-    const chart = page.getByRole('region', { name: 'Requests' })
-    const legend = chart.locator('.legend')
-    await legend.waitFor()
-    expect(await legend.textContent()).not.toContain(':')
-    await chart.locator('.over').hover({ position: { x: 40, y: 40 } })
-    const moment = /\d+ \w+, \d\d:\d\d$/
-    expect(await legend.textContent()).toMatch(moment)
-    const others = page.getByRole('region', { name: 'Answer time' }).locator('.legend')
-    expect(await others.textContent()).toMatch(moment)
-    // The server was down: nothing is known there, and no line is drawn.
-    const { width = 0 } = (await chart.locator('.over').boundingBox()) ?? {}
-    await chart.locator('.over').hover({ position: { x: (660 / 1440) * width, y: 40 } })
-    expect(await legend.textContent()).toContain('200 –')
+    const chart = page.getByRole('region', { name: 'Requests', exact: true })
+    await chart.locator('.legend').waitFor()
+    const titles = await chart.locator('title').allTextContents()
+    expect(titles).toHaveLength(288)
+    expect(titles[1]).toMatch(/^\d+ \w+, \d\d:\d\d: 200 301, 404 51, /)
+    // The server was down at these points: no values, and a gap in the line.
+    expect(titles[132]).toContain('200 –')
     expect(await chart.locator('.line').first().getAttribute('d')).toMatch(/^M0 .*M5\d\d/)
     expect(await chart.getByRole('img').getAttribute('aria-label')).toMatch(/Now: 200 30\d/)
     await chart.getByText('As a table').click()
@@ -167,89 +148,43 @@ describe('the overview', () => {
     await rows.nth(1).waitFor()
     expect(await rows.count()).toBe(1 + 288 - 24)
     expect(await rows.nth(1).textContent()).toMatch(/^\d+ \w+, \d\d:\d\d30\d/)
+    expect(await page.locator('.cards .spark').count()).toBe(5)
   })
 
-  test('has ranges in the fragment, and names the zone of its times, which one switch changes', async () => {
-    const zone = { timezoneId: 'Europe/Berlin' }
-    const { page, requests } = await view('Overview', { prepare: withHistory, ...zone })
+  test('has its range in the fragment', async () => {
+    const { page, requests } = await view('Overview', { prepare: withHistory })
     const range = page.getByRole('navigation', { name: 'Range' })
     await range.getByRole('link', { name: '1h' }).click()
     await until(() => requests.some(each => each.endsWith('/console/overview?range=1h')))
     expect(await page.evaluate('location.hash')).toBe('#overview?range=1h')
     expect(await page.title()).toBe('Overview · proxylist console')
     expect(await range.locator('[aria-current]').textContent()).toBe('24h') // as was answered
-    await page.getByText('times in Europe/Berlin').waitFor()
-    const placed = () => page.locator('.times li').first().getAttribute('style')
-    const local = await placed()
-    await page.getByLabel('UTC').check()
-    await page.getByText('times in UTC').waitFor()
-    expect(await placed()).not.toBe(local)
-    await page.reload()
-    await page.getByText('times in UTC').waitFor()
   })
 
-  test('shows the first point of a server that was just started', async () => {
+  test('of a server that has just started has the first point, and no small charts', async () => {
     const { page } = await view('Overview', { prepare: each => withHistory(each, {}, 1) })
-    const line = page.getByRole('region', { name: 'Answer time' }).locator('.line').first()
-    expect(await line.getAttribute('d')).toMatch(/^M1000 \S+L996.5 /)
-  })
-})
-
-describe('the first day', () => {
-  test('is a checklist on an overview that is empty, ticks itself, and goes when all is done', async () => {
-    const { url, api } = await startConsole(temporaryDirectory())
-    const { page } = await openPage(url, { prepare: each => each.clock.install() })
-    const nextPoll = () => page.clock.fastForward(10_000)
-    const steps = page.getByRole('region', { name: 'First day' }).getByRole('listitem')
-    await steps.first().waitFor()
-    const done = () => page.locator('.first-day [data-done]').allTextContents()
-    expect(await steps.count()).toBe(5)
-    expect(await done()).toEqual([])
-    for (const [name, look] of Object.entries(LOOKS)) {
-      expect([name, await faultsIn(page, look)]).toEqual([name, []])
-      await keepScreenshot(page, `console-first-day-${name}`)
-    }
-    expect(await page.getByRole('link', { name: 'Open the page' }).getAttribute('href')).toBe(
-      new URL('/', api).href,
-    )
-    await fetch(new URL('/', api))
-    await nextPoll()
-    await until(
-      async () => (await done()).join() === 'Open the page (done) what anybody sees of the list',
-    )
-    await page.getByRole('link', { name: 'Drop a list' }).click()
-    await heading(page, 'Import').waitFor()
-    const file = {
-      name: 'a.txt',
-      mimeType: 'text/plain',
-      buffer: Buffer.from('http://192.0.2.1:80\n'),
-    }
-    await page.locator('input[type=file]').setInputFiles(file)
-    await page.getByText('added').waitFor()
-    const headers = `{ authorization: 'Bearer ' + Object.values(sessionStorage)[0], 'content-type': 'application/json' }`
-    const send = (method: string, path: string, body: object) =>
-      page.evaluate(
-        `fetch('/console/${path}', { method: '${method}', headers: ${headers}, body: '${JSON.stringify(body)}' }).then(answer => answer.status)`,
-      )
-    expect(await send('PUT', 'plans/wide', { daily: 5 })).toBe(200)
-    expect(await send('POST', 'keys', { kind: 'regular' })).toBe(201)
-    await page.getByRole('link', { name: 'Overview' }).click()
-    await until(async () => (await done()).length === 4)
-    expect(await send('POST', 'feeds', { source: '/nowhere/list.txt' })).toBe(201)
-    await nextPoll()
-    await page.locator('.first-day').waitFor({ state: 'detached' })
-    await page.reload()
-    await page.locator('.cards').waitFor()
-    expect(await page.locator('.first-day').count()).toBe(0)
+    const chart = page.getByRole('region', { name: 'Answer time' })
+    expect(await chart.locator('.line').first().getAttribute('d')).toMatch(/^M0 \S+L1000 /)
+    expect(await page.locator('.cards .spark').count()).toBe(0)
   })
 
-  test('stays hidden where an operator has hidden it', async () => {
-    const { page } = await view()
-    await page.getByRole('button', { name: 'Hide' }).click()
-    await page.locator('.first-day').waitFor({ state: 'detached' })
+  test('names the busiest keys, with a link to each', async () => {
+    const { url, api, admin } = await startSample()
+    const { page } = await openPage(url)
+    const card = page.getByRole('region', { name: 'Busiest keys' })
+    await card.getByText('No key has sent a request today.').waitFor()
+    const token = String(await page.evaluate('Object.values(sessionStorage)[0]'))
+    const made = await fetch(`${admin}/console/keys`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ kind: 'regular', label: 'Acme' }),
+    })
+    const { id, key } = (await made.json()) as { id: string; key: string }
+    await fetch(`${api}?key=${key}`)
     await page.reload()
-    await page.locator('.cards').waitFor()
-    expect(await page.locator('.first-day').count()).toBe(0)
+    await card.getByRole('row', { name: 'Acme 1 0' }).waitFor()
+    await card.getByRole('link', { name: 'Acme' }).click()
+    expect(await page.evaluate('location.hash')).toBe(`#keys/${id}`)
   })
 })
 

@@ -1,26 +1,16 @@
-/** What the console decides without a browser: series, filters, the log, places, plans, numbers. */
+/** The pure functions of the console: series, filters, the log, routes, plans, numbers. */
 import { describe, expect, test } from 'bun:test'
-import type { LogEntry, LogPage } from '../../../src/admin/api-types.ts'
+import type { LogEntry } from '../../../src/admin/api-types.ts'
 import { readKeyQuery } from '../../../src/admin/key-page.ts'
 import { ERRORS } from '../../../src/api/errors.ts'
 import { hrefOf, routeOf } from '../../../src/web/console/address.ts'
-import {
-  daysUntil,
-  latest,
-  namedPoints,
-  pathsOf,
-  stack,
-  ticksUpTo,
-} from '../../../src/web/console/chart-data.ts'
+import { daysUntil, latest, pathsOf, stack } from '../../../src/web/console/chart-data.ts'
 import { amount, clock, distance, ms, share } from '../../../src/web/console/format.ts'
 import { ALL_KEYS, type KeyFilter, pathOf } from '../../../src/web/console/key-filter.ts'
-import { customerMessage } from '../../../src/web/console/key-message.ts'
 import {
   append,
   CODE_WORDS,
-  curlOf,
   LOG_LINES,
-  type LogLine,
   logHref,
   outcomeOf,
   readLogFilter,
@@ -40,56 +30,9 @@ test('series are added up when stacked; a missing value counts nothing, a gap st
   ])
 })
 
-describe('charts', () => {
-  test.each([
-    [0, [0, 0.2, 0.4, 0.6, 0.8, 1]],
-    [0.32, [0, 0.1, 0.2, 0.3, 0.4]],
-    [5, [0, 1, 2, 3, 4, 5]],
-    [18_400, [0, 5000, 10_000, 15_000, 20_000]],
-    [950, [0, 200, 400, 600, 800, 1000]],
-    [1e-3, [0, 2e-4, 4e-4, 6e-4, 8e-4, 1e-3]],
-  ])('that reach %p have an axis with %p', (most, ticks) => {
-    const found = ticksUpTo(most)
-    expect(found).toHaveLength(ticks.length)
-    for (const [index, tick] of ticks.entries()) expect(found[index]).toBeCloseTo(tick, 9)
-  })
-
-  test.each([
-    ['1h', 60, 0, '2026-03-10T12:30:00Z', ['11:40', '11:50', '12:00', '12:10', '12:20', '12:30']],
-    [
-      '24h',
-      300,
-      0,
-      '2026-03-10T07:00:00Z',
-      [...['09:00', '12:00', '15:00', '18:00', '21:00', 'day 10', '03:00', '06:00']],
-    ],
-    [
-      '24h',
-      300,
-      2,
-      '2026-03-10T07:00:00Z',
-      [...['10:00', '13:00', '16:00', '19:00', 'day 9', '01:00', '04:00', '07:00']],
-    ],
-  ] as const)(
-    'of %s, a point each %d s, %d hours ahead of UTC, name round times',
-    (range, step, hours, end, expected) => {
-      const last = Date.parse(end) / 1000
-      const minutes = { '1h': 60, '24h': 1440 }[range]
-      const length = (minutes * 60) / step
-      const at = Array.from({ length }, (_, n) => last - (length - 1 - n) * step)
-      const named = namedPoints({ at, range }, () => hours * 3600)
-      const shown = named.map(({ index, isDay }) => {
-        const date = new Date((at[index] ?? 0) * 1000)
-        return isDay ? `day ${date.getUTCDate()}` : date.toISOString().slice(11, 16)
-      })
-      expect(shown).toEqual([...expected])
-    },
-  )
-
-  test('have the last value that is known', () => {
-    expect(latest([1, 2, null])).toBe(2)
-    expect(latest([null])).toBeNull()
-  })
+test('the latest value of a series is the last known one', () => {
+  expect(latest([1, 2, null])).toBe(2)
+  expect(latest([null])).toBeNull()
 })
 
 describe('a drawing', () => {
@@ -134,56 +77,23 @@ test('the list of keys is asked for as its controls say', () => {
   })
 })
 
-test('a customer gets address, key, an example, limits and end', () => {
-  const limits = [
-    { name: 'burst', quota: 5, window: 10, left: 1, reset: 3 },
-    { name: 'daily', quota: 34_560, window: 86_400, left: 1, reset: 3 },
-    { name: 'subnets', quota: 10, window: 86_400, left: 1, reset: 3 },
-  ]
-  const key = { key: 'pl_abc', limits, count: 1000, expires: null }
-  expect(customerMessage(key, ' https://h.example/ ').split('\n')).toEqual([
-    ...['Address: https://h.example/api', 'Your key: pl_abc', ''],
-    ...["curl -H 'Authorization: Bearer pl_abc' 'https://h.example/api?count=10'", ''],
-    'Limits: 5 requests in 10 sec, 34,560 requests a day, 10 networks of proxies a day, 1,000 records an answer',
-    'What can be asked for: https://h.example/docs',
-  ])
-  const bare = customerMessage(
-    { key: 'k', limits: [], count: null, expires: '2027-01-31T12:00:00Z' },
-    '',
-  )
-  expect(bare).toContain('Valid until 31 Jan 2027')
-  expect(bare).toContain('Address: https://ADDRESS/api')
-  expect(bare).not.toContain('Limits')
-})
-
 const entry = (id: string, status = 200): LogEntry => ({
   ...{ time: '2026-01-01T00:00:00.000Z', id, method: 'GET', path: '/api', status, key: null },
   ...{ records: 0, bytes: 0, ms: 1, client: '127.0.0.1' },
   ...{ query: '', code: null, message: null, label: '' },
 })
 const ANY = { code: '', key: '', text: '' }
-const pageOf = (entries: readonly LogEntry[], missed: number | null = 0): LogPage => ({
-  ...{ lines: entries, missed, next: 'abc-9' },
-})
-const linesOf = (...entries: readonly LogEntry[]) => append([], pageOf(entries))
-const ids = (lines: readonly LogLine[]): string[] =>
-  lines.map(line => (line.kind === 'gap' ? 'gap' : line.id))
+const linesOf = (...lines: readonly LogEntry[]) => append([], { lines, next: 'abc-9' })
+const ids = (lines: readonly LogEntry[]): string[] => lines.map(({ id }) => id)
 
 describe('the live log', () => {
   test('shows the newest first, and at most 2,000', () => {
-    expect(ids(append(linesOf(entry('1'), entry('2')), pageOf([entry('3')])))).toEqual([
-      ...['3', '2', '1'],
-    ])
+    const next = { lines: [entry('3')], next: 'abc-10' }
+    expect(ids(append(linesOf(entry('1'), entry('2')), next))).toEqual(['3', '2', '1'])
     const many = Array.from({ length: LOG_LINES + 20 }, (_, n) => entry(`${n}`))
     const lines = linesOf(...many)
     expect(lines).toHaveLength(2000)
-    expect(lines[0]).toEqual({ kind: 'request', id: '2019', entry: entry('2019') })
-  })
-
-  test.each([12, null])('shows where %p are missing', missed => {
-    const lines = append(linesOf(entry('1')), pageOf([entry('2')], missed))
-    expect(ids(lines)).toEqual(['2', 'gap', '1'])
-    expect(lines[1]).toMatchObject({ kind: 'gap', missed })
+    expect(lines[0]).toEqual(entry('2019'))
   })
 
   test.each([
@@ -219,34 +129,21 @@ describe('the live log', () => {
     expect(ids(selectLines(lines, { ...ANY, ...filter }))).toEqual(expected)
   })
 
-  test('has its filter in the fragment, as the link of what needs attention has', () => {
+  test('has its filter in the fragment, and begins with /api', () => {
     const filter = { code: 'PROXIES_NOT_FOUND', key: 'k1', text: 'a b&c=é' }
     expect(readLogFilter(logHref(filter))).toEqual(filter)
-    expect(logHref({ ...ANY, code: 'PROXIES_NOT_FOUND' })).toBe('#log?code=PROXIES_NOT_FOUND')
-    expect([logHref(ANY), readLogFilter('#log')]).toEqual(['#log', ANY])
+    expect(readLogFilter('#log')).toEqual({ ...ANY, text: '/api' })
+    expect(logHref(readLogFilter('#log'))).toBe('#log')
+    expect(logHref({ key: 'k1' })).toBe('#log?key=k1')
+    expect(readLogFilter(logHref(ANY))).toEqual(ANY)
   })
 
   test('says what the answer was, for every code', () => {
     expect(Object.keys(CODE_WORDS).sort()).toEqual(Object.keys(ERRORS).sort())
-    expect(wordsOf({ ...entry('1', 429), code: 'DEMO_LIMIT_REACHED' })).toBe(
-      'limit of demo reached',
-    )
+    expect(wordsOf({ ...entry('1', 429), code: 'DEMO_LIMIT_REACHED' })).toBe('demo limit reached')
     expect([200, 304].map(status => wordsOf(entry('1', status)))).toEqual([
       ...['answered', 'not changed'],
     ])
-  })
-
-  test.each([
-    [
-      { query: "city=O%20'x" },
-      `curl -H "Authorization: Bearer $KEY" 'https://h/api?city=O%20%27x'`,
-    ],
-    [{ method: 'HEAD', key: 'k1' }, `curl --head -H "Authorization: Bearer $KEY" 'https://h/api'`],
-    [{ path: '/healthz' }, `curl 'https://h/healthz'`],
-    [{ method: 'POST' }, ''],
-    [{ path: '(unknown)' }, ''],
-  ])('has %j as a command without its key', (changed, expected) => {
-    expect(curlOf({ ...entry('1'), ...changed }, 'https://h')).toBe(expected)
   })
 })
 
