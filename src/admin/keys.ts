@@ -1,4 +1,4 @@
-/** The routes of keys and of plans: what their commands do, by the same rules. A write answers with what it changed. */
+/** The routes of keys and plans, with the rules of their commands. A write answers with the changed item. */
 import { keySubject } from '../access/entitlements.ts'
 import { keyState, newKey } from '../access/key.ts'
 import * as manage from '../access/manage.ts'
@@ -21,14 +21,14 @@ import {
   readObject,
 } from './route.ts'
 
-/** The value of a duration that is not given. */
+/** The default of a duration. */
 const durationOf = (name: 'ttl' | 'overlap'): number =>
   SETTINGS[name].read(SETTINGS[name].fallback ?? '')
 
-/** Days of use that a list shows, today included. */
+/** The days of use in a list, with today. */
 const DAYS = 14
 
-/** Keys as lists show them, in the order of their ids; those that are not there are left out. */
+/** The items of a list, in the order of `ids`. Unknown ids are skipped. */
 export async function describeKeys(registry: Registry, ids: readonly string[], nowMs: number) {
   const { keys, plans, usage } = registry
   const byId = new Map((await keys.list(nowMs, ids)).map(key => [key.id, key]))
@@ -56,26 +56,21 @@ export async function describeKeys(registry: Registry, ids: readonly string[], n
       requests_today: key.requestsToday,
       refused_today: use.days.find(({ day }) => day === today)?.refused ?? 0,
       last_seen: formatInstantOrNull(use.lastSeenMs),
-      /** Requests of each day until today. */
+      /** Requests per day until today. */
       days,
-      /** Most records of an answer. */
-      count: plan.count,
       limits: limitsLeft({ key, plan, used: usages[i] ?? UNUSED, judgedMs, use }),
     }
   })
 }
 
-/** Everything that is known of a key, as it is now. */
 const reportOf = async (registry: Registry, id: string, nowMs: number) =>
   operatorReport(await manage.factsOf(registry, id, nowMs), nowMs)
 
-/** A key with its new secret. */
 async function withSecret(registry: Registry, id: string, key: string, nowMs: number) {
   const [item] = await describeKeys(registry, [id], nowMs)
   return { ...item, key }
 }
 
-/** The one answer with the secret of a new key. */
 async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<Replied> {
   const { kind, ...given } = await readObject(request)
   if (kind !== 'regular' && kind !== 'temp') {
@@ -87,7 +82,7 @@ async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<R
   return created(await withSecret(registry, id, key, nowMs))
 }
 
-/** What is chosen of a regular key. */
+/** The members of a regular key that an operator chooses. */
 const CHANGEABLE = ['plan', 'label', 'note', 'expires'] as const
 
 type Given = { readonly [member: string]: unknown }
@@ -104,7 +99,7 @@ function readRegular(given: Given, nowMs: number) {
   return { label, note, plan, expiresAt: manage.endOf(expires, nowMs, 'expires') }
 }
 
-/** Changes a key; what is not given stays. */
+/** Changes the given members of a key. */
 async function setKey(registry: Registry, { request, name: id, nowMs }: Asked): Promise<Replied> {
   const given = await readObject(request)
   const members = readMembers(given, CHANGEABLE, { expires: 'never' })
@@ -131,7 +126,7 @@ export async function rotate(registry: Registry, { request, name: id, nowMs }: A
   return { ...(await withSecret(registry, id, key, nowMs)), overlap_until: until }
 }
 
-/** A change that takes no members. */
+/** A change without members. */
 const changing =
   (registry: Registry, change: (id: string, nowMs: number) => Promise<void>) =>
   async ({ request, name: id, nowMs }: Asked): Promise<Replied> => {
@@ -167,11 +162,11 @@ export const keyRoutes = (registry: Registry): AdminRoutes => ({
   },
 })
 
-/** Limits of a plan that `null` makes unlimited. */
+/** Limits; `null` is unlimited. */
 const LIMITS = ['burst', 'daily', 'subnets', 'clients', 'count', 'downloads'] as const
 const UNLIMITED = Object.fromEntries(LIMITS.map(name => [name, 'unlimited']))
 
-/** All plans by name, and how many keys have each, revoked ones included. */
+/** All plans by name, with the number of their keys (with revoked ones). */
 async function listPlans({ keys, plans }: Registry) {
   const count = new Map((await keys.countByPlan()).map(({ plan, keys }) => [plan, keys]))
   const countOf = ({ name }: Plan): number => count.get(name === TEMP_PLAN ? null : name) ?? 0

@@ -33,11 +33,6 @@ const TITLE = 'proxylist console'
 const HEADER_WORDS = {
   ...{ pages: 'Console', theme: 'Theme', auto: 'Auto', light: 'Light', dark: 'Dark' },
 }
-const VIEW_WORDS: { readonly [view in Route['view']]: string } = {
-  ...{ overview: 'Overview', keys: 'Keys', plans: 'Plans' },
-  ...{ feeds: 'Feeds', import: 'Import', log: 'Log' },
-}
-
 /** The target of the skip link. It is not a view. */
 const SKIP = '#content'
 
@@ -79,15 +74,12 @@ function ServerState({ live: { value, problem } }: { live: Live<State> }) {
   )
 }
 
-const VIEW_PARTS = {
+const VIEW_PARTS: { readonly [view in Route['view']]: typeof OverviewView } = {
   ...{ overview: OverviewView, keys: KeysView, plans: PlansView },
   ...{ feeds: FeedsView, import: ImportView, log: LogView },
 }
 
-function View({ route: { view, id }, state }: { route: Route; state: Live<State> }) {
-  const Part = VIEW_PARTS[view]
-  return id === null ? <Part state={state} /> : <KeyView key={id} id={id} />
-}
+const titleOf = (view: string): string => view.charAt(0).toUpperCase() + view.slice(1)
 
 type SignedInProps = { client: Client; route: Route; onSignOut(): void }
 
@@ -97,7 +89,8 @@ function SignedIn({ client, route, onSignOut }: SignedInProps) {
   const heading = useRef<HTMLHeadingElement>(null)
   const { view, id } = route
   const state = useLive<State>(client, '/console/state', STATE_SECONDS)
-  const name = id === null ? VIEW_WORDS[view] : `Key ${id}`
+  const name = id === null ? titleOf(view) : `Key ${id}`
+  const Part = VIEW_PARTS[view]
   const isFirst = useRef(true)
   useLayoutEffect(() => {
     if (!isFirst.current) heading.current?.focus()
@@ -105,7 +98,7 @@ function SignedIn({ client, route, onSignOut }: SignedInProps) {
     document.title = `${name} · ${TITLE}`
   }, [name])
   const links = VIEWS.map(each => ({
-    ...{ href: `#${each}`, text: VIEW_WORDS[each], isCurrent: each === view },
+    ...{ href: `#${each}`, text: titleOf(each), isCurrent: each === view },
   }))
   return (
     <Context.Provider value={{ client, upload, keyFilter, setKeyFilter }}>
@@ -126,7 +119,7 @@ function SignedIn({ client, route, onSignOut }: SignedInProps) {
         >
           {name}
         </h1>
-        <View route={route} state={state} />
+        {id === null ? <Part state={state} /> : <KeyView key={id} id={id} />}
       </main>
     </Context.Provider>
   )

@@ -2,6 +2,9 @@
 
 const UNREACHABLE = 'The server does not answer.'
 
+/** A dead connection, such as a lost tunnel, must not stop the polling. */
+const TIMEOUT_MS = 60_000
+
 /** A failed request. `message` is the server's sentence, or ours without a server. */
 export class RequestError extends Error {
   /** The wrong member of the request, `''` if none is. */
@@ -13,8 +16,10 @@ export class RequestError extends Error {
   }
 }
 
-export const messageOf = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error)
+export function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.name === 'TimeoutError' ? UNREACHABLE : error.message
+}
 
 /** The error in a body (spec 2.3), or the status. */
 function errorOf(status: number, body: string): RequestError {
@@ -77,8 +82,11 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
     /** Whether the server has refused the token. */
     isOver: (): boolean => isOver,
     /** The value of a JSON document. @throws RequestError, or the error of an aborted `signal`. */
-    get: async <T>(path: string, signal?: AbortSignal): Promise<T> =>
-      valueOf(await request(path, signal ? { signal } : {})),
+    async get<T>(path: string, signal?: AbortSignal): Promise<T> {
+      const timeout = AbortSignal.timeout(TIMEOUT_MS)
+      const either = signal ? AbortSignal.any([signal, timeout]) : timeout
+      return valueOf(await request(path, { signal: either }))
+    },
     /** Sends a change and returns the answer. @throws RequestError */
     async send<T>(method: 'POST' | 'PUT' | 'DELETE', path: string, body: object = {}): Promise<T> {
       const headers = { 'content-type': 'application/json' }

@@ -1,5 +1,5 @@
 /** The live log: finished requests, their filters, and why the server refused them. Never their keys. */
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import type { LogEntry, LogPage } from '../../admin/api-types.ts'
 import { SelectField } from '../parts/form.tsx'
 import { Facts, Table } from '../parts/table.tsx'
@@ -8,7 +8,7 @@ import { messageOf } from './client.ts'
 import { useConsole } from './context.ts'
 import { When } from './dialog.tsx'
 import { bytes, ms, number, seconds } from './format.ts'
-import { useIsVisible } from './live.ts'
+import { usePolling } from './live.ts'
 import {
   append,
   CODE_WORDS,
@@ -31,30 +31,18 @@ function useLog(isPaused: boolean) {
   const [lines, setLines] = useState<readonly LogEntry[]>([])
   const [problem, setProblem] = useState<string | null>(null)
   const next = useRef('')
-  const isVisible = useIsVisible()
-  useEffect(() => {
-    if (!isVisible || isPaused) return
-    const controller = new AbortController()
-    const { signal } = controller
-    let timer: ReturnType<typeof setTimeout> | undefined
-    async function ask(): Promise<void> {
-      try {
-        const page = await client.get<LogPage>(`/console/log?after=${next.current}`, signal)
-        next.current = page.next
-        if (page.lines.length > 0) setLines(before => append(before, page))
-        setProblem(null)
-      } catch (error) {
-        if (signal.aborted) return
-        setProblem(messageOf(error))
-      }
-      timer = setTimeout(ask, REFRESH_MS)
+  const read = async (signal: AbortSignal): Promise<void> => {
+    if (isPaused) return
+    try {
+      const page = await client.get<LogPage>(`/console/log?after=${next.current}`, signal)
+      next.current = page.next
+      if (page.lines.length > 0) setLines(before => append(before, page))
+      setProblem(null)
+    } catch (error) {
+      if (!signal.aborted) setProblem(messageOf(error))
     }
-    void ask()
-    return () => {
-      clearTimeout(timer)
-      controller.abort()
-    }
-  }, [client, isVisible, isPaused])
+  }
+  usePolling(read, REFRESH_MS, [client, isPaused])
   return { lines, problem }
 }
 

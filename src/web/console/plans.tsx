@@ -1,7 +1,5 @@
 /** The plans: their limits, and the dialogs that change them. */
-import { useState } from 'preact/hooks'
 import type { Plan } from '../../admin/api-types.ts'
-import { CheckField } from '../parts/form.tsx'
 import { Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
 import {
@@ -14,7 +12,6 @@ import {
   useFields,
 } from './dialog.tsx'
 import { keysIn, number, UNKNOWN } from './format.ts'
-import { ALL_KEYS } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 import {
   changesOf,
@@ -46,40 +43,6 @@ function useSend(live: ReturnType<typeof usePlans>) {
   }
 }
 
-type LimitFieldProps = { limit: LimitName; value: string; onChange(value: string): void }
-
-/** A number or unlimited. Clearing "unlimited" restores the typed number. */
-function LimitField({ limit, value, onChange }: LimitFieldProps) {
-  const [typed, setTyped] = useState(value === UNLIMITED ? '' : value)
-  const { name, hint } = LIMIT_WORDS[limit]
-  const isUnlimited = value === UNLIMITED
-  return (
-    <div class="limit">
-      <Field
-        label={name}
-        name={limit}
-        value={isUnlimited ? '' : value}
-        hint={hint}
-        input={{ placeholder: isUnlimited ? UNLIMITED : '' }}
-        onChange={text => {
-          setTyped(text)
-          onChange(text)
-        }}
-      />
-      <CheckField
-        label={
-          <>
-            Unlimited<span class="hidden">: {name}</span>
-          </>
-        }
-        name={`${limit}-unlimited`}
-        isOn={isUnlimited}
-        onChange={isOn => onChange(isOn ? UNLIMITED : typed)}
-      />
-    </div>
-  )
-}
-
 type DialogProps = { live: ReturnType<typeof usePlans>; onClose(): void }
 
 function PlanDialog({ plan, live, onClose }: DialogProps & { plan: Plan | null }) {
@@ -98,9 +61,15 @@ function PlanDialog({ plan, live, onClose }: DialogProps & { plan: Plan | null }
       onClose={onClose}
     >
       {plan === null && <Field {...field('name')} label="Name" />}
+      <p class="soft">Each limit is a number or “{UNLIMITED}”.</p>
       <div class="pairs">
         {limits.map(limit => (
-          <LimitField key={limit} {...field(limit)} limit={limit} />
+          <Field
+            key={limit}
+            {...field(limit)}
+            label={LIMIT_WORDS[limit].name}
+            hint={LIMIT_WORDS[limit].hint}
+          />
         ))}
       </div>
     </FormDialog>
@@ -115,23 +84,6 @@ function Limit({ plan, limit }: { plan: Plan; limit: LimitName }) {
   return <>{/^\d+$/.test(text) ? number(Number(text)) : text}</>
 }
 
-/** Says which keys prevent the removal of a plan. */
-function InUseDialog({ plan: { name, keys }, onClose }: { plan: Plan; onClose(): void }) {
-  const { setKeyFilter } = useConsole()
-  return (
-    <FormDialog
-      title={`Plan ${name} is in use`}
-      hint={`${keysIn(keys)} (with revoked ones) have it. Give them another plan or remove them first.`}
-      action="Show the keys"
-      onSubmit={async () => {
-        setKeyFilter({ ...ALL_KEYS, plan: name })
-        location.hash = '#keys'
-      }}
-      onClose={onClose}
-    />
-  )
-}
-
 function Row({ plan, live }: { plan: Plan; live: Live<{ plans: Plan[] }> }) {
   const send = useSend(live)
   const { name, keys, enabled, built_in } = plan
@@ -140,12 +92,10 @@ function Row({ plan, live }: { plan: Plan; live: Live<{ plans: Plan[] }> }) {
     title: `Turn off plan ${name}?`,
     hint: `The server refuses ${whose} until you turn it on again.`,
   }
-  const removed = { title: `Remove plan ${name}?`, hint: 'No key has it. This cannot be undone.' }
   const remove: Action = {
     ...{ name: 'Remove', isDanger: true },
-    ...(keys === 0
-      ? { confirm: removed, run: () => send('DELETE', name, {}) }
-      : { open: onClose => <InUseDialog {...{ plan, onClose }} /> }),
+    confirm: { title: `Remove plan ${name}?`, hint: 'This cannot be undone.' },
+    run: () => send('DELETE', name, {}),
   }
   const actions: Action[] = [
     { name: 'Edit', open: onClose => <PlanDialog {...{ plan, live, onClose }} /> },

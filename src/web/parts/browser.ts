@@ -11,8 +11,8 @@ export const unixMs = (): number => Date.now()
 export const browserLang = (): Lang =>
   navigator.languages.flatMap(tag => LANGS.filter(lang => tag.startsWith(lang)))[0] ?? 'en'
 
-/** All that is remembered: never a key, never a choice. `service`: its address, as an operator tells it. */
-export type Remembered = 'theme' | 'lang' | 'code' | 'service' | 'first-day' | 'zone'
+/** All that is remembered: never a key, never a choice. */
+export type Remembered = 'theme' | 'lang' | 'code'
 
 /** What was remembered under a name; `null` also where the browser allows no storage. */
 export function remembered(name: Remembered): string | null {

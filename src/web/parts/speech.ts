@@ -32,9 +32,6 @@ const SIZES = [
   [1e3, 'kilobyte'],
 ] as const
 
-/** Seconds by which the visitor's zone is ahead of UTC at an instant. */
-export const localOffset = (unixMs: number): number => -60 * new Date(unixMs).getTimezoneOffset()
-
 /** The names of countries, by their codes. */
 export const placesIn = (lang: Lang, style: 'long' | 'short') =>
   new Intl.DisplayNames([lang], { type: 'region', fallback: 'code', style })

@@ -238,7 +238,7 @@ describe('a server in trouble', () => {
     expect(await page.locator('main img').count()).toBe(0)
   })
 
-  test('is shown when it answers slowly, and asked again when it does not for a minute', async () => {
+  test('is shown when it answers slowly, without a second request meanwhile', async () => {
     const held: Route[] = []
     const { page } = await view('Overview', {
       async prepare(each) {
@@ -246,14 +246,10 @@ describe('a server in trouble', () => {
         await each.route('**/console/overview*', route => void held.push(route))
       },
     })
-    const hasAsked = (times: number) => until(() => held.length === times)
-    await hasAsked(1)
+    await until(() => held.length === 1)
     await page.clock.runFor(45_000)
     expect(held.length).toBe(1)
-    await page.clock.runFor(30_000)
-    await hasAsked(2)
-    await page.clock.runFor(45_000)
-    await held[1]?.continue()
+    await held[0]?.continue()
     await page.locator('.cards').waitFor()
   })
 })
