@@ -1,7 +1,6 @@
-/** The error codes of the admin listener and their HTTP status: every one that a client can get. */
+/** All error codes of the admin listener, with their HTTP status. */
 export const ADMIN_STATUS = {
   INVALID_PARAMETER: 400,
-  TOKEN_IN_URL: 400,
   TOKEN_MISSING: 401,
   TOKEN_INVALID: 401,
   HOST_REFUSED: 403,
@@ -18,11 +17,11 @@ export const ADMIN_STATUS = {
 
 export type AdminCode = keyof typeof ADMIN_STATUS
 
-/** An error for the client. The message is sent unchanged: no key, token, SQL, path or stack in it. */
+/** An error for the client. Its message must not contain a key, token, SQL, path or stack. */
 export class AdminError extends Error {
   override readonly name = 'AdminError'
   readonly code: AdminCode
-  /** The methods that a path has, of METHOD_NOT_ALLOWED only; the member of the request that is wrong. */
+  /** The methods of the path, for METHOD_NOT_ALLOWED; the wrong member of the request. */
   readonly about: { readonly allow?: readonly string[]; readonly field?: string | undefined }
 
   constructor(code: AdminCode, message: string, about: AdminError['about'] = {}) {

@@ -26,10 +26,6 @@ import {
   readObject,
 } from './route.ts'
 
-/** The most feeds, and the longest line of one, in characters. */
-const FEEDS_MAX = 1000
-const LINE_MAX = 8192
-
 export type FeedParts = {
   feeds: CurrentFeeds
   /** Replaces the text of the feeds file; `null` if the console does not edit it. @throws CommandError. */
@@ -40,7 +36,6 @@ export type FeedParts = {
   fetchNow(feed: Feed): void
 }
 
-const TOO_LONG = `the line of a feed may have at most ${LINE_MAX} characters`
 const NO_HEADERS =
   'headers= is for the feeds file: the console sends no file of the server anywhere'
 
@@ -123,8 +118,8 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     })
     return checked(invalid, () => {
       const line = lineOf(source.trim(), Object.fromEntries(options) as FeedOptions) // as checked
-      const [feed, ...others] = line.length > LINE_MAX ? [] : parseFeedsFile(line, feedEvery, '')
-      if (feed === undefined || others.length > 0) throw invalid(TOO_LONG)
+      const [feed] = parseFeedsFile(line, feedEvery, '')
+      if (feed === undefined) throw invalid('source must be a URL or a path')
       checkFeeds([feed], providerService)
       if (feed.headersFile !== null && feed.headersFile !== headersFile) throw invalid(NO_HEADERS)
       return { feed, line }
@@ -138,7 +133,6 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
       rewrite(text => {
         const all = parseAllFeeds(feeds.settings, text)
         if (isNew && all.some(feed => feed.id === id)) throw conflict('this feed is there already')
-        if (isNew && all.length >= FEEDS_MAX) throw conflict(`there are ${FEEDS_MAX} feeds already`)
         const after = withLine(text, id, line)
         parseAllFeeds(feeds.settings, after)
         return after

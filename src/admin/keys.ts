@@ -25,9 +25,6 @@ import {
 const durationOf = (name: 'ttl' | 'overlap'): number =>
   SETTINGS[name].read(SETTINGS[name].fallback ?? '')
 
-/** The days of use in a list, with today. */
-const DAYS = 14
-
 /** The items of a list, in the order of `ids`. Unknown ids are skipped. */
 export async function describeKeys(registry: Registry, ids: readonly string[], nowMs: number) {
   const { keys, plans, usage } = registry
@@ -35,15 +32,12 @@ export async function describeKeys(registry: Registry, ids: readonly string[], n
   const byName = new Map((await plans.list()).map(plan => [plan.name, plan]))
   const { usages, nowMs: judgedMs } = await usage.peek(ids.map(keySubject), nowMs)
   const today = utcDay(nowMs)
-  const first = today - DAYS + 1
-  const uses = await usage.history(ids, first, today)
+  const uses = await usage.history(ids, today, today)
   return ids.flatMap((id, i) => {
     const key = byId.get(id)
     const plan = byName.get(key?.plan ?? TEMP_PLAN)
     if (!key || !plan) return []
     const use = uses[i] ?? { lastSeenMs: null, days: [] }
-    const days = new Array<number>(DAYS).fill(0)
-    for (const { day, requests } of use.days) days[day - first] = requests
     return {
       id,
       prefix: key.prefix,
@@ -54,10 +48,8 @@ export async function describeKeys(registry: Registry, ids: readonly string[], n
       created: formatInstant(key.createdAt),
       expires: formatInstantOrNull(key.expiresAt),
       requests_today: key.requestsToday,
-      refused_today: use.days.find(({ day }) => day === today)?.refused ?? 0,
+      refused_today: use.days[0]?.refused ?? 0,
       last_seen: formatInstantOrNull(use.lastSeenMs),
-      /** Requests per day until today. */
-      days,
       limits: limitsLeft({ key, plan, used: usages[i] ?? UNUSED, judgedMs, use }),
     }
   })
@@ -94,7 +86,7 @@ function readTemporary(given: Given, nowMs: number) {
 }
 
 function readRegular(given: Given, nowMs: number) {
-  const members = readMembers(given, CHANGEABLE, { expires: 'never' })
+  const members = readMembers(given, CHANGEABLE)
   const { plan = manage.STANDARD_PLAN, label = '', note = '', expires } = members
   return { label, note, plan, expiresAt: manage.endOf(expires, nowMs, 'expires') }
 }
@@ -102,7 +94,7 @@ function readRegular(given: Given, nowMs: number) {
 /** Changes the given members of a key. */
 async function setKey(registry: Registry, { request, name: id, nowMs }: Asked): Promise<Replied> {
   const given = await readObject(request)
-  const members = readMembers(given, CHANGEABLE, { expires: 'never' })
+  const members = readMembers(given, CHANGEABLE)
   const { expires, ...rest } = members
   if (Object.keys(members).length === 0) {
     throw invalid('nothing to change: give plan, label, note or expires')
@@ -162,9 +154,9 @@ export const keyRoutes = (registry: Registry): AdminRoutes => ({
   },
 })
 
-/** Limits; `null` is unlimited. */
-const LIMITS = ['burst', 'daily', 'subnets', 'clients', 'count', 'downloads'] as const
-const UNLIMITED = Object.fromEntries(LIMITS.map(name => [name, 'unlimited']))
+const PLAN_MEMBERS = [
+  ...(['burst', 'daily', 'subnets', 'clients', 'count', 'downloads', 'enabled'] as const),
+]
 
 /** All plans by name, with the number of their keys (with revoked ones). */
 async function listPlans({ keys, plans }: Registry) {
@@ -178,18 +170,10 @@ async function listPlans({ keys, plans }: Registry) {
 
 async function setPlan(registry: Registry, { request, name }: Asked): Promise<Replied> {
   requirePlanName(name, 'the name')
-  const { enabled: given, ...limits } = await readObject(request)
-  const enabled = typeof given === 'boolean' ? (given ? 'on' : 'off') : given
-  const { enabled: state, ...changes } = readMembers(
-    given === undefined ? limits : { ...limits, enabled },
-    [...LIMITS, 'enabled'],
-    UNLIMITED,
-  )
-  manage.requireUseful(name, Object.keys(changes), '')
-  await registry.plans.set({
-    ...{ ...changes, name },
-    ...(state !== undefined && { enabled: state === 'on' }),
-  })
+  const { enabled, ...limits } = readMembers(await readObject(request), PLAN_MEMBERS)
+  const changes = { ...limits, ...(enabled !== undefined && { enabled: enabled === 'on' }) }
+  manage.requireUseful(name, Object.keys(limits), '')
+  await registry.plans.set({ ...changes, name })
   return ok((await listPlans(registry)).find(plan => plan.name === name))
 }
 

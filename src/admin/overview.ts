@@ -176,7 +176,7 @@ export function createSampler({ history, traffic, levels, clock, elapsedMs }: Sa
 
 type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
   history: Pick<History, 'add' | 'between'>
-  observed: Pick<Observed, 'breakdown' | 'databases' | 'space' | 'checker'>
+  observed: Pick<Observed, 'checks' | 'breakdown' | 'databases' | 'space' | 'checker'>
   keys: (nowMs: number) => Awaitable<{ total: number; usedToday: number }>
   /** Why the server is not ready, as a sentence without file names; `null` when it is. */
   problem: () => Awaitable<string | null>
@@ -205,20 +205,20 @@ export function createOverview(parts: OverviewParts) {
   const startedMs = elapsedMs()
   /** `null` while the database fails. */
   const keys = () => Promise.try(parts.keys, clock()).catch(() => null)
-  /** Figures of the list from one count, which may be seconds old; `null` while it cannot be read. */
-  const figures = async (nowMs: number) => {
-    try {
-      const breakdown = await observed.breakdown(nowMs)
-      const { rows, newest } = breakdown
-      const newestSeconds = newest === null ? null : toSeconds(nowMs) - newest
-      return { rows, fresh: freshRows(breakdown), newest_seconds: newestSeconds }
-    } catch {
-      return null
+  /** `fresh` is `null` until the current list is counted. @throws StoreError */
+  async function list(nowMs: number) {
+    const counted = await observed.breakdown(nowMs)
+    const { rows, newest } = observed.checks()
+    return {
+      rows,
+      fresh: counted.rows === rows ? freshRows(counted) : null,
+      newest_seconds: newest === null ? null : toSeconds(nowMs) - newest,
     }
   }
 
   async function levels(): Promise<Levels> {
-    const { rows = null, fresh = null } = (await figures(clock())) ?? {}
+    const counted = await Promise.try(observed.breakdown, clock()).catch(() => null)
+    const [rows, fresh] = counted ? [counted.rows, freshRows(counted)] : [null, null]
     return [rows, fresh, (await keys())?.usedToday ?? null, parts.rssBytes()]
   }
   const sampler = createSampler({ ...parts, levels })
@@ -253,7 +253,7 @@ export function createOverview(parts: OverviewParts) {
       const minute = Math.floor(nowMs / MINUTE_MS) - 1 // the last full minute
       const isYoung = history.between(0, minute - RANGES['1h'].minutes).length === 0
       return {
-        list: await figures(nowMs),
+        list: await list(nowMs).catch(() => null),
         requests: sampler.recent(),
         keys: { total, used_today: usedToday },
         checker: await readChecker(observed.checker),

@@ -1,41 +1,32 @@
-/**
- * The admin listener (contract G3): which requests are answered, in which order they are
- * checked, and the header fields and bodies of all answers. What each path does is in the routes.
- */
+/** The admin listener (contract G3): the checks of a request, its route, and the response. */
 import { resolve } from 'node:path'
 import { type RuleCode, RuleError } from '../access/manage.ts'
 import { type Listen, showListen } from '../config/parsers.ts'
-import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'
-import { COMPRESS_MIN_BYTES, chooseEncoding, compress } from '../lib/encoding.ts'
 import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
 import { guard } from './csrf.ts'
 import { ADMIN_STATUS, type AdminCode, AdminError } from './errors.ts'
-import { type AdminRoutes, findRoute, type Replied, readQuery } from './route.ts'
+import { type AdminRoutes, findRoute, type Replied } from './route.ts'
 import { checkToken } from './token.ts'
 
 type AdminParts = {
-  /** The data directory, which has the token. */
+  /** The data directory, with the token. */
   dir: string
   routes: AdminRoutes
-  /** Answers requests for files of the console; `null` for any other. */
+  /** Serves the files of the console; `null` for other requests. */
   pages: (request: Request) => Promise<Response | null>
-  /** Header fields of every answer. */
+  /** Header fields of every response. */
   fields: { readonly [name: string]: string }
   metrics: () => Promise<{ text: string; type: string }>
-  /** Whether metrics are answered without a token. */
+  /** Whether metrics need no token. */
   metricsOpen: boolean
   clock: Clock
   log: Pick<Log, 'sayRepeated'>
 }
 
 const METRICS_PATH = '/metrics'
-/** Requests whose query is read by their route; others have none. */
-const WITH_QUERY = new Set([
-  ...['POST /console/import', 'GET /console/keys', 'GET /console/overview', 'GET /console/log'],
-])
 
 const LINES_TYPE = 'application/x-ndjson'
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -65,7 +56,7 @@ const RULES: { readonly [code in RuleCode]?: AdminCode } = {
 const isOfStore = (thrown: unknown): boolean =>
   thrown instanceof StoreError || thrown instanceof CommandError
 
-/** The error that a client may see, for anything thrown while it is answered. */
+/** The error that the client sees. */
 function toAdminError(thrown: unknown): AdminError {
   if (thrown instanceof AdminError) return thrown
   if (thrown instanceof RuleError) {
@@ -80,15 +71,11 @@ function toAdminError(thrown: unknown): AdminError {
   return new AdminError('INTERNAL_ERROR', message)
 }
 
-/** The listener as a function from requests to responses, which never rejects. */
 export function createAdmin(parts: AdminParts) {
   const { dir, routes, pages, fields, metrics, metricsOpen, clock, log } = parts
   const plain = { ...fields, 'cache-control': 'no-store' }
 
-  /**
-   * Lets requests with the token pass.
-   * @throws AdminError TOKEN_MISSING, TOKEN_INVALID
-   */
+  /** @throws AdminError TOKEN_MISSING, TOKEN_INVALID */
   function authenticate(request: Request): void {
     const found = checkToken(dir, tokenOf(request))
     if (found === 'right') return
@@ -100,22 +87,12 @@ export function createAdmin(parts: AdminParts) {
     )
   }
 
-  async function send(request: Request, status: number, text: string, type: string) {
-    const encoding = chooseEncoding(request.headers.get('accept-encoding'))
-    const own = { ...plain, 'content-type': type, vary: 'Accept-Encoding' }
-    if (encoding === null || text.length < COMPRESS_MIN_BYTES) {
-      return new Response(text, { status, headers: own })
-    }
-    const headers = { ...own, 'content-encoding': encoding }
-    return new Response(await compress(text, encoding), { status, headers })
-  }
-
-  function respond(request: Request, replied: Replied): Awaitable<Response> {
-    if (replied.kind === 'lines') {
-      return new Response(replied.lines, { headers: { ...plain, 'content-type': LINES_TYPE } })
-    }
-    if (replied.kind === 'text') return send(request, 200, replied.text, replied.type)
-    return send(request, replied.status, JSON.stringify(replied.value), JSON_TYPE)
+  function respond(replied: Replied): Response {
+    const reply = (body: string | ReadableStream<Uint8Array>, type: string, status = 200) =>
+      new Response(body, { status, headers: { ...plain, 'content-type': type } })
+    if (replied.kind === 'lines') return reply(replied.lines, LINES_TYPE)
+    if (replied.kind === 'text') return reply(replied.text, replied.type)
+    return reply(JSON.stringify(replied.value), JSON_TYPE, replied.status)
   }
 
   async function answer(request: Request, where: Listen): Promise<Response> {
@@ -127,8 +104,7 @@ export function createAdmin(parts: AdminParts) {
     if (page !== null) return page
     if (!(path === METRICS_PATH && metricsOpen)) authenticate(request)
     const { route, name } = findRoute(routesWithMetrics, method, path)
-    if (!WITH_QUERY.has(`${method} ${path}`)) readQuery(request.url, [])
-    return respond(request, await route({ request, name, nowMs }))
+    return respond(await route({ request, name, nowMs }))
   }
 
   const routesWithMetrics: AdminRoutes = {
@@ -155,6 +131,7 @@ export function createAdmin(parts: AdminParts) {
   }
 
   return {
+    /** Never rejects. */
     handle: (request: Request, where: Listen): Promise<Response> =>
       answer(request, where).catch(error => refuse(error, where)),
   }

@@ -72,8 +72,8 @@ describe('the list of keys', () => {
     ['least first', 'order=asc', 'b,e,a,d,c'],
     ['by label without regard to case', 'sort=label&order=asc', 'b,e,a,c,d'],
     ['by end, without an end last', 'sort=expires&order=asc', 'e,d,b,a,c'],
-    ['of one plan', 'plan=classic', 'd'],
-    ['temporary ones as a plan', 'plan=temp', 'b'],
+    ['of one plan', 'search=classic', 'd'],
+    ['temporary ones as a plan', 'search=temp', 'b'],
     ['without those that have ended', 'ended=0', 'a,d,b'],
     ['with all words, in any member', 'search=+NORTH+active+OWES', 'a'],
     ['with a word in another alphabet', 'search=ёл', 'd'],
@@ -115,11 +115,8 @@ describe('the list of keys', () => {
     expect(last.keys).toHaveLength(3)
   })
 
-  test('says what is refused today, what is left of limits, and the requests of 14 days', async (registry, at) => {
+  test('says what is refused today, and what is left of limits', async registry => {
     await registry.keys.load([stored('a'), stored('b', { plan: 'classic' })], false)
-    await at(T0 - 13 * DAY_MS)
-    await use(registry, 'a', 3, T0 - 13 * DAY_MS)
-    await at(T0)
     await use(registry, 'a', 4, T0)
     for (const nowMs of [T0, T0, T0 - DAY_MS]) {
       registry.usage.note({ keyId: 'a', records: 1, refused: 2, nowMs })
@@ -130,7 +127,6 @@ describe('the list of keys', () => {
       refused_today: 4,
       last_seen: '2026-11-20T12:00:00.000Z',
     })
-    expect(keys[0]?.days).toEqual([3, ...new Array(12).fill(0), 4])
     expect(keys[0]?.limits).toMatchObject([
       { name: 'burst', quota: 5, left: 1, window: 5 },
       { name: 'daily', quota: 34_560, left: 34_556, window: 86_400 },
@@ -144,7 +140,7 @@ describe('the list of keys', () => {
       ],
     ])
     await registry.plans.set({ ...builtIn('classic'), burst: null, daily: null, subnets: null })
-    expect((await pageOf(registry, 'plan=classic')).keys[0]?.limits).toEqual([])
+    expect((await pageOf(registry, 'search=classic')).keys[0]?.limits).toEqual([])
   })
 
   test('is read in slices, between which the event loop goes on', async registry => {
@@ -171,10 +167,8 @@ describe('the list of keys', () => {
     for (const [query, said] of [
       ['sort=size', 'sort must be one of label, expires, today'],
       ['sort=toString', 'sort must be one of label, expires, today'],
-      ['order=up', 'order must be asc or desc'],
       ['page=0', 'page must be an integer of at least 1'],
       ['page=1e3', 'page must be an integer of at least 1'],
-      ['ended=yes', 'ended must be 0 or 1'],
       ['serach=x', "unknown parameter 'serach'; did you mean 'search'?"],
     ] as const) {
       await expect(pageOf(registry, query)).rejects.toThrow(said)

@@ -49,8 +49,8 @@ describe('a key', () => {
       ...{ id: trial.id, key: expect.stringMatching(/^temp_\w{32}$/), plan: null },
       ...{ prefix: expect.any(String), label: 'trial', note: '', state: 'active' },
       ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-11-20T13:00:00.000Z' },
-      ...{ requests_today: 0, refused_today: 0, last_seen: null, days: new Array(14).fill(0) },
-      ...{ count: 30, limits: [TRIAL_LIMIT] },
+      ...{ requests_today: 0, refused_today: 0, last_seen: null },
+      limits: [TRIAL_LIMIT],
     })
     const { keys } = await service.value('/console/keys')
     const { key: _, ...listed } = trial
@@ -66,7 +66,6 @@ describe('a key', () => {
       },
       ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-12-20T12:00:00.000Z' },
       ...{ requests_today: 1, refused_today: 0, last_seen: '2026-11-20T12:00:00.000Z' },
-      ...{ days: [...new Array(13).fill(0), 1], count: null },
       limits: [
         { name: 'burst', quota: 5, window: 5, left: 4, reset: 5 },
         { name: 'daily', quota: 34_560, window: 86_400, left: 34_559, reset: 43_200 },
@@ -88,7 +87,7 @@ describe('a key', () => {
     expect(await on.value(`/console/keys/${id}`)).toEqual(JSON.parse(stdout))
   })
 
-  test('is changed: what is not given stays, null ends its end, markup in a label is text', async () => {
+  test('is changed: what is not given stays, never ends its end, markup in a label is text', async () => {
     const { id } = await made(service, { kind: 'regular', label: 'a', expires: '1d' })
     const path = `/console/keys/${id}`
     const changed = await service.value(path, post({ plan: 'classic' }))
@@ -98,7 +97,7 @@ describe('a key', () => {
       label: 'a',
     })
     const label = '<img src=x onerror=alert(1)>"\'&amp;'
-    expect(await service.value(path, post({ label, expires: null }))).toMatchObject({
+    expect(await service.value(path, post({ label, expires: 'never' }))).toMatchObject({
       ...{ plan: 'classic', label, expires: null },
     })
   })
@@ -156,7 +155,7 @@ const BAD_KEYS: readonly (readonly [json: unknown, message: string | RegExp])[] 
   [{ kind: 'regular', label: 'a\nb' }, 'label must be up to 200 printable characters'],
   [{ kind: 'regular', label: { a: 1 } }, 'label must be a string'],
   [{ kind: 'regular', label: 1 }, 'label must be a string'],
-  [{ kind: 'regular', plan: true }, 'plan must be a string or a number'],
+  [{ kind: 'regular', plan: true }, 'plan must be a string'],
   [{ kind: 'regular', expires: 'soon' }, /^expires must be a duration such as 30d/],
   [{ kind: 'regular', expires: '2020-01-01' }, /^expires must lie in the future/],
   [{ kind: 'temp', ttl: '0s' }, /^ttl must lie in the future/],
@@ -188,8 +187,6 @@ describe('a key that is refused', () => {
         ...([`/console/keys/${temp}`, post({ expires: 'never' })] as const),
         '409 this is a temporary key, which must end',
       ],
-      ['/console/keys?page=1', post({ kind: 'temp' }), '400 this takes no parameters'],
-      ['/console/plans?page=1', {}, '400 this takes no parameters'],
       ['/console/keys?sorts=today', {}, "400 unknown parameter 'sorts'; did you mean 'sort'?"],
     ] as const) {
       expect(await messageOf(at, asking)).toBe(said)
@@ -219,11 +216,10 @@ describe('a plan', () => {
   const plans = async (): Promise<{ name: string; keys: number }[]> =>
     (await service.value('/console/plans')).plans
 
-  test('is made and changed with numbers, nulls or the forms of the command line, and removed', async () => {
+  test('is made, changed in the syntax of the command line, and removed', async () => {
     const burst = { requests: 9, seconds: 3 }
-    expect(
-      await service.value(GOLD, put({ burst, daily: 5, count: null, enabled: false })),
-    ).toEqual({
+    const given = { burst: '9/3s', daily: '5', count: 'unlimited', enabled: 'off' }
+    expect(await service.value(GOLD, put(given))).toEqual({
       ...{ name: 'gold', burst, daily: 5, subnets: null },
       ...{ clients: null, count: null, downloads: 4, enabled: false, keys: 0 },
       built_in: false,
@@ -245,9 +241,9 @@ describe('a plan', () => {
     await service.ask('/console/plans/own', put({}))
     const { key } = await made(service, { kind: 'regular', plan: 'own' })
     expect(await isServed(key)).toBeTrue()
-    await service.ask('/console/plans/own', put({ enabled: false }))
+    await service.ask('/console/plans/own', put({ enabled: 'off' }))
     expect(await service.api(`/api?key=${key}`)).toBe('403 INVALID_KEY')
-    await service.ask('/console/plans/own', put({ enabled: true, burst: '1/24h' }))
+    await service.ask('/console/plans/own', put({ enabled: 'on', burst: '1/24h' }))
     expect(await service.api(`/api?key=${key}`)).toBe('429 RATE_LIMIT_EXCEEDED')
   })
 
@@ -270,26 +266,20 @@ describe('a plan', () => {
 
 describe('a plan with bad limits', () => {
   const BAD = [
-    ['gold', { daily: 0 }, '400 daily must be an integer of at least 1, or unlimited'],
-    ['gold', { daily: 1.5 }, '400 daily must be an integer of at least 1, or unlimited'],
-    ['gold', { burst: { requests: 5 } }, '400 burst must be a string or a number'],
-    [
-      'gold',
-      { burst: { requests: { toString: 1 }, seconds: 5 } },
-      '400 burst must be a string or a number',
-    ],
-    ['gold', { burst: { requests: [5], seconds: [5] } }, '400 burst must be a string or a number'],
-    ['gold', { burst: { requests: 0, seconds: 5 } }, /^400 burst must be REQUESTS\/DURATION/],
+    ['gold', { daily: '0' }, '400 daily must be an integer of at least 1, or unlimited'],
+    ['gold', { daily: '1.5' }, '400 daily must be an integer of at least 1, or unlimited'],
+    ['gold', { burst: { requests: 5 } }, '400 burst must be a string'],
+    ['gold', { burst: '0/5s' }, /^400 burst must be REQUESTS\/DURATION/],
     ['gold', { enabled: 'yes' }, '400 enabled must be on or off'],
-    ['gold', { enabled: null }, '400 enabled must be a string or a number'],
-    ['gold', { dayly: 5 }, "400 unknown member 'dayly'; did you mean 'daily'?"],
+    ['gold', { enabled: null }, '400 enabled must be a string'],
+    ['gold', { dayly: '5' }, "400 unknown member 'dayly'; did you mean 'daily'?"],
     ['Gold', {}, /^400 the name must be a name of lower-case letters/],
     [
       'temp_x',
       {},
       '400 the name must not start with temp_: the plan of all temporary keys is temp',
     ],
-    ['demo', { subnets: 5 }, '400 plan demo counts no networks: it has no subnets and clients'],
+    ['demo', { subnets: '5' }, '400 plan demo counts no networks: it has no subnets and clients'],
   ] as const
   test.each(BAD)('%s is not set to %p', async (name, json, message) => {
     const before = await service.value('/console/plans')
@@ -399,25 +389,6 @@ describe('the overview in bad times and good', () => {
     const service = startConsole(dir)
     const { list } = await service.value('/console/overview')
     expect(list).toMatchObject({ rows: 1, newest_seconds: -300 })
-  })
-
-  test('is compressed for who accepts it', async () => {
-    const service = create()
-    for (let minute = 1; minute < 60; minute += 1) {
-      service.setClock(minute * 60)
-      await service.admin.tick()
-    }
-    const plain = await service.ask('/console/overview')
-    const coded = await service.ask('/console/overview', { headers: { 'accept-encoding': 'gzip' } })
-    expect(coded.headers.get('content-encoding')).toBe('gzip')
-    expect(coded.headers.get('vary')).toBe('Accept-Encoding')
-    const headers = { 'accept-encoding': 'gzip;q=0' }
-    const refused = await service.ask('/console/overview', { headers })
-    expect(refused.headers.get('content-encoding')).toBeNull()
-    const history = (text: string) => JSON.parse(text).history
-    expect(history(Buffer.from(Bun.gunzipSync(new Uint8Array(coded.bytes))).toString())).toEqual(
-      history(plain.text),
-    )
   })
 })
 

@@ -13,15 +13,7 @@ export type Tab = {
 }
 
 /** The token in a pasted text: the token alone, or the URL that `proxylist console` prints. */
-export function tokenIn(text: string): string {
-  const fragment = /#token=([^&\s]*)/.exec(text)?.[1]
-  if (fragment === undefined) return text.trim()
-  try {
-    return decodeURIComponent(fragment)
-  } catch {
-    return fragment
-  }
-}
+export const tokenIn = (text: string): string => /#token=([\w-]*)/.exec(text)?.[1] ?? text.trim()
 
 /**
  * Moves a token from the fragment to the storage of the tab, and replaces the history entry that

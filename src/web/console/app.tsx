@@ -17,7 +17,7 @@ import {
 } from './address.ts'
 import { type Client, createClient } from './client.ts'
 import { Context } from './context.ts'
-import { Alert, Copyable, Dialog } from './dialog.tsx'
+import { Alert, Copyable } from './dialog.tsx'
 import { FeedsView } from './feeds.tsx'
 import { countdown } from './format.ts'
 import { ImportView, useUpload } from './import.tsx'
@@ -41,35 +41,25 @@ const STATE_SECONDS = 5
 
 /** The status in the header of every view. */
 function ServerState({ live: { value, problem } }: { live: Live<State> }) {
-  if (problem !== null) {
-    return (
-      <span class="status" data-bad>
-        no answer
-      </span>
-    )
-  }
-  if (value === null) return null
-  const { ready, attention, uptime_seconds } = value
-  const count = attention.length
-  if (ready && count === 0) {
-    return (
-      <span class="status" data-ok>
-        <span class="uptime">all is </span>well
-        <span class="uptime"> · {countdown(uptime_seconds)}</span>
-      </span>
-    )
-  }
-  const needs = ` need${count === 1 ? 's' : ''} attention`
+  if (problem === null && value === null) return null
+  const { ready = false, attention = [], uptime_seconds = 0 } = value ?? {}
+  const needs = attention.length === 1 ? '1 needs' : `${attention.length} need`
+  const [text, look] =
+    problem !== null
+      ? ['no answer', 'data-bad']
+      : !ready
+        ? ['not ready', 'data-bad']
+        : attention.length > 0
+          ? [`${needs} attention`, 'data-attention']
+          : ['all is well', 'data-ok']
   return (
     <a
       class="status"
       href="#overview"
-      data-attention={ready || undefined}
-      data-bad={!ready || undefined}
-      aria-label={ready ? count + needs : undefined}
+      title={`up for ${countdown(uptime_seconds)}`}
+      {...{ [look]: true }}
     >
-      {ready ? count : 'not ready'}
-      {ready && <span class="uptime">{needs}</span>}
+      {text}
     </a>
   )
 }
@@ -125,12 +115,6 @@ function SignedIn({ client, route, onSignOut }: SignedInProps) {
   )
 }
 
-type SignInProps = {
-  /** Why the server refused the last token. */
-  problem: string | null
-  onToken(token: string): void
-}
-
 /** The command that makes a token, with the options of this server. */
 function useCommand(): string {
   const [command, setCommand] = useState('proxylist console')
@@ -143,7 +127,8 @@ function useCommand(): string {
   return command
 }
 
-function SignIn({ problem, onToken }: SignInProps) {
+/** `problem`: why the server refused the last token. */
+function SignIn({ problem, onToken }: { problem: string; onToken(token: string): void }) {
   const [text, setText] = useState('')
   const command = useCommand()
   const submit = (event: Event): void => {
@@ -151,27 +136,32 @@ function SignIn({ problem, onToken }: SignInProps) {
     const token = tokenIn(text)
     if (token !== '') onToken(token)
   }
+  document.title = TITLE
   return (
-    <form class="sign-in" onSubmit={submit}>
-      {problem && <Alert>{problem}</Alert>}
-      <p class="soft">Run this on the server. It prints a link that opens the console.</p>
-      <Copyable label="Command" value={command} action="Copy" />
-      <TextField
-        label="Or paste the link, or the token in it"
-        name="token"
-        input={{ class: 'input secret' }}
-        value={text}
-        onChange={setText}
-        hint="The token stays in this tab. The console sends it in a header field, never in a URL."
-      />
-      <button type="submit" class="primary">
-        Open
-      </button>
-    </form>
+    <>
+      <Header links={[]} words={HEADER_WORDS} />
+      <main id="content" class="card">
+        <h1>Open the console</h1>
+        <form class="fields" onSubmit={submit}>
+          {problem && <Alert>{problem}</Alert>}
+          <p class="soft">Run this on the server. It prints a link that opens the console.</p>
+          <Copyable label="Command" value={command} action="Copy" isLong />
+          <TextField
+            label="Or paste the link, or the token in it"
+            name="token"
+            input={{ class: 'input secret' }}
+            value={text}
+            onChange={setText}
+            hint="The token stays in this tab. The console sends it in a header field, never in a URL."
+          />
+          <button type="submit" class="primary">
+            Open
+          </button>
+        </form>
+      </main>
+    </>
   )
 }
-
-const SIGN_IN = 'Open the console'
 
 /** The route in the URL fragment. A token in the fragment is stored instead. */
 function useRoute(onToken: () => void): Route {
@@ -191,25 +181,20 @@ function useRoute(onToken: () => void): Route {
   return route
 }
 
-/** The token of this tab, and why the server refused it. A new token continues in the same view. */
-function useSession() {
-  // An object, so that the same token starts a new session too.
-  const [session, setSession] = useState(() => ({ token: readToken(window) }))
-  const [problem, setProblem] = useState<string | null>(null)
-  const restart = useCallback(() => {
-    setSession({ token: readToken(window) })
-    setProblem(null)
-  }, [])
+function App() {
+  const [session, setSession] = useState(() => ({ token: readToken(window), problem: '' }))
+  const { token, problem } = session
+  const restart = useCallback(() => setSession({ token: readToken(window), problem: '' }), [])
+  const route = useRoute(restart)
   const client = useMemo(() => {
-    const { token } = session
     if (token === null) return null
-    return createClient(token, message => {
+    return createClient(token, problem => {
       // An import may still run with an earlier token.
       if (readToken(window) !== token) return
       forgetToken(window)
-      setProblem(message)
+      setSession({ token: null, problem })
     })
-  }, [session])
+  }, [token])
   const signIn = (token: string): void => {
     keepToken(window, token)
     restart()
@@ -218,34 +203,8 @@ function useSession() {
     forgetToken(window)
     restart()
   }
-  return { client, problem, restart, signIn, signOut }
-}
-
-function App() {
-  const { client, problem, restart, signIn, signOut } = useSession()
-  const route = useRoute(restart)
-  if (client !== null) {
-    return (
-      <>
-        <SignedIn client={client} route={route} onSignOut={signOut} />
-        {problem !== null && (
-          <Dialog title={SIGN_IN}>
-            <SignIn problem={problem} onToken={signIn} />
-          </Dialog>
-        )}
-      </>
-    )
-  }
-  document.title = TITLE
-  return (
-    <>
-      <Header links={[]} words={HEADER_WORDS} />
-      <main id="content" class="card">
-        <h1>{SIGN_IN}</h1>
-        <SignIn problem={null} onToken={signIn} />
-      </main>
-    </>
-  )
+  if (client !== null) return <SignedIn client={client} route={route} onSignOut={signOut} />
+  return <SignIn problem={problem} onToken={signIn} />
 }
 
 takeToken(window)

@@ -48,12 +48,9 @@ async function* readLines<T>(body: ReadableStream<Uint8Array>): AsyncGenerator<T
 
 export type Client = ReturnType<typeof createClient>
 
-/** @param onUnauthorized is called once, with the server's sentence, when it refuses the token */
+/** `onUnauthorized` is called with the server's sentence when it refuses the token. */
 export function createClient(token: string, onUnauthorized: (message: string) => void) {
-  let isOver = false
-
   async function request(path: string, init: RequestInit): Promise<Response> {
-    if (isOver) throw new RequestError('Sign in again first.')
     const headers = { ...init.headers, authorization: `Bearer ${token}` }
     const response = await fetch(path, { cache: 'no-store', ...init, headers }).catch(error => {
       if (init.signal?.aborted) throw error
@@ -63,10 +60,7 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
     const body = await response.text().catch(() => '')
     init.signal?.throwIfAborted()
     const error = errorOf(response.status, body)
-    if (response.status === 401 && !isOver) {
-      isOver = true
-      onUnauthorized(error.message)
-    }
+    if (response.status === 401) onUnauthorized(error.message)
     throw error
   }
 
@@ -79,8 +73,6 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
   }
 
   return {
-    /** Whether the server has refused the token. */
-    isOver: (): boolean => isOver,
     /** The value of a JSON document. @throws RequestError, or the error of an aborted `signal`. */
     async get<T>(path: string, signal?: AbortSignal): Promise<T> {
       const timeout = AbortSignal.timeout(TIMEOUT_MS)

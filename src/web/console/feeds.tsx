@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import type { Feed } from '../../admin/api-types.ts'
 import { unixMs } from '../parts/browser.ts'
-import { CheckField, SelectField, useSettled } from '../parts/form.tsx'
+import { CheckField, useSettled } from '../parts/form.tsx'
 import { Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
 import {
@@ -101,12 +101,14 @@ function Row({ feed, send }: { feed: Feed; send: Send }) {
 /** Adds a feed (`null`), or changes one. */
 function FeedDialog(props: { feed: Feed | null; send: Send; onClose(): void }) {
   const { feed, send, onClose } = props
-  const start = { source: '', type: '', format: '', every: '', 'ping-unit': '', map: '' }
-  const { replace: replaces, check: isChecked, paused = false, ...known } = feed?.options ?? {}
-  const [{ source, ...texts }, field] = useFields({ ...start, ...(known as Partial<typeof start>) })
-  const [replace, setReplace] = useState(replaces === true)
-  const [check, setCheck] = useState(isChecked === true)
-  const options = { ...texts, replace, check, paused }
+  const before = feed?.options ?? {}
+  const textOf = (option: string): string => String(before[option] ?? '')
+  const [{ source, ...texts }, field] = useFields({
+    ...{ source: '', type: textOf('type'), format: textOf('format'), every: textOf('every') },
+  })
+  const [replace, setReplace] = useState(before.replace === true)
+  const [check, setCheck] = useState(before.check === true)
+  const options = { ...before, ...texts, replace, check }
   return (
     <FormDialog
       title={feed === null ? 'Add a feed' : 'Change the feed'}
@@ -146,21 +148,6 @@ function FeedDialog(props: { feed: Feed | null; send: Send; onClose(): void }) {
         isOn={check}
         onChange={setCheck}
       />
-      <details open={texts['ping-unit'] !== '' || texts.map !== ''}>
-        <summary>More options</summary>
-        <div class="pairs">
-          <SelectField
-            {...field('ping-unit')}
-            label="Unit of ping"
-            options={[
-              ['', 'as the list says'],
-              ['s', 'seconds'],
-              ['ms', 'milliseconds'],
-            ]}
-          />
-          <Field {...field('map')} label="Columns" hint="such as Where=ip,4=ping" />
-        </div>
-      </details>
     </FormDialog>
   )
 }

@@ -1,13 +1,9 @@
-/** Which keys are shown, and in which order: what the server is asked for. Pure. */
+/** The filter and order of the list of keys. */
 import type { KeySort } from '../../admin/api-types.ts'
-
-export const TEMPORARY = 'temp'
 
 export type KeyFilter = {
   search: string
-  /** `''`: any plan. */
-  plan: string
-  /** Whether expired and revoked ones are shown too. */
+  /** Whether the list has expired and revoked keys too. */
   showsEnded: boolean
   sort: KeySort
   isDescending: boolean
@@ -16,10 +12,10 @@ export type KeyFilter = {
 }
 
 export const ALL_KEYS: KeyFilter = {
-  ...{ search: '', plan: '', showsEnded: true, sort: 'today', isDescending: true, page: 1 },
+  ...{ search: '', showsEnded: true, sort: 'today', isDescending: true, page: 1 },
 }
 
-/** The path of the page of keys that a filter shows. */
+/** The path of a page of keys. */
 export const pathOf = ({ showsEnded, isDescending, page, ...filter }: KeyFilter): string =>
   `/console/keys?${new URLSearchParams({
     ...filter,

@@ -78,7 +78,7 @@ function ChangeDialog({ report, live, onClose }: DialogProps) {
     if (changed.length === 0) return
     const changes = changed.map(name => [
       name,
-      name === 'expires' ? now.expires || null : now[name],
+      name === 'expires' ? now.expires || 'never' : now[name],
     ])
     const path = `/console/keys/${report.id}`
     const after = await client.send<KeyReport>('POST', path, Object.fromEntries(changes))

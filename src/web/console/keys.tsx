@@ -1,16 +1,15 @@
 /** The list of keys with pages, search and order, and the dialog that creates a key. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import type { Key, KeyPage, KeySort, Limit, MadeKey, Plan } from '../../admin/api-types.ts'
+import type { Key, KeyPage, KeySort, Limit, MadeKey } from '../../admin/api-types.ts'
 import { CheckField, Radios, SelectField, useSettled } from '../parts/form.tsx'
 import { Levels, State } from '../parts/key.tsx'
 import { Table } from '../parts/table.tsx'
 import { keyHref } from './address.ts'
-import { Spark } from './chart.tsx'
 import { useConsole } from './context.ts'
 import { Field, FormDialog, LiveNotice, NewBar, useFields, When } from './dialog.tsx'
 import { ago, dateOf, number, SAY } from './format.ts'
-import { type KeyFilter, pathOf, TEMPORARY } from './key-filter.ts'
+import { type KeyFilter, pathOf } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 import { usePlans } from './plans.tsx'
 import { type Secret, SecretDialog } from './secret.tsx'
@@ -30,7 +29,7 @@ function Tightest({ limits }: Pick<Key, 'limits'>) {
 
 function Row({ item }: { item: Key }) {
   const { id, prefix, label, note, plan, state, expires } = item
-  const { requests_today, refused_today, last_seen, days, limits } = item
+  const { requests_today, refused_today, last_seen, limits } = item
   return (
     <tr data-ended={state !== 'active' || undefined}>
       <th scope="row" class="col-label">
@@ -39,10 +38,6 @@ function Row({ item }: { item: Key }) {
       </th>
       <td class="col-plan">{plan ?? 'temporary'}</td>
       <td class="col-today number">{number(requests_today)}</td>
-      <td class="col-days" title={`Requests of the last days: ${days.map(number).join(', ')}`}>
-        <span class="hidden">{number(days.reduce((sum, each) => sum + each, 0))}</span>
-        {days.some(Boolean) && <Spark values={days} />}
-      </td>
       <td class="col-refused number" data-some={refused_today > 0 || undefined}>
         {number(refused_today)}
       </td>
@@ -61,7 +56,7 @@ function Row({ item }: { item: Key }) {
 }
 
 const COLUMNS = {
-  ...{ label: 'Key', plan: 'Plan', today: 'Today', days: '14 days', refused: 'Refused' },
+  ...{ label: 'Key', plan: 'Plan', today: 'Today', refused: 'Refused' },
   ...{ tightest: 'Tightest limit', seen: 'Last seen', expires: 'Ends', state: 'State' },
 }
 const SORTED: readonly string[] = ['label', 'today', 'expires']
@@ -133,10 +128,9 @@ function Pages({ page: { page, page_keys, matching, keys } }: { page: KeyPage })
   )
 }
 
-function Filters({ plans }: { plans: readonly Plan[] }) {
+function Filters() {
   const { keyFilter: filter, setKeyFilter } = useConsole()
   const set = (change: Partial<KeyFilter>): void => setKeyFilter({ ...filter, page: 1, ...change })
-  const names = plans.map(({ name }) => name).filter(name => name !== 'demo')
   return (
     <search class="key-filters">
       <input
@@ -147,17 +141,6 @@ function Filters({ plans }: { plans: readonly Plan[] }) {
         placeholder="Label, note, id, prefix, plan"
         value={filter.search}
         onInput={event => set({ search: event.currentTarget.value })}
-      />
-      <SelectField
-        label="Plan"
-        name="plan-filter"
-        isBare
-        value={filter.plan}
-        onChange={plan => set({ plan })}
-        options={[
-          ['', 'Any plan'],
-          ...names.map(name => [name, name === TEMPORARY ? 'temporary' : name] as const),
-        ]}
       />
       <CheckField
         label="Expired and revoked"
@@ -179,7 +162,7 @@ type KeyFieldsProps = {
 /** The fields of new and existing keys. */
 export function KeyFields({ field, hasPlan, children }: KeyFieldsProps) {
   const plans = usePlans().value?.plans ?? []
-  const names = plans.map(({ name }) => name).filter(name => name !== 'demo' && name !== TEMPORARY)
+  const names = plans.map(({ name }) => name).filter(name => name !== 'demo' && name !== 'temp')
   return (
     <>
       <Field {...field('label')} label="Label" hint="the customer sees it" />
@@ -250,11 +233,10 @@ export function KeysView() {
   const [search, setSearch] = useState(keyFilter.search)
   useSettled(keyFilter.search, SETTLED_MS, setSearch)
   const live = useLive<KeyPage>(client, pathOf({ ...keyFilter, search }), REFRESH_SECONDS)
-  const plans = usePlans().value?.plans ?? []
   return (
     <>
       <NewBar name="New key" open={onClose => <NewKeyDialog {...{ live, onClose }} />}>
-        <Filters plans={plans} />
+        <Filters />
         <span class="soft" role="status">
           {live.value && `${number(live.value.matching)} of ${number(live.value.total)}`}
         </span>

@@ -66,8 +66,7 @@ export function useLive<T>(client: Client, path: string, everySeconds: number): 
       const value = await client.get<T>(path, signal)
       if (!isLate()) setState({ value, atMs: unixMs(), problem: null })
     } catch (error) {
-      if (isLate() || client.isOver()) return
-      setState(before => ({ ...before, problem: messageOf(error) }))
+      if (!isLate()) setState(before => ({ ...before, problem: messageOf(error) }))
     }
   }
 

@@ -23,7 +23,10 @@ function tilesOf({ list, requests, keys, process, history }: Overview): Tile[] {
   const age = newest === null ? '' : ` · newest ${distance(-newest)}`
   const space = free === null ? '' : ` · ${bytes(free)} free`
   const [rate, refused] = [`${amount(per_second)}/s`, `${share(refused_share)} refused`]
-  const [rows, fresh] = list ? [number(list.rows), `${number(list.fresh)} fresh`] : [UNKNOWN, '']
+  const rows = list ? number(list.rows) : UNKNOWN
+  const count = list?.fresh ?? null
+  const counting = list ? 'counting…' : ''
+  const fresh = count === null ? counting : `${number(count)} fresh`
   return [
     ['Proxies', rows, fresh + age, history.rows],
     ['Requests', rate, `${refused} · last minute`, totals(history)],

@@ -100,8 +100,8 @@ function Row({ plan, live }: { plan: Plan; live: Live<{ plans: Plan[] }> }) {
   const actions: Action[] = [
     { name: 'Edit', open: onClose => <PlanDialog {...{ plan, live, onClose }} /> },
     enabled
-      ? { name: 'Turn off', confirm: off, run: () => send('PUT', name, { enabled: false }) }
-      : { name: 'Turn on', run: () => send('PUT', name, { enabled: true }) },
+      ? { name: 'Turn off', confirm: off, run: () => send('PUT', name, { enabled: 'off' }) }
+      : { name: 'Turn on', run: () => send('PUT', name, { enabled: 'on' }) },
     ...(built_in ? [] : [remove]),
   ]
   return (

@@ -60,19 +60,18 @@ test('the list of keys is asked for as its controls say', () => {
     const { searchParams } = new URL(pathOf({ ...ALL_KEYS, ...filter }), 'http://h')
     return readKeyQuery(`http://h/console/keys?${searchParams}`)
   }
-  const all = { words: [], plan: '', hasEnded: true, sort: 'today', isDescending: true, page: 1 }
+  const all = { words: [], hasEnded: true, sort: 'today', isDescending: true, page: 1 }
   expect<object>(asked({})).toEqual(all)
   expect<object>(
     asked({
       search: 'A&b=1 ё%',
-      plan: 'x',
       showsEnded: false,
       sort: 'label',
       isDescending: false,
       page: 7,
     }),
   ).toEqual({
-    ...{ words: ['a&b=1', 'ё%'], plan: 'x', hasEnded: false, sort: 'label' },
+    ...{ words: ['a&b=1', 'ё%'], hasEnded: false, sort: 'label' },
     ...{ isDescending: false, page: 7 },
   })
 })
