@@ -20,7 +20,7 @@ import { checkDirectory } from '../stores.ts'
 import { type Command, say } from './command.ts'
 import { backupCommand } from './commands/backup.ts'
 import { CHECK_COMMANDS } from './commands/check.ts'
-import { completionsCommand } from './commands/completions.ts'
+import { completeCommand, completionsCommand } from './commands/completions.ts'
 import { consoleCommand } from './commands/console.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { FEED_COMMANDS, feedImportProcess } from './commands/feeds.ts'
@@ -55,7 +55,7 @@ export const COMMANDS: readonly Command[] = [
   backupCommand,
   restoreCommand,
   systemdUnitCommand,
-  completionsCommand(() => COMMANDS),
+  completionsCommand,
   doctorCommand,
   healthCommand,
   nodesCommand,
@@ -63,8 +63,12 @@ export const COMMANDS: readonly Command[] = [
   helpCommand,
 ]
 
-/** What a server starts, without help. */
-const PROCESSES: readonly Command[] = [feedImportProcess, importProcess]
+/** What a server or a shell starts, without help. */
+const PROCESSES: readonly Command[] = [
+  feedImportProcess,
+  importProcess,
+  completeCommand(() => COMMANDS),
+]
 
 const GROUPS: { [group: string]: string } = {
   geoip: 'places of addresses',
