@@ -42,7 +42,7 @@ async function lineOfStdin(): Promise<string> {
   }
   const [line = '', ...more] = text.split(/\r?\n/)
   if (line !== '' && more.some(each => each !== '')) {
-    throw new Expected('one line; proxylist keys import takes many keys')
+    throw new Expected('one line')
   }
   return line
 }

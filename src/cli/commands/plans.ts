@@ -1,6 +1,6 @@
 /** The `plans` commands. */
 import * as manage from '../../access/manage.ts'
-import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
+import type { Plan } from '../../access/plan.ts'
 import { requirePlanName } from '../../config/parsers.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
@@ -21,14 +21,6 @@ const describe = ({ name, burst, daily, subnets, clients, count, downloads, enab
 
 const inWords = (value: string | number | boolean): string =>
   typeof value === 'boolean' ? (value ? 'on' : 'off') : String(value)
-
-/** The limits of a plan as flags of `plans set`, those that its keys can have. */
-export function planFlags(plan: Plan): string[] {
-  const { name, subnets, clients, ...limits } = describe(plan)
-  const isTrial = name === DEMO_PLAN || name === TEMP_PLAN
-  const all = Object.entries(isTrial ? limits : { ...limits, subnets, clients })
-  return all.map(([limit, value]) => `--${limit} ${inWords(value)}`)
-}
 
 const listPlans = command({
   name: 'plans list',
