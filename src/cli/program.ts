@@ -24,7 +24,6 @@ import { completeCommand, completionsCommand } from './commands/completions.ts'
 import { consoleCommand } from './commands/console.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { FEED_COMMANDS, feedImportProcess } from './commands/feeds.ts'
-import { geoipCommand } from './commands/geoip.ts'
 import { healthCommand } from './commands/health.ts'
 import { helpCommand, listTopics, topics } from './commands/help.ts'
 import { importCommand, importProcess } from './commands/import.ts'
@@ -46,7 +45,6 @@ export const COMMANDS: readonly Command[] = [
   ...FEED_COMMANDS,
   judgeCommand,
   ...CHECK_COMMANDS,
-  geoipCommand,
   listCommand,
   ...KEY_COMMANDS,
   ...PLAN_COMMANDS,
@@ -71,7 +69,6 @@ const PROCESSES: readonly Command[] = [
 ]
 
 const GROUPS: { [group: string]: string } = {
-  geoip: 'places of addresses',
   keys: 'manage access keys',
   plans: 'manage plans',
 }
