@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Settings } from './config/settings.ts'
 import type { Clock } from './lib/clock.ts'
 import { CommandError, nextTurn } from './lib/errors.ts'
-import { formatCount } from './lib/plural.ts'
+import { several } from './lib/plural.ts'
 import { shownDatabase } from './postgres/connection.ts'
 import { readDump, writeDump } from './postgres/dump.ts'
 import { EVERYTHING } from './proxies/filter.ts'
@@ -18,6 +18,7 @@ import {
   type BackupTarget,
   backUp,
   copyDatabase,
+  copyFeedsFile,
   inScratch,
   writeBackup,
 } from './sqlite/backup.ts'
@@ -57,6 +58,7 @@ export async function backUpStores(
     const list = join(scratch, PROXY_FILE)
     copyDatabase(join(dir, PROXY_FILE), list, 'proxies')
     removeCopyMark(list)
+    copyFeedsFile(dir, scratch)
   }, options)
 }
 
@@ -100,13 +102,13 @@ export const restoreDatabase = (
     return { ...contents, shown: shownDatabase(url) }
   })
 
-/** Describes an archive for the operator: `access.db (2 keys, 2 plans) and proxies.db (5 proxies)`. */
+/** Describes an archive for the operator: `access.db (2 keys, 1 plan), proxies.db (5 proxies) and feeds`. */
 export function describeContents({ files, keys, plans, proxies }: Contents): string {
   const contents: { [file: string]: string } = {
-    [ACCESS_FILE]: `${formatCount(keys)} keys, ${formatCount(plans)} plans`,
-    [PROXY_FILE]: `${formatCount(proxies)} proxies`,
+    [ACCESS_FILE]: ` (${several(keys, 'key')}, ${several(plans, 'plan')})`,
+    [PROXY_FILE]: ` (${several(proxies, 'proxy', 'proxies')})`,
   }
-  return files.map(file => `${file} (${contents[file]})`).join(' and ')
+  return new Intl.ListFormat('en-GB').format(files.map(file => file + (contents[file] ?? '')))
 }
 
 export type { BackupTarget }
