@@ -1,5 +1,6 @@
 /** `import`: reads files into the list, and reports bad rows on stderr; a server starts it, too. */
 import { accessSync, closeSync, constants, fstatSync, statSync, writeFileSync } from 'node:fs'
+import { processEnvironment } from '../../config/environment.ts'
 import { readSettings, type SettingName, type Settings } from '../../config/settings.ts'
 import {
   FILE_DESCRIPTOR,
@@ -20,7 +21,8 @@ import { checkMapping, isShowable } from '../../import/names.ts'
 import { type Clock, stopwatch } from '../../lib/clock.ts'
 import { CommandError, chunksUntilAborted, reasonOf, unreadable } from '../../lib/errors.ts'
 import { bytesOf, openUnnamed } from '../../lib/files.ts'
-import { SECOND_MS } from '../../lib/time.ts'
+import { several, spanOf } from '../../lib/plural.ts'
+import { SECOND_MS, toSeconds } from '../../lib/time.ts'
 import type { IncomingProxy } from '../../proxies/proxy.ts'
 import type { ProxyWriter } from '../../proxies/store.ts'
 import { storesOf } from '../../stores.ts'
@@ -178,7 +180,13 @@ async function importInto(
       drained: importTx.drained,
       refuseEmpty: replace && !allowEmpty,
     }
-    const add = (proxy: IncomingProxy): void => importTx.add(place(proxy))
+    const { retain } = readSettings(['retain'], {}, processEnvironment())
+    const oldest = toSeconds(clock() - retain)
+    let expired = 0
+    const add = (proxy: IncomingProxy): void => {
+      if (proxy.checkedAt < oldest) expired += 1
+      importTx.add(place(proxy))
+    }
     let totals: Totals | undefined
     try {
       await importTx.lock(signal)
@@ -196,6 +204,13 @@ async function importInto(
       throw error
     } finally {
       observer.close(totals)
+      if (expired > 0) {
+        const rows = several(expired, 'row was', 'rows were')
+        const age = spanOf(retain / SECOND_MS)
+        observer.say(
+          `note: ${rows} last checked over ${age} ago: serve deletes such rows (--retain)`,
+        )
+      }
     }
   }
   const summary = await withList(importIn, replace ? { onDamage: observer.say } : undefined)
