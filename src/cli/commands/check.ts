@@ -47,8 +47,9 @@ type CheckSettings = Settings<(typeof CHECK_SETTINGS)[number]>
 
 /** Addresses of a file stored in one transaction. A million takes 13 s and 215 MB; with 65,536, 10 s and 412 MB. */
 const BATCH = 8_192
-/** The members of the lines of `--json`, and their interval. */
+/** The members of the lines of `--json`. */
 const FIGURES = ['checked', 'alive', 'deferred', 'rate', 'coverage']
+/** The interval of lines. */
 const LINE_MS = 10 * SECOND_MS
 
 /** @throws CommandError (usage) when a required setting is missing. */
@@ -74,14 +75,23 @@ function targetsOf({ target = '', smtpTarget, providerService }: CheckSettings):
   return [...readAs('--target', () => readTargets(target, providerService)), ...mail]
 }
 
-/** Reports progress: a line on a terminal, or lines of JSON. */
+/** Reports progress: a bar on a terminal, else a line every ten seconds. With `json` always lines, of JSON. */
 function createReport(json: boolean, elapsedMs: () => number) {
-  const line =
+  const bar =
     'checked {checked}, alive {alive}, deferred {deferred}, {rate}/s, {coverage}% of the living fresh, {megabytes} MB'
-  const progress = json ? null : createProgress(line, 0, elapsedMs)
-  let saidMs = Number.NEGATIVE_INFINITY
+  const hasBar = process.stderr.isTTY && !json
+  const progress = hasBar ? createProgress(bar, 0, elapsedMs) : null
+  let saidMs = 0
   let last: CheckerStatus | null = null
-  const sayLine = (): void => void (last && say(JSON.stringify(last, FIGURES)))
+  function sayLine(): void {
+    if (last === null) return
+    const { checked, alive, deferred } = last
+    if (json) say(JSON.stringify(last, FIGURES))
+    else
+      say(
+        `checked ${formatCount(checked)}, alive ${formatCount(alive)}, deferred ${formatCount(deferred)}`,
+      )
+  }
   return {
     say(sentence: string): void {
       progress?.clear()
@@ -93,19 +103,13 @@ function createReport(json: boolean, elapsedMs: () => number) {
       const coverage = Math.round((status.coverage ?? 0) * 100)
       const megabytes = Math.round(status.bytes / 2 ** 20)
       progress?.update(0, { checked, alive, deferred, rate, coverage, megabytes })
-      if (!json || elapsedMs() - saidMs < LINE_MS) return
+      if (hasBar || elapsedMs() - saidMs < LINE_MS) return
       saidMs = elapsedMs()
       sayLine()
     },
     end(): void {
       progress?.clear()
-      if (json) sayLine()
-      else if (last) {
-        const { checked, alive, deferred } = last
-        say(
-          `checked ${formatCount(checked)}, alive ${formatCount(alive)}, deferred ${formatCount(deferred)}`,
-        )
-      }
+      sayLine()
     },
   }
 }

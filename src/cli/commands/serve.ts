@@ -170,8 +170,9 @@ async function listen(serving: Working, jobs: Job[], ending: AsyncDisposableStac
 }
 
 /** Says what is missing on a machine that has its own data. */
-async function sayWhatIsMissing({ settings: { data }, feeds, log, node, registry, list }: Serving) {
-  if (node !== null) return
+async function sayWhatIsMissing({ settings, feeds, log, node, registry, list }: Serving) {
+  const { data } = settings
+  if (node !== null || settings.sample) return
   const onFailure = reportTo(log)
   if (feeds.current().length === 0 && (await isTrue(() => list.isEmpty(), onFailure))) {
     log.say(`the list is empty; fill it with: proxylist import FILE --data ${quoted(data)}`)
