@@ -2,6 +2,7 @@
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Settings } from './config/settings.ts'
+import { FEEDS_NAME } from './feeds/feeds-file.ts'
 import type { Clock } from './lib/clock.ts'
 import { CommandError, nextTurn } from './lib/errors.ts'
 import { several } from './lib/plural.ts'
@@ -87,7 +88,7 @@ function* proxiesIn(scratch: string, nowMs: number): Generator<IncomingProxy> {
 
 /**
  * Restores an archive into an empty database: keys, plans and usage, and the list as an import that the first node
- * merges, in one transaction.
+ * merges, in one transaction. A database has no place for the feeds file.
  */
 export const restoreDatabase = (
   settings: StoreSettings & { database: string },
@@ -99,7 +100,8 @@ export const restoreDatabase = (
     using access = openAccessFile(join(scratch, ACCESS_FILE), { mustExist: true })
     const list = proxiesIn(scratch, clock())
     await writeDump({ url, timeoutMs, signal }, readAccessDump(access), list)
-    return { ...contents, shown: shownDatabase(url) }
+    const files = contents.files.filter(name => name !== FEEDS_NAME)
+    return { ...contents, files, shown: shownDatabase(url) }
   })
 
 /** Describes an archive for the operator: `access.db (2 keys, 1 plan), proxies.db (5 proxies) and feeds`. */

@@ -208,7 +208,7 @@ async function importInto(
         const rows = several(expired, 'row was', 'rows were')
         const age = spanOf(retain / SECOND_MS)
         observer.say(
-          `note: ${rows} last checked over ${age} ago: serve deletes such rows (--retain)`,
+          `note: ${rows} last checked over ${age} ago; serve deletes them (--retain) unless the whole list is so old`,
         )
       }
     }
