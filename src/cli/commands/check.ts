@@ -31,9 +31,10 @@ import { type Address, parseAddress } from '../../proxies/proxy.ts'
 import { idOf } from '../../proxies/row.ts'
 import { type Checking, findCandidate, withChecker, withMemoryChecker } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, say, yieldToServer } from '../command.ts'
+import { createObserver } from '../import-report.ts'
 import { createProgress } from '../progress.ts'
+import { toSource } from '../sources.ts'
 import { attemptsWith } from './feeds.ts'
-import { createObserver, toSource } from './import.ts'
 import { printAnswer } from './list.ts'
 
 const CHECK_SETTINGS = [
