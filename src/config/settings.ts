@@ -124,7 +124,9 @@ export const SETTINGS = {
     help: 'name of this service on its pages',
     read: parsers.readSiteName,
   },
-  contact: link('URL of the contact link on pages: http, https or mailto'),
+  contact: link(
+    'your http, https or mailto URL: the contact link on pages, for check in its User-Agent',
+  ),
   keyUrl: link('URL of the "Get a key" link: http, https or mailto'),
   adminListen: {
     value: 'ADDRESS',

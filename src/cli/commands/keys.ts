@@ -12,8 +12,7 @@ import { CommandError, orAborted, reasonOf } from '../../lib/errors.ts'
 import { formatCount } from '../../lib/plural.ts'
 import { formatInstant, formatInstantOrNull } from '../../lib/time.ts'
 import { type Stores, storesOf } from '../../stores.ts'
-import { columns } from '../chart.ts'
-import { command, DATA_SETTINGS, inJson, print, printJson, say, table } from '../command.ts'
+import { command, DATA_SETTINGS, inJson, print, printJson, say, show, table } from '../command.ts'
 import { exportKeys, importKeys } from './key-file.ts'
 
 const SETTINGS = [...DATA_SETTINGS, 'json'] as const
@@ -42,7 +41,7 @@ async function lineOfStdin(): Promise<string> {
   }
   const [line = '', ...more] = text.split(/\r?\n/)
   if (line !== '' && more.some(each => each !== '')) {
-    throw new Expected('one line; proxylist keys import takes many keys')
+    throw new Expected('one line')
   }
   return line
 }
@@ -145,20 +144,17 @@ const listKeys = command({
       requests_today: key.requestsToday,
       subnets_today: key.subnetsToday,
     }))
-    if (settings.json) return printJson(shown)
-    const rows = shown.map(key => [
-      key.id,
-      `${key.prefix}…`,
-      key.plan ?? '(temporary)',
-      key.state,
-      key.expires ?? 'never',
-      String(key.requests_today),
-      String(key.subnets_today),
-      key.label,
-      key.note,
-    ])
-    const facts = ['ID', 'PREFIX', 'PLAN', 'STATE', 'EXPIRES', 'REQUESTS', 'SUBNETS']
-    await print(table([...facts, 'LABEL', 'NOTE'], rows))
+    await show(settings.json, shown, {
+      ID: ({ id }) => id,
+      PREFIX: ({ prefix }) => `${prefix}…`,
+      PLAN: ({ plan }) => plan ?? '(temporary)',
+      STATE: ({ state }) => state,
+      EXPIRES: ({ expires }) => expires ?? 'never',
+      REQUESTS: key => String(key.requests_today),
+      SUBNETS: key => String(key.subnets_today),
+      LABEL: ({ label }) => label,
+      NOTE: ({ note }) => note,
+    })
   },
 })
 
@@ -167,6 +163,7 @@ type Described = ReturnType<typeof operatorReport>
 /** What is known of a key as lines of a terminal. */
 function draw(key: Described): string {
   const facts = [
+    ['id', key.id],
     ['prefix', `${key.prefix}…`],
     ['label', key.label],
     ['note', key.note],
@@ -177,33 +174,25 @@ function draw(key: Described): string {
     ...key.old_secrets_until.map(until => ['old secret', `valid until ${until}`]),
     ['last seen', key.last_seen ?? 'not in the last 90 days'],
   ]
-  const limits = key.limits.map(({ name, left, quota, window, reset }) => [
-    ...[
-      name,
-      formatCount(left),
-      formatCount(quota),
-      `${formatCount(window)} s`,
-      `${formatCount(reset)} s`,
-    ],
-  ])
-  const { requests, records, refused, hours } = key.today
-  const today = [
-    `${formatCount(requests)} requests, ${formatCount(records)} records, ${formatCount(refused)} refused`,
-    `|${columns(hours)}| by hour, 00 to 23 UTC; most ${formatCount(Math.max(...hours))}`,
-  ]
-  const days = key.days
-    .toReversed()
-    .map(each => [
-      each.day,
-      formatCount(each.requests),
-      formatCount(each.records),
-      formatCount(each.refused),
-    ])
+  const { requests, records, refused } = key.today
   return [
-    table(['id', key.id], facts),
-    limits.length > 0 && table(['LIMIT', 'LEFT', 'OF', 'WINDOW', 'RESET IN'], limits),
-    `today: ${today.join('\n       ')}\n`,
-    days.length > 0 && table(['DAY', 'REQUESTS', 'RECORDS', 'REFUSED'], days),
+    facts.map(([name = '', fact]) => `${`${name.padEnd(10)}  ${fact}`.trimEnd()}\n`).join(''),
+    key.limits.length > 0 &&
+      table(key.limits, {
+        LIMIT: ({ name }) => name,
+        LEFT: ({ left }) => formatCount(left),
+        OF: ({ quota }) => formatCount(quota),
+        WINDOW: ({ window }) => `${formatCount(window)} s`,
+        'RESET IN': ({ reset }) => `${formatCount(reset)} s`,
+      }),
+    `today: ${formatCount(requests)} requests, ${formatCount(records)} records, ${formatCount(refused)} refused\n`,
+    key.days.length > 0 &&
+      table(key.days.toReversed(), {
+        DAY: ({ day }) => day,
+        REQUESTS: each => formatCount(each.requests),
+        RECORDS: each => formatCount(each.records),
+        REFUSED: each => formatCount(each.refused),
+      }),
   ]
     .filter(part => part !== false)
     .join('\n')
@@ -211,7 +200,7 @@ function draw(key: Described): string {
 
 const showKey = command({
   name: 'keys show',
-  summary: 'show a key, its limits, and its use by hour and by day',
+  summary: 'show a key, its limits, and its use by day',
   arguments: '<id>',
   settings: SETTINGS,
   example: 'proxylist keys show k3x9m2ab',

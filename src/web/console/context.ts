@@ -2,8 +2,8 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { Client } from './client.ts'
-import type { Upload } from './import.tsx'
 import type { KeyFilter } from './key-filter.ts'
+import type { Upload } from './upload.ts'
 
 type ConsoleContext = {
   client: Client
