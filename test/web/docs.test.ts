@@ -5,7 +5,7 @@ import { createDocument, type DocumentOptions } from '../../src/api/openapi/docu
 import { describeParameters } from '../../src/api/query.ts'
 import { memberNames } from '../../src/api/render.ts'
 import { contentCode, docsPage, html, prose } from '../../src/web/docs/page.ts'
-import { wordsOf } from '../../src/web/docs/words.ts'
+import { wordsOf } from '../../src/web/docs/translations.ts'
 import { faultsIn, keepScreenshot, type Look } from '../support/browser.ts'
 import { inBrowser } from '../support/in-browser.ts'
 import { pageOf } from '../support/page.ts'

@@ -1,10 +1,10 @@
 /** How the console writes numbers, instants and spans of time, in English. */
 import { unixMs } from '../parts/browser.ts'
+import { createFormat, localOffset, SPANS, sentencesIn } from '../parts/format.ts'
 import { KEY_WORDS } from '../parts/key-report.ts'
-import { createSpeech, localOffset, SPANS, sentencesIn } from '../parts/speech.ts'
 
 /** How all pages speak of keys. */
-export const SAY = { ...createSpeech('en'), words: sentencesIn('en', KEY_WORDS) }
+export const SAY = { ...createFormat('en'), words: sentencesIn('en', KEY_WORDS) }
 
 export const { number, bytes, unit, countdown } = SAY
 

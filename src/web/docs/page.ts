@@ -16,8 +16,8 @@ import type { Operator } from '../operator.ts'
 import { readChoice } from '../page/model/query.ts'
 import { CODES, snippet, tokensOf } from '../page/model/snippets.ts'
 import { THEMES } from '../parts/bar.ts'
-import { LANGS } from '../parts/speech.ts'
-import { type Words, wordsOf } from './words.ts'
+import { LANGS } from '../parts/format.ts'
+import { type Words, wordsOf } from './translations.ts'
 
 // ---------------------------------------------------------------------------------------------
 // HTML: what is put into a template is escaped unless it is HTML itself

@@ -4,7 +4,7 @@
  */
 import { browserLang, remember, remembered } from '../parts/browser.ts'
 import { copyText } from '../parts/copy.ts'
-import { LANGS } from '../parts/speech.ts'
+import { LANGS } from '../parts/format.ts'
 
 const all = <E extends Element = HTMLElement>(selector: string): E[] => [
   ...document.querySelectorAll<E>(selector),

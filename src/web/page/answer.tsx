@@ -3,13 +3,13 @@ import { useState } from 'preact/hooks'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { copyText } from '../parts/copy.ts'
 import { Radios } from '../parts/form.tsx'
+import { fill } from '../parts/format.ts'
 import { OperatorLinks } from '../parts/header.tsx'
 import { Levels } from '../parts/key.tsx'
-import { fill } from '../parts/speech.ts'
 import { Scroller, Table } from '../parts/table.tsx'
 import { type Answer, FILES, type FileForm, type Row } from './model/answer.ts'
 import type { Known } from './model/service.ts'
-import type { Say } from './words.ts'
+import type { Say } from './translations.ts'
 
 const ROWS_MAX = 100
 const TEXT_MAX = 20_000

@@ -4,8 +4,8 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { nowMs } from '../parts/browser.ts'
 import { useSettled } from '../parts/form.tsx'
+import { fill } from '../parts/format.ts'
 import { Footer, Header, LangSwitch, saidBy, siteName, useLang } from '../parts/header.tsx'
-import { fill } from '../parts/speech.ts'
 import { Filters } from './filters.tsx'
 import { KeyView } from './key.tsx'
 import {
@@ -27,8 +27,8 @@ import {
   SETTLE_MS,
 } from './model/service.ts'
 import { goToRequest, matchingOf, Panel } from './request.tsx'
+import { createSay, type Say } from './translations.ts'
 import { DEMO } from './try.tsx'
-import { createSay, type Say } from './words.ts'
 
 /** The statistics of a query. Those of the former one stay until the next are there. */
 function useStats(query: string): Known {

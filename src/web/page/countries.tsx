@@ -6,12 +6,12 @@ import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import type { Facet } from '../../proxies/stats-document.ts'
 import { Radios } from '../parts/form.tsx'
-import { fill, LANGS, placesIn } from '../parts/speech.ts'
+import { fill, LANGS, placesIn } from '../parts/format.ts'
 import { type Bubble, placeBubbles } from './model/bubbles.ts'
 import { itemsOf, toggled } from './model/query.ts'
 import { CENTERS, landPath, VIEW } from './model/world.ts'
 import { Card, type FilterProps, type Option, Options } from './options.tsx'
-import type { Say } from './words.ts'
+import type { Say } from './translations.ts'
 
 const LAND = landPath()
 const HIT_RADIUS = 13

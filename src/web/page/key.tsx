@@ -5,8 +5,8 @@ import { nowMs } from '../parts/browser.ts'
 import { About, DayUse, Limits } from '../parts/key.tsx'
 import { Problem } from './answer.tsx'
 import { askKey, isSendable, type KeyReply } from './model/answer.ts'
+import type { Say } from './translations.ts'
 import { DEMO, KeyField, type TryProps, useSecondsUntil } from './try.tsx'
-import type { Say } from './words.ts'
 
 type Asked =
   | { kind: 'none' | 'asking' | 'failed' }

@@ -4,7 +4,7 @@
  */
 import { useState } from 'preact/hooks'
 import type { Histogram, StatsDocument } from '../../proxies/stats-document.ts'
-import { fill } from '../parts/speech.ts'
+import { fill } from '../parts/format.ts'
 import { AGES, DEFAULT_AGE_SECONDS, INTEGER_MAX, isInvalid } from './model/query.ts'
 import type { FilterProps } from './options.tsx'
 

@@ -6,7 +6,7 @@ import type { ComponentChildren } from 'preact'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { Level } from '../parts/amounts.tsx'
 import { type Choice, itemsOf, toggled } from './model/query.ts'
-import type { Say } from './words.ts'
+import type { Say } from './translations.ts'
 
 export type FilterProps = {
   choice: Choice

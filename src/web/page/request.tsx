@@ -3,8 +3,8 @@ import { useRef, useState } from 'preact/hooks'
 import { remembered } from '../parts/browser.ts'
 import { copyText } from '../parts/copy.ts'
 import { CheckField, Radios, SelectField, useSettled } from '../parts/form.tsx'
+import { fill, LANGS } from '../parts/format.ts'
 import { useRemembered } from '../parts/header.tsx'
-import { fill, LANGS } from '../parts/speech.ts'
 import { Scroller } from '../parts/table.tsx'
 import {
   applies,
@@ -23,8 +23,8 @@ import {
 import type { Known } from './model/service.ts'
 import { CODES, type Code, type RequestParts, snippet, tokensOf } from './model/snippets.ts'
 import type { FilterProps } from './options.tsx'
+import type { Say } from './translations.ts'
 import { Ask, Results, type TryProps, useAttempt } from './try.tsx'
-import type { Say } from './words.ts'
 
 /** How many match; `null` where the statistics do not tell, such as of an address. */
 export function matchingOf(

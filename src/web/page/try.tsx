@@ -2,13 +2,13 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { nowMs, unixMs } from '../parts/browser.ts'
 import { TextField } from '../parts/form.tsx'
-import { fill } from '../parts/speech.ts'
+import { fill } from '../parts/format.ts'
 import { AnswerView, Examples } from './answer.tsx'
 import { type Answer, ask, isSendable } from './model/answer.ts'
 import type { Choice } from './model/query.ts'
 import type { Known } from './model/service.ts'
 import type { FilterProps } from './options.tsx'
-import type { Say } from './words.ts'
+import type { Say } from './translations.ts'
 
 export const DEMO = 'demo'
 

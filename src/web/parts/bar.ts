@@ -1,5 +1,5 @@
 /** The bar above page and reference, which is a component of the one and HTML of the other: its words, its themes. */
-import type { Sentences } from './speech.ts'
+import type { Sentences } from './format.ts'
 
 /** And those of programs, which both have too. */
 export const BAR_WORDS = {

@@ -1,5 +1,5 @@
 /** What pages read and keep of the browser: its clocks, and how its visitor wants pages to look. */
-import { LANGS, type Lang } from './speech.ts'
+import { LANGS, type Lang } from './format.ts'
 
 /** Milliseconds since the page began; never steps back. */
 export const nowMs = (): number => performance.now()

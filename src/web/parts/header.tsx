@@ -4,7 +4,7 @@ import { useLayoutEffect, useState } from 'preact/hooks'
 import { THEMES, type Theme } from './bar.ts'
 import { browserLang, type Remembered, remember, remembered } from './browser.ts'
 import { Radios } from './form.tsx'
-import { LANGS, type Lang } from './speech.ts'
+import { LANGS, type Lang } from './format.ts'
 
 /** A choice that this browser remembers, such as one that the root element shows. */
 export function useRemembered<V extends string>(

@@ -1,6 +1,6 @@
 /** What pages show of a key, and the words for it. */
 import type { KeyReport } from '../../api/key-report.ts'
-import type { Sentences } from './speech.ts'
+import type { Sentences } from './format.ts'
 
 /** What is left of a limit of a key; times in seconds. */
 export type LimitLeft = KeyReport['limits'][number]

@@ -2,11 +2,11 @@
 import type { ComponentChildren } from 'preact'
 import type { KeyReport } from '../../api/key-report.ts'
 import { Bars, Level } from './amounts.tsx'
+import { type Format, fill } from './format.ts'
 import type { KEY_WORDS, LimitLeft } from './key-report.ts'
-import { fill, type Speech } from './speech.ts'
 import { Card, Facts } from './table.tsx'
 
-type KeySay = Speech & { words: { readonly [name in keyof typeof KEY_WORDS]: string } }
+type KeySay = Format & { words: { readonly [name in keyof typeof KEY_WORDS]: string } }
 
 /** A word for a name that came from the service; the name itself where there is none. */
 function named({ words }: KeySay, prefix: 'limit_' | 'state_', name: string): string {

@@ -1,13 +1,13 @@
 /** Speaking: every sentence of the page in both languages, together with the numbers and names of each. */
 import { BAR_WORDS } from '../parts/bar.ts'
-import { KEY_WORDS } from '../parts/key-report.ts'
 import {
-  createSpeech,
+  createFormat,
+  type Format,
   type Lang,
   type Sentences,
-  type Speech,
   sentencesIn,
-} from '../parts/speech.ts'
+} from '../parts/format.ts'
+import { KEY_WORDS } from '../parts/key-report.ts'
 
 const WORDS = {
   ...BAR_WORDS,
@@ -141,7 +141,7 @@ const WORDS = {
   never: 'never | бессрочно',
 } as const satisfies Sentences
 
-export type Say = Speech & {
+export type Say = Format & {
   words: { readonly [name in keyof typeof WORDS]: string }
   /** A word for a name that came from the service; the name itself where there is none. */
   named(prefix: 'hint_' | 'sort_' | 'head_', name: string): string | null
@@ -149,7 +149,7 @@ export type Say = Speech & {
 
 export function createSay(lang: Lang): Say {
   const words = sentencesIn(lang, WORDS)
-  const speech = createSpeech(lang)
+  const speech = createFormat(lang)
   const isWord = (name: string): name is keyof typeof WORDS => Object.hasOwn(words, name)
   return {
     ...speech,

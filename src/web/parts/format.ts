@@ -13,7 +13,7 @@ export const sentencesIn = <S extends Sentences>(lang: Lang, sentences: S) =>
     Object.entries(sentences).map(([name, both]) => [name, both.split(' | ')[LANGS.indexOf(lang)]]),
   ) as { readonly [name in keyof S]: string } // of all names
 
-export type Speech = ReturnType<typeof createSpeech>
+export type Format = ReturnType<typeof createFormat>
 
 /** Puts values into the `{names}` of a sentence. */
 export const fill = (sentence: string, values: { [name: string]: string | number }): string =>
@@ -39,7 +39,7 @@ export const localOffset = (unixMs: number): number => -60 * new Date(unixMs).ge
 export const placesIn = (lang: Lang, style: 'long' | 'short') =>
   new Intl.DisplayNames([lang], { type: 'region', fallback: 'code', style })
 
-export function createSpeech(lang: Lang) {
+export function createFormat(lang: Lang) {
   const integers = new Intl.NumberFormat(lang)
   const bytes = new Intl.NumberFormat(lang, { style: 'unit', unit: 'byte', unitDisplay: 'long' })
   const rules = new Intl.PluralRules(lang)

@@ -1,6 +1,6 @@
 /** Words, numbers and places of the page, in both languages. */
 import { expect, test } from 'bun:test'
-import { createSay } from '../../../src/web/page/words.ts'
+import { createSay } from '../../../src/web/page/translations.ts'
 
 const holes = (value: unknown): string[] =>
   [...JSON.stringify(value).matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name).sort()
