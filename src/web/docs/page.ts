@@ -15,7 +15,6 @@ import type { Lang } from '../../proxies/proxy.ts'
 import type { Operator } from '../operator.ts'
 import { readChoice } from '../page/model/query.ts'
 import { CODES, snippet, tokensOf } from '../page/model/snippets.ts'
-import { THEMES } from '../parts/bar.ts'
 import { LANGS } from '../parts/format.ts'
 import { type Words, wordsOf } from './translations.ts'
 
@@ -375,10 +374,6 @@ const top = (lang: Lang, words: Words, operator: Operator): Html => html`<header
 <div class="switch" role="group" aria-label="${words.language}">${LANGS.map(
   code =>
     html`<a href="/docs?lang=${code}" lang="${code}" hreflang="${code}"${code === lang && html` aria-current="true"`}>${code.toUpperCase()}</a>`,
-)}</div>
-<div class="switch" id="themes" role="group" aria-label="${words.theme}" hidden>${THEMES.map(
-  ({ name, icon, half }) =>
-    html`<label title="${words[name]}"><input type="radio" name="theme" value="${name}"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="${icon}"/><path class="full" d="${half}"/></svg><span class="hidden">${words[name]}</span></label>`,
 )}</div>
 </div>
 </header>`

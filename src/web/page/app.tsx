@@ -5,7 +5,7 @@ import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { nowMs } from '../parts/browser.ts'
 import { useSettled } from '../parts/form.tsx'
 import { fill } from '../parts/format.ts'
-import { Footer, Header, LangSwitch, saidBy, siteName, useLang } from '../parts/header.tsx'
+import { Footer, Header, LangSwitch, operatorSetting, siteName, useLang } from '../parts/header.tsx'
 import { Filters } from './filters.tsx'
 import { KeyView } from './key.tsx'
 import {
@@ -65,7 +65,7 @@ function useStats(query: string): Known {
 
 const fullOf = (known: Known): StatsDocument | null => (known.kind === 'full' ? known.stats : null)
 
-const SERVICES = servicesOf(saidBy('providerService'))
+const SERVICES = servicesOf(operatorSetting('providerService'))
 
 /** The hash of the view of a key; any other holds a choice. */
 const KEY_HASH = 'my-key'
