@@ -102,12 +102,11 @@ const beside = (said: Html | readonly Html[], ...code: readonly Html[]): Html =>
 function programs(query: string, label: string): Html {
   const params = [...new URLSearchParams(query)]
   const parts = { origin: ORIGIN, choice: readChoice(query), params, query }
-  const names = CODES.filter(name => name !== 'URL')
-  return html`<div class="codes" role="group" aria-label="${label}">${names.map(
+  return html`<div class="codes" role="group" aria-label="${label}">${CODES.map(
     name =>
       html`<label><input type="radio" name="code ${query}" value="${name}"${name === 'curl' && html` checked`}>${name}</label>`,
   )}</div>
-${names.map(name => html`<pre class="command" data-code="${name}"><code>${coloured(snippet(name, parts))}</code></pre>`)}`
+${CODES.map(name => html`<pre class="command" data-code="${name}"><code>${coloured(snippet(name, parts))}</code></pre>`)}`
 }
 
 /** A request to the list in all languages, what it gets, and a link that tries it on the page. */
