@@ -77,7 +77,7 @@ const rows = (kind: string, all: readonly Row[]): Html => html`<dl class="rows">
   ({ name, about, says, beside }) => html`
 <div id="${idOf(kind, name)}">
 <dt><a href="#${encodeURIComponent(idOf(kind, name))}"><code>${name}</code></a>${about && html` <span class="about">${about}</span>`}</dt>
-<dd><div class="says">${says}</div>${beside && html`<div class="beside">${beside}</div>`}</dd>
+<dd>${says}${beside}</dd>
 </div>`,
 )}
 </dl>`
@@ -92,17 +92,15 @@ const sample = (title: Html, command: string | Html | null, answer: Html | null)
 ${typeof command === 'string' ? html`<pre class="command"><code>${command}</code></pre>` : command}
 ${answer !== null && html`<pre><code>${answer}</code></pre>`}
 </figure>`
-const samples = (...all: readonly Html[]): Html => html`<div class="samples">${all}</div>`
-
 /** What is said at the left, and the code for it at the right. */
 const beside = (said: Html | readonly Html[], ...code: readonly Html[]): Html =>
-  html`<div class="split"><div>${said}</div>${samples(...code)}</div>`
+  html`<div class="split"><div>${said}</div><div>${code}</div></div>`
 
 /** The request as programs, of which one is shown: radio buttons and a style choose it. */
 function programs(query: string, label: string): Html {
   const params = [...new URLSearchParams(query)]
   const parts = { origin: ORIGIN, choice: readChoice(query), params, query }
-  return html`<div class="codes" role="group" aria-label="${label}">${CODES.map(
+  return html`<div class="switch" role="group" aria-label="${label}">${CODES.map(
     name =>
       html`<label><input type="radio" name="code ${query}" value="${name}"${name === 'curl' && html` checked`}>${name}</label>`,
   )}</div>
@@ -363,7 +361,7 @@ const operatorLinks = ({ contact, keyUrl }: Operator, words: Words): Html[] =>
 
 const top = (lang: Lang, words: Words, operator: Operator): Html => html`<header class="top">
 <a class="brand" href="/"><span>${operator.siteName}</span></a>
-<nav aria-label="${words.pages}">
+<nav class="row" aria-label="${words.pages}">
 <a href="/">${words.query}</a>
 <a href="/docs?lang=${lang}" aria-current="page">${words.reference}</a>
 <a href="/#my-key">${words.myKey}</a>

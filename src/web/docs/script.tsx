@@ -25,7 +25,7 @@ for (const link of all<HTMLAnchorElement>('.switch a')) {
   })
 }
 
-const codes = all<HTMLInputElement>('.codes input')
+const codes = all<HTMLInputElement>('.sample [type=radio]')
 const chooseCode = (code: string): void => {
   for (const input of codes) input.checked = input.value === code
 }

@@ -95,7 +95,10 @@ export function createFormat(lang: Lang) {
     },
     time: (seconds: number): string =>
       new Date(seconds * 1000).toLocaleTimeString(lang, { hour: '2-digit', minute: '2-digit' }),
-    /** A date and time that an ISO 8601 text names, in the time zone of the visitor. */
+    /** `2026-11-20 12:00:00 UTC`, for a `title` beside local time. */
+    utc: (time: number | string): string =>
+      `${new Date(time).toISOString().slice(0, 19).replace('T', ' ')} UTC`,
+    /** An ISO 8601 text as date and time in the time zone of the visitor. */
     date: (iso: string): string =>
       new Date(iso).toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'short' }),
   }

@@ -79,7 +79,7 @@ export const Header = ({ links, words, children }: HeaderProps) => (
     <a class="brand" href="/">
       <span>{siteName()}</span>
     </a>
-    <nav aria-label={words.pages}>
+    <nav class="row" aria-label={words.pages}>
       {links.map(({ href, text, isCurrent }) => (
         <a key={text} href={href} aria-current={isCurrent ? 'page' : undefined}>
           {text}

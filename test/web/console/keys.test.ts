@@ -149,11 +149,11 @@ test('a key is changed, rotated, given a fresh start, revoked and removed', asyn
   expect(await statusesOf(first, second, third)).toEqual([403, 403, 200])
 
   const limits = page.getByRole('region', { name: 'Limits' })
-  await limits.filter({ hasText: '34,558 of 34,560 left' }).waitFor()
+  await limits.filter({ hasText: '34,558 left of 34,560' }).waitFor()
   await press(page, 'Reset')
   await answer(page, 'Reset')
   await dialog(page).waitFor({ state: 'detached' })
-  expect(await limits.textContent()).toContain('34,560 of 34,560 left')
+  expect(await limits.textContent()).toContain('34,560 left of 34,560')
   const hours = page.getByRole('region', { name: 'Requests by hour' })
   expect(await hours.textContent()).toMatch(/requests 3/)
 

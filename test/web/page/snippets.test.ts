@@ -7,7 +7,6 @@ import {
   paramsOf,
   queryString,
   START,
-  servicesOf,
 } from '../../../src/web/page/model/query.ts'
 import {
   CODES,
@@ -36,7 +35,7 @@ beforeAll(async () => {
 
 function partsOf(change: Partial<Choice>, from = origin): RequestParts {
   const choice = { ...START, ...change }
-  const params = paramsOf(choice, servicesOf())
+  const params = paramsOf(choice)
   return { origin: from, choice, params, query: queryString(params) }
 }
 

@@ -2,16 +2,18 @@
  * The request as a shell command and as programs in Python and JavaScript. Each runs as it is, reads the key
  * from the environment variable `PROXYLIST_KEY`, and prints the proxies.
  */
-import { type Choice, type Form, formOf, type Param } from './query.ts'
+import { type Choice, type Form, formOf } from './query.ts'
 
 export const CODES = ['curl', 'Python', 'Node'] as const
 export type Code = (typeof CODES)[number]
+
+type Pairs = readonly (readonly [name: string, value: string])[]
 
 export type RequestParts = {
   /** Scheme and host of the server: `https://proxies.example.com`. */
   origin: string
   choice: Choice
-  params: readonly Param[]
+  params: Pairs
   query: string
 }
 const isWrapped = ({ get, wrap }: Choice): boolean => /^json/.test(get) && wrap === '1'
@@ -19,7 +21,7 @@ const isWrapped = ({ get, wrap }: Choice): boolean => /^json/.test(get) && wrap 
 /** A string literal of Python and JavaScript. */
 const quoted = (text: string): string => JSON.stringify(text.toWellFormed())
 const shellQuoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
-const pairsOf = (params: readonly Param[], write: (name: string, value: string) => string) =>
+const pairsOf = (params: Pairs, write: (name: string, value: string) => string) =>
   params.map(([name, value]) => `${write(name, value)}\n`).join('')
 
 const curl = ({ origin, query }: RequestParts): string => {
