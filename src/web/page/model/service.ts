@@ -40,7 +40,7 @@ async function load(query: string): Promise<Known> {
       // Where only totals are public, /stats takes no filters.
       return whole.kind === 'full' ? { ...whole, refusal: message } : whole
     }
-    const stats = (await response.json()) as StatsTotals | StatsDocument // of our own server
+    const stats = (await response.json()) as StatsTotals | StatsDocument
     if (!response.ok || !Number.isInteger(stats.total)) return FAILED
     return 'facets' in stats ? { kind: 'full', stats } : { kind: 'totals', stats }
   } catch {
