@@ -12,7 +12,7 @@ import type { Schema } from '../../api/openapi/schemas.ts'
 import { OUTPUT_KINDS } from '../../api/render.ts'
 import { INTEGER_MAX } from '../../lib/parameter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
-import type { Operator } from '../operator.ts'
+import type { Branding } from '../branding.ts'
 import { readChoice } from '../page/model/query.ts'
 import { CODES, snippet, tokensOf } from '../page/model/snippets.ts'
 import { LANGS } from '../parts/format.ts'
@@ -353,20 +353,20 @@ const LIMIT_HEADERS =
   'RateLimit-Policy: "burst";q=5;w=5, "daily";q=34560;w=86400\nRateLimit: "burst";r=4;t=5, "daily";r=34559;t=43200'
 
 /** Where the operator is reached, and where a key is to be had; nothing of what is not set. */
-const operatorLinks = ({ contact, keyUrl }: Operator, words: Words): Html[] =>
+const operatorLinks = ({ contact, keyUrl }: Branding, words: Words): Html[] =>
   [
     [contact, words.contact],
     [keyUrl, words.getKey],
   ].flatMap(([href, text]) => (href === undefined ? [] : [html`<a href="${href}">${text}</a>`]))
 
-const top = (lang: Lang, words: Words, operator: Operator): Html => html`<header class="top">
-<a class="brand" href="/"><span>${operator.siteName}</span></a>
+const top = (lang: Lang, words: Words, branding: Branding): Html => html`<header class="top">
+<a class="brand" href="/"><span>${branding.siteName}</span></a>
 <nav class="row" aria-label="${words.pages}">
 <a href="/">${words.query}</a>
 <a href="/docs?lang=${lang}" aria-current="page">${words.reference}</a>
 <a href="/#my-key">${words.myKey}</a>
 </nav>
-<p class="operator">${operatorLinks(operator, words)}</p>
+<p class="operator">${operatorLinks(branding, words)}</p>
 <div class="preferences">
 <div class="switch" role="group" aria-label="${words.language}">${LANGS.map(
   code =>
@@ -394,7 +394,7 @@ export function docsPage(
   document: Document,
   lang: Lang,
   files: readonly { name: string }[],
-  operator: Operator,
+  branding: Branding,
 ): string {
   const words = wordsOf(lang)
   const sections = sectionsOf(document, words)
@@ -409,14 +409,14 @@ export function docsPage(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="description" content="${info.summary}">
-<title>${words.reference} · ${operator.siteName}</title>
+<title>${words.reference} · ${branding.siteName}</title>
 <link rel="icon" href="${fileOf('.svg')}">
 <link rel="stylesheet" href="${fileOf('.css')}">
 <script type="module" blocking="render" src="${fileOf('.js')}"></script>
 </head>
 <body>
 <a class="skip" href="#main">${words.skip}</a>
-${top(lang, words, operator)}
+${top(lang, words, branding)}
 <div class="docs">
 ${contents(sections, words)}
 <main id="main" data-copy="${words.copy}" data-copied="${words.copied}">
@@ -433,7 +433,7 @@ ${body}
 `,
 )}</main>
 </div>
-<footer class="operator">${operator.siteName}${operatorLinks(operator, words)}</footer>
+<footer class="operator">${branding.siteName}${operatorLinks(branding, words)}</footer>
 </body>
 </html>
 `.html

@@ -1,6 +1,6 @@
 /** What the reference page says besides the document that it shows, in both languages. */
-import { BAR_WORDS } from '../parts/bar.ts'
 import { type Lang, type Sentences, sentencesIn } from '../parts/format.ts'
+import { BAR_WORDS } from '../parts/translations.ts'
 
 const WORDS = {
   ...BAR_WORDS,

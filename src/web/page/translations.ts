@@ -1,5 +1,4 @@
 /** The sentences of the page in English and Russian. */
-import { BAR_WORDS } from '../parts/bar.ts'
 import {
   createFormat,
   type Format,
@@ -8,6 +7,7 @@ import {
   sentencesIn,
 } from '../parts/format.ts'
 import { KEY_WORDS } from '../parts/key-report.ts'
+import { BAR_WORDS } from '../parts/translations.ts'
 
 const WORDS = {
   ...BAR_WORDS,
