@@ -67,8 +67,8 @@ function documentsOf(settings: AppSettings) {
     },
     pages: async () => {
       const { PAGE, DOCS } = await load()
-      const { ofOperator } = await import('./web/operator.ts')
-      const page = PAGE.map(file => ofOperator(file, settings))
+      const { withBranding } = await import('./web/branding.ts')
+      const page = PAGE.map(file => withBranding(file, settings))
       return [...page, ...DOCS.filter(({ name }) => !name.endsWith('.html'))]
     },
   }

@@ -151,7 +151,7 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
     'sqlite/archive.ts',
     'lib/time.ts',
     'lib/clock.ts',
-    'web/parts/speech.ts',
+    'web/parts/format.ts',
   ],
   [
     'the environment',

@@ -5,7 +5,7 @@ import { createDocument, type DocumentOptions } from '../../src/api/openapi/docu
 import { describeParameters } from '../../src/api/query.ts'
 import { memberNames } from '../../src/api/render.ts'
 import { contentCode, docsPage, html, prose } from '../../src/web/docs/page.ts'
-import { wordsOf } from '../../src/web/docs/words.ts'
+import { wordsOf } from '../../src/web/docs/translations.ts'
 import { faultsIn, keepScreenshot, type Look } from '../support/browser.ts'
 import { inBrowser } from '../support/in-browser.ts'
 import { pageOf } from '../support/page.ts'
@@ -272,7 +272,7 @@ inBrowser('the operator is named above and below, on the page and the reference'
   expect(await page.locator('.operator:visible').count()).toBe(0)
 })
 
-inBrowser('its script: origin, copying, one language everywhere, theme', async () => {
+inBrowser('its script: origin, copying, one language everywhere', async () => {
   const { page, origin } = await open({ at: '/docs', viewport: { width: 1440, height: 900 } })
   const start = page.locator('#start .sample').nth(1)
   const shown = start.locator('.command:visible')
@@ -290,13 +290,11 @@ inBrowser('its script: origin, copying, one language everywhere, theme', async (
   expect(await page.getByText('Try this').first().getAttribute('href')).toBe(
     '/#type=socks5&count=3',
   )
-  await page.getByLabel('Dark').check()
-  expect(await page.evaluate('({ ...localStorage })')).toEqual({ code: 'Python', theme: 'dark' })
+  expect(await page.evaluate('({ ...localStorage })')).toEqual({ code: 'Python' })
   await page.locator('.top a', { hasText: 'RU' }).click()
   await page.waitForURL(/lang=ru/)
   await page.goto(`${origin}/docs`)
   await page.waitForURL(/lang=ru/)
-  expect(await page.evaluate('document.documentElement.dataset.theme')).toBe('dark')
   expect(await page.locator('#start [value=Python]').isChecked()).toBeTrue()
   await page.goto(origin)
   expect(await page.getByRole('radio', { name: 'Python' }).isChecked()).toBeTrue()

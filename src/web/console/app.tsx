@@ -31,9 +31,7 @@ import { PlansView } from './plans.tsx'
 import { useUpload } from './upload.ts'
 
 const TITLE = 'proxylist console'
-const HEADER_WORDS = {
-  ...{ pages: 'Console', theme: 'Theme', auto: 'Auto', light: 'Light', dark: 'Dark' },
-}
+const HEADER_WORDS = { pages: 'Console' }
 /** The target of the skip link. It is not a view. */
 const SKIP = '#content'
 
@@ -150,7 +148,7 @@ function SignIn({ problem, onToken }: { problem: string; onToken(token: string):
           <TextField
             label="Or paste the link, or the token in it"
             name="token"
-            input={{ class: 'input secret' }}
+            input={{ class: 'secret' }}
             value={text}
             onChange={setText}
             hint="The token stays in this tab. The console sends it in a header field, never in a URL."

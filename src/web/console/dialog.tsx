@@ -137,7 +137,7 @@ export function FormDialog(props: FormDialogProps) {
           {children && <div class="fields">{children}</div>}
         </ProblemContext.Provider>
         {problem?.field === '' && <Alert>{problem.message}</Alert>}
-        <div class="actions">
+        <div class="row actions">
           <button type="button" class="plain" onClick={onClose}>
             Cancel
           </button>
@@ -170,7 +170,7 @@ export function Actions({ actions, look, of }: ActionsProps) {
   const action = actions.find(({ name }) => name === opened)
   const close = (): void => setOpened(null)
   return (
-    <div class="row-actions">
+    <div class="row row-actions">
       {actions.map(each => (
         <button
           key={each.name}
@@ -202,7 +202,7 @@ type NewBarProps = { name: string; open(close: () => void): VNode; children?: Co
 
 /** The bar above a view, with the button that adds something. */
 export const NewBar = ({ children, ...action }: NewBarProps) => (
-  <div class="bar-above">
+  <div class="row bar-above">
     {children}
     <Actions look="primary" actions={[action]} />
   </div>

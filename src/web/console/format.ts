@@ -1,10 +1,10 @@
 /** Formats numbers, times and durations in English. */
 import { unixMs } from '../parts/browser.ts'
+import { createFormat, SPANS, sentencesIn } from '../parts/format.ts'
 import { KEY_WORDS } from '../parts/key-report.ts'
-import { createSpeech, SPANS, sentencesIn } from '../parts/speech.ts'
 
 /** The formats and words of the parts that all pages share. */
-export const SAY = { ...createSpeech('en'), words: sentencesIn('en', KEY_WORDS) }
+export const SAY = { ...createFormat('en'), words: sentencesIn('en', KEY_WORDS) }
 
 export const { number, bytes, unit, countdown } = SAY
 

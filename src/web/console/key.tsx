@@ -180,7 +180,7 @@ export function KeyView({ id }: { id: string }) {
   const report = live.value
   return (
     <>
-      <p class="bar-above">
+      <p class="row bar-above">
         <a class="quiet" href="#keys">
           ← All keys
         </a>

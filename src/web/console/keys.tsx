@@ -118,7 +118,7 @@ function Pages({ page: { page, page_keys, matching, keys } }: { page: KeyPage })
     </button>
   )
   return (
-    <nav class="pages" aria-label="Pages of keys">
+    <nav class="row pages" aria-label="Pages of keys">
       <span class="soft">
         {number(first + 1)}–{number(first + keys.length)} of {number(matching)}
       </span>
@@ -132,9 +132,8 @@ function Filters() {
   const { keyFilter: filter, setKeyFilter } = useConsole()
   const set = (change: Partial<KeyFilter>): void => setKeyFilter({ ...filter, page: 1, ...change })
   return (
-    <search class="key-filters">
+    <search class="row key-filters">
       <input
-        class="input"
         type="search"
         name="search"
         aria-label="Search"

@@ -135,7 +135,7 @@ function Filters({ filter, lines }: { filter: LogFilter; lines: readonly LogEntr
     ...keysIn(lines),
   ])
   return (
-    <div class="key-filters">
+    <div class="row key-filters">
       <SelectField
         label="Answer"
         name="code"
@@ -153,7 +153,6 @@ function Filters({ filter, lines }: { filter: LogFilter; lines: readonly LogEntr
         isBare
       />
       <input
-        class="input"
         type="search"
         name="text"
         aria-label="Text"
@@ -177,7 +176,7 @@ export function LogView() {
   const isLive = !isPaused && problem === null
   return (
     <>
-      <div class="bar-above">
+      <div class="row bar-above">
         <span
           class="status"
           data-ok={isLive || undefined}

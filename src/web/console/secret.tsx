@@ -24,7 +24,7 @@ export const SecretDialog = ({ secret, onClose }: { secret: Secret; onClose(): v
       action="Copy the message"
       isLong
     />
-    <div class="actions">
+    <div class="row actions">
       <button type="button" class="plain" onClick={onClose}>
         Done
       </button>

@@ -12,12 +12,11 @@ import type { Schema } from '../../api/openapi/schemas.ts'
 import { OUTPUT_KINDS } from '../../api/render.ts'
 import { INTEGER_MAX } from '../../lib/parameter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
-import type { Operator } from '../operator.ts'
+import type { Branding } from '../branding.ts'
 import { readChoice } from '../page/model/query.ts'
 import { CODES, snippet, tokensOf } from '../page/model/snippets.ts'
-import { THEMES } from '../parts/bar.ts'
-import { LANGS } from '../parts/speech.ts'
-import { type Words, wordsOf } from './words.ts'
+import { LANGS } from '../parts/format.ts'
+import { type Words, wordsOf } from './translations.ts'
 
 // ---------------------------------------------------------------------------------------------
 // HTML: what is put into a template is escaped unless it is HTML itself
@@ -78,7 +77,7 @@ const rows = (kind: string, all: readonly Row[]): Html => html`<dl class="rows">
   ({ name, about, says, beside }) => html`
 <div id="${idOf(kind, name)}">
 <dt><a href="#${encodeURIComponent(idOf(kind, name))}"><code>${name}</code></a>${about && html` <span class="about">${about}</span>`}</dt>
-<dd><div class="says">${says}</div>${beside && html`<div class="beside">${beside}</div>`}</dd>
+<dd>${says}${beside}</dd>
 </div>`,
 )}
 </dl>`
@@ -93,22 +92,19 @@ const sample = (title: Html, command: string | Html | null, answer: Html | null)
 ${typeof command === 'string' ? html`<pre class="command"><code>${command}</code></pre>` : command}
 ${answer !== null && html`<pre><code>${answer}</code></pre>`}
 </figure>`
-const samples = (...all: readonly Html[]): Html => html`<div class="samples">${all}</div>`
-
 /** What is said at the left, and the code for it at the right. */
 const beside = (said: Html | readonly Html[], ...code: readonly Html[]): Html =>
-  html`<div class="split"><div>${said}</div>${samples(...code)}</div>`
+  html`<div class="split"><div>${said}</div><div>${code}</div></div>`
 
 /** The request as programs, of which one is shown: radio buttons and a style choose it. */
 function programs(query: string, label: string): Html {
   const params = [...new URLSearchParams(query)]
   const parts = { origin: ORIGIN, choice: readChoice(query), params, query }
-  const names = CODES.filter(name => name !== 'URL')
-  return html`<div class="codes" role="group" aria-label="${label}">${names.map(
+  return html`<div class="switch" role="group" aria-label="${label}">${CODES.map(
     name =>
       html`<label><input type="radio" name="code ${query}" value="${name}"${name === 'curl' && html` checked`}>${name}</label>`,
   )}</div>
-${names.map(name => html`<pre class="command" data-code="${name}"><code>${coloured(snippet(name, parts))}</code></pre>`)}`
+${CODES.map(name => html`<pre class="command" data-code="${name}"><code>${coloured(snippet(name, parts))}</code></pre>`)}`
 }
 
 /** A request to the list in all languages, what it gets, and a link that tries it on the page. */
@@ -357,28 +353,24 @@ const LIMIT_HEADERS =
   'RateLimit-Policy: "burst";q=5;w=5, "daily";q=34560;w=86400\nRateLimit: "burst";r=4;t=5, "daily";r=34559;t=43200'
 
 /** Where the operator is reached, and where a key is to be had; nothing of what is not set. */
-const operatorLinks = ({ contact, keyUrl }: Operator, words: Words): Html[] =>
+const operatorLinks = ({ contact, keyUrl }: Branding, words: Words): Html[] =>
   [
     [contact, words.contact],
     [keyUrl, words.getKey],
   ].flatMap(([href, text]) => (href === undefined ? [] : [html`<a href="${href}">${text}</a>`]))
 
-const top = (lang: Lang, words: Words, operator: Operator): Html => html`<header class="top">
-<a class="brand" href="/"><span>${operator.siteName}</span></a>
-<nav aria-label="${words.pages}">
+const top = (lang: Lang, words: Words, branding: Branding): Html => html`<header class="top">
+<a class="brand" href="/"><span>${branding.siteName}</span></a>
+<nav class="row" aria-label="${words.pages}">
 <a href="/">${words.query}</a>
 <a href="/docs?lang=${lang}" aria-current="page">${words.reference}</a>
 <a href="/#my-key">${words.myKey}</a>
 </nav>
-<p class="operator">${operatorLinks(operator, words)}</p>
+<p class="operator">${operatorLinks(branding, words)}</p>
 <div class="preferences">
 <div class="switch" role="group" aria-label="${words.language}">${LANGS.map(
   code =>
     html`<a href="/docs?lang=${code}" lang="${code}" hreflang="${code}"${code === lang && html` aria-current="true"`}>${code.toUpperCase()}</a>`,
-)}</div>
-<div class="switch" id="themes" role="group" aria-label="${words.theme}" hidden>${THEMES.map(
-  ({ name, icon, half }) =>
-    html`<label title="${words[name]}"><input type="radio" name="theme" value="${name}"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="${icon}"/><path class="full" d="${half}"/></svg><span class="hidden">${words[name]}</span></label>`,
 )}</div>
 </div>
 </header>`
@@ -402,7 +394,7 @@ export function docsPage(
   document: Document,
   lang: Lang,
   files: readonly { name: string }[],
-  operator: Operator,
+  branding: Branding,
 ): string {
   const words = wordsOf(lang)
   const sections = sectionsOf(document, words)
@@ -417,14 +409,14 @@ export function docsPage(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="description" content="${info.summary}">
-<title>${words.reference} · ${operator.siteName}</title>
+<title>${words.reference} · ${branding.siteName}</title>
 <link rel="icon" href="${fileOf('.svg')}">
 <link rel="stylesheet" href="${fileOf('.css')}">
 <script type="module" blocking="render" src="${fileOf('.js')}"></script>
 </head>
 <body>
 <a class="skip" href="#main">${words.skip}</a>
-${top(lang, words, operator)}
+${top(lang, words, branding)}
 <div class="docs">
 ${contents(sections, words)}
 <main id="main" data-copy="${words.copy}" data-copied="${words.copied}">
@@ -441,7 +433,7 @@ ${body}
 `,
 )}</main>
 </div>
-<footer class="operator">${operator.siteName}${operatorLinks(operator, words)}</footer>
+<footer class="operator">${branding.siteName}${operatorLinks(branding, words)}</footer>
 </body>
 </html>
 `.html

@@ -1,22 +1,21 @@
 /**
- * The script of the reference, which works without it. It adds the language and theme of the page, the address of
- * this service in examples, and copy buttons.
+ * The script of the reference, which works without it. Adds the language and the programming language that
+ * were chosen on the page, the address of this server in the examples, and copy buttons.
  */
 import { browserLang, remember, remembered } from '../parts/browser.ts'
 import { copyText } from '../parts/copy.ts'
-import { LANGS } from '../parts/speech.ts'
+import { LANGS } from '../parts/format.ts'
 
 const all = <E extends Element = HTMLElement>(selector: string): E[] => [
   ...document.querySelectorAll<E>(selector),
 ]
-const root = document.documentElement
-const lang = LANGS.find(each => each === root.lang) ?? 'en'
+const { lang } = document.documentElement
+const chosen = LANGS.find(each => each === remembered('lang'))
 
-const chosen = remembered('lang')
 if (/[?&]lang=/.test(location.search)) {
-  // The page uses this language too.
+  // A link to another language chooses it for the page, too.
   if (lang !== (chosen ?? browserLang())) remember('lang', lang)
-} else if (LANGS.some(each => each === chosen && each !== lang)) {
+} else if (chosen !== undefined && chosen !== lang) {
   location.replace(`/docs?lang=${chosen}${location.hash}`)
 }
 for (const link of all<HTMLAnchorElement>('.switch a')) {
@@ -26,29 +25,18 @@ for (const link of all<HTMLAnchorElement>('.switch a')) {
   })
 }
 
-/** Restores a choice among radio buttons, and remembers changes. Calls `show` now and after each change. */
-function follow(name: 'theme' | 'code', inputs: HTMLInputElement[], show: (value: string) => void) {
-  const choose = (value: string): void => {
-    for (const input of inputs) input.checked = input.value === value
-    show(value)
-  }
-  const before = remembered(name)
-  choose(inputs.find(({ value }) => value === before)?.value ?? inputs[0]?.value ?? '')
-  for (const input of inputs) {
-    input.addEventListener('change', () => {
-      const { top } = input.getBoundingClientRect()
-      choose(input.value)
-      remember(name, input.value)
-      // Programs above it have changed their lengths.
-      scrollBy(0, input.getBoundingClientRect().top - top)
-    })
-  }
+const codes = all<HTMLInputElement>('.sample [type=radio]')
+const chooseCode = (code: string): void => {
+  for (const input of codes) input.checked = input.value === code
 }
-follow('theme', all<HTMLInputElement>('#themes input'), theme => {
-  root.dataset.theme = theme
-})
-for (const hidden of all('#themes')) hidden.hidden = false
-follow('code', all<HTMLInputElement>('.codes input'), () => {})
+const code = remembered('code')
+if (codes.some(({ value }) => value === code)) chooseCode(code ?? '')
+for (const input of codes) {
+  input.addEventListener('change', () => {
+    chooseCode(input.value)
+    remember('code', input.value)
+  })
+}
 
 for (const pre of all('.sample pre')) {
   const texts = document.createTreeWalker(pre, NodeFilter.SHOW_TEXT)

@@ -1,23 +1,23 @@
-/** Proxies as a table: examples before anybody asks; then an answer, with its status, size and limits. */
+/** Proxies as a table: examples at first, then an answer with its status, size and limits. */
 import { useState } from 'preact/hooks'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { copyText } from '../parts/copy.ts'
 import { Radios } from '../parts/form.tsx'
+import { fill } from '../parts/format.ts'
 import { OperatorLinks } from '../parts/header.tsx'
 import { Levels } from '../parts/key.tsx'
-import { fill } from '../parts/speech.ts'
 import { Scroller, Table } from '../parts/table.tsx'
-import { type Answer, FILES, type FileForm, type Row } from './model/answer.ts'
+import type { Answer, Row } from './model/answer.ts'
 import type { Known } from './model/service.ts'
-import type { Say } from './words.ts'
+import type { Say } from './translations.ts'
 
 const ROWS_MAX = 100
 const TEXT_MAX = 20_000
 type View = 'table' | 'raw'
-/** Members that are worth a column. */
+/** Members that have a column when records are whole. */
 const COLUMNS = ['ip', 'port', 'type', 'country', 'city', 'ping', 'works', 'timecheck'] as const
 
-/** Those of whole records; else all that there are: the text of the answer has the others. */
+/** The columns of whole records; of records with chosen fields, all of them. */
 function columnsOf(rows: readonly Row[]): { columns: string[]; areWhole: boolean } {
   const names = [...new Set(rows.slice(0, ROWS_MAX).flatMap(row => Object.keys(row)))]
   const first = COLUMNS.filter(name => names.includes(name))
@@ -48,17 +48,20 @@ function Address({ text, say }: { text: string; say: Say }) {
   )
 }
 
-/** How long before `at`, in Unix seconds, a proxy was checked: the API's times are of UTC+2. */
-function ago(timecheck: string, at: number, say: Say): string {
-  const checked = Date.parse(`${timecheck.replace(' ', 'T')}+02:00`) / 1000
-  return Number.isNaN(checked) ? timecheck : say.age(Math.max(0, at - checked))
+/** Unix milliseconds of a `timecheck`, which the API writes in UTC+2. */
+const checkedMs = (timecheck: string): number => Date.parse(`${timecheck.replace(' ', 'T')}+02:00`)
+
+/** How long before `at`, in Unix seconds, a proxy was checked. */
+function Ago({ timecheck, at, say }: { timecheck: string; at: number; say: Say }) {
+  const ms = checkedMs(timecheck)
+  return <span title={say.utc(ms)}>{say.age(Math.max(0, at - ms / 1000))}</span>
 }
 
 type RowsProps = {
   rows: readonly Row[]
   /** When they were listed, in Unix seconds. */
   at: number
-  /** Whether addresses are whole enough to be copied. */
+  /** Whether a click on an address copies it. */
   isOwn?: boolean
   say: Say
 }
@@ -75,7 +78,7 @@ function Rows({ rows, at, isOwn, say }: RowsProps) {
     ),
     ping: text => unit(Math.round(Number(text) * 1000), 'millisecond'),
     works: text => percent(Number(text)),
-    timecheck: text => ago(text, at, say),
+    timecheck: text => <Ago timecheck={text} at={at} say={say} />,
   }
   return (
     <Scroller name={words.asTable}>
@@ -104,48 +107,23 @@ function Rows({ rows, at, isOwn, say }: RowsProps) {
   )
 }
 
-/** Rows as a file: they are here already, so that it costs no request. */
-function save(rows: readonly Row[], form: FileForm): void {
-  const link = document.createElement('a')
-  link.href = URL.createObjectURL(new Blob([FILES[form](rows)]))
-  link.download = `proxies.${form}`
-  link.click()
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
-}
-
-const Downloads = ({ rows, say }: { rows: readonly Row[]; say: Say }) => (
-  <span class="downloads">
-    {say.words.save}
-    {(['txt', 'csv', 'json'] as const).map(form => (
-      <button key={form} type="button" class="quiet" onClick={() => save(rows, form)}>
-        {form.toUpperCase()}
-      </button>
-    ))}
-  </span>
-)
-
 type FactsProps = { answer: Answer; view: View; setView: (view: View) => void; say: Say }
 
 function Facts({ answer, view, setView, say }: FactsProps) {
   const { words, number, plural, unit, bytes } = say
-  const { status, rows, ms, sentBytes } = answer
-  const size = bytes(answer.bytes)
+  const { status, rows, count, ms } = answer
   return (
-    <div class="facts">
+    <div class="row facts">
       <b class="status" data-ok={status < 400 || undefined}>
         {status}
       </b>
-      {rows !== null && (
+      {count !== null && (
         <span>
-          {number(rows.length)} {plural(rows.length, words.rows)}
+          {number(count)} {plural(count, words.rows)}
         </span>
       )}
       <span>{unit(ms, 'millisecond', ms < 10 ? 1 : 0)}</span>
-      <span>
-        {size}
-        {sentBytes !== null && sentBytes < answer.bytes && <small> → {bytes(sentBytes)}</small>}
-      </span>
-      {rows !== null && !answer.isCut && <Downloads rows={rows} say={say} />}
+      <span>{bytes(answer.bytes)}</span>
       {rows !== null && (
         <Radios
           label={words.form}
@@ -162,7 +140,7 @@ function Facts({ answer, view, setView, say }: FactsProps) {
   )
 }
 
-/** An error in words: what the service says, and what can be done. */
+/** The message of an error, and what can be done. */
 export function Problem({ code, message, say }: { code: string; message: string; say: Say }) {
   const hint = message.endsWith('the list is empty') ? null : say.named('hint_', code)
   return (
@@ -179,9 +157,9 @@ export function Problem({ code, message, say }: { code: string; message: string;
   )
 }
 
-type AnswerProps = { answer: Answer; at: number; say: Say }
+type AnswerProps = { answer: Answer; note: string | null; at: number; say: Say }
 
-export function AnswerView({ answer, at, say }: AnswerProps) {
+export function AnswerView({ answer, note, at, say }: AnswerProps) {
   const [view, setView] = useState<View>('table')
   const { words, number } = say
   const { rows, problem, text, isCut, limits } = answer
@@ -189,7 +167,8 @@ export function AnswerView({ answer, at, say }: AnswerProps) {
   return (
     <div class="answer">
       <Facts answer={answer} view={view} setView={setView} say={say} />
-      <Levels limits={limits} say={say} />
+      {note !== null && <p>{note}</p>}
+      {limits.length > 0 && <Levels limits={limits} say={say} />}
       {problem !== null && <Problem {...problem} say={say} />}
       {isTable && <Rows rows={rows} at={at} isOwn say={say} />}
       {problem === null && !isTable && (
@@ -205,14 +184,14 @@ export function AnswerView({ answer, at, say }: AnswerProps) {
   )
 }
 
-/** Stands where the rows of the statistics will be. */
+/** Placeholders until the statistics are there. */
 const BLANK: readonly Row[] = Array.from({ length: 20 }, () =>
   Object.fromEntries(COLUMNS.filter(name => name !== 'port').map(name => [name, ''])),
 )
 
 type ExamplesProps = { kind: Known['kind']; stats: StatsDocument | null; say: Say }
 
-/** What matches now, before anybody asks; a sentence where there is nothing to show. */
+/** Matching proxies of now, or why there are none. */
 export function Examples({ kind, stats, say }: ExamplesProps) {
   const { words } = say
   const none = stats?.total === 0 ? words.isEmptyList : words.isNone
@@ -221,7 +200,7 @@ export function Examples({ kind, stats, say }: ExamplesProps) {
   }
   return (
     <div class="answer">
-      <p class="facts">{words.examples}</p>
+      <p class="row facts">{words.examples}</p>
       <Rows rows={stats?.examples ?? BLANK} at={stats?.at ?? 0} say={say} />
     </div>
   )

@@ -2,21 +2,12 @@
 import { render } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
-import { nowMs } from '../parts/browser.ts'
 import { useSettled } from '../parts/form.tsx'
-import { Footer, Header, LangSwitch, saidBy, siteName, useLang } from '../parts/header.tsx'
-import { fill } from '../parts/speech.ts'
+import { fill } from '../parts/format.ts'
+import { Footer, Header, LangSwitch, operatorSetting, siteName, useLang } from '../parts/header.tsx'
 import { Filters } from './filters.tsx'
 import { KeyView } from './key.tsx'
-import {
-  type Choice,
-  ignoredIn,
-  paramsOf,
-  queryString,
-  readChoice,
-  START,
-  servicesOf,
-} from './model/query.ts'
+import { type Choice, paramsOf, queryString, readChoice, START, servicesOf } from './model/query.ts'
 import {
   askStats,
   countedOf,
@@ -26,9 +17,9 @@ import {
   RETRY_MS,
   SETTLE_MS,
 } from './model/service.ts'
-import { goToRequest, matchingOf, Panel } from './request.tsx'
+import { goToRequest, matchingOf, matchText, Panel } from './request.tsx'
+import { createSay, type Say } from './translations.ts'
 import { DEMO } from './try.tsx'
-import { createSay, type Say } from './words.ts'
 
 /** The statistics of a query. Those of the former one stay until the next are there. */
 function useStats(query: string): Known {
@@ -65,75 +56,53 @@ function useStats(query: string): Known {
 
 const fullOf = (known: Known): StatsDocument | null => (known.kind === 'full' ? known.stats : null)
 
-const SERVICES = servicesOf(saidBy('providerService'))
+const SERVICES = servicesOf(operatorSetting('providerService'))
 
-/** The hash of the view of a key; any other holds a choice. */
+/** The hash of the key view; any other holds a choice. */
 const KEY_HASH = 'my-key'
 const hashOf = (): string => location.hash.slice(1)
-/** The hash that holds a choice; none for the one that visitors begin with. */
-const toHash = (query: string): string => (query === 'get=json' ? '' : query)
+const START_QUERY = queryString(paramsOf(START))
 
-/** What is typed or dragged within this time is one step of Back. */
-const TYPING_MS = 1_000
-const TYPED = /^(ping|speed|works|city|port|ip|count)$/
-
-/** The choice and the view that the address of the page holds, both ways. */
+/** The view and the choice in the hash of the page, and the choice written there. */
 function useAddress() {
   const [isKeyView, setKeyView] = useState(() => hashOf() === KEY_HASH)
   const [choice, setChoice] = useState<Choice>(() => (isKeyView ? START : readChoice(hashOf())))
-  /** The hash that the choice was read from; `''` once it was changed here. */
-  const [read, setRead] = useState(hashOf)
-  const changed = useRef({ name: '', ms: 0, isStep: false })
-  // Before anything can happen: an effect would wait for the next frame.
+  // A layout effect: the first click can come before the next frame.
   useLayoutEffect(() => {
     const follow = (): void => {
       const isKey = hashOf() === KEY_HASH
       setKeyView(isKey)
-      changed.current.isStep = false
-      setRead(hashOf())
       if (!isKey) setChoice(readChoice(hashOf()))
     }
     addEventListener('hashchange', follow)
     return () => removeEventListener('hashchange', follow)
   }, [])
-  const set = (change: Partial<Choice>): void => {
-    const name = Object.keys(change).join()
-    const last = changed.current
-    const isSame = TYPED.test(name) && name === last.name && nowMs() - last.ms < TYPING_MS
-    changed.current = { name, ms: nowMs(), isStep: last.isStep || !isSame }
-    setRead('')
-    setChoice(now => ({ ...now, ...change }))
-  }
-  /** Writes the hash of a choice: a step of Back where a visitor changed it. */
-  const write = (hash: string): void => {
-    if (hash === hashOf()) return
-    const url = hash === '' ? location.pathname : `#${hash}`
-    if (changed.current.isStep) history.pushState(null, '', url)
-    else history.replaceState(null, '', url)
-    changed.current.isStep = false
-  }
-  return { isKeyView, choice, set, read: isKeyView ? '' : read, write }
+  const query = queryString(paramsOf(choice))
+  const hash = query === START_QUERY ? '' : query
+  useLayoutEffect(() => {
+    if (isKeyView || hash === hashOf()) return
+    history.replaceState(null, '', hash === '' ? location.pathname : `#${hash}`)
+  }, [hash, isKeyView])
+  const set = (change: Partial<Choice>): void => setChoice(now => ({ ...now, ...change }))
+  return { isKeyView, choice, set, hash }
 }
 
-/** How long a count has to stay before a screen reader hears it. */
+/** How long a count must be unchanged before a screen reader hears it. */
 const SETTLED_MS = 700
 
-type IntroProps = { known: Known; say: Say }
-
 /** The facts about the list, between dots. */
-function factsOf({ total, facets, at }: StatsDocument, say: Say): string {
-  const { words, number, plural } = say
-  const { length: countries } = Object.keys(facets.country).filter(code => code !== '')
+function factsOf({ total, facets, at }: StatsDocument, { words, number, plural, time }: Say) {
+  const countries = Object.keys(facets.country).filter(code => code !== '').length
   return [
     `${number(countries)} ${plural(countries, words.countries)}`, // of the last ten minutes
     fill(words.inList, { total: number(total) }),
-    fill(words.updated, { time: say.time(at) }),
+    fill(words.updated, { time: time(at) }),
   ].join(' · ')
 }
 
-/** What this is, and what there is of it now; `known` is what a visitor begins with. */
-function Intro({ known, say }: IntroProps) {
-  const { words, number, plural } = say
+/** What the page is for, and the size of the list; `known` are the numbers without filters. */
+function Intro({ known, say }: { known: Known; say: Say }) {
+  const { words, number, plural, utc } = say
   const { stats } = known
   const notes: { [K in Known['kind']]: string | null } = {
     ...{ loading: words.loading, off: words.isOff, totals: words.isTotals },
@@ -145,12 +114,12 @@ function Intro({ known, say }: IntroProps) {
         <h1>{words.tagline}</h1>
       ) : (
         <h1 data-blank={stats === null || undefined}>
-          <b>{stats === null ? '00,000' : number(stats.matching)}</b>{' '}
+          {stats === null ? '00,000' : number(stats.matching)}{' '}
           {plural(stats?.matching ?? 0, words.headline)}
         </h1>
       )}
       <p>{words.about}</p>
-      <p>
+      <p title={stats === null ? undefined : utc(stats.at * 1000)}>
         {stats?.total === 0
           ? words.isEmptyList
           : known.kind === 'full'
@@ -165,33 +134,27 @@ function App() {
   const [lang, setLang] = useLang()
   const say = useMemo(() => createSay(lang), [lang])
   const { words } = say
-  const { isKeyView, choice, set, read, write } = useAddress()
+  const { isKeyView, choice, set, hash } = useAddress()
   const [apiKey, setKey] = useState(DEMO)
-  // Who chose no language of cities gets that of the page; requests name it where it is not their default.
+  // By default, names of cities are in the language of the page. Russian is the default of the API.
   const cities = lang === 'ru' ? '' : lang
   const startQuery = cities && `lang=${cities}`
   const start = useStats(startQuery)
-  // A Russian name, such as that of a link from a Russian page, is no English one.
+  // A Russian name, such as in a link from the Russian page, is not an English one.
   const hasRussian = /[а-яё]/i.test(choice.city)
-  const params = paramsOf({ ...choice, lang: choice.lang || (hasRussian ? '' : cities) }, SERVICES)
+  const params = paramsOf({ ...choice, lang: choice.lang || (hasRussian ? '' : cities) })
   const query = queryString(params)
   const takesFilters = start.kind !== 'off' && start.kind !== 'totals'
   const known = useStats(takesFilters ? queryString(countedOf(params)) : startQuery)
   const stats = fullOf(known)
-  const hash = toHash(queryString(paramsOf(choice, SERVICES)))
-  useLayoutEffect(() => {
-    if (!isKeyView) write(hash)
-  }, [hash, isKeyView])
   useEffect(() => {
     document.title = `${siteName()} · ${isKeyView ? words.myKey : words.tagline}`
   }, [words, isKeyView])
-  const ignored = ignoredIn(read, SERVICES).join(', ')
-  const notes = [known.isOld && words.isOld, ignored && fill(words.ignored, { what: ignored })]
-  const current = known.isOld ? null : stats
-  const count = matchingOf(current, params, say)
-  // What a screen reader hears: an event at once, a count when it has settled.
+  const current = known.isOld || known.refusal ? null : stats
+  const count = matchingOf(current, params)
+  // A screen reader hears an event at once, and a count once it is settled.
   const [spoken, speak] = useState('')
-  useSettled(count && `${count.figure} ${count.word}`, SETTLED_MS, speak)
+  useSettled(count === null ? null : matchText(count, say), SETTLED_MS, speak)
   const own = { apiKey, setKey, speak, say }
   const links = [
     { href: `#${hash}`, text: words.query, isCurrent: !isKeyView },
@@ -219,7 +182,8 @@ function App() {
           <Panel
             {...filters}
             {...own}
-            {...{ stats: current, count, notes, params, query }}
+            {...{ stats: current, count, params, query }}
+            note={known.refusal ?? (known.isOld ? words.isOld : null)}
             kind={known.kind}
           />
         </main>

@@ -1,54 +1,36 @@
 /**
- * The choice of countries: the map, land in dots and countries as circles, which is for pointers; and the
- * list of all of them, which has the same choices for keyboards and screen readers.
+ * The choice of countries: a map for pointers, with land as dots and countries as circles; and a list with the
+ * same choices for keyboards and screen readers.
  */
-import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import type { Facet } from '../../proxies/stats-document.ts'
 import { Radios } from '../parts/form.tsx'
-import { fill, LANGS, placesIn } from '../parts/speech.ts'
-import { type Bubble, placeBubbles } from './model/bubbles.ts'
+import { fill, LANGS, placesIn } from '../parts/format.ts'
+import { placeBubbles } from './model/bubbles.ts'
 import { itemsOf, toggled } from './model/query.ts'
 import { CENTERS, landPath, VIEW } from './model/world.ts'
 import { Card, type FilterProps, type Option, Options } from './options.tsx'
-import type { Say } from './words.ts'
+import type { Say } from './translations.ts'
 
 const LAND = landPath()
 const HIT_RADIUS = 13
-
-/** A name and a count beside the circle that the pointer is over; inside the map at its edges. */
-function Tip({ bubble: { x, y, r }, children }: { bubble: Bubble; children: ComponentChildren }) {
-  const left = ((x - VIEW.x) / VIEW.width) * 100
-  const top = ((y - r - VIEW.y) / VIEW.height) * 100
-  return (
-    <div class="tip" style={{ left: `${Math.min(88, Math.max(12, left))}%`, top: `${top}%` }}>
-      {children}
-    </div>
-  )
-}
-
-const codeAt = ({ target }: Event): string | null =>
-  target instanceof Element ? (target.closest('.place')?.getAttribute('data-code') ?? null) : null
 
 /** `chosen` are codes in upper case. */
 function WorldMap(props: FilterProps & { chosen: readonly string[] }) {
   const { choice, set, stats, chosen, say } = props
   const counts = stats?.facets.country
   const isExcept = choice.country_mode === 'except'
-  const [over, setOver] = useState<string | null>(null)
-  // For pointers alone: keyboards have the list.
+  // For pointers only: keyboards have the list.
   const pointer = {
-    onPointerOver: (event: Event) => setOver(codeAt(event)),
-    onPointerLeave: () => setOver(null),
-    onClick(event: Event) {
-      const code = codeAt(event)
-      if (code !== null) set({ country: toggled(choice.country, code.toLowerCase()) })
+    onClick({ target }: Event): void {
+      const place = target instanceof Element ? target.closest<SVGElement>('.place') : null
+      const code = place?.dataset.code?.toLowerCase()
+      if (code !== undefined) set({ country: toggled(choice.country, code) })
     },
   }
   const bubbles = useMemo(() => placeBubbles(new Map(Object.entries(counts ?? {}))), [counts])
   const said = (code: string): string => `${say.country(code)} ${say.number(counts?.[code] ?? 0)}`
   const top = bubbles.slice(0, 5).map(({ code }) => said(code))
-  const pointed = bubbles.find(({ code }) => code === over)
   const isIn = (code: string): boolean => chosen.length === 0 || chosen.includes(code) !== isExcept
   return (
     <div class="map" data-chosen={chosen.length > 0 || undefined}>
@@ -61,6 +43,7 @@ function WorldMap(props: FilterProps & { chosen: readonly string[] }) {
         <path class="land" d={LAND} />
         {bubbles.map(({ code, x, y, r, isLabelled }) => (
           <g key={code} class="place" data-code={code} data-in={isIn(code) || undefined}>
+            <title>{said(code)}</title>
             <circle class="hit" cx={x} cy={y} r={Math.max(r, HIT_RADIUS)} />
             <circle class="dot" cx={x} cy={y} r={r} />
             {isLabelled && (
@@ -71,7 +54,6 @@ function WorldMap(props: FilterProps & { chosen: readonly string[] }) {
           </g>
         ))}
       </svg>
-      {pointed && <Tip bubble={pointed}>{said(pointed.code)}</Tip>}
     </div>
   )
 }
@@ -89,7 +71,7 @@ function optionsOf(whole: Facet | null, chosen: readonly string[], say: Say): Op
 }
 
 let names: readonly Intl.DisplayNames[] = []
-/** Whether a country has a name with this text, in any of our languages. */
+/** Whether a name of the country has this text, in any language of the page. */
 function matches({ value }: Option, find: string): boolean {
   if (find === '' || value === find) return true
   if (names.length === 0)
@@ -97,7 +79,7 @@ function matches({ value }: Option, find: string): boolean {
   return names.some(each => each.of(value.toUpperCase())?.toLowerCase().includes(find))
 }
 
-/** `isPlain`: there are no counts, and all are listed. */
+/** `isPlain`: without counts, all countries are listed. */
 export function Countries({ isPlain, ...props }: FilterProps & { isPlain: boolean }) {
   const { choice, set, stats, say } = props
   const whole = props.whole?.facets.country ?? null
@@ -106,12 +88,12 @@ export function Countries({ isPlain, ...props }: FilterProps & { isPlain: boolea
   const chosen = useMemo(() => itemsOf(choice.country.toUpperCase()), [choice.country])
   const all = useMemo(() => optionsOf(whole, chosen, say), [whole, chosen, say])
   const wanted = find.trim().toLowerCase()
-  /** It cannot be chosen. */
+  /** Proxies of unknown countries, which cannot be chosen. */
   const unknown = stats?.facets.country[''] ?? 0
-  // Of hundreds of countries, a search finds those that the list has none of.
-  const counted = [...Object.keys(whole ?? {}).filter(code => code !== ''), ...chosen]
+  // Countries without proxies are listed when a search finds them.
+  const counted = whole && [...Object.keys(whole), ...chosen]
   const isListed = (option: Option): boolean =>
-    wanted !== '' || isPlain || counted.includes(option.counted ?? '')
+    wanted !== '' || isPlain || counted?.includes(option.counted ?? '') === true
   const listed = all.filter(option => isListed(option) && matches(option, wanted))
   const end = (
     <Radios

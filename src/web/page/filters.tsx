@@ -1,8 +1,8 @@
-/** The filters of the query: a card for each. */
+/** The filters: a card for each. */
 import { TextField } from '../parts/form.tsx'
 import { Countries } from './countries.tsx'
 import { Ages, Limit } from './limit.tsx'
-import { ANONS, isInvalid, TYPES } from './model/query.ts'
+import { ANONS, TYPES } from './model/query.ts'
 import { Card, type FilterProps, Options } from './options.tsx'
 
 function Place({ choice, set, stats, say }: FilterProps) {
@@ -11,22 +11,24 @@ function Place({ choice, set, stats, say }: FilterProps) {
   const nameOf = ({ city, city_en }: (typeof cities)[number]): string =>
     lang === 'en' && city_en !== '' ? city_en : city
   const names = new Map(cities.map(city => [nameOf(city), city.count]))
-  const field = (name: 'city' | 'port' | 'ip') => {
-    const isWrong = isInvalid(name, choice[name])
-    return {
-      ...{ name, label: words[name], value: choice[name], isWrong },
-      onChange: (value: string) => set({ [name]: value }),
-      hint: isWrong ? words[`${name}Invalid`] : '',
-    }
-  }
+  const field = (name: 'city' | 'port' | 'ip') => ({
+    ...{ name, label: words[name], value: choice[name] },
+    onChange: (value: string) => set({ [name]: value }),
+  })
   const isUncounted = stats !== null && choice.port + choice.ip !== ''
   const example = [...names.keys()][0] ?? (lang === 'ru' ? 'Берлин' : 'Berlin')
   return (
     <Card title={words.place} hint={isUncounted && words.uncounted}>
-      <div class="place-fields">
+      <div class="row">
         <TextField {...field('city')} input={{ placeholder: example, list: 'cities' }} />
-        <TextField {...field('port')} input={{ placeholder: '1080', inputMode: 'numeric' }} />
-        <TextField {...field('ip')} input={{ placeholder: '203.0.113.10:1080' }} />
+        <TextField
+          {...field('port')}
+          input={{ type: 'number', min: 1, max: 65_535, placeholder: '1080' }}
+        />
+        <TextField
+          {...field('ip')}
+          input={{ pattern: '(\\d{1,3}\\.){3}\\d{1,3}:\\d{1,5}', placeholder: '203.0.113.10:1080' }}
+        />
         <datalist id="cities">
           {[...names].map(([name, count]) => (
             <option key={name} value={name} label={number(count)} />
@@ -39,7 +41,6 @@ function Place({ choice, set, stats, say }: FilterProps) {
 
 type ListName = 'type' | 'anon' | 'service'
 
-/** The cards of closed lists. */
 function Lists({ names, ...props }: FilterProps & { names: readonly ListName[] }) {
   const { services } = props
   const { words } = props.say
@@ -56,7 +57,7 @@ function Lists({ names, ...props }: FilterProps & { names: readonly ListName[] }
   ))
 }
 
-/** `isPlain`: there are no counts, and so no charts. */
+/** `isPlain`: without counts there are no charts. */
 export function Filters({ isPlain, ...props }: FilterProps & { isPlain: boolean }) {
   const { words } = props.say
   return (

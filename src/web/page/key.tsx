@@ -5,8 +5,8 @@ import { nowMs } from '../parts/browser.ts'
 import { About, DayUse, Limits } from '../parts/key.tsx'
 import { Problem } from './answer.tsx'
 import { askKey, isSendable, type KeyReply } from './model/answer.ts'
+import type { Say } from './translations.ts'
 import { DEMO, KeyField, type TryProps, useSecondsUntil } from './try.tsx'
-import type { Say } from './words.ts'
 
 type Asked =
   | { kind: 'none' | 'asking' | 'failed' }
@@ -30,7 +30,14 @@ function Usage({ usage, atMs, say }: { usage: KeyReport; atMs: number; say: Say 
         state={state}
         facts={[
           [words.plan, plan === '' ? '–' : plan],
-          [words.expires, expires === null ? words.never : say.date(expires)],
+          [
+            words.expires,
+            expires === null ? (
+              words.never
+            ) : (
+              <span title={say.utc(expires)}>{say.date(expires)}</span>
+            ),
+          ],
         ]}
         say={say}
       />
@@ -62,7 +69,7 @@ export function KeyView({ apiKey, setKey, speak, say }: Omit<TryProps, 'choice' 
   return (
     <main class="key-view" id="main">
       <h1>{words.keyTitle}</h1>
-      <form class="card ask" onSubmit={look} autocomplete="off">
+      <form class="card row ask" onSubmit={look} autocomplete="off">
         <KeyField value={shown} set={setKey} describedBy="key-intro" say={say} />
         <button type="submit" class="primary" disabled={!isReady || asked.kind === 'asking'}>
           {words.showKey}

@@ -1,17 +1,12 @@
-/**
- * Limits of measured values: a slider on the edges of the distribution that it cuts, with a field that takes
- * any number; and the choice of an age, each as high as what it lets through.
- */
-import { useState } from 'preact/hooks'
+/** Filters of measured values: a slider on their distribution with a field, and the choice of an age. */
 import type { Histogram, StatsDocument } from '../../proxies/stats-document.ts'
-import { fill } from '../parts/speech.ts'
-import { AGES, DEFAULT_AGE_SECONDS, INTEGER_MAX, isInvalid } from './model/query.ts'
+import { fill } from '../parts/format.ts'
+import { AGES, DEFAULT_AGE_SECONDS } from './model/query.ts'
 import type { FilterProps } from './options.tsx'
 
-/** The filters that histograms are about. */
 type Limited = keyof StatsDocument['histograms']
 
-/** Whether the value of a limit is the most that passes, or the least. */
+/** Whether the limit is a maximum. */
 const isMost = (name: Limited): boolean => name === 'ping'
 
 /** The values of the slider, from left to right; `''` is no limit. */
@@ -23,10 +18,7 @@ function stepsOf(name: Limited, { edges, counts }: Histogram): string[] {
   return isMost(name) ? [...steps, ''] : ['', ...steps]
 }
 
-/**
- * Whether a limit lets values of a column through. A value that equals an edge is counted on the side that
- * a limit there lets through; the end columns have what lies beyond, too.
- */
+/** Whether a limit lets the values of a column through. The end columns hold the outliers, too. */
 function columnPasses(
   name: Limited,
   { edges, counts }: Histogram,
@@ -56,58 +48,38 @@ type SliderProps = {
   count(n: number): string
 }
 
-/** Columns with about four of their edges below, and a handle at the edge that is the limit. */
+/** Columns with their edges below, and a handle at the edge that is the limit. */
 function Slider({ name, histogram, value, label, text, set, show, count }: SliderProps) {
   const { edges, counts } = histogram
   const { length: bins } = counts
   const most = Math.max(1, ...counts)
   const steps = stepsOf(name, histogram)
-  const at = nearest(steps, value)
-  const [over, setOver] = useState<number | null>(null)
-  const bin = over === null ? null : Math.min(bins - 1, Math.max(0, over))
   const isIn = (i: number): boolean =>
     value === '' || columnPasses(name, histogram, i, Number(value))
   return (
     <>
-      <div
-        class="columns"
-        aria-hidden="true"
-        onPointerMove={event => {
-          const { left, width } = event.currentTarget.getBoundingClientRect()
-          setOver(Math.floor(((event.clientX - left) / width) * bins))
-        }}
-        onPointerLeave={() => setOver(null)}
-      >
+      <div class="columns" aria-hidden="true">
         {counts.map((n, i) => (
-          <span key={edges[i]} data-in={isIn(i) || undefined} style={{ '--share': n / most }} />
+          <span
+            key={edges[i]}
+            data-in={isIn(i) || undefined}
+            style={{ '--share': n / most }}
+            title={`${show(edges[i] ?? 0)} – ${show(edges[i + 1] ?? 0)}: ${count(n)}`}
+          />
         ))}
-        {bin !== null && (
-          <p
-            class="tip"
-            style={{ left: `${Math.min(75, Math.max(25, ((bin + 0.5) / bins) * 100))}%` }}
-          >
-            {show(edges[bin] ?? 0)} – {show(edges[bin + 1] ?? 0)} <b>{count(counts[bin] ?? 0)}</b>
-          </p>
-        )}
       </div>
       <input
         type="range"
         min={0}
         max={steps.length - 1}
-        value={at}
+        value={nearest(steps, value)}
         style={{
           marginInlineStart: `calc(${isMost(name) ? 100 / bins : 0}% - 9px)`,
           inlineSize: `calc(${100 - 100 / bins}% + 18px)`,
         }}
-        onFocus={() => setOver(at)}
-        onBlur={() => setOver(null)}
         aria-label={label}
         aria-valuetext={text}
-        onInput={event => {
-          const step = Number(event.currentTarget.value)
-          setOver(step)
-          set(steps[step] ?? '')
-        }}
+        onInput={event => set(steps[Number(event.currentTarget.value)] ?? '')}
       />
       <div class="ticks" aria-hidden="true">
         {edges.map((edge, i) => {
@@ -129,26 +101,23 @@ export function Limit({ name, choice, set, stats, say }: FilterProps & { name: L
   const { words } = say
   const { unit, max, show } = {
     ping: {
-      unit: words.pingUnit,
-      max: INTEGER_MAX,
+      ...{ unit: words.pingUnit, max: undefined },
       show: (n: number) => say.unit(n, 'millisecond'),
     },
     works: { unit: '%', max: 100, show: say.percent },
-    speed: { unit: words.speedUnit, max: INTEGER_MAX, show: say.rate },
+    speed: { unit: words.speedUnit, max: undefined, show: say.rate },
   }[name]
   const value = choice[name]
-  const isWrong = isInvalid(name, value)
-  const valid = isWrong ? '' : value.trim()
   const sentence = isMost(name) ? words.atMost : words.atLeast
-  const text = valid === '' ? words.any : fill(sentence, { n: show(Number(valid)) })
+  const text = value === '' ? words.any : fill(sentence, { n: show(Number(value)) })
   const fieldLabel = words[`${name}Limit`]
   const histogram = stats?.histograms[name]
   return (
-    <div class="limit" data-set={valid !== '' || undefined}>
+    <div class="limit" data-set={value !== '' || undefined}>
       <div class="plot">
         {histogram && (
           <Slider
-            {...{ name, histogram, value: valid, label: words[name], text, show }}
+            {...{ name, histogram, value, label: words[name], text, show }}
             set={limit => set({ [name]: limit })}
             count={say.number}
           />
@@ -159,16 +128,16 @@ export function Limit({ name, choice, set, stats, say }: FilterProps & { name: L
           {text}
         </span>
         <input
-          class="input small"
+          class="small"
+          type="number"
           name={name}
           value={value}
-          inputMode="numeric"
-          maxLength={15}
+          min={0}
+          max={max}
           autocomplete="off"
           placeholder={unit}
+          title={fieldLabel}
           aria-label={`${words[name]}, ${fieldLabel}`}
-          title={isWrong ? fill(words.numberInvalid, { min: 0, max: say.number(max) }) : fieldLabel}
-          aria-invalid={isWrong || undefined}
           onInput={event => set({ [name]: event.currentTarget.value })}
         />
       </div>
@@ -181,33 +150,26 @@ export function Ages({ choice, set, stats, say }: FilterProps) {
   const countOf = (age: string): number => stats?.facets.age[age] ?? 0
   const most = Math.max(1, ...ages.map(countOf))
   const chosen = choice.time === '' ? String(DEFAULT_AGE_SECONDS) : choice.time
-  const isOwn = !ages.includes(chosen)
-  const count = isOwn ? stats?.matching : stats?.facets.age[chosen]
   return (
-    <>
-      <div class="ages">
-        {ages.map(age => (
-          <label key={age} class="age" title={stats ? say.number(countOf(age)) : undefined}>
-            <input
-              type="radio"
-              name="time"
-              value={age}
-              checked={age === chosen}
-              onChange={() => set({ time: age })}
+    <div class="ages">
+      {ages.map(age => (
+        <label key={age} class="age" title={stats ? say.number(countOf(age)) : undefined}>
+          <input
+            type="radio"
+            name="time"
+            value={age}
+            checked={age === chosen}
+            onChange={() => set({ time: age })}
+          />
+          <span class="columns" aria-hidden="true">
+            <span
+              data-in={Number(age) <= Number(chosen) || undefined}
+              style={{ '--share': countOf(age) / most }}
             />
-            <span class="columns" aria-hidden="true">
-              <span
-                data-in={Number(age) <= Number(chosen) || undefined}
-                style={{ '--share': countOf(age) / most }}
-              />
-            </span>
-            {say.span(Number(age))}
-          </label>
-        ))}
-      </div>
-      <p class="age-count">
-        {isOwn && <b>{say.span(Number(chosen))}</b>} {count !== undefined && say.number(count)}
-      </p>
-    </>
+          </span>
+          {say.span(Number(age))}
+        </label>
+      ))}
+    </div>
   )
 }

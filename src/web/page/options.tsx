@@ -1,19 +1,16 @@
-/**
- * What all filters have: what they know, their frame, and check boxes that are charts: each row has its
- * count, drawn as a bar.
- */
+/** The frame of a filter, and check boxes that are charts: each row has its count, drawn as a bar. */
 import type { ComponentChildren } from 'preact'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
 import { Level } from '../parts/amounts.tsx'
 import { type Choice, itemsOf, toggled } from './model/query.ts'
-import type { Say } from './words.ts'
+import type { Say } from './translations.ts'
 
 export type FilterProps = {
   choice: Choice
   set: (change: Partial<Choice>) => void
-  /** Of the choice; `null` where there are none. */
+  /** For the choice; `null` while there are none. */
   stats: StatsDocument | null
-  /** Of the choice that a visitor begins with: the order of countries, which stays while one chooses. */
+  /** Without filters: the order of countries does not depend on the choice. */
   whole: StatsDocument | null
   services: readonly string[]
   say: Say
@@ -22,30 +19,31 @@ export type FilterProps = {
 type CardProps = {
   title: string
   hint?: string | false
-  /** At the end of the line of the title. */
+  /** Controls beside the title. */
   end?: ComponentChildren
   children: ComponentChildren
 }
 
 export const Card = ({ title, hint, end, children }: CardProps) => (
-  <fieldset class="card">
-    <legend class="card-title">
-      {title}
-      {hint && <small> {hint}</small>}
-    </legend>
-    {end && <div class="card-end">{end}</div>}
+  <fieldset class="card" aria-label={hint ? `${title}, ${hint}` : title}>
+    <div class="card-head">
+      <h2>
+        {title} {hint && <small>{hint}</small>}
+      </h2>
+      {end}
+    </div>
     {children}
   </fieldset>
 )
 
 export type Option = {
-  /** What the API calls it. */
+  /** The value in the API. */
   value: string
   label: string
   hint?: string | undefined
   /** A short name before it, such as the code of a country. */
   tag?: string
-  /** What the statistics call it; by default `value`. */
+  /** The name in the statistics, by default `value`. */
   counted?: string
 }
 
@@ -57,7 +55,7 @@ type OptionsProps = FilterProps & {
 export function Options({ name, options, choice, set, stats, say }: OptionsProps) {
   const chosen = itemsOf(choice[name])
   const countOf = ({ value, counted = value }: Option): number => stats?.facets[name][counted] ?? 0
-  // Of services, a proxy can have several: a full bar is all that match.
+  // A proxy can have several services: a full bar stands for all matches.
   const most = Math.max(
     1,
     ...(name === 'service' && stats ? [stats.matching] : options.map(countOf)),
@@ -79,11 +77,11 @@ export function Options({ name, options, choice, set, stats, say }: OptionsProps
               <span class="option-name">
                 {option.tag && (
                   <i class="tag" aria-hidden="true">
-                    {option.tag}
+                    {`${option.tag} `}
                   </i>
                 )}
                 <span title={option.label}>{option.label}</span>
-                {option.hint && <small>{option.hint}</small>}
+                {option.hint && <small> {option.hint}</small>}
               </span>
               <span class="option-count">{stats && say.number(count)}</span>
               {stats && <Level share={count / most} />}

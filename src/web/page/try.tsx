@@ -1,26 +1,26 @@
-/** Trying the request: with which key, waiting after a 429, and the answer. */
+/** Trying the request: the key, the wait after a 429, and the answer. */
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { nowMs, unixMs } from '../parts/browser.ts'
 import { TextField } from '../parts/form.tsx'
-import { fill } from '../parts/speech.ts'
+import { fill } from '../parts/format.ts'
 import { AnswerView, Examples } from './answer.tsx'
 import { type Answer, ask, isSendable } from './model/answer.ts'
 import type { Choice } from './model/query.ts'
 import type { Known } from './model/service.ts'
 import type { FilterProps } from './options.tsx'
-import type { Say } from './words.ts'
+import type { Say } from './translations.ts'
 
 export const DEMO = 'demo'
 
 type KeyFieldProps = {
   value: string
   set: (key: string) => void
-  /** The id of what explains it. */
+  /** The id of its explanation. */
   describedBy: string
   say: Say
 }
 
-/** The field of a key, which no manager of passwords is to fill in or keep. */
+/** The field of a key. Password managers leave it alone. */
 export function KeyField({ value, set, describedBy, say }: KeyFieldProps) {
   const isWrong = !isSendable(value.trim())
   return (
@@ -32,7 +32,7 @@ export function KeyField({ value, set, describedBy, say }: KeyFieldProps) {
       isWrong={isWrong}
       hint={isWrong ? say.words.keyInvalid : ''}
       input={{
-        class: value === DEMO ? 'input mono' : 'input mono secret',
+        class: value === DEMO ? undefined : 'secret',
         autocapitalize: 'off',
         maxLength: 200,
         'data-1p-ignore': true,
@@ -60,11 +60,11 @@ export function useSecondsUntil(deadlineMs: number | null): number {
   return seconds
 }
 
-/** What came of asking a query. */
+/** The last request for a query. */
 type Attempt = { query: string } & (
   | { kind: 'none' | 'failed' }
   | { kind: 'asking'; before: Answer | null }
-  | { kind: 'answered'; answer: Answer }
+  | { kind: 'answered'; answer: Answer; isDemo: boolean }
 )
 
 type Wait = { key: string; deadlineMs: number }
@@ -74,7 +74,7 @@ export type TryProps = {
   query: string
   apiKey: string
   setKey: (key: string) => void
-  /** Tells a screen reader what happened. */
+  /** Announces a sentence to screen readers. */
   speak: (sentence: string) => void
   say: Say
 }
@@ -84,13 +84,13 @@ const answerOf = (attempt: Attempt): Answer | null => {
   return attempt.kind === 'asking' ? attempt.before : null
 }
 
-/** What a screen reader hears of an answer. */
-function sentenceOf({ status, rows, problem }: Answer, { words, number, plural }: Say): string {
+/** An answer as screen readers announce it. */
+function sentenceOf({ status, count, problem }: Answer, { words, number, plural }: Say): string {
   if (problem !== null) return `${status}: ${problem.message}`
-  return rows === null ? `${status}` : `${number(rows.length)} ${plural(rows.length, words.rows)}`
+  return count === null ? `${status}` : `${number(count)} ${plural(count, words.rows)}`
 }
 
-/** Where the answer is below what was pressed, brings it into view and the focus to it. */
+/** On a narrow screen, brings the answer into view and the focus to it. */
 function goToAnswer(): void {
   const answer = document.getElementById('answer')
   if (answer === null || matchMedia('(min-width: 901px)').matches) return
@@ -118,7 +118,7 @@ export function useAttempt({ choice, query, apiKey, speak, say }: TryProps): Ask
     }))
     try {
       const answer = await ask(query, choice, key, controller.signal)
-      setAttempt({ kind: 'answered', query, answer })
+      setAttempt({ kind: 'answered', query, answer, isDemo: key === DEMO })
       speak(sentenceOf(answer, say))
       const { retryAfterSeconds } = answer
       setWait(
@@ -134,10 +134,9 @@ export function useAttempt({ choice, query, apiKey, speak, say }: TryProps): Ask
 }
 
 export function Ask(props: TryProps & Asked) {
-  const { choice, apiKey, setKey, attempt, seconds, run, stop, say } = props
+  const { apiKey, setKey, attempt, seconds, run, stop, say } = props
   const { words } = say
   const isAsking = attempt.kind === 'asking'
-  const isDemo = apiKey.trim() === DEMO
   const submit = (event: Event): void => {
     event.preventDefault()
     if (isAsking) stop()
@@ -145,7 +144,7 @@ export function Ask(props: TryProps & Asked) {
   }
   const waiting = seconds > 0 ? fill(words.again, { time: say.countdown(seconds) }) : words.tryIt
   return (
-    <form class="ask" onSubmit={submit} autocomplete="off">
+    <form class="row ask" onSubmit={submit} autocomplete="off">
       <KeyField value={apiKey} set={setKey} describedBy="key-hint" say={say} />
       <button
         type="submit"
@@ -156,22 +155,34 @@ export function Ask(props: TryProps & Asked) {
       </button>
       <p class="hint" id="key-hint">
         {words.keyHint}
-        {isDemo && choice.works.trim() === '' && ` ${words.demoWorks}`}
       </p>
     </form>
   )
 }
 
-type ResultsProps = Pick<FilterProps, 'stats' | 'say'> & {
+export type ResultsProps = Pick<FilterProps, 'choice' | 'stats' | 'say'> & {
   kind: Known['kind']
   query: string
   attempt: Attempt
+  /** How many proxies match; `null` when the statistics do not say. */
+  count: number | null
 }
 
-/** The answer to this request; until it is asked for, examples of what matches. */
-export function Results({ kind, stats, query, attempt, say }: ResultsProps) {
-  const own: Attempt = attempt.query === query ? attempt : { kind: 'none', query }
-  const answer = answerOf(own)
+/** Why the demo key returned less than matches; `null` when it did not. */
+function shortfallOf({ choice, attempt, count, say }: ResultsProps): string | null {
+  if (attempt.kind !== 'answered' || !attempt.isDemo || count === null) return null
+  const { words, number } = say
+  const returned = attempt.answer.count ?? count
+  if (returned >= Math.min(count, Number(choice.count) || count)) return null
+  const sentence = choice.works === '' ? words.demoWorks : words.demoMasks
+  return fill(sentence, { n: number(returned), all: number(count) })
+}
+
+/** The answer to this request; before it, examples of matching proxies. */
+export function Results(props: ResultsProps) {
+  const { kind, stats, query, say } = props
+  const attempt: Attempt = props.attempt.query === query ? props.attempt : { kind: 'none', query }
+  const answer = answerOf(attempt)
   const { words } = say
   return (
     <section
@@ -179,13 +190,20 @@ export function Results({ kind, stats, query, attempt, say }: ResultsProps) {
       class="card"
       tabIndex={-1}
       aria-label={words.answer}
-      aria-busy={own.kind === 'asking'}
+      aria-busy={attempt.kind === 'asking'}
     >
-      {own.kind === 'failed' && <p class="empty bad">{words.noAnswer}</p>}
+      {attempt.kind === 'failed' && <p class="empty bad">{words.noAnswer}</p>}
       {answer !== null && (
-        <AnswerView answer={answer} at={stats?.at ?? unixMs() / 1000} say={say} />
+        <AnswerView
+          answer={answer}
+          note={shortfallOf({ ...props, attempt })}
+          at={stats?.at ?? unixMs() / 1000}
+          say={say}
+        />
       )}
-      {own.kind !== 'failed' && answer === null && <Examples kind={kind} stats={stats} say={say} />}
+      {attempt.kind !== 'failed' && answer === null && (
+        <Examples kind={kind} stats={stats} say={say} />
+      )}
     </section>
   )
 }

@@ -1,6 +1,6 @@
-/** Small drawings of amounts, beside the numbers that they explain. */
+/** Bars and columns beside the numbers that they show. */
 
-/** How much of something there is; `isLow` where that is to be noticed. */
+/** A share of a whole, red where `isLow`. */
 export const Level = ({ share, isLow = false }: { share: number; isLow?: boolean }) => (
   <span class="level" data-low={isLow || undefined} aria-hidden="true">
     <span style={{ '--share': Math.min(1, share) }} />
@@ -16,23 +16,21 @@ type BarsProps = {
   show(n: number): string
 }
 
-/** One column per value; pointing at one says its name and its number, a screen reader says all. */
+/** A column for each value, with its name and number as a tooltip. */
 export function Bars({ label, values, names = HOURS, show }: BarsProps) {
   const most = Math.max(...values, 1)
   const every = Math.ceil(names.length / 6)
   const tips = values.map((value, index) => `${names[index]}: ${show(value)}`)
   return (
     <div class="bars" role="img" aria-label={`${label}. ${tips.join(', ')}`}>
-      <div class="bars-area">
+      <div class="columns">
         {values.map((value, index) => (
           <span
             key={names[index]}
-            class="bar"
-            data-none={value === 0 || undefined}
-            data-tip={tips[index]}
-          >
-            <span style={{ '--share': value / most }} />
-          </span>
+            data-in={value > 0 || undefined}
+            style={{ '--share': value / most }}
+            title={tips[index]}
+          />
         ))}
       </div>
       <div class="bars-names">

@@ -1,21 +1,18 @@
-/** What pages read and keep of the browser: its clocks, and how its visitor wants pages to look. */
-import { LANGS, type Lang } from './speech.ts'
+/** The clocks and the storage of the browser. */
+import { LANGS, type Lang } from './format.ts'
 
-/** Milliseconds since the page began; never steps back. */
+/** Milliseconds since the page was opened; never steps back. */
 export const nowMs = (): number => performance.now()
 
-/** The current instant in Unix milliseconds, as far as the browser's clock is right. */
+/** Unix milliseconds by the browser's clock. */
 export const unixMs = (): number => Date.now()
 
-/** The first language of the browser that pages have, as the service finds it by Accept-Language. */
+/** The first language of the browser that the pages have, as the server reads Accept-Language. */
 export const browserLang = (): Lang =>
   navigator.languages.flatMap(tag => LANGS.filter(lang => tag.startsWith(lang)))[0] ?? 'en'
 
-/** All that is remembered: never a key, never a choice. */
-export type Remembered = 'theme' | 'lang' | 'code'
-
-/** What was remembered under a name; `null` also where the browser allows no storage. */
-export function remembered(name: Remembered): string | null {
+/** A remembered value; `null` also where the browser allows no storage. Never holds a key. */
+export function remembered(name: string): string | null {
   try {
     return localStorage.getItem(name)
   } catch {
@@ -23,10 +20,10 @@ export function remembered(name: Remembered): string | null {
   }
 }
 
-export function remember(name: Remembered, value: string): void {
+export function remember(name: string, value: string): void {
   try {
     localStorage.setItem(name, value)
   } catch {
-    // A browser without storage asks again next time.
+    // Without storage, the choice lasts as long as the page.
   }
 }

@@ -5,9 +5,10 @@ import { useEffect, useId } from 'preact/hooks'
 type FieldProps = { label: string; name: string; value: string; onChange(value: string): void }
 
 type TextProps = FieldProps & {
-  /** What is accepted; or why the value is not, where `isWrong`. */
+  /** What is accepted, or, where `isWrong`, why the value is not. */
   hint?: string
   isWrong?: boolean
+  /** More attributes of the element. */
   input?: { readonly [attribute: string]: string | number | boolean | undefined }
 }
 
@@ -18,7 +19,6 @@ export function TextField({ label, name, value, onChange, hint, isWrong, input }
       <label for={id}>{label}</label>
       <input
         id={id}
-        class="input"
         name={name}
         type="text"
         value={value}
@@ -40,18 +40,18 @@ export function TextField({ label, name, value, onChange, hint, isWrong, input }
 
 type Options = readonly (readonly [value: string, text: string])[]
 
-/** `isBare`: only a screen reader says the label. */
+/** `isBare`: the label is for screen readers only. */
 export function SelectField(props: FieldProps & { options: Options; isBare?: boolean }) {
   const { label, name, value, onChange, options, isBare } = props
   const id = useId()
   return (
-    <div class={isBare ? 'select' : 'field'}>
+    <div class={isBare ? undefined : 'field'}>
       <label for={id} class={isBare ? 'hidden' : undefined}>
         {label}
       </label>
       <select
         id={id}
-        class="input"
+        class={isBare ? 'small' : undefined}
         name={name}
         value={value}
         onChange={event => onChange(event.currentTarget.value)}
@@ -90,16 +90,14 @@ export const CheckField = ({ label, name, value, isOn, onChange }: CheckProps) =
 type SwitchProps<V extends string> = {
   name: string
   label: string
-  /** `switch`, or tabs of code. */
-  look?: 'switch' | 'codes'
   value: V
   onChange(value: NoInfer<V>): void
   options: readonly (readonly [value: V, text: ComponentChildren, title?: string])[]
 }
 
-/** Radio buttons in a row, of which one is chosen. */
+/** Radio buttons in a row. */
 export const Radios = <V extends string>(props: SwitchProps<V>) => (
-  <fieldset class={props.look ?? 'switch'} aria-label={props.label}>
+  <fieldset class="switch" aria-label={props.label}>
     {props.options.map(([each, text, title]) => (
       <label key={each} title={title}>
         <input
@@ -115,7 +113,7 @@ export const Radios = <V extends string>(props: SwitchProps<V>) => (
   </fieldset>
 )
 
-/** Calls `then` with a value that has not changed for `ms`; `null` is none. */
+/** Calls `then` with a value that is unchanged for `ms`; not with `null`. */
 export function useSettled<T>(value: T | null, ms: number, then: (value: T) => void): void {
   useEffect(() => {
     if (value === null) return

@@ -1,14 +1,13 @@
-/** What pages show of a key, and the words for it. */
+/** Words about a key. */
 import type { KeyReport } from '../../api/key-report.ts'
-import type { Sentences } from './speech.ts'
+import type { Sentences } from './format.ts'
 
-/** What is left of a limit of a key; times in seconds. */
+/** A limit of a key; times in seconds. */
 export type LimitLeft = KeyReport['limits'][number]
 
-/** The words of these parts, which the words of a page have among them. */
 export const KEY_WORDS = {
-  left: '{left} of {quota} left | осталось {left} из {quota}',
-  reset: 'full again in {time} | снова полный через {time}',
+  left: '{left} left of {quota} | осталось {left} из {quota}',
+  reset: 'resets in {time} | сброс через {time}',
   limit_burst: 'burst | подряд',
   limit_daily: 'today | сегодня',
   limit_subnets: 'networks today | сетей сегодня',

@@ -143,10 +143,11 @@ describe('the overview', () => {
   })
 
   test('has its range in the fragment', async () => {
-    const { page, requests } = await view('Overview', { prepare: withHistory })
+    const { page } = await view('Overview', { prepare: withHistory })
     const range = page.getByRole('navigation', { name: 'Range' })
+    const answered = page.waitForResponse('**/console/overview?range=1h')
     await range.getByRole('link', { name: '1h' }).click()
-    await until(() => requests.some(each => each.endsWith('/console/overview?range=1h')))
+    await answered
     expect(await page.evaluate('location.hash')).toBe('#overview?range=1h')
     expect(await page.title()).toBe('Overview · proxylist console')
     expect(await range.locator('[aria-current]').textContent()).toBe('24h') // as was answered

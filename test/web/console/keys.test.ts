@@ -140,11 +140,11 @@ test('a key is changed, rotated, given a fresh start, revoked and removed', asyn
   expect(await statusesOf(first, second, third)).toEqual([403, 403, 200])
 
   const limits = page.getByRole('region', { name: 'Limits' })
-  await limits.filter({ hasText: '34,558 of 34,560 left' }).waitFor()
+  await limits.filter({ hasText: '34,558 left of 34,560' }).waitFor()
   await press(page, 'Reset limits')
   await answer(page, 'Reset limits')
   await dialog(page).waitFor({ state: 'detached' })
-  expect(await limits.textContent()).toContain('34,560 of 34,560 left')
+  expect(await limits.textContent()).toContain('34,560 left of 34,560')
   const hours = page.getByRole('region', { name: 'Requests by hour' })
   expect(await hours.textContent()).toMatch(/requests 3/)
 
@@ -176,7 +176,7 @@ describe('the list of keys', () => {
     await row.waitFor()
     expect(await row.locator('.col-today').textContent()).toBe('5')
     expect(await row.locator('.col-refused').textContent()).toBe('1')
-    expect(await row.locator('.levels').textContent()).toMatch(/^burst, 5 sec.*0 of 5 left/)
+    expect(await row.locator('.levels').textContent()).toMatch(/^burst, 5 sec.*0 left of 5/)
   })
 
   test('of thousands is quick: pages, search and sort are those of the server', async () => {

@@ -1,4 +1,4 @@
-/** What the page reads of an answer: limits, rows of every form, errors. */
+/** What the page reads of an answer: limits, JSON records, errors. */
 import { describe, expect, test } from 'bun:test'
 import {
   isSendable,
@@ -24,31 +24,11 @@ describe('rows', () => {
     ['array in an envelope', '{"status":"ok","count":1,"data":[{"ip":"1.2.3.4:80","works":"97"}]}'],
     ['object in an envelope', '{"status":"ok","count":1,"data":{"1.2.3.4:80":{"works":"97"}}}'],
   ])('of JSON: %s', (_, text) => {
-    expect(readRows(text, 'json')).toEqual([{ ip: '1.2.3.4:80', works: '97' }])
+    expect(readRows(text)).toEqual([{ ip: '1.2.3.4:80', works: '97' }])
   })
 
-  test('of text, with types or without', () => {
-    expect(readRows('1.2.3.4:80\nsocks5://5.6.7.8:1080\n', 'txt')).toEqual([
-      { ip: '1.2.3.4:80' },
-      { ip: '5.6.7.8:1080', type: 'socks5' },
-    ])
-  })
-
-  test('of CSV with quotes, commas and line ends in values', () => {
-    const text = 'ip,city\r\n1.2.3.4:80,"a ""b"", c\r\nd"\r\n5.6.7.8:1,\r\n'
-    expect(readRows(text, 'csv')).toEqual([
-      { ip: '1.2.3.4:80', city: 'a "b", c\r\nd' },
-      { ip: '5.6.7.8:1', city: '' },
-    ])
-  })
-
-  test('of NDJSON', () => {
-    expect(readRows('{"ip":"a"}\n{"ip":"b"}\n', 'ndjson')).toEqual([{ ip: 'a' }, { ip: 'b' }])
-  })
-
-  test('of what is not what was asked for are none', () => {
-    expect(readRows('<html>', 'json')).toBeNull()
-    expect(readRows('{"ip":', 'ndjson')).toBeNull()
+  test('of other text are none', () => {
+    expect(readRows('<html>')).toBeNull()
   })
 })
 

@@ -7,7 +7,6 @@ import {
   paramsOf,
   queryString,
   START,
-  servicesOf,
 } from '../../../src/web/page/model/query.ts'
 import {
   CODES,
@@ -24,14 +23,7 @@ import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 afterAll(cleanUp)
 
 /** Names that a careless writer of programs breaks on. */
-const CITIES = [
-  "L'Aquila",
-  'Saint "Denis"',
-  'Нью-Йорк',
-  'a$HOME\\n`id`',
-  '<?php %s {x} & +',
-  '東京',
-]
+const CITIES = ["L'Aquila", 'Saint "Denis"', 'Нью-Йорк', 'a$HOME\\n`id`', '%s {x} & +', '東京']
 const rows = [...CITIES, 'Berlin'].map((city, i) => ({
   ...{ ip: `192.0.2.${i + 1}:80`, type: 'http', country: 'de', city },
 }))
@@ -43,22 +35,18 @@ beforeAll(async () => {
 
 function partsOf(change: Partial<Choice>, from = origin): RequestParts {
   const choice = { ...START, ...change }
-  const params = paramsOf(choice, servicesOf())
+  const params = paramsOf(choice)
   return { origin: from, choice, params, query: queryString(params) }
 }
 
-/** How a program of each language is run: its file and command. The URL is not a program. */
-const RUNS: {
-  readonly [C in Exclude<Code, 'URL'>]: readonly [file: string, ...command: string[]]
-} = {
+/** The file and the command that run a program of each language. */
+const RUNS: { readonly [C in Code]: readonly [file: string, ...command: string[]] } = {
   curl: ['request.sh', 'sh'],
   Python: ['proxies.py', 'python3'],
   Node: ['proxies.mjs', 'node'],
-  Go: ['main.go', 'go', 'run'],
-  PHP: ['proxies.php', 'php'],
 }
 
-async function outputOf(code: Exclude<Code, 'URL'>, change: Partial<Choice>, key = KEY) {
+async function outputOf(code: Code, change: Partial<Choice>, key = KEY) {
   const dir = temporaryDirectory()
   const [file, ...command] = RUNS[code]
   await Bun.write(join(dir, file), snippet(code, partsOf(change)))
@@ -66,11 +54,9 @@ async function outputOf(code: Exclude<Code, 'URL'>, change: Partial<Choice>, key
   return run([...command, join(dir, file)], { env, cwd: dir, deadlineSeconds: 60 })
 }
 
-const PROGRAMS = CODES.filter((code): code is Exclude<Code, 'URL'> => code !== 'URL')
-const needed = (code: Exclude<Code, 'URL'>): string =>
-  code === 'curl' ? code : (RUNS[code][1] ?? '')
+const needed = (code: Code): string => (code === 'curl' ? code : (RUNS[code][1] ?? ''))
 
-for (const code of PROGRAMS) {
+for (const code of CODES) {
   const isThere = Bun.which(needed(code)) !== null
   if (!isThere) process.stderr.write(`${code} is not installed: its programs are not run\n`)
 
@@ -106,35 +92,6 @@ for (const code of PROGRAMS) {
   })
 }
 
-test('the URL as code says where a key would be', () => {
-  const parts = partsOf({ city: "L'Aquila, Köln", country: 'de,nl' }, 'https://x.example')
-  expect(snippet('URL', parts)).toBe(
-    'https://x.example/api?country=de,nl&city=L%27Aquila,K%C3%B6ln&get=json&key=YOUR_KEY',
-  )
-  expect(snippet('URL', partsOf({ get: '' }, 'https://x.example'))).toBe(
-    'https://x.example/api?key=YOUR_KEY',
-  )
-})
-
-test.each<[Partial<Choice>, string]>([
-  [
-    { type: 'socks5', country: 'de' },
-    '{\n\t\t"type":    {"socks5"},\n\t\t"country": {"de"},\n\t\t"get":     {"json"},\n\t}\n',
-  ],
-  [{ get: '' }, '{}\n'],
-])('the program in Go is as gofmt has it: %j', (choice, values) => {
-  expect(snippet('Go', partsOf(choice))).toContain(`\tparams := url.Values${values}\trequest`)
-})
-
-test.if(Bun.which('gofmt') !== null)('gofmt finds nothing to change', async () => {
-  const file = join(temporaryDirectory(), 'main.go')
-  for (const choice of [{}, { get: '' }, { type: 'socks5', country: 'de', split_ip: '1' }]) {
-    await Bun.write(file, `${snippet('Go', partsOf(choice))}\n`)
-    const { stdout, exitCode } = await run(['gofmt', '-l', file])
-    expect([choice, stdout, exitCode]).toEqual([choice, '', 0])
-  }
-})
-
 test.each(CODES)('coloured, the program in %s is the same text', code => {
   for (const city of CITIES) {
     const program = snippet(code, partsOf({ city }))
@@ -146,7 +103,7 @@ test.each(CODES)('coloured, the program in %s is the same text', code => {
   }
 })
 
-test.each(PROGRAMS)('in %s the key is in the environment, and in no URL', code => {
+test.each(CODES)('in %s the key is in the environment, and in no URL', code => {
   const program = snippet(code, partsOf({}))
   expect(program).toContain('PROXYLIST_KEY')
   expect(program).not.toContain('key=')

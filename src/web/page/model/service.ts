@@ -1,9 +1,13 @@
-/** What the page asks the service about the list: its statistics. */
+/** Asks the server for statistics of the list. */
 import type { StatsDocument, StatsTotals } from '../../../proxies/stats-document.ts'
+import { readProblem } from './answer.ts'
 import type { Name, Param } from './query.ts'
 
-/** What the page knows of the list. `off`: the service shows no statistics; `isOld`: it is of an earlier query. */
-export type Known = { isOld?: boolean } & (
+/**
+ * What the page knows of the list. `off`: the server publishes no statistics. `isOld`: the numbers are of an
+ * earlier query. `refusal`: the message of a 400; the numbers are those of the whole list.
+ */
+export type Known = { isOld?: boolean; refusal?: string } & (
   | { kind: 'loading' | 'off' | 'failed'; stats: null }
   | { kind: 'totals'; stats: StatsTotals }
   | { kind: 'full'; stats: StatsDocument }
@@ -12,27 +16,31 @@ export type Known = { isOld?: boolean } & (
 export const LOADING: Known = { kind: 'loading', stats: null }
 const FAILED: Known = { kind: 'failed', stats: null }
 
-/** How often statistics are asked for again, while the page is visible; sooner after a failure. */
+/** How often statistics are loaded again while the page is visible, and after a failure. */
 export const POLL_MS = 60_000
 export const RETRY_MS = 5_000
-/** How long a choice has to stay before it is asked about. */
+/** How long a choice must be unchanged before its statistics are loaded. */
 export const SETTLE_MS = 150
 
-/** The filters that statistics know: not those by which an address could be guessed (contract F4). */
+/** The filters of statistics: not those by which an address could be guessed (contract F4). */
 const COUNTED: readonly Name[] = [
   ...(['type', 'anon', 'ping', 'speed', 'time', 'works', 'country', 'country_mode'] as const),
   ...(['city', 'service', 'lang'] as const),
 ]
 export const countedOf = (params: readonly Param[]): Param[] =>
-  params.filter(([name]) => COUNTED.some(counted => counted === name))
+  params.filter(([name]) => COUNTED.includes(name))
 
 async function load(query: string): Promise<Known> {
   try {
     const response = await fetch(`/stats${query}`, { cache: 'no-cache', credentials: 'omit' })
-    // Where there are totals alone, no filter is taken.
-    if (response.status === 400 && query !== '') return load('')
     if (response.status === 404) return { kind: 'off', stats: null }
-    const stats = (await response.json()) as StatsTotals | StatsDocument // of our own service
+    if (response.status === 400 && query !== '') {
+      const { message } = readProblem(await response.text(), 400)
+      const whole = await load('')
+      // Where only totals are public, /stats takes no filters.
+      return whole.kind === 'full' ? { ...whole, refusal: message } : whole
+    }
+    const stats = (await response.json()) as StatsTotals | StatsDocument
     if (!response.ok || !Number.isInteger(stats.total)) return FAILED
     return 'facets' in stats ? { kind: 'full', stats } : { kind: 'totals', stats }
   } catch {
@@ -42,7 +50,7 @@ async function load(query: string): Promise<Known> {
 
 const asked = new Map<string, Promise<Known>>()
 
-/** Who asks the same so soon gets the same answer. */
+/** The same query within this time gets the same answer. */
 const SHARED_MS = 1_000
 
 export function askStats(query: string): Promise<Known> {

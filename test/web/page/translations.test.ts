@@ -1,6 +1,6 @@
 /** Words, numbers and places of the page, in both languages. */
 import { expect, test } from 'bun:test'
-import { createSay } from '../../../src/web/page/words.ts'
+import { createSay } from '../../../src/web/page/translations.ts'
 
 const holes = (value: unknown): string[] =>
   [...JSON.stringify(value).matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name).sort()
@@ -15,13 +15,13 @@ test('both languages put the same values into each sentence, and leave none empt
 })
 
 test.each([
-  [1, 'строка'],
-  [2, 'строки'],
-  [5, 'строк'],
-  [11, 'строк'],
-  [21, 'строка'],
-  [104, 'строки'],
-])('%d rows have their Russian form', (n, word) => {
+  [1, 'запись'],
+  [2, 'записи'],
+  [5, 'записей'],
+  [11, 'записей'],
+  [21, 'запись'],
+  [104, 'записи'],
+])('%d records have their Russian form', (n, word) => {
   const { plural, words } = createSay('ru')
   expect(plural(n, words.rows)).toBe(word)
 })
@@ -61,7 +61,7 @@ test('a place is named, and a code without a name is itself', () => {
 
 test('a name that came from the service is looked up among words only', () => {
   const { named } = createSay('en')
-  expect(named('sort_', 'ping')).toBe('lowest ping')
+  expect(named('sort_', 'ping')).toBe('lowest ping first')
   expect(named('sort_', 'own')).toBeNull()
   expect(named('hint_', '__proto__')).toBeNull()
 })

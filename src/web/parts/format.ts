@@ -13,7 +13,7 @@ export const sentencesIn = <S extends Sentences>(lang: Lang, sentences: S) =>
     Object.entries(sentences).map(([name, both]) => [name, both.split(' | ')[LANGS.indexOf(lang)]]),
   ) as { readonly [name in keyof S]: string } // of all names
 
-export type Speech = ReturnType<typeof createSpeech>
+export type Format = ReturnType<typeof createFormat>
 
 /** Puts values into the `{names}` of a sentence. */
 export const fill = (sentence: string, values: { [name: string]: string | number }): string =>
@@ -36,7 +36,7 @@ const SIZES = [
 export const placesIn = (lang: Lang, style: 'long' | 'short') =>
   new Intl.DisplayNames([lang], { type: 'region', fallback: 'code', style })
 
-export function createSpeech(lang: Lang) {
+export function createFormat(lang: Lang) {
   const integers = new Intl.NumberFormat(lang)
   const bytes = new Intl.NumberFormat(lang, { style: 'unit', unit: 'byte', unitDisplay: 'long' })
   const rules = new Intl.PluralRules(lang)
@@ -92,7 +92,10 @@ export function createSpeech(lang: Lang) {
     },
     time: (seconds: number): string =>
       new Date(seconds * 1000).toLocaleTimeString(lang, { hour: '2-digit', minute: '2-digit' }),
-    /** A date and time that an ISO 8601 text names, in the time zone of the visitor. */
+    /** `2026-11-20 12:00:00 UTC`, for a `title` beside local time. */
+    utc: (time: number | string): string =>
+      `${new Date(time).toISOString().slice(0, 19).replace('T', ' ')} UTC`,
+    /** An ISO 8601 text as date and time in the time zone of the visitor. */
     date: (iso: string): string =>
       new Date(iso).toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'short' }),
   }

@@ -2,10 +2,10 @@
 import type { Settings } from '../config/settings.ts'
 
 type Said = Settings<'siteName' | 'contact' | 'keyUrl' | 'providerService'>
-export type Operator = Omit<Said, 'providerService'>
+export type Branding = Omit<Said, 'providerService'>
 
 /** A file of the page; its HTML has the name as its title, and what is set as `meta`, for the script. */
-export function ofOperator<F extends { name: string; gzip: string; zstd: string }>(
+export function withBranding<F extends { name: string; gzip: string; zstd: string }>(
   file: F,
   { siteName, contact, keyUrl, providerService }: Said,
 ): F {

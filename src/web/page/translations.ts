@@ -1,0 +1,163 @@
+/** The sentences of the page in English and Russian. */
+import {
+  createFormat,
+  type Format,
+  type Lang,
+  type Sentences,
+  sentencesIn,
+} from '../parts/format.ts'
+import { KEY_WORDS } from '../parts/key-report.ts'
+import { BAR_WORDS } from '../parts/translations.ts'
+
+const WORDS = {
+  ...BAR_WORDS,
+  ...KEY_WORDS,
+  tagline: 'Find and fetch working proxies | Поиск и выдача рабочих прокси',
+  skip: 'Skip to the request | К запросу',
+  about:
+    'Choose filters, check the examples, and copy the request. | Выберите фильтры, посмотрите примеры и скопируйте запрос.',
+  headline:
+    'working proxy, checked in the last ten minutes / working proxies, checked in the last ten minutes | рабочий прокси, проверенный за последние десять минут / рабочих прокси, проверенных за последние десять минут',
+  matches: 'proxy matches / proxies match | прокси подходит / прокси подходят',
+  rows: 'record / records | запись / записи / записей',
+  countries: 'country / countries | страна / страны / стран',
+  inList: '{total} in the list | {total} в списке',
+  updated: 'updated at {time} | обновлено в {time}',
+  loading: 'Loading statistics… | Загружаем статистику…',
+  isOff: 'This server publishes no statistics. | Сервер не публикует статистику.',
+  isTotals: 'This server publishes only totals. | Сервер публикует только общие числа.',
+  isFailed: 'Statistics are not available now. | Статистика сейчас недоступна.',
+  isOld:
+    'Statistics are not available now. The numbers are for your previous filters. | Статистика сейчас недоступна. Показаны числа для прежних фильтров.',
+  byCountry: 'Countries | Страны',
+  mapOf:
+    'Map of countries. {top}. The list beside it has the same choices. | Карта стран. {top}. В списке рядом тот же выбор.',
+  countryMode: 'Include or exclude | Включить или исключить',
+  include: 'only these | только эти',
+  except: 'all but these | все, кроме',
+  findCountry: 'Find a country | Найти страну',
+  skipCountries: 'Skip the countries | Пропустить страны',
+  noCountry: 'No country has this name. | Такой страны нет.',
+  unknown: 'Unknown country | Страна неизвестна',
+  type: 'Type | Тип',
+  anon: 'Anonymity | Анонимность',
+  elite: 'elite | элитный',
+  eliteHint: 'not detectable | незаметный',
+  anonymous: 'anonymous | анонимный',
+  anonymousHint: 'hides you | скрывает вас',
+  transparent: 'transparent | прозрачный',
+  transparentHint: 'shows you | показывает вас',
+  service: 'Works with | Сервисы',
+  serviceHint: 'all that you choose | все выбранные',
+  smtpHint: 'port 25 open | порт 25 открыт',
+  googleHint: 'no captcha | без капчи',
+  time: 'Checked within | Проверен за последние',
+  ping: 'Ping | Отклик',
+  pingLimit: 'at most, ms | не больше, мс',
+  pingUnit: 'ms | мс',
+  speed: 'Speed | Скорость',
+  speedLimit: 'at least, bytes/s | не меньше, байт/с',
+  speedUnit: 'bytes/s | байт/с',
+  works: 'Successful checks | Удачные проверки',
+  worksLimit: 'at least, % | не меньше, %',
+  any: 'any | любые',
+  atMost: 'up to {n} | до {n}',
+  atLeast: 'from {n} | от {n}',
+  place: 'City, port, address | Город, порт, адрес',
+  uncounted: 'numbers ignore port and address | числа без учёта порта и адреса',
+  city: 'City | Город',
+  port: 'Port | Порт',
+  ip: 'Address | Адрес',
+  sort: 'Order | Порядок',
+  sort_checked: 'freshest check first | сначала недавно проверенные',
+  sort_ping: 'lowest ping first | сначала с малым откликом',
+  sort_speed: 'highest speed first | сначала быстрые',
+  sort_works: 'most successful checks first | сначала надёжные',
+  sort_random: 'random | случайный',
+  clear: 'Clear all | Сбросить',
+  remove: 'Remove {what} | Убрать: {what}',
+  chosen: 'Chosen filters | Выбранные фильтры',
+  not: 'not {what} | кроме: {what}',
+  request: 'Your request | Ваш запрос',
+  requestUrl: 'URL of the request | URL запроса',
+  get: 'Format | Формат',
+  download: 'as a file | файлом',
+  count: 'At most | Не больше',
+  all: 'all | все',
+  more: 'More options | Ещё настройки',
+  help_unique: 'one proxy for each outgoing address | один прокси на исходящий адрес',
+  help_type_prefix: 'socks5:// before each address | socks5:// перед каждым адресом',
+  help_line: 'your own template for each line | свой шаблон строки',
+  help_split_ip: 'the port in a member of its own | порт отдельным полем',
+  help_format: 'an object with addresses as keys | объект с адресами вместо массива',
+  help_wrap: 'with the count and the filters | с числом записей и фильтрами',
+  help_pretty: 'without line breaks | без переносов строк',
+  lang: 'Language of city names | Язык названий городов',
+  fields: 'Fields | Поля',
+  keyField: 'Key | Ключ',
+  keyHint:
+    'Demo: two requests a minute, masked addresses. Your own key stays in this tab and is sent in a header. | Demo: два запроса в минуту, адреса скрыты. Ваш ключ остаётся в этой вкладке и передаётся в заголовке.',
+  demoWorks:
+    '{n} of {all}: the demo key returns only proxies that passed at least 90 % of checks, and each masked address once. | {n} из {all}: ключ demo выдаёт только прокси, прошедшие не меньше 90 % проверок, и каждый скрытый адрес один раз.',
+  demoMasks:
+    '{n} of {all}: the demo key returns each masked address once, and only a few. | {n} из {all}: ключ demo выдаёт каждый скрытый адрес один раз, и только немного.',
+  keyInvalid:
+    'A key has only Latin letters, digits and punctuation, without spaces. | В ключе только латинские буквы, цифры и знаки, без пробелов.',
+  tryIt: 'Try it | Проверить',
+  stop: 'Stop | Остановить',
+  again: 'Again in {time} | Снова через {time}',
+  noAnswer: 'The server did not answer. | Сервер не ответил.',
+  answer: 'The answer | Ответ',
+  asTable: 'Table | Таблица',
+  asText: 'Raw | Как есть',
+  form: 'How the answer is shown | Как показан ответ',
+  examples:
+    'The freshest matching proxies, with masked addresses | Самые свежие из подходящих, адреса скрыты',
+  noExamples: 'Press Try it to see the answer. | Нажмите «Проверить», чтобы увидеть ответ.',
+  isNone:
+    'No proxy matches now. Remove a filter, or accept older checks. | Сейчас ничего не подходит. Уберите какой-нибудь фильтр или разрешите проверки постарше.',
+  isEmptyList:
+    'The list is empty: nothing has been imported yet. | Список пуст: в него ещё ничего не загружено.',
+  head_ip: 'Address | Адрес',
+  head_type: 'Type | Тип',
+  head_country: 'Country | Страна',
+  head_city: 'City | Город',
+  head_ping: 'Ping | Отклик',
+  head_works: 'Works | Успех',
+  head_timecheck: 'Checked | Когда',
+  isCut:
+    'The answer is too long for this page. You see its beginning. | Ответ слишком длинный для этой страницы. Показано его начало.',
+  firstRows: 'The first {n} | Первые {n}',
+  hint_INVALID_KEY:
+    'Compare the key with the one you were given. | Сравните ключ с тем, что вам дали.',
+  hint_PROXIES_NOT_FOUND:
+    'Remove a filter, or accept older checks. | Уберите какой-нибудь фильтр или разрешите проверки постарше.',
+  hint_DAILY_LIMIT_REACHED: 'The day ends at midnight UTC. | День кончается в полночь по UTC.',
+  hint_SUBNET_LIMIT_REACHED: 'Request fewer proxies. | Запросите меньше прокси.',
+  hint_DEMO_LIMIT_REACHED: 'Your own key allows more requests. | Свой ключ разрешает больше.',
+  keyTitle: 'Your key | Ваш ключ',
+  keyIntro: 'Looking here does not count as a request. | Этот просмотр не считается запросом.',
+  showKey: 'Show | Показать',
+  plan: 'Plan | Тариф',
+  expires: 'Expires | Действует до',
+  never: 'never | бессрочно',
+} as const satisfies Sentences
+
+export type Say = Format & {
+  words: { readonly [name in keyof typeof WORDS]: string }
+  /** The word for a name from the server; `null` when there is none. */
+  named(prefix: 'hint_' | 'sort_' | 'head_', name: string): string | null
+}
+
+export function createSay(lang: Lang): Say {
+  const words = sentencesIn(lang, WORDS)
+  const isWord = (name: string): name is keyof typeof WORDS => Object.hasOwn(words, name)
+  return {
+    ...createFormat(lang),
+    words,
+    named(prefix, name) {
+      const id = prefix + name
+      return isWord(id) ? words[id] : null
+    },
+  }
+}
