@@ -1,6 +1,6 @@
 /**
- * The overview of the console: the service now and in the last 24 hours. Rates are
- * differences of counters over a stopwatch, because the clock may jump.
+ * The overview of the console: figures of now, and of each minute in the last 24 hours. Rates use a
+ * stopwatch, because the clock may jump.
  */
 import type { CheckerStatus } from '../checker/ports.ts'
 import { VERSION } from '../config/version.ts'
@@ -111,10 +111,6 @@ export function describeHistory({ between }: Pick<History, 'between'>, range: Ra
   }
 }
 
-/** Seconds between two marks of the traffic, and how many are kept: a minute. */
-const MARK_EVERY = 5
-const MARKS = 12
-
 /** The request counters at a time of the stopwatch. */
 type Mark = { atMs: number; traffic: Traffic }
 
@@ -136,41 +132,21 @@ type SamplerParts = {
   elapsedMs: () => number
 }
 
-/** Samples the service; call `tick` every second. */
+/** Returns a function to call every second. It adds a sample when a minute has ended. */
 export function createSampler({ history, traffic, levels, clock, elapsedMs }: SamplerParts) {
   const mark = (): Mark => ({ atMs: elapsedMs(), traffic: traffic() })
   const minuteNow = (): number => Math.floor(clock() / MINUTE_MS)
   let minute = minuteNow()
   let begun = mark()
-  let marks = [begun]
-  let ticks = 0
 
-  return {
-    /** Adds a sample when a minute has ended. */
-    async tick(): Promise<void> {
-      ticks += 1
-      if (ticks % MARK_EVERY === 0) marks = [...marks, mark()].slice(-MARKS)
-      const over = minute
-      minute = minuteNow()
-      if (minute === over) return
-      const before = begun
-      begun = mark()
-      const counted = countedBetween(before, begun)
-      history.add({ minute: over, ...counted, levels: await levels() })
-    },
-    /** The requests of the last minute, or since the start if that is shorter. */
-    recent() {
-      const now = mark()
-      const counted = countedBetween(marks[0] ?? now, now)
-      const all = counted.counts.reduce((sum, n) => sum + n, 0)
-      const { p50Ms, p99Ms } = ratesOf(counted)
-      return {
-        per_second: round(all / counted.seconds),
-        refused_share:
-          all === 0 ? 0 : round((counted.counts[OUTCOMES.indexOf('refused')] ?? 0) / all),
-        ...{ p50_ms: p50Ms, p99_ms: p99Ms },
-      }
-    },
+  return async function tick(): Promise<void> {
+    const over = minute
+    minute = minuteNow()
+    if (minute === over) return
+    const before = begun
+    begun = mark()
+    const counted = countedBetween(before, begun)
+    history.add({ minute: over, ...counted, levels: await levels() })
   }
 }
 
@@ -221,7 +197,6 @@ export function createOverview(parts: OverviewParts) {
     const [rows, fresh] = counted ? [counted.rows, freshRows(counted)] : [null, null]
     return [rows, fresh, (await keys())?.usedToday ?? null, parts.rssBytes()]
   }
-  const sampler = createSampler({ ...parts, levels })
 
   /** Readiness and what needs attention. */
   async function state() {
@@ -237,7 +212,7 @@ export function createOverview(parts: OverviewParts) {
   }
 
   return {
-    tick: sampler.tick,
+    tick: createSampler({ ...parts, levels }),
     state,
     /** The overview with the charts of a range; `''` is 24 h, or 1 h until there is more than that. */
     async read(given: string) {
@@ -254,7 +229,6 @@ export function createOverview(parts: OverviewParts) {
       const isYoung = history.between(0, minute - RANGES['1h'].minutes).length === 0
       return {
         list: await list(nowMs).catch(() => null),
-        requests: sampler.recent(),
         keys: { total, used_today: usedToday },
         checker: await readChecker(observed.checker),
         process: {

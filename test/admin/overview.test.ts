@@ -27,7 +27,7 @@ const trafficOf = (counts: Partial<Traffic> = {}): Traffic => ({
 function create() {
   const samples: Sample[] = []
   const state = { clockMs: T0, elapsedMs: 0, traffic: trafficOf() }
-  const sampler = createSampler({
+  const tick = createSampler({
     history: { add: sample => samples.push(sample) },
     traffic: () => state.traffic,
     levels: async () => [10, 5, 1, 100],
@@ -40,10 +40,10 @@ function create() {
       state.clockMs += 1000
       state.elapsedMs += 1000
       state.traffic = trafficOf({ ...state.traffic, ok: state.traffic.ok + ok })
-      await sampler.tick()
+      await tick()
     }
   }
-  return { ...sampler, state, samples, pass }
+  return { state, samples, pass }
 }
 
 describe('what is counted between two marks', () => {
@@ -90,20 +90,6 @@ describe('a minute', () => {
       [M0 + 1440, 1, 4],
     ])
   })
-})
-
-test('what happens now is that of the last minute, with the refused share', async () => {
-  const { pass, recent, state } = create()
-  const rateOf = () => recent().per_second
-  expect(recent()).toEqual({ per_second: 0, refused_share: 0, p50_ms: null, p99_ms: null })
-  await pass(3, 10)
-  expect(rateOf()).toBe(10)
-  await pass(60, 100)
-  expect(rateOf()).toBe(100)
-  await pass(60)
-  expect(rateOf()).toBe(0)
-  state.traffic = trafficOf({ ...state.traffic, ok: state.traffic.ok + 3, refused: 1 })
-  expect(recent().refused_share).toBe(0.25)
 })
 
 const sampleAt = (minute: number, ok = 60, fast = 0, slow = 0): Sample => ({

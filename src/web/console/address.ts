@@ -1,38 +1,7 @@
-/**
- * The fragment of the URL, which browsers do not send: a token or the current view. A token moves to
- * `sessionStorage`, which ends with the tab.
- */
-
-const NAME = 'proxylist-console-token'
-
-/** The parts of a window that this file uses. Tests pass their own. */
-export type Tab = {
-  location: { hash: string; pathname: string }
-  history: { replaceState(data: null, unused: string, url: string): void }
-  sessionStorage: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>
-}
+/** The fragment of the URL, which browsers do not send: a token or the current view. */
 
 /** The token in a pasted text: the token alone, or the URL that `proxylist console` prints. */
 export const tokenIn = (text: string): string => /#token=([\w-]*)/.exec(text)?.[1] ?? text.trim()
-
-/**
- * Moves a token from the fragment to the storage of the tab, and replaces the history entry that
- * holds it. Returns whether there was one.
- */
-export function takeToken({ location, history, sessionStorage }: Tab): boolean {
-  if (!location.hash.startsWith('#token=')) return false
-  const token = tokenIn(location.hash)
-  history.replaceState(null, '', location.pathname)
-  if (token !== '') sessionStorage.setItem(NAME, token)
-  return token !== ''
-}
-
-export const readToken = ({ sessionStorage }: Tab): string | null => sessionStorage.getItem(NAME)
-
-export const keepToken = ({ sessionStorage }: Tab, token: string): void =>
-  sessionStorage.setItem(NAME, token)
-
-export const forgetToken = ({ sessionStorage }: Tab): void => sessionStorage.removeItem(NAME)
 
 export const VIEWS = ['overview', 'keys', 'plans', 'feeds', 'import', 'log'] as const
 

@@ -4,17 +4,7 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } fr
 import type { State } from '../../admin/api-types.ts'
 import { TextField } from '../parts/form.tsx'
 import { Header } from '../parts/header.tsx'
-import {
-  forgetToken,
-  hrefOf,
-  keepToken,
-  type Route,
-  readToken,
-  routeOf,
-  takeToken,
-  tokenIn,
-  VIEWS,
-} from './address.ts'
+import { type Route, routeOf, tokenIn, VIEWS } from './address.ts'
 import { type Client, createClient } from './client.ts'
 import { Context } from './context.ts'
 import { Alert, Copyable } from './dialog.tsx'
@@ -28,13 +18,11 @@ import { type Live, useLive } from './live.ts'
 import { LogView } from './log.tsx'
 import { OverviewView } from './overview.tsx'
 import { PlansView } from './plans.tsx'
+import { forgetToken, keepToken, readToken, takeToken } from './token.ts'
 import { useUpload } from './upload.ts'
 
 const TITLE = 'proxylist console'
 const HEADER_WORDS = { pages: 'Console' }
-/** The target of the skip link. It is not a view. */
-const SKIP = '#content'
-
 /** The server checks what needs attention every 10 seconds, so this shows it within 15. */
 const STATE_SECONDS = 5
 
@@ -91,9 +79,9 @@ function SignedIn({ client, route, onSignOut }: SignedInProps) {
   }))
   return (
     <Context.Provider value={{ client, upload, keyFilter, setKeyFilter }}>
-      <a class="skip" href={SKIP}>
+      <button type="button" class="skip" onClick={() => heading.current?.focus()}>
         Skip to content
-      </a>
+      </button>
       <Header links={links} words={HEADER_WORDS}>
         <ServerState live={state} />
         <button type="button" class="quiet" onClick={onSignOut}>
@@ -165,14 +153,11 @@ function SignIn({ problem, onToken }: { problem: string; onToken(token: string):
 /** The route in the URL fragment. A token in the fragment is stored instead. */
 function useRoute(onToken: () => void): Route {
   const [route, setRoute] = useState(() => routeOf(location.hash))
-  const current = useRef(route)
   // A plain effect would miss changes before the next frame.
   useLayoutEffect(() => {
     const change = (): void => {
-      if (takeToken(window)) onToken()
-      if (location.hash === SKIP) return history.replaceState(null, '', hrefOf(current.current))
-      current.current = routeOf(location.hash)
-      setRoute(current.current)
+      if (takeToken()) onToken()
+      setRoute(routeOf(location.hash))
     }
     window.addEventListener('hashchange', change)
     return () => window.removeEventListener('hashchange', change)
@@ -181,31 +166,31 @@ function useRoute(onToken: () => void): Route {
 }
 
 function App() {
-  const [session, setSession] = useState(() => ({ token: readToken(window), problem: '' }))
+  const [session, setSession] = useState(() => ({ token: readToken(), problem: '' }))
   const { token, problem } = session
-  const restart = useCallback(() => setSession({ token: readToken(window), problem: '' }), [])
+  const restart = useCallback(() => setSession({ token: readToken(), problem: '' }), [])
   const route = useRoute(restart)
   const client = useMemo(() => {
     if (token === null) return null
     return createClient(token, problem => {
       // An import may still run with an earlier token.
-      if (readToken(window) !== token) return
-      forgetToken(window)
+      if (readToken() !== token) return
+      forgetToken()
       setSession({ token: null, problem })
     })
   }, [token])
   const signIn = (token: string): void => {
-    keepToken(window, token)
+    keepToken(token)
     restart()
   }
   const signOut = (): void => {
-    forgetToken(window)
+    forgetToken()
     restart()
   }
   if (client !== null) return <SignedIn client={client} route={route} onSignOut={signOut} />
   return <SignIn problem={problem} onToken={signIn} />
 }
 
-takeToken(window)
+takeToken()
 const root = document.getElementById('app')
 if (root !== null) render(<App />, root)

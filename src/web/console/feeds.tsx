@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import type { Feed } from '../../admin/api-types.ts'
 import { unixMs } from '../parts/browser.ts'
-import { CheckField, useSettled } from '../parts/form.tsx'
+import { CheckField } from '../parts/form.tsx'
 import { Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
 import {
@@ -21,8 +21,6 @@ import { FormatField, TypeField } from './import.tsx'
 import { useLive } from './live.ts'
 
 const REFRESH_SECONDS = 5
-/** While a fetch runs, because the operator waits for the result. */
-const FETCHING_MS = 1000
 
 /** A next try in the past is about to start. */
 const next = (time: string): string => (Date.parse(time) <= unixMs() ? 'now' : ago(time))
@@ -162,8 +160,6 @@ export function FeedsView() {
   const path = '/console/feeds'
   const live = useLive<{ feeds: Feed[]; problem: string | null }>(client, path, REFRESH_SECONDS)
   const { feeds = [], problem = null } = live.value ?? {}
-  const isFetching = feeds.some(({ running }) => running)
-  useSettled(isFetching ? live.atMs : null, FETCHING_MS, live.refresh)
   const send: Send = async (method, of, body) => {
     await client.send(method, `${path}${of}`, body)
     await live.refresh()

@@ -3,11 +3,11 @@ import type { History, KeyPage, Overview, State, Values } from '../../admin/api-
 import { Card, Table } from '../parts/table.tsx'
 import { keyHref, paramsOf } from './address.ts'
 import { Spark, TimeChart } from './chart.tsx'
-import { OUTCOMES, totals } from './chart-data.ts'
+import { latest, OUTCOMES, totals } from './chart-data.ts'
 import { CheckerCard } from './checker.tsx'
 import { useConsole } from './context.ts'
 import { Alert, LiveNotice } from './dialog.tsx'
-import { amount, bytes, distance, ms, number, share, UNKNOWN } from './format.ts'
+import { amount, bytes, distance, ms, number, share, UNKNOWN, unit } from './format.ts'
 import { ALL_KEYS, pathOf } from './key-filter.ts'
 import { type Live, useLive } from './live.ts'
 
@@ -16,21 +16,25 @@ const sizeOf = (value: number | null): string => (value === null ? UNKNOWN : byt
 
 type Tile = [name: string, value: string, notes: string, values: Values]
 
-function tilesOf({ list, requests, keys, process, history }: Overview): Tile[] {
-  const { per_second, refused_share, p50_ms, p99_ms } = requests
+function tilesOf({ list, keys, process, history }: Overview): Tile[] {
   const { rss_bytes, data_bytes, free_bytes: free } = process
   const newest = list?.newest_seconds ?? null
   const age = newest === null ? '' : ` · newest ${distance(-newest)}`
   const space = free === null ? '' : ` · ${bytes(free)} free`
-  const [rate, refused] = [`${amount(per_second)}/s`, `${share(refused_share)} refused`]
   const rows = list ? number(list.rows) : UNKNOWN
   const count = list?.fresh ?? null
   const counting = list ? 'counting…' : ''
   const fresh = count === null ? counting : `${number(count)} fresh`
+  const all = totals(history)
+  const rate = latest(all)
+  const perSecond = rate === null ? UNKNOWN : `${amount(rate)}/s`
+  const refused = rate ? (latest(history.refused) ?? 0) / rate : 0
+  const span = `last ${unit(history.every_seconds / 60, 'minute')}`
+  const p50 = `p50 ${msOf(latest(history.p50_ms))}`
   return [
     ['Proxies', rows, fresh + age, history.rows],
-    ['Requests', rate, `${refused} · last minute`, totals(history)],
-    ['Answer time, p99', msOf(p99_ms), `p50 ${msOf(p50_ms)} · last minute`, history.p99_ms],
+    ['Requests', perSecond, `${share(refused)} refused · ${span}`, all],
+    ['Answer time, p99', msOf(latest(history.p99_ms)), `${p50} · ${span}`, history.p99_ms],
     ['Keys in use', number(keys.used_today), `of ${number(keys.total)}, today`, history.keys],
     ['Memory', sizeOf(rss_bytes), `data ${bytes(data_bytes)}${space}`, history.rss_bytes],
   ]

@@ -1,47 +1,9 @@
 /** The console's token, requests and uploads, without a browser. */
 import { afterEach, describe, expect, test } from 'bun:test'
-import { keepToken, readToken, takeToken, tokenIn } from '../../../src/web/console/address.ts'
+import { tokenIn } from '../../../src/web/console/address.ts'
 import { createClient, type RequestError } from '../../../src/web/console/client.ts'
 
-/** The parts of a window that hold the token. */
-function tab(hash: string) {
-  const stored = new Map<string, string>()
-  const replaced: string[] = []
-  return {
-    stored,
-    replaced,
-    location: { hash, pathname: '/' },
-    history: { replaceState: (_: null, __: string, url: string) => void replaced.push(url) },
-    sessionStorage: {
-      getItem: (name: string) => stored.get(name) ?? null,
-      setItem: (name: string, value: string) => void stored.set(name, value),
-      removeItem: (name: string) => void stored.delete(name),
-    },
-  }
-}
-
 describe('the token', () => {
-  test('moves from the fragment into the tab, and leaves the history', () => {
-    const own = tab('#token=abc-DEF_1')
-    expect(takeToken(own)).toBe(true)
-    expect(readToken(own)).toBe('abc-DEF_1')
-    expect(own.replaced).toEqual(['/'])
-  })
-
-  test('that is empty changes nothing but the fragment', () => {
-    const own = tab('#token=')
-    keepToken(own, 'former')
-    expect(takeToken(own)).toBe(false)
-    expect(readToken(own)).toBe('former')
-    expect(own.replaced).toEqual(['/'])
-  })
-
-  test('is not taken from another fragment', () => {
-    const own = tab('#keys')
-    expect(takeToken(own)).toBe(false)
-    expect(own.replaced).toEqual([])
-  })
-
   test.each([
     ['  abc  ', 'abc'],
     ['http://127.0.0.1:8081/#token=abc', 'abc'],
