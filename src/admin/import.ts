@@ -1,7 +1,6 @@
 /**
- * Imports that are sent by the console: the upload goes into a file without a name, which a
- * process of the program itself then imports, so that the list is locked only while it is imported,
- * and one that is cut off changes nothing.
+ * Imports from the console. An upload goes to an unnamed file first, so that a slow one does not lock the list
+ * and one that is cut off changes nothing. A process of this program then imports the file.
  */
 import { closeSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,19 +14,14 @@ import { AdminError } from './errors.ts'
 import { type AdminRoutes, type Replied, readMembers, readQuery, wireName } from './route.ts'
 
 const IMPORT_BYTES_MAX = 2 ** 30
-/** What the listener itself refuses, before anybody could say why. */
+/** The listener refuses larger bodies without a message. */
 export const UPLOAD_BYTES_MAX = 2 * IMPORT_BYTES_MAX
-/** Most imports at once; those that are read wait for each other. */
+/** The most uploads and imports at once. Imports wait for each other. */
 export const IMPORTS_MAX = 4
-/** Time between two lines of progress, which keep the connection from being idle, too. */
+/** The time between two lines of progress. They also keep the connection alive. */
 const PROGRESS_MS = SECOND_MS
-/** Longest name of a file that is shown, in characters. */
-const NAME_MAX = 200
-/** Most messages of an import, and their length in characters, as far as they are kept. */
-const MESSAGES_MAX = 50
-const MESSAGE_MAX = 500
 
-/** The settings of `import` that a query may have. */
+/** The settings of `import` that the query accepts. */
 const OPTIONS = [
   ...(['format', 'type', 'map', 'pingUnit', 'replace'] as const),
   ...(['allowEmpty', 'allowShrink', 'strict'] as const),
@@ -37,7 +31,7 @@ type Upload = { name: string; options: { readonly [name in SettingName]?: string
 export type ImportEnd = { isDone: boolean; stdout: string; stderr: string }
 type RunningImport = {
   ended: Promise<ImportEnd>
-  /** How much of the file it has taken. */
+  /** How much of the file it has read. */
   bytesRead(): number
   kill(): void
 }
@@ -45,38 +39,40 @@ type RunningImport = {
 export type ImportParts = {
   /** The data directory, where uploads wait. */
   dir: string
-  /** Imports what is read from an open file; `null` where the list cannot be changed. */
+  /** Imports an open file; `null` if the list is read-only. */
   run: ((upload: Upload, fd: number) => RunningImport) | null
   /** Smaller in tests. */
   bytesMax?: number
 }
 
-/** Lines of the command as they may be shown: without folders. */
+/** The messages of the command, without folders. */
 const messagesOf = (text: string, dir: string): string[] =>
   text
     .replaceAll(join(dir, '/'), '')
     .split('\n')
     .filter(line => line !== '')
-    .slice(-MESSAGES_MAX)
-    .map(line => line.slice(0, MESSAGE_MAX))
 
-/** How the command begins the line with which it fails; anything else is a crash of its process. */
+/** The last line of a failed command. Without it the process has crashed. */
 const FAILURE = /^proxylist: (?=[^\n]*\n$)/m
 
-/** The last line of the answer, which says how the import has ended. */
+/** The last line of the answer: the result. */
 function lastLine({ isDone, stdout, stderr }: ImportEnd, dir: string): object {
   const messages = messagesOf(stderr.replace(FAILURE, ''), dir)
   if (isDone) return { kind: 'done', ...JSON.parse(stdout), messages }
   if (FAILURE.test(stderr)) return { kind: 'failed', message: messages.pop(), messages }
-  return { kind: 'failed', message: 'it was ended; the list has all of it or none', messages: [] }
+  return {
+    kind: 'failed',
+    message: 'the import was ended; the list has all of its rows or none',
+    messages: [],
+  }
 }
 
 const tooLarge = (bytesMax: number): AdminError =>
   new AdminError('BODY_TOO_LARGE', `a list may have at most ${bytesMax / 2 ** 20} MiB`)
 
 /**
- * Stores the body of a request in a file without a name; returns a descriptor to read it, which the
- * caller closes. @throws AdminError when it is too large, cut off, or cannot be stored.
+ * Stores the body of a request in an unnamed file. The caller closes it.
+ * @throws AdminError if the body is too large or cut off, or the disk fails
  */
 async function store(request: Request, dir: string, bytesMax: number): Promise<number> {
   const { body, headers } = request
@@ -96,7 +92,7 @@ async function store(request: Request, dir: string, bytesMax: number): Promise<n
 const cutOff = (): AdminError =>
   new AdminError('INVALID_PARAMETER', 'the upload was cut off; the list is as it was')
 
-/** Copies a body into an open file, whose position stays at its begin; returns its length. */
+/** Copies a body to an open file without moving its position. Returns the length. */
 async function copy(body: Request['body'], fd: number, bytesMax: number): Promise<number> {
   const reader = body?.getReader()
   let bytes = 0
@@ -115,7 +111,7 @@ async function copy(body: Request['body'], fd: number, bytesMax: number): Promis
   }
 }
 
-/** What `work` on the disk returns. @throws AdminError when the disk refuses it. */
+/** Calls `work`. @throws AdminError if the disk fails */
 function storing<T>(work: () => T): T {
   try {
     return work()
@@ -124,7 +120,7 @@ function storing<T>(work: () => T): T {
   }
 }
 
-/** The lines of an answer: progress while the import runs, then how it ended. */
+/** The lines of an answer: progress, then the result. */
 function linesOf(
   { ended, bytesRead, kill }: RunningImport,
   last: (end: ImportEnd) => object,
@@ -144,17 +140,17 @@ function linesOf(
   )
 }
 
-/** The options of a query, as text by setting. @throws AdminError naming a bad one. */
+/** The options in a query, as text by setting. @throws AdminError naming a bad one */
 function uploadOf(url: string): Upload {
   const names = new Map(OPTIONS.map(option => [wireName(option), option]))
   const { name = 'list', ...members } = readQuery(url, ['name', ...names.keys()])
   const texts = Object.fromEntries(Object.entries(members).filter(([, text]) => text !== ''))
   readMembers(texts, OPTIONS)
   const given = Object.entries(texts).map(([wire, text]) => [names.get(wire), text])
-  return { name: name.slice(0, NAME_MAX), options: Object.fromEntries(given) }
+  return { name, options: Object.fromEntries(given) }
 }
 
-/** Imports of the console; `close` ends those that are running. */
+/** `close` ends running imports. */
 export function createImports({ dir, run, bytesMax = IMPORT_BYTES_MAX }: ImportParts) {
   const running = new Set<RunningImport>()
   let begun = 0

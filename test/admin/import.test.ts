@@ -264,7 +264,7 @@ describe('a running import', () => {
     close()
     for (const lines of [crashed, ended]) {
       expect(await new Response(lines).text()).toBe(
-        '{"kind":"failed","message":"it was ended; the list has all of it or none","messages":[]}\n',
+        '{"kind":"failed","message":"the import was ended; the list has all of its rows or none","messages":[]}\n',
       )
     }
   })

@@ -19,6 +19,4 @@ export function routeOf(hash: string): Route {
 export const paramsOf = (hash: string): URLSearchParams =>
   new URLSearchParams(/\?.*/s.exec(hash)?.[0])
 
-export const hrefOf = ({ view, id }: Route): string => (id === null ? `#${view}` : `#${view}/${id}`)
-
-export const keyHref = (id: string): string => hrefOf({ view: 'keys', id })
+export const keyHref = (id: string): string => `#keys/${id}`

@@ -132,7 +132,7 @@ function SignIn({ problem, onToken }: { problem: string; onToken(token: string):
         <form class="fields" onSubmit={submit}>
           {problem && <Alert>{problem}</Alert>}
           <p class="soft">Run this on the server. It prints a link that opens the console.</p>
-          <Copyable label="Command" value={command} action="Copy" isLong />
+          <Copyable value={command} action="Copy the command" />
           <TextField
             label="Or paste the link, or the token in it"
             name="token"

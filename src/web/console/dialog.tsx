@@ -208,33 +208,19 @@ export const NewBar = ({ children, ...action }: NewBarProps) => (
   </div>
 )
 
-type CopyProps = { label: string; value: string; action: string; isLong?: boolean }
-
 /** A text with a button that copies it. */
-export function Copyable({ label, value, action, isLong = false }: CopyProps) {
-  const [copied, setCopied] = useState('')
-  const field = useRef<HTMLInputElement & HTMLTextAreaElement>(null)
-  const copy = async (): Promise<void> => {
-    const isCopied = await copyText(value, null)
-    if (!isCopied) field.current?.select()
-    setCopied(isCopied ? 'Copied' : 'Press Ctrl+C')
-  }
-  const Field = isLong ? 'textarea' : 'input'
+export function Copyable({ value, action }: { value: string; action: string }) {
+  const [isCopied, setCopied] = useState(false)
+  const text = useRef<HTMLPreElement>(null)
+  const copy = async (): Promise<void> => setCopied(await copyText(value, text.current))
   return (
-    <div class="copyable" data-long={isLong || undefined}>
-      <Field
-        ref={field}
-        readOnly
-        value={value}
-        rows={isLong ? value.split('\n').length + 2 : undefined}
-        aria-label={label}
-        onFocus={event => event.currentTarget.select()}
-      />
-      <button type="button" class={isLong ? 'plain' : 'primary'} onClick={copy}>
-        {copied || action}
+    <div class="copyable">
+      <pre ref={text}>{value}</pre>
+      <button type="button" class="plain" onClick={copy}>
+        {isCopied ? 'Copied' : action}
       </button>
       <span class="hidden" role="status">
-        {copied}
+        {isCopied && 'Copied'}
       </span>
     </div>
   )

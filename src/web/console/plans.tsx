@@ -29,17 +29,12 @@ const REFRESH_SECONDS = 30
 export const usePlans = () =>
   useLive<{ plans: Plan[] }>(useConsole().client, '/console/plans', REFRESH_SECONDS)
 
-/** Sends a change of a plan, and updates the list with the answer. */
+/** Sends a change of a plan, and updates the list. */
 function useSend(live: ReturnType<typeof usePlans>) {
   const { client } = useConsole()
   return async (method: 'PUT' | 'DELETE', name: string, body: object): Promise<void> => {
-    const path = `/console/plans/${encodeURIComponent(name)}`
-    const changed = await client.send<Plan>(method, path, body)
-    live.change(({ plans }) => {
-      const others = plans.filter(plan => plan.name !== name)
-      const now = method === 'DELETE' ? others : [...others, changed]
-      return { plans: now.sort((a, b) => (a.name < b.name ? -1 : 1)) }
-    })
+    await client.send(method, `/console/plans/${encodeURIComponent(name)}`, body)
+    await live.refresh()
   }
 }
 

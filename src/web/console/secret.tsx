@@ -15,15 +15,10 @@ const messageFor = (key: string): string =>
 export const SecretDialog = ({ secret, onClose }: { secret: Secret; onClose(): void }) => (
   <Dialog title="The key">
     <p class="soft">Copy it now. The server stores only a hash and cannot show the key again.</p>
-    <Copyable label="The key" value={secret.key} action="Copy" />
+    <Copyable value={secret.key} action="Copy the key" />
     {secret.hint && <p class="soft">{secret.hint}</p>}
     <h3>Message for the customer</h3>
-    <Copyable
-      label="Message for the customer"
-      value={messageFor(secret.key)}
-      action="Copy the message"
-      isLong
-    />
+    <Copyable value={messageFor(secret.key)} action="Copy the message" />
     <div class="row actions">
       <button type="button" class="plain" onClick={onClose}>
         Done

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import type { LogEntry } from '../../../src/admin/api-types.ts'
 import { readKeyQuery } from '../../../src/admin/key-page.ts'
 import { ERRORS } from '../../../src/api/errors.ts'
-import { hrefOf, routeOf } from '../../../src/web/console/address.ts'
+import { keyHref, routeOf } from '../../../src/web/console/address.ts'
 import { daysUntil, latest, pathsOf, stack } from '../../../src/web/console/chart-data.ts'
 import { amount, clock, distance, ms, share } from '../../../src/web/console/format.ts'
 import { ALL_KEYS, type KeyFilter, pathOf } from '../../../src/web/console/key-filter.ts'
@@ -165,7 +165,7 @@ describe('the place of a fragment', () => {
   })
 
   test('is written as it is read', () => {
-    expect(routeOf(hrefOf({ view: 'keys', id: 'abc' }))).toEqual({ view: 'keys', id: 'abc' })
+    expect(routeOf(keyHref('abc'))).toEqual({ view: 'keys', id: 'abc' })
   })
 })
 
