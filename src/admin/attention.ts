@@ -1,7 +1,4 @@
-/**
- * Reads the facts of `metrics/attention.ts` in a running server, for the console and the metrics. It reads on
- * demand, at most every ten seconds. Failures to read are reported elsewhere.
- */
+/** Reads the facts of `metrics/attention.ts` in a running server, at most every ten seconds. */
 import type { Registry } from '../access/ports.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import type { Clock } from '../lib/clock.ts'

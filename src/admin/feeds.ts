@@ -1,4 +1,4 @@
-/** The routes of feeds: their states, fetching one now, and editing the feeds file. */
+/** The routes of feeds: states, fetching one now, and editing the feeds file. */
 import {
   checkFeeds,
   type Feed,
@@ -39,7 +39,7 @@ export type FeedParts = {
 const NO_HEADERS =
   'headers= is for the feeds file: the console sends no file of the server anywhere'
 
-/** What `work` returns. @throws AdminError for a CommandError, without the name and line of the text. */
+/** Calls `work`. @throws AdminError for a CommandError, without the line number */
 function checked<T>(error: (message: string, field?: string) => AdminError, work: () => T): T {
   try {
     return work()
@@ -101,10 +101,7 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     return feed
   }
 
-  /**
-   * The feed and the line of a request. The line keeps its header file and gets no other one: the console must not
-   * send any file of the server anywhere.
-   */
+  /** The feed and the line of a request. It cannot set a header file, so that the console sends no file of the server. */
   function feedOf(
     source: unknown,
     members: { readonly [member: string]: unknown },
@@ -126,7 +123,7 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     })
   }
 
-  /** Replaces, adds or removes (`null`) the line of a feed, unless the file would have a mistake then. */
+  /** Replaces, adds or removes (`null`) the line of a feed, unless the file would become invalid. */
   async function write(id: string, line: string | null, isNew = false): Promise<void> {
     if (rewrite === null) throw conflict(SHARED)
     checked(conflict, () =>
@@ -153,7 +150,7 @@ export function createFeedRoutes(parts: FeedParts): AdminRoutes {
     return [...known, ...others].sort((a, b) => (a.source < b.source ? -1 : 1))
   }
 
-  /** Writes the line of a feed, and returns the feed as the console shows it. */
+  /** Writes the line of a feed, and describes the feed. */
   async function save({ feed, line }: ReturnType<typeof feedOf>, isNew: boolean, nowMs: number) {
     await write(feed.id, line, isNew)
     return (await describe([feed], nowMs)).find(({ id }) => id === feed.id)

@@ -13,10 +13,7 @@ const bytesOf = ({ line, url }: Logged): number => line.length + url.length
 
 export type LogTap = ReturnType<typeof createLogTap>
 
-/**
- * A log that writes to `log` and keeps the last lines, also of a silent log. `start` identifies this process in
- * places.
- */
+/** A log that writes to `log` and keeps the last lines, also of a silent log. `start` identifies this process. */
 export function createLogTap(log: Log, start = crypto.randomUUID().slice(0, 8)) {
   const ring: (Logged | undefined)[] = new Array(LAST_LINES)
   let [oldest, count, bytes] = [0, 0, 0]

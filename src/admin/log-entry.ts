@@ -1,4 +1,4 @@
-/** What the live log says of a request besides its line: the filters it asked, why it was refused, whose key it has. */
+/** Entries of the live log: a line of the access log, its filters, why it was refused, and the label of its key. */
 import type { Registry } from '../access/ports.ts'
 import { createParamsParser, describeParameters } from '../api/query.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
@@ -7,15 +7,15 @@ import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.
 import type { LogEntry } from './api-types.ts'
 import type { Logged } from './live-log.ts'
 
-/** They are described for so long at once, in milliseconds: requests wait meanwhile. */
+/** The longest time in milliseconds that requests wait for the log. */
 const SLICE_MS = 4
-/** Of a query that is wrong, so many parameters are tried one by one: a thousand of them would take long. */
+/** The most parameters of a wrong query that are tried one by one. */
 const TRIED_MAX = 100
 
-/** What looks like a key, which may stand in the place of any value: ours, or many letters and a digit. */
+/** A text that looks like a key: one of ours, or 16 characters with a digit. Any parameter may have it by mistake. */
 const LIKE_KEY = /pl_|temp_|(?:^|[^\w-])(?=[\w-]{16})[\w-]*\d/i
 
-/** Reads the filters of a URL, in the order of the documentation, without what is wrong or may be a key. */
+/** Reads the filters of a URL in documented order, without wrong values and those that look like a key. */
 export function createFilterReader(provider: string) {
   const parameters = describeParameters(provider)
   const names = new Set<string | null>(parameters.map(({ name }) => name))
@@ -54,10 +54,10 @@ export function createFilterReader(provider: string) {
   }
 }
 
-/** The paths whose query is one of filters. */
+/** The paths whose query has filters. */
 const WITH_FILTERS: ReadonlySet<string> = new Set(['/api', '/stats'])
 
-/** Describes requests that are over, with the labels that their keys have now. */
+/** Describes finished requests, with the current labels of their keys. */
 export function createLogReader(
   keys: Pick<Registry['keys'], 'list'>,
   provider: string,
@@ -65,7 +65,7 @@ export function createLogReader(
   startWatch = stopwatch,
 ) {
   const filtersOf = createFilterReader(provider)
-  /** None where keys cannot be read: the log goes on without labels. */
+  /** Without keys, the log has no labels. */
   async function listed(ids: readonly string[]) {
     try {
       return ids.length === 0 ? [] : await keys.list(clock(), ids)

@@ -52,10 +52,7 @@ const startOf = (minute: number, step: number): number => Math.floor(minute / st
 
 export type History = ReturnType<typeof createHistory>
 
-/**
- * The samples of the last 24 hours, in memory. A minute has a fixed slot, so a jump of the clock leaves only
- * samples that are out of range or overwritten later.
- */
+/** The samples of the last 24 hours. After a jump of the clock, old samples are out of range or overwritten. */
 export function createHistory() {
   const slots = new Map<number, Sample>()
   return {

@@ -1,7 +1,4 @@
-/**
- * The token of the admin listener: 256 random bits, of which the data directory holds the
- * SHA-256. There is one at a time; a new one ends the one before, also in a running server.
- */
+/** The one token of the admin listener: 256 random bits. The data directory has its SHA-256. */
 import { timingSafeEqual } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +13,7 @@ const HASH = /^[0-9a-f]{64}\n$/
 
 const hashOf = (token: string): string => new Bun.CryptoHasher('sha256').update(token).digest('hex')
 
-/** The hash that is stored in `dir`; `null` when there is none, or something else. @throws StoreError */
+/** The stored hash; `null` if there is none or the file is malformed. @throws StoreError */
 function storedHash(dir: string): string | null {
   const file = join(dir, TOKEN_FILE)
   try {
@@ -30,9 +27,8 @@ function storedHash(dir: string): string | null {
 }
 
 /**
- * Makes a token of 43 characters that need no escaping in a URL, and stores it in `dir`, in one step;
- * `hadOne`: whether there was another. `adopt` gives the file to the user of the service.
- * @throws CommandError when it cannot be written; a former token then stays.
+ * Creates a token of 43 characters that need no escaping in a URL. It revokes the previous one; `hadOne` says whether
+ * there was one. `adopt` gives the file to the user of the service. @throws CommandError if it cannot be written
  */
 export function newToken(dir: string, adopt: (file: string) => void) {
   const token = Buffer.from(crypto.getRandomValues(new Uint8Array(TOKEN_BYTES))).toString(
@@ -52,10 +48,7 @@ export function newToken(dir: string, adopt: (file: string) => void) {
   return { token, hadOne }
 }
 
-/**
- * Whether a token is the one of `dir`; `none` when there is none. The file is read each time, so that
- * a new token is valid at once. @throws StoreError when it cannot be read.
- */
+/** Compares a token with the stored one, which is read each time. @throws StoreError */
 export function checkToken(dir: string, token: string): 'right' | 'wrong' | 'none' {
   const stored = storedHash(dir)
   if (stored === null) return 'none'

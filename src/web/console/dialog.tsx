@@ -14,17 +14,10 @@ export const Alert = ({ children }: { children: ComponentChildren }) => (
 )
 
 /** Says that a value is loading, or out of date. */
-export function LiveNotice({ live: { value, problem, atMs, refresh } }: { live: Live<unknown> }) {
+export function LiveNotice({ live: { value, problem, atMs } }: { live: Live<unknown> }) {
   if (problem === null) return value === null ? <p class="soft">Loading…</p> : null
   const since = atMs === null ? '' : `These figures are from ${clock(atMs)}. `
-  return (
-    <div class="alert" role="alert">
-      {`${since}${problem} Retrying every few seconds.`}
-      <button type="button" class="plain" onClick={refresh}>
-        Try again
-      </button>
-    </div>
-  )
+  return <Alert>{`${since}${problem} Retrying every few seconds.`}</Alert>
 }
 
 type WhenProps = { time: string | null; none?: string; show(time: string): string }
@@ -103,13 +96,13 @@ function wrongField(error: unknown, elements: HTMLFormControlsCollection) {
   return input instanceof HTMLInputElement && input.type === 'text' ? input : null
 }
 
-/** Sends a form, one request at a time. An error moves the focus to its field. */
-function useSubmit({ onSubmit, onClose }: Pick<FormDialogProps, 'onSubmit' | 'onClose'>) {
+/** A dialog with one action on the server. An error moves the focus to its field. */
+export function FormDialog(props: FormDialogProps) {
+  const { title, hint, action, isDanger, onSubmit, onClose, children } = props
   const [problem, setProblem] = useState<Problem | null>(null)
   const [isBusy, setBusy] = useState(false)
   async function submit(event: SubmitEvent): Promise<void> {
     event.preventDefault()
-    if (isBusy) return
     const { elements } = event.currentTarget as HTMLFormElement
     setBusy(true)
     setProblem(null)
@@ -122,13 +115,6 @@ function useSubmit({ onSubmit, onClose }: Pick<FormDialogProps, 'onSubmit' | 'on
     }
     setBusy(false)
   }
-  return { problem, isBusy, submit }
-}
-
-/** A dialog with one action on the server. */
-export function FormDialog(props: FormDialogProps) {
-  const { title, hint, action, isDanger, onClose, children } = props
-  const { problem, isBusy, submit } = useSubmit(props)
   return (
     <Dialog title={title} onClose={onClose}>
       <form onSubmit={submit} noValidate>

@@ -1,4 +1,5 @@
 /** One key: its facts, limits, use, and actions. */
+import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import type { KeyReport, RotatedKey } from '../../admin/api-types.ts'
 import { Bars } from '../parts/amounts.tsx'
@@ -8,7 +9,7 @@ import { About, DayUse, Limits } from '../parts/key.tsx'
 import { Card, Table } from '../parts/table.tsx'
 import { daysUntil } from './chart-data.ts'
 import { useConsole } from './context.ts'
-import { type Action, Actions, Field, FormDialog, LiveNotice, useFields } from './dialog.tsx'
+import { type Action, Actions, Field, FormDialog, LiveNotice, useFields, When } from './dialog.tsx'
 import { ago, dayOf, moment, number, SAY, unit } from './format.ts'
 import { EXPIRES, KeyFields } from './keys.tsx'
 import { type Live, useLive } from './live.ts'
@@ -17,16 +18,15 @@ import { type Secret, SecretDialog } from './secret.tsx'
 
 const REFRESH_SECONDS = 10
 
-const factsOf = ({ note, plan, created, expires, last_seen, old_secrets_until }: KeyReport) => [
-  ...(note === '' ? [] : [['Note', note] as const]),
-  ['Plan', plan === 'temp' ? 'temporary' : plan] as const,
-  ['Created', moment(created)] as const,
-  ['Ends', expires === null ? 'never' : moment(expires)] as const,
-  ['Last seen', last_seen === null ? 'never, or over 90 days ago' : ago(last_seen)] as const,
-  ...(old_secrets_until.length === 0
-    ? []
-    : [['Old key', `works until ${old_secrets_until.map(moment).join(', ')}`] as const]),
-]
+const factsOf = ({ note, plan, created, expires, last_seen, old_secrets_until }: KeyReport) =>
+  [
+    ['Note', note],
+    ['Plan', plan === 'temp' ? 'temporary' : plan],
+    ['Created', <When time={created} show={moment} />],
+    ['Ends', <When time={expires} none="never" show={moment} />],
+    ['Last seen', <When time={last_seen} none="never, or over 90 days ago" show={ago} />],
+    ['Old key works until', old_secrets_until.map(moment).join(', ')],
+  ].filter((fact): fact is [string, string | VNode] => fact[1] !== '')
 
 const COUNTED = [
   ['Requests', 'requests'],

@@ -34,15 +34,3 @@ export const STANDARD: PlanFields = {
   ...{ burst: '5/5s', daily: '34560', downloads: '4' },
   ...{ subnets: UNLIMITED, clients: UNLIMITED, count: UNLIMITED },
 }
-
-/** The changed limits. */
-export const changesOf = (
-  before: PlanFields | null,
-  after: PlanFields,
-  limits: readonly LimitName[],
-): { [limit: string]: string } =>
-  Object.fromEntries(
-    limits
-      .map(limit => [limit, after[limit].trim()] as const)
-      .filter(([limit, value]) => before === null || value !== before[limit]),
-  )

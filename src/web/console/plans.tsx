@@ -14,7 +14,6 @@ import {
 import { keysIn, number, UNKNOWN } from './format.ts'
 import { type Live, useLive } from './live.ts'
 import {
-  changesOf,
   fieldsOf,
   LIMIT_WORDS,
   LIMITS,
@@ -42,17 +41,15 @@ type DialogProps = { live: ReturnType<typeof usePlans>; onClose(): void }
 
 function PlanDialog({ plan, live, onClose }: DialogProps & { plan: Plan | null }) {
   const send = useSend(live)
-  const before = plan === null ? null : fieldsOf(plan)
-  const [{ name, ...fields }, field] = useFields({
-    name: plan?.name ?? '',
-    ...(before ?? STANDARD),
-  })
+  const start = { name: plan?.name ?? '', ...(plan === null ? STANDARD : fieldsOf(plan)) }
+  const [{ name, ...fields }, field] = useFields(start)
   const limits = limitsOf(name)
+  const changes = Object.fromEntries(limits.map(limit => [limit, fields[limit].trim()]))
   return (
     <FormDialog
       title={plan === null ? 'New plan' : `Plan ${name}`}
       action={plan === null ? 'Create the plan' : 'Save'}
-      onSubmit={() => send('PUT', name.trim(), changesOf(before, fields, limits))}
+      onSubmit={() => send('PUT', name.trim(), changes)}
       onClose={onClose}
     >
       {plan === null && <Field {...field('name')} label="Name" />}

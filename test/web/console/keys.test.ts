@@ -135,7 +135,7 @@ test('a key is changed, rotated, given a fresh start, revoked and removed', asyn
   const statusesOf = (...secrets: string[]) => Promise.all(secrets.map(statusOf))
   const second = await rotate('24h')
   expect(await statusesOf(first, second)).toEqual([200, 200])
-  await page.locator('.key-facts', { hasText: 'Old keyworks until' }).waitFor()
+  await page.locator('.key-facts', { hasText: 'Old key works until' }).waitFor()
   const third = await rotate('0s')
   expect(await statusesOf(first, second, third)).toEqual([403, 403, 200])
 
