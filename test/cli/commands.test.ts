@@ -96,6 +96,7 @@ test('keys list shows state, plan and end, and of a key no more than its prefix'
     ...{
       label: keys[i]?.label ?? '',
       note: keys[i]?.note ?? '',
+      from: '',
       requests_today: 0,
       subnets_today: 0,
     },
@@ -119,7 +120,13 @@ test('commands that make, change or remove keys and plans print with --json what
   const cwd = directoryOf()
   const ask = async (line: string) =>
     JSON.parse((await take(cwd, { args: `${line} --json`, stdout: /^\{\n/, stderr: /./ })).stdout)
-  const first = { plan: 'classic', label: 'first', note: '', expires: '2026-11-21T12:00:00.000Z' }
+  const first = {
+    plan: 'classic',
+    label: 'first',
+    note: '',
+    from: '',
+    expires: '2026-11-21T12:00:00.000Z',
+  }
   const made = await ask(
     'keys add --plan classic --label first --expires 1d --key first-0123456789',
   )
@@ -131,8 +138,11 @@ test('commands that make, change or remove keys and plans print with --json what
   })
   const temp = { plan: 'temp', expires: '2026-11-20T13:00:00.000Z' }
   expect(await ask('keys temp --ttl 1h')).toMatchObject(temp)
-  const changed = { ...first, note: 'late', expires: null }
-  expect(await ask(`keys set ${id} --note late --expires never`)).toEqual({ id, ...changed })
+  const changed = { ...first, note: 'late', from: '192.0.2.0/24', expires: null }
+  expect(await ask(`keys set ${id} --note late --from 192.0.2.0/24 --expires never`)).toEqual({
+    id,
+    ...changed,
+  })
   const key = expect.stringMatching(/^pl_[A-Za-z0-9]{32}$/)
   const until = '2026-11-20T13:00:00.000Z'
   expect(await ask(`keys rotate ${id} --overlap 1h`)).toEqual({ id, old_secrets_until: until, key })

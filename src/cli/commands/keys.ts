@@ -49,32 +49,34 @@ async function lineOfStdin(): Promise<string> {
 const addKey = command({
   name: 'keys add',
   summary: 'create a key and print it once',
-  settings: [...SETTINGS, 'plan', 'label', 'note', 'expires', 'key'],
+  settings: [...SETTINGS, 'plan', 'label', 'note', 'from', 'expires', 'key'],
   example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
-    const { plan = manage.STANDARD_PLAN, label = '', note = '', expires, key: given } = settings
+    const { plan = manage.STANDARD_PLAN, label = '', note = '', from = '' } = settings
+    const { expires, key: given } = settings
     const stores = storesOf(settings, clock)
     const nowMs = clock()
     const expiresAt = manage.endOf(expires, nowMs, '--expires')
     const key =
       given === STDIN ? await orAborted(keyFromStdin(), signal) : (given ?? newKey('regular'))
-    await makeKey(stores, { key, label, note, plan, expiresAt }, nowMs, { settings, signal })
+    const made = { key, label, note, from, plan, expiresAt }
+    await makeKey(stores, made, nowMs, { settings, signal })
   },
 })
 
 const addTemporaryKey = command({
   name: 'keys temp',
   summary: 'create a temporary key, on plan temp, and print it once',
-  settings: [...SETTINGS, 'ttl', 'label', 'note'],
+  settings: [...SETTINGS, 'ttl', 'label', 'note', 'from'],
   example: 'proxylist keys temp --ttl 1h --label trial',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
-    const { ttl, label = '', note = '' } = settings
+    const { ttl, label = '', note = '', from = '' } = settings
     const stores = storesOf(settings, clock)
     const nowMs = clock()
     const expiresAt = manage.futureExpiry(nowMs + ttl, nowMs, '--ttl')
-    const key = { key: newKey('temp'), label, note, plan: null, expiresAt }
+    const key = { key: newKey('temp'), label, note, from, plan: null, expiresAt }
     await makeKey(stores, key, nowMs, { settings, signal })
   },
 })
@@ -116,8 +118,9 @@ async function makeKey(stores: Stores, key: NewKey, nowMs: number, output: Outpu
 }
 
 /** What the commands that make or change a key print of it as JSON. */
-const summaryOf = ({ plan, label, note, expiresAt }: Omit<NewKey, 'key'>) => ({
-  ...{ plan: plan ?? TEMP_PLAN, label, note, expires: formatInstantOrNull(expiresAt) },
+const summaryOf = ({ plan, label, note, from, expiresAt }: Omit<NewKey, 'key'>) => ({
+  ...{ plan: plan ?? TEMP_PLAN, label, note, from },
+  expires: formatInstantOrNull(expiresAt),
 })
 
 const expiryOf = (expiresAt: number | null): string =>
@@ -136,6 +139,7 @@ const listKeys = command({
       prefix: key.prefix,
       label: key.label,
       note: key.note,
+      from: key.from,
       plan: key.plan,
       kind: key.plan === null ? 'temporary' : 'regular',
       created: formatInstant(key.createdAt),
@@ -167,6 +171,7 @@ function draw(key: Described): string {
     ['prefix', `${key.prefix}…`],
     ['label', key.label],
     ['note', key.note],
+    ...(key.from === '' ? [] : [['only from', key.from]]),
     ['plan', key.plan],
     ['state', key.state],
     ['created', key.created],
@@ -261,21 +266,25 @@ const revokeKey = command({
 
 const setKey = command({
   name: 'keys set',
-  summary: 'change plan, label, note or expiry of a key',
+  summary: 'change plan, label, note, networks or expiry of a key',
   arguments: '<id>',
-  settings: [...SETTINGS, 'plan', 'label', 'note', 'expires'],
+  settings: [...SETTINGS, 'plan', 'label', 'note', 'from', 'expires'],
   example: 'proxylist keys set k3x9m2ab --plan classic --expires never',
   async run({ settings, args: [id = ''], clock }) {
-    const { plan, label, note, expires } = settings
+    const { plan, label, note, from, expires } = settings
     const nowMs = clock()
     const changes = {
       ...(plan !== undefined && { plan }),
       ...(label !== undefined && { label }),
       ...(note !== undefined && { note }),
+      ...(from !== undefined && { from }),
       ...(expires !== undefined && { expiresAt: manage.endOf(expires, nowMs, '--expires') }),
     }
     if (Object.keys(changes).length === 0) {
-      throw new CommandError('nothing to change: give --plan, --label, --note or --expires', 2)
+      throw new CommandError(
+        'nothing to change: give --plan, --label, --note, --from or --expires',
+        2,
+      )
     }
     const stores = storesOf(settings, clock)
     const key = await stores.registry('change', registry =>
@@ -283,7 +292,9 @@ const setKey = command({
     )
     const named = key.label === '' ? 'no label' : `label ${key.label}`
     const noted = key.note === '' ? '' : ` note ${key.note},`
-    say(`key ${id}: plan ${key.plan ?? TEMP_PLAN}, ${named},${noted} ${expiryOf(key.expiresAt)}`)
+    const only = key.from === '' ? '' : ` only from ${key.from},`
+    const end = expiryOf(key.expiresAt)
+    say(`key ${id}: plan ${key.plan ?? TEMP_PLAN}, ${named},${noted}${only} ${end}`)
     if (settings.json) await printJson({ id, ...summaryOf(key) })
   },
 })
