@@ -10,6 +10,7 @@ import { HOUR_MS } from '../../src/lib/time.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { addKeys, T0 } from '../support/fixtures.ts'
+import { proxylist } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { directoryOf, take, testTranscripts } from '../support/transcript.ts'
 import { BAD_FEEDS, FEEDS } from './feeds.cases.ts'
@@ -263,3 +264,15 @@ describe('data directories', () => {
     expect(modes).toEqual(['700', '600', '600'])
   })
 })
+
+test.each(['keys add', 'keys temp', 'plans set small'])(
+  '%s says that it makes a data directory, and says so once',
+  async args => {
+    const cwd = directoryOf()
+    const run = async () => (await proxylist(args.split(' '), { cwd })).stderr
+    expect(await run()).toStartWith(
+      `there is no data directory ${join(cwd, 'data')}; making a new one\n`,
+    )
+    expect(await run()).not.toContain('data directory')
+  },
+)
