@@ -51,7 +51,7 @@ const WORDS = {
   limitsWait:
     'Every 429 says when the same request is admitted: `retry_after` in the body and the header `Retry-After`, in whole seconds. Wait that long; asking earlier changes nothing. | Каждый 429 говорит, когда тот же запрос будет принят: `retry_after` в теле и заголовок `Retry-After`, в целых секундах. Подождите столько; спрашивать раньше бесполезно.',
   headers: 'Header fields | Поля заголовка',
-  clients: 'Client libraries | Клиентские библиотеки',
+  clients: 'Programs and libraries | Программы и библиотеки',
   clientsText:
     'This page is made from an OpenAPI 3.1 document, which generators of clients read. It declares the header for the key only, so that what they write keeps keys out of URLs. | Эта страница сделана из документа OpenAPI 3.1, который читают генераторы клиентов. В нём объявлен только заголовок для ключа, так что их код не пишет ключи в URL.',
 } as const satisfies Sentences
