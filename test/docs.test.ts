@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { entitlementsOf, limitRulesOf } from '../src/access/entitlements.ts'
-import { type Caller, DEMO_KEY, TEMP_PREFIX } from '../src/access/key.ts'
+import { type Caller, DEMO_KEY, newKey, TEMP_PREFIX } from '../src/access/key.ts'
 import type { Plan } from '../src/access/plan.ts'
 import { ERRORS } from '../src/api/errors.ts'
 import { COMMANDS } from '../src/cli/program.ts'
@@ -383,3 +383,26 @@ test.each(['README.md', 'src/README.md', 'test/README.md'])(
     expect(links.filter(path => !existsSync(join(ROOT, dirname(page), path)))).toEqual([])
   },
 )
+
+describe('the gitleaks rule of the manual', () => {
+  const [, toml = ''] = /```toml\n([^`]*)```/.exec(manual('security')) ?? []
+  type Rules = { rules: { regex: string; keywords: string[] }[] }
+  const { regex = '', keywords = [] } = (Bun.TOML.parse(toml) as Rules).rules[0] ?? {}
+  const finds = (text: string): boolean =>
+    keywords.some(word => text.includes(word)) && new RegExp(regex).test(text)
+
+  test.each(['regular', 'temp'] as const)('finds %s keys, wherever they stand', kind => {
+    for (let n = 0; n < 500; n += 1) {
+      const key = newKey(kind)
+      for (const text of [key, `?key=${key}&get=json`, `KEY="${key}"`, `Bearer ${key}\n`]) {
+        expect(finds(text)).toBeTrue()
+      }
+    }
+  })
+
+  test.each([
+    ...['pl_', 'pl_PFhW1…', `pl_${'x'.repeat(31)}`, `pl_${'x'.repeat(33)}`],
+    ...[`impl_${'x'.repeat(32)}`, `pl_${'x_'.repeat(16)}`, `PL_${'x'.repeat(32)}`],
+    ...[crypto.randomUUID(), 'x'.repeat(35), 'demo'],
+  ])('does not find %s', text => expect(finds(text)).toBeFalse())
+})

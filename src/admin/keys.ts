@@ -75,20 +75,21 @@ async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<R
 }
 
 /** The members of a regular key that an operator chooses. */
-const CHANGEABLE = ['plan', 'label', 'note', 'expires'] as const
+const CHANGEABLE = ['plan', 'label', 'note', 'from', 'expires'] as const
 
 type Given = { readonly [member: string]: unknown }
 
 function readTemporary(given: Given, nowMs: number) {
-  const members = readMembers(given, ['ttl', 'label', 'note'])
-  const { ttl = durationOf('ttl'), label = '', note = '' } = members
-  return { label, note, plan: null, expiresAt: manage.futureExpiry(nowMs + ttl, nowMs, 'ttl') }
+  const members = readMembers(given, ['ttl', 'label', 'note', 'from'])
+  const { ttl = durationOf('ttl'), label = '', note = '', from = '' } = members
+  const expiresAt = manage.futureExpiry(nowMs + ttl, nowMs, 'ttl')
+  return { label, note, from, plan: null, expiresAt }
 }
 
 function readRegular(given: Given, nowMs: number) {
   const members = readMembers(given, CHANGEABLE)
-  const { plan = manage.STANDARD_PLAN, label = '', note = '', expires } = members
-  return { label, note, plan, expiresAt: manage.endOf(expires, nowMs, 'expires') }
+  const { plan = manage.STANDARD_PLAN, label = '', note = '', from = '', expires } = members
+  return { label, note, from, plan, expiresAt: manage.endOf(expires, nowMs, 'expires') }
 }
 
 /** Changes the given members of a key. */
@@ -97,7 +98,7 @@ async function setKey(registry: Registry, { request, name: id, nowMs }: Asked): 
   const members = readMembers(given, CHANGEABLE)
   const { expires, ...rest } = members
   if (Object.keys(members).length === 0) {
-    throw invalid('nothing to change: give plan, label, note or expires')
+    throw invalid('nothing to change: give plan, label, note, from or expires')
   }
   const changes = {
     ...rest,

@@ -195,6 +195,11 @@ export const SETTINGS = {
   },
   label: { value: 'TEXT', help: 'name that the customer sees', read: parsers.readLabel },
   note: { value: 'TEXT', help: 'note that only you see', read: parsers.readLabel },
+  from: {
+    value: 'CIDR,…',
+    help: 'networks that may use the key; any for all',
+    read: parsers.readCallers,
+  },
   expires: {
     value: 'WHEN',
     help: `end of the key: ${parsers.EXPIRY}; a new key has none`,

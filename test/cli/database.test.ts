@@ -242,7 +242,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that cannot be used is named in one s
     for (const line of ['keys list', 'keys add', 'import a.txt']) {
       await step(line, {
         exitCode: 1,
-        stderr: /newer proxylist \(schema 99, this one knows 2\); use that version\n$/,
+        stderr: /newer proxylist \(schema 99, this one knows 3\); use that version\n$/,
       })
     }
   })

@@ -196,7 +196,7 @@ const REFUSED: readonly (readonly [line: string, exitCode: 1 | 2, says: string |
   ...['set nobody00 --label x', 'rotate nobody00', 'remove nobody00', 'show nobody00']
     .concat('reset nobody00', 'revoke nobody00')
     .map(line => [line, 1, 'there is no key with this id; see proxylist keys list'] as const),
-  ['set ID', 2, 'nothing to change: give --plan, --label, --note or --expires'],
+  ['set ID', 2, 'nothing to change: give --plan, --label, --note, --from or --expires'],
   ['set ID --plan gold', 1, /^there is no plan 'gold' for keys; plans are classic, .*standard$/],
   ['set ID --plan demo', 1, /^there is no plan 'demo' for keys; plans are classic, .*standard$/],
   ['set ID --label x --expires 2020-01-01', 2, /^--expires must lie in the future, at most 100 y/],
@@ -247,7 +247,7 @@ test('keys show has the limits, the use by day, and when the key was last seen',
   const shown = JSON.parse(await stdoutOf(cli(used, 3601)(`keys show ${id} --json`)))
   const hours = Array<number>(24).fill(0).with(12, 2).with(13, 1)
   expect(shown).toEqual({
-    ...{ id, label: '', note: '', plan: 'free', state: 'active', expires: null },
+    ...{ id, label: '', note: '', from: '', plan: 'free', state: 'active', expires: null },
     limits: [
       { name: 'burst', quota: 2, window: 5, left: 1, reset: 4 },
       { name: 'daily', quota: 9, window: 86_400, left: 6, reset: 39_599 },
@@ -344,7 +344,7 @@ test('plans set demo and temp change their limits on a running server, or switch
 describe('keys export and keys import', () => {
   test('move keys with their hashes: the same secrets open another installation', async () => {
     const here = dataDirectory([ONE])
-    const texts = { label: 'é "x"', note: 'owes "é"' }
+    const texts = { label: 'é "x"', note: 'owes "é"', from: '127.0.0.0/8,2001:db8::/32' }
     addKeys(here, {}, [{ key: 'temp_one', plan: null, expiresAt: T0 + DAY_MS, ...texts }], T0)
     const first = (await listed(cli(here))).find(({ plan }) => plan === 'free')
     const next = (await stdoutOf(cli(here)(`keys rotate ${first?.id} --overlap 1h`))).trim()

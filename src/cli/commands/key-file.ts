@@ -2,7 +2,7 @@
 import { KEY_ID, KEY_PREFIX, type StoredKey } from '../../access/key.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
 import type { LoadProblem } from '../../access/ports.ts'
-import { Expected, readLabel, readPlanName } from '../../config/parsers.ts'
+import { Expected, readCallers, readLabel, readPlanName } from '../../config/parsers.ts'
 import { isRecord, type RawRow } from '../../import/reader.ts'
 import { CommandError, unreadable } from '../../lib/errors.ts'
 import { several } from '../../lib/plural.ts'
@@ -23,6 +23,7 @@ const toLine = (key: StoredKey): string =>
     prefix: key.prefix,
     label: key.label,
     note: key.note,
+    from: key.from,
     plan: key.plan,
     created: formatInstant(key.createdAt),
     expires: formatInstantOrNull(key.expiresAt),
@@ -64,6 +65,7 @@ function fromJson(text: string): StoredKey {
     prefix: textOf(value, 'prefix', matching(KEY_PREFIX)),
     label: textOf(value, 'label', readLabel),
     note: textOf(value, 'note', readLabel),
+    from: value.from === undefined ? '' : textOf(value, 'from', readCallers),
     plan: nullableOf(value, 'plan', readPlanName),
     createdAt: textOf(value, 'created', parseInstant),
     expiresAt: nullableOf(value, 'expires', parseInstant),

@@ -18,14 +18,15 @@ import { type Secret, SecretDialog } from './secret.tsx'
 
 const REFRESH_SECONDS = 10
 
-const factsOf = ({ note, plan, created, expires, last_seen, old_secrets_until }: KeyReport) =>
+const factsOf = ({ note, from, plan, created, expires, ...rest }: KeyReport) =>
   [
     ['Note', note],
+    ['Only from', from],
     ['Plan', plan === 'temp' ? 'temporary' : plan],
     ['Created', <When time={created} show={moment} />],
     ['Ends', <When time={expires} none="never" show={moment} />],
-    ['Last seen', <When time={last_seen} none="never, or over 90 days ago" show={ago} />],
-    ['Old key works until', old_secrets_until.map(moment).join(', ')],
+    ['Last seen', <When time={rest.last_seen} none="never, or over 90 days ago" show={ago} />],
+    ['Old key works until', rest.old_secrets_until.map(moment).join(', ')],
   ].filter((fact): fact is [string, string | VNode] => fact[1] !== '')
 
 const COUNTED = [
@@ -68,8 +69,8 @@ type DialogProps = { report: KeyReport; live: Live<KeyReport>; onClose(): void }
 
 function ChangeDialog({ report, live, onClose }: DialogProps) {
   const { client } = useConsole()
-  const { label, note, plan } = report
-  const before = { label, note, plan, expires: report.expires ?? '' }
+  const { label, note, from, plan } = report
+  const before = { label, note, from, plan, expires: report.expires ?? '' }
   const [values, field] = useFields(before)
   const submit = async (): Promise<void> => {
     const now = { ...values, expires: values.expires.trim() }

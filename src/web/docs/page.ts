@@ -2,6 +2,7 @@
  * The reference page (contract F5): HTML made by walking the OpenAPI document. It is whole without its
  * script, which adds what a browser does, see `script.tsx`.
  */
+import manual from '../../../data/manual/clients.md' with { type: 'text' }
 import {
   type Document,
   mediaTypeOf,
@@ -120,6 +121,16 @@ const curl = (target: string, hasKey = true): string =>
   hasKey
     ? `curl -H "Authorization: Bearer $PROXYLIST_KEY" \\\n  "${ORIGIN}${target}"`
     : `curl "${ORIGIN}${target}"`
+
+/** The programs under `## Recipes` of the manual, each under its name. */
+const recipes = (): Html[] =>
+  [...manual.matchAll(/^### (.+)\n\n```\w+\n((?:.*\n)+?)```$/gm)].map(([, name, program = '']) =>
+    sample(
+      html`${name}`,
+      html`<pre class="command"><code>${coloured(program.trimEnd())}</code></pre>`,
+      null,
+    ),
+  )
 
 // ---------------------------------------------------------------------------------------------
 // The sections, in the order in which a reader needs them
@@ -344,6 +355,7 @@ ${rows(
           `curl -o openapi.json "${ORIGIN}/openapi.json"`,
           null,
         ),
+        ...recipes(),
       ),
     },
   ]
