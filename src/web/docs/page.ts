@@ -14,7 +14,7 @@ import { INTEGER_MAX } from '../../lib/parameter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
 import type { Branding } from '../branding.ts'
 import { readChoice } from '../page/model/query.ts'
-import { CODES, snippet, tokensOf } from '../page/model/snippets.ts'
+import { CODES, snippet } from '../page/model/snippets.ts'
 import { LANGS } from '../parts/format.ts'
 import { type Words, wordsOf } from './translations.ts'
 
@@ -54,15 +54,11 @@ function inOneLine(array: string): string {
   return line.length > LINE_MAX ? array : line
 }
 
-/** A program or JSON with its names, texts and words marked. */
-const coloured = (text: string): Html[] =>
-  tokensOf(text).map(({ kind, text }) => html`<span class="t-${kind}">${text}</span>`)
-
 /** The content of an example: JSON, or text as it is. */
 export const contentCode = (value: unknown): Html =>
   typeof value === 'string'
     ? html`${value.replace(/\r?\n$/, '')}`
-    : html`${coloured(JSON.stringify(value, null, 2).replace(PLAIN_ARRAY, inOneLine))}`
+    : html`${JSON.stringify(value, null, 2).replace(PLAIN_ARRAY, inOneLine)}`
 
 const idOf = (kind: string, name: string): string =>
   `${kind}-${name.replace(/[/…]/g, '').replaceAll(' ', '-')}`
@@ -104,7 +100,7 @@ function programs(query: string, label: string): Html {
     name =>
       html`<label><input type="radio" name="code ${query}" value="${name}"${name === 'curl' && html` checked`}>${name}</label>`,
   )}</div>
-${CODES.map(name => html`<pre class="command" data-code="${name}"><code>${coloured(snippet(name, parts))}</code></pre>`)}`
+${CODES.map(name => html`<pre class="command" data-code="${name}"><code>${snippet(name, parts)}</code></pre>`)}`
 }
 
 /** A request to the list in all languages, what it gets, and a link that tries it on the page. */

@@ -113,7 +113,7 @@ function Intro({ known, say }: { known: Known; say: Say }) {
       {stats === null && known.kind !== 'loading' ? (
         <h1>{words.tagline}</h1>
       ) : (
-        <h1 data-blank={stats === null || undefined}>
+        <h1 style={{ visibility: stats === null ? 'hidden' : 'visible' }}>
           {stats === null ? '00,000' : number(stats.matching)}{' '}
           {plural(stats?.matching ?? 0, words.headline)}
         </h1>
@@ -140,9 +140,7 @@ function App() {
   const cities = lang === 'ru' ? '' : lang
   const startQuery = cities && `lang=${cities}`
   const start = useStats(startQuery)
-  // A Russian name, such as in a link from the Russian page, is not an English one.
-  const hasRussian = /[а-яё]/i.test(choice.city)
-  const params = paramsOf({ ...choice, lang: choice.lang || (hasRussian ? '' : cities) })
+  const params = paramsOf({ ...choice, lang: choice.lang || cities })
   const query = queryString(params)
   const takesFilters = start.kind !== 'off' && start.kind !== 'totals'
   const known = useStats(takesFilters ? queryString(countedOf(params)) : startQuery)
@@ -161,8 +159,7 @@ function App() {
     { href: `/docs?lang=${lang}`, text: words.reference, isCurrent: false },
     { href: `#${KEY_HASH}`, text: words.myKey, isCurrent: isKeyView },
   ]
-  const shown = hasRussian ? { ...choice, lang: choice.lang || 'ru' } : choice
-  const filters = { choice: shown, set, stats, whole: fullOf(start), services: SERVICES, say }
+  const filters = { choice, set, stats, whole: fullOf(start), services: SERVICES, say }
   return (
     <>
       {!isKeyView && (

@@ -48,7 +48,7 @@ export function KeyField({ value, set, describedBy, say }: KeyFieldProps) {
 const TICK_MS = 250
 
 /** Whole seconds until `deadlineMs`, 0 when it is over or `null`. */
-export function useSecondsUntil(deadlineMs: number | null): number {
+function useSecondsUntil(deadlineMs: number | null): number {
   const [, setTicks] = useState(0)
   const seconds = Math.max(0, Math.ceil(((deadlineMs ?? 0) - nowMs()) / 1000))
   const isOver = seconds === 0
