@@ -7,7 +7,7 @@ import { OperatorLinks } from '../parts/header.tsx'
 import { Levels } from '../parts/key.tsx'
 import { Scroller, Table } from '../parts/table.tsx'
 import type { Answer, Row } from './model/answer.ts'
-import type { Known } from './model/service.ts'
+import type { StatsState } from './model/service.ts'
 import type { Say } from './translations.ts'
 
 const ROWS_MAX = 100
@@ -158,7 +158,7 @@ const BLANK: readonly Row[] = Array.from({ length: 20 }, () =>
   Object.fromEntries(COLUMNS.filter(name => name !== 'port').map(name => [name, ''])),
 )
 
-type ExamplesProps = { kind: Known['kind']; stats: StatsDocument | null; say: Say }
+type ExamplesProps = { kind: StatsState['kind']; stats: StatsDocument | null; say: Say }
 
 /** Matching proxies of now, or why there are none. */
 export function Examples({ kind, stats, say }: ExamplesProps) {

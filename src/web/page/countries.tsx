@@ -141,7 +141,7 @@ export function Countries({ isPlain, ...props }: FilterProps & { isPlain: boolea
   )
 }
 
-/** The hash holds the choice, so this is no link. */
+/** A button, because a link would replace the hash, which holds the choice. */
 function skipCountries(): void {
   document.getElementById('after-countries')?.focus()
 }

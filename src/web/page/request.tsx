@@ -157,7 +157,7 @@ const OPTIONS = [
   ['pretty', '0'],
 ] as const
 
-/** The members of a record that the answer shall have. */
+/** The choice of members of each record. */
 function Fields({ choice, set, services, say }: FilterProps) {
   const chosen = itemsOf(choice.fields)
   const members = [...MEMBERS, ...services].filter(m => m !== 'port' || choice.split_ip === '1')

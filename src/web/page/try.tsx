@@ -6,7 +6,7 @@ import { fill } from '../parts/format.ts'
 import { AnswerView, Examples } from './answer.tsx'
 import { type Answer, ask, isSendable } from './model/answer.ts'
 import type { Choice } from './model/query.ts'
-import type { Known } from './model/service.ts'
+import type { StatsState } from './model/service.ts'
 import type { FilterProps } from './options.tsx'
 import type { Say } from './translations.ts'
 
@@ -161,7 +161,7 @@ export function Ask(props: TryProps & Asked) {
 }
 
 export type ResultsProps = Pick<FilterProps, 'choice' | 'stats' | 'say'> & {
-  kind: Known['kind']
+  kind: StatsState['kind']
   query: string
   attempt: Attempt
   /** How many proxies match; `null` when the statistics do not say. */
