@@ -185,7 +185,7 @@ function MoreOptions(props: FilterProps) {
   return (
     <details>
       <summary>{words.more}</summary>
-      <div class="more-options">
+      <div>
         <div class="row">
           {words.lang}
           <Radios
