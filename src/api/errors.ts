@@ -57,7 +57,7 @@ export const ERRORS = {
   RATE_LIMIT_EXCEEDED: {
     status: 429,
     en: 'The burst limit is reached, or the key has too many long answers in progress.',
-    ru: 'Достигнут предел частоты тарифа или у ключа слишком много длинных ответов сразу.',
+    ru: 'Достигнут лимит частоты тарифа или у ключа слишком много длинных ответов сразу.',
   },
   DAILY_LIMIT_REACHED: {
     status: 429,

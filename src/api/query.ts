@@ -45,8 +45,8 @@ const OUTPUTS: { readonly [name: string]: OutputRule } = {
   get: {
     forms: OUTPUT_KINDS,
     schema: oneOf([...OUTPUT_KINDS, ...OUTPUT_KINDS.map(kind => `${kind}.file`)]),
-    en: 'The form of the answer. `.file` makes it a download.',
-    ru: 'Вид ответа. С `.file` ответ приходит файлом для скачивания.',
+    en: 'The format of the answer. `.file` makes it a download.',
+    ru: 'Формат ответа. С `.file` ответ приходит файлом для скачивания.',
     example: 'json',
     default: 'txt',
   },

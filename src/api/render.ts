@@ -200,8 +200,8 @@ export const membersOf = (provider: string): Member[] => [
     name: 'timecheck',
     part: plain(row => formatTimecheck(row[AT.checkedAt])),
     schema: { type: 'string', pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$' },
-    en: 'The last check, `YYYY-MM-DD HH:MM:SS`. The timezone is UTC+2 all year.',
-    ru: 'Последняя проверка, `YYYY-MM-DD HH:MM:SS`. Часовой пояс (timezone) — UTC+2 весь год.',
+    en: 'The last check, `YYYY-MM-DD HH:MM:SS`, timezone UTC+2.',
+    ru: 'Последняя проверка, `YYYY-MM-DD HH:MM:SS`, часовой пояс (timezone) UTC+2.',
   },
   {
     name: 'country',

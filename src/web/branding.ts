@@ -1,17 +1,17 @@
-/** What an operator says of the service on its pages (contract F6), put into the HTML of the page. */
+/** Puts the settings of the operator (contract F6) into the HTML of the page. */
 import type { Settings } from '../config/settings.ts'
 
-type Said = Settings<'siteName' | 'contact' | 'keyUrl' | 'providerService'>
-export type Branding = Omit<Said, 'providerService'>
+type PageSettings = Settings<'siteName' | 'contact' | 'keyUrl' | 'providerService'>
+export type Branding = Omit<PageSettings, 'providerService'>
 
-/** A file of the page; its HTML has the name as its title, and what is set as `meta`, for the script. */
+/** Adds title and `meta` elements to the HTML file of the page. The script reads them. */
 export function withBranding<F extends { name: string; gzip: string; zstd: string }>(
   file: F,
-  { siteName, contact, keyUrl, providerService }: Said,
+  { siteName, contact, keyUrl, providerService }: PageSettings,
 ): F {
   if (!file.name.endsWith('.html')) return file
-  const said = { siteName, contact, keyUrl, providerService }
-  const metas = Object.entries(said).map(([name, value = '']) =>
+  const values = { siteName, contact, keyUrl, providerService }
+  const metas = Object.entries(values).map(([name, value = '']) =>
     value === '' ? '' : `<meta name="${name}" content="${Bun.escapeHTML(value)}">`,
   )
   const title = `<title>${Bun.escapeHTML(siteName)}</title>`

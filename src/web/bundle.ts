@@ -1,17 +1,14 @@
-/**
- * Bundling the pages. Runs as a macro: while the program is built, or when the module that
- * calls it is first loaded by `bun run`; the program itself holds what it returns.
- */
+/** Bundles the pages, as a macro: at build time, or when `bun run` loads the module that calls it. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** 4 % smaller than the best of zlib, and slow, which does not matter while building. */
+/** 4 % smaller than the best of zlib. It is slow, which does not matter at build time. */
 const DENSE = { level: 12, library: 'libdeflate' } as const
 
 /**
- * The files of a page: its HTML as `index.html`, and what that loads, named by its content. Their text
- * is what `zstd` holds: the program is smaller without it, as every text is also in its bytecode.
+ * The files of a page: its HTML as `index.html`, and the files that it loads, named by a hash. Only compressed:
+ * the program would hold plain text twice, because its bytecode has it, too.
  */
 export function bundle(page: string): { name: string; gzip: string; zstd: string }[] {
   const folder = mkdtempSync(join(tmpdir(), 'proxylist-page-'))

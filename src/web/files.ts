@@ -1,4 +1,4 @@
-/** The files of the pages, as they were bundled. Loaded when a page is first asked for. */
+/** The bundled files of the pages. Loaded at the first request for a page. */
 import { bundle } from './bundle.ts' with { type: 'macro' }
 
 export const PAGE = bundle('page/index.html')

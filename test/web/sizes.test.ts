@@ -4,8 +4,8 @@ import { bundle } from '../../src/web/bundle.ts'
 import { CONSOLE, DOCS } from '../../src/web/files.ts'
 
 test.each([
-  ['page', bundle('page/index.html'), 30_000],
-  ['reference', DOCS, 5_000],
+  ['page', bundle('page/index.html'), 26_000],
+  ['reference', DOCS, 2_000],
   ['console', CONSOLE, 25_000],
 ] as const)('the %s has little: script, and 8 KB of style', (_, files, scriptMax) => {
   const sizeOf = (ending: string): number =>

@@ -82,17 +82,17 @@ const parametersOf = (provider: string, lang: Lang) =>
 
 const HEADERS = {
   'X-Request-Id':
-    'The id of the request, for the operator of the service. | Называет запрос для оператора сервиса.',
+    'The id of the request. Quote it to the operator. | Номер запроса. Назовите его оператору.',
   'RateLimit-Policy':
-    'The rate limits of the key: `q` requests in `w` seconds (draft-ietf-httpapi-ratelimit-headers-11). | Пределы запросов ключа: `q` запросов за `w` секунд (draft-ietf-httpapi-ratelimit-headers-11).',
+    'The rate limits of the key: `q` requests in `w` seconds (draft-ietf-httpapi-ratelimit-headers-11). | Лимиты запросов ключа: `q` запросов за `w` секунд (draft-ietf-httpapi-ratelimit-headers-11).',
   RateLimit:
-    'What is left of them: `r` requests, and `t` seconds until there are more. | Что от них осталось: `r` запросов; больше станет через `t` секунд.',
+    '`r` requests are left, and more in `t` seconds. | Осталось `r` запросов; через `t` секунд станет больше.',
   'Retry-After':
-    'Seconds after which to try again; in a 429 the same as `retry_after`. | Через сколько секунд повторить; в 429 то же, что `retry_after`.',
-  Allow: 'The methods that the path has. | Методы, которые есть у пути.',
+    'Retry after this number of seconds. In a 429, equal to `retry_after`. | Повторите через столько секунд. В ответе 429 равно `retry_after`.',
+  Allow: 'The methods that the path accepts. | Методы, которые принимает путь.',
   'Content-Disposition':
-    'With the `.file` forms: `attachment`, and a file name. | С видами `.file`: `attachment` и имя файла.',
-  ETag: 'The version of the content, for `If-None-Match`. | Имя содержимого для `If-None-Match`.',
+    'With the `.file` formats: `attachment` and a file name. | С форматами `.file`: `attachment` и имя файла.',
+  ETag: 'The version of the content, for `If-None-Match`. | Версия содержимого для `If-None-Match`.',
 }
 
 const headers = (...names: (keyof typeof HEADERS)[]) =>
@@ -153,21 +153,21 @@ const OF_LIST = (Object.keys(ERRORS) as ErrorCode[]).filter(code => code !== 'NO
 
 const LIST_TEXT = {
   en:
-    'A proxy must pass all filters; an unknown value passes none, except `cm=except`. ' +
+    'A proxy must pass all filters. An unknown value passes only `cm=except`. ' +
     'The freshest check comes first, then the lowest ping, then the address. ' +
-    'Lists are comma-separated; case matters, except in them and in flags. An empty value is the same as leaving the parameter out; unknown names and bad values are refused. ' +
-    'Parameters of another form are ignored. With `demo`, `works` is 90 where it is not given, at most 50 records come at first, and the last two octets of addresses are 0.',
+    'Lists are comma-separated. Case matters except in lists and flags. An empty value is the same as no parameter. Unknown names and bad values are refused. ' +
+    'Parameters of another format are ignored. With `demo`, `works` is 90 unless given, `count` is at most 50 by default, and the last two octets of addresses are 0.',
   ru:
-    'Прокси должен пройти все фильтры; неизвестное значение не проходит ни один, кроме `cm=except`. ' +
+    'Прокси должен пройти все фильтры. Неизвестное значение проходит только `cm=except`. ' +
     'Первыми идут самые свежие проверки, затем меньший ping, затем адрес. ' +
-    'Списки пишутся через запятую; регистр важен везде, кроме них и флагов. Пустое значение — то же, что без параметра; неизвестные имена и неверные значения отклоняются. ' +
-    'Параметры другого вида ответа не учитываются. С `demo` `works` равен 90, если не задан, записей сначала не больше 50, а два последних октета адресов — 0.',
+    'Списки пишутся через запятую. Регистр важен везде, кроме списков и флагов. Пустое значение — то же, что без параметра. Неизвестные имена и неверные значения отклоняются. ' +
+    'Параметры другого формата не учитываются. С `demo` `works` равен 90, если не задан, `count` по умолчанию не больше 50, а два последних октета адресов — 0.',
 }
 
 const STATS_TEXT = {
-  full: 'Exact counts for any filters, without a key; an address or a port is no filter here. At most 30 queries in 10 seconds of one client address. | Точные подсчёты для любых фильтров, без ключа; адрес и порт здесь не фильтры. С одного адреса клиента не больше 30 запросов за 10 секунд.',
+  full: 'Exact counts for all filters except `ip` and `port`, without a key. At most 30 requests in 10 seconds from one client address. | Точные числа для всех фильтров, кроме `ip` и `port`, без ключа. С одного адреса клиента — не больше 30 запросов за 10 секунд.',
   totals:
-    'Totals of the list, without a key and without parameters. At most 30 queries in 10 seconds of one client address. | Итоги по списку, без ключа и параметров. С одного адреса клиента не больше 30 запросов за 10 секунд.',
+    'Totals of the list, without a key and without parameters. At most 30 requests in 10 seconds from one client address. | Общие числа по списку, без ключа и параметров. С одного адреса клиента — не больше 30 запросов за 10 секунд.',
 }
 
 function pathsOf(options: DocumentOptions) {
@@ -178,14 +178,14 @@ function pathsOf(options: DocumentOptions) {
   const listProxies = {
     operationId: 'listProxies',
     tags: ['list'],
-    summary: 'Proxies that match | Прокси, которые подходят',
+    summary: 'Matching proxies | Подходящие прокси',
     description: LIST_TEXT[lang],
     security: bearer,
     parameters,
     responses: {
       200: {
         description:
-          'The proxies, in the form that `get` names. A record has the members in the order of `Proxy`; `fields` chooses among them. | Прокси в виде, который называет `get`. Поля записи идут в порядке схемы `Proxy`; `fields` выбирает из них.',
+          'The proxies in the format that `get` names. Members of a record are in the order of `Proxy`; `fields` selects some of them. | Прокси в формате, который задаёт `get`. Поля записи идут в порядке схемы `Proxy`; `fields` выбирает некоторые из них.',
         headers: headers(...LIMITS, 'Content-Disposition', 'ETag'),
         content: answersOf(options),
       },
@@ -199,9 +199,9 @@ function pathsOf(options: DocumentOptions) {
   const showKey = {
     operationId: 'showKey',
     tags: ['key'],
-    summary: 'What is left of your key | Что осталось у вашего ключа',
+    summary: 'Your key and its limits | Ваш ключ и его лимиты',
     description:
-      'Limits, plan, expiry and the use of today. The request does not count. The key comes in the header only; the path has no parameters. | Пределы, тариф, срок и использование за сегодня. Вопрос ничего не стоит. Ключ — только в заголовке; параметров нет.',
+      'Limits, plan, expiry and use today. The request does not count. The key must be in the header. The path takes no parameters. | Лимиты, тариф, срок и использование за сегодня. Запрос не засчитывается. Ключ передаётся только в заголовке, параметров нет.',
     security: bearer,
     responses: {
       200: {
@@ -215,13 +215,13 @@ function pathsOf(options: DocumentOptions) {
   const countProxies = stats !== 'off' && {
     operationId: 'countProxies',
     tags: ['list'],
-    summary: 'What the list holds | Что есть в списке',
+    summary: 'Statistics of the list | Статистика списка',
     description: STATS_TEXT[stats],
     security: [],
     parameters: parameters.filter(({ name }) => statsParameters(stats).includes(name)),
     responses: {
       200: {
-        description: 'The counts. | Подсчёты.',
+        description: 'The counts. | Числа.',
         headers: headers('X-Request-Id', 'ETag'),
         content: json('Stats'),
       },
@@ -242,23 +242,23 @@ function pathsOf(options: DocumentOptions) {
 const ABOUT = {
   en:
     'Send the key in the header `Authorization: Bearer KEY`, never in a URL: URLs end up in logs and histories. ' +
-    'The key `demo` is for trying an integration: it masks addresses, sets `works=90` where `works` is not given, and has few requests. ' +
-    'HEAD does and costs what GET does, without the body. ' +
-    'A request that a limit refuses does not count. A request line with its headers is at most 8 KiB.',
+    'The key `demo` is for tests: it masks addresses, sets `works=90` unless you set `works`, and allows few requests. ' +
+    'HEAD counts as GET does and returns no body. ' +
+    'Refused requests do not count. A request line with its headers has at most 8 KiB.',
   ru:
     'Ключ передаётся в заголовке `Authorization: Bearer KEY` и никогда в URL: адреса попадают в журналы и истории. ' +
-    'Ключ `demo` — для проверки интеграции: он маскирует адреса, ставит `works=90`, если `works` не задан, и даёт мало запросов. ' +
-    'HEAD делает и стоит то же, что GET, но без тела. ' +
-    'Запрос, отклонённый из-за предела, не засчитывается. Строка запроса с заголовками — не больше 8 КиБ.',
+    'Ключ `demo` — для проверки: он скрывает адреса, ставит `works=90`, если вы не задали `works`, и разрешает мало запросов. ' +
+    'HEAD засчитывается как GET и возвращает то же без тела. ' +
+    'Отклонённые запросы не засчитываются. Строка запроса с заголовками — не больше 8 КиБ.',
 }
 const ABOUT_ERRORS = {
   json: {
-    en: 'Errors are JSON, whatever `get` says. A server with `--errors text` sends `text/plain` instead: `Error:` and the message.',
-    ru: 'Ошибки приходят в JSON, что бы ни было в `get`. Сервер с `--errors text` шлёт `text/plain`: `Error:` и сообщение.',
+    en: 'Errors are JSON for every value of `get`. A server with `--errors text` sends `text/plain` instead: `Error:` and the message.',
+    ru: 'Ошибки приходят в JSON при любом `get`. Сервер с `--errors text` отправляет `text/plain`: `Error:` и сообщение.',
   },
   text: {
-    en: 'Errors of this server are `text/plain`: `Error:` and the message; the status and the headers say the rest.',
-    ru: 'Ошибки этого сервера — `text/plain`: `Error:` и сообщение; остальное говорят статус и заголовки.',
+    en: 'Errors of this server are `text/plain`: `Error:` and the message. Status and headers are as documented.',
+    ru: 'Ошибки этого сервера — `text/plain`: `Error:` и сообщение. Статус и заголовки — как описано.',
   },
 }
 

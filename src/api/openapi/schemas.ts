@@ -67,18 +67,18 @@ retry_after?: count | Seconds until the same request is admitted; in every 429. 
 daily_limit?: count | Requests of the plan a day, with DAILY_LIMIT_REACHED. | Запросов в сутки по тарифу, с DAILY_LIMIT_REACHED.
 used_subnets?: count | Networks used on this day before the request, with SUBNET_LIMIT_REACHED. | Сколько сетей было использовано за сутки до запроса, с SUBNET_LIMIT_REACHED.
 
-Key: A key, its limits and its use of today. | Ключ, его пределы и использование за сегодня.
+Key: A key, its limits and its use of today. | Ключ, его лимиты и использование за сегодня.
 id: string | The public name of the key. It is not secret, and does not work as a key. | Открытое имя ключа: не секрет и ключом не служит.
 label: string | The operator's name for it. | Как его называет оператор.
 plan: string | Its plan. | Его тариф.
 state: active | \`active\`: it is accepted now. | \`active\`: сейчас он принимается.
 expires: instant|null | When the key expires; \`null\` for never. A key that was replaced expires at the end of its overlap. | Когда ключ перестанет действовать; \`null\` — никогда. Ключ, заменённый новым, действует до конца перехода.
-limits: Limit[] | The limits of this key and client. Unlimited ones are left out. | Пределы, которые сейчас действуют для этого ключа и клиента; безлимитных здесь нет.
+limits: Limit[] | The limits of this key and client. Unlimited ones are left out. | Лимиты, которые сейчас действуют для этого ключа и клиента; безлимитных здесь нет.
 today: Today|null | The use since midnight UTC; \`null\` for \`demo\`, which many clients share. | Использование с полуночи UTC; \`null\` для \`demo\`, которым пользуются многие.
 
-Limit: A limit. | Предел.
+Limit: A limit. | Лимит.
 name: string | \`burst\`, \`daily\`, \`subnets\` or \`clients\`; for \`demo\`: \`demo\`; for a temporary key: \`key\` and \`address\`. | \`burst\`, \`daily\`, \`subnets\` или \`clients\`; у \`demo\`: \`demo\`; у временного ключа: \`key\` и \`address\`.
-quota: count | The number that the limit allows. | Сколько разрешает предел.
+quota: count | The number that the limit allows. | Сколько разрешает лимит.
 window: count | The length of its window, in seconds. | За сколько секунд.
 left: count | How much is left. | Сколько осталось.
 reset: count | Seconds until more is left. | Через сколько секунд станет больше.
@@ -86,7 +86,7 @@ reset: count | Seconds until more is left. | Через сколько секу�
 Today: The use of a key since midnight UTC. | Использование ключа с полуночи UTC.
 requests: count | Requests admitted. | Принятые запросы.
 records: count | Records in the answers. | Записи в ответах.
-refused: count | Requests refused because of a limit (429). | Отказы из-за предела (429).
+refused: count | Requests refused because of a limit (429). | Отказы из-за лимита (429).
 hours: count[] | Requests by hour of UTC, from 00 to 23. | Запросы по часам UTC, от 00 до 23.`
 
 const STATS = `

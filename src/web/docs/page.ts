@@ -1,7 +1,4 @@
-/**
- * The reference page (contract F5): HTML made by walking the OpenAPI document. It is whole without its
- * script, which adds what a browser does, see `script.tsx`.
- */
+/** The reference (contract F5): HTML from the OpenAPI document. It works without its script, `script.tsx`. */
 import manual from '../../../data/manual/clients.md' with { type: 'text' }
 import {
   type Document,
@@ -15,12 +12,12 @@ import { INTEGER_MAX } from '../../lib/parameter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
 import type { Branding } from '../branding.ts'
 import { readChoice } from '../page/model/query.ts'
-import { CODES, snippet, tokensOf } from '../page/model/snippets.ts'
+import { CODES, snippet } from '../page/model/snippets.ts'
 import { LANGS } from '../parts/format.ts'
 import { type Words, wordsOf } from './translations.ts'
 
 // ---------------------------------------------------------------------------------------------
-// HTML: what is put into a template is escaped unless it is HTML itself
+// HTML templates escape all values that are not HTML
 
 type Html = { readonly html: string }
 type Part = Html | string | number | null | false | undefined | readonly Part[]
@@ -32,12 +29,12 @@ function write(part: Part): string {
   return typeof part === 'object' ? (part as Html).html : Bun.escapeHTML(String(part))
 }
 
-/** HTML from a template. Text in it is escaped, for elements and for attributes in quotes. */
+/** HTML from a template. Escapes text, for elements and for quoted attributes. */
 export const html = (strings: TemplateStringsArray, ...parts: readonly Part[]): Html => ({
   html: strings.map((text, i) => text + write(parts[i])).join(''),
 })
 
-/** A text in which `…` stands around code, as in Markdown. */
+/** Text with code in backticks, as in Markdown. */
 export const prose = (text: string): Html =>
   html`${text
     .split('`')
@@ -46,7 +43,7 @@ export const prose = (text: string): Html =>
 const paragraphs = (text: string): Html[] =>
   text.split('\n\n').map(paragraph => html`<p>${prose(paragraph)}</p>`)
 
-/** An array of texts and numbers alone, as indented JSON has it. */
+/** An array of strings and numbers in indented JSON. */
 const PLAIN_ARRAY = /\[\s*(?:(?:"(?:[^"\\]|\\.)*"|-?[\d.]+),?\s*)+\]/g
 const LINE_MAX = 72
 function inOneLine(array: string): string {
@@ -55,15 +52,11 @@ function inOneLine(array: string): string {
   return line.length > LINE_MAX ? array : line
 }
 
-/** A program or JSON with its names, texts and words marked. */
-const coloured = (text: string): Html[] =>
-  tokensOf(text).map(({ kind, text }) => html`<span class="t-${kind}">${text}</span>`)
-
-/** The content of an example: JSON, or text as it is. */
+/** An example: JSON, or text as it is. */
 export const contentCode = (value: unknown): Html =>
   typeof value === 'string'
     ? html`${value.replace(/\r?\n$/, '')}`
-    : html`${coloured(JSON.stringify(value, null, 2).replace(PLAIN_ARRAY, inOneLine))}`
+    : html`${JSON.stringify(value, null, 2).replace(PLAIN_ARRAY, inOneLine)}`
 
 const idOf = (kind: string, name: string): string =>
   `${kind}-${name.replace(/[/…]/g, '').replaceAll(' ', '-')}`
@@ -71,7 +64,7 @@ const idOf = (kind: string, name: string): string =>
 const codes = (values: readonly unknown[]): Html[] =>
   values.map(value => html`<code>${value === '' ? '""' : String(value)}</code> `)
 
-/** What there is, one by one: a name links to itself, so that it can be sent to a colleague. */
+/** A list of names with explanations. Each name links to itself, so that readers can share it. */
 type Row = { name: string; about?: Html; says: Html; beside?: Html }
 
 const rows = (kind: string, all: readonly Row[]): Html => html`<dl class="rows">${all.map(
@@ -83,21 +76,21 @@ const rows = (kind: string, all: readonly Row[]): Html => html`<dl class="rows">
 )}
 </dl>`
 
-/** The script replaces it with the address of the service. */
+/** The script replaces it with the origin of the server. */
 const ORIGIN = 'https://proxies.example.com'
 
-/** A request, and what it gets. */
+/** A request and its answer. */
 const sample = (title: Html, command: string | Html | null, answer: Html | null): Html => html`
 <figure class="sample">
 <figcaption><span>${title}</span></figcaption>
 ${typeof command === 'string' ? html`<pre class="command"><code>${command}</code></pre>` : command}
 ${answer !== null && html`<pre><code>${answer}</code></pre>`}
 </figure>`
-/** What is said at the left, and the code for it at the right. */
+/** Text at the left and code at the right. */
 const beside = (said: Html | readonly Html[], ...code: readonly Html[]): Html =>
   html`<div class="split"><div>${said}</div><div>${code}</div></div>`
 
-/** The request as programs, of which one is shown: radio buttons and a style choose it. */
+/** The request as programs. Radio buttons choose the visible one, in CSS. */
 function programs(query: string, label: string): Html {
   const params = [...new URLSearchParams(query)]
   const parts = { origin: ORIGIN, choice: readChoice(query), params, query }
@@ -105,10 +98,10 @@ function programs(query: string, label: string): Html {
     name =>
       html`<label><input type="radio" name="code ${query}" value="${name}"${name === 'curl' && html` checked`}>${name}</label>`,
   )}</div>
-${CODES.map(name => html`<pre class="command" data-code="${name}"><code>${coloured(snippet(name, parts))}</code></pre>`)}`
+${CODES.map(name => html`<pre class="command" data-code="${name}"><code>${snippet(name, parts)}</code></pre>`)}`
 }
 
-/** A request to the list in all languages, what it gets, and a link that tries it on the page. */
+/** A request to `/api` as programs, its answer, and a link that tries it on the page. */
 const asking = (query: string, words: Words, answer: Html | null): Html =>
   sample(
     html`<code>${query}</code> <a href="/#${query}">${words.tryIt}</a>`,
@@ -116,7 +109,6 @@ const asking = (query: string, words: Words, answer: Html | null): Html =>
     answer,
   )
 
-/** The command that sends a request. */
 const curl = (target: string, hasKey = true): string =>
   hasKey
     ? `curl -H "Authorization: Bearer $PROXYLIST_KEY" \\\n  "${ORIGIN}${target}"`
@@ -133,9 +125,9 @@ const recipes = (): Html[] =>
   )
 
 // ---------------------------------------------------------------------------------------------
-// The sections, in the order in which a reader needs them
+// The sections
 
-/** A section; `items` are the anchors within it that the list of contents has. */
+/** `items` are anchors in the section that the contents list. */
 type Section = {
   id: string
   title: string
@@ -145,7 +137,7 @@ type Section = {
 const itemsOf = (kind: string, names: readonly string[]) =>
   names.map(title => ({ id: idOf(kind, title), title }))
 
-/** What stands for the patterns of parameters. */
+/** Words in place of the patterns of parameters. */
 const PATTERN_WORDS: { readonly [parameter: string]: keyof Words } = {
   ...{ ip: 'form_address', country: 'form_country', city: 'form_city' },
 }
@@ -155,7 +147,7 @@ function sectionsOf({ info, paths, components }: Document, words: Words): Sectio
   const schemaOf = (name: string): Schema => schemas[name] ?? {}
   const nameOf = ($ref: string): string => $ref.split('/').pop() ?? ''
 
-  /** The type of a member, as TypeScript writes it. */
+  /** The type of a member in TypeScript. */
   function typeOf({ type, $ref, const: only, oneOf, items }: Schema): string {
     if ($ref !== undefined) return nameOf($ref)
     if (oneOf !== undefined) return oneOf.map(typeOf).join(' | ')
@@ -175,13 +167,13 @@ function sectionsOf({ info, paths, components }: Document, words: Words): Sectio
       })),
     )
 
-  /** The names of the objects that a schema refers to, at any depth. Records have a section of their own. */
+  /** The names of the schemas in a schema, at any depth. Records have their own section. */
   const partsOf = (schema: Schema): string[] =>
     [...JSON.stringify(schema).matchAll(/schemas\/(\w+)/g)]
       .flatMap(([, name = '']) => [name, ...partsOf(schemaOf(name))])
       .filter(name => name !== 'Proxy')
 
-  /** A path with one form of answer: the members of its document and of the parts, its example. */
+  /** A path whose answer has one format: its members and an example. */
   function pathSection([path, { get }]: [string, { get: Operation }]): Section {
     const kind = path.slice(1)
     const [content] = Object.values(get.responses[200]?.content ?? {})
@@ -236,7 +228,7 @@ ${parts}`,
   const list = paths['/api']?.get
   const answers = list?.responses[200]
   const parameters = list?.parameters ?? []
-  /** Parameters by the forms that they apply to; filters apply to all. */
+  /** Parameters by the formats that they apply to. Filters apply to all. */
   const groups = Map.groupBy(parameters, each => each['x-forms']?.join(', ') ?? '')
   const groupOf = ([forms, all]: readonly [string, readonly Parameter[]]): Html => {
     const id = forms === '' ? 'filters' : `only-${forms.replaceAll(', ', '-')}`
@@ -364,7 +356,6 @@ ${rows(
 const LIMIT_HEADERS =
   'RateLimit-Policy: "burst";q=5;w=5, "daily";q=34560;w=86400\nRateLimit: "burst";r=4;t=5, "daily";r=34559;t=43200'
 
-/** Where the operator is reached, and where a key is to be had; nothing of what is not set. */
 const operatorLinks = ({ contact, keyUrl }: Branding, words: Words): Html[] =>
   [
     [contact, words.contact],
@@ -401,7 +392,7 @@ const contents = (
 </ul>
 </nav>`
 
-/** The page in a language; `files` are those that the bundler made of its style and icon. */
+/** `files`: the bundled style, script and icon. */
 export function docsPage(
   document: Document,
   lang: Lang,

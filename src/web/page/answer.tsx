@@ -1,29 +1,24 @@
 /** Proxies as a table: examples at first, then an answer with its status, size and limits. */
 import { useState } from 'preact/hooks'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
-import { copyText } from '../parts/copy.ts'
 import { Radios } from '../parts/form.tsx'
 import { fill } from '../parts/format.ts'
 import { OperatorLinks } from '../parts/header.tsx'
 import { Levels } from '../parts/key.tsx'
 import { Scroller, Table } from '../parts/table.tsx'
 import type { Answer, Row } from './model/answer.ts'
-import type { Known } from './model/service.ts'
+import type { StatsState } from './model/service.ts'
 import type { Say } from './translations.ts'
 
 const ROWS_MAX = 100
 const TEXT_MAX = 20_000
 type View = 'table' | 'raw'
-/** Members that have a column when records are whole. */
-const COLUMNS = ['ip', 'port', 'type', 'country', 'city', 'ping', 'works', 'timecheck'] as const
+/** The columns of whole records. */
+const COLUMNS = ['ip', 'port', 'type', 'country', 'city', 'ping', 'works', 'timecheck']
 
-/** The columns of whole records; of records with chosen fields, all of them. */
-function columnsOf(rows: readonly Row[]): { columns: string[]; areWhole: boolean } {
-  const names = [...new Set(rows.slice(0, ROWS_MAX).flatMap(row => Object.keys(row)))]
-  const first = COLUMNS.filter(name => names.includes(name))
-  const areWhole = names.length > COLUMNS.length || rows === BLANK
-  const others = names.filter(name => !COLUMNS.some(each => each === name))
-  return { columns: areWhole ? first : [...first, ...others], areWhole }
+function columnsOf(rows: readonly Row[]): string[] {
+  const names = Object.keys(rows[0] ?? {})
+  return names.length > COLUMNS.length ? COLUMNS.filter(name => names.includes(name)) : names
 }
 
 const textOf = (value: unknown): string => {
@@ -31,29 +26,9 @@ const textOf = (value: unknown): string => {
   return value === false || value === null || value === undefined ? '' : String(value)
 }
 
-function Address({ text, say }: { text: string; say: Say }) {
-  const [copied, setCopied] = useState('')
-  return (
-    <button
-      type="button"
-      class="quiet"
-      title={copied === text ? say.words.copied : say.words.copy}
-      data-copied={copied === text || undefined}
-      onClick={async event => {
-        if (await copyText(text, event.currentTarget)) setCopied(text)
-      }}
-    >
-      {text}
-    </button>
-  )
-}
-
-/** Unix milliseconds of a `timecheck`, which the API writes in UTC+2. */
-const checkedMs = (timecheck: string): number => Date.parse(`${timecheck.replace(' ', 'T')}+02:00`)
-
-/** How long before `at`, in Unix seconds, a proxy was checked. */
+/** How long before `at`, in Unix seconds, a proxy was checked. The API writes `timecheck` in UTC+2. */
 function Ago({ timecheck, at, say }: { timecheck: string; at: number; say: Say }) {
-  const ms = checkedMs(timecheck)
+  const ms = Date.parse(`${timecheck.replace(' ', 'T')}+02:00`)
   return <span title={say.utc(ms)}>{say.age(Math.max(0, at - ms / 1000))}</span>
 }
 
@@ -61,16 +36,13 @@ type RowsProps = {
   rows: readonly Row[]
   /** When they were listed, in Unix seconds. */
   at: number
-  /** Whether a click on an address copies it. */
-  isOwn?: boolean
   say: Say
 }
 
-function Rows({ rows, at, isOwn, say }: RowsProps) {
+function Rows({ rows, at, say }: RowsProps) {
   const { words, unit, percent, country } = say
-  const { columns, areWhole } = columnsOf(rows)
+  const columns = columnsOf(rows)
   const cells: { readonly [member: string]: (text: string) => preact.ComponentChildren } = {
-    ip: text => (isOwn ? <Address text={text} say={say} /> : text),
     country: text => (
       <>
         <i class="tag">{text}</i> <span class="more">{country(text)}</span>
@@ -83,10 +55,9 @@ function Rows({ rows, at, isOwn, say }: RowsProps) {
   return (
     <Scroller name={words.asTable}>
       <Table
-        look={areWhole ? 'proxies' : ''}
         columns={columns.map(name => ({
           name,
-          head: <span>{say.named('head_', name) ?? name}</span>,
+          head: <span>{words[`head_${name}` as 'head_ip'] ?? name}</span>,
           more: { 'data-member': name },
         }))}
       >
@@ -140,14 +111,12 @@ function Facts({ answer, view, setView, say }: FactsProps) {
   )
 }
 
-/** The message of an error, and what can be done. */
+/** The message of an error, and for keys and limits the links to the operator. */
 export function Problem({ code, message, say }: { code: string; message: string; say: Say }) {
-  const hint = message.endsWith('the list is empty') ? null : say.named('hint_', code)
   return (
     <div class="alert problem">
       <b>{code}</b>
       <p>{message}</p>
-      {hint !== null && <p class="soft">{hint}</p>}
       {/KEY|LIMIT/.test(code) && (
         <p class="operator">
           <OperatorLinks words={say.words} />
@@ -170,7 +139,7 @@ export function AnswerView({ answer, note, at, say }: AnswerProps) {
       {note !== null && <p>{note}</p>}
       {limits.length > 0 && <Levels limits={limits} say={say} />}
       {problem !== null && <Problem {...problem} say={say} />}
-      {isTable && <Rows rows={rows} at={at} isOwn say={say} />}
+      {isTable && <Rows rows={rows} at={at} say={say} />}
       {problem === null && !isTable && (
         <Scroller name={words.asText}>
           <pre>{text.slice(0, TEXT_MAX)}</pre>
@@ -189,7 +158,7 @@ const BLANK: readonly Row[] = Array.from({ length: 20 }, () =>
   Object.fromEntries(COLUMNS.filter(name => name !== 'port').map(name => [name, ''])),
 )
 
-type ExamplesProps = { kind: Known['kind']; stats: StatsDocument | null; say: Say }
+type ExamplesProps = { kind: StatsState['kind']; stats: StatsDocument | null; say: Say }
 
 /** Matching proxies of now, or why there are none. */
 export function Examples({ kind, stats, say }: ExamplesProps) {

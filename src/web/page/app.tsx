@@ -1,4 +1,4 @@
-/** The page: what is chosen, what is known of the list, what follows from both, and where it is shown. */
+/** The page: holds the choice of the visitor and the statistics, and shows the views. */
 import { render } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { StatsDocument } from '../../proxies/stats-document.ts'
@@ -11,18 +11,18 @@ import { type Choice, paramsOf, queryString, readChoice, START, servicesOf } fro
 import {
   askStats,
   countedOf,
-  type Known,
   LOADING,
   POLL_MS,
   RETRY_MS,
   SETTLE_MS,
+  type StatsState,
 } from './model/service.ts'
 import { goToRequest, matchingOf, matchText, Panel } from './request.tsx'
 import { createSay, type Say } from './translations.ts'
 import { DEMO } from './try.tsx'
 
-/** The statistics of a query. Those of the former one stay until the next are there. */
-function useStats(query: string): Known {
+/** The statistics for a query. The previous ones stay until the next are loaded. */
+function useStats(query: string): StatsState {
   const [known, setKnown] = useState(LOADING)
   const isFirst = useRef(true)
   useEffect(() => {
@@ -33,7 +33,8 @@ function useStats(query: string): Known {
       const found = await askStats(query)
       if (isOver) return
       isKnown ||= found.kind !== 'failed'
-      const keep = (last: Known) => (last.stats === null ? found : { ...last, isOld: !isKnown })
+      const keep = (last: StatsState) =>
+        last.stats === null ? found : { ...last, isOld: !isKnown }
       setKnown(found.kind === 'failed' ? keep : found)
       again(found.kind === 'failed' ? RETRY_MS : POLL_MS)
     }
@@ -54,7 +55,8 @@ function useStats(query: string): Known {
   return known
 }
 
-const fullOf = (known: Known): StatsDocument | null => (known.kind === 'full' ? known.stats : null)
+const fullOf = (known: StatsState): StatsDocument | null =>
+  known.kind === 'full' ? known.stats : null
 
 const SERVICES = servicesOf(operatorSetting('providerService'))
 
@@ -94,17 +96,17 @@ const SETTLED_MS = 700
 function factsOf({ total, facets, at }: StatsDocument, { words, number, plural, time }: Say) {
   const countries = Object.keys(facets.country).filter(code => code !== '').length
   return [
-    `${number(countries)} ${plural(countries, words.countries)}`, // of the last ten minutes
+    `${number(countries)} ${plural(countries, words.countries)}`,
     fill(words.inList, { total: number(total) }),
     fill(words.updated, { time: time(at) }),
   ].join(' · ')
 }
 
 /** What the page is for, and the size of the list; `known` are the numbers without filters. */
-function Intro({ known, say }: { known: Known; say: Say }) {
+function Intro({ known, say }: { known: StatsState; say: Say }) {
   const { words, number, plural, utc } = say
   const { stats } = known
-  const notes: { [K in Known['kind']]: string | null } = {
+  const notes: { [K in StatsState['kind']]: string | null } = {
     ...{ loading: words.loading, off: words.isOff, totals: words.isTotals },
     ...{ failed: words.isFailed, full: null },
   }
@@ -113,7 +115,7 @@ function Intro({ known, say }: { known: Known; say: Say }) {
       {stats === null && known.kind !== 'loading' ? (
         <h1>{words.tagline}</h1>
       ) : (
-        <h1 data-blank={stats === null || undefined}>
+        <h1 style={{ visibility: stats === null ? 'hidden' : 'visible' }}>
           {stats === null ? '00,000' : number(stats.matching)}{' '}
           {plural(stats?.matching ?? 0, words.headline)}
         </h1>
@@ -140,9 +142,7 @@ function App() {
   const cities = lang === 'ru' ? '' : lang
   const startQuery = cities && `lang=${cities}`
   const start = useStats(startQuery)
-  // A Russian name, such as in a link from the Russian page, is not an English one.
-  const hasRussian = /[а-яё]/i.test(choice.city)
-  const params = paramsOf({ ...choice, lang: choice.lang || (hasRussian ? '' : cities) })
+  const params = paramsOf({ ...choice, lang: choice.lang || cities })
   const query = queryString(params)
   const takesFilters = start.kind !== 'off' && start.kind !== 'totals'
   const known = useStats(takesFilters ? queryString(countedOf(params)) : startQuery)
@@ -161,8 +161,7 @@ function App() {
     { href: `/docs?lang=${lang}`, text: words.reference, isCurrent: false },
     { href: `#${KEY_HASH}`, text: words.myKey, isCurrent: isKeyView },
   ]
-  const shown = hasRussian ? { ...choice, lang: choice.lang || 'ru' } : choice
-  const filters = { choice: shown, set, stats, whole: fullOf(start), services: SERVICES, say }
+  const filters = { choice, set, stats, whole: fullOf(start), services: SERVICES, say }
   return (
     <>
       {!isKeyView && (

@@ -40,14 +40,14 @@ function WorldMap(props: FilterProps & { chosen: readonly string[] }) {
         aria-label={fill(say.words.mapOf, { top: top.join(', ') })}
         {...pointer}
       >
-        <path class="land" d={LAND} />
+        <path class="land" d={LAND} fill="none" stroke-width={4.3} stroke-linecap="round" />
         {bubbles.map(({ code, x, y, r, isLabelled }) => (
           <g key={code} class="place" data-code={code} data-in={isIn(code) || undefined}>
             <title>{said(code)}</title>
-            <circle class="hit" cx={x} cy={y} r={Math.max(r, HIT_RADIUS)} />
+            <circle fill="transparent" cx={x} cy={y} r={Math.max(r, HIT_RADIUS)} />
             <circle class="dot" cx={x} cy={y} r={r} />
             {isLabelled && (
-              <text x={x} y={y}>
+              <text x={x} y={y} text-anchor="middle" dominant-baseline="central">
                 {code}
               </text>
             )}
@@ -109,7 +109,7 @@ export function Countries({ isPlain, ...props }: FilterProps & { isPlain: boolea
   )
   return (
     <Card title={words.byCountry} end={end}>
-      <div class="geo">
+      <div class="row geo">
         <WorldMap {...props} chosen={chosen} />
         <div class="geo-list">
           <button type="button" class="skip" onClick={skipCountries}>
@@ -141,7 +141,7 @@ export function Countries({ isPlain, ...props }: FilterProps & { isPlain: boolea
   )
 }
 
-/** The hash holds the choice, so this is no link. */
+/** A button, because a link would replace the hash, which holds the choice. */
 function skipCountries(): void {
   document.getElementById('after-countries')?.focus()
 }

@@ -1,27 +1,17 @@
-/** The view of a key: its plan, what is left of its limits, and its use of the day by hour. */
+/** The view of a key: its plan, its limits, and its use today by hour. */
 import { useState } from 'preact/hooks'
 import type { KeyReport } from '../../api/key-report.ts'
-import { nowMs } from '../parts/browser.ts'
 import { About, DayUse, Limits } from '../parts/key.tsx'
 import { Problem } from './answer.tsx'
 import { askKey, isSendable, type KeyReply } from './model/answer.ts'
 import type { Say } from './translations.ts'
-import { DEMO, KeyField, type TryProps, useSecondsUntil } from './try.tsx'
+import { DEMO, KeyField, type TryProps } from './try.tsx'
 
-type Asked =
-  | { kind: 'none' | 'asking' | 'failed' }
-  | { kind: 'replied'; reply: KeyReply; atMs: number }
+type Asked = { kind: 'none' | 'asking' | 'failed' } | { kind: 'replied'; reply: KeyReply }
 
-/** What the key is, and its limits as they are now: their resets count down from when it was looked at. */
-function Usage({ usage, atMs, say }: { usage: KeyReport; atMs: number; say: Say }) {
+function Usage({ usage, say }: { usage: KeyReport; say: Say }) {
   const { words } = say
-  const { id, label, plan, state, expires, today } = usage
-  const longest = Math.max(0, ...usage.limits.map(({ reset }) => reset))
-  const elapsed = longest - useSecondsUntil(atMs + longest * 1000)
-  const limits = usage.limits.map(limit => {
-    const reset = Math.max(0, limit.reset - elapsed)
-    return { ...limit, reset, left: reset === 0 ? limit.quota : limit.left }
-  })
+  const { id, label, plan, state, expires, limits, today } = usage
   return (
     <>
       <About
@@ -58,7 +48,7 @@ export function KeyView({ apiKey, setKey, speak, say }: Omit<TryProps, 'choice' 
     setAsked({ kind: 'asking' })
     try {
       const reply = await askKey(shown.trim())
-      setAsked({ kind: 'replied', reply, atMs: nowMs() })
+      setAsked({ kind: 'replied', reply })
       speak(reply.kind === 'problem' ? reply.message : `${words.plan}: ${reply.usage.plan}`)
     } catch {
       setAsked({ kind: 'failed' })
@@ -80,9 +70,7 @@ export function KeyView({ apiKey, setKey, speak, say }: Omit<TryProps, 'choice' 
       </form>
       {asked.kind === 'failed' && <Problem code="" message={words.noAnswer} say={say} />}
       {reply?.kind === 'problem' && <Problem {...reply} say={say} />}
-      {asked.kind === 'replied' && reply?.kind === 'usage' && (
-        <Usage usage={reply.usage} atMs={asked.atMs} say={say} />
-      )}
+      {reply?.kind === 'usage' && <Usage usage={reply.usage} say={say} />}
     </main>
   )
 }

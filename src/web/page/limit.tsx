@@ -167,7 +167,7 @@ export function Ages({ choice, set, stats, say }: FilterProps) {
               style={{ '--share': countOf(age) / most }}
             />
           </span>
-          {say.span(Number(age))}
+          {say.age(Number(age))}
         </label>
       ))}
     </div>

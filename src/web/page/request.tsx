@@ -19,7 +19,7 @@ import {
   START,
   toggled,
 } from './model/query.ts'
-import { CODES, type Code, type RequestParts, snippet, tokensOf } from './model/snippets.ts'
+import { CODES, type Code, type RequestParts, snippet, urlOf } from './model/snippets.ts'
 import type { FilterProps } from './options.tsx'
 import type { Say } from './translations.ts'
 import { Ask, Results, type ResultsProps, type TryProps, useAttempt } from './try.tsx'
@@ -69,83 +69,33 @@ export function goToRequest(): void {
   request?.scrollIntoView({ block: 'start' })
 }
 
-/** A value of a filter in words. */
-function chipText(name: Name, value: string, say: Say): string {
-  const { words, unit, percent, rate, span, country } = say
-  const n = Number(value)
-  switch (name) {
-    case 'anon':
-      return words[value as 'elite'] ?? value
-    case 'country':
-      return country(value)
-    case 'ping':
-      return fill(words.atMost, { n: unit(n, 'millisecond') })
-    case 'speed':
-      return fill(words.atLeast, { n: rate(n) })
-    case 'works':
-      return fill(words.atLeast, { n: percent(n) })
-    case 'time':
-      return `${words.time} ${span(n)}`
-    case 'port':
-      return `${words.port} ${value}`
-    case 'sort':
-      return say.named('sort_', value) ?? value
-    default:
-      return value
-  }
-}
+type ChipsProps = Pick<FilterProps, 'set' | 'say'> & { params: readonly Param[] }
 
-type ChipsProps = Pick<FilterProps, 'choice' | 'set' | 'say'> & { params: readonly Param[] }
-
-/** The chosen filters, each of which a click removes. */
-function Chips({ choice, set, params, say }: ChipsProps) {
-  const chips = params.flatMap(([name, value]) => {
-    if (name === 'country_mode') return []
-    if (!isList(name)) return [{ name, item: value, rest: '' }]
-    return itemsOf(value).map(item => ({ name, item, rest: toggled(value, item) }))
-  })
+/** The chosen filters as parameters, each of which a click removes. */
+function Chips({ set, params, say }: ChipsProps) {
+  const chips = params.flatMap(([name, value]) =>
+    isList(name)
+      ? itemsOf(value).map(item => ({ name, item, rest: toggled(value, item) }))
+      : [{ name, item: value, rest: '' }],
+  )
+  if (chips.length === 0) return null
   return (
     <ul class="row chips" aria-label={say.words.chosen}>
-      {chips.map(({ name, item, rest }) => {
-        const what = chipText(name, item, say)
-        const isNot = name === 'country' && choice.country_mode === 'except'
-        const text = isNot ? fill(say.words.not, { what }) : what
-        return (
-          <li key={`${name} ${item}`}>
-            <button
-              type="button"
-              aria-label={fill(say.words.remove, { what: text })}
-              onClick={() => set({ [name]: rest })}
-            >
-              <span>{text}</span> ×
-            </button>
-          </li>
-        )
-      })}
+      {chips.map(({ name, item, rest }) => (
+        <li key={`${name} ${item}`}>
+          <button
+            type="button"
+            aria-label={fill(say.words.remove, { what: `${name}=${item}` })}
+            onClick={() => set({ [name]: rest })}
+          >
+            <code>
+              {name}={item}
+            </code>{' '}
+            ×
+          </button>
+        </li>
+      ))}
     </ul>
-  )
-}
-
-/** The URL of the request, in colours. */
-function Url({ parts, say }: { parts: RequestParts; say: Say }) {
-  const { origin, query } = parts
-  const pairs = query === '' ? [] : query.split('&').map(pair => pair.split('='))
-  return (
-    <p class="address">
-      <span class="hidden">{say.words.requestUrl}</span>
-      <code id="request-url">
-        <span class="soft">{origin}</span>/api
-        {pairs.map(([name, value], i) => (
-          <span key={name}>
-            <wbr />
-            <span class="soft">{i === 0 ? '?' : '&'}</span>
-            <span class="t-name">{name}</span>
-            <span class="soft">=</span>
-            <span class="t-string">{value}</span>
-          </span>
-        ))}
-      </code>
-    </p>
   )
 }
 
@@ -174,7 +124,10 @@ function RequestCode({ parts, say }: { parts: RequestParts; say: Say }) {
   const program = snippet(code, parts)
   return (
     <div class="sample">
-      <Url parts={parts} say={say} />
+      <p class="address">
+        <span class="hidden">{say.words.requestUrl}</span>
+        <code id="request-url">{urlOf(parts)}</code>
+      </p>
       <div class="code-head">
         <Radios
           name="code"
@@ -187,11 +140,7 @@ function RequestCode({ parts, say }: { parts: RequestParts; say: Say }) {
       </div>
       <Scroller name={code}>
         <pre ref={pre} id="code">
-          {tokensOf(program).map(({ kind, text }, i) => (
-            <span key={`${i} ${text}`} class={`t-${kind}`}>
-              {text}
-            </span>
-          ))}
+          {program}
         </pre>
       </Scroller>
     </div>
@@ -208,7 +157,7 @@ const OPTIONS = [
   ['pretty', '0'],
 ] as const
 
-/** The members of a record that the answer shall have. */
+/** The choice of members of each record. */
 function Fields({ choice, set, services, say }: FilterProps) {
   const chosen = itemsOf(choice.fields)
   const members = [...MEMBERS, ...services].filter(m => m !== 'port' || choice.split_ip === '1')
@@ -236,7 +185,7 @@ function MoreOptions(props: FilterProps) {
   return (
     <details>
       <summary>{words.more}</summary>
-      <div class="more-options">
+      <div>
         <div class="row">
           {words.lang}
           <Radios
@@ -361,7 +310,7 @@ export function Panel(props: PanelProps) {
     <div class="side">
       <Count count={count} clear={filters.length === 0 ? null : clear} say={say} />
       <aside class="request card" id="request" tabIndex={-1} aria-label={say.words.request}>
-        <Chips choice={choice} params={filters} set={set} say={say} />
+        <Chips params={filters} set={set} say={say} />
         {note !== null && <p class="bad">{note}</p>}
         <RequestCode parts={parts} say={say} />
         <Outputs {...props} />

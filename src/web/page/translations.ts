@@ -1,11 +1,5 @@
 /** The sentences of the page in English and Russian. */
-import {
-  createFormat,
-  type Format,
-  type Lang,
-  type Sentences,
-  sentencesIn,
-} from '../parts/format.ts'
+import { createFormat, type Lang, type Sentences, sentencesIn } from '../parts/format.ts'
 import { KEY_WORDS } from '../parts/key-report.ts'
 import { BAR_WORDS } from '../parts/translations.ts'
 
@@ -44,9 +38,9 @@ const WORDS = {
   elite: 'elite | элитный',
   eliteHint: 'not detectable | незаметный',
   anonymous: 'anonymous | анонимный',
-  anonymousHint: 'hides you | скрывает вас',
+  anonymousHint: 'hides you | адрес скрыт',
   transparent: 'transparent | прозрачный',
-  transparentHint: 'shows you | показывает вас',
+  transparentHint: 'shows you | вас видно',
   service: 'Works with | Сервисы',
   serviceHint: 'all that you choose | все выбранные',
   smtpHint: 'port 25 open | порт 25 открыт',
@@ -77,7 +71,6 @@ const WORDS = {
   clear: 'Clear all | Сбросить',
   remove: 'Remove {what} | Убрать: {what}',
   chosen: 'Chosen filters | Выбранные фильтры',
-  not: 'not {what} | кроме: {what}',
   request: 'Your request | Ваш запрос',
   requestUrl: 'URL of the request | URL запроса',
   get: 'Format | Формат',
@@ -128,13 +121,6 @@ const WORDS = {
   isCut:
     'The answer is too long for this page. You see its beginning. | Ответ слишком длинный для этой страницы. Показано его начало.',
   firstRows: 'The first {n} | Первые {n}',
-  hint_INVALID_KEY:
-    'Compare the key with the one you were given. | Сравните ключ с тем, что вам дали.',
-  hint_PROXIES_NOT_FOUND:
-    'Remove a filter, or accept older checks. | Уберите какой-нибудь фильтр или разрешите проверки постарше.',
-  hint_DAILY_LIMIT_REACHED: 'The day ends at midnight UTC. | День кончается в полночь по UTC.',
-  hint_SUBNET_LIMIT_REACHED: 'Request fewer proxies. | Запросите меньше прокси.',
-  hint_DEMO_LIMIT_REACHED: 'Your own key allows more requests. | Свой ключ разрешает больше.',
   keyTitle: 'Your key | Ваш ключ',
   keyIntro: 'Looking here does not count as a request. | Этот просмотр не считается запросом.',
   showKey: 'Show | Показать',
@@ -143,21 +129,9 @@ const WORDS = {
   never: 'never | бессрочно',
 } as const satisfies Sentences
 
-export type Say = Format & {
-  words: { readonly [name in keyof typeof WORDS]: string }
-  /** The word for a name from the server; `null` when there is none. */
-  named(prefix: 'hint_' | 'sort_' | 'head_', name: string): string | null
-}
+export type Say = ReturnType<typeof createSay>
 
-export function createSay(lang: Lang): Say {
-  const words = sentencesIn(lang, WORDS)
-  const isWord = (name: string): name is keyof typeof WORDS => Object.hasOwn(words, name)
-  return {
-    ...createFormat(lang),
-    words,
-    named(prefix, name) {
-      const id = prefix + name
-      return isWord(id) ? words[id] : null
-    },
-  }
-}
+export const createSay = (lang: Lang) => ({
+  ...createFormat(lang),
+  words: sentencesIn(lang, WORDS),
+})

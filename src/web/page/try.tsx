@@ -6,7 +6,7 @@ import { fill } from '../parts/format.ts'
 import { AnswerView, Examples } from './answer.tsx'
 import { type Answer, ask, isSendable } from './model/answer.ts'
 import type { Choice } from './model/query.ts'
-import type { Known } from './model/service.ts'
+import type { StatsState } from './model/service.ts'
 import type { FilterProps } from './options.tsx'
 import type { Say } from './translations.ts'
 
@@ -48,7 +48,7 @@ export function KeyField({ value, set, describedBy, say }: KeyFieldProps) {
 const TICK_MS = 250
 
 /** Whole seconds until `deadlineMs`, 0 when it is over or `null`. */
-export function useSecondsUntil(deadlineMs: number | null): number {
+function useSecondsUntil(deadlineMs: number | null): number {
   const [, setTicks] = useState(0)
   const seconds = Math.max(0, Math.ceil(((deadlineMs ?? 0) - nowMs()) / 1000))
   const isOver = seconds === 0
@@ -161,7 +161,7 @@ export function Ask(props: TryProps & Asked) {
 }
 
 export type ResultsProps = Pick<FilterProps, 'choice' | 'stats' | 'say'> & {
-  kind: Known['kind']
+  kind: StatsState['kind']
   query: string
   attempt: Attempt
   /** How many proxies match; `null` when the statistics do not say. */

@@ -1,6 +1,4 @@
-/** Copying, wherever a page is served from. */
-
-/** Copies text, also where the page is not served over HTTPS and so has no clipboard of its own. */
+/** Copies text. Without HTTPS, a page has no clipboard: then it copies the selected element `from`. */
 export async function copyText(text: string, from: HTMLElement | null): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text)

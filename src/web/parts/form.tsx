@@ -1,4 +1,4 @@
-/** The controls of forms: a label, a control and a hint that belong together. */
+/** Form controls, each with its label and hint. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId } from 'preact/hooks'
 

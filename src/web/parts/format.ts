@@ -1,7 +1,4 @@
-/**
- * How numbers, sizes, spans of time and places are written in a language. Knows no sentence of
- * any page: those are in its own words.
- */
+/** Numbers, sizes, durations and places in English and Russian. The sentences of a page are beside it. */
 export const LANGS = ['en', 'ru'] as const
 export type Lang = (typeof LANGS)[number]
 
@@ -42,7 +39,7 @@ export function createFormat(lang: Lang) {
   const rules = new Intl.PluralRules(lang)
   // Long Russian names have no room in a line; short English ones are codes.
   const places = placesIn(lang, lang === 'ru' ? 'short' : 'long')
-  /** Formatters are costly to make: one for each unit and precision. */
+  /** Creating a formatter is slow: one for each unit and precision. */
   const formats: { [id: string]: Intl.NumberFormat } = {}
   const unit = (value: number, unit: string, maximumFractionDigits = 0): string => {
     formats[unit + maximumFractionDigits] ??= new Intl.NumberFormat(lang, {
@@ -62,25 +59,20 @@ export function createFormat(lang: Lang) {
     bytes: (n: number): string => (n < 1000 ? bytes.format(n) : sized(n, '')),
     /** A speed in bytes per second. */
     rate: (n: number): string => sized(n, '-per-second'),
-    /** The word that goes with a number, of `one / few / many`; the last one stands for those that lack. */
+    /** The form of a word after a number, of `one / few / many`; the last form stands for missing ones. */
     plural(n: number, forms: string): string {
       const all = forms.split(' / ')
       return all[['one', 'few', 'many'].indexOf(rules.select(n))] ?? all.at(-1) ?? ''
     },
-    /** The name of a place. A code that has none is shown as it is; nothing throws. */
+    /** The name of a country, or the code itself. Never throws. */
     country: (code: string): string =>
       /^[A-Za-z]{2}$/.test(code) ? (places.of(code.toUpperCase()) ?? code) : code,
-    /** A span in its largest whole unit. */
-    span(seconds: number): string {
-      const [size, name] = SPANS.find(([least]) => seconds >= least) ?? SPANS[3]
-      return unit(seconds / size, name, seconds % size === 0 ? 0 : 1)
-    },
-    /** How long ago, in its largest whole unit and without the rest. */
+    /** A duration in its largest unit, rounded down. */
     age(seconds: number): string {
       const [size, name] = SPANS.find(([least]) => seconds >= least) ?? SPANS[3]
       return unit(Math.floor(seconds / size), name)
     },
-    /** What is left of a wait: seconds up to two minutes, then the two largest units. */
+    /** A wait: seconds up to two minutes, then the two largest units. */
     countdown(seconds: number): string {
       if (seconds < 120) return unit(seconds, 'second')
       const at = SPANS.findIndex(([least]) => seconds >= least)

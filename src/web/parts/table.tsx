@@ -1,9 +1,8 @@
-/** Cards, tables, names with their values, and what scrolls by itself. */
+/** Cards, tables, lists of facts, and scrolling areas. */
 import type { ComponentChildren } from 'preact'
 
 type CardProps = {
   title: string
-  /** After the title, and softer. */
   hint?: string
   look?: string
   children: ComponentChildren
@@ -20,18 +19,18 @@ export const Card = ({ title, hint, look = '', children }: CardProps) => (
 
 type Column = {
   name: string
-  /** What stands in the head; by default the name. */
+  /** Content of the head, by default the name. */
   head?: ComponentChildren
-  /** Its class: `number`, or when a narrow screen leaves it out. */
+  /** A class: `number`, or one that a narrow screen hides. */
   look?: string
   more?: { readonly [attribute: string]: string | undefined }
 }
 
 type TableProps = {
-  /** For screen readers alone. */
+  /** For screen readers. */
   caption?: string
   look?: string
-  /** A text is a name. */
+  /** A string is a name. */
   columns: readonly (string | Column)[]
   children: ComponentChildren
 }
@@ -54,7 +53,6 @@ export const Table = ({ caption, look, columns, children }: TableProps) => (
   </table>
 )
 
-/** Names, each with its value. */
 export const Facts = (props: {
   look?: string
   facts: readonly (readonly [name: string, value: ComponentChildren])[]
@@ -69,10 +67,10 @@ export const Facts = (props: {
   </dl>
 )
 
-/** What scrolls has to take the focus, else a keyboard cannot scroll it (WCAG 2.1.1). */
+/** A keyboard can scroll only an area that takes the focus (WCAG 2.1.1). */
 const FOCUSABLE = { tabIndex: 0 }
 
-/** A part of a page that scrolls by itself, with a name and within reach of the keyboard. */
+/** A scrolling area with a name. */
 export const Scroller = ({ name, children }: { name: string; children: ComponentChildren }) => (
   <section class="scroller" aria-label={name} {...FOCUSABLE}>
     {children}

@@ -13,7 +13,6 @@ import {
   type Code,
   type RequestParts,
   snippet,
-  tokensOf,
 } from '../../../src/web/page/model/snippets.ts'
 import { dataDirectory, KEY } from '../../support/fixtures.ts'
 import { run } from '../../support/launch.ts'
@@ -91,17 +90,6 @@ for (const code of CODES) {
     })
   })
 }
-
-test.each(CODES)('coloured, the program in %s is the same text', code => {
-  for (const city of CITIES) {
-    const program = snippet(code, partsOf({ city }))
-    expect(
-      tokensOf(program)
-        .map(({ text }) => text)
-        .join(''),
-    ).toBe(program)
-  }
-})
 
 test.each(CODES)('in %s the key is in the environment, and in no URL', code => {
   const program = snippet(code, partsOf({}))

@@ -58,10 +58,3 @@ test('a place is named, and a code without a name is itself', () => {
     ...['Германия', 'XX', 'xxxx', '--'],
   ])
 })
-
-test('a name that came from the service is looked up among words only', () => {
-  const { named } = createSay('en')
-  expect(named('sort_', 'ping')).toBe('lowest ping first')
-  expect(named('sort_', 'own')).toBeNull()
-  expect(named('hint_', '__proto__')).toBeNull()
-})

@@ -58,15 +58,6 @@ test('before anybody asks, masked examples stand where the answer will be; after
   await until(async () => (await rows.count()) === 2)
 })
 
-test('a click on an address copies it', async () => {
-  const { page } = await open({ permissions: ['clipboard-read', 'clipboard-write'] })
-  await page.fill('[name=key]', KEY)
-  await tryIt(page)
-  await page.getByRole('button', { name: '192.0.2.2:1080' }).click()
-  await page.locator('[data-copied]').waitFor()
-  expect(await page.evaluate('navigator.clipboard.readText()')).toBe('192.0.2.2:1080')
-})
-
 test('the page says why the demo key returns less than matches', async () => {
   const rows = [10, 95, 99].map((works, i) => ({
     ip: `192.0.2.${i}:${80 + i}`,
@@ -150,7 +141,6 @@ test('counts down after a 429, and another key need not wait', async () => {
 test('a wrong key, and a filter without proxies, are explained', async () => {
   const { page } = await open({ at: '/#country=fr' })
   expect(await tryIt(page)).toContain('PROXIES_NOT_FOUND')
-  await page.getByText('Remove a filter').waitFor()
   await page.fill('[name=key]', 'wrong')
   expect(await tryIt(page)).toContain('INVALID_KEY')
   await page.fill('[name=key]', 'ключ')
@@ -313,7 +303,7 @@ test('draws plan, state, expiry, limits and the use of the day', async () => {
     expect(text).toContain(part)
   }
   expect(await page.locator('.levels li').allTextContents()).toEqual([
-    expect.stringMatching(/^burst, 5 sec2 left of 5, resets in (?:90|[678]\d) sec/), // a busy machine is slow
+    'burst, 5 sec2 left of 5, resets in 90 sec',
     'today31,240 left of 34,560, resets in 11 hr 10 min',
     'networks of ours1 left of 10, resets in 11 hr 10 min',
   ])
@@ -321,24 +311,6 @@ test('draws plan, state, expiry, limits and the use of the day', async () => {
   expect(await page.locator('.bars .columns span').last().getAttribute('title')).toBe('23: 230')
   expect(await page.locator('.bars').getAttribute('aria-label')).toContain('22: 220, 23: 230')
   expect(page.url()).toEndWith('/#my-key')
-})
-
-test('resets count down, and a limit that is over is full again', async () => {
-  const { page } = await open({
-    at: '/#my-key',
-    stubs: { '/key': { body: USAGE } },
-    prepare: each => each.clock.install(),
-  })
-  await page.fill('[name=key]', 'pl_own')
-  await page.getByRole('button', { name: 'Show' }).click()
-  const burst = page.locator('.levels li').first()
-  await burst.waitFor()
-  await page.clock.runFor(30_000)
-  expect(await burst.textContent()).toMatch(
-    /^burst, 5 sec2 left of 5, resets in (?:60|[2345]\d) sec/,
-  )
-  await page.clock.runFor(62_000)
-  expect(await burst.textContent()).toBe('burst, 5 sec5 left of 5')
 })
 
 test('a key without limits and use, a wrong one, and a server that does not answer are said', async () => {
@@ -350,7 +322,6 @@ test('a key without limits and use, a wrong one, and a server that does not answ
   await page.route('**/key', route => fulfill(route, { status: 403, body }))
   await button.click()
   await page.locator('.problem', { hasText: 'the key <i>is</i> not valid' }).waitFor()
-  await page.getByText('Compare the key with the one you were given').waitFor()
   await page.route('**/key', route => route.abort())
   await button.click()
   await page.locator('main', { hasText: 'The server did not answer' }).waitFor()

@@ -1,7 +1,4 @@
-/**
- * Placing countries on the map as circles by count: neighbours are moved apart, so that none
- * covers another, and only circles that have room for it carry their code. Pure.
- */
+/** Places countries on the map as circles by count, and moves neighbours apart so that none covers another. */
 import { CENTERS } from './world.ts'
 
 export type Bubble = {
@@ -15,13 +12,13 @@ export type Bubble = {
 
 const RADIUS_MIN = 3.6
 const RADIUS_MAX = 28
-/** Most that the squares of all radii may add up to: more would not fit beside each other. */
+/** The largest sum of all squared radii that fits on the map. */
 const SQUARES_MAX = 6500
 const LABEL_RADIUS_MIN = 10.5
-/** Room between two circles. */
+/** Distance between two circles. */
 const GAP = 1
 const ROUNDS = 50
-/** How much of the way home a circle goes in a round. */
+/** The share of the way back to its country that a circle moves in each round. */
 const HOME = 0.03
 
 type Placed = Bubble & { homeX: number; homeY: number }
@@ -56,7 +53,7 @@ function relax(placed: readonly Placed[], isLast: boolean): void {
   }
 }
 
-/** The circles of all countries that have a place and a count, the largest first. */
+/** A circle for each country with a count, the largest first. */
 export function placeBubbles(counts: ReadonlyMap<string, number>): Bubble[] {
   const shown = [...counts].filter(([code, n]) => n > 0 && CENTERS.has(code))
   shown.sort(([a, n], [b, m]) => m - n || a.localeCompare(b))

@@ -7,14 +7,14 @@ import type { Name, Param } from './query.ts'
  * What the page knows of the list. `off`: the server publishes no statistics. `isOld`: the numbers are of an
  * earlier query. `refusal`: the message of a 400; the numbers are those of the whole list.
  */
-export type Known = { isOld?: boolean; refusal?: string } & (
+export type StatsState = { isOld?: boolean; refusal?: string } & (
   | { kind: 'loading' | 'off' | 'failed'; stats: null }
   | { kind: 'totals'; stats: StatsTotals }
   | { kind: 'full'; stats: StatsDocument }
 )
 
-export const LOADING: Known = { kind: 'loading', stats: null }
-const FAILED: Known = { kind: 'failed', stats: null }
+export const LOADING: StatsState = { kind: 'loading', stats: null }
+const FAILED: StatsState = { kind: 'failed', stats: null }
 
 /** How often statistics are loaded again while the page is visible, and after a failure. */
 export const POLL_MS = 60_000
@@ -30,7 +30,7 @@ const COUNTED: readonly Name[] = [
 export const countedOf = (params: readonly Param[]): Param[] =>
   params.filter(([name]) => COUNTED.includes(name))
 
-async function load(query: string): Promise<Known> {
+async function load(query: string): Promise<StatsState> {
   try {
     const response = await fetch(`/stats${query}`, { cache: 'no-cache', credentials: 'omit' })
     if (response.status === 404) return { kind: 'off', stats: null }
@@ -48,12 +48,12 @@ async function load(query: string): Promise<Known> {
   }
 }
 
-const asked = new Map<string, Promise<Known>>()
+const asked = new Map<string, Promise<StatsState>>()
 
-/** The same query within this time gets the same answer. */
+/** Repeated queries within this time share an answer. */
 const SHARED_MS = 1_000
 
-export function askStats(query: string): Promise<Known> {
+export function askStats(query: string): Promise<StatsState> {
   const known = asked.get(query)
   if (known !== undefined) return known
   const forget = (): void => void setTimeout(() => asked.delete(query), SHARED_MS)

@@ -24,10 +24,11 @@ const shellQuoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}
 const pairsOf = (params: Pairs, write: (name: string, value: string) => string) =>
   params.map(([name, value]) => `${write(name, value)}\n`).join('')
 
-const curl = ({ origin, query }: RequestParts): string => {
-  const url = `${origin}/api${query === '' ? '' : `?${query}`}`
-  return `curl --fail-with-body -H "Authorization: Bearer $PROXYLIST_KEY" \\\n  ${shellQuoted(url)}`
-}
+export const urlOf = ({ origin, query }: RequestParts): string =>
+  `${origin}/api${query === '' ? '' : `?${query}`}`
+
+const curl = (parts: RequestParts): string =>
+  `curl --fail-with-body -H "Authorization: Bearer $PROXYLIST_KEY" \\\n  ${shellQuoted(urlOf(parts))}`
 
 const PYTHON: { [F in Form]: { imports: string; read: string } } = {
   txt: { imports: '', read: 'answer.read().decode().splitlines()' },
@@ -95,23 +96,3 @@ const WRITERS: { [C in Code]: (parts: RequestParts) => string } = {
 }
 
 export const snippet = (code: Code, parts: RequestParts): string => WRITERS[code](parts)
-
-export type Token = { kind: 'text' | 'string' | 'word' | 'name'; text: string }
-
-const GRAMMAR =
-  /("(?:[^"\\\n]|\\.)*"(?=\s*:))|("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?<![\w-])(import|const|await|new|if|for|in|with|as|try|except|throw|true|false|curl)\b|([a-zA-Z_]\w*(?=\())/g
-const KINDS = ['name', 'string', 'word', 'name'] as const
-
-/** A program or JSON in pieces of one colour each, which together are the whole text. */
-export function tokensOf(program: string): Token[] {
-  const found: Token[] = []
-  let done = 0
-  for (const match of program.matchAll(GRAMMAR)) {
-    if (match.index > done) found.push({ kind: 'text', text: program.slice(done, match.index) })
-    const group = match.slice(1).findIndex(text => text !== undefined)
-    found.push({ kind: KINDS[group] ?? 'text', text: match[0] })
-    done = match.index + match[0].length
-  }
-  if (done < program.length) found.push({ kind: 'text', text: program.slice(done) })
-  return found
-}

@@ -1,18 +1,18 @@
 /**
- * The map: land as dots, and the middle of each country. The figures in `world.json` are made
- * from Natural Earth (public domain; land at 1:50m without Antarctica, the middle of the largest part of
- * each country at 1:10m) in the Equal Earth projection around 11° east.
+ * The map: land as dots, and the centre of each country. `world.json` is computed from Natural Earth (public
+ * domain): land at 1:50m without Antarctica, the centre of the largest part of each country at 1:10m,
+ * in the Equal Earth projection around 11° east.
  */
 import world from './world.json'
 
-/** The part of the map that is shown: the Pacific at both sides is left out. */
+/** The visible part of the map, without the Pacific at both sides. */
 export const VIEW = { x: 96, y: -8, width: 868, height: world.height + 12 }
 
 const ROW_HEIGHT = world.step * 0.866
 
 const base36 = (text = ''): number => Number.parseInt(text, 36)
 
-/** Where countries are on the map, by code in upper case. Islands of the Pacific are at its edges. */
+/** Centres of countries by code in upper case. Pacific islands are at the edges. */
 export const CENTERS: ReadonlyMap<string, readonly [x: number, y: number]> = new Map(
   [...world.centers.matchAll(/([A-Z]{2})(..)(..)/g)].map(([, code = '', x, y]) => [
     code,
@@ -20,7 +20,7 @@ export const CENTERS: ReadonlyMap<string, readonly [x: number, y: number]> = new
   ]),
 )
 
-/** All dots as one path. A row of the data is gaps and runs of dots, in base 36. */
+/** All dots as one path. Each row of the data holds gaps and runs of dots, in base 36. */
 export function landPath(): string {
   let path = ''
   for (const [r, row] of world.rows.entries()) {
