@@ -86,7 +86,7 @@ export function ImportView() {
     <>
       <form class="card fields" onSubmit={submit}>
         <label class="field">
-          <b>List: choose a file, or drop it here</b>
+          <span>List: choose a file, or drop it here</span>
           <input ref={input} class="drop" type="file" name="file" required />
           <small>CSV, NDJSON, JSON or plain lines, 1 GiB at most</small>
         </label>

@@ -132,15 +132,15 @@ const nameOf = ({ label, id }: KeyReport): string => (label === '' ? id : `${lab
 /** Actions that need a confirmation and nothing else. */
 const CONFIRMED = {
   reset: {
-    ...{ name: 'Reset limits', isDanger: false },
+    ...{ name: 'Reset limits', title: 'Reset the limits of', isDanger: false },
     hint: 'Resets the windows and today’s count. The history stays.',
   },
   revoke: {
-    ...{ name: 'Revoke', isDanger: true },
+    ...{ name: 'Revoke', title: 'Revoke', isDanger: true },
     hint: 'The server refuses the key from now on. This cannot be undone.',
   },
   remove: {
-    ...{ name: 'Remove', isDanger: true },
+    ...{ name: 'Remove', title: 'Remove', isDanger: true },
     hint: 'Deletes the key and its history. This cannot be undone.',
   },
 } as const
@@ -159,8 +159,8 @@ function KeyActions({ live, report }: { live: Live<KeyReport>; report: KeyReport
     }
   }
   const confirmed = (action: keyof typeof CONFIRMED): Action => {
-    const { name, isDanger, hint } = CONFIRMED[action]
-    const confirm = { title: `${name}: ${nameOf(report)}?`, hint }
+    const { name, title, isDanger, hint } = CONFIRMED[action]
+    const confirm = { title: `${title} key ${nameOf(report)}?`, hint }
     return { name, isDanger, confirm, run: () => send(action) }
   }
   const actions: Action[] =

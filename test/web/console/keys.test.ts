@@ -152,7 +152,7 @@ test('a key is changed, rotated, given a fresh start, revoked and removed', asyn
   expect(await hours.textContent()).toMatch(/requests 3/)
 
   await press(page, 'Revoke')
-  expect(await dialog(page).textContent()).toMatch(/Revoke: after \(\w{8}\).*cannot be undone/)
+  expect(await dialog(page).textContent()).toMatch(/Revoke key after \(\w{8}\).*cannot be undone/)
   await answer(page, 'Cancel')
   expect([await statusOf(third), await stateOf(page)]).toEqual([200, 'active'])
   await press(page, 'Revoke')
