@@ -41,11 +41,8 @@ export type Used = { usages: readonly Usage[]; nowMs: number }
  * batch has waited for its turn. A store that can hang includes this in the timeout of the request.
  */
 export interface UsageStore {
-  /**
-   * Decides admissions and records admitted requests, durably once it returns or resolves. A decision is a promise if
-   * it waits for a locked row; it does not delay the others.
-   */
-  admit(batch: readonly Admission[], waited?: Waited): Awaitable<readonly Awaitable<Decision>[]>
+  /** Decides admissions and records admitted requests, durably once it returns or resolves. */
+  admit(batch: readonly Admission[], waited?: Waited): Awaitable<readonly Decision[]>
   /** The longest that one request waits for the store. Stores that never wait lack it. */
   readonly bound?: WaitBound
   /**

@@ -8,15 +8,14 @@ export type Waited = () => number
 /**
  * Returns a function that queues an item and resolves to its result. `work` receives all items of one turn of the event
  * loop in order of arrival, and returns one result per item. One batch is in flight at a time: later items form the next
- * batch, and `waited` returns how long its first item has waited. A result that is a promise delays only its own item.
- * If `work` fails, all items of the batch fail.
+ * batch, and `waited` returns how long its first item has waited. If `work` fails, all items of the batch fail.
  */
 export function createTurnBatch<Item, Result>(
-  work: (items: readonly Item[], waited?: Waited) => Awaitable<readonly Awaitable<Result>[]>,
+  work: (items: readonly Item[], waited?: Waited) => Awaitable<readonly Result[]>,
 ): (item: Item) => Promise<Result> {
   let items: Item[] = []
   let promises: {
-    resolve: (result: Awaitable<Result>) => void
+    resolve: (result: Result) => void
     reject: (error: unknown) => void
   }[] = []
   let waited: Waited | undefined
@@ -27,9 +26,9 @@ export function createTurnBatch<Item, Result>(
     items = []
     promises = []
     waited = undefined
-    const resolveAll = (results: readonly Awaitable<Result>[]): void => {
+    const resolveAll = (results: readonly Result[]): void => {
       let at = 0
-      for (const { resolve } of settled) resolve(results[at++] as Awaitable<Result>) // one per item
+      for (const { resolve } of settled) resolve(results[at++] as Result) // one per item
     }
     const rejectAll = (error: unknown): void => {
       for (const { reject } of settled) reject(error)

@@ -41,28 +41,6 @@ describe('createTurnBatch', () => {
   })
 })
 
-test('a result that is a promise holds up its own item only', async () => {
-  const slow = Promise.withResolvers<string>()
-  const lost = Promise.withResolvers<string>()
-  const queue = createTurnBatch(async (items: readonly string[]) =>
-    items.map(item => ({ slow: slow.promise, lost: lost.promise })[item] ?? item),
-  )
-  const show = (item: string) =>
-    queue(item).then(
-      result => `done: ${result}`,
-      error => `failed: ${error}`,
-    )
-  const shown: string[] = []
-  const waiting = ['slow', 'lost'].map(item => show(item).then(text => shown.push(text)))
-  expect(await show('quick')).toBe('done: quick')
-  expect(await show('next')).toBe('done: next')
-  expect(shown).toBeEmpty()
-  lost.reject('nobody knows')
-  slow.resolve('at last')
-  await Promise.all(waiting)
-  expect(shown.toSorted()).toEqual(['done: at last', 'failed: nobody knows'])
-})
-
 test.each([
   [
     'throws',

@@ -61,74 +61,50 @@ create or replace function proxylist.add_subjects(_kinds text[], _ids text[])
 returns void language sql as $$
   insert into proxylist.usage (kind, id, at, latest, day, requests)
   select s.kind, s.id, '{}', 0, 0, 0 from unnest(_kinds, _ids) s (kind, id)
-  where not exists (
-    select from proxylist.usage u where u.kind = s.kind collate "C" and u.id = s.id collate "C")
   order by s.kind collate "C", s.id collate "C"
   on conflict do nothing
 $$;
 
--- Admits requests. Subjects are in the order of the primary key, each with the rule of all its requests
--- and how many these are; what is unlimited has a limit that cannot be reached.
--- Mostly each request has one subject, with room for all of its requests or none: then one statement locks,
--- decides and records, and the next reads what refuses. (Where the first only locked, all took a quarter to a
--- half more CPU.) Subjects that have no row, or room for some, are left out: for a call with `_positions` and
--- `_ends` (see `take`), which adds rows and locks all before it decides. That is another transaction: all lock
--- rows in the same order.
--- Returns numbers: the clock, then of each subject that was not left out: its ordinal, and what it had used
--- before: the last admission (where some were admitted, no sooner than the clock), how many count in the
--- window and the oldest of them, and the requests of the day. For requests of others nothing is recorded.
+-- Admits requests, which are in order of arrival, see `take`. Their subjects are in the order of the primary key,
+-- in which rows are locked. A limit that does not exist is one that cannot be reached.
+-- Returns numbers: the clock, then of each subject its usage before: the last admission, the number of admissions
+-- in the window and the oldest of them, and the requests of the day.
 create or replace function proxylist.admit(
-  _kinds text[], _ids text[], _requests integer[], _limits integer[], _windows bigint[],
-  _dailies integer[], _positions integer[], _ends integer[]
+  _kinds text[], _ids text[], _limits integer[], _windows bigint[], _dailies integer[],
+  _positions integer[], _ends integer[]
 ) returns text language plpgsql as $$
 declare
   _now constant bigint := proxylist.now_ms();
-  _locks constant boolean := _ends is not null;
-  _admitted bigint[];
+  _room integer[];
   _used text;
 begin
-  if _locks then
-    perform proxylist.add_subjects(_kinds, _ids);
-    select proxylist.take(coalesce(array_agg(u.room), '{}'), _positions, _ends) into _requests
+  loop
+    select coalesce(array_agg(u.room), '{}'), string_agg(u.used, ',') into _room, _used
     from unnest(_kinds, _ids, _limits, _windows, _dailies) s (kind, id, window_limit, window_ms, daily)
-    left join lateral (
-      select proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily) as room
-      from proxylist.usage u
-      where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update
-    ) u on true;
-  end if;
-  with admitted as (
-    update proxylist.usage u set
-      at = u.at[cardinality(u.at) - proxylist.counted(u, _now, s.window_limit, s.window_ms) + 1:]
-        || array_fill(proxylist.instant(u, _now),
-          array[case when s.window_ms = 0 then 1 else s.asked end]),
-      latest = proxylist.instant(u, _now),
-      day = proxylist.instant(u, _now) / 86400000,
-      requests = proxylist.today(u, _now) + s.asked
-    from unnest(_kinds, _ids, _requests, _limits, _windows, _dailies) with ordinality
-      s (kind, id, asked, window_limit, window_ms, daily, ordinal)
-    where u.kind = s.kind collate "C" and u.id = s.id collate "C" and s.asked > 0
-      and s.asked <= proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily)
-    returning s.ordinal, u.latest, cardinality(u.at) - s.asked as counted, u.at[1] as oldest,
-      u.requests - s.asked as today
-  )
-  select concat_ws(',', _now,
-    string_agg(concat_ws(',', ordinal, latest, counted, oldest, today), ',')), array_agg(ordinal)
-  into _used, _admitted from admitted;
-  if cardinality(_admitted) is distinct from cardinality(_ids) then
-    select concat_ws(',', _used, string_agg(concat_ws(',', s.ordinal, u.latest, c.counted,
-      coalesce(u.at[cardinality(u.at) - c.counted + 1], 0), proxylist.today(u, _now)), ','))
-    into _used
-    from unnest(_kinds, _ids, _limits, _windows, _dailies) with ordinality
-      s (kind, id, window_limit, window_ms, daily, ordinal)
-    join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
     cross join lateral (
-      select proxylist.counted(u, _now, s.window_limit, s.window_ms) as counted
-    ) c
-    where s.ordinal <> all (coalesce(_admitted, '{}'))
-      and (_locks or proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily) <= 0);
-  end if;
-  return _used;
+      select proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily) as room,
+        concat_ws(',', u.latest, c.counted, coalesce(u.at[cardinality(u.at) - c.counted + 1], 0),
+          proxylist.today(u, _now)) as used
+      from proxylist.usage u
+      cross join lateral (
+        select proxylist.counted(u, _now, s.window_limit, s.window_ms) as counted
+      ) c
+      where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update of u
+    ) u;
+    exit when cardinality(_room) = cardinality(_ids);
+    perform proxylist.add_subjects(_kinds, _ids);
+  end loop;
+  update proxylist.usage u set
+    at = u.at[cardinality(u.at) - proxylist.counted(u, _now, s.window_limit, s.window_ms) + 1:]
+      || array_fill(proxylist.instant(u, _now),
+        array[case when s.window_ms = 0 then 1 else s.took end]),
+    latest = proxylist.instant(u, _now),
+    day = proxylist.instant(u, _now) / 86400000,
+    requests = proxylist.today(u, _now) + s.took
+  from unnest(_kinds, _ids, _limits, _windows, proxylist.take(_room, _positions, _ends))
+    s (kind, id, window_limit, window_ms, took)
+  where u.kind = s.kind collate "C" and u.id = s.id collate "C" and s.took > 0;
+  return concat_ws(',', _now, _used);
 end
 $$;
 

@@ -99,7 +99,7 @@ const BY_PRIMARY_KEY = {
 
 /** Commits a write that no limit counts, and calls with nothing what requests need, rights included. */
 const PROBE = `select proxylist.probe(),
-  proxylist.admit('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'),
+  proxylist.admit('{}', '{}', '{}', '{}', '{}', '{}', '{}'),
   proxylist.consume('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'),
   proxylist.give_back('{}', '{}', '{}')`
 
