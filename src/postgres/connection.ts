@@ -12,15 +12,8 @@ import { isConnectionFailure, NotOpened, reasonOf, toStoreError } from './errors
 /** A parameter of a statement. Arrays are passed as literals, see `arrays.ts`. */
 export type Value = string | number | boolean | null | Uint8Array
 
-/**
- * Sends a statement, with `$1` and so on in it, and returns its rows. `waitedMs`: how long its caller
- * has waited already, which shortens its time.
- */
-export type Query = <R extends object>(
-  text: string,
-  values?: readonly Value[],
-  waitedMs?: number,
-) => Promise<R[]>
+/** Sends a statement, with `$1` and so on in it, and returns its rows. */
+export type Query = <R extends object>(text: string, values?: readonly Value[]) => Promise<R[]>
 
 export type ConnectionOptions = {
   url: string
@@ -149,17 +142,9 @@ export function openConnection(options: ConnectionOptions) {
     lost.end()
   }
 
-  /** How long a statement may take, `null` for any time. @throws StoreError when nothing can be sent. */
-  function timeLeft(waitedMs: number): number | null {
-    if (isClosed) throw new StoreError(`the connection to ${shown} is closed`)
-    if (timeoutMs === null) return null
-    if (waitedMs < timeoutMs) return timeoutMs - waitedMs
-    throw new StoreError(`the database ${shown} took too long for what came before`)
-  }
-
   /** Waits for what `work` makes of the connection. */
-  async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
-    const ms = timeLeft(waitedMs)
+  async function within<T>(work: (sql: SQL) => PromiseLike<T>): Promise<T> {
+    if (isClosed) throw new StoreError(`the connection to ${shown} is closed`)
     const used: Opening = opening ?? openFirst(options, openMs, () => lose(used))
     opening = used
     const done = used.opened.then(found => {
@@ -168,7 +153,7 @@ export function openConnection(options: ConnectionOptions) {
     })
     const late = () => new UnknownOutcome(`the database ${shown} cannot be used: ${NO_ANSWER}`)
     try {
-      return await rejectAfter(done, ms, late, () => lose(used))
+      return await rejectAfter(done, timeoutMs, late, () => lose(used))
     } catch (failure) {
       if (isConnectionFailure(failure)) lose(used)
       throw toStoreError(failure, shown)
@@ -186,11 +171,8 @@ export function openConnection(options: ConnectionOptions) {
     host: (): string => host,
     /** Whether its session, and what that has locked, is not known to have ended. */
     isOpen: (): boolean => opening !== null,
-    query: <R extends object>(
-      text: string,
-      values: readonly Value[] = [],
-      waitedMs = 0,
-    ): Promise<R[]> => within<R[]>(sql => sql.unsafe(text, [...values]), waitedMs),
+    query: <R extends object>(text: string, values: readonly Value[] = []): Promise<R[]> =>
+      within<R[]>(sql => sql.unsafe(text, [...values])),
     /** Runs `work` in one transaction: all of it, or nothing when it throws. */
     transaction: <T>(work: (query: Query) => Promise<T>, mode = 'read write'): Promise<T> =>
       within(sql =>

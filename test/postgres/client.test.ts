@@ -180,8 +180,8 @@ describe.skipIf(!HAS_POSTGRES)('where a database has other defaults', () => {
       const pid = await pidOf()
       let waiting: Promise<unknown> | null = null
       await one.transaction(async tx => {
-        await tx('select proxylist.probe()')
-        waiting = two.query('select proxylist.probe()')
+        await tx('update proxylist.probes set n = n + 1')
+        waiting = two.query('update proxylist.probes set n = n + 1')
         await first.query(PAUSE)
         await tx(PAUSE)
       })

@@ -111,104 +111,69 @@ $$;
 -- Refunds admissions, each at its instant; in the order of the primary key.
 create or replace function proxylist.give_back(_kinds text[], _ids text[], _instants bigint[])
 returns void language plpgsql as $$
-declare
-  _row proxylist.usage;
-  _ordinal integer;
 begin
   for _i in 1 .. cardinality(_ids) loop
-    select * into _row from proxylist.usage u
-      where u.kind = _kinds[_i] and u.id = _ids[_i] for update;
-    if found then
-      select max(n) into _ordinal from unnest(array_positions(_row.at, _instants[_i])) n;
-      update proxylist.usage u set
-        at = case when _ordinal is null then u.at
-          else u.at[:_ordinal - 1] || u.at[_ordinal + 1:] end,
-        requests = case when u.day = _instants[_i] / 86400000 then greatest(0, u.requests - 1)
-          else u.requests end
-      where u.kind = _kinds[_i] and u.id = _ids[_i];
-    end if;
+    update proxylist.usage u set
+      at = coalesce(u.at[:array_position(u.at, _instants[_i]) - 1]
+        || u.at[array_position(u.at, _instants[_i]) + 1:], u.at),
+      requests = case when u.day = _instants[_i] / 86400000 then greatest(0, u.requests - 1)
+        else u.requests end
+    where u.kind = _kinds[_i] and u.id = _ids[_i];
   end loop;
   perform pg_notify('proxylist', 'usage');
 end
 $$;
 
--- Gives a subject, or all of a kind when its id is null, a fresh start: its window, its day, or both.
--- Last admissions that lie ahead count no more; the key keeps when it was last seen.
+-- Resets the window, the day, or all (`_part`) of a subject, or of all of a kind when its id is null. Last
+-- admissions that lie ahead of the clock count no more.
 create or replace function proxylist.reset_usage(_kind text, _id text, _part text)
-returns void language plpgsql as $$
-declare
-  _now bigint;
-  _ids text[]; -- what is added after they are locked has a fresh start already
-begin
-  select array_agg(l.id) into _ids from (
-    select u.id from proxylist.usage u
+returns void language sql as $$
+  with locked as (
+    select u.id, proxylist.now_ms() as now from proxylist.usage u
     where u.kind = _kind and (_id is null or u.id = _id) order by u.id for update
-  ) l;
-  _now := proxylist.now_ms();
-  if _part <> 'day' and _kind = 'key' then
-    update proxylist.keys k set last_seen = greatest(k.last_seen, u.latest)
-    from proxylist.usage u
-    where u.kind = 'key' and u.id = any (_ids) and k.id = u.id and u.latest > _now;
-  end if;
+  )
   update proxylist.usage u set
     at = case when _part = 'day' then u.at else '{}' end,
-    latest = case when _part = 'day' then u.latest else least(u.latest, _now) end,
-    day = case when _part = 'day' then u.day else least(u.latest, _now) / 86400000 end,
-    requests = case
-      when _part = 'window' and u.day = least(u.latest, _now) / 86400000 then u.requests
-      else 0 end
-  where u.kind = _kind and u.id = any (_ids);
-  if _part <> 'window' then
-    delete from proxylist.networks n where n.kind = _kind and n.id = _id;
-  end if;
-  perform pg_notify('proxylist', 'usage');
-end
+    latest = case when _part = 'day' then u.latest else least(u.latest, l.now) end,
+    day = case when _part = 'day' then u.day else least(u.latest, l.now) / 86400000 end,
+    requests = case when _part = 'window' and u.day = least(u.latest, l.now) / 86400000
+      then u.requests else 0 end
+  from locked l where u.kind = _kind and u.id = l.id;
+  delete from proxylist.networks n where _part <> 'window' and n.kind = _kind and n.id = _id;
+  select pg_notify('proxylist', 'usage');
 $$;
 
--- Adds networks to sets of a day. Subjects are in the order of the primary key; their rows of `usage` are
--- locked. Answers are in order of arrival: answer n has the additions up to _ends[n], each of networks for
--- the set of the subject at a position; all of its sets have room, or it adds nothing. Returns numbers: the
--- clock, then of each addition how many networks the set had, and how many the answer has besides.
-create or replace function proxylist.consume(
-  _kinds text[], _ids text[], _positions integer[], _sets text[], _days integer[],
-  _quotas bigint[], _networks text[], _ends integer[]
-) returns text language plpgsql as $$
+-- Adds the networks of an answer to sets of a subject, or nothing if one of them has no room. Returns, for each
+-- set, how many networks it had, and how many the answer has besides.
+create or replace function proxylist.consume(_kind text, _id text, _additions json)
+returns json language plpgsql as $$
 declare
-  _results bigint[];
-  _from integer := 1;
+  _counts json;
   _has_room boolean;
-  _used bigint;
-  _added bigint;
 begin
-  perform proxylist.add_subjects(_kinds, _ids);
-  perform 1 from unnest(_kinds, _ids) s (kind, id) cross join lateral (
-    select from proxylist.usage u
-    where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update
-  ) u;
-  _results := array[proxylist.now_ms()];
-  for _answer in 1 .. cardinality(_ends) loop
-    _has_room := true;
-    for _k in _from .. _ends[_answer] loop
-      select count(*) into _used from proxylist.networks n
-      where n.kind = _kinds[_positions[_k]] and n.id = _ids[_positions[_k]]
-        and n.network_set = _sets[_k] and n.day = _days[_k];
-      select count(*) into _added from unnest(_networks[_k]::text[]) a (network)
-      where not exists (
-        select from proxylist.networks n
-        where n.kind = _kinds[_positions[_k]] and n.id = _ids[_positions[_k]]
-          and n.network_set = _sets[_k] and n.day = _days[_k] and n.network = a.network collate "C");
-      _results := _results || _used || _added;
-      _has_room := _has_room and _used + _added <= _quotas[_k];
-    end loop;
-    if _has_room then
-      insert into proxylist.networks
-      select _kinds[_positions[k]], _ids[_positions[k]], _sets[k], _days[k], a.network
-      from generate_series(_from, _ends[_answer]) k, unnest(_networks[k]::text[]) a (network)
-      on conflict do nothing;
-    end if;
-    _from := _ends[_answer] + 1;
-  end loop;
-  return array_to_string(_results, ',');
+  perform proxylist.add_subjects(array[_kind], array[_id]);
+  perform from proxylist.usage u where u.kind = _kind and u.id = _id for update;
+  select json_agg(json_build_array(c.used, c.added)), bool_and(c.used + c.added <= a.quota)
+  into _counts, _has_room
+  from json_to_recordset(_additions) a (set text, day integer, quota bigint, networks text[])
+  cross join lateral (
+    select (
+        select count(*) from proxylist.networks n
+        where n.kind = _kind and n.id = _id and n.network_set = a.set and n.day = a.day
+      ) as used, (
+        select count(*) from unnest(a.networks) new (network) where not exists (
+          select from proxylist.networks n
+          where n.kind = _kind and n.id = _id and n.network_set = a.set and n.day = a.day
+            and n.network = new.network collate "C")
+      ) as added
+  ) c;
+  if _has_room then
+    insert into proxylist.networks
+    select _kind, _id, a.set, a.day, unnest(a.networks)
+    from json_to_recordset(_additions) a (set text, day integer, networks text[])
+    on conflict do nothing;
+  end if;
+  return _counts;
 end
 $$;
 
@@ -232,9 +197,4 @@ create or replace function proxylist.prune_usage(_time bigint, _most integer) re
     from removed r where r.kind = 'key' and k.id = r.id
   )
   select count(*)::integer from removed
-$$;
-
--- Commits a write that no limit counts, to see whether that is possible.
-create or replace function proxylist.probe() returns void language sql as $$
-  update proxylist.probes set n = n + 1
 $$;

@@ -15,9 +15,7 @@ import {
   type Usage,
   type UsageTable,
 } from '../../access/rate-limit.ts'
-import { stopwatch } from '../../lib/clock.ts'
 import { UnknownOutcome } from '../../lib/errors.ts'
-import type { Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import { nameOf, type RefusalCache } from './refusals.ts'
@@ -69,7 +67,7 @@ const tableOf = (usages: ReadonlyMap<string, Usage>): UsageTable => ({
 /** Admissions over a connection that has a lock timeout. */
 export const createAdmitBatch =
   (query: Query, cache: RefusalCache, onAdmitted: (admitted: Admitted) => void) =>
-  async (batch: readonly Admission[], waited: Waited = stopwatch()): Promise<Decision[]> => {
+  async (batch: readonly Admission[]): Promise<Decision[]> => {
     const byName = rulesOf(batch)
     const ordinals = new Map([...byName.keys()].map((name, i) => [name, i + 1]))
     const rows = [...byName.values()].map(({ subject, window, daily }) => ({
@@ -82,7 +80,7 @@ export const createAdmitBatch =
       endsOf(batch.map(({ rules }) => rules)),
     ]
     const learn = cache.asking()
-    const [row] = await query<{ numbers: string }>(ADMIT, parameters, waited())
+    const [row] = await query<{ numbers: string }>(ADMIT, parameters)
     const [nowMs = 0, ...numbers]: number[] = JSON.parse(`[${row?.numbers ?? ''}]`)
     const usages = new Map(
       [...byName].map(([name, rule], i) => [name, toUsage(rule, nowMs, numbers.slice(4 * i))]),

@@ -17,7 +17,7 @@ import type { WaitBound } from '../../access/store-timeout.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
-import { createListBatch, createTurnBatch } from '../../lib/turn-batch.ts'
+import { createTurnBatch } from '../../lib/turn-batch.ts'
 import { columnsOf } from '../arrays.ts'
 import {
   type Connection,
@@ -45,12 +45,8 @@ const READ = `
   left join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
   order by s.ordinal`
 
-async function readUsage(
-  query: Query,
-  subjects: readonly Subject[],
-  waitedMs: number,
-): Promise<Read[]> {
-  const rows = await query<ReadRow>(READ, columnsOf(subjects, 'kind', 'id'), waitedMs)
+async function readUsage(query: Query, subjects: readonly Subject[]): Promise<Read[]> {
+  const rows = await query<ReadRow>(READ, columnsOf(subjects, 'kind', 'id'))
   return rows.map(({ nowMs, used }) => {
     if (used === null) return { usage: UNUSED, nowMs }
     const { at: admissions, latest: latestMs, requests }: UsedJson = JSON.parse(used)
@@ -96,12 +92,6 @@ const BY_PRIMARY_KEY = {
   enable_mergejoin: 'off',
   enable_bitmapscan: 'off',
 }
-
-/** Commits a write that no limit counts, and calls with nothing what requests need, rights included. */
-const PROBE = `select proxylist.probe(),
-  proxylist.admit('{}', '{}', '{}', '{}', '{}', '{}', '{}'),
-  proxylist.consume('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'),
-  proxylist.give_back('{}', '{}', '{}')`
 
 /** How long a batch waits for a lock: other nodes hold one for milliseconds, but a person may hold one for minutes. */
 const LOCK_MS_MAX = 250
@@ -163,14 +153,11 @@ export function createUsageStore(
   const refusals = createRefusalCache(elapsedMs)
   const networks = createNetworks(
     queryNetworks,
-    async subject => (await readUsage(queryNetworks, [subject], 0))[0]?.usage ?? UNUSED,
+    async subject => (await readUsage(queryNetworks, [subject]))[0]?.usage ?? UNUSED,
   )
   const keyUse = createKeyUse(queryOthers)
-  const read = createListBatch<Subject, Read>((subjects, waited) =>
-    readUsage(queryOthers, subjects, waited()),
-  )
-  const probe = createTurnBatch<null, null>(async (calls, waited) => {
-    await queryOthers(PROBE, [], waited?.())
+  const probe = createTurnBatch<null, null>(async calls => {
+    await queryOthers('update proxylist.probes set n = n + 1')
     return calls
   })
 
@@ -185,11 +172,10 @@ export function createUsageStore(
     refuse: ({ rules }: Admission): Decision | null => refusals.refuse(rules),
 
     refund: createRefund(queryAdmissions, refusals, admitted => keyUse.count(admitted, -1)),
-    consume: networks.consume,
-    countNetworks: networks.count,
+    ...networks,
 
     async peek(batch: readonly Subject[]) {
-      const found = await read(batch)
+      const found = await readUsage(queryOthers, batch)
       return { usages: found.map(({ usage }) => usage), nowMs: found[0]?.nowMs ?? 0 }
     },
 
