@@ -1,20 +1,15 @@
 /** The log of the list (contract I3). The leader writes each change; nodes apply them, starting from a snapshot. */
-import { StoreError } from '../lib/errors.ts'
-import type { Change, Position } from '../node/ports.ts'
-import { inPieces, readFrames } from './body.ts'
+import type { Change, Position, Version } from '../node/ports.ts'
+import { readFrames } from './body.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
 
 /** An entry of the log without its body. */
-export type Entry = Position & {
+export type Entry = Version & {
   kind: 'delta' | 'snapshot'
   /** The mark of the version before. */
   after: string
-  /** Rows in the body. */
-  changed: number
   /** Rows of the list. */
   rows: number
-  /** A random mark of the last import that no feed made. */
-  imported: string
 }
 
 const SELECT = `select version::float8 as version, mark, kind, after, changed::float8 as changed,
@@ -32,19 +27,8 @@ export const readNext = async (query: Query, version: number): Promise<Entry | n
 export const readSnapshot = async (query: Query): Promise<Entry | null> =>
   (await query<Entry>(`${SELECT} where kind = 'snapshot' order by version desc limit 1`))[0] ?? null
 
-/** The body of an entry. @throws StoreError when it was cut meanwhile. */
 export const readBody = (query: Query, { version, mark }: Position): AsyncGenerator<Change> =>
-  readFrames(
-    inPieces(async (from, size) => {
-      const [row] = await query<{ piece: Uint8Array }>(
-        `select substring(body from $3 for $4) as piece from proxylist.list_log
-         where version = $1 and mark = $2`,
-        [version, mark, from, size],
-      )
-      if (row === undefined) throw new StoreError('the log of the list was cut while it was read')
-      return row.piece
-    }),
-  )
+  readFrames(query, 'list_log where version = $2 and mark = $3', [version, mark])
 
 /** Adds an entry and announces it. @throws StoreError when another leader has written this version. */
 export const append = (query: Query, entry: Entry, body: Uint8Array): Promise<unknown> =>

@@ -82,7 +82,7 @@ export const AT = {
 
 /** Default and English name of a city. */
 export type CityName = { name: string; nameEn: string }
-export type City = CityName & { id: number }
+export const NO_CITY: CityName = { name: '', nameEn: '' }
 /** Returns the names of a city by its id in the rows of a list. The names of an id never change. */
 export type CityNames = (id: number) => CityName
 
