@@ -16,7 +16,7 @@ import { openConnection, shownDatabase } from '../postgres/connection.ts'
 import { readDistance } from '../postgres/doctor.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
 import { createSharedList } from '../postgres/imports.ts'
-import { cutLog } from '../postgres/log.ts'
+import { prune } from '../postgres/log.ts'
 import { migrate } from '../postgres/migrate.ts'
 import { createLeaderLock, createListener, createNodes, type NodeName } from '../postgres/nodes.ts'
 import { createRegistry, PATIENT } from '../postgres/registry.ts'
@@ -207,10 +207,7 @@ export async function openNode(given: NodeOptions) {
       removeStale: sharedList.removeStale,
     },
     feeds,
-    async prune(): Promise<void> {
-      await nodes.prune()
-      await cutLog(patient)
-    },
+    prune: (): Promise<void> => prune(patient),
     isLeader: lock.isHeld,
     checker: createStatusStore(connection).read,
     clockDistanceMs: () => readDistance(connection.query, clock),

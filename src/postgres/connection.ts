@@ -42,10 +42,10 @@ export function shownDatabase(url: string): string {
  */
 const STATEMENT_SHARE = 0.9
 
-/** Releases the locks of a machine without power after 25 s, and keeps idle connections open in firewalls. */
+/** The server ends the sessions of a machine without power after 11 s. Also keeps connections open in firewalls. */
 const KEEPALIVE = {
-  tcp_keepalives_idle: 10,
-  tcp_keepalives_interval: 5,
+  tcp_keepalives_idle: 5,
+  tcp_keepalives_interval: 2,
   tcp_keepalives_count: 3,
 }
 

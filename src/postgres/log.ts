@@ -1,4 +1,6 @@
 /** The log of the list (contract I3). The leader writes each change; nodes apply them, starting from a snapshot. */
+
+import { DAY_MS } from '../lib/time.ts'
 import type { Change, Position, Version } from '../node/ports.ts'
 import { readFrames } from './body.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
@@ -76,8 +78,8 @@ export async function isSnapshotDue(query: Query, bytesMin = CHANGES_BYTES_MIN):
   return isDue
 }
 
-/** Removes entries before the newest snapshot, and old results of imports. */
-export async function cutLog({ query }: Connection): Promise<void> {
+/** Removes entries before the newest snapshot, old results of imports, and nodes that were silent for a day. */
+export async function prune({ query }: Connection): Promise<void> {
   await query(
     `delete from proxylist.list_log where at < proxylist.now_ms() - $1::bigint and version <
        (select max(version) from proxylist.list_log where kind = 'snapshot')`,
@@ -87,4 +89,5 @@ export async function cutLog({ query }: Connection): Promise<void> {
     `delete from proxylist.imports where result is not null and at < proxylist.now_ms() - $1::bigint`,
     [10 * KEPT_MS],
   )
+  await query('delete from proxylist.nodes where seen < proxylist.now_ms() - $1::bigint', [DAY_MS])
 }
