@@ -23,7 +23,9 @@ const STATES: { readonly [state: string]: string } = {
   '42P01': OTHER_SCHEMA,
   '42703': OTHER_SCHEMA,
   '42883': OTHER_SCHEMA,
-  '42501': 'this role lacks a right that is needed; run rights.sql (proxylist help machines)',
+  '42501':
+    'this role lacks a right that is needed: run rights.sql (proxylist help machines); a schema is ' +
+    'made and upgraded by a command that writes, such as plans set standard, as its owner',
   '53100': 'its disk is full',
   '53300': 'it accepts no more connections; proxylist help machines says how to see what uses them',
   '55P03': 'a row stays locked by another session',
@@ -95,7 +97,3 @@ export function toStoreError(thrown: unknown, shown: string): unknown {
     cause: thrown,
   })
 }
-
-/** Whether a store failed because the role lacks a right. */
-export const lacksRight = (failure: unknown): boolean =>
-  failure instanceof StoreError && stateOf(failure.cause) === '42501'

@@ -4,7 +4,6 @@
  */
 import { CommandError } from '../lib/errors.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
-import { lacksRight } from './errors.ts'
 import { seedPlans } from './registry.ts'
 import from1 from './schema/from-1.sql' with { type: 'text' }
 import from2 from './schema/from-2.sql' with { type: 'text' }
@@ -76,7 +75,7 @@ export const installationOf = async (query: Query): Promise<string> =>
  */
 export async function migrate({ query, transaction, shown }: Connection): Promise<void> {
   if ((await schemaState({ query, shown })) === 'newest') return
-  const changed = transaction(async tx => {
+  await transaction(async tx => {
     await tx('select pg_advisory_xact_lock($1, $2)', [LOCK_CLASS, LOCKS.migrate])
     const version = await versionOf(tx) // again: another process may have been first
     if ((version ?? 0) > SCHEMA_VERSION) throw newer(version ?? 0, shown)
@@ -84,12 +83,5 @@ export async function migrate({ query, transaction, shown }: Connection): Promis
     for (const script of [...upgrades, tables, functions]) await tx(script)
     if (version === null) await seedPlans(tx)
     await tx('update proxylist.installation set schema = $1', [SCHEMA_VERSION])
-  })
-  await changed.catch((failure: unknown) => {
-    if (!lacksRight(failure)) throw failure
-    throw new CommandError(
-      `this role may not make or upgrade the schema of ${shown}: run a command that changes ` +
-        'something, such as plans set standard, once with the URL of the owner',
-    )
   })
 }
