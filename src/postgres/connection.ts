@@ -17,8 +17,8 @@ export type Query = <R extends object>(text: string, values?: readonly Value[]) 
 
 export type ConnectionOptions = {
   url: string
-  /** The longest that a statement may take, in milliseconds; `null`: as long as it needs. */
-  timeoutMs: number | null
+  /** The longest that a statement may take, in milliseconds. */
+  timeoutMs: number
   /** What the server shows of this connection (`application_name`). */
   name: string
   session?: { readonly [setting: string]: string | number }
@@ -59,14 +59,13 @@ export const SNAPSHOT = 'isolation level repeatable read read only'
 export const sessionOf = ({ name, timeoutMs, session }: Omit<ConnectionOptions, 'url'>) => ({
   application_name: name,
   synchronous_commit: 'on',
-  statement_timeout: Math.ceil((timeoutMs ?? 0) * STATEMENT_SHARE),
-  idle_in_transaction_session_timeout: timeoutMs ?? 0,
+  statement_timeout: Math.ceil(timeoutMs * STATEMENT_SHARE),
+  idle_in_transaction_session_timeout: timeoutMs,
   idle_session_timeout: 0,
   client_connection_check_interval: 1000,
   default_transaction_isolation: 'read committed',
   jit: 'off',
   lock_timeout: 0,
-  row_security: 'off', // a policy that hides rows makes a statement fail
   search_path: 'pg_catalog',
   ...KEEPALIVE,
   transaction_read_only: 'off',
@@ -132,7 +131,7 @@ export type Connection = ReturnType<typeof openConnection>
 export function openConnection(options: ConnectionOptions) {
   const { url, timeoutMs } = options
   const shown = shownDatabase(url)
-  const openMs = Math.min(OPEN_MS_MAX, (timeoutMs ?? Number.POSITIVE_INFINITY) * STATEMENT_SHARE)
+  const openMs = Math.min(OPEN_MS_MAX, timeoutMs * STATEMENT_SHARE)
   let opening: Opening | null = null
   let host = url
   let isClosed = false
@@ -194,6 +193,14 @@ export async function onlyRow<R extends object>(
   const [row] = await query<R>(text, values)
   if (row === undefined) throw new StoreError('the database returned no row')
   return row
+}
+
+/** The rows of a select as JSON, which keeps large integers exact. */
+export async function selectJson<R>(query: Query, select: string): Promise<R[]> {
+  const rows = await query<{ json: string }>(
+    `select row_to_json(r)::text as json from (${select}) r`,
+  )
+  return rows.map(({ json }) => JSON.parse(json) as R) // the columns of `select`
 }
 
 /** Inserts rows into a table, all with the same columns; the types of these are those of the table. */

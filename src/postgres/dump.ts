@@ -4,7 +4,14 @@ import type { Subject, Usage } from '../access/rate-limit.ts'
 import { CommandError, orAborted } from '../lib/errors.ts'
 import { utcDay } from '../lib/time.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
-import { type Connection, insertRows, openConnection, type Query, SNAPSHOT } from './connection.ts'
+import {
+  type Connection,
+  insertRows,
+  openConnection,
+  type Query,
+  SNAPSHOT,
+  selectJson,
+} from './connection.ts'
 import { queueList } from './imports.ts'
 import { installationOf, migrate, schemaState } from './migrate.ts'
 import { insertAllKeys, PATIENT, readStoredKeys, selectPlans, toPlanRow } from './registry.ts'
@@ -25,14 +32,6 @@ async function connected<T>(
   await using quick = openConnection({ url, timeoutMs, name })
   await using patient = openConnection({ url, ...PATIENT, name })
   return await orAborted(work(quick, patient), signal)
-}
-
-/** The rows of a select as JSON, which keeps large integers exact. */
-async function selectJson<R>(query: Query, select: string): Promise<R[]> {
-  const rows = await query<{ json: string }>(
-    `select row_to_json(r)::text as json from (${select}) r`,
-  )
-  return rows.map(({ json }) => JSON.parse(json) as R) // the columns of `select`
 }
 
 const USAGE =

@@ -79,13 +79,10 @@ export function createLeaderLock(
     async tick(): Promise<void> {
       if (isTrying) return
       isTrying = true
-      try {
-        await tryLock()
-      } catch {
+      await tryLock().catch(() => {
         pid = 0 // the session may have ended
-      } finally {
-        isTrying = false
-      }
+      })
+      isTrying = false
     },
     isHeld: (): boolean => pid !== 0 && connection.isOpen(),
     async close(): Promise<void> {
@@ -123,7 +120,7 @@ export function createListener(
       }
       const opened: SQL = new Bun.SQL({
         ...{ url: host(), max: 1, connectionTimeout: CONNECT_SECONDS },
-        connection: sessionOf({ timeoutMs: null, name: 'proxylist' }),
+        connection: sessionOf({ timeoutMs: 0, name: 'proxylist' }),
         onclose: endThis, // else the client tries by itself, and says on stderr that it fails
       })
       sql = opened

@@ -17,7 +17,14 @@ import { BUILT_IN_PLANS, changedPlan, type Plan, TEMP_PLAN } from '../access/pla
 import type { LoadProblem, PlanRemoval, Registry, SomeKeys, UsageStore } from '../access/ports.ts'
 import { MINUTE_MS, utcDay } from '../lib/time.ts'
 import { arrayLiteral, bytea } from './arrays.ts'
-import { type Connection, insertRows, onlyRow, type Query, SNAPSHOT } from './connection.ts'
+import {
+  type Connection,
+  insertRows,
+  onlyRow,
+  type Query,
+  SNAPSHOT,
+  selectJson,
+} from './connection.ts'
 import { KEYS_MAX } from './usage/key-use.ts'
 
 /**
@@ -53,14 +60,8 @@ const toPlan = ({ burst_requests: requests, burst_seconds: seconds, ...row }: Pl
   burst: requests === null || seconds === null ? null : { requests, seconds },
 })
 
-export const selectPlans = async (query: Query): Promise<Plan[]> => {
-  const rows = await query<PlanRow>(
-    `select name, burst_requests, burst_seconds, daily::float8 as daily, subnets::float8 as subnets,
-       clients::float8 as clients, count::float8 as count, downloads::float8 as downloads, enabled
-     from proxylist.plans order by name`,
-  )
-  return rows.map(toPlan)
-}
+export const selectPlans = async (query: Query): Promise<Plan[]> =>
+  (await selectJson<PlanRow>(query, 'select * from proxylist.plans order by name')).map(toPlan)
 
 export const toPlanRow = ({ burst, ...plan }: Plan): PlanRow => ({
   ...plan,

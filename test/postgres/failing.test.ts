@@ -56,14 +56,13 @@ async function untilBack(attempt: () => Awaitable<unknown>): Promise<number> {
 let server: Server
 let url = ''
 let operator: Connection
-const open = (timeoutMs: number | null = LONG_MS): Connection =>
-  openConnection({ url, timeoutMs, name: 'node' })
+const open = (timeoutMs = LONG_MS): Connection => openConnection({ url, timeoutMs, name: 'node' })
 
 beforeAll(async () => {
   if (!HAS_POSTGRES) return
   server = await startPostgres({ max_connections: '14', superuser_reserved_connections: '0' })
   url = server.url('postgres')
-  operator = open(null)
+  operator = open(600_000)
   await migrate(operator)
   await operator.query('create table public.writes (n integer)')
 })
@@ -118,7 +117,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that does not answer', () => {
   })
 
   test('a connection that waits for any time is given up by who knows better', async () => {
-    const connection = open(null)
+    const connection = open(600_000)
     const pid = await pidOf(connection)
     process.kill(pid, 'SIGSTOP')
     try {
@@ -149,7 +148,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that does not answer', () => {
   })
 
   test('closing does not wait for what is under way, which is rejected', async () => {
-    const connection = open(null)
+    const connection = open(600_000)
     await pidOf(connection)
     const failed = failureOf(connection.query('select pg_sleep(60)'))
     await connection.close()

@@ -177,24 +177,37 @@ begin
 end
 $$;
 
--- Removes up to `_most` subjects that no limit counts any more; returns how many. Those of keys are kept for
--- two days, those of addresses, which are many, for two hours, unless their plan counts longer.
-create or replace function proxylist.prune_usage(_time bigint, _most integer) returns integer language sql as $$
-  with kept (kind, ms) as (
+-- Removes up to `_most` rows of each table that limits and history no longer need; returns whether more may
+-- remain. Keys stay for two days, addresses, which are many, for two hours, unless their plan counts longer. Ages
+-- are measured from the clock or the last admission, whichever is earlier.
+create or replace function proxylist.prune_usage(_most integer, _history_days integer) returns boolean
+language sql as $$
+  with clock as materialized (
+    select least(proxylist.now_ms(), max(latest)) as now from proxylist.usage
+  ), kept (kind, ms) as (
     select 'key' collate "C", 172800000::bigint
     union all
     select p.name, case when p.daily is null then greatest(7200000, 2000 * p.burst_seconds::bigint)
         else 172800000 end
       from proxylist.plans p where p.name in ('demo', 'temp')
   ), stale as (
-    select u.kind, u.id from proxylist.usage u left join kept k on k.kind = u.kind
-    where u.latest < _time - coalesce(k.ms, 7200000) limit _most for update of u skip locked
+    select u.kind, u.id from clock, proxylist.usage u left join kept k on k.kind = u.kind
+    where u.latest < now - coalesce(k.ms, 7200000) limit _most for update of u skip locked
   ), removed as (
     delete from proxylist.usage u using stale s where u.kind = s.kind and u.id = s.id
     returning u.kind, u.id, u.latest
   ), seen as (
     update proxylist.keys k set last_seen = greatest(k.last_seen, r.latest)
     from removed r where r.kind = 'key' and k.id = r.id
+  ), networks as (
+    delete from proxylist.networks where ctid = any (array(
+      select n.ctid from clock, proxylist.networks n where day < now / 86400000 - 2 limit _most))
+    returning 1
+  ), days as (
+    delete from proxylist.days where ctid = any (array(
+      select d.ctid from clock, proxylist.days d where day <= now / 86400000 - _history_days limit _most))
+    returning 1
   )
-  select count(*)::integer from removed
+  select _most in (
+    (select count(*) from removed), (select count(*) from networks), (select count(*) from days))
 $$;

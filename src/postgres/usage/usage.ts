@@ -16,7 +16,6 @@ import {
 import type { WaitBound } from '../../access/store-timeout.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
-import { DAY_MS, utcDay } from '../../lib/time.ts'
 import { createTurnBatch } from '../../lib/turn-batch.ts'
 import { columnsOf } from '../arrays.ts'
 import {
@@ -56,30 +55,6 @@ async function readUsage(query: Query, subjects: readonly Subject[]): Promise<Re
 
 /** Rows that are removed at a time. */
 const REMOVE_SLICE = 2_000
-/** Networks are kept this long after their day: longer than any window. */
-const KEEP_DAYS = 2
-
-/** Ages are measured from the clock or the last admission, whichever is earlier. */
-const PRUNE_TIME = `
-  select least(proxylist.now_ms(), coalesce(max(latest), 0))::float8 as "timeMs" from proxylist.usage`
-
-const removeOf = (table: string): string =>
-  `delete from proxylist.${table} where ctid = any(array(
-     select ctid from proxylist.${table} where day < $1 limit ${REMOVE_SLICE}))
-   returning day`
-
-/** Removes a slice of what nothing counts any more; returns whether more may remain. */
-async function prune(query: Query): Promise<boolean> {
-  const { timeMs } = await onlyRow<{ timeMs: number }>(query, PRUNE_TIME)
-  const { removed } = await onlyRow<{ removed: number }>(
-    query,
-    'select proxylist.prune_usage($1::bigint, $2) as removed',
-    [String(timeMs), REMOVE_SLICE],
-  )
-  const networks = await query(removeOf('networks'), [utcDay(timeMs - KEEP_DAYS * DAY_MS)])
-  const days = await query(removeOf('days'), [utcDay(timeMs) - HISTORY_DAYS + 1])
-  return [removed, networks.length, days.length].includes(REMOVE_SLICE)
-}
 
 /**
  * Settings of the connections that decide: their statements find rows by primary key, with plans that
@@ -109,46 +84,43 @@ export function createUsageStore(
   onFailure: (failure: unknown) => void = () => {},
 ) {
   const { url, timeoutMs } = options
-  const lockMs = timeoutMs === null ? 0 : Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
+  const lockMs = Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
   const locking = { ...options.session, lock_timeout: lockMs }
-  const session = { ...locking, ...BY_PRIMARY_KEY }
-  const connections = {
-    admissions: openConnection({ ...options, session }),
-    networks: openConnection({ ...options, session }),
-    others: openConnection({ ...options, session: locking }),
-  }
+  const deciding = { ...locking, ...BY_PRIMARY_KEY }
+  const connections: Connection[] = []
   /** Whether the last statement has succeeded. */
   let works = true
-  const reporting =
-    ({ query }: Connection): Query =>
-    async (...statement) => {
+  function fail(failure: unknown): void {
+    works = false
+    onFailure(failure)
+  }
+  function open(session: NonNullable<ConnectionOptions['session']>): Query {
+    const connection = openConnection({ ...options, session })
+    connections.push(connection)
+    return async (...statement) => {
       try {
-        const rows = await query<never>(...statement)
+        const rows = await connection.query<never>(...statement)
         works = true
         return rows
       } catch (failure) {
-        works = false
-        onFailure(failure)
+        fail(failure)
         throw failure
       }
     }
-  const queryAdmissions = reporting(connections.admissions)
-  const queryNetworks = reporting(connections.networks)
-  const queryOthers = reporting(connections.others)
-  const bound: WaitBound | null =
-    timeoutMs === null
-      ? null
-      : {
-          ...{ msMax: timeoutMs, elapsedMs },
-          failure() {
-            const failure = new StoreError(
-              `the database ${shownDatabase(url)} took too long for a request`,
-            )
-            works = false
-            onFailure(failure)
-            return failure
-          },
-        }
+  }
+  const queryAdmissions = open(deciding)
+  const queryNetworks = open(deciding)
+  const queryOthers = open(locking)
+  const bound: WaitBound = {
+    ...{ msMax: timeoutMs, elapsedMs },
+    failure() {
+      const failure = new StoreError(
+        `the database ${shownDatabase(url)} took too long for a request`,
+      )
+      fail(failure)
+      return failure
+    },
+  }
 
   const refusals = createRefusalCache(elapsedMs)
   const networks = createNetworks(
@@ -162,11 +134,11 @@ export function createUsageStore(
   })
 
   async function close(): Promise<void> {
-    for (const { close } of Object.values(connections)) await close()
+    for (const { close } of connections) await close()
   }
 
   return {
-    ...(bound && { bound }),
+    bound,
     works: (): boolean => works,
     admit: createAdmitBatch(queryAdmissions, refusals, admitted => keyUse.count(admitted, 1)),
     refuse: ({ rules }: Admission): Decision | null => refusals.refuse(rules),
@@ -182,7 +154,14 @@ export function createUsageStore(
     note: keyUse.note,
     flush: keyUse.flush,
     history: keyUse.history,
-    prune: () => prune(queryOthers),
+    async prune(): Promise<boolean> {
+      const { mayRemain } = await onlyRow<{ mayRemain: boolean }>(
+        queryOthers,
+        'select proxylist.prune_usage($1, $2) as "mayRemain"',
+        [REMOVE_SLICE, HISTORY_DAYS],
+      )
+      return mayRemain
+    },
     forgetRefusals: refusals.forget,
 
     async reset(subject: SubjectsOfKind, part: UsagePart): Promise<void> {
