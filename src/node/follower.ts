@@ -41,15 +41,16 @@ export function startFollower(data: ListData, { onNewest, onFailed }: Hooks) {
     }
     started.unref()
     send({ kind: 'follow', ...data })
-    send({ kind: 'lead', isLeader: leads })
+    send({ kind: 'wake', leads })
   }
 
   start()
   return {
-    wake: (): void => send({ kind: 'wake' }),
+    wake: (): void => send({ kind: 'wake', leads }),
     lead(isLeader: boolean): void {
-      if (leads !== isLeader) send({ kind: 'lead', isLeader })
+      if (leads === isLeader) return
       leads = isLeader
+      send({ kind: 'wake', leads })
     },
     async stop(): Promise<void> {
       isStopped = true

@@ -196,12 +196,18 @@ export async function onlyRow<R extends object>(
 }
 
 /** The rows of a select as JSON, which keeps large integers exact. */
-export async function selectJson<R>(query: Query, select: string): Promise<R[]> {
-  const rows = await query<{ json: string }>(
-    `select row_to_json(r)::text as json from (${select}) r`,
-  )
+export async function selectJson<R>(
+  query: Query,
+  select: string,
+  values?: readonly Value[],
+): Promise<R[]> {
+  const text = `select row_to_json(r)::text as json from (${select}) r`
+  const rows = await query<{ json: string }>(text, values)
   return rows.map(({ json }) => JSON.parse(json) as R) // the columns of `select`
 }
+
+/** Rows of a statement. */
+const SLICE_ROWS = 2_000
 
 /** Inserts rows into a table, all with the same columns; the types of these are those of the table. */
 export async function insertRows(
@@ -210,12 +216,12 @@ export async function insertRows(
   rows: readonly { readonly [column: string]: unknown }[],
   onConflict = '',
 ): Promise<void> {
-  const [first] = rows
-  if (first === undefined) return
-  const columns = Object.keys(first).join(', ')
-  await query(
-    `insert into proxylist.${table} (${columns}) select ${columns}
-     from json_populate_recordset(null::proxylist.${table}, $1::text::json) ${onConflict}`,
-    [JSON.stringify(rows)],
-  )
+  const columns = Object.keys(rows[0] ?? {}).join(', ')
+  for (let at = 0; at < rows.length; at += SLICE_ROWS) {
+    await query(
+      `insert into proxylist.${table} (${columns}) select ${columns}
+       from json_populate_recordset(null::proxylist.${table}, $1::text::json) ${onConflict}`,
+      [JSON.stringify(rows.slice(at, at + SLICE_ROWS))],
+    )
+  }
 }

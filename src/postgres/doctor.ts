@@ -21,28 +21,22 @@ import {
   sentencesOn,
 } from '../metrics/attention.ts'
 import { type Connection, onlyRow, openConnection, type Query } from './connection.ts'
-import { SCHEMA_VERSION, SERVER_VERSION_MIN, versionOf } from './migrate.ts'
+import { SCHEMA_VERSION, schemaState } from './migrate.ts'
 import { createNodes, type NodeState } from './nodes.ts'
 import { createKeyStore } from './registry.ts'
 
-const SERVER = `select current_setting('server_version_num')::int as number,
-  split_part(current_setting('server_version'), ' ', 1) as text`
-
-export function judgeVersion(
-  { number, text }: { number: number; text: string },
-  schema: number | null,
-): Result {
-  if (number < SERVER_VERSION_MIN) {
-    return wrong(`PostgreSQL ${text} is too old; 14 or newer is needed`)
-  }
-  if (schema === null) {
+/** @throws CommandError for a server that is too old, or a schema that is too new. */
+async function checkVersion(connection: Connection): Promise<Result> {
+  const state = await schemaState(connection)
+  if (state === 'none') {
     return wrong('it has no schema yet; proxylist restore or keys add makes it, as a role that may')
   }
-  const found = `PostgreSQL ${text}, schema ${schema}`
-  if (schema === SCHEMA_VERSION) return right(found)
-  return schema > SCHEMA_VERSION
-    ? wrong(`${found}: a newer proxylist made it; use that version`)
-    : wrong(`${found}: an earlier proxylist made it; serve, or a command that writes, upgrades it`)
+  if (state === 'older') {
+    return wrong('an earlier proxylist made it; serve, or a command that writes, upgrades it')
+  }
+  const select = `select split_part(current_setting('server_version'), ' ', 1) as version`
+  const { version } = await onlyRow<{ version: string }>(connection.query, select)
+  return right(`PostgreSQL ${version}, schema ${SCHEMA_VERSION}`)
 }
 
 export const judgeDurability = (synchronousCommit: string): Result =>
@@ -161,9 +155,8 @@ export async function examineDatabase(
   const database = { ...connection, open, clock }
   let others: Checks<Database> = {}
   const first: Checks<Database> = {
-    async database({ query }) {
-      const server = await onlyRow<{ number: number; text: string }>(query, SERVER)
-      const result = judgeVersion(server, await versionOf(query))
+    async database() {
+      const result = await checkVersion(connection)
       others = result.ok ? { ...SERVER_CHECKS, ...SCHEMA_CHECKS } : SERVER_CHECKS
       return result
     },

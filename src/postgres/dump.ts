@@ -83,29 +83,18 @@ async function requireEmpty(query: Query, shown: string): Promise<void> {
 /** Other tables may hold rows: built-in plans, and what removed keys left. */
 const CLEAR = ['plans', 'networks', 'days', 'feeds'].map(table => `delete from proxylist.${table}`)
 
-/** Rows of a statement. */
-const SLICE_ROWS = 2_000
-
-type Row = { readonly [column: string]: unknown }
-
-async function insertSlices(query: Query, table: string, rows: readonly Row[]): Promise<void> {
-  for (let at = 0; at < rows.length; at += SLICE_ROWS) {
-    await insertRows(query, table, rows.slice(at, at + SLICE_ROWS))
-  }
-}
-
 async function insertDump(query: Query, { plans, keys, usage, networks }: AccessDump) {
   for (const statement of CLEAR) await query(statement)
   await insertRows(query, 'plans', plans.map(toPlanRow))
   await insertAllKeys(query, keys)
-  await insertSlices(
+  await insertRows(
     query,
     'usage',
     usage.map(({ kind, id, admissions: at, latestMs: latest, requests }) => ({
       ...{ kind, id, at, latest, day: utcDay(latest), requests },
     })),
   )
-  await insertSlices(
+  await insertRows(
     query,
     'networks',
     networks.flatMap(({ subject, set: network_set, day, networks: names }) =>

@@ -6,23 +6,19 @@ export class NotOpened extends Error {}
 
 const OTHER_SCHEMA =
   'its schema is missing, or not the one that this proxylist uses; see: proxylist doctor'
-const READ_ONLY = 'it is read-only: a standby, or it was set so'
 
 /** What a SQLSTATE, or the first characters of one, means (PostgreSQL, appendix A). */
 const STATES: { readonly [state: string]: string } = {
   '08': 'the connection was lost',
   '0A000': 'it is a standby, or does not support what PostgreSQL does',
   '23503': 'a plan that the key needs was just removed',
-  '25001': READ_ONLY,
-  '25006': READ_ONLY,
+  '25': 'it is read-only: a standby, or it was set so',
   '28000': 'it does not let this user log in, or not from here, or only with TLS (pg_hba.conf)',
   '28': 'it refuses this user or password',
   '3F000': OTHER_SCHEMA,
   '3D000': 'there is no database of this name',
   '23505': 'another machine has written the same first',
-  '42P01': OTHER_SCHEMA,
-  '42703': OTHER_SCHEMA,
-  '42883': OTHER_SCHEMA,
+  '42': OTHER_SCHEMA,
   '42501':
     'this role lacks a right that is needed: run rights.sql (proxylist help machines); a schema is ' +
     'made and upgraded by a command that writes, such as plans set standard, as its owner',

@@ -35,15 +35,6 @@ async function enqueue(query: Query, mode: Mode, body: Uint8Array): Promise<stri
   return id
 }
 
-/** Removes an import from the queue. Returns false if the leader has merged it. */
-const withdraw = async (query: Query, id: string): Promise<boolean> =>
-  (
-    await query(
-      'delete from proxylist.imports where id = $1::bigint and result is null returning id',
-      [id],
-    )
-  ).length > 0
-
 /**
  * Waits for the result of an import. Withdraws it when `signal` is aborted, or when no node runs.
  * @throws CommandError, or the reason of `signal`; then the list did not change.
@@ -63,9 +54,11 @@ async function resultOf(query: Query, id: string, signal?: AbortSignal): Promise
     }
     aloneMs = row.hasNode ? 0 : aloneMs + ASK_EVERY_MS
     const isAlone = aloneMs > NO_NODE_MS_MAX
-    if ((signal?.aborted || isAlone) && (await withdraw(query, id))) {
-      signal?.throwIfAborted()
-      throw new CommandError(NO_NODE)
+    if (signal?.aborted || isAlone) {
+      const withdraw = 'delete from proxylist.imports where id = $1::bigint and result is null'
+      const [withdrawn] = await query(`${withdraw} returning id`, [id])
+      if (withdrawn) signal?.throwIfAborted()
+      if (withdrawn) throw new CommandError(NO_NODE)
     }
     await delay(ASK_EVERY_MS)
   }

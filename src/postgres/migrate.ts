@@ -15,14 +15,14 @@ const UPGRADES: readonly string[] = [from1, from2]
 export const SCHEMA_VERSION = UPGRADES.length + 1
 
 /** The oldest server that the statements work on (contract I). */
-export const SERVER_VERSION_MIN = 140_000
+const SERVER_VERSION_MIN = 140_000
 
 /** Advisory locks of this program: the first of their two numbers is that of `PRXL`. */
 export const LOCK_CLASS = 0x5052584c
 export const LOCKS = { migrate: 1, jobs: 2, checker: 4 } as const
 
 /** The version of the schema; `null` when there is none. */
-export async function versionOf(query: Query): Promise<number | null> {
+async function versionOf(query: Query): Promise<number | null> {
   // Not to_regclass: it may not see yet what another session committed while this one waited.
   const found = await query(
     `select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace

@@ -95,14 +95,10 @@ export function createLeaderLock(
 const CONNECT_SECONDS = 2
 
 /**
- * Listens for notifications. `ensure` connects to `host()` unless it is connected. Calls `onListening` after each
- * connect: earlier notifications may be lost.
+ * Listens for notifications. `ensure` connects to `host()` unless it is connected. Each connect is a message, too
+ * (`null`): earlier ones may be lost.
  */
-export function createListener(
-  host: () => string,
-  onMessage: (message: string) => void,
-  onListening: () => void,
-) {
+export function createListener(host: () => string, onMessage: (message: string | null) => void) {
   let sql: SQL | null = null
 
   function end(): void {
@@ -114,9 +110,11 @@ export function createListener(
   return {
     ensure(): void {
       if (sql !== null) return
-      const isCurrent = (): boolean => sql === opened
       const endThis = (): void => {
-        if (isCurrent()) end() // the next call tries again
+        if (sql === opened) end() // the next call tries again
+      }
+      const hear = (message: string | null): void => {
+        if (sql === opened) onMessage(message)
       }
       const opened: SQL = new Bun.SQL({
         ...{ url: host(), max: 1, connectionTimeout: CONNECT_SECONDS },
@@ -124,13 +122,7 @@ export function createListener(
         onclose: endThis, // else the client tries by itself, and says on stderr that it fails
       })
       sql = opened
-      opened
-        .listen(
-          'proxylist',
-          message => void (isCurrent() && onMessage(message)),
-          () => void (isCurrent() && onListening()),
-        )
-        .catch(endThis)
+      opened.listen('proxylist', hear, () => hear(null)).catch(endThis)
     },
     /** Closes the connection. */
     end,

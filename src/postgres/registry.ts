@@ -25,7 +25,6 @@ import {
   SNAPSHOT,
   selectJson,
 } from './connection.ts'
-import { KEYS_MAX } from './usage/key-use.ts'
 
 /**
  * Begins a change of keys and plans, and announces it at its commit. Returns its number, which the keys that it writes
@@ -126,28 +125,34 @@ const SLICE = '(select * from proxylist.keys where id > $1 order by id limit $2:
 const SCANNED = `${SUMMARY}, nullif(greatest(k.last_seen, u.latest), 0)::float8 as "lastSeenMs"
   ${fromKeys(SLICE)} order by k.id`
 
-/** Copies a `Buffer` of the client to plain bytes. */
-const bytesOf = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes)
+/** The columns of a key, by their names in a `StoredKey`. Its secrets are not among them. */
+const COLUMNS = {
+  ...{ id: 'id', prefix: 'prefix', label: 'label', note: 'note', from: 'callers', plan: 'plan' },
+  ...{ createdAt: 'created_at', expiresAt: 'expires_at', revokedAt: 'revoked_at' },
+} as const satisfies Record<Exclude<keyof StoredKey, 'hash' | 'oldSecrets'>, string>
+
+type Hex<S extends { hash: Uint8Array }> = Omit<S, 'hash'> & { hash: string }
+type KeyJson = Hex<Omit<StoredKey, 'oldSecrets'>> & {
+  oldSecrets: Hex<StoredKey['oldSecrets'][number]>[]
+}
+const STORED = `
+  select ${Object.entries(COLUMNS).map(([name, column]) => `k.${column} as "${name}"`)},
+    encode(k.hash, 'hex') as hash,
+    (select coalesce(json_agg(json_build_object('hash', encode(o.hash, 'hex'), 'expiresAt', o.expires_at)
+        order by o.expires_at), '[]')
+      from proxylist.old_secrets o where o.key_id = k.id) as "oldSecrets"
+  from proxylist.keys k where k.version > $1::float8 order by k.created_at, k.id`
+
+const fromHex = <S extends { hash: string }>(secret: S) => ({
+  ...{ ...secret, hash: Uint8Array.fromHex(secret.hash) },
+})
 
 /** The keys that a version of keys after `since` wrote, as they are stored; by default all. */
-export async function readStoredKeys(query: Query, since = -1): Promise<StoredKey[]> {
-  const rows = await query<Omit<StoredKey, 'oldSecrets'>>(
-    `select id, hash, prefix, label, note, callers as "from", plan, created_at::float8 as "createdAt",
-       expires_at::float8 as "expiresAt", revoked_at::float8 as "revokedAt"
-     from proxylist.keys where version > $1::float8 order by created_at, id`,
-    [since],
-  )
-  const secrets = await query<{ keyId: string; hash: Uint8Array; expiresAt: number }>(
-    `select o.key_id as "keyId", o.hash, o.expires_at::float8 as "expiresAt"
-     from proxylist.old_secrets o join proxylist.keys k on k.id = o.key_id
-     where k.version > $1::float8 order by o.expires_at`,
-    [since],
-  )
-  const byKey = Map.groupBy(secrets, ({ keyId }) => keyId)
-  const oldOf = (id: string) =>
-    (byKey.get(id) ?? []).map(({ hash, expiresAt }) => ({ hash: bytesOf(hash), expiresAt }))
-  return rows.map(row => ({ ...row, hash: bytesOf(row.hash), oldSecrets: oldOf(row.id) }))
-}
+export const readStoredKeys = async (query: Query, since = -1): Promise<StoredKey[]> =>
+  (await selectJson<KeyJson>(query, STORED, [since])).map(key => ({
+    ...fromHex(key),
+    oldSecrets: key.oldSecrets.map(fromHex),
+  }))
 
 /** Stores keys as they are, under the number of their change. */
 async function insertKeys(
@@ -155,12 +160,11 @@ async function insertKeys(
   keys: readonly StoredKey[],
   version: number,
 ): Promise<void> {
-  const rows = keys.map(
-    ({ id, hash, prefix, label, note, from, plan, createdAt, expiresAt, revokedAt }) => ({
-      ...{ id, hash: bytea(hash), prefix, label, note, callers: from, plan, version },
-      ...{ created_at: createdAt, expires_at: expiresAt, revoked_at: revokedAt },
-    }),
-  )
+  const names = Object.keys(COLUMNS) as (keyof typeof COLUMNS)[]
+  const rows = keys.map(key => ({
+    ...Object.fromEntries(names.map(name => [COLUMNS[name], key[name]])),
+    ...{ hash: bytea(key.hash), version },
+  }))
   await insertRows(query, 'keys', rows)
   const secrets = keys.flatMap(({ id, oldSecrets }) =>
     oldSecrets.map(old => ({ hash: bytea(old.hash), key_id: id, expires_at: old.expiresAt })),
@@ -169,12 +173,8 @@ async function insertKeys(
 }
 
 /** Stores many keys as they are, as one change. */
-export async function insertAllKeys(query: Query, keys: readonly StoredKey[]): Promise<void> {
-  const version = await nextVersion(query)
-  for (let at = 0; at < keys.length; at += KEYS_MAX) {
-    await insertKeys(query, keys.slice(at, at + KEYS_MAX), version)
-  }
-}
+export const insertAllKeys = async (query: Query, keys: readonly StoredKey[]): Promise<void> =>
+  insertKeys(query, keys, await nextVersion(query))
 
 const HAVING_SECRETS = `
   select key_id as id, hash from proxylist.old_secrets where hash = any($1::bytea[])

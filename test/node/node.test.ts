@@ -30,7 +30,7 @@ let said: string[] = []
 let opened: Node[] = []
 
 async function start(at: string, dir: string): Promise<Node> {
-  const node = await openNode({
+  const node = openNode({
     ...{ dir, url: at, timeoutMs: 20_000, provider: 'the service' },
     ...{ clock: () => T0, log: { say: sentence => void said.push(sentence), sayRepeated() {} } },
   })

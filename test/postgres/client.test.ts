@@ -198,7 +198,10 @@ describe.skipIf(!HAS_POSTGRES)('where a database has other defaults', () => {
 
   test('what is announced is heard', async () => {
     const [listening, heard] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()]
-    const listener = createListener(() => url, heard.resolve, listening.resolve)
+    const listener = createListener(
+      () => url,
+      message => (message === null ? listening.resolve() : heard.resolve(message)),
+    )
     onCleanUp(listener.end)
     listener.ensure()
     await listening.promise

@@ -7,7 +7,6 @@ import {
   judgeDurability,
   judgeNodes,
   judgeStandbys,
-  judgeVersion,
 } from '../../src/postgres/doctor.ts'
 import { T0 } from '../support/fixtures.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
@@ -18,7 +17,6 @@ afterAll(cleanUp)
 type State = 'ok' | 'note' | 'wrong'
 const stateOf = ({ ok, note }: Result): State => (ok ? (note ? 'note' : 'ok') : 'wrong')
 
-const server = { number: 150_018, text: '15.18' }
 const node = {
   ...{ node: 'n1', address: '10.0.0.11:8080', version: 12 },
   ...{ lagSeconds: 0.4, seenMs: T0, silentSeconds: 0.3 },
@@ -26,26 +24,6 @@ const node = {
 
 type Case = readonly [what: string, result: Result, state: State, found: string | RegExp]
 const CASES: readonly Case[] = [
-  ['the newest schema', judgeVersion(server, 3), 'ok', 'PostgreSQL 15.18, schema 3'],
-  [
-    'a server that is too old',
-    judgeVersion({ number: 130_009, text: '13.9' }, 2),
-    'wrong',
-    'PostgreSQL 13.9 is too old; 14 or newer is needed',
-  ],
-  ['no schema', judgeVersion(server, null), 'wrong', /^it has no schema yet;/],
-  [
-    'a schema of a newer program',
-    judgeVersion(server, 4),
-    'wrong',
-    'PostgreSQL 15.18, schema 4: a newer proxylist made it; use that version',
-  ],
-  [
-    'a schema of an earlier program',
-    judgeVersion(server, 1),
-    'wrong',
-    /schema 1: an earlier proxylist made it; .* upgrades it$/,
-  ],
   ['durable commits', judgeDurability('on'), 'ok', /before an answer leaves$/],
   [
     'a session that lost its setting',

@@ -211,7 +211,7 @@ describe.skipIf(!HAS_POSTGRES)('the role with the least rights', () => {
     await run('keys', 'revoke', id)
     await run('keys', 'remove', id)
     const dir = temporaryDirectory()
-    await using node = await openNode({
+    await using node = openNode({
       ...{ dir, url: urlOf('proxylist'), timeoutMs: 20_000, provider: 'the service' },
       ...{ clock: systemClock, log: { say() {}, sayRepeated() {} } },
     })

@@ -1,13 +1,5 @@
 -- The functions that requests call. They are replaced at each upgrade.
 
--- The sum of two lists of hours.
-create or replace function proxylist.add_hours(one integer[], two integer[]) returns integer[]
-  language sql immutable parallel safe
-  return array(
-    select coalesce(one[i], 0) + coalesce(two[i], 0)
-    from generate_series(1, greatest(cardinality(one), cardinality(two))) i
-  );
-
 -- How many requests each subject is admitted, from how many it has room for. Requests are in order of
 -- arrival: request n has the subjects at the positions up to _ends[n], and is admitted for all or none.
 create or replace function proxylist.take(_room integer[], _positions integer[], _ends integer[])
@@ -184,15 +176,13 @@ create or replace function proxylist.prune_usage(_most integer, _history_days in
 language sql as $$
   with clock as materialized (
     select least(proxylist.now_ms(), max(latest)) as now from proxylist.usage
-  ), kept (kind, ms) as (
-    select 'key' collate "C", 172800000::bigint
-    union all
-    select p.name, case when p.daily is null then greatest(7200000, 2000 * p.burst_seconds::bigint)
-        else 172800000 end
-      from proxylist.plans p where p.name in ('demo', 'temp')
   ), stale as (
-    select u.kind, u.id from clock, proxylist.usage u left join kept k on k.kind = u.kind
-    where u.latest < now - coalesce(k.ms, 7200000) limit _most for update of u skip locked
+    select u.kind, u.id from clock, proxylist.usage u
+    where u.latest < now - case u.kind when 'key' then 172800000 else coalesce((
+        select case when p.daily is null then greatest(7200000, 2000 * p.burst_seconds::bigint)
+          else 172800000 end
+        from proxylist.plans p where p.name = u.kind), 7200000) end
+    limit _most for update of u skip locked
   ), removed as (
     delete from proxylist.usage u using stale s where u.kind = s.kind and u.id = s.id
     returning u.kind, u.id, u.latest

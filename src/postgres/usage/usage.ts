@@ -88,25 +88,14 @@ export function createUsageStore(
   const locking = { ...options.session, lock_timeout: lockMs }
   const deciding = { ...locking, ...BY_PRIMARY_KEY }
   const connections: Connection[] = []
-  /** Whether the last statement has succeeded. */
-  let works = true
-  function fail(failure: unknown): void {
-    works = false
-    onFailure(failure)
-  }
   function open(session: NonNullable<ConnectionOptions['session']>): Query {
     const connection = openConnection({ ...options, session })
     connections.push(connection)
-    return async (...statement) => {
-      try {
-        const rows = await connection.query<never>(...statement)
-        works = true
-        return rows
-      } catch (failure) {
-        fail(failure)
+    return (...statement) =>
+      connection.query<never>(...statement).catch(failure => {
+        onFailure(failure)
         throw failure
-      }
-    }
+      })
   }
   const queryAdmissions = open(deciding)
   const queryNetworks = open(deciding)
@@ -114,11 +103,9 @@ export function createUsageStore(
   const bound: WaitBound = {
     ...{ msMax: timeoutMs, elapsedMs },
     failure() {
-      const failure = new StoreError(
-        `the database ${shownDatabase(url)} took too long for a request`,
-      )
-      fail(failure)
-      return failure
+      const late = new StoreError(`the database ${shownDatabase(url)} took too long for a request`)
+      onFailure(late)
+      return late
     },
   }
 
@@ -139,7 +126,6 @@ export function createUsageStore(
 
   return {
     bound,
-    works: (): boolean => works,
     admit: createAdmitBatch(queryAdmissions, refusals, admitted => keyUse.count(admitted, 1)),
     refuse: ({ rules }: Admission): Decision | null => refusals.refuse(rules),
 
