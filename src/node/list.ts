@@ -40,17 +40,6 @@ export function createList(
   copy: ReturnType<typeof openListCopy>,
   snapshotBytes?: number, // smaller in tests
 ) {
-  /** The position of the copy. @throws StoreError if it is a copy of another database, which it may be the last copy of. */
-  async function position(): Promise<{ database: string; at: Position | null }> {
-    const database = await installationOf(query)
-    const at = copy.position()
-    if (at === null || at.database === database) return { database, at }
-    throw new StoreError(
-      'it is another database than the one whose list is in the data directory: name the right one; ' +
-        'if this one is meant, as after a restore, stop the node, remove the directory and start it',
-    )
-  }
-
   /** Replaces the copy by the newest snapshot. */
   async function restart(database: string, at: Position | null): Promise<void> {
     const snapshot = await readSnapshot(query)
@@ -63,7 +52,15 @@ export function createList(
 
   /** Applies the next entry of the log. Returns the position of the copy if there is no entry. */
   async function step(): Promise<Position | null> {
-    const { database, at } = await position()
+    const database = await installationOf(query)
+    const at = copy.position()
+    if (at !== null && at.database !== database) {
+      throw new StoreError(
+        // it may be the last copy of its list
+        'it is another database than the one whose list is in the data directory: name the right one; ' +
+          'if this one is meant, as after a restore, stop the node, remove the directory and start it',
+      )
+    }
     if (at === null) return restart(database, at).then(() => null)
     const next = await readNext(query, at.version)
     const head = next ?? (await readHead(query))

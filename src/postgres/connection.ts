@@ -79,43 +79,37 @@ const OPEN_MS_MAX = 2000
 type Opening = ReturnType<typeof openFirst>
 
 /** Opens a connection to the first host of the URL that takes writes. All are tried at once. */
-function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void => {}) {
+function openFirst(options: ConnectionOptions, msMax: number, onLost: () => void) {
   const hosts = eachHost(options.url)
-  const reasons = hosts.map(() => NO_ANSWER)
-  const tried: SQL[] = []
   let kept: SQL | null = null
-
-  /** Closes connections, also those that are being opened. */
-  function end(except: SQL | null = null): void {
-    kept = except
-    for (const sql of tried) if (sql !== except) void sql.close({ timeout: 0 }).catch(() => {})
-  }
-
-  async function open(host: string, at: number): Promise<{ sql: SQL; host: string }> {
-    const sql = new Bun.SQL({
+  const tried = hosts.map(host => {
+    const sql: SQL = new Bun.SQL({
       ...{ url: host, max: 1, connectionTimeout: OPEN_MS_MAX / SECOND_MS },
       connection: sessionOf(options),
       onclose: () => sql === kept && onLost(),
     })
-    tried.push(sql)
-    try {
-      await sql.connect()
-      return { sql, host }
-    } catch (failure) {
-      reasons[at] = reasonOf(failure)
-      throw failure
-    }
+    return { host, sql }
+  })
+
+  /** Closes connections, also those that are being opened. */
+  function end(except: SQL | null = null): void {
+    kept = except
+    for (const { sql } of tried) if (sql !== except) void sql.close({ timeout: 0 }).catch(() => {})
   }
 
-  const opened = rejectAfter(Promise.any(hosts.map(open)), msMax, () => new NotOpened()).then(
+  const opening = tried.map(async found => {
+    await rejectAfter(found.sql.connect(), msMax, () => new NotOpened(NO_ANSWER))
+    return found
+  })
+  const opened = Promise.any(opening).then(
     found => {
       end(found.sql)
       return found
     },
-    () => {
+    ({ errors }: AggregateError) => {
       end()
-      const all = hosts.map((host, at) => `${shownHost(host)}: ${reasons[at]}`)
-      throw new NotOpened(hosts.length === 1 ? reasons[0] : all.join('; '))
+      const reasons = hosts.map((host, at) => `${shownHost(host)}: ${reasonOf(errors[at])}`)
+      throw new NotOpened(hosts.length === 1 ? reasonOf(errors[0]) : reasons.join('; '))
     },
   )
   return { opened, end: () => end() }

@@ -44,12 +44,11 @@ const CLIENT_CODES: { readonly [code: string]: string } = {
 const TLS_CODE = /TLS|CERT|ISSUER|SIGNATURE|BORINGSSL|EPROTO/
 
 /** What a failure of the client means; `null`: it is a failure of other code. */
-function clientReason(code: string): string | null {
-  if (code in CLIENT_CODES) return CLIENT_CODES[code] ?? null
-  if (TLS_CODE.test(code))
-    return `TLS failed (${code}); see sslmode, sslrootcert and the certificate`
-  return null
-}
+const clientReason = (code: string): string | null =>
+  CLIENT_CODES[code] ??
+  (TLS_CODE.test(code)
+    ? `TLS failed (${code}); see sslmode, sslrootcert and the certificate`
+    : null)
 
 /** Whether a failure is one of the database or of the connection to it, not of our own code. */
 const isDatabaseFailure = (thrown: unknown): boolean =>

@@ -17,17 +17,18 @@ export type Entry = Version & {
 const SELECT = `select version::float8 as version, mark, kind, after, changed::float8 as changed,
   rows::float8 as rows, imported from proxylist.list_log`
 
+const readFirst = async (query: Query, rest: string, values: number[] = []) =>
+  (await query<Entry>(`${SELECT} ${rest} limit 1`, values))[0] ?? null
+
 /** The newest entry; `null`: the list was never changed. */
-export const readHead = async (query: Query): Promise<Entry | null> =>
-  (await query<Entry>(`${SELECT} order by version desc limit 1`))[0] ?? null
+export const readHead = (query: Query) => readFirst(query, 'order by version desc')
 
 /** The first entry after a version. */
-export const readNext = async (query: Query, version: number): Promise<Entry | null> =>
-  (await query<Entry>(`${SELECT} where version > $1 order by version limit 1`, [version]))[0] ??
-  null
+export const readNext = (query: Query, version: number) =>
+  readFirst(query, 'where version > $1 order by version', [version])
 
-export const readSnapshot = async (query: Query): Promise<Entry | null> =>
-  (await query<Entry>(`${SELECT} where kind = 'snapshot' order by version desc limit 1`))[0] ?? null
+export const readSnapshot = (query: Query) =>
+  readFirst(query, `where kind = 'snapshot' order by version desc`)
 
 export const readBody = (query: Query, { version, mark }: Position): AsyncGenerator<Change> =>
   readFrames(query, 'list_log where version = $2 and mark = $3', [version, mark])

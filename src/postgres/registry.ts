@@ -31,14 +31,9 @@ import {
  * carry. Changes lock the row until they commit, so their numbers are in the order of commits.
  */
 async function nextVersion(query: Query): Promise<number> {
-  const { version } = await onlyRow<{ version: number }>(
-    query,
-    `with changed as (
-       update proxylist.installation set keys_version = keys_version + 1 returning keys_version
-     )
-     select keys_version::float8 as version, pg_notify('proxylist', 'keys') from changed`,
-  )
-  return version
+  const update = 'update proxylist.installation set keys_version = keys_version + 1'
+  const returning = `keys_version::float8 as version, pg_notify('proxylist', 'keys')`
+  return (await onlyRow<{ version: number }>(query, `${update} returning ${returning}`)).version
 }
 
 /** Runs `work` in a transaction with the number of a change, see `nextVersion`. */
@@ -98,12 +93,17 @@ const createPlanStore = (connection: Connection) => {
   } satisfies Registry['plans']
 }
 
+/** The columns of a key, by their names in a `StoredKey`. Its secrets are not among them. */
+const COLUMNS = {
+  ...{ id: 'id', prefix: 'prefix', label: 'label', note: 'note', from: 'callers', plan: 'plan' },
+  ...{ createdAt: 'created_at', expiresAt: 'expires_at', revokedAt: 'revoked_at' },
+} as const satisfies Record<Exclude<keyof StoredKey, 'hash' | 'oldSecrets'>, string>
+const SELECTED = Object.entries(COLUMNS).map(([name, column]) => `k.${column} as "${name}"`)
+
 /** `today` is by the database's clock, which decides limits; all else is by `nowMs`. */
 const SUMMARY = `
   with clock as materialized (select (proxylist.now_ms() / 86400000)::int as today)
-  select k.id, k.prefix, k.label, k.note, k.callers as "from", k.plan, k.created_at::float8 as "createdAt",
-    k.expires_at::float8 as "expiresAt", k.revoked_at::float8 as "revokedAt",
-    p.enabled as "isEnabled",
+  select ${SELECTED}, p.enabled as "isEnabled",
     case when u.day >= today then u.requests else 0 end as "requestsToday"`
 
 const fromKeys = (keys: string): string => `
@@ -111,7 +111,7 @@ const fromKeys = (keys: string): string => `
     left join proxylist.usage u on u.kind = 'key' and u.id = k.id`
 
 const countToday = (set: 'served' | 'callers'): string =>
-  `(select count(*)::int from proxylist.networks n where n.kind = 'key'
+  `(select count(*) from proxylist.networks n where n.kind = 'key'
       and n.id = k.id and n.network_set = '${set}' and n.day = today)`
 
 const LISTED = `${SUMMARY},
@@ -122,22 +122,15 @@ const LISTED = `${SUMMARY},
 
 /** Limits the keys before the joins: PostgreSQL would join and sort all keys. */
 const SLICE = '(select * from proxylist.keys where id > $1 order by id limit $2::int)'
-const SCANNED = `${SUMMARY}, nullif(greatest(k.last_seen, u.latest), 0)::float8 as "lastSeenMs"
+const SCANNED = `${SUMMARY}, nullif(greatest(k.last_seen, u.latest), 0) as "lastSeenMs"
   ${fromKeys(SLICE)} order by k.id`
-
-/** The columns of a key, by their names in a `StoredKey`. Its secrets are not among them. */
-const COLUMNS = {
-  ...{ id: 'id', prefix: 'prefix', label: 'label', note: 'note', from: 'callers', plan: 'plan' },
-  ...{ createdAt: 'created_at', expiresAt: 'expires_at', revokedAt: 'revoked_at' },
-} as const satisfies Record<Exclude<keyof StoredKey, 'hash' | 'oldSecrets'>, string>
 
 type Hex<S extends { hash: Uint8Array }> = Omit<S, 'hash'> & { hash: string }
 type KeyJson = Hex<Omit<StoredKey, 'oldSecrets'>> & {
   oldSecrets: Hex<StoredKey['oldSecrets'][number]>[]
 }
 const STORED = `
-  select ${Object.entries(COLUMNS).map(([name, column]) => `k.${column} as "${name}"`)},
-    encode(k.hash, 'hex') as hash,
+  select ${SELECTED}, encode(k.hash, 'hex') as hash,
     (select coalesce(json_agg(json_build_object('hash', encode(o.hash, 'hex'), 'expiresAt', o.expires_at)
         order by o.expires_at), '[]')
       from proxylist.old_secrets o where o.key_id = k.id) as "oldSecrets"
@@ -268,14 +261,14 @@ export const createKeyStore = (connection: Connection, patient = connection) => 
         return 'removed'
       }),
 
-    list: (nowMs: number, ids?: readonly string[]): Promise<ListedKey[]> =>
-      patient.query<ListedKey>(
+    list: (nowMs: number, ids?: readonly string[]) =>
+      selectJson<ListedKey>(
+        patient.query,
         `${LISTED} where $2::text[] is null or k.id = any($2::text[]) order by k.created_at, k.id`,
         [nowMs, ids === undefined ? null : arrayLiteral(ids)],
       ),
 
-    scan: (after: string, most: number): Promise<KeySummary[]> =>
-      query<KeySummary>(SCANNED, [after, most]),
+    scan: (after: string, most: number) => selectJson<KeySummary>(query, SCANNED, [after, most]),
 
     async ending(fromMs: number, untilMs: number, most: number): Promise<SomeKeys<EndingKey>> {
       const keys = await query<EndingKey & { total: number }>(
