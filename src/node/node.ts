@@ -210,7 +210,7 @@ export function openNode(given: NodeOptions) {
       const isFlush = ticks % FLUSH_SECONDS === 0
       await Promise.allSettled([
         // A node that cannot follow the list leaves the lock to another one.
-        isListFailing ? null : lock.tick(),
+        isListFailing ? lock.release() : lock.tick(),
         sayAlive(),
         isFlush ? usage.flush() : null,
       ])

@@ -85,6 +85,10 @@ export function createLeaderLock(
       isTrying = false
     },
     isHeld: (): boolean => pid !== 0 && connection.isOpen(),
+    release(): void {
+      pid = 0
+      connection.renew()
+    },
     async close(): Promise<void> {
       pid = 0
       await connection.close().catch(() => {})
