@@ -4,7 +4,7 @@ import { CommandError, StoreError } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { createCityList, type Incoming, PART_ROWS, type Stale } from '../node/ports.ts'
 import { type Address, type IncomingProxy, servicesToBits } from '../proxies/proxy.ts'
-import { idOf, toRow, UNKNOWN } from '../proxies/row.ts'
+import { idOf, type Row, toRow, UNKNOWN } from '../proxies/row.ts'
 import type { ImportCounts, ImportMode, ImportTx, ProxyWriter, Removal } from '../proxies/store.ts'
 import { joinFrames, readFrames, toFrame } from './body.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
@@ -48,6 +48,7 @@ async function resultOf(query: Query, id: string, signal?: AbortSignal): Promise
     )
     if (row === undefined) throw new StoreError('the import was removed from the database')
     if (row.json !== null) {
+      await query('delete from proxylist.imports where id = $1::bigint', [id])
       const result: Result = JSON.parse(row.json)
       if ('counts' in result) return result.counts
       throw new CommandError(`${result.failure}; nothing was imported`)
@@ -70,18 +71,19 @@ function createBody() {
   let part = createPart()
 
   function flush(): void {
-    frames.push(toFrame(part.incoming))
+    const { positionOf: _, ...incoming } = part
+    frames.push(toFrame(incoming satisfies Incoming))
     part = createPart()
   }
 
   return {
     add(proxy: IncomingProxy): void {
-      const { incoming, positionOf } = part
-      incoming.rows.push(toRow(proxy, positionOf({ name: proxy.city, nameEn: proxy.cityEn })))
-      incoming.stated.push(servicesToBits(proxy.servicesStated))
-      if (incoming.rows.length === PART_ROWS) flush()
+      const city = part.positionOf({ name: proxy.city, nameEn: proxy.cityEn })
+      part.rows.push(toRow(proxy, city))
+      part.stated.push(servicesToBits(proxy.servicesStated))
+      if (part.rows.length === PART_ROWS) flush()
     },
-    lower: (id: number, works: number): void => void part.incoming.lowered.push([id, works]),
+    lower: (id: number, works: number): void => void part.lowered.push([id, works]),
     take(): Uint8Array {
       flush()
       return joinFrames(frames)
@@ -89,13 +91,12 @@ function createBody() {
   }
 }
 
-function createPart() {
-  const { cities, positionOf } = createCityList()
-  const lists = { rows: [], stated: [], lowered: [] } as {
-    [name in 'rows' | 'stated' | 'lowered']: Incoming[name][number][]
-  }
-  return { incoming: { cities, ...lists } satisfies Incoming, positionOf }
-}
+const createPart = () => ({
+  ...createCityList(),
+  rows: [] as Row[],
+  stated: [] as number[],
+  lowered: [] as [id: number, works: number][],
+})
 
 /** Begins an import. `connection` needs a long timeout. */
 function begin({ query }: Connection, mode: ImportMode): ImportTx {
