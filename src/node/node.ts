@@ -138,7 +138,9 @@ export function openNode(given: NodeOptions) {
       }
       sayOfKeys(null)
       listener.ensure()
-      follower ??= startList()
+      if (follower !== null) return
+      follower = startList()
+      reportSelf() // before the schema was made, no import could find this node
     },
   })
   const listener = createListener(connection.host, message => {
@@ -164,6 +166,7 @@ export function openNode(given: NodeOptions) {
   const sayAlive = async (): Promise<void> => {
     if (name !== null) await nodes.report(name, version() ?? 0, lagSeconds())
   }
+  const reportSelf = (): void => void sayAlive().catch(() => {})
   let ticks = 0
   async function close(): Promise<void> {
     await keys.stop()
@@ -201,7 +204,7 @@ export function openNode(given: NodeOptions) {
     health: () => ({ works: isReached, failures }),
     listening(given: NodeName): void {
       name = given
-      void sayAlive().catch(() => {})
+      reportSelf()
     },
     /** To be called every second. */
     async tick(): Promise<void> {
