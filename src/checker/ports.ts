@@ -42,6 +42,8 @@ export type Measured = {
   type: ProxyType
   /** Other types that sources named, and that work. */
   others?: readonly ProxyType[]
+  /** Other types that sources named, of which the check learned nothing: it had no time, or no answer. */
+  undecided?: readonly ProxyType[]
   anon: Anon
   /** Why it is not elite: `peer`, or the name of a header; `''` for elite. */
   because: string
@@ -101,7 +103,7 @@ export type Candidate = {
   idleAtMs: number
   /** The last success; `null`: never. */
   okAtMs: number | null
-  /** The types found at the last success, and the ones that sources have named since; see `proxies/types.ts`. */
+  /** The types that work or may work, and the ones that sources have named since; see `proxies/types.ts`. */
   named: number
   /** When the checker first saw the address. */
   addedMs: number

@@ -23,6 +23,7 @@ import {
   reverseProxy,
   says,
   socks,
+  socks5And,
   startProxy,
   swaps,
   US,
@@ -71,29 +72,28 @@ describe('a check finds', () => {
   })
 })
 
-/** A port that speaks SOCKS5 and another protocol: the first byte of a request tells. */
-const socks5And =
-  (other: Behaviour): Behaviour =>
-  client =>
-    client.once('data', bytes => {
-      client.pause()
-      client.unshift(bytes)
-      const behave = bytes[0] === 5 ? socks([5]) : other
-      behave(client)
-      client.resume()
-    })
-
 describe('a port that speaks several types', () => {
-  const found = async (named: readonly ProxyType[], known: ProxyType | null = null) => {
+  const found = async (
+    named: readonly ProxyType[],
+    known: ProxyType | null = null,
+    check: typeof prober.check = prober.check,
+  ) => {
     const request = { known, named: typeBits(named), wantsTls: true }
-    const { type, others } = await measuredOf(socks5And(http({ tunnel: 'forward' })), request)
-    return [type, ...(others ?? [])]
+    const result = await check(await startProxy(socks5And(http({ tunnel: 'forward' }))), request)
+    if (result.kind !== 'alive') throw new Error(wordOf(result))
+    return [result.measured.type, ...(result.measured.others ?? [])]
   }
   test('has exactly the types that sources named and that work', async () => {
     expect(await found([])).toEqual(['https'])
     expect(await found(['http', 'socks5'])).toEqual(['https', 'socks5', 'http'])
     expect(await found(['socks5', 'socks4'])).toEqual(['https', 'socks5'])
     expect(await found(['http', 'socks5'], 'socks5')).toEqual(['socks5', 'http'])
+    expect(await found(['https', 'socks5'], 'socks5')).toEqual(['socks5', 'https'])
+  })
+  test('has a named https if its HTTP works, when the judge has no TLS', async () => {
+    const { options } = prober
+    const { check } = await startProber({ judge: { ...options.judge, tls: null } })
+    expect(await found(['https', 'socks5'], 'socks5', check)).toEqual(['socks5', 'https'])
   })
   test('is found to speak SOCKS5 when its HTTP only tunnels', async () => {
     const onlyTunnels = http({ plain: page(405), tunnel: 'forward' })
@@ -104,6 +104,22 @@ describe('a port that speaks several types', () => {
   test('loses a named type that does not work', async () => {
     const { type, others } = await measuredOf(http(), { named: typeBits(['http', 'socks5']) })
     expect([type, others]).toEqual(['http', undefined])
+  })
+  test('loses no named type by a timeout, after which it tries no more of them', async () => {
+    const named = typeBits(['http', 'socks4', 'socks5'])
+    const checking = checkNew(
+      socks5And(http(), () => {}),
+      { known: 'http', named, wantsSpeed: true },
+    )
+    await until(() => prober.timers.has(FIRST_BYTE_MS_MAX))
+    await until(() => !prober.timers.has(CONNECT_MS_MAX))
+    prober.timers.pass(FIRST_BYTE_MS_MAX)
+    expect(await checking).toMatchObject({
+      measured: { type: 'http', undecided: ['socks5', 'socks4'] },
+    })
+    expect(stepsOf(await checking)).toEqual([
+      ...['judge http ok', 'judge socks5 no answer', 'speed http ok', 'speed http ok'],
+    ])
   })
 })
 
