@@ -92,8 +92,8 @@ const STATED = `?${ROW_COLUMNS.length + 1}`
 const COLUMNS = ROW_COLUMNS.join(', ')
 
 /**
- * Adds a row, or merges it into the stored one, unless nothing differs. A row whose check is older adds only its
- * types. A stored check after `latest` (Unix seconds) is no check: it was written while a clock was ahead.
+ * Adds a row, or merges it into the stored row. An older row adds only its types. A row that changes nothing is not
+ * written. A stored check after `latest` (Unix seconds) is replaced: a clock was ahead.
  */
 function upsertInto(table: string, mode: ImportMode, latest: number): string {
   const services = `(services & ~${STATED}) | excluded.services`
