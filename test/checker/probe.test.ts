@@ -7,7 +7,7 @@ import { CONNECT_MS_MAX, FIRST_BYTE_MS_MAX } from '../../src/checker/dial.ts'
 import type { CheckRequest, Measured } from '../../src/checker/ports.ts'
 import { CHECK_MS_MAX, createProber, type ProberOptions } from '../../src/checker/probe.ts'
 import type { Target } from '../../src/checker/targets.ts'
-import { keysOf } from '../../src/judge/protocol.ts'
+import { keysOf, TOKEN, writeAnswer } from '../../src/judge/protocol.ts'
 import type { Address, ProxyType } from '../../src/proxies/proxy.ts'
 import { typeBits } from '../../src/proxies/types.ts'
 import {
@@ -29,7 +29,7 @@ import {
   US,
 } from '../support/fake-proxies.ts'
 import { T0 } from '../support/fixtures.ts'
-import { CERTIFICATES, JUDGE_NAME, startTestJudge } from '../support/judge.ts'
+import { CERTIFICATES, JUDGE_NAME, KEYS, startTestJudge } from '../support/judge.ts'
 import { NOW, startProber, wordOf } from '../support/prober.ts'
 import { ROOT } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
@@ -476,6 +476,13 @@ describe('a self-check', () => {
   type Change = { plain?: string; tls?: string } & Omit<Partial<ProberOptions>, 'judge'>
   const at = async (behave: Behaviour): Promise<number> => (await startProxy(behave, US)).port
   const reverse = reverseProxy(() => prober.judge.port)
+  /** Answers without a page. */
+  const olderJudge: Behaviour = client =>
+    client.once('data', bytes => {
+      const token = new RegExp(TOKEN).exec(`${bytes}`)?.[0] ?? ''
+      const answer = { token, peer: US, headers: [], form: 'origin', tls: false } as const
+      client.end(page(200, writeAnswer(KEYS, { ...answer, time: NOW, started: T0 })))
+    })
   async function ended(): Promise<Change> {
     const { tlsPort } = await startTestJudge({}, CERTIFICATES.ended)
     const authorities = readFileSync(CERTIFICATES.ended.cert, 'utf8')
@@ -503,6 +510,11 @@ describe('a self-check', () => {
       'another secret',
       async () => ({ keys: keysOf(new Uint8Array(32)) }),
       'refuses our token: it has another secret',
+    ],
+    [
+      'an older version',
+      async () => ({ plain: `http://a:${await at(olderJudge)}` }),
+      'upgrade judge and checker to the same version',
     ],
     ['a proxy before it', async () => ({ plain: `http://a:${await at(reverse)}` }), 'changes Via'],
     [
