@@ -441,8 +441,10 @@ const PLACEHOLDERS: { readonly [name: string]: (row: EndpointRow) => string | nu
 }
 export const PLACEHOLDER_NAMES = ['type', 'scheme', 'ip', 'port', 'country']
 
+type LineWriter = (row: EndpointRow) => string
+
 /** Writes lines of a template, whose placeholders are all known. */
-function createLineWriter(template: string, wantedTypes: number): (row: EndpointRow) => string {
+function createLineWriter(template: string, wantedTypes: number): LineWriter {
   const byTypes = Array.from({ length: 1 + ALL_TYPES }, (_, types) => {
     const type = bestOf(types, wantedTypes)
     const [start = '', ...rest] = template
@@ -479,6 +481,14 @@ export type Writer<R extends EndpointRow> = {
 export function createWriters(provider: string) {
   const members = membersOf(provider)
   const recordWriter = createRecordWriters(members)
+  const lineWriters = createBoundedMap<string, LineWriter>(VIEWS_MAX)
+
+  function lineWriter(line: string, types: number): LineWriter {
+    const view = `${types} ${line}`
+    const known = lineWriters.get(view) ?? createLineWriter(line, types)
+    lineWriters.set(view, known)
+    return known
+  }
 
   function json(filter: Filter, output: Output, count: number, foundIn: FoundIn): Writer<Row> {
     const indent = indentOf(output)
@@ -509,7 +519,7 @@ export function createWriters(provider: string) {
 
   const txt = ({ types }: Filter, { line }: Output): Writer<EndpointRow> => ({
     head: [''],
-    record: line === null ? row => `${addressOf(row)}\n` : createLineWriter(line, typeBits(types)),
+    record: line === null ? row => `${addressOf(row)}\n` : lineWriter(line, typeBits(types)),
     separator: '',
     tail: '',
   })
