@@ -170,35 +170,3 @@ export const toListed = ({ id, checked_at, types, works }: ListedNumbers) => ({
   works: works === UNKNOWN ? null : works,
 })
 export type ListedRow = ReturnType<typeof toListed>
-
-/** A column, and the SQL expression for its value after an update. */
-export type Merged = readonly [column: string, merged: string]
-
-/**
- * The merge of all columns but id and check (contract D2): an unknown value changes nothing. A checker always measures
- * types, anon and ip_out, so `isMeasured` replaces them. `incoming` and `stored` are the SQL prefixes of the new and the
- * stored row. A `city` replaces the usual merge of cities.
- */
-export function mergedColumns(
-  isMeasured: boolean,
-  [incoming, stored]: readonly [incoming: string, stored: string],
-  { types, services, city }: { types: string; services: string; city?: string },
-): readonly Merged[] {
-  const taken = (column: string): Merged => [column, incoming + column]
-  const known = (column: string, unknown: number | string): Merged => [
-    column,
-    `coalesce(nullif(${incoming}${column}, ${unknown}), ${stored}${column}, ${unknown})`,
-  ]
-  const measured = isMeasured ? taken : known
-  return [
-    known('ping_ms', UNKNOWN_PING),
-    isMeasured ? taken('types') : ['types', types],
-    measured('anon', 0),
-    known('works', UNKNOWN),
-    known('speed', UNKNOWN),
-    ['services', services],
-    known('country', 0),
-    city === undefined ? known('city', 0) : ['city', city],
-    measured('ip_out', "''"),
-  ]
-}
