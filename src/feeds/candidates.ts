@@ -5,19 +5,13 @@
 import type { ProcessSettings } from '../config/subprocess.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, messageOf, nextTurn } from '../lib/errors.ts'
-import type { Address } from '../proxies/proxy.ts'
+import type { IncomingProxy } from '../proxies/proxy.ts'
 import type { ImportTx } from '../proxies/store.ts'
 import type { AttemptContext } from './attempt.ts'
 import { importFeedInChild } from './import-feed.ts'
 
 /** The members of a row that the checker uses. */
-export type CandidateRow = Address & {
-  /** See `proxies/types.ts`; 0 if unknown. */
-  types: number
-  works: number | null
-  /** Unix seconds of the check that the row reports; without one, the time of the import. */
-  checkedAt: number
-}
+export type CandidateRow = Pick<IncomingProxy, 'ip' | 'port' | 'types' | 'works' | 'checkedAt'>
 
 /** Rows in a line. The checker stores them in a few milliseconds. */
 const LINE_ROWS = 500
