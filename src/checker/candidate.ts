@@ -2,10 +2,9 @@
  * A candidate, the memory of an address: how a check changes it, and when the next check is due (contract H3, H4).
  * Pure: instants are arguments, of the schedule's clock.
  */
-import type { CandidateRow } from '../feeds/candidates.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { RECENT_MS } from '../proxies/freshness.ts'
-import type { ProxyType } from '../proxies/proxy.ts'
+import type { CandidateRow, ProxyType } from '../proxies/proxy.ts'
 import { idOf } from '../proxies/row.ts'
 import { typeBits } from '../proxies/types.ts'
 import type { Attempt, Candidate, Measured, Past, Queue, Reason, Works } from './ports.ts'

@@ -1,7 +1,6 @@
 /** The types that the files of the checker share, and its ports (contract H). */
 import type { Awaitable } from '../lib/awaitable.ts'
-import type { Address, Anon, ProxyType, Service } from '../proxies/proxy.ts'
-import type { ListedRow } from '../proxies/row.ts'
+import type { Address, Anon, CandidateRow, ProxyType, Service } from '../proxies/proxy.ts'
 import type { ImportTx } from '../proxies/store.ts'
 
 /** The reasons for failure, in order of significance, and their sentences in `check explain`. */
@@ -170,7 +169,7 @@ export interface CheckerList {
   /** A string that changes when another process changes the list. */
   version(): Awaitable<string>
   /** Rows in the order of their ids, from the first one after `afterId`; none at the end. */
-  page(afterId: number): Awaitable<readonly ListedRow[]>
+  page(afterId: number): Awaitable<readonly CandidateRow[]>
 }
 
 /** The status that the server shows in its metrics and its console. */

@@ -5,13 +5,10 @@
 import type { ProcessSettings } from '../config/subprocess.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, messageOf, nextTurn } from '../lib/errors.ts'
-import type { IncomingProxy } from '../proxies/proxy.ts'
+import type { CandidateRow } from '../proxies/proxy.ts'
 import type { ImportTx } from '../proxies/store.ts'
 import type { AttemptContext } from './attempt.ts'
 import { importFeedInChild } from './import-feed.ts'
-
-/** The members of a row that the checker uses. */
-export type CandidateRow = Pick<IncomingProxy, 'ip' | 'port' | 'types' | 'works' | 'checkedAt'>
 
 /** Rows in a line. The checker stores them in a few milliseconds. */
 const LINE_ROWS = 500

@@ -65,6 +65,9 @@ export type IncomingProxy = Proxy & {
   servicesStated: ReadonlySet<Service>
 }
 
+/** The members of a row that the checker uses. */
+export type CandidateRow = Pick<IncomingProxy, 'ip' | 'port' | 'types' | 'works' | 'checkedAt'>
+
 /** The name of a city in `lang`: English only if there is an English name (spec 2.1 rule 2). */
 export const cityIn = (lang: Lang, { name, nameEn }: { name: string; nameEn: string }): string =>
   lang === 'en' && nameEn !== '' ? nameEn : name

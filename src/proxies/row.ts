@@ -157,16 +157,3 @@ export function toProxy(row: Row, cityNames: CityNames): Proxy {
     services: SERVICE_SETS[row[AT.services]] ?? new Set(),
   }
 }
-
-/** The columns that the checker reads. */
-export const LISTED_COLUMNS = ['id', 'checked_at', 'types', 'works'] as const
-export type ListedNumbers = Pick<RowNumbers, (typeof LISTED_COLUMNS)[number]>
-
-/** The values that the checker reads; `null` is unknown. */
-export const toListed = ({ id, checked_at, types, works }: ListedNumbers) => ({
-  ...toAddress(id),
-  types,
-  checkedAt: checked_at,
-  works: works === UNKNOWN ? null : works,
-})
-export type ListedRow = ReturnType<typeof toListed>
