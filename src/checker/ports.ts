@@ -39,9 +39,9 @@ export type Attempt = {
 /** The results of a successful check. Values that it did not measure are missing. */
 export type Measured = {
   type: ProxyType
-  /** Other types that sources named, and that work. */
+  /** The other named types that work. */
   others?: readonly ProxyType[]
-  /** Other types that sources named, of which the check learned nothing: it had no time, or no answer. */
+  /** The other named types that it did not try, or that timed out. */
   undecided?: readonly ProxyType[]
   anon: Anon
   /** Why it is not elite: `peer`, or the name of a header; `''` for elite. */
