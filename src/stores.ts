@@ -439,7 +439,7 @@ export async function withServed(
   const { data: dir, database: url, databaseTimeout: timeoutMs } = settings
   const provider = settings.providerService
   if (url !== undefined) {
-    await using node = await openNode({ dir, url, timeoutMs, provider, clock, log })
+    await using node = openNode({ dir, url, timeoutMs, provider, clock, log })
     const { registry, list, feeds } = node
     const observed = observeNode(dir, node)
     const { isLeader } = node

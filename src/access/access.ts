@@ -32,7 +32,7 @@ type UsagePort = Pick<
  * long a request has waited for the store; past the timeout of the store, a step fails with `StoreError`.
  */
 export function createAccess(keys: KeyReader, usage: UsagePort) {
-  const { within, measure } = createStoreTimeout(usage.bound)
+  const within = createStoreTimeout(usage.bound)
   const admitInBatch = createTurnBatch(usage.admit)
   const consumeInBatch = createTurnBatch(usage.consume)
   const refundInBatch = createTurnBatch(async (batch: Parameters<UsagePort['refund']>[0]) => {
@@ -56,7 +56,7 @@ export function createAccess(keys: KeyReader, usage: UsagePort) {
      */
     admit(waits: Waits, caller: Caller, ip: string, nowMs: number): Awaitable<Decision> {
       const admission = { rules: limitRulesOf(caller, ip), nowMs }
-      return usage.refuse?.(admission) ?? measure(waits, admitInBatch(admission))
+      return usage.refuse?.(admission) ?? within(waits, admitInBatch(admission))
     },
 
     /**

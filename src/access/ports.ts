@@ -3,7 +3,6 @@
  * `StoreError`s.
  */
 import type { Awaitable } from '../lib/awaitable.ts'
-import type { Waited } from '../lib/turn-batch.ts'
 import type { AnswerUse, KeyUse } from './history.ts'
 import type {
   EndingKey,
@@ -36,16 +35,10 @@ export interface KeyReader {
 /** The usage of subjects, in order. `nowMs` is the time of the clock behind limits: the server's or the shared database's. */
 export type Used = { usages: readonly Usage[]; nowMs: number }
 
-/**
- * A method with a batch returns one result per item, in order, or none. `waited` returns how long the first item of the
- * batch has waited for its turn. A store that can hang includes this in the timeout of the request.
- */
+/** A method with a batch returns one result per item, in order, or none. */
 export interface UsageStore {
-  /**
-   * Decides admissions and records admitted requests, durably once it returns or resolves. A decision is a promise if
-   * it waits for a locked row; it does not delay the others.
-   */
-  admit(batch: readonly Admission[], waited?: Waited): Awaitable<readonly Awaitable<Decision>[]>
+  /** Decides admissions and records admitted requests, durably once it returns or resolves. */
+  admit(batch: readonly Admission[]): Awaitable<readonly Decision[]>
   /** The longest that one request waits for the store. Stores that never wait lack it. */
   readonly bound?: WaitBound
   /**
@@ -59,7 +52,7 @@ export interface UsageStore {
    */
   refund(batch: readonly Admitted[]): Awaitable<void>
   /** Adds networks to the sets of the day, or refuses and adds nothing; durable once it returns or resolves. */
-  consume(batch: readonly Consumption[], waited?: Waited): Awaitable<readonly NetworkDecision[]>
+  consume(batch: readonly Consumption[]): Awaitable<readonly NetworkDecision[]>
   /** Reads the usage of subjects; counts nothing. */
   peek(batch: readonly Subject[], nowMs: number): Awaitable<Used>
   /** Reads the number of networks of a subject on a UTC day. */

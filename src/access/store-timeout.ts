@@ -11,25 +11,18 @@ export type WaitBound = { msMax: number; elapsedMs: () => number; failure: () =>
 /** How long a request has waited for the store so far, in milliseconds. */
 export type Waits = { waitedMs: number }
 
+/** Returns a function that settles like `work`, or fails if a request has waited too long; `Waits` sums up its steps. */
 export function createStoreTimeout(bound: WaitBound | undefined) {
-  if (bound === undefined) {
-    const asIs = <T>(_waits: Waits, work: Awaitable<T>): Awaitable<T> => work
-    return { within: asIs, measure: asIs }
-  }
+  if (bound === undefined) return <T>(_waits: Waits, work: Awaitable<T>): Awaitable<T> => work
   const { msMax, elapsedMs, failure } = bound
-  /** Adds the time that `work` takes. */
-  async function measure<T>(waits: Waits, work: Awaitable<T>): Promise<T> {
+  async function within<T>(waits: Waits, work: Promise<T>): Promise<T> {
     const startMs = elapsedMs()
     try {
-      return await work
+      return await rejectAfter(work, Math.max(0, msMax - waits.waitedMs), failure)
     } finally {
       waits.waitedMs += elapsedMs() - startMs
     }
   }
-  /** Also rejects with `failure` if `work` takes longer than the remaining time. */
-  const within = <T>(waits: Waits, work: Awaitable<T>): Awaitable<T> =>
-    work instanceof Promise
-      ? measure(waits, rejectAfter(work, Math.max(0, msMax - waits.waitedMs), failure))
-      : work
-  return { within, measure }
+  return <T>(waits: Waits, work: Awaitable<T>): Awaitable<T> =>
+    work instanceof Promise ? within(waits, work) : work
 }

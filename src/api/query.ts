@@ -180,7 +180,7 @@ const CALLED_ELSEWHERE: ReadonlyMap<string, string> = new Map(
     ...{ limit: 'count', size: 'count', max: 'count', protocol: 'type', protocols: 'type' },
     ...{ anonymity: 'anon', latency: 'ping', timeout: 'ping', uptime: 'works', max_age: 'time' },
     ...{ num: 'count', page: 'count', offset: 'count', random: 'sort=random', delimiter: 'line' },
-    ...{ exclude_country: 'cm=except', order: 'sort', sort_by: 'sort' },
+    ...{ exclude_country: 'country=…&cm=except', order: 'sort', sort_by: 'sort' },
     ...{ api_key: 'key', apikey: 'key', token: 'key' },
   }),
 )
@@ -188,7 +188,10 @@ const CALLED_ELSEWHERE: ReadonlyMap<string, string> = new Map(
 function refuseUnknown(name: string | null, key: string, known: Known): void {
   if (name === null) throw invalid('parameter names must be valid UTF-8 in percent-encoding')
   if (known.has(name)) return
-  const hint = CALLED_ELSEWHERE.get(name.toLowerCase()) ?? nearest(name, [...known.keys(), 'key'])
+  const names = [...known.keys(), 'key']
+  const elsewhere = CALLED_ELSEWHERE.get(name.toLowerCase())
+  const isOurs = names.some(ours => ours === elsewhere?.split('=')[0])
+  const hint = isOurs && elsewhere ? elsewhere : nearest(name, names)
   const shown = shownName(name, key, hint !== null)
   throw invalid(`unknown parameter${shown}${hint === null ? '' : `; did you mean '${hint}'?`}`)
 }

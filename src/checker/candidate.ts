@@ -2,9 +2,9 @@
  * A candidate, the memory of an address: how a check changes it, and when the next check is due (contract H3, H4).
  * Pure: instants are arguments, of the schedule's clock.
  */
-import type { CandidateRow } from '../feeds/candidates.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { RECENT_MS } from '../proxies/freshness.ts'
+import type { CandidateRow, ProxyType } from '../proxies/proxy.ts'
 import { idOf } from '../proxies/row.ts'
 import { typeBits } from '../proxies/types.ts'
 import type { Attempt, Candidate, Measured, Past, Queue, Reason, Works } from './ports.ts'
@@ -94,8 +94,16 @@ function withPast(history: readonly Past[], past: Past): Past[] {
   })
 }
 
-/** The types that a check found, see `proxies/types.ts`. */
+/** The types that work, see `proxies/types.ts`. */
 export const typesIn = ({ type, others = [] }: Measured): number => typeBits([type, ...others])
+
+/** The other types after a check. An undecided type stays if it worked before, or if the list has it. */
+function othersAfter({ measured, okAtMs, named }: Candidate, found: Measured): ProxyType[] {
+  const listed = okAtMs === null ? 0 : named
+  const before = measured === null ? listed : typesIn(measured)
+  const { others = [], undecided = [] } = found
+  return [...others, ...undecided.filter(type => before & typeBits([type]))]
+}
 
 /** `nowMs` is of the schedule's clock, `at` of the clock of the machine. */
 export type Ended = { nowMs: number; at: number; attempts: readonly Attempt[] }
@@ -111,6 +119,7 @@ export function afterSuccess(
   const wasSpeedTried = attempts.some(({ purpose }) => purpose === 'speed')
   const speed = measured.speed ?? before?.speed
   const hasTls = measured.hasTls ?? before?.hasTls
+  const others = othersAfter(candidate, measured)
   return {
     ...candidate,
     ...timesAfter('living', 0, nowMs, random),
@@ -118,9 +127,10 @@ export function afterSuccess(
     streak: 0,
     works: worksAfter(candidate, true, nowMs),
     checkedMs: nowMs,
-    named: typesIn(measured),
+    named: typeBits([measured.type, ...others, ...(measured.undecided ?? [])]),
     measured: {
       ...measured,
+      ...(others.length > 0 && { others }),
       pingMs: measured.pingMs ?? before?.pingMs ?? null,
       services: { ...before?.services, ...measured.services },
       ...(speed !== undefined && { speed }),

@@ -137,6 +137,7 @@ const PROBLEMS: { readonly [what: string]: string } = {
   intercepted:
     'has a certificate for another name, or from an unknown authority: see --judge-ca (read at the start)',
   'proxy error': 'does not speak TLS at this port',
+  altered: 'sends no page, or a changed one: upgrade judge and checker to the same version',
   'not the judge': 'is not a judge: another program answers there',
   'not a proxy':
     'refuses our token: it has another secret, or is not a judge; both need the same --judge-secret',

@@ -1,7 +1,6 @@
 /** The types that the files of the checker share, and its ports (contract H). */
 import type { Awaitable } from '../lib/awaitable.ts'
-import type { Address, Anon, ProxyType, Service } from '../proxies/proxy.ts'
-import type { ListedRow } from '../proxies/row.ts'
+import type { Address, Anon, CandidateRow, ProxyType, Service } from '../proxies/proxy.ts'
 import type { ImportTx } from '../proxies/store.ts'
 
 /** The reasons for failure, in order of significance, and their sentences in `check explain`. */
@@ -40,8 +39,10 @@ export type Attempt = {
 /** The results of a successful check. Values that it did not measure are missing. */
 export type Measured = {
   type: ProxyType
-  /** Other types that sources named, and that work. */
+  /** The other named types that work. */
   others?: readonly ProxyType[]
+  /** The other named types that it did not try, or that timed out. */
+  undecided?: readonly ProxyType[]
   anon: Anon
   /** Why it is not elite: `peer`, or the name of a header; `''` for elite. */
   because: string
@@ -101,7 +102,7 @@ export type Candidate = {
   idleAtMs: number
   /** The last success; `null`: never. */
   okAtMs: number | null
-  /** The types found at the last success, and the ones that sources have named since; see `proxies/types.ts`. */
+  /** The types that work or may work, and the ones that sources have named since; see `proxies/types.ts`. */
   named: number
   /** When the checker first saw the address. */
   addedMs: number
@@ -168,7 +169,7 @@ export interface CheckerList {
   /** A string that changes when another process changes the list. */
   version(): Awaitable<string>
   /** Rows in the order of their ids, from the first one after `afterId`; none at the end. */
-  page(afterId: number): Awaitable<readonly ListedRow[]>
+  page(afterId: number): Awaitable<readonly CandidateRow[]>
 }
 
 /** The status that the server shows in its metrics and its console. */

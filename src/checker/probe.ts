@@ -171,18 +171,33 @@ async function findTunnel(check: Check, plain: Plain): Promise<Asked | null> {
   return ask(check, 'TLS', isSocks ? plain.type : 'https', judge.tls)
 }
 
-/** The other types that sources named and that work without TLS. Most ports speak one, so no others are tried. */
-async function findOthers(check: Check, plain: Plain, type: ProxyType): Promise<ProxyType[]> {
-  const tried = check.attempts.filter(({ purpose }) => purpose === 'judge').map(({ type }) => type)
+/** After these failures, a type may still work. */
+const UNDECIDED: readonly (Attempt['result'] | undefined)[] = [
+  ...([undefined, 'timeout', 'refused', 'unreachable', 'no answer'] as const),
+]
+
+/**
+ * The other types that sources named: those that work, and those that nothing was found out about. Most ports speak
+ * one type, so no others are tried. Only one may cost the check a timeout.
+ */
+async function findOthers(check: Check, type: ProxyType) {
+  const { named, judge, attempts } = check
   const others: ProxyType[] = []
-  for (const other of typesOf(check.named)) {
-    if (other === type || other === 'https') continue
-    const isPlain = plain.kind === 'done' && plain.type === other
-    const isOpen = !tried.includes(other) && !isOver(check)
-    const asked = isOpen ? await ask(check, 'judge', other, check.judge.plain) : null
-    if (isPlain || asked?.kind === 'done') others.push(other)
+  const undecided: ProxyType[] = []
+  for (const other of typesOf(named).filter(other => other !== type)) {
+    const isTls = other === 'https' && judge.tls !== null
+    const purpose = isTls ? 'TLS' : 'judge'
+    const way = other === 'https' && !isTls ? 'http' : other // see `typeOf`
+    const isTried = (attempt: Attempt): boolean =>
+      attempt.type === way && attempt.purpose === purpose
+    if (undecided.length === 0 && !attempts.some(isTried) && !isOver(check)) {
+      await ask(check, purpose, way, (isTls && judge.tls) || judge.plain)
+    }
+    const result = attempts.findLast(isTried)?.result
+    if (result === 'ok') others.push(other)
+    else if (UNDECIDED.includes(result)) undecided.push(other)
   }
-  return others
+  return { others, undecided }
 }
 
 /** Bytes per second from the first to the last byte; `undefined` when the payload does not arrive. */
@@ -267,12 +282,13 @@ async function measure(check: Check): Promise<Measured> {
     plain: plain.kind === 'done' ? plain.type : null,
     tunnel: type === 'http' ? null : type,
   }
+  const { others, undecided } = await findOthers(check, type)
   const speed = check.wantsSpeed && (await measureSpeed(check, best.type, best.site))
   const services = check.wantsServices && (await testServices(check, ways))
-  const others = await findOthers(check, plain, type)
   return {
     type,
     ...(others.length > 0 && { others }),
+    ...(undecided.length > 0 && { undecided }),
     ...worstOf(levels),
     ipOut: plain.kind === 'done' ? plain.value.peer : '',
     pingMs: Math.round(best.firstMs),

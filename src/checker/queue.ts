@@ -2,11 +2,10 @@
  * Chooses the next address to check, and limits how fast checks start (contract H3, H4). Once a second the queue takes
  * due addresses from the store. Those within the limits get ready; it postpones the others, so that none blocks the rest.
  */
-import type { CandidateRow } from '../feeds/candidates.ts'
 import type { Clock } from '../lib/clock.ts'
 import { nextTurn } from '../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
-import type { Address } from '../proxies/proxy.ts'
+import type { Address, CandidateRow } from '../proxies/proxy.ts'
 import { idOf, ipBits, subnetOf } from '../proxies/row.ts'
 import { LIVING_MS, newCandidate } from './candidate.ts'
 import {

@@ -5,43 +5,24 @@
 import type { ProcessSettings } from '../config/subprocess.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, messageOf, nextTurn } from '../lib/errors.ts'
-import type { Address, IncomingProxy } from '../proxies/proxy.ts'
+import type { CandidateRow } from '../proxies/proxy.ts'
 import type { ImportTx } from '../proxies/store.ts'
 import type { AttemptContext } from './attempt.ts'
-import type { Feed } from './feed.ts'
 import { importFeedInChild } from './import-feed.ts'
-
-/** The members of a row that the checker uses. */
-export type CandidateRow = Address & {
-  /** See `proxies/types.ts`; 0 if unknown. */
-  types: number
-  works: number | null
-  /** Unix seconds of the check that the row reports; without one, the time of the import. */
-  checkedAt: number
-}
-
-/** `isTyped`: the operator gave a type for all rows. */
-export const candidateOf = (
-  { ip, port, types, isTypeAssumed, works, checkedAt }: IncomingProxy,
-  isTyped: boolean,
-): CandidateRow => ({
-  ...{ ip, port, works, checkedAt },
-  types: isTypeAssumed && !isTyped ? 0 : types,
-})
 
 /** Rows in a line. The checker stores them in a few milliseconds. */
 const LINE_ROWS = 500
 
 /** An import that writes the rows of a feed as lines of JSON, instead of storing them. */
-export function candidateImport(feed: Feed, write: (line: string) => Promise<void>): ImportTx {
+export function candidateImport(write: (line: string) => Promise<void>): ImportTx {
   const rows: CandidateRow[] = []
   async function flush(): Promise<void> {
     while (rows.length > 0) await write(`${JSON.stringify(rows.splice(0, LINE_ROWS))}\n`)
   }
   return {
     async lock() {},
-    add(proxy) {
-      rows.push(candidateOf(proxy, feed.type !== undefined))
+    add({ ip, port, types, works, checkedAt }) {
+      rows.push({ ip, port, types, works, checkedAt })
     },
     lower() {},
     drained: flush,

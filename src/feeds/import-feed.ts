@@ -68,8 +68,10 @@ export async function importFeed(
         strict: false,
         bytesMax,
         signal,
-        defaults: { type: feed.type, nowMs: clock(), provider, pingUnit: feed.pingUnit },
-        fallbackType: feed.isForChecker ? 'http' : undefined, // the checker tries it first
+        defaults: {
+          ...{ type: feed.type, nowMs: clock(), provider, pingUnit: feed.pingUnit },
+          isTypeOptional: feed.isForChecker,
+        },
         drained: importTx.drained,
       },
       proxy => importTx.add(place(proxy)),

@@ -123,7 +123,6 @@ const NO_TEXT = [
   ['\0', 'is not text: it has NUL characters, as UTF-16 without its mark has; save it as UTF-8'],
   [BROKEN, 'is not UTF-8 text; save it as UTF-8'],
 ] as const
-const PAC = `is a proxy auto-configuration (PAC); ${GET_LIST}`
 const PAGE = /^<(?:!doctype|html|head|body|\?xml|table|rss)\b/i
 
 /** The format of a file. `head` is its beginning, or with `isComplete` all of it. @throws NoList if it has none */
@@ -133,7 +132,6 @@ export function detectFormat(head: string, isComplete: boolean, names: Names): F
     const count = start.split(character).length - 1
     if (count > start.length * BROKEN_SHARE_MAX) throw new NoList(sentence)
   }
-  if (/^function FindProxyForURL\b/.test(start)) throw new NoList(PAC)
   // Among addresses, a line of JSON costs only that line.
   const lines = start.split('\n')
   const isText = lines.filter(line => ADDRESS_LINE.test(line)).length * 2 > lines.length

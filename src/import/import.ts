@@ -40,8 +40,6 @@ export const sourceOfFile = (file: string, found: Stats): Source => ({
 export type ImportOptions = {
   format: Format | 'auto'
   defaults: Omit<Defaults, 'atMs'>
-  /** The type of rows if the row, `defaults` and the name of the source have none. */
-  fallbackType?: ProxyType | undefined
   /** Whether the first bad row ends the import. */
   strict: boolean
   /** Whether a source without rows ends the import. */
@@ -209,7 +207,7 @@ export async function importSources(
     const typeFromName = given.type === undefined ? typeOfName(name) : undefined
     const defaults: Defaults = {
       ...given,
-      type: given.type ?? typeFromName ?? options.fallbackType,
+      type: given.type ?? typeFromName,
       atMs: Math.min(atMs ?? given.nowMs, given.nowMs),
     }
     let isMasked: boolean | null = null // no row yet
@@ -229,9 +227,9 @@ export async function importSources(
       observer.rejected?.(name, line, field, reason)
     }
 
-    function accept(line: number, proxy: IncomingProxy): void {
+    function accept(line: number, proxy: IncomingProxy, isTypeAssumed: boolean): void {
       if (isPublic && isInternal(proxy.ip)) return reject(line, 'ip', PRIVATE)
-      if (proxy.isTypeAssumed && typeFromName !== undefined) notes.add(typeNote)
+      if (isTypeAssumed && typeFromName !== undefined) notes.add(typeNote)
       totals.read += 1
       isMasked = isMasked !== false && proxy.ip.endsWith(MASKED)
       add(proxy)
@@ -252,7 +250,7 @@ export async function importSources(
         if (current !== translator) ignore(line, current.unknown)
         translator = current
         const result = readRow(row, defaults, context, current.translate, notes.addUnread)
-        if (result.kind === 'good') accept(line, result.proxy)
+        if (result.kind === 'good') accept(line, result.proxy, result.isTypeAssumed)
         else if (result.kind === 'skipped') miss('skipped', result.reason)
         else reject(line, result.field, result.reason)
       },

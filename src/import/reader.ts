@@ -88,18 +88,10 @@ async function peek<T extends { length: number }>(source: AsyncIterable<T>, leng
   return { first, isComplete, all: all() }
 }
 
-/**
- * The beginning of a text, whether that is all of it, and the whole text. Line feeds replace carriage returns if the
- * beginning has no line feeds.
- */
+/** The beginning of a text, whether that is all of it, and the whole text. */
 export async function headOf(chunks: Chunks) {
   const { first, isComplete, all } = await peek(chunks, HEAD_LENGTH)
-  const head = first.join('')
-  if (!head.includes('\r') || head.includes('\n')) return { head, isComplete, all }
-  async function* converted(): Chunks {
-    for await (const chunk of all) yield chunk.replaceAll('\r', '\n')
-  }
-  return { head: head.replaceAll('\r', '\n'), isComplete, all: converted() }
+  return { head: first.join(''), isComplete, all }
 }
 
 /**

@@ -369,7 +369,7 @@ function typeOf(
   const leaves = ofPort.length > 0 ? ofPort : all
   const best = leaves.find(({ value }) => readTypes(value))?.meaning?.rank
   const words = leaves
-    .filter(({ meaning }) => best === undefined || meaning?.rank === best)
+    .filter(({ meaning }) => [undefined, meaning?.rank].includes(best) || meaning?.name === 'types')
     .flatMap(({ value }) => (Array.isArray(value) ? value : [value]))
   const types: string[] = words.flatMap(word => typesOf(readTypes(word) ?? 0))
   const other = words.map(String).find(word => isOtherProtocol(word, defaults.type))

@@ -60,6 +60,8 @@ export const SKIPPED = ''
 export type Defaults = {
   /** The type of rows without one. */
   type: ProxyType | undefined
+  /** Whether to accept a row without a known type, for the checker. */
+  isTypeOptional?: boolean
   /** The time of the import, Unix milliseconds. */
   nowMs: number
   /** Times such as "2 minutes ago" count from here. Unix milliseconds; `nowMs` if missing. */
@@ -74,12 +76,14 @@ export type Defaults = {
 export type OnUnread = (field: string, value: unknown, accepts: string) => void
 
 type RowResult =
-  | { kind: 'good'; proxy: IncomingProxy }
+  /** `isTypeAssumed`: the type is from `Defaults`. */
+  | { kind: 'good'; proxy: IncomingProxy; isTypeAssumed: boolean }
   | { kind: 'rejected'; field: string; reason: string }
   | { kind: 'skipped'; reason: string }
 
 /** The values that each optional field accepts. */
 export const ACCEPTS: { readonly [field: string]: string } = {
+  ...{ type: `one of ${TYPES.join(', ')}`, types: `a list of ${TYPES.join(', ')}` },
   anon: `one of ${ANONS.join(', ')}`,
   speed: 'bytes per second, at least 0',
   ping: 'up to 60 seconds, such as 0.5; for milliseconds write 500ms or give --ping-unit ms',
@@ -180,14 +184,27 @@ function checkedAtOf(row: RawRow, nowMs: number, ofList: number | undefined, onU
   return seconds <= now + FUTURE_SECONDS_MAX ? seconds : rejectRow(field, IN_FUTURE)
 }
 
-function typesOf(row: RawRow, defaults: Defaults, context: Context | undefined) {
-  const stated = readTypes(row.types) || readTypes(row.type) || context?.types
-  if (stated) return { types: stated, isAssumed: false }
-  if (defaults.type) return { types: typeBits([defaults.type]), isAssumed: true }
-  const given = readText(row.type)
-  return given === ''
-    ? rejectRow('type', `is required: ${TYPES.join(', ')} (or give --type)`)
-    : rejectRow('type', `must be one of ${TYPES.join(', ')}`)
+/** Whether a value is not one of the words for unknown. */
+const isWritten = (value: unknown): boolean => typeof value === 'object' || isGiven(value)
+
+/** The types in both fields of a row, or else those of its list or of the import. */
+function typesOf(row: RawRow, defaults: Defaults, context: Context, onUnread: OnUnread) {
+  let stated = 0
+  let bad: string | undefined
+  for (const field of ['type', 'types']) {
+    const types = readTypes(row[field])
+    if (types === undefined && isWritten(row[field])) bad ??= field
+    stated |= types ?? 0
+  }
+  stated ||= context.types ?? 0
+  const isAssumed = stated === 0
+  if (isAssumed && defaults.type !== undefined) stated = typeBits([defaults.type])
+  if (stated === 0 && !defaults.isTypeOptional) {
+    if (bad !== undefined) rejectRow(bad, `must be ${ACCEPTS[bad]}`)
+    rejectRow('type', `is required: ${TYPES.join(', ')} (or give --type)`)
+  }
+  if (bad !== undefined) onUnread(bad, row[bad], ACCEPTS[bad] ?? '')
+  return { types: stated, isAssumed }
 }
 
 /** Returns a row under our names, with values as we write them. @throws BadField */
@@ -200,14 +217,14 @@ export type Translate = (row: RawRow, defaults: Defaults, onUnread: OnUnread) =>
 export function readRow(
   given: RawRow,
   defaults: Defaults,
-  context?: Context,
+  context: Context = {},
   translate: Translate | null = null,
   onUnread: OnUnread = () => {},
 ): RowResult {
   /** Returns the value that was read, or else `unknown`, after a note. */
   function orUnread<T>(field: string, value: unknown, read: T | undefined, unknown: T): T {
     if (read !== undefined) return read
-    if (typeof value === 'object' || isGiven(value)) onUnread(field, value, ACCEPTS[field] ?? '')
+    if (isWritten(value)) onUnread(field, value, ACCEPTS[field] ?? '')
     return unknown
   }
   try {
@@ -216,26 +233,25 @@ export function readRow(
     const isOther = typeof row.type === 'string' && isOtherProtocol(row.type, defaults.type)
     if (isOther) rejectOther(String(row.type))
     const { ip, port } = addressOf(row)
-    const { types, isAssumed } = typesOf(row, defaults, context)
+    const { types, isAssumed } = typesOf(row, defaults, context, onUnread)
     const proxy: IncomingProxy = {
       ip,
       port,
       types,
       ipOut: orUnread('ip_out', row.ip_out, readIp(row.ip_out), ''),
-      anon: orUnread('anon', row.anon, readAnon(row.anon), '') || (context?.anon ?? ''),
+      anon: orUnread('anon', row.anon, readAnon(row.anon), '') || (context.anon ?? ''),
       speed: orUnread('speed', row.speed, readSpeed(row.speed, 'bytes'), null),
       pingMs: orUnread('ping', row.ping, readPing(row.ping, defaults.pingUnit ?? 's'), null),
-      checkedAt: checkedAtOf(row, defaults.nowMs, context?.checked_at, onUnread),
+      checkedAt: checkedAtOf(row, defaults.nowMs, context.checked_at, onUnread),
       country:
         orUnread('country', row.country, readCountryValue(row.country), '') ||
-        (context?.country ?? ''),
+        (context.country ?? ''),
       city: orUnread('city', row.city, readCity(row.city), ''),
       cityEn: orUnread('city', row.city_en, readCity(row.city_en), ''),
       works: orUnread('works', row.works, readWorks(row.works, false), null),
       ...servicesOf(row, defaults.provider, onUnread),
     }
-    if (isAssumed) proxy.isTypeAssumed = true
-    return { kind: 'good', proxy }
+    return { kind: 'good', proxy, isTypeAssumed: isAssumed }
   } catch (error) {
     // An unexpected error costs only this row.
     if (!(error instanceof BadField))

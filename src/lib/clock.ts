@@ -58,14 +58,13 @@ export function withTimeout<T>(
   return Promise.race([promise, passed]).finally(cancel)
 }
 
-/** Settles like `work`, or rejects after `ms` milliseconds (`null`: never) and calls `onLate`. */
+/** Settles like `work`, or rejects after `ms` milliseconds and calls `onLate`. */
 export function rejectAfter<T>(
   work: Promise<T>,
-  ms: number | null,
+  ms: number,
   late: () => Error,
   onLate = (): void => {},
 ) {
-  if (ms === null) return work
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => {
     reject(late()) // first: `onLate` may make `work` fail with a less helpful error

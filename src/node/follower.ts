@@ -1,6 +1,5 @@
 /** Starts the worker that follows the list, and restarts it after a crash. */
 import { withTimeout } from '../lib/clock.ts'
-import { messageOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { startWorker } from '../lib/worker.ts'
 import type { ListData, ListReply, ListTask } from './list.worker.ts'
@@ -23,42 +22,35 @@ export function startFollower(data: ListData, { onNewest, onFailed }: Hooks) {
   const stopped = Promise.withResolvers<void>()
   const send = (task: ListTask): void => worker?.postMessage(task)
 
-  function restartLater(message: string): void {
-    onFailed(message)
-    setTimeout(start, RESTART_MS).unref()
-  }
-
   function start(): void {
     if (isStopped) return
-    try {
-      const started = startWorker('node/list.worker.ts')
-      worker = started
-      started.onmessage = ({ data: said }: MessageEvent<ListReply>) => {
-        if (said.kind === 'newest') onNewest(said.version, said.ageMs)
-        else if (said.kind === 'failed') onFailed(said.message)
-        else stopped.resolve()
-      }
-      started.onerror = ({ message }) => {
-        if (worker !== started) return
-        worker = null
-        started.terminate()
-        stopped.resolve()
-        restartLater(message)
-      }
-      started.unref()
-      send({ kind: 'follow', ...data })
-      send({ kind: 'lead', isLeader: leads })
-    } catch (error) {
-      restartLater(messageOf(error))
+    const started = startWorker('node/list.worker.ts')
+    worker = started
+    started.onmessage = ({ data: said }: MessageEvent<ListReply>) => {
+      if (said.kind === 'newest') onNewest(said.version, said.ageMs)
+      else if (said.kind === 'failed') onFailed(said.message)
+      else stopped.resolve()
     }
+    started.onerror = ({ message }) => {
+      if (worker !== started) return
+      worker = null
+      started.terminate()
+      stopped.resolve()
+      onFailed(message)
+      setTimeout(start, RESTART_MS).unref()
+    }
+    started.unref()
+    send({ kind: 'follow', ...data })
+    send({ kind: 'wake', leads })
   }
 
   start()
   return {
-    wake: (): void => send({ kind: 'wake' }),
+    wake: (): void => send({ kind: 'wake', leads }),
     lead(isLeader: boolean): void {
-      if (leads !== isLeader) send({ kind: 'lead', isLeader })
+      if (leads === isLeader) return
       leads = isLeader
+      send({ kind: 'wake', leads })
     },
     async stop(): Promise<void> {
       isStopped = true

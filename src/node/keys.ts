@@ -72,9 +72,9 @@ export function followKeys(options: KeysOptions) {
   }
 
   const polling = startPolling(async () => {
-    const failure = await ask().then(
+    const failure: unknown = await ask().then(
       () => null,
-      (thrown: unknown) => thrown ?? new Error(),
+      thrown => thrown,
     )
     onAsked(failure)
     return failure === null ? ASK_EVERY_MS : ASK_AGAIN_MS

@@ -5,13 +5,7 @@
 import { messageOf, StoreError } from '../lib/errors.ts'
 import { joinFrames, toFrame } from '../postgres/body.ts'
 import type { Connection } from '../postgres/connection.ts'
-import {
-  finishImport,
-  nextImport,
-  type QueuedImport,
-  readImport,
-  Withdrawn,
-} from '../postgres/imports.ts'
+import { finishImport, nextImport, type QueuedImport, readImport } from '../postgres/imports.ts'
 import {
   append,
   isSnapshotDue,
@@ -37,17 +31,7 @@ const after = ({ version }: Position): Position => ({
   mark: crypto.randomUUID(),
 })
 
-async function* none(): AsyncGenerator<Change> {}
-
-/** Compresses changes. Yields to the event loop between them. */
-async function framesOf(changes: Iterable<Change>): Promise<Uint8Array> {
-  const frames: Uint8Array[] = []
-  for (const change of changes) {
-    frames.push(toFrame(change))
-    await Bun.sleep(0)
-  }
-  return joinFrames(frames)
-}
+const bodyOf = (changes: Iterable<Change>): Uint8Array => joinFrames(Array.from(changes, toFrame))
 
 /** `patient` is a connection with a long timeout. */
 export function createList(
@@ -56,17 +40,6 @@ export function createList(
   copy: ReturnType<typeof openListCopy>,
   snapshotBytes?: number, // smaller in tests
 ) {
-  /** The position of the copy. @throws StoreError if it is a copy of another database, which it may be the last copy of. */
-  async function position(): Promise<{ database: string; at: Position | null }> {
-    const database = await installationOf(query)
-    const at = copy.position()
-    if (at === null || at.database === database) return { database, at }
-    throw new StoreError(
-      'it is another database than the one whose list is in the data directory: name the right one; ' +
-        'if this one is meant, as after a restore, stop the node, remove the directory and start it',
-    )
-  }
-
   /** Replaces the copy by the newest snapshot. */
   async function restart(database: string, at: Position | null): Promise<void> {
     const snapshot = await readSnapshot(query)
@@ -74,12 +47,20 @@ export function createList(
     if (at !== null && isSamePosition(at, start)) {
       throw new StoreError('the log of the list has a gap; restore the database from a backup')
     }
-    await copy.install(database, start, snapshot ? readBody(patient.query, snapshot) : none())
+    await copy.install(database, start, snapshot ? readBody(patient.query, snapshot) : [])
   }
 
   /** Applies the next entry of the log. Returns the position of the copy if there is no entry. */
   async function step(): Promise<Position | null> {
-    const { database, at } = await position()
+    const database = await installationOf(query)
+    const at = copy.position()
+    if (at !== null && at.database !== database) {
+      throw new StoreError(
+        // it may be the last copy of its list
+        'it is another database than the one whose list is in the data directory: name the right one; ' +
+          'if this one is meant, as after a restore, stop the node, remove the directory and start it',
+      )
+    }
     if (at === null) return restart(database, at).then(() => null)
     const next = await readNext(query, at.version)
     const head = next ?? (await readHead(query))
@@ -92,8 +73,8 @@ export function createList(
     if (head === null || isSamePosition(at, head)) return at
     const isNext = next?.after === at.mark && next.version === at.version + 1
     if (!isNext) await restart(database, at)
-    else if (next.kind === 'snapshot') await copy.moveTo(at, next)
-    else await copy.apply(at, next, next.changed, readBody(patient.query, next))
+    else if (next.kind === 'snapshot') await copy.apply(at, { ...next, changed: 0 }, [])
+    else await copy.apply(at, next, readBody(patient.query, next))
     return null
   }
 
@@ -108,18 +89,10 @@ export function createList(
   /** Writes a snapshot of the copy, which is at `from`, to the log. */
   async function publish(from: Position): Promise<Position> {
     const { changes, rows, imported } = copy.snapshot()
-    const to = after(from)
-    const body = await framesOf(changes)
-    const entry = {
-      ...to,
-      kind: 'snapshot',
-      after: from.mark,
-      changed: rows,
-      rows,
-      imported,
-    } as const
-    await append(patient.query, entry, body)
-    await copy.moveTo(from, to)
+    const kind = 'snapshot'
+    const to = { ...after(from), kind, after: from.mark, changed: rows, rows, imported } as const
+    await append(patient.query, to, bodyOf(changes))
+    await copy.apply(from, { ...to, changed: 0 }, [])
     return to
   }
 
@@ -128,8 +101,8 @@ export function createList(
     if (queued.mode !== 'retain') {
       return copy.mergeImport(queued.mode, readImport<Incoming>(patient.query, queued))
     }
-    for await (const stale of readImport<Stale>(query, queued)) return copy.mergeStale(stale)
-    throw new StoreError('it has no body')
+    const { value: stale } = await readImport<Stale>(query, queued).next()
+    return copy.mergeStale(stale)
   }
 
   /** Commits a merge and its result to the database, and then to the copy. */
@@ -137,7 +110,7 @@ export function createList(
     const { counts, changed, rows, imported, changes } = merged
     const to = after(from)
     try {
-      const body = changed === 0 ? null : await framesOf(changes())
+      const body = changed === 0 ? null : bodyOf(changes())
       await patient.transaction(async tx => {
         const entry = { ...to, kind: 'delta', after: from.mark, changed, rows, imported } as const
         if (body !== null) await append(tx, entry, body)
@@ -152,10 +125,7 @@ export function createList(
   }
 
   async function mergeNext(queued: QueuedImport, from: Position): Promise<void> {
-    const merged = await merge(queued).catch((error: unknown) => {
-      if (error instanceof Withdrawn) throw error
-      return messageOf(error)
-    })
+    const merged = await merge(queued).catch(messageOf)
     if (typeof merged === 'string') await finishImport(query, queued, { failure: merged })
     else await commit(queued, merged, from)
   }
@@ -175,9 +145,7 @@ export function createList(
       while (isLeader()) {
         const queued = await nextImport(query)
         if (queued === null) return
-        await mergeNext(queued, at).catch((error: unknown) => {
-          if (!(error instanceof Withdrawn)) throw error
-        })
+        await mergeNext(queued, at)
         at = await follow()
         onMerged(at.version)
         if (isLeader() && (await isSnapshotDue(query, snapshotBytes))) at = await publish(at)

@@ -18,8 +18,7 @@ export type ListData = {
 
 export type ListTask =
   | ({ kind: 'follow' } & ListData)
-  | { kind: 'wake' }
-  | { kind: 'lead'; isLeader: boolean }
+  | { kind: 'wake'; leads: boolean }
   | { kind: 'stop' }
 
 /** `newest`: the copy had the newest version `ageMs` ago. `failed` may repeat. */
@@ -65,10 +64,9 @@ function start({ dir, url, timeoutMs }: ListData) {
   }, timerLater)
 
   return {
-    wake,
-    lead(leads: boolean): void {
+    wake(leads: boolean): void {
       isLeader = leads
-      if (leads) wake()
+      wake()
     },
     async stop(): Promise<void> {
       isStopped = true
@@ -84,7 +82,6 @@ let started: ReturnType<typeof start> | null = null
 
 self.onmessage = ({ data: task }: MessageEvent<ListTask>) => {
   if (task.kind === 'follow') started = start(task)
-  else if (task.kind === 'wake') started?.wake()
-  else if (task.kind === 'lead') started?.lead(task.isLeader)
+  else if (task.kind === 'wake') started?.wake(task.leads)
   else void started?.stop()
 }

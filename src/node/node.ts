@@ -16,7 +16,7 @@ import { openConnection, shownDatabase } from '../postgres/connection.ts'
 import { readDistance } from '../postgres/doctor.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
 import { createSharedList } from '../postgres/imports.ts'
-import { cutLog } from '../postgres/log.ts'
+import { prune } from '../postgres/log.ts'
 import { migrate } from '../postgres/migrate.ts'
 import { createLeaderLock, createListener, createNodes, type NodeName } from '../postgres/nodes.ts'
 import { createRegistry, PATIENT } from '../postgres/registry.ts'
@@ -53,13 +53,13 @@ function createReport(say: (sentence: string) => void, begun: string, over: stri
   }
 }
 
-export type Node = Awaited<ReturnType<typeof openNode>>
+export type Node = ReturnType<typeof openNode>
 
 /**
- * Opens a node and starts to follow its database. If the database is away, the node waits for it.
- * @throws CommandError when the data directory is not usable, or a newer program made the schema.
+ * Opens a node and starts to follow its database. The node answers 503 while the database is away, or has the schema of
+ * a newer program. @throws CommandError when the data directory is not usable.
  */
-export async function openNode(given: NodeOptions) {
+export function openNode(given: NodeOptions) {
   const { dir, url, timeoutMs, provider, clock, log, elapsedMs = stopwatch() } = given
   requireCopy(dir)
   try {
@@ -93,24 +93,10 @@ export async function openNode(given: NodeOptions) {
     'the list stays as it was',
     `the list of ${shown} is followed again`,
   )
-  async function closeStores(): Promise<void> {
-    await lock.close()
-    for (const { close } of [usage, connection, asking, reading, patient])
-      await close().catch(() => {})
-  }
   let isMigrated = false
   const makeSchema = async (): Promise<void> => {
     if (!isMigrated) await migrate(connection)
     isMigrated = true
-  }
-  try {
-    await makeSchema()
-  } catch (error) {
-    if (!(error instanceof StoreError)) {
-      await closeStores()
-      throw error
-    }
-    sayOfKeys(error.message)
   }
 
   const list = openServerList(dir, provider, clock, log.say, { isCopy: true })
@@ -152,23 +138,16 @@ export async function openNode(given: NodeOptions) {
       }
       sayOfKeys(null)
       listener.ensure()
-      follower ??= startList()
+      if (follower !== null) return
+      follower = startList()
+      reportSelf() // before the schema was made, no import could find this node
     },
   })
-  const listener = createListener(
-    connection.host,
-    message => {
-      if (message === 'usage') usage.forgetRefusals()
-      else if (message === 'keys') keys.wake()
-      else follower?.wake()
-    },
-    () => {
-      // It may have missed earlier messages.
-      usage.forgetRefusals()
-      keys.wake()
-      follower?.wake()
-    },
-  )
+  const listener = createListener(connection.host, message => {
+    if (message === null || message === 'usage') usage.forgetRefusals()
+    keys.wake()
+    follower?.wake()
+  })
 
   const problem = (): string | null =>
     keys.problem() ?? (copied === null ? 'the list was not copied yet' : null)
@@ -187,6 +166,7 @@ export async function openNode(given: NodeOptions) {
   const sayAlive = async (): Promise<void> => {
     if (name !== null) await nodes.report(name, version() ?? 0, lagSeconds())
   }
+  const reportSelf = (): void => void sayAlive().catch(() => {})
   let ticks = 0
   async function close(): Promise<void> {
     await keys.stop()
@@ -194,7 +174,10 @@ export async function openNode(given: NodeOptions) {
     await follower?.stop()
     list.close()
     await Promise.allSettled([usage.flush(), name && nodes.remove(name)])
-    await closeStores()
+    await lock.close()
+    for (const store of [usage, connection, asking, reading, patient]) {
+      await store.close().catch(() => {})
+    }
   }
   return {
     registry: { ...registry, keys: { ...registry.keys, find } },
@@ -207,10 +190,7 @@ export async function openNode(given: NodeOptions) {
       removeStale: sharedList.removeStale,
     },
     feeds,
-    async prune(): Promise<void> {
-      await nodes.prune()
-      await cutLog(patient)
-    },
+    prune: (): Promise<void> => prune(patient),
     isLeader: lock.isHeld,
     checker: createStatusStore(connection).read,
     clockDistanceMs: () => readDistance(connection.query, clock),
@@ -221,10 +201,10 @@ export async function openNode(given: NodeOptions) {
       runsJobs: lock.isHeld(),
     }),
     problem,
-    health: () => ({ works: isReached && usage.works(), failures }),
+    health: () => ({ works: isReached, failures }),
     listening(given: NodeName): void {
       name = given
-      void sayAlive().catch(() => {})
+      reportSelf()
     },
     /** To be called every second. */
     async tick(): Promise<void> {
@@ -233,7 +213,7 @@ export async function openNode(given: NodeOptions) {
       const isFlush = ticks % FLUSH_SECONDS === 0
       await Promise.allSettled([
         // A node that cannot follow the list leaves the lock to another one.
-        isListFailing ? null : lock.tick(),
+        isListFailing ? lock.release() : lock.tick(),
         sayAlive(),
         isFlush ? usage.flush() : null,
       ])

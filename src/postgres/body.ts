@@ -2,6 +2,8 @@
  * Bodies of log entries and imports: frames of compressed JSON, each after its length. A list of a million rows is
  * written and read in little memory.
  */
+import { onlyRow, type Query, type Value } from './connection.ts'
+
 const LENGTH_BYTES = 4
 
 export const toFrame = (value: object): Uint8Array => Bun.zstdCompressSync(JSON.stringify(value))
@@ -18,31 +20,21 @@ export function joinFrames(frames: readonly Uint8Array[]): Uint8Array {
   return body
 }
 
-/** Reads the values of a body from pieces of any size. */
-export async function* readFrames<T>(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<T> {
-  let rest = Buffer.alloc(0)
-  for await (const piece of pieces) {
-    rest = Buffer.concat([rest, piece])
-    while (rest.length >= LENGTH_BYTES) {
-      const end = LENGTH_BYTES + rest.readUInt32BE(0)
-      if (rest.length < end) break
-      const text = Bun.zstdDecompressSync(rest.subarray(LENGTH_BYTES, end)).toString()
-      rest = rest.subarray(end)
-      yield JSON.parse(text) as T // as `toFrame` wrote it
-    }
-  }
-}
+/** The frame of a body from byte `$1` on, counted from 1; empty after the last one. */
+const FRAME = `substring(body from $1::int + ${LENGTH_BYTES} for
+  ('x' || encode(substring(body from $1::int for ${LENGTH_BYTES}), 'hex'))::bit(32)::int) as frame`
 
-/** Bytes of a piece. */
-const PIECE_BYTES = 2 ** 22
-
-/** Reads a body in pieces. `select` takes the position of the first byte, from 1, and the number of bytes. */
-export async function* inPieces(
-  select: (from: number, size: number) => Promise<Uint8Array>,
-): AsyncGenerator<Uint8Array> {
-  for (let from = 1; ; from += PIECE_BYTES) {
-    const piece = await select(from, PIECE_BYTES)
-    yield piece
-    if (piece.length < PIECE_BYTES) return
+/** Reads the values of a body, which a table and a condition name; its values are `$2` and so on. */
+export async function* readFrames<T>(
+  query: Query,
+  from: string,
+  values: readonly Value[],
+): AsyncGenerator<T> {
+  const select = `select ${FRAME} from proxylist.${from}`
+  for (let at = 1; ; ) {
+    const { frame } = await onlyRow<{ frame: Uint8Array }>(query, select, [at, ...values])
+    if (frame.length === 0) return
+    yield JSON.parse(Bun.zstdDecompressSync(frame).toString()) as T // as `toFrame` wrote it
+    at += LENGTH_BYTES + frame.length
   }
 }

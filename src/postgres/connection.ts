@@ -12,20 +12,13 @@ import { isConnectionFailure, NotOpened, reasonOf, toStoreError } from './errors
 /** A parameter of a statement. Arrays are passed as literals, see `arrays.ts`. */
 export type Value = string | number | boolean | null | Uint8Array
 
-/**
- * Sends a statement, with `$1` and so on in it, and returns its rows. `waitedMs`: how long its caller
- * has waited already, which shortens its time.
- */
-export type Query = <R extends object>(
-  text: string,
-  values?: readonly Value[],
-  waitedMs?: number,
-) => Promise<R[]>
+/** Sends a statement, with `$1` and so on in it, and returns its rows. */
+export type Query = <R extends object>(text: string, values?: readonly Value[]) => Promise<R[]>
 
 export type ConnectionOptions = {
   url: string
-  /** The longest that a statement may take, in milliseconds; `null`: as long as it needs. */
-  timeoutMs: number | null
+  /** The longest that a statement may take, in milliseconds. */
+  timeoutMs: number
   /** What the server shows of this connection (`application_name`). */
   name: string
   session?: { readonly [setting: string]: string | number }
@@ -49,10 +42,10 @@ export function shownDatabase(url: string): string {
  */
 const STATEMENT_SHARE = 0.9
 
-/** Releases the locks of a machine without power after 25 s, and keeps idle connections open in firewalls. */
+/** The server ends the sessions of a machine without power after 11 s. Also keeps connections open in firewalls. */
 const KEEPALIVE = {
-  tcp_keepalives_idle: 10,
-  tcp_keepalives_interval: 5,
+  tcp_keepalives_idle: 5,
+  tcp_keepalives_interval: 2,
   tcp_keepalives_count: 3,
 }
 
@@ -66,14 +59,13 @@ export const SNAPSHOT = 'isolation level repeatable read read only'
 export const sessionOf = ({ name, timeoutMs, session }: Omit<ConnectionOptions, 'url'>) => ({
   application_name: name,
   synchronous_commit: 'on',
-  statement_timeout: Math.ceil((timeoutMs ?? 0) * STATEMENT_SHARE),
-  idle_in_transaction_session_timeout: timeoutMs ?? 0,
+  statement_timeout: Math.ceil(timeoutMs * STATEMENT_SHARE),
+  idle_in_transaction_session_timeout: timeoutMs,
   idle_session_timeout: 0,
   client_connection_check_interval: 1000,
   default_transaction_isolation: 'read committed',
   jit: 'off',
   lock_timeout: 0,
-  row_security: 'off', // a policy that hides rows makes a statement fail
   search_path: 'pg_catalog',
   ...KEEPALIVE,
   transaction_read_only: 'off',
@@ -87,43 +79,37 @@ const OPEN_MS_MAX = 2000
 type Opening = ReturnType<typeof openFirst>
 
 /** Opens a connection to the first host of the URL that takes writes. All are tried at once. */
-function openFirst(options: ConnectionOptions, msMax: number, onLost = (): void => {}) {
+function openFirst(options: ConnectionOptions, msMax: number, onLost: () => void) {
   const hosts = eachHost(options.url)
-  const reasons = hosts.map(() => NO_ANSWER)
-  const tried: SQL[] = []
   let kept: SQL | null = null
-
-  /** Closes connections, also those that are being opened. */
-  function end(except: SQL | null = null): void {
-    kept = except
-    for (const sql of tried) if (sql !== except) void sql.close({ timeout: 0 }).catch(() => {})
-  }
-
-  async function open(host: string, at: number): Promise<{ sql: SQL; host: string }> {
-    const sql = new Bun.SQL({
+  const tried = hosts.map(host => {
+    const sql: SQL = new Bun.SQL({
       ...{ url: host, max: 1, connectionTimeout: OPEN_MS_MAX / SECOND_MS },
       connection: sessionOf(options),
       onclose: () => sql === kept && onLost(),
     })
-    tried.push(sql)
-    try {
-      await sql.connect()
-      return { sql, host }
-    } catch (failure) {
-      reasons[at] = reasonOf(failure)
-      throw failure
-    }
+    return { host, sql }
+  })
+
+  /** Closes connections, also those that are being opened. */
+  function end(except: SQL | null = null): void {
+    kept = except
+    for (const { sql } of tried) if (sql !== except) void sql.close({ timeout: 0 }).catch(() => {})
   }
 
-  const opened = rejectAfter(Promise.any(hosts.map(open)), msMax, () => new NotOpened()).then(
+  const opening = tried.map(async found => {
+    await rejectAfter(found.sql.connect(), msMax, () => new NotOpened(NO_ANSWER))
+    return found
+  })
+  const opened = Promise.any(opening).then(
     found => {
       end(found.sql)
       return found
     },
-    () => {
+    ({ errors }: AggregateError) => {
       end()
-      const all = hosts.map((host, at) => `${shownHost(host)}: ${reasons[at]}`)
-      throw new NotOpened(hosts.length === 1 ? reasons[0] : all.join('; '))
+      const reasons = hosts.map((host, at) => `${shownHost(host)}: ${reasonOf(errors[at])}`)
+      throw new NotOpened(hosts.length === 1 ? reasonOf(errors[0]) : reasons.join('; '))
     },
   )
   return { opened, end: () => end() }
@@ -139,7 +125,7 @@ export type Connection = ReturnType<typeof openConnection>
 export function openConnection(options: ConnectionOptions) {
   const { url, timeoutMs } = options
   const shown = shownDatabase(url)
-  const openMs = Math.min(OPEN_MS_MAX, (timeoutMs ?? Number.POSITIVE_INFINITY) * STATEMENT_SHARE)
+  const openMs = Math.min(OPEN_MS_MAX, timeoutMs * STATEMENT_SHARE)
   let opening: Opening | null = null
   let host = url
   let isClosed = false
@@ -149,17 +135,9 @@ export function openConnection(options: ConnectionOptions) {
     lost.end()
   }
 
-  /** How long a statement may take, `null` for any time. @throws StoreError when nothing can be sent. */
-  function timeLeft(waitedMs: number): number | null {
-    if (isClosed) throw new StoreError(`the connection to ${shown} is closed`)
-    if (timeoutMs === null) return null
-    if (waitedMs < timeoutMs) return timeoutMs - waitedMs
-    throw new StoreError(`the database ${shown} took too long for what came before`)
-  }
-
   /** Waits for what `work` makes of the connection. */
-  async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
-    const ms = timeLeft(waitedMs)
+  async function within<T>(work: (sql: SQL) => PromiseLike<T>): Promise<T> {
+    if (isClosed) throw new StoreError(`the connection to ${shown} is closed`)
     const used: Opening = opening ?? openFirst(options, openMs, () => lose(used))
     opening = used
     const done = used.opened.then(found => {
@@ -168,7 +146,7 @@ export function openConnection(options: ConnectionOptions) {
     })
     const late = () => new UnknownOutcome(`the database ${shown} cannot be used: ${NO_ANSWER}`)
     try {
-      return await rejectAfter(done, ms, late, () => lose(used))
+      return await rejectAfter(done, timeoutMs, late, () => lose(used))
     } catch (failure) {
       if (isConnectionFailure(failure)) lose(used)
       throw toStoreError(failure, shown)
@@ -186,11 +164,8 @@ export function openConnection(options: ConnectionOptions) {
     host: (): string => host,
     /** Whether its session, and what that has locked, is not known to have ended. */
     isOpen: (): boolean => opening !== null,
-    query: <R extends object>(
-      text: string,
-      values: readonly Value[] = [],
-      waitedMs = 0,
-    ): Promise<R[]> => within<R[]>(sql => sql.unsafe(text, [...values]), waitedMs),
+    query: <R extends object>(text: string, values: readonly Value[] = []): Promise<R[]> =>
+      within<R[]>(sql => sql.unsafe(text, [...values])),
     /** Runs `work` in one transaction: all of it, or nothing when it throws. */
     transaction: <T>(work: (query: Query) => Promise<T>, mode = 'read write'): Promise<T> =>
       within(sql =>
@@ -214,6 +189,20 @@ export async function onlyRow<R extends object>(
   return row
 }
 
+/** The rows of a select as JSON, which keeps large integers exact. */
+export async function selectJson<R>(
+  query: Query,
+  select: string,
+  values?: readonly Value[],
+): Promise<R[]> {
+  const text = `select row_to_json(r)::text as json from (${select}) r`
+  const rows = await query<{ json: string }>(text, values)
+  return rows.map(({ json }) => JSON.parse(json) as R) // the columns of `select`
+}
+
+/** Rows of a statement. */
+const SLICE_ROWS = 2_000
+
 /** Inserts rows into a table, all with the same columns; the types of these are those of the table. */
 export async function insertRows(
   query: Query,
@@ -221,12 +210,12 @@ export async function insertRows(
   rows: readonly { readonly [column: string]: unknown }[],
   onConflict = '',
 ): Promise<void> {
-  const [first] = rows
-  if (first === undefined) return
-  const columns = Object.keys(first).join(', ')
-  await query(
-    `insert into proxylist.${table} (${columns}) select ${columns}
-     from json_populate_recordset(null::proxylist.${table}, $1::text::json) ${onConflict}`,
-    [JSON.stringify(rows)],
-  )
+  const columns = Object.keys(rows[0] ?? {}).join(', ')
+  for (let at = 0; at < rows.length; at += SLICE_ROWS) {
+    await query(
+      `insert into proxylist.${table} (${columns}) select ${columns}
+       from json_populate_recordset(null::proxylist.${table}, $1::text::json) ${onConflict}`,
+      [JSON.stringify(rows.slice(at, at + SLICE_ROWS))],
+    )
+  }
 }

@@ -21,59 +21,43 @@ import {
   sentencesOn,
 } from '../metrics/attention.ts'
 import { type Connection, onlyRow, openConnection, type Query } from './connection.ts'
-import { SCHEMA_VERSION, SERVER_VERSION_MIN, versionOf } from './migrate.ts'
+import { SCHEMA_VERSION, schemaState } from './migrate.ts'
 import { createNodes, type NodeState } from './nodes.ts'
 import { createKeyStore } from './registry.ts'
 
-const SERVER = `select current_setting('server_version_num')::int as number,
-  split_part(current_setting('server_version'), ' ', 1) as text`
-
-export function judgeVersion(
-  { number, text }: { number: number; text: string },
-  schema: number | null,
-): Result {
-  if (number < SERVER_VERSION_MIN) {
-    return wrong(`PostgreSQL ${text} is too old; 14 or newer is needed`)
-  }
-  if (schema === null) {
+/** @throws CommandError for a server that is too old, or a schema that is too new. */
+async function checkVersion(connection: Connection): Promise<Result> {
+  const state = await schemaState(connection)
+  if (state === 'none') {
     return wrong('it has no schema yet; proxylist restore or keys add makes it, as a role that may')
   }
-  const found = `PostgreSQL ${text}, schema ${schema}`
-  if (schema === SCHEMA_VERSION) return right(found)
-  return schema > SCHEMA_VERSION
-    ? wrong(`${found}: a newer proxylist made it; use that version`)
-    : wrong(`${found}: an earlier proxylist made it; serve, or a command that writes, upgrades it`)
-}
-
-/** Whether commits are durable in this session, and on the server. */
-const DURABILITY = `select current_setting('synchronous_commit') as session,
-  array(select name from pg_settings where name in ('fsync', 'full_page_writes') and setting = 'off') as off,
-  pg_is_in_recovery() or current_setting('transaction_read_only') = 'on' as "isReadOnly"`
-type Durability = { session: string; off: string[]; isReadOnly: boolean }
-
-export function judgeDurability({ session, off, isReadOnly }: Durability): Result {
-  const problems = off.map(name => `${name} is off: a crash of the server may destroy the database`)
-  if (isReadOnly) problems.push('it is read-only: a standby, or it was set so')
-  if (session !== 'on') {
-    problems.push(`synchronous_commit is ${session} although nodes set it: is a pooler in between?`)
+  if (state === 'older') {
+    return wrong('an earlier proxylist made it; serve, or a command that writes, upgrades it')
   }
-  return finding(problems, 'commits are on disk before an answer leaves')
+  const select = `select split_part(current_setting('server_version'), ' ', 1) as version`
+  const { version } = await onlyRow<{ version: string }>(connection.query, select)
+  return right(`PostgreSQL ${version}, schema ${SCHEMA_VERSION}`)
 }
+
+export const judgeDurability = (synchronousCommit: string): Result =>
+  synchronousCommit === 'on'
+    ? right('commits are on disk before an answer leaves')
+    : wrong(
+        `synchronous_commit is ${synchronousCommit} although nodes set it: is a pooler in between?`,
+      )
 
 /**
- * The names that a commit waits for, the standbys that are connected, and how many of these are synchronous (`null`
- * if this role may not see it). A frozen standby stays connected, so `waiting` counts the commits that have waited
- * for longer than `$1` milliseconds.
+ * The names that a commit waits for, the standbys that are connected, and how many of these are synchronous (`null` if
+ * this role may not see it).
  */
-const STANDBYS = `select (select count(*)::int from pg_stat_activity where wait_event = 'SyncRep'
-    and query_start < clock_timestamp() - $1 * interval '1 ms') as waiting,
-  current_setting('synchronous_standby_names') as names, count(pid)::int as connected,
+const STANDBYS = `select current_setting('synchronous_standby_names') as names,
+  count(pid)::int as connected,
   case when count(pid) > count(sync_state) then null
     else (count(*) filter (where sync_state in ('sync', 'quorum')))::int end as synchronous
   from pg_stat_replication`
-type Standbys = { names: string; connected: number; synchronous: number | null; waiting: number }
+type Standbys = { names: string; connected: number; synchronous: number | null }
 
-export function judgeStandbys({ names, connected, synchronous, waiting }: Standbys): Result {
+export function judgeStandbys({ names, connected, synchronous }: Standbys): Result {
   const standbys = several(connected, 'standby')
   if (names === '' && connected === 0) {
     return note('there is no standby: the service ends with this server')
@@ -90,35 +74,23 @@ export function judgeStandbys({ names, connected, synchronous, waiting }: Standb
         'waits, and requests get 503',
     )
   }
-  if (waiting > 0) {
-    return wrong(
-      `${several(waiting, 'commit')} waiting for '${names}', a synchronous standby that does not ` +
-        'answer: requests get 503',
-    )
-  }
   return right(`a commit waits for '${names}': ${standbys} connected`)
 }
 
-const backendOf = async (query: Query): Promise<number> =>
-  (await onlyRow<{ pid: number }>(query, 'select pg_backend_pid() as pid')).pid
-
-/**
- * Whether a connection keeps its session. A pooler in transaction mode hands a free session to the next
- * transaction of any connection, so two idle connections share one session.
- */
-async function keepsSession(mine: Connection, open: () => Connection): Promise<boolean> {
+/** A pooler in transaction mode hands its free session to any connection, so two idle connections share one. */
+async function checkSessions({ query, open }: Database): Promise<Result> {
   await using other = open()
-  const before = await backendOf(mine.query)
-  const besides = await backendOf(other.query)
-  const meanwhile = await other.transaction(async tx => {
-    await backendOf(tx)
-    return backendOf(mine.query)
-  })
-  return besides !== before && meanwhile === before
+  const pids = new Set<number>()
+  for (const ask of [query, other.query]) {
+    pids.add((await onlyRow<{ pid: number }>(ask, 'select pg_backend_pid() as pid')).pid)
+  }
+  return pids.size === 2
+    ? right('each connection keeps its session')
+    : wrong(
+        'a pooler in transaction mode is in between: LISTEN and settings are lost; connect to the ' +
+          'server itself, or pool sessions',
+      )
 }
-
-const POOLER =
-  'a pooler in transaction mode is in between: LISTEN and settings are lost; connect to the server itself, or pool sessions'
 
 /** How far this machine's clock is ahead of the database's, in milliseconds: the fastest of five round trips. */
 export async function readDistance(query: Query, clock: () => number): Promise<number> {
@@ -151,17 +123,19 @@ export function judgeNodes(nodes: readonly NodeState[]): Result {
   return finding(problems.length > 0 ? [...problems, ...notes] : [], found, notes)
 }
 
-type Database = Connection & { open: () => Connection; timeoutMs: number; clock: Clock }
+type Database = Connection & { open: () => Connection; clock: Clock }
 
 /** Checks that need no schema, in the order of the report. */
 const SERVER_CHECKS: Checks<Database> = {
-  durability: async ({ query }) => judgeDurability(await onlyRow<Durability>(query, DURABILITY)),
-  standbys: async ({ query, timeoutMs }) =>
-    judgeStandbys(await onlyRow<Standbys>(query, STANDBYS, [timeoutMs])),
-  sessions: async database =>
-    (await keepsSession(database, database.open))
-      ? right('each connection keeps its session')
-      : wrong(POOLER),
+  async durability({ query }) {
+    const { value } = await onlyRow<{ value: string }>(
+      query,
+      `select current_setting('synchronous_commit') as value`,
+    )
+    return judgeDurability(value)
+  },
+  standbys: async ({ query }) => judgeStandbys(await onlyRow<Standbys>(query, STANDBYS)),
+  sessions: checkSessions,
   clock: async ({ query, clock }) => judgeClock(await readDistance(query, clock)),
 }
 
@@ -178,12 +152,11 @@ export async function examineDatabase(
 ): Promise<Finding[]> {
   const open = (): Connection => openConnection({ url, timeoutMs, name: 'proxylist doctor' })
   await using connection = open()
-  const database = { ...connection, open, timeoutMs, clock }
+  const database = { ...connection, open, clock }
   let others: Checks<Database> = {}
   const first: Checks<Database> = {
-    async database({ query }) {
-      const server = await onlyRow<{ number: number; text: string }>(query, SERVER)
-      const result = judgeVersion(server, await versionOf(query))
+    async database() {
+      const result = await checkVersion(connection)
       others = result.ok ? { ...SERVER_CHECKS, ...SCHEMA_CHECKS } : SERVER_CHECKS
       return result
     },

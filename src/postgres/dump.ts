@@ -1,17 +1,16 @@
 /** Reads and writes keys, plans and usage of a shared database as a whole. */
 import type { AccessDump, UsedNetworks } from '../access/dump.ts'
-import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
 import type { Subject, Usage } from '../access/rate-limit.ts'
-import { CommandError, orAborted, UnknownOutcome } from '../lib/errors.ts'
+import { CommandError, orAborted } from '../lib/errors.ts'
 import { utcDay } from '../lib/time.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import {
   type Connection,
   insertRows,
-  onlyRow,
   openConnection,
   type Query,
   SNAPSHOT,
+  selectJson,
 } from './connection.ts'
 import { queueList } from './imports.ts'
 import { installationOf, migrate, schemaState } from './migrate.ts'
@@ -33,14 +32,6 @@ async function connected<T>(
   await using quick = openConnection({ url, timeoutMs, name })
   await using patient = openConnection({ url, ...PATIENT, name })
   return await orAborted(work(quick, patient), signal)
-}
-
-/** The rows of a select as JSON, which keeps large integers exact. */
-async function selectJson<R>(query: Query, select: string): Promise<R[]> {
-  const rows = await query<{ json: string }>(
-    `select row_to_json(r)::text as json from (${select}) r`,
-  )
-  return rows.map(({ json }) => JSON.parse(json) as R) // the columns of `select`
 }
 
 const USAGE =
@@ -77,52 +68,33 @@ export const readDump = (
 
 /** @throws CommandError when a database holds anything that a restore would mix with its own. */
 async function requireEmpty(query: Query, shown: string): Promise<void> {
-  const isBuiltIn = (plan: Plan): boolean => BUILT_IN_PLANS.some(own => Bun.deepEquals(own, plan))
-  const plans = (await selectPlans(query)).filter(plan => !isBuiltIn(plan)).length
-  const rows = await onlyRow<{ [what: string]: number }>(
-    query,
-    `select (select count(*) from proxylist.keys)::float8 as keys,
-       (select count(*) from proxylist.usage)::float8 as subjects,
-       (select count(*) from proxylist.list_log)::float8 as "versions of a list",
-       (select count(*) from proxylist.imports)::float8 as imports`,
+  const found = await query(
+    ['keys', 'usage', 'list_log', 'imports']
+      .map(table => `(select from proxylist.${table} limit 1)`)
+      .join(' union all '),
   )
-  const counts = Object.entries({ ...rows, plans }).filter(([, count]) => count > 0)
-  if (counts.length === 0) return
-  const found = counts.map(([name, count]) => `${count} ${name}`).join(', ')
+  if (found.length === 0) return
   throw new CommandError(
-    `the database ${shown} is not empty (${found}): give an empty one, ` +
-      'or empty it with: drop schema proxylist cascade',
+    `the database ${shown} is not empty: give an empty one, or empty it with: ` +
+      'drop schema proxylist cascade',
   )
 }
 
-/** Removes built-in plans, and traces of earlier data, from an empty database. */
-const CLEAR = ['plans', 'old_secrets', 'networks', 'days', 'feeds'].map(
-  table => `delete from proxylist.${table}`,
-)
-
-/** Rows of a statement. */
-const SLICE_ROWS = 2_000
-
-type Row = { readonly [column: string]: unknown }
-
-async function insertSlices(query: Query, table: string, rows: readonly Row[]): Promise<void> {
-  for (let at = 0; at < rows.length; at += SLICE_ROWS) {
-    await insertRows(query, table, rows.slice(at, at + SLICE_ROWS))
-  }
-}
+/** Other tables may hold rows: built-in plans, and what removed keys left. */
+const CLEAR = ['plans', 'networks', 'days', 'feeds'].map(table => `delete from proxylist.${table}`)
 
 async function insertDump(query: Query, { plans, keys, usage, networks }: AccessDump) {
   for (const statement of CLEAR) await query(statement)
   await insertRows(query, 'plans', plans.map(toPlanRow))
   await insertAllKeys(query, keys)
-  await insertSlices(
+  await insertRows(
     query,
     'usage',
     usage.map(({ kind, id, admissions: at, latestMs: latest, requests }) => ({
       ...{ kind, id, at, latest, day: utcDay(latest), requests },
     })),
   )
-  await insertSlices(
+  await insertRows(
     query,
     'networks',
     networks.flatMap(({ subject, set: network_set, day, networks: names }) =>
@@ -143,15 +115,9 @@ export const writeDump = (
 ): Promise<void> =>
   connected(order, async (quick, patient) => {
     await migrate(quick)
-    await patient
-      .transaction(async query => {
-        await requireEmpty(query, quick.shown)
-        await insertDump(query, dump)
-        await queueList(query, list)
-      })
-      .catch((error: unknown) => {
-        if (!(error instanceof UnknownOutcome)) throw error
-        const remedy = 'proxylist keys list shows whether the keys are restored'
-        throw new CommandError(`${error.message}; ${remedy}`)
-      })
+    await patient.transaction(async query => {
+      await requireEmpty(query, quick.shown)
+      await insertDump(query, dump)
+      await queueList(query, list)
+    })
   })

@@ -6,24 +6,22 @@ export class NotOpened extends Error {}
 
 const OTHER_SCHEMA =
   'its schema is missing, or not the one that this proxylist uses; see: proxylist doctor'
-const READ_ONLY = 'it is read-only: a standby, or it was set so'
 
 /** What a SQLSTATE, or the first characters of one, means (PostgreSQL, appendix A). */
 const STATES: { readonly [state: string]: string } = {
   '08': 'the connection was lost',
   '0A000': 'it is a standby, or does not support what PostgreSQL does',
   '23503': 'a plan that the key needs was just removed',
-  '25001': READ_ONLY,
-  '25006': READ_ONLY,
+  '25': 'it is read-only: a standby, or it was set so',
   '28000': 'it does not let this user log in, or not from here, or only with TLS (pg_hba.conf)',
   '28': 'it refuses this user or password',
   '3F000': OTHER_SCHEMA,
   '3D000': 'there is no database of this name',
   '23505': 'another machine has written the same first',
-  '42P01': OTHER_SCHEMA,
-  '42703': OTHER_SCHEMA,
-  '42883': OTHER_SCHEMA,
-  '42501': 'this role lacks a right that is needed; run rights.sql (proxylist help machines)',
+  '42': OTHER_SCHEMA,
+  '42501':
+    'this role lacks a right that is needed: run rights.sql (proxylist help machines); a schema is ' +
+    'made and upgraded by a command that writes, such as plans set standard, as its owner',
   '53100': 'its disk is full',
   '53300': 'it accepts no more connections; proxylist help machines says how to see what uses them',
   '55P03': 'a row stays locked by another session',
@@ -46,12 +44,11 @@ const CLIENT_CODES: { readonly [code: string]: string } = {
 const TLS_CODE = /TLS|CERT|ISSUER|SIGNATURE|BORINGSSL|EPROTO/
 
 /** What a failure of the client means; `null`: it is a failure of other code. */
-function clientReason(code: string): string | null {
-  if (code in CLIENT_CODES) return CLIENT_CODES[code] ?? null
-  if (TLS_CODE.test(code))
-    return `TLS failed (${code}); see sslmode, sslrootcert and the certificate`
-  return null
-}
+const clientReason = (code: string): string | null =>
+  CLIENT_CODES[code] ??
+  (TLS_CODE.test(code)
+    ? `TLS failed (${code}); see sslmode, sslrootcert and the certificate`
+    : null)
 
 /** Whether a failure is one of the database or of the connection to it, not of our own code. */
 const isDatabaseFailure = (thrown: unknown): boolean =>
@@ -95,7 +92,3 @@ export function toStoreError(thrown: unknown, shown: string): unknown {
     cause: thrown,
   })
 }
-
-/** Whether a store failed because the role lacks a right. */
-export const lacksRight = (failure: unknown): boolean =>
-  failure instanceof StoreError && stateOf(failure.cause) === '42501'

@@ -2,11 +2,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
-import { type Incoming, PART_ROWS, type Stale } from '../node/ports.ts'
+import { createCityList, type Incoming, PART_ROWS, type Stale } from '../node/ports.ts'
 import { type Address, type IncomingProxy, servicesToBits } from '../proxies/proxy.ts'
-import { idOf, toRow, UNKNOWN } from '../proxies/row.ts'
+import { idOf, type Row, toRow, UNKNOWN } from '../proxies/row.ts'
 import type { ImportCounts, ImportMode, ImportTx, ProxyWriter, Removal } from '../proxies/store.ts'
-import { inPieces, joinFrames, readFrames, toFrame } from './body.ts'
+import { joinFrames, readFrames, toFrame } from './body.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
 import { readHead } from './log.ts'
 
@@ -14,9 +14,7 @@ import { readHead } from './log.ts'
 export type Mode = ImportMode | 'retain'
 type Result = { counts: ImportCounts } | { failure: string }
 
-/** The first and the longest pause between two reads of the result. */
-const ASK_MS = 20
-const ASK_MS_MAX = 250
+const ASK_EVERY_MS = 20
 /** How long an import waits while no node runs. */
 const NO_NODE_MS_MAX = 15 * SECOND_MS
 /** A node reports every second. */
@@ -37,90 +35,68 @@ async function enqueue(query: Query, mode: Mode, body: Uint8Array): Promise<stri
   return id
 }
 
-/** Removes an import from the queue. Returns false if the leader has merged it. */
-const withdraw = async (query: Query, id: string): Promise<boolean> =>
-  (
-    await query(
-      'delete from proxylist.imports where id = $1::bigint and result is null returning id',
-      [id],
-    )
-  ).length > 0
-
 /**
  * Waits for the result of an import. Withdraws it when `signal` is aborted, or when no node runs.
  * @throws CommandError, or the reason of `signal`; then the list did not change.
  */
 async function resultOf(query: Query, id: string, signal?: AbortSignal): Promise<ImportCounts> {
-  let aloneMs = 0
-  for (let pauseMs = ASK_MS; ; pauseMs = Math.min(ASK_MS_MAX, Math.ceil(pauseMs * 1.2))) {
-    const { isThere, json, hasNode } = await onlyRow<{
-      isThere: boolean
-      json: string | null
-      hasNode: boolean
-    }>(
-      query,
-      `with done as (
-         delete from proxylist.imports where id = $1::bigint and result is not null returning result
-       )
-       select exists (select from proxylist.imports where id = $1::bigint) as "isThere",
-         ${HAS_NODE} as "hasNode",
-         (select result::text from done) as json`,
+  for (let aloneMs = 0; ; ) {
+    const [row] = await query<{ json: string | null; hasNode: boolean }>(
+      `select result::text as json, ${HAS_NODE} as "hasNode"
+       from proxylist.imports where id = $1::bigint`,
       [id],
     )
-    if (!isThere) throw new StoreError('the import was removed from the database')
-    if (json !== null) {
-      const result: Result = JSON.parse(json)
+    if (row === undefined) throw new StoreError('the import was removed from the database')
+    if (row.json !== null) {
+      await query('delete from proxylist.imports where id = $1::bigint', [id])
+      const result: Result = JSON.parse(row.json)
       if ('counts' in result) return result.counts
       throw new CommandError(`${result.failure}; nothing was imported`)
     }
-    aloneMs = hasNode ? 0 : aloneMs + pauseMs
+    aloneMs = row.hasNode ? 0 : aloneMs + ASK_EVERY_MS
     const isAlone = aloneMs > NO_NODE_MS_MAX
-    if ((signal?.aborted || isAlone) && (await withdraw(query, id))) {
-      signal?.throwIfAborted()
-      throw new CommandError(NO_NODE)
+    if (signal?.aborted || isAlone) {
+      const withdraw = 'delete from proxylist.imports where id = $1::bigint and result is null'
+      const [withdrawn] = await query(`${withdraw} returning id`, [id])
+      if (withdrawn) signal?.throwIfAborted()
+      if (withdrawn) throw new CommandError(NO_NODE)
     }
-    await delay(pauseMs)
+    await delay(ASK_EVERY_MS)
   }
 }
 
 /** Collects and compresses the rows of an import. */
 function createBody() {
   const frames: Uint8Array[] = []
-  let positions = new Map<string, number>()
-  let part = { cities: [], rows: [], stated: [], lowered: [] } as {
-    [name in keyof Incoming]: Incoming[name][number][]
-  }
+  let part = createPart()
 
   function flush(): void {
-    frames.push(toFrame(part satisfies Incoming))
-    part = { cities: [], rows: [], stated: [], lowered: [] }
-    positions = new Map()
-  }
-
-  function cityOf(name: string, nameEn: string): number {
-    const pair = `${name}\0${nameEn}`
-    const known = positions.get(pair)
-    if (known !== undefined) return known
-    const position = part.cities.push({ name, nameEn }) - 1
-    positions.set(pair, position)
-    return position
+    const { positionOf: _, ...incoming } = part
+    frames.push(toFrame(incoming satisfies Incoming))
+    part = createPart()
   }
 
   return {
     add(proxy: IncomingProxy): void {
-      part.rows.push(toRow(proxy, cityOf(proxy.city, proxy.cityEn)))
+      const city = part.positionOf({ name: proxy.city, nameEn: proxy.cityEn })
+      part.rows.push(toRow(proxy, city))
       part.stated.push(servicesToBits(proxy.servicesStated))
       if (part.rows.length === PART_ROWS) flush()
     },
-    lower(id: number, works: number): void {
-      part.lowered.push([id, works])
-    },
+    lower: (id: number, works: number): void => void part.lowered.push([id, works]),
     take(): Uint8Array {
       flush()
-      return joinFrames(frames.splice(0))
+      return joinFrames(frames)
     },
   }
 }
+
+const createPart = () => ({
+  ...createCityList(),
+  rows: [] as Row[],
+  stated: [] as number[],
+  lowered: [] as [id: number, works: number][],
+})
 
 /** Begins an import. `connection` needs a long timeout. */
 function begin({ query }: Connection, mode: ImportMode): ImportTx {
@@ -190,22 +166,9 @@ export const nextImport = async (query: Query): Promise<QueuedImport | null> =>
 export const readImport = <T extends Incoming | Stale>(
   query: Query,
   { id }: QueuedImport,
-): AsyncGenerator<T> =>
-  readFrames(
-    inPieces(async (from, size) => {
-      const [row] = await query<{ piece: Uint8Array }>(
-        'select substring(body from $2 for $3) as piece from proxylist.imports where id = $1::bigint',
-        [id, from, size],
-      )
-      if (row === undefined) throw new Withdrawn()
-      return row.piece
-    }),
-  )
+): AsyncGenerator<T> => readFrames(query, 'imports where id = $2::bigint', [id])
 
-/** The machine that sent the import has withdrawn it. */
-export class Withdrawn extends Error {}
-
-/** Stores the result and removes the rows. @throws Withdrawn */
+/** Stores the result and removes the rows. @throws StoreError if the import was withdrawn. */
 export async function finishImport(
   query: Query,
   { id }: QueuedImport,
@@ -216,5 +179,5 @@ export async function finishImport(
      where id = $1::bigint and result is null returning id`,
     [id, JSON.stringify(result)],
   )
-  if (stored.length === 0) throw new Withdrawn()
+  if (stored.length === 0) throw new StoreError('an import was withdrawn')
 }

@@ -1,50 +1,37 @@
 /** The log of the list (contract I3). The leader writes each change; nodes apply them, starting from a snapshot. */
-import { StoreError } from '../lib/errors.ts'
-import type { Change, Position } from '../node/ports.ts'
-import { inPieces, readFrames } from './body.ts'
+
+import { DAY_MS } from '../lib/time.ts'
+import type { Change, Position, Version } from '../node/ports.ts'
+import { readFrames } from './body.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
 
 /** An entry of the log without its body. */
-export type Entry = Position & {
+export type Entry = Version & {
   kind: 'delta' | 'snapshot'
   /** The mark of the version before. */
   after: string
-  /** Rows in the body. */
-  changed: number
   /** Rows of the list. */
   rows: number
-  /** A random mark of the last import that no feed made. */
-  imported: string
 }
 
 const SELECT = `select version::float8 as version, mark, kind, after, changed::float8 as changed,
   rows::float8 as rows, imported from proxylist.list_log`
 
+const readFirst = async (query: Query, rest: string, values: number[] = []) =>
+  (await query<Entry>(`${SELECT} ${rest} limit 1`, values))[0] ?? null
+
 /** The newest entry; `null`: the list was never changed. */
-export const readHead = async (query: Query): Promise<Entry | null> =>
-  (await query<Entry>(`${SELECT} order by version desc limit 1`))[0] ?? null
+export const readHead = (query: Query) => readFirst(query, 'order by version desc')
 
 /** The first entry after a version. */
-export const readNext = async (query: Query, version: number): Promise<Entry | null> =>
-  (await query<Entry>(`${SELECT} where version > $1 order by version limit 1`, [version]))[0] ??
-  null
+export const readNext = (query: Query, version: number) =>
+  readFirst(query, 'where version > $1 order by version', [version])
 
-export const readSnapshot = async (query: Query): Promise<Entry | null> =>
-  (await query<Entry>(`${SELECT} where kind = 'snapshot' order by version desc limit 1`))[0] ?? null
+export const readSnapshot = (query: Query) =>
+  readFirst(query, `where kind = 'snapshot' order by version desc`)
 
-/** The body of an entry. @throws StoreError when it was cut meanwhile. */
 export const readBody = (query: Query, { version, mark }: Position): AsyncGenerator<Change> =>
-  readFrames(
-    inPieces(async (from, size) => {
-      const [row] = await query<{ piece: Uint8Array }>(
-        `select substring(body from $3 for $4) as piece from proxylist.list_log
-         where version = $1 and mark = $2`,
-        [version, mark, from, size],
-      )
-      if (row === undefined) throw new StoreError('the log of the list was cut while it was read')
-      return row.piece
-    }),
-  )
+  readFrames(query, 'list_log where version = $2 and mark = $3', [version, mark])
 
 /** Adds an entry and announces it. @throws StoreError when another leader has written this version. */
 export const append = (query: Query, entry: Entry, body: Uint8Array): Promise<unknown> =>
@@ -92,8 +79,8 @@ export async function isSnapshotDue(query: Query, bytesMin = CHANGES_BYTES_MIN):
   return isDue
 }
 
-/** Removes entries before the newest snapshot, and old results of imports. */
-export async function cutLog({ query }: Connection): Promise<void> {
+/** Removes entries before the newest snapshot, old results of imports, and nodes that were silent for a day. */
+export async function prune({ query }: Connection): Promise<void> {
   await query(
     `delete from proxylist.list_log where at < proxylist.now_ms() - $1::bigint and version <
        (select max(version) from proxylist.list_log where kind = 'snapshot')`,
@@ -103,4 +90,5 @@ export async function cutLog({ query }: Connection): Promise<void> {
     `delete from proxylist.imports where result is not null and at < proxylist.now_ms() - $1::bigint`,
     [10 * KEPT_MS],
   )
+  await query('delete from proxylist.nodes where seen < proxylist.now_ms() - $1::bigint', [DAY_MS])
 }

@@ -4,7 +4,6 @@
  */
 import { CommandError } from '../lib/errors.ts'
 import { type Connection, onlyRow, type Query } from './connection.ts'
-import { lacksRight } from './errors.ts'
 import { seedPlans } from './registry.ts'
 import from1 from './schema/from-1.sql' with { type: 'text' }
 import from2 from './schema/from-2.sql' with { type: 'text' }
@@ -16,14 +15,14 @@ const UPGRADES: readonly string[] = [from1, from2]
 export const SCHEMA_VERSION = UPGRADES.length + 1
 
 /** The oldest server that the statements work on (contract I). */
-export const SERVER_VERSION_MIN = 140_000
+const SERVER_VERSION_MIN = 140_000
 
 /** Advisory locks of this program: the first of their two numbers is that of `PRXL`. */
 export const LOCK_CLASS = 0x5052584c
 export const LOCKS = { migrate: 1, jobs: 2, checker: 4 } as const
 
 /** The version of the schema; `null` when there is none. */
-export async function versionOf(query: Query): Promise<number | null> {
+async function versionOf(query: Query): Promise<number | null> {
   // Not to_regclass: it may not see yet what another session committed while this one waited.
   const found = await query(
     `select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -76,7 +75,7 @@ export const installationOf = async (query: Query): Promise<string> =>
  */
 export async function migrate({ query, transaction, shown }: Connection): Promise<void> {
   if ((await schemaState({ query, shown })) === 'newest') return
-  const changed = transaction(async tx => {
+  await transaction(async tx => {
     await tx('select pg_advisory_xact_lock($1, $2)', [LOCK_CLASS, LOCKS.migrate])
     const version = await versionOf(tx) // again: another process may have been first
     if ((version ?? 0) > SCHEMA_VERSION) throw newer(version ?? 0, shown)
@@ -84,12 +83,5 @@ export async function migrate({ query, transaction, shown }: Connection): Promis
     for (const script of [...upgrades, tables, functions]) await tx(script)
     if (version === null) await seedPlans(tx)
     await tx('update proxylist.installation set schema = $1', [SCHEMA_VERSION])
-  })
-  await changed.catch((failure: unknown) => {
-    if (!lacksRight(failure)) throw failure
-    throw new CommandError(
-      `this role may not make or upgrade the schema of ${shown}: run a command that changes ` +
-        'something, such as plans set standard, once with the URL of the owner',
-    )
   })
 }

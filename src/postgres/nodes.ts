@@ -1,6 +1,6 @@
 /** Nodes that share a database: their reports, the lock of the leader, and notifications between them. */
 import type { SQL } from 'bun'
-import { DAY_MS, SECOND_MS } from '../lib/time.ts'
+import { SECOND_MS } from '../lib/time.ts'
 import { type Connection, type ConnectionOptions, openConnection, sessionOf } from './connection.ts'
 import { LOCK_CLASS, LOCKS, SCHEMA_VERSION } from './migrate.ts'
 
@@ -18,9 +18,6 @@ export type NodeState = NodeName & {
   silentSeconds: number
 }
 
-/** How long a node is listed after its last report. */
-const KEPT_MS = DAY_MS
-
 export const createNodes = ({ query }: Connection) => ({
   /** Stores the report of a node. */
   async report({ node, address }: NodeName, version: number, lagSeconds: number): Promise<void> {
@@ -35,11 +32,6 @@ export const createNodes = ({ query }: Connection) => ({
   async remove({ node, address }: NodeName): Promise<void> {
     await query('delete from proxylist.nodes where node = $1 and address = $2', [node, address])
   },
-  async prune(): Promise<void> {
-    await query('delete from proxylist.nodes where seen < proxylist.now_ms() - $1::float8', [
-      KEPT_MS,
-    ])
-  },
   /** All nodes by name. The lag of a silent node grows. */
   async list(): Promise<NodeState[]> {
     const rows = await query<NodeState>(
@@ -51,13 +43,6 @@ export const createNodes = ({ query }: Connection) => ({
     return rows.map(row => ({ ...row, lagSeconds: row.lagSeconds + row.silentSeconds }))
   },
 })
-
-/** After 11 s without a sign of life, the server ends the session of a machine that is gone. */
-const LOCK_KEEPALIVE = {
-  tcp_keepalives_idle: 5,
-  tcp_keepalives_interval: 2,
-  tcp_keepalives_count: 3,
-}
 
 /** A process that is frozen sends nothing, while its machine still answers for it. */
 const SILENT_MS_MAX = 10_000
@@ -71,7 +56,7 @@ export function createLeaderLock(
   options: ConnectionOptions,
   silentMsMax = SILENT_MS_MAX,
 ) {
-  const session = { ...options.session, ...LOCK_KEEPALIVE, idle_session_timeout: silentMsMax }
+  const session = { ...options.session, idle_session_timeout: silentMsMax }
   const connection = openConnection({ ...options, session })
   /** The backend that holds the lock; 0 if this process does not hold it. */
   let pid = 0
@@ -94,15 +79,16 @@ export function createLeaderLock(
     async tick(): Promise<void> {
       if (isTrying) return
       isTrying = true
-      try {
-        await tryLock()
-      } catch {
+      await tryLock().catch(() => {
         pid = 0 // the session may have ended
-      } finally {
-        isTrying = false
-      }
+      })
+      isTrying = false
     },
     isHeld: (): boolean => pid !== 0 && connection.isOpen(),
+    release(): void {
+      pid = 0
+      connection.renew()
+    },
     async close(): Promise<void> {
       pid = 0
       await connection.close().catch(() => {})
@@ -113,14 +99,10 @@ export function createLeaderLock(
 const CONNECT_SECONDS = 2
 
 /**
- * Listens for notifications. `ensure` connects to `host()` unless it is connected. Calls `onListening` after each
- * connect: earlier notifications may be lost.
+ * Listens for notifications. `ensure` connects to `host()` unless it is connected. Each connect is a message, too
+ * (`null`): earlier ones may be lost.
  */
-export function createListener(
-  host: () => string,
-  onMessage: (message: string) => void,
-  onListening: () => void,
-) {
+export function createListener(host: () => string, onMessage: (message: string | null) => void) {
   let sql: SQL | null = null
 
   function end(): void {
@@ -132,23 +114,19 @@ export function createListener(
   return {
     ensure(): void {
       if (sql !== null) return
-      const isCurrent = (): boolean => sql === opened
       const endThis = (): void => {
-        if (isCurrent()) end() // the next call tries again
+        if (sql === opened) end() // the next call tries again
+      }
+      const hear = (message: string | null): void => {
+        if (sql === opened) onMessage(message)
       }
       const opened: SQL = new Bun.SQL({
         ...{ url: host(), max: 1, connectionTimeout: CONNECT_SECONDS },
-        connection: sessionOf({ timeoutMs: null, name: 'proxylist' }),
+        connection: sessionOf({ timeoutMs: 0, name: 'proxylist' }),
         onclose: endThis, // else the client tries by itself, and says on stderr that it fails
       })
       sql = opened
-      opened
-        .listen(
-          'proxylist',
-          message => void (isCurrent() && onMessage(message)),
-          () => void (isCurrent() && onListening()),
-        )
-        .catch(endThis)
+      opened.listen('proxylist', hear, () => hear(null)).catch(endThis)
     },
     /** Closes the connection. */
     end,

@@ -17,22 +17,23 @@ import { BUILT_IN_PLANS, changedPlan, type Plan, TEMP_PLAN } from '../access/pla
 import type { LoadProblem, PlanRemoval, Registry, SomeKeys, UsageStore } from '../access/ports.ts'
 import { MINUTE_MS, utcDay } from '../lib/time.ts'
 import { arrayLiteral, bytea } from './arrays.ts'
-import { type Connection, insertRows, onlyRow, type Query, SNAPSHOT } from './connection.ts'
-import { KEYS_MAX } from './usage/key-use.ts'
+import {
+  type Connection,
+  insertRows,
+  onlyRow,
+  type Query,
+  SNAPSHOT,
+  selectJson,
+} from './connection.ts'
 
 /**
  * Begins a change of keys and plans, and announces it at its commit. Returns its number, which the keys that it writes
  * carry. Changes lock the row until they commit, so their numbers are in the order of commits.
  */
 async function nextVersion(query: Query): Promise<number> {
-  const { version } = await onlyRow<{ version: number }>(
-    query,
-    `with changed as (
-       update proxylist.installation set keys_version = keys_version + 1 returning keys_version
-     )
-     select keys_version::float8 as version, pg_notify('proxylist', 'keys') from changed`,
-  )
-  return version
+  const update = 'update proxylist.installation set keys_version = keys_version + 1'
+  const returning = `keys_version::float8 as version, pg_notify('proxylist', 'keys')`
+  return (await onlyRow<{ version: number }>(query, `${update} returning ${returning}`)).version
 }
 
 /** Runs `work` in a transaction with the number of a change, see `nextVersion`. */
@@ -53,14 +54,8 @@ const toPlan = ({ burst_requests: requests, burst_seconds: seconds, ...row }: Pl
   burst: requests === null || seconds === null ? null : { requests, seconds },
 })
 
-export const selectPlans = async (query: Query): Promise<Plan[]> => {
-  const rows = await query<PlanRow>(
-    `select name, burst_requests, burst_seconds, daily::float8 as daily, subnets::float8 as subnets,
-       clients::float8 as clients, count::float8 as count, downloads::float8 as downloads, enabled
-     from proxylist.plans order by name`,
-  )
-  return rows.map(toPlan)
-}
+export const selectPlans = async (query: Query): Promise<Plan[]> =>
+  (await selectJson<PlanRow>(query, 'select * from proxylist.plans order by name')).map(toPlan)
 
 export const toPlanRow = ({ burst, ...plan }: Plan): PlanRow => ({
   ...plan,
@@ -98,12 +93,17 @@ const createPlanStore = (connection: Connection) => {
   } satisfies Registry['plans']
 }
 
+/** The columns of a key, by their names in a `StoredKey`. Its secrets are not among them. */
+const COLUMNS = {
+  ...{ id: 'id', prefix: 'prefix', label: 'label', note: 'note', from: 'callers', plan: 'plan' },
+  ...{ createdAt: 'created_at', expiresAt: 'expires_at', revokedAt: 'revoked_at' },
+} as const satisfies Record<Exclude<keyof StoredKey, 'hash' | 'oldSecrets'>, string>
+const SELECTED = Object.entries(COLUMNS).map(([name, column]) => `k.${column} as "${name}"`)
+
 /** `today` is by the database's clock, which decides limits; all else is by `nowMs`. */
 const SUMMARY = `
   with clock as materialized (select (proxylist.now_ms() / 86400000)::int as today)
-  select k.id, k.prefix, k.label, k.note, k.callers as "from", k.plan, k.created_at::float8 as "createdAt",
-    k.expires_at::float8 as "expiresAt", k.revoked_at::float8 as "revokedAt",
-    p.enabled as "isEnabled",
+  select ${SELECTED}, p.enabled as "isEnabled",
     case when u.day >= today then u.requests else 0 end as "requestsToday"`
 
 const fromKeys = (keys: string): string => `
@@ -111,7 +111,7 @@ const fromKeys = (keys: string): string => `
     left join proxylist.usage u on u.kind = 'key' and u.id = k.id`
 
 const countToday = (set: 'served' | 'callers'): string =>
-  `(select count(*)::int from proxylist.networks n where n.kind = 'key'
+  `(select count(*) from proxylist.networks n where n.kind = 'key'
       and n.id = k.id and n.network_set = '${set}' and n.day = today)`
 
 const LISTED = `${SUMMARY},
@@ -122,31 +122,30 @@ const LISTED = `${SUMMARY},
 
 /** Limits the keys before the joins: PostgreSQL would join and sort all keys. */
 const SLICE = '(select * from proxylist.keys where id > $1 order by id limit $2::int)'
-const SCANNED = `${SUMMARY}, nullif(greatest(k.last_seen, u.latest), 0)::float8 as "lastSeenMs"
+const SCANNED = `${SUMMARY}, nullif(greatest(k.last_seen, u.latest), 0) as "lastSeenMs"
   ${fromKeys(SLICE)} order by k.id`
 
-/** Copies a `Buffer` of the client to plain bytes. */
-const bytesOf = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes)
+type Hex<S extends { hash: Uint8Array }> = Omit<S, 'hash'> & { hash: string }
+type KeyJson = Hex<Omit<StoredKey, 'oldSecrets'>> & {
+  oldSecrets: Hex<StoredKey['oldSecrets'][number]>[]
+}
+const STORED = `
+  select ${SELECTED}, encode(k.hash, 'hex') as hash,
+    (select coalesce(json_agg(json_build_object('hash', encode(o.hash, 'hex'), 'expiresAt', o.expires_at)
+        order by o.expires_at), '[]')
+      from proxylist.old_secrets o where o.key_id = k.id) as "oldSecrets"
+  from proxylist.keys k where k.version > $1::float8 order by k.created_at, k.id`
+
+const fromHex = <S extends { hash: string }>(secret: S) => ({
+  ...{ ...secret, hash: Uint8Array.fromHex(secret.hash) },
+})
 
 /** The keys that a version of keys after `since` wrote, as they are stored; by default all. */
-export async function readStoredKeys(query: Query, since = -1): Promise<StoredKey[]> {
-  const rows = await query<Omit<StoredKey, 'oldSecrets'>>(
-    `select id, hash, prefix, label, note, callers as "from", plan, created_at::float8 as "createdAt",
-       expires_at::float8 as "expiresAt", revoked_at::float8 as "revokedAt"
-     from proxylist.keys where version > $1::float8 order by created_at, id`,
-    [since],
-  )
-  const secrets = await query<{ keyId: string; hash: Uint8Array; expiresAt: number }>(
-    `select o.key_id as "keyId", o.hash, o.expires_at::float8 as "expiresAt"
-     from proxylist.old_secrets o join proxylist.keys k on k.id = o.key_id
-     where k.version > $1::float8 order by o.expires_at`,
-    [since],
-  )
-  const byKey = Map.groupBy(secrets, ({ keyId }) => keyId)
-  const oldOf = (id: string) =>
-    (byKey.get(id) ?? []).map(({ hash, expiresAt }) => ({ hash: bytesOf(hash), expiresAt }))
-  return rows.map(row => ({ ...row, hash: bytesOf(row.hash), oldSecrets: oldOf(row.id) }))
-}
+export const readStoredKeys = async (query: Query, since = -1): Promise<StoredKey[]> =>
+  (await selectJson<KeyJson>(query, STORED, [since])).map(key => ({
+    ...fromHex(key),
+    oldSecrets: key.oldSecrets.map(fromHex),
+  }))
 
 /** Stores keys as they are, under the number of their change. */
 async function insertKeys(
@@ -154,12 +153,11 @@ async function insertKeys(
   keys: readonly StoredKey[],
   version: number,
 ): Promise<void> {
-  const rows = keys.map(
-    ({ id, hash, prefix, label, note, from, plan, createdAt, expiresAt, revokedAt }) => ({
-      ...{ id, hash: bytea(hash), prefix, label, note, callers: from, plan, version },
-      ...{ created_at: createdAt, expires_at: expiresAt, revoked_at: revokedAt },
-    }),
-  )
+  const names = Object.keys(COLUMNS) as (keyof typeof COLUMNS)[]
+  const rows = keys.map(key => ({
+    ...Object.fromEntries(names.map(name => [COLUMNS[name], key[name]])),
+    ...{ hash: bytea(key.hash), version },
+  }))
   await insertRows(query, 'keys', rows)
   const secrets = keys.flatMap(({ id, oldSecrets }) =>
     oldSecrets.map(old => ({ hash: bytea(old.hash), key_id: id, expires_at: old.expiresAt })),
@@ -168,12 +166,8 @@ async function insertKeys(
 }
 
 /** Stores many keys as they are, as one change. */
-export async function insertAllKeys(query: Query, keys: readonly StoredKey[]): Promise<void> {
-  const version = await nextVersion(query)
-  for (let at = 0; at < keys.length; at += KEYS_MAX) {
-    await insertKeys(query, keys.slice(at, at + KEYS_MAX), version)
-  }
-}
+export const insertAllKeys = async (query: Query, keys: readonly StoredKey[]): Promise<void> =>
+  insertKeys(query, keys, await nextVersion(query))
 
 const HAVING_SECRETS = `
   select key_id as id, hash from proxylist.old_secrets where hash = any($1::bytea[])
@@ -267,14 +261,14 @@ export const createKeyStore = (connection: Connection, patient = connection) => 
         return 'removed'
       }),
 
-    list: (nowMs: number, ids?: readonly string[]): Promise<ListedKey[]> =>
-      patient.query<ListedKey>(
+    list: (nowMs: number, ids?: readonly string[]) =>
+      selectJson<ListedKey>(
+        patient.query,
         `${LISTED} where $2::text[] is null or k.id = any($2::text[]) order by k.created_at, k.id`,
         [nowMs, ids === undefined ? null : arrayLiteral(ids)],
       ),
 
-    scan: (after: string, most: number): Promise<KeySummary[]> =>
-      query<KeySummary>(SCANNED, [after, most]),
+    scan: (after: string, most: number) => selectJson<KeySummary>(query, SCANNED, [after, most]),
 
     async ending(fromMs: number, untilMs: number, most: number): Promise<SomeKeys<EndingKey>> {
       const keys = await query<EndingKey & { total: number }>(

@@ -39,7 +39,7 @@ export type Address = { ip: string; port: number }
 
 /** One proxy. `null`, and `''` for strings, mean unknown; services default to false. */
 export type Proxy = Address & {
-  /** One integer, see `types.ts`. A file names types without ages. */
+  /** See `types.ts`; 0 for a candidate of the checker without a known type. A file names types without ages. */
   types: number
   /** Unix seconds. */
   checkedAt: number
@@ -63,9 +63,10 @@ export type Proxy = Address & {
 /** A proxy from a file. Services that it does not state stay unchanged in an update. */
 export type IncomingProxy = Proxy & {
   servicesStated: ReadonlySet<Service>
-  /** The row has no type; `types` is a guess. */
-  isTypeAssumed?: true
 }
+
+/** The members of a row that the checker uses. */
+export type CandidateRow = Pick<IncomingProxy, 'ip' | 'port' | 'types' | 'works' | 'checkedAt'>
 
 /** The name of a city in `lang`: English only if there is an English name (spec 2.1 rule 2). */
 export const cityIn = (lang: Lang, { name, nameEn }: { name: string; nameEn: string }): string =>

@@ -82,7 +82,7 @@ export const AT = {
 
 /** Default and English name of a city. */
 export type CityName = { name: string; nameEn: string }
-export type City = CityName & { id: number }
+export const NO_CITY: CityName = { name: '', nameEn: '' }
 /** Returns the names of a city by its id in the rows of a list. The names of an id never change. */
 export type CityNames = (id: number) => CityName
 
@@ -156,49 +156,4 @@ export function toProxy(row: Row, cityNames: CityNames): Proxy {
     works: known(row[AT.works], UNKNOWN),
     services: SERVICE_SETS[row[AT.services]] ?? new Set(),
   }
-}
-
-/** The columns that the checker reads. */
-export const LISTED_COLUMNS = ['id', 'checked_at', 'types', 'works'] as const
-export type ListedNumbers = Pick<RowNumbers, (typeof LISTED_COLUMNS)[number]>
-
-/** The values that the checker reads; `null` is unknown. */
-export const toListed = ({ id, checked_at, types, works }: ListedNumbers) => ({
-  ...toAddress(id),
-  types,
-  checkedAt: checked_at,
-  works: works === UNKNOWN ? null : works,
-})
-export type ListedRow = ReturnType<typeof toListed>
-
-/** A column, and the SQL expression for its value after an update. */
-export type Merged = readonly [column: string, merged: string]
-
-/**
- * The merge of all columns but id and check (contract D2): an unknown value changes nothing. A checker always measures
- * types, anon and ip_out, so `isMeasured` replaces them. `incoming` and `stored` are the SQL prefixes of the new and the
- * stored row. A `city` replaces the usual merge of cities.
- */
-export function mergedColumns(
-  isMeasured: boolean,
-  [incoming, stored]: readonly [incoming: string, stored: string],
-  { types, services, city }: { types: string; services: string; city?: string },
-): readonly Merged[] {
-  const taken = (column: string): Merged => [column, incoming + column]
-  const known = (column: string, unknown: number | string): Merged => [
-    column,
-    `coalesce(nullif(${incoming}${column}, ${unknown}), ${stored}${column}, ${unknown})`,
-  ]
-  const measured = isMeasured ? taken : known
-  return [
-    known('ping_ms', UNKNOWN_PING),
-    isMeasured ? taken('types') : ['types', types],
-    measured('anon', 0),
-    known('works', UNKNOWN),
-    known('speed', UNKNOWN),
-    ['services', services],
-    known('country', 0),
-    city === undefined ? known('city', 0) : ['city', city],
-    measured('ip_out', "''"),
-  ]
 }

@@ -1,17 +1,17 @@
 /**
- * The types of an address as one integer. Bit n: it has `TYPES[n]`. Above these four bits, 11 bits for each type hold
- * its age: the minutes from when a source last named it to the newest check of the address. Mostly all ages are 0.
+ * The types of an address as one integer. Bits 0–3: which of `TYPES` the address has. Then one age per type, 11 bits
+ * each: minutes between its last mention and the newest check.
  */
 import { type ProxyType, TYPES } from './proxy.ts'
 
 /** The bits of all types. */
 export const ALL_TYPES = 15
-/** A type that no source has named for so many minutes before the newest check is dropped (contract D2). */
+/** The age after which a type is dropped (contract D2). */
 const AGE_MAX = 24 * 60
 
 const AGE_BITS = 11
 const AGES = 2 ** AGE_BITS
-/** The place of each age. Bitwise operators of JavaScript reach 32 bits, so ages are read by division. */
+/** The value of one minute in each age. Bitwise operators reach only 32 bits, so ages are read by division. */
 const AGE_UNITS = TYPES.map((_, n) => 2 ** (TYPES.length + n * AGE_BITS))
 
 /** The types of a set without ages, the best first (contract A4), for each combination of bits. */
@@ -33,7 +33,7 @@ export const bestOf = (types: number, wanted = ALL_TYPES): ProxyType =>
 const ageOf = (types: number, n: number): number =>
   types & (1 << n) ? Math.floor(types / (AGE_UNITS[n] ?? 1)) % AGES : Infinity
 
-/** The types of two rows of one address, whose checks are in Unix seconds. The order of the rows makes no difference. */
+/** Merges the types of two rows of one address, in either order. `oneAt` and `otherAt`: their checks in Unix seconds. */
 export function mergeTypes(one: number, oneAt: number, other: number, otherAt: number): number {
   const minutes = Math.floor(oneAt / 60) - Math.floor(otherAt / 60)
   const [oneLag, otherLag] = [Math.max(0, -minutes), Math.max(0, minutes)]

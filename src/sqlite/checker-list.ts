@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError } from '../lib/errors.ts'
-import { LISTED_COLUMNS, type ListedNumbers, toListed } from '../proxies/row.ts'
+import { toAddress, UNKNOWN } from '../proxies/row.ts'
 import { withStoreErrors } from './candidates.ts'
 import { PROXY_FILE } from './data-directory.ts'
 import { dataVersionOf } from './database.ts'
@@ -21,9 +21,10 @@ export function openCheckerList(dir: string | null, clock: Clock) {
   const file = join(dir ?? '', PROXY_FILE)
   const list = openList(dir, { clock, isServer: true })
   const dataVersion = dataVersionOf(list.db)
-  const columns = LISTED_COLUMNS.join(', ')
-  const after = list.db.prepare<ListedNumbers, [number]>(
-    `select ${columns} from proxies where id > ? order by id limit ${PAGE_ROWS}`,
+  type Listed = { id: number; checkedAt: number; types: number; works: number | null }
+  const after = list.db.prepare<Listed, [number]>(
+    `select id, checked_at as checkedAt, types, nullif(works, ${UNKNOWN}) as works
+     from proxies where id > ? order by id limit ${PAGE_ROWS}`,
   )
 
   function requireNotReplaced(): void {
@@ -54,7 +55,8 @@ export function openCheckerList(dir: string | null, clock: Clock) {
       },
       /** Changes when other processes have changed the list. */
       version: () => thenRequireCurrent(String(dataVersion())),
-      page: (afterId: number) => after.all(afterId).map(toListed),
+      page: (afterId: number) =>
+        after.all(afterId).map(({ id, ...row }) => ({ ...toAddress(id), ...row })),
     }),
     isReplaced: () => dir !== null && hasMoved(list.db),
     ...{ pages: list.pages, endpointPages: list.endpointPages, cityNames: list.cityNames },

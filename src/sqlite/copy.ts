@@ -9,20 +9,31 @@ import type { Clock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import {
   type Change,
+  createCityList,
   type Incoming,
   isSamePosition,
   PART_ROWS,
   type Position,
   type Stale,
+  type Version,
 } from '../node/ports.ts'
 import { SERVICE_SETS } from '../proxies/proxy.ts'
-import { type City, ROW_COLUMNS, type Row, toAddress, toProxy, UNKNOWN } from '../proxies/row.ts'
+import {
+  AT,
+  type CityNames,
+  NO_CITY,
+  ROW_COLUMNS,
+  type Row,
+  toAddress,
+  toProxy,
+  UNKNOWN,
+} from '../proxies/row.ts'
 import type { ImportCounts, ImportMode } from '../proxies/store.ts'
 import { PROXY_FILE, sizeOf } from './data-directory.ts'
 import { openAsIs, rollBack } from './database.ts'
 import { hasMoved, installDatabase, lockPath, removeDatabase, tempPath } from './database-files.ts'
 import { isDamage, isDatabaseError, toStoreError } from './errors.ts'
-import { createCityWriter } from './proxies/cities.ts'
+import { createCities } from './proxies/cities.ts'
 import { beginImport } from './proxies/import.ts'
 import {
   countRows,
@@ -101,28 +112,25 @@ export function requireCopy(dir: string): void {
 }
 
 const COLUMNS = ROW_COLUMNS.join(', ')
-const LAST_CITY = `coalesce((select seq from sqlite_sequence where name = 'cities'), 0)`
 
-/** Writes changes of `size` rows, in the current transaction. */
-async function writeChanges(
-  db: Database,
-  size: number,
-  changes: AsyncIterable<Change>,
-): Promise<void> {
+type Changes = AsyncIterable<Change> | Iterable<Change>
+
+/** Writes a change in the current transaction. */
+async function writeChange(db: Database, to: Version, parts: Changes): Promise<void> {
+  const cities = createCities(db)
   const indexes = createIndexUpkeep(db)
-  indexes.prepareFor(size)
-  const addCity = createCityWriter(db)
+  indexes.prepareFor(to.changed)
   using remove = db.prepare<never, [number]>('delete from proxies where id = ?')
   using upsert = db.prepare<never, Row>(UPSERT)
-  for await (const { cities = [], lastCity, imported, rows = [], removed = [] } of changes) {
-    for (const city of cities) addCity(city.id, city)
-    if (lastCity !== undefined) {
-      db.run(`update sqlite_sequence set seq = ? where name = 'cities'`, [lastCity])
-    }
-    if (imported !== undefined) db.run('update list set imported = ?', [imported])
+  for await (const { cities: names, rows, removed } of parts) {
     for (const id of removed) remove.run(id)
-    for (const row of rows) upsert.run(...row)
+    for (const row of rows) {
+      const { name, nameEn } = names[row[AT.city]] ?? NO_CITY
+      row[AT.city] = cities.idOf(name, nameEn)
+      upsert.run(...row)
+    }
   }
+  db.run('update list set imported = ?', [to.imported])
   indexes.restore()
 }
 
@@ -140,29 +148,21 @@ function* pagesOf<R extends readonly [number, ...unknown[]]>(
   }
 }
 
-/** The cities after an id, and the other values of a list besides its rows. */
-function besideRows(db: Database, afterCity: number): Change {
-  const cities = db
-    .query<City, [number]>(
-      'select id, name, name_en as nameEn from cities where id > ? order by id',
-    )
-    .all(afterCity)
-  const rest = db
-    .query<{ lastCity: number; imported: string }, []>(
-      `select imported, ${LAST_CITY} as lastCity from list`,
-    )
-    .get()
-  return { cities, ...rest }
-}
+const importedIn = (db: Database): string =>
+  db.query<{ imported: string }, []>('select imported from list').get()?.imported ?? ''
 
-const lastCityOf = (db: Database): number =>
-  db.query<{ id: number }, []>(`select ${LAST_CITY} as id`).get()?.id ?? 0
+/** A change of some rows; replaces the ids of their cities. */
+function toChange(rows: readonly Row[], removed: readonly number[], cityNames: CityNames): Change {
+  const { cities, positionOf } = createCityList()
+  for (const row of rows) row[AT.city] = positionOf(cityNames(row[AT.city]))
+  return { cities, rows, removed }
+}
 
 /** All of a list. */
 export function* readAll(db: Database): Generator<Change> {
-  yield besideRows(db, 0)
+  const { nameOf } = createCities(db)
   const select = `select ${COLUMNS} from proxies where id > ? order by id`
-  for (const rows of pagesOf<Row>(db, select)) yield { rows }
+  for (const rows of pagesOf<Row>(db, select)) yield toChange(rows, [], nameOf)
 }
 
 /** Tracks the ids of written rows. (In a trigger, `insert or ignore` takes the conflict rule of the outer statement.) */
@@ -176,15 +176,19 @@ const TRACK = `
     begin insert into changed values (old.id) on conflict do nothing; end`
 
 /** The current state of tracked rows. */
-function* readChanged(db: Database, afterCity: number): Generator<Change> {
-  yield besideRows(db, afterCity)
+function* readChanged(db: Database): Generator<Change> {
+  const { nameOf } = createCities(db)
   const select = `select c.id, ${ROW_COLUMNS.map(column => `p.${column}`).join(', ')}
     from (select id from temp.changed where id > ? order by id limit ${PART_ROWS}) c
     left join proxies p on p.id = c.id order by c.id`
   for (const found of pagesOf<[number, ...Row]>(db, select)) {
     const isGone = ([, id]: readonly unknown[]): boolean => id === null
     const rows = found.filter(row => !isGone(row)).map(([, ...row]) => row)
-    yield { rows, removed: found.filter(isGone).map(([id]) => id) }
+    yield toChange(
+      rows,
+      found.filter(isGone).map(([id]) => id),
+      nameOf,
+    )
   }
 }
 
@@ -237,28 +241,10 @@ export function openListCopy(dir: string, clock: Clock) {
     throw toStoreError(file, error)
   }
 
-  /** Runs `work` in a transaction if the copy is still at `from`: during a take-over, two processes follow. */
-  async function change(
-    from: Position,
-    work: (db: Database, copyOf: CopyOf) => void | Promise<void>,
-  ): Promise<void> {
-    try {
-      const db = current()?.db
-      if (db === undefined) return
-      db.run(`pragma busy_timeout = ${BUSY_MS}`) // a merge has set another one
-      db.run('begin immediate')
-      try {
-        const copyOf = readCopyOf(db)
-        if (copyOf !== null && isSamePosition(copyOf, from)) await work(db, copyOf)
-        db.run('commit')
-      } catch (error) {
-        rollBack(db)
-        emptyWal(db) // it may have filled the disk
-        throw error
-      }
-    } catch (error) {
-      fail(error)
-    }
+  function rollback(): void {
+    if (opened === null) return
+    rollBack(opened.db)
+    emptyWal(opened.db) // it may have filled the disk
   }
 
   /** Begins an import or the removal of stale rows; `write` returns its counts. */
@@ -270,20 +256,15 @@ export function openListCopy(dir: string, clock: Clock) {
     const { db, copyOf } = copy
     if (!copy.isTracked) db.run(TRACK)
     copy.isTracked = true
-    const rollback = (): void => {
-      rollBack(db)
-      emptyWal(db)
-    }
     try {
       db.run('delete from temp.changed')
-      const lastCity = lastCityOf(db)
       const { counts, end = () => {} } = await write(db)
       return {
         counts,
         changed: countRows(db, 'temp.changed'),
         rows: countRows(db),
-        imported: besideRows(db, lastCity).imported ?? '',
-        changes: () => readChanged(db, lastCity),
+        imported: importedIn(db),
+        changes: () => readChanged(db),
         commit(to) {
           writeCopyOf(db, { ...copyOf, ...to })
           db.run('commit')
@@ -310,7 +291,7 @@ export function openListCopy(dir: string, clock: Clock) {
     },
 
     /** Replaces the file by a copy with these rows. */
-    async install(database: string, to: Position, changes: AsyncIterable<Change>): Promise<void> {
+    async install(database: string, to: Version, changes: Changes): Promise<void> {
       mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
       const release = lockPath(file, 0)
       if (release === null) throw new StoreError(`${file} is being replaced by another process`)
@@ -319,7 +300,7 @@ export function openListCopy(dir: string, clock: Clock) {
         {
           using db = openListFile(fresh)
           db.run('begin immediate')
-          await writeChanges(db, Number.POSITIVE_INFINITY, changes)
+          await writeChange(db, to, changes)
           writeCopyOf(db, { ...to, database })
           db.run('commit')
         }
@@ -333,16 +314,24 @@ export function openListCopy(dir: string, clock: Clock) {
       }
     },
 
-    /** Applies a delta of `changed` rows if the copy is still at `from`. */
-    apply: (from: Position, to: Position, changed: number, changes: AsyncIterable<Change>) =>
-      change(from, async (db, copyOf) => {
-        await writeChanges(db, changed, changes)
-        writeCopyOf(db, { ...copyOf, ...to })
-      }),
-
-    /** Moves the copy to a version with the same content. */
-    moveTo: (from: Position, to: Position) =>
-      change(from, (db, copyOf) => writeCopyOf(db, { ...copyOf, ...to })),
+    /** Moves the copy to a version by its changes if it is still at `from`: during a take-over, two processes follow. */
+    async apply(from: Position, to: Version, changes: Changes): Promise<void> {
+      try {
+        const db = current()?.db
+        if (db === undefined) return
+        db.run(`pragma busy_timeout = ${BUSY_MS}`) // a merge has set another one
+        db.run('begin immediate')
+        const copyOf = readCopyOf(db)
+        if (copyOf !== null && isSamePosition(copyOf, from)) {
+          if (to.changed > 0) await writeChange(db, to, changes)
+          writeCopyOf(db, { ...copyOf, ...to })
+        }
+        db.run('commit')
+      } catch (error) {
+        rollback()
+        fail(error)
+      }
+    },
 
     /** Merges an import with the importer of a single machine. */
     mergeImport: (mode: ImportMode, parts: AsyncIterable<Incoming>): Promise<Merge> =>
@@ -350,7 +339,7 @@ export function openListCopy(dir: string, clock: Clock) {
         const importTx = beginImport(db, mode, () => {}, clock())
         await importTx.lock()
         for await (const { cities, rows, stated, lowered } of parts) {
-          const cityNames = (position: number) => cities[position] ?? { name: '', nameEn: '' }
+          const cityNames = (position: number) => cities[position] ?? NO_CITY
           for (const [i, row] of rows.entries()) {
             const services = SERVICE_SETS[stated[i] ?? 0] ?? new Set()
             importTx.add({ ...toProxy(row, cityNames), servicesStated: services })
@@ -378,7 +367,7 @@ export function openListCopy(dir: string, clock: Clock) {
       return {
         changes: readAll(db),
         rows: countRows(db),
-        imported: besideRows(db, 0).imported ?? '',
+        imported: importedIn(db),
       }
     },
 

@@ -9,7 +9,7 @@ const never = (): Promise<never> => new Promise(() => {})
 test('what a request asks one after the other has the time that is left together', async () => {
   let elapsedMs = 5 * HOUR_MS
   const bound = { msMax: HOUR_MS, elapsedMs: () => elapsedMs, failure: () => LATE }
-  const { within } = createStoreTimeout(bound)
+  const within = createStoreTimeout(bound)
   const waits: Waits = { waitedMs: HOUR_MS / 4 } // for its admission
   const slow = Promise.withResolvers<string>()
   const waiting = within(waits, slow.promise)
@@ -28,7 +28,7 @@ test('what a request asks one after the other has the time that is left together
 
 test('a request that was answered in time leaves no timer behind', async () => {
   const [set, cleared] = [spyOn(globalThis, 'setTimeout'), spyOn(globalThis, 'clearTimeout')]
-  const { within } = createStoreTimeout({ msMax: HOUR_MS, elapsedMs: () => 0, failure: () => LATE })
+  const within = createStoreTimeout({ msMax: HOUR_MS, elapsedMs: () => 0, failure: () => LATE })
   await within({ waitedMs: 0 }, Promise.resolve())
   expect(cleared.mock.calls.map(([timer]): unknown => timer)).toEqual(
     set.mock.results.map(it => it.value),

@@ -326,7 +326,10 @@ describe('an unknown parameter', () => {
       name => [`${name}=5`, `unknown parameter '${name}'; did you mean 'count'?`] as const,
     ),
     ['random=1', "unknown parameter 'random'; did you mean 'sort=random'?"],
-    ['exclude_country=ru', "unknown parameter 'exclude_country'; did you mean 'cm=except'?"],
+    [
+      'exclude_country=ru',
+      "unknown parameter 'exclude_country'; did you mean 'country=…&cm=except'?",
+    ],
     ['delimiter=,', "unknown parameter 'delimiter'; did you mean 'line'?"],
     ['Protocol=http', "unknown parameter 'Protocol'; did you mean 'type'?"],
     ['contry=', "unknown parameter 'contry'; did you mean 'country'?"],

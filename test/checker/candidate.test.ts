@@ -11,6 +11,7 @@ import {
 } from '../../src/checker/candidate.ts'
 import type { Attempt, Candidate, Measured } from '../../src/checker/ports.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
+import { typeBits, typesOf } from '../../src/proxies/types.ts'
 import { createSpells } from '../support/checker.ts'
 import { T0 } from '../support/fixtures.ts'
 import { createRandom } from '../support/random.ts'
@@ -195,6 +196,23 @@ describe('a candidate', () => {
     expect({ measured, okAtMs, speedMs }).toEqual({
       ...{ measured: third.measured, okAtMs: third.okAtMs, speedMs: third.speedMs },
     })
+  })
+
+  test('keeps an undecided type in the list only if it worked or was listed', () => {
+    const shown = ({ measured, named }: Candidate) =>
+      `${measured?.others ?? ''} of ${typesOf(named)}`
+    const named = typeBits(['http', 'socks5'])
+    const undecided = { undecided: ['socks5'] as const }
+    const raw = candidate({ named })
+    expect(shown(succeed(raw, undecided))).toBe(' of socks5,http')
+    expect(shown(succeed(succeed(raw, undecided), undecided))).toBe(' of socks5,http')
+    const listed = candidate({ named, okAtMs: T0 })
+    expect(shown(succeed(listed, undecided))).toBe('socks5 of socks5,http')
+    const both = succeed(raw, { others: ['socks5'] })
+    expect(shown(succeed(both, undecided))).toBe('socks5 of socks5,http')
+    const other = succeed(both, { type: 'socks5', undecided: ['http'] })
+    expect(shown(other)).toBe('http of socks5,http')
+    expect(shown(succeed(both))).toBe(' of http')
   })
 
   test('knows when the rare measurements were made; for the speed, when it was tried', () => {

@@ -7,7 +7,7 @@ import { CONNECT_MS_MAX, FIRST_BYTE_MS_MAX } from '../../src/checker/dial.ts'
 import type { CheckRequest, Measured } from '../../src/checker/ports.ts'
 import { CHECK_MS_MAX, createProber, type ProberOptions } from '../../src/checker/probe.ts'
 import type { Target } from '../../src/checker/targets.ts'
-import { keysOf } from '../../src/judge/protocol.ts'
+import { keysOf, TOKEN, writeAnswer } from '../../src/judge/protocol.ts'
 import type { Address, ProxyType } from '../../src/proxies/proxy.ts'
 import { typeBits } from '../../src/proxies/types.ts'
 import {
@@ -23,12 +23,13 @@ import {
   reverseProxy,
   says,
   socks,
+  socks5And,
   startProxy,
   swaps,
   US,
 } from '../support/fake-proxies.ts'
 import { T0 } from '../support/fixtures.ts'
-import { CERTIFICATES, JUDGE_NAME, startTestJudge } from '../support/judge.ts'
+import { CERTIFICATES, JUDGE_NAME, KEYS, startTestJudge } from '../support/judge.ts'
 import { NOW, startProber, wordOf } from '../support/prober.ts'
 import { ROOT } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
@@ -71,29 +72,28 @@ describe('a check finds', () => {
   })
 })
 
-/** A port that speaks SOCKS5 and another protocol: the first byte of a request tells. */
-const socks5And =
-  (other: Behaviour): Behaviour =>
-  client =>
-    client.once('data', bytes => {
-      client.pause()
-      client.unshift(bytes)
-      const behave = bytes[0] === 5 ? socks([5]) : other
-      behave(client)
-      client.resume()
-    })
-
 describe('a port that speaks several types', () => {
-  const found = async (named: readonly ProxyType[], known: ProxyType | null = null) => {
+  const found = async (
+    named: readonly ProxyType[],
+    known: ProxyType | null = null,
+    check: typeof prober.check = prober.check,
+  ) => {
     const request = { known, named: typeBits(named), wantsTls: true }
-    const { type, others } = await measuredOf(socks5And(http({ tunnel: 'forward' })), request)
-    return [type, ...(others ?? [])]
+    const result = await check(await startProxy(socks5And(http({ tunnel: 'forward' }))), request)
+    if (result.kind !== 'alive') throw new Error(wordOf(result))
+    return [result.measured.type, ...(result.measured.others ?? [])]
   }
   test('has exactly the types that sources named and that work', async () => {
     expect(await found([])).toEqual(['https'])
     expect(await found(['http', 'socks5'])).toEqual(['https', 'socks5', 'http'])
     expect(await found(['socks5', 'socks4'])).toEqual(['https', 'socks5'])
     expect(await found(['http', 'socks5'], 'socks5')).toEqual(['socks5', 'http'])
+    expect(await found(['https', 'socks5'], 'socks5')).toEqual(['socks5', 'https'])
+  })
+  test('has a named https if its HTTP works, when the judge has no TLS', async () => {
+    const { options } = prober
+    const { check } = await startProber({ judge: { ...options.judge, tls: null } })
+    expect(await found(['https', 'socks5'], 'socks5', check)).toEqual(['socks5', 'https'])
   })
   test('is found to speak SOCKS5 when its HTTP only tunnels', async () => {
     const onlyTunnels = http({ plain: page(405), tunnel: 'forward' })
@@ -104,6 +104,22 @@ describe('a port that speaks several types', () => {
   test('loses a named type that does not work', async () => {
     const { type, others } = await measuredOf(http(), { named: typeBits(['http', 'socks5']) })
     expect([type, others]).toEqual(['http', undefined])
+  })
+  test('loses no named type by a timeout, after which it tries no more of them', async () => {
+    const named = typeBits(['http', 'socks4', 'socks5'])
+    const checking = checkNew(
+      socks5And(http(), () => {}),
+      { known: 'http', named, wantsSpeed: true },
+    )
+    await until(() => prober.timers.has(FIRST_BYTE_MS_MAX))
+    await until(() => !prober.timers.has(CONNECT_MS_MAX))
+    prober.timers.pass(FIRST_BYTE_MS_MAX)
+    expect(await checking).toMatchObject({
+      measured: { type: 'http', undecided: ['socks5', 'socks4'] },
+    })
+    expect(stepsOf(await checking)).toEqual([
+      ...['judge http ok', 'judge socks5 no answer', 'speed http ok', 'speed http ok'],
+    ])
   })
 })
 
@@ -460,6 +476,13 @@ describe('a self-check', () => {
   type Change = { plain?: string; tls?: string } & Omit<Partial<ProberOptions>, 'judge'>
   const at = async (behave: Behaviour): Promise<number> => (await startProxy(behave, US)).port
   const reverse = reverseProxy(() => prober.judge.port)
+  /** Answers without a page. */
+  const olderJudge: Behaviour = client =>
+    client.once('data', bytes => {
+      const token = new RegExp(TOKEN).exec(`${bytes}`)?.[0] ?? ''
+      const answer = { token, peer: US, headers: [], form: 'origin', tls: false } as const
+      client.end(page(200, writeAnswer(KEYS, { ...answer, time: NOW, started: T0 })))
+    })
   async function ended(): Promise<Change> {
     const { tlsPort } = await startTestJudge({}, CERTIFICATES.ended)
     const authorities = readFileSync(CERTIFICATES.ended.cert, 'utf8')
@@ -487,6 +510,11 @@ describe('a self-check', () => {
       'another secret',
       async () => ({ keys: keysOf(new Uint8Array(32)) }),
       'refuses our token: it has another secret',
+    ],
+    [
+      'an older version',
+      async () => ({ plain: `http://a:${await at(olderJudge)}` }),
+      'upgrade judge and checker to the same version',
     ],
     ['a proxy before it', async () => ({ plain: `http://a:${await at(reverse)}` }), 'changes Via'],
     [

@@ -91,7 +91,7 @@ test.skipIf(!HAS_POSTGRES)(
   async () => {
     const { url, connection } = await migratedDatabase()
     const settings = settingsOf(url)
-    await using node = await openNode({
+    await using node = openNode({
       ...{ dir: temporaryDirectory(), url, timeoutMs: 20_000, provider: '', clock },
       log: { say() {}, sayRepeated() {} },
     })

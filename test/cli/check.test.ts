@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { addressText } from '../../src/proxies/proxy.ts'
-import { HONEST, LIARS, startProxy } from '../support/fake-proxies.ts'
+import { HONEST, http, LIARS, socks5And, startProxy } from '../support/fake-proxies.ts'
 import { ASK, addKeys, addList, KEY } from '../support/fixtures.ts'
 import { launch, run } from '../support/launch.ts'
 import { program, RUNNER_FREE, startProgram } from '../support/program.ts'
@@ -119,6 +119,22 @@ describe('check --once FILE without --data', () => {
     expect(found).toEqual(Object.fromEntries(right))
     for (const { ip_out } of rows) expect(ip_out).toBe('127.5.0.9')
     expect(readdirSync(cwd)).toEqual([])
+  })
+
+  test('prints all types that files named and that work', async () => {
+    const proxy = addressText(await startProxy(socks5And(http())))
+    const files = ['http.txt', 'socks5.txt', 'socks4.txt'].map(name => {
+      const path = join(temporaryDirectory(), name)
+      writeFileSync(path, `${proxy}\n`)
+      return path
+    })
+    const args = ['--once', ...files, '--get', 'ndjson', ...world.options]
+    const { stdout } = await check(args)
+    expect(JSON.parse(stdout)).toMatchObject({
+      ip: proxy,
+      type: 'socks5',
+      types: ['socks5', 'http'],
+    })
   })
 
   test.each([

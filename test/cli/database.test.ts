@@ -368,7 +368,7 @@ describe.skipIf(!HAS_POSTGRES)('while the only synchronous standby is frozen', (
     }
   }
 
-  test('doctor counts commits that wait, and a command says whether its change may be made', async () => {
+  test('a command says whether its change may be made', async () => {
     const { url, signal } = await startBoth()
     const cwd = directoryOf({})
     const env = { PROXYLIST_DATABASE: url, PROXYLIST_DATABASE_TIMEOUT: '2s' }
@@ -392,11 +392,6 @@ describe.skipIf(!HAS_POSTGRES)('while the only synchronous standby is frozen', (
       // The server says so a tenth of that time before the command would: enough on a busy machine.
       const slow = await run(`keys revoke ${second} --database-timeout 8s`)
       expect(slow.stderr).toEndWith(' it took too long; the change was not made\n')
-      expect(await standbys()).toMatchObject({
-        ok: false,
-        found:
-          "1 commit waiting for 'db2', a synchronous standby that does not answer: requests get 503",
-      })
     } finally {
       signal('SIGCONT')
     }

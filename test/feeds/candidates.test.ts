@@ -4,8 +4,9 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { attemptsWith } from '../../src/cli/commands/feeds.ts'
 import { createAttempts } from '../../src/feeds/attempt.ts'
-import { type CandidateRow, candidateAttempts } from '../../src/feeds/candidates.ts'
+import { candidateAttempts } from '../../src/feeds/candidates.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
+import type { CandidateRow } from '../../src/proxies/proxy.ts'
 import { typeBits } from '../../src/proxies/types.ts'
 import { openFeeds } from '../../src/sqlite/feeds.ts'
 import { lines } from '../support/feeds.ts'
@@ -16,9 +17,9 @@ import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 afterAll(cleanUp)
 
 /** A feed of these lines, marked `check`; `start` is a checker, which returns a function that makes an attempt. */
-function feedOf(text: string, options = '') {
+function feedOf(text: string, options = '', name = 'raw.txt') {
   const data = temporaryDirectory()
-  const file = join(data, 'raw.txt')
+  const file = join(data, name)
   writeFileSync(file, text)
   const [feed] = parseFeeds(`${file} check ${options}`, 60_000, '--feed') as [Feed]
   const settings = {
@@ -60,6 +61,12 @@ test('the type of its line, and what a table says, come with them', async () => 
   await start()()
   const said = { types: typeBits(['socks4']), works: 40, checkedAt: 1_795_000_000 } as const
   expect(batches).toEqual([[{ ip: '192.0.2.1', port: 80, ...said }]])
+})
+
+test('the type in the name of a file comes with its rows', async () => {
+  const { batches, start } = feedOf('192.0.2.1:80\n', '', 'socks5.txt')
+  await start()()
+  expect(batches).toMatchObject([[{ types: typeBits(['socks5']) }]])
 })
 
 test('many come in portions', async () => {

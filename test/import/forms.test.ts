@@ -99,8 +99,6 @@ a version as the type, beside TLS :: IP Address,Port,Code,Version,Https⏎192.0.
 > 192.0.2.1:1080 socks4 country=US
 a time as a speed :: IP Address,Port,Speed⏎192.0.2.1,80,120 ms
 > 192.0.2.1:80 http ping=120
-dates that are certain :: ip,last_checked⏎192.0.2.1:80,2026/11/20 11:59:00⏎192.0.2.2:80,20.11.2026 11:59:00⏎192.0.2.3:80,"Fri, 20 Nov 2026 11:59:00 GMT"
-> 192.0.2.1:80 http age=60, 192.0.2.2:80 http age=60, 192.0.2.3:80 http age=60
 whole numbers up to 60 without a unit, which are unclear :: ip,port,latency⏎192.0.2.1,80,120⏎192.0.2.2,80,45⏎192.0.2.3,80,0.5
 > 192.0.2.1:80 http ping=120, 192.0.2.2:80 http, 192.0.2.3:80 http ping=500
 Markdown :: | Proxy IP | PORT | protocol | country_name |
@@ -155,6 +153,8 @@ a scheme and other protocols in an address :: [{"proxy":"socks5://192.0.2.1:1080
 > 192.0.2.1:1080 socks5; rejected 2
 several types with ports of their own :: [{"ip":"192.0.2.1","protocols":[{"type":"http","port":80},{"type":"socks5","port":1080}]}]
 > 192.0.2.1:80 http
+a type beside all types :: [{"host":"192.0.2.1","port":80,"type":"http","types":["http","socks5"]}]
+> 192.0.2.1:80 socks5,http
 a one-line envelope that begins with its type :: {"type":"socks5","proxies":[{"ip":"192.0.2.1","port":80},{"ip":"192.0.2.2","port":81}]}
 > 192.0.2.1:80 socks5, 192.0.2.2:81 socks5
 an envelope with metadata :: {"updatedAt":"2026-11-20T11:58:20.973Z","revalidateMinutes":30,"count":1,"source":"https://example.com","metadata":{"by":["x"]},"proxies":[{"ip":"192.0.2.1","port":3128,"protocol":"socks4","country":"us","anonymity":"elite","latencyMs":182,"uptimePct":99}],"license":{"name":"x"}}

@@ -88,7 +88,6 @@ const REFUSED: readonly (readonly [what: string, says: string, data: string | Ui
   ['truncated zstd', 'is damaged or truncated zstd data', ZSTD.subarray(0, -9)],
   ['gzip twice', 'is compressed twice; decompress it once', gzipSync(GZIP)],
   ['gzip around zstd', 'is compressed twice; ', gzipSync(ZSTD)],
-  ['a PAC file', 'is a proxy auto-configuration (PAC); get', 'function FindProxyForURL(url) {}\n'],
   ['addresses without ports', `${UNKNOWN}addresses without ports: a line must`, '192.0.2.1\n'],
   ['host names', `${UNKNOWN}addresses that are not IPv4: only a.b.c`, 'proxy.example.com:80\n'],
   ['IPv6', `${UNKNOWN}addresses that are not IPv4: only a.b.c`, 'socks5://[2001:db8::1]:1080\n'],
@@ -225,7 +224,6 @@ const SPYS = '192.0.2.1:80 RU-H-S + ⏎192.0.2.1:80 US-N! - ⏎192.0.2.1:80 BR-A
 /** Forms that are not in forms.test.ts: text, type, country, level and ping, then a mapping or a unit of pings. */
 const READ = `
 the notes of spys.me :: ${SPYS} > https RU elite,http US transparent,http BR anonymous
-lines that end in carriage returns :: type,ip\rsocks5,192.0.2.1:80\rsocks4,192.0.2.1:80\r > socks5,socks4
 addresses in a column of any name :: Where,Port number⏎192.0.2.1:80,x > http
 columns that a mapping numbers :: ${ROW},1⏎${ROW},50 > http 1000,http 50000; 3=ping
 no column that a mapping leaves out :: ip,type,cc⏎${ROW},DE > http; CC=-

@@ -42,7 +42,7 @@ export async function imported(
   const totals = await importSources(
     sources,
     { format: 'auto', defaults: DEFAULTS, strict: false, ...options },
-    ({ isTypeAssumed: _, ...proxy }) => proxies.push(proxy),
+    proxy => proxies.push(proxy),
     {
       progress: (...now) => progress.push(now),
       rejected: (...report) => rejected.push(report),

@@ -19,7 +19,7 @@ function read(row: RawRow, context?: Context, defaults: Defaults = DEFAULTS) {
     unread.push([field, value]),
   )
   if (result.kind !== 'good') throw new Error(JSON.stringify(result))
-  return { proxy: result.proxy, unread }
+  return { proxy: result.proxy, isTypeAssumed: result.isTypeAssumed, unread }
 }
 const proxyOf = (...given: Parameters<typeof read>): IncomingProxy => read(...given).proxy
 
@@ -44,7 +44,7 @@ describe('a row', () => {
   })
   test.each(['', '  ', null, undefined])('means unknown by %p', nothing => {
     const row = Object.fromEntries([...OPTIONAL, ...FLAGS].map(name => [name, nothing]))
-    expect(read({ ...MINIMAL, ...row })).toEqual({ proxy: proxyOf(MINIMAL), unread: [] })
+    expect(read({ ...MINIMAL, ...row })).toEqual(read(MINIMAL))
   })
   test('may have arrays of one text', () => {
     const row = { type: 'http', country: 'RU', city: 'Berlin', city_en: 'B', anon: 'high' }
@@ -53,13 +53,19 @@ describe('a row', () => {
   })
   test('has its own type, or the type of its list, or the type of the import', () => {
     const typeOf = (row: RawRow, context: Context = {}) => {
-      const { types, isTypeAssumed } = proxyOf(row, context, { ...DEFAULTS, type: 'socks4' })
-      return [...typesOf(types), isTypeAssumed]
+      const { proxy, isTypeAssumed } = read(row, context, { ...DEFAULTS, type: 'socks4' })
+      return [...typesOf(proxy.types), isTypeAssumed]
     }
     const { ip } = MINIMAL
-    expect(typeOf(MINIMAL, { types: 8 })).toEqual(['http', undefined])
-    expect(typeOf({ ip }, { types: 8 })).toEqual(['socks5', undefined])
+    expect(typeOf(MINIMAL, { types: 8 })).toEqual(['http', false])
+    expect(typeOf({ ip }, { types: 8 })).toEqual(['socks5', false])
     expect(typeOf({ ip })).toEqual(['socks4', true])
+  })
+  test('of a candidate needs no type', () => {
+    const defaults = { ...DEFAULTS, isTypeOptional: true }
+    const { ip } = MINIMAL
+    expect(proxyOf({ ip }, {}, defaults).types).toBe(0)
+    expect(read({ ip, type: 'x' }, {}, defaults)).toMatchObject({ unread: [['type', 'x']] })
   })
   test('has its own values, or the values of its list', () => {
     const ofList = { country: 'DE', anon: 'elite' } as const
@@ -137,7 +143,7 @@ const READ: {
   types: [
     'types',
     [['socks5', 'http'], typeBits(['http', 'socks5'])],
-    ['socks5;socks4', typeBits(['socks4', 'socks5'])],
+    ['socks5;socks4', typeBits(['http', 'socks4', 'socks5'])],
     ['', typeBits(['http'])],
   ],
   anon: ['anon', ...ANONS.map(anon => [anon, anon] as const)],
@@ -188,6 +194,7 @@ const LONG = 'x'.repeat(1001)
 const NOT_FLAGS = [2, -1, 0.5, 'maybe', 'on', 'constructor', '__proto__', {}, [], [true], [[1]]]
 /** Values that are unknown because the importer does not understand them. */
 const UNREAD: { [member: string]: readonly unknown[] } = {
+  types: ['ftp', {}, [{ type: 'socks5' }], 5],
   anon: ['very', 'elite or so', 5, []],
   works: [-1, 101, 100.5, '1e2', '+5', '0x10', '101%', '%', '97%%', true, [97], {}],
   speed: [-1, '-1', '1e3', 'fast', 1e15, '1,5', [], false],
@@ -247,7 +254,7 @@ describe('a member of a row', () => {
     for (const value of [...values, LONG]) {
       test(`${member} ${short(value)} is unknown, and named`, () => {
         const result = read({ ...MINIMAL, [member]: value })
-        expect(result).toEqual({ proxy: proxyOf(MINIMAL), unread: [[named(member), value]] })
+        expect(result).toEqual({ ...read(MINIMAL), unread: [[named(member), value]] })
       })
     }
   }
@@ -259,6 +266,11 @@ describe('a member of a row', () => {
       })
     }
   }
+  test.each([['ftp'], { a: 1 }])('types %p rejects a row without another type', types => {
+    const reason = 'must be a list of http, https, socks4, socks5'
+    const result = readRow({ ip: '1.2.3.4:80', types }, DEFAULTS)
+    expect(result).toEqual({ kind: 'rejected', field: 'types', reason })
+  })
   test('checked_at counts, not timecheck', () => {
     const row = { ...MINIMAL, timecheck: '2028-02-29 12:00:00', checked_at: NOW - 7 }
     expect(proxyOf(row).checkedAt).toBe(NOW - 7)

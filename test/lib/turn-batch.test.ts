@@ -1,7 +1,7 @@
 /** Batches: items of one turn of the event loop are worked on together, one batch at a time. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { createTurnBatch, oncePerTurn, type Waited } from '../../src/lib/turn-batch.ts'
+import { createTurnBatch, oncePerTurn } from '../../src/lib/turn-batch.ts'
 
 /** Resolves in a later turn of the event loop than everything queued so far. */
 const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
@@ -39,28 +39,6 @@ describe('createTurnBatch', () => {
     expect(await Promise.all(again)).toEqual(['SECOND'])
     expect(batches).toEqual([['first'], ['second']])
   })
-})
-
-test('a result that is a promise holds up its own item only', async () => {
-  const slow = Promise.withResolvers<string>()
-  const lost = Promise.withResolvers<string>()
-  const queue = createTurnBatch(async (items: readonly string[]) =>
-    items.map(item => ({ slow: slow.promise, lost: lost.promise })[item] ?? item),
-  )
-  const show = (item: string) =>
-    queue(item).then(
-      result => `done: ${result}`,
-      error => `failed: ${error}`,
-    )
-  const shown: string[] = []
-  const waiting = ['slow', 'lost'].map(item => show(item).then(text => shown.push(text)))
-  expect(await show('quick')).toBe('done: quick')
-  expect(await show('next')).toBe('done: next')
-  expect(shown).toBeEmpty()
-  lost.reject('nobody knows')
-  slow.resolve('at last')
-  await Promise.all(waiting)
-  expect(shown.toSorted()).toEqual(['done: at last', 'failed: nobody knows'])
 })
 
 test.each([
@@ -102,36 +80,6 @@ function later() {
     inFlightMax: () => inFlightMax,
   }
 }
-
-test('work is called with how long the first item waited for its turn, and only if it did', async () => {
-  const calls: { waited: Waited | undefined; resolve: () => void }[] = []
-  const queue = createTurnBatch((items: readonly number[], waited) => {
-    const { promise, resolve } = Promise.withResolvers<readonly number[]>()
-    calls.push({ waited, resolve: () => resolve(items) })
-    return promise
-  })
-  const first = queue(1)
-  await nextTurn()
-  const second = queue(2)
-  const start = performance.now()
-  await Bun.sleep(5)
-  const third = queue(3) // waits with the second
-  const waitedMs = performance.now() - start
-  calls[0]?.resolve()
-  await first
-  await nextTurn()
-  await nextTurn()
-  expect(calls[0]?.waited).toBeUndefined()
-  expect(calls[1]?.waited?.()).toBeGreaterThanOrEqual(waitedMs)
-  calls[1]?.resolve()
-  expect(await Promise.all([second, third])).toEqual([2, 3])
-  const later = queue(4)
-  await nextTurn()
-  await nextTurn()
-  expect(calls[2]?.waited).toBeUndefined()
-  calls[2]?.resolve()
-  await later
-})
 
 test('work that answers later gets what arrives meanwhile as one next batch, in order of arrival', async () => {
   const { queue, batches, itemsOf } = later()

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { createList } from '../../src/node/list.ts'
 import type { Connection } from '../../src/postgres/connection.ts'
 import { createSharedList } from '../../src/postgres/imports.ts'
-import { cutLog, readHead } from '../../src/postgres/log.ts'
+import { prune, readHead } from '../../src/postgres/log.ts'
 import { createNodes } from '../../src/postgres/nodes.ts'
 import type { IncomingProxy } from '../../src/proxies/proxy.ts'
 import type { ImportCounts, ImportMode } from '../../src/proxies/store.ts'
@@ -193,7 +193,7 @@ describe.skipIf(!HAS_POSTGRES)('a copy', () => {
     await importBy(openNode(leader.dir, 1), [at(2)]) // and a snapshot
     await follower.follow()
     await database.query('update proxylist.list_log set at = 0')
-    await cutLog(database)
+    await prune(database)
     await importBy(leader, [at(3)])
     const fresh = openNode()
     for (const node of [leader, follower, behind, fresh]) {

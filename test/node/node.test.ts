@@ -6,9 +6,11 @@ import { limitRulesOf } from '../../src/access/entitlements.ts'
 import { startFollower } from '../../src/node/follower.ts'
 import { type Node, openNode } from '../../src/node/node.ts'
 import type { Connection } from '../../src/postgres/connection.ts'
+import { createSharedList } from '../../src/postgres/imports.ts'
 import { SCHEMA_VERSION } from '../../src/postgres/migrate.ts'
 import { createLeaderLock } from '../../src/postgres/nodes.ts'
 import { T0 } from '../support/fixtures.ts'
+import { at, load } from '../support/incoming.ts'
 import { burst, IP, regular } from '../support/limits.ts'
 import {
   connectTo,
@@ -29,9 +31,9 @@ let database: Connection
 let said: string[] = []
 let opened: Node[] = []
 
-async function start(at: string, dir: string): Promise<Node> {
-  const node = await openNode({
-    ...{ dir, url: at, timeoutMs: 20_000, provider: 'the service' },
+async function start(database: string, dir: string): Promise<Node> {
+  const node = openNode({
+    ...{ dir, url: database, timeoutMs: 20_000, provider: 'the service' },
     ...{ clock: () => T0, log: { say: sentence => void said.push(sentence), sayRepeated() {} } },
   })
   opened.push(node)
@@ -144,6 +146,36 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
     expect([node.problem(), node.health().works]).toEqual([null, true])
     await database.query('alter table proxylist.hidden rename to list_log')
     await until(() => said.some(sentence => sentence.endsWith('is followed again')))
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('after an upgrade from schema 1', () => {
+  test('a leader without the list hands the lock to a node that has it, and gets the list', async () => {
+    const dir = temporaryDirectory()
+    const before = await open(dir)
+    before.listening({ node: 'before', address: '' })
+    const imported = load(createSharedList(database), [at(1)])
+    await until(async () => {
+      await before.tick()
+      return before.replication().listVersion === 1
+    })
+    await imported
+    await before.close()
+    await database.query('delete from proxylist.list_log')
+    await database.query('update proxylist.installation set has_old_list = true')
+
+    const without = await start(url, temporaryDirectory())
+    await until(async () => {
+      await without.tick()
+      return without.isLeader()
+    })
+    const having = await start(url, dir)
+    await until(async () => {
+      await Promise.all([without.tick(), having.tick()])
+      return without.problem() === null
+    })
+    expect([without.isLeader(), having.isLeader()]).toEqual([false, true])
+    expect(without.replication().listVersion).toBe(2)
   })
 })
 

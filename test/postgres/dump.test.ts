@@ -58,9 +58,7 @@ describe.skipIf(!HAS_POSTGRES)('a dump', () => {
   test('is not written into a database that holds anything', async () => {
     const [dump, url] = [await randomDump(), await emptyDatabase()]
     await writeDump(orderFor(url), dump, [at(1)])
-    expect(writeDump(orderFor(url), dump, [at(1)])).rejects.toThrow(
-      /is not empty \(\d+ keys, .*\): give an/,
-    )
+    expect(writeDump(orderFor(url), dump, [at(1)])).rejects.toThrow('is not empty: give an')
   })
 
   test('is written whole or not at all', async () => {

@@ -8,9 +8,9 @@ import { createAccess } from '../../src/access/access.ts'
 import { limitRulesOf } from '../../src/access/entitlements.ts'
 import type { Awaitable } from '../../src/lib/awaitable.ts'
 import { StoreError, UnknownOutcome } from '../../src/lib/errors.ts'
-import { type Connection, openConnection, type Query } from '../../src/postgres/connection.ts'
+import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
-import { createAdmitBatch, createRefund } from '../../src/postgres/usage/admissions.ts'
+import { createRefund } from '../../src/postgres/usage/admissions.ts'
 import { createRefusalCache } from '../../src/postgres/usage/refusals.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { burst, IP, regular, unwaited } from '../support/limits.ts'
@@ -56,14 +56,13 @@ async function untilBack(attempt: () => Awaitable<unknown>): Promise<number> {
 let server: Server
 let url = ''
 let operator: Connection
-const open = (timeoutMs: number | null = LONG_MS): Connection =>
-  openConnection({ url, timeoutMs, name: 'node' })
+const open = (timeoutMs = LONG_MS): Connection => openConnection({ url, timeoutMs, name: 'node' })
 
 beforeAll(async () => {
   if (!HAS_POSTGRES) return
   server = await startPostgres({ max_connections: '14', superuser_reserved_connections: '0' })
   url = server.url('postgres')
-  operator = open(null)
+  operator = open(600_000)
   await migrate(operator)
   await operator.query('create table public.writes (n integer)')
 })
@@ -118,7 +117,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that does not answer', () => {
   })
 
   test('a connection that waits for any time is given up by who knows better', async () => {
-    const connection = open(null)
+    const connection = open(600_000)
     const pid = await pidOf(connection)
     process.kill(pid, 'SIGSTOP')
     try {
@@ -149,7 +148,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that does not answer', () => {
   })
 
   test('closing does not wait for what is under way, which is rejected', async () => {
-    const connection = open(null)
+    const connection = open(600_000)
     await pidOf(connection)
     const failed = failureOf(connection.query('select pg_sleep(60)'))
     await connection.close()
@@ -215,23 +214,6 @@ describe('a give-back that fails', () => {
     expect(refundWith(new StoreError('nothing was sent'))).rejects.toThrow('nothing was sent')
     await refundWith(new UnknownOutcome('the connection was lost')) // done, for its caller
   })
-})
-
-test('of admissions in several calls, one that fails does not fail what another has recorded', async () => {
-  const failure = new StoreError('it is away')
-  // The clock, and that the first key has used nothing; the row of the second is missing.
-  const calls = [async () => '1,1,0,0,0,0', () => Promise.reject(failure)]
-  const query: Query = async <R extends object>() =>
-    [{ numbers: await calls.shift()?.() }] as unknown as R[]
-  const admit = createAdmitBatch(
-    query,
-    createRefusalCache(() => 0),
-    () => {},
-  )
-  const batch = ['k1', 'k2'].map(id => ({ rules: limitRulesOf(regular({}, id), IP), nowMs: 0 }))
-  const [first, second] = await admit(batch)
-  expect(await first).toMatchObject({ kind: 'admitted' })
-  await expect(Promise.resolve(second)).rejects.toThrow('it is away')
 })
 
 describe.skipIf(!HAS_POSTGRES)('admissions to a database that fails', () => {

@@ -11,8 +11,13 @@ import type {
 } from '../../src/checker/ports.ts'
 import { orAborted } from '../../src/lib/errors.ts'
 import { SECOND_MS } from '../../src/lib/time.ts'
-import { addressText, type IncomingProxy, parseAddress } from '../../src/proxies/proxy.ts'
-import { idOf, type ListedRow } from '../../src/proxies/row.ts'
+import {
+  addressText,
+  type CandidateRow,
+  type IncomingProxy,
+  parseAddress,
+} from '../../src/proxies/proxy.ts'
+import { idOf } from '../../src/proxies/row.ts'
 import { openCandidates } from '../../src/sqlite/candidates.ts'
 import { T0 } from './fixtures.ts'
 import { createRandom } from './random.ts'
@@ -84,7 +89,7 @@ export function createSpells(
 export function createTestList() {
   const rows = new Map<number, IncomingProxy>()
   let version = 0
-  const toListed = ({ ip, port, types, checkedAt, works }: IncomingProxy): ListedRow => ({
+  const toListed = ({ ip, port, types, checkedAt, works }: IncomingProxy): CandidateRow => ({
     ...{ ip, port, types, checkedAt, works },
   })
   const list = {
@@ -113,7 +118,7 @@ export function createTestList() {
       return [...rows.values()].find(row => addressText(row) === address)
     },
     version: () => String(version),
-    page: (afterId: number): ListedRow[] =>
+    page: (afterId: number): CandidateRow[] =>
       [...rows]
         .filter(([id]) => id > afterId)
         .sort(([a], [b]) => a - b)

@@ -266,6 +266,18 @@ export const socks =
     relay(client, inbox, goTo([...destination.subarray(0, 4)].join('.'), port, exit, client))
   }
 
+/** A port that speaks SOCKS and another protocol: the first byte of a request tells. */
+export const socks5And =
+  (other: Behaviour, onSocks: Behaviour = socks([5])): Behaviour =>
+  client =>
+    client.once('data', bytes => {
+      client.pause()
+      client.unshift(bytes)
+      const behave = Number(bytes[0]) < 6 ? onSocks : other
+      behave(client)
+      client.resume()
+    })
+
 /** Sends this at the first bytes of a client, and hangs up, or does nothing more. */
 export const says =
   (bytes: string | Uint8Array, then: 'ends' | 'hangs' = 'ends'): Behaviour =>

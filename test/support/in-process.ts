@@ -45,7 +45,7 @@ async function openStores({ dir, options, providerService, clock, write }: Store
   const copies = temporaryDirectory()
   const { url } = database
   let [atMs, elapsedMs] = [T0, 0]
-  const node = await openNode({
+  const node = openNode({
     ...{ dir: copies, url, timeoutMs: 20_000, provider: providerService, clock },
     log: { say: write, sayRepeated: write },
     elapsedMs: () => elapsedMs,

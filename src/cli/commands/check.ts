@@ -1,5 +1,6 @@
 /** The commands `check` and `check explain`. */
 import { createParamsParser } from '../../api/query.ts'
+import { memberNames } from '../../api/render.ts'
 import { createChecker } from '../../checker/checker.ts'
 import { explain } from '../../checker/explain.ts'
 import type { CheckerStatus } from '../../checker/ports.ts'
@@ -9,7 +10,7 @@ import { readAs, type Settings } from '../../config/settings.ts'
 import { forProcesses } from '../../config/subprocess.ts'
 import { VERSION } from '../../config/version.ts'
 import { createAttempts } from '../../feeds/attempt.ts'
-import { type CandidateRow, candidateAttempts, candidateOf } from '../../feeds/candidates.ts'
+import { candidateAttempts } from '../../feeds/candidates.ts'
 import type { Feed } from '../../feeds/feed.ts'
 import { loadCurrentFeeds } from '../../feeds/feeds-file.ts'
 import { resolveBySystem } from '../../feeds/fetch.ts'
@@ -27,7 +28,7 @@ import { isInternal } from '../../lib/ip.ts'
 import { type Log, sayOncePerMinute } from '../../lib/log.ts'
 import { formatCount, several } from '../../lib/plural.ts'
 import { SECOND_MS } from '../../lib/time.ts'
-import { type Address, parseAddress } from '../../proxies/proxy.ts'
+import { type Address, type CandidateRow, parseAddress } from '../../proxies/proxy.ts'
 import { idOf } from '../../proxies/row.ts'
 import { type Checking, findCandidate, withChecker, withMemoryChecker } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, say, yieldToServer } from '../command.ts'
@@ -133,11 +134,10 @@ async function readFiles(
     files.map(toSource),
     {
       ...{ format, strict: false, signal, mapping },
-      defaults: { type, nowMs: clock(), provider },
-      fallbackType: 'http', // the checker tries it first
+      defaults: { type, nowMs: clock(), provider, isTypeOptional: true },
     },
     proxy => {
-      if (batch.push(candidateOf(proxy, type !== undefined)) === BATCH) flush()
+      if (batch.push(proxy) === BATCH) flush()
     },
     { rejected: observer.rejected, empty: observer.empty },
   )
@@ -244,8 +244,11 @@ async function check(
     return await withChecker(settings, clock, work)
   }
   const { get, providerService: provider } = settings
-  const anyAge = { name: 'time', value: '999999999' }
-  const query = createParamsParser(provider)([anyAge, { name: 'get', value: get }])
+  const query = createParamsParser(provider)([
+    { name: 'time', value: '999999999' }, // any age
+    { name: 'get', value: get },
+    { name: 'fields', value: memberNames(provider).join() },
+  ])
   await withMemoryChecker(clock, async parts => {
     await work({ ...parts, openFeedStore: null })
     if (dryRun) return

@@ -121,7 +121,7 @@ export const feedImportProcess = command({
     const context = { place, provider: settings.providerService, clock, signal }
     const replacing = feed.replaces ? { onDamage: say } : undefined
     const imported = feed.isForChecker
-      ? await importFeed(task, fd, candidateImport(feed, print), context)
+      ? await importFeed(task, fd, candidateImport(print), context)
       : await storesOf(settings, clock).withList(
           ({ begin }) => importFeed(task, fd, begin(feed.replaces ? 'replace' : 'feed'), context),
           replacing,

@@ -2,7 +2,7 @@
 -- node with a copy that leads writes it into the log; nodes without one wait for that.
 select proxylist.move_hours(array_agg(kind), array_agg(id)) from proxylist.usage;
 drop function proxylist.admit(text[], text[], integer[], integer[], bigint[], integer[], integer[], integer[], boolean);
-drop function proxylist.consume, proxylist.prune_usage, proxylist.keep_ms, proxylist.move_hours,
+drop function proxylist.consume, proxylist.probe, proxylist.prune_usage, proxylist.keep_ms, proxylist.move_hours,
   proxylist.add_days, proxylist.one_hour, proxylist.total, proxylist.city_id;
 drop aggregate proxylist.sum_hours(integer[]);
 alter table proxylist.usage drop hour, drop hour_requests, drop hours;

@@ -1,13 +1,5 @@
 -- The functions that requests call. They are replaced at each upgrade.
 
--- The sum of two lists of hours.
-create or replace function proxylist.add_hours(one integer[], two integer[]) returns integer[]
-  language sql immutable parallel safe
-  return array(
-    select coalesce(one[i], 0) + coalesce(two[i], 0)
-    from generate_series(1, greatest(cardinality(one), cardinality(two))) i
-  );
-
 -- How many requests each subject is admitted, from how many it has room for. Requests are in order of
 -- arrival: request n has the subjects at the positions up to _ends[n], and is admitted for all or none.
 create or replace function proxylist.take(_room integer[], _positions integer[], _ends integer[])
@@ -61,204 +53,151 @@ create or replace function proxylist.add_subjects(_kinds text[], _ids text[])
 returns void language sql as $$
   insert into proxylist.usage (kind, id, at, latest, day, requests)
   select s.kind, s.id, '{}', 0, 0, 0 from unnest(_kinds, _ids) s (kind, id)
-  where not exists (
-    select from proxylist.usage u where u.kind = s.kind collate "C" and u.id = s.id collate "C")
   order by s.kind collate "C", s.id collate "C"
   on conflict do nothing
 $$;
 
--- Admits requests. Subjects are in the order of the primary key, each with the rule of all its requests
--- and how many these are; what is unlimited has a limit that cannot be reached.
--- Mostly each request has one subject, with room for all of its requests or none: then one statement locks,
--- decides and records, and the next reads what refuses. (Where the first only locked, all took a quarter to a
--- half more CPU.) Subjects that have no row, or room for some, are left out: for a call with `_positions` and
--- `_ends` (see `take`), which adds rows and locks all before it decides. That is another transaction: all lock
--- rows in the same order.
--- Returns numbers: the clock, then of each subject that was not left out: its ordinal, and what it had used
--- before: the last admission (where some were admitted, no sooner than the clock), how many count in the
--- window and the oldest of them, and the requests of the day. For requests of others nothing is recorded.
+-- Admits requests, which are in order of arrival, see `take`. Their subjects are in the order of the primary key,
+-- in which rows are locked. A limit that does not exist is one that cannot be reached.
+-- Returns numbers: the clock, then of each subject its usage before: the last admission, the number of admissions
+-- in the window and the oldest of them, and the requests of the day.
 create or replace function proxylist.admit(
-  _kinds text[], _ids text[], _requests integer[], _limits integer[], _windows bigint[],
-  _dailies integer[], _positions integer[], _ends integer[]
+  _kinds text[], _ids text[], _limits integer[], _windows bigint[], _dailies integer[],
+  _positions integer[], _ends integer[]
 ) returns text language plpgsql as $$
 declare
   _now constant bigint := proxylist.now_ms();
-  _locks constant boolean := _ends is not null;
-  _admitted bigint[];
+  _room integer[];
   _used text;
 begin
-  if _locks then
-    perform proxylist.add_subjects(_kinds, _ids);
-    select proxylist.take(coalesce(array_agg(u.room), '{}'), _positions, _ends) into _requests
+  loop
+    select coalesce(array_agg(u.room), '{}'), string_agg(u.used, ',') into _room, _used
     from unnest(_kinds, _ids, _limits, _windows, _dailies) s (kind, id, window_limit, window_ms, daily)
-    left join lateral (
-      select proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily) as room
-      from proxylist.usage u
-      where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update
-    ) u on true;
-  end if;
-  with admitted as (
-    update proxylist.usage u set
-      at = u.at[cardinality(u.at) - proxylist.counted(u, _now, s.window_limit, s.window_ms) + 1:]
-        || array_fill(proxylist.instant(u, _now),
-          array[case when s.window_ms = 0 then 1 else s.asked end]),
-      latest = proxylist.instant(u, _now),
-      day = proxylist.instant(u, _now) / 86400000,
-      requests = proxylist.today(u, _now) + s.asked
-    from unnest(_kinds, _ids, _requests, _limits, _windows, _dailies) with ordinality
-      s (kind, id, asked, window_limit, window_ms, daily, ordinal)
-    where u.kind = s.kind collate "C" and u.id = s.id collate "C" and s.asked > 0
-      and s.asked <= proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily)
-    returning s.ordinal, u.latest, cardinality(u.at) - s.asked as counted, u.at[1] as oldest,
-      u.requests - s.asked as today
-  )
-  select concat_ws(',', _now,
-    string_agg(concat_ws(',', ordinal, latest, counted, oldest, today), ',')), array_agg(ordinal)
-  into _used, _admitted from admitted;
-  if cardinality(_admitted) is distinct from cardinality(_ids) then
-    select concat_ws(',', _used, string_agg(concat_ws(',', s.ordinal, u.latest, c.counted,
-      coalesce(u.at[cardinality(u.at) - c.counted + 1], 0), proxylist.today(u, _now)), ','))
-    into _used
-    from unnest(_kinds, _ids, _limits, _windows, _dailies) with ordinality
-      s (kind, id, window_limit, window_ms, daily, ordinal)
-    join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
     cross join lateral (
-      select proxylist.counted(u, _now, s.window_limit, s.window_ms) as counted
-    ) c
-    where s.ordinal <> all (coalesce(_admitted, '{}'))
-      and (_locks or proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily) <= 0);
-  end if;
-  return _used;
+      select proxylist.room(u, _now, s.window_limit, s.window_ms, s.daily) as room,
+        concat_ws(',', u.latest, c.counted, coalesce(u.at[cardinality(u.at) - c.counted + 1], 0),
+          proxylist.today(u, _now)) as used
+      from proxylist.usage u
+      cross join lateral (
+        select proxylist.counted(u, _now, s.window_limit, s.window_ms) as counted
+      ) c
+      where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update of u
+    ) u;
+    exit when cardinality(_room) = cardinality(_ids);
+    perform proxylist.add_subjects(_kinds, _ids);
+  end loop;
+  update proxylist.usage u set
+    at = u.at[cardinality(u.at) - proxylist.counted(u, _now, s.window_limit, s.window_ms) + 1:]
+      || array_fill(proxylist.instant(u, _now),
+        array[case when s.window_ms = 0 then 1 else s.took end]),
+    latest = proxylist.instant(u, _now),
+    day = proxylist.instant(u, _now) / 86400000,
+    requests = proxylist.today(u, _now) + s.took
+  from unnest(_kinds, _ids, _limits, _windows, proxylist.take(_room, _positions, _ends))
+    s (kind, id, window_limit, window_ms, took)
+  where u.kind = s.kind collate "C" and u.id = s.id collate "C" and s.took > 0;
+  return concat_ws(',', _now, _used);
 end
 $$;
 
 -- Refunds admissions, each at its instant; in the order of the primary key.
 create or replace function proxylist.give_back(_kinds text[], _ids text[], _instants bigint[])
 returns void language plpgsql as $$
-declare
-  _row proxylist.usage;
-  _ordinal integer;
 begin
   for _i in 1 .. cardinality(_ids) loop
-    select * into _row from proxylist.usage u
-      where u.kind = _kinds[_i] and u.id = _ids[_i] for update;
-    if found then
-      select max(n) into _ordinal from unnest(array_positions(_row.at, _instants[_i])) n;
-      update proxylist.usage u set
-        at = case when _ordinal is null then u.at
-          else u.at[:_ordinal - 1] || u.at[_ordinal + 1:] end,
-        requests = case when u.day = _instants[_i] / 86400000 then greatest(0, u.requests - 1)
-          else u.requests end
-      where u.kind = _kinds[_i] and u.id = _ids[_i];
-    end if;
+    update proxylist.usage u set
+      at = coalesce(u.at[:array_position(u.at, _instants[_i]) - 1]
+        || u.at[array_position(u.at, _instants[_i]) + 1:], u.at),
+      requests = case when u.day = _instants[_i] / 86400000 then greatest(0, u.requests - 1)
+        else u.requests end
+    where u.kind = _kinds[_i] and u.id = _ids[_i];
   end loop;
   perform pg_notify('proxylist', 'usage');
 end
 $$;
 
--- Gives a subject, or all of a kind when its id is null, a fresh start: its window, its day, or both.
--- Last admissions that lie ahead count no more; the key keeps when it was last seen.
+-- Resets the window, the day, or all (`_part`) of a subject, or of all of a kind when its id is null. Last
+-- admissions that lie ahead of the clock count no more.
 create or replace function proxylist.reset_usage(_kind text, _id text, _part text)
-returns void language plpgsql as $$
-declare
-  _now bigint;
-  _ids text[]; -- what is added after they are locked has a fresh start already
-begin
-  select array_agg(l.id) into _ids from (
-    select u.id from proxylist.usage u
+returns void language sql as $$
+  with locked as (
+    select u.id, proxylist.now_ms() as now from proxylist.usage u
     where u.kind = _kind and (_id is null or u.id = _id) order by u.id for update
-  ) l;
-  _now := proxylist.now_ms();
-  if _part <> 'day' and _kind = 'key' then
-    update proxylist.keys k set last_seen = greatest(k.last_seen, u.latest)
-    from proxylist.usage u
-    where u.kind = 'key' and u.id = any (_ids) and k.id = u.id and u.latest > _now;
-  end if;
+  )
   update proxylist.usage u set
     at = case when _part = 'day' then u.at else '{}' end,
-    latest = case when _part = 'day' then u.latest else least(u.latest, _now) end,
-    day = case when _part = 'day' then u.day else least(u.latest, _now) / 86400000 end,
-    requests = case
-      when _part = 'window' and u.day = least(u.latest, _now) / 86400000 then u.requests
-      else 0 end
-  where u.kind = _kind and u.id = any (_ids);
-  if _part <> 'window' then
-    delete from proxylist.networks n where n.kind = _kind and n.id = _id;
-  end if;
-  perform pg_notify('proxylist', 'usage');
-end
+    latest = case when _part = 'day' then u.latest else least(u.latest, l.now) end,
+    day = case when _part = 'day' then u.day else least(u.latest, l.now) / 86400000 end,
+    requests = case when _part = 'window' and u.day = least(u.latest, l.now) / 86400000
+      then u.requests else 0 end
+  from locked l where u.kind = _kind and u.id = l.id;
+  delete from proxylist.networks n where _part <> 'window' and n.kind = _kind and n.id = _id;
+  select pg_notify('proxylist', 'usage');
 $$;
 
--- Adds networks to sets of a day. Subjects are in the order of the primary key; their rows of `usage` are
--- locked. Answers are in order of arrival: answer n has the additions up to _ends[n], each of networks for
--- the set of the subject at a position; all of its sets have room, or it adds nothing. Returns numbers: the
--- clock, then of each addition how many networks the set had, and how many the answer has besides.
-create or replace function proxylist.consume(
-  _kinds text[], _ids text[], _positions integer[], _sets text[], _days integer[],
-  _quotas bigint[], _networks text[], _ends integer[]
-) returns text language plpgsql as $$
+-- Adds the networks of an answer to sets of a subject, or nothing if one of them has no room. Returns, for each
+-- set, how many networks it had, and how many the answer has besides.
+create or replace function proxylist.consume(_kind text, _id text, _additions json)
+returns json language plpgsql as $$
 declare
-  _results bigint[];
-  _from integer := 1;
+  _counts json;
   _has_room boolean;
-  _used bigint;
-  _added bigint;
 begin
-  perform proxylist.add_subjects(_kinds, _ids);
-  perform 1 from unnest(_kinds, _ids) s (kind, id) cross join lateral (
-    select from proxylist.usage u
-    where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update
-  ) u;
-  _results := array[proxylist.now_ms()];
-  for _answer in 1 .. cardinality(_ends) loop
-    _has_room := true;
-    for _k in _from .. _ends[_answer] loop
-      select count(*) into _used from proxylist.networks n
-      where n.kind = _kinds[_positions[_k]] and n.id = _ids[_positions[_k]]
-        and n.network_set = _sets[_k] and n.day = _days[_k];
-      select count(*) into _added from unnest(_networks[_k]::text[]) a (network)
-      where not exists (
-        select from proxylist.networks n
-        where n.kind = _kinds[_positions[_k]] and n.id = _ids[_positions[_k]]
-          and n.network_set = _sets[_k] and n.day = _days[_k] and n.network = a.network collate "C");
-      _results := _results || _used || _added;
-      _has_room := _has_room and _used + _added <= _quotas[_k];
-    end loop;
-    if _has_room then
-      insert into proxylist.networks
-      select _kinds[_positions[k]], _ids[_positions[k]], _sets[k], _days[k], a.network
-      from generate_series(_from, _ends[_answer]) k, unnest(_networks[k]::text[]) a (network)
-      on conflict do nothing;
-    end if;
-    _from := _ends[_answer] + 1;
-  end loop;
-  return array_to_string(_results, ',');
+  perform proxylist.add_subjects(array[_kind], array[_id]);
+  perform from proxylist.usage u where u.kind = _kind and u.id = _id for update;
+  select json_agg(json_build_array(c.used, c.added)), bool_and(c.used + c.added <= a.quota)
+  into _counts, _has_room
+  from json_to_recordset(_additions) a (set text, day integer, quota bigint, networks text[])
+  cross join lateral (
+    select (
+        select count(*) from proxylist.networks n
+        where n.kind = _kind and n.id = _id and n.network_set = a.set and n.day = a.day
+      ) as used, (
+        select count(*) from unnest(a.networks) new (network) where not exists (
+          select from proxylist.networks n
+          where n.kind = _kind and n.id = _id and n.network_set = a.set and n.day = a.day
+            and n.network = new.network collate "C")
+      ) as added
+  ) c;
+  if _has_room then
+    insert into proxylist.networks
+    select _kind, _id, a.set, a.day, unnest(a.networks)
+    from json_to_recordset(_additions) a (set text, day integer, networks text[])
+    on conflict do nothing;
+  end if;
+  return _counts;
 end
 $$;
 
--- Removes up to `_most` subjects that no limit counts any more; returns how many. Those of keys are kept for
--- two days, those of addresses, which are many, for two hours, unless their plan counts longer.
-create or replace function proxylist.prune_usage(_time bigint, _most integer) returns integer language sql as $$
-  with kept (kind, ms) as (
-    select 'key' collate "C", 172800000::bigint
-    union all
-    select p.name, case when p.daily is null then greatest(7200000, 2000 * p.burst_seconds::bigint)
-        else 172800000 end
-      from proxylist.plans p where p.name in ('demo', 'temp')
+-- Removes up to `_most` rows of each table that limits and history no longer need; returns whether more may
+-- remain. Keys stay for two days, addresses, which are many, for two hours, unless their plan counts longer. Ages
+-- are measured from the clock or the last admission, whichever is earlier.
+create or replace function proxylist.prune_usage(_most integer, _history_days integer) returns boolean
+language sql as $$
+  with clock as materialized (
+    select least(proxylist.now_ms(), max(latest)) as now from proxylist.usage
   ), stale as (
-    select u.kind, u.id from proxylist.usage u left join kept k on k.kind = u.kind
-    where u.latest < _time - coalesce(k.ms, 7200000) limit _most for update of u skip locked
+    select u.kind, u.id from clock, proxylist.usage u
+    where u.latest < now - case u.kind when 'key' then 172800000 else coalesce((
+        select case when p.daily is null then greatest(7200000, 2000 * p.burst_seconds::bigint)
+          else 172800000 end
+        from proxylist.plans p where p.name = u.kind), 7200000) end
+    limit _most for update of u skip locked
   ), removed as (
     delete from proxylist.usage u using stale s where u.kind = s.kind and u.id = s.id
     returning u.kind, u.id, u.latest
   ), seen as (
     update proxylist.keys k set last_seen = greatest(k.last_seen, r.latest)
     from removed r where r.kind = 'key' and k.id = r.id
+  ), networks as (
+    delete from proxylist.networks where ctid = any (array(
+      select n.ctid from clock, proxylist.networks n where day < now / 86400000 - 2 limit _most))
+    returning 1
+  ), days as (
+    delete from proxylist.days where ctid = any (array(
+      select d.ctid from clock, proxylist.days d where day <= now / 86400000 - _history_days limit _most))
+    returning 1
   )
-  select count(*)::integer from removed
-$$;
-
--- Commits a write that no limit counts, to see whether that is possible.
-create or replace function proxylist.probe() returns void language sql as $$
-  update proxylist.probes set n = n + 1
+  select _most in (
+    (select count(*) from removed), (select count(*) from networks), (select count(*) from days))
 $$;

@@ -1,8 +1,8 @@
--- What several machines share: keys, plans, usage, and the list as a log of changes. Times are Unix
--- milliseconds. Runs again at each upgrade: what exists stays.
+-- The data that machines share: keys, plans, usage, and the list as a log of changes. Times are Unix milliseconds.
+-- This script runs again at each upgrade and keeps existing tables.
 create schema if not exists proxylist;
 
--- The clock that decides limits, for all machines. Tests replace it.
+-- The clock that decides limits for all machines. Tests replace it.
 create or replace function proxylist.now_ms() returns bigint language sql volatile parallel safe
   return floor(extract(epoch from clock_timestamp()) * 1000)::bigint;
 
@@ -77,12 +77,12 @@ create table if not exists proxylist.imports (
 );
 alter table proxylist.imports alter body set storage external;
 
--- The machines that serve, as each says of itself every second.
+-- The nodes. Each reports every second.
 create table if not exists proxylist.nodes (
   node text collate "C" not null,    -- the name of the host
   address text collate "C" not null, -- where it listens
-  list_version bigint not null,      -- that its copy of the list has
-  lag_seconds double precision not null, -- since its copies were last known to be the newest
+  list_version bigint not null,      -- of its copy of the list
+  lag_seconds double precision not null, -- since its keys and list were last known to be the newest
   seen bigint not null,
   primary key (node, address)
 );
@@ -93,16 +93,16 @@ create table if not exists proxylist.feeds (
   state json not null
 );
 
--- What the checker last said of itself, as JSON. At most one row.
+-- The last status of the checker, as JSON. At most one row.
 create table if not exists proxylist.checker (
   one boolean primary key default true check (one),
   status text not null
 );
 
--- What subjects of the rate limit have used: one row each, which an admission locks. A statement that locks
--- several rows does so in the order of their primary key. A page has room for the next version of its rows, so an
--- update touches no index and leaves nothing to vacuum. A log of admissions took three to four times the CPU;
--- leases of quota would refuse before it is used up, and a node that owns keys would lose their windows when it dies.
+-- The usage of each subject of the rate limit, in one row, which an admission locks. A statement that locks several
+-- rows locks them in the order of their primary key. Pages have room for the next version of their rows, so an update
+-- touches no index and leaves nothing to vacuum. A log of admissions took three to four times the CPU. Leases of quota
+-- would refuse before it is used up. A node that owns keys would lose their windows when it dies.
 create table if not exists proxylist.usage (
   kind text collate "C" not null,    -- key, demo or temp
   id text collate "C" not null,      -- of the key, or the client address
@@ -134,7 +134,7 @@ create table if not exists proxylist.days (
   primary key (day, key_id)
 ) with (fillfactor = 50);
 
--- A row that is written to see whether commits are possible.
+-- A row that a node updates to test whether commits are possible.
 create table if not exists proxylist.probes (
   one boolean primary key default true check (one),
   n bigint not null

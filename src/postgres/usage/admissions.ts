@@ -15,26 +15,13 @@ import {
   type Usage,
   type UsageTable,
 } from '../../access/rate-limit.ts'
-import type { Awaitable } from '../../lib/awaitable.ts'
-import { stopwatch } from '../../lib/clock.ts'
 import { UnknownOutcome } from '../../lib/errors.ts'
-import type { Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, endsOf, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import { nameOf, type RefusalCache } from './refusals.ts'
 
-const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::int[], $5::bigint[],
-  $6::int[], $7::int[], $8::int[]) as numbers`
-
-type Group = {
-  /** Its ordinal in the order of the primary key, from 1 on. */
-  ordinal: number
-  /** The rule of all these requests, and how many they are. */
-  rule: LimitRule
-  requests: number
-  /** What the subject has used; `null`: the call left it out. */
-  usage: Usage | null
-}
+const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::bigint[], $5::int[],
+  $6::int[], $7::int[]) as numbers`
 
 /** The order of the primary key, in which rows are locked. Kinds and ids are ASCII. */
 export const byKey = (a: Subject, b: Subject): number => {
@@ -42,28 +29,34 @@ export const byKey = (a: Subject, b: Subject): number => {
   return a.id < b.id ? -1 : a.id > b.id ? 1 : 0
 }
 
-/** Groups the requests of a batch by subject. The first request sets the rule, if a plan changed meanwhile. */
-function group(batch: readonly Admission[]) {
-  const byName = new Map<string, Group>()
-  const find = (subject: Subject): Group | undefined => byName.get(nameOf(subject))
+/** The rules of a batch by name of their subject, in the order of the primary key. The first request sets a rule. */
+function rulesOf(batch: readonly Admission[]): Map<string, LimitRule> {
+  const rules = new Map<string, LimitRule>()
   for (const rule of batch.flatMap(({ rules }) => rules)) {
-    const its = find(rule.subject)
-    if (its !== undefined) its.requests += 1
-    else byName.set(nameOf(rule.subject), { ordinal: 0, rule, requests: 1, usage: null })
+    const name = nameOf(rule.subject)
+    if (!rules.has(name)) rules.set(name, rule)
   }
-  const groups = [...byName.values()].sort((a, b) => byKey(a.rule.subject, b.rule.subject))
-  for (const [i, its] of groups.entries()) its.ordinal = i + 1
-  return { groups, find }
+  return new Map([...rules].sort(([, a], [, b]) => byKey(a.subject, b.subject)))
 }
 
-type Grouped = ReturnType<typeof group>
+/**
+ * The usage of a subject before a call, from the numbers that it returned. Of the admissions that count only the oldest
+ * is known: the rule needs no other.
+ */
+function toUsage({ window }: LimitRule, nowMs: number, numbers: readonly number[]): Usage {
+  const [latestMs = 0, counted = 0, oldestMs = 0, requests = 0] = numbers
+  const atMs = Math.max(nowMs, latestMs)
+  const admissions = new Array<number>(window === null ? 0 : counted).fill(atMs)
+  if (admissions.length > 0) admissions[0] = oldestMs
+  return { admissions, requests, latestMs }
+}
 
-/** What groups have used, to which is added what requests are admitted: the database has recorded that. */
-const tableOf = ({ find }: Grouped): UsageTable => ({
-  read: subject => find(subject)?.usage ?? UNUSED,
+/** Usage by name of its subject, to which is added what requests are admitted: the database has recorded that. */
+const tableOf = (usages: ReadonlyMap<string, Usage>): UsageTable => ({
+  read: subject => usages.get(nameOf(subject)) ?? UNUSED,
   record(subject, atMs, requests, kept) {
-    const usage = find(subject)?.usage
-    if (usage == null) return
+    const usage = usages.get(nameOf(subject))
+    if (usage === undefined) return
     usage.admissions.push(atMs)
     while (usage.admissions.length > kept) usage.admissions.shift()
     usage.requests = requests
@@ -71,90 +64,37 @@ const tableOf = ({ find }: Grouped): UsageTable => ({
   },
 })
 
-/** For a call that locks: the ordinals of the subjects of all requests, and where those of each end. */
-function ordinalsOf(batch: readonly Admission[], { find }: Grouped, locks: boolean) {
-  if (!locks) return [null, null]
-  const ordinals = batch.flatMap(({ rules }) =>
-    rules.map(({ subject }) => find(subject)?.ordinal ?? null),
-  )
-  return [arrayLiteral(ordinals), endsOf(batch.map(({ rules }) => rules))]
-}
-
-/**
- * Fills in what subjects had used before, from the numbers of `proxylist.admit`; returns its clock. Of the
- * admissions that count only the oldest is known: the rule needs no other.
- */
-function readUsed([nowMs = 0, ...numbers]: readonly number[], groups: readonly Group[]): number {
-  for (let i = 0; i < numbers.length; i += 5) {
-    const [ordinal = 0, latestMs = 0, counted = 0, oldestMs = 0, requests = 0] = numbers.slice(i)
-    const its = groups[ordinal - 1]
-    if (its === undefined) continue
-    const atMs = Math.max(nowMs, latestMs)
-    const admissions = new Array<number>(its.rule.window === null ? 0 : counted).fill(atMs)
-    if (admissions.length > 0) admissions[0] = oldestMs
-    its.usage = { admissions, requests, latestMs }
-  }
-  return nowMs
-}
-
-/** When a call fails, its requests do, but not those that an earlier call has recorded. */
-const orFail = <D>(
-  requests: readonly Admission[],
-  deciding: Promise<readonly D[]>,
-): Promise<readonly (D | Promise<never>)[]> =>
-  deciding.catch(failure => requests.map(() => Promise.reject(failure)))
-
 /** Admissions over a connection that has a lock timeout. */
-export function createAdmitBatch(
-  query: Query,
-  cache: RefusalCache,
-  onAdmitted: (admitted: Admitted) => void,
-) {
-  /** Decides requests in one call; without `locks` it leaves some out (`null`), see the function in SQL. */
-  async function call(
-    batch: readonly Admission[],
-    grouped: Grouped,
-    locks: boolean,
-    waited: Waited,
-  ): Promise<(Decision | null)[]> {
-    const { groups, find } = grouped
-    const learn = cache.asking()
-    const rows = groups.map(({ rule: { subject, window, daily }, requests }) => ({
-      ...{ ...subject, requests, ms: window?.ms ?? 0 },
-      ...{ limit: limitOf(window?.limit), daily: limitOf(daily) },
+export const createAdmitBatch =
+  (query: Query, cache: RefusalCache, onAdmitted: (admitted: Admitted) => void) =>
+  async (batch: readonly Admission[]): Promise<Decision[]> => {
+    const byName = rulesOf(batch)
+    const ordinals = new Map([...byName.keys()].map((name, i) => [name, i + 1]))
+    const rows = [...byName.values()].map(({ subject, window, daily }) => ({
+      ...{ ...subject, limit: limitOf(window?.limit), ms: window?.ms ?? 0, daily: limitOf(daily) },
     }))
+    const subjects = batch.flatMap(({ rules }) => rules.map(({ subject }) => nameOf(subject)))
     const parameters = [
-      ...columnsOf(rows, 'kind', 'id', 'requests', 'limit', 'ms', 'daily'),
-      ...ordinalsOf(batch, grouped, locks),
+      ...columnsOf(rows, 'kind', 'id', 'limit', 'ms', 'daily'),
+      arrayLiteral(subjects.map(name => ordinals.get(name) ?? null)),
+      endsOf(batch.map(({ rules }) => rules)),
     ]
-    const [row] = await query<{ numbers: string }>(ADMIT, parameters, waited())
-    const nowMs = readUsed(JSON.parse(`[${row?.numbers ?? ''}]`), groups)
-    const table = tableOf(grouped)
+    const learn = cache.asking()
+    const [row] = await query<{ numbers: string }>(ADMIT, parameters)
+    const [nowMs = 0, ...numbers]: number[] = JSON.parse(`[${row?.numbers ?? ''}]`)
+    const usages = new Map(
+      [...byName].map(([name, rule], i) => [name, toUsage(rule, nowMs, numbers.slice(4 * i))]),
+    )
+    const table = tableOf(usages)
     const decisions = batch.map(admission => {
-      const rules = admission.rules.map(rule => find(rule.subject)?.rule ?? rule)
-      if (rules.some(({ subject }) => find(subject)?.usage == null)) return null
+      const rules = admission.rules.map(rule => byName.get(nameOf(rule.subject)) ?? rule)
       const decision = admit(table, { rules, nowMs })
       if (decision.kind === 'admitted') onAdmitted({ rules, instants: decision.instants })
       return decision
     })
-    for (const { rule, usage } of groups) if (usage !== null) learn(rule, usage, nowMs)
+    for (const [name, rule] of byName) learn(rule, usages.get(name) ?? UNUSED, nowMs)
     return decisions
   }
-
-  return async (
-    batch: readonly Admission[],
-    waited: Waited = stopwatch(),
-  ): Promise<readonly Awaitable<Decision>[]> => {
-    const grouped = group(batch)
-    // All rules of a request admit it, or none; requests count in order of arrival.
-    const locks = batch.some(({ rules }) => rules.length > 1)
-    const found = await call(batch, grouped, locks, waited)
-    const left = batch.filter((_, i) => found[i] === null)
-    const more = left.length === 0 ? [] : await orFail(left, call(left, group(left), true, waited))
-    let next = 0
-    return found.flatMap(decision => decision ?? more[next++] ?? [])
-  }
-}
 
 /**
  * Returns a function that refunds once: if the outcome is unknown, it does not try again, because a

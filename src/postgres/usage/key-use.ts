@@ -21,7 +21,9 @@ const ADD = `
   order by day, id collate "C"
   on conflict (day, key_id) do update set requests = d.requests + excluded.requests,
     records = d.records + excluded.records, refused = d.refused + excluded.refused,
-    hours = proxylist.add_hours(d.hours, excluded.hours)`
+    hours = array(
+      select coalesce(d.hours[i], 0) + coalesce(excluded.hours[i], 0)
+      from generate_series(1, greatest(cardinality(d.hours), cardinality(excluded.hours))) i)`
 
 /** `days` is JSON. */
 type UseRow = { seen: number | null; days: string }

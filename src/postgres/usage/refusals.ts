@@ -29,12 +29,6 @@ type Full = {
 
 export const nameOf = ({ kind, id }: Subject): string => `${kind} ${id}`
 
-const hasSameLimits = (one: LimitRule, two: LimitRule): boolean =>
-  one === two ||
-  (one.daily === two.daily &&
-    one.window?.limit === two.window?.limit &&
-    one.window?.ms === two.window?.ms)
-
 /**
  * Until when a rule refuses, with the same status of its limits; 0: it does not refuse. Only the oldest admission that
  * counts is known.
@@ -59,12 +53,11 @@ export function createRefusalCache(elapsedMs: () => number) {
     /** Refuses a request if the database would certainly refuse it; `null`: it must decide. */
     refuse(rules: readonly LimitRule[]): Decision | null {
       const atMs = elapsedMs()
-      const found: Full[] = []
-      for (const rule of rules) {
+      const found = rules.flatMap(rule => {
         const its = full.peek(nameOf(rule.subject))
-        if (its === undefined || !hasSameLimits(its.rule, rule)) return null
-        found.push(its)
-      }
+        return its && Bun.deepEquals(its.rule, rule) ? [its] : [] // a plan may have changed
+      })
+      if (found.length < rules.length) return null
       const latestMs = found.map(its => its.nowMs + 1 + (atMs - its.askedMs) * DRIFT)
       if (found.some(({ untilMs }) => Math.max(...latestMs) >= untilMs)) return null
       // The earliest possible time: `retry_after` is never too short.

@@ -16,8 +16,7 @@ import {
 import type { WaitBound } from '../../access/store-timeout.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
-import { DAY_MS, utcDay } from '../../lib/time.ts'
-import { createListBatch, createTurnBatch } from '../../lib/turn-batch.ts'
+import { createTurnBatch } from '../../lib/turn-batch.ts'
 import { columnsOf } from '../arrays.ts'
 import {
   type Connection,
@@ -45,12 +44,8 @@ const READ = `
   left join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
   order by s.ordinal`
 
-async function readUsage(
-  query: Query,
-  subjects: readonly Subject[],
-  waitedMs: number,
-): Promise<Read[]> {
-  const rows = await query<ReadRow>(READ, columnsOf(subjects, 'kind', 'id'), waitedMs)
+async function readUsage(query: Query, subjects: readonly Subject[]): Promise<Read[]> {
+  const rows = await query<ReadRow>(READ, columnsOf(subjects, 'kind', 'id'))
   return rows.map(({ nowMs, used }) => {
     if (used === null) return { usage: UNUSED, nowMs }
     const { at: admissions, latest: latestMs, requests }: UsedJson = JSON.parse(used)
@@ -60,30 +55,6 @@ async function readUsage(
 
 /** Rows that are removed at a time. */
 const REMOVE_SLICE = 2_000
-/** Networks are kept this long after their day: longer than any window. */
-const KEEP_DAYS = 2
-
-/** Ages are measured from the clock or the last admission, whichever is earlier. */
-const PRUNE_TIME = `
-  select least(proxylist.now_ms(), coalesce(max(latest), 0))::float8 as "timeMs" from proxylist.usage`
-
-const removeOf = (table: string): string =>
-  `delete from proxylist.${table} where ctid = any(array(
-     select ctid from proxylist.${table} where day < $1 limit ${REMOVE_SLICE}))
-   returning day`
-
-/** Removes a slice of what nothing counts any more; returns whether more may remain. */
-async function prune(query: Query): Promise<boolean> {
-  const { timeMs } = await onlyRow<{ timeMs: number }>(query, PRUNE_TIME)
-  const { removed } = await onlyRow<{ removed: number }>(
-    query,
-    'select proxylist.prune_usage($1::bigint, $2) as removed',
-    [String(timeMs), REMOVE_SLICE],
-  )
-  const networks = await query(removeOf('networks'), [utcDay(timeMs - KEEP_DAYS * DAY_MS)])
-  const days = await query(removeOf('days'), [utcDay(timeMs) - HISTORY_DAYS + 1])
-  return [removed, networks.length, days.length].includes(REMOVE_SLICE)
-}
 
 /**
  * Settings of the connections that decide: their statements find rows by primary key, with plans that
@@ -96,12 +67,6 @@ const BY_PRIMARY_KEY = {
   enable_mergejoin: 'off',
   enable_bitmapscan: 'off',
 }
-
-/** Commits a write that no limit counts, and calls with nothing what requests need, rights included. */
-const PROBE = `select proxylist.probe(),
-  proxylist.admit('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'),
-  proxylist.consume('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'),
-  proxylist.give_back('{}', '{}', '{}')`
 
 /** How long a batch waits for a lock: other nodes hold one for milliseconds, but a person may hold one for minutes. */
 const LOCK_MS_MAX = 250
@@ -119,84 +84,70 @@ export function createUsageStore(
   onFailure: (failure: unknown) => void = () => {},
 ) {
   const { url, timeoutMs } = options
-  const lockMs = timeoutMs === null ? 0 : Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
+  const lockMs = Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
   const locking = { ...options.session, lock_timeout: lockMs }
-  const session = { ...locking, ...BY_PRIMARY_KEY }
-  const connections = {
-    admissions: openConnection({ ...options, session }),
-    networks: openConnection({ ...options, session }),
-    others: openConnection({ ...options, session: locking }),
-  }
-  /** Whether the last statement has succeeded. */
-  let works = true
-  const reporting =
-    ({ query }: Connection): Query =>
-    async (...statement) => {
-      try {
-        const rows = await query<never>(...statement)
-        works = true
-        return rows
-      } catch (failure) {
-        works = false
+  const deciding = { ...locking, ...BY_PRIMARY_KEY }
+  const connections: Connection[] = []
+  function open(session: NonNullable<ConnectionOptions['session']>): Query {
+    const connection = openConnection({ ...options, session })
+    connections.push(connection)
+    return (...statement) =>
+      connection.query<never>(...statement).catch(failure => {
         onFailure(failure)
         throw failure
-      }
-    }
-  const queryAdmissions = reporting(connections.admissions)
-  const queryNetworks = reporting(connections.networks)
-  const queryOthers = reporting(connections.others)
-  const bound: WaitBound | null =
-    timeoutMs === null
-      ? null
-      : {
-          ...{ msMax: timeoutMs, elapsedMs },
-          failure() {
-            const failure = new StoreError(
-              `the database ${shownDatabase(url)} took too long for a request`,
-            )
-            works = false
-            onFailure(failure)
-            return failure
-          },
-        }
+      })
+  }
+  const queryAdmissions = open(deciding)
+  const queryNetworks = open(deciding)
+  const queryOthers = open(locking)
+  const bound: WaitBound = {
+    ...{ msMax: timeoutMs, elapsedMs },
+    failure() {
+      const late = new StoreError(`the database ${shownDatabase(url)} took too long for a request`)
+      onFailure(late)
+      return late
+    },
+  }
 
   const refusals = createRefusalCache(elapsedMs)
   const networks = createNetworks(
     queryNetworks,
-    async subject => (await readUsage(queryNetworks, [subject], 0))[0]?.usage ?? UNUSED,
+    async subject => (await readUsage(queryNetworks, [subject]))[0]?.usage ?? UNUSED,
   )
   const keyUse = createKeyUse(queryOthers)
-  const read = createListBatch<Subject, Read>((subjects, waited) =>
-    readUsage(queryOthers, subjects, waited()),
-  )
-  const probe = createTurnBatch<null, null>(async (calls, waited) => {
-    await queryOthers(PROBE, [], waited?.())
+  const probe = createTurnBatch<null, null>(async calls => {
+    await queryOthers('update proxylist.probes set n = n + 1')
     return calls
   })
 
   async function close(): Promise<void> {
-    for (const { close } of Object.values(connections)) await close()
+    for (const { close } of connections) await close()
   }
 
   return {
-    ...(bound && { bound }),
-    works: (): boolean => works,
+    bound,
     admit: createAdmitBatch(queryAdmissions, refusals, admitted => keyUse.count(admitted, 1)),
     refuse: ({ rules }: Admission): Decision | null => refusals.refuse(rules),
 
     refund: createRefund(queryAdmissions, refusals, admitted => keyUse.count(admitted, -1)),
-    consume: networks.consume,
-    countNetworks: networks.count,
+    ...networks,
 
     async peek(batch: readonly Subject[]) {
-      const found = await read(batch)
+      const found = await readUsage(queryOthers, batch)
       return { usages: found.map(({ usage }) => usage), nowMs: found[0]?.nowMs ?? 0 }
     },
 
     note: keyUse.note,
     flush: keyUse.flush,
     history: keyUse.history,
-    prune: () => prune(queryOthers),
+    async prune(): Promise<boolean> {
+      const { mayRemain } = await onlyRow<{ mayRemain: boolean }>(
+        queryOthers,
+        'select proxylist.prune_usage($1, $2) as "mayRemain"',
+        [REMOVE_SLICE, HISTORY_DAYS],
+      )
+      return mayRemain
+    },
     forgetRefusals: refusals.forget,
 
     async reset(subject: SubjectsOfKind, part: UsagePart): Promise<void> {

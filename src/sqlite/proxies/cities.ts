@@ -6,9 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { createFifoMap } from '../../lib/bounded-map.ts'
 import { type Condition, fold } from '../../proxies/filter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
-import { AT, type City, type CityName, type Row } from '../../proxies/row.ts'
-
-const UNKNOWN_CITY: CityName = { name: '', nameEn: '' }
+import { AT, type CityName, NO_CITY, type Row } from '../../proxies/row.ts'
 
 /** Names in memory: a million proxies have some ten thousand; the longest ones take a kilobyte each. */
 const NAMES_MAX = 16_384
@@ -23,23 +21,13 @@ const MATCHES: { readonly [L in Lang]: string } = {
 const UNUSED = `not exists
   (select 1 from proxies indexed by proxies_by_city where proxies.city = cities.id)`
 
-/** Returns a function that stores names, under the next id when that is `null`, and returns their id. */
-export function createCityWriter(db: Database) {
-  // In a copy, a name may come again under another id: it had no row any more, and was removed.
-  const insert = db.prepare<never, [number | null, string, string, string, string]>(
-    'insert or replace into cities values (?, ?, ?, ?, ?)',
-  )
-  return (id: number | null, { name, nameEn }: CityName): number =>
-    Number(insert.run(id, name, nameEn, fold(name), fold(nameEn)).lastInsertRowid)
-}
-
 /** The ids of the cities that a filter names, and whether a row is in one of them. */
 export type NamedCities = { ids: readonly number[]; condition: Condition }
 
 export function createCities(db: Database, namesMax = NAMES_MAX) {
   const names = createFifoMap<number, CityName>(namesMax)
   /** By the English name, or the only one. */
-  const cities = createFifoMap<string, City>(namesMax)
+  const cities = createFifoMap<string, CityName & { id: number }>(namesMax)
   const nameById = db.prepare<CityName, [number]>(
     'select name, name_en as nameEn from cities where id = ?',
   )
@@ -52,14 +40,16 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
   const rowIn = db.prepare(
     `select 1 from proxies indexed by proxies_by_city where city in ${WANTED} limit 1`,
   )
-  const write = createCityWriter(db)
+  const insert = db.prepare<never, [string, string, string, string]>(
+    'insert into cities values (null, ?, ?, ?, ?)',
+  )
 
   function nameOf(id: number): CityName {
-    const known = id === 0 ? UNKNOWN_CITY : names.get(id)
+    const known = id === 0 ? NO_CITY : names.get(id)
     if (known !== undefined) return known
     const name = nameById.get(id)
     if (name !== null) names.set(id, name)
-    return name ?? UNKNOWN_CITY
+    return name ?? NO_CITY
   }
 
   /** The cities that have one of these names in `lang`. */
@@ -89,7 +79,9 @@ export function createCities(db: Database, namesMax = NAMES_MAX) {
       if (name === '' && nameEn === '') return 0
       const known = cities.get(nameEn || name)
       if (known?.name === name && known.nameEn === nameEn) return known.id
-      const id = idByName.get(name, nameEn)?.id ?? write(null, { name, nameEn })
+      const id =
+        idByName.get(name, nameEn)?.id ??
+        Number(insert.run(name, nameEn, fold(name), fold(nameEn)).lastInsertRowid)
       const city = { id, name, nameEn }
       cities.set(nameEn || name, city)
       names.set(id, city)

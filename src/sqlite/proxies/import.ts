@@ -12,11 +12,11 @@ import {
   AT,
   type CityName,
   idOf,
-  mergedColumns,
   ROW_COLUMNS,
   type Row,
   toRow,
   UNKNOWN,
+  UNKNOWN_PING,
 } from '../../proxies/row.ts'
 import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../../proxies/store.ts'
 import { mergeTypes } from '../../proxies/types.ts'
@@ -91,20 +91,39 @@ const STATED = `?${ROW_COLUMNS.length + 1}`
 
 const COLUMNS = ROW_COLUMNS.join(', ')
 
+/** A column, and the SQL expression for its value after an update. */
+type Merged = readonly [column: string, value: string]
+const taken = (column: string): Merged => [column, `excluded.${column}`]
+/** An unknown value changes nothing. */
+const known = (column: string, unknown: number | string): Merged => [
+  column,
+  `coalesce(nullif(excluded.${column}, ${unknown}), ${column})`,
+]
+
 /**
- * Adds a row, or merges it into the stored one, unless nothing differs. A row whose check is older adds only its
- * types. A stored check after `latest` (Unix seconds) is no check: it was written while a clock was ahead.
+ * Adds a row, or merges it into the stored row. An older row adds only its types. A checker measures types, anon and
+ * ip_out, so `set` replaces them. A row that changes nothing is not written. A stored check after `latest` (Unix
+ * seconds) is replaced: a clock was ahead.
  */
 function upsertInto(table: string, mode: ImportMode, latest: number): string {
-  const services = `(services & ~${STATED}) | excluded.services`
   const isSet = mode === 'set'
   const isAhead = `checked_at > ${latest}`
   const isOlder = `excluded.checked_at < checked_at and not ${isAhead}`
   const mergedTypes = `iif(types = excluded.types, types,
     merge_types(types, checked_at, excluded.types, excluded.checked_at))`
-  const types = `iif(${isAhead}, excluded.types, ${mergedTypes})`
-  const merge = mergedColumns(isSet, ['excluded.', ''], { types, services })
-  const updates = [['checked_at', 'excluded.checked_at'] as const, ...merge].map(
+  const measured = isSet ? taken : known
+  const merge: readonly Merged[] = [
+    known('ping_ms', UNKNOWN_PING),
+    isSet ? taken('types') : ['types', `iif(${isAhead}, excluded.types, ${mergedTypes})`],
+    measured('anon', 0),
+    known('works', UNKNOWN),
+    known('speed', UNKNOWN),
+    ['services', `(services & ~${STATED}) | excluded.services`],
+    known('country', 0),
+    known('city', 0),
+    measured('ip_out', "''"),
+  ]
+  const updates = [taken('checked_at'), ...merge].map(
     ([column, value]) =>
       `${column} = ${isSet || column === 'types' ? value : `iif(${isOlder}, ${column}, ${value})`}`,
   )

@@ -46,10 +46,10 @@ export const QUICK_RECORDS_MAX = 1_000
 /** The filter of all proxies that a draw is made from. */
 const undrawn = (filter: Filter): Filter => ({ ...filter, sort: null, count: null })
 
-/** Something that at most one row of an answer may have. */
+/** A value that no two rows of an answer may share. */
 type KeyOf = (row: EndpointRow) => number | string
 const maskedOf: KeyOf = row => maskId(row[AT.id])
-/** The address that a proxy leaves from. The row must be whole. */
+/** The outgoing address of a proxy, or else its own. Needs all columns. */
 const exitOf: KeyOf = row => (row as Row)[AT.ipOut] || ipBits(row[AT.id])
 
 const keysOf = ({ unique }: Filter, { addressBits }: FindOptions): readonly KeyOf[] => [
@@ -57,7 +57,7 @@ const keysOf = ({ unique }: Filter, { addressBits }: FindOptions): readonly KeyO
   ...(unique ? [exitOf] : []),
 ]
 
-/** The first `most` rows that share no key with an earlier one. */
+/** Skips rows that share a key with an earlier row. Returns at most `most`. */
 function* firstOfEach<R extends EndpointRow>(
   rows: Iterable<R>,
   keys: readonly KeyOf[],

@@ -1,15 +1,14 @@
 /**
  * What it costs to read the use of keys from a database (customers, the console and `stats` ask for it within
- * `--database-timeout`), and what a node finds out before it is ready: whether its role can count requests.
+ * `--database-timeout`), and how buffered use is written.
  */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { StoreError, UnknownOutcome } from '../../../src/lib/errors.ts'
 import { type Connection, openConnection, type Query } from '../../../src/postgres/connection.ts'
 import { createKeyUse } from '../../../src/postgres/usage/key-use.ts'
-import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { emptyDatabase, HAS_POSTGRES, migratedDatabase } from '../../support/postgres.ts'
-import { cleanUp, onCleanUp } from '../../support/temporary.ts'
+import { cleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -102,49 +101,5 @@ describe('records and refusals that cannot be written', () => {
     await use.flush().catch(() => {})
     failure = null
     expect(await flushed()).toEqual([])
-  })
-})
-
-const ROLE = `proxylist_test_role_${process.pid}`
-let owner: Connection
-let usage: Usages
-
-beforeAll(async () => {
-  if (!HAS_POSTGRES) return
-  const made = await migratedDatabase()
-  owner = made.connection
-  const url = new URL(made.url)
-  await owner.query(`create role ${ROLE} login`)
-  for (const right of ['usage on schema proxylist', ...RIGHTS]) await grant(right)
-  await owner.query('revoke execute on all functions in schema proxylist from public')
-  await owner.query(`grant execute on all functions in schema proxylist to ${ROLE}`)
-  url.username = ROLE
-  usage = createUsageStore({ url: url.href, timeoutMs: 20_000, name: 'node' })
-  onCleanUp(async () => {
-    await usage.close()
-    await owner.query(`drop owned by ${ROLE}`)
-    await owner.query(`drop role ${ROLE}`)
-  })
-})
-/** What requests need of tables. */
-const RIGHTS = [
-  ...['select', 'insert', 'update'].map(word => `${word} on proxylist.usage`),
-  ...['select on proxylist.probes', 'update on proxylist.probes'],
-]
-const FUNCTIONS = [
-  ...['admit', 'instant', 'counted', 'today', 'room', 'take'],
-  ...['consume', 'give_back', 'add_subjects'],
-].map(name => `execute on function proxylist.${name}`)
-const grant = (right: string) => owner.query(`grant ${right} to ${ROLE}`)
-const revoke = (right: string) => owner.query(`revoke ${right} from ${ROLE}`)
-
-describe.skipIf(!HAS_POSTGRES)('requests can be counted', () => {
-  test('by a role with the rights that they need', () => usage.probe())
-
-  test.each([...RIGHTS, ...FUNCTIONS])('by none that lacks %s', async right => {
-    await revoke(right)
-    await expect(usage.probe()).rejects.toThrow('this role lacks a right that is needed')
-    await grant(right)
-    await usage.probe()
   })
 })
