@@ -2,9 +2,10 @@
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Settings } from './config/settings.ts'
+import { FEEDS_NAME } from './feeds/feeds-file.ts'
 import type { Clock } from './lib/clock.ts'
 import { CommandError, nextTurn } from './lib/errors.ts'
-import { formatCount } from './lib/plural.ts'
+import { several } from './lib/plural.ts'
 import { shownDatabase } from './postgres/connection.ts'
 import { readDump, writeDump } from './postgres/dump.ts'
 import { EVERYTHING } from './proxies/filter.ts'
@@ -18,6 +19,7 @@ import {
   type BackupTarget,
   backUp,
   copyDatabase,
+  copyFeedsFile,
   inScratch,
   writeBackup,
 } from './sqlite/backup.ts'
@@ -57,6 +59,7 @@ export async function backUpStores(
     const list = join(scratch, PROXY_FILE)
     copyDatabase(join(dir, PROXY_FILE), list, 'proxies')
     removeCopyMark(list)
+    copyFeedsFile(dir, scratch)
   }, options)
 }
 
@@ -85,7 +88,7 @@ function* proxiesIn(scratch: string, nowMs: number): Generator<IncomingProxy> {
 
 /**
  * Restores an archive into an empty database: keys, plans and usage, and the list as an import that the first node
- * merges, in one transaction.
+ * merges, in one transaction. A database has no place for the feeds file.
  */
 export const restoreDatabase = (
   settings: StoreSettings & { database: string },
@@ -97,16 +100,17 @@ export const restoreDatabase = (
     using access = openAccessFile(join(scratch, ACCESS_FILE), { mustExist: true })
     const list = proxiesIn(scratch, clock())
     await writeDump({ url, timeoutMs, signal }, readAccessDump(access), list)
-    return { ...contents, shown: shownDatabase(url) }
+    const files = contents.files.filter(name => name !== FEEDS_NAME)
+    return { ...contents, files, shown: shownDatabase(url) }
   })
 
-/** Describes an archive for the operator: `access.db (2 keys, 2 plans) and proxies.db (5 proxies)`. */
+/** Describes an archive for the operator: `access.db (2 keys, 1 plan), proxies.db (5 proxies) and feeds`. */
 export function describeContents({ files, keys, plans, proxies }: Contents): string {
   const contents: { [file: string]: string } = {
-    [ACCESS_FILE]: `${formatCount(keys)} keys, ${formatCount(plans)} plans`,
-    [PROXY_FILE]: `${formatCount(proxies)} proxies`,
+    [ACCESS_FILE]: ` (${several(keys, 'key')}, ${several(plans, 'plan')})`,
+    [PROXY_FILE]: ` (${several(proxies, 'proxy', 'proxies')})`,
   }
-  return files.map(file => `${file} (${contents[file]})`).join(' and ')
+  return new Intl.ListFormat('en-GB').format(files.map(file => file + (contents[file] ?? '')))
 }
 
 export type { BackupTarget }

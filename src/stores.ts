@@ -85,7 +85,6 @@ export type Stores = {
   registry<T>(need: Need, work: (registry: Registry) => Awaitable<T>): Promise<T>
   /** The list; with a database, the copy that a node has of it in the data directory. */
   readList: With<ReadableList>
-  changeList: With<ReadableList & WritableList>
   /** With `replacing`, all rows are to be replaced, also where the list is damaged. */
   withList<T>(work: (list: WritableList) => Awaitable<T>, replacing?: Replacing): Promise<T>
   withFeeds: With<FeedStore>
@@ -125,7 +124,6 @@ function directoryStores(dir: string, clock: Clock): Stores {
   return {
     registry: async (need, work) => withRegistry(own(), need, work),
     readList: async work => withList(own(), clock, 'read', work),
-    changeList: async work => withList(own(), clock, 'change', work),
     withList: async (work, replacing) =>
       replacing === undefined
         ? withList(own(), clock, 'make', work)
@@ -227,12 +225,6 @@ function databaseStores(
         }
       }),
     readList: work => withList(copyDirectory(), clock, 'read', work),
-    changeList: work =>
-      withList(copyDirectory(), clock, 'read', copy =>
-        connected('change', NO_LIST, async (_, patient) =>
-          work({ ...copy, ...sharedList(patient) }),
-        ),
-      ),
     // This list is never damaged.
     withList: work =>
       connected('make', NO_LIST, async (_, patient) => await work(sharedList(patient))),

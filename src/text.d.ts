@@ -1,4 +1,8 @@
 /** Files that are compiled into the program as text (`with { type: 'text' }`). */
+declare module '*.md' {
+  const text: string
+  export default text
+}
 declare module '*.sql' {
   const text: string
   export default text

@@ -50,7 +50,7 @@ const LAYERS = [
   ['node'],
   ['stores.ts'],
   ['app.ts'],
-  ['backups.ts', 'console.ts', 'doctor.ts'],
+  ['backups.ts', 'console.ts', 'doctor.ts', 'server-jobs.ts'],
   ['cli'],
   ['bootstrap.ts', 'main.ts'],
 ] as const
@@ -204,11 +204,11 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 42_392,
-  'words of README.md': 1_650,
+  'lines of src (TypeScript, CSS, SQL)': 42_312,
+  'words of README.md': 1_500,
   'words of src/README.md': 1_484,
   'words of test/README.md': 712,
-  'words of the manual': 10_516,
+  'words of the manual': 9_055,
 } as const
 
 test('the house stays within its budget', () => {

@@ -1,5 +1,5 @@
 -- The least that nodes need in the database, once, before the schema is filled:
---   sudo -u postgres psql proxylist -f rights.sql
+--   sudo -u postgres psql proxylist < rights.sql
 -- They read and write rows; only the owner makes, changes or drops anything.
 create schema proxylist authorization proxylist_owner;
 grant usage on schema proxylist to proxylist;

@@ -1,5 +1,5 @@
 -- The roles and the database of proxylist, once, as a superuser on the primary:
---   sudo -u postgres psql -f roles.sql
+--   sudo -u postgres psql < roles.sql
 -- then give each role a password, which psql asks for:
 --   sudo -u postgres psql -c '\password proxylist_owner'    makes and upgrades the schema
 --   sudo -u postgres psql -c '\password proxylist'          what nodes and commands use

@@ -2,6 +2,7 @@
  * Access keys: their kinds, format, creation and hash (contract B1). `entitlements.ts` has the rights of each kind,
  * `http/credentials.ts` reads the key of a request.
  */
+import type { BlockList } from 'node:net'
 import type { Plan } from './plan.ts'
 
 export const DEMO_KEY = 'demo'
@@ -18,6 +19,8 @@ export type Caller =
 export type KeyRecord = {
   caller: Caller
   label: string
+  /** The networks that may use it (contract G5); `null`: all. */
+  callers: BlockList | null
   expiresAt: number | null
   revokedAt: number | null
 }
@@ -30,6 +33,8 @@ type KeyProperties = {
   label: string
   /** Only the operator sees it. */
   note: string
+  /** The networks that may use it: addresses and CIDR ranges, separated by commas; `''`: all. */
+  from: string
   /** `null`: a temporary key. */
   plan: string | null
   createdAt: number
@@ -82,7 +87,13 @@ export function keyState(
 }
 
 /** Changes of a key. Omitted values do not change. */
-export type KeyChanges = { label?: string; note?: string; plan?: string; expiresAt?: number | null }
+export type KeyChanges = {
+  label?: string
+  note?: string
+  from?: string
+  plan?: string
+  expiresAt?: number | null
+}
 
 /** A stored key, for exports and backups. */
 export type StoredKey = KeyProperties & {
@@ -91,14 +102,8 @@ export type StoredKey = KeyProperties & {
   oldSecrets: readonly { hash: Uint8Array; expiresAt: number }[]
 }
 
-export type NewKey = {
+export type NewKey = Pick<KeyProperties, 'label' | 'note' | 'from' | 'plan' | 'expiresAt'> & {
   key: string
-  label: string
-  note: string
-  /** `null`: a temporary key. */
-  plan: string | null
-  /** Unix milliseconds; `null`: never. */
-  expiresAt: number | null
 }
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'

@@ -88,20 +88,21 @@ async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<R
 }
 
 /** What is chosen of a regular key. */
-const CHANGEABLE = ['plan', 'label', 'note', 'expires'] as const
+const CHANGEABLE = ['plan', 'label', 'note', 'from', 'expires'] as const
 
 type Given = { readonly [member: string]: unknown }
 
 function readTemporary(given: Given, nowMs: number) {
-  const members = readMembers(given, ['ttl', 'label', 'note'])
-  const { ttl = durationOf('ttl'), label = '', note = '' } = members
-  return { label, note, plan: null, expiresAt: manage.futureExpiry(nowMs + ttl, nowMs, 'ttl') }
+  const members = readMembers(given, ['ttl', 'label', 'note', 'from'])
+  const { ttl = durationOf('ttl'), label = '', note = '', from = '' } = members
+  const expiresAt = manage.futureExpiry(nowMs + ttl, nowMs, 'ttl')
+  return { label, note, from, plan: null, expiresAt }
 }
 
 function readRegular(given: Given, nowMs: number) {
   const members = readMembers(given, CHANGEABLE, { expires: 'never' })
-  const { plan = manage.STANDARD_PLAN, label = '', note = '', expires } = members
-  return { label, note, plan, expiresAt: manage.endOf(expires, nowMs, 'expires') }
+  const { plan = manage.STANDARD_PLAN, label = '', note = '', from = '', expires } = members
+  return { label, note, from, plan, expiresAt: manage.endOf(expires, nowMs, 'expires') }
 }
 
 /** Changes a key; what is not given stays. */
@@ -110,7 +111,7 @@ async function setKey(registry: Registry, { request, name: id, nowMs }: Asked): 
   const members = readMembers(given, CHANGEABLE, { expires: 'never' })
   const { expires, ...rest } = members
   if (Object.keys(members).length === 0) {
-    throw invalid('nothing to change: give plan, label, note or expires')
+    throw invalid('nothing to change: give plan, label, note, from or expires')
   }
   const changes = {
     ...rest,

@@ -81,10 +81,11 @@ export function createLogReader(
         await nextTurn()
         elapsedMs = startWatch()
       }
-      const entry: LogEntry = JSON.parse(line) // our own
+      const { why, ...entry }: LogEntry & { why?: string } = JSON.parse(line) // our own
       const { code = null, message = null } = error ?? {}
       const query = WITH_FILTERS.has(entry.path) ? filtersOf(url) : ''
-      entries.push({ ...entry, query, code: code as LogEntry['code'], message, label: '' })
+      const said = { code: code as LogEntry['code'], message: why ?? message }
+      entries.push({ ...entry, query, ...said, label: '' })
     }
     const ids = new Set(entries.flatMap(({ key }) => key ?? []))
     const labels = new Map((await listed([...ids])).map(({ id, label }) => [id, label]))

@@ -139,7 +139,7 @@ export function readMembers<N extends SettingName>(
     if (name === undefined) throw invalid(unknown('member', member, [...known.keys()]))
     const text = value === null ? (nullAs[name] ?? null) : spell(value)
     try {
-      if (text !== value && /^(?:label|note)$/.test(name)) throw new Expected('a string')
+      if (text !== value && /^(?:label|note|from)$/.test(name)) throw new Expected('a string')
       if (text === null) throw new Expected('a string or a number')
       return [name, SETTINGS[name].read(text)]
     } catch (error) {

@@ -85,6 +85,7 @@ export function operatorReport(facts: KeyFacts, nowMs: number) {
   return {
     ...reportOf(named, limitsOf(facts), todayOf(use, nowMs)),
     note: key.note,
+    from: key.from,
     prefix: key.prefix,
     created: formatInstant(key.createdAt),
     old_secrets_until: key.oldSecretsUntil.map(ms => formatInstant(secretEnd(ms, key))),

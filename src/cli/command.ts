@@ -97,14 +97,24 @@ export const printJson = (value: unknown): Promise<void> => print(inJson(value))
 export const quoted = (path: string): string =>
   /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`
 
-/** Rows under a header, in columns as wide as their widest cell. */
-export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  const all = [header, ...rows].map(row => row.map(printable))
-  const widths = header.map((_, i) => Math.max(...all.map(row => Bun.stringWidth(row[i] ?? ''))))
+/** Columns of a table: what each cell of a row shows. */
+export type Columns<R> = { readonly [header: string]: (row: R) => string }
+
+/** Rows under headers, in columns as wide as their widest cell. */
+export function table<R>(rows: readonly R[], columns: Columns<R>): string {
+  const body = rows.map(row => Object.values(columns).map(cell => printable(cell(row))))
+  const all = [Object.keys(columns), ...body]
+  const widths = Object.keys(columns).map((_, i) =>
+    Math.max(...all.map(row => Bun.stringWidth(row[i] ?? ''))),
+  )
   const pad = (cell: string, i: number): string =>
     cell + ' '.repeat((widths[i] ?? 0) - Bun.stringWidth(cell))
   return all.map(row => `${row.map(pad).join('  ').trimEnd()}\n`).join('')
 }
+
+/** Prints rows as JSON, or as a table. */
+export const show = <R>(json: boolean, rows: readonly R[], columns: Columns<R>): Promise<void> =>
+  json ? printJson(rows) : print(table(rows, columns))
 
 /** A server on the same machine comes first: at a higher priority, and Ctrl-Z does not keep the data locked. */
 export function yieldToServer(): void {

@@ -20,11 +20,10 @@ import { checkDirectory } from '../stores.ts'
 import { type Command, say } from './command.ts'
 import { backupCommand } from './commands/backup.ts'
 import { CHECK_COMMANDS } from './commands/check.ts'
-import { completionsCommand } from './commands/completions.ts'
+import { completeCommand, completionsCommand } from './commands/completions.ts'
 import { consoleCommand } from './commands/console.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { FEED_COMMANDS, feedImportProcess } from './commands/feeds.ts'
-import { geoipCommand } from './commands/geoip.ts'
 import { healthCommand } from './commands/health.ts'
 import { helpCommand, listTopics, topics } from './commands/help.ts'
 import { importCommand, importProcess } from './commands/import.ts'
@@ -46,7 +45,6 @@ export const COMMANDS: readonly Command[] = [
   ...FEED_COMMANDS,
   judgeCommand,
   ...CHECK_COMMANDS,
-  geoipCommand,
   listCommand,
   ...KEY_COMMANDS,
   ...PLAN_COMMANDS,
@@ -55,7 +53,7 @@ export const COMMANDS: readonly Command[] = [
   backupCommand,
   restoreCommand,
   systemdUnitCommand,
-  completionsCommand(() => COMMANDS),
+  completionsCommand,
   doctorCommand,
   healthCommand,
   nodesCommand,
@@ -63,11 +61,14 @@ export const COMMANDS: readonly Command[] = [
   helpCommand,
 ]
 
-/** What a server starts, without help. */
-const PROCESSES: readonly Command[] = [feedImportProcess, importProcess]
+/** What a server or a shell starts, without help. */
+const PROCESSES: readonly Command[] = [
+  feedImportProcess,
+  importProcess,
+  completeCommand(() => COMMANDS),
+]
 
 const GROUPS: { [group: string]: string } = {
-  geoip: 'places of addresses',
   keys: 'manage access keys',
   plans: 'manage plans',
 }

@@ -1,11 +1,12 @@
 /** Parsers of the options in `settings.ts`. Each returns a value or throws `Expected`. */
 import { accessSync, constants, statSync } from 'node:fs'
-import { BlockList, isIP } from 'node:net'
+import { type BlockList, isIP } from 'node:net'
 import { DEMO_KEY, TEMP_PREFIX } from '../access/key.ts'
 import { RuleError, refuseTemporaryName } from '../access/manage.ts'
 import { memberNames } from '../api/render.ts'
 import { messageOf, reasonOf } from '../lib/errors.ts'
 import { requireRegular } from '../lib/files.ts'
+import { parseRanges } from '../lib/ip.ts'
 import { parsePairs } from '../lib/query-string.ts'
 import { DAY_MS, parseDuration, parseDurationWithin, parseInstant } from '../lib/time.ts'
 
@@ -164,21 +165,13 @@ export const readAddress = (given: string): string =>
 export const readAddresses = (given: string): string[] => readFiles(given).map(readAddress)
 
 const CIDRS = 'a comma-separated list of addresses or CIDR ranges, such as 10.0.0.0/8,::1'
-/** Addresses and CIDR ranges, IPv4 or IPv6, separated by commas. */
-export const readRanges = (given: string): BlockList => {
-  const ranges = new BlockList()
-  for (const item of given.split(',').map(part => part.trim())) {
-    const [address = '', bits, ...rest] = item.split('/')
-    const version = isIP(address)
-    const most = version === 4 ? 32 : 128
-    const size = bits ?? String(most)
-    if (version === 0 || rest.length > 0 || !/^\d{1,3}$/.test(size) || Number(size) > most) {
-      expect(CIDRS)
-    }
-    ranges.addSubnet(address, Number(size), version === 4 ? 'ipv4' : 'ipv6')
-  }
-  return ranges
-}
+export const readRanges = (given: string): BlockList => parseRanges(given) ?? expect(CIDRS)
+
+/** The networks that may use a key, as text; `''` or `any`: all. */
+export const readCallers = (given: string): string =>
+  given === '' || given === 'any' || parseRanges(given) !== null
+    ? given.replace(/^any$|\s/g, '')
+    : expect(`any, or ${CIDRS}`)
 
 /** The sites that may read answers in browsers: all, or these origins. */
 export type Origins = { kind: 'all' } | { kind: 'some'; list: readonly string[] }

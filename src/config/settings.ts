@@ -124,7 +124,9 @@ export const SETTINGS = {
     help: 'name of this service on its pages',
     read: parsers.readSiteName,
   },
-  contact: link('URL of the contact link on pages: http, https or mailto'),
+  contact: link(
+    'your http, https or mailto URL: the contact link on pages, for check in its User-Agent',
+  ),
   keyUrl: link('URL of the "Get a key" link: http, https or mailto'),
   adminListen: {
     value: 'ADDRESS',
@@ -193,6 +195,11 @@ export const SETTINGS = {
   },
   label: { value: 'TEXT', help: 'name that the customer sees', read: parsers.readLabel },
   note: { value: 'TEXT', help: 'note that only you see', read: parsers.readLabel },
+  from: {
+    value: 'CIDR,…',
+    help: 'networks that may use the key; any for all',
+    read: parsers.readCallers,
+  },
   expires: {
     value: 'WHEN',
     help: `end of the key: ${parsers.EXPIRY}; a new key has none`,

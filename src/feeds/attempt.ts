@@ -99,13 +99,19 @@ export function createAttempts(context: AttemptContext) {
     )
     if (fetched === null) return {} // unchanged
     const { fd, sent, validators } = fetched
-    const task = { feed, sent, rowsBefore: before.rows }
-    const imported = await afterOtherImports(() =>
-      within(IMPORT_MS_MAX, '5 minutes to import', signal, each => importFeed(task, fd, each)),
-    ).finally(() => fd !== null && closeSync(fd))
-    // Replacing the list changes its mark. With the old mark, this feed would be imported again.
-    const options = optionsWith(feed.replaces ? (await readList()).mark : mark)
-    return { ...imported, validators, options }
+    try {
+      // The same content may come with another ETag: a proxylist sends the first one with its second answer.
+      if (validators.digest === known?.digest) return { validators }
+      const task = { feed, sent, rowsBefore: before.rows }
+      const imported = await afterOtherImports(() =>
+        within(IMPORT_MS_MAX, '5 minutes to import', signal, each => importFeed(task, fd, each)),
+      )
+      // Replacing the list changes its mark. With the old mark, this feed would be imported again.
+      const options = optionsWith(feed.replaces ? (await readList()).mark : mark)
+      return { ...imported, validators, options }
+    } finally {
+      if (fd !== null) closeSync(fd)
+    }
   }
 
   async function attempt(feed: Feed, signal: AbortSignal): Promise<FeedState> {

@@ -16,9 +16,12 @@ import { describeFailure, type StoredFeed } from './store.ts'
 
 type FeedSettings = Settings<'data' | 'feed' | 'feeds' | 'feedEvery' | 'providerService'>
 
+/** The name of the feeds file in a data directory. */
+export const FEEDS_NAME = 'feeds'
+
 /** The path of the feeds file. */
 export const feedsFileOf = ({ data, feeds }: Pick<FeedSettings, 'data' | 'feeds'>): string =>
-  feeds ?? join(data, 'feeds')
+  feeds ?? join(data, FEEDS_NAME)
 
 /** The text of the feeds file; `''` if the default file does not exist. @throws CommandError */
 export function readFeedsFile(settings: Pick<FeedSettings, 'data' | 'feeds'>): string {

@@ -44,7 +44,7 @@ export type FetchContext = {
   resolve: Resolve
 }
 
-/** A changed source. */
+/** A source, perhaps with the content that is known: then `validators` has the known digest. */
 export type Fetched = {
   /** An open file with the body of a URL, which the caller closes; `null` for a path. */
   fd: number | null
@@ -254,13 +254,12 @@ export async function filesOf(path: string) {
   return { files, skipped }
 }
 
-/** Looks for changes in the names, sizes and modification times of the files of a path. */
+/** The digest of a path is of the names, sizes and modification times of its files. */
 async function fetchPath(
   { source }: Feed,
-  known: Validators | null,
   { bytesMax, clock }: FetchContext,
   signal: AbortSignal,
-): Promise<Fetched | null> {
+): Promise<Fetched> {
   try {
     const hasher = new Bun.CryptoHasher('sha256')
     let bytes = 0
@@ -272,7 +271,6 @@ async function fetchPath(
     }
     if (bytes > bytesMax) throw new FetchFailure(tooLarge(bytesMax))
     const digest = hasher.digest('hex')
-    if (digest === known?.digest) return null
     const sent = { atMs: clock(), isPublic: false }
     return { fd: null, sent, validators: { etag: '', lastModified: '', digest } }
   } catch (error) {
@@ -304,7 +302,6 @@ async function fetchUrl(
     requireOk(response, nowMs)
     fd = openUnnamed(dir)
     const digest = await save(response, fd, bytesMax)
-    if (digest === known?.digest) return null
     const etag = headers.get('etag') ?? ''
     const said = headers.get('last-modified') ?? ''
     const atMs = Date.parse(headers.get('date') ?? '') || nowMs
@@ -322,8 +319,8 @@ async function fetchUrl(
 }
 
 /**
- * Fetches the source of a feed. Returns `null` if it still has the validators `known`; without them, it fetches in
- * any case. @throws FetchFailure
+ * Fetches the source of a feed. Returns `null` if its server says that it still has the validators `known`.
+ * @throws FetchFailure
  */
 export const fetchFeed = (
   feed: Feed,
@@ -331,4 +328,4 @@ export const fetchFeed = (
   context: FetchContext,
   signal: AbortSignal,
 ): Promise<Fetched | null> =>
-  (feed.kind === 'url' ? fetchUrl : fetchPath)(feed, known, context, signal)
+  feed.kind === 'url' ? fetchUrl(feed, known, context, signal) : fetchPath(feed, context, signal)

@@ -9,13 +9,14 @@ export const createAccessLog =
   (log: Log, elapsedMs: () => number) =>
   (r: RequestContext, { status, error }: Reply, { records, bytes, isTruncated }: Sent): void => {
     if (!log.hasLines) return
-    const { id, traffic, request, nowMs, keyId, ip, startMs } = r
+    const { id, traffic, request, nowMs, keyId, ip, startMs, why } = r
     const ms = Math.round((elapsedMs() - startMs) * 1000) / 1000
     // No value needs escaping: they are addresses, methods, or made by this program.
     log.line(
       `{"time":"${formatInstant(nowMs)}","id":"${id}","method":"${request.method}","path":"${traffic.path}",` +
         `"status":${status},"key":${keyId === null ? 'null' : `"${keyId}"`},` +
         `"records":${records},"bytes":${bytes},"ms":${ms},"client":"${ip ?? ''}"` +
+        (why === '' ? '' : `,"why":"${why}"`) +
         (isTruncated ? ',"truncated":true}' : '}'),
       request,
       error,

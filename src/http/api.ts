@@ -33,7 +33,7 @@ import { COMPRESS_MIN_BYTES, chooseEncoding, type Encoding } from '../lib/encodi
 import { StoreError } from '../lib/errors.ts'
 import type { AdmissionCounts } from '../metrics/traffic.ts'
 import { compressStream, createCompressor } from './compression.ts'
-import { readCredentials } from './credentials.ts'
+import { findKey, readCredentials } from './credentials.ts'
 import { isKnown } from './etag.ts'
 import { bodyHeaders, type IpOf, type Reply, type RequestContext, type Route } from './reply.ts'
 
@@ -55,7 +55,7 @@ export function apiRoute(parts: ApiRouteParts): Route {
 
   return async r => {
     const { key, queryString } = readCredentials(r.request.url, r.request.headers)
-    const caller = findCaller(key, queryString, r.nowMs)
+    const caller = findCaller(r, key, queryString)
     if (caller === null) return invalidKey(key)
     r.keyId = caller.id
     const ip = isCountedByAddress(caller) ? ipOf(r) : ''
@@ -84,9 +84,9 @@ export function apiRoute(parts: ApiRouteParts): Route {
   }
 
   /** The client of a key; `null`: the key is not valid. If keys cannot be read, a bad query still gets a 400 (I3). */
-  function findCaller(key: string, queryString: string, nowMs: number): Caller | null {
+  function findCaller(r: RequestContext, key: string, queryString: string): Caller | null {
     try {
-      return access.find(key, nowMs)?.caller ?? null
+      return findKey(access, key, r, ipOf)?.caller ?? null
     } catch (failure) {
       if (failure instanceof StoreError) readQuery(queryString, key, UNKNOWN_ENTITLEMENTS)
       throw failure
@@ -176,7 +176,7 @@ export function apiRoute(parts: ApiRouteParts): Route {
     return { status: 200, headers, etag: '', body: { kind: 'stream', stream: body, sent }, records }
   }
 
-  /** Revoking a key ends its streams. Its expiry does not. */
+  /** Revoking a key ends its streams. Its expiry and other networks do not. */
   function isStillValid(key: string, nowMs: number): boolean {
     try {
       return access.find(key, nowMs) !== null

@@ -2,8 +2,8 @@
  * The address of a client (contract B7): the peer of the socket, or the address that trusted proxies in front of
  * the service report.
  */
-import { type BlockList, isIPv4 } from 'node:net'
-import { canonicalIp } from '../lib/ip.ts'
+import type { BlockList } from 'node:net'
+import { canonicalIp, isInRanges } from '../lib/ip.ts'
 
 /** The address of clients on a unix socket. */
 export const LOCAL_CLIENT = 'unix'
@@ -27,8 +27,7 @@ export type ClientIp = ReturnType<typeof createClientIp>
  * read, and `null` on a unix socket, which is trusted, because its mode decides who connects.
  */
 export function createClientIp(trusted: BlockList | undefined) {
-  const isTrusted = (ip: string): boolean =>
-    trusted?.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6') ?? false
+  const isTrusted = (ip: string): boolean => trusted !== undefined && isInRanges(trusted, ip)
 
   return (peer: string | null, forwardedFor: string | null): string => {
     let client = peer === null ? LOCAL_CLIENT : canonicalIp(peer)

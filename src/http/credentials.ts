@@ -2,9 +2,13 @@
  * Reads the access key of a request, from its URL (spec 5) or from the header `Authorization: Bearer`
  * (RFC 6750). `access/` decides whether the key is valid.
  */
+import type { Access } from '../access/access.ts'
+import type { KeyRecord } from '../access/key.ts'
 import { ApiError } from '../api/errors.ts'
 import { invalid } from '../api/query.ts'
+import { isInRanges } from '../lib/ip.ts'
 import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.ts'
+import type { IpOf, RequestContext } from './reply.ts'
 
 /** The query string may still hold the key. */
 type Credentials = { key: string; queryString: string }
@@ -81,4 +85,22 @@ export function bearerOf(headers: RequestHeaders): string | undefined {
   }
   if (key === '') return undefined
   return Buffer.from(key, 'latin1').toString('utf8')
+}
+
+/**
+ * The record of a key that is valid for this client, else `null`. To a client outside the networks of a key, it is
+ * unknown (contract G5); the log says whose key it is, and why it was refused.
+ */
+export function findKey(
+  access: Access,
+  key: string,
+  r: RequestContext,
+  ipOf: IpOf,
+): KeyRecord | null {
+  const record = access.find(key, r.nowMs)
+  if (record === null || record.callers === null) return record
+  if (isInRanges(record.callers, ipOf(r))) return record
+  r.keyId = record.caller.id
+  r.why = 'the key is not for this client address'
+  return null
 }

@@ -6,7 +6,7 @@ import { ownReport } from '../api/key-report.ts'
 import { invalid } from '../api/query.ts'
 import { StoreError } from '../lib/errors.ts'
 import { queryStringOf, splitQueryString } from '../lib/query-string.ts'
-import { bearerOf, missing, type RequestHeaders } from './credentials.ts'
+import { bearerOf, findKey, missing, type RequestHeaders } from './credentials.ts'
 import { HEADERS, type IpOf, type Route } from './reply.ts'
 
 export type KeyRouteParts = { access: Access; usage: Pick<UsageStore, 'history'>; ipOf: IpOf }
@@ -32,7 +32,7 @@ export function keyRoute({ access, usage, ipOf }: KeyRouteParts): Route {
     try {
       const ip = ipOf(r)
       const key = keyOf(queryString, request.headers)
-      const record = access.find(key, nowMs)
+      const record = findKey(access, key, r, ipOf)
       if (record === null) return invalidKey(key)
       const { caller } = record
       r.keyId = caller.id

@@ -26,6 +26,8 @@ export type RequestContext = {
   ip: string | null
   /** The public id of its key, `null` while no valid key is known. */
   keyId: string | null
+  /** Why a known key is refused, for the log; `''` if it is not. */
+  why: string
   /** The limits of its key; empty while they are not known. */
   limits: readonly LimitStatus[]
   /** How long it has waited for a store so far, see `access/store-timeout.ts`. */

@@ -72,6 +72,7 @@ export function createHttpApp(parts: HttpParts): Service {
       traffic,
       ip: null,
       keyId: null,
+      why: '',
       limits: [],
       waitedMs: 0,
     }

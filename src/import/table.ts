@@ -29,7 +29,7 @@ export const readCsv: Reader = async (chunks, sink, names) => {
 }
 
 /** The reason for a line that `cellsOf` cannot split. */
-export const BAD_QUOTE =
+const BAD_QUOTE =
   'has an open quote, or one inside a value; a row is one line, and quotes in a value are doubled'
 
 /**

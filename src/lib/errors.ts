@@ -46,7 +46,9 @@ export const messageOf = (thrown: unknown): string =>
 
 /** The code of an error, such as `ENOENT` or `SQLITE_BUSY`; `''` when it has none. */
 export const codeOf = (thrown: unknown): string =>
-  thrown instanceof Error && 'code' in thrown ? String(thrown.code) : ''
+  thrown instanceof DOMException || !(thrown instanceof Error && 'code' in thrown)
+    ? '' // a DOMException, such as of a timeout, has a number that says nothing
+    : String(thrown.code)
 
 /** Explanations of error codes that are clearer than those of the system. */
 const REASONS: { readonly [code: string]: string } = {

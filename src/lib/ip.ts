@@ -1,5 +1,5 @@
 /** Address arithmetic: canonical form, prefixes, networks, and parsing of digits. */
-import { BlockList, isIPv4, isIPv6 } from 'node:net'
+import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
 
 /**
  * The canonical form (RFC 5952) of an IPv4 or IPv6 address; `null` if the string is neither. IPv4-mapped IPv6
@@ -94,6 +94,25 @@ export const ipv6Prefix = (ip: string, groups: number): string =>
 
 /** The first two octets of an IPv4 address, the rest 0: `10.1.2.3` becomes `10.1.0.0`. */
 export const ipv4Network16 = (ip: string): string => `${ip.split('.', 2).join('.')}.0.0`
+
+/** Addresses and CIDR ranges, IPv4 or IPv6, separated by commas; `null` for any other text. */
+export function parseRanges(text: string): BlockList | null {
+  const ranges = new BlockList()
+  for (const item of text.split(',').map(part => part.trim())) {
+    const [address = '', bits, ...rest] = item.split('/')
+    const version = isIP(address)
+    const most = version === 4 ? 32 : 128
+    const size = bits ?? String(most)
+    if (version === 0 || rest.length > 0 || !/^\d{1,3}$/.test(size) || Number(size) > most)
+      return null
+    ranges.addSubnet(address, Number(size), version === 4 ? 'ipv4' : 'ipv6')
+  }
+  return ranges
+}
+
+/** Whether ranges contain a canonical address; false for any other text. */
+export const isInRanges = (ranges: BlockList, ip: string): boolean =>
+  isIP(ip) > 0 && ranges.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6')
 
 /** Networks that are not on the internet: this host, loopback, private, shared and link-local. */
 const INTERNAL = new BlockList()

@@ -7,11 +7,12 @@ import { type Connection, onlyRow, type Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
 import { seedPlans } from './registry.ts'
 import from1 from './schema/from-1.sql' with { type: 'text' }
+import from2 from './schema/from-2.sql' with { type: 'text' }
 import functions from './schema/functions.sql' with { type: 'text' }
 import tables from './schema/tables.sql' with { type: 'text' }
 
 /** What leads from each earlier version to the next. */
-const UPGRADES: readonly string[] = [from1]
+const UPGRADES: readonly string[] = [from1, from2]
 export const SCHEMA_VERSION = UPGRADES.length + 1
 
 /** The oldest server that the statements work on (contract I). */

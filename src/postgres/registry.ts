@@ -101,7 +101,7 @@ const createPlanStore = (connection: Connection) => {
 /** `today` is by the database's clock, which decides limits; all else is by `nowMs`. */
 const SUMMARY = `
   with clock as materialized (select (proxylist.now_ms() / 86400000)::int as today)
-  select k.id, k.prefix, k.label, k.note, k.plan, k.created_at::float8 as "createdAt",
+  select k.id, k.prefix, k.label, k.note, k.callers as "from", k.plan, k.created_at::float8 as "createdAt",
     k.expires_at::float8 as "expiresAt", k.revoked_at::float8 as "revokedAt",
     p.enabled as "isEnabled",
     case when u.day >= today then u.requests else 0 end as "requestsToday"`
@@ -131,7 +131,7 @@ const bytesOf = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes)
 /** The keys that a version of keys after `since` wrote, as they are stored; by default all. */
 export async function readStoredKeys(query: Query, since = -1): Promise<StoredKey[]> {
   const rows = await query<Omit<StoredKey, 'oldSecrets'>>(
-    `select id, hash, prefix, label, note, plan, created_at::float8 as "createdAt",
+    `select id, hash, prefix, label, note, callers as "from", plan, created_at::float8 as "createdAt",
        expires_at::float8 as "expiresAt", revoked_at::float8 as "revokedAt"
      from proxylist.keys where version > $1::float8 order by created_at, id`,
     [since],
@@ -155,8 +155,8 @@ async function insertKeys(
   version: number,
 ): Promise<void> {
   const rows = keys.map(
-    ({ id, hash, prefix, label, note, plan, createdAt, expiresAt, revokedAt }) => ({
-      ...{ id, hash: bytea(hash), prefix, label, note, plan, version },
+    ({ id, hash, prefix, label, note, from, plan, createdAt, expiresAt, revokedAt }) => ({
+      ...{ id, hash: bytea(hash), prefix, label, note, callers: from, plan, version },
       ...{ created_at: createdAt, expires_at: expiresAt, revoked_at: revokedAt },
     }),
   )
@@ -186,9 +186,9 @@ const knownOf = (keys: readonly StoredKey[], plans: readonly Plan[]): Known => (
   plans: new Set(plans.map(({ name }) => name)),
 })
 
-/** A null keeps the value. `$6` tells whether to change the end, because null means that a key has none. */
-const SET = `label = coalesce($3, label), note = coalesce($4, note), plan = coalesce($5, plan),
-  expires_at = case when $6 then $7::float8 else expires_at end`
+/** A null keeps the value. `$7` tells whether to change the end, because null means that a key has none. */
+const SET = `label = coalesce($3, label), note = coalesce($4, note), callers = coalesce($5, callers),
+  plan = coalesce($6, plan), expires_at = case when $7 then $8::float8 else expires_at end`
 
 /** Changes a key and returns whether there is one. `set` may use `$1`, its id, and `$2`, the version. */
 const update = (
@@ -221,8 +221,8 @@ export const createKeyStore = (connection: Connection, patient = connection) => 
         return { id, isNew: true }
       }),
 
-    set(id: string, { label, note, plan, expiresAt }: KeyChanges): Promise<boolean> {
-      const texts = [label ?? null, note ?? null, plan ?? null]
+    set(id: string, { label, note, from, plan, expiresAt }: KeyChanges): Promise<boolean> {
+      const texts = [label ?? null, note ?? null, from ?? null, plan ?? null]
       return update(change, id, SET, [...texts, expiresAt !== undefined, expiresAt ?? null])
     },
 

@@ -1,6 +1,6 @@
 /**
- * Backups: `access.db` and `proxies.db`, each as of one moment, in one tar archive. `feeds.db` is left out, because
- * with another list its feeds would be skipped as unchanged; `checks.db`, because it may be large.
+ * Backups: `access.db` and `proxies.db`, each as of one moment, and the feeds file, in one tar archive. `feeds.db` is
+ * left out, because with another list its feeds would be skipped as unchanged; `checks.db`, because it may be large.
  *
  * A backup copies each database with `vacuum into` a temporary folder, while others read and write it. Then it packs
  * the copies into a file in that folder, and renames the file into its place.
@@ -8,6 +8,7 @@
 import {
   chmodSync,
   closeSync,
+  copyFileSync,
   existsSync,
   fsyncSync,
   mkdtempSync,
@@ -18,6 +19,7 @@ import {
 import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { FEEDS_NAME } from '../feeds/feeds-file.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { CommandError, nextTurn, systemReasonOf } from '../lib/errors.ts'
 import { type WriteChunk, writeArchive } from './archive.ts'
@@ -78,6 +80,12 @@ export function copyDatabase(file: string, to: string, kind: ServerKind): void {
   }
 }
 
+/** Copies the feeds file of a data directory, if there is one. */
+export function copyFeedsFile(dir: string, to: string): void {
+  const file = join(dir, FEEDS_NAME)
+  if (existsSync(file)) copyFileSync(file, join(to, FEEDS_NAME))
+}
+
 /**
  * Backs up a data directory while others read and write it.
  * @throws CommandError when a database is missing or damaged, or the archive exists or cannot be written.
@@ -93,11 +101,12 @@ export async function backUp({
       copyDatabase(join(dir, name), join(scratch, name), kind)
       options.progress((at + 1) / DATA_FILES.length / 2)
     }
+    copyFeedsFile(dir, scratch)
   }, options)
 }
 
 /**
- * Writes an archive of the databases that `fill` makes in a temporary folder.
+ * Writes an archive of the files that `fill` makes in a temporary folder.
  * @throws CommandError when the file exists or cannot be written.
  */
 export async function writeBackup(
@@ -135,13 +144,15 @@ export async function writeBackup(
   }
 }
 
-/** Packs the databases in `scratch`; they are half of the progress. */
+/** Packs what is in `scratch`; the files are half of the progress. */
 async function pack(
   scratch: string,
   write: WriteChunk,
   { nowMs, signal, progress }: BackupOptions,
 ): Promise<Backup> {
-  const files = DATA_FILES.map(({ name }) => ({ file: join(scratch, name), name }))
+  const files = [...DATA_FILES.map(({ name }) => name), FEEDS_NAME]
+    .map(name => ({ file: join(scratch, name), name }))
+    .filter(({ file }) => existsSync(file))
   const total = files.reduce((sum, { file }) => sum + sizeOf(file), 0)
   let written = 0
   const bytes = await writeArchive(write, files, nowMs, chunkBytes => {

@@ -10,10 +10,13 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
+  renameSync,
   rmdirSync,
   rmSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { FEEDS_NAME } from '../feeds/feeds-file.ts'
 import { CommandError, chunksUntilAborted, nextTurn, systemReasonOf } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 import { openAccessFile } from './access/file.ts'
@@ -37,6 +40,7 @@ const withWal = (name: string): string[] => [name, walOf(name)]
 const FILES = [ACCESS_FILE, PROXY_FILE].flatMap(withWal)
 /** States of feeds would say that the restored list is up to date. */
 const REPLACED_FILES = [...FILES, ...withWal(FEEDS_FILE)]
+const ARCHIVED = [...DATA_FILES.map(({ name }) => name), FEEDS_NAME]
 
 export type ArchiveSource = {
   /** The name of the archive for messages, and its content. */
@@ -76,10 +80,17 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
     mkdirSync(scratch, { mode: 0o700 })
     const contents = await unpack(scratch, options)
     requireFree(dir, force)
-    const previous = keepPrevious(dir, nowMs)
+    const hasFeeds = contents.files.includes(FEEDS_NAME)
+    const replaced =
+      hasFeeds && !isSame(scratch, dir) ? [...REPLACED_FILES, FEEDS_NAME] : REPLACED_FILES
+    const previous = keepPrevious(dir, replaced, nowMs)
     removeDatabase(join(dir, FEEDS_FILE))
     for (const name of [PROXY_FILE, ACCESS_FILE]) {
       installDatabase(join(scratch, name), join(dir, name))
+    }
+    if (hasFeeds) {
+      giveToOwner(join(scratch, FEEDS_NAME))
+      renameSync(join(scratch, FEEDS_NAME), join(dir, FEEDS_NAME))
     }
     sync(dir)
     return { ...contents, previous }
@@ -93,6 +104,11 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
     if (isNew && existsSync(dir) && readdirSync(dir).length === 0) rmdirSync(dir)
   }
 }
+
+/** Whether two folders have the same feeds file. */
+const isSame = (one: string, other: string): boolean =>
+  existsSync(join(other, FEEDS_NAME)) &&
+  readFileSync(join(one, FEEDS_NAME)).equals(readFileSync(join(other, FEEDS_NAME)))
 
 /** @throws CommandError when the data is in use, or must not be replaced. */
 function requireFree(dir: string, force: boolean): void {
@@ -128,9 +144,9 @@ function requireUnused(file: string): void {
   }
 }
 
-/** Copies the data that is there into a new folder; returns the folder, `null` when there is no data. */
-function keepPrevious(dir: string, nowMs: number): string | null {
-  const found = REPLACED_FILES.filter(name => existsSync(join(dir, name)))
+/** Copies the files that are there into a new folder; returns the folder, `null` when there is no data. */
+function keepPrevious(dir: string, names: readonly string[], nowMs: number): string | null {
+  const found = names.filter(name => existsSync(join(dir, name)))
   if (found.length === 0) return null
   const time = formatInstant(nowMs).replace(/[-:]|\.\d+/g, '')
   const previous = mkdtempSync(join(dir, `before-restore-${time}-`))
@@ -163,10 +179,10 @@ function checkDatabase(scratch: string, { name, kind }: (typeof DATA_FILES)[numb
 }
 
 const pathIn = (scratch: string, name: string): string | null =>
-  DATA_FILES.some(part => part.name === name) ? join(scratch, name) : null
+  ARCHIVED.includes(name) ? join(scratch, name) : null
 
 /**
- * Unpacks an archive into a folder, which then holds both databases, checked and of the newest schema.
+ * Unpacks an archive into a folder, which then holds its files, the databases checked and of the newest schema.
  * @throws CommandError when it is no whole and intact backup.
  */
 export async function unpack(

@@ -1,11 +1,12 @@
 /** The databases of a data directory as a command uses them: open, work, close. See `server.ts` for a server. */
 import type { Database } from 'bun:sqlite'
 import { existsSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import type { Registry } from '../access/ports.ts'
 import type { FeedStore, StoredFeed } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/awaitable.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
+import { say } from '../lib/log.ts'
 import type { Filter } from '../proxies/filter.ts'
 import { ROW_COLUMNS, type Row } from '../proxies/row.ts'
 import type { Breakdown } from '../proxies/stats.ts'
@@ -129,6 +130,7 @@ export async function withRegistry<T>(
   work: (registry: Registry) => Awaitable<T>,
 ): Promise<T> {
   if (need !== 'make') requireData(dir, ACCESS_FILE)
+  else if (!existsSync(dir)) say(`there is no data directory ${resolve(dir)}; making a new one`)
   const isReader = need === 'read'
   return withResource(join(dir, ACCESS_FILE), () => openRegistry(dir, { isReader }), work)
 }

@@ -26,7 +26,7 @@ describe('authenticate', () => {
   const access = createAccess(keys, usage)
   const make = (key: string, plan: string | null, expiresAt: number | null) => ({
     key,
-    id: keys.add({ key, label: '', note: '', plan, expiresAt }, T0).id,
+    id: keys.add({ key, label: '', note: '', from: '', plan, expiresAt }, T0).id,
   })
   const made = {
     paid: make(newKey('regular'), 'standard', null),

@@ -23,7 +23,8 @@ const secret = (text: string) => ({ hash: hashKey(text), expiresAt: T0 + HOUR_MS
 
 /** A key as an export has it. */
 const stored = (id: string, more: Partial<StoredKey> = {}): StoredKey => ({
-  ...{ id, hash: hashKey(id), prefix: id.slice(0, 2), label: '', note: '', plan: 'standard' },
+  ...{ id, hash: hashKey(id), prefix: id.slice(0, 2) },
+  ...{ label: '', note: '', from: '', plan: 'standard' },
   ...{ createdAt: T0, expiresAt: null, revokedAt: null, oldSecrets: [] },
   ...more,
 })
@@ -56,8 +57,8 @@ async function install({ install: make }: RegistryEngine) {
       }
     },
     async add(key: string, more: Partial<NewKey> = {}): Promise<string> {
-      const made = { key, label: '', note: '', plan: 'standard', expiresAt: null, ...more }
-      return (await keys.add(made, T0)).id
+      const made = { key, label: '', note: '', from: '', plan: 'standard', expiresAt: null }
+      return (await keys.add({ ...made, ...more }, T0)).id
     },
     async read(id: string, nowMs = T0): Promise<ListedKey> {
       const [key] = await keys.list(nowMs, [id])
@@ -94,17 +95,11 @@ function test(
 describe('new keys', () => {
   test('that are added are listed by their beginning, and stored as hashes', async on => {
     const expiresAt = T0 + DAY_MS
-    const id = await on.add('secret-of-a-customer', { label: ODD, note: `${ODD}!`, expiresAt })
+    const texts = { label: ODD, note: `${ODD}!`, from: '192.0.2.0/24,2001:db8::/32' }
+    const id = await on.add('secret-of-a-customer', { ...texts, expiresAt })
     expect(id).toMatch(/^[a-z0-9]{8}$/)
     const unused = { requestsToday: 0, subnetsToday: 0, clientsToday: 0, oldSecretsUntil: [] }
-    const listed = {
-      id,
-      prefix: 'secret',
-      label: ODD,
-      note: `${ODD}!`,
-      plan: 'standard',
-      ...unused,
-    }
+    const listed = { id, prefix: 'secret', ...texts, plan: 'standard', ...unused }
     const key = { ...listed, createdAt: T0, expiresAt, revokedAt: null, isEnabled: true }
     expect(await on.read(id)).toEqual(key)
     expect([...(await on.keys.list(T0))]).toEqual([key])
@@ -112,8 +107,7 @@ describe('new keys', () => {
       stored(id, {
         hash: hashKey('secret-of-a-customer'),
         prefix: 'secret',
-        label: ODD,
-        note: `${ODD}!`,
+        ...texts,
         expiresAt,
       }),
     ])
@@ -123,7 +117,7 @@ describe('new keys', () => {
   test('are added once, whatever became of them', async on => {
     const id = await on.add('one')
     const again = () =>
-      on.keys.add({ key: 'one', label: 'x', note: 'x', plan: null, expiresAt: 1 }, T0)
+      on.keys.add({ key: 'one', label: 'x', note: 'x', from: '', plan: null, expiresAt: 1 }, T0)
     expect(await again()).toEqual({ id, isNew: false })
     await on.keys.rotate(id, 'two', T0 + HOUR_MS, T0)
     expect(await again()).toEqual({ id, isNew: false })
@@ -159,6 +153,10 @@ describe('keys', () => {
     expect(await on.read(id)).toEqual({ ...before, label: '', plan: 'classic', expiresAt: null })
     await on.keys.set(id, { note: ODD })
     expect(await on.read(id)).toMatchObject({ label: '', note: ODD, plan: 'classic' })
+    await on.keys.set(id, { from: '192.0.2.7' })
+    expect(await on.read(id)).toMatchObject({ note: ODD, from: '192.0.2.7' })
+    await on.keys.set(id, { from: '' })
+    expect(await on.read(id)).toMatchObject({ note: ODD, from: '' })
     expect(await on.keys.set('another', { label: 'x' })).toBeFalse()
   })
 
@@ -346,7 +344,10 @@ describe('the use of keys', () => {
     const at = { subject: keySubject(id), day: utcDay(T0) }
     expect(await on.usage.countNetworks([at])).toEqual([{ served: 0, callers: 0 }])
     expect(
-      await on.keys.add({ key: 'one', label: '', note: '', plan: null, expiresAt: null }, T0),
+      await on.keys.add(
+        { key: 'one', label: '', note: '', from: '', plan: null, expiresAt: null },
+        T0,
+      ),
     ).toMatchObject({ isNew: true })
   })
 })
@@ -472,7 +473,7 @@ describe('plans', () => {
 describe('two machines at once', () => {
   test('see what the other one has changed', async on => {
     const other = on.open()
-    const key = { key: 'one', label: '', note: '', plan: 'standard', expiresAt: null }
+    const key = { key: 'one', label: '', note: '', from: '', plan: 'standard', expiresAt: null }
     const { id } = await other.keys.add(key, T0)
     expect((await on.read(id)).plan).toBe('standard')
     await on.keys.revoke(id, T0 + 1)
@@ -482,7 +483,7 @@ describe('two machines at once', () => {
   })
 
   test('add the same key once', async on => {
-    const key = { key: 'same', label: '', note: '', plan: 'standard', expiresAt: null }
+    const key = { key: 'same', label: '', note: '', from: '', plan: 'standard', expiresAt: null }
     const machines = [on, on.open(), on.open(), on.open()]
     const added = await Promise.all(machines.map(async ({ keys }) => keys.add(key, T0)))
     expect(new Set(added.map(({ id }) => id)).size).toBe(1)

@@ -31,7 +31,7 @@ const idsOf = async (registry: Registry, query: string): Promise<string> =>
   (await pageOf(registry, query)).keys.map(({ id }) => id).join()
 
 const stored = (id: string, more: Partial<StoredKey> = {}): StoredKey => ({
-  ...{ id, hash: hashKey(id), prefix: 'pl_abcde', label: '', note: '', plan: 'standard' },
+  ...{ id, hash: hashKey(id), prefix: 'pl_abcde', label: '', note: '', from: '', plan: 'standard' },
   ...{ createdAt: T0, expiresAt: null, revokedAt: null, oldSecrets: [], ...more },
 })
 

@@ -97,6 +97,9 @@ describe('a key', () => {
       note: 'owes',
       label: 'a',
     })
+    const from = '192.0.2.0/24'
+    expect(await service.value(path, post({ from }))).toMatchObject({ from, note: 'owes' })
+    expect(await service.value(path, post({ from: '' }))).toMatchObject({ from: '', note: 'owes' })
     const label = '<img src=x onerror=alert(1)>"\'&amp;'
     expect(await service.value(path, post({ label, expires: null }))).toMatchObject({
       ...{ plan: 'classic', label, expires: null },
@@ -151,7 +154,10 @@ const BAD_KEYS: readonly (readonly [json: unknown, message: string | RegExp])[] 
   [null, 'the body must be a JSON object'],
   ['x', 'the body must be a JSON object'],
   [{ kind: 'regular', expire: '1d' }, "unknown member 'expire'; did you mean 'expires'?"],
-  [{ kind: 'regular', ttl: '1h' }, "unknown member 'ttl'; it may have plan, label, note, expires"],
+  [
+    { kind: 'regular', ttl: '1h' },
+    "unknown member 'ttl'; it may have plan, label, note, from, expires",
+  ],
   [{ kind: 'temp', plan: 'classic' }, "unknown member 'plan'; it may have ttl, label, note"],
   [{ kind: 'regular', label: 'a\nb' }, 'label must be up to 200 printable characters'],
   [{ kind: 'regular', label: { a: 1 } }, 'label must be a string'],
@@ -179,7 +185,7 @@ describe('a key that is refused', () => {
       ['/console/keys', post({ kind: 'regular', plan: 'gold' }), noPlan],
       [path, post({ plan: 'gold' }), noPlan],
       [path, DELETE, `409 key ${id} is not revoked`],
-      [path, post({}), '400 nothing to change: give plan, label, note or expires'],
+      [path, post({}), '400 nothing to change: give plan, label, note, from or expires'],
       [
         ...([`/console/keys/${temp}`, post({ plan: 'classic' })] as const),
         '409 this is a temporary key: its plan is temp and stays',

@@ -77,7 +77,7 @@ test('a checker writes nothing to the list of a newer proxylist, and ends', asyn
     db.run('pragma user_version = 99')
     db.close()
     const refusal = new CommandError(
-      `${file} was written by a newer proxylist (schema 99, this one knows 3); use that version`,
+      `${file} was written by a newer proxylist (schema 99, this one knows 4); use that version`,
     )
     const importTx = checking.list.begin('set')
     await expect(importTx.lock()).rejects.toThrow(refusal)

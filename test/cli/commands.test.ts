@@ -10,6 +10,7 @@ import { HOUR_MS } from '../../src/lib/time.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { addKeys, T0 } from '../support/fixtures.ts'
+import { proxylist } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { directoryOf, take, testTranscripts } from '../support/transcript.ts'
 import { BAD_FEEDS, FEEDS } from './feeds.cases.ts'
@@ -96,6 +97,7 @@ test('keys list shows state, plan and end, and of a key no more than its prefix'
     ...{
       label: keys[i]?.label ?? '',
       note: keys[i]?.note ?? '',
+      from: '',
       requests_today: 0,
       subnets_today: 0,
     },
@@ -119,7 +121,13 @@ test('commands that make, change or remove keys and plans print with --json what
   const cwd = directoryOf()
   const ask = async (line: string) =>
     JSON.parse((await take(cwd, { args: `${line} --json`, stdout: /^\{\n/, stderr: /./ })).stdout)
-  const first = { plan: 'classic', label: 'first', note: '', expires: '2026-11-21T12:00:00.000Z' }
+  const first = {
+    plan: 'classic',
+    label: 'first',
+    note: '',
+    from: '',
+    expires: '2026-11-21T12:00:00.000Z',
+  }
   const made = await ask(
     'keys add --plan classic --label first --expires 1d --key first-0123456789',
   )
@@ -131,8 +139,11 @@ test('commands that make, change or remove keys and plans print with --json what
   })
   const temp = { plan: 'temp', expires: '2026-11-20T13:00:00.000Z' }
   expect(await ask('keys temp --ttl 1h')).toMatchObject(temp)
-  const changed = { ...first, note: 'late', expires: null }
-  expect(await ask(`keys set ${id} --note late --expires never`)).toEqual({ id, ...changed })
+  const changed = { ...first, note: 'late', from: '192.0.2.0/24', expires: null }
+  expect(await ask(`keys set ${id} --note late --from 192.0.2.0/24 --expires never`)).toEqual({
+    id,
+    ...changed,
+  })
   const key = expect.stringMatching(/^pl_[A-Za-z0-9]{32}$/)
   const until = '2026-11-20T13:00:00.000Z'
   expect(await ask(`keys rotate ${id} --overlap 1h`)).toEqual({ id, old_secrets_until: until, key })
@@ -253,3 +264,15 @@ describe('data directories', () => {
     expect(modes).toEqual(['700', '600', '600'])
   })
 })
+
+test.each(['keys add', 'keys temp', 'plans set small'])(
+  '%s says that it makes a data directory, and says so once',
+  async args => {
+    const cwd = directoryOf()
+    const run = async () => (await proxylist(args.split(' '), { cwd })).stderr
+    expect(await run()).toStartWith(
+      `there is no data directory ${join(cwd, 'data')}; making a new one\n`,
+    )
+    expect(await run()).not.toContain('data directory')
+  },
+)

@@ -1,4 +1,4 @@
-/** Transcripts of `fetch`, `feeds` and `geoip apply`; see `transcript.ts` for their form. */
+/** Transcripts of `fetch` and `feeds`; see `transcript.ts` for their form. */
 import type { Transcript } from '../support/transcript.ts'
 
 const LIST = 'http://192.0.2.1:8080\nsocks5://192.0.2.2:1080\n'

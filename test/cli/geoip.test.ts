@@ -2,9 +2,8 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openList } from '../../src/sqlite/stores.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
-import { proxylist, startProgram } from '../support/program.ts'
+import { proxylist } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { directoryOf, take } from '../support/transcript.ts'
 
@@ -51,42 +50,16 @@ test('so do feeds, and a feed is imported again when a database is new', async (
   await take(cwd, { args: ['list', ALL], stdout: PLACES })
 })
 
-test('an import of a row without a place replaces the stored one, geoip apply none', async () => {
-  const cwd = directory()
-  writeFileSync(join(cwd, 'paris.csv'), 'ip,type,country,city\n192.0.2.1:80,http,FR,Paris\n')
-  await take(cwd, { args: 'import paris.csv', stderr: /added 1/ })
-  const list = 'list get=csv&fields=country,city&time=999999999'
-  await take(cwd, { args: ['geoip', 'apply', ...BOTH], stderr: /0 of 1/ })
-  await take(cwd, { args: list, stdout: 'country,city\r\nFR,Paris\r\n' })
-  await take(cwd, { args: ['import', 'none.txt', ...BOTH], stderr: /updated 1/ })
-  await take(cwd, { args: list, stdout: 'country,city\r\nDE,Берлин\r\n' })
-})
-
-test('geoip apply fills in the list as it stands, and changes nothing else', async () => {
+test('the list as it stands gets places when it is exported and imported again', async () => {
   const cwd = directory()
   await take(cwd, { args: 'import a.csv', stderr: /added 3/ })
-  const args = ['geoip', 'apply', ...BOTH]
-  await take(cwd, { args, stderr: 'filled in the place of 2 of 3 proxies\n' })
+  const { stdout } = await take(cwd, { args: 'list get=ndjson&time=999999999', stdout: /./ })
+  await take(cwd, {
+    args: ['import', '-', ...BOTH],
+    stdin: stdout,
+    stderr: /updated 2, unchanged 1/,
+  })
   await take(cwd, { args: ['list', ALL], stdout: PLACES })
-  await take(cwd, { args: [...args, '--json'], stdout: '{\n  "rows": 3,\n  "filled": 0\n}\n' })
-})
-
-test('a signal ends geoip apply while it waits for an import', async () => {
-  const cwd = directory()
-  await take(cwd, { args: 'import a.csv', stderr: /added 3/ })
-  using list = openList(join(cwd, 'data'))
-  const importTx = list.begin('merge')
-  await importTx.lock()
-  const args = ['geoip', 'apply', '--data', join(cwd, 'data'), '--geoip', join(cwd, 'city.mmdb')]
-  await using waiting = startProgram(args)
-  await waiting.says(/; waiting\n/)
-  waiting.kill('SIGINT')
-  expect(await waiting.ended).toBe(130)
-  expect(waiting.written.stderr).toBe(
-    'another import has locked the list; waiting\n' +
-      'proxylist: interrupted; the list is as it was\n',
-  )
-  importTx.rollback()
 })
 
 describe('a database that cannot be used is named', () => {
@@ -94,8 +67,8 @@ describe('a database that cannot be used is named', () => {
   test.each([
     ['import a.csv', 'none.mmdb', 'proxylist: cannot read none.mmdb: no such file or directory'],
     ['import a.csv', 'cut.mmdb', `proxylist: cut.mmdb ${NONE}`],
-    ['geoip apply', 'none.txt', `proxylist: none.txt ${NONE}`],
-    ['geoip apply', 'empty.mmdb', `proxylist: empty.mmdb ${NONE}`],
+    ['import a.csv', 'none.txt', `proxylist: none.txt ${NONE}`],
+    ['import a.csv', 'empty.mmdb', `proxylist: empty.mmdb ${NONE}`],
     ['serve', 'asn.mmdb', 'proxylist: asn.mmdb is a GeoLite2-ASN database; places need a City or'],
   ])('%s --geoip %s', async (line, file, says) => {
     const args = `${line} --geoip ${file}`
@@ -109,13 +82,5 @@ describe('a database that cannot be used is named', () => {
     const { exitCode, stdout } = await proxylist(args, { cwd })
     expect(exitCode).toBe(1)
     expect(stdout).toContain('asn.mmdb is a GeoLite2-ASN database')
-  })
-
-  test('geoip apply wants one', async () => {
-    await take(directory(), {
-      args: 'geoip apply',
-      exitCode: 2,
-      stderr: 'proxylist: name a database with --geoip\n',
-    })
   })
 })

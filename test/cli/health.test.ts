@@ -36,6 +36,15 @@ test('health exits with 0 where a server is ready, and says why where none is', 
   })
 })
 
+test('health waits 5 s for a server that accepts connections and says nothing', async () => {
+  using silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const { exitCode, stderr } = await proxylist(['health', '--listen', `:${silent.port}`])
+  expect([exitCode, stderr]).toEqual([
+    1,
+    `proxylist: no server answers at http://[::]:${silent.port} (no reply within 5 s)\n`,
+  ])
+}, 20_000)
+
 test('the Containerfile asks for the health of its server', () => {
   expect(readFileSync(join(ROOT, 'data/Containerfile'), 'utf8')).toContain(
     'HEALTHCHECK CMD ["proxylist", "health"]\n',

@@ -35,7 +35,7 @@ const TYPED: { readonly [command: string]: readonly string[] } = {
   ...{ import: ['a.txt'], 'keys import': ['a.txt'], backup: ['b.tar'], restore: ['a.tar'] },
   ...{ 'plans set': ['small'], 'plans remove': ['small'], serve: ['--listen', '127.0.0.1:0'] },
   ...{ 'check explain': ['203.0.113.7:80'] },
-  ...{ 'geoip apply': ['--geoip', PLACES], 'keys set': ['k3x9m2ab', '--label', 'a'] },
+  ...{ 'keys set': ['k3x9m2ab', '--label', 'a'] },
   ...Object.fromEntries(
     ['show', 'rotate', 'reset', 'revoke', 'remove'].map(word => [`keys ${word}`, ['k3x9m2ab']]),
   ),
@@ -69,7 +69,6 @@ describe('a file as --data is named in one sentence', () => {
 describe('a command that only reads or changes makes nothing, and names what is missing', () => {
   const READERS = [
     ['list', PROXY_FILE, 'fill it with: proxylist import FILE'],
-    ['geoip apply', PROXY_FILE, 'fill it with: proxylist import FILE'],
     ['keys list', ACCESS_FILE, 'create a key with: proxylist keys add'],
     ['plans list', ACCESS_FILE, 'create a key with: proxylist keys add'],
   ] as const

@@ -122,7 +122,7 @@ describe('wrong usage is one line and status 2', () => {
     await take(directoryOf(), { args: 'lst', exitCode: 2, stderr: /did you mean 'list'\?\n$/ })
   })
 
-  test.each(['geoip', 'keys', 'plans', ''])(
+  test.each(['keys', 'plans', ''])(
     '“%s” without a command shows the help on stderr',
     async group => {
       const { exitCode, stdout, stderr } = await proxylist(group === '' ? [] : [group])
@@ -134,7 +134,7 @@ describe('wrong usage is one line and status 2', () => {
 })
 
 describe('--help', () => {
-  const groups = ['', 'geoip', 'keys', 'plans']
+  const groups = ['', 'keys', 'plans']
   const names = [...groups, ...COMMANDS.map(({ name }) => name)]
   test.each(names)('of proxylist %s shows each option, its default and its twin', async name => {
     const args = name.split(' ').filter(word => word !== '')

@@ -98,7 +98,7 @@ export const KEYS: readonly Transcript[] = [
       ...[
         'one-0123456789abcdef\ntwo-0123456789abcdef\n',
         `one-0123456789abcdef\n${'y'.repeat(100_000)}`,
-      ].map(stdin => noKey(stdin, 'one line; proxylist keys import takes many keys')),
+      ].map(stdin => noKey(stdin, 'one line')),
       ...['', '\nlate-0123456789abcdef\n', ' spaced-0123456789abcdef\n', 'temp_0123456789abcdef\n']
         .concat('x'.repeat(100_000), 'nul-\0-0123456789abcdef\n')
         .map(stdin =>

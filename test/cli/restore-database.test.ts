@@ -67,7 +67,7 @@ describe.skipIf(!HAS_POSTGRES)('a backup', () => {
       return answers
     }
     expect(await served(dir, 1)).toEqual(['200'])
-    const contents = 'access.db (1 keys, 5 plans) and proxies.db (2 proxies)'
+    const contents = 'access.db (1 key, 5 plans) and proxies.db (2 proxies)'
     await take(cwd, { args: ['backup', 'one.tar', '--data', dir], stderr: /^one\.tar: / })
     const refused = await proxylist(['backup', 'none.tar', '--data', dir], { cwd, env })
     expect([refused.exitCode, existsSync(join(cwd, 'none.tar'))]).toEqual([1, false])
@@ -90,7 +90,7 @@ describe.skipIf(!HAS_POSTGRES)('a backup', () => {
         args: ['backup', 'many.tar', '--data', 'node'],
         env,
         stderr:
-          /^many\.tar: \d+ kB with access\.db \(1 keys, 5 plans\) and proxies\.db \(2 proxies\)\n$/,
+          /^many\.tar: \d+ kB with access\.db \(1 key, 5 plans\) and proxies\.db \(2 proxies\)\n$/,
       })
     expect(await served('node', 1, async () => void (await backUpNode()))).toEqual(['200'])
     await take(cwd, {

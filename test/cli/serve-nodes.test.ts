@@ -4,8 +4,8 @@ import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import type { State } from '../../src/admin/wire.ts'
-import { startJobs, type Working } from '../../src/cli/commands/serve.ts'
 import { makeToken } from '../../src/console.ts'
+import { startJobs } from '../../src/server-jobs.ts'
 import { addList, T0 } from '../support/fixtures.ts'
 import { HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
 import { proxylist } from '../support/program.ts'
@@ -352,7 +352,9 @@ test('a node listens at once, also where its database does not answer', async ()
       return new Promise(() => {})
     },
   }
-  const jobs = await startJobs({ node, isLeader: () => false } as unknown as Working) // it reads nothing else of them
+  const jobs = await startJobs({ node, isLeader: () => false } as unknown as Parameters<
+    typeof startJobs
+  >[0]) // it reads nothing else of them
   expect(ticks).toBe(1)
   for (const job of jobs) job.stop()
 })

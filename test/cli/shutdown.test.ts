@@ -7,7 +7,6 @@ import { afterAll, expect, spyOn, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from '../../src/cli/command.ts'
-import { geoipCommand } from '../../src/cli/commands/geoip.ts'
 import { importCommand } from '../../src/cli/commands/import.ts'
 import { listCommand } from '../../src/cli/commands/list.ts'
 import { interruptible } from '../../src/cli/shutdown.ts'
@@ -15,8 +14,6 @@ import { readSettings } from '../../src/config/settings.ts'
 import { importSources } from '../../src/import/import.ts'
 import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { dataDirectory, T0 } from '../support/fixtures.ts'
-import { cityRecord, mmdb } from '../support/mmdb.ts'
-import { proxylist } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -99,16 +96,4 @@ test('list sees a signal between two pages of a long list', async () => {
   const listed = run(listCommand, { data: dataDirectory(MANY) }, ['get=json'], controller)
   expect(listed).rejects.toThrow('interrupted')
   await listed.catch(() => {})
-})
-
-test('geoip apply sees a signal between two rows, and the list stays as it was', async () => {
-  const dir = dataDirectory(MANY)
-  const file = join(temporaryDirectory(), 'a.mmdb')
-  writeFileSync(file, mmdb({ '10.0.0.0/8': cityRecord('DE', 'Berlin') }))
-  const controller = new AbortController()
-  setImmediate(() => controller.abort(new Error('interrupted')))
-  const applied = run(geoipCommand, { data: dir, geoip: file }, [], controller)
-  expect(applied).rejects.toThrow('interrupted')
-  await applied.catch(() => {})
-  expect((await proxylist(['list', 'country=de', '--data', dir])).exitCode).toBe(1)
 })

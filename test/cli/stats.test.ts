@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { bar, bars, columns } from '../../src/cli/chart.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { ask } from '../support/answer.ts'
 import { addKeys, addList, T0 } from '../support/fixtures.ts'
@@ -104,29 +103,5 @@ describe('stats', () => {
     rmSync(join(rest, file))
     const { exitCode, stdout } = await proxylist(['stats', '--data', rest])
     expect([exitCode, stdout.includes(line)]).toEqual([0, true])
-  })
-})
-
-describe('a chart', () => {
-  test.each([
-    [0, 8, ''],
-    [8, 8, '█'.repeat(40)],
-    [1, 1_000_000, '▏'],
-    [1, 64, '▋'],
-    [5, 0, ''],
-  ])('%d of %d is a bar of its length', (value, most, expected) => {
-    expect(bar(value, most)).toBe(expected)
-  })
-  test('has columns from an eighth to whole; none is a space', () => {
-    expect(columns([0, 1, 4, 8, 0])).toBe(' ▁▄█ ')
-    expect(columns([])).toBe('')
-  })
-  test('aligns names and numbers, wide characters too', () => {
-    expect(
-      bars([
-        ['a', 1000],
-        ['日本', 0],
-      ]),
-    ).toBe(`  a     1,000  ${'█'.repeat(40)}\n  日本      0\n`)
   })
 })

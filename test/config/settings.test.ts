@@ -343,6 +343,12 @@ const CASES: { [name in SettingName]: Case } = {
     ['a\nb', 'a\tb', 'a\u001b[31m', 'a\u0000', 'x'.repeat(201)],
     'up to 200 printable characters',
   ],
+  from: [
+    undefined,
+    { any: '', '192.0.2.7, 2001:db8::/32': '192.0.2.7,2001:db8::/32' },
+    ['all', '192.0.2.0/33', '192.0.2.7,', 'example.com'],
+    'any, or a comma-separated list of addresses or CIDR ranges, such as 10.0.0.0/8,::1',
+  ],
   note: [undefined, ['owes us money'], ['a\nb', 'x'.repeat(201)], 'up to 200 printable characters'],
   expires: [
     undefined,

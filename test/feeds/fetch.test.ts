@@ -107,6 +107,11 @@ describe('a feed from a URL', () => {
     await fetch()
     const { notImported } = fetcher
     expect(await fetch('', notImported)).toMatchObject({ rows: 3 })
+    server.answers['/a'] = reply(200, { ETag: '"v2"' }, lines(3))
+    await fetch('', notImported)
+    server.answers['/a'] = reply(304)
+    expect(await fetch('', notImported)).toMatchObject({ error: '', rows: 3 })
+    expect(server.asked.at(-1)?.headers.get('if-none-match')).toBe('"v2"')
     server.answers['/a'] = reply(200, {}, lines(4))
     expect(await fetch()).toMatchObject({ rows: 4 })
     expect(fetcher.rowCount()).toBe(4)

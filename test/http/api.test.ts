@@ -322,6 +322,7 @@ describe('the address of the client', () => {
         traffic: createCounters().route('/api'),
         ip: null,
         keyId: null,
+        why: '',
         limits: [],
         waitedMs: 0,
       },

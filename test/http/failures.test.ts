@@ -27,7 +27,10 @@ const TEMPORARY = 'temp_5f4dcc3b5aa765d61d8327deb882cf99'
 function directoryOf(limits: Parameters<typeof dataDirectory>[1] = {}): string {
   const dir = dataDirectory([{ ip: '192.0.2.1:80', type: 'http', works: 95 }], limits)
   const registry = openRegistry(dir)
-  registry.keys.add({ key: TEMPORARY, label: '', note: '', plan: null, expiresAt: null }, T0)
+  registry.keys.add(
+    { key: TEMPORARY, label: '', note: '', from: '', plan: null, expiresAt: null },
+    T0,
+  )
   registry.close()
   return dir
 }

@@ -10,7 +10,7 @@ import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
-const KEY = { label: '', note: '', plan: 'standard', expiresAt: null }
+const KEY = { label: '', note: '', from: '', plan: 'standard', expiresAt: null }
 let made: Awaited<ReturnType<typeof migratedDatabase>>
 let registry: ReturnType<typeof createRegistry>
 let keys: ReturnType<typeof followKeys>

@@ -6,6 +6,7 @@ import { limitRulesOf } from '../../src/access/entitlements.ts'
 import { startFollower } from '../../src/node/follower.ts'
 import { type Node, openNode } from '../../src/node/node.ts'
 import type { Connection } from '../../src/postgres/connection.ts'
+import { SCHEMA_VERSION } from '../../src/postgres/migrate.ts'
 import { createLeaderLock } from '../../src/postgres/nodes.ts'
 import { T0 } from '../support/fixtures.ts'
 import { burst, IP, regular } from '../support/limits.ts'
@@ -67,7 +68,7 @@ describe.skipIf(!HAS_POSTGRES)('a node', () => {
     expect(node.isLeader()).toBeFalse()
     const locks = () => database.query(`select from pg_locks where locktype = 'advisory'`)
     await until(async () => (await locks()).length === 0)
-    await database.query('update proxylist.installation set schema = 2')
+    await database.query('update proxylist.installation set schema = $1', [SCHEMA_VERSION])
     await until(() => node.health().works)
     await node.tick()
     expect(node.isLeader()).toBeTrue()

@@ -27,7 +27,7 @@ const node = {
 
 type Case = readonly [what: string, result: Result, state: State, found: string | RegExp]
 const CASES: readonly Case[] = [
-  ['the newest schema', judgeVersion(server, 2), 'ok', 'PostgreSQL 15.18, schema 2'],
+  ['the newest schema', judgeVersion(server, 3), 'ok', 'PostgreSQL 15.18, schema 3'],
   [
     'a server that is too old',
     judgeVersion({ number: 130_009, text: '13.9' }, 2),
@@ -37,9 +37,9 @@ const CASES: readonly Case[] = [
   ['no schema', judgeVersion(server, null), 'wrong', /^it has no schema yet;/],
   [
     'a schema of a newer program',
-    judgeVersion(server, 3),
+    judgeVersion(server, 4),
     'wrong',
-    'PostgreSQL 15.18, schema 3: a newer proxylist made it; use that version',
+    'PostgreSQL 15.18, schema 4: a newer proxylist made it; use that version',
   ],
   [
     'a schema of an earlier program',

@@ -19,7 +19,7 @@ import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
-const NEW = { label: '', note: '', plan: 'standard', expiresAt: null }
+const NEW = { label: '', note: '', from: '', plan: 'standard', expiresAt: null }
 
 async function open() {
   const { url, connection } = await migratedDatabase()
@@ -138,6 +138,7 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
     expect(await schemaState(connection)).toBe('newest')
     const rows = (text: string) =>
       connection.query<object>(`select ${text}`).then(found => [...found])
+    expect(await rows('id, callers from proxylist.keys')).toEqual([{ id: 'k1', callers: '' }])
     expect(await rows('at::text, requests from proxylist.usage')).toEqual([
       { at: '{7,8}', requests: 2 },
     ])

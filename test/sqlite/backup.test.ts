@@ -47,8 +47,7 @@ describe('a backup', () => {
     const cwd = temporaryDirectory()
     await take(cwd, {
       args: ['backup', 'a.tar', '--data', dir],
-      stderr:
-        /^a\.tar: \d+ kB with access\.db \(1 keys, 5 plans\) and proxies\.db \(2 proxies\)\n$/,
+      stderr: /^a\.tar: \d+ kB with access\.db \(1 key, 5 plans\) and proxies\.db \(2 proxies\)\n$/,
     })
     const { stdout } = await take(cwd, {
       args: ['backup', 'b.tar', '--json', '--data', dir],

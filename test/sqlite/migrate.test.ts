@@ -6,9 +6,11 @@ import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { hashKey } from '../../src/access/key.ts'
 import { CommandError } from '../../src/lib/errors.ts'
 import { TYPES } from '../../src/proxies/proxy.ts'
 import { typeBits } from '../../src/proxies/types.ts'
+import { ACCESS_SCRIPTS, openAccessFile } from '../../src/sqlite/access/file.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { type OpenOptions, openDatabase } from '../../src/sqlite/database.ts'
 import { APPLICATION_IDS, schemaVersion } from '../../src/sqlite/migrate.ts'
@@ -215,6 +217,16 @@ test('a list of schema 2 gets sets of types, and keeps everything else', () => {
   )
   expect(db.query(`select ${rest} from proxies`).values()).toEqual(kept)
   expect(db.query('pragma integrity_check').values()).toEqual([['ok']])
+})
+
+test('keys of schema 3 stay, and all clients may use them', () => {
+  const file = join(temporaryDirectory(), ACCESS_FILE)
+  const before = openDatabase(file, { kind: 'access', scripts: ACCESS_SCRIPTS.slice(0, 3) })
+  const key = ['a', hashKey('one'), 'pl_', 'label', 'note', null, 7, 8, null, null]
+  before.run(`insert into keys values (${key.map(() => '?').join()})`, key)
+  before.close(true)
+  using db = openAccessFile(file)
+  expect(db.query('select * from keys').values()).toEqual([[...key, '']])
 })
 
 describe('a file that this program must not open', () => {

@@ -80,7 +80,7 @@ describe('restore', () => {
     await take(cwd, {
       args: ['restore', 'backup.tar'],
       stderr:
-        './data: restored access.db (1 keys, 5 plans) and proxies.db (1 proxies) from backup.tar\n',
+        './data: restored access.db (1 key, 5 plans) and proxies.db (1 proxy) from backup.tar\n',
     })
     expect(readdirSync(join(cwd, 'data')).sort()).toEqual([ACCESS_FILE, PROXY_FILE])
     const modes = ['data', `data/${PROXY_FILE}`, `data/${ACCESS_FILE}`].map(path =>
@@ -120,6 +120,22 @@ describe('restore', () => {
     expect(readFileSync(ours, 'utf8')).toBe('/mine paused\n')
     await take(cwd, fetch)
     expect(await listed(cwd)).toContain('192.0.2.7:80\n')
+  })
+
+  test('puts the feeds file of the backup in place, and keeps the one that was there', async () => {
+    const cwd = temporaryDirectory()
+    renameSync(dataDirectory(OLD), join(cwd, 'data'))
+    const file = join(cwd, 'data', 'feeds')
+    writeFileSync(file, '/first\n', { mode: 0o600 })
+    await take(cwd, {
+      args: ['backup', 'backup.tar'],
+      stderr: / proxies\.db \(1 proxy\) and feeds\n/,
+    })
+    writeFileSync(file, '/second\n')
+    await forced(cwd)
+    expect(readFileSync(file, 'utf8')).toBe('/first\n')
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    expect(readFileSync(join(cwd, keptIn(cwd), 'feeds'), 'utf8')).toBe('/second\n')
   })
 
   test('reads from stdin what backup writes to stdout, and says it as JSON', async () => {

@@ -63,6 +63,7 @@ type TestKey = {
   plan: string | null
   label?: string
   note?: string
+  from?: string
   expiresAt?: number | null
   revokedAt?: number | null
 }
@@ -81,8 +82,8 @@ export function addKeys(
         registry.plans.set({ ...UNLIMITED, ...limits, name })
       }
       return keys.map(
-        ({ key, plan, label = '', note = '', expiresAt = null, revokedAt = null }) => {
-          const { id } = registry.keys.add({ key, label, note, plan, expiresAt }, nowMs)
+        ({ key, plan, label = '', note = '', from = '', expiresAt = null, revokedAt = null }) => {
+          const { id } = registry.keys.add({ key, label, note, from, plan, expiresAt }, nowMs)
           if (revokedAt !== null) registry.keys.revoke(id, revokedAt)
           return id
         },

@@ -35,7 +35,7 @@ export async function addKeysTo(registry: Registry, nowMs: number): Promise<Call
   for (const [i, { key, plan, label }] of KEYS.entries()) {
     const expiresAt = i === 1 ? nowMs + 90 * DAY_MS : null
     const { id } = await registry.keys.add(
-      { key, plan, label, note: `of ${key}`, expiresAt },
+      { key, plan, label, note: `of ${key}`, from: i === 0 ? '192.0.2.0/24' : '', expiresAt },
       nowMs + i,
     )
     if (plan === null) callers.push({ kind: 'temp', id, plan: builtIn('temp') })

@@ -42,12 +42,15 @@ function expectText(actual: string, expected: string | RegExp): void {
   else expect(actual).toMatch(expected)
 }
 
+/** What a first change of keys and plans says. */
+const NEW_DIRECTORY = /^there is no data directory .*; making a new one\n/
+
 /** Runs a step in a directory and checks its output. */
 export async function take(cwd: string, { args, stdin, env, ...expected }: Step): Promise<Outcome> {
   const input = { ...(env && { env }), ...(stdin !== undefined && { stdin }) }
   const words = typeof args === 'string' ? args.split(' ') : args
   const outcome = await proxylist(words, { cwd, ...input })
-  expectText(outcome.stderr, expected.stderr ?? '')
+  expectText(outcome.stderr.replace(NEW_DIRECTORY, ''), expected.stderr ?? '')
   expectText(outcome.stdout, expected.stdout ?? '')
   expect(outcome.exitCode).toBe(expected.exitCode ?? 0)
   if (outcome.exitCode !== 0) expectFailure(outcome)

@@ -1,5 +1,6 @@
 /** The reference page, /docs (contract F5): what it shows, that it is safe, and how it looks. */
 import { afterAll, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { STATUS } from '../../src/api/errors.ts'
 import { createDocument, type DocumentOptions } from '../../src/api/openapi/document.ts'
 import { describeParameters } from '../../src/api/query.ts'
@@ -9,6 +10,7 @@ import { wordsOf } from '../../src/web/docs/translations.ts'
 import { faultsIn, keepScreenshot, type Look } from '../support/browser.ts'
 import { inBrowser } from '../support/in-browser.ts'
 import { pageOf } from '../support/page.ts'
+import { ROOT } from '../support/program.ts'
 import { SERVICES, startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -81,6 +83,13 @@ describe('the page', () => {
     const own = [OPERATOR.contact, Bun.escapeHTML(OPERATOR.keyUrl)]
     expect(own.filter(link => !links.includes(link))).toEqual([])
     for (const link of links) expect(own.includes(link) || /^\/(?!\/)/.test(link)).toBeTrue()
+  })
+
+  test('shows each recipe of the manual', async () => {
+    const manual = await Bun.file(join(ROOT, 'data/manual/clients.md')).text()
+    const names = [...manual.matchAll(/^### (.+)$/gm)].map(([, name]) => name)
+    expect(names).toHaveLength(6)
+    for (const name of names) expect(text).toContain(`<figcaption><span>${name}</span>`)
   })
 
   test('says in text what errors are in text', () => {

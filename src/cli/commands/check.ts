@@ -31,9 +31,10 @@ import { type Address, parseAddress } from '../../proxies/proxy.ts'
 import { idOf } from '../../proxies/row.ts'
 import { type Checking, findCandidate, withChecker, withMemoryChecker } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, say, yieldToServer } from '../command.ts'
+import { createObserver } from '../import-report.ts'
 import { createProgress } from '../progress.ts'
+import { toSource } from '../sources.ts'
 import { attemptsWith } from './feeds.ts'
-import { createObserver, toSource } from './import.ts'
 import { printAnswer } from './list.ts'
 
 const CHECK_SETTINGS = [
@@ -47,8 +48,9 @@ type CheckSettings = Settings<(typeof CHECK_SETTINGS)[number]>
 
 /** Addresses of a file stored in one transaction. A million takes 13 s and 215 MB; with 65,536, 10 s and 412 MB. */
 const BATCH = 8_192
-/** The members of the lines of `--json`, and their interval. */
+/** The members of the lines of `--json`. */
 const FIGURES = ['checked', 'alive', 'deferred', 'rate', 'coverage']
+/** The interval of lines. */
 const LINE_MS = 10 * SECOND_MS
 
 /** @throws CommandError (usage) when a required setting is missing. */
@@ -74,14 +76,23 @@ function targetsOf({ target = '', smtpTarget, providerService }: CheckSettings):
   return [...readAs('--target', () => readTargets(target, providerService)), ...mail]
 }
 
-/** Reports progress: a line on a terminal, or lines of JSON. */
+/** Reports progress: a bar on a terminal, else a line every ten seconds. With `json` always lines, of JSON. */
 function createReport(json: boolean, elapsedMs: () => number) {
-  const line =
+  const bar =
     'checked {checked}, alive {alive}, deferred {deferred}, {rate}/s, {coverage}% of the living fresh, {megabytes} MB'
-  const progress = json ? null : createProgress(line, 0, elapsedMs)
-  let saidMs = Number.NEGATIVE_INFINITY
+  const hasBar = process.stderr.isTTY && !json
+  const progress = hasBar ? createProgress(bar, 0, elapsedMs) : null
+  let saidMs = 0
   let last: CheckerStatus | null = null
-  const sayLine = (): void => void (last && say(JSON.stringify(last, FIGURES)))
+  function sayLine(): void {
+    if (last === null) return
+    const { checked, alive, deferred } = last
+    if (json) say(JSON.stringify(last, FIGURES))
+    else
+      say(
+        `checked ${formatCount(checked)}, alive ${formatCount(alive)}, deferred ${formatCount(deferred)}`,
+      )
+  }
   return {
     say(sentence: string): void {
       progress?.clear()
@@ -93,19 +104,13 @@ function createReport(json: boolean, elapsedMs: () => number) {
       const coverage = Math.round((status.coverage ?? 0) * 100)
       const megabytes = Math.round(status.bytes / 2 ** 20)
       progress?.update(0, { checked, alive, deferred, rate, coverage, megabytes })
-      if (!json || elapsedMs() - saidMs < LINE_MS) return
+      if (hasBar || elapsedMs() - saidMs < LINE_MS) return
       saidMs = elapsedMs()
       sayLine()
     },
     end(): void {
       progress?.clear()
-      if (json) sayLine()
-      else if (last) {
-        const { checked, alive, deferred } = last
-        say(
-          `checked ${formatCount(checked)}, alive ${formatCount(alive)}, deferred ${formatCount(deferred)}`,
-        )
-      }
+      sayLine()
     },
   }
 }

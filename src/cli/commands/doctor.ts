@@ -2,6 +2,7 @@
 import { processEnvironment } from '../../config/environment.ts'
 import { EXAMINED, examine } from '../../doctor.ts'
 import { CommandError } from '../../lib/errors.ts'
+import type { Finding } from '../../lib/findings.ts'
 import { command, print, printJson, table } from '../command.ts'
 
 export const doctorCommand = command({
@@ -16,10 +17,12 @@ export const doctorCommand = command({
     const wrong = findings.filter(({ ok }) => !ok).length
     if (settings.json) await printJson({ ok: wrong === 0, checks: findings })
     else {
-      const rows = findings.map(({ check, ok, note, found }) => {
-        return [check, ok ? (note ? 'note' : 'ok') : 'WRONG', found]
-      })
-      await print(table(['CHECK', 'STATE', 'FOUND'], rows))
+      const columns = {
+        CHECK: ({ check }: Finding) => check,
+        STATE: ({ ok, note }: Finding) => (ok ? (note ? 'note' : 'ok') : 'WRONG'),
+        FOUND: ({ found }: Finding) => found,
+      }
+      await print(table(findings, columns))
     }
     if (wrong > 0) throw new CommandError(`${wrong} of ${findings.length} checks found something`)
   },

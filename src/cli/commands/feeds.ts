@@ -22,19 +22,18 @@ import type { Clock } from '../../lib/clock.ts'
 import { CommandError, orAborted } from '../../lib/errors.ts'
 import { formatCount } from '../../lib/plural.ts'
 import { storesOf } from '../../stores.ts'
-import { command, DATA_SETTINGS, print, printJson, say, table, yieldToServer } from '../command.ts'
+import { command, DATA_SETTINGS, print, say, show, yieldToServer } from '../command.ts'
 
 async function printStates(states: readonly FeedState[], json: boolean): Promise<void> {
   const shown = states.map(describeState)
-  if (json) return printJson(shown)
-  const rows = shown.map(({ source, last_success, rows: count, next_try, error }) => [
-    source,
-    last_success ?? 'never',
-    count === null ? '' : formatCount(count),
-    next_try ?? '',
-    error ?? '',
-  ])
-  await print(table(['SOURCE', 'LAST SUCCESS', 'ROWS', 'NEXT TRY', 'ERROR'], rows))
+  await show(json, shown, {
+    SOURCE: ({ source }) => source,
+    'LAST SUCCESS': ({ last_success }) => last_success ?? 'never',
+    ROWS: ({ rows }) => (rows === null ? '' : formatCount(rows)),
+    'NEXT TRY': ({ next_try }) => next_try ?? '',
+    ERROR: ({ error }) => error ?? '',
+  })
+  if (json) return
   for (const { source, missing } of states) if (missing !== '') say(`${source}: ${missing}`)
 }
 

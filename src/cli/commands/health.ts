@@ -19,7 +19,7 @@ export const healthCommand = command({
       redirect: 'manual',
       signal: AbortSignal.timeout(WAIT_MS),
     }).catch((error: unknown) => {
-      const reason = codeOf(error) || 'it took 5 s'
+      const reason = codeOf(error) || 'no reply within 5 s'
       throw new CommandError(`no server answers at ${showListen(listen)} (${reason})`)
     })
     const { status } = ready

@@ -1,50 +1,30 @@
-/**
- * `keys export` and `keys import`, and the files they write and read: JSON lines with the
- * hashes of keys, and CSV with keys themselves, for who comes from another program.
- */
-import {
-  hashKey,
-  KEY_ID,
-  KEY_PREFIX,
-  newKeyId,
-  type StoredKey,
-  shownPrefix,
-} from '../../access/key.ts'
-import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
+/** `keys export` and `keys import`, and their file: one key a line in JSON, with the hash of its secret. */
+import { KEY_ID, KEY_PREFIX, type StoredKey } from '../../access/key.ts'
+import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
 import type { LoadProblem } from '../../access/ports.ts'
-import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../../config/parsers.ts'
+import { Expected, readCallers, readLabel, readPlanName } from '../../config/parsers.ts'
 import { isRecord, type RawRow } from '../../import/reader.ts'
-import { BAD_QUOTE, cellsOf } from '../../import/table.ts'
-import { CommandError, messageOf, unreadable } from '../../lib/errors.ts'
+import { CommandError, unreadable } from '../../lib/errors.ts'
 import { several } from '../../lib/plural.ts'
 import { formatInstant, formatInstantOrNull, parseInstant } from '../../lib/time.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, say } from '../command.ts'
-import { planFlags } from './plans.ts'
 
 /** Problems that are shown; of further ones, only the number is. */
 const SHOWN_MAX = 20
 
-/** A key of a file, and the limits of its plan as flags of `plans set`; none where they are not said. */
-type FileKey = StoredKey & { limits: readonly string[] }
 type Problem = { line: number; reason: string }
-type KeyLine = { line: number; key: FileKey }
-type Line = KeyLine | Problem
+type Line = { line: number; key: StoredKey } | Problem
 
-const planOf = ({ plan }: Pick<StoredKey, 'plan'>): string => plan ?? TEMP_PLAN
-
-// -----------------------------------------------------------------------------------------------
-// JSON lines
-
-const toLine = (key: FileKey): string =>
+const toLine = (key: StoredKey): string =>
   `${JSON.stringify({
     id: key.id,
     hash: key.hash.toHex(),
     prefix: key.prefix,
     label: key.label,
     note: key.note,
+    from: key.from,
     plan: key.plan,
-    limits: key.limits.join(' '),
     created: formatInstant(key.createdAt),
     expires: formatInstantOrNull(key.expiresAt),
     revoked: formatInstantOrNull(key.revokedAt),
@@ -74,11 +54,7 @@ const matching =
   (text: string): string | null =>
     pattern.test(text) ? text : null
 
-/** Flags of `plans set`: they are shown as a command to type. */
-const readLimits = (text: string): string[] | null =>
-  /^(?:--[a-z]+ [a-z\d/]+(?: (?=-)|$))+$/.test(text) ? text.split(/ (?=--)/) : null
-
-function fromJson(text: string): FileKey {
+function fromJson(text: string): StoredKey {
   const value: unknown = JSON.parse(text)
   if (!isRecord(value)) return fail('it is not a JSON object')
   const { old_secrets: old } = value
@@ -89,6 +65,7 @@ function fromJson(text: string): FileKey {
     prefix: textOf(value, 'prefix', matching(KEY_PREFIX)),
     label: textOf(value, 'label', readLabel),
     note: textOf(value, 'note', readLabel),
+    from: value.from === undefined ? '' : textOf(value, 'from', readCallers),
     plan: nullableOf(value, 'plan', readPlanName),
     createdAt: textOf(value, 'created', parseInstant),
     expiresAt: nullableOf(value, 'expires', parseInstant),
@@ -97,76 +74,12 @@ function fromJson(text: string): FileKey {
       hash: textOf(secret, 'hash', readHash),
       expiresAt: textOf(secret, 'expires', parseInstant),
     })),
-    limits: value.limits === undefined ? [] : textOf(value, 'limits', readLimits),
   }
 }
 
-// -----------------------------------------------------------------------------------------------
-// CSV
-
-const COLUMNS = ['key', 'label', 'note', 'plan', 'expires'] as const
-type Column = (typeof COLUMNS)[number]
-
-/** The key of a row. What is wrong with a cell names the column and never holds the value. */
-function readRow(textOf: (column: Column) => string, nowMs: number): FileKey {
-  function read<T>(column: Column, parse: (text: string) => T): T {
-    try {
-      return parse(textOf(column))
-    } catch (error) {
-      return fail(`${column} must be ${messageOf(error)}`)
-    }
-  }
-  const secret = read('key', readKey)
-  const end = read('expires', text => (text === '' ? null : readExpiry(text)))
-  return {
-    id: newKeyId(),
-    hash: hashKey(secret),
-    prefix: shownPrefix(secret),
-    label: read('label', readLabel),
-    note: read('note', readLabel),
-    plan: read('plan', text => (text === '' ? 'standard' : readPlanName(text))),
-    limits: [],
-    createdAt: nowMs,
-    expiresAt:
-      end === null || end.kind === 'never' ? null : end.ms + (end.kind === 'in' ? nowMs : 0),
-    revokedAt: null,
-    oldSecrets: [],
-  }
-}
-
-/** @throws CommandError for a header that is not understood. */
-function requireHeader(names: readonly string[]): void {
-  const accepted = `columns are ${COLUMNS.join(', ')}`
-  const odd = names.find(name => !COLUMNS.some(column => column === name))
-  // What is not a name may be a key: it is not repeated.
-  if (odd !== undefined) throw new CommandError(`the header has an unknown column; ${accepted}`)
-  const twice = names.find((name, i) => names.indexOf(name) !== i)
-  if (twice !== undefined) throw new CommandError(`the header has ${twice} twice; ${accepted}`)
-  if (!names.includes('key')) throw new CommandError(`the header has no column key; ${accepted}`)
-}
-
-function readCsv(text: string, nowMs: number): Line[] {
-  const [header = '', ...rows] = text.trimEnd().split(/\r\n|[\r\n]/)
-  const names = (cellsOf(header, ',') ?? ['']).map(name => name.trim().toLowerCase())
-  requireHeader(names)
-  return rows.flatMap((row, i): Line[] => {
-    const line = i + 2
-    if (row.trim() === '') return []
-    const cells = cellsOf(row, ',')
-    if (cells === null) return [{ line, reason: `it ${BAD_QUOTE}` }]
-    if (cells.length !== names.length) {
-      return [{ line, reason: `it has ${cells.length} cells, not ${names.length}` }]
-    }
-    const textOf = (column: Column): string => cells[names.indexOf(column)]?.trim() ?? ''
-    return [lineOf(line, () => readRow(textOf, nowMs))]
-  })
-}
-
-// -----------------------------------------------------------------------------------------------
-
-function lineOf(line: number, read: () => FileKey): Line {
+function lineOf(text: string, line: number): Line {
   try {
-    const key = read()
+    const key = fromJson(text)
     const isReserved = key.plan === DEMO_PLAN || key.plan === TEMP_PLAN
     if (key.plan === null && key.expiresAt === null) {
       return { line, reason: 'a temporary key (its plan is null) must end' }
@@ -178,33 +91,18 @@ function lineOf(line: number, read: () => FileKey): Line {
   }
 }
 
-const readJsonLines = (text: string): Line[] =>
+const readLines = (text: string): Line[] =>
   text
     .split('\n')
     .map((content, i) => ({ content, line: i + 1 }))
     .filter(({ content }) => content.trim() !== '')
-    .map(({ content, line }) => lineOf(line, () => fromJson(content)))
+    .map(({ content, line }) => lineOf(content, line))
 
-const setCommand = (plan: string, limits: readonly string[]): string =>
-  ['proxylist plans set', plan, ...limits].join(' ')
-
-function reasonOf(found: LoadProblem, { id, plan, limits }: FileKey): string {
+function reasonOf(found: LoadProblem, { id, plan }: StoredKey): string {
   if (found.kind === 'known-secret') return `this key exists, as ${found.id} or in an earlier line`
   if (found.kind === 'known-id') return `there is another key with id ${id}`
-  return `there is no plan '${plan}'; make it with: ${setCommand(plan ?? '', limits)}`
+  return `there is no plan '${plan}'; make it with: proxylist plans set ${plan}`
 }
-
-/** Where the plan of a key, if there is one, has other limits than where the key comes from. */
-const planProblems = (lines: readonly KeyLine[], plans: readonly Plan[]): Problem[] =>
-  lines.flatMap(({ line, key }) => {
-    const plan = plans.find(({ name }) => name === planOf(key))
-    const here = plan ? planFlags(plan) : key.limits
-    const others = key.limits.filter(flag => !here.includes(flag))
-    const reason =
-      `plan '${planOf(key)}' has other limits here; make them the same with: ` +
-      `${setCommand(planOf(key), others)} (or remove "limits" from its lines to use those of here)`
-    return others.length === 0 ? [] : [{ line, reason }]
-  })
 
 /** Reports problems on stderr, by line. @throws CommandError if there is any. */
 function refuse(file: string, problems: readonly Problem[]): void {
@@ -232,44 +130,36 @@ export const exportKeys = command({
   settings: DATA_SETTINGS,
   example: 'proxylist keys export > keys.ndjson',
   async run({ settings, clock }) {
-    const { keys, plans } = await storesOf(settings, clock).registry('read', async registry => ({
-      keys: await registry.keys.dump(),
-      plans: await registry.plans.list(),
-    }))
-    const limits = new Map(plans.map(plan => [plan.name, planFlags(plan)]))
-    const lines = keys.map(key => toLine({ ...key, limits: limits.get(planOf(key)) ?? [] }))
-    await print(lines.join(''))
+    const keys = await storesOf(settings, clock).registry('read', each => each.keys.dump())
+    await print(keys.map(toLine).join(''))
   },
 })
 
 export const importKeys = command({
   name: 'keys import',
-  summary:
-    'add keys from a file (- is stdin): of keys export, or CSV with key,label,note,plan,expires',
+  summary: 'add the keys of a file that keys export wrote (- is stdin)',
   arguments: '<file>',
   settings: DATA_SETTINGS,
-  example: 'proxylist keys import customers.csv',
+  example: 'proxylist keys import keys.ndjson',
   async run({ settings, args: [file = ''], clock }) {
     const stores = storesOf(settings, clock)
     const text = await textOfFile(file)
-    // Its first character tells the form; an export without keys is empty.
-    const lines = /^\s*(?:\{|$)/.test(text) ? readJsonLines(text) : readCsv(text, clock())
+    const lines = readLines(text)
     const bad = lines.filter(line => 'reason' in line)
     const good = lines.filter(line => 'key' in line)
     const keys = good.map(({ key }) => key)
     const problems = await stores.registry('make', async registry => {
-      const ofPlans = planProblems(good, await registry.plans.list())
-      const ofKeys = await registry.keys.load(keys, bad.length + ofPlans.length > 0)
-      const stored = ofKeys.flatMap((problem): Problem[] => {
-        const found = good[problem.index]
-        return found ? [{ line: found.line, reason: reasonOf(problem, found.key) }] : []
+      const found = await registry.keys.load(keys, bad.length > 0)
+      const stored = found.flatMap((problem): Problem[] => {
+        const line = good[problem.index]
+        return line ? [{ line: line.line, reason: reasonOf(problem, line.key) }] : []
       })
       // What says the same is said once: many keys may be on a plan that is not there.
-      const first = Map.groupBy([...ofPlans, ...stored], ({ reason }) => reason).values()
+      const first = Map.groupBy(stored, ({ reason }) => reason).values()
       return [...bad, ...Array.from(first, same => same.slice(0, 1)).flat()]
     })
     refuse(file, problems)
     if (lines.length === 0) say(`${file}: note: no key was found`)
-    say(`${keys.length} ${keys.length === 1 ? 'key is' : 'keys are'} imported`)
+    say(`${several(keys.length, 'key is', 'keys are')} imported`)
   },
 })

@@ -1,129 +1,19 @@
-/** The `keys` commands, except those for files of keys. */
-import { isatty } from 'node:tty'
+/** The `keys` commands that show or change a key, and the list of all `keys` commands. */
 import { clientBucket } from '../../access/entitlements.ts'
-import { DEMO_KEY, keyState, type NewKey, newKey } from '../../access/key.ts'
+import { DEMO_KEY, keyState } from '../../access/key.ts'
 import * as manage from '../../access/manage.ts'
 import { TEMP_PLAN } from '../../access/plan.ts'
 import type { UsagePart } from '../../access/rate-limit.ts'
 import { operatorReport } from '../../api/key-report.ts'
-import { Expected, readKey, STDIN } from '../../config/parsers.ts'
-import type { Awaitable } from '../../lib/awaitable.ts'
-import { CommandError, orAborted, reasonOf } from '../../lib/errors.ts'
+import { CommandError } from '../../lib/errors.ts'
 import { formatCount } from '../../lib/plural.ts'
 import { formatInstant, formatInstantOrNull } from '../../lib/time.ts'
-import { type Stores, storesOf } from '../../stores.ts'
-import { columns } from '../chart.ts'
-import { command, DATA_SETTINGS, inJson, print, printJson, say, table } from '../command.ts'
+import { storesOf } from '../../stores.ts'
+import { command, DATA_SETTINGS, print, printJson, say, show, table } from '../command.ts'
 import { exportKeys, importKeys } from './key-file.ts'
+import { addKey, addTemporaryKey, expiryOf, rotateKey, summaryOf } from './new-key.ts'
 
 const SETTINGS = [...DATA_SETTINGS, 'json'] as const
-/** Longer than any key, in characters; what follows is not read. */
-const LINE_MAX = 4096
-
-/** The key on the one line of stdin. @throws CommandError when there is none, or it is no key. */
-async function keyFromStdin(): Promise<string> {
-  if (isatty(0)) {
-    throw new CommandError('--key - reads the key from stdin, which is a terminal; use < FILE', 2)
-  }
-  try {
-    return readKey(await lineOfStdin())
-  } catch (error) {
-    if (!(error instanceof Expected)) throw new CommandError(`no key on stdin: ${reasonOf(error)}`)
-    throw new CommandError(`the key on stdin must be ${error.message}`, 2)
-  }
-}
-
-async function lineOfStdin(): Promise<string> {
-  const decoder = new TextDecoder('utf-8', { fatal: true })
-  let text = ''
-  for await (const chunk of Bun.stdin.stream()) {
-    text += decoder.decode(chunk, { stream: true })
-    if (text.length > LINE_MAX) break
-  }
-  const [line = '', ...more] = text.split(/\r?\n/)
-  if (line !== '' && more.some(each => each !== '')) {
-    throw new Expected('one line; proxylist keys import takes many keys')
-  }
-  return line
-}
-
-const addKey = command({
-  name: 'keys add',
-  summary: 'create a key and print it once',
-  settings: [...SETTINGS, 'plan', 'label', 'note', 'expires', 'key'],
-  example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
-  endsAtSignal: 'by itself',
-  async run({ settings, clock, signal }) {
-    const { plan = manage.STANDARD_PLAN, label = '', note = '', expires, key: given } = settings
-    const stores = storesOf(settings, clock)
-    const nowMs = clock()
-    const expiresAt = manage.endOf(expires, nowMs, '--expires')
-    const key =
-      given === STDIN ? await orAborted(keyFromStdin(), signal) : (given ?? newKey('regular'))
-    await makeKey(stores, { key, label, note, plan, expiresAt }, nowMs, { settings, signal })
-  },
-})
-
-const addTemporaryKey = command({
-  name: 'keys temp',
-  summary: 'create a temporary key, on plan temp, and print it once',
-  settings: [...SETTINGS, 'ttl', 'label', 'note'],
-  example: 'proxylist keys temp --ttl 1h --label trial',
-  endsAtSignal: 'by itself',
-  async run({ settings, clock, signal }) {
-    const { ttl, label = '', note = '' } = settings
-    const stores = storesOf(settings, clock)
-    const nowMs = clock()
-    const expiresAt = manage.futureExpiry(nowMs + ttl, nowMs, '--ttl')
-    const key = { key: newKey('temp'), label, note, plan: null, expiresAt }
-    await makeKey(stores, key, nowMs, { settings, signal })
-  },
-})
-
-/** How a command prints a secret, and what ends it. */
-type Output = { settings: { json: boolean }; signal: AbortSignal }
-
-/**
- * Prints the secret of a stored key, alone or, in JSON, with the members of `known`.
- * @throws CommandError with the sentence of `outcomeOf` if that fails or a signal comes first
- */
-async function printSecret(
-  key: string,
-  known: object,
-  { settings: { json }, signal }: Output,
-  outcomeOf: (reason: string) => Awaitable<string>,
-): Promise<void> {
-  try {
-    signal.throwIfAborted()
-    // Not `print`, which accepts a closed stdout, and keeps signals from being seen while it waits.
-    const out = Bun.stdout.writer()
-    const text = json ? inJson({ ...known, key }) : `${key}\n`
-    await orAborted(Promise.all([out.write(text), out.flush()]), signal)
-  } catch (error) {
-    const outcome = await outcomeOf(error === signal.reason ? 'interrupted' : reasonOf(error))
-    throw new CommandError(outcome, error instanceof CommandError ? error.exitCode : 1)
-  }
-}
-
-/** Stores and prints a new key. If printing fails, revokes the key, which could not be read later. */
-async function makeKey(stores: Stores, key: NewKey, nowMs: number, output: Output): Promise<void> {
-  const id = await stores.registry('make', registry => manage.addKey(registry, key, nowMs))
-  const named = key.plan === null ? `temporary key ${id}` : `key ${id} on plan ${key.plan}`
-  say(`${named}, ${expiryOf(key.expiresAt)}; it is shown only once:`)
-  await printSecret(key.key, { id, ...summaryOf(key) }, output, async reason => {
-    await stores.registry('change', ({ keys }) => keys.revoke(id, nowMs))
-    return `the key could not be printed (${reason}); it is revoked`
-  })
-}
-
-/** What the commands that make or change a key print of it as JSON. */
-const summaryOf = ({ plan, label, note, expiresAt }: Omit<NewKey, 'key'>) => ({
-  ...{ plan: plan ?? TEMP_PLAN, label, note, expires: formatInstantOrNull(expiresAt) },
-})
-
-const expiryOf = (expiresAt: number | null): string =>
-  expiresAt === null ? 'never expires' : `until ${formatInstant(expiresAt)}`
-
 const listKeys = command({
   name: 'keys list',
   summary: 'list keys with state and today’s use',
@@ -137,6 +27,7 @@ const listKeys = command({
       prefix: key.prefix,
       label: key.label,
       note: key.note,
+      from: key.from,
       plan: key.plan,
       kind: key.plan === null ? 'temporary' : 'regular',
       created: formatInstant(key.createdAt),
@@ -145,20 +36,17 @@ const listKeys = command({
       requests_today: key.requestsToday,
       subnets_today: key.subnetsToday,
     }))
-    if (settings.json) return printJson(shown)
-    const rows = shown.map(key => [
-      key.id,
-      `${key.prefix}…`,
-      key.plan ?? '(temporary)',
-      key.state,
-      key.expires ?? 'never',
-      String(key.requests_today),
-      String(key.subnets_today),
-      key.label,
-      key.note,
-    ])
-    const facts = ['ID', 'PREFIX', 'PLAN', 'STATE', 'EXPIRES', 'REQUESTS', 'SUBNETS']
-    await print(table([...facts, 'LABEL', 'NOTE'], rows))
+    await show(settings.json, shown, {
+      ID: ({ id }) => id,
+      PREFIX: ({ prefix }) => `${prefix}…`,
+      PLAN: ({ plan }) => plan ?? '(temporary)',
+      STATE: ({ state }) => state,
+      EXPIRES: ({ expires }) => expires ?? 'never',
+      REQUESTS: key => String(key.requests_today),
+      SUBNETS: key => String(key.subnets_today),
+      LABEL: ({ label }) => label,
+      NOTE: ({ note }) => note,
+    })
   },
 })
 
@@ -167,9 +55,11 @@ type Described = ReturnType<typeof operatorReport>
 /** What is known of a key as lines of a terminal. */
 function draw(key: Described): string {
   const facts = [
+    ['id', key.id],
     ['prefix', `${key.prefix}…`],
     ['label', key.label],
     ['note', key.note],
+    ...(key.from === '' ? [] : [['only from', key.from]]),
     ['plan', key.plan],
     ['state', key.state],
     ['created', key.created],
@@ -177,33 +67,25 @@ function draw(key: Described): string {
     ...key.old_secrets_until.map(until => ['old secret', `valid until ${until}`]),
     ['last seen', key.last_seen ?? 'not in the last 90 days'],
   ]
-  const limits = key.limits.map(({ name, left, quota, window, reset }) => [
-    ...[
-      name,
-      formatCount(left),
-      formatCount(quota),
-      `${formatCount(window)} s`,
-      `${formatCount(reset)} s`,
-    ],
-  ])
-  const { requests, records, refused, hours } = key.today
-  const today = [
-    `${formatCount(requests)} requests, ${formatCount(records)} records, ${formatCount(refused)} refused`,
-    `|${columns(hours)}| by hour, 00 to 23 UTC; most ${formatCount(Math.max(...hours))}`,
-  ]
-  const days = key.days
-    .toReversed()
-    .map(each => [
-      each.day,
-      formatCount(each.requests),
-      formatCount(each.records),
-      formatCount(each.refused),
-    ])
+  const { requests, records, refused } = key.today
   return [
-    table(['id', key.id], facts),
-    limits.length > 0 && table(['LIMIT', 'LEFT', 'OF', 'WINDOW', 'RESET IN'], limits),
-    `today: ${today.join('\n       ')}\n`,
-    days.length > 0 && table(['DAY', 'REQUESTS', 'RECORDS', 'REFUSED'], days),
+    facts.map(([name = '', fact]) => `${`${name.padEnd(10)}  ${fact}`.trimEnd()}\n`).join(''),
+    key.limits.length > 0 &&
+      table(key.limits, {
+        LIMIT: ({ name }) => name,
+        LEFT: ({ left }) => formatCount(left),
+        OF: ({ quota }) => formatCount(quota),
+        WINDOW: ({ window }) => `${formatCount(window)} s`,
+        'RESET IN': ({ reset }) => `${formatCount(reset)} s`,
+      }),
+    `today: ${formatCount(requests)} requests, ${formatCount(records)} records, ${formatCount(refused)} refused\n`,
+    key.days.length > 0 &&
+      table(key.days.toReversed(), {
+        DAY: ({ day }) => day,
+        REQUESTS: each => formatCount(each.requests),
+        RECORDS: each => formatCount(each.records),
+        REFUSED: each => formatCount(each.refused),
+      }),
   ]
     .filter(part => part !== false)
     .join('\n')
@@ -211,7 +93,7 @@ function draw(key: Described): string {
 
 const showKey = command({
   name: 'keys show',
-  summary: 'show a key, its limits, and its use by hour and by day',
+  summary: 'show a key, its limits, and its use by day',
   arguments: '<id>',
   settings: SETTINGS,
   example: 'proxylist keys show k3x9m2ab',
@@ -272,21 +154,25 @@ const revokeKey = command({
 
 const setKey = command({
   name: 'keys set',
-  summary: 'change plan, label, note or expiry of a key',
+  summary: 'change plan, label, note, networks or expiry of a key',
   arguments: '<id>',
-  settings: [...SETTINGS, 'plan', 'label', 'note', 'expires'],
+  settings: [...SETTINGS, 'plan', 'label', 'note', 'from', 'expires'],
   example: 'proxylist keys set k3x9m2ab --plan classic --expires never',
   async run({ settings, args: [id = ''], clock }) {
-    const { plan, label, note, expires } = settings
+    const { plan, label, note, from, expires } = settings
     const nowMs = clock()
     const changes = {
       ...(plan !== undefined && { plan }),
       ...(label !== undefined && { label }),
       ...(note !== undefined && { note }),
+      ...(from !== undefined && { from }),
       ...(expires !== undefined && { expiresAt: manage.endOf(expires, nowMs, '--expires') }),
     }
     if (Object.keys(changes).length === 0) {
-      throw new CommandError('nothing to change: give --plan, --label, --note or --expires', 2)
+      throw new CommandError(
+        'nothing to change: give --plan, --label, --note, --from or --expires',
+        2,
+      )
     }
     const stores = storesOf(settings, clock)
     const key = await stores.registry('change', registry =>
@@ -294,29 +180,10 @@ const setKey = command({
     )
     const named = key.label === '' ? 'no label' : `label ${key.label}`
     const noted = key.note === '' ? '' : ` note ${key.note},`
-    say(`key ${id}: plan ${key.plan ?? TEMP_PLAN}, ${named},${noted} ${expiryOf(key.expiresAt)}`)
+    const only = key.from === '' ? '' : ` only from ${key.from},`
+    const end = expiryOf(key.expiresAt)
+    say(`key ${id}: plan ${key.plan ?? TEMP_PLAN}, ${named},${noted}${only} ${end}`)
     if (settings.json) await printJson({ id, ...summaryOf(key) })
-  },
-})
-
-const rotateKey = command({
-  name: 'keys rotate',
-  summary: 'give a key a new secret and print it once',
-  arguments: '<id>',
-  settings: [...SETTINGS, 'overlap'],
-  example: 'proxylist keys rotate k3x9m2ab --overlap 24h',
-  endsAtSignal: 'by itself',
-  async run({ settings, args: [id = ''], clock, signal }) {
-    const { overlap } = settings
-    const change = { overlapMs: overlap, option: '--overlap' }
-    const { key, untilMs } = await storesOf(settings, clock).registry('change', registry =>
-      manage.rotateKey(registry, id, change, clock()),
-    )
-    const old = overlap === 0 ? 'ended' : `valid until ${formatInstant(untilMs)}`
-    say(`key ${id} has a new secret, the old one is ${old}; it is shown only once:`)
-    const failed = (reason: string) => `the secret could not be printed (${reason}); rotate again`
-    const until = overlap === 0 ? null : formatInstant(untilMs)
-    await printSecret(key, { id, old_secrets_until: until }, { settings, signal }, failed)
   },
 })
 

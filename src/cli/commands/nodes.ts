@@ -3,7 +3,7 @@
 import { CommandError } from '../../lib/errors.ts'
 import { formatInstant } from '../../lib/time.ts'
 import { nodesOf } from '../../stores.ts'
-import { command, print, printJson, say, table } from '../command.ts'
+import { command, say, show } from '../command.ts'
 
 export const nodesCommand = command({
   name: 'nodes',
@@ -17,15 +17,13 @@ export const nodesCommand = command({
       ...{ node, address, version, lag_seconds: Math.round(lagSeconds * 10) / 10 },
       seen: formatInstant(seenMs),
     }))
-    if (json) return printJson(rows)
-    if (rows.length === 0) return say(`no node has served from ${shown} in the last day`)
-    await print(
-      table(
-        ['NODE', 'ADDRESS', 'VERSION', 'LAG', 'SEEN'],
-        rows.map(({ node, address, version, lag_seconds, seen }) => [
-          ...[node, address, String(version), `${lag_seconds.toFixed(1)} s`, seen],
-        ]),
-      ),
-    )
+    if (rows.length === 0 && !json) return say(`no node has served from ${shown} in the last day`)
+    await show(json, rows, {
+      NODE: ({ node }) => node,
+      ADDRESS: ({ address }) => address,
+      VERSION: ({ version }) => String(version),
+      LAG: ({ lag_seconds }) => `${lag_seconds.toFixed(1)} s`,
+      SEEN: ({ seen }) => seen,
+    })
   },
 })

@@ -1,9 +1,9 @@
 /** The `plans` commands. */
 import * as manage from '../../access/manage.ts'
-import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
+import type { Plan } from '../../access/plan.ts'
 import { requirePlanName } from '../../config/parsers.ts'
 import { storesOf } from '../../stores.ts'
-import { command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
+import { command, DATA_SETTINGS, printJson, say, show } from '../command.ts'
 
 const UNLIMITED = 'unlimited'
 
@@ -19,16 +19,10 @@ const describe = ({ name, burst, daily, subnets, clients, count, downloads, enab
   enabled,
 })
 
+type Described = ReturnType<typeof describe>
+
 const inWords = (value: string | number | boolean): string =>
   typeof value === 'boolean' ? (value ? 'on' : 'off') : String(value)
-
-/** The limits of a plan as flags of `plans set`, those that its keys can have. */
-export function planFlags(plan: Plan): string[] {
-  const { name, subnets, clients, ...limits } = describe(plan)
-  const isTrial = name === DEMO_PLAN || name === TEMP_PLAN
-  const all = Object.entries(isTrial ? limits : { ...limits, subnets, clients })
-  return all.map(([limit, value]) => `--${limit} ${inWords(value)}`)
-}
 
 const listPlans = command({
   name: 'plans list',
@@ -38,10 +32,17 @@ const listPlans = command({
   async run({ settings, clock }) {
     const stores = storesOf(settings, clock)
     const plans = (await stores.registry('read', registry => registry.plans.list())).map(describe)
-    if (settings.json) return printJson(plans)
-    const header = ['NAME', 'BURST', 'DAILY', 'SUBNETS', 'CLIENTS', 'COUNT', 'DOWNLOADS', 'ENABLED']
-    const rows = plans.map(plan => Object.values(plan).map(inWords))
-    await print(table(header, rows))
+    const cell = (name: keyof Described) => (plan: Described) => inWords(plan[name])
+    await show(settings.json, plans, {
+      NAME: cell('name'),
+      BURST: cell('burst'),
+      DAILY: cell('daily'),
+      SUBNETS: cell('subnets'),
+      CLIENTS: cell('clients'),
+      COUNT: cell('count'),
+      DOWNLOADS: cell('downloads'),
+      ENABLED: cell('enabled'),
+    })
   },
 })
 

@@ -1,10 +1,11 @@
 /** `restore`: replaces the data of a data directory, or fills an empty shared database, from a backup. */
 import { isatty } from 'node:tty'
 import { describeContents, restoreDatabase, restoreDirectory } from '../../backups.ts'
+import { STDIN } from '../../config/parsers.ts'
 import { CommandError } from '../../lib/errors.ts'
 import { command, DATA_SETTINGS, printJson, quoted, say } from '../command.ts'
 import { withProgress } from '../progress.ts'
-import { STDIN, toSource } from './import.ts'
+import { toSource } from '../sources.ts'
 
 /** Where the earlier data is, and the commands that bring it back. */
 const describePrevious = (previous: string, data: string): string[] => [

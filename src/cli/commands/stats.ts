@@ -8,7 +8,6 @@ import { formatCount } from '../../lib/plural.ts'
 import { formatInstant, HOUR_MS, SECOND_MS, toSeconds, utcDay } from '../../lib/time.ts'
 import type { Breakdown } from '../../proxies/stats.ts'
 import { type Stores, storesOf } from '../../stores.ts'
-import { bars } from '../chart.ts'
 import { command, DATA_SETTINGS, print, printJson, table } from '../command.ts'
 
 /** Hours that are shown, this one included; keys and countries that are, at most. */
@@ -73,6 +72,21 @@ async function figuresOf(stores: Stores, clock: Clock) {
 }
 type Figures = Awaited<ReturnType<typeof figuresOf>>
 
+/** The widest bar, in characters. */
+const WIDTH = 40
+
+/** Names with their numbers and bars. */
+function bars(rows: readonly (readonly [name: string, value: number])[]): string {
+  const most = Math.max(1, ...rows.map(([, value]) => value))
+  const nameWidth = Math.max(0, ...rows.map(([name]) => name.length))
+  const width = formatCount(most).length
+  const lines = rows.map(([name, value]) => {
+    const bar = '█'.repeat(Math.ceil((value / most) * WIDTH))
+    return `  ${name.padEnd(nameWidth)}  ${formatCount(value).padStart(width)}  ${bar}`.trimEnd()
+  })
+  return lines.map(line => `${line}\n`).join('')
+}
+
 const AGE_WORDS = new Map([
   [60, 'a minute'],
   [300, '5 minutes'],
@@ -105,23 +119,22 @@ function drawList({ total, newest_seconds: newest, types, countries, ages }: Fig
 
 function draw({ today, hours, keys, list }: Figures): string {
   const { requests, records, refused } = today
-  const rows = keys.map(key => [
-    ...[
-      key.id,
-      key.plan,
-      formatCount(key.requests),
-      formatCount(key.records),
-      formatCount(key.refused),
-    ],
-    key.label,
-  ])
   return [
     `Today (UTC): ${formatCount(requests)} requests, ${formatCount(records)} records, ` +
       `${formatCount(refused)} refused\n`,
     `Requests by hour (UTC)\n${bars(hours.map(each => [each.hour.slice(11, 16), each.requests]))}`,
-    ...(rows.length === 0
+    ...(keys.length === 0
       ? []
-      : [table(['KEY', 'PLAN', 'REQUESTS', 'RECORDS', 'REFUSED', 'LABEL'], rows)]),
+      : [
+          table(keys, {
+            KEY: ({ id }) => id,
+            PLAN: ({ plan }) => plan,
+            REQUESTS: key => formatCount(key.requests),
+            RECORDS: key => formatCount(key.records),
+            REFUSED: key => formatCount(key.refused),
+            LABEL: ({ label }) => label,
+          }),
+        ]),
     drawList(list),
   ].join('\n')
 }

@@ -39,7 +39,8 @@ create table if not exists proxylist.keys (
   expires_at bigint,
   revoked_at bigint,
   last_seen bigint,                  -- the last admission, once `usage` has forgotten it
-  version bigint not null            -- the change that wrote it
+  version bigint not null,           -- the change that wrote it
+  callers text not null default ''    -- the networks that may use it, separated by commas; '': all
 );
 create index if not exists keys_by_version on proxylist.keys (version);
 

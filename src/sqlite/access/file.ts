@@ -3,6 +3,7 @@ import type { Database } from 'bun:sqlite'
 import { type OpenMode, openDatabase } from '../database.ts'
 import schema from './schema.sql' with { type: 'text' }
 import schema2 from './schema-2.sql' with { type: 'text' }
+import schema4 from './schema-4.sql' with { type: 'text' }
 
 /** Every commit changes the last pages of the log: small pages keep commits small. */
 const PAGE_BYTES = 1024
@@ -17,7 +18,7 @@ const SERVER_WAL_BYTES = 64 * 1024 * 1024
 const STATEMENT_BUSY_MS = 1
 
 /** The third schema changed only `proxies.db`. */
-export const ACCESS_SCRIPTS = [schema, schema2, 'select 1']
+export const ACCESS_SCRIPTS = [schema, schema2, 'select 1', schema4]
 
 /** Opens keys, plans and usage in `file`; see `openDatabase` for `mode` and errors. */
 export const openAccessFile = (file: string, mode: OpenMode = {}): Database =>

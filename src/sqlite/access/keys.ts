@@ -26,12 +26,14 @@ import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import type { KeyReader, LoadProblem, Registry, SomeKeys } from '../../access/ports.ts'
 import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import { createFifoMap } from '../../lib/bounded-map.ts'
+import { parseRanges } from '../../lib/ip.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
 import { writeTransaction } from '../database.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
-type FoundRow = PlanRow & Omit<KeyRecord, 'caller'> & { id: string; plan: string | null }
+type FoundRow = PlanRow &
+  Omit<KeyRecord, 'caller' | 'callers'> & { id: string; plan: string | null; callers: string }
 
 /** Most keys that are cached. */
 const KEYS_MAX = 100_000
@@ -42,8 +44,8 @@ const countToday = (set: NetworkSet): string =>
   `(select count(*) from networks
     where subject_kind = 'key' and subject_id = k.id and network_set = '${set}' and day = $day)`
 
-const SUMMARY = `k.id, prefix, label, note, plan, created_at as createdAt, expires_at as expiresAt,
-    revoked_at as revokedAt, enabled as isEnabled`
+const SUMMARY = `k.id, prefix, label, note, callers as "from", plan, created_at as createdAt,
+    expires_at as expiresAt, revoked_at as revokedAt, enabled as isEnabled`
 
 const LISTED = `
   select ${SUMMARY},
@@ -92,11 +94,11 @@ function listKeys(db: Database, usage: UsageReader, nowMs: number, ids?: readonl
 /** Finds records by key, and caches them in memory. */
 export function createKeyReader(db: Database) {
   const findCurrent = db.prepare<FoundRow, [Uint8Array]>(
-    `select id, label, expires_at as expiresAt, revoked_at as revokedAt, plan, ${PLAN_COLUMNS}
+    `select id, label, callers, expires_at as expiresAt, revoked_at as revokedAt, plan, ${PLAN_COLUMNS}
      from keys k ${PLAN_OF_KEY} where hash = ?`,
   )
   const findOld = db.prepare<FoundRow, [Uint8Array]>(
-    `select id, label, min(coalesce(k.expires_at, o.expires_at), o.expires_at) as expiresAt,
+    `select id, label, callers, min(coalesce(k.expires_at, o.expires_at), o.expires_at) as expiresAt,
        revoked_at as revokedAt, plan, ${PLAN_COLUMNS}
      from old_secrets o join keys k on k.id = o.key_id ${PLAN_OF_KEY} where o.hash = ?`,
   )
@@ -134,7 +136,7 @@ export function createKeyReader(db: Database) {
     const row = findPlan.get(DEMO_PLAN)
     if (row === null) return null
     const caller: Caller = { kind: 'demo', id: DEMO_KEY, plan: planOf(row) }
-    return { caller, label: '', expiresAt: null, revokedAt: null }
+    return { caller, label: '', callers: null, expiresAt: null, revokedAt: null }
   }
 
   function findStored(key: string): KeyRecord | null {
@@ -142,8 +144,9 @@ export function createKeyReader(db: Database) {
     const row = findCurrent.get(hash) ?? findOld.get(hash)
     if (row === null) return null
     const { id, label, plan, expiresAt, revokedAt } = row
+    const callers = parseRanges(row.callers)
     const caller: Caller = { kind: plan === null ? 'temp' : 'regular', id, plan: planOf(row) }
-    return { caller, label, expiresAt, revokedAt }
+    return { caller, label, callers, expiresAt, revokedAt }
   }
 
   return {
@@ -174,8 +177,8 @@ export function readStoredKeys(db: Database): StoredKey[] {
   const byKey = Map.groupBy(secrets, ({ keyId }) => keyId)
   return db
     .prepare<Omit<StoredKey, 'oldSecrets'>, []>(
-      `select id, hash, prefix, label, note, plan, created_at as createdAt, expires_at as expiresAt,
-         revoked_at as revokedAt
+      `select id, hash, prefix, label, note, callers as "from", plan, created_at as createdAt,
+         expires_at as expiresAt, revoked_at as revokedAt
        from keys order by created_at, id`,
     )
     .all()
@@ -188,12 +191,13 @@ export function readStoredKeys(db: Database): StoredKey[] {
 /** Returns a function that stores a key as it is, in the transaction of the caller. */
 export function createKeyWriter(db: Database): (key: StoredKey) => void {
   const insert = db.prepare(
-    `insert into keys (id, hash, prefix, label, note, plan, created_at, expires_at, revoked_at)
-     values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `insert into keys (id, hash, prefix, label, note, callers, plan, created_at, expires_at, revoked_at)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   )
   const insertOld = db.prepare('insert into old_secrets values (?, ?, ?)')
-  return ({ id, hash, prefix, label, note, plan, createdAt, expiresAt, revokedAt, oldSecrets }) => {
-    insert.run(id, hash, prefix, label, note, plan, createdAt, expiresAt, revokedAt)
+  return ({ id, hash, prefix, oldSecrets, ...key }) => {
+    const { label, note, from, plan, createdAt, expiresAt, revokedAt } = key
+    insert.run(id, hash, prefix, label, note, from, plan, createdAt, expiresAt, revokedAt)
     for (const old of oldSecrets) insertOld.run(old.hash, id, old.expiresAt)
   }
 }
@@ -253,11 +257,13 @@ export function createKeyStore(db: Database, usage: UsageReader) {
         return { id: made.id, isNew: true }
       }),
 
-    set(id: string, { label, note, plan, expiresAt }: KeyChanges): boolean {
+    set(id: string, { label, note, from, plan, expiresAt }: KeyChanges): boolean {
+      const texts = [label ?? null, note ?? null, from ?? null, plan ?? null]
       const { changes } = db.run(
-        `update keys set label = coalesce(?, label), note = coalesce(?, note), plan = coalesce(?, plan),
+        `update keys set label = coalesce(?, label), note = coalesce(?, note),
+           callers = coalesce(?, callers), plan = coalesce(?, plan),
            expires_at = iif(?, ?, expires_at) where id = ?`,
-        [label ?? null, note ?? null, plan ?? null, expiresAt !== undefined, expiresAt ?? null, id],
+        [...texts, expiresAt !== undefined, expiresAt ?? null, id],
       )
       return changes > 0
     },

@@ -70,8 +70,8 @@ const REMOVE_SLICE = 5_000
 /** No rows are removed while the WAL alone has more than this: beside a reader, a slice adds some 40 MB. */
 const REMOVE_PENDING_BYTES_MAX = 256 * 1024 * 1024
 
-/** Both databases have one number of their schema; the second changed only `access.db`. */
-export const LIST_SCRIPTS = [schema, 'select 1', schema3]
+/** Both databases have one number of their schema; the second and fourth changed only `access.db`. */
+export const LIST_SCRIPTS = [schema, 'select 1', schema3, 'select 1']
 
 export const openListFile = (
   file: string,

@@ -17,8 +17,17 @@ import { ago, dayOf, moment, number, SAY, unit } from './speech.ts'
 
 const REFRESH_SECONDS = 10
 
-const factsOf = ({ note, plan, created, expires, last_seen, old_secrets_until }: KeyReport) => [
+const factsOf = ({
+  note,
+  from,
+  plan,
+  created,
+  expires,
+  last_seen,
+  old_secrets_until,
+}: KeyReport) => [
   ...(note === '' ? [] : [['Note', note] as const]),
+  ...(from === '' ? [] : [['Only from', from] as const]),
   ['Plan', plan === 'temp' ? 'temporary' : plan] as const,
   ['Created', moment(created)] as const,
   ['Ends', expires === null ? 'never' : moment(expires)] as const,
@@ -68,8 +77,8 @@ type DialogProps = { report: KeyReport; live: Live<KeyReport>; onClose(): void }
 
 function ChangeDialog({ report, live, onClose }: DialogProps) {
   const { client } = useConsole()
-  const { label, note, plan } = report
-  const before = { label, note, plan, expires: report.expires ?? '' }
+  const { label, note, from, plan } = report
+  const before = { label, note, from, plan, expires: report.expires ?? '' }
   const [values, field] = useFields(before)
   const submit = async (): Promise<void> => {
     const now = { ...values, expires: values.expires.trim() }

@@ -183,7 +183,7 @@ function Filters({ plans }: { plans: readonly Plan[] }) {
 }
 
 type KeyFieldsProps = {
-  field(name: 'label' | 'note' | 'plan'): Omit<Parameters<typeof Field>[0], 'label'>
+  field(name: 'label' | 'note' | 'from' | 'plan'): Omit<Parameters<typeof Field>[0], 'label'>
   /** Whether the key has a plan of its own. */
   hasPlan: boolean
   children?: ComponentChildren
@@ -197,6 +197,11 @@ export function KeyFields({ field, hasPlan, children }: KeyFieldsProps) {
     <>
       <Field {...field('label')} label="Label" hint="the customer sees it" />
       <Field {...field('note')} label="Note" hint="only you see it" />
+      <Field
+        {...field('from')}
+        label="Only from"
+        hint="203.0.113.0/24, or empty for all addresses"
+      />
       {children}
       {hasPlan && (
         <SelectField {...field('plan')} label="Plan" options={names.map(name => [name, name])} />
@@ -210,15 +215,15 @@ export const EXPIRES = { label: 'Expires', hint: '30d, 2027-01-31, or empty for 
 function NewKeyDialog({ live, onClose }: { live: Live<KeyPage>; onClose(): void }) {
   const { client } = useConsole()
   const [kind, setKind] = useState<'regular' | 'temp'>('regular')
-  const start = { label: '', note: '', plan: 'standard', expires: '', ttl: '24h' }
-  const [{ label, note, plan, expires, ttl }, field] = useFields(start)
+  const start = { label: '', note: '', from: '', plan: 'standard', expires: '', ttl: '24h' }
+  const [{ label, note, from, plan, expires, ttl }, field] = useFields(start)
   const [secret, setSecret] = useState<Secret | null>(null)
   if (secret !== null) return <SecretDialog secret={secret} onClose={onClose} />
   const isTemporary = kind === 'temp'
   const submit = async () => {
     const end = expires.trim()
     const rest = isTemporary ? { ttl: ttl.trim() } : { plan, ...(end && { expires: end }) }
-    const body = { kind, label, note, ...rest }
+    const body = { kind, label, note, from, ...rest }
     const made = await client.send<MadeKey>('POST', '/console/keys', body)
     const { key: _, ...item } = made
     live.change(({ keys, total, matching, ...page }) => ({

@@ -1,4 +1,5 @@
 /** The reference (contract F5): HTML from the OpenAPI document. It works without its script, `script.tsx`. */
+import manual from '../../../data/manual/clients.md' with { type: 'text' }
 import {
   type Document,
   mediaTypeOf,
@@ -112,6 +113,12 @@ const curl = (target: string, hasKey = true): string =>
   hasKey
     ? `curl -H "Authorization: Bearer $PROXYLIST_KEY" \\\n  "${ORIGIN}${target}"`
     : `curl "${ORIGIN}${target}"`
+
+/** The programs under `## Recipes` of the manual, each under its name. */
+const recipes = (): Html[] =>
+  [...manual.matchAll(/^### (.+)\n\n```\w+\n((?:.*\n)+?)```$/gm)].map(([, name, program = '']) =>
+    sample(html`${name}`, html`<pre class="command"><code>${program.trimEnd()}</code></pre>`, null),
+  )
 
 // ---------------------------------------------------------------------------------------------
 // The sections
@@ -336,6 +343,7 @@ ${rows(
           `curl -o openapi.json "${ORIGIN}/openapi.json"`,
           null,
         ),
+        ...recipes(),
       ),
     },
   ]

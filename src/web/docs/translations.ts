@@ -51,7 +51,7 @@ const WORDS = {
   limitsWait:
     'Every 429 has `retry_after` in the body and the header `Retry-After`, in whole seconds. After that time, the same request is admitted. | В каждом ответе 429 есть `retry_after` в теле и заголовок `Retry-After`, в целых секундах. Через это время тот же запрос будет принят.',
   headers: 'Header fields | Поля заголовка',
-  clients: 'Client libraries | Клиентские библиотеки',
+  clients: 'Programs and libraries | Программы и библиотеки',
   clientsText:
     'This page is generated from an OpenAPI 3.1 document, which client generators can read. It declares the key as a header, so generated clients keep keys out of URLs. | Эта страница создана из документа OpenAPI 3.1, который читают генераторы клиентов. Ключ объявлен в нём как заголовок, поэтому созданные клиенты не пишут ключи в URL.',
 } as const satisfies Sentences

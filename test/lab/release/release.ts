@@ -9,7 +9,6 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync }
 import { join } from 'node:path'
 import { version } from '../../../package.json'
 import { completionsFor } from '../../../src/cli/commands/completions.ts'
-import { COMMANDS } from '../../../src/cli/program.ts'
 import { launch, succeed } from '../../support/launch.ts'
 import { ROOT } from '../../support/program.ts'
 import { print, runToEnd } from '../support/main.ts'
@@ -67,9 +66,9 @@ function documents(at: Date): Entry[] {
     ...[...new Bun.Glob('*.service').scanSync(join(ROOT, 'data'))]
       .sort()
       .map(name => ({ name, bytes: bytesOf(`data/${name}`) })),
-    { name: 'completions/proxylist.bash', bytes: textBytes(completionsFor('bash', COMMANDS)) },
-    { name: 'completions/_proxylist', bytes: textBytes(completionsFor('zsh', COMMANDS)) },
-    { name: 'completions/proxylist.fish', bytes: textBytes(completionsFor('fish', COMMANDS)) },
+    { name: 'completions/proxylist.bash', bytes: textBytes(completionsFor('bash')) },
+    { name: 'completions/_proxylist', bytes: textBytes(completionsFor('zsh')) },
+    { name: 'completions/proxylist.fish', bytes: textBytes(completionsFor('fish')) },
     { name: 'proxylist.1', bytes: textBytes(manPage(version, at, manual)) },
   ]
 }

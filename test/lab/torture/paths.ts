@@ -39,7 +39,6 @@ const COMMANDS: readonly [name: string, args: (at: Place['at']) => string[], say
   ['fetch --feeds', at => ['fetch', '--feeds', at('pipe')], NOT_REGULAR],
   ['fetch --feed', at => ['fetch', '--feed', at('pipe')], /: 1 of 1 feeds failed/],
   ['import --geoip', at => ['import', at('rows.txt'), '--geoip', at('pipe')], NOT_REGULAR],
-  ['geoip apply', at => ['geoip', 'apply', '--geoip', at('pipe')], NOT_REGULAR],
   ['import', at => ['import', at('pipe')], WAITED],
   ['restore', at => ['restore', at('pipe'), '--data', at('restored')], WAITED],
   ['keys import', at => ['keys', 'import', at('pipe')], WAITED],

@@ -35,7 +35,7 @@ test('a text that is no key is one as soon as it is added, by this server or ano
     expect(keys.find('mine')).toBeNull()
     expect(keys.find('theirs')).toBeNull()
     const { id } = await keys.add(
-      { key: 'mine', label: '', note: '', plan: 'free', expiresAt: null },
+      { key: 'mine', label: '', note: '', from: '', plan: 'free', expiresAt: null },
       T0,
     )
     expect(keys.find('mine')?.caller.id).toBe(id)

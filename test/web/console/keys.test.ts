@@ -128,10 +128,13 @@ test('a key is changed, rotated, given a fresh start, revoked and removed', asyn
   await dialog(page).getByText('expires must lie in the future').waitFor()
   await page.getByLabel('Expires').fill('30d')
   await page.getByLabel('Note').fill('pays late')
+  await page.getByLabel('Only from').fill('127.0.0.0/8')
   await answer(page, 'Save')
   await page.getByRole('heading', { level: 2, name: 'after' }).waitFor()
   const facts = page.locator('.key-facts')
-  expect(await facts.textContent()).toMatch(/Notepays latePlanstandard.*Ends\d+ \w+ \d{4}/)
+  expect(await facts.textContent()).toMatch(
+    /Notepays lateOnly from127\.0\.0\.0\/8Planstandard.*Ends\d+ \w+ \d{4}/,
+  )
 
   const rotate = async (overlap: string): Promise<string> => {
     await press(page, 'Rotate')
@@ -195,7 +198,7 @@ describe('the list of keys', () => {
       using registry = openRegistry(dir)
       const keys = Array.from({ length: 5000 }, (_, n) => ({
         ...{ id: `k${n}`, hash: hashKey(`${n}`), prefix: 'pl_abc', label: `customer ${n}` },
-        ...{ note: '', plan: 'standard', createdAt: n, expiresAt: null, revokedAt: null },
+        ...{ note: '', from: '', plan: 'standard', createdAt: n, expiresAt: null, revokedAt: null },
         oldSecrets: [],
       }))
       registry.keys.load(keys, false)

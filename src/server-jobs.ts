@@ -1,0 +1,102 @@
+/** The jobs that a server runs beside requests. */
+
+import type { Settings } from './config/settings.ts'
+import type { Attempts } from './feeds/attempt.ts'
+import type { CurrentFeeds } from './feeds/feeds-file.ts'
+import { fetchFeeds } from './feeds/schedule.ts'
+import { createAlerts } from './jobs/alerts.ts'
+import { whileLeader } from './jobs/leader.ts'
+import { pruneUsage, retainProxies } from './jobs/retention.ts'
+import { isTrue, type Job, repeat, repeatInSlices, reportTo } from './jobs/runner.ts'
+import { keepSampleFresh } from './jobs/sample.ts'
+import type { Clock } from './lib/clock.ts'
+import type { Log } from './lib/log.ts'
+import { several } from './lib/plural.ts'
+import { MINUTE_MS, SECOND_MS } from './lib/time.ts'
+import type { Attention } from './metrics/attention.ts'
+import type { ProxyWriter } from './proxies/store.ts'
+import type { Served } from './stores.ts'
+
+const ALERTS_EVERY_MS = 10 * SECOND_MS
+
+/** What the jobs work with. */
+type Serving = Served & {
+  settings: Settings<'retain' | 'alertUrl' | 'siteName'>
+  feeds: CurrentFeeds
+  attempts: Attempts
+  clock: Clock
+  log: Log
+}
+
+/** Starts the jobs that run beside requests. */
+export async function startJobs(serving: Serving): Promise<Job[]> {
+  const { clock, log, node, feeds, isLeader } = serving
+  const onFailure = reportTo(log)
+  const sharedJobs = (list: Parameters<typeof startSharedJobs>[1]): Job[] => [
+    whileLeader(isLeader, () => startSharedJobs(serving, list), onFailure),
+    repeat(() => void feeds.reload().catch(onFailure), SECOND_MS),
+  ]
+  if (node !== null) {
+    void node.tick() // not awaited: a database that does not answer must not delay the first 503
+    return [repeat(() => void node.tick(), SECOND_MS), ...sharedJobs(node.list)]
+  }
+  const { registry, list } = serving
+  const tick = (): void => {
+    registry.tick()
+    list.tick()
+  }
+  tick()
+  // Reads the usage, which the first request would wait for.
+  await isTrue(async () => {
+    await registry.usage.peek([], clock())
+    return true
+  }, onFailure)
+  // Each server prunes the usage that it has in memory.
+  const jobs = [repeat(tick, SECOND_MS), pruneUsage(registry.usage, clock, onFailure)]
+  if (list.kind !== 'sample') return [...jobs, ...sharedJobs(list)]
+  return [...jobs, await keepSampleFresh(list.list, clock)]
+}
+
+/** Starts the jobs that one server runs for all servers on the same data. */
+async function startSharedJobs(
+  serving: Serving,
+  list: Pick<ProxyWriter, 'removeStale' | 'count'>,
+): Promise<Job[]> {
+  const { settings, clock, log, registry, node } = serving
+  const onFailure = reportTo(log)
+  const feeds = await startFeeds(serving)
+  const shared = [retainProxies(list, settings.retain, clock, onFailure), feeds]
+  if (node === null) return shared
+  const prune = async (): Promise<boolean> => {
+    await node.prune()
+    return false
+  }
+  const pruneAll = pruneUsage(registry.usage, clock, onFailure)
+  return [...shared, pruneAll, repeatInSlices(prune, MINUTE_MS, onFailure)]
+}
+
+async function startFeeds({ feeds, attempts, openFeedStore, clock, log }: Serving): Promise<Job> {
+  const others = feeds.current().filter(({ isForChecker }) => isForChecker)
+  if (others.length > 0) {
+    log.say(`left to proxylist check: ${several(others.length, 'feed')} marked check`)
+  }
+  return fetchFeeds({
+    ...{ feeds, attempts, clock, say: log.say },
+    isOurs: ({ isForChecker }) => !isForChecker,
+    keep: async all => (await openFeedStore()).keepOnly(all, clock()),
+  })
+}
+
+/** The alerts, which one of the servers on the same data sends. */
+export function startAlerts(
+  { settings: { alertUrl: url, siteName: site }, isLeader, clock, log }: Omit<Serving, 'attempts'>,
+  attention: () => Promise<Attention[]>,
+): Job[] {
+  if (url === undefined) return []
+  const onFailure = reportTo(log)
+  const start = async (): Promise<Job[]> => {
+    const alerts = createAlerts({ url, site, attention, clock, pause: Bun.sleep, say: log.say })
+    return [repeat(() => void alerts.tick().catch(onFailure), ALERTS_EVERY_MS)]
+  }
+  return [whileLeader(isLeader, start, onFailure)]
+}
