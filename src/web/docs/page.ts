@@ -117,7 +117,7 @@ const curl = (target: string, hasKey = true): string =>
 /** The programs under `## Recipes` of the manual, each under its name. */
 const recipes = (): Html[] =>
   [...manual.matchAll(/^### (.+)\n\n```\w+\n((?:.*\n)+?)```$/gm)].map(([, name, program = '']) =>
-    sample(html`${name}`, program.trimEnd(), null),
+    sample(html`${name}`, html`<pre class="command"><code>${program.trimEnd()}</code></pre>`, null),
   )
 
 // ---------------------------------------------------------------------------------------------
