@@ -204,11 +204,11 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 42_312,
+  'lines of src (TypeScript, CSS, SQL)': 39_308,
   'words of README.md': 1_500,
   'words of src/README.md': 1_484,
   'words of test/README.md': 712,
-  'words of the manual': 9_055,
+  'words of the manual': 8_717,
 } as const
 
 test('the house stays within its budget', () => {
