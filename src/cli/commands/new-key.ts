@@ -18,7 +18,8 @@ async function keyFromStdin(): Promise<string> {
     throw new CommandError('--key - reads the key from stdin, which is a terminal; use < FILE', 2)
   }
   try {
-    const [line = '', ...more] = (await Bun.stdin.text()).split(/\r?\n/)
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(await Bun.stdin.bytes())
+    const [line = '', ...more] = text.split(/\r?\n/)
     if (line !== '' && more.some(each => each !== '')) throw new Expected('one line')
     return readKey(line)
   } catch (error) {
