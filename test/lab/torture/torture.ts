@@ -25,13 +25,8 @@ import {
   seedFrom,
 } from '../support/main.ts'
 import { markdown } from '../support/table.ts'
-import { addresses } from './addresses.ts'
-import { backup } from './backup.ts'
-import { checker } from './checker.ts'
 import { checkerFaults } from './checker-faults.ts'
-import { crowd } from './crowd.ts'
 import { faults } from './faults.ts'
-import { feeds } from './feeds.ts'
 import { fuzz } from './fuzz/fuzz.ts'
 import { killImport } from './kill-import.ts'
 import { killServe } from './kill-serve.ts'
@@ -39,27 +34,16 @@ import { limiter } from './limiter/limiter.ts'
 import { nodesImports } from './nodes/imports.ts'
 import { nodes } from './nodes/nodes.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
-import { paths } from './paths.ts'
 import { release } from './release.ts'
-import { slow } from './slow.ts'
-import { takeOver } from './take-over.ts'
 
 /** The parts in the order in which they run. */
 const PARTS = {
   limiter,
-  addresses,
   'kill-import': killImport,
   'kill-serve': killServe,
   faults,
   fuzz,
-  slow,
-  crowd,
-  backup,
-  checker,
   'checker-faults': checkerFaults,
-  feeds,
-  paths,
-  'take-over': takeOver,
   release,
   nodes,
   'nodes-imports': nodesImports,
