@@ -12,8 +12,8 @@ import { repeat } from '../support/repeat.ts'
 import { addressOf } from '../support/rows.ts'
 import { files, startServe } from '../support/serve.ts'
 import { count } from '../support/table.ts'
-import { type Part, type Run, scaled } from './part.ts'
-import { kill, listFaults, summaryOf } from './support/kill.ts'
+import { type Part, type Run, scaled, summaryOf } from './part.ts'
+import { kill, listFaults } from './support/kill.ts'
 import { tagsIn, writeTagged } from './support/tagged.ts'
 
 /** One kind of import. */

@@ -32,6 +32,17 @@ export type Part = (run: Run) => Promise<Finding[]>
 export const scaled = (full: number, { scale }: Pick<Run, 'scale'>): number =>
   Math.max(1, Math.round(full * scale))
 
+/** How many problems are named, and how many characters of each. */
+const NAMED = 3
+const NAMED_LENGTH = 100
+
+/** How many problems there were, and the first of them. */
+export function summaryOf(problems: readonly string[]): string {
+  if (problems.length === 0) return '0'
+  const named = problems.slice(0, NAMED).map(text => text.slice(0, NAMED_LENGTH))
+  return `${problems.length} (${named.join('; ')})`
+}
+
 /** A function that makes a new directory under `root` at each call. */
 export function directoriesUnder(root: string): (name: string) => string {
   let made = 0

@@ -22,8 +22,8 @@ import {
   startStandby,
 } from '../../support/shared-database.ts'
 import { count, shown } from '../../support/table.ts'
-import { type Finding, scaled } from '../part.ts'
-import { summaryOf } from '../support/kill.ts'
+import { type Finding, scaled, summaryOf } from '../part.ts'
+
 import type { NodesRun } from './nodes.ts'
 
 const REPOSITORY = join(import.meta.dir, '../../../..')

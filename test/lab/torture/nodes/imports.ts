@@ -15,8 +15,8 @@ import {
   startShared,
 } from '../../support/shared-database.ts'
 import { count, median, shown } from '../../support/table.ts'
-import { type Finding, type Part, scaled } from '../part.ts'
-import { summaryOf } from '../support/kill.ts'
+import { type Finding, type Part, scaled, summaryOf } from '../part.ts'
+
 import { tagsIn, writeTagged } from '../support/tagged.ts'
 import type { NodesRun } from './nodes.ts'
 
