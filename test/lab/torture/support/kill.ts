@@ -27,7 +27,8 @@ export function listFaults(data: string): string[] {
   if (!existsSync(files(data).list)) return []
   using db = new Database(files(data).list, { readwrite: true })
   const select = (sql: string): unknown[] => db.prepare<unknown[], []>(sql).values().flat()
-  const names = select("select name from sqlite_schema where type = 'index'")
+  const names = select('select name from sqlite_schema')
+  if (names.length === 0) return integrityFaults(db) // killed before the first table
   const [strays] = select(
     'select count(*) from proxies where city > 0 and city not in (select id from cities)',
   )
