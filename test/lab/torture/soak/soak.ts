@@ -1,32 +1,28 @@
 /**
- * A steady load for minutes or hours during imports: memory, descriptors, WALs, disk and latency
- * must stay flat.
+ * A steady load for minutes or hours during imports: memory, descriptors, WALs, disk and latency must stay flat.
  *
- *     bun test/lab/torture/soak/soak.ts                for 300 seconds
+ *     bun test/lab/torture/soak/soak.ts        for 300 seconds
  *     SECONDS=7200 RATE=2000 SEED=7 …          longer, faster, repeatable
  *
- * Needs dist/proxylist (or PROXYLIST_BINARY) and /proc. Everything runs on 127.0.0.1 and in a
- * temporary directory. Exits with 1 when something grows.
+ * Needs dist/proxylist (or PROXYLIST_BINARY) and /proc. Exits with 1 when something grows.
  *
- * Flat means: the least-squares line through the second half, extended to an hour, rises by no
- * more than a share of the level. The line goes through the lowest value of every half minute: the
- * engine collects garbage every ten to thirty seconds, and what remains then is what counts
- * (observed: a sawtooth from 195 to 270 MB, whose low points lie within 5 MB).
- *
- * Five such points 5 MB apart are a slope of about 100 MB an hour at most; an object of 100 bytes
- * kept for each request is 360 MB an hour at 1,000 requests a second. The bound for memory, its
- * level of about 200 MB, lies between. Descriptors: one kept for each import is 720 an hour, for
- * each connection 180,000. WALs and files: every import rewrites 3,000 MB an hour.
+ * Flat means: the least-squares line through the second half, extended to an hour, rises by no more than a share of
+ * the level. It goes through the lowest value of every half minute: the engine collects garbage every ten to thirty
+ * seconds, and what remains then is what counts (observed: a sawtooth from 195 to 270 MB, whose low points lie within
+ * 5 MB). Five such points are a slope of about 100 MB an hour at most; an object of 100 bytes kept for each request is
+ * 360 MB an hour at 1,000 requests a second. The bound, the level of about 200 MB, lies between.
  */
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { launch, type Server, succeed } from '../../../support/launch.ts'
+import { type Server, succeed } from '../../../support/launch.ts'
+import { between, pick, randomOf } from '../../../support/random.ts'
 import { temporaryDirectory } from '../../../support/temporary.ts'
-import { openClient } from '../../support/client.ts'
-import { addCustomers } from '../../support/customers.ts'
+import { type Client, openClient } from '../../support/client.ts'
+import { addCustomers, keyOf, SPENT_KEY } from '../../support/customers.ts'
 import {
   binaryPath,
   headline,
+  messageOf,
   numberFrom,
   print,
   runToEnd,
@@ -34,59 +30,138 @@ import {
   seedFrom,
 } from '../../support/main.ts'
 import { readMemory } from '../../support/process.ts'
+import { distinctBounds, TYPICAL, UNBOUNDED } from '../../support/queries.ts'
 import { repeat } from '../../support/repeat.ts'
 import { writeRows } from '../../support/rows.ts'
 import { files, startServe } from '../../support/serve.ts'
-import { count, markdown, median, shown } from '../../support/table.ts'
-import type { SoakLoad, Span } from './load.ts'
+import { count, markdown, median, percentile, shown } from '../../support/table.ts'
 
-/** A measured value, `atSeconds` after the beginning. */
-type Point = { atSeconds: number; value: number }
+type Random = () => number
 
-/**
- * The lowest point of each `size` points; a shorter rest is left out. The troughs show what is
- * held; above them is what waits to be collected or written back.
- */
-function troughsOf(points: readonly Point[], size: number): Point[] {
-  const troughs: Point[] = []
-  for (let at = 0; at + size <= points.length; at += size) {
-    const run = points.slice(at, at + size)
-    troughs.push(run.reduce((least, point) => (point.value < least.value ? point : least)))
+// The load: requests of every kind leave at fixed times, whether or not earlier ones are answered.
+
+type Kind = {
+  name: string
+  /** How many of a hundred requests. */
+  percent: number
+  statuses: readonly number[]
+  /** The target and the header lines of the n-th request. */
+  ask: (n: number, random: Random) => readonly [target: string, fields?: string]
+}
+
+/** So many that each stays far below the limits of its plan. */
+const KEYS = 10_000
+const FOUND = [200, 404]
+const ENCODINGS = ['gzip', 'zstd', 'gzip, deflate, br, zstd']
+const keyFrom = (random: Random): string => keyOf(between(random, 0, KEYS - 1))
+const typical = (random: Random): string => `/api?key=${keyFrom(random)}&${pick(random, TYPICAL)}`
+const distinct = (n: number, random: Random): string =>
+  `/api?key=${keyFrom(random)}&${pick(random, UNBOUNDED)}${distinctBounds(n)}&get=json`
+const encoding = (random: Random): string => `Accept-Encoding: ${pick(random, ENCODINGS)}\r\n`
+const bearer = (random: Random): string => `Authorization: Bearer ${keyFrom(random)}\r\n`
+
+const KINDS: readonly Kind[] = [
+  { name: 'repeated', percent: 42, statuses: FOUND, ask: (_, random) => [typical(random)] },
+  { name: 'distinct', percent: 20, statuses: FOUND, ask: (n, random) => [distinct(n, random)] },
+  {
+    ...{ name: 'compressed', percent: 10, statuses: FOUND },
+    ask: (n, random) => [`${typical(random)}&get=json&wrap=${n % 2}`, encoding(random)],
+  },
+  {
+    ...{ name: 'key in a header', percent: 5, statuses: FOUND },
+    ask: (_, random) => [`/api?${pick(random, TYPICAL)}`, bearer(random)],
+  },
+  {
+    ...{ name: 'new connection', percent: 5, statuses: FOUND },
+    ask: (_, random) => [typical(random), 'Connection: close\r\n'],
+  },
+  {
+    ...{ name: 'spent', percent: 8, statuses: [200, 429] },
+    ask: () => [`/api?key=${SPENT_KEY}&count=50`],
+  },
+  { name: 'demo', percent: 2, statuses: [200, 404, 429], ask: () => ['/api?key=demo'] },
+  { name: 'unknown key', percent: 3, statuses: [403], ask: n => [`/api?key=pl_unknown_${n}`] },
+  {
+    ...{ name: 'bad value', percent: 3, statuses: [400] },
+    ask: (n, random) => [`/api?key=${keyFrom(random)}&works=${101 + n}`],
+  },
+  { name: 'unknown path', percent: 1, statuses: [404], ask: n => [`/nothing/${n}`] },
+  { name: 'health', percent: 1, statuses: [200], ask: () => ['/healthz'] },
+]
+
+/** Connections, and so most requests under way. */
+const CONNECTIONS = 64
+const DOWNLOAD_EVERY_MS = 2_000
+
+type Span = Omit<ReturnType<typeof emptySpan>, 'latenciesMs'> & { p50Ms: number; p99Ms: number }
+/** The answers of a span of time; latencies count from the time a request was due. */
+const emptySpan = () => ({
+  ...{ answered: 0, downloads: 0 },
+  ...{ unexpected: [] as string[], latenciesMs: [] as number[] },
+})
+
+/** Sends requests until it is stopped, and downloads full lists meanwhile; `take` gives the span since the last call. */
+function startLoad({ where, port }: Server, ratePerSecond: number, random: Random) {
+  let span = emptySpan()
+  let sent = 0
+  const startMs = performance.now()
+  const kinds = KINDS.flatMap(kind => new Array<Kind>(kind.percent).fill(kind))
+  const clients: (Client | null)[] = new Array(CONNECTIONS).fill(null)
+
+  async function ask(worker: number, n: number, dueMs: number): Promise<void> {
+    const { name, statuses, ask: make } = pick(random, kinds)
+    const sentMs = performance.now() // a timer may be early
+    try {
+      if (!clients[worker]?.isOpen()) clients[worker] = await openClient(where)
+      const [target, fields] = make(n, random)
+      const reply = await clients[worker]?.ask(target, fields)
+      if (fields?.startsWith('Connection')) clients[worker]?.close()
+      if (!reply || !statuses.includes(reply.status)) {
+        span.unexpected.push(`${name}: status ${reply?.status}`)
+      }
+      if (!reply?.isComplete) span.unexpected.push(`${name}: an answer was truncated`)
+      span.answered += 1
+      span.latenciesMs.push(performance.now() - Math.min(dueMs, sentMs))
+    } catch (error) {
+      span.unexpected.push(`${name}: ${messageOf(error)}`)
+    }
   }
-  return troughs
-}
-
-/** Slope of the least-squares line through the points, in units a second; 0 for fewer than two. */
-function slopeOf(points: readonly Point[]): number {
-  const mean = (pick: (point: Point) => number): number =>
-    points.reduce((sum, point) => sum + pick(point), 0) / points.length
-  const [atMean, valueMean] = [mean(p => p.atSeconds), mean(p => p.value)]
-  let [covariance, variance] = [0, 0]
-  for (const { atSeconds, value } of points) {
-    covariance += (atSeconds - atMean) * (value - valueMean)
-    variance += (atSeconds - atMean) ** 2
+  // While all workers wait for answers, requests wait, and their latency grows.
+  const requests = repeat(async (_, worker) => {
+    const n = sent++
+    const dueMs = startMs + (n * 1000) / ratePerSecond
+    await Bun.sleep(Math.max(0, dueMs - performance.now()))
+    await ask(worker, n, dueMs)
+  }, CONNECTIONS)
+  const downloads = repeat(async n => {
+    const url = `http://127.0.0.1:${port}/api?key=${keyOf(n % KEYS)}&time=86400&get=json`
+    const headers = { 'accept-encoding': n % 2 === 0 ? 'identity' : 'gzip' }
+    const text = await fetch(url, { headers }).then(
+      response => response.text(),
+      error => messageOf(error),
+    )
+    if (text.startsWith('[') && text.endsWith(']')) span.downloads += 1
+    else span.unexpected.push(`full list: ${text.slice(0, 80)}`)
+    await Bun.sleep(DOWNLOAD_EVERY_MS)
+  })
+  return {
+    take(): Span {
+      const { latenciesMs, ...taken } = span
+      span = emptySpan()
+      const [p50Ms, p99Ms] = [percentile(latenciesMs, 0.5), percentile(latenciesMs, 0.99)]
+      return { ...taken, p50Ms, p99Ms }
+    },
+    stop: () => Promise.all([requests.stop(), downloads.stop()]),
   }
-  return variance === 0 ? 0 : covariance / variance
 }
 
-/** One measurement of the server; latencies come from the clients. */
-type Measured = {
-  atSeconds: number
-  residentBytes: number
-  descriptors: number
-  listWalBytes: number
-  accessWalBytes: number
-  diskBytes: number
-  /** Round trip of a request that reads no data: how long it waits for the event loop. */
-  loopMs: number
-}
-
-const PROBES = 11
+// What is measured, and what grows.
 
 const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
+const PROBES = 11
 
-/** @throws Error without /proc, or when the process has ended. */
-async function measure({ pid, where }: Server, data: string, atSeconds: number): Promise<Measured> {
+/** One measurement of the server. `loopMs`: how long a request that reads no data waits for the event loop. */
+async function measure({ pid, where }: Server, data: string) {
   const memory = readMemory(pid)
   if (memory === null) throw new Error('the memory of the server cannot be read from /proc')
   const { list, access } = files(data)
@@ -99,7 +174,6 @@ async function measure({ pid, where }: Server, data: string, atSeconds: number):
   }
   client.close()
   return {
-    atSeconds,
     residentBytes: memory.residentBytes,
     descriptors: readdirSync(`/proc/${pid}/fd`).length,
     listWalBytes: sizeOf(`${list}-wal`),
@@ -109,29 +183,20 @@ async function measure({ pid, where }: Server, data: string, atSeconds: number):
   }
 }
 
-/** Measurements of clients and server at the end of one span. */
-type Sample = Measured & Span & { imports: number }
-
-/** Samples in a line of the table, or a multiple of it; and most lines. */
-const SAMPLES_PER_LINE = 5
-const LINES_MAX = 30
-/** Samples for one trough; fewer when there would not be enough troughs for a line. */
-const SAMPLES_PER_TROUGH = 15
-const TROUGHS_MIN = 5
-const HOUR_SECONDS = 3600
-/** Share of the requests that may be left unsent at the end, by timers that are late. */
-const UNSENT_SHARE_MAX = 0.01
+type Sample = Awaited<ReturnType<typeof measure>> & {
+  atSeconds: number
+  span: Span
+  imports: number
+}
 
 type Measure = {
   name: string
   unit: string
   of: (sample: Sample) => number
-  /** Allowed growth in an hour, as a share of the level. */
+  /** Allowed growth in an hour, as a share of the level, and growth that is always allowed. */
   shareMax: number
-  /** Growth that is always allowed: a share of a tiny level would be noise. */
   alwaysMax?: number
 }
-
 const mb = (of: (sample: Sample) => number) => (sample: Sample) => of(sample) / 1e6
 
 const MEASURES: readonly Measure[] = [
@@ -140,165 +205,153 @@ const MEASURES: readonly Measure[] = [
   { name: 'WAL of the list', unit: 'MB', of: mb(sample => sample.listWalBytes), shareMax: 10 },
   { name: 'WAL of the usage', unit: 'MB', of: mb(sample => sample.accessWalBytes), shareMax: 3 },
   { name: 'data directory', unit: 'MB', of: mb(sample => sample.diskBytes), shareMax: 1 },
-  { name: 'answer, p50', unit: 'ms', of: sample => sample.p50Ms, shareMax: 5, alwaysMax: 5 },
+  { name: 'answer, p50', unit: 'ms', of: ({ span }) => span.p50Ms, shareMax: 5, alwaysMax: 5 },
   { name: 'event loop', unit: 'ms', of: sample => sample.loopMs, shareMax: 5, alwaysMax: 2 },
 ]
 
-type Table = [head: string[], lines: string[][]]
+type Point = { atSeconds: number; value: number }
 
-/** At most LINES_MAX lines: the levels at the end of each, its slowest answers and its downloads. */
-function timeTable(samples: readonly Sample[]): Table {
-  const head = ['s', ...MEASURES.map(({ name, unit }) => (unit ? `${name}, ${unit}` : name))]
-  const step = SAMPLES_PER_LINE * Math.ceil(samples.length / (SAMPLES_PER_LINE * LINES_MAX))
-  const lines: string[][] = []
-  for (let at = step; at <= samples.length; at += step) {
-    const part = samples.slice(at - step, at)
-    const last = part.at(-1)
-    if (last === undefined) break
-    lines.push([
-      String(Math.round(last.atSeconds)),
-      ...MEASURES.map(({ of }) => shown(of(last))),
-      shown(Math.max(...part.map(sample => sample.p99Ms))),
-      shown(Math.max(...part.map(sample => sample.maxMs))),
-      String(part.reduce((sum, sample) => sum + sample.downloads, 0)),
-      String(last.imports),
-    ])
-  }
-  return [[...head, 'p99, ms', 'max, ms', 'lists', 'imports'], lines]
+/** The lowest of each `size` points: what is held. Above it is what waits to be collected or written back. */
+const troughsOf = (points: readonly Point[], size: number): Point[] =>
+  points.flatMap((_, at) => {
+    const run = points.slice(at, at + size)
+    if (at % size !== 0 || run.length < size) return []
+    return [run.reduce((least, point) => (point.value < least.value ? point : least))]
+  })
+
+/** Slope of the least-squares line through points, in units a second; 0 for fewer than two. */
+function slopeOf(points: readonly Point[]): number {
+  const mean = (of: (point: Point) => number): number =>
+    points.reduce((sum, point) => sum + of(point), 0) / points.length
+  const [atMean, valueMean] = [mean(point => point.atSeconds), mean(point => point.value)]
+  const variance = mean(({ atSeconds }) => (atSeconds - atMean) ** 2)
+  const covariance = mean(({ atSeconds, value }) => (atSeconds - atMean) * (value - valueMean))
+  return variance > 0 ? covariance / variance : 0
 }
 
+/** Samples for one trough; fewer when there would not be enough troughs for a line. */
+const SAMPLES_PER_TROUGH = 15
+const TROUGHS_MIN = 5
+
 /** The level of a measure in the second half, and how much it grows in an hour. */
-export function growthOf(samples: readonly Sample[], of: Measure['of']) {
+export function growthOf<S extends { atSeconds: number }>(
+  samples: readonly S[],
+  of: (sample: S) => number,
+) {
   const half = samples.slice(samples.length >> 1)
-  const points: Point[] = half.map(sample => ({ atSeconds: sample.atSeconds, value: of(sample) }))
+  const points = half.map(sample => ({ atSeconds: sample.atSeconds, value: of(sample) }))
   const size = Math.min(SAMPLES_PER_TROUGH, Math.floor(points.length / TROUGHS_MIN))
   const troughs = troughsOf(points, Math.max(1, size))
-  return {
-    level: median(troughs.map(({ value }) => value)),
-    perHour: slopeOf(troughs) * HOUR_SECONDS,
-  }
+  return { level: median(troughs.map(({ value }) => value)), perHour: slopeOf(troughs) * 3_600 }
+}
+
+const LINES_MAX = 30
+/** Share of the requests that may be left unsent at the end, by timers that are late. */
+const UNSENT_SHARE_MAX = 0.01
+
+/** The measures over time, in at most LINES_MAX lines. */
+function timeTable(samples: readonly Sample[]): string {
+  const names = MEASURES.map(({ name, unit }) => (unit ? `${name}, ${unit}` : name))
+  const step = Math.ceil(samples.length / LINES_MAX)
+  const some = samples.filter((_, n) => n % step === step - 1)
+  const lines = some.map(sample => [
+    String(Math.round(sample.atSeconds)),
+    ...MEASURES.map(({ of }) => shown(of(sample))),
+    ...[shown(sample.span.p99Ms), String(sample.imports)],
+  ])
+  return markdown(['s', ...names, 'p99, ms', 'imports'], lines)
 }
 
 /** The table of figures and bounds, and whether all of them hold. */
-function growthTable(samples: readonly Sample[], perSpan: number) {
+function growthTable(samples: readonly Sample[], wanted: number) {
   const lines = MEASURES.map(({ name, unit, of, shareMax, alwaysMax = 0 }) => {
     const { level, perHour } = growthOf(samples, of)
     const most = Math.max(alwaysMax, shareMax * level)
     const sign = perHour < 0 ? '−' : '+'
     return {
-      name,
-      figure: `${shown(level)} ${unit}`,
-      growth: `${sign}${shown(Math.abs(perHour))} ${unit} an hour`,
-      bound: `≤ +${shown(most)} ${unit} an hour`,
+      cells: [
+        ...[name, `${shown(level)} ${unit}`, `${sign}${shown(Math.abs(perHour))} ${unit} an hour`],
+        `≤ +${shown(most)} ${unit} an hour`,
+      ],
       holds: perHour <= most,
     }
   })
-  const sum = (of: (sample: Sample) => number): number =>
-    samples.reduce((all, sample) => all + of(sample), 0)
-  const unexpected = samples.flatMap(sample => sample.unexpected)
-  const sent = sum(sample => sample.sent)
-  const wanted = perSpan * samples.length
+  const sum = (of: (span: Span) => number): number =>
+    samples.reduce((all, { span }) => all + of(span), 0)
+  const unexpected = samples.flatMap(({ span }) => span.unexpected)
+  const answered = sum(span => span.answered)
+  const [first] = unexpected
   lines.push({
-    name: 'unexpected answers',
-    figure: `${unexpected.length} of ${count(sent)}${unexpected[0] ? ` (${unexpected[0]})` : ''}`,
-    growth: '',
-    bound: '0',
+    cells: ['unexpected answers', `${unexpected.length}${first ? ` (${first})` : ''}`, '', '0'],
     holds: unexpected.length === 0,
   })
   lines.push({
-    name: 'requests answered',
-    figure: count(sum(sample => sample.answered)),
-    growth: `and ${count(sum(sample => sample.downloads))} full lists`,
-    bound: `≥ ${count(Math.ceil(wanted * (1 - UNSENT_SHARE_MAX)))}`,
-    holds: sum(sample => sample.answered) >= wanted * (1 - UNSENT_SHARE_MAX),
+    cells: [
+      ...['requests answered', count(answered), `and ${sum(span => span.downloads)} full lists`],
+      `≥ ${count(Math.ceil(wanted * (1 - UNSENT_SHARE_MAX)))}`,
+    ],
+    holds: answered >= wanted * (1 - UNSENT_SHARE_MAX),
   })
-  const head = ['what', 'second half', 'slope', 'bound', 'ok']
-  const cells = lines.map(({ name, figure, growth, bound, holds }) => [
-    ...[name, figure, growth, bound],
-    holds ? 'ok' : 'BROKEN',
-  ])
-  return { table: [head, cells] satisfies Table as Table, holds: lines.every(l => l.holds) }
+  const rows = lines.map(({ cells, holds }) => [...cells, holds ? 'ok' : 'BROKEN'])
+  return {
+    table: markdown(['what', 'second half', 'slope', 'bound', 'ok'], rows),
+    holds: lines.every(line => line.holds),
+  }
 }
 
 const ROWS = 20_000
-/** Of a merge: a quarter of the list, with newer checks. */
+/** Of a merge: a quarter of the list, with newer checks. Every third import replaces the list. */
 const MERGED_ROWS = 5_000
-/** So many that each stays far below the limits of its plan. */
-const KEYS = 10_000
-const SPAN_MS = 2_000
 const IMPORT_EVERY_MS = 5_000
-/** Every third import replaces the list. */
-const IMPORTS_PER_REPLACE = 3
+const SPAN_MS = 2_000
 /** Rows are up to 590 s old when they are imported: every minute, thousands are removed. */
 const RETAIN = '5m'
 
-/** Imports again and again until it is stopped. */
-function startImports(binary: string, dir: string, data: string) {
-  let imports = 0
-  const { stop } = repeat(async () => {
-    const startMs = performance.now()
-    const isReplace = imports % IMPORTS_PER_REPLACE === 0
-    const file = join(dir, 'rows.ndjson')
-    await writeRows(file, { rows: isReplace ? ROWS : MERGED_ROWS, nowMs: Date.now() })
-    const how = ['--format', 'ndjson', ...(isReplace ? ['--replace'] : [])]
-    await succeed([binary, 'import', file, '--data', data, ...how])
-    imports += 1
-    await Bun.sleep(Math.max(0, IMPORT_EVERY_MS - (performance.now() - startMs)))
-  })
-  return { count: () => imports, stop }
-}
-
-/** What the clients write, span by span. */
-async function* spansOf(load: SoakLoad): AsyncGenerator<Span> {
-  const command = [process.execPath, join(import.meta.dir, 'load.ts'), JSON.stringify(load)]
-  const child = launch(command, { stdout: 'pipe', stderr: 'inherit' })
-  let text = ''
-  const decoder = new TextDecoder()
-  for await (const chunk of child.stdout ?? []) {
-    const lines = (text + decoder.decode(chunk, { stream: true })).split('\n')
-    text = lines.pop() ?? ''
-    for (const line of lines) yield JSON.parse(line) as Span // the script exports the type
-  }
-  if ((await child.exited) !== 0) throw new Error('the clients failed')
-}
-
-async function soak(binary: string, dir: string, seconds: number, load: Omit<SoakLoad, 'port'>) {
+async function soak(binary: string, seconds: number, ratePerSecond: number, seed: number) {
+  const dir = temporaryDirectory('soak')
   const data = join(dir, 'data')
-  const file = join(dir, 'first.ndjson')
-  await writeRows(file, { rows: ROWS, nowMs: Date.now() })
-  await succeed([binary, 'import', file, '--data', data])
+  const file = join(dir, 'rows.ndjson')
+  let imports = 0
+  async function importOnce(): Promise<void> {
+    const isReplace = imports % 3 === 0
+    await writeRows(file, { rows: isReplace ? ROWS : MERGED_ROWS, nowMs: Date.now() })
+    await succeed([binary, 'import', file, '--data', data, ...(isReplace ? ['--replace'] : [])])
+    imports += 1
+  }
+  await importOnce()
   addCustomers(data, KEYS)
   const more = ['--retain', RETAIN, '--cache-bytes', '16MiB']
   const server = await startServe(binary, { data, more })
-  const imports = startImports(binary, dir, data)
+  const importing = repeat(async () => {
+    await Promise.all([importOnce(), Bun.sleep(IMPORT_EVERY_MS)])
+  })
+  const load = startLoad(server, ratePerSecond, randomOf(seed, 'soak'))
   const startMs = performance.now()
   const samples: Sample[] = []
-  for await (const span of spansOf({ ...load, port: server.port })) {
+  while (samples.length < Math.ceil((seconds * 1000) / SPAN_MS)) {
+    await Bun.sleep(startMs + (samples.length + 1) * SPAN_MS - performance.now())
     const atSeconds = (performance.now() - startMs) / 1000
-    const measured = await measure(server, data, atSeconds)
-    samples.push({ ...span, ...measured, imports: imports.count() })
-    const { unexpected } = span
-    if (unexpected.length > 0) say(`${Math.round(atSeconds)} s: ${unexpected.join('; ')}`)
+    const span = load.take()
+    if (span.unexpected.length > 0) say(`${Math.round(atSeconds)} s: ${span.unexpected.join('; ')}`)
+    samples.push({ ...(await measure(server, data)), atSeconds, span, imports })
     if (samples.length % 15 === 0) say(`${Math.round(atSeconds)} of ${seconds} s`)
   }
-  await imports.stop()
+  await load.stop()
+  await importing.stop()
   await server.stop()
   return samples
 }
 
 async function main(): Promise<number> {
-  const binary = binaryPath()
   const seconds = numberFrom('SECONDS', 300)
-  const seed = seedFrom()
   const ratePerSecond = numberFrom('RATE', 1_000)
+  const seed = seedFrom()
   say(`seed ${seed}`)
-  const spans = Math.ceil((seconds * 1000) / SPAN_MS)
-  const load = { seed, ratePerSecond, keys: KEYS, spanMs: SPAN_MS, spans }
-  const samples = await soak(binary, temporaryDirectory('soak'), seconds, load)
-  const growth = growthTable(samples, (ratePerSecond * SPAN_MS) / 1000)
+  const samples = await soak(binaryPath(), seconds, ratePerSecond, seed)
+  const growth = growthTable(samples, ratePerSecond * seconds)
   print(`${headline(seed)}; ${ratePerSecond} requests/s for ${seconds} s\n`)
-  print(markdown(...timeTable(samples)))
-  print(markdown(...growth.table))
+  print(timeTable(samples))
+  print(growth.table)
   return growth.holds ? 0 : 1
 }
 
