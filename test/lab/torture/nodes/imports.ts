@@ -33,22 +33,13 @@ function* addresses(rows: number): Generator<string> {
   for (let n = 0; n < rows; n += 1) yield addressOf(n)
 }
 
-type ImportsSize = {
-  nodes: number
-  rows: number
-  imports: number
-  /** Between two small imports. */
-  fewEveryMs: number
-  /** Small imports after the last whole list, when nodes copy nothing else. */
-  fewAlone: number
-  /** What a busy machine may add to the times of the contract; a full run measures them. */
-  slackMs: number
-}
-
 /** A full run: each second import has fewer rows and removes the others. */
-const FULL: ImportsSize = {
-  ...{ nodes: 3, rows: 1_000_000, imports: 4, fewEveryMs: 1_500, fewAlone: 8, slackMs: 0 },
-}
+const NODES = 3
+const ROWS = 1_000_000
+const IMPORTS = 4
+/** Between two small imports, and small imports after the last whole list, when nodes copy nothing else. */
+const FEW_EVERY_MS = 1_500
+const FEW_ALONE = 8
 const SHRUNK = 0.6
 /** The tags of small imports are above this. */
 const FEW_TAGS = 1_000_000
@@ -112,11 +103,11 @@ async function untilSeen(all: readonly Watched[], part: 'many' | 'few', tag: num
 async function importMany(
   run: NodesRun,
   shared: Shared,
-  { rows, imports }: ImportsSize,
+  rows: number,
   watched: readonly Watched[],
 ): Promise<void> {
   const file = join(run.directory('rows'), 'rows.ndjson')
-  for (let tag = 2; tag < imports + 2; tag += 1) {
+  for (let tag = 2; tag < IMPORTS + 2; tag += 1) {
     const size = tag % 2 === 0 ? Math.round(rows * SHRUNK) : rows
     await writeTagged(file, addresses(size), tag)
     await command(shared, ['import', file, '--replace', '--allow-shrink'])
@@ -126,14 +117,14 @@ async function importMany(
 }
 
 /** Changes the few rows again and again; `tag` is that of the last import. */
-function importFew(run: NodesRun, shared: Shared, everyMs: number) {
+function importFew(run: NodesRun, shared: Shared) {
   const file = join(run.directory('few'), 'few.ndjson')
   let tag = FEW_TAGS
   const importing = repeat(async () => {
     tag += 1
     await writeTagged(file, addresses(0), tag)
     await command(shared, ['import', file])
-    await Bun.sleep(everyMs)
+    await Bun.sleep(FEW_EVERY_MS)
   })
   return { stop: importing.stop, tag: () => tag }
 }
@@ -226,23 +217,25 @@ async function untilNewest({ database }: Shared, nodes: readonly Restartable[]):
 const SNAPSHOT_MS = 3_000
 
 /** Runs imports while nodes serve. */
-export async function tortureImports(run: NodesRun, size: ImportsSize): Promise<Finding[]> {
+export const nodesImports: Part = async (torture): Promise<Finding[]> => {
+  const run = { ...torture, program: [torture.binary] }
+  const all = scaled(ROWS, run)
   const shared = { program: run.program, database: await startShared() }
   const directory = run.directory('world')
   const file = join(directory, 'first.ndjson')
-  await writeTagged(file, addresses(size.rows), 1)
+  await writeTagged(file, addresses(all), 1)
   const keys = [{ key: KEY, plan: 'free' }]
   await addSharedCustomers(shared, directory, { plans: { free: UNLIMITED }, keys })
-  const directories = Array.from({ length: size.nodes }, (_, n) => run.directory(`node-${n}`))
+  const directories = Array.from({ length: NODES }, (_, n) => run.directory(`node-${n}`))
   const nodes = await startNodes(shared, directories)
   await addVersionLog(shared)
   await command(shared, ['import', file])
   await untilNewest(shared, nodes)
   const watches = nodes.map(watch)
   const watched = watches.map(one => one.watched)
-  const few = importFew(run, shared, size.fewEveryMs)
-  await importMany(run, shared, size, watched)
-  const alone = few.tag() + size.fewAlone
+  const few = importFew(run, shared)
+  await importMany(run, shared, all, watched)
+  const alone = few.tag() + FEW_ALONE
   while (few.tag() <= alone) await Bun.sleep(ASK_EVERY_MS)
   await few.stop()
   await untilNewest(shared, nodes)
@@ -251,13 +244,12 @@ export async function tortureImports(run: NodesRun, size: ImportsSize): Promise<
   if (last === undefined) throw new Error('no import was committed')
   for (const part of ['many', 'few'] as const) await untilSeen(watched, part, last[part])
   for (const { stop } of watches) await stop()
-  const rows = size.imports % 2 === 1 ? Math.round(size.rows * SHRUNK) : size.rows
+  const rows = IMPORTS % 2 === 1 ? Math.round(all * SHRUNK) : all
   const atEnd: string[] = []
   for (const node of nodes) atEnd.push(...(await wrongAtEnd(node, rows, last)))
   for (const node of nodes) await node.child().stop()
   const where = `${nodes.length} nodes, PostgreSQL ${shared.database.version}`
-  const lagMsMax = FEW_LAG_MS + size.slackMs
-  return findingsOf(watched, versions, atEnd, `${count(size.rows)} rows, ${where}`, lagMsMax)
+  return findingsOf(watched, versions, atEnd, `${count(all)} rows, ${where}`)
 }
 
 function findingsOf(
@@ -265,7 +257,6 @@ function findingsOf(
   versions: readonly Committed[],
   atEnd: readonly string[],
   where: string,
-  lagMsMax: number,
 ): Finding[] {
   const both = ['many', 'few'] as const
   const wrong = watched.flatMap(one => one.wrong)
@@ -297,11 +288,8 @@ function findingsOf(
     {
       promise: `${count(FEW_ROWS)} changed rows are shown by every node within a second of the commit`,
       figure: `${lag(few)} of ${count((few ?? []).length)}; whole lists ${lag(many)}`,
-      bound: `half of them ≤ ${count(lagMsMax)} ms, of a node that copies no whole list`,
-      holds: median(few ?? []) <= lagMsMax,
+      bound: `half of them ≤ ${count(FEW_LAG_MS)} ms, of a node that copies no whole list`,
+      holds: median(few ?? []) <= FEW_LAG_MS,
     },
   ]
 }
-
-export const nodesImports: Part = run =>
-  tortureImports({ ...run, program: [run.binary] }, { ...FULL, rows: scaled(FULL.rows, run) })
