@@ -1,6 +1,6 @@
 /**
- * Full load on a server from another process: wrk with one thread if it is installed, else a Bun client;
- * both send the same requests.
+ * Full load on a server from another process: wrk with one thread if it is installed, else a Bun client; both send
+ * the same requests.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,27 +11,21 @@ import { DISTINCT, distinctBounds } from '../support/queries.ts'
 import { script } from '../support/script.ts'
 import { runCommand, type Workspace } from './workspace.ts'
 
-type Answers = {
-  perSecond: number
-  requests: number
-  not2xx: number
-  broken: number
-  /** From sending a request to its answer, in milliseconds; `null`: not measured. */
-  latency: { p50: number; p99: number } | null
-}
-/**
- * A measured run of servers; `cpu`: their CPU time a request, in microseconds. What is unknown is
- * `Number.NaN`.
- */
+type Answers = { perSecond: number; requests: number; not2xx: number; broken: number }
+/** A measured run; `cpu`: the CPU time of the server a request, in microseconds. */
 export type Load = Answers & { cpu: { mainUs: number; allUs: number } }
 type LoadInput = {
+  port: number
   targetsFile: string
+  /** Whether each request has bounds of its own; `startAt` is the number of the first. */
   isDistinct: boolean
+  startAt: number
   /** Header lines of every request, each with its end. */
-  fields?: string
+  fields: string
+  connections: number
+  /** Runs until one of these is reached. */
   seconds: number
-  /** By default CONNECTIONS. */
-  connections?: number
+  requests: number
 }
 
 /** More requests than a run can send in a second: no number of a request repeats. */
@@ -67,73 +61,32 @@ end
 
 let nextRequest = 0
 
-/** Loads servers at once for some seconds, each the same; request numbers continue from run to run. */
+/** Loads a server for some seconds; request numbers continue from run to run. */
 export async function load(
   workspace: Workspace,
-  servers: readonly Pick<Server, 'port' | 'pid'>[],
-  input: LoadInput,
+  { port, pid }: Pick<Server, 'port' | 'pid'>,
+  input: Pick<LoadInput, 'targetsFile' | 'isDistinct' | 'fields' | 'seconds'>,
 ): Promise<Load> {
-  const { connections = workspace.options.connections, seconds } = input
+  const { connections, generator } = workspace.options
   const startAt = nextRequest
-  nextRequest += seconds * REQUESTS_MAX_PER_SECOND
-  const before = servers.map(({ pid }) => readCpu(pid))
-  const all = await Promise.all(
-    servers.map(({ port }) => {
-      const own = { ...input, connections, port, startAt }
-      return workspace.options.generator === 'wrk' ? loadByWrk(workspace, own) : loadByBun(own)
-    }),
-  )
-  const sum = (of: (answers: Answers) => number): number =>
-    all.reduce((total, answers) => total + of(answers), 0)
-  const latest = (pick: 'p50' | 'p99'): number =>
-    Math.max(...all.map(({ latency }) => latency?.[pick] ?? Number.NaN))
-  const requests = sum(answers => answers.requests)
-  const used = servers.map(({ pid }, i) => cpuPerUnit(pid, before[i] ?? null, requests))
-  const usOf = (pick: 'mainUs' | 'allUs'): number =>
-    used.reduce((total, cpu) => total + (cpu?.[pick] ?? Number.NaN), 0)
-  return {
-    perSecond: sum(answers => answers.perSecond),
-    requests,
-    not2xx: sum(answers => answers.not2xx),
-    broken: sum(answers => answers.broken),
-    latency: { p50: latest('p50'), p99: latest('p99') },
-    cpu: { mainUs: usOf('mainUs'), allUs: usOf('allUs') },
-  }
+  nextRequest += input.seconds * REQUESTS_MAX_PER_SECOND
+  const before = readCpu(pid)
+  const all = { ...input, port, startAt, connections, requests: Number.MAX_SAFE_INTEGER }
+  const answers = await (generator === 'wrk' ? loadByWrk(workspace, all) : loadByBun(all))
+  const cpu = cpuPerUnit(pid, before, answers.requests)
+  return { ...answers, cpu: cpu ?? { mainUs: Number.NaN, allUs: Number.NaN } }
 }
 
 /** Answers of another status than is expected: no request may be refused, or every one must be. */
 export const unexpectedOf = ({ requests, not2xx, broken }: Load, status: 200 | 429): number =>
   broken + (status === 200 ? not2xx : requests - not2xx)
 
-type ClosedLoopInput = {
-  port: number
-  targetsFile: string
-  /** Whether each request has bounds of its own. */
-  isDistinct: boolean
-  fields?: string
-  /** Number of the first request. */
-  startAt: number
-  connections: number
-  /** Runs until one of these is reached; without `requests`, for `seconds`. */
-  seconds: number
-  requests?: number
-}
-type ClosedLoopResult = {
-  seconds: number
-  requests: number
-  not2xx: number
-  broken: number
-}
-
-/**
- * A load generator for machines without wrk: every connection sends its next request as soon as the
- * last one is answered.
- */
-async function closedLoop(input: ClosedLoopInput): Promise<ClosedLoopResult> {
-  const { port, isDistinct, fields, startAt, connections, requests: most = Infinity } = input
+/** Every connection sends its next request as soon as the last one is answered. */
+async function closedLoop(input: LoadInput): Promise<Answers> {
+  const { port, isDistinct, fields, startAt, connections, requests: most } = input
   const where = { kind: 'tcp', hostname: '127.0.0.1', port } as const
   const targets = readFileSync(input.targetsFile, 'utf8').trimEnd().split('\n')
-  const result: ClosedLoopResult = { seconds: 0, requests: 0, not2xx: 0, broken: 0 }
+  const result = { requests: 0, not2xx: 0, broken: 0 }
   const targetOf = (n: number): string =>
     `${targets[n % targets.length]}${isDistinct ? distinctBounds(n) : ''}`
   let next = startAt
@@ -142,8 +95,7 @@ async function closedLoop(input: ClosedLoopInput): Promise<ClosedLoopResult> {
     while (next - startAt < most && client.isOpen()) {
       const status = await client.status(targetOf(next++), fields)
       if (isOver) return
-      if (status === 0) result.broken += 1
-      else result.requests += 1
+      result[status === 0 ? 'broken' : 'requests'] += 1
       if (status >= 300) result.not2xx += 1
     }
   }
@@ -152,32 +104,18 @@ async function closedLoop(input: ClosedLoopInput): Promise<ClosedLoopResult> {
   await Promise.race([Promise.all(clients.map(ask)), Bun.sleep(input.seconds * 1000)])
   isOver = true
   for (const client of clients) client.close()
-  return { ...result, seconds: (performance.now() - startMs) / 1000 }
+  return { ...result, perSecond: (result.requests * 1000) / (performance.now() - startMs) }
 }
 
-export async function loadByBun(input: ClosedLoopInput): Promise<Answers> {
-  const { result } = startClosedLoop(input, input.seconds + GRACE_SECONDS)
-  const { requests, seconds, not2xx, broken } = await result
-  return { perSecond: requests / seconds, requests, not2xx, broken, latency: null }
-}
+export const loadByBun = (input: LoadInput): Promise<Answers> =>
+  startClosedLoop(input, input.seconds + GRACE_SECONDS).result
 
-const UNITS_MS: { readonly [unit: string]: number } = { us: 0.001, ms: 1, s: 1_000 }
-
-/** A percentile of latency that wrk printed, in milliseconds. */
-function latencyIn(output: string, percent: number): number {
-  const [, value, unit = ''] =
-    new RegExp(`^ +${percent}% +([\\d.]+)(us|ms|s)$`, 'm').exec(output) ?? []
-  return Number(value) * (UNITS_MS[unit] ?? Number.NaN)
-}
-
-async function loadByWrk(
-  workspace: Workspace,
-  { port, targetsFile, isDistinct, fields = '', seconds, connections, startAt }: ClosedLoopInput,
-): Promise<Answers> {
-  const script = join(workspace.dir, 'requests.lua')
-  writeFileSync(script, LUA)
+async function loadByWrk(workspace: Workspace, input: LoadInput): Promise<Answers> {
+  const { port, targetsFile, isDistinct, fields, seconds, connections, startAt } = input
+  const lua = join(workspace.dir, 'requests.lua')
+  writeFileSync(lua, LUA)
   const command = [
-    ...['wrk', '-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '-s', script],
+    ...['wrk', '-t1', `-c${connections}`, `-d${seconds}s`, '-s', lua],
     ...[`http://127.0.0.1:${port}`, '--', targetsFile],
     ...[isDistinct ? 'distinct' : 'repeated', String(startAt), fields],
   ]
@@ -188,7 +126,6 @@ async function loadByWrk(
     perSecond: numberAt(/Requests\/sec: +([\d.]+)/),
     requests: numberAt(/(\d+) requests in /),
     not2xx: numberAt(/Non-2xx or 3xx responses: (\d+)/),
-    latency: { p50: latencyIn(stdout, 50), p99: latencyIn(stdout, 99) },
     broken: (errors?.slice(1) ?? []).reduce((sum, text) => sum + Number(text), 0),
   }
 }

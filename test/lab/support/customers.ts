@@ -44,13 +44,10 @@ export function writeTargets(dir: string, keys: number) {
   }
   const everyKey = (queries: readonly string[]): string[] =>
     Array.from({ length: keys }, (_, n) => `/api?key=${keyOf(n)}&${queries[n % queries.length]}`)
-  // Each `time` finds the same rows and is another filter: no download is served from the cache.
-  const wholeLists = Array.from({ length: 1000 }, (_, n) => `time=${86_400 + n}&get=json`)
   return {
     repeated: write('repeated', everyKey(TYPICAL)),
     distinct: write('distinct', everyKey(UNBOUNDED)),
     distinctJson: write('distinct-json', everyKey(UNBOUNDED.map(asJson))),
     refused: write('refused', [`/api?key=${SPENT_KEY}&${TYPICAL[0]}`]),
-    whole: write('whole', everyKey(wholeLists)),
   }
 }

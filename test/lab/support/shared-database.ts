@@ -133,7 +133,7 @@ type Customers = {
 const TEMPORARY_MS = 3_650 * 86_400_000
 
 /** The limits of a plan as flags of `plans set`. */
-function flagsOf({ burst, ...limits }: Limits): string[] {
+export function flagsOf({ burst, ...limits }: Limits): string[] {
   const window = burst === null ? 'unlimited' : `${burst.requests}/${burst.seconds}s`
   const names = ['daily', 'subnets', 'clients', 'count', 'downloads'] as const
   const others = names.flatMap(name => [`--${name}`, String(limits[name] ?? 'unlimited')])

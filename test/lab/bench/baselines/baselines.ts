@@ -1,10 +1,11 @@
 /**
- * The servers the program is compared with: a bare `Bun.serve` and nginx, which hand out an
- * answer of the program's as a constant, and Fastify with better-sqlite3, which does the work.
+ * The servers that the program is compared with: a bare `Bun.serve` and nginx, which hand out an answer of the
+ * program's as a constant, and Fastify with better-sqlite3, which does the work.
  */
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePort, launch, launchServer, run, type Server } from '../../../support/launch.ts'
+import { until } from '../../../support/until.ts'
 import { keyOf } from '../../support/customers.ts'
 import type { Workspace } from '../workspace.ts'
 import type { BareInput } from './bare.ts'
@@ -57,60 +58,43 @@ export async function compileBare({ dir }: Workspace): Promise<string> {
   return binary
 }
 
-/** A value of nginx's configuration. @throws Error for one that would need escaping. */
-function quoted(value: string): string {
-  if (/['\\$\n]/.test(value)) throw new Error(`nginx cannot quote: ${value}`)
-  return `'${value}'`
-}
-
-function nginxConfiguration(dir: string, port: number, { headers }: Captured): string {
-  const { 'content-type': type = 'text/plain', ...others } = headers
-  const fields = Object.entries(others).map(
-    ([name, value]) => `add_header ${name} ${quoted(value)};`,
-  )
+/** nginx with one worker; otherwise the reason why it is not there. */
+export async function startNginx(
+  { dir }: Workspace,
+  { headers, body }: Captured,
+): Promise<BenchServer | string> {
+  const nginx = Bun.which('nginx', { PATH: `${process.env.PATH ?? ''}:/usr/local/sbin:/usr/sbin` })
+  if (!nginx) return 'not installed'
+  const port = freePort()
+  const fields = Object.entries(headers).map(([name, value]) => `add_header ${name} '${value}';`)
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-  return `
-    daemon off; master_process off; worker_processes 1;
-    pid ${dir}/nginx.pid; error_log ${dir}/nginx.log;
+  const [file, log] = [join(dir, 'nginx.conf'), join(dir, 'nginx.log')]
+  writeFileSync(join(dir, 'nginx-answer'), body)
+  writeFileSync(
+    file,
+    `daemon off; master_process off; worker_processes 1; pid ${dir}/nginx.pid; error_log ${log};
     events { worker_connections 1024; }
     http {
       access_log off; keepalive_requests 1000000000; keepalive_timeout 300s;
       open_file_cache max=16; open_file_cache_valid 300s;
-      etag off; if_modified_since off; max_ranges 0;
-      types { } default_type ${quoted(type)};
+      etag off; if_modified_since off; max_ranges 0; types { } default_type text/plain;
       ${temporary.map(name => `${name}_temp_path ${dir}/nginx-${name};`).join(' ')}
       server {
         listen 127.0.0.1:${port};
-        location = /api {
-          alias ${dir}/nginx-answer;
-          add_header Last-Modified ''; ${fields.join(' ')}
-        }
+        location = /api { alias ${dir}/nginx-answer; add_header Last-Modified ''; ${fields.join(' ')} }
       }
-    }`
-}
-
-/** nginx with one worker; `null` when it is not installed. */
-export async function startNginx(
-  { dir }: Workspace,
-  answer: Captured,
-): Promise<BenchServer | null> {
-  const path = `${process.env.PATH ?? ''}:/usr/local/sbin:/usr/sbin`
-  const nginx = Bun.which('nginx', { PATH: path })
-  if (!nginx) return null
-  const port = freePort()
-  const log = join(dir, 'nginx.log')
-  writeFileSync(join(dir, 'nginx-answer'), answer.body)
-  writeFileSync(join(dir, 'nginx.conf'), nginxConfiguration(dir, port, answer))
-  const command = [nginx, '-p', dir, '-e', log, '-c', join(dir, 'nginx.conf')]
+    }`,
+  )
+  const command = [nginx, '-p', dir, '-e', log, '-c', file]
   const { pid, stop } = launch(command, { stdout: 'ignore', stderr: 'inherit' })
   const server = { port, pid, stop }
-  const untilMs = performance.now() + 5_000
-  for (;;) {
-    const answered = await ask(server, '/api').catch(() => null)
-    if (answered?.status === 200) return server
-    if (performance.now() > untilMs) throw new Error('nginx does not answer')
-    await Bun.sleep(20)
-  }
+  await until(() =>
+    ask(server, '/api').then(
+      ({ status }) => status === 200,
+      () => false,
+    ),
+  )
+  return server
 }
 
 const PROBE = `import 'fastify'; import 'proxy-verifier'; import Database from 'better-sqlite3'; new Database(':memory:')`
@@ -124,8 +108,7 @@ async function succeeds(command: string[], deadlineSeconds: number): Promise<boo
 
 /** The command that runs a baseline under Node, its packages installed if they are missing; otherwise the reason. */
 export async function nodeBaseline(file: string): Promise<string[] | string> {
-  const node = Bun.which('node')
-  const npm = Bun.which('npm')
+  const [node, npm] = [Bun.which('node'), Bun.which('npm')]
   if (!node) return 'node is not installed'
   const folder = import.meta.dir
   const isReady = () => succeeds([node, '--input-type=module', '-e', PROBE], 20)

@@ -2,7 +2,7 @@
  * A judge and proxies on loopback, in a process of their own; prints where they are as one line of JSON and runs
  * until it is killed. `rival` is a page that says what it was sent: proxy-verifier has no judge.
  */
-import { connect, createServer, type Socket } from 'node:net'
+import { createServer } from 'node:net'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import {
   type Behaviour,
@@ -32,23 +32,6 @@ for (const [kind, behave] of Object.entries(KINDS)) {
   const some = await Promise.all(Array.from({ length: EACH }, () => startProxy(behave)))
   proxies[kind] = some.map(({ ip, port }) => ({ ip, port }))
 }
-/** How long bytes take to a distant proxy, and back. */
-const LEG_MS = 250
-const passOn = (from: Socket, to: Socket): void => {
-  from.on('data', bytes => void setTimeout(() => to.write(bytes), LEG_MS))
-  from.on('end', () => void setTimeout(() => to.end(), LEG_MS))
-  from.on('close', () => void setTimeout(() => to.destroy(), LEG_MS)).on('error', () => {})
-}
-const distant = await startProxy(client => {
-  const near = proxies.https?.[0]
-  if (near === undefined) return
-  const proxy = connect({ host: near.ip, port: near.port })
-  passOn(client, proxy)
-  passOn(proxy, client)
-}, '0.0.0.0')
-proxies.distant = Array.from({ length: 200 }, (_, n) => ({
-  ...{ ip: `127.67.0.${n + 1}`, port: distant.port },
-}))
 
 /** Speaks the type that it is asked in. */
 const polyglot: Behaviour = client => {

@@ -13,8 +13,6 @@ import type { Workspace } from '../workspace.ts'
 const CHECKS = 10_000
 const MIXED = 100_000
 const HANGING = 10_000
-const DISTANT = 1_000
-const DISTANT_AT_ONCE = 200
 const AT_ONCE = 64
 /** All connections are there by then, and none has hung for too long. */
 const HANGING_MS = 4_000
@@ -108,22 +106,6 @@ async function costs(world: World, rounds: number): Promise<Row[]> {
   ]
 }
 
-/** What a queue of TLS handshakes does to proxies that are far away shows only where bytes take their time. */
-async function distant(world: World): Promise<Row> {
-  const addresses = world.proxies.distant ?? []
-  const known: ProxyType = 'https'
-  const work = { addresses, known, wantsTls: true, count: DISTANT, at: DISTANT_AT_ONCE }
-  const { found, wallUs } = await costOf(world, work)
-  return {
-    case: `${count(DISTANT)} checks of https proxies 250 ms away, ${DISTANT_AT_ONCE} under way`,
-    this: foundText(found),
-    that: '',
-    figure: `${shown(1e6 / wallUs)} a second`,
-    target: 'all alive with TLS',
-    holds: found.alive === DISTANT,
-  }
-}
-
 async function hanging(world: World): Promise<Row> {
   const { bytes } = await costOf(world, {
     ...{ addresses: world.proxies.hangs ?? [], count: HANGING, at: HANGING, forMs: HANGING_MS },
@@ -155,10 +137,5 @@ async function mixed(world: World): Promise<Row> {
 
 export async function checker({ options: { rounds } }: Workspace): Promise<Row[]> {
   const world = await startWorld()
-  return [
-    ...(await costs(world, rounds)),
-    await distant(world),
-    await hanging(world),
-    await mixed(world),
-  ]
+  return [...(await costs(world, rounds)), await hanging(world), await mixed(world)]
 }

@@ -1,10 +1,16 @@
 /**
- * The comparisons under full load: the program and its baselines in turn, A B A B, warmed
- * up before; the figures are medians of the ratios of runs that lie next to each other, of answers
- * a second and of CPU time of the main thread.
+ * The comparisons under full load: the program and its baselines in turn, A B A B, warmed up before; the figures are
+ * medians of the ratios of runs that lie next to each other, of answers a second and of CPU time of the main thread.
  */
-import { keyOf, SPENT_KEY, type Targets } from '../../support/customers.ts'
-import { asJson, TYPICAL } from '../../support/queries.ts'
+import { temporaryDirectory } from '../../../support/temporary.ts'
+import { customers, keyOf, SPENT_KEY, type Targets } from '../../support/customers.ts'
+import { TYPICAL } from '../../support/queries.ts'
+import {
+  addSharedCustomers,
+  command,
+  startNodes,
+  startShared,
+} from '../../support/shared-database.ts'
 import { count, median, type Row, shown } from '../../support/table.ts'
 import {
   ask,
@@ -18,147 +24,118 @@ import type { Workspace } from '../workspace.ts'
 
 const WARM_UP_SECONDS = 2
 
-/** The program without and with its access log, an earlier build of it, and the baselines. */
-type ServerName = 'this' | 'logged' | 'before' | 'loggedBefore' | 'bare' | 'nginx' | 'fastify'
-
-/** A row of the result: two servers, and the ratio by CPU to reach, if there is one. */
-type Comparison = { ours: 'this' | 'logged'; other: ServerName; target: number | null }
-
-/** What nearly all clients accept. */
-const ACCEPTS = 'gzip, deflate, br, zstd'
+/** The program without and with its access log, a node over PostgreSQL, an earlier build, and the baselines. */
+const SHOWN = {
+  ...{ this: 'log off', logged: 'access log on', node: 'a node over PostgreSQL' },
+  ...{ before: 'before', loggedBefore: 'before' },
+  ...{ bare: 'bare Bun.serve', nginx: 'nginx static', fastify: 'Fastify + better-sqlite3' },
+} as const
+type ServerName = keyof typeof SHOWN
 
 type Case = {
   name: string
   targets: keyof Targets
   /** The status that every answer has. */
   status: 200 | 429
-  /** What the clients accept besides `identity`. */
-  accepts?: string
-  /** Clients come through a reverse proxy on this machine. */
-  isProxied?: boolean
-  comparisons: readonly Comparison[]
+  /** What the clients accept, behind a reverse proxy on this machine; else `identity` without one. */
+  proxied?: string
+  /** Two servers each, and the ratio by CPU to reach, if there is one. */
+  comparisons: readonly (readonly [ours: ServerName, other: ServerName, target: number | null])[]
 }
 
-const REPEATED: Case = {
-  name: 'repeated filters',
-  targets: 'repeated',
-  status: 200,
-  comparisons: [
-    { ours: 'this', other: 'bare', target: 0.52 },
-    { ours: 'this', other: 'nginx', target: null },
-    { ours: 'this', other: 'fastify', target: 12 },
-    { ours: 'this', other: 'before', target: null },
-    { ours: 'logged', other: 'bare', target: 0.48 },
-  ],
-}
-/** What operators run. */
-const PROXIED: Case = {
-  name: 'repeated filters, compressed, behind a proxy',
-  targets: 'repeated',
-  status: 200,
-  accepts: ACCEPTS,
-  isProxied: true,
-  comparisons: [
-    { ours: 'logged', other: 'bare', target: 0.42 },
-    { ours: 'logged', other: 'loggedBefore', target: null },
-  ],
-}
-const DISTINCT: Case = {
-  name: 'every filter different, TXT',
-  targets: 'distinct',
-  status: 200,
-  comparisons: [
-    { ours: 'this', other: 'fastify', target: 4 },
-    { ours: 'this', other: 'before', target: null },
-  ],
-}
-const DISTINCT_JSON: Case = {
-  ...DISTINCT,
-  name: 'every filter different, JSON',
-  targets: 'distinctJson',
-}
-const REFUSED: Case = {
-  name: 'refused (429)',
-  targets: 'refused',
-  status: 429,
-  comparisons: [
-    { ours: 'this', other: 'bare', target: 0.64 },
-    { ours: 'this', other: 'before', target: null },
-    { ours: 'logged', other: 'bare', target: null },
-  ],
+const DISTINCT: readonly (readonly [ServerName, ServerName, number | null])[] = [
+  ['this', 'fastify', 4],
+  ['this', 'before', null],
+]
+
+export const CASES: { readonly [part: string]: Case } = {
+  repeated: {
+    ...{ name: 'repeated filters', targets: 'repeated', status: 200 },
+    comparisons: [
+      ['this', 'bare', 0.52],
+      ['this', 'nginx', null],
+      ['this', 'fastify', 12],
+      ['this', 'before', null],
+      ['logged', 'bare', 0.48],
+      ['node', 'this', 0.45],
+    ],
+  },
+  /** What operators run. */
+  proxied: {
+    ...{ name: 'repeated filters, compressed, behind a proxy', targets: 'repeated', status: 200 },
+    proxied: 'gzip, deflate, br, zstd',
+    comparisons: [
+      ['logged', 'bare', 0.42],
+      ['logged', 'loggedBefore', null],
+    ],
+  },
+  /** Every request another filter: nothing can be cached. */
+  distinct: {
+    ...{ name: 'every filter different, TXT', targets: 'distinct', status: 200 },
+    comparisons: DISTINCT,
+  },
+  'distinct-json': {
+    ...{ name: 'every filter different, JSON', targets: 'distinctJson', status: 200 },
+    comparisons: DISTINCT,
+  },
+  /** One key over its burst. */
+  refused: {
+    ...{ name: 'refused (429)', targets: 'refused', status: 429 },
+    comparisons: [
+      ['this', 'bare', 0.64],
+      ['this', 'before', null],
+      ['logged', 'bare', null],
+      ['node', 'this', 0.9],
+    ],
+  },
 }
 
-const SHOWN: { readonly [name in ServerName]: string } = {
-  this: 'log off',
-  logged: 'access log on',
-  before: 'before',
-  loggedBefore: 'before',
-  bare: 'bare Bun.serve',
-  nginx: 'nginx static',
-  fastify: 'Fastify + better-sqlite3',
+/** A node over a PostgreSQL of its own; `null` without DATABASE. */
+async function startNode({ options, program, rowFiles }: Workspace): Promise<BenchServer | null> {
+  if (!options.hasDatabase) return null
+  const shared = { program: [program.binary], database: await startShared() }
+  await addSharedCustomers(shared, temporaryDirectory('customers'), customers(options.keys))
+  const [node] = await startNodes(shared, [temporaryDirectory('node')], { more: ['--log', 'off'] })
+  await command(shared, ['import', await rowFiles.random()])
+  if (node?.where.kind !== 'tcp') throw new Error('a node listens on a port')
+  return { port: node.where.port, pid: node.child().pid, stop: () => node.child().stop() }
 }
 
 /** The servers of a case; a text is the reason why one does not run. */
 type Servers = Map<ServerName, BenchServer | string>
 
-/** A target whose answer the constant baselines repeat. */
-const sampleTarget = ({ status }: Case): string =>
-  `/api?key=${status === 429 ? SPENT_KEY : keyOf(0)}&${TYPICAL[0]}`
-
 /** Starts the servers that a case compares. Those of the program have data of their own. */
 async function startServers(workspace: Workspace, what: Case): Promise<Servers> {
   const { program, before } = workspace
-  const target = sampleTarget(what)
-  const more = what.isProxied ? ['--trust-proxy', '127.0.0.1'] : []
+  const target = `/api?key=${what.status === 429 ? SPENT_KEY : keyOf(0)}&${TYPICAL[0]}`
+  const more = what.proxied ? ['--trust-proxy', '127.0.0.1'] : []
   const quiet = await program.serve({ log: 'off' })
   await ask(quiet, target) // the one request that the plan of the spent key admits
-  const answer = await ask(quiet, target, what.accepts)
+  const answer = await ask(quiet, target, what.proxied)
   const start: { [name in ServerName]: () => Promise<BenchServer | string | null> } = {
     this: async () => quiet,
-    logged: async () => program.serve({ data: await program.copy(`logged-${what.name}`), more }),
+    logged: async () => program.serve({ data: await program.copy(`logged-${what.targets}`), more }),
+    node: () => startNode(workspace),
     before: async () => (await before?.serve({ log: 'off' })) ?? null,
     loggedBefore: async () => (await before?.serve({ more })) ?? null,
     bare: () => startBare(workspace, answer),
-    nginx: async () => (await startNginx(workspace, answer)) ?? 'not installed',
+    nginx: () => startNginx(workspace, answer),
     fastify: () => startFastify(workspace),
   }
   const servers: Servers = new Map()
-  for (const name of new Set(what.comparisons.flatMap(({ ours, other }) => [ours, other]))) {
+  const names = new Set<ServerName>()
+  for (const [ours, other] of what.comparisons) names.add(ours).add(other)
+  for (const name of names) {
     const server = await start[name]()
-    if (server !== null) servers.set(name, server)
-    const isBuild = name === 'logged' || name === 'before' || name === 'loggedBefore'
-    if (isBuild && server !== null && typeof server !== 'string') await ask(server, target)
+    if (server === null) continue
+    servers.set(name, server)
+    if (typeof server !== 'string' && what.status === 429) await ask(server, target)
   }
   return servers
 }
 
-const running = (servers: Servers): [ServerName, BenchServer][] =>
-  [...servers].flatMap(([name, server]) => (typeof server === 'string' ? [] : [[name, server]]))
-
-const fieldsOf = ({ accepts, isProxied }: Case): string =>
-  (accepts === undefined ? '' : `Accept-Encoding: ${accepts}\r\n`) +
-  (isProxied ? 'X-Forwarded-For: 203.0.113.9\r\n' : '')
-
-/** All runs of each server, in order. */
-async function runAll(workspace: Workspace, what: Case, servers: Servers) {
-  const { rounds, durationSeconds } = workspace.options
-  const targetsFile = (await workspace.targets())[what.targets]
-  const isDistinct = what.targets.startsWith('distinct')
-  const run = (server: BenchServer, seconds: number): Promise<Load> =>
-    load(workspace, [server], { targetsFile, isDistinct, fields: fieldsOf(what), seconds })
-
-  const runs = new Map<ServerName, Load[]>()
-  for (const [, server] of running(servers)) await run(server, WARM_UP_SECONDS)
-  for (let round = 0; round < rounds; round += 1) {
-    for (const [name, server] of running(servers)) {
-      runs.set(name, [...(runs.get(name) ?? []), await run(server, durationSeconds)])
-    }
-  }
-  return runs
-}
-
-function summary(runs: readonly Load[], what: Case): string {
-  const bad = runs.reduce((sum, run) => sum + unexpectedOf(run, what.status), 0)
+function summary(runs: readonly Load[], { status }: Case): string {
+  const bad = runs.reduce((sum, run) => sum + unexpectedOf(run, status), 0)
   const perSecond = shown(median(runs.map(run => run.perSecond)))
   return `${perSecond}/s${bad > 0 ? ` (${count(bad)} unexpected answers)` : ''}`
 }
@@ -169,63 +146,53 @@ function cpuOf(runs: readonly Load[]): string {
   return `${of('mainUs')} (${of('allUs')}) µs`
 }
 
-function rowOf(
-  what: Case,
-  { ours, other, target }: Comparison,
-  servers: Servers,
-  runs: Map<ServerName, Load[]>,
-): Row[] {
-  const server = servers.get(other)
-  if (server === undefined) return [] // no earlier build was named
-  const own = runs.get(ours) ?? []
-  const row = {
-    case: `${what.name}, ${SHOWN[ours]}`,
-    this: summary(own, what),
-    target: target === null ? '' : `≥ ${target} ×`,
-  }
-  if (typeof server === 'string') {
-    return [{ ...row, that: `${SHOWN[other]}: skipped, ${server}`, figure: '', holds: null }]
-  }
-  const others = runs.get(other) ?? []
-  const ratio = median(own.map((run, i) => run.perSecond / (others[i]?.perSecond ?? Number.NaN)))
-  const cpuRatio = median(
-    own.map((run, i) => (others[i]?.cpu.mainUs ?? Number.NaN) / run.cpu.mainUs),
-  )
-  const isClean = own.every(run => unexpectedOf(run, what.status) === 0)
-  const that = `${SHOWN[other]}: ${summary(others, what)}`
-  const cpu = `${cpuOf(own)} : ${cpuOf(others)}`
-  const holds = target === null ? null : cpuRatio >= target && isClean
-  return [{ ...row, that, cpu, figure: `${shown(ratio)} ×, by CPU ${shown(cpuRatio)} ×`, holds }]
-}
-
-/** Reports when Fastify does less work than the program: its answers must be the same bytes. */
-async function checkSameAnswers(servers: Servers): Promise<void> {
-  const [program, other] = [servers.get('this'), servers.get('fastify')]
-  if (typeof program !== 'object' || typeof other !== 'object') return
-  for (const [n, query] of [...TYPICAL, ...TYPICAL.map(asJson)].entries()) {
-    const target = `/api?key=${keyOf(n)}&${query}`
-    const [ours, theirs] = [await ask(program, target), await ask(other, target)]
-    if (ours.status === 200 && Buffer.compare(ours.body, theirs.body) === 0) continue
-    process.stderr.write(`note: Fastify answers differently to ${query}\n`)
-  }
-}
-
-async function compare(workspace: Workspace, what: Case): Promise<Row[]> {
+export async function compare(workspace: Workspace, what: Case): Promise<Row[]> {
   const servers = await startServers(workspace, what)
+  const running = [...servers].flatMap(([name, server]) =>
+    typeof server === 'string' ? [] : [{ name, server }],
+  )
+  const { rounds, durationSeconds } = workspace.options
+  const targetsFile = (await workspace.targets())[what.targets]
+  const isDistinct = what.targets.startsWith('distinct')
+  const fields = what.proxied
+    ? `Accept-Encoding: ${what.proxied}\r\nX-Forwarded-For: 203.0.113.9\r\n`
+    : ''
+  const run = (server: BenchServer, seconds: number): Promise<Load> =>
+    load(workspace, server, { targetsFile, isDistinct, fields, seconds })
+  const runs = new Map<ServerName, Load[]>(running.map(({ name }) => [name, []]))
   try {
-    await checkSameAnswers(servers)
-    const runs = await runAll(workspace, what, servers)
-    return what.comparisons.flatMap(comparison => rowOf(what, comparison, servers, runs))
+    for (const { server } of running) await run(server, WARM_UP_SECONDS)
+    for (let round = 0; round < rounds; round += 1) {
+      for (const { name, server } of running)
+        runs.get(name)?.push(await run(server, durationSeconds))
+    }
   } finally {
-    await Promise.all(running(servers).map(([, server]) => server.stop()))
+    await Promise.all(running.map(({ server }) => server.stop()))
   }
-}
 
-/** Repeated filters, thousands of keys. */
-export const repeated = (workspace: Workspace) => compare(workspace, REPEATED)
-export const proxied = (workspace: Workspace) => compare(workspace, PROXIED)
-/** Every request another filter: nothing can be cached. */
-export const distinct = (workspace: Workspace) => compare(workspace, DISTINCT)
-export const distinctJson = (workspace: Workspace) => compare(workspace, DISTINCT_JSON)
-/** One key over its burst. */
-export const refused = (workspace: Workspace) => compare(workspace, REFUSED)
+  return what.comparisons.flatMap(([ours, other, target]): Row[] => {
+    const [server, own = [], others = []] = [servers.get(other), runs.get(ours), runs.get(other)]
+    if (server === undefined || own.length === 0) return [] // no earlier build, or no database
+    const row = {
+      case: `${what.name}, ${SHOWN[ours]}`,
+      this: summary(own, what),
+      target: target === null ? '' : `≥ ${target} ×`,
+    }
+    if (typeof server === 'string') {
+      return [{ ...row, that: `${SHOWN[other]}: skipped, ${server}`, figure: '', holds: null }]
+    }
+    const medianOf = (of: (run: Load, i: number) => number): number => median(own.map(of))
+    const ratio = medianOf((each, i) => each.perSecond / (others[i]?.perSecond ?? Number.NaN))
+    const cpuRatio = medianOf((each, i) => (others[i]?.cpu.mainUs ?? Number.NaN) / each.cpu.mainUs)
+    const isClean = own.every(each => unexpectedOf(each, what.status) === 0)
+    return [
+      {
+        ...row,
+        that: `${SHOWN[other]}: ${summary(others, what)}`,
+        cpu: `${cpuOf(own)} : ${cpuOf(others)}`,
+        figure: `${shown(ratio)} ×, by CPU ${shown(cpuRatio)} ×`,
+        holds: target === null ? null : cpuRatio >= target && isClean,
+      },
+    ]
+  })
+}
