@@ -2,7 +2,6 @@
  * The clients of the long runs, byte by byte. Each sends a request once and one at a time: it is known
  * exactly which answers had begun to arrive when a server died.
  */
-import { connect } from 'node:net'
 import type { SocketHandler } from 'bun'
 import type { Where } from '../../support/launch.ts'
 
@@ -92,7 +91,7 @@ function arrivedIn(text: string, isHead: boolean, isOpen: boolean): Arrived | nu
 }
 
 /** An answer whose head arrived; `isComplete`: its body arrived too. */
-export type Reply = Pick<HttpAnswer, 'status' | 'headers'> & { isComplete: boolean }
+type Reply = Pick<HttpAnswer, 'status' | 'headers'> & { isComplete: boolean }
 
 /** The bytes of a request; `fields` are header lines, each with its end. */
 export const requestOf = (target: string, fields = ''): string =>
@@ -126,7 +125,11 @@ export async function openClient(where: Where) {
     data: (_, chunk) => take(chunk),
     ...{ close: ended, error: ended, end: ended },
   }
-  const socket = await connectTo(where, handler).catch(() => {
+  const opening =
+    where.kind === 'unix'
+      ? Bun.connect({ unix: where.path, socket: handler })
+      : Bun.connect({ hostname: where.hostname, port: where.port, socket: handler })
+  const socket = await opening.catch(() => {
     throw new Disconnected('nothing listens')
   })
   socket.setNoDelay(true)
@@ -208,48 +211,4 @@ export async function statusOf(where: Where, target: string): Promise<number> {
   const client = await openClient(where).catch(nullIfDisconnected)
   if (client === null) return 0
   return client.status(target).finally(client.close)
-}
-
-/** Opens a connection. */
-export const connectTo = (where: Where, socket: SocketHandler) =>
-  where.kind === 'unix'
-    ? Bun.connect({ unix: where.path, socket })
-    : Bun.connect({ hostname: where.hostname, port: where.port, socket })
-
-/** All that a server sent over a connection, as Latin-1; `ms` is from connecting to its end. */
-export type RawAnswer = { status: number; text: string; isClosed: boolean; ms: number }
-
-type ExchangeOptions = {
-  /** The address of 127.0.0.0/8 that the connection comes from. */
-  from?: string | undefined
-  /** Whether to close our side after the request. */
-  isEnded?: boolean
-}
-
-/** Sends the bytes of one request over a new connection and reads until the server closes it. */
-export function exchange(
-  where: Where,
-  request: string | Buffer,
-  { from, isEnded = false }: ExchangeOptions = {},
-): Promise<RawAnswer> {
-  const { promise, resolve } = Promise.withResolvers<RawAnswer>()
-  const startMs = performance.now()
-  let text = ''
-  const socket =
-    where.kind === 'unix'
-      ? connect(where.path)
-      : connect({ host: where.hostname, port: where.port, ...(from && { localAddress: from }) })
-  const finish = (isClosed: boolean): void => {
-    socket.destroy()
-    const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(text)?.[1] ?? 0)
-    resolve({ status, text, isClosed, ms: performance.now() - startMs })
-  }
-  socket.setTimeout(SILENCE_MS_MAX, () => finish(false))
-  socket.on('connect', () => void (isEnded ? socket.end(request) : socket.write(request)))
-  socket.on('data', chunk => {
-    text += chunk.toString('latin1')
-  })
-  socket.on('error', () => finish(true)) // it may be reset while we still send
-  socket.on('close', () => finish(true))
-  return promise
 }

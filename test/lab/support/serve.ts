@@ -12,25 +12,21 @@ import { statusOf } from './client.ts'
 
 export type ServeOptions = {
   data: string
-  /** As `--listen` takes it; by default a free port of 127.0.0.1. */
-  listen?: string
   /** Options beside `--data` and `--listen`. */
   more?: readonly string[]
   /** A file of Unix milliseconds that is the server's clock. */
   clock?: string
-  /** The file of its access log; by default the log is dropped. */
-  log?: string
   /** A command that runs the server, such as `prlimit`. */
   wrapper?: readonly string[]
 }
 
 /** Starts a server and waits until it listens. @throws Error with its stderr when it ends. */
 export function startServe(binary: string, options: ServeOptions): Promise<Server> {
-  const { data, listen = '127.0.0.1:0', more = [], clock, log, wrapper = [] } = options
-  const command = [...wrapper, binary, 'serve', '--data', data, '--listen', listen, ...more]
+  const { data, more = [], clock, wrapper = [] } = options
+  const command = [...wrapper, binary, 'serve', '--data', data, '--listen', '127.0.0.1:0', ...more]
   return launchServer(command, {
     env: { PROXYLIST_TEST_CLOCK: clock },
-    stdout: log === undefined ? 'ignore' : { file: log },
+    stdout: 'ignore',
   })
 }
 
@@ -58,30 +54,26 @@ export type RestartOptions = {
   /** The program, as the beginning of a command. */
   program: readonly string[]
   data: string
-  /** The path of its unix socket; by default it listens on a port. */
-  socket?: string | null
   /** Further options. */
   more?: readonly string[]
   env?: { readonly [name: string]: string }
 }
 
 /**
- * A server of `data`, not started yet, on a port of its own or on a unix socket. Not `startServe`:
+ * A server of `data`, not started yet, on a port of its own. Not `startServe`:
  * it can be killed before it listens.
  */
 export function createRestartable({
   program,
   data,
-  socket = null,
   more = [],
   env = {},
 }: RestartOptions): Restartable {
   const port = freePort()
-  const where: Where =
-    socket === null ? { kind: 'tcp', hostname: '127.0.0.1', port } : { kind: 'unix', path: socket }
+  const where: Where = { kind: 'tcp', hostname: '127.0.0.1', port }
   const command = [
     ...[...program, 'serve', '--data', data, '--trust-proxy', '127.0.0.1', '--grace', '1s'],
-    ...['--listen', socket === null ? `127.0.0.1:${port}` : `unix:${socket}`, ...more],
+    ...['--listen', `127.0.0.1:${port}`, ...more],
   ]
   let startMs = 0
   let child: Child | null = null

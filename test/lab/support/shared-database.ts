@@ -18,8 +18,7 @@ import { onCleanUp } from '../../support/temporary.ts'
 import { createRestartable, type Restartable, type RestartOptions } from './serve.ts'
 
 /** The folder with the programs of PostgreSQL. */
-export const postgresBin = (): string =>
-  process.env.PG_BIN ? resolve(process.env.PG_BIN) : PACKAGE_BIN
+const postgresBin = (): string => (process.env.PG_BIN ? resolve(process.env.PG_BIN) : PACKAGE_BIN)
 
 /** Survives a crash as a server in use does; the slots for superusers stay free for the run. */
 const DURABLE = {
@@ -36,8 +35,6 @@ const DURABLE = {
 export const ROLE = 'proxylist'
 const DATABASE = 'proxylist'
 
-/** What programs use of a database. */
-export type UsedDatabase = Pick<SharedDatabase, 'url' | 'pid' | 'run'>
 export type SharedDatabase = Awaited<ReturnType<typeof startShared>>
 
 /** Starts a server with an empty database that the role owns. */
@@ -53,8 +50,6 @@ export async function startShared(settings: { readonly [name: string]: string } 
     version: String(row.version),
     /** The URL that nodes get. */
     url: () => server.url(DATABASE).replace('postgres@', `${ROLE}@`),
-    /** The process id of the postmaster; `null`: it runs elsewhere. */
-    pid: (): number | null => server.pid(),
     /** Runs statements as a superuser. */
     run: createAdmin(server.url(DATABASE)),
   }
@@ -92,13 +87,6 @@ export async function startStandby(server: Server): Promise<Server> {
   return standby
 }
 
-/** A database that is there already. */
-export const sharedAt = (url: string): UsedDatabase => ({
-  url: () => url,
-  pid: () => null,
-  run: createAdmin(url),
-})
-
 /** A connection as a superuser, opened again when it was lost. */
 function createAdmin(url: string) {
   const open = () => new SQL({ url, max: 1, connectionTimeout: 5 })
@@ -116,7 +104,7 @@ function createAdmin(url: string) {
 }
 
 /** The program, as the beginning of a command, and the database that its commands and nodes use. */
-export type Shared = { program: readonly string[]; database: UsedDatabase }
+export type Shared = { program: readonly string[]; database: Pick<SharedDatabase, 'url' | 'run'> }
 
 const environmentOf = ({ database }: Shared) => ({ PROXYLIST_DATABASE: database.url() })
 

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { SECRET } from '../../support/judge.ts'
 import { freePort, launch } from '../../support/launch.ts'
 import { randomOf } from '../../support/random.ts'
-import { startWorld } from '../bench/parts/checker.ts'
+import { startWorld } from '../bench/parts/world.ts'
 import { count } from '../support/table.ts'
 import { type Part, scaled } from './part.ts'
 

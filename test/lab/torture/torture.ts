@@ -32,7 +32,7 @@ import { killImport } from './kill-import.ts'
 import { limiter } from './limiter.ts'
 import { nodesImports } from './nodes/imports.ts'
 import { nodes } from './nodes/nodes.ts'
-import { directoriesUnder, type Finding, type Part } from './part.ts'
+import { directoriesUnder, type Finding, type Part, type Run } from './part.ts'
 import { release } from './release.ts'
 
 /** The parts in the order in which they run. */
@@ -49,31 +49,12 @@ const PARTS = {
 } satisfies { [name: string]: Part }
 type Name = keyof typeof PARTS
 
-function readOptions() {
-  return {
-    binary: binaryPath(),
-    seed: seedFrom(),
-    scale: numberFrom('SCALE', 1),
-    rounds: numberFrom('ROUNDS', process.env.SECONDS ? Number.MAX_SAFE_INTEGER : 1),
-    seconds: numberFrom('SECONDS', Number.MAX_SAFE_INTEGER),
-    parts: onlyFrom(Object.keys(PARTS) as Name[]),
-  }
-}
-type Options = ReturnType<typeof readOptions>
-
 /** Runs one part; what it throws becomes a finding, and the others still run. */
-async function runPart(name: Name, { binary, scale }: Options, seed: number): Promise<Finding[]> {
-  const root = temporaryDirectory('torture')
+async function runPart(name: Name, run: Omit<Run, 'directory' | 'say'>): Promise<Finding[]> {
+  const directory = directoriesUnder(temporaryDirectory('torture'))
   const startMs = performance.now()
-  const run = {
-    binary,
-    seed,
-    scale,
-    directory: directoriesUnder(root),
-    say: (text: string) => say(`${name}: ${text}`),
-  }
   try {
-    return await PARTS[name](run)
+    return await PARTS[name]({ ...run, directory, say: text => say(`${name}: ${text}`) })
   } catch (error) {
     return [{ promise: `${name} completes`, figure: messageOf(error), bound: '', holds: false }]
   } finally {
@@ -82,42 +63,32 @@ async function runPart(name: Name, { binary, scale }: Options, seed: number): Pr
   }
 }
 
-async function runRound(options: Options, seed: number): Promise<Finding[]> {
-  const findings: Finding[] = []
-  for (const name of options.parts) {
-    const found = await runPart(name, options, seed)
-    for (const { promise, figure, holds } of found) {
-      say(`  ${holds ? 'ok' : 'BROKEN'}  ${promise}: ${figure}`)
-    }
-    findings.push(...found)
-  }
-  return findings
-}
-
-const table = (findings: readonly Finding[]): string =>
-  markdown(
-    ['promise', 'figure', 'bound', 'ok'],
-    findings.map(({ promise, figure, bound, holds }) => [
-      promise,
-      figure,
-      bound,
-      holds ? 'ok' : 'BROKEN',
-    ]),
-  )
-
 async function main(): Promise<number> {
-  const options = readOptions()
+  const binary = binaryPath()
+  const [firstSeed, scale] = [seedFrom(), numberFrom('SCALE', 1)]
+  const seconds = numberFrom('SECONDS', Number.MAX_SAFE_INTEGER)
+  const rounds = numberFrom('ROUNDS', process.env.SECONDS ? Number.MAX_SAFE_INTEGER : 1)
+  const parts = onlyFrom(Object.keys(PARTS) as Name[])
   const startMs = performance.now()
-  const isTimeLeft = () => performance.now() - startMs < options.seconds * 1000
   let broken = 0
-  for (let round = 0; round < options.rounds && isTimeLeft(); round += 1) {
-    const seed = options.seed + round
+  for (let n = 0; n < rounds && performance.now() - startMs < seconds * 1000; n += 1) {
+    const seed = firstSeed + n
     say(`seed ${seed}`)
-    const findings = await runRound(options, seed)
-    broken += findings.filter(({ holds }) => !holds).length
-    const scale = options.scale === 1 ? '' : `, SCALE=${options.scale}`
-    print(`${headline(seed)}${scale}\n`)
-    print(table(findings))
+    const lines: string[][] = []
+    for (const name of parts) {
+      for (const { promise, figure, bound, holds } of await runPart(name, {
+        binary,
+        seed,
+        scale,
+      })) {
+        const word = holds ? 'ok' : 'BROKEN'
+        say(`  ${word}  ${promise}: ${figure}`)
+        lines.push([promise, figure, bound, word])
+        if (!holds) broken += 1
+      }
+    }
+    print(`${headline(seed)}${scale === 1 ? '' : `, SCALE=${scale}`}\n`)
+    print(markdown(['promise', 'figure', 'bound', 'ok'], lines))
   }
   return broken === 0 ? 0 : 1
 }

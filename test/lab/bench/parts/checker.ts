@@ -2,13 +2,19 @@
  * What checks of proxies cost (contract H): processor time beside proxy-verifier, the memory of many that hang, and
  * what 100,000 leave behind. What requests notice of a checker is measured in `latency.ts`.
  */
-import { join } from 'node:path'
+import { readdirSync, readFileSync } from 'node:fs'
+import { connect, createSecureContext } from 'node:tls'
+import { createProber } from '../../../../src/checker/probe.ts'
+import { stopwatch, systemClock, timerLater } from '../../../../src/lib/clock.ts'
 import type { Address, ProxyType } from '../../../../src/proxies/proxy.ts'
-import { launch, succeed } from '../../../support/launch.ts'
+import { AUTHORITY, JUDGE_NAME, KEYS } from '../../../support/judge.ts'
+import { succeed } from '../../../support/launch.ts'
+import { USER_AGENT } from '../../../support/prober.ts'
+import { script } from '../../support/script.ts'
 import { count, median, megabytes, type Row, shown } from '../../support/table.ts'
 import { nodeBaseline } from '../baselines/baselines.ts'
-import type { Cost, Work } from '../checker/checks.ts'
 import type { Workspace } from '../workspace.ts'
+import { startWorld, type World } from './world.ts'
 
 const CHECKS = 10_000
 const MIXED = 100_000
@@ -16,8 +22,7 @@ const HANGING = 10_000
 const AT_ONCE = 64
 /** All connections are there by then, and none has hung for too long. */
 const HANGING_MS = 4_000
-const DEADLINE = { deadlineSeconds: 900 }
-const FOLDER = join(import.meta.dir, '../checker')
+const DEADLINE_SECONDS = 900
 
 const PLAIN_US_MAX = 200
 const TLS_US_MAX = 700
@@ -25,113 +30,170 @@ const RIVAL_TIMES = 3
 const HANGING_BYTES_MAX = 120e6
 const GROWTH_BYTES_MAX = 25e6
 
-export type World = Pick<Work, 'judge'> & {
-  /** The port of a proxy of any type at each address of 127.0.0.0/8. */
-  everywhere: number
-  rival: string
-  proxies: { [kind: string]: readonly Address[] }
+type Work = Pick<World, 'judge'> & {
+  addresses: readonly Address[]
+  known: ProxyType | null
+  wantsTls: boolean
+  count: number
+  /** Checks under way. */
+  at: number
+  /** Each is a bare TLS connection with the judge instead, and a request. */
+  isBare?: boolean
+  /** Ends when all have begun and this has passed, whatever is still under way. */
+  forMs?: number
 }
 
-/** Starts judge and proxies, which are elsewhere in reality, below the rest; they end with the part. */
-export async function startWorld(): Promise<World> {
-  const world = launch(['nice', '-n', '10', process.execPath, join(FOLDER, 'world.ts')])
-  while (!world.written.stdout.endsWith('\n')) {
-    if (!world.isRunning()) throw new Error(`the proxies ended: ${world.written.stderr}`)
-    await Bun.sleep(20)
+/** A TLS connection with the judge: what TLS alone costs this runtime. */
+function connectBare({ tlsPort }: Work['judge']): Promise<{ kind: 'bare' }> {
+  const secureContext = createSecureContext({
+    ca: readFileSync(AUTHORITY),
+    ecdhCurve: 'X25519:P-256',
+  })
+  const options = { host: '127.0.0.1', port: tlsPort, servername: JUDGE_NAME, secureContext }
+  return new Promise((resolve, reject) => {
+    const socket = connect(options)
+    socket.on('secureConnect', () => socket.write('GET / HTTP/1.1\r\n\r\n'))
+    socket.on('data', () => socket.destroy())
+    socket.on('error', reject)
+    socket.on('close', () => resolve({ kind: 'bare' }))
+  })
+}
+
+const descriptors = (): number => readdirSync('/proc/self/fd').length
+
+/** Makes checks with the prober; gives CPU in microseconds a check, memory in bytes, and what was found. */
+async function check(work: Work) {
+  const { judge, addresses, known, wantsTls, at, isBare = false, forMs } = work
+  const { probe, selfCheck } = createProber({
+    ...{ later: timerLater, elapsedMs: stopwatch(), userAgent: USER_AGENT, clock: systemClock },
+    judge: {
+      plain: new URL(`http://${JUDGE_NAME}:${judge.port}`),
+      tls: new URL(`https://${JUDGE_NAME}:${judge.tlsPort}`),
+    },
+    authorities: readFileSync(AUTHORITY, 'utf8'),
+    ...{ keys: KEYS, ownAddresses: [], targets: [], allowsPrivate: true },
+    resolve: async () => ['127.0.0.1'],
+  })
+  const self = await selfCheck()
+  if (!self.ok) throw new Error(self.problem)
+  const found: { [what: string]: number } = {}
+  let begun = 0
+  async function checkOn(): Promise<void> {
+    while (begun < work.count) {
+      const address = addresses[begun % addresses.length]
+      begun += 1
+      if (address === undefined) return
+      const request = {
+        address,
+        known,
+        named: 0,
+        wantsSpeed: false,
+        wantsServices: false,
+        wantsTls,
+      }
+      const result = await (isBare ? connectBare(judge) : probe(request))
+      const hasNoTls = 'measured' in result && result.measured.hasTls === false
+      const word = 'reason' in result ? result.reason : hasNoTls ? 'without TLS' : result.kind
+      found[word] = (found[word] ?? 0) + 1
+    }
   }
-  return JSON.parse(world.written.stdout)
+  const open = descriptors()
+  Bun.gc(true)
+  const beforeBytes = process.memoryUsage.rss()
+  const cpu = process.cpuUsage()
+  const all = Promise.all(Array.from({ length: at }, checkOn))
+  await (forMs === undefined ? all : Bun.sleep(forMs))
+  const atBytes = process.memoryUsage.rss()
+  const used = process.cpuUsage(cpu)
+  // Sockets are given back after the first.
+  Bun.gc(true)
+  await Bun.sleep(500)
+  Bun.gc(true)
+  return {
+    ...{ cpuUs: (used.user + used.system) / begun, found, beforeBytes, atBytes },
+    ...{ afterBytes: process.memoryUsage.rss(), descriptorsLeft: descriptors() - open },
+  }
 }
 
-type Rest = Partial<Work> & Pick<Work, 'addresses'>
-
-async function costOf({ judge }: World, rest: Rest): Promise<Cost> {
-  const standard = { known: null, wantsTls: false, count: CHECKS, at: AT_ONCE }
-  const work: Work = { judge, ...standard, ...rest }
-  const command = [process.execPath, join(FOLDER, 'checks.ts'), JSON.stringify(work)]
-  return JSON.parse(await succeed(command, DEADLINE))
+function costOf({ judge }: World, rest: Partial<Work> & Pick<Work, 'addresses'>) {
+  const standard = { judge, known: null, wantsTls: false, count: CHECKS, at: AT_ONCE }
+  return startCheck({ ...standard, ...rest }, DEADLINE_SECONDS).result
 }
 
-const foundText = (found: Cost['found']): string =>
+const foundText = (found: { [what: string]: number }): string =>
   Object.entries(found)
     .map(([what, n]) => `${count(n)} ${what}`)
     .join(', ')
 
-/** CPU time in microseconds a check: `[ours, theirs]`, medians of alternating rounds; theirs may be why not. */
-async function beside(world: World, rounds: number): Promise<[number, number | string]> {
-  const addresses = world.proxies.http ?? []
-  const command = await nodeBaseline('proxy-verifier.mjs')
-  const [ours, theirs]: [number[], number[]] = [[], []]
-  for (let round = 0; round < rounds; round += 1) {
-    const { cpuUs, found } = await costOf(world, { addresses, known: 'http' })
-    if (found.alive !== CHECKS) throw new Error(foundText(found))
-    ours.push(cpuUs)
-    if (typeof command === 'string') continue
-    const input = { addresses, at: AT_ONCE, testUrl: world.rival, count: CHECKS / 5 }
-    const rival = JSON.parse(await succeed([...command, JSON.stringify(input)], DEADLINE))
-    if (rival.found.dead) throw new Error(`proxy-verifier: ${foundText(rival.found)}`)
-    theirs.push(rival.cpuUs)
-  }
-  return [median(ours), typeof command === 'string' ? command : median(theirs)]
-}
-
+/** CPU of checks of the living beside proxy-verifier, and of those with TLS beside bare TLS, in turn. */
 async function costs(world: World, rounds: number): Promise<Row[]> {
-  const [ours, theirs] = await beside(world, rounds)
-  const times = typeof theirs === 'string' ? null : theirs / ours
-  const [tls, bare]: [number[], number[]] = [[], []]
-  for (let round = 0; round < rounds; round += 1) {
-    const known: ProxyType = 'https'
-    const work = { addresses: world.proxies.https ?? [], known, wantsTls: true, count: CHECKS / 5 }
-    const { cpuUs, found } = await costOf(world, work)
-    if (found.alive !== CHECKS / 5) throw new Error(foundText(found))
-    tls.push(cpuUs)
-    bare.push((await costOf(world, { ...work, isBare: true })).cpuUs)
+  const rival = await nodeBaseline('proxy-verifier.mjs')
+  const times: { [what: string]: number[] } = { plain: [], rival: [], tls: [], bare: [] }
+  const run = async (what: string, rest: Parameters<typeof costOf>[1]): Promise<void> => {
+    const { cpuUs, found } = await costOf(world, rest)
+    if (!rest.isBare && found.alive !== (rest.count ?? CHECKS)) throw new Error(foundText(found))
+    times[what]?.push(cpuUs)
   }
+  const addresses = world.proxies.http ?? []
+  for (let round = 0; round < rounds; round += 1) {
+    await run('plain', { addresses, known: 'http' })
+    if (typeof rival !== 'string') {
+      const input = { addresses, at: AT_ONCE, testUrl: world.rival, count: CHECKS / 5 }
+      const options = { deadlineSeconds: DEADLINE_SECONDS }
+      times.rival?.push(JSON.parse(await succeed([...rival, JSON.stringify(input)], options)).cpuUs)
+    }
+    const https = { addresses: world.proxies.https ?? [], known: 'https' as const, wantsTls: true }
+    await run('tls', { ...https, count: CHECKS / 5 })
+    await run('bare', { ...https, count: CHECKS / 5, isBare: true })
+  }
+  const us = (what: string): number => median(times[what] ?? [])
+  const ratio = us('rival') / us('plain')
   return [
     {
       case: `a check of a living http proxy, ${AT_ONCE} under way`,
-      this: `${shown(ours)} µs of CPU`,
-      that: typeof theirs === 'string' ? theirs : `proxy-verifier: ${shown(theirs)} µs`,
-      figure: times === null ? '' : `${shown(times)} times less`,
+      this: `${shown(us('plain'))} µs of CPU`,
+      that: typeof rival === 'string' ? rival : `proxy-verifier: ${shown(us('rival'))} µs`,
+      figure: typeof rival === 'string' ? '' : `${shown(ratio)} times less`,
       target: `≤ ${PLAIN_US_MAX} µs, ≥ ${RIVAL_TIMES} times less`,
-      holds: ours <= PLAIN_US_MAX && (times === null || times >= RIVAL_TIMES),
+      holds: us('plain') <= PLAIN_US_MAX && !(ratio < RIVAL_TIMES),
     },
     {
       case: 'a check of a living https proxy, plain and with TLS',
-      this: `${shown(median(tls))} µs of CPU`,
-      that: `a bare TLS connection: ${shown(median(bare))} µs`,
-      figure: `${shown(median(tls) - median(bare))} µs more`,
+      this: `${shown(us('tls'))} µs of CPU`,
+      that: `a bare TLS connection: ${shown(us('bare'))} µs`,
+      figure: `${shown(us('tls') - us('bare'))} µs more`,
       target: `≤ ${TLS_US_MAX} µs`,
-      holds: median(tls) <= TLS_US_MAX,
+      holds: us('tls') <= TLS_US_MAX,
     },
   ]
 }
 
 async function hanging(world: World): Promise<Row> {
-  const { bytes } = await costOf(world, {
-    ...{ addresses: world.proxies.hangs ?? [], count: HANGING, at: HANGING, forMs: HANGING_MS },
-  })
+  const addresses = world.proxies.hangs ?? []
+  const work = { addresses, count: HANGING, at: HANGING, forMs: HANGING_MS }
+  const { atBytes, beforeBytes } = await costOf(world, work)
   return {
     case: `${count(HANGING)} proxies that hang, under way at once`,
-    this: megabytes(bytes.at),
-    that: `before: ${megabytes(bytes.before)}`,
-    figure: `${shown((bytes.at - bytes.before) / HANGING / 1000)} kB each`,
+    this: megabytes(atBytes),
+    that: `before: ${megabytes(beforeBytes)}`,
+    figure: `${shown((atBytes - beforeBytes) / HANGING / 1000)} kB each`,
     target: `≤ ${megabytes(HANGING_BYTES_MAX)}`,
-    holds: bytes.at <= HANGING_BYTES_MAX,
+    holds: atBytes <= HANGING_BYTES_MAX,
   }
 }
 
 async function mixed(world: World): Promise<Row> {
   const kinds = ['http', 'https', 'socks5', 'liar', 'closes', 'nobody']
   const addresses = kinds.flatMap(kind => (world.proxies[kind] ?? []).slice(0, 6))
-  const { bytes, descriptorsLeft, found } = await costOf(world, { addresses, count: MIXED })
-  const grown = bytes.after - bytes.before
+  const cost = await costOf(world, { addresses, count: MIXED })
+  const grown = cost.afterBytes - cost.beforeBytes
   return {
     case: `${count(MIXED)} checks of proxies, liars and nobody`,
-    this: `${megabytes(grown)} more, ${descriptorsLeft} descriptors left open`,
+    this: `${megabytes(grown)} more, ${cost.descriptorsLeft} descriptors left open`,
     that: '',
-    figure: foundText(found),
+    figure: foundText(cost.found),
     target: `≤ ${megabytes(GROWTH_BYTES_MAX)}, none`,
-    holds: grown <= GROWTH_BYTES_MAX && descriptorsLeft <= 0,
+    holds: grown <= GROWTH_BYTES_MAX && cost.descriptorsLeft <= 0,
   }
 }
 
@@ -139,3 +201,5 @@ export async function checker({ options: { rounds } }: Workspace): Promise<Row[]
   const world = await startWorld()
   return [...(await costs(world, rounds)), await hanging(world), await mixed(world)]
 }
+
+const startCheck = script(import.meta, check)

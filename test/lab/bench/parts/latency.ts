@@ -14,7 +14,7 @@ import { writeRows } from '../../support/rows.ts'
 import { script } from '../../support/script.ts'
 import { count, median, megabytes, type Row, shown } from '../../support/table.ts'
 import type { Build, Workspace } from '../workspace.ts'
-import { startWorld } from './checker.ts'
+import { startWorld } from './world.ts'
 
 /** Time for the client to start and end, beside the run. */
 const GRACE_SECONDS = 20
