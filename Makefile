@@ -29,7 +29,7 @@ help: ## list these targets
 run: $(READY) ## serve the sample list on 127.0.0.1:8080
 	@$(BUN) src/main.ts serve --sample --data .run
 
-dev: $(READY) ## the same; restarts when a source file changes, and open pages reload
+dev: $(READY) ## the same; restarts when a source file changes
 	@$(BUN) test/lab/dev.ts
 
 test: check build ## everything: format, lint, types, tests in process and of the binary

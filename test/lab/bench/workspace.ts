@@ -117,31 +117,21 @@ type BuildOptions = {
   /** A file of the rows that its list holds. */
   rowsFile: () => Promise<string>
   /** The build whose customers it gets; `null`: they are added by the code of this tree. */
-  customersOf: Build | null
+  customersOf: { binary: string; data: () => Promise<string> } | null
 }
 
-export type Build = {
-  name: string
-  binary: string
-  run: (args: readonly string[], wrapper?: readonly string[]) => Promise<Finished>
-  /** Imports a file into a data directory; `stdout` has the summary as JSON. */
-  importFile: (file: string, data: string, wrapper?: readonly string[]) => Promise<Finished>
-  /** A data directory with ROWS rows and the keys. */
-  data: () => Promise<string>
-  /** The path of a further data directory, which is not created. */
-  path: (folder: string) => string
-  /** A copy of a data directory, by default of `data`. */
-  copy: (folder: string, from?: string) => Promise<string>
-  /** Starts its server, by default on `data` with everything on. */
-  serve: (options?: ServeOptions) => Promise<Server>
-}
+export type Build = ReturnType<typeof createBuild>
 
-function createBuild({ name, binary, dir, keys, rowsFile, customersOf }: BuildOptions): Build {
+function createBuild({ name, binary, dir, keys, rowsFile, customersOf }: BuildOptions) {
   mkdirSync(dir)
-  const run: Build['run'] = (args, wrapper = []) => runCommand([...wrapper, binary, ...args])
-  const importFile: Build['importFile'] = (file, data, wrapper) =>
+  const run = (args: readonly string[], wrapper: readonly string[] = []): Promise<Finished> =>
+    runCommand([...wrapper, binary, ...args])
+  /** Imports a file into a data directory; `stdout` has the summary as JSON. */
+  const importFile = (file: string, data: string, wrapper?: readonly string[]) =>
     run(['import', file, '--json', '--data', data], wrapper)
+  /** The path of a further data directory, which is not created. */
   const path = (folder: string): string => join(dir, folder)
+  /** A data directory with ROWS rows and the keys. */
   const data = lazily(async () => {
     const made = path('data')
     await importFile(await rowsFile(), made)
@@ -150,7 +140,8 @@ function createBuild({ name, binary, dir, keys, rowsFile, customersOf }: BuildOp
       return made
     }
     // An earlier program cannot read what the code of this tree would write.
-    const { stdout } = await customersOf.run(['keys', 'export', '--data', await customersOf.data()])
+    const from = await customersOf.data()
+    const { stdout } = await runCommand([customersOf.binary, 'keys', 'export', '--data', from])
     writeFileSync(path('keys.ndjson'), stdout)
     for (const [plan, limits] of Object.entries(customers(0).plans)) {
       await run(['plans', 'set', plan, ...flagsOf(limits), '--data', made])
@@ -160,13 +151,16 @@ function createBuild({ name, binary, dir, keys, rowsFile, customersOf }: BuildOp
   })
   return {
     ...{ name, binary, run, importFile, data, path },
-    async copy(folder, from) {
+    /** A copy of a data directory, by default of `data`. */
+    async copy(folder: string, from?: string): Promise<string> {
       const filter = (file: string): boolean => !file.endsWith('.sock') // of servers that use it
       const options = { recursive: true, preserveTimestamps: true, filter }
       cpSync(from ?? (await data()), path(folder), options)
       return path(folder)
     },
-    async serve({ data: other, log = 'json', wrapper = [], more = [] } = {}) {
+    /** Starts its server, by default on `data` with everything on. */
+    async serve(options: ServeOptions = {}): Promise<Server> {
+      const { data: other, log = 'json', wrapper = [], more = [] } = options
       const flags = ['--grace', '1s', '--log', log, ...more]
       return startServe(binary, { data: other ?? (await data()), more: flags, wrapper })
     },

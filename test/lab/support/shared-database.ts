@@ -87,6 +87,13 @@ export async function startStandby(server: Server): Promise<Server> {
   return standby
 }
 
+/** Makes a standby the primary. */
+export async function promote(standby: Server): Promise<void> {
+  const sql = new SQL({ url: standby.url('postgres'), max: 1 })
+  await sql.unsafe('select pg_promote()')
+  await sql.close({ timeout: 0 })
+}
+
 /** A connection as a superuser, opened again when it was lost. */
 function createAdmin(url: string) {
   const open = () => new SQL({ url, max: 1, connectionTimeout: 5 })

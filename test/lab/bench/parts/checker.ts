@@ -3,7 +3,6 @@
  * what 100,000 leave behind. What requests notice of a checker is measured in `latency.ts`.
  */
 import { readdirSync, readFileSync } from 'node:fs'
-import { connect, createSecureContext } from 'node:tls'
 import { createProber } from '../../../../src/checker/probe.ts'
 import { stopwatch, systemClock, timerLater } from '../../../../src/lib/clock.ts'
 import type { Address, ProxyType } from '../../../../src/proxies/proxy.ts'
@@ -37,33 +36,15 @@ type Work = Pick<World, 'judge'> & {
   count: number
   /** Checks under way. */
   at: number
-  /** Each is a bare TLS connection with the judge instead, and a request. */
-  isBare?: boolean
   /** Ends when all have begun and this has passed, whatever is still under way. */
   forMs?: number
-}
-
-/** A TLS connection with the judge: what TLS alone costs this runtime. */
-function connectBare({ tlsPort }: Work['judge']): Promise<{ kind: 'bare' }> {
-  const secureContext = createSecureContext({
-    ca: readFileSync(AUTHORITY),
-    ecdhCurve: 'X25519:P-256',
-  })
-  const options = { host: '127.0.0.1', port: tlsPort, servername: JUDGE_NAME, secureContext }
-  return new Promise((resolve, reject) => {
-    const socket = connect(options)
-    socket.on('secureConnect', () => socket.write('GET / HTTP/1.1\r\n\r\n'))
-    socket.on('data', () => socket.destroy())
-    socket.on('error', reject)
-    socket.on('close', () => resolve({ kind: 'bare' }))
-  })
 }
 
 const descriptors = (): number => readdirSync('/proc/self/fd').length
 
 /** Makes checks with the prober; gives CPU in microseconds a check, memory in bytes, and what was found. */
 async function check(work: Work) {
-  const { judge, addresses, known, wantsTls, at, isBare = false, forMs } = work
+  const { judge, addresses, known, wantsTls, at, forMs } = work
   const { probe, selfCheck } = createProber({
     ...{ later: timerLater, elapsedMs: stopwatch(), userAgent: USER_AGENT, clock: systemClock },
     judge: {
@@ -91,7 +72,7 @@ async function check(work: Work) {
         wantsServices: false,
         wantsTls,
       }
-      const result = await (isBare ? connectBare(judge) : probe(request))
+      const result = await probe(request)
       const hasNoTls = 'measured' in result && result.measured.hasTls === false
       const word = 'reason' in result ? result.reason : hasNoTls ? 'without TLS' : result.kind
       found[word] = (found[word] ?? 0) + 1
@@ -125,13 +106,13 @@ const foundText = (found: { [what: string]: number }): string =>
     .map(([what, n]) => `${count(n)} ${what}`)
     .join(', ')
 
-/** CPU of checks of the living beside proxy-verifier, and of those with TLS beside bare TLS, in turn. */
+/** CPU of checks of the living, beside proxy-verifier in turn, and of those with TLS. */
 async function costs(world: World, rounds: number): Promise<Row[]> {
   const rival = await nodeBaseline('proxy-verifier.mjs')
-  const times: { [what: string]: number[] } = { plain: [], rival: [], tls: [], bare: [] }
+  const times: { [what: string]: number[] } = { plain: [], rival: [], tls: [] }
   const run = async (what: string, rest: Parameters<typeof costOf>[1]): Promise<void> => {
     const { cpuUs, found } = await costOf(world, rest)
-    if (!rest.isBare && found.alive !== (rest.count ?? CHECKS)) throw new Error(foundText(found))
+    if (found.alive !== (rest.count ?? CHECKS)) throw new Error(foundText(found))
     times[what]?.push(cpuUs)
   }
   const addresses = world.proxies.http ?? []
@@ -144,7 +125,6 @@ async function costs(world: World, rounds: number): Promise<Row[]> {
     }
     const https = { addresses: world.proxies.https ?? [], known: 'https' as const, wantsTls: true }
     await run('tls', { ...https, count: CHECKS / 5 })
-    await run('bare', { ...https, count: CHECKS / 5, isBare: true })
   }
   const us = (what: string): number => median(times[what] ?? [])
   const ratio = us('rival') / us('plain')
@@ -160,8 +140,8 @@ async function costs(world: World, rounds: number): Promise<Row[]> {
     {
       case: 'a check of a living https proxy, plain and with TLS',
       this: `${shown(us('tls'))} µs of CPU`,
-      that: `a bare TLS connection: ${shown(us('bare'))} µs`,
-      figure: `${shown(us('tls') - us('bare'))} µs more`,
+      that: '',
+      figure: '',
       target: `≤ ${TLS_US_MAX} µs`,
       holds: us('tls') <= TLS_US_MAX,
     },

@@ -1,9 +1,9 @@
 /**
  * Many nodes over one PostgreSQL: clients with every kind of key ask all of them, while nodes, their connections and
  * the server are killed, stopped, exhausted and replaced. The clock of limits stands still during a round of requests
- * and goes on between two, so the judge of the limiter decides each round.
+ * and goes on between two, so the judge of the limiter decides each round, and no node has the clock of limits.
  */
-import { renameSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { between, pick, randomOf, shuffled } from '../../../support/random.ts'
@@ -13,6 +13,7 @@ import type { Restartable } from '../../support/serve.ts'
 import {
   addSharedCustomers,
   command,
+  promote,
   ROLE,
   type SharedDatabase,
   startNodes,
@@ -40,30 +41,10 @@ const CLOCK = `
     $$ select ms from torture.clock $$;
 `
 
-/** How often the file of the nodes' clock is written. */
-const TICK_MS = 10
-
-/** Keeps a clock of nodes in a file; the returned function sets how far it is ahead of the real one. */
-function createNodeClock(file: string): (aheadMs: number) => void {
-  let ahead = 0
-  const write = (): void => {
-    writeFileSync(`${file}.next`, String(Date.now() + ahead))
-    renameSync(`${file}.next`, file) // a node never reads half of it
-  }
-  write()
-  const timer = setInterval(write, TICK_MS)
-  onCleanUp(() => clearInterval(timer))
-  return aheadMs => {
-    ahead = aheadMs
-    write()
-  }
-}
-
 /** What faults act on. */
 type Scene = {
   database: SharedDatabase
   nodes: readonly Restartable[]
-  setNodeClock: (aheadMs: number) => void
   random: () => number
 }
 
@@ -170,12 +151,6 @@ const readOnly: Fault = async ({ database, random }) => {
   return 1
 }
 
-/** The clock of the nodes jumps, which changes nothing for limits. */
-const stepNodes: Fault = async ({ setNodeClock, random }) => {
-  setNodeClock(between(random, -600_000, 600_000))
-  return 1
-}
-
 /**
  * A synchronous standby is made, and clients ask while it follows; then the server is killed, and the
  * standby takes over its address.
@@ -190,9 +165,7 @@ const failOver: Fault = async ({ database: { server }, random }) => {
   await untilSome(server.url('postgres'), isSynchronous)
   await sleep(random, 1_000, 3_000)
   await server.stop('SIGKILL')
-  const promoting = new SQL({ url: standby.url('postgres'), max: 1 })
-  await promoting.unsafe('select pg_promote()')
-  await promoting.close({ timeout: 0 })
+  await promote(standby)
   await standby.stop('SIGINT')
   await server.start(standby.dir())
   return 1
@@ -208,7 +181,6 @@ const FAULTS: { readonly [name: string]: { fault: Fault; times: number; what: st
   exhaustConnections: { fault: exhaustConnections, times: 3, what: 'connections exhausted' },
   readOnly: { fault: readOnly, times: 3, what: 'read-only' },
   failOver: { fault: failOver, times: 2, what: 'failed over' },
-  stepNodes: { fault: stepNodes, times: 4, what: 'clock of nodes stepped' },
 }
 
 /** Answers are right again within this after the return of the database (contract I4). */
@@ -239,10 +211,8 @@ async function tortureNodes(run: NodesRun): Promise<Finding[]> {
   const directory = run.directory('world')
   const ids = await addSharedCustomers(shared, directory, CUSTOMERS)
   await database.run(CLOCK)
-  const clockFile = join(directory, 'clock')
-  const setNodeClock = createNodeClock(clockFile)
   const directories = Array.from({ length: NODES }, (_, n) => run.directory(`node-${n}`))
-  const nodes = await startNodes(shared, directories, { env: { PROXYLIST_TEST_CLOCK: clockFile } })
+  const nodes = await startNodes(shared, directories)
   const list = join(directory, 'list.txt')
   writeFileSync(list, LIST)
   await command(shared, ['import', list])
@@ -250,7 +220,7 @@ async function tortureNodes(run: NodesRun): Promise<Finding[]> {
   const random = randomOf(run.seed, 'faults of nodes')
   const where = nodes.map(node => node.where)
   const limits = createLimits({ random, ids, servers: () => where, isShared: true })
-  const scene: Scene = { database, nodes, setNodeClock, random }
+  const scene: Scene = { database, nodes, random }
   let nowMs = Date.now()
   /** The clock of limits goes on as the stopwatches of the nodes do. */
   async function goOn(ms: number): Promise<void> {

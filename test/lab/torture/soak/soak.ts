@@ -186,7 +186,6 @@ async function measure({ pid, where }: Server, data: string) {
 type Sample = Awaited<ReturnType<typeof measure>> & {
   atSeconds: number
   span: Span
-  imports: number
 }
 
 type Measure = {
@@ -245,22 +244,8 @@ export function growthOf<S extends { atSeconds: number }>(
   return { level: median(troughs.map(({ value }) => value)), perHour: slopeOf(troughs) * 3_600 }
 }
 
-const LINES_MAX = 30
 /** Share of the requests that may be left unsent at the end, by timers that are late. */
 const UNSENT_SHARE_MAX = 0.01
-
-/** The measures over time, in at most LINES_MAX lines. */
-function timeTable(samples: readonly Sample[]): string {
-  const names = MEASURES.map(({ name, unit }) => (unit ? `${name}, ${unit}` : name))
-  const step = Math.ceil(samples.length / LINES_MAX)
-  const some = samples.filter((_, n) => n % step === step - 1)
-  const lines = some.map(sample => [
-    String(Math.round(sample.atSeconds)),
-    ...MEASURES.map(({ of }) => shown(of(sample))),
-    ...[shown(sample.span.p99Ms), String(sample.imports)],
-  ])
-  return markdown(['s', ...names, 'p99, ms', 'imports'], lines)
-}
 
 /** The table of figures and bounds, and whether all of them hold. */
 function growthTable(samples: readonly Sample[], wanted: number) {
@@ -333,8 +318,10 @@ async function soak(binary: string, seconds: number, ratePerSecond: number, seed
     const atSeconds = (performance.now() - startMs) / 1000
     const span = load.take()
     if (span.unexpected.length > 0) say(`${Math.round(atSeconds)} s: ${span.unexpected.join('; ')}`)
-    samples.push({ ...(await measure(server, data)), atSeconds, span, imports })
-    if (samples.length % 15 === 0) say(`${Math.round(atSeconds)} of ${seconds} s`)
+    samples.push({ ...(await measure(server, data)), atSeconds, span })
+    if (samples.length % 15 !== 0) continue
+    const figures = MEASURES.map(({ name, of }) => `${name} ${shown(of(samples.at(-1) as Sample))}`)
+    say(`${Math.round(atSeconds)} of ${seconds} s, ${imports} imports: ${figures.join(', ')}`)
   }
   await load.stop()
   await importing.stop()
@@ -350,7 +337,6 @@ async function main(): Promise<number> {
   const samples = await soak(binaryPath(), seconds, ratePerSecond, seed)
   const growth = growthTable(samples, ratePerSecond * seconds)
   print(`${headline(seed)}; ${ratePerSecond} requests/s for ${seconds} s\n`)
-  print(timeTable(samples))
   print(growth.table)
   return growth.holds ? 0 : 1
 }
