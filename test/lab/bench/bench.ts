@@ -7,7 +7,7 @@
  *     BEFORE=89dd3e6 …                         a commit, or an earlier build, beside this one
  *     DATABASE=1 …                             a node over PostgreSQL beside a server with SQLite
  *
- * Needs dist/proxylist (or PROXYLIST_BINARY). Uses wrk, nginx and Node with npm where they are installed. Everything
+ * Needs dist/proxylist (or PROXYLIST_BINARY). Uses wrk and Node with npm where they are installed. Everything
  * runs on 127.0.0.1 and in a temporary directory (some 4 GB for a million rows, twice that with BEFORE).
  */
 import { cpus, totalmem } from 'node:os'

@@ -3,7 +3,7 @@
  * counted (contract B8), and afterwards all is as before. One table, and one way to cause what it names.
  */
 import { Database } from 'bun:sqlite'
-import { chmodSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { smallDisk } from '../../support/disk.ts'
 import { succeed, type Where } from '../../support/launch.ts'
@@ -37,8 +37,8 @@ type Fault = {
   times: number
   /** What clients get meanwhile: some 503, no 503, or either; servers that are killed answer some of them. */
   shows: 'refusals' | 'answers' | 'either'
-  /** With the data on a small file system, or with a server of another user. */
-  on?: 'small disk' | 'another user'
+  /** With the data on a small file system, which only root may mount. */
+  isSmall?: true
 }
 
 const nothing = (): void => {}
@@ -98,11 +98,6 @@ async function overfillDisk({ run, data }: Scene) {
   return nothing
 }
 
-function closeDirectory({ data }: Scene) {
-  chmodSync(data, 0o000)
-  return () => chmodSync(data, 0o700)
-}
-
 const lock =
   (which: 'list' | 'access'): Cause =>
   ({ data }) => {
@@ -136,21 +131,11 @@ const FAULTS: readonly Fault[] = [
     seconds: 3,
     times: 1,
     shows: 'refusals',
-    on: 'small disk',
+    isSmall: true,
   },
   {
     name: 'an import that fills the disk',
-    ...({ cause: overfillDisk, seconds: 2, times: 1, shows: 'either', on: 'small disk' } as const),
-  },
-  {
-    name: 'a directory that is closed to the server',
-    ...({
-      cause: closeDirectory,
-      seconds: 3,
-      times: 1,
-      shows: 'either',
-      on: 'another user',
-    } as const),
+    ...({ cause: overfillDisk, seconds: 2, times: 1, shows: 'either', isSmall: true } as const),
   },
   { name: 'access.db locked', cause: lock('access'), seconds: 12, times: 1, shows: 'refusals' },
   { name: 'proxies.db locked', cause: lock('list'), seconds: 3, times: 1, shows: 'answers' },
@@ -170,8 +155,6 @@ const RIGHT_MS_MAX = 5_000
 const READY_MS_MAX = 1_000
 /** Most lines that a fault is worth on stderr. */
 const SENTENCES_MAX = 6
-/** A user who owns nothing. */
-const NOBODY = 65_534
 
 const readyz = async ({ where }: { where: Where }): Promise<number> =>
   openClient(where)
@@ -235,35 +218,21 @@ function accessFaults(data: string): string[] {
   return integrityFaults(db)
 }
 
-/** A data directory where the fault can be caused, and the command that runs its servers; `null`: not here. */
-function place(run: Run, on: Fault['on']): { data: string; wrapper: string[] } | null {
-  if (on === 'small disk') {
-    const disk = smallDisk('12m')
-    return disk === null ? null : { data: join(disk, 'data'), wrapper: [] }
-  }
-  const data = join(run.directory('fault'), 'data')
-  if (on === undefined) return { data, wrapper: [] }
-  if (process.getuid?.() !== 0) return null
-  for (const above of ['..', '../..']) chmodSync(join(data, above), 0o711)
-  const user = ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups']
-  return { data, wrapper: user }
-}
-
-/** Causes faults of one kind of place again and again on some servers of one data directory. */
+/** Causes faults of one kind of disk again and again on some servers of one data directory. */
 async function torture(run: Run, faults: readonly Fault[], servers: number): Promise<Finding[]> {
   const name = faults.length === 1 ? (faults[0]?.name ?? '') : `${servers} servers that are killed`
-  const at = place(run, faults[0]?.on)
-  if (at === null) {
+  const disk = faults[0]?.isSmall ? smallDisk('12m') : run.directory('fault')
+  if (disk === null) {
     return [{ promise: name, figure: 'cannot be caused by this user', bound: '', holds: true }]
   }
+  const data = join(disk, 'data')
   const random = randomOf(run.seed, `${name} ${servers}`)
-  const ids = await makeWorld(run, at.data)
-  if (at.wrapper.length > 0) await succeed(['chown', '-R', `${NOBODY}:${NOBODY}`, at.data])
+  const ids = await makeWorld(run, data)
   const clockDirectory = run.directory('clock')
   const clock = createFileClock(clockDirectory)
   const running = Array.from({ length: servers }, () =>
     createRestartable({
-      ...{ program: [...at.wrapper, run.binary], data: at.data, more: ['--log', 'off'] },
+      ...{ program: [run.binary], data, more: ['--log', 'off'] },
       env: { PROXYLIST_TEST_CLOCK: clock.file },
     }),
   )
@@ -273,7 +242,7 @@ async function torture(run: Run, faults: readonly Fault[], servers: number): Pro
   if (victim === undefined) throw new Error('there is no server')
   const where = running.map(one => one.where)
   const limits = createLimits({ random, ids, servers: () => where })
-  const scene: Scene = { run, data: at.data, random, victim, startsMs: [] }
+  const scene: Scene = { run, data, random, victim, startsMs: [] }
   const seen: Seen = { caused: 0, slowestMs: 0, wrong: [] }
   for (const fault of faults) {
     for (let n = 0; n < scaled(fault.times, run); n += 1) {

@@ -8,8 +8,7 @@
  *     SCALE=0.01 …                                  a hundredth of the work, while developing
  *     PG_BIN=/usr/lib/postgresql/15/bin …           nodes over this PostgreSQL
  *
- * Needs dist/proxylist (or PROXYLIST_BINARY). Everything runs on 127.0.0.1 and in a temporary
- * directory; the seed is printed, and the same seed does the same again.
+ * Needs dist/proxylist (or PROXYLIST_BINARY). Everything runs on 127.0.0.1 and in a temporary directory.
  */
 
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'

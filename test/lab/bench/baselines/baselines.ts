@@ -1,11 +1,10 @@
 /**
- * The servers that the program is compared with: a bare `Bun.serve` and nginx, which hand out an answer of the
- * program's as a constant, and Fastify with better-sqlite3, which does the work.
+ * The servers that the program is compared with: a bare `Bun.serve`, which hands out an answer of the program's as a
+ * constant, and Fastify with better-sqlite3, which does the work.
  */
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { freePort, launch, launchServer, run, type Server } from '../../../support/launch.ts'
-import { until } from '../../../support/until.ts'
+import { launchServer, run, type Server } from '../../../support/launch.ts'
 import { keyOf } from '../../support/customers.ts'
 import type { Workspace } from '../workspace.ts'
 import type { BareInput } from './bare.ts'
@@ -56,45 +55,6 @@ export async function compileBare({ dir }: Workspace): Promise<string> {
   const done = await run([process.execPath, 'build', ...flags, BARE, '--outfile', binary])
   if (done.exitCode !== 0) throw new Error(`bare.ts was not compiled: ${done.stderr}`)
   return binary
-}
-
-/** nginx with one worker; otherwise the reason why it is not there. */
-export async function startNginx(
-  { dir }: Workspace,
-  { headers, body }: Captured,
-): Promise<BenchServer | string> {
-  const nginx = Bun.which('nginx', { PATH: `${process.env.PATH ?? ''}:/usr/local/sbin:/usr/sbin` })
-  if (!nginx) return 'not installed'
-  const port = freePort()
-  const fields = Object.entries(headers).map(([name, value]) => `add_header ${name} '${value}';`)
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-  const [file, log] = [join(dir, 'nginx.conf'), join(dir, 'nginx.log')]
-  writeFileSync(join(dir, 'nginx-answer'), body)
-  writeFileSync(
-    file,
-    `daemon off; master_process off; worker_processes 1; pid ${dir}/nginx.pid; error_log ${log};
-    events { worker_connections 1024; }
-    http {
-      access_log off; keepalive_requests 1000000000; keepalive_timeout 300s;
-      open_file_cache max=16; open_file_cache_valid 300s;
-      etag off; if_modified_since off; max_ranges 0; types { } default_type text/plain;
-      ${temporary.map(name => `${name}_temp_path ${dir}/nginx-${name};`).join(' ')}
-      server {
-        listen 127.0.0.1:${port};
-        location = /api { alias ${dir}/nginx-answer; add_header Last-Modified ''; ${fields.join(' ')} }
-      }
-    }`,
-  )
-  const command = [nginx, '-p', dir, '-e', log, '-c', file]
-  const { pid, stop } = launch(command, { stdout: 'ignore', stderr: 'inherit' })
-  const server = { port, pid, stop }
-  await until(() =>
-    ask(server, '/api').then(
-      ({ status }) => status === 200,
-      () => false,
-    ),
-  )
-  return server
 }
 
 const PROBE = `import 'fastify'; import 'proxy-verifier'; import Database from 'better-sqlite3'; new Database(':memory:')`

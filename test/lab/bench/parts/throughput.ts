@@ -12,13 +12,7 @@ import {
   startShared,
 } from '../../support/shared-database.ts'
 import { count, median, type Row, shown } from '../../support/table.ts'
-import {
-  ask,
-  type BenchServer,
-  startBare,
-  startFastify,
-  startNginx,
-} from '../baselines/baselines.ts'
+import { ask, type BenchServer, startBare, startFastify } from '../baselines/baselines.ts'
 import { type Load, load, unexpectedOf } from '../load.ts'
 import type { Workspace } from '../workspace.ts'
 
@@ -28,7 +22,7 @@ const WARM_UP_SECONDS = 2
 const SHOWN = {
   ...{ this: 'log off', logged: 'access log on', node: 'a node over PostgreSQL' },
   ...{ before: 'before', loggedBefore: 'before' },
-  ...{ bare: 'bare Bun.serve', nginx: 'nginx static', fastify: 'Fastify + better-sqlite3' },
+  ...{ bare: 'bare Bun.serve', fastify: 'Fastify + better-sqlite3' },
 } as const
 type ServerName = keyof typeof SHOWN
 
@@ -53,7 +47,6 @@ export const CASES: { readonly [part: string]: Case } = {
     ...{ name: 'repeated filters', targets: 'repeated', status: 200 },
     comparisons: [
       ['this', 'bare', 0.52],
-      ['this', 'nginx', null],
       ['this', 'fastify', 12],
       ['this', 'before', null],
       ['logged', 'bare', 0.48],
@@ -119,7 +112,6 @@ async function startServers(workspace: Workspace, what: Case): Promise<Servers> 
     before: async () => (await before?.serve({ log: 'off' })) ?? null,
     loggedBefore: async () => (await before?.serve({ more })) ?? null,
     bare: () => startBare(workspace, answer),
-    nginx: () => startNginx(workspace, answer),
     fastify: () => startFastify(workspace),
   }
   const servers: Servers = new Map()

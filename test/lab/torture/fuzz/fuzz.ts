@@ -29,28 +29,20 @@ const PROBE_EVERY = 20
 const HEAD_MAX_BYTES = 8_000
 const LANES = 6
 
-export type FuzzResult = {
-  valid: number
-  raw: number
-  probes: number
-  /** Answers by status: the service's own, and those that Bun gave by itself. */
-  ours: { [status: string]: number }
-  buns: { [status: string]: number }
-  answerBytes: number
-  slowestMs: number
-  /** What was wrong first in each lane, with the shortest request that shows it. */
-  wrong: string[]
-}
 type FuzzInput = { port: number; seed: number; valid: number; raw: number }
 
 /** Sends all requests to a server. */
-export async function sendAll({ port, seed, valid, raw }: FuzzInput): Promise<FuzzResult> {
+export async function sendAll({ port, seed, valid, raw }: FuzzInput) {
   const where = { kind: 'tcp', hostname: '127.0.0.1', port } as const
   const keys = keysOf(seed)
   const probes = probesOf(keys)
-  const result: FuzzResult = {
-    ...{ valid: 0, raw: 0, probes: 0, ours: {}, buns: {} },
-    ...{ answerBytes: 0, slowestMs: 0, wrong: [] },
+  type Counts = { [status: string]: number }
+  const result = {
+    ...{ valid: 0, raw: 0, probes: 0, answerBytes: 0, slowestMs: 0 },
+    /** Answers by status: the service's own, and those that Bun gave by itself. */
+    ...{ ours: {} as Counts, buns: {} as Counts },
+    /** What was wrong first in each lane, with the shortest request that shows it. */
+    wrong: [] as string[],
   }
 
   function judged(found: NonNullable<ReturnType<typeof readAnswer>>['answer'], one: Case): void {

@@ -5,6 +5,7 @@
  */
 import fc, { type Arbitrary } from 'fast-check'
 import { addKeys } from '../../../support/fixtures.ts'
+import { pick, randomOf } from '../../../support/random.ts'
 
 /** One request; `statuses` are those it may get, `null` is any below 500. */
 export type Case = { text: string; isHead: boolean; statuses: readonly number[] | null }
@@ -20,18 +21,15 @@ type Kind = (typeof KINDS)[number]
 export type Keys = { readonly [kind in Kind]: readonly string[] }
 
 export function keysOf(seed: number): Keys {
-  const letters = (length: number, n: number): string =>
-    fc
-      .sample(fc.string({ unit: anyOf([...'QXZJV']), minLength: length, maxLength: length }), {
-        ...{ seed: seed + n, numRuns: 1 },
-      })
-      .join('')
-  const odd = `${letters(11, 1)}"${letters(11, 2)}\\&+%41=${letters(11, 3)}?#/${letters(11, 4)}é;`
+  const random = randomOf(seed, 'keys')
+  const letters = (length: number): string =>
+    Array.from({ length }, () => pick(random, [...'QXZJV'])).join('')
+  const odd = `${letters(11)}"${letters(11)}\\&+%41=${letters(11)}?#/${letters(11)}é;`
   return {
-    free: [`pl_${letters(32, 5)}`, letters(16, 6), letters(200, 7), odd],
-    limited: [`pl_${letters(32, 8)}`, `pl_${letters(32, 9)}`],
-    temp: Array.from({ length: 20 }, (_, n) => `temp_${letters(32, 10 + n)}`),
-    unknown: [`pl_${letters(32, 40)}`, `temp_${letters(32, 41)}`, letters(1000, 42), '__proto__'],
+    free: [`pl_${letters(32)}`, letters(16), letters(200), odd],
+    limited: [`pl_${letters(32)}`, `pl_${letters(32)}`],
+    temp: Array.from({ length: 20 }, () => `temp_${letters(32)}`),
+    unknown: [`pl_${letters(32)}`, `temp_${letters(32)}`, letters(1000), '__proto__'],
   }
 }
 
@@ -63,21 +61,20 @@ export const isReflected = (text: string): boolean =>
 const escaped = (text: string): string =>
   [...Buffer.from(text)].map(byte => `%${byte.toString(16).padStart(2, '0')}`).join('')
 
-/** What a request carries a key in: pieces of its query, and header fields. */
-type Credential = { pieces: readonly string[]; headers: readonly string[] }
+/** What a request carries a key in: a piece of its query, and header fields. */
+type Credential = readonly [piece: string, ...headers: string[]]
 
 /** The ways in which a key may be given. */
 function allowed(key: string): Credential[] {
   const plain = encodeURIComponent(key)
   const bearer = `Authorization: Bearer ${bytes(key)}`
   return [
-    { pieces: [`key=${plain}`], headers: [] },
-    { pieces: [`%6b%65%79=${plain}`], headers: [] },
-    { pieces: [`key=${escaped(key)}`], headers: [] },
-    { pieces: [], headers: [bearer] },
-    { pieces: [], headers: [bearer.replace('Bearer ', 'bearer   ')] },
-    { pieces: [`key=${plain}`], headers: [bearer] },
-    { pieces: [`key=${plain}`], headers: ['Authorization: Basic eDp5'] },
+    ...[`key=${plain}`, `%6b%65%79=${plain}`, `key=${escaped(key)}`].map(
+      (piece): Credential => [piece],
+    ),
+    ...[bearer, bearer.replace('Bearer ', 'bearer   ')].map((field): Credential => ['', field]),
+    [`key=${plain}`, bearer],
+    [`key=${plain}`, 'Authorization: Basic eDp5'],
   ]
 }
 
@@ -85,38 +82,23 @@ function allowed(key: string): Credential[] {
 function misplaced(key: string, other: string): Credential[] {
   const plain = encodeURIComponent(key)
   const bearer = `Authorization: Bearer ${bytes(key)}`
-  const ofQuery = [
-    `key=${plain}&key=${plain}`,
-    `key=${plain}&key=`,
-    `key=${plain}&key=${encodeURIComponent(other)}`,
-    `key=${plain}&${plain}=1`,
-    `key=${plain}&${escaped(key)}`,
-    `key=${plain.slice(0, 9)}&${plain.slice(9)}=1`,
-    `KEY=${plain}`,
-    `key[]=${plain}`,
-    `key==${plain}`,
-    `key=%20${plain}+`,
-    `key=${plain}%00`,
-    `key=${plain}?key=${plain}`,
-    `key=${plain}#${plain}`,
-    `key=${plain};type=http`,
-    `type=${plain}&key=${plain}`,
+  const pieces = [
+    ...[`key=${plain}&key=${plain}`, `key=${plain}&key=`, `key=${plain}&${plain}=1`],
+    ...[`key=${plain}&key=${encodeURIComponent(other)}`, `key=${plain}&${escaped(key)}`],
+    ...[`key=${plain.slice(0, 9)}&${plain.slice(9)}=1`, `KEY=${plain}`, `key[]=${plain}`],
+    ...[`key==${plain}`, `key=%20${plain}+`, `key=${plain}%00`, `key=${plain}?key=${plain}`],
+    ...[`key=${plain}#${plain}`, `key=${plain};type=http`, `type=${plain}&key=${plain}`],
     `key=demo&city=${plain}`,
   ]
-  const ofHeader = [
-    [bearer, bearer],
-    [`${bearer}, ${bearer.slice(15)}`],
-    [bearer.replace('Bearer ', 'Bearer')],
-    [bearer.replace('Bearer', 'Token')],
-    [`${bearer} x`],
-    [`Cookie: key=${plain}`, `Referer: http://a/?key=${plain}`],
-    [`User-Agent: ${plain}`, `X-Request-Id: ${plain}`, `X-${plain.replace(/\W/g, '')}: 1`],
-  ]
+  const fields = [bearer.replace('Bearer ', 'Bearer'), bearer.replace('Bearer', 'Token')]
   return [
-    ...ofQuery.map(piece => ({ pieces: [piece], headers: [] })),
-    ...ofHeader.map(headers => ({ pieces: [], headers })),
-    { pieces: [`get=${plain}`, `fields=${plain}`], headers: [bearer] },
-    { pieces: ['key='], headers: [bearer] },
+    ...pieces.map((piece): Credential => [piece]),
+    ...[...fields, `${bearer} x`, `${bearer}, ${key}`].map((field): Credential => ['', field]),
+    ['', bearer, bearer],
+    ['', `Cookie: key=${plain}`, `Referer: http://a/?key=${plain}`],
+    ['', `User-Agent: ${plain}`, `X-Request-Id: ${plain}`, `X-${plain.replace(/\W/g, '')}: 1`],
+    [`get=${plain}&fields=${plain}`, bearer],
+    ['key=', bearer],
   ]
 }
 
@@ -293,8 +275,8 @@ const known = (keys: Keys): Arbitrary<Case> =>
     .tuple(whoOf(keys), goodQuery, fc.option(flaw, { freq: 2 }), fields, method, fc.nat())
     .map(([{ kind, key }, query, bad, more, verb, n]) => {
       const ways = allowed(key)
-      const { pieces, headers } = ways[n % ways.length] ?? { pieces: [], headers: [] }
-      const all = [...pieces, ...query, ...(bad === null ? [] : [bad])]
+      const [piece = '', ...headers] = ways[n % ways.length] ?? []
+      const all = [piece, ...query, bad ?? ''].filter(text => text !== '')
       const target = `/api${n % 5 === 0 ? '/' : ''}?${n % 2 ? all.join('&') : all.reverse().join('&')}`
       const isOther = verb !== 'GET' && verb !== 'HEAD'
       const text = textOf(verb, target, [
@@ -323,9 +305,9 @@ const wild = (keys: Keys): Arbitrary<Case> => {
     )
     .map(([one, other, pieces, glue, path, host, more, n]) => {
       const ways = [...allowed(one.key), ...misplaced(one.key, other.key)]
-      const carry = ways[n % ways.length] ?? { pieces: [], headers: [] }
-      const target = `${path}?${[...carry.pieces, ...pieces].join(glue)}`
-      const headers = [`Host: ${host}`, ...carry.headers, ...more]
+      const [piece = '', ...fields] = ways[n % ways.length] ?? []
+      const target = `${path}?${[piece, ...pieces].join(glue)}`
+      const headers = [`Host: ${host}`, ...fields, ...more]
       return { text: textOf('GET', target, headers), isHead: false, statuses: null }
     })
 }

@@ -7,7 +7,6 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { between, pick, randomOf, shuffled } from '../../../support/random.ts'
-import { onCleanUp } from '../../../support/temporary.ts'
 import { repeat } from '../../support/repeat.ts'
 import type { Restartable } from '../../support/serve.ts'
 import {
@@ -64,12 +63,6 @@ const killNode: Fault = async ({ nodes, random }) => {
   return 1
 }
 
-/** Process ids of the server for nodes, in no order. */
-async function backends({ run }: SharedDatabase): Promise<number[]> {
-  const rows = await run(`select pid from pg_stat_activity where usename = '${ROLE}' order by pid`)
-  return rows.map(({ pid }) => Number(pid))
-}
-
 /** Some connections of nodes are terminated by the server. */
 const terminateBackends: Fault = async ({ database, random }) => {
   const most = between(random, 1, 4)
@@ -85,17 +78,6 @@ const killServer: Fault = async ({ database: { server }, random }) => {
   await server.stop(pick(random, ['SIGQUIT', 'SIGKILL'] as const))
   await sleep(random, 0, 600)
   await server.start()
-  return 1
-}
-
-/** A process of the server stands still, with the locks that it holds. */
-const stopBackend: Fault = async ({ database, random }) => {
-  const pid = pick(random, await backends(database))
-  process.kill(pid, 'SIGSTOP')
-  const resume = onCleanUp(() => void process.kill(pid, 'SIGCONT'))
-  await sleep(random, 500, 4_000)
-  process.kill(pid, 'SIGCONT')
-  resume()
   return 1
 }
 
@@ -176,7 +158,6 @@ const FAULTS: { readonly [name: string]: { fault: Fault; times: number; what: st
   killNode: { fault: killNode, times: 50, what: 'nodes killed' },
   terminateBackends: { fault: terminateBackends, times: 100, what: 'backends terminated' },
   killServer: { fault: killServer, times: 20, what: 'server killed' },
-  stopBackend: { fault: stopBackend, times: 4, what: 'backend stopped' },
   lockRows: { fault: lockRows, times: 12, what: 'rows locked' },
   exhaustConnections: { fault: exhaustConnections, times: 3, what: 'connections exhausted' },
   readOnly: { fault: readOnly, times: 3, what: 'read-only' },
@@ -273,7 +254,7 @@ async function tortureNodes(run: NodesRun): Promise<Finding[]> {
     {
       promise: 'Answers are right again within 2 s of the return of what failed',
       figure:
-        `503 until ${shown(slowest.ms)} ms after it at most (${FAULTS[slowest.name]?.what}); ` +
+        `503 until ${shown(slowest.ms)} ms after it at most (${FAULTS[slowest.name]?.what ?? 'none'}); ` +
         figures.join(', '),
       bound: `≤ ${count(RIGHT_AGAIN_MS)} ms`,
       holds: slowest.ms <= RIGHT_AGAIN_MS,

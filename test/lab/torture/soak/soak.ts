@@ -40,14 +40,14 @@ type Random = () => number
 
 // The load: requests of every kind leave at fixed times, whether or not earlier ones are answered.
 
-type Kind = {
-  name: string
-  /** How many of a hundred requests. */
-  percent: number
-  statuses: readonly number[]
+type Kind = readonly [
+  name: string,
+  /** How many of a hundred requests, and the statuses that they may get. */
+  percent: number,
+  statuses: readonly number[],
   /** The target and the header lines of the n-th request. */
-  ask: (n: number, random: Random) => readonly [target: string, fields?: string]
-}
+  ask: (n: number, random: Random) => readonly [target: string, fields?: string],
+]
 
 /** So many that each stays far below the limits of its plan. */
 const KEYS = 10_000
@@ -60,33 +60,20 @@ const distinct = (n: number, random: Random): string =>
 const encoding = (random: Random): string => `Accept-Encoding: ${pick(random, ENCODINGS)}\r\n`
 const bearer = (random: Random): string => `Authorization: Bearer ${keyFrom(random)}\r\n`
 
+const wrapped = (n: number, random: Random): string => `${typical(random)}&get=json&wrap=${n % 2}`
+
 const KINDS: readonly Kind[] = [
-  { name: 'repeated', percent: 42, statuses: FOUND, ask: (_, random) => [typical(random)] },
-  { name: 'distinct', percent: 20, statuses: FOUND, ask: (n, random) => [distinct(n, random)] },
-  {
-    ...{ name: 'compressed', percent: 10, statuses: FOUND },
-    ask: (n, random) => [`${typical(random)}&get=json&wrap=${n % 2}`, encoding(random)],
-  },
-  {
-    ...{ name: 'key in a header', percent: 5, statuses: FOUND },
-    ask: (_, random) => [`/api?${pick(random, TYPICAL)}`, bearer(random)],
-  },
-  {
-    ...{ name: 'new connection', percent: 5, statuses: FOUND },
-    ask: (_, random) => [typical(random), 'Connection: close\r\n'],
-  },
-  {
-    ...{ name: 'spent', percent: 8, statuses: [200, 429] },
-    ask: () => [`/api?key=${SPENT_KEY}&count=50`],
-  },
-  { name: 'demo', percent: 2, statuses: [200, 404, 429], ask: () => ['/api?key=demo'] },
-  { name: 'unknown key', percent: 3, statuses: [403], ask: n => [`/api?key=pl_unknown_${n}`] },
-  {
-    ...{ name: 'bad value', percent: 3, statuses: [400] },
-    ask: (n, random) => [`/api?key=${keyFrom(random)}&works=${101 + n}`],
-  },
-  { name: 'unknown path', percent: 1, statuses: [404], ask: n => [`/nothing/${n}`] },
-  { name: 'health', percent: 1, statuses: [200], ask: () => ['/healthz'] },
+  ['repeated', 42, FOUND, (_, random) => [typical(random)]],
+  ['distinct', 20, FOUND, (n, random) => [distinct(n, random)]],
+  ['compressed', 10, FOUND, (n, random) => [wrapped(n, random), encoding(random)]],
+  ['in a header', 5, FOUND, (_, random) => [`/api?${pick(random, TYPICAL)}`, bearer(random)]],
+  ['new connection', 5, FOUND, (_, random) => [typical(random), 'Connection: close\r\n']],
+  ['spent', 8, [200, 429], () => [`/api?key=${SPENT_KEY}&count=50`]],
+  ['demo', 2, [...FOUND, 429], () => ['/api?key=demo']],
+  ['unknown key', 3, [403], n => [`/api?key=pl_unknown_${n}`]],
+  ['bad value', 3, [400], (n, random) => [`/api?key=${keyFrom(random)}&works=${101 + n}`]],
+  ['unknown path', 1, [404], n => [`/nothing/${n}`]],
+  ['health', 1, [200], () => ['/healthz']],
 ]
 
 /** Connections, and so most requests under way. */
@@ -105,11 +92,11 @@ function startLoad({ where, port }: Server, ratePerSecond: number, random: Rando
   let span = emptySpan()
   let sent = 0
   const startMs = performance.now()
-  const kinds = KINDS.flatMap(kind => new Array<Kind>(kind.percent).fill(kind))
+  const kinds = KINDS.flatMap(kind => new Array<Kind>(kind[1]).fill(kind))
   const clients: (Client | null)[] = new Array(CONNECTIONS).fill(null)
 
   async function ask(worker: number, n: number, dueMs: number): Promise<void> {
-    const { name, statuses, ask: make } = pick(random, kinds)
+    const [name, , statuses, make] = pick(random, kinds)
     const sentMs = performance.now() // a timer may be early
     try {
       if (!clients[worker]?.isOpen()) clients[worker] = await openClient(where)
@@ -158,32 +145,21 @@ function startLoad({ where, port }: Server, ratePerSecond: number, random: Rando
 // What is measured, and what grows.
 
 const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
-const PROBES = 11
-
-/** One measurement of the server. `loopMs`: how long a request that reads no data waits for the event loop. */
-async function measure({ pid, where }: Server, data: string) {
+/** One measurement of the server. */
+function measure({ pid }: Server, data: string) {
   const memory = readMemory(pid)
   if (memory === null) throw new Error('the memory of the server cannot be read from /proc')
   const { list, access } = files(data)
-  const client = await openClient(where)
-  const timesMs: number[] = []
-  while (timesMs.length < PROBES) {
-    const startMs = performance.now()
-    await client.ask('/healthz')
-    timesMs.push(performance.now() - startMs)
-  }
-  client.close()
   return {
     residentBytes: memory.residentBytes,
     descriptors: readdirSync(`/proc/${pid}/fd`).length,
     listWalBytes: sizeOf(`${list}-wal`),
     accessWalBytes: sizeOf(`${access}-wal`),
     diskBytes: readdirSync(data).reduce((sum, name) => sum + sizeOf(join(data, name)), 0),
-    loopMs: median(timesMs),
   }
 }
 
-type Sample = Awaited<ReturnType<typeof measure>> & {
+type Sample = ReturnType<typeof measure> & {
   atSeconds: number
   span: Span
 }
@@ -205,7 +181,6 @@ const MEASURES: readonly Measure[] = [
   { name: 'WAL of the usage', unit: 'MB', of: mb(sample => sample.accessWalBytes), shareMax: 3 },
   { name: 'data directory', unit: 'MB', of: mb(sample => sample.diskBytes), shareMax: 1 },
   { name: 'answer, p50', unit: 'ms', of: ({ span }) => span.p50Ms, shareMax: 5, alwaysMax: 5 },
-  { name: 'event loop', unit: 'ms', of: sample => sample.loopMs, shareMax: 5, alwaysMax: 2 },
 ]
 
 type Point = { atSeconds: number; value: number }
@@ -318,7 +293,7 @@ async function soak(binary: string, seconds: number, ratePerSecond: number, seed
     const atSeconds = (performance.now() - startMs) / 1000
     const span = load.take()
     if (span.unexpected.length > 0) say(`${Math.round(atSeconds)} s: ${span.unexpected.join('; ')}`)
-    samples.push({ ...(await measure(server, data)), atSeconds, span })
+    samples.push({ ...measure(server, data), atSeconds, span })
     if (samples.length % 15 !== 0) continue
     const figures = MEASURES.map(({ name, of }) => `${name} ${shown(of(samples.at(-1) as Sample))}`)
     say(`${Math.round(atSeconds)} of ${seconds} s, ${imports} imports: ${figures.join(', ')}`)
