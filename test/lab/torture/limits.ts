@@ -1,6 +1,6 @@
 /**
  * Requests to limits, and their judge. The clock of limits stands still during a round of requests, so the requests of
- * one key in a round have the same answers in any order, and the oracle decides each of them anew. A request without
+ * one key in a round have the same answers in any order, and the oracle decides each of them again. A request without
  * an answer may have been counted or not: GET /key says how many were.
  */
 import { addKeys, type Limits, UNLIMITED } from '../../support/fixtures.ts'
