@@ -9,7 +9,7 @@ const SECOND_MS = 1_000
 const DAY_MS = 86_400_000
 
 /** The UTC day of an instant, counted from 1970. */
-export const dayOf = (ms: number): number => Math.floor(ms / DAY_MS)
+const dayOf = (ms: number): number => Math.floor(ms / DAY_MS)
 const midnightAfter = (ms: number): number => (dayOf(ms) + 1) * DAY_MS
 const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_MS))
 
@@ -57,54 +57,9 @@ export function bucketOf(ip: string): string {
 const networkOf = (ip: string): string =>
   ip.includes(':') ? bucketOf(ip) : ip.split('.', 2).join('.')
 
-/** Every admission of a subject, in order. */
-export type History = {
-  at: number[]
-  /** Place of each admission in a journal. */
-  seq: number[]
-  /** Admissions of the same UTC day up to this one, also those given back. */
-  nth: number[]
-  /** Which admissions were given back, and the place of that in a journal. */
-  givenBack: { n: number; seq: number }[]
-}
-
-export const emptyHistory = (): History => ({ at: [], seq: [], nth: [], givenBack: [] })
-
-export function record(history: History, atMs: number, seq = history.at.length): void {
-  const last = history.at.length - 1
-  const isSameDay = last >= 0 && dayOf(history.at[last] ?? 0) === dayOf(atMs)
-  history.at.push(atMs)
-  history.seq.push(seq)
-  history.nth.push(isSameDay ? (history.nth[last] ?? 0) + 1 : 1)
-}
-
-/** Marks an admission at an instant as given back; returns whether there is one. */
-export function markGivenBack(history: History, atMs: number, seq = history.at.length): boolean {
-  const isGone = (n: number): boolean => history.givenBack.some(gone => gone.n === n)
-  const n = history.at.findLastIndex((at, i) => at === atMs && !isGone(i))
-  if (n >= 0) history.givenBack.push({ n, seq })
-  return n >= 0
-}
-
-/** Admissions of a history given back before a place of the journal. */
-const goneBefore = ({ givenBack }: History, seq: number): number[] =>
-  givenBack.filter(gone => gone.seq < seq).map(({ n }) => n)
-
-/** How many of the first `count` admissions are of a UTC day and were not given back. */
-function countOfDay({ at, nth }: History, count: number, day: number, gone: readonly number[]) {
-  if (count === 0 || dayOf(at[count - 1] ?? 0) !== day) return 0
-  const back = gone.filter(n => n < count && dayOf(at[n] ?? 0) === day)
-  return (nth[count - 1] ?? 0) - back.length
-}
-
-/** Admissions of the UTC day of the last one that were not given back. */
-export const countOfLastDay = (history: History): number =>
-  countOfDay(
-    history,
-    history.at.length,
-    dayOf(history.at.at(-1) ?? 0),
-    goneBefore(history, Infinity),
-  )
+/** Every admission of a subject, in order, and which of them were given back. */
+type History = { at: number[]; gone: Set<number> }
+const emptyHistory = (): History => ({ at: [], gone: new Set() })
 
 /** How full a limit is. `resetSeconds`: until an admission stops counting. */
 type LimitStatus = {
@@ -116,13 +71,10 @@ type LimitStatus = {
 }
 
 type Decision =
-  /** `atMs`: the instant that the request counts at. */
+  /** `atMs`: the instant that the request counts at; `instants`: that for each of its rules. */
   | { kind: 'admitted'; limits: LimitStatus[]; atMs: number; instants: number[] }
   /** `retryAfterSeconds`: until the same request is admitted, at least 1. */
   | { kind: 'refused'; limits: LimitStatus[]; by: 'window' | 'daily'; retryAfterSeconds: number }
-
-/** A decision, and the instant that the request counts at for each of its rules. */
-type Decided = { decision: Decision; instants: number[] }
 
 /** The fewest whole seconds, at least 1, after which something is so; then it stays so. */
 function secondsUntil(isSo: (seconds: number) => boolean): number {
@@ -144,24 +96,25 @@ function countWithin(instants: readonly number[], ms: number, atMs: number): num
 }
 
 /**
- * What a rule counts after the first `count` admissions of a history, at place `seq` of the journal.
- * One that was given back does not count; only time does not go back behind it.
+ * What a rule counts after a history. An admission that was given back does not count; only time does not go back
+ * behind it.
  */
-function countFor(rule: Rule, history: History, count: number, nowMs: number, seq: number) {
+function countFor(rule: Rule, { at, gone }: History, nowMs: number) {
   const { window, daily } = rule
-  const { at } = history
-  const gone = goneBefore(history, seq)
   /** The instant at which a request counts that comes so many seconds later. */
   const after = (seconds: number): number =>
-    Math.max(nowMs + seconds * SECOND_MS, at[count - 1] ?? nowMs)
+    Math.max(nowMs + seconds * SECOND_MS, at.at(-1) ?? nowMs)
   const atMs = after(0)
   /** The admissions in the window, the latest first; not more than a plan that was lowered allows. */
   const counted: number[] = []
-  for (let n = count - 1; window && n >= 0 && atMs - (at[n] ?? 0) < window.ms; n -= 1) {
+  for (let n = at.length - 1; window && n >= 0 && atMs - (at[n] ?? 0) < window.ms; n -= 1) {
     if (counted.length === window.limit) break
-    if (!gone.includes(n)) counted.push(at[n] ?? 0)
+    if (!gone.has(n)) counted.push(at[n] ?? 0)
   }
-  const today = countOfDay(history, count, dayOf(atMs), gone)
+  let today = 0
+  for (let n = at.length - 1; n >= 0 && dayOf(at[n] ?? 0) === dayOf(atMs); n -= 1) {
+    if (!gone.has(n)) today += 1
+  }
   const isDayOver = (seconds: number): boolean => dayOf(after(seconds)) > dayOf(atMs)
   return {
     ...{ rule, atMs, after, counted, today, isDayOver },
@@ -200,32 +153,23 @@ function statusesOf(
 }
 
 /**
- * Decides a request after the first `counts` admissions of each history, without those given back
- * before the place `seqs` in its journal: every rule admits it, or none counts it. A full window is named
+ * Decides a request after the histories of its rules: every rule admits it, or none counts it. A full window is named
  * before a full day (contract A2).
  */
-export function decide(
-  rules: readonly Rule[],
-  histories: readonly History[],
-  counts: readonly number[],
-  nowMs: number,
-  seqs: readonly number[] = [],
-): Decided {
-  const counted = rules.map((rule, i) =>
-    countFor(rule, histories[i] ?? emptyHistory(), counts[i] ?? 0, nowMs, seqs[i] ?? Infinity),
-  )
+function decide(rules: readonly Rule[], histories: readonly History[], nowMs: number): Decision {
+  const counted = rules.map((rule, i) => countFor(rule, histories[i] ?? emptyHistory(), nowMs))
   const isFull = (seconds: number): boolean =>
     counted.some(each => each.isWindowFull(seconds) || each.isDayFull(seconds))
   const instants = counted.map(each => each.atMs)
   if (!isFull(0)) {
     const limits = counted.flatMap(each => statusesOf(each, 1))
     const atMs = Math.max(...instants)
-    return { decision: { kind: 'admitted', limits, atMs, instants }, instants }
+    return { kind: 'admitted', limits, atMs, instants }
   }
   const by = counted.some(each => each.isWindowFull()) ? 'window' : 'daily'
   const limits = counted.flatMap(each => statusesOf(each, 0))
   const retryAfterSeconds = secondsUntil(seconds => !isFull(seconds))
-  return { decision: { kind: 'refused', limits, by, retryAfterSeconds }, instants }
+  return { kind: 'refused', limits, by, retryAfterSeconds }
 }
 
 /** The field RateLimit. */
@@ -234,31 +178,8 @@ export const rateLimitOf = (statuses: readonly LimitStatus[]): string =>
     .map(({ name, remaining, resetSeconds }) => `"${name}";r=${remaining};t=${resetSeconds}`)
     .join(', ')
 
-/** A history of the admissions that were not given back. */
-function withoutGivenBack(history: History): History {
-  if (history.givenBack.length === 0) return history
-  const gone = new Set(goneBefore(history, Infinity))
-  const rest = emptyHistory()
-  for (const [n, ms] of history.at.entries()) if (!gone.has(n)) record(rest, ms)
-  return rest
-}
-
-/** Admissions of a history that break its rule, or come before the one they follow. */
-export function overAdmissions({ window, daily }: Rule, history: History): number {
-  const all = history.at
-  let over = all.filter((ms, n) => ms < (all[n - 1] ?? ms)).length
-  const { at, nth } = withoutGivenBack(history)
-  for (let n = 0; n < at.length; n += 1) {
-    const first = window ? at[n - window.limit] : undefined
-    const isOverWindow = window !== null && first !== undefined && (at[n] ?? 0) - first < window.ms
-    const isOverDay = daily !== null && (nth[n] ?? 0) > daily
-    if (isOverWindow || isOverDay) over += 1
-  }
-  return over
-}
-
 /** The quotas of networks that an answer consumes: of the proxies it shows, and of its caller. */
-export function networksOf(caller: Caller, served: readonly string[], callerNetwork: string) {
+function networksOf(caller: Caller, served: readonly string[], callerNetwork: string) {
   if (caller.kind !== 'regular') return []
   const { subnets, clients } = caller.plan
   return [
@@ -268,11 +189,10 @@ export function networksOf(caller: Caller, served: readonly string[], callerNetw
 }
 
 /** The name that RateLimit has for the quota of a subject of `networksOf`. */
-export const quotaName = (subject: string): string =>
-  subject.endsWith(':served') ? 'subnets' : 'clients'
+const quotaName = (subject: string): string => (subject.endsWith(':served') ? 'subnets' : 'clients')
 
 /** The name of a day's set of networks. */
-export const setName = (subject: string, day: number): string => `${subject} ${day}`
+const setName = (subject: string, day: number): string => `${subject} ${day}`
 
 /** A limiter that decides and remembers. */
 export function createLimiterOracle() {
@@ -281,15 +201,16 @@ export function createLimiterOracle() {
   function lookUp(caller: Caller, ip: string) {
     const rules = rulesOf(caller, bucketOf(ip))
     const its = rules.map(({ subject }) => histories.get(subject) ?? emptyHistory())
-    return { rules, its, counts: its.map(({ at }) => at.length) }
+    return { rules, its }
   }
 
   return {
     admit(caller: Caller, ip: string, nowMs: number): Decision {
-      const { rules, its, counts } = lookUp(caller, ip)
-      const { decision, instants } = decide(rules, its, counts, nowMs)
-      for (const [i, history] of decision.kind === 'admitted' ? its.entries() : []) {
-        record(history, instants[i] ?? nowMs)
+      const { rules, its } = lookUp(caller, ip)
+      const decision = decide(rules, its, nowMs)
+      if (decision.kind === 'refused') return decision
+      for (const [i, history] of its.entries()) {
+        history.at.push(decision.instants[i] ?? nowMs)
         histories.set(rules[i]?.subject ?? '', history)
       }
       return decision
@@ -298,27 +219,26 @@ export function createLimiterOracle() {
     /** Gives an admitted request back: it counts no more. */
     refund(caller: Caller, ip: string, instants: readonly number[]): void {
       const { its } = lookUp(caller, ip)
-      for (const [i, history] of its.entries()) markGivenBack(history, instants[i] ?? 0)
+      for (const [i, { at, gone }] of its.entries()) {
+        const n = at.findLastIndex((ms, place) => ms === instants[i] && !gone.has(place))
+        if (n >= 0) gone.add(n)
+      }
     },
 
     /** Gives a subject a fresh start; an instant that lies ahead counts no more (contract B10). */
     reset(subject: string, nowMs: number): void {
       const latestMs = histories.get(subject)?.at.at(-1)
       if (latestMs === undefined) return
-      const fresh = emptyHistory()
-      record(fresh, Math.min(latestMs, nowMs))
-      markGivenBack(fresh, Math.min(latestMs, nowMs), 1)
-      histories.set(subject, fresh)
+      histories.set(subject, { at: [Math.min(latestMs, nowMs)], gone: new Set([0]) })
       for (const name of [...sets.keys()]) if (name.startsWith(`${subject}:`)) sets.delete(name)
     },
 
     /** The status of the limits of a caller, those of networks last. */
     limits(caller: Caller, ip: string, nowMs: number): LimitStatus[] {
-      const { rules, its, counts } = lookUp(caller, ip)
-      const windows = rules.flatMap((rule, i) => {
-        const counted = countFor(rule, its[i] ?? emptyHistory(), counts[i] ?? 0, nowMs, Infinity)
-        return statusesOf(counted, 0)
-      })
+      const { rules, its } = lookUp(caller, ip)
+      const windows = rules.flatMap((rule, i) =>
+        statusesOf(countFor(rule, its[i] ?? emptyHistory(), nowMs), 0),
+      )
       const atMs = Math.max(nowMs, its[0]?.at.at(-1) ?? nowMs)
       const networks = networksOf(caller, [], '').map(({ subject, quota }) => ({
         name: quotaName(subject),
