@@ -776,7 +776,7 @@ test('with files: results are in the list, and candidates survive a restart', as
 })
 
 test('of proxies that come and go, 88 % of the working ones are fresh in the list', async () => {
-  // A tenth of what `make torture ONLY=checker` runs: 50/s of 100,000, in half a day.
+  // A hundredth of 100,000 candidates at 50/s, for half a day.
   const { coverage, checks } = await simulate({ candidates: 1_000, perSecond: 0.5, hours: 12 })
   expect(coverage).toBeGreaterThan(0.88)
   expect(checks).toBeLessThanOrEqual(12 * 1800 + 1)

@@ -1,7 +1,7 @@
 /**
  * What the server does when the files of its databases are damaged, removed or replaced: it answers 503, says
  * one sentence, and answers correctly once the files are repaired.
- * What needs a full disk or another user is in `test/lab/torture/faults.ts`.
+ * What needs a full disk is in `test/lab/torture/faults.ts`.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'

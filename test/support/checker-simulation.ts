@@ -25,12 +25,10 @@ const DEAD_MS = 10 * SECOND_MS
 type Simulation = Pick<CheckerOptions, 'perSecond'> & {
   candidates: number
   hours: number
-  seed?: number
-  onHour?: (hour: number, coverage: number) => void
 }
 
-export async function simulate({ candidates, perSecond, hours, seed = 1, onHour }: Simulation) {
-  const random = createRandom(seed)
+export async function simulate({ candidates, perSecond, hours }: Simulation) {
+  const random = createRandom(1)
   // Everything happens at multiples of a slice, in which one check may begin.
   const sliceMs = Math.min(SECOND_MS, SECOND_MS / perSecond)
   const world = createWorld({ perSecond, sliceMs })
@@ -61,7 +59,6 @@ export async function simulate({ candidates, perSecond, hours, seed = 1, onHour 
       fresh += Number(world.time.clock() - checkedAt * SECOND_MS <= RECENT_MS)
     }
     checks += world.begun.splice(0).length
-    if (minute % 60 === 0) onHour?.(minute / 60, fresh / up)
   }
   stopping.abort()
   await world.time.pass(3 * SECOND_MS)
