@@ -59,8 +59,8 @@ function listAfter(change: Change, tag: number): string {
 
 /** Every row of the list: none in a run is older than a day. */
 const EVERYTHING = 'time=86400&get=json&fields=speed'
-/** What says that there is nothing: a first import may be killed before it has made a file, or filled it. */
-const NOTHING = /no proxies match|there is no |it is empty/
+/** What says that there is nothing: a first import may be killed before it has made a file, or a table in it. */
+const NOTHING = /no proxies match|there is no |it is empty|by an earlier proxylist/
 const KEY = `pl_${'W'.repeat(32)}`
 const DEADLINE = { deadlineSeconds: 60 }
 const ASK_EVERY_MS = 15
