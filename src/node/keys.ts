@@ -31,12 +31,14 @@ type KeysOptions = {
   later: SetTimer
   /** Makes the schema, once the database is there. */
   prepare: () => Promise<void>
+  /** Called when the database has answered, before changed keys are read. */
+  onReached: () => void
   /** Called after each attempt with its failure, or `null`. */
   onAsked: (failure: unknown) => void
 }
 
 export function followKeys(options: KeysOptions) {
-  const { quick, patient, elapsedMs, later, prepare, onAsked } = options
+  const { quick, patient, elapsedMs, later, prepare, onReached, onAsked } = options
   let keys = openKnownKeys()
   let known: Standing | null = null
   /** When the keys were last known to be the newest. */
@@ -61,6 +63,7 @@ export function followKeys(options: KeysOptions) {
     await prepare()
     const newest = await onlyRow<Standing>(quick.query, STANDING)
     if (newest.schema > SCHEMA_VERSION) throw newer(newest.schema, quick.shown)
+    onReached()
     if (newest.started !== known?.started) await read(null)
     else if (newest.version !== known.version) {
       await read(known.version).catch(failure => {

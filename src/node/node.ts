@@ -126,9 +126,12 @@ export function openNode(given: NodeOptions) {
   const keys = followKeys({
     ...{ quick: asking, patient: reading, elapsedMs: watch, later: timerLater },
     prepare: makeSchema,
+    onReached() {
+      isReached = true
+    },
     onAsked(failure) {
-      isReached = failure === null
       if (failure !== null) {
+        isReached = false
         failures += 1
         sayOfKeys(messageOf(failure))
         // These connections may be lost, too, and would notice it late.
@@ -151,9 +154,12 @@ export function openNode(given: NodeOptions) {
 
   const problem = (): string | null =>
     keys.problem() ?? (copied === null ? 'the list was not copied yet' : null)
-  /** @throws StoreError while the keys or the list may not be used. */
+  /**
+   * @throws StoreError while the keys or the list may not be used. Also while the database does not answer: a request
+   * would wait for it, and nginx would have it wait at each node.
+   */
   function requireFresh(): void {
-    const found = problem()
+    const found = problem() ?? (isReached ? null : 'the database does not answer')
     if (found !== null) throw new StoreError(found)
   }
   const find: KeyReader['find'] = key => {

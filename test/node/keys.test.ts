@@ -29,6 +29,7 @@ beforeEach(async () => {
     ...{ quick: connectTo(made.url), patient: connectTo(made.url), elapsedMs: () => elapsedMs },
     later: () => () => {},
     prepare: async () => {},
+    onReached() {},
     onAsked: failure => void failures.push(failure),
   })
   onCleanUp(keys.stop)
