@@ -14,6 +14,7 @@ import type { Observed, ReplicationState } from '../metrics/observed.ts'
 import { createStatusStore } from '../postgres/checker.ts'
 import { openConnection, shownDatabase } from '../postgres/connection.ts'
 import { readDistance } from '../postgres/doctor.ts'
+import { isUnreachable } from '../postgres/errors.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
 import { createSharedList } from '../postgres/imports.ts'
 import { prune } from '../postgres/log.ts'
@@ -73,6 +74,9 @@ export function openNode(given: NodeOptions) {
   const usage = createUsageStore(options, elapsedMs, failure => {
     failures += 1
     if (keys.problem() === null) log.sayRepeated(`requests get 503: ${messageOf(failure)}`)
+    if (!isUnreachable(failure)) return
+    isReached = false // until the next question for the version of keys is answered
+    keys.wake()
   })
   const connection = openConnection(options)
   const asking = openConnection({ ...options, timeoutMs: Math.min(timeoutMs, ASK_MS_MAX) })

@@ -71,6 +71,11 @@ export function isConnectionFailure(thrown: unknown): boolean {
 const isOutcomeUnknown = (thrown: unknown): boolean =>
   !(thrown instanceof NotOpened) && /^(?:$|08|57P)/.test(stateOf(thrown))
 
+/** Whether a failure of a store says that the database cannot be reached, or does not answer. */
+export const isUnreachable = (failure: unknown): boolean =>
+  failure instanceof UnknownOutcome ||
+  (failure instanceof StoreError && failure.cause instanceof NotOpened)
+
 /** Why a call of the database failed, as the end of a sentence. */
 export function reasonOf(thrown: unknown): string {
   if (thrown instanceof NotOpened) return thrown.message

@@ -96,6 +96,8 @@ const isOfNetworks = ({ answer }: Asked): boolean =>
 const isAdmitted = (asked: Asked): boolean =>
   [200, 404].includes(asked.answer?.status ?? 0) || isOfNetworks(asked)
 
+/** How late a statement without a client may be committed. */
+const LATE_MS = 400
 const OF_NETWORKS = ['subnets', 'clients']
 
 const CODES = {
@@ -382,6 +384,9 @@ export function createLimits({ random, ids, servers, isShared = false }: LimitsO
       },
       /** Judges all answers of the round. */
       async settle(): Promise<void> {
+        // A statement whose client is gone may still wait for a lock, a quarter second at most, and be committed then.
+        const all = [...groups.values()].flatMap(({ asked }) => asked)
+        if (isShared && all.some(isUnknown)) await Bun.sleep(LATE_MS)
         for (const group of groups.values()) await judge(group, nowMs, realMs)
       },
     }
