@@ -75,7 +75,7 @@ export function openNode(given: NodeOptions) {
     failures += 1
     if (keys.problem() === null) log.sayRepeated(`requests get 503: ${messageOf(failure)}`)
     if (!isUnreachable(failure)) return
-    isReached = false // until the next question for the version of keys is answered
+    isSilent = true
     keys.wake()
   })
   const connection = openConnection(options)
@@ -127,15 +127,17 @@ export function openNode(given: NodeOptions) {
       },
     )
   let isReached = false
+  /** Whether the database did not answer a request, and has answered nothing since then. */
+  let isSilent = false
   const keys = followKeys({
     ...{ quick: asking, patient: reading, elapsedMs: watch, later: timerLater },
     prepare: makeSchema,
     onReached() {
-      isReached = true
+      isSilent = false
     },
     onAsked(failure) {
+      isReached = failure === null
       if (failure !== null) {
-        isReached = false
         failures += 1
         sayOfKeys(messageOf(failure))
         // These connections may be lost, too, and would notice it late.
@@ -163,7 +165,7 @@ export function openNode(given: NodeOptions) {
    * would wait for it, and nginx would have it wait at each node.
    */
   function requireFresh(): void {
-    const found = problem() ?? (isReached ? null : 'the database does not answer')
+    const found = problem() ?? (isSilent ? 'the database does not answer' : null)
     if (found !== null) throw new StoreError(found)
   }
   const find: KeyReader['find'] = key => {
