@@ -102,13 +102,16 @@ export function createAttempts(context: AttemptContext) {
     try {
       // The same content may come with another ETag: a proxylist sends the first one with its second answer.
       if (validators.digest === known?.digest) return { validators }
-      const task = { feed, sent, rowsBefore: before.rows }
+      // Content that is imported again, because the list or an option changed, was not checked again meanwhile.
+      const earlier = validators.digest === before.validators.digest ? before.importedAt : null
+      const importedAt = earlier ?? clock()
+      const task = { feed, sent: { ...sent, atMs: earlier ?? sent.atMs }, rowsBefore: before.rows }
       const imported = await afterOtherImports(() =>
         within(IMPORT_MS_MAX, '5 minutes to import', signal, each => importFeed(task, fd, each)),
       )
       // Replacing the list changes its mark. With the old mark, this feed would be imported again.
       const options = optionsWith(feed.replaces ? (await readList()).mark : mark)
-      return { ...imported, validators, options, importedAt: clock() }
+      return { ...imported, validators, options, importedAt }
     } finally {
       if (fd !== null) closeSync(fd)
     }

@@ -27,6 +27,7 @@ import { CommandError } from '../../src/lib/errors.ts'
 import { bytesOf } from '../../src/lib/files.ts'
 import { MINUTE_MS } from '../../src/lib/time.ts'
 import type { ImportTx } from '../../src/proxies/store.ts'
+import { openList } from '../../src/sqlite/stores.ts'
 import { type Answerer, reply, startFeedServer } from '../support/feed-server.ts'
 import { createFetcher, lines } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -549,6 +550,30 @@ test('after a feed that replaced the list, another is imported again although it
     counts.push(fetcher.rowCount())
   }
   expect(counts).toEqual([3, 2, 5, 3, 2])
+})
+
+test('content that is imported again keeps the time of its first import, so that its rows do not seem fresh', async () => {
+  const fetcher = createFetcher()
+  const file = join(fetcher.dir, '1.txt')
+  const newestOf = () => {
+    const list = openList(fetcher.dir)
+    const { newest } = list.proxies.checks()
+    list.close()
+    return newest
+  }
+  writeFileSync(file, lines(3))
+  const { importedAt } = await fetcher.fetch(file)
+  fetcher.pass(60 * MINUTE_MS)
+  await fetcher.importLines(lines(1, 100))
+  expect(newestOf()).toBe(T0 / 1000 + 3600)
+  expect(await fetcher.fetch(file)).toMatchObject({
+    importedAt,
+    lastSuccessAt: T0 + 60 * MINUTE_MS,
+  })
+  writeFileSync(file, lines(2))
+  fetcher.pass(MINUTE_MS)
+  expect(await fetcher.fetch(file)).toMatchObject({ importedAt: T0 + 61 * MINUTE_MS })
+  expect(newestOf()).toBe(T0 / 1000 + 3660)
 })
 
 describe('after an import of somebody else', () => {

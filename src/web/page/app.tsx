@@ -17,7 +17,7 @@ import {
   SETTLE_MS,
   type StatsState,
 } from './model/service.ts'
-import { goToRequest, matchingOf, matchText, Panel } from './request.tsx'
+import { goToRequest, isCounted, matchText, Panel } from './request.tsx'
 import { createSay, type Say } from './translations.ts'
 import { DEMO } from './try.tsx'
 
@@ -150,8 +150,8 @@ function App() {
   useEffect(() => {
     document.title = `${siteName()} · ${isKeyView ? words.myKey : words.tagline}`
   }, [words, isKeyView])
-  const current = known.isOld || known.refusal ? null : stats
-  const count = matchingOf(current, params)
+  const current = known.isOld || known.refusal || !isCounted(params) ? null : stats
+  const count = current?.matching ?? null
   // A screen reader hears an event at once, and a count once it is settled.
   const [spoken, speak] = useState('')
   useSettled(count === null ? null : matchText(count, say), SETTLED_MS, speak)

@@ -27,9 +27,9 @@ import { Ask, Results, type ResultsProps, type TryProps, useAttempt } from './tr
 /** Parameters that the statistics do not take into account. */
 const UNCOUNTED: readonly Name[] = ['ip', 'port', 'unique']
 
-/** How many proxies match; `null` when the statistics do not say. */
-export const matchingOf = (stats: FilterProps['stats'], params: readonly Param[]): number | null =>
-  params.some(([name]) => UNCOUNTED.includes(name)) ? null : (stats?.matching ?? null)
+/** Whether the statistics take all parameters into account: else they say neither how many match, nor which. */
+export const isCounted = (params: readonly Param[]): boolean =>
+  !params.some(([name]) => UNCOUNTED.includes(name))
 
 export const matchText = (count: number, { words, number, plural }: Say): string =>
   `${number(count)} ${plural(count, words.matches)}`
@@ -71,7 +71,19 @@ export function goToRequest(): void {
 
 type ChipsProps = Pick<FilterProps, 'set' | 'say'> & { params: readonly Param[] }
 
-/** The chosen filters as parameters, each of which a click removes. */
+/** A country by its name, an item of another list by itself; else the parameter, which says what the value is. */
+const chipText = (name: Name, item: string, say: Say) =>
+  name === 'country' ? (
+    say.country(item.toUpperCase())
+  ) : isList(name) ? (
+    item
+  ) : (
+    <code>
+      {name}={item}
+    </code>
+  )
+
+/** The chosen filters, each of which a click removes. */
 function Chips({ set, params, say }: ChipsProps) {
   const chips = params.flatMap(([name, value]) =>
     isList(name)
@@ -88,10 +100,7 @@ function Chips({ set, params, say }: ChipsProps) {
             aria-label={fill(say.words.remove, { what: `${name}=${item}` })}
             onClick={() => set({ [name]: rest })}
           >
-            <code>
-              {name}={item}
-            </code>{' '}
-            ×
+            {chipText(name, item, say)} ×
           </button>
         </li>
       ))}
