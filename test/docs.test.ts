@@ -317,7 +317,6 @@ describe('the example of an own list', () => {
     expect(shownBelow('./proxylist serve')).toBe(
       `listening on http://${SETTINGS.listen.fallback}\n`,
     ))
-  test('shows what doctor says', () => expectShown('doctor', withoutNumbers))
   const withoutTimes = (text: string): string => text.replace(/\d{4}-[\d-]+T[\d:.]+Z/g, 'TIME')
   test('shows what fetch says', () => expectShown('fetch --feed my.csv', withoutTimes))
   test('shows what backup says', () => expectShown('backup backup.tar', withoutNumbers))

@@ -91,7 +91,7 @@ const WORDS = {
   keyHint:
     'Demo: two requests a minute, masked addresses. Your own key stays in this tab and is sent in a header. | Demo: два запроса в минуту, адреса скрыты. Ваш ключ остаётся в этой вкладке и передаётся в заголовке.',
   demoWorks:
-    '{n} of {all}: the demo key returns only proxies that passed at least 90 % of checks, and each masked address once. | {n} из {all}: ключ demo выдаёт только прокси, прошедшие не меньше 90 % проверок, и каждый скрытый адрес один раз.',
+    '{n} of {all}: the demo key returns only proxies that passed at least 90% of checks, and each masked address once. | {n} из {all}: ключ demo выдаёт только прокси, прошедшие не меньше 90 % проверок, и каждый скрытый адрес один раз.',
   demoMasks:
     '{n} of {all}: the demo key returns each masked address once, and only a few. | {n} из {all}: ключ demo выдаёт каждый скрытый адрес один раз, и только немного.',
   keyInvalid:
