@@ -3,39 +3,26 @@ import { createParamsParser } from '../../api/query.ts'
 import { memberNames } from '../../api/render.ts'
 import { createChecker } from '../../checker/checker.ts'
 import { explain } from '../../checker/explain.ts'
-import type { CheckerStatus } from '../../checker/ports.ts'
 import { createProber, SERVICES_AT_ONCE } from '../../checker/probe.ts'
 import { readSmtpTarget, readTargets, type Target } from '../../checker/targets.ts'
 import { readAs, type Settings } from '../../config/settings.ts'
-import { forProcesses } from '../../config/subprocess.ts'
 import { VERSION } from '../../config/version.ts'
-import { createAttempts } from '../../feeds/attempt.ts'
-import { candidateAttempts } from '../../feeds/candidates.ts'
-import type { Feed } from '../../feeds/feed.ts'
-import { loadCurrentFeeds } from '../../feeds/feeds-file.ts'
 import { resolveBySystem } from '../../feeds/fetch.ts'
-import { fetchFeeds } from '../../feeds/schedule.ts'
-import { describeFailure } from '../../feeds/store.ts'
 import { openGeoip } from '../../import/geoip.ts'
-import { importSources } from '../../import/import.ts'
-import { repeat, reportTo } from '../../jobs/runner.ts'
 import { readAuthorities } from '../../judge/certificate.ts'
 import { openSecret } from '../../judge/secret.ts'
 import { type Clock, steadyClock, stopwatch, timerLater } from '../../lib/clock.ts'
 import { affordableDescriptors } from '../../lib/descriptors.ts'
 import { CommandError } from '../../lib/errors.ts'
 import { isInternal } from '../../lib/ip.ts'
-import { type Log, sayOncePerMinute } from '../../lib/log.ts'
-import { formatCount, several } from '../../lib/plural.ts'
-import { SECOND_MS } from '../../lib/time.ts'
-import { type Address, type CandidateRow, parseAddress } from '../../proxies/proxy.ts'
+import { sayOncePerMinute } from '../../lib/log.ts'
+import { several } from '../../lib/plural.ts'
+import { type Address, parseAddress } from '../../proxies/proxy.ts'
 import { idOf } from '../../proxies/row.ts'
 import { type Checking, findCandidate, withChecker, withMemoryChecker } from '../../stores.ts'
+import { createReport } from '../check-report.ts'
+import { readFiles, startFeeds } from '../check-sources.ts'
 import { command, DATA_SETTINGS, print, say, yieldToServer } from '../command.ts'
-import { createObserver } from '../import-report.ts'
-import { createProgress } from '../progress.ts'
-import { toSource } from '../sources.ts'
-import { attemptsWith } from './feeds.ts'
 import { printAnswer } from './list.ts'
 
 const CHECK_SETTINGS = [
@@ -46,13 +33,6 @@ const CHECK_SETTINGS = [
   ...(['providerService', 'json'] as const),
 ] as const
 type CheckSettings = Settings<(typeof CHECK_SETTINGS)[number]>
-
-/** Addresses of a file stored in one transaction. A million takes 13 s and 215 MB; with 65,536, 10 s and 412 MB. */
-const BATCH = 8_192
-/** The members of the lines of `--json`. */
-const FIGURES = ['checked', 'alive', 'deferred', 'rate', 'coverage']
-/** The interval of lines. */
-const LINE_MS = 10 * SECOND_MS
 
 /** @throws CommandError (usage) when a required setting is missing. */
 function requireSettings({ judge, contact, judgeSecret, ...rest }: CheckSettings) {
@@ -75,106 +55,6 @@ function targetsOf({ target = '', smtpTarget, providerService }: CheckSettings):
   const mail =
     smtpTarget === undefined ? [] : [readAs('--smtp-target', () => readSmtpTarget(smtpTarget))]
   return [...readAs('--target', () => readTargets(target, providerService)), ...mail]
-}
-
-/** Reports progress: a bar on a terminal, else a line every ten seconds. With `json` always lines, of JSON. */
-function createReport(json: boolean, elapsedMs: () => number) {
-  const bar =
-    'checked {checked}, alive {alive}, deferred {deferred}, {rate}/s, {coverage}% of the living fresh, {megabytes} MB'
-  const hasBar = process.stderr.isTTY && !json
-  const progress = hasBar ? createProgress(bar, 0, elapsedMs) : null
-  let saidMs = 0
-  let last: CheckerStatus | null = null
-  function sayLine(): void {
-    if (last === null) return
-    const { checked, alive, deferred } = last
-    if (json) say(JSON.stringify(last, FIGURES))
-    else
-      say(
-        `checked ${formatCount(checked)}, alive ${formatCount(alive)}, deferred ${formatCount(deferred)}`,
-      )
-  }
-  return {
-    say(sentence: string): void {
-      progress?.clear()
-      say(sentence)
-    },
-    status(status: CheckerStatus): void {
-      last = status
-      const { checked, alive, deferred, rate } = status
-      const coverage = Math.round((status.coverage ?? 0) * 100)
-      const megabytes = Math.round(status.bytes / 2 ** 20)
-      progress?.update(0, { checked, alive, deferred, rate, coverage, megabytes })
-      if (hasBar || elapsedMs() - saidMs < LINE_MS) return
-      saidMs = elapsedMs()
-      sayLine()
-    },
-    end(): void {
-      progress?.clear()
-      sayLine()
-    },
-  }
-}
-
-type Checker = ReturnType<typeof createChecker>
-
-/** Adds the addresses of files, in any format that `import` reads. */
-async function readFiles(
-  files: readonly string[],
-  settings: CheckSettings,
-  checker: Checker,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<void> {
-  const { format, type, map: mapping, providerService: provider } = settings
-  const observer = createObserver(0, false)
-  const batch: CandidateRow[] = []
-  const flush = (): void => void checker.add(batch.splice(0))
-  await importSources(
-    files.map(toSource),
-    {
-      ...{ format, strict: false, signal, mapping },
-      defaults: { type, nowMs: clock(), provider, isTypeOptional: true },
-    },
-    proxy => {
-      if (batch.push(proxy) === BATCH) flush()
-    },
-    { rejected: observer.rejected, empty: observer.empty },
-  )
-  flush()
-  observer.close()
-}
-
-/** Reads feeds marked `check`, once or on their schedule. Returns a function that stops it. */
-async function startFeeds(
-  settings: CheckSettings,
-  checker: Checker,
-  openStore: Checking['openFeedStore'],
-  log: Pick<Log, 'say' | 'sayRepeated'>,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<() => void> {
-  const feeds = loadCurrentFeeds({ ...settings, feed: undefined }, log.say)
-  const forProcess = forProcesses(settings)
-  const attempts = createAttempts({
-    ...attemptsWith(forProcess, clock),
-    ...candidateAttempts(checker.add, forProcess),
-    openStore,
-  })
-  const isOurs = ({ isForChecker }: Feed): boolean => isForChecker
-  if (!settings.once) {
-    const job = await fetchFeeds({ feeds, attempts, isOurs, keep() {}, clock, say: log.say })
-    const reload = repeat(() => void feeds.reload().catch(reportTo(log)), SECOND_MS)
-    return () => {
-      reload.stop()
-      job.stop()
-    }
-  }
-  for (const feed of feeds.current().filter(isOurs)) {
-    const state = await attempts.run(feed, signal)
-    if (state.error !== '') log.say(describeFailure(state))
-  }
-  return () => {}
 }
 
 async function check(
