@@ -157,7 +157,7 @@ async function findPlain(check: Check): Promise<Plain> {
     if (asked.firstByte === null || left.length === 0)
       reason = moreSignificant(reason, asked.reason)
   }
-  // A proxy that cannot reach the judge without TLS may hide how it changes requests.
+  // A proxy that answers plain requests with its own error gets no CONNECT: nobody could see how it changes requests.
   return { kind: 'failed', reason, mayTunnel: mayTunnel && reason !== 'proxy error' }
 }
 
@@ -171,14 +171,15 @@ async function findTunnel(check: Check, plain: Plain): Promise<Asked | null> {
   return ask(check, 'TLS', isSocks ? plain.type : 'https', judge.tls)
 }
 
-/** After these failures, a type may still work. */
+/** Failures after which a type may still work. */
 const UNDECIDED: readonly (Attempt['result'] | undefined)[] = [
   ...([undefined, 'timeout', 'refused', 'unreachable', 'no answer'] as const),
 ]
 
 /**
- * The other types that sources named: those that work, and those that nothing was found out about. Most ports speak
- * one type, so no others are tried. Only one may cost the check a timeout.
+ * The other types that sources named: those that work, and those that nothing was found out about. Types that no source
+ * named are not tried, because most ports speak one. After the first undecided one, no more are tried: each may cost a
+ * timeout.
  */
 async function findOthers(check: Check, type: ProxyType) {
   const { named, judge, attempts } = check

@@ -35,7 +35,7 @@ export function candidateImport(write: (line: string) => Promise<void>): ImportT
 }
 
 /**
- * The part of an `AttemptContext` that passes the rows of such feeds to `take`. The first attempt of a process imports
+ * The part of an `AttemptContext` that passes the rows of feeds marked `check` to `take`. The first attempt of a process imports
  * a feed even if it is unchanged, because the checker may have removed its rows.
  */
 export function candidateAttempts(
@@ -43,7 +43,7 @@ export function candidateAttempts(
   settings: ProcessSettings,
   program?: readonly string[],
 ): Pick<AttemptContext, 'readList' | 'importFeed' | 'settings'> {
-  const mark = crypto.randomUUID() // no state has it yet
+  const mark = crypto.randomUUID() // no saved state has it, so each feed counts as changed once
   return {
     settings,
     readList: () => ({ isEmpty: false, mark }),

@@ -261,6 +261,18 @@ function secondsAgo(text: string): number | null {
   return seconds > 0 || /^0/.test(span) ? Math.floor(seconds) : null
 }
 
+/** Unix milliseconds of `2026/11/28 10:00`, `28.11.2026 10:00`, or a date with the name of its month. UTC by default. */
+function parseOtherDate(text: string): number | null {
+  const iso = text
+    .replace(/^(\d{4})\/(\d\d)\/(\d\d)\b/, '$1-$2-$3')
+    .replace(/^(\d\d)\.(\d\d)\.(\d{4})\b/, '$3-$2-$1')
+  if (iso !== text) return parseInstant(iso)
+  if (!/\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b.*\d{4}/i.test(text))
+    return null
+  const ms = Date.parse(/GMT|UTC|Z$|[+-]\d\d:?\d\d$/.test(text) ? text : `${text} UTC`)
+  return Number.isNaN(ms) ? null : ms
+}
+
 /**
  * Unix seconds of a check. A time without a zone is UTC. A relative time counts from `atMs`, and a small number is
  * seconds ago; with `null`, neither is understood.
@@ -272,7 +284,7 @@ export function readTime(value: Value, atMs: number | null): Read<number | null>
   if (number >= MILLISECONDS_MIN) return toSeconds(number)
   if (number >= YEAR_2000 || (number >= 0 && atMs === null)) return Math.floor(number)
   if (number >= 0) return Number.isInteger(number) ? toSeconds(atMs ?? 0) - number : undefined
-  const ms = parseInstant(text)
+  const ms = parseInstant(text) ?? parseOtherDate(text)
   if (ms !== null) return toSeconds(ms)
   const ago = atMs === null ? null : secondsAgo(text)
   return ago === null ? undefined : toSeconds(atMs ?? 0) - ago

@@ -2,7 +2,7 @@
  * Follows the log of the list, and extends it on the leader (contract I3). The leader merges an import into its copy,
  * commits the change to the log, and then commits its copy. A failure in between leaves the copy behind: it catches up.
  */
-import { messageOf, StoreError } from '../lib/errors.ts'
+import { codeOf, messageOf, StoreError } from '../lib/errors.ts'
 import { joinFrames, toFrame } from '../postgres/body.ts'
 import type { Connection } from '../postgres/connection.ts'
 import { finishImport, nextImport, type QueuedImport, readImport } from '../postgres/imports.ts'
@@ -30,6 +30,11 @@ const after = ({ version }: Position): Position => ({
   version: version + 1,
   mark: crypto.randomUUID(),
 })
+
+/** Whether the rows of an import are to blame for its failure, not the database, the disk or the way to them. */
+const isOfRows = (failure: unknown): boolean =>
+  !(failure instanceof StoreError) ||
+  /^SQLITE_(?:CONSTRAINT|MISMATCH|TOOBIG)/.test(codeOf(failure.cause))
 
 const bodyOf = (changes: Iterable<Change>): Uint8Array => joinFrames(Array.from(changes, toFrame))
 
@@ -124,8 +129,12 @@ export function createList(
     }
   }
 
+  /** Rows that cannot be merged are refused. When the database or the disk fails, they stay queued, for another node. */
   async function mergeNext(queued: QueuedImport, from: Position): Promise<void> {
-    const merged = await merge(queued).catch(messageOf)
+    const merged = await merge(queued).catch(failure => {
+      if (isOfRows(failure)) return messageOf(failure)
+      throw failure
+    })
     if (typeof merged === 'string') await finishImport(query, queued, { failure: merged })
     else await commit(queued, merged, from)
   }

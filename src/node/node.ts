@@ -38,7 +38,7 @@ type NodeOptions = {
   timeoutMs: number
   provider: string
   clock: Clock
-  /** The log of failures. Each request may fail, so those are counted (`sayRepeated`). */
+  /** The log of failures. Failures of requests may be many: `sayRepeated` counts them. */
   log: Pick<Log, 'say' | 'sayRepeated'>
   /** The stopwatch of the refusal cache; tests set it. */
   elapsedMs?: () => number
@@ -114,7 +114,7 @@ export function openNode(given: NodeOptions) {
       { dir, url, timeoutMs },
       {
         onNewest(version, ageMs) {
-          if (version !== copied?.version) list.tick() // it may be another file
+          if (version !== copied?.version) list.tick() // a snapshot may have replaced the file
           copied = { version, atMs: watch() - ageMs }
           isListFailing = false
           sayOfList(null)
@@ -127,7 +127,7 @@ export function openNode(given: NodeOptions) {
       },
     )
   let isReached = false
-  /** Whether the database did not answer a request, and has answered nothing since then. */
+  /** Whether a request got no answer from the database, and nothing has got one since. */
   let isSilent = false
   const keys = followKeys({
     ...{ quick: asking, patient: reading, elapsedMs: watch, later: timerLater },
@@ -162,7 +162,7 @@ export function openNode(given: NodeOptions) {
     keys.problem() ?? (copied === null ? 'the list was not copied yet' : null)
   /**
    * @throws StoreError while the keys or the list may not be used. Also while the database does not answer: a request
-   * would wait for it, and nginx would have it wait at each node.
+   * would wait here, and again at each node to which nginx passes it on.
    */
   function requireFresh(): void {
     const found = problem() ?? (isSilent ? 'the database does not answer' : null)

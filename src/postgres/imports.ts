@@ -22,9 +22,14 @@ const SEEN_MS = 5 * SECOND_MS
 
 const NO_NODE = 'no node is running that could import: start one with proxylist serve'
 
+const NOT_MERGED =
+  'no node has merged this import yet; waiting (proxylist nodes, and stderr of the nodes, say why)'
+
+type OnWait = (reason: string) => void
+
 const HAS_NODE = `exists (select from proxylist.nodes where seen > proxylist.now_ms() - ${SEEN_MS})`
 
-/** Queues an import for the next leader; returns its id. */
+/** Queues an import for the leader; returns its id. */
 async function enqueue(query: Query, mode: Mode, body: Uint8Array): Promise<string> {
   const { id } = await onlyRow<{ id: string }>(
     query,
@@ -35,12 +40,25 @@ async function enqueue(query: Query, mode: Mode, body: Uint8Array): Promise<stri
   return id
 }
 
+/** Removes an import from the queue; false if it was merged. */
+async function withdraw(query: Query, id: string): Promise<boolean> {
+  const text = 'delete from proxylist.imports where id = $1::bigint and result is null returning id'
+  return (await query(text, [id])).length > 0
+}
+
 /**
  * Waits for the result of an import. Withdraws it when `signal` is aborted, or when no node runs.
- * @throws CommandError, or the reason of `signal`; then the list did not change.
+ * @throws CommandError, or the reason of `signal`; then the list did not change. @throws StoreError when the database
+ * fails: the import may still be merged.
  */
-async function resultOf(query: Query, id: string, signal?: AbortSignal): Promise<ImportCounts> {
-  for (let aloneMs = 0; ; ) {
+async function resultOf(
+  query: Query,
+  id: string,
+  signal?: AbortSignal,
+  onWait: OnWait = () => {},
+): Promise<ImportCounts> {
+  for (let aloneMs = 0, waitedMs = 0; ; waitedMs += ASK_EVERY_MS) {
+    if (waitedMs === NO_NODE_MS_MAX) onWait(NOT_MERGED)
     const [row] = await query<{ json: string | null; hasNode: boolean }>(
       `select result::text as json, ${HAS_NODE} as "hasNode"
        from proxylist.imports where id = $1::bigint`,
@@ -55,11 +73,9 @@ async function resultOf(query: Query, id: string, signal?: AbortSignal): Promise
     }
     aloneMs = row.hasNode ? 0 : aloneMs + ASK_EVERY_MS
     const isAlone = aloneMs > NO_NODE_MS_MAX
-    if (signal?.aborted || isAlone) {
-      const withdraw = 'delete from proxylist.imports where id = $1::bigint and result is null'
-      const [withdrawn] = await query(`${withdraw} returning id`, [id])
-      if (withdrawn) signal?.throwIfAborted()
-      if (withdrawn) throw new CommandError(NO_NODE)
+    if ((signal?.aborted || isAlone) && (await withdraw(query, id))) {
+      signal?.throwIfAborted()
+      throw new CommandError(NO_NODE)
     }
     await delay(ASK_EVERY_MS)
   }
@@ -98,8 +114,8 @@ const createPart = () => ({
   lowered: [] as [id: number, works: number][],
 })
 
-/** Begins an import. `connection` needs a long timeout. */
-function begin({ query }: Connection, mode: ImportMode): ImportTx {
+/** Begins an import. `connection` needs a long timeout, because one statement sends all rows. */
+function begin({ query }: Connection, mode: ImportMode, onWait?: OnWait): ImportTx {
   const body = createBody()
   /** The addresses of a new list, to compare its size with the old list. */
   const ids = new Set<number>()
@@ -120,7 +136,7 @@ function begin({ query }: Connection, mode: ImportMode): ImportTx {
         approve?.({ before: (await readHead(query))?.rows ?? 0, after: ids.size })
       }
       const id = await enqueue(query, mode, body.take())
-      return resultOf(query, id, used)
+      return resultOf(query, id, used, onWait)
     },
     rollback() {},
   }
@@ -130,7 +146,7 @@ function begin({ query }: Connection, mode: ImportMode): ImportTx {
 export function createSharedList(connection: Connection) {
   const { query } = connection
   return {
-    begin: (mode: ImportMode) => begin(connection, mode),
+    begin: (mode: ImportMode, onWait?: OnWait) => begin(connection, mode, onWait),
     async removeStale(retainMs: number, nowMs: number): Promise<Removal> {
       const stale: Stale = { retainMs, nowMs }
       const id = await enqueue(query, 'retain', joinFrames([toFrame(stale)]))
@@ -142,7 +158,7 @@ export function createSharedList(connection: Connection) {
   } satisfies ProxyWriter
 }
 
-/** Queues a whole list in the transaction of `query`; the next leader merges it. */
+/** Queues a whole list in the transaction of `query`; the leader merges it. */
 export async function queueList(query: Query, proxies: Iterable<IncomingProxy>): Promise<void> {
   const body = createBody()
   let isEmpty = true

@@ -78,8 +78,8 @@ export type ImportMode = 'merge' | 'feed' | 'set' | 'replace'
 export type Removal = { removed: number; mayRemain: boolean }
 
 export interface ProxyWriter {
-  /** Begins an import; calls `onWait` if it waits for another import. */
-  begin(mode: ImportMode, onWait?: () => void): ImportTx
+  /** Begins an import; calls `onWait` if it waits, with the reason unless it is another import. */
+  begin(mode: ImportMode, onWait?: (reason?: string) => void): ImportTx
   /** A random mark. Feeds import again when it changes, see `ImportMode`. */
   importMark(): Awaitable<string>
   /**

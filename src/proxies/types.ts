@@ -1,6 +1,6 @@
 /**
- * The types of an address as one integer. Bits 0–3: which of `TYPES` the address has. Then one age per type, 11 bits
- * each: minutes between its last mention and the newest check.
+ * The types of an address as one integer. Bits 0–3: which of `TYPES` the address has. Then 11 bits per type: the minutes
+ * from when a source last named it to the newest check of the address.
  */
 import { type ProxyType, TYPES } from './proxy.ts'
 
@@ -33,7 +33,7 @@ export const bestOf = (types: number, wanted = ALL_TYPES): ProxyType =>
 const ageOf = (types: number, n: number): number =>
   types & (1 << n) ? Math.floor(types / (AGE_UNITS[n] ?? 1)) % AGES : Infinity
 
-/** Merges the types of two rows of one address, in either order. `oneAt` and `otherAt`: their checks in Unix seconds. */
+/** Merges the types of two rows of one address; their order does not matter. `oneAt` and `otherAt`: their checks in Unix seconds. */
 export function mergeTypes(one: number, oneAt: number, other: number, otherAt: number): number {
   const minutes = Math.floor(oneAt / 60) - Math.floor(otherAt / 60)
   const [oneLag, otherLag] = [Math.max(0, -minutes), Math.max(0, minutes)]

@@ -99,6 +99,8 @@ a version as the type, beside TLS :: IP Address,Port,Code,Version,Https⏎192.0.
 > 192.0.2.1:1080 socks4 country=US
 a time as a speed :: IP Address,Port,Speed⏎192.0.2.1,80,120 ms
 > 192.0.2.1:80 http ping=120
+dates that are certain :: ip,last_checked⏎192.0.2.1:80,2026/11/20 11:59:00⏎192.0.2.2:80,20.11.2026 11:59:00⏎192.0.2.3:80,"Fri, 20 Nov 2026 11:59:00 GMT"
+> 192.0.2.1:80 http age=60, 192.0.2.2:80 http age=60, 192.0.2.3:80 http age=60
 whole numbers up to 60 without a unit, which are unclear :: ip,port,latency⏎192.0.2.1,80,120⏎192.0.2.2,80,45⏎192.0.2.3,80,0.5
 > 192.0.2.1:80 http ping=120, 192.0.2.2:80 http, 192.0.2.3:80 http ping=500
 Markdown :: | Proxy IP | PORT | protocol | country_name |

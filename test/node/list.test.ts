@@ -2,6 +2,7 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import fc from 'fast-check'
+import { StoreError } from '../../src/lib/errors.ts'
 import { createList } from '../../src/node/list.ts'
 import type { Connection } from '../../src/postgres/connection.ts'
 import { createSharedList } from '../../src/postgres/imports.ts'
@@ -137,6 +138,24 @@ describe.skipIf(!HAS_POSTGRES)('an import', () => {
     await node.lead()
     await expect(imported).rejects.toThrow(/nothing was imported$/)
     expect(await importBy(node, [at(2)])).toMatchObject({ added: 1 })
+  })
+
+  test('that the leader could not read stays queued, for this or another leader', async () => {
+    const cut = connectTo(url)
+    const lost = { ...cut, query: () => Promise.reject(new StoreError('the connection was lost')) }
+    const copy = openListCopy(temporaryDirectory(), () => T0)
+    onCleanUp(copy.close)
+    const broken = createList(connectTo(url), lost, copy)
+    const imported = load(shared, [at(1)], 'replace')
+    await untilQueued()
+    const led = broken.lead(
+      () => true,
+      () => {},
+    )
+    expect(led).rejects.toThrow('the connection was lost')
+    await led.catch(() => {})
+    await openNode().lead()
+    expect(await imported).toMatchObject({ added: 1 })
   })
 
   test('that replaces the list is approved by the sizes before and after', async () => {

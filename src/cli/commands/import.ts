@@ -57,7 +57,8 @@ async function importInto(
   }
   const totalBytes = sources.reduce((sum, { size }) => sum + size, 0)
   const observer = createObserver(totalBytes, settings.progress, elapsedMs)
-  const onWait = (): void => observer.say('another import has locked the list; waiting for its end')
+  const onWait = (reason = 'another import has locked the list; waiting for its end'): void =>
+    observer.say(reason)
   const importIn = async (list: Pick<ProxyWriter, 'begin'>) => {
     const importTx = list.begin(replace ? 'replace' : 'merge', onWait)
     const options = {
