@@ -107,14 +107,6 @@ describe('many matches', () => {
     expect(world.asked()).toEqual(['matches'])
   })
 
-  test('are all drawn from, one time or other', async () => {
-    const world = worldOf(listOf(rowsOf(1100)))
-    const query = queryOf('time=9999&sort=random&count=100')
-    const seen = new Set<string>()
-    for (let n = 0; n < 200; n += 1) for (const one of await world.addresses(query)) seen.add(one)
-    expect(seen.size).toBe(1100)
-  })
-
   test('are not needed for an answer of more than a thousand: it is streamed', async () => {
     const world = worldOf(listOf(ROWS))
     for (const count of ['', '&count=1001', '&count=3000']) {
@@ -164,17 +156,6 @@ test('matches of a list that has changed meanwhile are drawn from, and not kept'
   })
   for (const _ of [1, 2]) expect((await world.find(query))?.records).toBe(1)
   expect(world.asked()).toEqual(['matches', 'matches'])
-})
-
-test('a draw fails when its matches cannot be read, and the next one reads again', async () => {
-  const world = worldOf(listOf(ROWS))
-  const query = queryOf('time=9999&sort=random&count=1')
-  world.setBeforeReply(async () => {
-    throw new Error('lost')
-  })
-  expect(await world.find(query).catch(String)).toBe('Error: lost')
-  world.setBeforeReply(async () => {})
-  expect((await world.find(query))?.records).toBe(1)
 })
 
 describe('a record of a draw is as the list has it', () => {

@@ -1,9 +1,8 @@
 /**
- * The OpenAPI document (contract F5): valid by the field's parsers, complete, and no laxer than what
+ * The OpenAPI document (contract F5): valid, complete, and no laxer than what
  * validates. That its examples are true is held by `test/http/reference.test.ts`.
  */
 import { describe, expect, test } from 'bun:test'
-import SwaggerParser from '@apidevtools/swagger-parser'
 import { validate } from '@readme/openapi-parser'
 import fc from 'fast-check'
 import { STATUS } from '../../src/api/errors.ts'
@@ -43,11 +42,9 @@ const copyOf = (options: Partial<DocumentOptions>) =>
   structuredClone(createDocument({ ...OPTIONS, ...options }))
 
 describe.each(VARIANTS)('the document %s', (_, options) => {
-  test('is valid by two parsers, and nothing of it is undefined', async () => {
+  test('is valid, and nothing of it is undefined', async () => {
     const result = await validate(copyOf(options) as never) // its types lack 3.1's arrays of types
     expect(result).toMatchObject({ valid: true, warnings: [] })
-    const valid = await SwaggerParser.validate(copyOf(options) as never) // likewise
-    expect(valid).toMatchObject({ openapi: '3.1.1' })
     const document = createDocument({ ...OPTIONS, ...options })
     expect(JSON.parse(JSON.stringify(document))).toStrictEqual(document as never)
   })
@@ -133,17 +130,6 @@ describe('completeness', () => {
     expect(PARAMETERS_OF_API.map(({ name }) => name)).not.toContain('key')
     const needy = Object.entries(DOCUMENT.paths).filter(([, path]) => path.get.security.length > 0)
     expect(needy.map(([path]) => path)).toEqual(['/api', '/key'])
-  })
-
-  test('it says what demo does: works=90, masked addresses', () => {
-    expect(DOCUMENT.info.description).toContain('`works=90`')
-    expect(get('/api').description).toMatch(/`demo`, `works` is 90.*octets of addresses are 0/)
-  })
-
-  test('the status of an answer is ok, that of an error is error', () => {
-    const { Envelope, Error: body } = DOCUMENT.components.schemas
-    expect(Envelope?.properties?.status?.const).toBe('ok')
-    expect(body?.properties?.status?.const).toBe('error')
   })
 
   test('with --errors text, error bodies are text', () => {

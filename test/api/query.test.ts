@@ -9,13 +9,7 @@ import { createParamsParser, createQueryReader, type Query } from '../../src/api
 import { OUTPUT_KINDS, type Output } from '../../src/api/render.ts'
 import { keyOf, readCredentials } from '../../src/http/credentials.ts'
 import { queryStringOf, splitQueryString } from '../../src/lib/query-string.ts'
-import {
-  describeFilter,
-  type Filter,
-  filterOf as filterOfTexts,
-  fold,
-  SORTS,
-} from '../../src/proxies/filter.ts'
+import { describeFilter, type Filter, fold, SORTS } from '../../src/proxies/filter.ts'
 import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { NO_FILTER } from '../support/fixtures.ts'
 import { DEMO as DEMO_CALLER, regular, temp } from '../support/limits.ts'
@@ -188,38 +182,6 @@ function outputOf(meaning: Meaning): Output {
     pretty: !isJson || meaning.pretty !== '0',
   }
 }
-
-test('city names are folded together as each is alone', () => {
-  const anyName = fc.string({ unit: 'grapheme', maxLength: 5 })
-  const anyOdd = fc.constantFrom(
-    '\u0306',
-    'и',
-    'Σ',
-    'ΑΣ',
-    'İ',
-    'ﬁ',
-    '，',
-    '\u00a8',
-    '\u1100',
-    '\u1161',
-  )
-  const anyText = fc.array(fc.oneof(anyName, anyOdd), { maxLength: 4 }).map(parts => parts.join(''))
-  fc.assert(
-    fc.property(fc.array(anyText, { minLength: 1 }), texts => {
-      const cities = texts.map(text =>
-        text
-          .replace(/[\p{Cc},]/gu, '')
-          .toLowerCase()
-          .trim(),
-      )
-      const names = cities.filter(city => city !== '')
-      fc.pre(names.length > 0)
-      const expected = [...new Map(names.map(city => [fold(city), city])).values()].sort()
-      expect(filterOfTexts({ city: names.join() }, []).cities).toEqual(expected)
-    }),
-    { numRuns: 2000 },
-  )
-})
 
 /** Cities by what they are compared by. */
 const folded = (filter: Filter): Filter => ({ ...filter, cities: filter.cities.map(fold).sort() })

@@ -152,19 +152,6 @@ describe('an answer is used again', () => {
   })
 })
 
-describe('a draw', () => {
-  test('uses again not the answer, but what it is made from', async () => {
-    const cache = cacheOver(listOf(MANY), 2 ** 20)
-    const drawn = new Set<string | null>()
-    for (const text of ['count=3', 'count=3&get=csv', 'count=9&get=json', 'type_prefix=1']) {
-      for (let n = 0; n < 5; n += 1) {
-        drawn.add(textOf(await cache.find(queryOf(`sort=random&${text}`), T0), T0))
-      }
-    }
-    expect([drawn.size, cache.finds()]).toEqual([20, 1])
-  })
-})
-
 describe('an answer that is requested once', () => {
   const QUERY = queryOf('')
   const cacheOf = (list: List) => cacheOver(list, 2 ** 20, 'findAll', createDoorkeeper())
@@ -201,12 +188,6 @@ describe('an answer that is requested once', () => {
 })
 
 describe('the bound', () => {
-  test('of 0 keeps no matches to draw from', async () => {
-    const cache = cacheOver(listOf(MANY), 0)
-    for (let n = 0; n < 3; n += 1) await cache.find(queryOf('sort=random&count=1'), T0)
-    expect(cache.finds()).toBe(3)
-  })
-
   /** How often the list is asked when each of these is asked twice, one round after the other. */
   async function findsOf(bytesMax: number, queries: readonly string[]): Promise<number> {
     const cache = cacheOver(listOf(MANY), bytesMax)
@@ -320,18 +301,6 @@ describe('an answer that must be streamed', () => {
     await cache.find(queryOf(''), T0, false, () => TENANT)
     expect(cache.streamed).toHaveLength(2)
   })
-
-  test('is a mistake where nothing streams', async () => {
-    const reader: ProxyReader = {
-      ...readerOf(listOf(OLD_AND_YOUNG)),
-      find: () => 'must-stream',
-    }
-    const cache = createResponseCache({ reader, streamer: null, provider: PROVIDER, bytesMax: 0 })
-    const found = Promise.resolve(cache.find(queryOf(''), T0, false, () => TENANT))
-    expect(await found.catch(String)).toBe(
-      'Error: an answer must be streamed, and nothing streams it',
-    )
-  })
 })
 
 const answerOf = (bytes: number): Answer => ({
@@ -349,31 +318,6 @@ function holding(bytesMax: number, ids: readonly string[]) {
   return entries
 }
 
-describe('a lookup of an entry', () => {
-  test('that finds what is right is a hit', () => {
-    const entries = holding(2 ** 20, ['a'])
-    for (let i = 0; i < 3; i += 1) entries.lookUp('a', 'v', 5)
-    expect(entries.counts()).toMatchObject({ hits: 3, misses: 0 })
-  })
-
-  test.each([
-    ['of what is not there', 'b', 'v', 5],
-    ['of another version of the list', 'a', 'w', 5],
-    ['of an answer that has grown old', 'a', 'v', 11],
-  ])('%s is a miss', (_, id, version, seconds) => {
-    const entries = holding(2 ** 20, ['a'])
-    expect(entries.lookUp(id, version, seconds)).toBeUndefined()
-    expect(entries.counts()).toMatchObject({ hits: 0, misses: 1 })
-  })
-
-  test('of an answer that must be streamed is a miss: the streamer finds it', () => {
-    const entries = holding(2 ** 20, [])
-    entries.set('a', { content: 'must-stream', listVersion: 'v', fromSeconds: 0, toSeconds: 10 })
-    expect(entries.lookUp('a', 'v', 5)).toBe('must-stream')
-    expect(entries.counts()).toMatchObject({ hits: 0, misses: 1 })
-  })
-})
-
 test('an entry that makes room is an eviction; one that is replaced is none', () => {
   const entries = holding(5000, ['a', 'b', 'b'])
   expect(entries.counts()).toMatchObject({ evictions: 0, entries: 2 })
@@ -384,13 +328,6 @@ test('an entry that makes room is an eviction; one that is replaced is none', ()
     ...{ bytes, bytesMax: 5000 },
   })
   expect(full.has('a')).toBeFalse()
-})
-
-test('the size is that of ids, too: a query may be as long as its answer', () => {
-  const [short = 0, long = 0] = ['a', 'a'.repeat(5_000)].map(id => {
-    return holding(2 ** 20, [id]).counts().bytes
-  })
-  expect(long - short).toBe(4_999)
 })
 
 test('an answer counts with its compressed bodies, which are kept while they have room', () => {

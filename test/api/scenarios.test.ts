@@ -1,6 +1,5 @@
 /** Runs the scenarios of `scenarios.cases.ts` on one service, in process or as the binary. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { gunzipSync } from 'node:zlib'
 import { openList } from '../../src/sqlite/stores.ts'
 import type { Answer } from '../support/answer.ts'
 import { addKeys, addList, fillList, T0 } from '../support/fixtures.ts'
@@ -73,35 +72,6 @@ describe.each(ENGINES)('scenarios on %s', engine => {
   test('no key is ever in the output', () => {
     for (const key of Object.values(KEYS)) expect(service.output()).not.toContain(key)
     expect(service.output()).not.toMatch(/works=|country=/)
-  })
-})
-
-describe.each(ENGINES)('compression (A8) on %s', engine => {
-  const MANY = Array.from({ length: 100 }, (_, i) => ({ ip: `10.9.0.${i}:3128`, type: 'http' }))
-  let large: Service
-  beforeAll(async () => {
-    large = await startService(seededDirectory(MANY), { engine })
-  })
-  const get = (encodings: string | null, query = ''): Promise<Answer> => {
-    const headers = encodings === null ? {} : { 'Accept-Encoding': encodings }
-    return ask({ query, headers: { 'Accept-Encoding': '', ...headers }, status: 200 }, large)
-  }
-
-  test.each([
-    ['br', null, (bytes: Uint8Array) => bytes],
-    ['gzip', 'gzip', gunzipSync],
-    ['gzip, zstd', 'zstd', Bun.zstdDecompressSync],
-  ])('accepting %p gives %p', async (accepts, encoding, decode) => {
-    const plain = await get(null)
-    const answer = await get(accepts)
-    expect(answer.headers.get('content-encoding')).toBe(encoding)
-    expect(answer.headers.get('vary')).toBe('Accept-Encoding')
-    expect(Buffer.from(decode(answer.bytes)).toString()).toBe(plain.text)
-  })
-
-  test('bodies under 1 KiB are sent as they are', async () => {
-    const answer = await get('gzip', 'count=5')
-    expect(answer.headers.get('content-encoding')).toBeNull()
   })
 })
 

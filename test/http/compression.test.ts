@@ -5,7 +5,6 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { gunzipSync } from 'node:zlib'
 import type { Answer } from '../../src/api/answer.ts'
-import { bodyOf } from '../../src/api/answer.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import { compressStream, createCompressor } from '../../src/http/compression.ts'
 import { chooseEncoding, type Encoding } from '../../src/lib/encoding.ts'
@@ -90,25 +89,6 @@ describe.each(ENCODINGS.map(encoding => [encoding] as const))('%s', encoding => 
     expect(Buffer.from(DECODERS[encoding](compressed)).toString()).toBe(text)
   })
 
-  test('compresses once as long as the answer is in the cache', async () => {
-    const { find, compress, bytes } = createWorld()
-    await find('')
-    const before = bytes()
-    const first = await compress('', encoding)
-    expect(bytes() - before).toBe(first.length)
-    expect(await compress('', encoding)).toBe(first)
-    expect(await compress('count=201', encoding)).not.toBe(first) // another query
-    expect(await compress('', encoding)).toBe(first)
-  })
-
-  test('compresses the new answer when the old one is not right any more', async () => {
-    const { compress } = createWorld()
-    const late = T0 + 700_000
-    const first = await compress('time=650', encoding)
-    await expect(compress('time=650', encoding, late)).rejects.toThrow('there is no answer')
-    expect(await compress('time=650', encoding)).not.toBe(first)
-  })
-
   test('compresses the envelope each time, because it has the time in it', async () => {
     const { compress } = createWorld()
     const first = await compress('get=json&wrap=1', encoding)
@@ -116,31 +96,4 @@ describe.each(ENCODINGS.map(encoding => [encoding] as const))('%s', encoding => 
     const later = await compress('get=json&wrap=1', encoding, T0 + 1000)
     expect(Buffer.from(DECODERS[encoding](later)).toString()).toContain('T12:00:01.000Z')
   })
-
-  test('keeps nothing when the cache is off, or has no room for it beside the answer', async () => {
-    const { length } = bodyOf(await createWorld().find('get=json'), T0)
-    for (const bytesMax of [0, length + 1100]) {
-      const { compress, bytes } = createWorld(bytesMax)
-      const first = await compress('get=json', encoding)
-      expect(await compress('get=json', encoding)).not.toBe(first)
-      expect(bytes()).toBeLessThanOrEqual(bytesMax)
-    }
-  })
-})
-
-test('each encoding of an answer is in memory by itself', async () => {
-  const { compress } = createWorld()
-  const [gzip, zstd] = await Promise.all([compress('', 'gzip'), compress('', 'zstd')])
-  expect(await compress('', 'gzip')).toBe(gzip)
-  expect(await compress('', 'zstd')).toBe(zstd)
-})
-
-test('compressed bodies take the place of answers that were not used lately', async () => {
-  const body = bodyOf(await createWorld().find('get=json'), T0)
-  const { find, compress } = createWorld(2 * (body.length + 1400))
-  const [one, other] = [await find('get=json'), await find('get=json&count=200')]
-  expect(await find('get=json')).toBe(one)
-  await compress('get=json&count=200', 'gzip')
-  expect(await find('get=json&count=200')).toBe(other)
-  expect(await find('get=json')).not.toBe(one)
 })

@@ -72,14 +72,6 @@ describe('CORS', () => {
     expect([answer.status, fieldsOf(answer)]).toEqual([status, ONE])
   })
 
-  test('429 has them, and Retry-After among the fields that scripts may read', async () => {
-    const service = await serviceWith(APP)
-    for (const _ of [1, 2]) await service.request('/api?key=demo', originHeader(APP))
-    const answer = await service.request('/api?key=demo', originHeader(APP))
-    expect([answer.status, fieldsOf(answer)]).toEqual([429, ONE])
-    expect(answer.headers.get('retry-after')).toBe('60')
-  })
-
   test.each([
     [APP, 'Accept-Encoding, Origin'],
     ['*', 'Accept-Encoding'],

@@ -6,7 +6,6 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import type { Decision } from '../../src/access/rate-limit.ts'
 import { ApiError } from '../../src/api/errors.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
@@ -280,35 +279,6 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
     expect(service.output()).toMatch(/\n\s+at failing/)
     await service.stop()
   })
-
-  test.each([
-    ['a string', SECRET],
-    ['nothing', undefined],
-    ['an object', { code: 'DB_EXECUTE_FAILED', status: 200, message: SECRET }],
-  ])('also when %s is thrown', async (_, thrown) => {
-    const find = (): never => {
-      throw thrown
-    }
-    const service = await serviceWith(({ proxies }) => ({ proxies: { ...proxies, find } }))
-    expectError(await service.request(ASK), 500, 'INTERNAL_ERROR')
-    expect(writtenBy(service).said).toHaveLength(1)
-    await service.stop()
-  })
-})
-
-test.each(['GET', 'HEAD'])('a failure while a reply is made is a 500, with %s', async method => {
-  const seconds = { toString: () => '1e9', toJSON: failing } as unknown as number
-  const refused: Decision = {
-    ...{ kind: 'refused', limits: [], by: 'window', retryAfterSeconds: seconds },
-  }
-  const service = await serviceWith(({ usage }) => ({
-    usage: { ...usage, admit: batch => batch.map(() => refused) },
-  }))
-  const { status, text } = await service.request(ASK, { method })
-  expect([status, text === '']).toEqual([500, method === 'HEAD'])
-  expect(text).not.toMatch(INTERNALS)
-  expect(writtenBy(service)).toMatchObject({ statuses: [500], said: [expect.any(String)] })
-  await service.stop()
 })
 
 test('“too many long answers” is said once, whatever the number of requests', async () => {

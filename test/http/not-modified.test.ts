@@ -1,5 +1,6 @@
-/** ETag and 304 of kept answers (contract A8). */
+/** Compression, ETag and 304 of kept answers (contract A8). */
 import { afterAll, expect, test } from 'bun:test'
+import { gunzipSync } from 'node:zlib'
 import { ASK, dataDirectory, type TestRow } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
 import { cleanUp } from '../support/temporary.ts'
@@ -9,6 +10,12 @@ afterAll(cleanUp)
 const ROWS: readonly TestRow[] = Array.from({ length: 100 }, (_, i) => ({
   ...{ ip: `10.1.${i}.1:8080`, type: i < 99 ? 'http' : 'socks5' },
 }))
+
+const DECODERS = {
+  identity: (bytes: Uint8Array) => bytes,
+  gzip: gunzipSync,
+  zstd: (bytes: Uint8Array) => Bun.zstdDecompressSync(Uint8Array.from(bytes)),
+}
 
 test('a kept answer has a strong tag in each encoding; a client that sends the tag gets a 304, and the request counts', async () => {
   const service = await startInProcess(
@@ -20,12 +27,17 @@ test('a kept answer has a strong tag in each encoding; a client that sends the t
   const left = (answer: { headers: Headers }) =>
     Number(/r=(\d+)/.exec(answer.headers.get('ratelimit') ?? '')?.[1])
 
-  expect((await get()).headers.get('etag')).toBeNull() // not kept yet
+  const plain = await get({ 'accept-encoding': 'br' })
+  expect(plain.headers.get('etag')).toBeNull() // not kept yet
+  const short = await get({ 'accept-encoding': 'gzip' }, `${ASK}&count=5`)
+  expect(short.headers.get('content-encoding')).toBeNull() // under 1 KiB
   const tags = new Set<string>()
-  for (const encoding of ['identity', 'gzip', 'zstd']) {
+  for (const [encoding, decode] of Object.entries(DECODERS)) {
     const accept = { 'accept-encoding': encoding }
     for (let n = 0; n < 2; n += 1) await get(accept)
     const whole = await get(accept)
+    expect(whole.headers.get('content-encoding') ?? 'identity').toBe(encoding)
+    expect(Buffer.from(decode(whole.bytes)).toString()).toBe(plain.text)
     const tag = whole.headers.get('etag') ?? ''
     expect(tag).toMatch(/^"[\w-]+"$/)
     tags.add(tag)

@@ -3,12 +3,9 @@
  * answers, and whose generated client works; and /docs.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { STATUS } from '../../src/api/errors.ts'
 import { createDocument, type Document } from '../../src/api/openapi/document.ts'
 import { EXAMPLE_PROXIES, KEY_EXAMPLE } from '../../src/api/openapi/examples.ts'
-import { memberNames } from '../../src/api/render.ts'
 import { VERSION } from '../../src/config/version.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import { typesOf } from '../../src/proxies/types.ts'
@@ -16,9 +13,7 @@ import type { Answer } from '../support/answer.ts'
 import { addKeys, addList, type TestRow } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
 import { allows } from '../support/json-schema.ts'
-import { run } from '../support/launch.ts'
-import { IS_IN_PROCESS, ROOT } from '../support/program.ts'
-import { type ServeOptions, type Service, startChild, startService } from '../support/service.ts'
+import { type ServeOptions, type Service, startService } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -119,15 +114,6 @@ describe('the examples of answers are what the service answers', () => {
     expect(answer.status).toBe(200)
     expect(typeof value === 'string' ? answer.text : JSON.parse(answer.text)).toEqual(value)
     expectDeclared(await documentOf(service), '/api', answer)
-  })
-
-  test('the members of a record are in the order of the schema', async () => {
-    const document = await documentOf(service)
-    const { text } = await service.request('/api?get=json&split_ip=1', bearer(KEY.free))
-    const order = Object.keys(document.components.schemas.Proxy?.properties ?? {})
-    expect(order).toEqual(memberNames('the service'))
-    const shown = order.filter(name => name !== 'types')
-    for (const record of JSON.parse(text)) expect(Object.keys(record)).toEqual(shown)
   })
 
   const parameters = paths['/api']?.get.parameters ?? []
@@ -243,90 +229,3 @@ describe.each(['json', 'text'] as const)(
     })
   },
 )
-
-/** Makes types from openapi.json; a script of its own, because it needs the API of TypeScript 6. */
-const GENERATE = `
-import { plugin } from 'bun'
-plugin({
-  name: 'TypeScript 6',
-  setup(build) {
-    build.module('typescript', async () => ({
-      loader: 'object',
-      exports: { ...(await import('@typescript/typescript6')) },
-    }))
-  },
-})
-const { default: generate, astToString } = await import('openapi-typescript')
-const [document = '', types = ''] = process.argv.slice(-2)
-await Bun.write(types, astToString(await generate(await Bun.file(document).text())))
-`
-
-/** A program of a customer: typed fetch in a few lines. */
-const PROGRAM = `
-import type { components, paths } from './types.ts'
-
-type Query = NonNullable<paths['/api']['get']['parameters']['query']>
-type Answer = paths['/api']['get']['responses'][200]['content']['application/json']
-type Key = paths['/key']['get']['responses'][200]['content']['application/json']
-const { SERVICE = '', KEY = '' } = process.env
-const headers = { authorization: \`Bearer \${KEY}\` }
-
-async function proxies(query: Query): Promise<components['schemas']['Proxy'][]> {
-  const search = new URLSearchParams()
-  for (const [name, value] of Object.entries(query)) search.set(name, [value].flat().join(','))
-  const response = await fetch(\`\${SERVICE}/api?\${search}\`, { headers })
-  if (!response.ok) {
-    const error = (await response.json()) as components['schemas']['Error']
-    throw new Error(\`\${error.code}: \${error.message}\`)
-  }
-  const answer = (await response.json()) as Answer
-  if (!Array.isArray(answer)) throw new Error('not a list of records')
-  return answer
-}
-
-const found = await proxies({ get: 'json', type: ['TYPE'], country: ['de', 'nl'], city: ['Берлин'], ping: 700 })
-const report = (await (await fetch(\`\${SERVICE}/key\`, { headers })).json()) as Key
-const works: string | undefined = found[0]?.works
-const ping: number | null | undefined = found[0]?.ping
-console.log(JSON.stringify([found.map(({ ip }) => ip), works, ping, report.today?.requests]))
-`
-
-const TSCONFIG = {
-  compilerOptions: {
-    ...{ strict: true, noEmit: true, target: 'esnext', module: 'preserve', skipLibCheck: false },
-    ...{ allowImportingTsExtensions: true, lib: ['esnext'], types: ['bun'] },
-    typeRoots: [join(ROOT, 'node_modules/@types')],
-  },
-  files: ['program.ts'],
-}
-
-// It asks the program itself in either run: once is enough.
-describe.skipIf(!IS_IN_PROCESS)('a client that openapi-typescript makes', () => {
-  const dir = temporaryDirectory()
-  const file = (name: string): string => join(dir, name)
-  const bun = (...args: string[]) => run([process.execPath, ...args], { cwd: ROOT })
-  const compile = (type: string) => {
-    writeFileSync(file('program.ts'), PROGRAM.replace('TYPE', type))
-    return bun('node_modules/.bin/tsc', '-p', dir)
-  }
-
-  test('compiles, gets an answer, and refuses what the service would', async () => {
-    const server = await startChild(seeded())
-    writeFileSync(file('openapi.json'), (await server.request('/openapi.json')).text)
-    writeFileSync(file('tsconfig.json'), JSON.stringify(TSCONFIG))
-    const made = await bun('-e', GENERATE, file('openapi.json'), file('types.ts'))
-    expect([made.exitCode, made.stderr]).toEqual([0, ''])
-    expect(await compile('socks6')).toMatchObject({
-      exitCode: expect.any(Number),
-      stdout: expect.stringContaining('"socks6"'),
-    })
-    expect(await compile('socks5')).toMatchObject({ exitCode: 0, stdout: '' })
-    const { stdout, stderr } = await run([process.execPath, file('program.ts')], {
-      env: { SERVICE: server.url, KEY: KEY.free },
-    })
-    // The records were checked a minute before the clock of the tests.
-    expect([stderr, stdout]).toEqual(['', '[["203.0.113.10:1080"],"98",0.21,1]\n'])
-    await server.stop()
-    expect(server.output()).not.toContain(KEY.free)
-  })
-})

@@ -10,7 +10,7 @@ import { type Answer, ask } from '../support/answer.ts'
 import { ASK, addList, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
 import { countedRows, pageRows, queries } from '../support/list-statistics.ts'
-import { ENGINES, type Service, startChild, startService } from '../support/service.ts'
+import { type Service, startService } from '../support/service.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -41,35 +41,6 @@ const queryOf = (texts: { [name: string]: string }): string =>
   new URLSearchParams(texts).toString().replaceAll('+', '%20')
 
 describe('GET /stats', () => {
-  test('says what the list holds, to everybody, member by member', async () => {
-    const service = await startService(dataDirectory(LIST))
-    const { status, text } = await stats(service)
-    expect(status).toBe(200)
-    const { version, histograms, examples, ...rest } = JSON.parse(text)
-    expect(rest).toEqual({
-      ...{ at: T0 / 1000, total: 4, matching: 3 },
-      facets: {
-        type: { http: 2, https: 0, socks4: 0, socks5: 1 },
-        anon: { '': 1, transparent: 0, anonymous: 0, elite: 2 },
-        country: { DE: 2, FR: 1 },
-        service: { smtp: 2, telegram: 0, avito: 0, google: 0, 'the service': 0 },
-        age: { 60: 2, 300: 2, 600: 3, 3600: 4, 86400: 4, 604800: 4, '': 4 },
-      },
-      cities: [{ ...BERLIN, count: 2 }],
-    })
-    expect(version).toBeString()
-    expect(Object.keys(JSON.parse(text))).toEqual([
-      ...['at', 'version', 'total', 'matching', 'facets', 'histograms', 'cities', 'examples'],
-    ])
-    const { ping, speed, works } = histograms
-    expect(ping).toMatchObject({ unknown: 2 })
-    expect(ping.counts[ping.edges.indexOf(700) - 1]).toBe(1)
-    expect(speed.counts[speed.edges.indexOf(1_000_000)]).toBe(1)
-    expect(works.counts[works.edges.indexOf(95)]).toBe(2)
-    expect(examples.map(({ ip }: { ip: string }) => ip)).toEqual(['192.1.0.0:80', '192.2.0.0:80'])
-    expect(text).not.toContain('.0.1')
-  })
-
   test('is at /stats/ too, and refuses a key in the URL, which is not logged', async () => {
     const service = await startService(dataDirectory(LIST))
     expect((await service.request('/stats/?type=http')).status).toBe(200)
@@ -115,25 +86,6 @@ const maskedOf = (line: string): string =>
 const maskOf = (line: string): string => /"ip":"[^"]+"/.exec(maskedOf(line))?.[0] ?? ''
 
 describe('the list behind /stats', () => {
-  test.each(ENGINES)('counts checks at another age when they grow older (%s)', async engine => {
-    const service = await startInProcess(dataDirectory(rows(6, 1, { type: 'http', age: 1 })), {
-      engine,
-    })
-    for (const [seconds, matching, bound] of [
-      [0, 6, '60'],
-      [60, 6, '300'],
-      [580, 6, '600'],
-      [620, 0, '3600'],
-      [86_400, 0, '604800'],
-      [604_800, 0, ''],
-    ] as const) {
-      service.setClock(seconds)
-      const { at, facets, ...document } = await documentOf(service)
-      const [smallest] = Object.entries(facets.age).find(([, n]) => n === 6) ?? []
-      expect([at - T0 / 1000, document.matching, smallest]).toEqual([seconds, matching, bound])
-    }
-  })
-
   test('is the one that another process has changed, at once', async () => {
     const dir = dataDirectory(LIST)
     const service = await startService(dir)
@@ -146,14 +98,6 @@ describe('the list behind /stats', () => {
     expect(changed.status).toBe(200)
     expect(JSON.parse(changed.text)).toMatchObject({ total: 13, facets: { type: { socks4: 9 } } })
     expect(JSON.parse(changed.text).version).not.toBe(JSON.parse(text).version)
-  })
-
-  test('is the sample, in process', async () => {
-    const server = await startChild(dataDirectory([]), {}, ['--sample'])
-    const { total, matching, cities, examples } = await documentOf(server, '?time=999999999')
-    expect([total, matching, examples.length]).toEqual([900, 900, 20])
-    expect(cities.length).toBeGreaterThan(5)
-    await server.stop()
   })
 })
 
@@ -219,11 +163,4 @@ test('a failure to answer is 503 with Retry-After, and says nothing internal', a
   expect(JSON.parse(text)).toMatchObject({ status: 'error', code: 'DB_EXECUTE_FAILED' })
   expect(text).not.toMatch(/locked|proxies|data\//)
   expect(await ask(service)).toStartWith('200 ')
-})
-
-test('while 32 queries wait, a further one is 503 with Retry-After', async () => {
-  const service = await startWith(() => new Promise(() => {}))
-  for (let n = 0; n < 32; n += 1) void stats(service, `?ping=${n}`)
-  const { status, headers } = await stats(service, '?ping=99')
-  expect([status, headers.get('retry-after')]).toEqual([503, '1'])
 })
